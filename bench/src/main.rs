@@ -1,8 +1,9 @@
-//! SPARQL beside its peers: the 17 SP2Bench queries on Vicus, Oxigraph, RDF4J, Jena and Virtuoso in one run, alternating.
+//! SPARQL beside its peers: the 17 SP2Bench queries on Vicus, Oxigraph, RDF4J, Jena and Virtuoso in one run,
+//! alternating.
 //!
-//! A time includes parsing, planning and running, up to the last row counted. All sides may use the same PUs, and all answer
-//! some queries unmeasured first, because a JVM compiles code that runs often. A peer that can't run on this machine is skipped
-//! with a message.
+//! A time includes parsing, planning and running, up to the last row counted. All sides may use the same PUs, and all
+//! answer some queries unmeasured first, because a JVM compiles code that runs often. A peer that can't run on this
+//! machine is skipped with a message.
 
 mod virtuoso;
 
@@ -34,8 +35,8 @@ struct Args {
     /// Runs of each query on each side before the measured ones; fewer if they take more than two seconds together.
     #[arg(long, default_value_t = 5)]
     warm_up: usize,
-    /// How many PUs to use: every side gets the same ones, and Vicus one thread for each. By default all that this process may
-    /// use.
+    /// How many PUs to use: every side gets the same ones, and Vicus one thread for each. By default all that this
+    /// process may use.
     #[arg(long)]
     threads: Option<usize>,
     /// The strategy of Vicus.
@@ -44,7 +45,8 @@ struct Args {
     /// Seconds after which a query is cancelled.
     #[arg(long, default_value_t = 20.0)]
     limit: f64,
-    /// Vicus makes each term of each row, as Oxigraph does, and the terms of both are compared. Without this, rows are counted.
+    /// Vicus makes each term of each row, as Oxigraph does, and the terms of both are compared. Without this, rows are
+    /// counted.
     #[arg(long)]
     terms: bool,
     /// Writes the results as an array of objects.

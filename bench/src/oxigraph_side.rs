@@ -38,8 +38,8 @@ impl Peer for Oxigraph {
     fn ask(&mut self, query: &Query, limit: Duration) -> anyhow::Result<Answer> {
         let token = CancellationToken::new();
         let (done, is_done) = channel();
-        // On a thread of its own: the C library's allocator tidies freed memory at the same thread's next allocation. That
-        // would otherwise be one of ours, and cost it some 10 ms.
+        // On a thread of its own: the C library's allocator tidies freed memory at the same thread's next allocation.
+        // That would otherwise be one of ours, and cost it some 10 ms.
         std::thread::scope(|scope| {
             let asking = token.clone();
             let engine = &*self;

@@ -38,8 +38,8 @@ pub trait Peer {
     /// Runs a query once. After an error, the peer can be asked again.
     fn ask(&mut self, query: &Query, limit: Duration) -> anyhow::Result<Answer>;
 
-    /// Runs a query once and adds up the hashes of its rows; `None` for a side in another process. The sum does not depend on
-    /// the order of rows.
+    /// Runs a query once and adds up the hashes of its rows; `None` for a side in another process. The sum does not
+    /// depend on the order of rows.
     fn sum(&mut self, _: &Query) -> anyhow::Result<Option<u64>> {
         Ok(None)
     }

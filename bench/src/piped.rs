@@ -1,4 +1,5 @@
-//! An engine in a process of its own, behind pipes: a line to its standard input is answered by a line from its standard output.
+//! An engine in a process of its own, behind pipes: a line to its standard input is answered by a line from its
+//! standard output.
 
 use crate::peer::Answer;
 use anyhow::{Context, bail};
@@ -49,7 +50,8 @@ impl Piped {
         numbers(&line).with_context(|| format!("expected a count and a time, but got {line:?}"))
     }
 
-    /// Sends a line that asks a query within a limit. `None` if the process did not keep to the limit: it is of no more use then.
+    /// Sends a line that asks a query within a limit. `None` if the process did not keep to the limit: it is of no more
+    /// use then.
     pub fn ask(&mut self, line: &str, limit: Duration) -> anyhow::Result<Option<Answer>> {
         let sent = writeln!(self.input, "{line}");
         let line = match sent.map(|()| self.lines.recv_timeout(limit + GRACE)) {

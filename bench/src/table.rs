@@ -109,7 +109,8 @@ pub fn print_line(name: &str, measured: &[Measured]) {
     println!();
 }
 
-/// Prints the geometric mean for each peer, and unexpected outcomes. Whether all results are alike, as far as sides answered.
+/// Prints the geometric mean for each peer, and unexpected outcomes. Whether all results are alike, as far as sides
+/// answered.
 pub fn print_end(sides: &[Side], results: &[(String, Vec<Measured>)]) -> bool {
     println!("\ngeometric means of the ratios, over the queries that both answered within the limit and alike:");
     for (place, side) in sides.iter().enumerate().skip(1) {

@@ -1,7 +1,7 @@
 //! Virtuoso, from Debian's package: a server in a temporary folder, queried over HTTP on the loopback interface.
 //!
-//! Its times therefore include sending the rows as tab-separated text. The endpoint returns at most 1,048,576 rows, whatever
-//! its settings say; a query with more rows is reported as differing.
+//! Its times therefore include sending the rows as tab-separated text. The endpoint returns at most 1,048,576 rows,
+//! whatever its settings say; a query with more rows is reported as differing.
 
 use anyhow::{Context, bail, ensure};
 use std::fmt::Write as _;
@@ -16,8 +16,8 @@ use vicus_bench::peer::{Answer, Peer, Query, Side};
 
 /// The graph that has the data. Queries name no graph, so the request does.
 const GRAPH: &str = "http://localhost/data";
-/// How long a server may take from its start to its first answer; below, how long past its limit a query may run before the
-/// server is restarted.
+/// How long a server may take from its start to its first answer; below, how long past its limit a query may run before
+/// the server is restarted.
 const START: Duration = Duration::from_secs(60);
 const GRACE: Duration = Duration::from_secs(3);
 

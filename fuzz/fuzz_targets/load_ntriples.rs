@@ -1,5 +1,5 @@
-//! Any bytes as N-Triples: the fast path and the chunking change nothing. What is loaded as a flow request in tiny chunks
-//! is what the whole text gives, and what is rejected is rejected both ways.
+//! Any bytes as N-Triples: the fast path and the chunking change nothing. What is loaded as a flow request in tiny
+//! chunks is what the whole text gives, and what is rejected is rejected both ways.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Arbitrary bytes as the syntaxes that crates of others parse: an answer or an error, never a panic, and the same whether errors are
-//! skipped or end the file.
+//! Arbitrary bytes as the syntaxes that crates of others parse: an answer or an error, never a panic, and the same
+//! whether errors are skipped or end the file.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Any text as a machine's file: a machine on which a program runs to its end or takes too long, or an error that names the file.
+//! Any text as a machine's file: a machine on which a program runs to its end or takes too long, or an error that names
+//! the file.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Any bytes as the header fields by which a client and the server agree on formats: what is offered can hold the answer.
+//! Any bytes as the header fields by which a client and the server agree on formats: what is offered can hold the
+//! answer.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Any bytes as a query to a service: an error with a place, or an answer that depends neither on the optimiser nor on how many boxes
-//! share the work. Over a tiny graph, and given up on when it takes too long or too much.
+//! Any bytes as a query to a service: an error with a place, or an answer that depends neither on the optimiser nor on
+//! how many boxes share the work. Over a tiny graph, and given up on when it takes too long or too much.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

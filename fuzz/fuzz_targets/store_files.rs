@@ -1,4 +1,5 @@
-//! Any bytes as each of a store's files: what is read is what was written, or a file is named. Nothing is read beyond a file's end.
+//! Any bytes as each of a store's files: what is read is what was written, or a file is named. Nothing is read beyond a
+//! file's end.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Any text as settings of strategies: settings that are written as they are read and whose plans are valid, or an error.
+//! Any text as settings of strategies: settings that are written as they are read and whose plans are valid, or an
+//! error.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Any bytes as a trace that is replayed and enacted again: a program that passes its checks, or an error that says why not.
+//! Any bytes as a trace that is replayed and enacted again: a program that passes its checks, or an error that says why
+//! not.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

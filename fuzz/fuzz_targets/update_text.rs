@@ -1,5 +1,5 @@
-//! Any bytes as an update of a tiny dataset: an error with a place, or a snapshot whose parts agree. Given up on when it takes too long
-//! or too much.
+//! Any bytes as an update of a tiny dataset: an error with a place, or a snapshot whose parts agree. Given up on when
+//! it takes too long or too much.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

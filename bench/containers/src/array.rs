@@ -1,5 +1,5 @@
-//! The array: how fast its elements are read, by pattern, segment size, element size and alignment (Wheeler et al., Figs. 4
-//! to 6), beside a plain slice.
+//! The array: how fast its elements are read, by pattern, segment size, element size and alignment (Wheeler et al.,
+//! Figs. 4 to 6), beside a plain slice.
 
 use crate::machine;
 use crate::measure::{allowed, load, median, together};
@@ -98,8 +98,8 @@ fn measure(sides: &mut [Side<'_>], bytes: usize, rounds: usize, expected: u64) -
     Ok(())
 }
 
-/// Compares each side's rate with that of the plain slice on as many threads, within each round, so that a disturbance of a
-/// round affects both.
+/// Compares each side's rate with that of the plain slice on as many threads, within each round, so that a disturbance
+/// of a round affects both.
 fn print_table(sides: &[Side<'_>], title: &str) {
     println!("\n{title}, load {}", load());
     println!("{:40} {:>8} {:>8} {:>14}", "", "threads", "GB/s", "to the slice");

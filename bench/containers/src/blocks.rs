@@ -312,8 +312,8 @@ impl Work for Foreigners<'_> {
     }
 }
 
-/// The trace `ebb`: allocates and writes to blocks of 8 KiB to 4 MiB, small ones more often, up to 256 MiB; replaces some for a
-/// while; and shrinks to 128 MiB. Returns the bytes in use at the end, which stay allocated.
+/// The trace `ebb`: allocates and writes to blocks of 8 KiB to 4 MiB, small ones more often, up to 256 MiB; replaces
+/// some for a while; and shrinks to 128 MiB. Returns the bytes in use at the end, which stay allocated.
 struct Ebb {
     seed: u64,
 }
@@ -371,8 +371,8 @@ fn resident() -> anyhow::Result<usize> {
     Ok(line.split_whitespace().nth(1).context("a number is missing")?.parse::<usize>()? * 1024)
 }
 
-/// Plays the trace and prints the resident bytes before, the bytes in use at the end, and the resident bytes after ten more
-/// seconds, in which allocators give memory back.
+/// Plays the trace and prints the resident bytes before, the bytes in use at the end, and the resident bytes after ten
+/// more seconds, in which allocators give memory back.
 fn play(name: &str, seed: u64) -> anyhow::Result<()> {
     let memories = Memories::new()?;
     let before = resident()?;

@@ -6,8 +6,8 @@ use vicus_machine::SystemPages;
 use vicus_memory::{Memory, MemoryOptions, PageError, Pages, Placement, WhenFull};
 use vicus_topology::{NodeId, Topology};
 
-/// A page source with more nodes than the machine has: surplus nodes stand for real ones. Ranges are cut and placed as on a
-/// larger machine, which is what can be measured here.
+/// A page source with more nodes than the machine has: surplus nodes stand for real ones. Ranges are cut and placed as
+/// on a larger machine, which is what can be measured here.
 struct Wider {
     pages: SystemPages,
     nodes: usize,

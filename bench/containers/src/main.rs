@@ -1,7 +1,7 @@
 //! Vicus' placed containers beside their peers: after Wheeler, Thain and Murphy, Figs. 3 to 9.
 //!
-//! All sides are measured in one run, alternating, on threads that are pinned alike; medians count. A peer that can't be built
-//! on this machine is skipped with a message.
+//! All sides are measured in one run, alternating, on threads that are pinned alike; medians count. A peer that can't
+//! be built on this machine is skipped with a message.
 
 mod array;
 mod blocks;

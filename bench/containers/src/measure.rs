@@ -41,8 +41,8 @@ pub(crate) fn most(values: &[f64]) -> f64 {
     values.iter().copied().reduce(f64::max).unwrap_or(f64::NAN)
 }
 
-/// Runs `work` on this many threads, numbered from 0 and pinned to these PUs in turn. The time from when all are ready until
-/// the last one has finished.
+/// Runs `work` on this many threads, numbered from 0 and pinned to these PUs in turn. The time from when all are ready
+/// until the last one has finished.
 pub(crate) fn together(threads: usize, cpus: &[usize], work: impl Fn(usize) + Sync) -> Duration {
     let ready = AtomicUsize::new(0);
     let timed = |thread: usize| {

@@ -1,9 +1,9 @@
 //! OpenMP programs on `libvicus_omp.so`, and on gcc's and clang's own libraries.
 //!
-//! Each binary is run with each library that it can run with, in turn, on the same processors with the same places for its threads, and
-//! the medians are compared. Binaries of gcc run with libgomp and with libomp, which has its functions, too; those of clang with libomp.
-//! The programs of this folder say what they have measured ([`measured`]); of any other one it is the time from its start to its end, or a
-//! number that it prints.
+//! Each binary is run with each library that it can run with, in turn, on the same processors with the same places for
+//! its threads, and the medians are compared. Binaries of gcc run with libgomp and with libomp, which has its
+//! functions, too; those of clang with libomp. The programs of this folder say what they have measured ([`measured`]);
+//! of any other one it is the time from its start to its end, or a number that it prints.
 
 #[expect(dead_code, reason = "threads of this process are measured in more ways")]
 #[path = "../../containers/src/measure.rs"]
@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// OpenMP programs on libvicus_omp.so, and on the compilers' own libraries: the median time of each, and the ratio to the better of the
-/// others (lower is better).
+/// OpenMP programs on libvicus_omp.so, and on the compilers' own libraries: the median time of each, and the ratio to
+/// the better of the others (lower is better).
 #[derive(Parser)]
 struct Args {
     /// libvicus_omp.so.
@@ -30,15 +30,15 @@ struct Args {
     /// How many times each binary is run with each library, after once that does not count.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// The programs of this repository to run, separated by commas: fib, nqueens, tree, lu, jacobi, constructs. By default all, and none
-    /// if there are other ones.
+    /// The programs of this repository to run, separated by commas: fib, nqueens, tree, lu, jacobi, constructs. By
+    /// default all, and none if there are other ones.
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     only: Vec<String>,
     /// The strategy of Vicus.
     #[arg(long, default_value = "vicus")]
     strategy: String,
-    /// What another program's line begins with, behind spaces, whose last number is its time, such as "Time Program"; without it, the time
-    /// from its start to its end is measured.
+    /// What another program's line begins with, behind spaces, whose last number is its time, such as "Time Program";
+    /// without it, the time from its start to its end is measured.
     #[arg(long, value_name = "TEXT")]
     line: Option<String>,
     /// How many seconds a program may take.

@@ -83,7 +83,8 @@ impl Figures {
             println!();
         }
         println!(
-            "\nratios are to the best peer's figure; of rates and sizes in time more is better, of times and memory less"
+            "\nratios are to the best peer's figure; of rates and sizes in time more is better, of times and memory \
+                less"
         );
         for note in &self.notes {
             println!("{note}");

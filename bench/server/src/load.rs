@@ -1,7 +1,7 @@
 //! The load generator: one thread with an event loop over connections that are kept alive.
 //!
-//! Each connection sends a request, reads the whole response, and sends the next: a closed loop, so a side is never asked faster than it
-//! answers. Latencies are from the first byte sent to the last byte read.
+//! Each connection sends a request, reads the whole response, and sends the next: a closed loop, so a side is never
+//! asked faster than it answers. Latencies are from the first byte sent to the last byte read.
 
 use crate::http::Parser;
 use anyhow::{Context, bail};

@@ -1,8 +1,9 @@
-//! Vicus' server beside its peers' servers: Oxigraph's, Fuseki and Virtuoso, on the same data and the same CPUs, in turns.
+//! Vicus' server beside its peers' servers: Oxigraph's, Fuseki and Virtuoso, on the same data and the same CPUs, in
+//! turns.
 //!
-//! Every side is a process that is asked over HTTP on the loopback interface by one load generator. Where the machine has fewer than four
-//! CPUs, the generator shares them with the side that it asks, and takes part of what is measured. A peer that can't run on this machine
-//! is skipped with a message.
+//! Every side is a process that is asked over HTTP on the loopback interface by one load generator. Where the machine
+//! has fewer than four CPUs, the generator shares them with the side that it asks, and takes part of what is measured.
+//! A peer that can't run on this machine is skipped with a message.
 
 mod cases;
 #[path = "../../src/cpus.rs"]

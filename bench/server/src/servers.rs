@@ -170,8 +170,8 @@ pub(crate) fn virtuoso(given: &Given<'_>) -> anyhow::Result<Side> {
     Ok(side)
 }
 
-/// The package's settings, except for folders, ports and threads, with enough buffers (of 8 KiB) for the data and enough
-/// connections that are kept alive.
+/// The package's settings, except for folders, ports and threads, with enough buffers (of 8 KiB) for the data and
+/// enough connections that are kept alive.
 fn virtuoso_settings(sql: u16, http: u16, threads: usize, data: &str) -> String {
     format!(
         "[Database]

@@ -101,7 +101,8 @@ impl Side {
     }
 }
 
-/// The number of rows of an answer, 1 and 0 for true and false; and whether there are blank nodes in it, whose names may differ each time.
+/// The number of rows of an answer, 1 and 0 for true and false; and whether there are blank nodes in it, whose names
+/// may differ each time.
 fn rows(body: &[u8]) -> anyhow::Result<(u64, bool)> {
     /// Of large answers, rows are counted without a parser: each has its own braces in a list.
     const LARGE: usize = 32 << 20;

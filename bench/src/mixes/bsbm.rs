@@ -1,9 +1,9 @@
 //! A shop in the schema of the Berlin SPARQL Benchmark, and the queries of its explore use case.
 //!
-//! Bizer and Schultz, "The Berlin SPARQL Benchmark", IJSWIS 2009; "BSBM: Explore Use Case" and "BSBM: Dataset", version of
-//! 2010-11-29. Vocabulary, entities and queries follow these; numbers and values follow their rules in outline only, so times
-//! can be compared between engines here, but not with published ones. We differ: query 9, a DESCRIBE, and query 12, a
-//! CONSTRUCT, are SELECTs of the same patterns.
+//! Bizer and Schultz, "The Berlin SPARQL Benchmark", IJSWIS 2009; "BSBM: Explore Use Case" and "BSBM: Dataset", version
+//! of 2010-11-29. Vocabulary, entities and queries follow these; numbers and values follow their rules in outline only,
+//! so times can be compared between engines here, but not with published ones. We differ: query 9, a DESCRIBE, and
+//! query 12, a CONSTRUCT, are SELECTs of the same patterns.
 
 use super::chance::{Chance, Triples, with_prologue};
 use super::{Mix, Text};
@@ -177,7 +177,8 @@ pub(crate) fn make(triples: u64, seed: u64) -> Mix {
     }
 }
 
-/// `%P` is a product, `%O` an offer, `%R` a review, `%T` a type, `%F1` to `%F3` features, `%X` a number, `%W` a word, `%C` a country.
+/// `%P` is a product, `%O` an offer, `%R` a review, `%T` a type, `%F1` to `%F3` features, `%X` a number, `%W` a word,
+/// `%C` a country.
 const QUERIES: [(&str, &str); 12] = [
     (
         "1",
@@ -208,7 +209,8 @@ const QUERIES: [(&str, &str); 12] = [
     ),
     (
         "4",
-        "SELECT DISTINCT ?product ?label ?propertyTextual WHERE { { ?product rdfs:label ?label . ?product rdf:type %T . \
+        "SELECT DISTINCT ?product ?label ?propertyTextual WHERE { { ?product rdfs:label ?label . ?product rdf:type %T \
+            . \
          ?product bsbm:productFeature %F1 . ?product bsbm:productFeature %F2 . \
          ?product bsbm:productPropertyTextual1 ?propertyTextual . ?product bsbm:productPropertyNumeric1 ?p1 . \
          FILTER (?p1 > %X) } UNION { ?product rdfs:label ?label . ?product rdf:type %T . \
@@ -233,7 +235,8 @@ const QUERIES: [(&str, &str); 12] = [
     ),
     (
         "7",
-        "SELECT ?productLabel ?offer ?price ?vendor ?vendorTitle ?review ?revTitle ?reviewer ?revName ?rating1 ?rating2 \
+        "SELECT ?productLabel ?offer ?price ?vendor ?vendorTitle ?review ?revTitle ?reviewer ?revName ?rating1 \
+            ?rating2 \
          WHERE { %P rdfs:label ?productLabel . OPTIONAL { ?offer bsbm:product %P . ?offer bsbm:price ?price . \
          ?offer bsbm:vendor ?vendor . ?vendor rdfs:label ?vendorTitle . ?vendor bsbm:country country:DE . \
          ?offer dc:publisher ?vendor . ?offer bsbm:validTo ?date . \

@@ -63,8 +63,8 @@ impl Triples {
         Triples { prefixes, text: String::new(), count: 0 }
     }
 
-    /// Writes a term: `p:name` by the prefixes, a number, `"text"`, or `"text"` followed by a language or a short name of a
-    /// type.
+    /// Writes a term: `p:name` by the prefixes, a number, `"text"`, or `"text"` followed by a language or a short name
+    /// of a type.
     fn put(&mut self, term: &str) {
         if let Some(quoted) = term.strip_prefix('"') {
             let (text, rest) = quoted.rsplit_once('"').expect("a literal has two quotes");

@@ -1,7 +1,7 @@
 //! Short queries beside Oxigraph: BSBM's explore mix, and WatDiv's linear, star and snowflake queries.
 //!
-//! Each query is asked with many constants, alternating between the sides, in one process on the same CPUs. A time includes
-//! parsing, planning and running, until the caller has every term of every row.
+//! Each query is asked with many constants, alternating between the sides, in one process on the same CPUs. A time
+//! includes parsing, planning and running, until the caller has every term of every row.
 
 mod bsbm;
 mod chance;

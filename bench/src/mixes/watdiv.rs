@@ -1,8 +1,9 @@
 //! Users, products and offers in the schema of WatDiv, and the shapes of its linear, star and snowflake queries.
 //!
-//! Aluç, Hartig, Özsu and Daudjee, "Diversified stress testing of RDF data management systems", ISWC 2014; the basic queries L1
-//! to L5, S1 to S7 and F1 to F5 of its test suite. Predicates and patterns follow these; the data is from our own generator,
-//! with skewed values and with predicates that only some subjects have, so times can be compared between engines here only.
+//! Aluç, Hartig, Özsu and Daudjee, "Diversified stress testing of RDF data management systems", ISWC 2014; the basic
+//! queries L1 to L5, S1 to S7 and F1 to F5 of its test suite. Predicates and patterns follow these; the data is from
+//! our own generator, with skewed values and with predicates that only some subjects have, so times can be compared
+//! between engines here only.
 
 use super::chance::{Chance, Triples, with_prologue};
 use super::{Mix, Text};
@@ -201,7 +202,8 @@ const QUERIES: [(&str, &str); 17] = [
     ),
     (
         "S2",
-        "SELECT ?u ?l ?g { ?u dc:Location ?l . ?u sorg:nationality %Country% . ?u wsdbm:gender ?g . ?u rdf:type wsdbm:Role2 }",
+        "SELECT ?u ?l ?g { ?u dc:Location ?l . ?u sorg:nationality %Country% . ?u wsdbm:gender ?g . ?u rdf:type \
+            wsdbm:Role2 }",
     ),
     (
         "S3",

@@ -1,4 +1,5 @@
-//! A store of RDF on disk in a process of its own, which does what lines of its standard input say. `bench/peers` has the same in Java.
+//! A store of RDF on disk in a process of its own, which does what lines of its standard input say. `bench/peers` has
+//! the same in Java.
 //!
 //! ```text
 //!  load FILE.nt                       makes the store: all is on the disk when it answers with the number of triples

@@ -1,8 +1,9 @@
-//! Vicus' store on disk beside Oxigraph's on RocksDB and Jena's TDB2, in one run: loading, opening, updates that are durable one by one,
-//! and queries, also after many updates.
+//! Vicus' store on disk beside Oxigraph's on RocksDB and Jena's TDB2, in one run: loading, opening, updates that are
+//! durable one by one, and queries, also after many updates.
 //!
-//! Each side is a process of its own, which may use the same CPUs, and sides take turns. A commit is on the disk when an update has
-//! ended, on all sides: `engine.rs` and `oxigraph.rs` say how. Peers have their usual settings, a JVM its usual heap.
+//! Each side is a process of its own, which may use the same CPUs, and sides take turns. A commit is on the disk when
+//! an update has ended, on all sides: `engine.rs` and `oxigraph.rs` say how. Peers have their usual settings, a JVM its
+//! usual heap.
 
 mod engine;
 mod oxigraph;
@@ -398,8 +399,8 @@ fn ask(
     Ok(results)
 }
 
-/// Stores of other data that become the same by many updates of one triple each, on 16 threads. A side that is not done in time does the
-/// rest in large updates.
+/// Stores of other data that become the same by many updates of one triple each, on 16 threads. A side that is not done
+/// in time does the rest in large updates.
 fn many(stores: &[Store], work: &Work, args: &Args) -> anyhow::Result<()> {
     println!("\n{} updates of one triple each, 16 at a time:", args.updates);
     for store in stores {

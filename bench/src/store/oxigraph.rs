@@ -1,7 +1,8 @@
 //! Oxigraph on RocksDB.
 //!
-//! It does not ask RocksDB to sync a commit, and has no setting for that. So that both sides promise the same, a commit is synced here:
-//! what makes RocksDB's options of writes goes through a function of this file, which sets that in them. The linker is told so by `build.rs`.
+//! It does not ask RocksDB to sync a commit, and has no setting for that. So that both sides promise the same, a commit
+//! is synced here: what makes RocksDB's options of writes goes through a function of this file, which sets that in
+//! them. The linker is told so by `build.rs`.
 
 use crate::engine::Engine;
 use anyhow::Context;
@@ -23,7 +24,8 @@ unsafe extern "C" {
 #[expect(unsafe_code, reason = "the linker finds it by its name, and it calls C")]
 #[unsafe(no_mangle)]
 extern "C" fn __wrap_rocksdb_writeoptions_create() -> *mut c_void {
-    // SAFETY: both are functions of RocksDB with these types (`rocksdb/c.h`), and the second gets what the first has made.
+    // SAFETY: both are functions of RocksDB with these types (`rocksdb/c.h`), and the second gets what the first has
+    // made.
     unsafe {
         let options = __real_rocksdb_writeoptions_create();
         rocksdb_writeoptions_set_sync(options, 1);

@@ -22,7 +22,8 @@ pub(crate) struct Work {
     pub(crate) touched: u64,
     /// The data, but some of its triples are about other subjects.
     pub(crate) changed: PathBuf,
-    /// Updates of one triple each that make the data of that: half of them delete such a triple, half insert what is in its place.
+    /// Updates of one triple each that make the data of that: half of them delete such a triple, half insert what is in
+    /// its place.
     pub(crate) many: PathBuf,
     folder: PathBuf,
 }

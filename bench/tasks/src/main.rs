@@ -1,7 +1,7 @@
 //! Vicus' tasks beside rayon's and oneTBB's.
 //!
-//! All sides are measured in one run, alternating, on threads that are pinned alike; medians count. A peer that can't be built
-//! on this machine is skipped with a message.
+//! All sides are measured in one run, alternating, on threads that are pinned alike; medians count. A peer that can't
+//! be built on this machine is skipped with a message.
 
 #[expect(dead_code, reason = "the containers measure in more ways")]
 #[path = "../../containers/src/measure.rs"]

@@ -1,9 +1,9 @@
-//! The smallest task that pays: METG, the minimum effective task granularity of Slaughter et al., "Task Bench", SC 2020: the
-//! duration of a task at which tasks take half of the processors' time.
+//! The smallest task that pays: METG, the minimum effective task granularity of Slaughter et al., "Task Bench", SC
+//! 2020: the duration of a task at which tasks take half of the processors' time.
 //!
-//! A stencil: in each step a task for each point, which depends on three points of the step before. Vicus' tasks declare these
-//! dependences and are all submitted at once. rayon and oneTBB have no such dependences between tasks, so they wait after each
-//! step, which is easier.
+//! A stencil: in each step a task for each point, which depends on three points of the step before. Vicus' tasks
+//! declare these dependences and are all submitted at once. rayon and oneTBB have no such dependences between tasks, so
+//! they wait after each step, which is easier.
 
 use crate::measure::{load, median};
 use crate::sides::Runtimes;

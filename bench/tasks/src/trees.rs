@@ -1,4 +1,5 @@
-//! Trees of tasks, the same code for Vicus and rayon, whose functions have the same names. `peers/tbb.cpp` has them for oneTBB.
+//! Trees of tasks, the same code for Vicus and rayon, whose functions have the same names. `peers/tbb.cpp` has them for
+//! oneTBB.
 
 use sha1::{Digest, Sha1};
 
@@ -40,8 +41,8 @@ pub(crate) fn boards(size: u32) -> u64 {
     count(Board { size, row: 0, columns: 0, left: 0, right: 0 })
 }
 
-/// A node of an unbalanced tree: its hash gives the number of its children (Olivier et al., "UTS: An Unbalanced Tree Search
-/// Benchmark", LCPC 2006).
+/// A node of an unbalanced tree: its hash gives the number of its children (Olivier et al., "UTS: An Unbalanced Tree
+/// Search Benchmark", LCPC 2006).
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Node {

@@ -1,7 +1,8 @@
 //! Vicus' lightweight threads beside std's threads, tokio's tasks, Qthreads and Argobots.
 //!
-//! Each figure is nanoseconds for one operation, the median of several rounds, in which the sides alternate. The sides in C, Vicus' own interface of
-//! Qthreads among them, are processes of their own; so are Qthreads' benchmark programs, which are run with both libraries (`--what programs`).
+//! Each figure is nanoseconds for one operation, the median of several rounds, in which the sides alternate. The sides
+//! in C, Vicus' own interface of Qthreads among them, are processes of their own; so are Qthreads' benchmark programs,
+//! which are run with both libraries (`--what programs`).
 
 mod peers;
 
@@ -392,6 +393,7 @@ fn million(runtime: &Runtime, stack: usize) {
     let ns = waiters(runtime, 1_000_000, stack);
     let (after, peak) = resident();
     println!(
-        "a million threads that wait at once, stacks of {stack} bytes: {ns:.0} ns each; resident {before:.2} GiB before, {peak:.2} at most, {after:.2} after"
+        "a million threads that wait at once, stacks of {stack} bytes: {ns:.0} ns each; resident {before:.2} GiB \
+            before, {peak:.2} at most, {after:.2} after"
     );
 }

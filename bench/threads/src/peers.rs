@@ -1,5 +1,5 @@
-//! Peers in C: Qthreads and Argobots, fetched and built beside this program's build the first time; and Vicus' library with Qthreads' interface.
-//! What is missing is said, and left out.
+//! Peers in C: Qthreads and Argobots, fetched and built beside this program's build the first time; and Vicus' library
+//! with Qthreads' interface. What is missing is said, and left out.
 
 use anyhow::{Context, bail, ensure};
 use std::path::{Path, PathBuf};
@@ -218,8 +218,8 @@ fn names(folder: &Path) -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Runs upstream's benchmark programs whose names have one of `wanted` in them, as they are, with both libraries in turns, and prints the medians of
-/// their times.
+/// Runs upstream's benchmark programs whose names have one of `wanted` in them, as they are, with both libraries in
+/// turns, and prints the medians of their times.
 pub(crate) fn programs(libraries: &[Library], wanted: &[String], threads: usize, rounds: usize) -> anyhow::Result<()> {
     let find = |name| libraries.iter().find(|library| library.name == name);
     let (Some(theirs), Some(ours)) = (find("qthreads"), find("vicus-c")) else {
@@ -292,8 +292,8 @@ fn shown(found: &Result<f64, Without>) -> String {
     found.as_ref().map_or_else(|why| format!("{why}"), |ms| format!("{ms:.1}"))
 }
 
-/// The median of the milliseconds that each of these programs takes. They run in turns, long ones three times at most, and one that fails or does not end is
-/// not run again.
+/// The median of the milliseconds that each of these programs takes. They run in turns, long ones three times at most,
+/// and one that fails or does not end is not run again.
 fn in_turns(programs: &[PathBuf], threads: usize, sizes: &[(&str, &str)], rounds: usize) -> Vec<Result<f64, Without>> {
     let mut found: Vec<Result<Vec<f64>, Without>> = programs.iter().map(|_| Ok(Vec::new())).collect();
     for round in 0..rounds {
@@ -316,7 +316,8 @@ fn in_turns(programs: &[PathBuf], threads: usize, sizes: &[(&str, &str)], rounds
     found.into_iter().map(|found| found.map(median)).collect()
 }
 
-/// Programs whose work Qthreads leaves undone: of the products of `time_allpairs`, none is there at the end but those that are 0.
+/// Programs whose work Qthreads leaves undone: of the products of `time_allpairs`, none is there at the end but those
+/// that are 0.
 const UNDONE: [&str; 1] = ["thesis/time_allpairs"];
 
 /// Why a program has no time.

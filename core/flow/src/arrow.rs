@@ -87,7 +87,8 @@ impl fmt::Display for FromArrowError {
         match self {
             FromArrowError::Type { column: name, data_type } => write!(
                 f,
-                "{} is of Arrow's type {data_type}, which envelopes don't have; cast it to a number, Utf8 or Binary first",
+                "{} is of Arrow's type {data_type}, which envelopes don't have; cast it to a number, Utf8 or Binary \
+                    first",
                 column(name)
             ),
             FromArrowError::TooMuchText { column: name } => {

@@ -116,7 +116,8 @@ impl fmt::Display for SentTooMuch {
         let SentTooMuch { output, bound } = self;
         write!(
             f,
-            "one invocation sent more than {} (at last on output {output}); a loop asks Turn::ask_room before it sends, and \
+            "one invocation sent more than {} (at last on output {output}); a loop asks Turn::ask_room before it \
+                sends, and \
              goes on in the next invocation (Turn::run_again)",
             Bytes(*bound)
         )

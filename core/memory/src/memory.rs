@@ -113,7 +113,8 @@ impl fmt::Display for OptionsError {
             }
             OptionsError::Limit { limit, superblock_bytes } => write!(
                 f,
-                "blocks of up to {limit} bytes in superblocks of {superblock_bytes}: a block may have at most half of one; \
+                "blocks of up to {limit} bytes in superblocks of {superblock_bytes}: a block may have at most half of \
+                    one; \
                  lower the limit or take larger superblocks"
             ),
             OptionsError::Series(error) => error.fmt(f),

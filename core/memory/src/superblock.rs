@@ -276,8 +276,9 @@ impl Superblocks {
         pool.counts.mapped_waiting + pool.counts.waiting * self.ranges.superblock()
     }
 
-    /// Changes how many bytes may wait, on all nodes together; each node may have its part of them. A part below a superblock would have
-    /// each one decommitted and committed again, so a node may have one as long as all of them fit.
+    /// Changes how many bytes may wait, on all nodes together; each node may have its part of them. A part below a
+    /// superblock would have each one decommitted and committed again, so a node may have one as long as all of them
+    /// fit.
     pub(crate) fn let_wait(&self, bytes: usize) {
         let one = if bytes >= self.ranges.superblock() { self.ranges.superblock() } else { 0 };
         self.most_waiting.store((bytes / self.nodes()).max(one), Ordering::Relaxed);

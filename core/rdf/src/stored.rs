@@ -80,7 +80,8 @@ impl fmt::Display for NotStored {
             NotStored::Older(format) => {
                 write!(
                     f,
-                    "it has format {format}, from an older Vicus; this one reads format {FORMAT}. Dump the store with the old one, and load it anew"
+                    "it has format {format}, from an older Vicus; this one reads format {FORMAT}. Dump the store with \
+                        the old one, and load it anew"
                 )
             }
         }

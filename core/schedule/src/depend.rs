@@ -42,7 +42,7 @@ pub struct Dependences {
 /// How many pieces of finished tasks may stay, so the pieces of a usual program are not made again.
 const SPARE_PIECES: usize = 1 << 16;
 
-/// The same for single bytes: making one again costs less than a table larger than the core's caches.
+/// Likewise for single bytes: making one again costs less than a table larger than the core's caches.
 const SPARE_BYTES: usize = 1 << 11;
 
 impl Dependences {

@@ -39,7 +39,7 @@ pub const WOKEN_TURN: u32 = 64;
 /// The number of yielded tasks that go on before a seat looks again into its queues after an empty look.
 pub const YIELDED_TURN: u32 = 128;
 
-/// The same for a seat whose first queue is shared with others: tasks from outside may lie in another one.
+/// Likewise for a seat whose first queue is shared with others: tasks from outside may lie in another one.
 const YIELDED_TURN_OF_SHARED: u32 = 16;
 
 /// The number of tasks in a row from its own lock-free queue before the plan's other probes have a turn, and, if these
@@ -56,7 +56,7 @@ const SPIN_NS: u64 = 5_000;
 /// nothing within a shorter time again and again: each waits while the other one is woken.
 const LONGER_LOOK_NS: u64 = 50_000;
 
-/// The same for a seat with waiting lightweight threads. Mostly no other seat goes on with them, and on virtual
+/// Likewise for a seat with waiting lightweight threads. Mostly no other seat goes on with them, and on virtual
 /// machines a sleep and a wake take some 0.1 ms. A token on its round of 500 threads on two seats comes back to a seat
 /// after about this time.
 const LONGEST_LOOK_NS: u64 = 300_000;

@@ -62,7 +62,8 @@ impl fmt::Display for Plan {
         if let Some(Warm { queues, cache_bytes, more_bytes_than, percent, nodes: _ }) = warm {
             writeln!(
                 f,
-                "tasks of more than {more_bytes_than} bytes, {percent} % of which a pool has used last and may have in its caches:"
+                "tasks of more than {more_bytes_than} bytes, {percent} % of which a pool has used last and may have in \
+                    its caches:"
             )?;
             for (pool, (&queue, bytes)) in queues.iter().zip(cache_bytes).enumerate() {
                 writeln!(f, "  pool{pool}, with {bytes} bytes: to {}", self.name(queue))?;
@@ -146,13 +147,15 @@ impl Plan {
             let all = Dealing::NEARLY_ALL;
             writeln!(
                 f,
-                "  the first {fan} of a spawner, and all of one that has as many bytes itself: only if {all} % of theirs lie there"
+                "  the first {fan} of a spawner, and all of one that has as many bytes itself: only if {all} % of \
+                    theirs lie there"
             )?;
         }
         if let Some(percent) = spread_within {
             writeln!(
                 f,
-                "  of places that cost at most {percent} % more than the cheapest: to the one with the fewest bytes of the spawner's"
+                "  of places that cost at most {percent} % more than the cheapest: to the one with the fewest bytes of \
+                    the spawner's"
             )?;
         }
         if let Some(requests) = crowd {

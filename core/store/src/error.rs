@@ -183,9 +183,10 @@ impl fmt::Display for CommitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CommitError::Refused(refusal) => refusal.fmt(f),
-            CommitError::BuiltOnRefused => {
-                f.write_str("a change just before this one could not be made durable, so nothing of this one happened; it can be tried again")
-            }
+            CommitError::BuiltOnRefused => f.write_str(
+                "a change just before this one could not be made durable, so nothing of this one happened; \
+                    it can be tried again",
+            ),
             CommitError::Failed(error) => error.fmt(f),
         }
     }

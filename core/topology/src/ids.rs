@@ -43,7 +43,9 @@ id! {
     #[doc = "A cache, by its index in [`Topology::caches`](crate::Topology::caches)."] CacheId "cache";
     #[doc = "A core group, by its index in [`Topology::core_groups`](crate::Topology::core_groups)."] GroupId "group";
     #[doc = "A NUMA node, by its index in [`Topology::nodes`](crate::Topology::nodes)."] NodeId "node";
-    #[doc = "One of the locations over which something is laid out, by its index among these: the units of a distribution, the subqueues \
-             of a queue, the queues that tasks are dealt to. What it stands for, a node or a core group, its list says. Users say \
+    #[doc = "One of the locations over which something is laid out, by its index among these: the units of a \
+        distribution, the subqueues \
+             of a queue, the queues that tasks are dealt to. What it stands for, a node or a core group, its list \
+             says. Users say \
              [`Place`](crate::Place)s instead."] LocationId "location";
 }

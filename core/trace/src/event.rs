@@ -332,7 +332,7 @@ pub enum What {
         /// The lower 32 bits.
         low: u32,
     },
-    /// The same for bytes that only give the task's place.
+    /// Likewise for bytes that only give the task's place.
     Uses {
         /// The task.
         who: BoxId,

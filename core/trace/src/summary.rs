@@ -53,7 +53,7 @@ pub struct BoxSummary {
     /// Bytes taken or read on the node of the seat; for tasks that are not boxes, the bytes of their declared use, by
     /// the seat that ran them.
     pub near_bytes: u64,
-    /// The same bytes on another node.
+    /// Such bytes on another node.
     pub far_bytes: u64,
 }
 
@@ -696,7 +696,8 @@ mod tests {
         let expected = "\
 2.500 ms, 0 requests, 1 seat, 5 events
 
-box type  boxes  invocations  spawned  queued ms  busy ms  blocked ms  envelopes in  rows in  envelopes out  rows out  bytes made  bytes near  bytes far
+box type  boxes  invocations  spawned  queued ms  busy ms  blocked ms  envelopes in  rows in  envelopes out  rows \
+out  bytes made  bytes near  bytes far
 Scan          1            1        0      0.000    2.500       0.000             0        0              0         0           0           0          0
 
 seat  invocations  busy ms  overhead ms  idle ms  rule 1 near+far

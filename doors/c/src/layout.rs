@@ -23,7 +23,8 @@ use std::process::{Command, Stdio};
 macro_rules! structure {
     ($out:ident, $name:ident, $($field:ident)*) => {
         writeln!($out, "SAME(sizeof({}), {});", stringify!($name), size_of::<$name>()).unwrap();
-        $(writeln!($out, "SAME(offsetof({0}, {1}), {2});", stringify!($name), stringify!($field), offset_of!($name, $field)).unwrap();)*
+        $(writeln!($out, "SAME(offsetof({0}, {1}), \
+            {2});", stringify!($name), stringify!($field), offset_of!($name, $field)).unwrap();)*
     };
 }
 

@@ -16,7 +16,7 @@ pub(crate) type Emitter = map_reduce::Emitter<'static, Vec<u8>, Vec<u8>>;
 
 /// The values of a key. The last one is kept until the next one is asked for.
 pub(crate) struct Values {
-    /// It lives as long as a call of `reduce`.
+    /// Lives as long as a call of `reduce`.
     left: *mut map_reduce::Values<'static, Vec<u8>, Vec<u8>>,
     last: Vec<u8>,
 }

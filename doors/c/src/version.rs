@@ -50,7 +50,8 @@ fn compare(version: u32, abi: u32) -> Outcome {
     }
     let shown = |version: u32| format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100);
     let message = format!(
-        "the program was compiled with vicus.h {} (ABI {abi}), and the library is {} (ABI {ABI}): compile it with the library's header",
+        "the program was compiled with vicus.h {} (ABI {abi}), and the library is {} (ABI {ABI}): compile it with the \
+            library's header",
         shown(version),
         shown(VERSION)
     );

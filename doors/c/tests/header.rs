@@ -140,7 +140,8 @@ fn a_difference_is_found() {
         "/* int32_t vicus_no(void); */\nint32_t vicus_a(const char *b, vicus_runtime **out);\nvoid *vicus_c(void);\n";
     let header = declared(header);
     let source = [
-        "#[unsafe(no_mangle)]\npub(crate) unsafe extern \"C\" fn vicus_a(b: *const c_char, out: *mut *mut Threads) -> i32 {}\n",
+        "#[unsafe(no_mangle)]\npub(crate) unsafe extern \"C\" fn vicus_a(b: *const c_char, out: *mut *mut Threads) -> \
+            i32 {}\n",
         "#[unsafe(no_mangle)]\npub(crate) extern \"C\" fn vicus_c() -> *mut c_void {}\n",
     ]
     .concat();

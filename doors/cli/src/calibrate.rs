@@ -100,7 +100,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 pub(crate) fn measured(effort: Effort) -> anyhow::Result<String> {
     let topology = &vicus::this_machine().topology;
     let line = topology.line().context(
-        "the parts of this machine differ from one another, and a machine file can't say that: cores of two kinds, nodes \
+        "the parts of this machine differ from one another, and a machine file can't say that: cores of two kinds, \
+            nodes \
          without cores, or only some nodes with a cache",
     )?;
     let mut text = Text::heading(topology, &line);
@@ -194,14 +195,20 @@ impl Text {
     }
 
     fn leaves(&mut self, leaves: &Leaves, clock_ghz: f64) {
-        self.line("\n# Operations in a cycle, with all data in the core's cache; of leaves that use each byte often, or wait for it, in the last caches.\n[leaf_flops_per_cycle]");
+        self.line(
+            "\n# Operations in a cycle, with all data in the core's cache; of leaves that use each byte often, \
+            or wait for it, in the last caches.\n[leaf_flops_per_cycle]",
+        );
         for (leaf, per_ns) in &leaves.per_ns {
             match per_ns.is_finite() {
                 true => self.line(format_args!("{leaf:?} = {:.4e}", per_ns / clock_ghz)),
                 false => self.line(format_args!("# {leaf:?}: its bytes or joins take all of its time")),
             }
         }
-        self.line("\n# Of all bytes that a leaf declares, halos included, while they come from the core's own node.\n[leaf_bandwidth]");
+        self.line(
+            "\n# Of all bytes that a leaf declares, halos included, while they come from the core's own \
+            node.\n[leaf_bandwidth]",
+        );
         for (leaf, bandwidth) in &leaves.bandwidth {
             self.line(format_args!("{leaf:?} = {bandwidth:.3e}"));
         }

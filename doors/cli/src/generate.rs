@@ -35,7 +35,7 @@ struct Sp2b {
     /// seed is the beginning of a larger one.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     triples: u64,
-    /// The same seed gives the same bytes.
+    /// One seed always gives the same bytes.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// The file to write: FILE.nt or FILE.ttl, with .gz appended to compress it.
@@ -48,7 +48,7 @@ struct Shop {
     /// How many products; each has about 66 triples.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     products: u64,
-    /// The same seed gives the same bytes.
+    /// One seed always gives the same bytes.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// The file to write: FILE.nt or FILE.ttl, with .gz appended to compress it.

@@ -39,7 +39,8 @@ fn open_one(path: &OsStr, syntax: Option<Syntax>, reading: &mut Reading) -> anyh
     }
     let Some(syntax) = syntax.or_else(|| syntax_by_ending(&name)) else {
         bail!(
-            "{name}: the ending says no syntax that can be read; expected .nt, .nq, .ttl, .trig, .rdf, .xml, .owl or .jsonld, with .gz, .zst, .bz2 or .xz behind it or not, or --syntax"
+            "{name}: the ending says no syntax that can be read; expected .nt, .nq, .ttl, .trig, .rdf, .xml, .owl or \
+                .jsonld, with .gz, .zst, .bz2 or .xz behind it or not, or --syntax"
         )
     };
     let file = File::open(path).with_context(|| format!("{name}: can't be opened"))?;

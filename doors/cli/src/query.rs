@@ -484,7 +484,8 @@ fn questions(args: &Args) -> anyhow::Result<Vec<Question>> {
     if !args.rest.is_empty() {
         let words: Vec<_> = args.text.iter().chain(&args.rest).map(|word| word.to_string_lossy()).collect();
         bail!(
-            "there are {} words beside the options, `{}`, and only the query may be one: give each data file with a --data of its own",
+            "there are {} words beside the options, `{}`, and only the query may be one: give each data file with a \
+                --data of its own",
             words.len(),
             words.join("`, `")
         );

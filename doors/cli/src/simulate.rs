@@ -109,7 +109,7 @@ enum Command {
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Mode {
-    /// The same tasks, each as long as recorded without its time for memory, and started by the same tasks.
+    /// All tasks, each as long as recorded without its time for memory, and started by the same tasks.
     Replay,
     /// The flow protocol itself, with the recorded costs of each box's rows: the number and the inputs of a box's
     /// invocations depend on the simulated schedule.
@@ -305,7 +305,7 @@ impl Task {
         Ok(self.simulate(machine, plan, options, &mut |_| true)?.0.wall_ns)
     }
 
-    /// The same tasks with their arrays laid out in this way; `None` if the distribution is a store's.
+    /// The tasks with their arrays laid out in this way; `None` if the distribution is a store's.
     pub(crate) fn lying(&self, distribution: &Distribution) -> Option<Arc<Program>> {
         let Task::Program(program) = self else { return None };
         let mut program = Program::clone(program);

@@ -60,10 +60,14 @@ fn planned(setting: &Setting, machine: Option<&str>, threads: Option<usize>) -> 
 /// each.
 fn defaults() -> String {
     format!(
-        "\n{DEFAULT} is the default of tasks (OpenMP, C, C++, Rust): on six simulated machines with 22 workloads it takes 1.015 times as long as the best other\n\
-         strategy on average (steal 1.129, las 1.147), it deals tasks to the nodes where their data lie, and it lets no node idle beside another one with many\n\
-         tasks (`vicus simulate grid --quick`). {DEFAULT_OF_QUERIES} is the default of queries and networks: their requests begin on every node, and it keeps what a box sends in\n\
-         the caches of its sender; SP2Bench's 17 queries take 5 to 10 percent longer under {DEFAULT} (`vicus bench demo`).\n"
+        "\n{DEFAULT} is the default of tasks (OpenMP, C, C++, Rust): on six simulated machines with 22 workloads it \
+            takes 1.015 times as long as the best other\n\
+         strategy on average (steal 1.129, las 1.147), it deals tasks to the nodes where their data lie, and it lets \
+         no node idle beside another one with many\n\
+         tasks (`vicus simulate grid --quick`). {DEFAULT_OF_QUERIES} is the default of queries and networks: their \
+         requests begin on every node, and it keeps what a box sends in\n\
+         the caches of its sender; SP2Bench's 17 queries take 5 to 10 percent longer under {DEFAULT} (`vicus bench \
+         demo`).\n"
     )
 }
 

@@ -235,7 +235,9 @@ fn numbers(text: &str) -> Result<Vec<i32>, String> {
 
 fn schedule(text: &str) -> Result<Schedule, String> {
     let wanted = || {
-        "static, dynamic, guided or auto, perhaps behind monotonic: or nonmonotonic:, and perhaps with a comma and a chunk".to_owned()
+        "static, dynamic, guided or auto, perhaps behind monotonic: or nonmonotonic:, and perhaps with a comma and a \
+            chunk"
+            .to_owned()
     };
     let text = text.to_ascii_lowercase();
     let (modifier, rest) =

@@ -520,7 +520,8 @@ impl Across {
         if done.is_null() {
             let said = dimensions.iter().map(|dimension| dimension.2.to_string()).collect::<Vec<_>>().join(" times ");
             fail(&format!(
-                "a loop whose iterations wait for each other has {said} iterations, and {words} words for them can't be had"
+                "a loop whose iterations wait for each other has {said} iterations, and {words} words for them can't \
+                    be had"
             ));
         }
         Across { dimensions, done, words }

@@ -412,7 +412,8 @@ fn leave_by_exception() -> ! {
     // A standard error that takes nothing is no reason to go on.
     let _ = writeln!(
         std::io::stderr(),
-        "vicus: an exception has left the function of thread {id}, where no function of C++ catches it: the program ends"
+        "vicus: an exception has left the function of thread {id}, where no function of C++ catches it: the program \
+            ends"
     );
     std::process::abort()
 }

@@ -26,7 +26,8 @@ pub(crate) async fn answer(shared: &Arc<Shared>, request: &Request) -> Result<Re
         move || {
             let described = Snapshot::of_turtle(text.as_bytes(), None).map_err(|error| error.to_string())?;
             let session = shared.service.session(&Dataset::new(Arc::new(described)), SessionOptions::default());
-            let query = "PREFIX sd: <http://www.w3.org/ns/sparql-service-description#> PREFIX void: <http://rdfs.org/ns/void#> \
+            let query = "PREFIX sd: <http://www.w3.org/ns/sparql-service-description#> PREFIX void: \
+                <http://rdfs.org/ns/void#> \
                          CONSTRUCT { ?s ?p ?o } { ?s ?p ?o }";
             session.write(query, format, Vec::new()).map_err(|error| error.to_string())
         }

@@ -136,7 +136,8 @@ async fn document(
     let check = |with_graphs: bool| match with_graphs || !replaces_all {
         true => Ok(()),
         false => Err(Failure::bad(
-            "a document of one graph does not replace all data: name its graph by `?graph=IRI` or `?default`, or send TriG, N-Quads or \
+            "a document of one graph does not replace all data: name its graph by `?graph=IRI` or `?default`, or send \
+                TriG, N-Quads or \
              JSON-LD",
         )),
     };

@@ -96,7 +96,8 @@ mod tests {
     #[test]
     fn parts_have_their_own_syntax() {
         let body = "preamble\r\n--b\r\nContent-Type: text/turtle; charset=utf-8\r\n\r\n<a> <b> <c> .\r\n\r\n--b\r\n\
-                    Content-Disposition: form-data; name=\"f\"; filename=\"x.nq\"\r\n\r\none\r\n--b\r\nA: b\r\n\r\n\r\n--b--\r\nrest";
+                    Content-Disposition: form-data; name=\"f\"; filename=\"x.nq\"\r\n\r\none\r\n--b\r\nA: \
+                    b\r\n\r\n\r\n--b--\r\nrest";
         assert_eq!(
             texts(body),
             [

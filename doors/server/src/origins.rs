@@ -41,7 +41,8 @@ impl Origins {
         }
         let shown: String = name.chars().take(80).collect();
         let message = format!(
-            "a server on this machine's own address does not answer for the host `{shown}`: start it with --allow-host {shown} if it should"
+            "a server on this machine's own address does not answer for the host `{shown}`: start it with --allow-host \
+                {shown} if it should"
         );
         Err(Failure::new(StatusCode::MISDIRECTED_REQUEST, "host", message))
     }

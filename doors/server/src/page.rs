@@ -39,7 +39,8 @@ static PARTS: [Part; 4] = [
 ];
 
 /// The page asks its own origin alone, and runs its own code alone.
-const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; base-uri 'none'; form-action 'self'; \
+const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; base-uri 'none'; \
+    form-action 'self'; \
                       frame-ancestors 'none'";
 
 /// A part of the page, if the path is one's.

@@ -429,7 +429,8 @@ async fn parsed(shared: &Shared, request: &Request, body: Incoming) -> Result<Te
         FORM => request.may_read(shared).or_else(|denied| request.may_write(shared).map_err(|_| denied))?,
         other => {
             let message = format!(
-                "a body of `{other}` is no query and no update: expected application/sparql-query, application/sparql-update or \
+                "a body of `{other}` is no query and no update: expected application/sparql-query, \
+                    application/sparql-update or \
                  {FORM}"
             );
             return Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "format", message));

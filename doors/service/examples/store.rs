@@ -1,5 +1,6 @@
 //! Measures a store in a folder:
-//! `store FOLDER load FILE.nt | open | commits N | writers THREADS N | batches THREADS N | update TEXT | merge | check`.
+//! `store FOLDER load FILE.nt | open | commits N | writers THREADS N | batches THREADS N | update TEXT | merge |
+//! check`.
 
 use oxrdf::{GraphName, Literal, NamedNode, Quad};
 use std::os::unix::fs::FileExt;

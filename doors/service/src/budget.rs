@@ -87,7 +87,8 @@ impl fmt::Display for Busy {
         let Busy { had, wanted, total, taken } = self;
         write!(
             f,
-            "no memory is left for it: it holds {had} bytes and wants {wanted}, and all requests hold {taken} of {total}"
+            "no memory is left for it: it holds {had} bytes and wants {wanted}, and all requests hold {taken} of \
+                {total}"
         )
     }
 }

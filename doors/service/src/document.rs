@@ -318,7 +318,8 @@ fn by_path(url: &str) -> Option<Syntax> {
 }
 
 /// The requested media types.
-pub(crate) const RDF: &str = "text/turtle, application/n-triples, application/n-quads, application/trig, application/rdf+xml;q=0.9, \
+pub(crate) const RDF: &str = "text/turtle, application/n-triples, application/n-quads, application/trig, \
+    application/rdf+xml;q=0.9, \
                               application/ld+json;q=0.8";
 
 /// The syntax named by a media type; its parameters don't matter.

@@ -32,7 +32,7 @@ impl TemporaryFolder {
         Ok(TemporaryFolder { directory: Arc::new(SystemDirectory::open(path)?), most: u64::MAX })
     }
 
-    /// The same folder, with at most `bytes` for each call.
+    /// This folder, with at most `bytes` for each call.
     pub fn within(self, bytes: u64) -> TemporaryFolder {
         TemporaryFolder { most: bytes, ..self }
     }

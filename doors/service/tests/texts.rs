@@ -87,31 +87,38 @@ fn computed_texts_are_booked_before_they_are_made() {
         // What happened: GROUP_CONCAT booked its texts when a batch of rows had been added, and a text was copied into
         // a term before that was booked, so these held 50 MB.
         format!(
-            "SELECT (STRLEN(GROUP_CONCAT(?y)) AS ?n) {{ ?s <http://e/p> ?o VALUES ?x0 {{ \"ää\" }} {} BIND(?x15 AS ?y) }}",
+            "SELECT (STRLEN(GROUP_CONCAT(?y)) AS ?n) {{ ?s <http://e/p> ?o VALUES ?x0 {{ \"ää\" }} {} BIND(?x15 AS ?y) \
+                }}",
             first(16)
         ),
         format!(
-            "SELECT (GROUP_CONCAT(CONCAT(STR(?s), ?y)) AS ?n) {{ ?s <http://e/p> ?o VALUES ?x0 {{ \"ää\" }} {} BIND(?x15 AS ?y) }}",
+            "SELECT (GROUP_CONCAT(CONCAT(STR(?s), ?y)) AS ?n) {{ ?s <http://e/p> ?o VALUES ?x0 {{ \"ää\" }} {} \
+                BIND(?x15 AS ?y) }}",
             first(16)
         ),
         format!(
-            "SELECT ?s (GROUP_CONCAT(?y; SEPARATOR=\", \") AS ?n) {{ ?s <http://e/p> ?o VALUES ?x0 {{ \"ää\" }} {} BIND(?x15 AS ?y) }} GROUP BY ?s",
+            "SELECT ?s (GROUP_CONCAT(?y; SEPARATOR=\", \") AS ?n) {{ ?s <http://e/p> ?o VALUES ?x0 {{ \"ää\" }} {} \
+                BIND(?x15 AS ?y) }} GROUP BY ?s",
             first(16)
         ),
         format!(
-            "SELECT (GROUP_CONCAT(DISTINCT CONCAT(STR(?s), ?y)) AS ?n) {{ ?s <http://e/p> ?o VALUES ?x0 {{ \"ää\" }} {} BIND(?x15 AS ?y) }}",
+            "SELECT (GROUP_CONCAT(DISTINCT CONCAT(STR(?s), ?y)) AS ?n) {{ ?s <http://e/p> ?o VALUES ?x0 {{ \"ää\" }} \
+                {} BIND(?x15 AS ?y) }}",
             first(16)
         ),
         format!(
-            "SELECT ?s {{ ?s <http://e/p> ?o FILTER EXISTS {{ SELECT (GROUP_CONCAT(CONCAT(?p, {})) AS ?n) {{ ?a <http://e/p> ?p }} HAVING (STRLEN(?n) > 5) }} }}",
+            "SELECT ?s {{ ?s <http://e/p> ?o FILTER EXISTS {{ SELECT (GROUP_CONCAT(CONCAT(?p, {})) AS ?n) {{ ?a \
+                <http://e/p> ?p }} HAVING (STRLEN(?n) > 5) }} }}",
             vec![format!("\"{}\"", "x".repeat(1000)); 40].join(", ")
         ),
         format!(
-            "SELECT (STRLANG(CONCAT(?y, ?y), \"en\") AS ?n) {{ VALUES ?x0 {{ \"ää\" }} {} BIND(CONCAT(?x21, ?x20) AS ?y) }}",
+            "SELECT (STRLANG(CONCAT(?y, ?y), \"en\") AS ?n) {{ VALUES ?x0 {{ \"ää\" }} {} BIND(CONCAT(?x21, ?x20) AS \
+                ?y) }}",
             first(22)
         ),
         format!(
-            "SELECT (IRI(CONCAT(\"http://e/\", ENCODE_FOR_URI(?y))) AS ?n) {{ VALUES ?x0 {{ \"ää\" }} {} BIND(?x20 AS ?y) }}",
+            "SELECT (IRI(CONCAT(\"http://e/\", ENCODE_FOR_URI(?y))) AS ?n) {{ VALUES ?x0 {{ \"ää\" }} {} BIND(?x20 AS \
+                ?y) }}",
             first(21)
         ),
         format!("SELECT ?n {{ VALUES ?x0 {{ \"ää\" }} {} BIND(CONCAT(?x21, ?x20) AS ?n) }} ORDER BY ?n", first(22)),

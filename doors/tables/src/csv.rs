@@ -317,7 +317,8 @@ fn explained(error: &ArrowError, path: &Path, schema: &Schema) -> BoxError {
         };
         let name = field.name();
         Some(format!(
-            "line {line}, column {name}: {value} is no {kind}, as the first rows of the column are; as varchar all of it can be read"
+            "line {line}, column {name}: {value} is no {kind}, as the first rows of the column are; as varchar all of \
+                it can be read"
         ))
     };
     format!("{}: {}", path.display(), named().unwrap_or_else(|| text.clone())).into()

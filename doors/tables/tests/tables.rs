@@ -81,7 +81,8 @@ fn parquet_files_of_all_codecs_have_duckdbs_sums() {
     );
     let expected = "5000|12497500|14995|2500000.0|4545|2020-01-01|2020-01-04 11:19:00|497500|6248750.0";
     assert_eq!(ask("numbers", &table, SUMS).unwrap(), [expected]);
-    let grouped = "SELECT third, COUNT(*), MIN(name), MAX(quarter) FROM numbers WHERE id BETWEEN 3000 AND 4500 GROUP BY third \
+    let grouped = "SELECT third, COUNT(*), MIN(name), MAX(quarter) FROM numbers WHERE id BETWEEN 3000 AND 4500 GROUP \
+        BY third \
                    ORDER BY third";
     assert_eq!(ask("numbers", &table, grouped).unwrap(), ["false|1000|text 0|1124.75", "true|501|text 0|1124.25"]);
     assert_eq!(ask("numbers", &table, "SELECT id, id FROM numbers WHERE id = 4999").unwrap(), ["4999|4999"]);
@@ -128,7 +129,8 @@ fn arrow_files_and_streams_have_the_same_rows() {
         assert_eq!(ask("numbers", &table, "SELECT COUNT(*) FROM numbers").unwrap(), ["300"], "{name}");
     }
     let units = open(data("units.arrow")).unwrap();
-    let text = "SELECT CAST(s AS VARCHAR), CAST(ms AS VARCHAR), CAST(ns AS VARCHAR), CAST(d64 AS VARCHAR), large, view, u64, i8, \
+    let text = "SELECT CAST(s AS VARCHAR), CAST(ms AS VARCHAR), CAST(ns AS VARCHAR), CAST(d64 AS VARCHAR), large, \
+        view, u64, i8, \
                 none FROM units";
     let expected = [
         "2024-02-29 12:30:15|2024-02-29 12:30:15.25|1969-12-31 23:59:59.999999|2024-02-29|é|a long text in a view|\
@@ -379,7 +381,8 @@ fn statements_run_on_threads_within_their_budget() {
     assert_eq!(on_threads(&file, join, u64::MAX), Ok(100_000));
     let groups = "SELECT id, remainder, COUNT(*), MAX(name) FROM many GROUP BY id, remainder";
     assert_eq!(on_threads(&file, groups, u64::MAX), Ok(200_000));
-    let mixed = "SELECT n.seven, COUNT(DISTINCT m.name) FROM numbers n, many m WHERE n.id = m.remainder GROUP BY n.seven ORDER BY 1";
+    let mixed = "SELECT n.seven, COUNT(DISTINCT m.name) FROM numbers n, many m WHERE n.id = m.remainder GROUP BY \
+        n.seven ORDER BY 1";
     assert_eq!(on_threads(&file, mixed, u64::MAX), Ok(7));
     for (text, name) in [(join, "build"), (groups, "aggregate"), ("SELECT * FROM many ORDER BY name, id", "sort")] {
         let error = on_threads(&file, text, 2_000_000).unwrap_err();

@@ -495,7 +495,8 @@ fn links_lead_somewhere() {
 
 #[test]
 fn a_dead_link_is_found() {
-    let text = "See [one](two.md), [web](https://example.org/x), [here](#part), [item](crate::Turn) and `[not](code.md)`.\n\
+    let text = "See [one](two.md), [web](https://example.org/x), [here](#part), [item](crate::Turn) and \
+        `[not](code.md)`.\n\
                 ```\n[not](fenced.md)\n```\n[three]: ../four.md#part\n[five](<six.md>)\n";
     let source = sample("docs/a.md", text);
     assert_eq!(

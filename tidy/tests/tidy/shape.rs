@@ -1,5 +1,5 @@
-//! Rules of words and shape, by text. Where a rule does not hold everywhere yet, its present count is a ceiling: whoever
-//! mends a place lowers it.
+//! Rules of words and shape, by text. Where a rule does not hold everywhere yet, its present count is a ceiling:
+//! whoever mends a place lowers it.
 
 use super::{Source, at, code, sample, sources};
 use std::collections::BTreeMap;
@@ -66,7 +66,7 @@ fn lines_fit_the_width() {
     let mut files = sources();
     files.retain(|source| source.path.ends_with(".rs"));
     let broken: Vec<String> = files.iter().flat_map(too_wide).collect();
-    assert_ceiling("no line of code or comment beyond 120 columns", 2450, &broken);
+    assert_ceiling("no line of code or comment beyond 120 columns", 128, &broken);
 }
 
 #[test]
@@ -133,8 +133,8 @@ fn relative_words(source: &Source) -> (usize, usize) {
 /// Sentences with relative clauses must be decoded. Well-kept libraries have 0.05 to 0.27 such words a sentence.
 #[test]
 fn sentences_are_read_once() {
-    // In hundredths; the aim is 30.
-    for (floor, ceiling) in [("core/", 47), ("worlds/", 60), ("doors/", 30)] {
+    // In hundredths.
+    for (floor, ceiling) in [("core/", 30), ("worlds/", 30), ("doors/", 30)] {
         let mut files = crate_files();
         files.retain(|source| source.path.starts_with(floor));
         let counts = files.iter().map(relative_words);
@@ -178,7 +178,7 @@ fn late_subjects(source: &Source) -> Vec<String> {
 #[test]
 fn documentation_begins_with_its_subject() {
     let broken: Vec<String> = crate_files().iter().flat_map(late_subjects).collect();
-    assert_ceiling("no documentation begins with What, Of, It, The same, As", 647, &broken);
+    assert_ceiling("no documentation begins with What, Of, It, The same, As", 0, &broken);
 }
 
 #[test]

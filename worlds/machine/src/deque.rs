@@ -437,7 +437,7 @@ pub(crate) mod tests {
         model(2, 2, |deque, _| deque.steal(), true);
     }
 
-    /// What happened: a thief read a slot, the owner took the task back, put another one there and made it public; the
+    /// A fault of the past: a thief read a slot, the owner took the task back, put another one there and made it public; the
     /// word was the same again, and the thief took the first task a second time.
     #[cfg(loom)]
     #[test]

@@ -1,7 +1,7 @@
 //! The real world: threads on seats, tasks, fibres, sleep and wake, the clock.
 //!
-//! It follows a plan of `vicus-schedule`, and runs requests of `vicus-flow`; see [`Runtime`]. `vicus-os` answers for the
-//! system.
+//! It follows a plan of `vicus-schedule`, and runs requests of `vicus-flow`; see [`Runtime`]. `vicus-os` answers for
+//! the system.
 
 mod allocator;
 mod boxes;

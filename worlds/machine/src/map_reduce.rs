@@ -329,7 +329,8 @@ impl fmt::Display for MapReduceError {
         match self {
             MapReduceError::Memory { most } => write!(
                 f,
-                "the pairs need more than {most} bytes: allow more by `memory`, or say by `scratch` where they may be written"
+                "the pairs need more than {most} bytes: allow more by `memory`, or say by `scratch` where they may be \
+                    written"
             ),
             MapReduceError::File(error) => error.fmt(f),
             MapReduceError::Output => {

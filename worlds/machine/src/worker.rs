@@ -7,6 +7,10 @@
 //! may spawn and wait, and so change the worker. Functions that run tasks are therefore no methods; between two tasks
 //! they get the worker anew.
 
+mod at_once;
+
+pub(crate) use at_once::AtOnce;
+
 use crate::allocator::column_block;
 use crate::boxes::{end_if_last, leave, recover, sweep_boxes};
 use crate::deque::Deque;
@@ -23,7 +27,7 @@ use crate::runtime::Shared;
 use crate::sleep::{SleepPool, Woken};
 use crate::sync::light_fence;
 use crate::tasks::{Awaited, Beneath, Slab};
-use crate::threads::{Core, SeatCells, begin};
+use crate::threads::{Core, SeatCells};
 #[cfg(debug_assertions)]
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -471,8 +475,8 @@ impl Worker {
         self.state.find_in_turn(plan, reach, || shared.inbox(self.seat).take(), now_ns(), &mut &shared.open)
     }
 
-    /// A task of another request than that of the task which leaves its turn, if it is the turn of one. On top of this task, its own
-    /// request's tasks would only add waits, until the stack is so deep that it keeps what it spawns.
+    /// A task of another request than that of the task which leaves its turn, if it is the turn of one. On top of this
+    /// task, its own request's tasks would only add waits, until the stack is so deep that it keeps what it spawns.
     fn find_of_others(&mut self, shared: &Shared, plan: &SeatPlan, reach: &mut Reach<'_>) -> Option<Run<TaskRef>> {
         let (but, now_ns) = (self.frame.request, now_ns());
         if self.is_tied || !self.below.is_null() || self.state.is_deep() || self.state.has_turn(but, now_ns) {
@@ -848,86 +852,6 @@ impl Frame {
         self.spawner = outer.spawner;
         std::mem::replace(&mut self.current, outer.current.take())
     }
-}
-
-/// A task for a seat to run at once, on top of its spawner: a queue had no room.
-#[must_use = "the task is in no queue any more"]
-pub(crate) struct AtOnce(Option<(TaskRef, Way)>);
-
-impl AtOnce {
-    pub(crate) const NONE: AtOnce = AtOnce(None);
-
-    /// Runs it, if there is one.
-    #[inline]
-    pub(crate) fn run(self) {
-        if let Some((task, way)) = self.0 {
-            run_at_once(task, way);
-        }
-    }
-
-    /// Asserts the absence of a task: a box is never run on top of another one.
-    pub(crate) fn assert_none(self) {
-        debug_assert!(self.0.is_none(), "boxes are not run inline");
-    }
-}
-
-#[cold]
-fn run_at_once(task: TaskRef, way: Way) {
-    in_task(|worker| worker.state.begin_help());
-    if Core::is(task) {
-        // It has a stack of its own, which also stops its panics: nothing stands on top of this frame.
-        begin(task, Some(way));
-    } else {
-        let beneath = in_task(|worker| worker.fibre);
-        beneath.inspect(|fibre| fibre.is_beneath_one_more());
-        with_shared(|shared| run_while_waiting(shared, task, way));
-        beneath.inspect(|fibre| fibre.is_beneath_one_less());
-    }
-    in_task(|worker| worker.state.end_help());
-    fibres::leave_to_program();
-    // Now that it has run: others may wait for this task, which is in no queue.
-    leave_turn();
-}
-
-/// A task spawns more than the queues hold, and may do so for as long as it likes: other requests take their turns
-/// meanwhile. A fibre lets its seat go on without it; on a thread's own stack they run on top of the task.
-fn leave_turn() {
-    if std::thread::panicking() {
-        return;
-    }
-    match fibres::current() {
-        None => with_shared(take_turn),
-        Some(fibre) if in_task(|worker| worker.shared.are_several() && worker.state.is_turn_over(now_ns())) => {
-            fibre.yield_now();
-        }
-        Some(_) => {}
-    }
-}
-
-fn take_turn(shared: &Shared) {
-    let find = || {
-        let of_worker = |worker: &mut Worker| {
-            let mut reach = worker.reach(shared, false);
-            let plan = worker.stand(shared);
-            let run = worker.find_of_others(shared, plan, &mut reach);
-            debug_assert!(reach.refused.is_none(), "only tied seats refuse");
-            run
-        };
-        if shared.are_several() { in_task(of_worker) } else { None }
-    };
-    let mut found = find();
-    if found.is_none() {
-        return;
-    }
-    while_waiting(None, ptr::null(), || {
-        while let Some(Run { task, way, leaves }) = found {
-            if leaves {
-                leave_to_others(shared);
-            }
-            run_while_waiting(shared, task, way);
-            found = find();
-        }
-    });
 }
 
 /// Waits until the awaited thing is there. The calling thread sits on a seat.

@@ -471,7 +471,8 @@ mod tests {
             format!("<topology {attributes}></topology>"),
             format!("<topology version=\"2.0\"><object type=\"Machine\" {attributes}/></topology>"),
             format!(
-                "<topology version=\"2.0\"><object type=\"Machine\"><object type=\"Misc\" {attributes}/></object></topology>"
+                "<topology version=\"2.0\"><object type=\"Machine\"><object type=\"Misc\" \
+                    {attributes}/></object></topology>"
             ),
         ] {
             let message = xml::clean(&file).unwrap_err();

@@ -52,7 +52,8 @@ fn kept_or_measured(
     let groups = topology.core_groups.len();
     if groups > MOST_GROUPS {
         warnings.push(format!(
-            "latencies are not measured ({groups} core groups, and it is done for at most {MOST_GROUPS}): tasks are dealt by the system's distances"
+            "latencies are not measured ({groups} core groups, and it is done for at most {MOST_GROUPS}): tasks are \
+                dealt by the system's distances"
         ));
     }
     if !(2..=MOST_GROUPS).contains(&groups) {
@@ -73,7 +74,8 @@ fn kept_or_measured(
     };
     if !is_plausible(&measured) {
         warnings.push(
-            "the measured latencies are not used (a line of some core group takes longer within the group than from another one, as on an emulated \
+            "the measured latencies are not used (a line of some core group takes longer within the group than from \
+                another one, as on an emulated \
              machine): tasks are dealt by the system's distances"
                 .to_owned(),
         );

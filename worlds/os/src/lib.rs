@@ -1,8 +1,8 @@
 //! The operating system, for the crates that run on it: which machine this is, where a thread may run, pages of nodes,
 //! files and mapped files, and faults on their addresses.
 //!
-//! A function here makes calls of the system and answers with plain data of core. Nothing here starts a thread that runs a
-//! task, or knows a runtime.
+//! A function here makes calls of the system and answers with plain data of core. Nothing here starts a thread that
+//! runs a task, or knows a runtime.
 
 pub mod discover;
 mod files;

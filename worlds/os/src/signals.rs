@@ -1,6 +1,6 @@
-//! Faults on addresses: `SIGSEGV` and `SIGBUS`. A page that a mapped file has lost is replaced by zeros (`mapped.rs`), and
-//! the thread goes on. Guards of stacks are told of by whoever has set them ([`tell_of_guards`]), and the process ends as it
-//! would have. All else goes to the handler that was there before.
+//! Faults on addresses: `SIGSEGV` and `SIGBUS`. A page that a mapped file has lost is replaced by zeros (`mapped.rs`),
+//! and the thread goes on. Guards of stacks are told of by whoever has set them ([`tell_of_guards`]), and the process
+//! ends as it would have. All else goes to the handler that was there before.
 
 use crate::mapped::replace_lost;
 use std::mem::MaybeUninit;
@@ -11,9 +11,9 @@ use std::sync::{Once, OnceLock};
 /// Tells of a fault on a guard.
 static TELLS: OnceLock<fn(usize) -> bool> = OnceLock::new();
 
-/// From now on, `tells` is asked about each address of a fault. It is called in the handler of a signal, so it takes no lock
-/// and no memory. If the address is a guard's, it writes a line and returns `true`; the signal's usual end follows. The first
-/// caller's function stays.
+/// From now on, `tells` is asked about each address of a fault. It is called in the handler of a signal, so it takes no
+/// lock and no memory. If the address is a guard's, it writes a line and returns `true`; the signal's usual end
+/// follows. The first caller's function stays.
 pub fn tell_of_guards(tells: fn(usize) -> bool) {
     let _ = TELLS.set(tells);
 }
@@ -24,8 +24,8 @@ pub fn watch() {
     INSTALLED.call_once(|| {
         for (signal, before) in [(libc::SIGSEGV, &SEGV), (libc::SIGBUS, &BUS)] {
             #[expect(unsafe_code, reason = "system calls that libc has no safe function for")]
-            // SAFETY: the handler calls nothing that a handler may not. It runs on the stack for signals that each thread has: see
-            // `watch_thread`.
+            // SAFETY: the handler calls nothing that a handler may not. It runs on the stack for signals that each
+            // thread has: see `watch_thread`.
             unsafe {
                 let mut action: libc::sigaction = std::mem::zeroed();
                 action.sa_sigaction = handle as *const () as usize;
@@ -39,7 +39,8 @@ pub fn watch() {
     });
 }
 
-/// Gives the calling thread a stack for signals if it has none: the standard library does so only in programs whose `main` is Rust's.
+/// Gives the calling thread a stack for signals if it has none: the standard library does so only in programs whose
+/// `main` is Rust's.
 #[cold]
 #[inline(never)]
 pub fn watch_thread() {
@@ -87,7 +88,7 @@ impl Drop for SignalStack {
     }
 }
 
-/// What was there before, by signal.
+/// The handlers from before, by signal.
 static SEGV: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
 static BUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
 

@@ -72,7 +72,8 @@ impl fmt::Display for Torn {
         let Torn { file, offset, bytes, number, kept, .. } = self;
         write!(
             f,
-            "{file} ends with {bytes} bytes from byte {offset} on that are not all of record {number}: it was not acknowledged, unless the file was damaged later"
+            "{file} ends with {bytes} bytes from byte {offset} on that are not all of record {number}: it was not \
+                acknowledged, unless the file was damaged later"
         )?;
         kept.as_ref().map_or(Ok(()), |kept| write!(f, "; they were cut off, and kept in {kept}"))
     }

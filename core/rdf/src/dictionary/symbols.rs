@@ -119,7 +119,7 @@ impl Symbols {
 #[derive(Default, Debug)]
 pub(super) struct Text {
     bytes: Vec<u8>,
-    /// As in [`Read`].
+    /// Like [`Read`].
     bits: u64,
 }
 

@@ -72,7 +72,8 @@ pub const LONGEST_IRI: usize = 64 << 10;
 /// The error of a longer IRI.
 fn too_long_iri(most: usize) -> String {
     format!(
-        "an IRI has more than {most} bytes when it is written out: a prefix or the base is too long, or the limit (--max-iri) too low"
+        "an IRI has more than {most} bytes when it is written out: a prefix or the base is too long, or the limit \
+            (--max-iri) too low"
     )
 }
 

@@ -84,7 +84,7 @@ impl Run {
         Ok(Run { order, triples, named })
     }
 
-    /// The same quads in another order. Takes at most two thirds of the work of sorting them; one third if only one
+    /// Puts the quads in another order. Takes at most two thirds of the work of sorting them; one third if only one
     /// level moves to the front of those after the graph. Panics if this order ends with the graph and the other
     /// doesn't.
     ///

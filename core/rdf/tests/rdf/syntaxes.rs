@@ -83,7 +83,8 @@ fn an_error_in_any_syntax_has_line_column_and_message() {
 #[test]
 fn what_is_malformed_can_be_left_out() {
     const GOOD: &str = "<a:a> <a:b> <a:c> .\n";
-    const XML: &str = "<rdf:RDF xmlns:rdf='http://www.w3.org/1999/02/22-rdf-syntax-ns#' xmlns:e='http://e/'><e:T rdf:about='a:a'><e:p>1</e:p>";
+    const XML: &str = "<rdf:RDF xmlns:rdf='http://www.w3.org/1999/02/22-rdf-syntax-ns#' xmlns:e='http://e/'><e:T \
+        rdf:about='a:a'><e:p>1</e:p>";
     for (syntax, text, count) in [
         (Syntax::NQuads, format!("{GOOD}nonsense\n<a:a> <a:b> \"1\" .\n"), 2),
         (Syntax::TriG, format!("{GOOD}nonsense .\n<a:a> <a:b> \"1\" .\n"), 2),
@@ -123,7 +124,13 @@ fn named_graphs_are_kept_apart_from_the_default_graph() {
         (Syntax::NQuads, format!("{plain}<a:a> <a:b> <a:d> <a:g> .\n<a:a> <a:b> _:x _:g .\n")),
         (Syntax::NQuads, format!("{plain}<a:a> <a:b> \"\\u0041\" <a:g> .\n<a:a> <a:b> _:x _:g .\n")),
         (Syntax::TriG, format!("{plain}\n<a:g> {{\n <a:a> <a:b> <a:d>\n}}\n_:g {{ <a:a> <a:b> _:x }}")),
-        (Syntax::JsonLd, "[ { \"@id\": \"a:a\", \"a:b\": [ { \"@id\": \"a:c\" }, 1 ] },\n { \"@id\": \"a:g\", \"@graph\": [\n { \"@id\": \"a:a\",\n  \"a:b\": { \"@id\": \"a:d\" } } ] },\n { \"@id\": \"_:g\", \"@graph\": { \"@id\": \"a:a\", \"a:b\": 2 } } ]".to_owned()),
+        (
+            Syntax::JsonLd,
+            "[ { \"@id\": \"a:a\", \"a:b\": [ { \"@id\": \"a:c\" }, 1 ] },\n { \"@id\": \"a:g\", \
+            \"@graph\": [\n { \"@id\": \"a:a\",\n  \"a:b\": { \"@id\": \"a:d\" } } ] },\n { \"@id\": \"_:g\", \
+            \"@graph\": { \"@id\": \"a:a\", \"a:b\": 2 } } ]"
+                .to_owned(),
+        ),
     ] {
         let parsed = parse(syntax, text.as_bytes(), None).unwrap();
         assert_eq!((parsed.quads().triples.len(), parsed.quads().named.len()), (2, 2), "{syntax:?}");
@@ -319,11 +326,13 @@ fn containers_of_json_ld_keep_their_values() {
     for (text, expected) in [
         (
             r#"{"@context":{"p":{"@id":"http://e/p","@container":"@type"}},"@id":"http://e/s","p":{"http://e/T":{"@id":"http://e/o"}}}"#,
-            "<http://e/o> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <http://e/T> .\n<http://e/s> <http://e/p> <http://e/o> .",
+            "<http://e/o> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <http://e/T> .\n<http://e/s> <http://e/p> \
+                <http://e/o> .",
         ),
         (
             r#"{"@context":{"p":{"@id":"http://e/p","@container":"@set"}},"@id":"http://e/s","p":[{"@list":[{"@value":"b","@language":"en"}]}]}"#,
-            "<http://e/s> <http://e/p> _:l .\n_:l <http://www.w3.org/1999/02/22-rdf-syntax-ns#first> \"b\"@en .\n_:l <http://www.w3.org/1999/02/22-rdf-syntax-ns#rest> <http://www.w3.org/1999/02/22-rdf-syntax-ns#nil> .",
+            "<http://e/s> <http://e/p> _:l .\n_:l <http://www.w3.org/1999/02/22-rdf-syntax-ns#first> \"b\"@en .\n_:l \
+                <http://www.w3.org/1999/02/22-rdf-syntax-ns#rest> <http://www.w3.org/1999/02/22-rdf-syntax-ns#nil> .",
         ),
         (
             r#"{"@context":{"@language":"de"},"@id":"http://e/s","http://e/p":{"@value":"b","@language":null}}"#,
@@ -409,7 +418,8 @@ fn xml_is_read_as_its_specification_says() {
 #[test]
 fn a_mark_at_the_beginning_is_passed_over() {
     let line = "<http://e/s> <http://e/p> \"\u{FEFF}\" .";
-    let xml = "<r:RDF xmlns:r='http://www.w3.org/1999/02/22-rdf-syntax-ns#' xmlns:e='http://e/'><r:Description r:about='http://e/s' e:p='\u{FEFF}'/></r:RDF>";
+    let xml = "<r:RDF xmlns:r='http://www.w3.org/1999/02/22-rdf-syntax-ns#' xmlns:e='http://e/'><r:Description \
+        r:about='http://e/s' e:p='\u{FEFF}'/></r:RDF>";
     let json = "{\"@id\":\"http://e/s\",\"http://e/p\":\"\u{FEFF}\"}";
     for syntax in ALL {
         let text = match syntax {
@@ -441,7 +451,8 @@ fn xml_may_be_utf_16_and_begin_with_a_mark() {
     let text = |encoding: &str| {
         let rdf = "http://www.w3.org/1999/02/22-rdf-syntax-ns#";
         format!(
-            "<?xml version='1.0' encoding='{encoding}'?><r:RDF xmlns:r='{rdf}' xmlns:e='http://e/'>\n<e:T r:about='http://e/s' e:p='é😀'/></r:RDF>"
+            "<?xml version='1.0' encoding='{encoding}'?><r:RDF xmlns:r='{rdf}' xmlns:e='http://e/'>\n<e:T \
+                r:about='http://e/s' e:p='é😀'/></r:RDF>"
         )
     };
     let units = |of: fn(u16) -> [u8; 2]| -> Vec<u8> { text("UTF-16").encode_utf16().flat_map(of).collect() };
@@ -482,7 +493,8 @@ fn rdf_xml_is_read_as_its_specification_says() {
             "",
             "<e:p r:parseType='Literal'><b t='x\"y'><c xmlns:e='http://f/' e:a=''/></b></e:p>",
             format!(
-                "<http://e/d/s> <http://e/p> \"<b t=\\\"x&quot;y\\\"><c xmlns:e=\\\"http://f/\\\" e:a=\\\"\\\"></c></b>{literal}"
+                "<http://e/d/s> <http://e/p> \"<b t=\\\"x&quot;y\\\"><c xmlns:e=\\\"http://f/\\\" \
+                    e:a=\\\"\\\"></c></b>{literal}"
             ),
         ),
     ] {

@@ -35,7 +35,8 @@ const STOLEN: Parameter = Parameter {
     name: "stolen",
     default: 0,
     values: Values::Named(&["relaxed", "immediate"]),
-    what: "what becomes of the tasks that a thief takes beside the one that it runs: they stay relaxed, and others may steal them again, or they become immediate ones, \
+    what: "what becomes of the tasks that a thief takes beside the one that it runs: they stay relaxed, and others may \
+        steal them again, or they become immediate ones, \
            which no other thread takes (§3.4)",
 };
 

@@ -36,7 +36,8 @@ impl Strategy for Footprint {
                 name: "share_bytes",
                 default: 0,
                 values: Values::ANY,
-                what: "a task with more bytes is dealt; 0 is a core's share of the machine's last-level cache, 1 MiB at most, and 1 MiB if none is known",
+                what: "a task with more bytes is dealt; 0 is a core's share of the machine's last-level cache, 1 MiB \
+                    at most, and 1 MiB if none is known",
             };
             let even = Parameter {
                 name: "even",
@@ -48,14 +49,16 @@ impl Strategy for Footprint {
                 name: "distance",
                 default: 0,
                 values: Values::Named(&["rank", "value"]),
-                what: "a queue is robbed when longer than its cores times this: its distance among the machine's, or as the \
+                what: "a queue is robbed when longer than its cores times this: its distance among the machine's, or \
+                    as the \
                        operating system tells it",
             };
             let ties = Parameter {
                 name: "ties",
                 default: 1,
                 values: Values::Named(&["first", "turn"]),
-                what: "which of the nodes gets a task where its bytes cost the same: the first one from that of its first byte on, or the one to \
+                what: "which of the nodes gets a task where its bytes cost the same: the first one from that of its \
+                    first byte on, or the one to \
                        which the spawning thread has sent the fewest bytes",
             };
             [share, even, distance, UNDEALT, ties, PIN, SPARES, first, factor, max, wake]
@@ -153,7 +156,8 @@ pub(super) const UNDEALT: Parameter = Parameter {
     name: "undealt",
     default: 1,
     values: Values::Named(&["beside", "apart"]),
-    what: "whether tasks that are not worth dealing lie beside the dealt ones, or in a queue of their own that is looked at first and robbed by all \
+    what: "whether tasks that are not worth dealing lie beside the dealt ones, or in a queue of their own that is \
+        looked at first and robbed by all \
            threads at any length",
 };
 
@@ -185,7 +189,8 @@ pub(super) const BACK_OFF: [Parameter; 4] = [
         name: "wake",
         default: 1,
         values: Values::Named(&["off", "on"]),
-        what: "whether threads sleep after the longest pause, or go on with such pauses and are never woken, as in the authors' runtime, \
+        what: "whether threads sleep after the longest pause, or go on with such pauses and are never woken, as in the \
+            authors' runtime, \
                whose pauses are 1 to 128 µs long; an idle program then uses the processor",
     },
 ];

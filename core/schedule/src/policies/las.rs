@@ -106,7 +106,8 @@ pub(super) const PIN: Parameter = Parameter {
     name: "pin",
     default: AUTO,
     values: Values::Named(&["auto", "group", "pu", "off"]),
-    what: "threads may run on every PU of their core group, or on one PU each; auto: on one, where each has its own; off: on any PU, and before a thread looks for a \
+    what: "threads may run on every PU of their core group, or on one PU each; auto: on one, where each has its own; \
+        off: on any PU, and before a thread looks for a \
            task it asks the system where it runs, and takes what the thread of that place would",
 };
 

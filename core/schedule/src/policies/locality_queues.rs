@@ -41,7 +41,8 @@ impl Strategy for LocalityQueues {
             name: "pin",
             default: 1,
             values: Values::Named(&["off", "pu"]),
-            what: "pu: each thread may run on one PU; off: on any, and before it looks for a block it asks the system where it runs, whose domain is its own then (§4)",
+            what: "pu: each thread may run on one PU; off: on any, and before it looks for a block it asks the system \
+                where it runs, whose domain is its own then (§4)",
         };
         &[CAPACITY, DOMAIN, PIN, SPARES, SPIN]
     }

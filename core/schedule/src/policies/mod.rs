@@ -111,7 +111,8 @@ const SPIN: Parameter = Parameter {
     name: "spin_ns",
     default: 10_000,
     values: Values::ANY,
-    what: "how long a worker without work looks around before it sleeps, in nanoseconds; 0 is not at all; after a short sleep up to 50000",
+    what: "how long a worker without work looks around before it sleeps, in nanoseconds; 0 is not at all; after a \
+        short sleep up to 50000",
 };
 
 /// How many threads are lent for blocked ones, so tasks behind a blocking box go on.
@@ -127,7 +128,8 @@ const PIN: Parameter = Parameter {
     name: "pin",
     default: 1,
     values: Values::Named(&["off", "auto"]),
-    what: "auto: threads may run where the strategy has them; off: on any PU, and before a thread looks for a task it asks the system where it runs, and is as the \
+    what: "auto: threads may run where the strategy has them; off: on any PU, and before a thread looks for a task it \
+        asks the system where it runs, and is as the \
            thread of that place",
 };
 

@@ -35,7 +35,8 @@ impl Strategy for Shepherd {
             name: "unplaced",
             default: 0,
             values: Values::Named(&["turn", "own"]),
-            what: "where a task goes that names no place: to the next shepherd in turn, or to its spawner's own queue, the \
+            what: "where a task goes that names no place: to the next shepherd in turn, or to its spawner's own queue, \
+                the \
                    youngest first, from which others steal",
         };
         &[UNPLACED, SPARES, SPIN]

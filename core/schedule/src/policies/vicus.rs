@@ -74,7 +74,8 @@ const CROWD: Parameter = Parameter {
     name: "crowd",
     default: 50,
     values: Values::ANY,
-    what: "more requests than this are many, in percent of the nodes, and at least 2: their tasks stay on their spawners' nodes, where caches have what \
+    what: "more requests than this are many, in percent of the nodes, and at least 2: their tasks stay on their \
+        spawners' nodes, where caches have what \
            the request has used; 0 is any number",
 };
 
@@ -83,7 +84,8 @@ const FAN: Parameter = Parameter {
     name: "fan",
     default: 8,
     values: Values::ANY,
-    what: "the first so many tasks that a spawner would deal to nodes, and all of a spawner that would be dealt itself, go there only if 80 percent of their bytes \
+    what: "the first so many tasks that a spawner would deal to nodes, and all of a spawner that would be dealt \
+        itself, go there only if 80 percent of their bytes \
            lie there: they use what it has just used; 0 deals all",
 };
 
@@ -92,7 +94,8 @@ const WARM: Parameter = Parameter {
     name: "warm",
     default: 80,
     values: Values::Between(0, 100),
-    what: "a task goes to the core group that has used this part of its bytes last, in percent, if the group has used no more since than its caches hold; parts of their \
+    what: "a task goes to the core group that has used this part of its bytes last, in percent, if the group has used \
+        no more since than its caches hold; parts of their \
            spawners' work don't, nor any where homes are caches; 0 is never",
 };
 
@@ -101,7 +104,8 @@ const SPREAD: Parameter = Parameter {
     name: "spread",
     default: 10,
     values: Values::ANY,
-    what: "nodes where a task's bytes cost at most so many percent more than where they cost least get such tasks in turn, by bytes, as each thread counts them; \
+    what: "nodes where a task's bytes cost at most so many percent more than where they cost least get such tasks in \
+        turn, by bytes, as each thread counts them; \
            0: those that cost the least",
 };
 
@@ -118,7 +122,8 @@ const SPILL: Parameter = Parameter {
     name: "spill",
     default: 1,
     values: Values::Named(&["off", "on"]),
-    what: "on: while there is one request, a deferred task goes to its spawner's own queue once another seat uses the one of its core group",
+    what: "on: while there is one request, a deferred task goes to its spawner's own queue once another seat uses the \
+        one of its core group",
 };
 
 pub(super) struct Vicus;
@@ -139,13 +144,15 @@ impl Strategy for Vicus {
                 name: "deal_bytes",
                 default: 0,
                 values: Values::ANY,
-                what: "a task with more bytes is dealt; 0 is a core's smallest private cache, or 32 KiB if none is known",
+                what: "a task with more bytes is dealt; 0 is a core's smallest private cache, or 32 KiB if none is \
+                    known",
             },
             Parameter {
                 name: "memory",
                 default: 50,
                 values: Values::Between(0, 100),
-                what: "how much of a task's time counts as waits for memory, in percent: the more, the longer far threads leave a dealt \
+                what: "how much of a task's time counts as waits for memory, in percent: the more, the longer far \
+                    threads leave a dealt \
                        task where its bytes are",
             },
             CROWD,

@@ -275,7 +275,8 @@ fn own_queues_of_las_nls_and_steal_are_lock_free() {
     let lock_free = bobox.owner_lifos().into_iter().filter(|own| *own).count();
     assert_eq!(
         lock_free, 8,
-        "of four threads and those that are lent: immediate queues are only their owners'; thieves take several from the stealing queues"
+        "of four threads and those that are lent: immediate queues are only their owners'; thieves take several from \
+            the stealing queues"
     );
 }
 

@@ -445,8 +445,9 @@ fn requests_take_turns_of_a_seats_time() {
     assert_eq!(find(ms(16)), Some((3, 1)));
 }
 
-/// What happened: requests that run and have no task came first in the order of turns for good, so with hundreds of them a seat
-/// spent dozens of turns in vain before each one with a task, and a request had a ten-thousandth of its time.
+/// What happened: requests that run and have no task came first in the order of turns for good, so with hundreds of
+/// them a seat spent dozens of turns in vain before each one with a task, and a request had a ten-thousandth of its
+/// time.
 #[test]
 fn requests_without_tasks_take_half_of_the_turns_at_most() {
     const EACH: u64 = 256;

@@ -609,7 +609,8 @@ mod tests {
     use super::*;
 
     const DATA: &[u8] = b"
-        @prefix e: <http://e/> . @prefix foaf: <http://xmlns.com/foaf/0.1/> . @prefix dc: <http://purl.org/dc/elements/1.1/> .
+        @prefix e: <http://e/> . @prefix foaf: <http://xmlns.com/foaf/0.1/> . @prefix dc: \
+        <http://purl.org/dc/elements/1.1/> .
         e:ann a foaf:Person ; foaf:name 'Ann' ; foaf:knows e:bob . e:bob a foaf:Person ; foaf:name 'Bob' .
         e:doc a foaf:Document ; dc:title 'A title' ; dc:creator e:ann .
         e:g { }

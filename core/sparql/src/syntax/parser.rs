@@ -362,7 +362,8 @@ impl<'a> Parser<'a> {
         let limit = self.options.depth.min(ParseOptions::MOST_DEPTH);
         if depth > limit {
             let message = format!(
-                "the {} is nested more than {limit} levels deep: brackets add levels, and so do operators and patterns that apply to the one before",
+                "the {} is nested more than {limit} levels deep: brackets add levels, and so do operators and patterns \
+                    that apply to the one before",
                 self.noun
             );
             return Err(Box::new(Wrong { at: self.place(), message, kind: QueryErrorKind::TooDeep }));
@@ -381,7 +382,8 @@ impl<'a> Parser<'a> {
         let limit = self.options.path_signs.saturating_add(self.text.len() / BYTES_FOR_ONE_REPEATED);
         if self.repeated > limit {
             let message = format!(
-                "long paths have too many objects: the plan repeats the path for each object, and that is more than {limit} signs"
+                "long paths have too many objects: the plan repeats the path for each object, and that is more than \
+                    {limit} signs"
             );
             return Err(Box::new(Wrong { at: self.place(), message, kind: QueryErrorKind::TooManySigns }));
         }
@@ -394,7 +396,8 @@ impl<'a> Parser<'a> {
         let limit = self.options.longer.saturating_mul(BYTES_OF_ANY + self.text.len());
         if self.longer > limit {
             let message = format!(
-                "with its names written out, the {} is more than {limit} bytes longer: a prefix or the base is too long",
+                "with its names written out, the {} is more than {limit} bytes longer: a prefix or the base is too \
+                    long",
                 self.noun
             );
             return Err(Box::new(Wrong { at, message, kind: QueryErrorKind::NamesTooLong }));

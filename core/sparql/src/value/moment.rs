@@ -278,7 +278,7 @@ impl Time {
         self.on_a_day().compare(other.on_a_day())
     }
 
-    /// The same for all equal times.
+    /// A key that equal times share.
     pub(crate) fn instant(self) -> Instant {
         self.on_a_day().instant()
     }
@@ -416,7 +416,7 @@ impl Duration {
         self.signed() == other.signed()
     }
 
-    /// The same for all equal durations.
+    /// A key that equal durations share.
     pub(crate) fn key(self) -> (i128, i128) {
         self.signed()
     }

@@ -41,35 +41,46 @@ long! {
     "constant triples": |c| format!("SELECT * {{ {} }}", each!(c, n, "<a:s> <a:p> <a:o{n}>."));
     "predicates as variables": |c| format!("SELECT * {{ {} }}", each!(c, n, "?s ?p{n} ?o."));
     "OPTIONAL in a row": |c| format!("SELECT * {{ ?s ?p ?o {} }}", each!(c, n, "OPTIONAL{{?s <a:p> ?v{n}}}"));
-    "OPTIONAL in a row, one column": |c| format!("SELECT ?s {{ ?s ?p ?o {} }}", each!(c, n, "OPTIONAL{{?s <a:p> ?v{n}}}"));
+    "OPTIONAL in a row, one column": |c| format!("SELECT ?s {{ ?s ?p ?o {} }}", each!(c, n, "OPTIONAL{{?s <a:p> \
+        ?v{n}}}"));
     "OPTIONAL in a row, the same": |c| format!("SELECT * {{ {} }}", each!(c, "OPTIONAL{?s ?p ?o}"));
-    "OPTIONAL of two": |c| format!("SELECT * {{ ?s ?p ?o {} }}", each!(c, n, "OPTIONAL{{?s <a:p> ?v{n}. ?v{n} <a:p> ?w{n}}}"));
-    "OPTIONAL nested": |c| format!("SELECT * {{ ?v <a:p> ?v0 {}{} }}", each!(c, n, "OPTIONAL{{?v{n} <a:p> ?v{} ", n + 1), each!(c, "}"));
-    "OPTIONAL with FILTER": |c| format!("SELECT * {{ ?s ?p ?o {} }}", each!(c, n, "OPTIONAL{{?s <a:p> ?v{n} FILTER(?v{n}<?o)}}"));
+    "OPTIONAL of two": |c| format!("SELECT * {{ ?s ?p ?o {} }}", each!(c, n, "OPTIONAL{{?s <a:p> ?v{n}. ?v{n} <a:p> \
+        ?w{n}}}"));
+    "OPTIONAL nested": |c| format!("SELECT * {{ ?v <a:p> ?v0 {}{} }}", each!(c, n, "OPTIONAL{{?v{n} <a:p> \
+        ?v{} ", n + 1), each!(c, "}"));
+    "OPTIONAL with FILTER": |c| format!("SELECT * {{ ?s ?p ?o {} }}", each!(c, n, "OPTIONAL{{?s <a:p> ?v{n} \
+        FILTER(?v{n}<?o)}}"));
     "OPTIONAL beside many": |c| {
-        format!("SELECT * {{ {} {} }}", each!(c, n, "?s <a:p> ?v{n}."), each!(c.min(400), n, "OPTIONAL{{?v{n} <a:p> ?w{n}}}"))
+        format!("SELECT * {{ {} {} }}", each!(c, n, "?s <a:p> ?v{n}."), each!(c.min(400), n, "OPTIONAL{{?v{n} <a:p> \
+            ?w{n}}}"))
     };
     "UNION": |c| format!("SELECT * {{ {{}} {} }}", each!(c, n, "UNION{{?s <a:p> ?v{n}}}"));
     "UNION of the same": |c| format!("SELECT * {{ {{}} {} }}", each!(c, "UNION{?s ?p ?o}"));
-    "UNION nested": |c| format!("SELECT * {{ {} ?s ?p ?o {} }}", each!(c, n, "{{?s <a:p> ?v{n}}}UNION{{"), each!(c, "}"));
+    "UNION nested": |c| format!("SELECT * {{ {} ?s ?p ?o {} \
+        }}", each!(c, n, "{{?s <a:p> ?v{n}}}UNION{{"), each!(c, "}"));
     "UNION in a row": |c| format!("SELECT * {{ {} }}", each!(c, n, "{{?s <a:p> ?v{n}}}UNION{{?v{n} <a:p> ?s}}"));
     "groups in a row": |c| format!("SELECT * {{ {} }}", each!(c, n, "{{?s <a:p> ?v{n} FILTER(?v{n}<?s)}}"));
     "MINUS in a row": |c| format!("SELECT * {{ ?s ?p ?o {} }}", each!(c, n, "MINUS{{?s <a:p> ?v{n}}}"));
     "MINUS nested": |c| format!("SELECT * {{ ?s ?p ?o {}{} }}", each!(c, n, "MINUS{{?s <a:p> ?v{n} "), each!(c, "}"));
     "FILTER": |c| format!("SELECT * {{ ?s ?p ?o {} }}", each!(c, n, "FILTER(?o<{n})"));
-    "FILTER of many variables": |c| format!("SELECT * {{ {} {} }}", each!(c, n, "?s <a:p> ?v{n}."), each!(c, n, "FILTER(?v{n}<1)"));
-    "FILTER equals": |c| format!("SELECT * {{ {} {} }}", each!(c, n, "?s <a:p> ?v{n}."), each!(c, n, "FILTER(?v{n}=<a:o>)"));
-    "FILTER joins": |c| format!("SELECT * {{ {} {} }}", each!(c, n, "?s{n} <a:p> ?v{n}."), each!(c, n, "FILTER(?v{n}=?s{})", n + 1));
+    "FILTER of many variables": |c| format!("SELECT * {{ {} {} \
+        }}", each!(c, n, "?s <a:p> ?v{n}."), each!(c, n, "FILTER(?v{n}<1)"));
+    "FILTER equals": |c| format!("SELECT * {{ {} {} \
+        }}", each!(c, n, "?s <a:p> ?v{n}."), each!(c, n, "FILTER(?v{n}=<a:o>)"));
+    "FILTER joins": |c| format!("SELECT * {{ {} {} \
+        }}", each!(c, n, "?s{n} <a:p> ?v{n}."), each!(c, n, "FILTER(?v{n}=?s{})", n + 1));
     "conjunction": |c| format!("SELECT * {{ ?s ?p ?o FILTER(?o<1 {}) }}", each!(c, n, "&&?o<{n}"));
     "disjunction": |c| format!("SELECT * {{ ?s ?p ?o FILTER(?o<1 {}) }}", each!(c, n, "||?o<{n}"));
     "sum": |c| format!("SELECT (1{} AS ?x) {{ }}", each!(c, n, "+{n}"));
     "brackets": |c| format!("SELECT * {{ ?s ?p ?o FILTER{}1{} }}", each!(c, "("), each!(c, ")"));
     "EXISTS in a row": |c| format!("SELECT * {{ ?s ?p ?o {} }}", each!(c, n, "FILTER EXISTS{{?s <a:p{n}> ?v}}"));
-    "NOT EXISTS in a row": |c| format!("SELECT * {{ ?s ?p ?o {} }}", each!(c, n, "FILTER NOT EXISTS{{?s <a:p{n}> ?v}}"));
+    "NOT EXISTS in a row": |c| format!("SELECT * {{ ?s ?p ?o {} }}", each!(c, n, "FILTER NOT EXISTS{{?s <a:p{n}> \
+        ?v}}"));
     "EXISTS with many variables": |c| {
         format!("SELECT * {{ {} {} }}", each!(c, n, "?s <a:p> ?v{n}."), each!(c, n, "FILTER EXISTS{{?v{n} <a:p> ?w}}"))
     };
-    "EXISTS nested": |c| format!("SELECT * {{ ?v <a:p> ?v0 {}{} }}", each!(c, n, "FILTER EXISTS{{?v{n} <a:p> ?v{} ", n + 1), each!(c, "}"));
+    "EXISTS nested": |c| format!("SELECT * {{ ?v <a:p> ?v0 {}{} }}", each!(c, n, "FILTER EXISTS{{?v{n} <a:p> \
+        ?v{} ", n + 1), each!(c, "}"));
     "EXISTS in a disjunction": |c| {
         format!("SELECT * {{ ?s ?p ?o FILTER(?o<1 {}) }}", each!(c, n, "||EXISTS{{?s <a:p{n}> ?o}}"))
     };
@@ -81,7 +92,8 @@ long! {
     "BIND and FILTER": |c| format!("SELECT ?s {{ ?s ?p ?o {} }}", each!(c, n, "BIND(?o+{n} AS ?v{n}) FILTER(?v{n}<1)"));
     "rows of VALUES": |c| format!("SELECT * {{ VALUES (?x ?y) {{ {} }} }}", each!(c, n, "(1 {n})"));
     "strings in VALUES": |c| format!("SELECT * {{ VALUES ?x {{ {} }} ?s ?p ?x }}", each!(c, n, "'{n}'"));
-    "columns of VALUES": |c| format!("SELECT * {{ VALUES ({}) {{ ({}) }} }}", each!(c, n, "?v{n} "), each!(c, n, "{n} "));
+    "columns of VALUES": |c| format!("SELECT * {{ VALUES ({}) {{ ({}) }} \
+        }}", each!(c, n, "?v{n} "), each!(c, n, "{n} "));
     "VALUES in a row": |c| format!("SELECT * {{ {} }}", each!(c, n, "VALUES ?v{n} {{1 2}}"));
     "VALUES of the same": |c| format!("SELECT * {{ {} }}", each!(c, "VALUES ?v {1 2}"));
     "wide VALUES joined": |c| {
@@ -91,7 +103,8 @@ long! {
     };
     "IN": |c| format!("SELECT * {{ ?s ?p ?o FILTER(?o IN(1{})) }}", each!(c, n, ",{n}"));
     "sub-selects in a row": |c| format!("SELECT * {{ {} }}", each!(c, n, "{{SELECT ?s{{?s <a:p> ?v{n}}}}}"));
-    "sub-selects nested": |c| format!("SELECT * {{ {} ?s ?p ?o {} }}", each!(c, n, "{{SELECT*{{?s <a:p> ?v{n}."), each!(c, "}}"));
+    "sub-selects nested": |c| format!("SELECT * {{ {} ?s ?p ?o {} }}", each!(c, n, "{{SELECT*{{?s <a:p> \
+        ?v{n}."), each!(c, "}}"));
     "sub-selects with LIMIT": |c| format!("SELECT * {{ {} }}", each!(c, n, "{{SELECT*{{?s <a:p> ?v{n}}}LIMIT 1}}"));
     "sub-selects with many columns": |c| {
         let star = each!(c, n, "?s <a:p> ?v{n}.");
@@ -127,8 +140,10 @@ long! {
     "walk of optional steps": |c| format!("SELECT * {{ ?s (<a:p>?{})+ ?o }}", each!(c, "/<a:p>?"));
     "walks in a chain": |c| format!("SELECT * {{ {} }}", each!(c, n, "?v{n} <a:p>+ ?v{}.", n + 1));
     "walks apart": |c| format!("SELECT * {{ {} }}", each!(c, n, "?s{n} <a:p>* ?v{n}."));
-    "GROUP BY": |c| format!("SELECT (COUNT(*) AS ?n) {{ {} }} GROUP BY {}", each!(c, n, "?s <a:p> ?v{n}."), each!(c, n, "?v{n} "));
-    "GROUP BY what is not there": |c| format!("SELECT (COUNT(*) AS ?n) {{ ?s ?p ?o }} GROUP BY {}", each!(c, n, "?v{n} "));
+    "GROUP BY": |c| format!("SELECT (COUNT(*) AS ?n) {{ {} }} GROUP BY \
+        {}", each!(c, n, "?s <a:p> ?v{n}."), each!(c, n, "?v{n} "));
+    "GROUP BY what is not there": |c| format!("SELECT (COUNT(*) AS ?n) {{ ?s ?p ?o }} GROUP BY \
+        {}", each!(c, n, "?v{n} "));
     "GROUP BY and SELECT": |c| {
         let keys = each!(c, n, "?v{n} ");
         format!("SELECT {keys} {{ VALUES ({keys}) {{ }} }} GROUP BY {keys}")

@@ -42,7 +42,8 @@ fn numbers(plan: &Plan) -> Vec<usize> {
 /// without a common variable until the last one, this took a minute.
 #[test]
 fn a_test_in_an_expression_is_planned_once_and_marks_rows() {
-    let late = "?a :link1 ?b . ?c :link2 ?d . ?e :link1 ?f . ?g :link2 ?h . ?x :link1 ?a . ?a :link1 ?c . ?c :link1 ?e . \
+    let late = "?a :link1 ?b . ?c :link2 ?d . ?e :link1 ?f . ?g :link2 ?h . ?x :link1 ?a . ?a :link1 ?c . ?c :link1 ?e \
+        . \
                 ?e :link1 ?g . ?g :number ?m";
     for (test, last) in [
         (format!("BIND (EXISTS {{ {late} }} AS ?y)"), 13),
@@ -75,7 +76,8 @@ fn a_test_that_is_no_join_is_not_solved_as_it_is_written() {
         format!("EXISTS {{ {wide} {{ ?x :link1 ?b FILTER (?n < 7) }} UNION {{ ?a :link2 ?x FILTER (?n > 100) }} }}"),
         // A sub-select with a group of its own.
         format!(
-            "EXISTS {{ {wide} {{ SELECT ?x (COUNT(*) AS ?z) {{ ?x :link1 ?o FILTER (?n < 7) }} GROUP BY ?x }} ?x :link2 ?a }}"
+            "EXISTS {{ {wide} {{ SELECT ?x (COUNT(*) AS ?z) {{ ?x :link1 ?o FILTER (?n < 7) }} GROUP BY ?x }} ?x \
+                :link2 ?a }}"
         ),
     ] {
         let plan = planned(&format!("SELECT ?n ?y {{ ?x :number ?n BIND ({test} AS ?y) }}"));

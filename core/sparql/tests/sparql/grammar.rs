@@ -8,14 +8,19 @@ const PROLOGUE: &str = "PREFIX : <http://e/>\n";
 
 /// Texts to change: each construct of the grammar occurs at least once.
 const TEXTS: [&str; 16] = [
-    "SELECT ?a ( ?b + 1 AS ?c ) WHERE { ?a :p ?b ; :q ?d , 2 . OPTIONAL { ?b a :T } FILTER ( ?b > 1 && ! ( ?d = 'x' ) ) }",
-    "SELECT DISTINCT * { ?a :p / ^ :q | ! ( :r | ^ :s ) * ?b . MINUS { ?b :p [ :q 1 ] } } ORDER BY DESC ( ?a ) ?b LIMIT 3",
+    "SELECT ?a ( ?b + 1 AS ?c ) WHERE { ?a :p ?b ; :q ?d , 2 . OPTIONAL { ?b a :T } FILTER ( ?b > 1 && ! ( ?d = 'x' ) \
+        ) }",
+    "SELECT DISTINCT * { ?a :p / ^ :q | ! ( :r | ^ :s ) * ?b . MINUS { ?b :p [ :q 1 ] } } ORDER BY DESC ( ?a ) ?b \
+        LIMIT 3",
     "SELECT ?a ( COUNT ( DISTINCT ?b ) AS ?n ) { ?a :p ?b } GROUP BY ?a HAVING ( SUM ( ?b ) > 2 ) ORDER BY ?n OFFSET 1",
-    "ASK { { ?a :p 1 } UNION { ?a :q ( 1 2 ?c ) } BIND ( IF ( ?a = 1 , 2 , 3 ) AS ?x ) VALUES ( ?y ?z ) { ( 1 UNDEF ) } }",
-    "SELECT ?a { { SELECT ?a ( MAX ( ?b ) AS ?m ) { ?a :p ?b } GROUP BY ?a } FILTER EXISTS { ?a ?p ?m } } VALUES ?a { 1 }",
+    "ASK { { ?a :p 1 } UNION { ?a :q ( 1 2 ?c ) } BIND ( IF ( ?a = 1 , 2 , 3 ) AS ?x ) VALUES ( ?y ?z ) { ( 1 UNDEF ) \
+        } }",
+    "SELECT ?a { { SELECT ?a ( MAX ( ?b ) AS ?m ) { ?a :p ?b } GROUP BY ?a } FILTER EXISTS { ?a ?p ?m } } VALUES ?a { \
+        1 }",
     "ASK { ?a :p 'x' @en , \"y\" ^^ :t , 1.5 , -1e3 , true . FILTER ( ?a IN ( 1 , 2 ) || ?a NOT IN ( 3 ) ) }",
     "ASK { ?a :p ?b FILTER NOT EXISTS { ?a :q ?b } FILTER ( BOUND ( ?a ) ) FILTER REGEX ( STR ( ?b ) , '^a' , 'i' ) }",
-    "SELECT ( GROUP_CONCAT ( ?b ; SEPARATOR = ',' ) AS ?c ) ( COALESCE( ?a , 1 ) AS ?d ) { ?a :p ?b } GROUP BY ( ?a + 1 AS ?g ) ?a",
+    "SELECT ( GROUP_CONCAT ( ?b ; SEPARATOR = ',' ) AS ?c ) ( COALESCE( ?a , 1 ) AS ?d ) { ?a :p ?b } GROUP BY ( ?a + \
+        1 AS ?g ) ?a",
     "CONSTRUCT { ?a :p [ :q ?b ] } WHERE { ?a :p ?b . GRAPH ?g { ?a a :T } } LIMIT 1",
     "CONSTRUCT WHERE { ?a :p ?b . ?b :q 1 }",
     "DESCRIBE ?a :x FROM :g FROM NAMED :h WHERE { ?a :p ?b }",

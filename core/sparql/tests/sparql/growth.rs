@@ -70,7 +70,8 @@ fn moments_in_two_zones_are_joined_by_their_place_on_the_time_line() {
         writeln!(
             text,
             "<http://e/a{row}> <http://e/at> \"2020-03-0{day}T{hour:02}:{minute:02}:{second:02}Z\"^^<{datatype}> .\n\
-             <http://e/b{row}> <http://e/when> \"2020-03-0{day}T{hour:02}:{minute:02}:{second:02}.0+00:00\"^^<{datatype}> ."
+             <http://e/b{row}> <http://e/when> \
+             \"2020-03-0{day}T{hour:02}:{minute:02}:{second:02}.0+00:00\"^^<{datatype}> ."
         )
         .unwrap();
     }

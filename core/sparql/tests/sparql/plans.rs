@@ -66,14 +66,16 @@ fn an_equality_with_a_bound_value_is_a_key() {
             " = ",
         ),
         (
-            "?a :name ?n . ?p :title ?t BIND(STRAFTER(?n, \" \") AS ?v) BIND(STRAFTER(?t, \" \") AS ?w) FILTER(?v = ?w)",
+            "?a :name ?n . ?p :title ?t BIND(STRAFTER(?n, \" \") AS ?v) BIND(STRAFTER(?t, \" \") AS ?w) FILTER(?v = \
+                ?w)",
             " = ",
         ),
         ("{ SELECT (STRAFTER(?n, \" \") AS ?v) { ?a :name ?n } } ?p :title ?t FILTER(STRAFTER(?t, \" \") = ?v)", " = "),
         ("?p :year ?y BIND(?y - 1930 AS ?v) ?a :age ?z FILTER(?v = ?z)", "by value"),
         ("{ SELECT ?a (MAX(?y) AS ?v) { ?p :by ?a ; :year ?y } GROUP BY ?a } ?q :year ?z FILTER(?z = ?v)", "by value"),
         (
-            "{ ?a :name ?n BIND(UCASE(?n) AS ?v) } UNION { ?p :title ?n BIND(UCASE(?n) AS ?v) } ?q :title ?t FILTER(UCASE(?t) = ?v)",
+            "{ ?a :name ?n BIND(UCASE(?n) AS ?v) } UNION { ?p :title ?n BIND(UCASE(?n) AS ?v) } ?q :title ?t \
+                FILTER(UCASE(?t) = ?v)",
             " = ",
         ),
     ];
@@ -739,13 +741,15 @@ fn counted_and_distinct_joins_lose_variables_early() {
 #[test]
 fn a_join_behind_an_optional_part_may_come_before_it() {
     let snapshot = library(3000);
-    let text = "SELECT ?p ?n ?y { ?p :by ?a OPTIONAL { ?a :name ?n . ?a :age ?g } OPTIONAL { ?p :year ?y } ?p :title \"title 7\" }";
+    let text = "SELECT ?p ?n ?y { ?p :by ?a OPTIONAL { ?a :name ?n . ?a :age ?g } OPTIONAL { ?p :year ?y } ?p :title \
+        \"title 7\" }";
     assert_plan(&snapshot, text, &["left "], &["~3000 rows"]);
     // Here the optional part binds what the pattern is joined on.
     let text = "SELECT ?p ?n ?b { ?p :year ?y OPTIONAL { ?p :by ?b . ?b :age ?g } ?b :name ?n FILTER (?y > 2000) }";
     assert_plan(&snapshot, text, &[], &[]);
     // Conditions go with what they read.
-    let text = "SELECT ?p ?g { ?p :by ?a OPTIONAL { ?a :name ?n . ?a :age ?g } ?p :title ?t FILTER (?t < \"title 2\" && !bound(?g)) }";
+    let text = "SELECT ?p ?g { ?p :by ?a OPTIONAL { ?a :name ?n . ?a :age ?g } ?p :title ?t FILTER (?t < \"title 2\" \
+        && !bound(?g)) }";
     assert_plan(&snapshot, text, &[], &[]);
 }
 
@@ -833,7 +837,8 @@ fn a_sub_select_collects_only_what_the_rest_asks_for() {
     let whole = "scan Gpso ?p <http://e/by> ?a";
     let asked = [
         "SELECT ?a ?n { :paper7 :by ?a { SELECT ?a (COUNT(?p) AS ?n) { ?p :by ?a } GROUP BY ?a } }",
-        "SELECT ?a ?n { :paper7 :by ?a { SELECT ?a (MAX(?y) + 1 AS ?n) { ?p :by ?a ; :year ?y } GROUP BY ?a HAVING (COUNT(*) > 1) } }",
+        "SELECT ?a ?n { :paper7 :by ?a { SELECT ?a (MAX(?y) + 1 AS ?n) { ?p :by ?a ; :year ?y } GROUP BY ?a HAVING \
+            (COUNT(*) > 1) } }",
         "SELECT ?a ?y { :paper7 :by ?a { SELECT DISTINCT ?a ?y { ?p :by ?a ; :year ?y } } }",
         "SELECT ?a ?n { VALUES ?a { :author3 :author4 } { SELECT ?a (COUNT(?p) AS ?n) { ?p :by ?a } GROUP BY ?a } }",
         "SELECT ?a ?n { :paper7 :by ?a { SELECT ?a (COUNT(?p) AS ?n) { ?p :by ?a } GROUP BY ?a } \

@@ -601,7 +601,8 @@ fn queries_of_several_graphs_are_what_the_naive_evaluator_finds() {
     let of = |word: &str| plans.iter().filter(|plan| plan.contains(word)).count();
     let (named, merged, walks) = (of("graph ?"), of("graph of "), of("walk graph "));
     println!(
-        "seeds 0..{seeds}: {} queries were checked; {named} are in each graph, {merged} in a merge of graphs, {walks} walk there",
+        "seeds 0..{seeds}: {} queries were checked; {named} are in each graph, {merged} in a merge of graphs, {walks} \
+            walk there",
         plans.len()
     );
     assert!(plans.len() > seeds as usize / 2 && named > 100 && merged > 50 && walks > 20);

@@ -212,8 +212,10 @@ fn a_long_list_of_in_is_the_disjunction_of_its_equalities() {
         let snapshot = made::in_way(&data, seed as usize);
         let one_by_one = list.iter().map(|member| format!("?x = {member}")).collect::<Vec<_>>().join(" || ");
         let text = format!(
-            "PREFIX xsd: <{XSD}> SELECT ?x ?in ?not ?or {{ {{ ?s <http://e/p> ?x }} UNION {{ VALUES ?x0 {{ {} }} BIND(IF(isLITERAL(?x0) && \
-             DATATYPE(?x0) = xsd:string, CONCAT(?x0, \"\"), ?x0) AS ?x) }} UNION {{ VALUES ?n {{ 1 0 7 }} BIND(?n * 1.0 AS ?x) }} \
+            "PREFIX xsd: <{XSD}> SELECT ?x ?in ?not ?or {{ {{ ?s <http://e/p> ?x }} UNION {{ VALUES ?x0 {{ {} }} \
+                BIND(IF(isLITERAL(?x0) && \
+             DATATYPE(?x0) = xsd:string, CONCAT(?x0, \"\"), ?x0) AS ?x) }} UNION {{ VALUES ?n {{ 1 0 7 }} BIND(?n * \
+             1.0 AS ?x) }} \
              BIND(?x IN ({list}) AS ?in) BIND(?x NOT IN ({list}) AS ?not) BIND({one_by_one} AS ?or) }}",
             needles.join(" "),
             list = list.join(", "),

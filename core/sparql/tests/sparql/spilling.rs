@@ -45,9 +45,11 @@ const QUERIES: [&str; 20] = [
     "SELECT ?text ?s { ?s <http://e/v> ?o BIND (MD5(STR(?o)) AS ?text) } ORDER BY ?text ?s",
     "SELECT DISTINCT ?text { ?s <http://e/v> ?o BIND (CONCAT(STR(?s), STR(?o)) AS ?text) }",
     "SELECT ?text (COUNT(*) AS ?n) { ?s <http://e/v> ?o BIND (SHA1(STR(?o)) AS ?text) } GROUP BY ?text",
-    "SELECT ?w (SUM(STRLEN(?text)) AS ?n) { ?s <http://e/v> ?o ; <http://e/w> ?w BIND (CONCAT(STR(?s), \"-\") AS ?text) } GROUP BY ?w ?text",
+    "SELECT ?w (SUM(STRLEN(?text)) AS ?n) { ?s <http://e/v> ?o ; <http://e/w> ?w BIND (CONCAT(STR(?s), \"-\") AS \
+        ?text) } GROUP BY ?w ?text",
     "SELECT (COUNT(DISTINCT ?s) AS ?n) (COUNT(DISTINCT ?o) AS ?m) (COUNT(*) AS ?all) { ?s ?p ?o }",
-    "SELECT ?p (COUNT(DISTINCT ?s) AS ?n) (MIN(?o) AS ?least) (COUNT(DISTINCT ?o) AS ?m) (SUM(?n) AS ?sum) (AVG(DISTINCT ?n) AS ?average) \
+    "SELECT ?p (COUNT(DISTINCT ?s) AS ?n) (MIN(?o) AS ?least) (COUNT(DISTINCT ?o) AS ?m) (SUM(?n) AS ?sum) \
+        (AVG(DISTINCT ?n) AS ?average) \
      { ?s ?p ?o BIND (STRLEN(STR(?s)) * 1.5 AS ?n) } GROUP BY ?p",
     "SELECT ?w (COUNT(DISTINCT ?text) AS ?n) (MAX(DISTINCT ?o) AS ?m) (COUNT(DISTINCT *) AS ?all) \
      { ?s <http://e/v> ?o ; <http://e/w> ?w BIND (MD5(CONCAT(STR(?o), STR(?w))) AS ?text) } GROUP BY ?w",

@@ -16,7 +16,8 @@ fn explained(text: &str) -> String {
 #[test]
 fn filters_go_to_scans_and_columns_that_are_not_needed_are_not_read() {
     let plan = explained(
-        "SELECT n FROM (SELECT p.name AS n, p.id * 2 AS twice, t.name AS team FROM people p JOIN teams t ON p.team = t.id) AS x \
+        "SELECT n FROM (SELECT p.name AS n, p.id * 2 AS twice, t.name AS team FROM people p JOIN teams t ON p.team = \
+            t.id) AS x \
          WHERE twice > 4 AND team = 'blue' AND n LIKE 'J%'",
     );
     assert!(plan.contains("scan people (id, name, team)"), "{plan}");

@@ -66,7 +66,8 @@ fn against(text: &str) -> Result<Against, String> {
 fn variant(text: &str) -> Result<Variant, String> {
     let wrong = || {
         format!(
-            "`{text}`: expected system, or of bins, touch-ahead, strict, superblock=BYTES and series=FIRST:RATIO:LIMIT some \
+            "`{text}`: expected system, or of bins, touch-ahead, strict, superblock=BYTES and series=FIRST:RATIO:LIMIT \
+                some \
              with commas between them"
         )
     };

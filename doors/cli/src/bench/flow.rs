@@ -99,7 +99,8 @@ fn overhead(args: &Args, strategy: &Setting) -> anyhow::Result<Vec<Outcome>> {
     let (pass_ns, fresh_ns) = (median(&passing), median(&making) - share * median(&writing));
     say_line!("an invocation that passes the envelope on        {pass_ns:8.0} ns   (goal: at most 150)");
     say_line!(
-        "an invocation with four fresh columns of 32 KiB  {fresh_ns:8.0} ns   (goal: at most 500; writing them takes {:.0} ns more)",
+        "an invocation with four fresh columns of 32 KiB  {fresh_ns:8.0} ns   (goal: at most 500; writing them takes \
+            {:.0} ns more)",
         median(&writing)
     );
     Ok(vec![

@@ -223,7 +223,8 @@ fn print_memory(sizes: &[Size], resident: &Resident) -> Outcome {
         growth - held
     );
     say_line!(
-        "An index has two ids for each triple and one for each of its first level, packed in blocks into as few bits as they need."
+        "An index has two ids for each triple and one for each of its first level, packed in blocks into as few bits \
+            as they need."
     );
     say_line!("A term that is not its own id is text and 5 bytes for where it ends, once.");
     say_line!("The peak was {:.0} MiB.", resident.peak_mib);

@@ -118,22 +118,26 @@ pub(crate) fn prices_and_ratings(products: u64, seed: u64) -> String {
 const QUERIES: [(&str, &str); 15] = [
     (
         "explore 1",
-        "SELECT DISTINCT ?p ?l { ?p rdfs:label ?l ; a :type%T ; :feature :feature%F ; :number1 ?n FILTER (?n > 500) } ORDER BY ?l LIMIT 10",
+        "SELECT DISTINCT ?p ?l { ?p rdfs:label ?l ; a :type%T ; :feature :feature%F ; :number1 ?n FILTER (?n > 500) } \
+            ORDER BY ?l LIMIT 10",
     ),
     (
         "explore 2",
-        "SELECT ?l ?c ?f ?t1 ?t2 ?n1 ?n2 ?t3 { :product%P rdfs:label ?l ; :comment ?c ; :producer ?p . ?p rdfs:label ?q . \
+        "SELECT ?l ?c ?f ?t1 ?t2 ?n1 ?n2 ?t3 { :product%P rdfs:label ?l ; :comment ?c ; :producer ?p . ?p rdfs:label \
+            ?q . \
          :product%P :feature ?x . ?x rdfs:label ?f . :product%P :text1 ?t1 ; :text2 ?t2 ; :number1 ?n1 ; :number2 ?n2 \
          OPTIONAL { :product%P :text3 ?t3 } }",
     ),
     (
         "explore 3",
-        "SELECT ?p ?l { ?p rdfs:label ?l ; a :type%T ; :feature :feature%F ; :number1 ?n ; :number3 ?m FILTER (?n > 300 && ?m < 1500) \
+        "SELECT ?p ?l { ?p rdfs:label ?l ; a :type%T ; :feature :feature%F ; :number1 ?n ; :number3 ?m FILTER (?n > \
+            300 && ?m < 1500) \
          OPTIONAL { ?p :feature :feature0 ; rdfs:label ?z } FILTER (!bound(?z)) } ORDER BY ?l LIMIT 10",
     ),
     (
         "explore 4",
-        "SELECT DISTINCT ?p ?l ?t { { ?p rdfs:label ?l ; a :type%T ; :feature :feature%F ; :text1 ?t ; :number1 ?n FILTER (?n > 300) } \
+        "SELECT DISTINCT ?p ?l ?t { { ?p rdfs:label ?l ; a :type%T ; :feature :feature%F ; :text1 ?t ; :number1 ?n \
+            FILTER (?n > 300) } \
          UNION { ?p rdfs:label ?l ; a :type%T ; :feature :feature1 ; :text1 ?t ; :number2 ?n FILTER (?n > 900) } } \
          ORDER BY ?l OFFSET 5 LIMIT 10",
     ),
@@ -146,30 +150,36 @@ const QUERIES: [(&str, &str); 15] = [
     (
         "explore 7",
         "SELECT ?l ?o ?price ?v ?r ?t ?n ?name ?rating { :product%P rdfs:label ?l \
-         OPTIONAL { ?o :product :product%P ; :price ?price ; :vendor ?v . ?v rdfs:label ?vl ; :country :country3 . ?o :from ?d FILTER (?d > 20080100) } \
-         OPTIONAL { ?r :reviewFor :product%P ; :reviewer ?n . ?n rdfs:label ?name . ?r :title ?t OPTIONAL { ?r :rating ?rating } } }",
+         OPTIONAL { ?o :product :product%P ; :price ?price ; :vendor ?v . ?v rdfs:label ?vl ; :country :country3 . ?o \
+         :from ?d FILTER (?d > 20080100) } \
+         OPTIONAL { ?r :reviewFor :product%P ; :reviewer ?n . ?n rdfs:label ?name . ?r :title ?t OPTIONAL { ?r :rating \
+         ?rating } } }",
     ),
     (
         "explore 8",
-        "SELECT ?t ?x ?d ?n ?name ?a ?b { ?r :reviewFor :product%P ; :title ?t ; :text ?x ; :date ?d ; :reviewer ?n . ?n rdfs:label ?name \
+        "SELECT ?t ?x ?d ?n ?name ?a ?b { ?r :reviewFor :product%P ; :title ?t ; :text ?x ; :date ?d ; :reviewer ?n . \
+            ?n rdfs:label ?name \
          OPTIONAL { ?r :rating ?a } OPTIONAL { ?r :other ?b } } ORDER BY DESC(?d) LIMIT 20",
     ),
     (
         "explore 10",
-        "SELECT DISTINCT ?o ?p { ?o :product :product%P ; :vendor ?v . ?v :country :country1 . ?o :days ?d ; :price ?p FILTER (?d <= 7) } \
+        "SELECT DISTINCT ?o ?p { ?o :product :product%P ; :vendor ?v . ?v :country :country1 . ?o :days ?d ; :price ?p \
+            FILTER (?d <= 7) } \
          ORDER BY ?p LIMIT 10",
     ),
     ("explore 11", "SELECT ?p ?v ?is { { :offer%P ?p ?v } UNION { ?is ?p :offer%P } }"),
     (
         "explore 12",
-        "SELECT ?l ?v ?w ?price { :offer%P :product ?p . ?p rdfs:label ?l . :offer%P :vendor ?v . ?v rdfs:label ?w . :offer%P :price ?price }",
+        "SELECT ?l ?v ?w ?price { :offer%P :product ?p . ?p rdfs:label ?l . :offer%P :vendor ?v . ?v rdfs:label ?w . \
+            :offer%P :price ?price }",
     ),
     ("point", "SELECT ?l { :product%P rdfs:label ?l }"),
     ("line", "SELECT ?x ?y ?l { :product%P :producer ?x . ?x :country ?y . ?x rdfs:label ?l }"),
     ("star", "SELECT ?a ?b ?c ?d { ?p :feature :feature%F ; :producer ?a ; :number1 ?b ; rdfs:label ?c ; :text1 ?d }"),
     (
         "snowflake",
-        "SELECT ?p ?o ?v ?r ?n { ?p a :type%T ; :feature :feature%F ; rdfs:label ?l . ?o :product ?p ; :vendor ?v ; :price ?c . \
+        "SELECT ?p ?o ?v ?r ?n { ?p a :type%T ; :feature :feature%F ; rdfs:label ?l . ?o :product ?p ; :vendor ?v ; \
+            :price ?c . \
          ?r :reviewFor ?p ; :reviewer ?n . ?n :country ?y }",
     ),
     ("ask", "ASK { ?o :product :product%P ; :price ?p FILTER (?p < 5000) }"),

@@ -232,8 +232,10 @@ fn heading(report: &Report) -> String {
     };
     let jitter = jitter.map_or("as measured".to_owned(), |jitter| jitter.to_string());
     format!(
-        "The time of each strategy, divided by that of the best of the others: at most {NO_WORSE} is no worse than they, at most {BETTER} is \
-         better.\n{seeds}; inputs times {share:.3}; jitter {jitter}; NUMA: machines with several nodes that have cores{learned}\n"
+        "The time of each strategy, divided by that of the best of the others: at most {NO_WORSE} is no worse than \
+            they, at most {BETTER} is \
+         better.\n{seeds}; inputs times {share:.3}; jitter {jitter}; NUMA: machines with several nodes that have \
+         cores{learned}\n"
     )
 }
 

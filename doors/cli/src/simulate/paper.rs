@@ -183,7 +183,10 @@ fn shown(verdict: &Verdict) -> String {
     };
     let seeds = verdict.seeds.map_or(String::new(), |(asked, held)| format!(", for {held} of {asked} seeds"));
     let farthest = verdict.farthest.map(|farthest| {
-        format!("    as shown it holds; with other seeds (single runs, of smaller inputs where the figure has them) the farthest is {farthest:.3}\n")
+        format!(
+            "    as shown it holds; with other seeds (single runs, of smaller inputs where the figure has them) \
+            the farthest is {farthest:.3}\n"
+        )
     });
     let missing = match verdict.missing.as_ref().or(verdict.by_construction.as_ref()) {
         Some(missing) => farthest.unwrap_or_default() + &format!("    {missing}\n"),
@@ -192,7 +195,8 @@ fn shown(verdict: &Verdict) -> String {
     };
     if let Some(Published { predicted, published, unit }) = &verdict.published {
         return format!(
-            "{holds}{robust}{seeds}: {claim}: {predicted:.1} {unit} predicted, {published:.1} published, {value:.2}\n{missing}"
+            "{holds}{robust}{seeds}: {claim}: {predicted:.1} {unit} predicted, {published:.1} published, \
+                {value:.2}\n{missing}"
         );
     }
     format!("{holds}{robust}{seeds}: {claim}\n    {value:.3}, expected {expected} ({ratio})\n{missing}")

@@ -97,7 +97,8 @@ fn bar(body: &mut String, top: f64, run: &Outcome, task: &TaskRecord, scale: &Sc
     let (from, to) = (x(task.start_ns), x(task.end_ns));
     writeln!(
         body,
-        "<rect class=\"task\" x=\"{:.2}\" y=\"{:.1}\" width=\"{:.2}\" height=\"{}\" fill=\"{}\"><title>thread {}, {:.1} us, {:.0} ns for a line</title></rect>",
+        "<rect class=\"task\" x=\"{:.2}\" y=\"{:.1}\" width=\"{:.2}\" height=\"{}\" fill=\"{}\"><title>thread {}, \
+            {:.1} us, {:.0} ns for a line</title></rect>",
         LEFT + from,
         top + f64::from(task.seat) * ROW,
         to - from,
@@ -166,7 +167,8 @@ fn legend(body: &mut String, y: f64, scale: &Scale) -> f64 {
 /// A document of this size.
 pub(super) fn document(width: f64, height: f64, body: &str) -> String {
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n{body}</svg>\n"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" font-family=\"sans-serif\" \
+            font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n{body}</svg>\n"
     )
 }
 

@@ -111,7 +111,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         (None, None) if is_stdout && args.graph.is_none() => Syntax::NQuads,
         (None, None) if is_stdout => Syntax::NTriples,
         (None, None) => bail!(
-            "{name}: the ending says no syntax that can be written; expected .nt, .nq, .ttl, .trig, .rdf, .xml, .owl or .jsonld, with .gz or .zst behind it or not, or --syntax"
+            "{name}: the ending says no syntax that can be written; expected .nt, .nq, .ttl, .trig, .rdf, .xml, .owl \
+                or .jsonld, with .gz or .zst behind it or not, or --syntax"
         ),
     };
     let format = format_of(syntax);

@@ -316,7 +316,8 @@ fn documents() -> Vec<(&'static str, String, Vec<u8>)> {
         }),
         ("entities", |n| {
             format!(
-                "<!DOCTYPE r [<!ENTITY a \"{}\"><!ENTITY b \"{}\">]>{RDF}<rdf:Description><e:p>{}</e:p></rdf:Description></rdf:RDF>",
+                "<!DOCTYPE r [<!ENTITY a \"{}\"><!ENTITY b \
+                    \"{}\">]>{RDF}<rdf:Description><e:p>{}</e:p></rdf:Description></rdf:RDF>",
                 "x".repeat(1000),
                 "&a;".repeat(100),
                 "&b;".repeat(n)
@@ -467,13 +468,21 @@ fn files(suite: &mut Suite) {
     let xml: &[Shape] = &[
         ("objects", |n| {
             format!(
-                "<?xml version=\"1.0\"?><!DOCTYPE topology SYSTEM \"hwloc2.dtd\"><topology version=\"2.0\">{}</topology>",
+                "<?xml version=\"1.0\"?><!DOCTYPE topology SYSTEM \"hwloc2.dtd\"><topology \
+                    version=\"2.0\">{}</topology>",
                 nested("<object type=\"Group\" cpuset=\"0x1\" nodeset=\"0x1\">", "", "</object>", n)
             )
         }),
         ("open objects", |n| format!("<topology version=\"2.0\">{}", "<object type=\"Group\">".repeat(n))),
         ("objects in a row", |n| {
-            format!("<topology version=\"2.0\"><object type=\"Machine\" os_index=\"0\" cpuset=\"0x1\" complete_cpuset=\"0x1\" allowed_cpuset=\"0x1\" nodeset=\"0x1\" complete_nodeset=\"0x1\" allowed_nodeset=\"0x1\">{}</object></topology>", "<object type=\"PU\" os_index=\"0\" cpuset=\"0x1\" complete_cpuset=\"0x1\" nodeset=\"0x1\" complete_nodeset=\"0x1\"/>".repeat(n))
+            format!(
+                "<topology version=\"2.0\"><object type=\"Machine\" os_index=\"0\" cpuset=\"0x1\" \
+                complete_cpuset=\"0x1\" allowed_cpuset=\"0x1\" nodeset=\"0x1\" complete_nodeset=\"0x1\" \
+                allowed_nodeset=\"0x1\">{}</object></topology>",
+                "<object type=\"PU\" os_index=\"0\" cpuset=\"0x1\" \
+                complete_cpuset=\"0x1\" nodeset=\"0x1\" complete_nodeset=\"0x1\"/>"
+                    .repeat(n)
+            )
         }),
         ("attributes", |n| {
             format!("<topology {}></topology>", (0..n).map(|n| format!("a{n}=\"1\" ")).collect::<String>())
@@ -681,7 +690,8 @@ fn answers(suite: &mut Suite) {
         }),
         ("triples", |n| {
             format!(
-                "<sparql xmlns=\"http://www.w3.org/2005/sparql-results#\"><head><variable name=\"s\"/></head><results><result><binding name=\"s\">{}</binding></result></results></sparql>",
+                "<sparql xmlns=\"http://www.w3.org/2005/sparql-results#\"><head><variable \
+                    name=\"s\"/></head><results><result><binding name=\"s\">{}</binding></result></results></sparql>",
                 nested(
                     "<triple><subject><uri>http://e/</uri></subject><predicate><uri>http://e/</uri></predicate><object>",
                     "<literal>1</literal>",
@@ -705,7 +715,9 @@ fn answers(suite: &mut Suite) {
         ("open elements", |n| "<a>".repeat(n)),
         ("a long text", |n| {
             format!(
-                "<sparql xmlns=\"http://www.w3.org/2005/sparql-results#\"><head><variable name=\"s\"/></head><results><result><binding name=\"s\"><literal>{}</literal></binding></result></results></sparql>",
+                "<sparql xmlns=\"http://www.w3.org/2005/sparql-results#\"><head><variable \
+                    name=\"s\"/></head><results><result><binding \
+                    name=\"s\"><literal>{}</literal></binding></result></results></sparql>",
                 "x".repeat(n)
             )
         }),

@@ -35,32 +35,107 @@ fn endless() -> Vec<(&'static str, String)> {
         ("order", format!("{} ORDER BY ?h ?b ?d", all(""))),
         ("top", format!("{} ORDER BY DESC(?h + ?b) LIMIT 10", all(""))),
         ("offset", format!("{} OFFSET 1000000000000", all(""))),
-        ("optional", format!("SELECT * {{ {PAIRS} OPTIONAL {{ ?a ?x ?y . FILTER(?y > ?h + 1000000) }} FILTER(!BOUND(?z)) }}")),
+        (
+            "optional",
+            format!(
+                "SELECT * {{ {PAIRS} OPTIONAL {{ ?a ?x ?y . FILTER(?y > ?h + 1000000) }} \
+            FILTER(!BOUND(?z)) }}"
+            ),
+        ),
         ("minus", format!("SELECT (COUNT(*) AS ?n) {{ {PAIRS} MINUS {{ ?a <http://e/q> ?z }} }}")),
-        ("minus that compares", "SELECT (COUNT(*) AS ?n) { { ?a ?b ?c . ?d ?e ?f } MINUS { ?a ?x ?y . ?u ?v ?w } }".to_owned()),
-        ("exists", format!("SELECT (COUNT(*) AS ?n) {{ {PAIRS} FILTER EXISTS {{ ?a <http://e/p> ?z FILTER(?z + ?h = -1) }} }}")),
-        ("not exists", format!("SELECT (COUNT(*) AS ?n) {{ {PAIRS} FILTER NOT EXISTS {{ ?x <http://e/p> ?z FILTER(?z + ?h = -1) }} }}")),
+        (
+            "minus that compares",
+            "SELECT (COUNT(*) AS ?n) { { ?a ?b ?c . ?d ?e ?f } MINUS { ?a ?x ?y . ?u ?v ?w } \
+            }"
+            .to_owned(),
+        ),
+        (
+            "exists",
+            format!(
+                "SELECT (COUNT(*) AS ?n) {{ {PAIRS} FILTER EXISTS {{ ?a <http://e/p> ?z FILTER(?z + ?h = \
+            -1) }} }}"
+            ),
+        ),
+        (
+            "not exists",
+            format!(
+                "SELECT (COUNT(*) AS ?n) {{ {PAIRS} FILTER NOT EXISTS {{ ?x <http://e/p> ?z FILTER(?z + \
+            ?h = -1) }} }}"
+            ),
+        ),
         ("union", format!("SELECT (COUNT(*) AS ?n) {{ {{ {PAIRS} }} UNION {{ {PAIRS} }} }}")),
         ("bind", format!("SELECT (MAX(?t) AS ?n) {{ {PAIRS} BIND(CONCAT(STR(?a), STR(?c), STR(?e)) AS ?t) }}")),
         ("values", format!("SELECT (COUNT(*) AS ?n) {{ {PAIRS} VALUES ?z {{ 1 2 3 4 5 6 7 8 }} }}")),
         ("subquery", format!("SELECT (COUNT(*) AS ?n) {{ {{ SELECT DISTINCT ?b ?d ?f {{ {PAIRS} }} }} ?x ?y ?z }}")),
-        ("path", "SELECT (COUNT(*) AS ?n) { ?a (<http://e/next>|^<http://e/next>)* ?b . ?c (<http://e/next>|^<http://e/next>)* ?d }".to_owned()),
-        ("negated path", "SELECT (COUNT(*) AS ?n) { ?a !<http://e/x>* ?b . ?c (!<http://e/x>|^<http://e/next>)+ ?d }".to_owned()),
-        ("regex", format!("SELECT (COUNT(*) AS ?n) {{ {PAIRS} FILTER REGEX(CONCAT(STR(?a), STR(?c)), \"(.*e.*)+x$\") }}")),
-        ("back-reference", format!("SELECT (COUNT(*) AS ?n) {{ {PAIRS} FILTER REGEX(CONCAT(STR(?a), STR(?c)), \"(.*)(.*)\\\\1\\\\2x\") }}")),
-        ("replace", format!("SELECT (MAX(REPLACE(CONCAT(STR(?a), STR(?c)), \"(.)\", \"$1$1$1\")) AS ?n) {{ {PAIRS} }}")),
+        (
+            "path",
+            "SELECT (COUNT(*) AS ?n) { ?a (<http://e/next>|^<http://e/next>)* ?b . ?c \
+            (<http://e/next>|^<http://e/next>)* ?d }"
+                .to_owned(),
+        ),
+        (
+            "negated path",
+            "SELECT (COUNT(*) AS ?n) { ?a !<http://e/x>* ?b . ?c (!<http://e/x>|^<http://e/next>)+ ?d \
+            }"
+            .to_owned(),
+        ),
+        (
+            "regex",
+            format!(
+                "SELECT (COUNT(*) AS ?n) {{ {PAIRS} FILTER REGEX(CONCAT(STR(?a), STR(?c)), \"(.*e.*)+x$\") \
+            }}"
+            ),
+        ),
+        (
+            "back-reference",
+            format!(
+                "SELECT (COUNT(*) AS ?n) {{ {PAIRS} FILTER REGEX(CONCAT(STR(?a), STR(?c)), \
+            \"(.*)(.*)\\\\1\\\\2x\") }}"
+            ),
+        ),
+        (
+            "replace",
+            format!(
+                "SELECT (MAX(REPLACE(CONCAT(STR(?a), STR(?c)), \"(.)\", \"$1$1$1\")) AS ?n) {{ {PAIRS} \
+            }}"
+            ),
+        ),
         ("hash", format!("SELECT (MAX(SHA512(CONCAT(STR(?a), STR(?c)))) AS ?n) {{ {PAIRS} }}")),
         ("group_concat", format!("SELECT (STRLEN(GROUP_CONCAT(?b)) AS ?n) {{ {PAIRS} }}")),
-        ("distinct aggregate", format!("SELECT (COUNT(DISTINCT CONCAT(STR(?a), STR(?c), STR(?e))) AS ?n) {{ {PAIRS} }}")),
+        (
+            "distinct aggregate",
+            format!(
+                "SELECT (COUNT(DISTINCT CONCAT(STR(?a), STR(?c), STR(?e))) AS ?n) {{ {PAIRS} \
+            }}"
+            ),
+        ),
         ("sample and having", format!("SELECT ?a {{ {PAIRS} }} GROUP BY ?a HAVING(SUM(?b * ?d * ?f * ?h) < 0)")),
-        ("construct", format!("CONSTRUCT {{ ?a ?b2 ?c . ?e <http://e/x> ?h }} WHERE {{ {PAIRS} BIND(IRI(CONCAT(STR(?a), STR(?c))) AS ?b2) }}")),
+        (
+            "construct",
+            format!(
+                "CONSTRUCT {{ ?a ?b2 ?c . ?e <http://e/x> ?h }} WHERE {{ {PAIRS} \
+            BIND(IRI(CONCAT(STR(?a), STR(?c))) AS ?b2) }}"
+            ),
+        ),
         ("describe", format!("DESCRIBE ?a ?c {{ {PAIRS} }}")),
         ("ask", format!("ASK {{ {PAIRS} FILTER(?b + ?d + ?f + ?h = -1) }}")),
         ("strings that grow", {
             let binds: String = (1..40).map(|n| format!("BIND(CONCAT(?x{0}, ?x{0}) AS ?x{n}) ", n - 1)).collect();
             format!("SELECT (STRLEN(?x39) AS ?n) {{ ?s <http://e/p> ?o BIND(STR(?s) AS ?x0) {binds} }}")
         }),
-        ("planning", format!("SELECT * {{ {} }}", (0..200).map(|n| format!("?a{n} ?b{n} ?a{} . ", (n * 7) % 200)).collect::<String>())),
+        (
+            "planning",
+            format!(
+                "SELECT * {{ {} }}",
+                (0..200)
+                    .map(|n| format!(
+                        "?a{n} ?b{n} ?a{} \
+            . ",
+                        (n * 7) % 200
+                    ))
+                    .collect::<String>()
+            ),
+        ),
     ]
 }
 

@@ -54,7 +54,8 @@ fn plain(suite: &mut Suite) {
             stream
         };
         let heads: Vec<TcpStream> = (0..100).map(|_| begin(b"GET /sparql HTTP/1.1\r\nX: ")).collect();
-        let body = b"POST /sparql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/sparql-query\r\nContent-Length: 900000\r\n\r\nASK {} # ";
+        let body = b"POST /sparql HTTP/1.1\r\nHost: localhost\r\nContent-Type: \
+            application/sparql-query\r\nContent-Length: 900000\r\n\r\nASK {} # ";
         let bodies: Vec<TcpStream> = (0..100).map(|_| begin(body)).collect();
         let (began, mut slowest) = (Instant::now(), Duration::ZERO);
         let is_closed = |stream: &TcpStream| {

@@ -44,17 +44,23 @@ pub(crate) fn attack(suite: &mut Suite) {
     let rdf: [(&str, &str); 6] = [
         (
             "ttl",
-            "@prefix e: <http://e/> .\n@base <http://e/b/> .\ne:a e:p \"x\"@en , 1.5 , \"\"\"long\n\\u0041\"\"\" ; e:q [ e:p ( 1 2 <c> ) ] .\n",
+            "@prefix e: <http://e/> .\n@base <http://e/b/> .\ne:a e:p \"x\"@en , 1.5 , \"\"\"long\n\\u0041\"\"\" ; e:q \
+                [ e:p ( 1 2 <c> ) ] .\n",
         ),
         ("trig", "@prefix e: <http://e/> .\ne:g { e:a e:p \"x\"^^e:t . }\n{ e:b e:p [] }\nGRAPH e:h { e:a a e:c }\n"),
         (
             "nt",
-            "<http://e/a> <http://e/p> \"x\\u00e9\\n\"@en-GB .\n_:b <http://e/p> \"1\"^^<http://www.w3.org/2001/XMLSchema#integer> . # c\n",
+            "<http://e/a> <http://e/p> \"x\\u00e9\\n\"@en-GB .\n_:b <http://e/p> \
+                \"1\"^^<http://www.w3.org/2001/XMLSchema#integer> . # c\n",
         ),
         ("nq", "<http://e/a> <http://e/p> \"x\" <http://e/g> .\n_:b <http://e/p> _:c _:g .\n"),
         (
             "rdf",
-            "<?xml version=\"1.0\"?><!DOCTYPE r [<!ENTITY x \"y\">]><rdf:RDF xmlns:rdf=\"http://www.w3.org/1999/02/22-rdf-syntax-ns#\" xmlns:e=\"http://e/\" xml:base=\"http://e/\"><rdf:Description rdf:about=\"a\" e:q=\"&x;\"><e:p rdf:parseType=\"Literal\"><b>c</b></e:p><e:l rdf:parseType=\"Collection\"><e:T/></e:l><!-- c --><e:n rdf:datatype=\"http://e/t\">1</e:n></rdf:Description></rdf:RDF>",
+            "<?xml version=\"1.0\"?><!DOCTYPE r [<!ENTITY x \"y\">]><rdf:RDF \
+                xmlns:rdf=\"http://www.w3.org/1999/02/22-rdf-syntax-ns#\" xmlns:e=\"http://e/\" \
+                xml:base=\"http://e/\"><rdf:Description rdf:about=\"a\" e:q=\"&x;\"><e:p \
+                rdf:parseType=\"Literal\"><b>c</b></e:p><e:l rdf:parseType=\"Collection\"><e:T/></e:l><!-- c --><e:n \
+                rdf:datatype=\"http://e/t\">1</e:n></rdf:Description></rdf:RDF>",
         ),
         (
             "jsonld",
@@ -223,22 +229,32 @@ pub(crate) fn attack(suite: &mut Suite) {
         (
             "/sparql",
             "application/sparql-query",
-            "PREFIX e: <http://e/> SELECT ?s (COUNT(DISTINCT ?o) AS ?n) FROM e:g { ?s e:p/e:q* ?o ; ^e:r [ a ?t ] . OPTIONAL { ?s e:n \"x\"@en } FILTER(REGEX(STR(?o), \"^a.*(b|c)\\\\1$\", \"i\") && ?o IN (1, 2.5e3, true)) VALUES (?t) { (UNDEF) } BIND(IF(?o > 1, <<( ?s e:p 1 )>>, 2) AS ?b) } GROUP BY ?s HAVING (?n > 1) ORDER BY DESC(?n) LIMIT 10 OFFSET 1",
+            "PREFIX e: <http://e/> SELECT ?s (COUNT(DISTINCT ?o) AS ?n) FROM e:g { ?s e:p/e:q* ?o ; ^e:r [ a ?t ] . \
+                OPTIONAL { ?s e:n \"x\"@en } FILTER(REGEX(STR(?o), \"^a.*(b|c)\\\\1$\", \"i\") && ?o IN (1, 2.5e3, \
+                true)) VALUES (?t) { (UNDEF) } BIND(IF(?o > 1, <<( ?s e:p 1 )>>, 2) AS ?b) } GROUP BY ?s HAVING (?n > \
+                1) ORDER BY DESC(?n) LIMIT 10 OFFSET 1",
         ),
         (
             "/update",
             "application/sparql-update",
-            "PREFIX e: <http://e/> INSERT DATA { e:a e:b \"c\"@en , ( 1 2 ) . GRAPH e:g { e:a e:b [] } } ; WITH e:g DELETE { ?s ?p ?o } INSERT { ?s ?p 1 } USING e:g WHERE { ?s ?p ?o } ; COPY e:g TO DEFAULT ; DROP SILENT ALL",
+            "PREFIX e: <http://e/> INSERT DATA { e:a e:b \"c\"@en , ( 1 2 ) . GRAPH e:g { e:a e:b [] } } ; WITH e:g \
+                DELETE { ?s ?p ?o } INSERT { ?s ?p 1 } USING e:g WHERE { ?s ?p ?o } ; COPY e:g TO DEFAULT ; DROP \
+                SILENT ALL",
         ),
         (
             "/sql",
             "application/sql",
-            "WITH a AS (SELECT subject AS s, object AS o FROM \"http://e/p\" AS p) SELECT s, COUNT(DISTINCT o) AS n, CASE WHEN MAX(o) > 1 THEN 'x' || s ELSE NULL END FROM a LEFT JOIN (VALUES (1, 'b')) AS b(x, y) ON a.o = b.x WHERE s LIKE 'h%' AND o BETWEEN 1 AND 100 OR EXISTS (SELECT 1) GROUP BY s HAVING COUNT(*) > 0 ORDER BY n DESC LIMIT 5",
+            "WITH a AS (SELECT subject AS s, object AS o FROM \"http://e/p\" AS p) SELECT s, COUNT(DISTINCT o) AS n, \
+                CASE WHEN MAX(o) > 1 THEN 'x' || s ELSE NULL END FROM a LEFT JOIN (VALUES (1, 'b')) AS b(x, y) ON a.o \
+                = b.x WHERE s LIKE 'h%' AND o BETWEEN 1 AND 100 OR EXISTS (SELECT 1) GROUP BY s HAVING COUNT(*) > 0 \
+                ORDER BY n DESC LIMIT 5",
         ),
         (
             "/store?graph=http://e/g",
             "multipart/form-data; boundary=b",
-            "--b\r\nContent-Disposition: form-data; name=\"a\"; filename=\"a.ttl\"\r\nContent-Type: text/turtle\r\n\r\n<http://e/a> <http://e/b> 1 .\r\n--b\r\nContent-Type: application/n-triples\r\n\r\n<http://e/a> <http://e/b> \"1\" .\r\n--b--\r\n",
+            "--b\r\nContent-Disposition: form-data; name=\"a\"; filename=\"a.ttl\"\r\nContent-Type: \
+                text/turtle\r\n\r\n<http://e/a> <http://e/b> 1 .\r\n--b\r\nContent-Type: \
+                application/n-triples\r\n\r\n<http://e/a> <http://e/b> \"1\" .\r\n--b--\r\n",
         ),
     ];
     for (path, media_type, contents) in requests {

@@ -8,7 +8,8 @@ use std::sync::Arc;
 pub(crate) fn attack(suite: &mut Suite) {
     let here = folder("page");
     let secret = file(&here, "secret.txt", "a secret of the machine");
-    let markup = "<http://e/s> <http://e/p> \"<script>alert(1)</script>\" .\n<javascript:alert(1)> <http://e/p> \"</script><img src=x onerror=alert(1)>\" .\n";
+    let markup = "<http://e/s> <http://e/p> \"<script>alert(1)</script>\" .\n<javascript:alert(1)> <http://e/p> \
+        \"</script><img src=x onerror=alert(1)>\" .\n";
     let data = file(&here, "markup.nt", format!("{markup}{}", crate::served::numbers(10)));
     let server = Served::of(&here, &["--data", &data, "--open-updates"]);
     let address = server.address;

@@ -37,15 +37,32 @@ pub(crate) fn attack(suite: &mut Suite) {
     let address = server.address;
     let each = Arc::clone(&server);
     suite.case("triple terms of more than 64 levels are refused by an update", move || {
-        let term = |levels: usize| format!("{}1{}", "<<( <http://e/a> <http://e/b> ".repeat(levels), " )>>".repeat(levels));
+        let term = |levels: usize| {
+            format!(
+                "{}1{}",
+                "<<( <http://e/a> \
+            <http://e/b> "
+                    .repeat(levels),
+                " )>>".repeat(levels)
+            )
+        };
         let got: Vec<u16> = [1, 60, 66, 100, 10_000]
-            .map(|levels| Ask::update(&format!("INSERT DATA {{ <http://e/a> <http://e/t> {} }}", term(levels))).send(address).status)
+            .map(|levels| {
+                Ask::update(&format!(
+                    "INSERT DATA {{ <http://e/a> <http://e/t> {} \
+                }}",
+                    term(levels)
+                ))
+                .send(address)
+                .status
+            })
             .into();
         assert_eq!(got, [204, 204, 400, 400, 400]);
         // One level more each time, by a query.
         let mut reached = 0;
         for level in 0..80 {
-            let update = "DELETE { ?s <http://e/grows> ?t } INSERT { ?s <http://e/grows> ?u } WHERE { ?s <http://e/grows> ?t BIND(TRIPLE(?s, <http://e/b>, ?t) AS ?u) }";
+            let update = "DELETE { ?s <http://e/grows> ?t } INSERT { ?s <http://e/grows> ?u } WHERE { ?s \
+                <http://e/grows> ?t BIND(TRIPLE(?s, <http://e/b>, ?t) AS ?u) }";
             if level == 0 {
                 assert_eq!(Ask::update("INSERT DATA { <http://e/a> <http://e/grows> 1 }").send(address).status, 204);
             }

@@ -336,7 +336,8 @@ fn output_that_can_not_be_written_is_an_error_and_a_reader_that_has_gone_is_none
 fn an_interrupted_backup_leaves_nothing() {
     let folder = folder("interrupted-backup");
     shell(&folder, "$V generate sp2b --triples 300000 --output long.nt && $V load --store store --data long.nt");
-    let line = "$V backup --store store --output copy & until grep -q 'SigCgt:.*[2367abef]$' /proc/$!/status; do sleep 0.001; done; \
+    let line = "$V backup --store store --output copy & until grep -q 'SigCgt:.*[2367abef]$' /proc/$!/status; do sleep \
+        0.001; done; \
                 kill -INT $!; wait $!";
     let output = shell(&folder, line);
     let said = String::from_utf8_lossy(&output.stderr);
@@ -361,7 +362,8 @@ fn an_interrupted_command_ends_and_says_so() {
     ] {
         // It is interrupted once it catches this signal (2, so bit 1), as its status shows.
         let line = format!(
-            "$V {words} & until grep -q 'SigCgt:.*[2367abef]$' /proc/$!/status; do sleep 0.01; done; sleep 0.1; kill -INT $!; wait $!"
+            "$V {words} & until grep -q 'SigCgt:.*[2367abef]$' /proc/$!/status; do sleep 0.01; done; sleep 0.1; kill \
+                -INT $!; wait $!"
         );
         let output = shell(&folder, &line);
         let said = String::from_utf8_lossy(&output.stderr);

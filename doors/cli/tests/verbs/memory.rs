@@ -82,8 +82,8 @@ fn path(name: &str) -> String {
     folder.join(name).to_string_lossy().into_owned()
 }
 
-/// What happened: under a limit on addresses glibc mapped each small block of a thread by itself: a query took 1.8 s and
-/// 90,000 page faults in place of 0.2 s and 2,600.
+/// What happened: under a limit on addresses glibc mapped each small block of a thread by itself: a query took 1.8 s
+/// and 90,000 page faults in place of 0.2 s and 2,600.
 #[cfg(target_env = "gnu")]
 #[test]
 fn small_blocks_share_pages_where_addresses_are_limited() {
@@ -165,7 +165,8 @@ fn a_long_cell_is_booked_before_it_grows() {
         (format!("SELECT (REPLACE(?o, '[^a]', '{}') AS ?long) {{ ?s ?p ?o }}", "x".repeat(40)), "60.0 MiB"),
         (
             format!(
-                "SELECT ?k (GROUP_CONCAT(?t) AS ?long) {{ ?s ?p ?o BIND(CONCAT({}) AS ?t) VALUES ?k {{ {keys} }} }} GROUP BY ?k",
+                "SELECT ?k (GROUP_CONCAT(?t) AS ?long) {{ ?s ?p ?o BIND(CONCAT({}) AS ?t) VALUES ?k {{ {keys} }} }} \
+                    GROUP BY ?k",
                 times(8)
             ),
             "60.0 MiB",
@@ -175,14 +176,16 @@ fn a_long_cell_is_booked_before_it_grows() {
         (format!("SELECT (SUM(STRLEN(CONCAT({}))) AS ?n) {{ ?s ?p ?o }}", times(63)), "60.0 MiB"),
         (
             format!(
-                "SELECT ?s {{ ?s ?p ?o FILTER EXISTS {{ SELECT * {{ ?s ?q ?x FILTER(REGEX(CONCAT({}), '^[^x]')) }} }} }}",
+                "SELECT ?s {{ ?s ?p ?o FILTER EXISTS {{ SELECT * {{ ?s ?q ?x FILTER(REGEX(CONCAT({}), '^[^x]')) }} }} \
+                    }}",
                 times(63)
             ),
             "60.0 MiB",
         ),
         (
             format!(
-                "SELECT ?s {{ ?s ?p ?o FILTER EXISTS {{ ?s ?q ?x MINUS {{ ?s ?q ?x FILTER(REGEX(CONCAT({}), '^x')) }} }} }}",
+                "SELECT ?s {{ ?s ?p ?o FILTER EXISTS {{ ?s ?q ?x MINUS {{ ?s ?q ?x FILTER(REGEX(CONCAT({}), '^x')) }} \
+                    }} }}",
                 times(63)
             ),
             "60.0 MiB",

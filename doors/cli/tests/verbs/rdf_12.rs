@@ -14,7 +14,8 @@ const QUADS: [&str; 5] = [
     "<http://e/c> <http://e/q> <<( <http://e/s> <http://e/p> \"x\"@en--ltr )>> .",
     "<http://e/d> <http://e/q> <<( <http://e/s> <http://e/p> <<( <http://e/x> <http://e/y> <http://e/z> )>> )>> .",
     "<http://e/r> <http://e/source> <http://e/w> .",
-    "<http://e/r> <http://www.w3.org/1999/02/22-rdf-syntax-ns#reifies> <<( <http://e/a> <http://e/p> <http://e/b> )>> .",
+    "<http://e/r> <http://www.w3.org/1999/02/22-rdf-syntax-ns#reifies> <<( <http://e/a> <http://e/p> <http://e/b> )>> \
+        .",
 ];
 
 #[test]
@@ -79,7 +80,8 @@ fn what_was_read_is_written_in_each_syntax_and_read_again() {
 
     // Base and delta: a change beside the base, and the same after it has been merged.
     let swap = "PREFIX : <http://e/> DELETE { ?x :q ?t } INSERT { ?x :was <<( ?o ?p ?s )>> } \
-                WHERE { ?x :q ?t FILTER isTRIPLE(?t) BIND(SUBJECT(?t) AS ?s) BIND(PREDICATE(?t) AS ?p) BIND(OBJECT(?t) AS ?o) }";
+                WHERE { ?x :q ?t FILTER isTRIPLE(?t) BIND(SUBJECT(?t) AS ?s) BIND(PREDICATE(?t) AS ?p) BIND(OBJECT(?t) \
+                AS ?o) }";
     good(&["update", "--store", store, "--rdf-12", swap]);
     let changed = [
         QUADS[0], // A literal and a triple term are no subject, so nothing is inserted for c and d.
@@ -120,7 +122,8 @@ fn results_have_triple_terms_in_each_format() {
         assert!(xml.contains(part), "{xml}");
     }
     let functions = "PREFIX : <http://e/> SELECT (LANGDIR(?o) AS ?d) (hasLANGDIR(?o) AS ?h) (isTRIPLE(?t) AS ?i) \
-                     (STRLANGDIR(\"y\", \"ar\", \"rtl\") AS ?l) (TRIPLE(:x, :y, ?o) AS ?m) { :c :q ?t BIND(OBJECT(?t) AS ?o) }";
+                     (STRLANGDIR(\"y\", \"ar\", \"rtl\") AS ?l) (TRIPLE(:x, :y, ?o) AS ?m) { :c :q ?t BIND(OBJECT(?t) \
+                     AS ?o) }";
     assert_eq!(
         ask("tsv", functions),
         "?d\t?h\t?i\t?l\t?m\n\"ltr\"\ttrue\ttrue\t\"y\"@ar--rtl\t<<( <http://e/x> <http://e/y> \"x\"@en--ltr )>>\n"
@@ -164,7 +167,8 @@ fn triple_terms_of_more_than_64_levels_are_refused_wherever_they_come_from() {
         &|levels| format!("INSERT DATA {{ <http://e/s> <http://e/p> {} {{| <http://e/q> 2 |}} }}", nested(levels - 1)),
         &|levels| {
             format!(
-                "INSERT {{ <http://e/template> <http://e/q> <<( ?s <http://e/p> {} )>> }} WHERE {{ ?s <http://e/p> <http://e/b> }}",
+                "INSERT {{ <http://e/template> <http://e/q> <<( ?s <http://e/p> {} )>> }} WHERE {{ ?s <http://e/p> \
+                    <http://e/b> }}",
                 nested(levels - 1)
             )
         },

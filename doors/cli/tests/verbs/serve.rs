@@ -499,7 +499,8 @@ fn many_triples(folder: &Path) -> (String, std::path::PathBuf) {
     for number in 0..20_000 {
         let (other, group) = (number * 7919 % 20_000, number % 300);
         lines += &format!(
-            "<http://e/s{number}> <http://e/p> {number} ; <http://e/name> \"name of {number}\" ; <http://e/in> <http://e/g{group}> ; \
+            "<http://e/s{number}> <http://e/p> {number} ; <http://e/name> \"name of {number}\" ; <http://e/in> \
+                <http://e/g{group}> ; \
              <http://e/to> <http://e/s{other}> ; a <http://e/C{}> .\n",
             number % 7
         );

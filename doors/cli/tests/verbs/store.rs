@@ -81,7 +81,8 @@ fn a_store_is_loaded_asked_changed_copied_checked_and_compacted() {
         "update",
         "--store",
         store,
-        "DELETE { ?s <http://e/p> ?o } INSERT { ?s <http://e/p> ?n } WHERE { ?s <http://e/p> ?o BIND (CONCAT(STR(?o), \"!\") AS ?n) } ; \
+        "DELETE { ?s <http://e/p> ?o } INSERT { ?s <http://e/p> ?n } WHERE { ?s <http://e/p> ?o BIND (CONCAT(STR(?o), \
+            \"!\") AS ?n) } ; \
          MOVE <http://e/h> TO <http://e/i>",
     ]);
     assert!(done.contains("2 operations") && done.contains("7 quads before and 7 after"), "{done}");
@@ -141,12 +142,15 @@ fn what_is_dumped_is_read_again_in_every_syntax() {
     let store = text(&store);
     let many: String = (0..8_000).map(|n| format!("<s{}> q:r{} {n} .\n", n / 3, n % 5)).collect();
     let default = format!(
-        "@base <http://e/> . @prefix : <http://e/p#> . @prefix q: <urn:q:> . @prefix foaf: <http://xmlns.com/foaf/0.1/> .\n\
-         <a> :name \"A\\nB\\u0007 \\\\ \\\"\", \"x\"@en-gb, 1, 1.50, true, \"t\"^^<http://e/t?a&b> ; foaf:knows [ foaf:knows _:b ] .\n\
+        "@base <http://e/> . @prefix : <http://e/p#> . @prefix q: <urn:q:> . @prefix foaf: \
+            <http://xmlns.com/foaf/0.1/> .\n\
+         <a> :name \"A\\nB\\u0007 \\\\ \\\"\", \"x\"@en-gb, 1, 1.50, true, \"t\"^^<http://e/t?a&b> ; foaf:knows [ \
+         foaf:knows _:b ] .\n\
          _:b a <c> , <urn:d> .\n{many}"
     );
     let default_xml = default.replace("\\u0007", "");
-    let named = "@prefix : <http://e/p#> . <http://e/g> { _:x :p _:y, <http://e/é> . _:y :p 2 } _:g { _:x :p 3 . <http://e/a> :q 4 }";
+    let named = "@prefix : <http://e/p#> . <http://e/g> { _:x :p _:y, <http://e/é> . _:y :p 2 } _:g { _:x :p 3 . \
+        <http://e/a> :q 4 }";
     let a = file(&here, "a.ttl", &default);
     let b = file(&here, "b.trig", named);
     good(&["load", "--store", store, "--data", &a]);

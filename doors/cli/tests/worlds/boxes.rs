@@ -119,7 +119,8 @@ fn boxes_are_queued_and_run_in_the_same_order_in_both_worlds() {
                     |did: &[Decision]| did[at.saturating_sub(5).min(did.len())..(at + 4).min(did.len())].to_vec();
                 let (threads, simulated) = (around(&threads), around(&simulated));
                 panic!(
-                    "{strategy}, seed {seed}, decision {at}:\n on a thread       {threads:?}\n on a virtual core {simulated:?}"
+                    "{strategy}, seed {seed}, decision {at}:\n on a thread       {threads:?}\n on a virtual core \
+                        {simulated:?}"
                 );
             }
         }

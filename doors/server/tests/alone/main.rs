@@ -241,8 +241,14 @@ fn other_clients_are_served_meanwhile() {
     let mut held = Vec::new();
     for _ in 0..50 {
         held.push(begun(b"GET /sparql HTTP/1.1\r\nHost: localhost\r\nX: "));
-        held.push(begun(b"POST /sparql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/sparql-query\r\nContent-Length: 100\r\n\r\nASK"));
-        held.push(begun(b"PUT /store?default HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/turtle\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n#"));
+        held.push(begun(
+            b"POST /sparql HTTP/1.1\r\nHost: localhost\r\nContent-Type: \
+            application/sparql-query\r\nContent-Length: 100\r\n\r\nASK",
+        ));
+        held.push(begun(
+            b"PUT /store?default HTTP/1.1\r\nHost: localhost\r\nContent-Type: \
+            text/turtle\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n#",
+        ));
     }
     for _ in 0..10 {
         held.push(begun(&Ask::query(ENDLESS).bytes()));

@@ -54,7 +54,8 @@ fn what_may_not_be_is_refused_before_its_body_comes() {
     ] {
         let token = if token.is_empty() { String::new() } else { format!("Authorization: Bearer {token}\r\n") };
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {media_type}\r\n{token}Content-Length: {length}\r\n\r\n"
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {media_type}\r\n{token}Content-Length: \
+                {length}\r\n\r\n"
         );
         let reply = to_head(&server, &head);
         assert_eq!(reply.status, status, "{head}{}", reply.text());
@@ -118,7 +119,8 @@ fn a_client_leaves_room_for_bodies_of_others() {
     let held: Vec<_> = (0..17)
         .map(|_| {
             let mut stream = connect(server.address);
-            let head = "PUT /store?default HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/turtle\r\nContent-Length: 4000000\r\n\r\n";
+            let head = "PUT /store?default HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/turtle\r\nContent-Length: \
+                4000000\r\n\r\n";
             let _ = stream.write_all(head.as_bytes());
             let _ = stream.write_all(&vec![b'\n'; 3 << 20]);
             stream

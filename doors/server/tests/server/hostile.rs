@@ -58,9 +58,24 @@ fn what_is_no_http_is_refused() {
         (format!("GET /health HTTP/1.1\r\nHost: localhost\r\nX: {long}\r\n\r\n").into_bytes(), &[431, 400]),
         (format!("GET /health HTTP/1.1\r\nHost: localhost\r\n{many}\r\n").into_bytes(), &[431, 400]),
         (b"POST /sparql HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n".to_vec(), &[400]),
-        (b"POST /sparql HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nASK {}".to_vec(), &[400]),
-        (b"POST /sparql HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999\r\n\r\nASK {}".to_vec(), &[400, 413]),
-        (b"POST /sparql HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nContent-Type: application/sparql-query\r\n\r\nzz\r\n".to_vec(), &[400]),
+        (
+            b"POST /sparql HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nASK \
+            {}"
+            .to_vec(),
+            &[400],
+        ),
+        (
+            b"POST /sparql HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999\r\n\r\nASK \
+            {}"
+            .to_vec(),
+            &[400, 413],
+        ),
+        (
+            b"POST /sparql HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nContent-Type: \
+            application/sparql-query\r\n\r\nzz\r\n"
+                .to_vec(),
+            &[400],
+        ),
         (b"POST /sparql HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: nonsense\r\n\r\n".to_vec(), &[400, 415, 501]),
         (b"CONNECT example.org:80 HTTP/1.1\r\nHost: example.org\r\n\r\n".to_vec(), &[400, 404, 405, 421, 501]),
     ];
@@ -163,7 +178,8 @@ fn a_body_in_chunks_of_chunks_ends_the_connection() {
         [(twice, 400), ("Transfer-Encoding: chunked, chunked", 400), ("Transfer-Encoding: gzip, chunked", 400)]
     {
         let text = format!(
-            "POST /sparql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/sparql-query\r\n{coding}\r\n\r\n6\r\nASK {{}}\r\n0\r\n\r\n{behind}"
+            "POST /sparql HTTP/1.1\r\nHost: localhost\r\nContent-Type: \
+                application/sparql-query\r\n{coding}\r\n\r\n6\r\nASK {{}}\r\n0\r\n\r\n{behind}"
         );
         let mut stream = connect(server.address);
         stream.write_all(text.as_bytes()).expect("it is sent");
@@ -199,7 +215,8 @@ fn a_client_may_ask_before_it_sends() {
     let server = start();
     let ask = |length: u64| {
         format!(
-            "POST /sparql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/sparql-query\r\nContent-Length: {length}\r\nExpect: 100-continue\r\n\r\n"
+            "POST /sparql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/sparql-query\r\nContent-Length: \
+                {length}\r\nExpect: 100-continue\r\n\r\n"
         )
     };
     let mut stream = connect(server.address);

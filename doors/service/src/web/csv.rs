@@ -147,8 +147,10 @@ mod tests {
     /// The example of SPARQL 1.1 Query Results CSV Format, §3.2, with a row of numbers.
     #[test]
     fn fields_are_what_they_look_like() {
-        let text = "x,literal\r\nhttp://example/x,String\r\nhttp://example/x,\"String-with-dquote\"\"\"\r\n_:b0,Blank node\r\n\
-                    ,Missing 'x'\r\n,\r\nhttp://example/x,\r\n_:b1,\"String-with-lang, \nand a line\"\r\n_:b1,123\r\n-1.5,1e6\r\n";
+        let text = "x,literal\r\nhttp://example/x,String\r\nhttp://example/x,\"String-with-dquote\"\"\"\r\n_:b0,Blank \
+            node\r\n\
+                    ,Missing 'x'\r\n,\r\nhttp://example/x,\r\n_:b1,\"String-with-lang, \nand a \
+                    line\"\r\n_:b1,123\r\n-1.5,1e6\r\n";
         let integer = "^^<http://www.w3.org/2001/XMLSchema#integer>";
         let expected = [
             "x=<http://example/x> literal=\"String\"".to_owned(),

@@ -102,7 +102,8 @@ impl Default for Web {
 }
 
 /// The media types of solutions. CSV comes last: it does not tell IRIs and numbers from texts.
-const SOLUTIONS: &str = "application/sparql-results+json, application/sparql-results+xml;q=0.9, text/tab-separated-values;q=0.8, \
+const SOLUTIONS: &str = "application/sparql-results+json, application/sparql-results+xml;q=0.9, \
+    text/tab-separated-values;q=0.8, \
                          text/csv;q=0.1";
 
 impl Web {

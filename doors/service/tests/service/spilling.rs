@@ -22,11 +22,13 @@ const QUERIES: [(&str, u64); 9] = [
     ("SELECT ?s ?p (COUNT(DISTINCT ?o) AS ?n) (MAX(?o) AS ?m) { ?s ?p ?o } GROUP BY ?s ?p", 60_000),
     // Grouped rows can't be looked up in an index. The numbers are from a loop over both sides.
     (
-        "SELECT * { { SELECT ?s ?o { ?s <http://e/p0> ?o } GROUP BY ?s ?o } { SELECT ?t ?o { ?t <http://e/p1> ?o } GROUP BY ?t ?o } }",
+        "SELECT * { { SELECT ?s ?o { ?s <http://e/p0> ?o } GROUP BY ?s ?o } { SELECT ?t ?o { ?t <http://e/p1> ?o } \
+            GROUP BY ?t ?o } }",
         9_996,
     ),
     (
-        "SELECT * { { SELECT ?s ?o { ?s <http://e/p0> ?o } GROUP BY ?s ?o } OPTIONAL { SELECT ?t ?o { ?t <http://e/p1> ?o } GROUP BY ?t ?o } }",
+        "SELECT * { { SELECT ?s ?o { ?s <http://e/p0> ?o } GROUP BY ?s ?o } OPTIONAL { SELECT ?t ?o { ?t <http://e/p1> \
+            ?o } GROUP BY ?t ?o } }",
         20_000,
     ),
 ];

@@ -74,7 +74,8 @@ fn solutions_are_a_part_of_the_call() {
 
     let time = Some(Duration::from_millis(200));
     let began = Instant::now();
-    let count = "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . FILTER (STRLEN(STR(?a)) + STRLEN(STR(?d)) > STRLEN(STR(?g))) }";
+    let count = "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . FILTER (STRLEN(STR(?a)) + STRLEN(STR(?d)) \
+        > STRLEN(STR(?g))) }";
     let error = written(&limited(&service, Limits { time, ..Limits::default() }), &of(count)).unwrap_err();
     assert!(matches!(error, Error::TimeLimit { during: Stage::Planning | Stage::Running }), "{error}");
     assert!(began.elapsed() < Duration::from_secs(60));

@@ -292,7 +292,8 @@ fn each_row_of_sql_comes_once_as_arrow() {
     let data = Dataset::new(Arc::new(Snapshot::of_turtle(text.as_bytes(), None).expect("good Turtle")));
     let service = service("las", 1 << 30);
     let text = format!(
-        "SELECT a.object * 1000 + b.object AS n FROM \"http://e/p\" a, \"http://e/p\" b WHERE a.object < {side} AND b.object < 1000"
+        "SELECT a.object * 1000 + b.object AS n FROM \"http://e/p\" a, \"http://e/p\" b WHERE a.object < {side} AND \
+            b.object < 1000"
     );
     for reading in [Reading::Fast, Reading::Late] {
         let session = service.session(&data, shared());

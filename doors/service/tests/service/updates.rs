@@ -48,7 +48,8 @@ fn an_update_does_the_same_under_all_strategies() {
     let dataset = dataset();
     let before = lines(&dataset);
     let text = "PREFIX e: <http://e/> \
-        INSERT { ?a e:even ?b } WHERE { ?a e:p ?b BIND (xsd:integer(STRAFTER(STR(?a), \"e/\")) AS ?n) FILTER (?n / 2 = FLOOR(?n / 2)) } ; \
+        INSERT { ?a e:even ?b } WHERE { ?a e:p ?b BIND (xsd:integer(STRAFTER(STR(?a), \"e/\")) AS ?n) FILTER (?n / 2 = \
+        FLOOR(?n / 2)) } ; \
         DELETE { ?a e:p ?b } INSERT { ?a e:text ?c } WHERE { ?a e:even ?b BIND (CONCAT(\"<\", ?b, \">\") AS ?c) } ; \
         DELETE WHERE { ?a e:even ?b } ; \
         INSERT { [] e:of ?a } WHERE { SELECT DISTINCT ?a { ?a e:text ?b } }";
@@ -110,7 +111,10 @@ fn random_programs_do_the_same_under_all_strategies() {
                     let found: Vec<[u64; 3]> = model.iter().filter(|triple| triple[1] == p).copied().collect();
                     found.iter().for_each(|triple| _ = model.remove(triple));
                     model.extend(found.iter().map(|[s, _, o]| [*o, q, *s]));
-                    format!("DELETE {{ ?s <http://p/{p}> ?o }} INSERT {{ ?o <http://p/{q}> ?s }} WHERE {{ ?s <http://p/{p}> ?o }}")
+                    format!(
+                        "DELETE {{ ?s <http://p/{p}> ?o }} INSERT {{ ?o <http://p/{q}> ?s }} WHERE {{ ?s \
+                        <http://p/{p}> ?o }}"
+                    )
                 }
                 3 => {
                     let new = below(1000);

@@ -239,7 +239,8 @@ mod first {
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 compile_error!(
-    "lightweight threads switch between stacks by code for x86-64 and AArch64: this processor needs its own `jump` and `begin`"
+    "lightweight threads switch between stacks by code for x86-64 and AArch64: this processor needs its own `jump` and \
+        `begin`"
 );
 
 #[cfg(all(test, not(loom)))]

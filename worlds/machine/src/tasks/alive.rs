@@ -50,7 +50,8 @@ fn must_be_alive(access: Access, place: &Location<'_>, when: &str) {
     for stretch in access.stretches() {
         if let Some(freed) = locality::freed_in(stretch) {
             panic!(
-                "a task says that it uses {access:?}, but when it {when}, {freed:#x} was freed, or never allocated: expected \
+                "a task says that it uses {access:?}, but when it {when}, {freed:#x} was freed, or never allocated: \
+                    expected \
                  memory that lives until the task is over; described at {place}"
             );
         }

@@ -476,7 +476,8 @@ impl<'a> Reader<'a> {
 /// The machine in hwloc's format.
 fn write(root: &Object, distances: &[Distances], kinds: &[CpuKind]) -> String {
     let mut xml = String::from(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology version=\"2.0\">\n",
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology \
+            version=\"2.0\">\n",
     );
     let mut number = 0;
     write_object(&mut xml, root, &mut number);

@@ -51,9 +51,11 @@ pub(super) fn figure() -> Figure {
             move |results| results.ratio(strategy, &label(1), &label(threads)),
         );
         claim.missing(if threads <= 8 {
-            "two threads on a core do 1.2 times the work of one here, an estimate; in the table, whose runs differ by 18 %, it is 1.1"
+            "two threads on a core do 1.2 times the work of one here, an estimate; in the table, whose runs differ by \
+                18 %, it is 1.1"
         } else {
-            "seats share eight PUs, and each stays on its own; the model has no system that preempts a thread for which others wait"
+            "seats share eight PUs, and each stays on its own; the model has no system that preempts a thread for \
+                which others wait"
         })
     };
     Figure {
@@ -61,8 +63,10 @@ pub(super) fn figure() -> Figure {
         title: "A pipeline of 12 boxes and 256 envelopes on a Core i7-860",
         source: "Bednárek, Dokulil, Yaghob, technical report 2011/1, Table 3 and §6.3",
         notes: &[
-            "The pipeline of vicus bench flow, re-enacted. A box's time for an envelope is what one thread takes in the table.",
-            "Under bobox a box that has received rows is a relaxed task, as in the report; under las an immediate one, unless it goes on itself.",
+            "The pipeline of vicus bench flow, re-enacted. A box's time for an envelope is what one thread takes in \
+                the table.",
+            "Under bobox a box that has received rows is a relaxed task, as in the report; under las an immediate one, \
+                unless it goes on itself.",
         ],
         baseline: "1 threads",
         samples: 5,

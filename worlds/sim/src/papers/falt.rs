@@ -30,12 +30,15 @@ fn gain(results: &super::Results, query: &str) -> f64 {
 
 /// Common points and differences between all these figures and the paper's.
 const NOTES: [&str; 2] = [
-    "Replays of queries that ran on one thread, planned for the machine's: the same invocations, each as long as in the quickest of \
+    "Replays of queries that ran on one thread, planned for the machine's: the same invocations, each as long as in \
+        the quickest of \
      several runs, without its time for memory. The paper has an engine of its own \
      and 5 million triples; q4, which puts most out, has a quarter of the others' triples here.",
-    "What a box keeps for itself (rows to be sorted, groups) lies on the node where it has grown, and a hash table in the envelopes of the box that \
+    "What a box keeps for itself (rows to be sorted, groups) lies on the node where it has grown, and a hash table in \
+        the envelopes of the box that \
      built it. How much that is was recorded; it is \
-     assumed that a box reads a line of it, 64 bytes, for each row that it takes, and what it puts out when it takes none.",
+     assumed that a box reads a line of it, 64 bytes, for each row that it takes, and what it puts out when it takes \
+     none.",
 ];
 
 /// So many copies of a query at once.
@@ -53,36 +56,47 @@ fn never_slower(query: &'static str, how: &str, ratio: &'static str, [one, other
 }
 
 /// Why a strategy is slower for some seeds in single runs.
-const CHAINS: &str = "a single run takes milliseconds, of which its longest chain of invocations is two fifths and more, and differs by seed by a tenth and more; the \
-                      paper's plans have no serial parts (§6.1.1), and its runs differed by 1 % at most from their mean (§6.1)";
+const CHAINS: &str = "a single run takes milliseconds, of which its longest chain of invocations is two fifths and \
+    more, and differs by seed by a tenth and more; the \
+                      paper's plans have no serial parts (§6.1.1), and its runs differed by 1 % at most from their \
+                      mean (§6.1)";
 
 /// Why short queries are slower for some seeds.
 const SHORT: &str = "the query takes a millisecond or two, and differs by which thread takes which task";
 
 /// Why las is slower with sixteen short queries.
-const ENDS: &str = "las runs the oldest requests first, so the chains of invocations that end the last ones have few seats at work, while under nls all requests \
-                    end at once; the chain is half of this query's work, and the paper's plans have no serial parts (§6.1.1)";
-const STEALS: &str = "the seats that share a cache steal from one another before they take what is deferred (rule 2), at 1200 cycles for a task of some \
+const ENDS: &str = "las runs the oldest requests first, so the chains of invocations that end the last ones have few \
+    seats at work, while under nls all requests \
+                    end at once; the chain is half of this query's work, and the paper's plans have no serial parts \
+                    (§6.1.1)";
+const STEALS: &str = "the seats that share a cache steal from one another before they take what is deferred (rule 2), \
+    at 1200 cycles for a task of some \
                       microseconds; the paper does not say how long its tasks are";
 
 /// Why nodes do not end at the same time.
-const IMMEDIATE: &str = "immediate tasks stay on their node (rules 1, 2 and 5), so a node that has ended its requests can't help the others: in the last tenth \
+const IMMEDIATE: &str = "immediate tasks stay on their node (rules 1, 2 and 5), so a node that has ended its requests \
+    can't help the others: in the last tenth \
                          of the time up to half of the seats have no work";
 
 /// Why q2 is no pipeline.
-const GATHERED: &str = "the paper's q2 is one long pipeline (§6.2); here each request ends in a merge of sorted parts, and by rule 4 these merges gather on the node \
+const GATHERED: &str = "the paper's q2 is one long pipeline (§6.2); here each request ends in a merge of sorted parts, \
+    and by rule 4 these merges gather on the node \
                         that has most of them, where they share cores";
-const MERGE: &str = "the paper's q2 is one long pipeline (§6.2) without serial parts (§6.1.1); here it ends in a merge of sorted parts, for much of the time the \
+const MERGE: &str = "the paper's q2 is one long pipeline (§6.2) without serial parts (§6.1.1); here it ends in a merge \
+    of sorted parts, for much of the time the \
                      only invocation of its request";
-const SORTS: &str = "the paper's q2 is one long pipeline (§6.2); here half of its time passes in sorts, which read and write 14 MB for each request, more \
+const SORTS: &str = "the paper's q2 is one long pipeline (§6.2); here half of its time passes in sorts, which read and \
+    write 14 MB for each request, more \
                      than an L2 cache of 4 MB keeps under any strategy";
 
 /// Why other queries gain too much where memory is slow.
-const COMPUTES: &str = "invocations compute as fast as on the machine that recorded them, several times as fast as on these cores of 2006, so memory takes too \
+const COMPUTES: &str = "invocations compute as fast as on the machine that recorded them, several times as fast as on \
+    these cores of 2006, so memory takes too \
                         large a part of the time; and what las saves is bytes from memory";
 
 /// Why las gains too little where memory is far.
-const NEAR: &str = "far memory costs nls 4 % of its time at most: under nls as well, most tasks run where they were made, and read what was just written there; the \
+const NEAR: &str = "far memory costs nls 4 % of its time at most: under nls as well, most tasks run where they were \
+    made, and read what was just written there; the \
                     paper says that its threads' relation to their memory is almost arbitrary";
 
 /// Names the model's gap if one of these queries is slower.
@@ -187,8 +201,10 @@ pub(super) fn fig8() -> Figure {
 }
 
 /// The model of malloc, and its gaps.
-const MALLOC: &str = "Of malloc, the model has which chunk is used again, and the pages that go back to the system and are new when they are touched \
-    again, at 1500 cycles each, an estimate. It has no locks of malloc, and none of the system's, for which many threads wait when they \
+const MALLOC: &str = "Of malloc, the model has which chunk is used again, and the pages that go back to the system and \
+    are new when they are touched \
+    again, at 1500 cycles each, an estimate. It has no locks of malloc, and none of the system's, for which many \
+    threads wait when they \
     touch new pages at once.";
 
 /// §6.4: sixteen queries at once under las, with the heaps of §5 and with the system's malloc.
@@ -268,7 +284,8 @@ pub(super) fn fig10() -> Figure {
         move |results| gains(results)[QUERIES.len() - 1],
     );
     figure.claims.push(little.missing(
-        "here no cache holds a new page, and its lines come over the bus; a system often hands out the page that came back last, of which caches may \
+        "here no cache holds a new page, and its lines come over the bus; a system often hands out the page that came \
+            back last, of which caches may \
          have a part",
     ));
     figure.claims.push(Claim::new(
@@ -281,15 +298,19 @@ pub(super) fn fig10() -> Figure {
 }
 
 /// The model of Windows' heap.
-const WINDOWS: &str = "Of Windows' heap, the model has its one lock (which threads get in turn, at no cost for one that sleeps), and what goes back to the system: all but 64 KiB \
-                       of what is free, whose pages are new when they are touched again. How long the lock is held is estimated: 400 cycles, and with a call of \
+const WINDOWS: &str = "Of Windows' heap, the model has its one lock (which threads get in turn, at no cost for one \
+    that sleeps), and what goes back to the system: all but 64 KiB \
+                       of what is free, whose pages are new when they are touched again. How long the lock is held is \
+                       estimated: 400 cycles, and with a call of \
                        the system 1500 more, and 350 for each page that goes back.";
 
 /// Why queries gain too much without Windows' heap.
-const RETAINED: &str = "the paper's q6, q7 and q11 keep most of their memory to their ends; here each invocation takes envelopes and returns others, as in the other queries";
+const RETAINED: &str = "the paper's q6, q7 and q11 keep most of their memory to their ends; here each invocation takes \
+    envelopes and returns others, as in the other queries";
 
 /// Why queries gain too little without it.
-const SYSTEM: &str = "what the system does when threads wait for the heap's lock, which it puts to sleep and wakes, and its own lock on a process' memory, for which page faults and \
+const SYSTEM: &str = "what the system does when threads wait for the heap's lock, which it puts to sleep and wakes, \
+    and its own lock on a process' memory, for which page faults and \
                       returned pages wait; and how often the paper's boxes allocate, which it does not say";
 
 pub(super) fn fig11() -> Figure {

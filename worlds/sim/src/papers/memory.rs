@@ -247,15 +247,18 @@ const ARM: &str = "learn.arm.com, \"Memory subsystem\" learning path (ASCT peak-
 fn missing(machine: &str, of_latency: bool) -> Option<&'static str> {
     match (machine, of_latency) {
         ("xeon-6252n" | "xeon-8360y", true) => Some(
-            "a core has more lines under way than one alone shows, two hardware threads of a core most of all; and the 6252N's memory gives 5 % more \
+            "a core has more lines under way than one alone shows, two hardware threads of a core most of all; and the \
+                6252N's memory gives 5 % more \
              than is predicted, so that it is not full yet at 236.7 GB/s",
         ),
         ("epyc-9224-cxl", false) => Some(
-            "no data sheet says what share of its bytes the protocol takes on the links between dies and sockets, or how many links there are between \
+            "no data sheet says what share of its bytes the protocol takes on the links between dies and sockets, or \
+                how many links there are between \
              these sockets",
         ),
         ("kunpeng-920", false) => Some(
-            "what lines wait beside writes is not published (the chart is of reads), nor what a die's ring and the links between dies carry",
+            "what lines wait beside writes is not published (the chart is of reads), nor what a die's ring and the \
+                links between dies carry",
         ),
         _ => None,
     }
@@ -415,7 +418,8 @@ pub(super) fn figure() -> Figure {
     Figure {
         id: "memory",
         title: "Memory under load on machines of today: predicted, and as others measured it",
-        source: "xeon-6252n: FD.io; xeon-8360y, xeon-8468: Bex; epyc-7742: simon-r; epyc-7742-nps4: v0dro; epyc-9224-cxl: karim-manaouil; \
+        source: "xeon-6252n: FD.io; xeon-8360y, xeon-8468: Bex; epyc-7742: simon-r; epyc-7742-nps4: v0dro; \
+            epyc-9224-cxl: karim-manaouil; \
                  kunpeng-920: openEuler; graviton2, graviton4: Arm",
         notes: &[
             FDIO,
@@ -425,7 +429,8 @@ pub(super) fn figure() -> Figure {
             CXL,
             WAYCA,
             ARM,
-            "Parameters are from data sheets and from idle machines (a core alone, a line at a time), or from other machines of the kind; the files say \
+            "Parameters are from data sheets and from idle machines (a core alone, a line at a time), or from other \
+                machines of the kind; the files say \
              which. None is from the figures that judge.",
         ],
         baseline: FIRST,

@@ -27,7 +27,8 @@ fn of(after: After) -> Figure {
         id: after.choose("muddukrishna-fig11", "muddukrishna-fig11-published"),
         title: after.choose(
             "Vicinities on a TILEPro64, 63 threads, coarse distribution",
-            "The same as Fig. 11, with workers that pause for 1 to 128 µs and are never woken, as in the authors' published runtime",
+            "The same as Fig. 11, with workers that pause for 1 to 128 µs and are never woken, as in the authors' \
+                published runtime",
         ),
         source: "Muddukrishna, Jonsson, Brorsson, Scientific Programming 2015, Fig. 11 and §6",
         notes: &[],

@@ -37,16 +37,20 @@ pub(super) fn figure() -> Figure {
     let of = |text: &str, expected, name: &'static str| {
         Claim::new(format!("{name}: {text}"), ratio, expected, move |results| interleaved(results, name))
     };
-    let mut claims = vec![
+    let mut claims =
+        vec![
         of("little communication, and so the same time", EQUAL, "alignment").by_construction(COMPUTES),
         of("distribution does not relieve the memory, and the time is the same", EQUAL, "fft").missing(
-            "with first touch all its numbers lie on one node, whose controller is the limit here; the paper does not say who touches them first",
+            "with first touch all its numbers lie on one node, whose controller is the limit here; the paper does not \
+                say who touches them first",
         ),
         of("distribution does not relieve the memory, and the time is the same", EQUAL, "sparselu")
             .by_construction(COMPUTES),
         of("the time improves", LESS, "health"),
-        of("memory that tasks allocate is near them with first touch only, and the time degrades", MORE, "strassen").missing(
-            "with first touch its matrices and their first sums lie on one node, whose controller costs more here than the distance to interleaved pages",
+        of("memory that tasks allocate is near them with first touch only, and the time \
+            degrades", MORE, "strassen").missing(
+            "with first touch its matrices and their first sums lie on one node, whose controller costs more here than \
+                the distance to interleaved pages",
         ),
     ];
     claims.push(Claim::new(
@@ -63,9 +67,11 @@ pub(super) fn figure() -> Figure {
         title: "First touch against interleaved pages on an eight-node Opteron 6172, 48 threads",
         source: "Muddukrishna, Jonsson, Brorsson, Scientific Programming 2015, Fig. 3 and §2",
         notes: &[
-            "The paper does not say which inputs its programs have. Here: 100 proteins, 16 million complex numbers, 673 villages of 30 days, 32 million integers, \
+            "The paper does not say which inputs its programs have. Here: 100 proteins, 16 million complex numbers, \
+                673 villages of 30 days, 32 million integers, \
              and matrices of 4096 rows; sparselu as in Fig. 7.",
-            "Its runtime is Intel's, whose threads steal tasks; here it is `steal`. Arrays that are made before the tasks are touched first by one thread.",
+            "Its runtime is Intel's, whose threads steal tasks; here it is `steal`. Arrays that are made before the \
+                tasks are touched first by one thread.",
             "The text does not name sort; whether the figure has it is not known here.",
         ],
         baseline: FIRST_TOUCH,

@@ -12,21 +12,26 @@ const KERNELS: [(&str, f64); 5] =
     [("map", 1.0), ("jacobi2d", 0.25), ("matmul", 1.0), ("sparselu", 1.0), ("reduction", 1.0)];
 
 const NOTES: [&str; 3] = [
-    "numactl has pages go round the nodes in the order in which they are touched first, over all allocations; fine begins \
+    "numactl has pages go round the nodes in the order in which they are touched first, over all allocations; fine \
+        begins \
              each allocation with the first node.",
     "The paper does not say how many sweeps jacobi2d does; here it does four.",
-    "Map, reduction, SparseLU and strategies as in the repository of the authors' runtime (MIR), where it differs from the text: ten passes, map with roots, \
-             reduction in place, tasks made by all workers; a wait after each phase of SparseLU; undealt tasks apart; pauses of 1 to 128 µs, and no wakes.",
+    "Map, reduction, SparseLU and strategies as in the repository of the authors' runtime (MIR), where it differs from \
+        the text: ten passes, map with roots, \
+             reduction in place, tasks made by all workers; a wait after each phase of SparseLU; undealt tasks apart; \
+             pauses of 1 to 128 µs, and no wakes.",
 ];
 
 const NUMACTL: &str = "steal, numactl";
 
 /// The model's gap if footprint scheduling after the text loses.
-const UNDEALT: &str = "the text does not tell that tasks which are not worth dealing lie apart, as in the authors' runtime, nor its kernels' passes and phases: with \
+const UNDEALT: &str = "the text does not tell that tasks which are not worth dealing lie apart, as in the authors' \
+    runtime, nor its kernels' passes and phases: with \
                        these the claim holds (muddukrishna-fig7-published)";
 
 /// Why the authors' runtime can't lose to stealing.
-const APART: &str = "map's tasks are not dealt, and in the authors' runtime undealt tasks lie apart and are stolen at once, so footprint is steal here; the text says \
+const APART: &str = "map's tasks are not dealt, and in the authors' runtime undealt tasks lie apart and are stolen at \
+    once, so footprint is steal here; the text says \
                      that it loses (muddukrishna-fig7)";
 
 /// Why no kernel gains half.
@@ -45,8 +50,10 @@ const COMPUTES: &str =
     "in the model, its tasks compute so long for their bytes that the time does not depend on where these lie";
 
 /// The model's gap if matmul does not depend on places.
-const GEMM: &str = "what GEMM waits for: two blocks of 64 KB take 21 µs from memory beside 312 µs of computing; even if it waited for each of their 2,048 lines \
-                    alone, as for TLB misses and packing, the distances of numactl's pages (95 ns on average) and of coarse ones (84 ns) would make 5 %";
+const GEMM: &str = "what GEMM waits for: two blocks of 64 KB take 21 µs from memory beside 312 µs of computing; even \
+    if it waited for each of their 2,048 lines \
+                    alone, as for TLB misses and packing, the distances of numactl's pages (95 ns on average) and of \
+                    coarse ones (84 ns) would make 5 %";
 
 /// The run with the distribution advised by Table 4.
 fn advised(name: &'static str) -> String {

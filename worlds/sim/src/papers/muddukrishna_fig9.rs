@@ -13,8 +13,10 @@ pub(super) const VICINITIES: [usize; 5] = [1, 4, 8, 16, 63];
 const NOTES: [&str; 3] = [
     "The paper does not say which vicinity its bars have; claims are about the best of its sizes.",
     "A home cache serves a word in a cycle to all tiles together, and a link of the mesh carries as much.",
-    "Reduction, SparseLU and strategies as in the repository of the authors' runtime (MIR), where it differs from the text: reduction in place, in ten \
-             passes, by tasks made by all workers; a wait after each phase of SparseLU, and as many stores as BOTS' loops do; pauses of 1 to 128 µs, and no wakes.",
+    "Reduction, SparseLU and strategies as in the repository of the authors' runtime (MIR), where it differs from the \
+        text: reduction in place, in ten \
+             passes, by tasks made by all workers; a wait after each phase of SparseLU, and as many stores as BOTS' \
+             loops do; pauses of 1 to 128 µs, and no wakes.",
 ];
 
 const BASELINE: &str = "steal, fine";
@@ -22,7 +24,8 @@ const BASELINE: &str = "steal, fine";
 const KERNELS: [&str; 4] = ["map", "reduction", "vecmul", "sparselu"];
 
 /// The model's gap if the phases of SparseLU begin late.
-const PHASES: &str = "before each phase of SparseLU workers have found nothing, pause for up to 128 µs and are not woken; if they are, vicinity takes 1.02 times as long \
+const PHASES: &str = "before each phase of SparseLU workers have found nothing, pause for up to 128 µs and are not \
+    woken; if they are, vicinity takes 1.02 times as long \
                       as steal";
 
 /// The model's gap if stealing does not depend on the distribution.
@@ -154,7 +157,8 @@ fn of(after: After) -> Figure {
     let loses = Claim::new("sparselu, coarse, loses under steal", "time to that of fine", MORE, |results| {
         results.ratio("sparselu", "steal, coarse", BASELINE)
     });
-    const STORES: &str = "the stores of the authors' inner loops, each of which goes to the home cache of one block: their program has them, and loses";
+    const STORES: &str = "the stores of the authors' inner loops, each of which goes to the home cache of one block: \
+        their program has them, and loses";
     claims.push(Claim { missing: after.choose(Some(STORES), None), ..loses });
     Figure {
         id: after.choose("muddukrishna-fig9", "muddukrishna-fig9-published"),

@@ -13,7 +13,8 @@ pub(super) enum After {
 }
 
 /// The model's gap if vicinities make no difference to the authors' workers.
-pub(super) const PAUSES: &str = "the run takes half a millisecond, in which a worker that has found nothing pauses for up to 128 µs and is not woken, so hardly any task is \
+pub(super) const PAUSES: &str = "the run takes half a millisecond, in which a worker that has found nothing pauses for \
+    up to 128 µs and is not woken, so hardly any task is \
                                  stolen";
 
 impl After {

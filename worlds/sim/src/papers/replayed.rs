@@ -103,7 +103,8 @@ impl fmt::Display for Replayed {
         let replayed_ns: f64 = works.map(|cost| if let Cost::Nanos(ns) = cost { *ns } else { 0.0 }).sum();
         write!(
             f,
-            "replay of {recording} ({} tasks, {copies} at once) recorded on {machine}: {:.3} ms recorded, {:.3} ms replayed and {:.3} ms \
+            "replay of {recording} ({} tasks, {copies} at once) recorded on {machine}: {:.3} ms recorded, {:.3} ms \
+                replayed and {:.3} ms \
              taken off as time for memory",
             replay.program.tasks.len() - 1,
             replay.recorded_ns / 1e6,

@@ -71,10 +71,12 @@ fn published(machine: &'static str, one: &'static str, other: &'static str, time
     claim.published(times, "times")
 }
 
-pub(super) const SOURCE: &str = "Wheeler, Thain, Murphy, \"Portable Performance from Workstation to Supercomputer: Distributing Data Structures with \
+pub(super) const SOURCE: &str = "Wheeler, Thain, Murphy, \"Portable Performance from Workstation to Supercomputer: \
+    Distributing Data Structures with \
                       Qthreads\", 2009";
 
-const PLACES: &str = "The paper's charts are not in its text: claims are what the text says of them. Threads are on cores first, then on \
+const PLACES: &str = "The paper's charts are not in its text: claims are what the text says of them. Threads are on \
+    cores first, then on \
                       their further hardware threads.";
 
 const LATENCIES: &str =
@@ -136,7 +138,8 @@ pub(super) fn fig3() -> Figure {
         notes: &[
             PLACES,
             LATENCIES,
-            "8192 items instead of 100 million; each thread holds 16 at once. Malloc is glibc's on Linux, with a heap to each thread, and one heap \
+            "8192 items instead of 100 million; each thread holds 16 at once. Malloc is glibc's on Linux, with a heap \
+                to each thread, and one heap \
              with one lock on Solaris. Solaris' mtmalloc is left out.",
         ],
         baseline: "qpool, 1",
@@ -174,8 +177,10 @@ pub(super) fn fig4() -> Figure {
         title: "Arrays: threads that iterate over the segments on their own nodes",
         source: SOURCE,
         notes: &[
-            "Only the fastest pattern: each segment is read where it lies, and no thread looks for it. wheeler-fig5 has the others.",
-            "The paper says 32 nodes of the Altix, whose machine has 24 of two CPUs each (§4): here 32 CPUs are meant, two to a node.",
+            "Only the fastest pattern: each segment is read where it lies, and no thread looks for it. wheeler-fig5 \
+                has the others.",
+            "The paper says 32 nodes of the Altix, whose machine has 24 of two CPUs each (§4): here 32 CPUs are meant, \
+                two to a node.",
         ],
         baseline: "serial",
         samples: 3,
@@ -230,23 +235,29 @@ fn distributed(bytes: usize) -> Vec<Setup> {
     setups
 }
 
-const APART: &str = "The paper does not say whether a thread that puts and one that takes share a shepherd. Here each has a thread of its own, every second \
+const APART: &str = "The paper does not say whether a thread that puts and one that takes share a shepherd. Here each \
+    has a thread of its own, every second \
                      one puts.";
 
-const BOTH: &str = "The paper does not say whether a thread that puts and one that takes share a shepherd. Here each has a thread of its own, every second \
+const BOTH: &str = "The paper does not say whether a thread that puts and one that takes share a shepherd. Here each \
+    has a thread of its own, every second \
                     one puts; with \"both roles\" each thread puts and takes in turn.";
 
 /// Why the central structures of the Altix are too slow.
-const RETRIES: &str = "anything that spaces out the retries of many threads: each failed compare-and-swap is repeated at once, and has the line sent to it \
-                       again; and what the authors' operations compute beside their lines, of which the qdqueue would lose most";
+const RETRIES: &str = "anything that spaces out the retries of many threads: each failed compare-and-swap is repeated \
+    at once, and has the line sent to it \
+                       again; and what the authors' operations compute beside their lines, of which the qdqueue would \
+                       lose most";
 
 /// Why the distributed structures are too fast.
 const COMPUTES: &str =
     "what the authors' operations compute beside their lines, fences among it; the qdqueue would lose most";
 
 /// The reason for consumers' far takes.
-const EQUIDISTANT: &str = "libnuma calls all four cores equidistant (§4), so ads lead consumers to the producer behind the bus as often as to the one with \
-                           which they share a cache; with both roles, where each thread finds its own elements, it is 8 times as fast";
+const EQUIDISTANT: &str = "libnuma calls all four cores equidistant (§4), so ads lead consumers to the producer behind \
+    the bus as often as to the one with \
+                           which they share a cache; with both roles, where each thread finds its own elements, it is \
+                           8 times as fast";
 
 /// Why a distributed queue gains nothing.
 const TWO: &str =

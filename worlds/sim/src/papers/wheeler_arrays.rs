@@ -141,7 +141,8 @@ const PREFETCHED: &str =
     "incorrect prefetching (§5.2): what the caches fetch in vain behind each line that says whose a segment is";
 
 /// The search for segments, and its part outside of the model.
-const ASKED: &str = "With all patterns but the static hash, each thread reads a line of every segment to learn whose it is (§5.2). What the caches fetch in vain \
+const ASKED: &str = "With all patterns but the static hash, each thread reads a line of every segment to learn whose \
+    it is (§5.2). What the caches fetch in vain \
                      behind such a line is not in the model.";
 
 /// The range for no remaining cost.
@@ -202,7 +203,8 @@ pub(super) fn fig5() -> Figure {
         title: "Arrays: patterns and segment sizes",
         source: SOURCE,
         notes: &[
-            "The paper's charts are not in its text: claims are what the text says of them, and sizes but for 1 and 16 pages are ours.",
+            "The paper's charts are not in its text: claims are what the text says of them, and sizes but for 1 and 16 \
+                pages are ours.",
             ASKED,
         ],
         baseline: "static hash, 16",
@@ -233,7 +235,8 @@ pub(super) fn fig4_patterns() -> Figure {
         title: "Arrays: patterns with segments of the default size",
         source: SOURCE,
         notes: &[
-            "The paper's charts are not in its text: claims are what the text says of them. wheeler-fig4 has the iteration beside a serial one.",
+            "The paper's charts are not in its text: claims are what the text says of them. wheeler-fig4 has the \
+                iteration beside a serial one.",
             ASKED,
         ],
         baseline: STATIC,
@@ -291,7 +294,8 @@ pub(super) fn fig6() -> Figure {
         let machine = machine.0;
         let same =
             "code that reads large elements in another way than small ones; here each byte costs the same in both";
-        let memory = "what the paper's function does with an element, and whether its bandwidth counts the bytes between elements, which the text does not \
+        let memory = "what the paper's function does with an element, and whether its bandwidth counts the bytes \
+            between elements, which the text does not \
                       say; here memory is what takes time on this machine, and fewer bytes take less";
         let clear = "aligning has a clear benefit for small elements";
         claims.push(
@@ -333,7 +337,8 @@ pub(super) fn fig6() -> Figure {
         title: "Arrays of a million elements: aligned and packed ones",
         source: SOURCE,
         notes: &[
-            "The paper's charts are not in its text: claims are what the text says of them. It says neither which sizes were measured nor what was done \
+            "The paper's charts are not in its text: claims are what the text says of them. It says neither which \
+                sizes were measured nor what was done \
              with each element; here it is read word by word, once, by all threads, each on its own node.",
             "Which machine Fig. 6(c) shows, where packed elements halve the bandwidth, is not in the text.",
         ],

@@ -30,12 +30,16 @@ const ALL_SUBMIT: &str = "threads that submit the parts that they have touched r
                           which the text says nothing";
 
 /// The model's gap if tasks are faster than round robin.
-const FULL_LINKS: &str = "probes and half of the bytes fill the links between the two sockets; a task whose block is near waits for probes alone, while with round robin \
-                          each core waits for far pages half of the time, and the paper does not say how much of a link each of them takes";
+const FULL_LINKS: &str = "probes and half of the bytes fill the links between the two sockets; a task whose block is \
+    near waits for probes alone, while with round robin \
+                          each core waits for far pages half of the time, and the paper does not say how much of a \
+                          link each of them takes";
 
 /// The model's gap if TBB's loop is slower than round robin.
-const PARTS: &str = "a part that was touched in one piece lies on one node, and when it is updated others steal from it: several threads ask one controller \
-                     while others idle (they are used by 72 % in place of 92 on nehalem-ep, 90 in place of 100 on nehalem-ex)";
+const PARTS: &str = "a part that was touched in one piece lies on one node, and when it is updated others steal from \
+    it: several threads ask one controller \
+                     while others idle (they are used by 72 % in place of 92 on nehalem-ep, 90 in place of 100 on \
+                     nehalem-ex)";
 
 /// The loops, by the placement of their pages.
 const SERIAL: &str = "loop, serial";
@@ -108,10 +112,12 @@ fn claims(machine: &'static str) -> Vec<Claim> {
     // dealt in turn to the threads.
     let both = match machine {
         "istanbul" => {
-            "locality queues are within 10 % of first touch with kji and static,1, though block 60i + j mod 24 = 12i + j feeds two of four queues"
+            "locality queues are within 10 % of first touch with kji and static,1, though block 60i + j mod 24 = 12i + \
+                j feeds two of four queues"
         }
         "nehalem-ep" => {
-            "locality queues are within 10 % of first touch with kji and static,1: follows from blocks of 600 × 10 × 10, of which 60i + j mod 8 = 4i + j \
+            "locality queues are within 10 % of first touch with kji and static,1: follows from blocks of 600 × 10 × \
+                10, of which 60i + j mod 8 = 4i + j \
              feeds both queues"
         }
         _ => "locality queues are within 10 % of first touch with kji and static,1",
@@ -232,8 +238,10 @@ pub(super) fn figure() -> Figure {
         source: "Wittmann and Hager, 2010, Fig. 3, §1.4 to §3",
         notes: &[
             "The paper shows performance; here are times, so smaller is better.",
-            "Remembered: each thread gets the half layers again that it touched; so the TBB loop with its affinity partitioner is in \
-             the model. tbb: the range of blocks is halved, and other threads steal second halves, when it is touched and when it is \
+            "Remembered: each thread gets the half layers again that it touched; so the TBB loop with its affinity \
+                partitioner is in \
+             the model. tbb: the range of blocks is halved, and other threads steal second halves, when it is touched \
+             and when it is \
              updated. Loops without pinned threads are left out.",
         ],
         baseline: PARALLEL,

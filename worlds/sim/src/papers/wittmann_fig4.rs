@@ -42,7 +42,8 @@ pub(super) fn figure() -> Figure {
         title: "Spread over 40 runs: a six-point Jacobi solver on all cores",
         source: "Wittmann and Hager, 2010, Fig. 4 (left) and §2.1",
         notes: &[
-            "A fifth of the paper's layers, one sweep, and 40 runs in place of 100. A sample is a seed: when threads begin, and which of several is quicker.",
+            "A fifth of the paper's layers, one sweep, and 40 runs in place of 100. A sample is a seed: when threads \
+                begin, and which of several is quicker.",
             "The right side, TBB's loops, is left out: the paper's text says nothing of it.",
         ],
         baseline: "tasks s-1 kji",

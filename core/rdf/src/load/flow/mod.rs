@@ -329,7 +329,8 @@ impl fmt::Display for LoadError {
             LoadError::TooLong { name, line, limit } => {
                 write!(
                     f,
-                    "{name}:{line}: more than {limit} bytes without the end of a line or statement (a text of JSON-LD is one)"
+                    "{name}:{line}: more than {limit} bytes without the end of a line or statement (a text of JSON-LD \
+                        is one)"
                 )
             }
             LoadError::Again => f.write_str("the sources have been read already: a load is one request"),

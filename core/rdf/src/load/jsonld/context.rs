@@ -329,7 +329,8 @@ impl<'d, 's> Processor<'d, 's> {
                 Json::String(iri) => {
                     let iri: String = iri.chars().take(100).collect();
                     return wrong(format!(
-                        "the context `{iri}` lies elsewhere, and only contexts within the document are read: put its content here"
+                        "the context `{iri}` lies elsewhere, and only contexts within the document are read: put its \
+                            content here"
                     ));
                 }
                 Json::Object(members) => self.read(&mut result, members, overrides)?,

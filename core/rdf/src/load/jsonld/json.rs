@@ -8,7 +8,7 @@ const MOST_LEVELS: usize = 256;
 pub(super) enum Json {
     Null,
     Boolean(bool),
-    /// As it is written.
+    /// The number as written.
     Number(Box<str>),
     String(Box<str>),
     Array(Vec<Json>),

@@ -475,7 +475,8 @@ impl<R: Read> RdfXmlReader<R> {
             None => {
                 if says.iter().filter(|is_said| **is_said).count() > 1 || found.datatype.is_some() && has_attributes {
                     return Err(said(
-                        "a property has more than one of rdf:resource, rdf:nodeID and rdf:datatype, or these beside others",
+                        "a property has more than one of rdf:resource, rdf:nodeID and rdf:datatype, or these beside \
+                            others",
                     ));
                 }
                 let datatype = match &found.datatype {

@@ -51,7 +51,8 @@ pub(super) fn render(report: &Report) -> String {
             let about = format!("{} on {}: {:.3} ms, {:.3}", cell.workload, cell.machine, cell.ms, cell.ratio);
             writeln!(
                 body,
-                "<rect class=\"cell\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{}\"><title>{}</title></rect>",
+                "<rect class=\"cell\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\" \
+                    fill=\"{}\"><title>{}</title></rect>",
                 WIDTH - 1.0,
                 HEIGHT - 1.0,
                 colour(cell.ratio),

@@ -77,7 +77,8 @@ fn bar(body: &mut String, row: &Row, x: f64, base: f64, colour: &str, scale: &im
     let height = scale(row.normalised);
     writeln!(
         body,
-        "<rect x=\"{x:.1}\" y=\"{:.2}\" width=\"{:.1}\" height=\"{height:.2}\" fill=\"{colour}\"><title>{}, {}: {:.3} ms</title></rect>",
+        "<rect x=\"{x:.1}\" y=\"{:.2}\" width=\"{:.1}\" height=\"{height:.2}\" fill=\"{colour}\"><title>{}, {}: {:.3} \
+            ms</title></rect>",
         base - height,
         BAR - 3.0,
         row.group,

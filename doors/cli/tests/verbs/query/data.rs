@@ -63,10 +63,13 @@ const GRAPHS: [(&str, &str); 8] = [
     ("owl", XML),
     (
         "jsonld",
-        "{ \"@context\": { \"@vocab\": \"http://e/\" }, \"@id\": \"http://e/a\", \"p\": \"x\", \"q\": { \"@id\": \"http://e/b\" } }",
+        "{ \"@context\": { \"@vocab\": \"http://e/\" }, \"@id\": \"http://e/a\", \"p\": \"x\", \"q\": { \"@id\": \
+            \"http://e/b\" } }",
     ),
 ];
-const XML: &str = "<?xml version='1.0'?>\n<rdf:RDF xmlns:rdf='http://www.w3.org/1999/02/22-rdf-syntax-ns#' xmlns='http://e/'>\n<rdf:Description rdf:about='http://e/a'><p>x</p><q rdf:resource='http://e/b'/></rdf:Description>\n</rdf:RDF>\n";
+const XML: &str = "<?xml version='1.0'?>\n<rdf:RDF xmlns:rdf='http://www.w3.org/1999/02/22-rdf-syntax-ns#' \
+    xmlns='http://e/'>\n<rdf:Description rdf:about='http://e/a'><p>x</p><q \
+    rdf:resource='http://e/b'/></rdf:Description>\n</rdf:RDF>\n";
 
 fn gzip(contents: &[u8]) -> Vec<u8> {
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -112,10 +115,12 @@ fn every_syntax_is_read_by_its_ending_plain_and_packed() {
 #[test]
 fn named_graphs_are_loaded_and_asked() {
     let quads = "<a:a> <a:b> 1 .\n<a:g> { <a:a> <a:b> 2 , 3 }\n<a:h> { <a:a> <a:b> 2 }";
-    let json = "[ { \"@id\": \"a:g\", \"@graph\": [ { \"@id\": \"a:a\", \"a:b\": [ 2, 3 ] } ] }, { \"@id\": \"a:h\", \"@graph\": { \"@id\": \"a:a\", \"a:b\": 2 } }, { \"@id\": \"a:a\", \"a:b\": 1 } ]";
+    let json = "[ { \"@id\": \"a:g\", \"@graph\": [ { \"@id\": \"a:a\", \"a:b\": [ 2, 3 ] } ] }, { \"@id\": \"a:h\", \
+        \"@graph\": { \"@id\": \"a:a\", \"a:b\": 2 } }, { \"@id\": \"a:a\", \"a:b\": 1 } ]";
     let int = "\"^^<http://www.w3.org/2001/XMLSchema#integer>";
     let lines = format!(
-        "<a:a> <a:b> \"1{int} .\n<a:a> <a:b> \"2{int} <a:g> .\n<a:a> <a:b> \"3{int} <a:g> .\n<a:a> <a:b> \"2{int} <a:h> .\n"
+        "<a:a> <a:b> \"1{int} .\n<a:a> <a:b> \"2{int} <a:g> .\n<a:a> <a:b> \"3{int} <a:g> .\n<a:a> <a:b> \"2{int} \
+            <a:h> .\n"
     );
     for (name, text) in [("named.trig", quads), ("named.nq", &lines), ("named.jsonld", json)] {
         let data = file(name, text);

@@ -2,7 +2,8 @@
 
 use super::{fails, file, run, stderr, stdout};
 
-const PEOPLE: &str = "@prefix : <http://e/> .\n:ann :name \"Ann\" ; :knows :bob .\n:bob :name \"Bob\" ; :address [ :street \"A St\" ] .\n";
+const PEOPLE: &str = "@prefix : <http://e/> .\n:ann :name \"Ann\" ; :knows :bob .\n:bob :name \"Bob\" ; :address [ \
+    :street \"A St\" ] .\n";
 const KNOWN: &str = "PREFIX : <http://e/> CONSTRUCT { ?b :knownBy ?a } { ?a :knows ?b }";
 
 #[test]
@@ -53,6 +54,7 @@ fn a_predicate_that_xml_can_not_name_is_told() {
     let data = file("unnamed.nt", "<http://e/s> <http://e/1> <http://e/o> .\n");
     let output = run(&["query", "--data", &data, "CONSTRUCT WHERE { ?s ?p ?o }", "--format", "rdfxml"]);
     assert_eq!(output.status.code(), Some(1));
-    let says = "<http://e/s> <http://e/1> <http://e/o>: RDF/XML has no way to write this predicate; --format nt, ttl and jsonld have";
+    let says = "<http://e/s> <http://e/1> <http://e/o>: RDF/XML has no way to write this predicate; --format nt, ttl \
+        and jsonld have";
     assert!(stderr(&output).contains(says), "{}", stderr(&output));
 }
