@@ -194,7 +194,7 @@ impl Placing {
 
     /// Whether each node has room for its part, if the memory is strict: single runs may fit while all of them together
     /// do not.
-    fn has_room(&self, plan: &PlacePlan) -> Result<(), PlaceError> {
+    fn check_room(&self, plan: &PlacePlan) -> Result<(), PlaceError> {
         if self.when_full == WhenFull::Preferred {
             return Ok(());
         }
@@ -475,7 +475,7 @@ impl Memory {
         if plan.runs.len() > MOST_RUNS {
             return Err(PlaceError::TooManyRuns(plan.runs.len()));
         }
-        self.placing.has_room(&plan)?;
+        self.placing.check_room(&plan)?;
         let atlas = self.placing.atlas().map_err(|_| too_large.clone())?;
         if plan.taken > atlas.bytes() {
             return Err(too_large);

@@ -78,7 +78,7 @@ impl Spawner {
         self.0 & !Spawner::HAS_DATA
     }
 
-    fn has_spawned(&mut self) {
+    fn count_spawn(&mut self) {
         self.0 += 1;
     }
 }
@@ -361,7 +361,7 @@ impl Dealing {
     pub(crate) fn is_part(&self, accesses: &[Access], spawner: &mut Spawner) -> bool {
         let Some(fan) = self.fan.filter(|_| self.divides(accesses)) else { return false };
         let is_part = spawner.has_data() || spawner.spawned() < u64::from(fan);
-        spawner.has_spawned();
+        spawner.count_spawn();
         is_part
     }
 
@@ -657,7 +657,7 @@ mod tests {
             let bytes = 1 << 20;
             let access = Access::new(0, 4096, crate::Mode::Read).rows(bytes / 4096, 4096);
             let mut spawner = Spawner::new(has_data);
-            (0..spawned).for_each(|_| spawner.has_spawned());
+            (0..spawned).for_each(|_| spawner.count_spawn());
             let dealt = seat.deal(plan, &[access], &mut spawner, || 1, &mut Bands { bytes, first }, None);
             let has_fan = plan.dealing.as_ref().unwrap().fan.is_some();
             let counted = u64::from(spawned) + u64::from(has_fan);

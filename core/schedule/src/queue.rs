@@ -36,7 +36,7 @@ impl<T> Queue<T> {
 
     /// Whether there is memory for one task more. A queue by requests takes it when it needs some.
     #[inline]
-    pub fn has_room(&mut self) -> bool {
+    pub fn reserve_one(&mut self) -> bool {
         match self {
             Queue::Deque(tasks) => tasks.len() < tasks.capacity() || tasks.try_reserve(1).is_ok(),
             Queue::ByRequest(_) => true,

@@ -288,7 +288,7 @@ impl Selector {
                             fetcher.reach(row as usize, |next| fetch(&self.terms, &column[next]));
                         }
                         let bits = column[row as usize];
-                        memory.of(bits, most, || !stopped(0) && evaluator.is_true(expr, &|_| bits))
+                        memory.of(bits, most, || !stopped(0) && evaluator.holds(expr, &|_| bits))
                     });
                 }
                 Test::General(expr, slots) => {
@@ -297,7 +297,7 @@ impl Selector {
                         fetcher.reach(row as usize, |next| {
                             slots.iter().for_each(|slot| fetch(&self.terms, &columns[*slot][next.clone()]));
                         });
-                        !stopped(0) && evaluator.is_true(expr, &|column| columns[column][row as usize])
+                        !stopped(0) && evaluator.holds(expr, &|column| columns[column][row as usize])
                     });
                 }
             }

@@ -56,7 +56,7 @@ static HELD: Guarded<BTreeMap<usize, (usize, u32)>> = Guarded::new(BTreeMap::new
 
 /// The running task has set a lock.
 #[cold]
-pub(crate) fn is_set(lock: usize) {
+pub(crate) fn note_set(lock: usize) {
     let thread = here();
     let owner = (thread.task.addr(), thread.number);
     HELD.with(|held| held.insert(lock, owner));
@@ -64,7 +64,7 @@ pub(crate) fn is_set(lock: usize) {
 
 /// The running task is about to unset a lock.
 #[cold]
-pub(crate) fn is_unset(lock: usize) {
+pub(crate) fn note_unset(lock: usize) {
     let thread = here();
     match HELD.with(|held| held.remove(&lock)) {
         None => complain(&format!("thread {} unsets the lock at {lock:#x}, which is not set", thread.number)),

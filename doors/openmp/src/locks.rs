@@ -86,14 +86,14 @@ fn give_nested(place: *const AtomicPtr<Nested>) {
 fn set(lock: *const Lock) {
     unsafe { (*lock).lock() };
     if checks::is_on() {
-        checks::is_set(lock.addr());
+        checks::note_set(lock.addr());
     }
 }
 
 #[inline]
 fn unset(lock: *const Lock) {
     if checks::is_on() {
-        checks::is_unset(lock.addr());
+        checks::note_unset(lock.addr());
     }
     unsafe { (*lock).unlock() };
 }
@@ -102,7 +102,7 @@ fn unset(lock: *const Lock) {
 fn test(lock: *const Lock) -> bool {
     let is_set = unsafe { (*lock).try_lock() };
     if is_set && checks::is_on() {
-        checks::is_set(lock.addr());
+        checks::note_set(lock.addr());
     }
     is_set
 }

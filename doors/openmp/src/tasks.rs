@@ -323,7 +323,7 @@ const RUN_AT_ONCE: i64 = 32;
 
 /// Whether enough tasks are queued, or were a few tasks ago. Asking costs a look at words that other threads write.
 #[inline]
-fn is_full(thread: &mut Thread) -> bool {
+fn look_full(thread: &mut Thread) -> bool {
     if thread.full_for > 0 {
         thread.full_for -= 1;
         return true;
@@ -340,7 +340,7 @@ const FULL_FOR: u32 = 7;
 /// Whether a new task without clauses runs at once.
 #[inline]
 pub(crate) fn runs_at_once(thread: &mut Thread) -> bool {
-    is_without_queue(thread) || (thread.lead > ENOUGH && is_full(thread))
+    is_without_queue(thread) || (thread.lead > ENOUGH && look_full(thread))
 }
 
 /// Whether no new task is queued, however few there are.

@@ -484,7 +484,7 @@ fn end_turn(work: &mut Loop) {
 }
 
 /// Whether the calling thread runs the block of `single`.
-pub(crate) fn is_single() -> bool {
+pub(crate) fn claim_single() -> bool {
     let thread = here();
     let team = thread.team();
     let number = thread.singles;

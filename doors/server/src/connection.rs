@@ -152,7 +152,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     tokio::select! {
         // A client's mistakes, and its leaving, end its connection alone.
         _ = watcher.watch(connection.into_owned()) => {}
-        () = left.is_left(take_time) => {}
+        () = left.wait_until_left(take_time) => {}
     }
 }
 
@@ -185,7 +185,7 @@ struct Opening<S> {
 
 impl<S> Opening<S> {
     /// Whether a write has waited for too long. A write without a wait ends the wait.
-    fn is_stuck(&mut self, waits: bool, context: &mut Context<'_>) -> bool {
+    fn poll_stuck(&mut self, waits: bool, context: &mut Context<'_>) -> bool {
         if !waits {
             if self.full.take().is_some() && self.ended.is_some() {
                 // The end of the client's bytes may be passed on now.
@@ -250,12 +250,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Opening<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         ready!(self.poll_before(context))?;
         let written = Pin::new(&mut self.inner).poll_write(context, bytes);
-        if self.is_stuck(written.is_pending(), context) { Poll::Ready(Err(TimedOut.into())) } else { written }
+        if self.poll_stuck(written.is_pending(), context) { Poll::Ready(Err(TimedOut.into())) } else { written }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.inner).poll_flush(context);
-        if self.is_stuck(flushed.is_pending(), context) { Poll::Ready(Err(TimedOut.into())) } else { flushed }
+        if self.poll_stuck(flushed.is_pending(), context) { Poll::Ready(Err(TimedOut.into())) } else { flushed }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -273,7 +273,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Opening<S> {
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_before(context))?;
         let written = Pin::new(&mut self.inner).poll_write_vectored(context, pieces);
-        if self.is_stuck(written.is_pending(), context) { Poll::Ready(Err(TimedOut.into())) } else { written }
+        if self.poll_stuck(written.is_pending(), context) { Poll::Ready(Err(TimedOut.into())) } else { written }
     }
 }
 

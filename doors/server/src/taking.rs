@@ -59,7 +59,7 @@ impl Taking {
     }
 
     /// Waits until the client has taken nothing of a debt for `take_time`.
-    pub(crate) async fn is_left(&self, take_time: Duration) {
+    pub(crate) async fn wait_until_left(&self, take_time: Duration) {
         loop {
             self.is_watched.store(false, Ordering::SeqCst);
             if self.owed.load(Ordering::SeqCst) == 0 {

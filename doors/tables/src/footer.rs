@@ -19,7 +19,7 @@ pub(crate) fn is_too_deep(file: &Shared) -> io::Result<bool> {
     let length = u64::from(u32::from_le_bytes([length[0], length[1], length[2], length[3]]));
     let Some(start) = (file.length - END).checked_sub(length) else { return Ok(false) };
     let bytes = file.bytes(start, usize::try_from(length).unwrap_or(usize::MAX))?;
-    Ok(Compact { bytes: &bytes }.is_too_deep().unwrap_or(false))
+    Ok(Compact { bytes: &bytes }.read_too_deep().unwrap_or(false))
 }
 
 /// The rest of a text in Thrift's compact protocol.
@@ -32,7 +32,7 @@ const STRUCT: u8 = 12;
 
 impl Compact<'_> {
     /// None if the bytes are no footer.
-    fn is_too_deep(&mut self) -> Option<bool> {
+    fn read_too_deep(&mut self) -> Option<bool> {
         let mut id = 0;
         loop {
             let kind = self.field(&mut id)?;

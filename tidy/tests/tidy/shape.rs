@@ -249,7 +249,7 @@ fn acting_predicates(source: &Source) -> Vec<String> {
 #[test]
 fn predicates_only_ask() {
     let broken: Vec<String> = crate_files().iter().flat_map(acting_predicates).collect();
-    assert_ceiling("a function called is_, has_, can_ or may_ changes nothing", 22, &broken);
+    assert_ceiling("a function called is_, has_, can_ or may_ changes nothing", 0, &broken);
 }
 
 #[test]

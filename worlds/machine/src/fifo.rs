@@ -105,7 +105,7 @@ impl Fifo {
 
     /// Whether the ring is nearly full, or would be together with the older tasks.
     #[inline]
-    pub(crate) fn is_long(&self) -> bool {
+    pub(crate) fn look_long(&self) -> bool {
         let young = &self.young.0;
         if young.has_many_older.load(Ordering::Relaxed) {
             if self.old.0.count.load(Ordering::Relaxed) >= CAPACITY {
@@ -214,7 +214,7 @@ impl Fifo {
         for _ in 0..CAPACITY {
             let head = old.head.load(Ordering::Relaxed);
             let Some(task) = self.peek(head) else { break };
-            if !older.has_room() {
+            if !older.reserve_one() {
                 break;
             }
             older.push(task.header().request, task);
@@ -258,19 +258,19 @@ mod tests {
     #[test]
     fn it_is_long_when_the_ring_is_nearly_full() {
         let fifo = Fifo::new();
-        let pushed = (0..).take_while(|&n| !fifo.is_long() && fifo.push(task(n)).is_ok()).count();
+        let pushed = (0..).take_while(|&n| !fifo.look_long() && fifo.push(task(n)).is_ok()).count();
         assert!((CAPACITY - LOOKS as usize..=CAPACITY).contains(&pushed), "{pushed}");
-        (0..LOOKS).for_each(|_| assert!(fifo.is_long() && fifo.take_if(|_| true).is_some()));
-        assert!(!fifo.is_long());
+        (0..LOOKS).for_each(|_| assert!(fifo.look_long() && fifo.take_if(|_| true).is_some()));
+        assert!(!fifo.look_long());
         // Tasks moved away from the ring count as well.
         let mut pushed = 0;
-        while !fifo.is_long() && pushed < 5 * CAPACITY {
+        while !fifo.look_long() && pushed < 5 * CAPACITY {
             fifo.push(task(pushed as u64)).unwrap();
             fifo.change(|_| ());
             pushed += 1;
         }
         assert_eq!(fifo.len(), CAPACITY);
-        assert!(fifo.take_if(|_| true).is_some() && !fifo.is_long());
+        assert!(fifo.take_if(|_| true).is_some() && !fifo.look_long());
     }
 
     #[test]

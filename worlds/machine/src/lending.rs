@@ -44,7 +44,7 @@ pub(crate) fn lend_here() -> Option<LentThread> {
     let spare = shared.lend(pool, seat);
     // Its end is on this seat.
     let fibre = with_worker(|worker| worker.fibre).flatten();
-    fibre.inspect(|fibre| fibre.is_beneath_one_more());
+    fibre.inspect(|fibre| fibre.enter_task());
     let is_of_thread = PhantomData;
     Some(LentThread { shared, blocked: seat, fibre, spare: spare.map(|spare| (spare, pool)), is_of_thread })
 }
@@ -122,7 +122,7 @@ impl fmt::Debug for LentThread {
 impl Drop for LentThread {
     fn drop(&mut self) {
         self.shared.threads_here.of_seat(self.blocked).unblocks();
-        self.fibre.inspect(|fibre| fibre.is_beneath_one_less());
+        self.fibre.inspect(|fibre| fibre.leave_task());
         if let Some((seat, pool)) = self.spare {
             // The seat can be lent again at once: its thread leaves when it learns of this, or stays if it is wanted
             // again by then. A sleeping thread would learn of it only with the next wake.

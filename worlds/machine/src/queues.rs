@@ -79,7 +79,7 @@ impl SharedQueues {
             SharedQueue::Fifo(fifo) => fifo.push(task),
             SharedQueue::Locked { queue, len, capacity } => {
                 let mut queue = queue.lock();
-                if queue.len() >= *capacity || !queue.has_room() {
+                if queue.len() >= *capacity || !queue.reserve_one() {
                     return Err(task);
                 }
                 queue.push(task.header().request, task);
@@ -136,7 +136,7 @@ impl SharedQueues {
     pub(crate) fn is_long(&self, queue: QueueId, tasks: usize) -> bool {
         match &self.queues[queue.index()].0 {
             // Reading its length would touch lines written by other seats.
-            SharedQueue::Fifo(fifo) => fifo.is_long(),
+            SharedQueue::Fifo(fifo) => fifo.look_long(),
             _ => self.len(queue) >= tasks,
         }
     }

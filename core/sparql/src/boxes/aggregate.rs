@@ -723,7 +723,7 @@ impl Aggregate {
         }
         let (terms, booking) = (&self.terms, &self.booking);
         let book = |bytes| booking.ask(terms, turn, bytes);
-        self.hold.has_room(LEAST, false, book)?;
+        self.hold.make_room(LEAST, false, book)?;
         // Tables double when they grow. While groups are written, the staying groups have another table.
         let needed = 2 * self.groups.bytes() + self.spilled.as_ref().map_or(0, Spilled::bytes);
         // One group can't be parted, but for values to be made distinct; nor can groups with nearly equal hashes.
@@ -732,7 +732,7 @@ impl Aggregate {
         if self.level >= DEEPEST || !can_part {
             return self.hold.book(needed, book);
         }
-        if needed <= most && self.hold.has_room(needed, true, book)? {
+        if needed <= most && self.hold.make_room(needed, true, book)? {
             return Ok(());
         }
         while self.settle(turn) {}

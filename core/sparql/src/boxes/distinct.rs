@@ -141,7 +141,7 @@ impl Distinct {
         if self.spilled.dealt.is_none() {
             let bytes = self.bytes_with(envelope.rows());
             let is_worth = self.seen.bytes() >= LEAST;
-            if self.hold.has_room(bytes, is_worth, |bytes| turn.book(bytes))? {
+            if self.hold.make_room(bytes, is_worth, |bytes| turn.book(bytes))? {
                 self.add(turn, envelope);
                 self.spilled.next += envelope.rows() as u64;
                 return Ok(());
@@ -186,7 +186,7 @@ impl Distinct {
         while row < count && self.spilled.dealt.is_none() {
             let mut more = count - row;
             let is_worth = self.seen.bytes() >= LEAST;
-            while more > 0 && !self.hold.has_room(self.bytes_with(more), is_worth, |bytes| turn.book(bytes))? {
+            while more > 0 && !self.hold.make_room(self.bytes_with(more), is_worth, |bytes| turn.book(bytes))? {
                 more /= 2;
             }
             if more == 0 && self.seen.is_empty() {

@@ -47,9 +47,9 @@ impl HashBuild {
         }
         let book = |bytes| turn.book(bytes);
         // The least with which it can deal rows to files.
-        self.hold.has_room(LEAST, false, book)?;
+        self.hold.make_room(LEAST, false, book)?;
         let needed = held_for_table(&self.hash, bytes);
-        if needed <= most && self.hold.has_room(needed, true, book)? {
+        if needed <= most && self.hold.make_room(needed, true, book)? {
             return Ok(());
         }
         if self.hash.reduces() {
@@ -60,7 +60,7 @@ impl HashBuild {
                 return Ok(());
             }
         }
-        let most = if self.hold.has_room(most, true, book)? { most } else { self.hold.booked() };
+        let most = if self.hold.make_room(most, true, book)? { most } else { self.hold.booked() };
         let mut dealing = Dealing::new(&self.terms, &self.hash, self.width, most);
         for envelope in self.builder.take() {
             dealing.add(turn, &envelope)?;

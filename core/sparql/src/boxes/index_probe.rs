@@ -239,7 +239,7 @@ impl Default for Recent {
 
 impl Recent {
     #[inline]
-    fn is_new(&mut self, id: Id) -> bool {
+    fn note_new(&mut self, id: Id) -> bool {
         // Ranks are dense, so their lowest bits differ.
         let place = &mut self.0[id.bits() as usize % RECENT];
         let is_new = *place != id;
@@ -318,7 +318,7 @@ impl Taking<'_> {
             }
             while place < ids.len() && self.left.len() < self.limit {
                 let id = ids[place];
-                if self.recent.as_mut().is_none_or(|recent| recent.is_new(id)) {
+                if self.recent.as_mut().is_none_or(|recent| recent.note_new(id)) {
                     self.left.push(row as u32);
                     self.right.push((next + place) as u32);
                 }

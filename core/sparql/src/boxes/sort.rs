@@ -217,7 +217,7 @@ impl Sort {
             let fits = |bytes: u64| usize::try_from(bytes.saturating_sub(beside) / cost).unwrap_or(usize::MAX);
             let (most, is_worth) = (fits(spiller.most()), count as u64 * cost >= LEAST);
             let more = wanted.min(most.saturating_sub(count));
-            let more = match self.hold.has_room(bytes(more), is_worth, |bytes| turn.book(bytes))? {
+            let more = match self.hold.make_room(bytes(more), is_worth, |bytes| turn.book(bytes))? {
                 true => more,
                 // The larger budget is used up.
                 false => more.min(fits(self.hold.booked()).saturating_sub(count)),

@@ -143,7 +143,7 @@ impl SortedRuns {
         let bytes = |ways: usize| held + (ways as u64 + 1) * open;
         let has_two = hold.booked() >= bytes(2);
         // If the larger budget refuses, as many as there is memory for.
-        let ways = match hold.has_room(bytes(most), has_two, &mut book)? {
+        let ways = match hold.make_room(bytes(most), has_two, &mut book)? {
             true => most,
             false => self.ways(hold.booked().min(self.spiller.most()).saturating_sub(held)).min(most),
         };

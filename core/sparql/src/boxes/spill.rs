@@ -118,7 +118,7 @@ impl Hold {
     ///
     /// # Errors
     /// `book` refuses, and the box can't spill.
-    pub(crate) fn has_room(
+    pub(crate) fn make_room(
         &mut self,
         bytes: u64,
         holds_enough: bool,
@@ -395,18 +395,18 @@ mod tests {
         let over = || OverBudget { budget: 1, holders: Vec::new() };
         let mut hold = Hold::new(Some(&spiller(1 << 20)));
         let most = hold.spiller().unwrap().most();
-        assert!(hold.has_room(most, true, |_| Ok(())).unwrap());
-        assert!(!hold.has_room(most + 1, true, |_| unreachable!("it is too much")).unwrap());
-        assert!(hold.has_room(most / 2, true, |_| unreachable!("it is booked")).unwrap());
+        assert!(hold.make_room(most, true, |_| Ok(())).unwrap());
+        assert!(!hold.make_room(most + 1, true, |_| unreachable!("it is too much")).unwrap());
+        assert!(hold.make_room(most / 2, true, |_| unreachable!("it is booked")).unwrap());
         let mut hold = Hold::new(Some(&spiller(1 << 20)));
-        assert!(!hold.has_room(1000, true, |_| Err(over())).unwrap());
-        assert!(hold.has_room(1000, false, |_| Err(over())).is_err());
+        assert!(!hold.make_room(1000, true, |_| Err(over())).unwrap());
+        assert!(hold.make_room(1000, false, |_| Err(over())).is_err());
         assert!(hold.book(1000, |_| Err(over())).is_err());
         hold.book(most + 1, |_| Ok(())).unwrap();
         hold.shrink(10, |_| Ok(())).unwrap();
         assert_eq!(hold.booked(), 10);
         let mut hold = Hold::new(None);
-        assert!(hold.has_room(1000, true, |_| Err(over())).is_err());
-        assert!(hold.has_room(u64::MAX, true, |_| Ok(())).unwrap());
+        assert!(hold.make_room(1000, true, |_| Err(over())).is_err());
+        assert!(hold.make_room(u64::MAX, true, |_| Ok(())).unwrap());
     }
 }

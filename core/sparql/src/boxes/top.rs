@@ -103,7 +103,7 @@ impl Top {
             let (terms, booking, count) = (&self.terms, &self.booking, self.rows.count);
             let (bytes, is_worth) = (|more: usize| beside + (count + more) as u64 * cost, count as u64 * cost >= LEAST);
             let mut more = rows - row;
-            while more > 0 && !self.hold.has_room(bytes(more), is_worth, |bytes| booking.ask(terms, turn, bytes))? {
+            while more > 0 && !self.hold.make_room(bytes(more), is_worth, |bytes| booking.ask(terms, turn, bytes))? {
                 more /= 2;
             }
             if more == 0 && count == 0 {

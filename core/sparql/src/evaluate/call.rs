@@ -75,7 +75,7 @@ impl Evaluator<'_> {
                 let (pattern, flags) = (self.simple(&values[1])?, self.flags(values.get(2))?);
                 let (terms, stopped) = (self.terms, self.stopped);
                 let regex = self.scratch.regexes.get(&pattern, &flags, stopped.unwrap_or(&|_| false))?;
-                with_string(terms, &values[0], |text, _| regex.is_match(text))?.map(Val::Boolean)
+                with_string(terms, &values[0], |text, _| regex.find_match(text))?.map(Val::Boolean)
             }
             Function::Replace => {
                 let (text, language) = self.string(&values[0])?;

@@ -172,7 +172,7 @@ impl Solver<'_> {
     fn satisfies(&mut self, conditions: &[Expr], row: &[u64]) -> bool {
         conditions.iter().all(|condition| {
             let given = &self.given;
-            self.evaluator.is_true(condition, &|slot| if row[slot] != 0 { row[slot] } else { given[slot] })
+            self.evaluator.holds(condition, &|slot| if row[slot] != 0 { row[slot] } else { given[slot] })
         })
     }
 

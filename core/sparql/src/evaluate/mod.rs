@@ -87,7 +87,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Whether a filter keeps the row. An error counts as false.
-    pub(crate) fn is_true(&mut self, expr: &Expr, row: &impl Fn(usize) -> u64) -> bool {
+    pub(crate) fn holds(&mut self, expr: &Expr, row: &impl Fn(usize) -> u64) -> bool {
         self.truth(expr, row) == Some(true)
     }
 

@@ -162,7 +162,7 @@ impl Regex {
     }
 
     /// Whether the pattern matches somewhere in the text; `None` if that takes too many steps.
-    pub(super) fn is_match(&mut self, text: &str) -> Option<bool> {
+    pub(super) fn find_match(&mut self, text: &str) -> Option<bool> {
         match self.engine_for(text)? {
             Searcher::Automaton { regex, cache, .. } => {
                 Some(regex.search_half_with(cache, &Input::new(text).earliest(true)).is_some())
@@ -174,7 +174,7 @@ impl Regex {
     /// Whether the pattern matches the empty text; `None` if that takes too many steps.
     pub(super) fn matches_nothing(&mut self) -> Option<bool> {
         if self.matches_nothing.is_none() {
-            self.matches_nothing = Some(self.is_match("")?);
+            self.matches_nothing = Some(self.find_match("")?);
         }
         self.matches_nothing
     }
@@ -330,7 +330,7 @@ mod tests {
     use super::*;
 
     fn is_match(pattern: &str, flags: &str, text: &str) -> Option<bool> {
-        Regexes::default().get(pattern, flags, &|_| false)?.is_match(text)
+        Regexes::default().get(pattern, flags, &|_| false)?.find_match(text)
     }
 
     #[test]

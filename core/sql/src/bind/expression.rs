@@ -39,16 +39,16 @@ impl<'a> Binder<'a> {
             Ast::BinaryOp { left, op, right } => self.binary(expr, left, op, right),
             Ast::IsNull(inner) => Ok(is_null(self.expr(inner)?)),
             Ast::IsNotNull(inner) => Ok(Expr::not(is_null(self.expr(inner)?))),
-            Ast::IsTrue(inner) => self.is_truth(inner, Function::IsTrue),
-            Ast::IsNotTrue(inner) => Ok(Expr::not(self.is_truth(inner, Function::IsTrue)?)),
-            Ast::IsFalse(inner) => self.is_truth(inner, Function::IsFalse),
-            Ast::IsNotFalse(inner) => Ok(Expr::not(self.is_truth(inner, Function::IsFalse)?)),
-            Ast::IsUnknown(inner) => self.is_truth(inner, Function::IsNull),
-            Ast::IsNotUnknown(inner) => Ok(Expr::not(self.is_truth(inner, Function::IsNull)?)),
-            Ast::IsDistinctFrom(a, b) => self.is_distinct(a, b),
-            Ast::IsNotDistinctFrom(a, b) => Ok(Expr::not(self.is_distinct(a, b)?)),
+            Ast::IsTrue(inner) => self.bind_truth(inner, Function::IsTrue),
+            Ast::IsNotTrue(inner) => Ok(Expr::not(self.bind_truth(inner, Function::IsTrue)?)),
+            Ast::IsFalse(inner) => self.bind_truth(inner, Function::IsFalse),
+            Ast::IsNotFalse(inner) => Ok(Expr::not(self.bind_truth(inner, Function::IsFalse)?)),
+            Ast::IsUnknown(inner) => self.bind_truth(inner, Function::IsNull),
+            Ast::IsNotUnknown(inner) => Ok(Expr::not(self.bind_truth(inner, Function::IsNull)?)),
+            Ast::IsDistinctFrom(a, b) => self.bind_distinct(a, b),
+            Ast::IsNotDistinctFrom(a, b) => Ok(Expr::not(self.bind_distinct(a, b)?)),
             Ast::In { expr: value, target, negated, .. } => {
-                let found = self.is_in(value, target)?;
+                let found = self.bind_in(value, target)?;
                 Ok(if *negated { Expr::not(found) } else { found })
             }
             Ast::Between { expr: value, negated, low, high } => {
@@ -155,13 +155,13 @@ impl<'a> Binder<'a> {
         bound
     }
 
-    fn is_truth(&mut self, inner: &'a ast::Expr, function: Function) -> Result<Expr, SqlError> {
+    fn bind_truth(&mut self, inner: &'a ast::Expr, function: Function) -> Result<Expr, SqlError> {
         let place = self.place_of(inner);
         let inner = self.expr(inner)?;
         Ok(Expr::Call(function, vec![self.boolean(inner, place)?], SqlType::Boolean))
     }
 
-    fn is_distinct(&mut self, a: &'a ast::Expr, b: &'a ast::Expr) -> Result<Expr, SqlError> {
+    fn bind_distinct(&mut self, a: &'a ast::Expr, b: &'a ast::Expr) -> Result<Expr, SqlError> {
         let place = self.place_of(a);
         let (a, b) = (self.expr(a)?, self.expr(b)?);
         let (a, b) = self.common(a, b, place)?;
@@ -312,7 +312,7 @@ impl<'a> Binder<'a> {
         Ok(Expr::compare(comparison, left, right))
     }
 
-    fn is_in(&mut self, value: &'a ast::Expr, target: &'a ast::InTarget) -> Result<Expr, SqlError> {
+    fn bind_in(&mut self, value: &'a ast::Expr, target: &'a ast::InTarget) -> Result<Expr, SqlError> {
         let place = self.place_of(value);
         if let ast::Expr::Tuple(_) = value {
             return Err(SqlError::unsupported(place, "IN for several values in brackets"));

@@ -190,7 +190,7 @@ fn matches(like: Like, args: &[Vector], rows: usize, room: &Room<'_>) -> Result<
             last = Some((pattern, signs(&folded, like.escape)?));
         }
         let (_, signs) = last.as_ref().expect("it was just set");
-        Ok(Some(if like.ignores_case { is_like(&fold(text), signs) } else { is_like(text, signs) }))
+        Ok(Some(if like.ignores_case { matches_like(&fold(text), signs) } else { matches_like(text, signs) }))
     })
 }
 
@@ -221,7 +221,7 @@ fn signs(pattern: &str, escape: Option<char>) -> Result<Vec<Sign>, BoxError> {
 }
 
 /// Going back to the last `%` alone is enough: so it takes time in the product of both lengths at most.
-fn is_like(text: &str, signs: &[Sign]) -> bool {
+fn matches_like(text: &str, signs: &[Sign]) -> bool {
     let (mut rest, mut at) = (text.chars(), 0);
     // Behind the last `%`: its place among the signs, and the text to take its next character from.
     let mut back: Option<(usize, std::str::Chars<'_>)> = None;
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn patterns_match_as_they_say() {
-        let like = |text: &str, pattern: &str| is_like(text, &signs(pattern, Some('\\')).unwrap());
+        let like = |text: &str, pattern: &str| matches_like(text, &signs(pattern, Some('\\')).unwrap());
         for (text, pattern) in [
             ("", ""),
             ("", "%"),

@@ -118,12 +118,12 @@ exports! {
 
     "GOMP_1.0", "VERSION":
     fn GOMP_single_start() -> bool {
-        work::is_single()
+        work::claim_single()
     }
 
     "GOMP_1.0", "VERSION":
     fn GOMP_single_copy_start() -> *mut u8 {
-        if work::is_single() {
+        if work::claim_single() {
             return ptr::null_mut();
         }
         team::barrier();

@@ -116,7 +116,7 @@ exports! {
 
     "VERSION":
     fn __kmpc_single(_location: Location, _thread: i32) -> i32 {
-        i32::from(work::is_single())
+        i32::from(work::claim_single())
     }
 
     "VERSION":

@@ -356,7 +356,7 @@ impl Fibre {
                 match left {
                     Left::Suspended => {}
                     // Another seat may go on with it from here on.
-                    Left::Away => fibre.state.is_left(),
+                    Left::Away => fibre.state.mark_left(),
                     Left::Yielded => worker.state.yielded(fibre.task()),
                     Left::Ended => {
                         worker.began_threads -= 1;
@@ -541,7 +541,7 @@ impl Fibre {
             self.switch.enter(task.as_ptr().as_ptr().expose_provenance())
         };
         if sanitizers::are_there() {
-            sanitizers::is_left(self);
+            sanitizers::tell_left(self);
         }
         Left::of(word)
     }
@@ -608,17 +608,17 @@ impl Fibre {
         } else {
             self.state.leaves();
             self.leave(Left::Away);
-            self.state.is_back();
+            self.state.mark_back();
         }
     }
 
     /// A task begins on its stack, on top of its thread or of another task there.
-    pub(crate) fn is_beneath_one_more(&self) {
+    pub(crate) fn enter_task(&self) {
         self.on_top.set(self.on_top.get() + 1);
     }
 
     /// The task on top is over.
-    pub(crate) fn is_beneath_one_less(&self) {
+    pub(crate) fn leave_task(&self) {
         self.on_top.set(self.on_top.get() - 1);
     }
 

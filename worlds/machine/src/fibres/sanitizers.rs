@@ -199,7 +199,7 @@ pub(super) fn leaves(fibre: &Fibre) {
 
 /// The calling thread has switched back from the fibre.
 #[cold]
-pub(super) fn is_left(fibre: &Fibre) {
+pub(super) fn tell_left(fibre: &Fibre) {
     let Some(found) = FOUND.get() else { return };
     if let Some(asan) = &found.asan {
         #[expect(unsafe_code, reason = "a function of the sanitizer")]

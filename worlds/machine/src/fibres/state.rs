@@ -44,13 +44,13 @@ impl State {
     #[inline]
     pub(crate) fn leaves(&self) {
         if self.planted.has(Mutant::AwayEarly) {
-            self.is_left();
+            self.mark_left();
         }
     }
 
     /// The fibre has left its stack, and its seat does not look at it any more: its waker may go on with it.
     #[inline]
-    pub(crate) fn is_left(&self) {
+    pub(crate) fn mark_left(&self) {
         // Release: the next seat finds the stack as it was left.
         self.is_away.store(true, Ordering::Release);
     }
@@ -64,7 +64,7 @@ impl State {
 
     /// The fibre goes on.
     #[inline]
-    pub(crate) fn is_back(&self) {
+    pub(crate) fn mark_back(&self) {
         self.is_away.store(false, Ordering::Relaxed);
     }
 
@@ -254,7 +254,7 @@ mod loom_models {
                     if model.state.is_away() {
                         model.state.begin(SeatId::new(1));
                         model.touch();
-                        model.state.is_back();
+                        model.state.mark_back();
                     } else {
                         model.put(model.state.seat());
                     }
@@ -263,13 +263,13 @@ mod loom_models {
             model.state.leaves();
             model.done.store(1, Ordering::Release);
             model.touch();
-            model.state.is_left();
+            model.state.mark_left();
             waker.join().unwrap();
             let is_here = std::mem::take(&mut *model.inboxes[0].lock().unwrap()) == 1;
             assert_eq!(is_here, model.state.seat() == SeatId::new(0));
             if is_here {
                 model.touch();
-                model.state.is_back();
+                model.state.mark_back();
             }
         });
     }

@@ -37,9 +37,9 @@ fn run_at_once(task: TaskRef, way: Way) {
         begin(task, Some(way));
     } else {
         let beneath = in_task(|worker| worker.fibre);
-        beneath.inspect(|fibre| fibre.is_beneath_one_more());
+        beneath.inspect(|fibre| fibre.enter_task());
         with_shared(|shared| run_while_waiting(shared, task, way));
-        beneath.inspect(|fibre| fibre.is_beneath_one_less());
+        beneath.inspect(|fibre| fibre.leave_task());
     }
     in_task(|worker| worker.state.end_help());
     fibres::leave_to_program();

@@ -863,7 +863,7 @@ impl<'d> Expansion<'d, '_> {
     }
 
     /// Whether a value is a graph object: it has `@graph`, and else at most `@id` and `@index`.
-    fn is_graph(&mut self, context: &Context<'d>, value: &Json) -> bool {
+    fn is_graph(&self, context: &Context<'d>, value: &Json) -> bool {
         let Json::Object(members) = value else { return false };
         let is_part =
             |(name, _): &Member| matches!(context.keyword(name), Some("@graph" | "@id" | "@index" | "@context"));
