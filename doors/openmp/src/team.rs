@@ -34,9 +34,29 @@ pub(crate) enum Function {
 /// How many loops of a team may be under way at once: those before may still be run by slower threads.
 pub(crate) const RING: usize = 32;
 
+/// What teams differ in.
+#[derive(Clone, Copy, PartialEq)]
+struct Kind {
+    size: u32,
+    /// Where its threads are bound, and its plan has them; `None` if they are not bound.
+    binding: Option<Binding>,
+    /// Its region is in no other one of several threads.
+    is_outermost: bool,
+    /// With those of the regions beside it, there may be more threads than processors: none of them spins.
+    is_crowded: bool,
+}
+
+impl Kind {
+    fn initial() -> Kind {
+        Kind { size: 1, binding: None, is_outermost: true, is_crowded: false }
+    }
+}
+
 /// A team of threads: those of the running region, and of the next one of this size.
 pub(crate) struct Team {
     pub(crate) size: u32,
+    /// How many threads there are if each thread of the regions around has such a team.
+    pub(crate) crowd: Cell<u32>,
     /// The number of enclosing regions, this one included; and how many of them have several threads.
     pub(crate) level: Cell<u32>,
     pub(crate) active_level: Cell<u32>,
@@ -70,7 +90,9 @@ pub(crate) struct Team {
     machine: Option<vicus::team::Team>,
     members: Box<[Slotted]>,
     is_busy: Cell<bool>,
-    /// The binding of its threads, also in its plan; `None` if they are not bound.
+    /// See [`Kind`].
+    is_outermost: bool,
+    is_crowded: bool,
     binding: Option<Binding>,
     /// The places of its threads, if the user says nothing and they are bound.
     bound: Option<Bound>,
@@ -90,13 +112,18 @@ pub(crate) struct Slotted {
 impl Team {
     /// The team of a thread outside of all regions.
     pub(crate) fn initial() -> Team {
-        Team::with(1, None, None, None)
+        Team::with(Kind::initial(), None, None)
     }
 
-    fn with(size: u32, machine: Option<vicus::team::Team>, binding: Option<Binding>, bound: Option<Bound>) -> Team {
+    fn with(kind: Kind, machine: Option<vicus::team::Team>, bound: Option<Bound>) -> Team {
+        let size = kind.size;
         let ring = if machine.is_some() || size > 1 { RING } else { 1 };
         Team {
             size,
+            is_outermost: kind.is_outermost,
+            is_crowded: kind.is_crowded,
+            binding: kind.binding,
+            crowd: Cell::new(1),
             level: Cell::new(0),
             active_level: Cell::new(0),
             outer: Cell::new(ptr::null()),
@@ -132,16 +159,16 @@ impl Team {
                 .collect(),
             machine,
             is_busy: Cell::new(false),
-            binding,
             bound,
             is_shown: Cell::new(false),
         }
     }
 
-    /// A team of this size, with a plan of its own. `is_outermost`: its region is in no other one.
+    /// A team of this kind, with a plan of its own.
     #[cold]
     #[inline(never)]
-    fn new(size: u32, binding: Option<Binding>, is_outermost: bool) -> &'static Team {
+    fn new(kind: Kind) -> &'static Team {
+        let Kind { size, binding, is_outermost, is_crowded } = kind;
         let mut bound = if binding.is_none() && is_outermost { Bound::of(size) } else { None };
         let is_exact = binding.is_some() || bound.as_ref().is_some_and(|bound| bound.is_exact);
         let defaults = crate::process::unforked(vicus::environment::defaults);
@@ -153,14 +180,14 @@ impl Team {
         if let Some(bound) = &bound {
             builder = builder.processors(bound.processors());
         }
-        builder = builder.members_spin(spins_for(size).0);
+        builder = builder.members_spin(spins_for(is_crowded).0);
         if report::is_on() {
             builder = builder.count_takes();
         }
         if let Some(events) = report::events() {
             builder = builder.record(events);
         }
-        let setting = strategy(size, is_exact);
+        let setting = strategy(kind, is_exact);
         let team = crate::process::unforked(|| builder.strategy(setting).team());
         let team = team.unwrap_or_else(|error| crate::settings::fail(&format!("no team of {size} threads: {error}")));
         // A strategy without places gains nothing.
@@ -173,7 +200,12 @@ impl Team {
         {
             crate::settings::complain(&warning);
         }
-        Box::leak(Box::new(Team::with(size, Some(team), binding, bound)))
+        Box::leak(Box::new(Team::with(kind, Some(team), bound)))
+    }
+
+    fn is_of(&self, kind: Kind) -> bool {
+        let Team { size, binding, is_outermost, is_crowded, .. } = *self;
+        kind == Kind { size, binding, is_outermost, is_crowded }
     }
 
     /// Whether its strategy looks at the nodes of a task's bytes.
@@ -212,11 +244,10 @@ impl Team {
     }
 }
 
-/// The strategy of a team of this size. The user's policy sets how long threads look around before they sleep; they do
-/// not if they outnumber the processors, because each would keep another one from its work. If threads are not bound to
-/// a processor each (`is_exact`), and there are several nodes, each asks for its current node, if the strategy can do
-/// so.
-fn strategy(size: u32, is_exact: bool) -> Setting {
+/// The strategy of a team of this kind. How long its threads look around before they sleep is said by the user's policy; not at all if they
+/// are more than there are processors: each keeps another one from its work meanwhile. Where threads are not bound to a processor each (`is_exact`), and there are
+/// several nodes, each asks where it runs, if the strategy can do so.
+fn strategy(kind: Kind, is_exact: bool) -> Setting {
     let settings = settings::get();
     let wanted = settings.strategy.as_ref().map_or(vicus::DEFAULT.to_owned(), ToString::to_string);
     let with = |wanted: &str, parameter: &str| -> Option<String> {
@@ -225,28 +256,27 @@ fn strategy(size: u32, is_exact: bool) -> Setting {
         // Strategies without such a parameter stay as they are.
         setting.parse::<Setting>().is_ok().then_some(setting)
     };
-    let roams = !is_exact && size > 1 && crate::places::nodes().len() > 1 && !wanted.contains("pin=");
+    let roams = !is_exact && kind.size > 1 && crate::places::nodes().len() > 1 && !wanted.contains("pin=");
     let wanted = if roams { with(&wanted, "pin=off").unwrap_or(wanted) } else { wanted };
     let spin_ns = match settings.is_active {
         Some(true) => Some(1_000_000_000),
         Some(false) => Some(0),
-        None => (size > settings::processors()).then_some(0),
+        None => kind.is_crowded.then_some(0),
     };
     let spinning = spin_ns.filter(|_| !wanted.contains("spin_ns"));
     let spinning = spinning.and_then(|spin_ns| with(&wanted, &format!("spin_ns={spin_ns}")));
     spinning.unwrap_or(wanted).parse().expect("it was parsed before")
 }
 
-/// How long threads of a team look around before they sleep, in a region and for the next one, if the user sets nothing
-/// and each thread can have a processor. Waking a thread takes 4 µs on real hardware, and up to 60 on a virtual
-/// machine; with a shorter time, threads that wait for one another in turn fall asleep each time. libgomp spins for
-/// some milliseconds, libomp for 200.
+/// How long threads of a team look around before they sleep, in a region and for the next one, if the user says nothing of that and
+/// each of them can have a processor. To wake a thread takes 4 µs on real hardware, and up to 60 on a virtual machine; in less time than
+/// that, threads that wait for one another in turn fall asleep each time. libgomp spins for some milliseconds, libomp for 200.
 const SPINS: (Duration, Duration) = (Duration::from_micros(200), Duration::from_millis(3));
 
-fn spins_for(size: u32) -> (Duration, Duration) {
+fn spins_for(is_crowded: bool) -> (Duration, Duration) {
     let settings = settings::get();
     let is_said = settings.is_active.is_some() || settings.says_spins;
-    if is_said || size > settings::processors() {
+    if is_said || is_crowded {
         return (Duration::ZERO, Duration::ZERO);
     }
     match settings.blocks_ms {
@@ -336,14 +366,14 @@ impl Pool {
         unsafe { Ending::leave(ending) };
     }
 
-    /// A team of this size without a running region.
-    fn team(&mut self, size: u32, binding: Option<Binding>, is_outermost: bool) -> &'static Team {
-        let is_free = |team: &Team| team.size == size && team.binding == binding && !team.is_busy.get();
+    /// A team of this kind in which no region runs.
+    fn team(&mut self, kind: Kind) -> &'static Team {
+        let is_free = |team: &Team| team.is_of(kind) && !team.is_busy.get();
         if !self.teams.get(self.last).is_some_and(|team| is_free(team)) {
             self.last = match self.teams.iter().position(|team| is_free(team)) {
                 Some(at) => at,
                 None => {
-                    self.teams.push(Team::new(size, binding, is_outermost));
+                    self.teams.push(Team::new(kind));
                     self.teams.len() - 1
                 }
             };
@@ -532,13 +562,17 @@ pub(crate) fn run(region: Region) {
     // effect if threads are not to be bound.
     let policy = if bind != 0 && icv.bind != 0 { bind } else { icv.bind };
     let binding = if policy == 0 { None } else { Binding::of(thread, policy) };
+    // A thread that others have called to their region has begun none, and is in one all the same.
+    let is_outermost = outer_team.crowd.get() == 1;
+    let crowd = outer_team.crowd.get().saturating_mul(size);
+    let mut kind = Kind { size, binding, is_outermost, is_crowded: size > 1 && crowd > settings::processors() };
     let pool = &mut thread.pools[depth];
-    let mut team = pool.team(size, binding, depth == 0);
+    let mut team = pool.team(kind);
     if size > 1 {
-        let had = pool.grow(size, depth == 0, thread.free);
+        let had = pool.grow(size, is_outermost, thread.free);
         if had < size {
-            size = had;
-            team = pool.team(size, binding, depth == 0);
+            (size, kind.size) = (had, had);
+            team = pool.team(kind);
         }
     }
     let level = outer_team.level.get() + 1;
@@ -551,6 +585,9 @@ pub(crate) fn run(region: Region) {
         BUSY.fetch_add(size as i32 - 1, Ordering::Relaxed);
     }
     team.is_busy.set(true);
+    if team.crowd.get() != crowd {
+        team.crowd.set(crowd);
+    }
     team.level.set(level);
     team.active_level.set(outer_team.active_level.get() + u32::from(size > 1));
     team.outer.set(outer_team);
@@ -564,9 +601,9 @@ pub(crate) fn run(region: Region) {
         team.is_shown.set(thread.shown != Some((level, size, binding)));
     }
     team.meetings.begin();
-    let spins = if size <= settings::processors() { settings::get().spins } else { 0 };
-    // Beside other regions there may be more threads than processors.
-    let spins_us = if depth == 0 { spins_for(size).1.as_micros() as u32 } else { 0 };
+    let spins = if kind.is_crowded { 0 } else { settings::get().spins };
+    // Regions beside it may be larger than this one.
+    let spins_us = if is_outermost { spins_for(kind.is_crowded).1.as_micros() as u32 } else { 0 };
     for dock in &pool.docks[..size as usize - 1] {
         dock.team.set(team);
         dock.spins.store(spins, Ordering::Relaxed);
