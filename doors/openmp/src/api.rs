@@ -337,6 +337,17 @@ exports! {
     }
 
     "VERSION":
+    /// The thread may run where the process could at first.
+    fn kmp_set_thread_affinity_mask_initial() {
+        crate::places::set_affinity(&crate::places::set_of(crate::places::allowed()));
+    }
+
+    "VERSION":
+    fn kmp_get_num_known_threads() -> i32 {
+        crate::thread::known()
+    }
+
+    "VERSION":
     fn kmp_get_affinity_max_proc() -> i32 {
         unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) as i32 }
     }

@@ -14,6 +14,35 @@ use vicus::memory::Distribution;
 /// The end of the predefined allocators' numbers.
 const PREDEFINED: usize = 8;
 
+/// Numbers of predefined allocators and memory spaces as data, for programs that declare them so.
+macro_rules! numbers {
+    ($($name:ident $value:literal;)*) => {$(
+        const _: () = {
+            #[unsafe(export_name = concat!("vicus_", stringify!($name)))]
+            static NUMBER: usize = $value;
+        };
+        core::arch::global_asm!(concat!(".symver vicus_", stringify!($name), ", ", stringify!($name), "@@VERSION"));
+    )*};
+}
+
+numbers! {
+    omp_null_allocator 0;
+    omp_default_mem_alloc 1;
+    omp_large_cap_mem_alloc 2;
+    omp_const_mem_alloc 3;
+    omp_high_bw_mem_alloc 4;
+    omp_low_lat_mem_alloc 5;
+    omp_cgroup_mem_alloc 6;
+    omp_pteam_mem_alloc 7;
+    omp_thread_mem_alloc 8;
+    kmp_max_mem_alloc 1024;
+    omp_default_mem_space 0;
+    omp_large_cap_mem_space 1;
+    omp_const_mem_space 2;
+    omp_high_bw_mem_space 3;
+    omp_low_lat_mem_space 4;
+}
+
 static DEFAULT: AtomicUsize = AtomicUsize::new(0);
 
 /// An allocator of the program's.

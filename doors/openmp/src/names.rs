@@ -45,6 +45,13 @@ same! {
     omp_get_partition_place_nums_, omp_get_partition_place_nums, "OMP_4.5";
     omp_get_default_allocator_, omp_get_default_allocator, "OMP_5.0.1";
     omp_get_num_interop_properties_, omp_get_num_interop_properties, "VERSION";
+    omp_get_interop_int_, omp_get_interop_int, "VERSION";
+    omp_get_interop_ptr_, omp_get_interop_ptr, "VERSION";
+    omp_get_interop_str_, omp_get_interop_str, "VERSION";
+    omp_get_interop_name_, omp_get_interop_name, "VERSION";
+    omp_get_interop_type_desc_, omp_get_interop_type_desc, "VERSION";
+    omp_get_interop_rc_desc_, omp_get_interop_rc_desc, "VERSION";
+    kmp_get_num_known_threads_, kmp_get_num_known_threads, "VERSION";
     kmp_get_affinity_, kmp_get_affinity, "VERSION";
     kmp_set_affinity_, kmp_set_affinity, "VERSION";
     kmp_create_affinity_mask_, kmp_create_affinity_mask, "VERSION";

@@ -68,6 +68,7 @@ pub(crate) fn watch_end(thread: *mut Thread) {
 
 unsafe extern "C" fn ends(thread: *mut libc::c_void) {
     let thread = unsafe { &mut *thread.cast::<Thread>() };
+    thread::ends();
     if thread.team().level.get() > 0 && thread.is_seated {
         // The thread ends inside of a region, by `pthread_exit`: others may still look at its state.
         return;

@@ -224,6 +224,11 @@ impl Team {
         }
     }
 
+    /// Calls the function of its region.
+    pub(crate) fn call_again(&self) {
+        invoke(self.function.get());
+    }
+
     /// The state of each thread, by number.
     pub(crate) fn members(&self) -> &[Slotted] {
         &self.members

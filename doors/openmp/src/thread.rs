@@ -361,9 +361,23 @@ fn first<'a>() -> &'a mut Thread {
     let _errno = crate::wait::KeepErrno::new();
     let thread = Box::into_raw(Thread::new());
     set_word(thread);
+    KNOWN.fetch_add(1, Ordering::Relaxed);
     crate::process::watch_end(thread);
     crate::tool::begin();
     unsafe { &mut *thread }
+}
+
+/// How many threads there are that have called the library.
+static KNOWN: AtomicI32 = AtomicI32::new(0);
+
+pub(crate) fn known() -> i32 {
+    here();
+    KNOWN.load(Ordering::Relaxed)
+}
+
+/// The thread ends.
+pub(crate) fn ends() {
+    KNOWN.fetch_sub(1, Ordering::Relaxed);
 }
 
 /// Forgets the thread: it has ended, or a new process has begun with it.
@@ -375,6 +389,7 @@ pub(crate) fn forget() {
 pub(crate) fn begin_anew() {
     let old = word();
     forget();
+    KNOWN.store(0, Ordering::Relaxed);
     if let Some(old) = unsafe { old.as_ref() } {
         first().task().icv = old.task().icv;
     }

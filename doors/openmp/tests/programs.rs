@@ -1066,6 +1066,18 @@ fn names_have_the_versions_that_programs_ask_for() {
         }
         _ => eprintln!("left out: gcc's own library is not there"),
     }
+    // All that libomp 19 has, but for names with a reason behind them.
+    let bare: BTreeSet<&str> = names.iter().filter_map(|name| name.split('@').next()).collect();
+    let (mut missing, mut needless) = (Vec::new(), Vec::new());
+    for line in include_str!("libomp-19.txt").lines().filter(|line| !line.starts_with('#')) {
+        match line.split_once(' ') {
+            None if !bare.contains(line) => missing.push(line),
+            Some((name, _)) if bare.contains(name) => needless.push(name),
+            _ => {}
+        }
+    }
+    assert!(missing.is_empty(), "libomp has what is missing here: {missing:?}");
+    assert!(needless.is_empty(), "these names are there, and libomp-19.txt says why they are not: {needless:?}");
     let output = Command::new("readelf").args(["-d", "-W"]).arg(library()).output().expect("where nm is, readelf is");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains("[libvicus_omp.so]") && said.contains("NODELETE"), "{said}");

@@ -181,6 +181,13 @@ pub(crate) fn end_serialized() {
 
 exports! {
     "VERSION":
+    /// Calls the function of the region that the thread is in.
+    fn __kmpc_invoke_task_func(_thread: i32) -> i32 {
+        here().team().call_again();
+        1
+    }
+
+    "VERSION":
     fn __kmpc_fork_call_if(
         location: Location, count: i32, function: *const (), condition: i32, words: *mut u8,
     ) {

@@ -425,6 +425,36 @@ exports! {
     }
 
     "VERSION":
+    /// Where a task that waits for a device would leave what it waits for, to be begun again later: nowhere, so its thread waits there itself.
+    fn __kmpc_omp_get_target_async_handle_ptr(_thread: i32) -> *mut *mut u8 {
+        ptr::null_mut()
+    }
+
+    // As released builds of libomp, whose tasks have no numbers of their own.
+    "VERSION":
+    fn __kmpc_get_taskid() -> i32 {
+        -1
+    }
+
+    "VERSION":
+    /// 0: there is none.
+    fn __kmpc_get_parent_taskid() -> i32 {
+        let thread = here();
+        if ptr::eq(thread.task, &raw const thread.initial_task) { 0 } else { -1 }
+    }
+
+    // A task's order among others is not in records that LLVM's runtime for devices could read: for it, a task follows none and none follows it.
+    "VERSION":
+    fn __kmpc_task_get_depnode(_task: *mut KmpTask) -> *mut u8 {
+        ptr::null_mut()
+    }
+
+    "VERSION":
+    fn __kmpc_task_get_successors(_task: *mut KmpTask) -> *mut u8 {
+        ptr::null_mut()
+    }
+
+    "VERSION":
     fn __kmpc_omp_reg_task_with_affinity(
         _location: Location, _thread: i32, task: *mut KmpTask, count: i32, affinity: *const Affinity,
     ) -> i32 {

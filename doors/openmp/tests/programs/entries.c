@@ -78,6 +78,21 @@ static void sections(int count) {
   for (int at = 0; at < 40; at++) CHECK(times[at] == (at < count ? 40 : 0));
 }
 
+static int calls;
+
+static void region(int *id, int *number) {
+  CHECK(*number == omp_get_thread_num());
+  static _Thread_local int depth;
+  __atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED);
+  if (depth++ == 0) CHECK(((int (*)(int))of("__kmpc_invoke_task_func"))(*id) == 1);
+  depth = 0;
+}
+
+static void again(void) {
+  ((void (*)(void *, int, void *, ...))of("__kmpc_fork_call"))(0, 0, (void *)region);
+  CHECK(calls == 2 * omp_get_max_threads());
+}
+
 int main(void) {
   for (int count = 0; count < 40; count += 1 + count / 3) sections(count);
   struct task *(*alloc)(void *, int, int, size_t, size_t, void *) = of("__kmpc_omp_task_alloc");
@@ -118,6 +133,28 @@ int main(void) {
   }
   static int own[4] = {1, 2, 3, 4};
   ((void (*)(void *, void *, void *, void *, void *, size_t))of("__kmpc_threadprivate_register_vec"))(0, own, 0, 0, 0, 4);
+  const char *numbers[] = {"omp_null_allocator", "omp_default_mem_alloc", "omp_large_cap_mem_alloc", "omp_const_mem_alloc",
+    "omp_high_bw_mem_alloc", "omp_low_lat_mem_alloc", "omp_cgroup_mem_alloc", "omp_pteam_mem_alloc", "omp_thread_mem_alloc"};
+  for (int at = 0; at < 9; at++) CHECK(*(size_t *)of(numbers[at]) == (size_t)at);
+  CHECK(*(size_t *)of("omp_low_lat_mem_space") == 4);
+  // What libomp 19.1.7 returns.
+  int (*task)(void) = of("__kmpc_get_taskid"), (*parent)(void) = of("__kmpc_get_parent_taskid");
+  int (*known)(void) = of("kmp_get_num_known_threads");
+  void *(*handle)(int) = of("__kmpc_omp_get_target_async_handle_ptr");
+  CHECK(task() == -1 && parent() == 0);
+#pragma omp parallel
+  {
+    CHECK(task() == -1 && parent() == -1);
+#pragma omp barrier
+    CHECK(known() >= omp_get_num_threads());
+#pragma omp task
+    CHECK(task() == -1 && parent() == -1 && !handle(0));
+  }
+  struct task *made = alloc(0, 0, TIED, sizeof *made, 0, (void *)entry);
+  CHECK(!((void *(*)(void *))of("__kmpc_task_get_depnode"))(made));
+  CHECK(!((void *(*)(void *))of("__kmpc_task_get_successors"))(made));
+  again();
+  ((void (*)(void))of("kmp_set_thread_affinity_mask_initial"))();
   int (*status)(int) = of("kmp_get_cancellation_status");
 #pragma omp parallel
   for (int kind = 0; kind < 5; kind++) CHECK(status(kind) == 0);
