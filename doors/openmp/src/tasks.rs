@@ -688,10 +688,11 @@ pub(crate) unsafe fn finish(record: *mut Record) {
 }
 
 /// A task has been run by its compiler's own call. It is over when its event has come, if it waits for one.
+/// Others that follow it by these accesses wait for the event, too.
 ///
 /// # Safety
 /// As [`finish`].
-pub(crate) unsafe fn complete(record: *mut Record) {
+pub(crate) unsafe fn complete(record: *mut Record, mut accesses: Vec<Access>) {
     unsafe {
         crate::kmpc::tasks::drop_unrun(record);
         let event = (*record).event;
@@ -700,7 +701,11 @@ pub(crate) unsafe fn complete(record: *mut Record) {
             thread.has_events = true;
             if thread.is_seated {
                 tell(thread);
-                hold(event, child());
+                // No task may come in between that commutes with it.
+                for access in accesses.iter_mut().filter(|access| access.mode == Mode::Commutative) {
+                    access.mode = Mode::ReadWrite;
+                }
+                hold(event, child().follows(&accesses));
                 Event::drop_one(event);
             } else {
                 await_outside(event);

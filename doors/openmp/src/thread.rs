@@ -117,6 +117,8 @@ pub(crate) struct Thread {
     pub(crate) called: Vec<usize>,
     /// Free memory for the clauses of one task.
     spare_accesses: Vec<Access>,
+    /// clang's last task with an event, and what an undeferred one has waited for since then: those that follow it wait for the event, too.
+    pub(crate) detached: (*mut crate::kmpc::KmpTask, Vec<Access>),
     /// The threads of its regions, by depth: first of the outermost regions, then of the regions within these, and so
     /// on.
     pub(crate) pools: Vec<Pool>,
@@ -211,6 +213,7 @@ impl Thread {
             memory: crate::tasks::Memory::new(),
             called: Vec::new(),
             spare_accesses: Vec::new(),
+            detached: (ptr::null_mut(), Vec::new()),
             pools: Vec::new(),
             depth: 0,
             place: -1,

@@ -217,6 +217,14 @@ unsafe fn complete_proxy(task: *mut KmpTask) {
     }
 }
 
+/// An undeferred task waits for these before it begins: the compiler says so by a call of its own, which names no task.
+fn keep_for_detached(accesses: Vec<Access>) {
+    let detached = &mut here().detached;
+    if !detached.0.is_null() {
+        detached.1 = accesses;
+    }
+}
+
 unsafe fn priority(record: *mut Record) -> i32 {
     unsafe { if (*record).flags & PRIORITY != 0 { (*(*record).task.kmp).priority as i32 } else { 0 } }
 }
@@ -360,7 +368,9 @@ exports! {
     fn __kmpc_omp_wait_deps(
         _location: Location, _thread: i32, count: i32, depends: *const Depend, more: i32, others: *const Depend,
     ) {
-        tasks::wait_for(&unsafe { accesses(count, depends, more, others) }.0);
+        let (accesses, _) = unsafe { accesses(count, depends, more, others) };
+        tasks::wait_for(&accesses);
+        keep_for_detached(accesses);
     }
 
     "VERSION":
@@ -369,7 +379,11 @@ exports! {
         is_nowait: i32,
     ) {
         let (accesses, _) = unsafe { accesses(count, depends, more, others) };
-        if is_nowait == 0 { tasks::wait_for(&accesses) } else { tasks::spawn_empty(accesses) }
+        if is_nowait != 0 {
+            return tasks::spawn_empty(accesses);
+        }
+        tasks::wait_for(&accesses);
+        keep_for_detached(accesses);
     }
 
     "VERSION":
@@ -403,7 +417,9 @@ exports! {
                     end_child(included);
                 }
             }
-            tasks::complete(record);
+            let detached = &mut here().detached;
+            let accesses = if ptr::eq(detached.0, task) { std::mem::replace(detached, (ptr::null_mut(), Vec::new())).1 } else { Vec::new() };
+            tasks::complete(record, accesses);
         }
     }
 
@@ -478,6 +494,7 @@ exports! {
         unsafe {
             if (*record).event.is_null() {
                 (*record).event = Event::new();
+                here().detached = (task, Vec::new());
             }
             (*record).event.cast_mut().cast()
         }

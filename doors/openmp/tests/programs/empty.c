@@ -181,6 +181,8 @@ static void others(long count) {
     }
   }
   CHECK(sections == 2 && scanned[count] == count);
+#ifndef __clang__
+  // clang 19's code for a scan of few iterations ends with SIGSEGV, with its own library as well.
 #pragma omp parallel for reduction(inscan, +: running)
   for (long at = 0; at < count; at++) {
     running += 1;
@@ -189,6 +191,7 @@ static void others(long count) {
   }
   CHECK(running == count);
   for (long at = 0; at < count; at++) CHECK(scanned[at] == at + 1);
+#endif
   long last = -1;
 #pragma omp parallel for lastprivate(last) schedule(dynamic)
   for (long at = 0; at < count; at++) last = at;
