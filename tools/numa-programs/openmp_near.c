@@ -11,6 +11,9 @@
 #define PASSES 8
 // In the first ones it is learned where pages lie and, for programs of gcc, how long the vectors are.
 #define LEARNING 2
+// From this one on, every second one begins so late that the kernel is asked again where pages lie that the threads have
+// placed. Threads must not wait for that until they take what was dealt to others.
+#define LATE 4
 
 static char *vectors[VECTORS];
 // By vector, the node with processors that is nearest to its pages; -1 if several are.
@@ -45,9 +48,11 @@ int main(int count, char **arguments) {
     if (best[at] >= 0) bests += is_best[best[at]]++ == 0;
   }
   put_in_order();
-  int near = 0, counted = 0;
+  int near = 0, counted = 0, near_late = 0, counted_late = 0;
   printf("near");
   for (int pass = 0; pass < PASSES; pass++) {
+    int is_late = is_touched && pass >= LATE && pass % 2 == 0;
+    if (is_late) work_ms(1300);
     int near_now = 0, counted_now = 0;
 #pragma omp parallel
 #pragma omp single
@@ -65,6 +70,7 @@ int main(int count, char **arguments) {
       }
     }
     printf(" %d/%d", near_now, counted_now);
+    if (is_late) near_late += near_now, counted_late += counted_now;
     if (pass < LEARNING) continue;
     near += near_now, counted += counted_now;
   }
@@ -76,5 +82,6 @@ int main(int count, char **arguments) {
   // By chance, one of as many as there are nodes would be near. Threads that have nothing to do take what is far.
   CHECK(counted * nodes_with(&allowed) * 2 >= VECTORS * (PASSES - LEARNING) * bests);
   CHECK(near * 4 >= counted * 3);
+  CHECK(near_late * 3 >= counted_late * 2);
   puts("ok");
 }

@@ -55,7 +55,7 @@ impl Whereabouts for Everywhere {
     }
 
     fn tell(&mut self, stretch: Range<usize>, cycle: usize, tell: &mut dyn FnMut(NodeId, usize, u64)) {
-        tell_where(stretch, cycle, &mut |NodeBytes { node, home, bytes, .. }| {
+        tell_where(stretch, cycle, Detail::Samples, &mut |NodeBytes { node, home, bytes, .. }| {
             if let Some(node) = node {
                 tell(node, home, bytes as u64);
             }
@@ -94,7 +94,7 @@ impl Whereabouts for Everywhere {
             }
         }
         let mut found = None;
-        tell_where(byte, 1, &mut |part| found = part.node);
+        tell_where(byte, 1, Detail::Pages, &mut |part| found = part.node);
         found
     }
 }
@@ -120,22 +120,33 @@ pub fn footprint_of(accesses: &[Access]) -> Footprint {
 pub(crate) fn footprint_at(range: Range<usize>) -> Footprint {
     let nodes = process().map_or(0, |process| process.memory.nodes());
     let mut footprint = Footprint { nodes: vec![0; nodes], unknown: 0 };
-    tell_where(range, 1, &mut |NodeBytes { node, bytes, .. }| {
+    tell_where(range, 1, Detail::Pages, &mut |NodeBytes { node, bytes, .. }| {
         *node.and_then(|node| footprint.nodes.get_mut(node.index())).unwrap_or(&mut footprint.unknown) += bytes;
     });
     footprint
 }
 
+/// How exactly it is told where others' memory lies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    /// Each page.
+    Pages,
+    /// By some pages ([`samples`]) if these are all on one node; otherwise each page. A thread that spawns tasks asks
+    /// for the data of one after the other, again when answers have ended. To ask for all pages takes as long as a
+    /// short task: meanwhile the other threads would have nothing to do, and take tasks that were dealt to others.
+    Samples,
+}
+
 /// Tells the place of a range's bytes, like [`vicus_memory::Memory::tell`]; the kernel is asked about parts left to the
 /// first touch. In others' memory, the number of a page is its home number.
-fn tell_where(range: Range<usize>, cycle: usize, tell: &mut dyn FnMut(NodeBytes)) {
+fn tell_where(range: Range<usize>, cycle: usize, detail: Detail, tell: &mut dyn FnMut(NodeBytes)) {
     let Some(process) = process() else {
         return tell(NodeBytes { node: None, home: 0, bytes: range.len(), is_learned: false });
     };
     let memory = &process.memory;
     let is_one_node = memory.nodes() == 1;
     if !is_one_node && migrate::was_moved(&range) {
-        return tell_stretch(process, range, Class::Moved, known::now(), cycle, tell);
+        return tell_stretch(process, range, Class::Moved, known::now(), cycle, detail, tell);
     }
     // Told at once up to the first part that needs the kernel: dealing asks about many short ranges, and a list would
     // double their cost.
@@ -152,7 +163,7 @@ fn tell_where(range: Range<usize>, cycle: usize, tell: &mut dyn FnMut(NodeBytes)
     }
     let range = from..range.end;
     if !is_one_node {
-        return tell_pages(process, range, cycle, tell);
+        return tell_pages(process, range, cycle, detail, tell);
     }
     // There is only one node, also for untouched memory.
     let node = Some(NodeId::new(0));
@@ -210,7 +221,7 @@ enum Class {
 }
 
 /// Goes through memory with an unplaced part.
-fn tell_pages(process: &Process, range: Range<usize>, cycle: usize, tell: &mut dyn FnMut(NodeBytes)) {
+fn tell_pages(process: &Process, range: Range<usize>, cycle: usize, detail: Detail, tell: &mut dyn FnMut(NodeBytes)) {
     let memory = &process.memory;
     let mut stretches: Vec<(Class, NodeBytes)> = Vec::new();
     let mut at = range.start;
@@ -233,7 +244,7 @@ fn tell_pages(process: &Process, range: Range<usize>, cycle: usize, tell: &mut d
         at = stretch.end;
         match class {
             Class::Settled => tell(part),
-            _ => tell_stretch(process, stretch, class, now, cycle, tell),
+            _ => tell_stretch(process, stretch, class, now, cycle, detail, tell),
         }
     }
 }
@@ -245,11 +256,24 @@ fn tell_stretch(
     class: Class,
     now: u64,
     cycle: usize,
+    detail: Detail,
     tell: &mut dyn FnMut(NodeBytes),
 ) {
     let memory = &process.memory;
     let page_bytes = memory.pages().page_bytes();
     let all = pages(stretch.clone(), page_bytes);
+    if detail == Detail::Samples && class == Class::Others && all.len() > SAMPLES {
+        let answers = |samples: &[usize; SAMPLES]| answers(process, samples, now);
+        if let Some(node) = node_of_samples(&all, answers) {
+            if cycle == 1 {
+                return tell(NodeBytes { node, home: all.start, bytes: stretch.len(), is_learned: node.is_some() });
+            }
+            for (home, part) in parts(stretch, page_bytes) {
+                tell(NodeBytes { node, home, bytes: part.len(), is_learned: node.is_some() });
+            }
+            return;
+        }
+    }
     let asks_all = class == Class::Unlearned || known::look(all.start);
     let mut run: Option<NodeBytes> = None;
     for first in all.clone().step_by(BATCH) {
@@ -288,6 +312,43 @@ fn tell_stretch(
     run.into_iter().for_each(tell);
 }
 
+/// How many pages are asked about for a long stretch, at first.
+const SAMPLES: usize = 16;
+
+/// Some pages of a range of more than [`SAMPLES`], one in each of as many equal parts, in their order. Each is at another
+/// distance from its part's beginning: in memory that lies on nodes in turn, pages at equal distances may all be on the
+/// same one. Equal ranges have the same pages, so that answers count for the next task with the same data.
+fn samples(pages: &Range<usize>) -> [usize; SAMPLES] {
+    let begin = |part: usize| pages.start + pages.len() * part / SAMPLES;
+    std::array::from_fn(|part| {
+        let mixed = ((part as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33) as usize;
+        begin(part) + mixed % (begin(part + 1) - begin(part))
+    })
+}
+
+/// The node of all pages of a range as far as some of them tell, which are asked about at once: `Some(None)` if none of
+/// these was touched, `None` if they differ.
+fn node_of_samples(
+    pages: &Range<usize>,
+    answers: impl FnOnce(&[usize; SAMPLES]) -> [Option<NodeId>; SAMPLES],
+) -> Option<Option<NodeId>> {
+    let nodes = answers(&samples(pages));
+    nodes.iter().all(|node| *node == nodes[0]).then_some(nodes[0])
+}
+
+/// Where some pages lie: what is known, and the kernel's answers for the others.
+fn answers(process: &Process, pages: &[usize; SAMPLES], now: u64) -> [Option<NodeId>; SAMPLES] {
+    let asks_all = known::look(pages[0]);
+    let mut nodes = pages.map(|page| if asks_all { None } else { known::node(page, now) });
+    let open: Vec<usize> = pages.iter().zip(&nodes).filter(|(_, node)| node.is_none()).map(|(&page, _)| page).collect();
+    if !open.is_empty() {
+        ask(process, &open, false, now, |page, node| {
+            nodes[pages.partition_point(|&other| other < page)] = node;
+        });
+    }
+    nodes
+}
+
 /// Asks the kernel about pages, keeps its answers, and calls `f` with each.
 #[cold]
 fn ask(process: &Process, pages: &[usize], are_ours: bool, now: u64, mut f: impl FnMut(usize, Option<NodeId>)) {
@@ -304,5 +365,44 @@ fn ask(process: &Process, pages: &[usize], are_ours: bool, now: u64, mut f: impl
             memory.learn(address, node);
         }
         f(page, node);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The samples' answer for pages of which each lies as a function says.
+    fn by_samples(pages: Range<usize>, lies_on: impl Fn(usize) -> Option<usize>) -> Option<Option<usize>> {
+        let found = node_of_samples(&pages, |samples| samples.map(|page| lies_on(page).map(NodeId::new)));
+        found.map(|node| node.map(NodeId::index))
+    }
+
+    /// What happened: the kernel was asked about each of 512 pages of each task's data once a second, which took as
+    /// long as a task of four milliseconds on an emulated machine.
+    #[test]
+    fn a_long_stretch_on_one_node_is_known_by_a_few_pages() {
+        for len in [SAMPLES + 1, 100, 512, 1 << 18] {
+            let pages = 0x7000..0x7000 + len;
+            let asked = samples(&pages);
+            assert!(asked.is_sorted_by(|one, next| one < next), "{asked:?}");
+            assert!(pages.contains(&asked[0]) && pages.contains(&asked[SAMPLES - 1]), "{asked:?}");
+            assert_eq!(by_samples(pages.clone(), |_| Some(3)), Some(Some(3)));
+            assert_eq!(by_samples(pages, |_| None), Some(None), "it was not touched");
+        }
+    }
+
+    #[test]
+    fn stretches_on_several_nodes_are_told_page_by_page() {
+        for len in [SAMPLES + 1, 64, 100, 512, 1 << 18] {
+            for nodes in [2, 3, 4, 8, 16] {
+                let pages = 0x7000..0x7000 + len;
+                // In turn, and in one part for each node.
+                assert_eq!(by_samples(pages.clone(), |page| Some(page % nodes)), None, "{len} pages, {nodes} nodes");
+                let part = |page: usize| Some((page - 0x7000) * nodes / len);
+                assert_eq!(by_samples(pages, part), None, "{len} pages, {nodes} nodes");
+            }
+        }
+        assert_eq!(by_samples(0..512, |page| Some(0).filter(|_| page < 256)), None, "a half was touched");
     }
 }
