@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::Setting;
-use vicus_sim::{Machine, Options, Replay, ReplayOptions, simulate};
+use vicus_sim::{Machine, Options, Parameters, Replay, ReplayOptions, simulate};
 use vicus_topology::Topology;
 use vicus_trace::{BoxId, Trace, What};
 
@@ -89,8 +89,8 @@ fn all_cpus_answer_as_one_thread_does() {
 /// The record of tasks with data.
 #[derive(Debug)]
 struct Dealt {
-    /// By node, how many ran there.
-    tasks: Vec<usize>,
+    /// By node, how many ran there; of simulated ones the mean of several seeds.
+    tasks: Vec<f64>,
     /// The near part of their bytes, in percent.
     near: f64,
 }
@@ -99,13 +99,13 @@ impl Dealt {
     /// From a recording of threads.
     fn of(trace: &Trace, nodes: usize) -> Dealt {
         let mut with_data: BTreeSet<BoxId> = BTreeSet::new();
-        let (mut bytes, mut tasks) = ([0u64; 2], vec![0; nodes]);
+        let (mut bytes, mut tasks) = ([0u64; 2], vec![0.0; nodes]);
         for entry in trace.merged() {
             match entry.event.what {
                 What::Footprint { who, .. } => _ = with_data.insert(who),
                 What::BytesRead { far, bytes: read, .. } => bytes[usize::from(far)] += u64::from(read),
                 What::UserCodeBegins { who } if with_data.contains(&who) => {
-                    tasks[trace.header().seats[entry.seat].node.index()] += 1;
+                    tasks[trace.header().seats[entry.seat].node.index()] += 1.0;
                 }
                 _ => {}
             }
@@ -113,7 +113,8 @@ impl Dealt {
         Dealt { tasks, near: bytes[0] as f64 * 100.0 / (bytes[0] + bytes[1]) as f64 }
     }
 
-    /// From a simulation on this machine.
+    /// As it is simulated on this machine, with the time for a wake that threads have recorded: an emulated processor
+    /// comes much later than a real one. Threads that wake early find tasks of other nodes alone, and take those.
     fn simulated(trace: &Trace, topology: &Topology, strategy: &str) -> Dealt {
         let coarse: Distribution = "coarse".parse().unwrap();
         let replay = Replay::of(trace, &ReplayOptions { store: coarse, ..ReplayOptions::default() }).unwrap();
@@ -122,16 +123,58 @@ impl Dealt {
         machine.caches.clear();
         machine.topology.caches.clear();
         let plan = strategy.parse::<Setting>().unwrap().plan(topology, topology.default_threads());
-        let outcome = simulate(&machine, &plan, &replay.program, &Options::default()).unwrap();
-        let (mut bytes, mut tasks) = ([0.0; 2], vec![0; topology.nodes.len()]);
-        let all = replay.program.tasks.iter().zip(&outcome.tasks);
-        for (_, ran) in all.filter(|(task, _)| !task.accesses.is_empty()) {
-            bytes[0] += ran.near_bytes;
-            bytes[1] += ran.far_bytes;
-            tasks[plan.seats[ran.seat as usize].node.index()] += 1;
+        let parameters = Parameters { wake_ns: wake_ns(trace), ..Parameters::default() };
+        let (mut bytes, mut tasks) = ([0.0; 2], vec![0.0; topology.nodes.len()]);
+        for seed in 0..SEEDS {
+            let outcome =
+                simulate(&machine, &plan, &replay.program, &Options { seed, parameters, ..Options::default() });
+            let outcome = outcome.unwrap();
+            let all = replay.program.tasks.iter().zip(&outcome.tasks);
+            for (_, ran) in all.filter(|(task, _)| !task.accesses.is_empty()) {
+                bytes[0] += ran.near_bytes;
+                bytes[1] += ran.far_bytes;
+                tasks[plan.seats[ran.seat as usize].node.index()] += 1.0;
+            }
         }
+        tasks.iter_mut().for_each(|count| *count /= SEEDS as f64);
         Dealt { tasks, near: bytes[0] * 100.0 / (bytes[0] + bytes[1]) }
     }
+
+    /// Whether each node ran as many tasks as in the other one, and as many bytes were near, up to a tenth of all.
+    fn is_about(&self, other: &Dealt) -> bool {
+        let all: f64 = self.tasks.iter().sum();
+        let mut pairs = self.tasks.iter().zip(&other.tasks);
+        pairs.all(|(own, other)| (own - other).abs() * 10.0 <= all) && (self.near - other.near).abs() <= 10.0
+    }
+}
+
+/// How many seeds are simulated.
+const SEEDS: u64 = 3;
+
+/// How long a thread that sleeps takes until it runs a task: the median, over the passes of a recorded run and the
+/// threads that did not spawn, of the time from a pass's first spawn until the thread began its first task of these.
+fn wake_ns(trace: &Trace) -> f64 {
+    let (mut passes, mut spawner_of, mut times) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    for entry in trace.merged() {
+        let (seat, now) = (entry.seat, entry.event.time_ns);
+        match entry.event.what {
+            What::Spawned { who, by } => {
+                spawner_of.insert(who, by);
+                passes.entry(by).or_insert((seat, now));
+            }
+            What::UserCodeBegins { who } => {
+                let Some(by) = spawner_of.get(&who) else { continue };
+                let (spawner, since) = passes[by];
+                if seat != spawner {
+                    times.entry((*by, seat)).or_insert(now - since);
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut times: Vec<u64> = times.into_values().collect();
+    times.sort_unstable();
+    times.get(times.len() / 2).map_or(Parameters::default().wake_ns, |&time| time as f64)
 }
 
 /// Runs if VICUS_TEST_DOORS names a folder with the programs of tools/numa-programs and the libraries for them. The
@@ -144,27 +187,24 @@ fn the_simulator_predicts_where_a_programs_tasks_run_and_what_is_near() {
     let [malloc, omp] = ["malloc", "omp"].map(|name| doors.join(format!("libvicus_{name}.so")).display().to_string());
     let topology = vicus::this_machine().topology;
     let file = std::env::temp_dir().join(format!("vicus-counts-{}.trace", std::process::id()));
-    // A thread that is idle while the first tasks of a region are spawned takes far tasks. Whether there is one is
-    // chance: an emulated processor that spawns may have its turn until it has spawned all. Under `vicus` such a task
-    // stays at the node whose caches hold its data. Under locality queues each region has such tasks anew: near parts
-    // are not compared.
-    for (strategy, most) in [("footprint", Some(10.0)), ("vicus", Some(20.0)), ("locality-queues", None)] {
-        let mut command = Command::new(program);
-        command.arg("malloc").env("LD_PRELOAD", format!("{malloc}:{omp}")).env("OMP_DATA_DISTRIBUTION", "coarse");
-        command.env("VICUS_STRATEGY", strategy).env("VICUS_TRACE", &file).stdin(Stdio::null());
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{strategy}: {output:?}");
-        let trace = Trace::read_from(&mut std::io::BufReader::new(std::fs::File::open(&file).unwrap())).unwrap();
-        std::fs::remove_file(&file).unwrap();
-        let real = Dealt::of(&trace, topology.nodes.len());
-        let simulated = Dealt::simulated(&trace, &topology, strategy);
-        eprintln!("{strategy}: {real:?}, simulated {simulated:?}");
-        let all: usize = real.tasks.iter().sum();
-        assert_eq!(all, simulated.tasks.iter().sum::<usize>(), "{strategy}: all tasks");
-        for (node, (real, simulated)) in real.tasks.iter().zip(&simulated.tasks).enumerate() {
-            assert!(real.abs_diff(*simulated) * 10 <= all, "{strategy}: tasks on node {node} of {all}");
-        }
-        let is_near = most.is_none_or(|most| (real.near - simulated.near).abs() <= most);
-        assert!(is_near, "{strategy}: near bytes");
+    for strategy in ["footprint", "vicus", "locality-queues"] {
+        // In one of three runs: on a busy host, an emulated processor may come too late for all of a pass, and others
+        // take its tasks, which then stay in their caches under `vicus`.
+        let is_predicted = (0..3).any(|_| {
+            let mut command = Command::new(program);
+            command.arg("malloc").env("LD_PRELOAD", format!("{malloc}:{omp}")).env("OMP_DATA_DISTRIBUTION", "coarse");
+            command.env("VICUS_STRATEGY", strategy).env("VICUS_TRACE", &file).stdin(Stdio::null());
+            let output = command.output().unwrap();
+            assert!(output.status.success(), "{strategy}: {output:?}");
+            let trace = Trace::read_from(&mut std::io::BufReader::new(std::fs::File::open(&file).unwrap())).unwrap();
+            std::fs::remove_file(&file).unwrap();
+            let real = Dealt::of(&trace, topology.nodes.len());
+            let simulated = Dealt::simulated(&trace, &topology, strategy);
+            eprintln!("{strategy}: {real:?}, simulated {simulated:?}, a wake takes {:.0} us", wake_ns(&trace) / 1000.0);
+            let all = |of: &Dealt| of.tasks.iter().sum::<f64>().round();
+            assert_eq!(all(&real), all(&simulated), "{strategy}: all tasks");
+            real.is_about(&simulated)
+        });
+        assert!(is_predicted, "{strategy}: the tasks of each node, and near bytes");
     }
 }
