@@ -28,7 +28,7 @@ numa_doors() {
       echo "left out: OpenMP programs by $compiler, which is not there"
       continue
     fi
-    for program in openmp_spread openmp_near openmp_again openmp_teams; do
+    for program in openmp_spread openmp_near openmp_again openmp_teams openmp_learned; do
       "$found" -O1 -fopenmp "$from/$program.c" -o "$to/$program.$compiler"
     done
   done
