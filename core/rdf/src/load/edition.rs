@@ -19,6 +19,8 @@ pub(super) enum Found {
     Version,
     /// A directive. Its IRI is resolved against the base so far: nothing of RDF 1.2.
     Directive,
+    /// An IRI that is twice as long as those before, has ended: nothing of RDF 1.2.
+    LongIri,
     /// Triples are within each other more than [`MOST_NESTED`] levels deep; an error in any case.
     TooDeep,
 }
@@ -33,7 +35,7 @@ impl Found {
             Found::Reifier => "a reifier, `~ r`,",
             Found::Direction => "a base direction, `@en--ltr`,",
             Found::Version => "a VERSION",
-            Found::Directive => unreachable!("a directive is no error"),
+            Found::Directive | Found::LongIri => unreachable!("a directive and a long IRI are no errors"),
             Found::TooDeep => return format!("triples are within each other more than {MOST_NESTED} levels deep"),
         };
         format!("{what} is RDF 1.2: give --rdf-12 to read it")
@@ -75,7 +77,14 @@ pub(super) struct Edition {
     /// The bytes of the IRI being read, and of the longest one so far.
     iri: usize,
     longest_iri: usize,
+    /// The bytes of the longest IRI that was found as a [`Found::LongIri`].
+    found_iri: usize,
+    /// The bytes of the token, or of the comment, that is being read.
+    token: usize,
 }
+
+/// A shorter IRI is not found as a [`Found::LongIri`].
+const LONG_IRI: usize = 256;
 
 /// The words to look for.
 const KEYWORDS: [(&[u8], Found); 3] =
@@ -110,7 +119,7 @@ impl Keyword {
 
 impl Default for Edition {
     fn default() -> Edition {
-        Edition { at: At::Ground, levels: 0, iri: 0, longest_iri: 0 }
+        Edition { at: At::Ground, levels: 0, iri: 0, longest_iri: 0, found_iri: 0, token: 0 }
     }
 }
 
@@ -118,6 +127,11 @@ impl Edition {
     /// The bytes of the longest IRI so far, as it stands in the text.
     pub(super) fn longest_iri(&self) -> usize {
         self.longest_iri
+    }
+
+    /// The bytes so far of the token, or of the comment, in which the last part has ended; 0 between tokens.
+    pub(super) fn token(&self) -> usize {
+        self.token
     }
 
     /// Reads on up to the first item; returns the place behind it, and the number of bytes since its beginning, perhaps
@@ -141,11 +155,15 @@ impl Edition {
                         self.iri += more;
                         self.longest_iri = self.longest_iri.max(self.iri);
                     }
+                    self.token += more;
                     place += more;
                     continue;
                 }
             }
             let (next, found) = self.step(byte);
+            // An escape of a name is within the name.
+            let is_between = matches!(next, At::Ground | At::Greater | At::Brace) && !matches!(self.at, At::Escaped);
+            self.token = if is_between { 0 } else { self.token + 1 };
             self.at = next;
             match found {
                 // The byte is looked at again.
@@ -182,6 +200,10 @@ impl Edition {
                 At::Ground
             }
             (At::Brace, b'|') => return (At::Ground, Some((2, Found::Annotation))),
+            (At::Iri, b'>') if self.iri >= LONG_IRI.max(2 * self.found_iri) => {
+                self.found_iri = self.iri;
+                return (At::Ground, Some((1, Found::LongIri)));
+            }
             (At::Iri, b'>') => At::Ground,
             (At::Iri, _) => At::Iri,
             (At::Comment, b'\n' | b'\r') => At::Ground,
@@ -300,6 +322,41 @@ mod tests {
             let text = format!("<a> <{}> '<{}>' . # <{0}{0}>", "b".repeat(50), "c".repeat(90));
             text.as_bytes().chunks(step).for_each(|part| assert_eq!(edition.find(part), None));
             assert_eq!(edition.longest_iri(), 50, "by {step}");
+        }
+    }
+
+    #[test]
+    fn an_iri_that_is_twice_as_long_as_those_before_is_found_at_its_end() {
+        let iris = [300, 500, 599, 600, 1199, 10, 1200].map(|bytes| format!("<{}>", "b".repeat(bytes)));
+        let text = iris.join(" ");
+        let ends: Vec<usize> =
+            iris.iter().scan(0, |end, iri| Some(std::mem::replace(end, *end + iri.len() + 1))).collect();
+        for step in [1, 7, 1000, 10_000] {
+            let places: Vec<usize> = all(&text, step).into_iter().map(|(place, _)| place).collect();
+            let expected = [0, 3, 6].map(|iri: usize| ends[iri] + iris[iri].len() - 1);
+            assert_eq!(places, expected, "by {step}");
+        }
+    }
+
+    #[test]
+    fn a_token_has_its_bytes_up_to_its_end() {
+        for (text, expected) in [
+            ("a:b \"\"\"x\n\\\"y", 8),
+            ("a:b 'xy", 3),
+            ("a:b 'xy'", 0),
+            ("a:b <x\ny", 4),
+            ("a:b <<", 2),
+            ("a:b # c a:b", 7),
+            ("a:b a:\\~b\\-c.d", 10),
+            ("a:b,a:c", 3),
+            ("<a><b><c>a:b(a:b", 3),
+            ("a:b ;\n ", 0),
+        ] {
+            for step in 1..=text.len() {
+                let mut edition = Edition::default();
+                text.as_bytes().chunks(step).for_each(|part| while edition.find(part).is_some() {});
+                assert_eq!(edition.token(), expected, "{text} by {step}");
+            }
         }
     }
 

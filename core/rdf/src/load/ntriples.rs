@@ -102,7 +102,7 @@ fn any_line(parsed: &mut Parsed, line: &[u8], is_quads: bool, number: u64, file:
     let (mut edition, mut first, mut read) = (Edition::default(), None, 0);
     while let Some((end, length, found)) = edition.find(&line[read..]) {
         read += end;
-        if found == Found::Directive {
+        if matches!(found, Found::Directive | Found::LongIri) {
             continue;
         }
         let column = column_of(read.saturating_sub(length));

@@ -5,7 +5,7 @@ use super::edition::{Edition, Found};
 use super::pulled::Ended;
 use super::statements::{Grown, Statements};
 use super::{MARK, OnError, Parsed, SyntaxError, Unparsed, could_have, is_of_rdf_12, too_long_iri};
-use memchr::{memchr_iter, memrchr};
+use memchr::{memchr, memchr_iter, memrchr};
 use oxrdf::{GraphNameRef, QuadRef};
 use oxttl::trig::LowLevelTriGParser;
 use oxttl::turtle::LowLevelTurtleParser;
@@ -15,8 +15,8 @@ use vicus_flow::Grow;
 /// After this many errors on one line, the file is refused.
 const ERRORS_ON_A_LINE: u32 = 100;
 
-/// A statement of TriG longer than this is no longer passed on line by line.
-const LONG_STATEMENT: usize = 64 << 10;
+/// A token that is longer is given to oxttl in parts that double.
+const LONG_TOKEN: usize = 256;
 
 /// Text that oxttl may write out for short tokens, in bytes, before this reader asks whether to stop.
 const BETWEEN_STOPS: usize = 16 << 20;
@@ -60,6 +60,9 @@ pub struct TurtleReader {
     column: u64,
     /// Bytes of possibly written-out tokens since this reader last asked whether to stop.
     written: usize,
+    /// How many pieces oxttl was given.
+    #[cfg(test)]
+    pieces: usize,
 }
 
 /// The parser of the grammar. TriG is passed on line by line, so the line of a quad is known.
@@ -116,6 +119,8 @@ impl TurtleReader {
             mark: Some(0),
             column: 0,
             written: 0,
+            #[cfg(test)]
+            pieces: 0,
         }
     }
 
@@ -186,16 +191,7 @@ impl TurtleReader {
         let waiting = std::mem::take(&mut self.waiting);
         // oxttl keeps an unfinished token in a doubling buffer, and copies the token.
         could_have(3 * (self.unfinished + waiting.len()))?;
-        match &self.parser {
-            Parser::Turtle(_) => self.parse(&waiting, stopped)?,
-            // While a statement is not finished, oxttl reads its last token again with each portion: then a line is too
-            // little.
-            Parser::TriG(_) if self.unfinished > LONG_STATEMENT => self.parse(&waiting, stopped)?,
-            Parser::TriG(_) => {
-                let mut lines = waiting.split_inclusive(|&byte| byte == b'\n');
-                lines.try_for_each(|line| self.parse(line, stopped))?;
-            }
-        }
+        self.parse(&waiting, stopped)?;
         // The buffer is reused, unless a long token has grown it.
         if waiting.capacity() <= 2 * FEED_BYTES {
             self.waiting = waiting;
@@ -204,17 +200,32 @@ impl TurtleReader {
         Ok(())
     }
 
-    /// Looks for syntax of RDF 1.2 alone, and passes a portion to oxttl.
+    /// Looks for what only RDF 1.2 has, and gives a portion to oxttl in pieces.
     fn parse(&mut self, portion: &[u8], stopped: &dyn Fn() -> bool) -> Result<(), Ended> {
         let takes_all = self.statements.parsed.rdf_12;
-        // The bytes looked at, and the bytes passed on.
-        let (mut seen, mut given) = (0, 0);
-        while let Some((end, length, found)) = self.edition.find(&portion[seen..]) {
-            seen += end;
-            if found == Found::Directive {
+        // What was looked at, what was given, and where the piece ends that is looked at.
+        let (mut seen, mut given, mut end) = (0, 0, self.end_of_piece(portion, 0));
+        loop {
+            let Some((passed, length, found)) = self.edition.find(&portion[seen..end]) else {
+                seen = end;
+                // Each part of a long token is as long as those before, since oxttl reads all of them again with it.
+                let is_due = 2 * (seen - given) >= self.long_token() || seen == portion.len();
+                if is_due {
+                    self.give(&portion[given..seen], stopped)?;
+                    given = seen;
+                }
+                if seen == portion.len() {
+                    return Ok(());
+                }
+                end = self.end_of_piece(portion, seen);
+                continue;
+            };
+            seen += passed;
+            if matches!(found, Found::Directive | Found::LongIri) {
                 // With the directive before, so the length of the base is known.
                 self.give(&portion[given..seen], stopped)?;
                 given = seen;
+                end = self.end_of_piece(portion, seen);
                 continue;
             }
             if takes_all && found != Found::TooDeep {
@@ -230,22 +241,44 @@ impl TurtleReader {
             let on_error = if found == Found::TooDeep { OnError::Fail } else { self.statements.on_error };
             self.statements.refuse(error, on_error)?;
         }
-        self.give(&portion[given..], stopped)
+    }
+
+    /// The end of the next piece of a portion that was looked at up to `seen`. A piece may be written out to some
+    /// [`BETWEEN_STOPS`] at most, as far as it is no part of a long token, and one of TriG ends with its line.
+    fn end_of_piece(&self, portion: &[u8], seen: usize) -> usize {
+        let (long, token) = (self.longest(), self.long_token());
+        let piece = if long < 512 { portion.len() } else { (SHORT_TOKEN * BETWEEN_STOPS / long).max(1024) };
+        let end = portion.len().min(seen + piece.max(token));
+        if matches!(self.parser, Parser::Turtle(_)) {
+            return end;
+        }
+        let least = end.min(seen + token);
+        memchr(b'\n', &portion[least..end]).map_or(end, |line| least + line + 1)
+    }
+
+    /// The bytes of the token that is being read, if it is long; else 0.
+    fn long_token(&self) -> usize {
+        Some(self.edition.token()).filter(|&token| token > LONG_TOKEN).unwrap_or(0)
+    }
+
+    /// About how many bytes a short token is written out to at most, by the base or a prefix.
+    fn longest(&self) -> usize {
+        self.base().len() + self.edition.longest_iri()
     }
 
     /// Passes bytes to oxttl; only the last of them may be directives. Each short token may be written out to an IRI as
     /// long as the base or a prefix, so a few such bytes can take long.
-    fn give(&mut self, portion: &[u8], stopped: &dyn Fn() -> bool) -> Result<(), Ended> {
-        let long = self.base().len() + self.edition.longest_iri();
-        let piece = if long < 512 { portion.len() } else { (SHORT_TOKEN * BETWEEN_STOPS / long).max(1024) };
-        for piece in portion.chunks(piece.max(1)) {
-            self.give_piece(piece)?;
-            self.written = self.written.saturating_add((piece.len() / SHORT_TOKEN + 1).saturating_mul(long));
-            if self.written >= BETWEEN_STOPS {
-                self.written = 0;
-                if stopped() {
-                    return Err(Ended::Stopped);
-                }
+    fn give(&mut self, piece: &[u8], stopped: &dyn Fn() -> bool) -> Result<(), Ended> {
+        if piece.is_empty() {
+            return Ok(());
+        }
+        self.give_piece(piece)?;
+        let tokens = piece.len() / SHORT_TOKEN + 1;
+        self.written = self.written.saturating_add(tokens.saturating_mul(self.longest()));
+        if self.written >= BETWEEN_STOPS {
+            self.written = 0;
+            if stopped() {
+                return Err(Ended::Stopped);
             }
         }
         Ok(())
@@ -260,8 +293,9 @@ impl TurtleReader {
     }
 
     fn give_piece(&mut self, portion: &[u8]) -> Result<(), Unparsed> {
-        if portion.is_empty() {
-            return Ok(());
+        #[cfg(test)]
+        {
+            self.pieces += 1;
         }
         match &mut self.parser {
             Parser::Turtle(parser) => parser.extend_from_slice(portion),
@@ -436,6 +470,37 @@ mod tests {
             }
             assert!(looks <= 2 + (text.len() / BITE).ilog2(), "{looks} looks");
             assert_eq!(reader.finish().unwrap().quads().len(), 2);
+        }
+    }
+
+    /// What happened: behind one long IRI, each portion was cut into pieces of 1 KiB, and oxttl read an unfinished token again
+    /// with each of them. TriG was cut at each line, within a literal too.
+    #[test]
+    fn a_long_token_behind_a_long_iri_is_looked_at_a_few_times() {
+        const LONG: usize = 1 << 20;
+        let long = format!("<data:{}>", "l".repeat(60_000));
+        for (part, begin, end) in [
+            ("\\t", "\"", "\""),
+            ("text ", "'''", "'''"),
+            ("text\n", "\"\"\"", "\"\"\""),
+            ("\n", "'''", "'''"),
+            ("i", "<a:", ">"),
+            ("c ", "#", "\n<a:o>"),
+            ("\\~", "a:", ""),
+            ("l", "\"text\"@", ""),
+        ] {
+            let token = format!("{begin}{}{end}", part.repeat(LONG / part.len()));
+            let text = format!("@prefix a: <a:> . <a:s> <a:p> {long} .\n <a:s> <a:p> {token} .\n");
+            for make in [TurtleReader::new, TurtleReader::trig] {
+                let mut reader = make(0, None, OnError::Skip).unwrap().with_longest_iri(1 << 30);
+                text.as_bytes().chunks(64 << 10).for_each(|bite| reader.feed(bite).unwrap());
+                // Before, there were 900 at least. TriG has pieces of a line until the token is long.
+                let most = 64 + 8 * LONG.ilog2() as usize + LONG_TOKEN / part.len();
+                assert!(reader.pieces <= most, "{} pieces of {begin}{part}", reader.pieces);
+                let parsed = reader.finish().unwrap();
+                let triples = parsed.quads().len() as u64 + parsed.skipped;
+                assert!(triples >= 2, "{triples} triples of {begin}{part}");
+            }
         }
     }
 
