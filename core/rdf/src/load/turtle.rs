@@ -58,6 +58,8 @@ pub struct TurtleReader {
     mark: Option<usize>,
     /// The characters on the last line so far.
     column: u64,
+    /// The bytes of the longest base so far, which prefixes may still have.
+    longest_base: usize,
     /// Bytes of possibly written-out tokens since this reader last asked whether to stop.
     written: usize,
     /// How many pieces oxttl was given.
@@ -107,7 +109,7 @@ impl TurtleReader {
     }
 
     fn of(parser: Parser, file: u32, on_error: OnError) -> TurtleReader {
-        TurtleReader {
+        let mut reader = TurtleReader {
             parser,
             statements: Statements::new(file, on_error),
             errors: (0, 0),
@@ -118,10 +120,13 @@ impl TurtleReader {
             edition: Edition::default(),
             mark: Some(0),
             column: 0,
+            longest_base: 0,
             written: 0,
             #[cfg(test)]
             pieces: 0,
-        }
+        };
+        reader.longest_base = reader.base().len();
+        reader
     }
 
     /// Sets another key for its hashes; see [`Parsed::of_seed`]. Call it before [`TurtleReader::feed`].
@@ -263,7 +268,7 @@ impl TurtleReader {
 
     /// About how many bytes a short token is written out to at most, by the base or a prefix.
     fn longest(&self) -> usize {
-        self.base().len() + self.edition.longest_iri()
+        self.longest_base + self.edition.longest_iri()
     }
 
     /// Passes bytes to oxttl; only the last of them may be directives. Each short token may be written out to an IRI as
@@ -304,6 +309,7 @@ impl TurtleReader {
         self.unfinished += portion.len();
         let found = self.drain()?;
         self.check_base()?;
+        self.longest_base = self.longest_base.max(self.base().len());
         self.unfinished_lines += memchr_iter(b'\n', portion).count() as u64;
         let line = memrchr(b'\n', portion);
         let characters = portion[line.map_or(0, |at| at + 1)..].iter().filter(|&&byte| byte & 0xC0 != 0x80).count();
@@ -501,6 +507,27 @@ mod tests {
                 let triples = parsed.quads().len() as u64 + parsed.skipped;
                 assert!(triples >= 2, "{triples} triples of {begin}{part}");
             }
+        }
+    }
+
+    /// What happened: only the present base was looked at, and a prefix that a long one before had written out was not.
+    #[test]
+    fn a_prefix_of_a_longer_base_before_asks_as_well() {
+        let grown = "@base <http://e/> .\n".to_owned() + &"@base <aa/> .\n".repeat(8000);
+        let text = format!("{grown}@prefix p: <> . @base <http://e/> .\n{}", "p:a p:a p:a . ".repeat(3000));
+        for make in [TurtleReader::new, TurtleReader::trig] {
+            let asked = std::cell::Cell::new(0);
+            let mut reader = make(0, None, OnError::Fail).unwrap();
+            let count = || {
+                asked.set(asked.get() + 1);
+                false
+            };
+            reader.try_feed(grown.as_bytes(), &count).unwrap();
+            asked.set(0);
+            reader.try_feed(&text.as_bytes()[grown.len()..], &count).unwrap();
+            reader.try_finish(&count).unwrap();
+            // It is written out to 216 MB.
+            assert!(asked.get() >= 12, "{} questions", asked.get());
         }
     }
 
