@@ -18,8 +18,9 @@ use vicus::tasks::is_in_runtime;
 use vicus_language::Answer as Form;
 use vicus_rdf::load::{LoadOptions, Source, Syntax};
 use vicus_service::{
-    Call, Cancel, Count, Dataset, Document, Draft, ErrorKind, Format, Keeper, Limits, NotStored, Prepared, Session,
-    SessionOptions, TextSink, create_store, file_iri, graph_name, open_store, syntax_by_ending, unpacked,
+    Call, Cancel, Count, Dataset, Document, ErrorKind, Format, Keeper, Limits, NotStored, Prepared, Session,
+    SessionOptions, SharedDataset, TextSink, create_store, file_iri, graph_name, open_store, syntax_by_ending,
+    unpacked,
 };
 use vicus_sql::Tables;
 use vicus_store::Store;
@@ -34,8 +35,8 @@ pub(crate) struct Held {
 }
 
 enum Kept {
-    /// In memory: the current version, and the lock for changes.
-    Memory(Mutex<Dataset>, Mutex<()>),
+    /// In memory.
+    Memory(SharedDataset),
     /// A store in a folder.
     Folder {
         /// Merges changes in the background; ended first.
@@ -56,7 +57,7 @@ impl Held {
     /// The data as it is now.
     fn dataset(&self) -> Dataset {
         match &self.kept {
-            Kept::Memory(dataset, _) => dataset.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            Kept::Memory(dataset) => dataset.dataset(),
             Kept::Folder { store, .. } => Dataset::new(store.snapshot()),
         }
     }
@@ -132,7 +133,7 @@ pub(crate) unsafe extern "C" fn vicus_data_load(
         let sources = paths.iter().map(|path| source(unsafe { required(*path, "paths") }?, said));
         let sources = sources.collect::<Outcome<Vec<Source>>>()?;
         let hash_seed = hash_seed()?;
-        let kept = Kept::Memory(Mutex::new(load(&threads, sources, seeded(hash_seed))?), Mutex::default());
+        let kept = Kept::Memory(SharedDataset::new(load(&threads, sources, seeded(hash_seed))?));
         // SAFETY: rule "Outputs".
         unsafe { give(out, Held::new(kept, threads, hash_seed)) };
         Ok(())
@@ -158,7 +159,7 @@ pub(crate) unsafe extern "C" fn vicus_data_parse(
         // Copied, because it is read by boxes.
         let sources = vec![Source::new("text", syntax(name)?, Cursor::new(text.to_vec()))];
         let hash_seed = hash_seed()?;
-        let kept = Kept::Memory(Mutex::new(load(&threads, sources, seeded(hash_seed))?), Mutex::default());
+        let kept = Kept::Memory(SharedDataset::new(load(&threads, sources, seeded(hash_seed))?));
         // SAFETY: rule "Outputs".
         unsafe { give(out, Held::new(kept, threads, hash_seed)) };
         Ok(())
@@ -222,9 +223,8 @@ pub(crate) unsafe extern "C" fn vicus_data_add(
         let sources = paths.iter().map(|path| source(unsafe { required(*path, "paths") }?, said));
         let sources = sources.collect::<Outcome<Vec<Source>>>()?;
         match &data.kept {
-            Kept::Memory(dataset, turn) => {
-                let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
-                let mut draft = Draft::of(&data.dataset());
+            Kept::Memory(dataset) => {
+                let mut draft = dataset.draft();
                 for Source { name, syntax, base, reader } in sources {
                     let into = graph.as_ref().map_or_else(String::new, |graph| format!(" INTO GRAPH {graph}"));
                     let mut options = SessionOptions::default();
@@ -233,7 +233,7 @@ pub(crate) unsafe extern "C" fn vicus_data_add(
                     let added = data.threads.update(&format!("LOAD <{ADDED}>{into}"), &mut draft, options);
                     added.map_err(|error| data_failure(format_args!("{name}: {error}")))?;
                 }
-                *dataset.lock().unwrap_or_else(PoisonError::into_inner) = draft.dataset();
+                draft.commit();
             }
             Kept::Folder { store, .. } => {
                 let loaded = load(&data.threads, sources, LoadOptions { graph, ..seeded(data.hash_seed) })?;
@@ -624,11 +624,10 @@ pub(crate) unsafe extern "C" fn vicus_update(
             return Err(Failure::argument("updates are texts of SPARQL"));
         }
         match &data.kept {
-            Kept::Memory(dataset, turn) => {
-                let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
-                let mut draft = Draft::of(&data.dataset());
+            Kept::Memory(dataset) => {
+                let mut draft = dataset.draft();
                 data.threads.update(text, &mut draft, options)?;
-                *dataset.lock().unwrap_or_else(PoisonError::into_inner) = draft.dataset();
+                draft.commit();
             }
             Kept::Folder { store, .. } => {
                 data.threads.update_store(text, store, options).map_err(|error| match error {

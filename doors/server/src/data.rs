@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vicus_rdf::Snapshot;
-use vicus_service::{Dataset, Draft, Error, Keeper, NotStored, Service, SessionOptions};
+use vicus_service::{Dataset, Error, Keeper, NotStored, Service, SessionOptions, SharedDataset};
 use vicus_store::{CommitError, Store, StoreError};
 
 /// Data for queries; updates may change it meanwhile.
@@ -22,8 +22,6 @@ pub enum Data {
 /// The data, and how often it has changed since the server started.
 pub(crate) struct Held {
     data: Kind,
-    /// Held by an update of data in memory until it is done.
-    turn: Mutex<()>,
     last: Mutex<Version>,
     /// The identity of this start of the server.
     started: u64,
@@ -31,7 +29,7 @@ pub(crate) struct Held {
 
 enum Kind {
     Store { store: Arc<Store>, keeper: Mutex<Option<Keeper>> },
-    Memory(Mutex<Dataset>),
+    Memory(SharedDataset),
 }
 
 /// The data at a moment.
@@ -45,10 +43,10 @@ impl Held {
     pub(crate) fn new(data: Data, started: u64) -> Held {
         let data = match data {
             Data::Store { store, keeper } => Kind::Store { store, keeper: Mutex::new(keeper) },
-            Data::Memory(dataset) => Kind::Memory(Mutex::new(dataset)),
+            Data::Memory(dataset) => Kind::Memory(SharedDataset::new(dataset)),
         };
         let last = Mutex::new(Version { snapshot: data.snapshot(), number: 1 });
-        Held { data, turn: Mutex::default(), last, started }
+        Held { data, last, started }
     }
 
     /// The data as it is now.
@@ -95,10 +93,9 @@ impl Held {
                 Updated { operations: stored.updated.operations, rows: stored.updated.rows }
             }
             Kind::Memory(dataset) => {
-                let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-                let mut draft = Draft::of(&lock(dataset).clone());
+                let mut draft = dataset.draft();
                 let updated = service.update(text, &mut draft, options)?;
-                *lock(dataset) = draft.dataset();
+                draft.commit();
                 Updated { operations: updated.operations, rows: updated.rows }
             }
         };
@@ -119,7 +116,7 @@ impl Kind {
     fn snapshot(&self) -> Arc<Snapshot> {
         match self {
             Kind::Store { store, .. } => store.snapshot(),
-            Kind::Memory(dataset) => Arc::clone(lock(dataset).snapshot()),
+            Kind::Memory(dataset) => Arc::clone(dataset.dataset().snapshot()),
         }
     }
 }

@@ -9,11 +9,10 @@
 //! function ([`Each`]), or a number ([`Count`]). A failed call has an [`Error`], and a door maps its [`ErrorKind`] to
 //! an exit status or an HTTP status.
 //!
-//! Nothing here polls: a waiting caller sleeps until the answer is there, a thread of the service sleeps until the time
-//! of the next call is up, even without a waiting caller, and a cancelled call is told. (One exception: a box that
-//! waits for a server on the web looks from time to time whether its run goes on.) Reading a text is bounded by its
-//! length and its depth, planning by its steps; both run on the calling thread, so no thread is left behind when their
-//! time is up.
+//! Nothing here polls: a waiting caller sleeps until the answer is there, a thread of the service sleeps until the time of the next call
+//! is up, whether that is waited for or not, and a cancelled call is told. (Two exceptions look from time to time: a box that
+//! waits for a server on the web, whether its run goes on, and an update that waits for others, whether it still does.) Reading a text is bounded by its length and its depth, planning
+//! by its steps; both run on the calling thread, so no thread is left behind when their time is up.
 
 mod budget;
 mod cancel;
@@ -24,6 +23,7 @@ mod language;
 mod load;
 mod service;
 mod session;
+mod shared;
 mod sink;
 mod sql;
 mod store;
@@ -45,6 +45,7 @@ pub use service::Service;
 pub use session::{
     Call, Limits, Outcome, Prepared, ReadGraphs, Running, Session, SessionOptions, Watching, check, millis,
 };
+pub use shared::{SharedDataset, SharedDraft};
 pub use sink::{
     Batch, BrokenOff, Count, DumpError, Each, EachTaker, Format, Pace, Reader, Sink, Solutions, StreamReader,
     StreamWatch, StreamWriter, Taker, TextSink, TextTaker, TooManyRows, Unwritable, WrongFormat, dump, text_stream,

@@ -1,7 +1,8 @@
 //! Updates: the right to them, all or nothing, and their traces.
 
-use crate::client::Ask;
+use crate::client::{Ask, connect};
 use crate::running::{Running, folder, memory, numbers, open, service};
+use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 use vicus_rdf::Snapshot;
@@ -131,6 +132,31 @@ fn updates_of_several_clients_all_happen() {
     }
     let server = Running::store(&folder, open());
     assert_eq!(server.number("SELECT (COUNT(*) AS ?n) { ?s ?p ?o }"), 40);
+}
+
+/// What happened: an update of data in memory that waited for another one had no time limit until its turn came, and
+/// went on waiting when its client had gone.
+#[test]
+fn an_update_that_waits_for_another_one_ends_with_its_time_or_its_client() {
+    let server = Running::start(&numbers(2000), open());
+    let pattern = crate::running::ENDLESS.replace("SELECT *", "INSERT { <http://e/n> <http://e/n> ?a } WHERE");
+    let send = |ask: &Ask| {
+        let mut stream = connect(server.address);
+        stream.write_all(&ask.bytes()).expect("it can be sent");
+        stream
+    };
+    let endless = send(&Ask::update(&pattern));
+    let until = |count: u64| while server.metric("vicus_requests_running") != count {};
+    until(1);
+    let late = server.ask(&Ask::update(ADD).parameter("timeout", "0.1"));
+    assert_eq!(late.status, 408, "{}", late.text());
+    let gone = send(&Ask::update(ADD));
+    until(2);
+    drop(gone);
+    until(1);
+    drop(endless);
+    server.update(ADD);
+    assert_eq!(server.number("SELECT (COUNT(*) AS ?n) { ?s ?p ?o }"), 2001);
 }
 
 /// A query reads the data of when it began.
