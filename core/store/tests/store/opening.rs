@@ -151,6 +151,21 @@ fn a_transaction_that_is_ended_at_any_question_has_not_happened() {
     assert_eq!(open(&disk, 2).unwrap().snapshot().len(), 1 + QUADS);
 }
 
+/// What happened: it asked for ever, and took a whole processor.
+#[test]
+#[should_panic(expected = "a program with one thread would wait for itself")]
+fn a_program_with_one_thread_does_not_ask_for_its_turn_for_ever() {
+    let disk = FakeDisk::new(1);
+    let store = create(&disk);
+    let _open = store.write().unwrap();
+    let asked = AtomicUsize::new(0);
+    let ask = move || match asked.fetch_add(1, Ordering::Relaxed) {
+        1000.. => Err("it was asked a thousand times".into()),
+        _ => Ok(()),
+    };
+    drop(store.write_asking(Arc::new(ask)));
+}
+
 /// An error says whether the failed changes may be found later.
 #[test]
 fn a_refused_commit_says_whether_it_is_in_doubt() {
