@@ -78,7 +78,7 @@ impl Unranked {
     }
 
     /// The terms of some dictionaries, each behind the one before. There is at least one.
-    fn of_all(parts: &[&Unranked]) -> Result<Unranked, NoMemory> {
+    fn of_all(parts: &[&Unranked], interrupt: &Interrupt<'_>) -> Result<Unranked, NoMemory> {
         let terms: usize = parts.iter().map(|part| part.len()).sum();
         let bytes: usize = parts.iter().flat_map(|part| &part.pieces).map(String::len).sum();
         let mut all = Unranked::at(parts[0].first, parts[0].secrets);
@@ -92,7 +92,8 @@ impl Unranked {
         if bytes <= LARGEST_PIECE {
             all.begin_piece(bytes)?;
         }
-        for (terms, place) in parts.iter().flat_map(|terms| terms.places.iter().map(move |place| (terms, place))) {
+        let places = parts.iter().flat_map(|terms| terms.places.iter().map(move |place| (terms, place)));
+        for (terms, place) in interrupt.each(places) {
             all.add(place.kind, terms.key_at(place))?;
         }
         Ok(all)
@@ -311,13 +312,13 @@ impl Piece {
     }
 
     /// The terms of some pieces, each behind the one before. There is at least one.
-    fn of_all(pieces: &[Arc<Piece>]) -> Result<Piece, NoMemory> {
+    fn of_all(pieces: &[Arc<Piece>], interrupt: &Interrupt<'_>) -> Result<Piece, NoMemory> {
         let parts: Vec<&Unranked> = pieces.iter().map(|piece| &piece.terms).collect();
-        let (terms, mut datatypes) = (Unranked::of_all(&parts)?, HashTable::new());
+        let (terms, mut datatypes) = (Unranked::of_all(&parts, interrupt)?, HashTable::new());
         let mut ranks = Vec::with_room(terms.len())?;
         pieces.iter().for_each(|piece| ranks.extend_from_slice(&piece.ranks));
         let examples = pieces.iter().flat_map(|piece| &piece.datatypes);
-        examples.into_iter().try_for_each(|&id| note_datatype(&terms, &mut datatypes, id))?;
+        interrupt.each(examples).try_for_each(|&id| note_datatype(&terms, &mut datatypes, id))?;
         Ok(Piece { terms, ranks, datatypes })
     }
 
@@ -435,7 +436,7 @@ impl FreshTerms {
             count += pieces[first].terms.len();
         }
         if first < pieces.len() - 1 {
-            let all = Arc::new(Piece::of_all(&pieces[first..])?);
+            let all = Arc::new(Piece::of_all(&pieces[first..], interrupt)?);
             pieces.truncate(first);
             pieces.push(all);
         }
@@ -511,6 +512,28 @@ mod tests {
             assert!(version.pieces.len() <= 13, "few pieces");
         }
         assert_eq!(versions[13].len(), ids.len());
+    }
+
+    /// What happened: the terms of a store became one piece without a question.
+    #[test]
+    fn terms_that_become_one_piece_are_counted() {
+        let asked = std::cell::Cell::new(0);
+        let ask = || {
+            asked.set(asked.get() + 1);
+            Ok(())
+        };
+        let mut fresh = FreshTerms::new(RapidSecrets::seed(3));
+        for (batch, questions) in [(0, 6), (1, 6 + 12)] {
+            let mut added = fresh.behind();
+            for number in 0..100_000 {
+                added.add(Kind::Iri, &format!("http://e/{batch}/{number}")).unwrap();
+            }
+            asked.set(0);
+            fresh = fresh.with(added, &Dictionary::default(), &Interrupt::by(&ask)).unwrap();
+            // One for 16,384 terms: those that are added, and all that are copied.
+            assert!(asked.get() >= questions, "{} questions", asked.get());
+        }
+        assert_eq!(fresh.pieces.len(), 1);
     }
 
     #[test]

@@ -306,8 +306,11 @@ pub(crate) fn last_of_each(mut changes: Vec<([Id; 4], bool)>, interrupt: &Interr
         part.sort_by_key(|(quad, _)| *quad);
     }
     if changes.len() > SORTED {
-        // This finds the sorted parts and merges them.
-        changes.sort_by_key(|(quad, _)| *quad);
+        // This finds the sorted parts and merges them, and counts what it compares.
+        changes.sort_by(|(one, _), (other, _)| {
+            interrupt.step();
+            one.cmp(other)
+        });
     }
     changes.dedup_by(|later, kept| {
         interrupt.step();
@@ -376,5 +379,32 @@ impl Batch {
 impl fmt::Debug for Transaction<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Transaction").field("changes", &self.changes.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// What happened: the sorted parts of many changes were merged without a question.
+    #[test]
+    fn merging_many_changes_is_counted() {
+        const CHANGES: usize = 1 << 20;
+        let mixed = |number: usize| (number as i64).wrapping_mul(0x9E37_79B9) & 0xF_FFFF;
+        let quad = |number| [(); 4].map(|()| Id::integer(mixed(number)).expect("it is small"));
+        let changes: Vec<_> = (0..CHANGES).map(|number| (quad(number), number % 3 == 0)).collect();
+        let mut expected = changes.clone();
+        expected.sort_by_key(|(quad, _)| *quad);
+        let asked = std::cell::Cell::new(0);
+        let ask = || {
+            asked.set(asked.get() + 1);
+            Ok(())
+        };
+        let sorted = last_of_each(changes, &Interrupt::by(&ask));
+        // The factor is odd, so all are different.
+        assert!(sorted == expected);
+        // Four parts, of which two and two are merged first; a question for 16,384 comparisons, and for 16,384 changes behind.
+        let (merged, behind) = (CHANGES / (1 << 14), CHANGES / (1 << 14));
+        assert!(asked.get() >= 4 + merged + behind, "{} questions", asked.get());
     }
 }
