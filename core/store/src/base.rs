@@ -10,7 +10,7 @@ use vicus_files::{Directory, Scratch};
 use vicus_flow::BoxError;
 use vicus_rdf::lent::{Keeper, Pages};
 use vicus_rdf::stored::Sections;
-use vicus_rdf::{Order, Snapshot, Storage};
+use vicus_rdf::{Interrupt, Order, Snapshot, Storage};
 
 /// The only base file of a generation.
 const NAME: &str = "data";
@@ -260,7 +260,8 @@ impl Store {
             let records = lock(&self.state).since.as_ref().map_or(Vec::new(), |since| since[applied..].to_vec());
             let numbers = included + applied as u64 + 1..;
             applied += records.len();
-            replayed(snapshot, self.hash_key, records.iter().map(|record| &**record).zip(numbers))
+            let records = records.iter().map(|record| &**record).zip(numbers);
+            replayed(snapshot, self.hash_key, records, &Interrupt::never())
         };
         let caught_up = apply(snapshot).and_then(|snapshot| {
             let writing = self.writing();

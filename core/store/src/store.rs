@@ -7,15 +7,15 @@ use crate::record::{NamedTerm, Record, Step};
 use crate::staging::{Act, Coming, Staged, Staging};
 use crate::sync::Mutex;
 use crate::transaction::{Ask, Transaction, id_of, last_of_each};
-use crate::turn::{Turn, Turns, Waiting, lock};
+use crate::turn::{BETWEEN_QUESTIONS_NS, Turn, Turns, Waiting, lock};
 use hashbrown::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock, PoisonError};
 use vicus_disk::{Flight, Landing, Opening, Recovered, StoreFiles, Torn};
 use vicus_files::Directory;
-use vicus_flow::NoMemory;
 use vicus_flow::library::HashKey;
+use vicus_flow::{NoMemory, or_given_up};
 use vicus_rdf::{Changes, Graphs, Id, Interrupt, Kind, Snapshot, Unranked};
 
 /// The kind of its base files.
@@ -132,6 +132,11 @@ pub fn repair(directory: Arc<dyn Directory>) -> Result<Option<Repaired>, StoreEr
     Ok(Some(Repaired { unread, kept }))
 }
 
+/// For work that goes on to its end.
+fn never() -> Ask {
+    Arc::new(|| Ok(()))
+}
+
 /// The data of a store's files.
 pub(crate) fn snapshot_of(directory: &dyn Directory, recovered: &Recovered) -> Result<Arc<Snapshot>, StoreError> {
     let (snapshot, unread) = snapshot_up_to(directory, recovered)?;
@@ -146,7 +151,8 @@ fn snapshot_up_to(
     let base = base::open(&recovered.bases, &recovered.manifest)?;
     let first = recovered.manifest.included + 1;
     let records = recovered.records.iter().zip(first..).map(|(record, number)| (&record[..], number));
-    let (snapshot, senseless) = replayed_up_to(Arc::new(base), HashKey::of_seed(recovered.manifest.store), records)?;
+    let hash_key = HashKey::of_seed(recovered.manifest.store);
+    let (snapshot, senseless) = replayed_up_to(Arc::new(base), hash_key, records, &Interrupt::never())?;
     let broken = match senseless {
         Some((number, what)) => {
             let what = StoreError::Record { number, what }.to_string();
@@ -162,8 +168,9 @@ pub(crate) fn replayed<'a>(
     snapshot: Arc<Snapshot>,
     hash_key: HashKey,
     records: impl Iterator<Item = (&'a [u8], u64)>,
+    interrupt: &Interrupt<'_>,
 ) -> Result<Arc<Snapshot>, StoreError> {
-    match replayed_up_to(snapshot, hash_key, records)? {
+    match or_given_up(|| replayed_up_to(snapshot, hash_key, records, interrupt)).map_err(StoreError::given_up)?? {
         (snapshot, None) => Ok(snapshot),
         (_, Some((number, what))) => Err(StoreError::Record { number, what }),
     }
@@ -177,10 +184,11 @@ fn replayed_up_to<'a>(
     snapshot: Arc<Snapshot>,
     hash_key: HashKey,
     records: impl Iterator<Item = (&'a [u8], u64)>,
+    interrupt: &Interrupt<'_>,
 ) -> Result<(Arc<Snapshot>, Option<Senseless>), StoreError> {
     let found = HashMap::with_hasher(hash_key);
     let (fresh, ids) = (snapshot.fresh().behind(), Vec::new());
-    let mut replay = Replay { fresh, snapshot, changes: Vec::new(), found, ids };
+    let mut replay = Replay { fresh, snapshot, changes: Vec::new(), found, ids, interrupt };
     let (mut records, mut senseless) = (records.peekable(), None);
     while records.peek().is_some() && senseless.is_none() {
         let (mut read, mut terms) = (Vec::new(), 0);
@@ -224,6 +232,8 @@ struct Replay<'a> {
     /// its texts are compressed.
     found: HashMap<(u8, &'a str), usize, HashKey>,
     ids: Vec<Id>,
+    /// Counts terms and quads.
+    interrupt: &'a Interrupt<'a>,
 }
 
 /// The place of the id of a record's term.
@@ -237,7 +247,7 @@ impl<'a> Replay<'a> {
         // The places of all terms of the records, and the terms new to them.
         let mut places = Vec::with_capacity(records.iter().map(|record| record.terms.len()).sum());
         let (first, mut new) = (self.ids.len(), Vec::new());
-        for term in records.iter().flat_map(|record| &record.terms) {
+        for term in self.interrupt.each(records.iter().flat_map(|record| &record.terms)) {
             places.push(match *term {
                 NamedTerm::Itself(id) => Place::Itself(id),
                 NamedTerm::Key(kind, key) => {
@@ -288,6 +298,7 @@ impl<'a> Replay<'a> {
             match step {
                 Step::Quads { deletes, inserts } => {
                     for (quads, there) in [(deletes, false), (inserts, true)] {
+                        self.interrupt.steps(quads.len());
                         self.changes.extend(quads.iter().map(|quad| (quad.map(id), there)));
                     }
                 }
@@ -298,9 +309,10 @@ impl<'a> Replay<'a> {
                     // The snapshot has the name then.
                     self.apply()?;
                     let none = self.snapshot.fresh().behind();
+                    let interrupt = self.interrupt;
                     self.with(|snapshot| {
-                        let never = Interrupt::never();
-                        snapshot.with(Changes::of_copy(snapshot, id(*from), id(*to), none, &never)?)
+                        let changes = Changes::of_copy(snapshot, id(*from), id(*to), none, interrupt)?;
+                        snapshot.with_interrupt(changes, interrupt)
                     })?;
                 }
             }
@@ -310,16 +322,18 @@ impl<'a> Replay<'a> {
 
     fn clear(&mut self, graphs: Graphs) -> Result<(), StoreError> {
         self.apply()?;
-        self.with(|snapshot| snapshot.cleared(graphs))
+        let interrupt = self.interrupt;
+        self.with(|snapshot| snapshot.cleared_with_interrupt(graphs, interrupt))
     }
 
     /// Makes the changes so far, and the terms, part of the snapshot. Ids stay.
     fn apply(&mut self) -> Result<(), StoreError> {
-        let changes = last_of_each(std::mem::take(&mut self.changes), &Interrupt::never());
+        let interrupt = self.interrupt;
+        let changes = last_of_each(std::mem::take(&mut self.changes), interrupt);
         let of = |there: bool| changes.iter().filter(|(_, is)| *is == there).map(|(quad, _)| *quad).collect();
         let fresh = std::mem::replace(&mut self.fresh, self.snapshot.fresh().behind());
         let changes = Changes { fresh, inserts: of(true), deletes: of(false) };
-        self.with(|snapshot| snapshot.with(changes))
+        self.with(|snapshot| snapshot.with_interrupt(changes, interrupt))
     }
 
     fn with(&mut self, make: impl FnOnce(&Snapshot) -> Result<Snapshot, NoMemory>) -> Result<(), StoreError> {
@@ -394,7 +408,7 @@ impl Store {
     /// # Errors
     /// There is not enough memory, or needed data is damaged.
     pub fn write(&self) -> Result<Transaction<'_>, StoreError> {
-        Transaction::new(self, self.writing())
+        Transaction::new(self, self.writing(), never())
     }
 
     /// Like [`Store::write`]; it waits and works until its function returns an error, and then ends with it. The
@@ -404,9 +418,7 @@ impl Store {
     /// Those of [`Store::write`]; or [`StoreError::Unreadable`] with the function's error.
     pub fn write_asking(&self, ask: Ask) -> Result<Transaction<'_>, StoreError> {
         let turn = self.writers.wait_asking(&*self.waiting, &*ask).map_err(StoreError::given_up)?;
-        let mut transaction = Transaction::new(self, self.writing_with(turn))?;
-        transaction.ask(ask);
-        Ok(transaction)
+        Transaction::new(self, self.writing_with(turn), ask)
     }
 
     /// Begins a transaction; `None` if another one is open.
@@ -414,7 +426,8 @@ impl Store {
     /// # Errors
     /// Those of [`Store::write`].
     pub fn try_write(&self) -> Result<Option<Transaction<'_>>, StoreError> {
-        self.writers.try_now(&*self.waiting).map(|turn| Transaction::new(self, self.writing_with(turn))).transpose()
+        let turn = self.writers.try_now(&*self.waiting);
+        turn.map(|turn| Transaction::new(self, self.writing_with(turn), never())).transpose()
     }
 
     /// Waits for the turn to change data.
@@ -427,15 +440,17 @@ impl Store {
         Writing { store: self, _turn: turn }
     }
 
-    /// The data with all staged transactions, and how often staged transactions were refused. The caller has the turn
-    /// to change data.
-    pub(crate) fn head(&self) -> Result<(Arc<Snapshot>, u64), StoreError> {
+    /// The data with all that is staged, and how often staged transactions were refused. The caller has the turn to change data.
+    /// Asks while it applies what others have staged, and while it waits for their flight.
+    pub(crate) fn head(&self, ask: &Ask) -> Result<(Arc<Snapshot>, u64), StoreError> {
+        let interrupt = Interrupt::by(&**ask);
         loop {
+            ask().map_err(StoreError::given_up)?;
             let (coming, refused) = {
                 let state = lock(&self.state);
                 (state.staging.look(), state.staging.refused())
             };
-            let applied = self.apply(&coming);
+            let applied = self.apply(&coming, &interrupt);
             let mut state = lock(&self.state);
             if state.staging.refused() != refused || !state.staging.is_coming(&coming) {
                 // Another caller that applies for all was quicker, and there is less to apply now. Two of them may give
@@ -451,7 +466,7 @@ impl Store {
                 Err(_) => {
                     // A batch that can't be applied is refused in its turn, and the rest can be applied.
                     drop(state);
-                    self.land_all();
+                    self.land_all_asking(ask)?;
                 }
             }
         }
@@ -528,17 +543,18 @@ impl Store {
     }
 
     /// The data with the coming transactions, all at once.
-    fn apply(&self, coming: &Coming) -> Result<Arc<Snapshot>, StoreError> {
+    fn apply(&self, coming: &Coming, interrupt: &Interrupt<'_>) -> Result<Arc<Snapshot>, StoreError> {
         // These records have no numbers yet, and were made by this process.
-        self.replayed(coming, coming.records.iter().map(|record| (&**record, 0)))
+        self.replayed(coming, coming.records.iter().map(|record| (&**record, 0)), interrupt)
     }
 
     fn replayed<'a>(
         &self,
         coming: &Coming,
         records: impl Iterator<Item = (&'a [u8], u64)>,
+        interrupt: &Interrupt<'_>,
     ) -> Result<Arc<Snapshot>, StoreError> {
-        replayed(coming.head.clone().unwrap_or_else(|| self.snapshot()), self.hash_key, records)
+        replayed(coming.head.clone().unwrap_or_else(|| self.snapshot()), self.hash_key, records, interrupt)
     }
 
     /// Makes the coming transactions ready, or refuses those that can't be applied. The caller waits for one of the
@@ -546,7 +562,7 @@ impl Store {
     fn apply_for_all(&self, waiter: &Waiter, coming: &Coming) {
         let mut applying = Applying { store: self, waiter, has_ended: false };
         // Before it is durable, because afterwards it could not be refused.
-        let told = match self.apply(coming) {
+        let told = match self.apply(coming, &Interrupt::never()) {
             Ok(snapshot) => {
                 lock(&self.state).applied(coming, &snapshot);
                 Vec::new()
@@ -554,7 +570,7 @@ impl Store {
             Err(error) => {
                 // The reason why a record can't be applied even by itself.
                 let reason = |record: &Arc<[u8]>| {
-                    let applied = self.replayed(coming, [(&**record, 0)].into_iter());
+                    let applied = self.replayed(coming, [(&**record, 0)].into_iter(), &Interrupt::never());
                     applied.err().map(|error| (Arc::clone(record), error))
                 };
                 let reasons: Vec<_> = coming.records.iter().filter_map(reason).collect();
@@ -586,16 +602,32 @@ impl Store {
     /// Waits until all staged transactions are durable or refused: the callers of [`Store::land`] see to it. This
     /// caller has the turn to change data, so no more is staged meanwhile.
     pub(crate) fn land_all(&self) {
-        let ends = {
+        if let Some(last) = self.hurry() {
+            self.waiting.wait(last, &mut || lock(&self.state).staging.is_empty());
+        }
+    }
+
+    /// As [`Store::land_all`], and asks now and then whether it is to be waited for.
+    fn land_all_asking(&self, ask: &Ask) -> Result<(), StoreError> {
+        let Some(last) = self.hurry() else { return Ok(()) };
+        let mut ready = || lock(&self.state).staging.is_empty();
+        while !ready() {
+            ask().map_err(StoreError::given_up)?;
+            self.waiting.wait_at_most(last, BETWEEN_QUESTIONS_NS, &mut ready);
+        }
+        Ok(())
+    }
+
+    /// Has what is staged written at once. Returns the key of the last one, if there is any.
+    fn hurry(&self) -> Option<u64> {
+        let (first, last) = {
             let mut state = lock(&self.state);
             // Others wait for this caller.
             state.staging.hurry();
-            state.staging.ends()
+            state.staging.ends()?
         };
-        if let Some((first, last)) = ends {
-            self.waiting.wake(first);
-            self.waiting.wait(last, &mut || lock(&self.state).staging.is_empty());
-        }
+        self.waiting.wake(first);
+        Some(last)
     }
 }
 

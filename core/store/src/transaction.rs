@@ -43,12 +43,11 @@ pub struct Committed {
 }
 
 impl<'a> Transaction<'a> {
-    pub(crate) fn new(store: &'a Store, writing: Writing<'a>) -> Result<Transaction<'a>, StoreError> {
-        let (snapshot, refused) = store.head()?;
+    pub(crate) fn new(store: &'a Store, writing: Writing<'a>, ask: Ask) -> Result<Transaction<'a>, StoreError> {
+        let (snapshot, refused) = store.head(&ask)?;
         let fresh = snapshot.fresh().behind();
         let changes = Vec::new();
         let (record, encoder) = (Writer::new(store.hash_key), Encoder::default());
-        let ask: Ask = Arc::new(|| Ok(()));
         Ok(Transaction { store, writing, refused, snapshot, fresh, changes, is_broken: false, record, encoder, ask })
     }
 

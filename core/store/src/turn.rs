@@ -45,7 +45,7 @@ impl Waiting for NoWaiting {
 }
 
 /// How often a caller waiting for its turn is asked whether it still waits.
-const BETWEEN_QUESTIONS_NS: u64 = 20_000_000;
+pub(crate) const BETWEEN_QUESTIONS_NS: u64 = 20_000_000;
 
 /// A thing for one caller at a time.
 #[derive(Debug, Default)]

@@ -168,3 +168,38 @@ fn records_that_are_read_together_make_what_each_made() {
     assert!(before.len() > 30);
     assert_eq!(shown(&read(&disk.process(2)).unwrap()), before);
 }
+
+/// What happened: a transaction that was to end applied first what others had staged, without a question.
+#[test]
+fn a_transaction_that_begins_asks_while_it_applies_what_is_staged() {
+    const QUADS: usize = 20_000;
+    let disk = FakeDisk::new(7);
+    let store = Store::create(Arc::new(disk.process(1)), 7, Arc::new(NoWaiting)).unwrap();
+    let (mut editor, mut encoder) = (Editor::default(), Encoder::default());
+    for subject in 0..QUADS {
+        let iri = iri(subject);
+        let number = editor.number(encoder.term(NamedNodeRef::new_unchecked(&iri).into()));
+        editor.set([number, number, number, 0], true);
+    }
+    let waiter = store.hand_in(editor.finish().unwrap().unwrap()).unwrap();
+    let run = |ends_at: usize| {
+        let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let counted = Arc::clone(&asked);
+        let ask = move || match counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed) >= ends_at {
+            true => Err("its time is up".into()),
+            false => Ok(()),
+        };
+        let begun = store.write_asking(Arc::new(ask)).map(drop).map_err(|error| error.to_string());
+        (begun, asked.load(std::sync::atomic::Ordering::Relaxed))
+    };
+    let mut ends_at = 0;
+    while let (Err(error), asked) = run(ends_at) {
+        // An index that was not made, and then the transaction, ask once more whether it was by this error.
+        assert!(error.contains("its time is up") && asked <= ends_at + 3, "{asked} questions, {ends_at}: {error}");
+        ends_at += 1;
+    }
+    // Its terms and quads are counted, and those of each order.
+    assert!(ends_at >= 8, "at most {ends_at} questions");
+    store.land(&waiter).unwrap();
+    assert_eq!(store.snapshot().len(), QUADS);
+}
