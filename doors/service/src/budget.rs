@@ -26,8 +26,8 @@ pub struct MemoryBudget {
     state: Mutex<State>,
     /// Something was given back, the total was raised, or a waiting call was cancelled.
     changed: Condvar,
-    /// The process's memory, with freed blocks to be used again.
-    process: OnceLock<Arc<Memory>>,
+    /// Its part of what may wait in the process's memory.
+    process: OnceLock<Bound>,
 }
 
 /// Invariant: no share was taken that made `taken` exceed `total`. A total lowered later may lie below it.
@@ -40,7 +40,7 @@ struct State {
     next: u64,
     /// Bytes held by a door beside all shares.
     beside: u64,
-    /// How many freed bytes may wait to be used again, as the process's memory was told.
+    /// How many freed bytes may wait to be used again as far as this budget says, as was told last.
     may_wait: u64,
     ended: Ended,
 }
@@ -154,10 +154,15 @@ impl MemoryBudget {
         self.bound_waiting(state);
     }
 
-    /// Bounds the freed blocks kept by this process's memory: from now on the calls' rest of the total, and
-    /// [`MemoryBudget::SPARE`].
+    /// This process's memory keeps freed blocks to use them again: from now on only as many as calls have left of the
+    /// total, and [`MemoryBudget::SPARE`]; of several budgets, as many as they have left together.
     pub(crate) fn bounds_waiting_in(&self, memory: &Arc<Memory>) {
-        if self.process.set(Arc::clone(memory)).is_ok() {
+        let mut is_first = false;
+        self.process.get_or_init(|| {
+            is_first = true;
+            Bound::new(memory)
+        });
+        if is_first {
             self.bound_waiting(self.lock());
         }
     }
@@ -171,17 +176,17 @@ impl MemoryBudget {
 
     /// Tells the process's memory the new bound of freed blocks, if it has changed, and has it give back the excess.
     fn bound_waiting(&self, mut state: MutexGuard<'_, State>) {
-        let Some(memory) = self.process.get() else { return };
+        let Some(bound) = self.process.get() else { return };
         let free = state.total.saturating_sub(state.taken).saturating_sub(state.beside);
         let may_wait = (free / Self::TOLD_STEP * Self::TOLD_STEP).saturating_add(Self::SPARE);
         let before = std::mem::replace(&mut state.may_wait, may_wait);
         if may_wait != before {
             // Under the lock, so the last change is the last one told.
-            memory.let_wait(usize::try_from(may_wait).unwrap_or(usize::MAX));
+            bound.set(may_wait);
         }
         drop(state);
         if may_wait < before {
-            memory.hold_to_bound();
+            bound.memory.hold_to_bound();
         }
     }
 
@@ -260,6 +265,62 @@ impl MemoryBudget {
                 None => self.changed.wait(state).expect("nothing panics under this lock"),
             };
         }
+    }
+}
+
+/// What each living budget lets wait: its number, the memory in which that waits, and the bytes.
+static BOUNDS: Mutex<Vec<(u64, Arc<Memory>, u64)>> = Mutex::new(Vec::new());
+
+/// What a budget lets wait in a memory, which is told the sum of all budgets in it. Ends with the budget.
+struct Bound {
+    number: u64,
+    memory: Arc<Memory>,
+}
+
+impl Bound {
+    /// One that lets everything wait at first.
+    fn new(memory: &Arc<Memory>) -> Bound {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let bound = Bound { number: NEXT.fetch_add(1, Ordering::Relaxed), memory: Arc::clone(memory) };
+        let mut bounds = Bound::all();
+        bounds.push((bound.number, Arc::clone(memory), u64::MAX));
+        bound.tell(&bounds);
+        drop(bounds);
+        bound
+    }
+
+    fn all() -> MutexGuard<'static, Vec<(u64, Arc<Memory>, u64)>> {
+        BOUNDS.lock().expect("nothing panics under this lock")
+    }
+
+    fn set(&self, bytes: u64) {
+        let mut bounds = Bound::all();
+        for (_, _, of_it) in bounds.iter_mut().filter(|(number, ..)| *number == self.number) {
+            *of_it = bytes;
+        }
+        self.tell(&bounds);
+    }
+
+    /// The sum of the budgets in a memory; `None` if there are none.
+    fn sum(memory: &Arc<Memory>, bounds: &[(u64, Arc<Memory>, u64)]) -> Option<u64> {
+        let of_memory = bounds.iter().filter(|(_, of, _)| Arc::ptr_eq(of, memory));
+        of_memory.map(|&(_, _, bytes)| bytes).reduce(u64::saturating_add)
+    }
+
+    /// Under the lock, so that the last one to change a bound has told it.
+    fn tell(&self, bounds: &[(u64, Arc<Memory>, u64)]) {
+        let sum = Bound::sum(&self.memory, bounds).and_then(|sum| usize::try_from(sum).ok());
+        self.memory.let_wait(sum.unwrap_or(usize::MAX));
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        let mut bounds = Bound::all();
+        bounds.retain(|(number, ..)| *number != self.number);
+        self.tell(&bounds);
+        drop(bounds);
+        self.memory.hold_to_bound();
     }
 }
 
@@ -359,5 +420,42 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         self.give_back();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vicus::Topology;
+    use vicus::memory::{FakePages, MemoryOptions};
+
+    /// What happened: each budget told the process's memory its own bound, so the last one to change it bounded all, and
+    /// went on doing so when it had been dropped.
+    #[test]
+    fn budgets_of_a_process_let_wait_as_much_as_they_have_left_together() {
+        const GIB: u64 = 1 << 30;
+        let machine = Topology::parse("node:1 core:1").unwrap();
+        let options = MemoryOptions { range_bytes: 32 << 20, placed_bytes: 32 << 20, ..MemoryOptions::default() };
+        let memory = Memory::new(Arc::new(FakePages::new(1)), &machine, options).unwrap();
+        // What the memory was told last.
+        let told = || Bound::sum(&memory, &Bound::all());
+        let [large, small] = [64 * GIB, GIB].map(MemoryBudget::new);
+        large.bounds_waiting_in(&memory);
+        assert_eq!(told(), Some(64 * GIB + MemoryBudget::SPARE));
+        small.bounds_waiting_in(&memory);
+        assert_eq!(told(), Some(65 * GIB + 2 * MemoryBudget::SPARE));
+        let share = small.admit(GIB / 2, Admission::Refuse, None, &Cancel::new()).unwrap();
+        assert_eq!(told(), Some(64 * GIB + GIB / 2 + 2 * MemoryBudget::SPARE));
+        let same = Arc::clone(&small);
+        drop((share, small));
+        same.bounds_waiting_in(&memory);
+        assert_eq!(told(), Some(65 * GIB + 2 * MemoryBudget::SPARE));
+        drop(same);
+        assert_eq!(told(), Some(64 * GIB + MemoryBudget::SPARE));
+        let all = MemoryBudget::new(u64::MAX);
+        all.bounds_waiting_in(&memory);
+        assert_eq!(told(), Some(u64::MAX));
+        drop((all, large));
+        assert_eq!(told(), None);
     }
 }
