@@ -314,7 +314,9 @@ fn findings(
         let plan = machine.plan(of(best).1, threads);
         let programs: Vec<&Program> = runs.iter().map(|run| &*run.lying[of(best).0]).collect();
         let time = |program: &Program, run: usize| median(run, &plan, &|options| wall_ns(program, &plan, options));
-        parts::find(&programs, &plan, &distributions, predicted[best], time)?
+        let blocks = traces.iter().flat_map(|trace| &trace.header().array_bytes);
+        let blocks = blocks.filter_map(|&bytes| usize::try_from(bytes).ok()).collect();
+        parts::find(&programs, &blocks, &plan, &distributions, predicted[best], time)?
     };
     let findings = Findings {
         machine: machine.name.clone(),

@@ -112,10 +112,12 @@ impl Choice {
     }
 }
 
-/// Finds the treatments for the parts of a program with these runs. `time` gives the time of a run under `plan`, `ms`
-/// the times without changes.
+/// Finds out what suits the parts of a program whose runs are these, as `time` says how long each takes under `plan`.
+/// `ms`: how long they take as they are. `blocks`: the bytes of the blocks that the runs have allocated, as far as their
+/// traces say.
 pub(super) fn find<T>(
     programs: &[&Program],
+    blocks: &BTreeSet<usize>,
     plan: &Plan,
     distributions: &[Distribution],
     ms: &[f64],
@@ -140,7 +142,7 @@ where
             );
         }
     }
-    for bytes in sizes(programs) {
+    for bytes in sizes(programs, blocks) {
         let is_so = |how: &&Distribution| {
             let mut all = programs.iter().flat_map(|program| &program.arrays);
             !all.any(|array| array.bytes == bytes && array.distribution == **how)
@@ -220,16 +222,16 @@ fn types(programs: &[&Program]) -> Vec<String> {
     types.into_iter().map(|(name, _)| name.to_owned()).collect()
 }
 
-/// The sizes of blocks large enough to be placed, the ones with most bytes in all first; none if all blocks have one
-/// size.
-fn sizes(programs: &[&Program]) -> Vec<usize> {
+/// The sizes of blocks that are large enough to be placed, those with most bytes in all first; none if all blocks have
+/// one size. An array whose block the trace does not know has the bytes that tasks have named, which no allocation has.
+fn sizes(programs: &[&Program], blocks: &BTreeSet<usize>) -> Vec<usize> {
     let mut bytes: BTreeMap<usize, usize> = BTreeMap::new();
     for array in programs.iter().flat_map(|program| &program.arrays) {
         *bytes.entry(array.bytes).or_default() += array.bytes;
     }
     let is_alone = bytes.len() == 1;
     let mut sizes: Vec<(usize, usize)> = bytes.into_iter().collect();
-    sizes.retain(|&(bytes, _)| bytes >= vicus::environment::PLACED_FROM && !is_alone);
+    sizes.retain(|&(bytes, _)| bytes >= vicus::environment::PLACED_FROM && blocks.contains(&bytes) && !is_alone);
     sizes.sort_by_key(|&(_, all)| std::cmp::Reverse(all));
     sizes.into_iter().take(MOST).map(|(bytes, _)| bytes).collect()
 }

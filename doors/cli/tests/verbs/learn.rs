@@ -193,9 +193,9 @@ fn saved(name: &str, trace: &Trace) -> PathBuf {
     path
 }
 
-/// Writes a trace of two types of tasks: 16 with a tenth of a millisecond of work on two megabytes of their own each,
-/// and 40 with two milliseconds of work that read one table.
-fn of_two_types(name: &str) -> PathBuf {
+/// Writes a trace of two types of tasks: 16 that work for a tenth of a millisecond on two megabytes of their own each,
+/// and 40 that work for two milliseconds and read one table. It says how long the blocks are, or not.
+fn of_two_types(name: &str, says_bytes: bool) -> PathBuf {
     let mut log = Log::new(2000);
     let root = BoxId::task(1, 0);
     let mut now = 0;
@@ -227,7 +227,7 @@ fn of_two_types(name: &str) -> PathBuf {
     let functions = vec!["scale".to_owned(), "look (main two.c:7)".to_owned()];
     let trace = Trace::new(Header::for_seats(1), vec![log.finish()]).with_functions(functions);
     let arrays = (0..16).map(|at| (1 << 30) + (at << 22)).chain([TABLE]).collect();
-    let bytes = (0..16).map(|_| 2 << 20).chain([(4 << 20) + 32]).collect();
+    let bytes = (0..16).map(|_| 2 << 20).chain([(4 << 20) + 32]).filter(|_| says_bytes).collect();
     saved(name, &trace.with_arrays(arrays).with_array_bytes(bytes))
 }
 
@@ -235,7 +235,7 @@ fn of_two_types(name: &str) -> PathBuf {
 /// threads of all others idled at the end.
 #[test]
 fn types_of_tasks_and_blocks_are_advised_where_it_pays() {
-    let (trace, learned) = (of_two_types("types"), path("types.json"));
+    let (trace, learned) = (of_two_types("types", true), path("types.json"));
     let learn = |distribution: &[&str]| {
         let arguments =
             ["learn", text(&trace), "--strategy", "footprint:share_bytes=65536", "--output", text(&learned)];
@@ -266,6 +266,20 @@ fn types_of_tasks_and_blocks_are_advised_where_it_pays() {
             assert!(ratio(&file, "blocks", bytes.into(), how) > 0.99, "{said}");
         }
     }
+}
+
+/// What happened: of a trace that does not say how long the blocks are, the parts of them that tasks had named were advised
+/// as sizes, and a run looks for a block of exactly that size.
+#[test]
+fn no_size_of_blocks_is_advised_that_no_allocation_has() {
+    let (trace, learned) = (of_two_types("unsized", false), path("unsized.json"));
+    let arguments = ["learn", text(&trace), "--strategy", "footprint:share_bytes=65536", "--output", text(&learned)];
+    let said = printed(&vicus(&[&arguments[..], &["--machine", "node:4 core:2"]].concat(), &[]));
+    assert!(!said.contains("learned: blocks of "), "{said}");
+    let file: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&learned).unwrap()).unwrap();
+    let tried = file["notes"]["parts"]["tried"].as_array().unwrap();
+    assert!(tried.iter().all(|one| one["part"]["blocks"].is_null()), "{file:#}");
+    assert!(tried.iter().any(|one| one["part"]["tasks"] == "look"), "{file:#}");
 }
 
 /// All arrays lie on the first thread's node if nothing is said; each on one node, the tasks of each node are near.
