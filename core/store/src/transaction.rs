@@ -402,7 +402,8 @@ mod tests {
         let sorted = last_of_each(changes, &Interrupt::by(&ask));
         // The factor is odd, so all are different.
         assert!(sorted == expected);
-        // Four parts, of which two and two are merged first; a question for 16,384 comparisons, and for 16,384 changes behind.
+        // Four parts, of which two and two are merged first; a question for 16,384 comparisons, and for 16,384 changes
+        // behind.
         let (merged, behind) = (CHANGES / (1 << 14), CHANGES / (1 << 14));
         assert!(asked.get() >= 4 + merged + behind, "{} questions", asked.get());
     }

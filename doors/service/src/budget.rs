@@ -429,8 +429,8 @@ mod tests {
     use vicus::Topology;
     use vicus::memory::{FakePages, MemoryOptions};
 
-    /// What happened: each budget told the process's memory its own bound, so the last one to change it bounded all, and
-    /// went on doing so when it had been dropped.
+    /// What happened: each budget told the process's memory its own bound, so the last one to change it bounded all,
+    /// and went on doing so when it had been dropped.
     #[test]
     fn budgets_of_a_process_let_wait_as_much_as_they_have_left_together() {
         const GIB: u64 = 1 << 30;

@@ -1,5 +1,5 @@
-//! A dataset in memory that several callers read and update: updates are made one after the other, in the order in which
-//! they came.
+//! A dataset in memory that several callers read and update: updates are made one after the other, in the order in
+//! which they came.
 
 use crate::load::Dataset;
 use crate::update::{Draft, Updating};
@@ -102,8 +102,8 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// A [shared dataset](SharedDataset) as one caller changes it. Dropped without [`SharedDraft::commit`], it leaves the data
-/// as it was.
+/// A [shared dataset](SharedDataset) as one caller changes it. Dropped without [`SharedDraft::commit`], it leaves the
+/// data as it was.
 pub struct SharedDraft<'a> {
     /// The data, from the turn on, which ends after it.
     begun: Option<(Draft, Turn<'a>)>,

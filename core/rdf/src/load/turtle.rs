@@ -479,8 +479,8 @@ mod tests {
         }
     }
 
-    /// What happened: behind one long IRI, each portion was cut into pieces of 1 KiB, and oxttl read an unfinished token again
-    /// with each of them. TriG was cut at each line, within a literal too.
+    /// What happened: behind one long IRI, each portion was cut into pieces of 1 KiB, and oxttl read an unfinished
+    /// token again with each of them. TriG was cut at each line, within a literal too.
     #[test]
     fn a_long_token_behind_a_long_iri_is_looked_at_a_few_times() {
         const LONG: usize = 1 << 20;

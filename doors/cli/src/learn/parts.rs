@@ -113,8 +113,8 @@ impl Choice {
 }
 
 /// Finds out what suits the parts of a program whose runs are these, as `time` says how long each takes under `plan`.
-/// `ms`: how long they take as they are. `blocks`: the bytes of the blocks that the runs have allocated, as far as their
-/// traces say.
+/// `ms`: how long they take as they are. `blocks`: the bytes of the blocks that the runs have allocated, as far as
+/// their traces say.
 pub(super) fn find<T>(
     programs: &[&Program],
     blocks: &BTreeSet<usize>,

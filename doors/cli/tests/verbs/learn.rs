@@ -268,8 +268,8 @@ fn types_of_tasks_and_blocks_are_advised_where_it_pays() {
     }
 }
 
-/// What happened: of a trace that does not say how long the blocks are, the parts of them that tasks had named were advised
-/// as sizes, and a run looks for a block of exactly that size.
+/// What happened: of a trace that does not say how long the blocks are, the parts of them that tasks had named were
+/// advised as sizes, and a run looks for a block of exactly that size.
 #[test]
 fn no_size_of_blocks_is_advised_that_no_allocation_has() {
     let (trace, learned) = (of_two_types("unsized", false), path("unsized.json"));
