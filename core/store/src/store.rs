@@ -607,7 +607,7 @@ impl Store {
         }
     }
 
-    /// As [`Store::land_all`], and asks now and then whether it is to be waited for.
+    /// Waits as [`Store::land_all`] does, and asks now and then whether it is to wait.
     fn land_all_asking(&self, ask: &Ask) -> Result<(), StoreError> {
         let Some(last) = self.hurry() else { return Ok(()) };
         let mut ready = || lock(&self.state).staging.is_empty();

@@ -12,7 +12,7 @@ use crate::{strategy, trace};
 use anyhow::{Context, bail};
 use parts::Parts;
 use serde::Serialize;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -315,7 +315,7 @@ fn findings(
         let programs: Vec<&Program> = runs.iter().map(|run| &*run.lying[of(best).0]).collect();
         let time = |program: &Program, run: usize| median(run, &plan, &|options| wall_ns(program, &plan, options));
         let blocks = traces.iter().flat_map(|trace| &trace.header().array_bytes);
-        let blocks = blocks.filter_map(|&bytes| usize::try_from(bytes).ok()).collect();
+        let blocks: BTreeSet<usize> = blocks.filter_map(|&bytes| usize::try_from(bytes).ok()).collect();
         parts::find(&programs, &blocks, &plan, &distributions, predicted[best], time)?
     };
     let findings = Findings {

@@ -268,10 +268,10 @@ impl MemoryBudget {
     }
 }
 
-/// What each living budget lets wait: its number, the memory in which that waits, and the bytes.
+/// Each living budget: its number, the memory that it bounds, and the bytes that it lets wait there.
 static BOUNDS: Mutex<Vec<(u64, Arc<Memory>, u64)>> = Mutex::new(Vec::new());
 
-/// What a budget lets wait in a memory, which is told the sum of all budgets in it. Ends with the budget.
+/// A budget's bound of what waits in a memory, which is told the sum of all its bounds. Ends with the budget.
 struct Bound {
     number: u64,
     memory: Arc<Memory>,
