@@ -35,7 +35,7 @@ mod types;
 pub use date::{date_text, timestamp_text};
 pub use error::{Place, SqlError, SqlErrorKind};
 pub use module::Sql;
-pub use parse::{ParseOptions, Parsed, parse};
+pub use parse::{ParseOptions, Parsed, parse, parse_until};
 pub use plan::{Plan, plan};
 pub use table::{Catalogue, ColumnRange, MemoryTable, Scan, Table, TableColumn, Tables, UnreadableTable};
 pub use types::{SqlType, Value};

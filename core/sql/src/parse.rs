@@ -97,7 +97,10 @@ pub fn parse(text: &str, options: &ParseOptions) -> Result<Parsed, SqlError> {
 }
 
 /// Like [`parse`], until a function asks to end it.
-pub(crate) fn parse_until(text: &str, options: &ParseOptions, ends: Option<Ends>) -> Result<Parsed, SqlError> {
+///
+/// # Errors
+/// Those of [`parse`]; or it was ended.
+pub fn parse_until(text: &str, options: &ParseOptions, ends: Option<Ends>) -> Result<Parsed, SqlError> {
     if text.len() > options.bytes {
         let message = format!("the text has {} bytes, and at most {} are allowed", text.len(), options.bytes);
         return Err(SqlError::new(SqlErrorKind::TooLong, Place::default(), message));

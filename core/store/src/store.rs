@@ -440,8 +440,8 @@ impl Store {
         Writing { store: self, _turn: turn }
     }
 
-    /// The data with all that is staged, and how often staged transactions were refused. The caller has the turn to change data.
-    /// Asks while it applies what others have staged, and while it waits for their flight.
+    /// The data with all that is staged, and how often staged transactions were refused. The caller has the turn to
+    /// change data. Asks while it applies what others have staged, and while it waits for their flight.
     pub(crate) fn head(&self, ask: &Ask) -> Result<(Arc<Snapshot>, u64), StoreError> {
         let interrupt = Interrupt::by(&**ask);
         loop {

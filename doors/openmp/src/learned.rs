@@ -16,14 +16,14 @@ type Said = (PathBuf, BTreeMap<String, Treatment>);
 /// The functions looked at so far.
 static SEEN: Guarded<BTreeMap<usize, Treatment>> = Guarded::new(BTreeMap::new());
 
-/// The same functions, for a look without a lock.
+/// All functions again, for a look without a lock.
 static KNOWN: Known = Known::new();
 
 /// How many words a table has, and how many of them are looked at for one function.
 const WORDS: usize = 512;
 const LOOKS: usize = 8;
 
-/// What is done with the tasks of functions, by their addresses. Each task that names data looks here, on all threads
+/// The treatment of tasks by the addresses of their functions. Each task that names data looks here, on all threads
 /// at once, and each of a program's few functions is put in once: so a look is a load of a word or two that no thread
 /// writes any more. A word has an address and a treatment, of which a reader sees both or none. A word that was written
 /// stays, and a function for which there is no room is not put in.
@@ -57,7 +57,7 @@ impl Known {
         None
     }
 
-    /// Of two threads that put in the same function at once, both may: a look finds the first one.
+    /// Two threads may put in one function at once: a look finds the first entry.
     fn put(&self, function: usize, treatment: Treatment) {
         let number = Treatment::ALL.iter().position(|own| *own == treatment).map_or(0, |at| at as u64 + 1);
         let new = (function as u64) << TREATMENT_BITS | number;

@@ -34,7 +34,7 @@ pub(crate) enum Function {
 /// How many loops of a team may be under way at once: those before may still be run by slower threads.
 pub(crate) const RING: usize = 32;
 
-/// What teams differ in.
+/// The properties in which teams differ.
 #[derive(Clone, Copy, PartialEq)]
 struct Kind {
     size: u32,
@@ -249,9 +249,10 @@ impl Team {
     }
 }
 
-/// The strategy of a team of this kind. How long its threads look around before they sleep is said by the user's policy; not at all if they
-/// are more than there are processors: each keeps another one from its work meanwhile. Where threads are not bound to a processor each (`is_exact`), and there are
-/// several nodes, each asks where it runs, if the strategy can do so.
+/// The strategy of a team of this kind. How long its threads look around before they sleep is said by the user's
+/// policy; not at all if they are more than there are processors: each keeps another one from its work meanwhile. Where
+/// threads are not bound to a processor each (`is_exact`), and there are several nodes, each asks where it runs, if the
+/// strategy can do so.
 fn strategy(kind: Kind, is_exact: bool) -> Setting {
     let settings = settings::get();
     let wanted = settings.strategy.as_ref().map_or(vicus::DEFAULT.to_owned(), ToString::to_string);
@@ -273,9 +274,10 @@ fn strategy(kind: Kind, is_exact: bool) -> Setting {
     spinning.unwrap_or(wanted).parse().expect("it was parsed before")
 }
 
-/// How long threads of a team look around before they sleep, in a region and for the next one, if the user says nothing of that and
-/// each of them can have a processor. To wake a thread takes 4 µs on real hardware, and up to 60 on a virtual machine; in less time than
-/// that, threads that wait for one another in turn fall asleep each time. libgomp spins for some milliseconds, libomp for 200.
+/// How long threads of a team look around before they sleep, in a region and for the next one, if the user says nothing
+/// of that and each of them can have a processor. To wake a thread takes 4 µs on real hardware, and up to 60 on a
+/// virtual machine; in less time than that, threads that wait for one another in turn fall asleep each time. libgomp
+/// spins for some milliseconds, libomp for 200.
 const SPINS: (Duration, Duration) = (Duration::from_micros(200), Duration::from_millis(3));
 
 fn spins_for(is_crowded: bool) -> (Duration, Duration) {

@@ -117,7 +117,8 @@ pub(crate) struct Thread {
     pub(crate) called: Vec<usize>,
     /// Free memory for the clauses of one task.
     spare_accesses: Vec<Access>,
-    /// clang's last task with an event, and what an undeferred one has waited for since then: those that follow it wait for the event, too.
+    /// clang's last task with an event, and what an undeferred one has waited for since then: those that follow it wait
+    /// for the event, too.
     pub(crate) detached: (*mut crate::kmpc::KmpTask, Vec<Access>),
     /// The threads of its regions, by depth: first of the outermost regions, then of the regions within these, and so
     /// on.

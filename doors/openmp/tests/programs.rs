@@ -190,8 +190,8 @@ fn regions() {
     holds(for_c(), "regions.c", &[]);
 }
 
-/// What happened: inner teams of as many threads as there are processors spun, beside each other, and so did threads between two such regions:
-/// twice the time of libomp.
+/// What happened: inner teams of as many threads as there are processors spun, beside each other, and so did threads
+/// between two such regions: twice the time of libomp.
 #[test]
 fn crowds_do_not_spin() {
     holds(for_c(), "crowds.c", &[]);

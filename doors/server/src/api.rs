@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
-use vicus_language::TextErrorKind;
+use vicus_language::{Ends, TextErrorKind};
 use vicus_service::{Error, Limits, SessionOptions, check, check_update};
 use vicus_sparql::{Form, KNOWN_PREFIXES, SuggestionKind, complete};
 
@@ -25,6 +25,9 @@ const TEXT_BYTES: u64 = 1 << 20;
 
 /// A longer completion returns the finds up to then.
 const COMPLETION_TIME: Duration = Duration::from_millis(40);
+
+/// A check of a text takes this time at most.
+const CHECK_TIME: Duration = Duration::from_secs(1);
 
 pub(crate) async fn answer(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Result<Response<Body>, Failure> {
     if let Some(answer) = page::answer(request) {
@@ -312,7 +315,9 @@ async fn completion(shared: &Arc<Shared>, request: &Request, body: Incoming) -> 
 
 /// Whether a text is a statement of SQL. Its names are looked at when it is planned.
 fn checked_sql(text: &str) -> Value {
-    match vicus_sql::parse(text, &vicus_sql::ParseOptions::default()) {
+    let until = Instant::now() + CHECK_TIME;
+    let ends: Ends = Arc::new(move || Instant::now() >= until);
+    match vicus_sql::parse_until(text, &vicus_sql::ParseOptions::default(), Some(ends)) {
         Ok(_) => json!({ "form": "select", "variables": [] }),
         Err(error) => {
             let place = Place::of(text, error.place.line, error.place.column);
@@ -332,7 +337,7 @@ async fn checked(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Res
             if language == "sql" {
                 return checked_sql(&text);
             }
-            let limits = Limits { time: Some(Duration::from_secs(1)), ..Limits::default() };
+            let limits = Limits { time: Some(CHECK_TIME), ..Limits::default() };
             let options = SessionOptions { limits, ..shared.options.session.clone() };
             let memory = shared.service.memory();
             let error = match check(&text, memory, &options) {

@@ -437,8 +437,8 @@ pub(crate) mod tests {
         model(2, 2, |deque, _| deque.steal(), true);
     }
 
-    /// A fault of the past: a thief read a slot, the owner took the task back, put another one there and made it public; the
-    /// word was the same again, and the thief took the first task a second time.
+    /// A fault of the past: a thief read a slot, the owner took the task back, put another one there and made it
+    /// public; the word was the same again, and the thief took the first task a second time.
     #[cfg(loom)]
     #[test]
     fn loom_a_slot_that_is_used_again_is_not_mistaken() {

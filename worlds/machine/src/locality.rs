@@ -315,9 +315,9 @@ fn tell_stretch(
 /// How many pages are asked about for a long stretch, at first.
 const SAMPLES: usize = 16;
 
-/// Some pages of a range of more than [`SAMPLES`], one in each of as many equal parts, in their order. Each is at another
-/// distance from its part's beginning: in memory that lies on nodes in turn, pages at equal distances may all be on the
-/// same one. Equal ranges have the same pages, so that answers count for the next task with the same data.
+/// Some pages of a range of more than [`SAMPLES`], one in each of as many equal parts, in their order. Each is at
+/// another distance from its part's beginning: in memory that lies on nodes in turn, pages at equal distances may all
+/// be on the same one. Equal ranges have the same pages, so that answers count for the next task with the same data.
 fn samples(pages: &Range<usize>) -> [usize; SAMPLES] {
     let begin = |part: usize| pages.start + pages.len() * part / SAMPLES;
     std::array::from_fn(|part| {

@@ -441,7 +441,8 @@ exports! {
     }
 
     "VERSION":
-    /// Where a task that waits for a device would leave what it waits for, to be begun again later: nowhere, so its thread waits there itself.
+    /// Where a task that waits for a device would leave what it waits for, to be begun again later: nowhere, so its
+    /// thread waits there itself.
     fn __kmpc_omp_get_target_async_handle_ptr(_thread: i32) -> *mut *mut u8 {
         ptr::null_mut()
     }
@@ -459,7 +460,8 @@ exports! {
         if ptr::eq(thread.task, &raw const thread.initial_task) { 0 } else { -1 }
     }
 
-    // A task's order among others is not in records that LLVM's runtime for devices could read: for it, a task follows none and none follows it.
+    // A task's order among others is not in records that LLVM's runtime for devices could read: for it, a task follows
+    // none and none follows it.
     "VERSION":
     fn __kmpc_task_get_depnode(_task: *mut KmpTask) -> *mut u8 {
         ptr::null_mut()
