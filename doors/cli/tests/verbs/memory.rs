@@ -95,6 +95,7 @@ fn small_blocks_share_pages_where_addresses_are_limited() {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("ulimit -v {limit}; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_vicus")]);
         command.args(["query", "--threads", "2", "--data", &data, query]).stdout(std::process::Stdio::null());
+        #[expect(clippy::zombie_processes, reason = "`wait4` waits for it")]
         let child = command.spawn().expect("there is a shell");
         let mut status = 0;
         #[expect(unsafe_code, reason = "std does not tell what a child has used")]
