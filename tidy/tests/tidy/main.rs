@@ -30,7 +30,12 @@ fn root() -> &'static Path {
 }
 
 /// The text files of the repository: tracked by git, or not ignored; outside of a clone, all.
-fn sources() -> Vec<Source> {
+fn sources() -> &'static [Source] {
+    static SOURCES: LazyLock<Vec<Source>> = LazyLock::new(read_sources);
+    &SOURCES
+}
+
+fn read_sources() -> Vec<Source> {
     let mut paths = tracked().unwrap_or_else(|| walk(root()));
     paths.retain(|path| is_text(path));
     paths.sort();
@@ -301,7 +306,7 @@ fn undeclared(sources: &[Source]) -> Vec<String> {
 
 #[test]
 fn every_test_file_is_compiled() {
-    assert_none("a file of tests is a program or a module of one", undeclared(&sources()));
+    assert_none("a file of tests is a program or a module of one", undeclared(sources()));
 }
 
 /// What happened: a file with tests was added while its program's other files moved to a folder. It moved too, was

@@ -1,7 +1,7 @@
 //! Rules of words and shape, by text. Where a rule does not hold everywhere yet, its present count is a ceiling:
 //! whoever mends a place lowers it.
 
-use super::{Source, at, code, sample, sources};
+use super::{Source, at, code, in_files, sample, sources};
 use std::collections::BTreeMap;
 
 /// The rustfmt width. rustfmt leaves comments and long literals alone.
@@ -27,12 +27,8 @@ fn crate_files() -> Vec<Source> {
         let is_test = source.path.contains("/tests/") || source.path.ends_with("tests.rs");
         floor && source.path.ends_with(".rs") && !is_test && !source.path.contains("/examples/")
     };
-    let mut files = sources();
-    files.retain(is_built);
-    for file in &mut files {
-        file.text = without_tests(&file.text).to_owned();
-    }
-    files
+    let built = sources().iter().filter(|source| is_built(source));
+    built.map(|source| sample(&source.path, without_tests(&source.text))).collect()
 }
 
 /// The text before a module of tests within the file.
@@ -63,9 +59,7 @@ fn too_wide(source: &Source) -> Vec<String> {
 
 #[test]
 fn lines_fit_the_width() {
-    let mut files = sources();
-    files.retain(|source| source.path.ends_with(".rs"));
-    let broken: Vec<String> = files.iter().flat_map(too_wide).collect();
+    let broken = in_files(".rs", too_wide);
     assert_ceiling("no line of code or comment beyond 120 columns", 128, &broken);
 }
 
