@@ -58,5 +58,5 @@ pub use queue::Queue;
 pub use seat::{After, OWN_TURN, Put, Rest, Run, Seat, WOKEN_TURN, YIELDED_TURN};
 pub use sleepers::{Sleeper, Sleepers, Wake};
 pub use task::{Kind, RequestId, RunTask, TaskClass, TaskHeader, TaskRef};
-pub use turn_order::{Others, Share, TurnOrder, Turned};
+pub use turn_order::{Share, TurnOrder, Turned};
 pub use turns::TURN_NS;

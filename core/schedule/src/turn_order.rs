@@ -82,30 +82,6 @@ pub trait Turned {
     fn correct(&mut self, request: RequestId, ns: i64);
 }
 
-/// The order without one request: that of a task which leaves its turn to the others.
-#[derive(Debug)]
-pub struct Others<'a, T> {
-    /// The order of all.
-    pub all: &'a mut T,
-    /// The request without a turn.
-    pub but: RequestId,
-}
-
-impl<T: Turned> Turned for Others<'_, T> {
-    fn next(&mut self, last: Option<Share>) -> Option<Share> {
-        let next = self.all.next(last);
-        if next.is_some_and(|share| share.request == self.but) { self.all.next(next) } else { next }
-    }
-
-    fn charge(&mut self, request: RequestId, ns: u64) {
-        self.all.charge(request, ns);
-    }
-
-    fn correct(&mut self, request: RequestId, ns: i64) {
-        self.all.correct(request, ns);
-    }
-}
-
 impl Turned for TurnOrder {
     fn next(&mut self, last: Option<Share>) -> Option<Share> {
         let behind = last.map_or(Bound::Unbounded, Bound::Excluded);

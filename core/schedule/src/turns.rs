@@ -3,10 +3,10 @@
 //! A strategy orders tasks by locality and by age, so a seat that always finds tasks of one request near it never takes
 //! those of another. Here a seat alternates: for [`TURN_NS`] it follows its strategy, then it works for as long at the
 //! requests in turn. A turn belongs to the request with the least time in turns ([`TurnOrder`](crate::TurnOrder)), of
-//! those with a task in any queue the seat's plan looks into. So of N requests each gets at least one part in 2 N of
-//! the seats' time, and a strategy orders the other half. Running requests without a task, of which there may be
-//! hundreds, come first in that order: turns that find nothing are at most as many as turns that find a task. While one
-//! request runs alone there are no turns.
+//! those with a task in any queue the seat's plan looks into. So of N requests with tasks each gets at least one part
+//! in 2 N of the seats' time, and a strategy orders the other half. Running requests without a task, of which there may
+//! be hundreds, come first in that order: turns that find nothing are at most as many as turns that find a task, so
+//! beside such requests the part is one in 4 N. While one request runs alone there are no turns.
 //!
 //! No request's turn would find two kinds of tasks. Suspended ones that have to go on have every second of the turns
 //! outside the strategy, as long as there are any. And a request's turn begins with one task out of queues hidden
@@ -111,6 +111,9 @@ impl<T> Seat<T> {
     /// A task to run, if the turn belongs to other tasks than the strategy's; otherwise [`Seat::find`] gives one. To be
     /// called while several requests run. `now_ns` is the time by any clock of the seat's, `order` that of the running
     /// requests. On a seat with a waiting task, the found task may be one of any request.
+    ///
+    /// `but` is the request of a task that leaves its turn: it has none now. On top of that task, tasks of its own
+    /// request would only add waits, until the stack is so deep that the seat keeps what the task spawns.
     pub fn find_in_turn<Q>(
         &mut self,
         plan: &SeatPlan,
@@ -118,10 +121,15 @@ impl<T> Seat<T> {
         called: impl FnOnce() -> Option<T>,
         now_ns: u64,
         order: &mut impl Turned,
+        but: Option<RequestId>,
     ) -> Option<Run<T>>
     where
         Q: QueuesByRequest<Task = T>,
     {
+        let is_its_turn = matches!(self.turns.now, Turn::Of(request, _) if Some(request) == but);
+        if is_its_turn && now_ns < self.turns.ends_ns {
+            return None;
+        }
         if !std::mem::replace(&mut self.turns.are_on, true) {
             (self.turns.now, self.turns.ends_ns) = (Turn::Strategy, now_ns.saturating_add(TURN_NS));
         }
@@ -134,7 +142,7 @@ impl<T> Seat<T> {
             return None;
         }
         let found = self.find_front(&mut queues).or_else(|| {
-            let found = self.find_turn(plan, &mut queues, called, now_ns, order);
+            let found = self.find_turn(plan, &mut queues, called, now_ns, order, but);
             if found.is_none() {
                 self.turns.give_back(now_ns, order);
             }
@@ -147,11 +155,6 @@ impl<T> Seat<T> {
     /// asked while several requests run.
     pub fn is_turn_over(&self, now_ns: u64) -> bool {
         self.turns.now == Turn::Suspended || now_ns >= self.turns.ends_ns
-    }
-
-    /// Whether a turn of this request goes on at that time.
-    pub fn has_turn(&self, request: RequestId, now_ns: u64) -> bool {
-        matches!(self.turns.now, Turn::Of(of, _) if of == request) && now_ns < self.turns.ends_ns
     }
 
     /// Several requests run no more.
@@ -169,6 +172,7 @@ impl<T> Seat<T> {
         called: impl FnOnce() -> Option<T>,
         now_ns: u64,
         order: &mut impl Turned,
+        but: Option<RequestId>,
     ) -> Option<(T, Way)>
     where
         Q: QueuesByRequest<Task = T>,
@@ -194,7 +198,9 @@ impl<T> Seat<T> {
             return self.find_of(request, plan, queues);
         }
         for _ in 0..MOST_LOOKS {
-            let Some(share) = order.next(self.turns.in_vain) else {
+            let next = order.next(self.turns.in_vain);
+            let is_its = next.is_some_and(|share| Some(share.request) == but);
+            let Some(share) = (if is_its { order.next(next) } else { next }) else {
                 (self.turns.in_vain, self.turns.behind) = (None, 0);
                 return None;
             };

@@ -37,8 +37,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vicus_flow::{Blocks, BoxId, Desk, Instance};
 use vicus_schedule::{
-    After, Context, ContextRef, Decision, Kind, Others, PoolId, QueueId, QueuesByRequest as _, RequestId, Rest, Run,
-    Seat, SeatId, SeatPlan, Sleeper, Spawner, Take, TaskRef, Waiter, Wake, Way,
+    After, Context, ContextRef, Decision, Kind, PoolId, QueueId, QueuesByRequest as _, RequestId, Rest, Run, Seat,
+    SeatId, SeatPlan, Sleeper, Spawner, Take, TaskRef, Waiter, Wake, Way,
 };
 
 /// The state of a thread working on a seat.
@@ -436,7 +436,7 @@ impl Worker {
         let mut reach = self.reach(shared, last);
         let plan = self.stand(shared);
         if shared.are_several() {
-            if let Some(run) = self.find_in_turn(shared, plan, &mut reach) {
+            if let Some(run) = self.find_in_turn(shared, plan, &mut reach, None) {
                 return Some(run);
             }
         } else {
@@ -464,26 +464,21 @@ impl Worker {
         shared.are_several() && self.state.waits_for().is_some() && !self.state.is_deep() && !self.is_tied
     }
 
-    /// A task of the next request in turn, while several run.
+    /// A task of the next request in turn, while several run; of another one than `but`.
     #[cold]
     #[inline(never)]
-    fn find_in_turn(&mut self, shared: &Shared, plan: &SeatPlan, reach: &mut Reach<'_>) -> Option<Run<TaskRef>> {
+    fn find_in_turn(
+        &mut self,
+        shared: &Shared,
+        plan: &SeatPlan,
+        reach: &mut Reach<'_>,
+        but: Option<RequestId>,
+    ) -> Option<Run<TaskRef>> {
         // A waiting tied task may only have its own descendants run.
         if self.is_tied || !self.below.is_null() || self.state.is_deep() {
             return None;
         }
-        self.state.find_in_turn(plan, reach, || shared.inbox(self.seat).take(), now_ns(), &mut &shared.open)
-    }
-
-    /// A task of another request than that of the task which leaves its turn, if it is the turn of one. On top of this
-    /// task, its own request's tasks would only add waits, until the stack is so deep that it keeps what it spawns.
-    fn find_of_others(&mut self, shared: &Shared, plan: &SeatPlan, reach: &mut Reach<'_>) -> Option<Run<TaskRef>> {
-        let (but, now_ns) = (self.frame.request, now_ns());
-        if self.is_tied || !self.below.is_null() || self.state.is_deep() || self.state.has_turn(but, now_ns) {
-            return None;
-        }
-        let mut order = Others { all: &mut &shared.open, but };
-        self.state.find_in_turn(plan, reach, || shared.inbox(self.seat).take(), now_ns, &mut order)
+        self.state.find_in_turn(plan, reach, || shared.inbox(self.seat).take(), now_ns(), &mut &shared.open, but)
     }
 
     /// The queues as this seat reaches them.

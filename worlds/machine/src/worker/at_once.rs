@@ -67,7 +67,7 @@ fn take_turn(shared: &Shared) {
         let of_worker = |worker: &mut Worker| {
             let mut reach = worker.reach(shared, false);
             let plan = worker.stand(shared);
-            let run = worker.find_of_others(shared, plan, &mut reach);
+            let run = worker.find_in_turn(shared, plan, &mut reach, Some(worker.frame.request));
             debug_assert!(reach.refused.is_none(), "only tied seats refuse");
             run
         };

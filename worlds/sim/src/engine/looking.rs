@@ -4,7 +4,7 @@ use super::{Engine, picoseconds};
 use crate::fluid::Time;
 use crate::options::Fault;
 use crate::seats::{Doing, Thread, Waiting};
-use vicus_schedule::{Decision, Others, QueueId, RequestId, Rest, Run, Way};
+use vicus_schedule::{Decision, QueueId, RequestId, Rest, Run, Way};
 use vicus_trace::What;
 
 impl Engine<'_> {
@@ -51,20 +51,12 @@ impl Engine<'_> {
             state.end_turns();
             return None;
         }
-        let now_ns = *now / 1000;
         let called = || pinned.pop_front().map(|task| (task, program.tasks[task as usize].request));
-        match but {
-            Some(but) if state.has_turn(but, now_ns) => None,
-            Some(but) => {
-                let mut order = Others { all: in_turn, but };
-                state.find_in_turn(&plan.seats[seat], &mut *queues, called, now_ns, &mut order)
-            }
-            None => state.find_in_turn(&plan.seats[seat], &mut *queues, called, now_ns, in_turn),
-        }
+        state.find_in_turn(&plan.seats[seat], &mut *queues, called, *now / 1000, in_turn, but)
     }
 
-    /// A seat is about to run a task on top of its spawner, since a queue had no room: others' turns come first, as
-    /// long as they last.
+    /// A task without room in a queue has run on top of its spawner, or another one in its turn: others' turns come
+    /// before the spawner goes on, as long as they last.
     pub(super) fn take_turn(&mut self, seat: usize) {
         // What a task's end has released may help on an empty stack.
         let Some(spawner) = self.seats[seat].stack.last() else { return };
