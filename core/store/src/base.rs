@@ -2,7 +2,7 @@
 
 use crate::error::StoreError;
 use crate::store::{KIND, State, Store, replayed};
-use crate::turn::{Turn, lock};
+use crate::turn::{TicketGuard, lock};
 use std::ops::Range;
 use std::sync::Arc;
 use vicus_disk::{BaseEntry, BaseFile, BaseWriter, Manifest, Section, StoreFiles};
@@ -227,7 +227,7 @@ impl Store {
         }
     }
 
-    fn merge_now(&self, pause: &mut dyn FnMut(u64), bases: Turn<'_>) -> Result<bool, StoreError> {
+    fn merge_now(&self, pause: &mut dyn FnMut(u64), bases: TicketGuard<'_>) -> Result<bool, StoreError> {
         let (begun, included) = {
             let mut state = lock(&self.state);
             let included = state.files.log().durable();
@@ -248,7 +248,7 @@ impl Store {
         begun: &Snapshot,
         included: u64,
         pause: &mut dyn FnMut(u64),
-        _bases: &Turn<'_>,
+        _bases: &TicketGuard<'_>,
     ) -> Result<(), StoreError> {
         let merged = self.united(&[begun], pause)?;
         let (entry, snapshot) = self.write_base(&merged, pause)?;

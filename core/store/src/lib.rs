@@ -37,5 +37,5 @@ pub use check::{Checked, check};
 pub use error::{CommitError, StoreError, Unread};
 pub use store::{Repaired, Store, read, read_up_to, repair};
 pub use transaction::{Ask, Batch, Committed, Transaction};
-pub use turn::{NoWaiting, Waiting};
+pub use turn::{NoWaiting, TicketGuard, TicketLock, Waiting};
 pub use vicus_disk::Torn;

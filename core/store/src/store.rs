@@ -7,7 +7,7 @@ use crate::record::{NamedTerm, Record, Step};
 use crate::staging::{Act, Coming, Staged, Staging};
 use crate::sync::Mutex;
 use crate::transaction::{Ask, Transaction, id_of, last_of_each};
-use crate::turn::{BETWEEN_QUESTIONS_NS, Turn, Turns, Waiting, lock};
+use crate::turn::{BETWEEN_QUESTIONS_NS, TicketGuard, TicketLock, Waiting, lock};
 use hashbrown::HashMap;
 use std::fmt;
 use std::ops::Range;
@@ -29,9 +29,9 @@ pub struct Store {
     /// The durable data. Locked only to copy or replace the pointer.
     pub(crate) published: Mutex<Arc<Snapshot>>,
     /// The turn to change data.
-    pub(crate) writers: Turns,
+    pub(crate) writers: TicketLock,
     /// The turn to write base files; taken before the turn to change data.
-    pub(crate) bases: Turns,
+    pub(crate) bases: TicketLock,
     /// How many bytes building a base file may hold.
     pub(crate) memory: u64,
     pub(crate) state: Mutex<State>,
@@ -84,7 +84,7 @@ impl Waiter {
 pub(crate) struct Writing<'a> {
     store: &'a Store,
     /// Ends after this.
-    _turn: Turn<'a>,
+    _turn: TicketGuard<'a>,
 }
 
 impl Drop for Writing<'_> {
@@ -435,7 +435,7 @@ impl Store {
         self.writing_with(self.writers.wait(&*self.waiting))
     }
 
-    fn writing_with<'a>(&'a self, turn: Turn<'a>) -> Writing<'a> {
+    fn writing_with<'a>(&'a self, turn: TicketGuard<'a>) -> Writing<'a> {
         lock(&self.state).staging.begin_writing();
         Writing { store: self, _turn: turn }
     }

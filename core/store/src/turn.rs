@@ -47,9 +47,18 @@ impl Waiting for NoWaiting {
 /// How often a caller waiting for its turn is asked whether it still waits.
 pub(crate) const BETWEEN_QUESTIONS_NS: u64 = 20_000_000;
 
-/// A thing for one caller at a time.
+/// A thing for one caller at a time, in the order of their coming.
+///
+/// ```
+/// use vicus_store::{NoWaiting, TicketLock};
+///
+/// let lock = TicketLock::default();
+/// let first = lock.wait(&NoWaiting);
+/// drop(first);
+/// assert!(lock.wait_asking(&NoWaiting, &|| Ok::<(), ()>(())).is_ok());
+/// ```
 #[derive(Debug, Default)]
-pub(crate) struct Turns(Mutex<Numbers>);
+pub struct TicketLock(Mutex<Numbers>);
 
 #[derive(Debug, Default)]
 struct Numbers {
@@ -71,12 +80,13 @@ impl Numbers {
 }
 
 /// A caller's turn; it ends when this value is dropped.
-pub(crate) struct Turn<'a> {
-    turns: &'a Turns,
+#[derive(Debug)]
+pub struct TicketGuard<'a> {
+    turns: &'a TicketLock,
     waiting: &'a dyn Waiting,
 }
 
-impl Turns {
+impl TicketLock {
     fn lock(&self) -> MutexGuard<'_, Numbers> {
         lock(&self.0)
     }
@@ -89,18 +99,21 @@ impl Turns {
     }
 
     /// Waits for the caller's turn.
-    pub(crate) fn wait<'a>(&'a self, waiting: &'a dyn Waiting) -> Turn<'a> {
+    pub fn wait<'a>(&'a self, waiting: &'a dyn Waiting) -> TicketGuard<'a> {
         let mine = self.number();
         waiting.wait(mine, &mut || self.lock().current == mine);
-        Turn { turns: self, waiting }
+        TicketGuard { turns: self, waiting }
     }
 
-    /// Waits for the caller's turn, and asks now and then whether to go on waiting; if not, returns the answer's error.
-    pub(crate) fn wait_asking<'a, E>(
+    /// Waits for the caller's turn, and asks now and then whether to go on waiting.
+    ///
+    /// # Errors
+    /// The answer's, if it has one.
+    pub fn wait_asking<'a, E>(
         &'a self,
         waiting: &'a dyn Waiting,
         ask: &dyn Fn() -> Result<(), E>,
-    ) -> Result<Turn<'a>, E> {
+    ) -> Result<TicketGuard<'a>, E> {
         let mine = self.number();
         while self.lock().current != mine {
             if let Err(error) = ask() {
@@ -118,20 +131,20 @@ impl Turns {
             }
             waiting.wait_at_most(mine, BETWEEN_QUESTIONS_NS, &mut || self.lock().current == mine);
         }
-        Ok(Turn { turns: self, waiting })
+        Ok(TicketGuard { turns: self, waiting })
     }
 
     /// The turn, if no caller has it or waits for it.
-    pub(crate) fn try_now<'a>(&'a self, waiting: &'a dyn Waiting) -> Option<Turn<'a>> {
+    pub(crate) fn try_now<'a>(&'a self, waiting: &'a dyn Waiting) -> Option<TicketGuard<'a>> {
         let mut numbers = self.lock();
         (numbers.next == numbers.current).then(|| {
             numbers.next += 1;
-            Turn { turns: self, waiting }
+            TicketGuard { turns: self, waiting }
         })
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for TicketGuard<'_> {
     fn drop(&mut self) {
         let (next, is_awaited) = {
             let mut numbers = self.turns.lock();

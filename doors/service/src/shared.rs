@@ -2,18 +2,13 @@
 //! which they came.
 
 use crate::load::Dataset;
+use crate::store::Threads;
 use crate::update::{Draft, Updating};
-use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-use vicus::BoxError;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vicus_rdf::Snapshot;
 use vicus_sparql::Change;
-use vicus_store::Ask;
-
-/// A caller that waits for its turn asks so often whether it still does.
-const BETWEEN_QUESTIONS: Duration = Duration::from_millis(20);
+use vicus_store::{Ask, TicketGuard, TicketLock};
 
 /// A dataset that updates replace while others read it.
 ///
@@ -40,21 +35,14 @@ const BETWEEN_QUESTIONS: Duration = Duration::from_millis(20);
 /// ```
 pub struct SharedDataset {
     now: Mutex<Dataset>,
-    turns: Mutex<Turns>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct Turns {
-    next: u64,
-    /// The numbers of the drafts that wait, behind that of the one that has the turn.
-    line: VecDeque<u64>,
+    turns: TicketLock,
+    waiting: Arc<Threads>,
 }
 
 impl SharedDataset {
     /// One that has this data so far.
     pub fn new(dataset: Dataset) -> SharedDataset {
-        SharedDataset { now: Mutex::new(dataset), turns: Mutex::default(), changed: Condvar::new() }
+        SharedDataset { now: Mutex::new(dataset), turns: TicketLock::default(), waiting: Threads::new() }
     }
 
     /// The data as it is now. Waits for no update.
@@ -67,46 +55,13 @@ impl SharedDataset {
     pub fn draft(&self) -> SharedDraft<'_> {
         SharedDraft { begun: None, ask: None, shared: self }
     }
-
-    fn wait(&self, ask: Option<&Ask>) -> Result<Turn<'_>, BoxError> {
-        let mut turns = lock(&self.turns);
-        let number = turns.next;
-        turns.next += 1;
-        turns.line.push_back(number);
-        // Its place in the line ends with this, also after an error.
-        let turn = Turn { shared: self, number };
-        while turns.line.front() != Some(&number) {
-            drop(turns);
-            ask.map_or(Ok(()), |ask| ask())?;
-            turns = lock(&self.turns);
-            if turns.line.front() != Some(&number) {
-                let waited = self.changed.wait_timeout(turns, BETWEEN_QUESTIONS);
-                turns = waited.unwrap_or_else(PoisonError::into_inner).0;
-            }
-        }
-        drop(turns);
-        Ok(turn)
-    }
-}
-
-/// A place in the line; at its front, the turn to change the data.
-struct Turn<'a> {
-    shared: &'a SharedDataset,
-    number: u64,
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        lock(&self.shared.turns).line.retain(|&number| number != self.number);
-        self.shared.changed.notify_all();
-    }
 }
 
 /// A [shared dataset](SharedDataset) as one caller changes it. Dropped without [`SharedDraft::commit`], it leaves the
 /// data as it was.
 pub struct SharedDraft<'a> {
     /// The data, from the turn on, which ends after it.
-    begun: Option<(Draft, Turn<'a>)>,
+    begun: Option<(Draft, TicketGuard<'a>)>,
     ask: Option<Ask>,
     shared: &'a SharedDataset,
 }
@@ -123,7 +78,11 @@ impl SharedDraft<'_> {
 
     fn begun(&mut self) -> Result<&mut Draft, Arc<dyn std::error::Error + Send + Sync>> {
         if self.begun.is_none() {
-            let turn = self.shared.wait(self.ask.as_ref())?;
+            let SharedDataset { turns, waiting, .. } = self.shared;
+            let turn = match &self.ask {
+                Some(ask) => turns.wait_asking(&**waiting, &**ask)?,
+                None => turns.wait(&**waiting),
+            };
             let mut draft = Draft::of(&self.shared.dataset());
             self.ask.iter().for_each(|ask| draft.ask(Arc::clone(ask)));
             self.begun = Some((draft, turn));

@@ -12,7 +12,7 @@ use vicus_store::{Checked, Repaired, Store, StoreError, Unread, Waiting};
 
 /// Lets threads sleep until another one has done something.
 #[derive(Debug)]
-struct Threads {
+pub(crate) struct Threads {
     places: [Place; 32],
     begun: Instant,
 }
@@ -26,7 +26,7 @@ struct Place {
 }
 
 impl Threads {
-    fn new() -> Arc<Threads> {
+    pub(crate) fn new() -> Arc<Threads> {
         Arc::new(Threads { places: Default::default(), begun: Instant::now() })
     }
 
