@@ -133,3 +133,19 @@ test_attack() {
   # shellcheck disable=SC2086 # these are words
   cargo test "${locked[@]}" --release -p vicus-cli --test attack -- ${ATTACK:-}
 }
+
+# What `./dev dist` makes, used by one who has nothing else of the repository.
+test_dist() {
+  local missing=() program
+  for program in gcc pkg-config unshare; do command -v "$program" >/dev/null || missing+=("$program"); done
+  if [[ ${#missing[@]} -gt 0 ]]; then
+    skipped+=("dist (${missing[*]})")
+    return
+  fi
+  say "packages"
+  (
+    with dist
+    dist --here --quick --output "$(readlink -f "$target")/packages/test"
+  )
+  tools/dev/use-packages "$target/packages/test"
+}

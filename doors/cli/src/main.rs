@@ -6,11 +6,13 @@ mod doing;
 mod engine;
 mod generate;
 mod hangup;
+mod health;
 mod input;
 mod interrupt;
 mod kernel;
 mod learn;
 mod machine;
+mod manual;
 mod memory;
 mod query;
 #[cfg(target_os = "linux")]
@@ -27,7 +29,7 @@ mod topology;
 mod trace;
 mod web;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use doing::Doing;
 use std::process::ExitCode;
 use tell::tell;
@@ -96,6 +98,8 @@ enum Command {
     Trace(trace::Args),
     /// Run benchmarks.
     Bench(bench::Args),
+    /// Write the completions of a shell, or manual pages.
+    Manual(manual::Args),
 }
 
 /// Bytes of stack for a command: the shell's limit (`ulimit -s`) may be too small for a deep query.
@@ -163,6 +167,7 @@ fn run() -> ExitCode {
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Trace(args) => trace::run(args),
         Command::Bench(args) => bench::run(args),
+        Command::Manual(args) => manual::run(args, Cli::command()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

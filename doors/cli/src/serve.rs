@@ -5,17 +5,18 @@ use crate::spill::SpillArgs;
 use crate::store::{self, of};
 use crate::tell::{print, tell};
 use crate::web::WebArgs;
-use crate::{engine, hangup, input, interrupt, memory, strategy};
+use crate::{engine, hangup, health, input, interrupt, memory, strategy};
 use anyhow::{Context, anyhow, bail, ensure};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use vicus::{Runtime, Setting};
 use vicus_rdf::load::{LoadOptions, Syntax};
 use vicus_server::{Access, AccessLog, ClientLimits, Data, Options, Server};
-use vicus_service::{Limits, MemoryBudget, Service, SessionOptions, StoreError, open_store};
+use vicus_service::{Limits, MemoryBudget, Service, SessionOptions, StoreError, create_store, open_store};
 use vicus_sparql::{ParseOptions, PlanOptions};
 
 /// See `vicus serve --help`.
@@ -23,8 +24,11 @@ use vicus_sparql::{ParseOptions, PlanOptions};
 pub(crate) struct Args {
     /// The folder of a store. No other process may be writing to it, unless --read-only is given: then the data is the
     /// store's of now.
-    #[arg(long, value_name = "DIR", required_unless_present = "data", conflicts_with = "data")]
+    #[arg(long, value_name = "DIR", required_unless_present_any = ["data", "check"], conflicts_with = "data")]
     store: Option<PathBuf>,
+    /// Makes an empty store if the folder of --store is missing or empty.
+    #[arg(long, requires = "store", conflicts_with = "read_only")]
+    create: bool,
     /// A file of RDF to load into memory, as in `vicus query`; may be given several times. Updates are lost with the
     /// process.
     #[arg(long, value_name = "FILE")]
@@ -39,6 +43,10 @@ pub(crate) struct Args {
     /// all.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7878")]
     bind: String,
+    /// Asks the server at the address of --bind whether it takes requests, and ends: status 0 if it does, else 1. For
+    /// health checks of containers.
+    #[arg(long, conflicts_with_all = ["store", "data"])]
+    check: bool,
     /// Refuses all updates.
     #[arg(long, conflicts_with_all = ["token", "open_updates"])]
     read_only: bool,
@@ -208,6 +216,9 @@ impl Args {
 const HEAD_START: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    if args.check {
+        return health::check(&args.bind, args.tls_cert.is_some());
+    }
     engine::check_threads(args.threads)?;
     let strategy = strategy::one(args.strategy.as_ref())?;
     let total = args.total_memory.unwrap_or_else(memory::free_limit);
@@ -260,7 +271,8 @@ fn data(args: &Args, service: &Service, hash_seed: u64) -> anyhow::Result<Data> 
     match &args.store {
         Some(path) if args.read_only => Ok(Data::Memory(store::read(path)?)),
         Some(path) => {
-            let store = match open_store(path) {
+            let opened = if args.create && is_empty(path) { create_store(path) } else { open_store(path) };
+            let store = match opened {
                 // Acknowledged records that can't be read must not be written over.
                 Err(StoreError::Unread(_)) => return Ok(Data::Memory(store::read(path)?)),
                 opened => Arc::new(opened.with_context(|| of(path))?),
@@ -280,6 +292,14 @@ fn data(args: &Args, service: &Service, hash_seed: u64) -> anyhow::Result<Data> 
             let options = LoadOptions { longest_iri, hash_seed, rdf_12: args.rdf_12, ..LoadOptions::default() };
             Ok(Data::Memory(engine::load(service, sources, &reading, options)?.dataset))
         }
+    }
+}
+
+/// Whether the folder is missing, or has nothing in it.
+fn is_empty(path: &Path) -> bool {
+    match std::fs::read_dir(path) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) => error.kind() == ErrorKind::NotFound,
     }
 }
 

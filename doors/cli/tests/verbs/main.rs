@@ -4,6 +4,7 @@ mod bench;
 mod generate;
 mod hostile;
 mod learn;
+mod manual;
 mod memory;
 mod query;
 mod rdf_12;

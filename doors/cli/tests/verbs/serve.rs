@@ -742,3 +742,49 @@ fn what_documents_have_held_goes_back_to_the_system() {
     let left = served.beside_data_below(80 << 20);
     assert!(left < 80 << 20, "{} MiB are left when the data is dropped", left >> 20);
 }
+
+/// A container's first start, its health check, and the check of a server that is gone.
+#[test]
+fn a_store_is_made_where_none_is_and_the_server_answers_the_check() {
+    let parent = folder("created");
+    let store = parent.join("store");
+    for rows in 1..=2 {
+        let server = Served::start(&["--store", text(&store), "--create", "--open-updates"]);
+        let address = server.address.to_string();
+        assert_eq!(good(&["serve", "--check", "--bind", &address]), "ok\n");
+        let everywhere = format!("0.0.0.0:{}", server.address.port());
+        assert_eq!(good(&["serve", "--check", "--bind", &everywhere]), "ok\n");
+        let update = format!("INSERT DATA {{ <http://e/{rows}> <http://e/p> 1 }}");
+        assert_eq!(Ask::update(&update).send(server.address).status, 204);
+        // The second start goes on with the store of the first.
+        assert_eq!(server.number("SELECT (COUNT(*) AS ?n) { ?s ?p ?o }"), rows);
+        server.signal(libc::SIGTERM);
+        assert!(server.end().0.success());
+        store::fails(&["serve", "--check", "--bind", &address], &["no server answers at", &address]);
+    }
+    // A folder of other files is no place for a store.
+    file(&parent, "letter", "dear");
+    store::fails(&["serve", "--store", text(&parent), "--create", "--bind", "127.0.0.1:0"], &[text(&parent)]);
+    store::fails(&["serve", "--check", "--bind", "nowhere"], &["`nowhere` is no address"]);
+}
+
+/// Something else than vicus at the port.
+#[test]
+fn the_check_tells_what_it_found_instead() {
+    for (answer, told) in [
+        ("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", "answers /health with status 404"),
+        ("HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n", "is ending"),
+        ("220 mail\r\n", "is no HTTP server"),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let answers = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut asked = [0; 1024];
+            let _ = stream.read(&mut asked).unwrap();
+            stream.write_all(answer.as_bytes()).unwrap();
+        });
+        store::fails(&["serve", "--check", "--bind", &address], &[told]);
+        answers.join().unwrap();
+    }
+}

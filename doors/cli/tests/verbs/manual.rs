@@ -1,0 +1,83 @@
+//! Manual pages and completions, by programs that read them, and what a package's service relies on.
+
+use super::store::{fails, folder, good, text};
+use std::process::{Command, Stdio};
+
+/// The commands that `vicus --help` lists.
+fn commands() -> Vec<String> {
+    let help = good(&["--help"]);
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let names = listed.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").map(str::to_owned).collect()
+}
+
+#[test]
+fn each_command_has_a_page() {
+    let folder = folder("manual").join("man1");
+    good(&["manual", "--pages", text(&folder)]);
+    let commands = commands();
+    assert!(commands.len() > 15, "{commands:?}");
+    for name in &commands {
+        let page = std::fs::read_to_string(folder.join(format!("vicus-{name}.1"))).unwrap();
+        assert!(page.contains(&format!(".TH vicus-{name} 1")), "{name}: {page}");
+        // groff itself finds no mistake, where it is installed.
+        let file = folder.join(format!("vicus-{name}.1"));
+        match Command::new("groff").args(["-man", "-ww", "-z", text(&file)]).output() {
+            Ok(read) => assert_eq!(String::from_utf8_lossy(&read.stderr), "", "{name}"),
+            Err(_) => eprintln!("groff is not installed: {name} was not read by it"),
+        }
+    }
+    assert!(std::fs::read_to_string(folder.join("vicus-trace-summary.1")).unwrap().contains("summary"));
+    let main = std::fs::read_to_string(folder.join("vicus.1")).unwrap();
+    assert!(main.contains("vicus\\-query(1)"), "{main}");
+}
+
+#[test]
+fn shells_read_the_completions() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = good(&["manual", "--completions", shell]);
+        for name in commands() {
+            assert!(script.contains(&name), "{shell}: {name}");
+        }
+        if Command::new(shell).arg("-c").arg("exit").stderr(Stdio::null()).status().is_err() {
+            eprintln!("{shell} is not installed");
+            continue;
+        }
+        let file = folder(&format!("completions-{shell}")).join("script");
+        std::fs::write(&file, script).unwrap();
+        let read = Command::new(shell).args(["-n", text(&file)]).output().unwrap();
+        assert!(read.status.success(), "{shell}: {}", String::from_utf8_lossy(&read.stderr));
+    }
+}
+
+/// As bash asks for them, behind a part of a command's name and of an option's.
+#[test]
+fn bash_completes_commands_and_options() {
+    let folder = folder("completions");
+    let script = folder.join("vicus.bash");
+    std::fs::write(&script, good(&["manual", "--completions", "bash"])).unwrap();
+    let ask = |words: &str, place: usize| {
+        let asked = format!(
+            "source {}; COMP_WORDS=({words}); COMP_CWORD={place}; _vicus vicus \"${{COMP_WORDS[{place}]}}\" x; \
+             printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+            text(&script)
+        );
+        let told = Command::new("bash").args(["--norc", "-c", &asked]).output().unwrap();
+        assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+        String::from_utf8(told.stdout).unwrap()
+    };
+    assert_eq!(ask("vicus topo", 1), "topology\n");
+    assert!(ask("vicus serve --total", 2).contains("--total-memory"));
+}
+
+#[test]
+fn manual_needs_one_thing_to_write() {
+    for args in [&["manual"][..], &["manual", "--pages", "a", "--completions", "bash"]] {
+        let output = Command::new(env!("CARGO_BIN_EXE_vicus")).args(args).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+    }
+    let folder = folder("manual-refused");
+    let file = folder.join("file");
+    std::fs::write(&file, "").unwrap();
+    fails(&["manual", "--pages", text(&file)], &[text(&file)]);
+}

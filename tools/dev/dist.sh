@@ -1,0 +1,127 @@
+# What is released: a tarball and a Debian package. Read by `dev`.
+# shellcheck shell=bash
+
+# What the packages are made of, one call for all: crates in common are built once.
+dist_packages=(-p vicus-cli -p vicus-c -p vicus-openmp -p vicus-malloc -p vicus-qthreads)
+
+# Sets `built` to the folder of the programs, for glibc $1 (empty: this system's) and in the profile $2.
+build_dist() {
+  local glibc="$1" profile="$2" triple
+  if [[ -z "$glibc" ]]; then
+    cargo build "${locked[@]}" --profile "$profile" "${dist_packages[@]}"
+    built="$target/$profile"
+    return
+  fi
+  command -v cargo-zigbuild >/dev/null ||
+    fail "no cargo-zigbuild to link for glibc $glibc: \`pip install cargo-zigbuild ziglang\`, or --here for this system's glibc"
+  triple="$(rustc -vV | sed -n 's/^host: //p')"
+  cargo zigbuild "${locked[@]}" --profile "$profile" --target "$triple.$glibc" "${dist_packages[@]}"
+  built="$target/$triple/$profile"
+}
+
+# The bill of materials as CycloneDX has it: each crate that is in the programs, with version, licence and checksum.
+bill_of_materials() {
+  local version="$1"
+  python3 tools/dev/bill.py "$version" "${dist_packages[@]//-p/}"
+}
+
+# Puts all below a folder, as below /usr.
+stage() {
+  local to="$1" version="$2" file shell
+  DESTDIR="" install_files --prefix "$to" --library "$(readlink -f "$built")" >/dev/null
+  install -m 755 -D "$built/vicus" "$to/bin/vicus"
+  for file in "$to/bin/vicus" "$to"/lib/*.so "$to"/lib/*.so.*; do
+    # Debuggers find what belongs to a file by its build id, which stays.
+    if [[ -f "$file" && ! -L "$file" ]]; then strip --strip-unneeded "$file"; fi
+  done
+  if [[ -f "$to/lib/libvicus.a" ]]; then strip --strip-debug "$to/lib/libvicus.a"; fi
+  "$to/bin/vicus" manual --pages "$to/share/man/man1" >/dev/null
+  gzip -9 -n "$to"/share/man/man1/*.1
+  install -d "$to/share/bash-completion/completions" "$to/share/zsh/site-functions" "$to/share/fish/vendor_completions.d"
+  "$to/bin/vicus" manual --completions bash >"$to/share/bash-completion/completions/vicus"
+  "$to/bin/vicus" manual --completions zsh >"$to/share/zsh/site-functions/_vicus"
+  "$to/bin/vicus" manual --completions fish >"$to/share/fish/vendor_completions.d/vicus.fish"
+  install -m 644 -D -t "$to/share/doc/vicus" README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT SECURITY.md CITATION.cff
+  bill_of_materials "$version" >"$to/share/doc/vicus/bill-of-materials.cdx.json"
+}
+
+# A Debian package of what is staged below $1/usr.
+debian_package() {
+  local root="$1" version="$2" machine="$3" to="$4" needs="$5"
+  install -m 644 -D packaging/vicus.service "$root/usr/lib/systemd/system/vicus.service"
+  install -m 644 -D packaging/sysusers.conf "$root/usr/lib/sysusers.d/vicus.conf"
+  install -m 644 -D packaging/serve.conf "$root/etc/vicus/serve.conf"
+  # Debian has its own name for licences.
+  cat LICENSE-APACHE LICENSE-MIT >"$root/usr/share/doc/vicus/copyright"
+  rm "$root/usr/share/doc/vicus/LICENSE-APACHE" "$root/usr/share/doc/vicus/LICENSE-MIT"
+  # Links by the names of other runtimes belong where LD_LIBRARY_PATH is pointed to, never among the system's libraries.
+  install -d "$root/usr/lib/vicus"
+  for name in libgomp.so.1 libomp.so.5 libiomp5.so; do
+    rm "$root/usr/lib/$name"
+    ln -s ../libvicus_omp.so "$root/usr/lib/vicus/$name"
+  done
+  install -d "$root/DEBIAN"
+  echo /etc/vicus/serve.conf >"$root/DEBIAN/conffiles"
+  sed -e "s/@VERSION@/$version/; s/@MACHINE@/$machine/; s/@GLIBC@/$needs/" \
+    -e "s/@SIZE@/$(du -sk --apparent-size "$root/usr" | cut -f 1)/" packaging/control.in >"$root/DEBIAN/control"
+  install -m 755 packaging/postinst packaging/prerm "$root/DEBIAN"
+  dpkg-deb --root-owner-group -Zxz --build "$root" "$to" >/dev/null
+}
+
+# The newest version of glibc whose functions a file asks for.
+needed_glibc() {
+  objdump -T "$@" 2>/dev/null | grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -Vu | tail -n 1
+}
+
+dist() {
+  local output glibc=2.28 profile=dist version machine name folder needs
+  output="$target/packages"
+  while [[ $# -gt 0 ]]; do
+    case "$1" in
+      --output)
+        [[ -n "${2:-}" ]] || fail "--output takes a folder"
+        output="$2"
+        if [[ "$output" != /* ]]; then output="$caller_folder/$output"; fi
+        shift 2
+        ;;
+      --glibc)
+        [[ "${2:-}" =~ ^2\.[0-9]+$ ]] || fail "--glibc takes a version, such as 2.28"
+        glibc="$2"
+        shift 2
+        ;;
+      --here) glibc="" && shift ;;
+      --quick) profile=release && shift ;;
+      *) fail "\`dist\` has no option \`$1\`; \`./dev dist --help\` lists them" ;;
+    esac
+  done
+  setup
+  with install
+  version="$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)"
+  machine="$(uname -m)"
+  build_dist "$glibc" "$profile"
+  mkdir -p "$output"
+  scratch="$(mktemp -d)"
+  trap 'rm -rf "$scratch"' EXIT
+  name="vicus-$version-$machine-linux-gnu"
+  say "packing $name"
+  stage "$scratch/$name" "$version"
+  needs="$(needed_glibc "$scratch/$name/bin/vicus" "$scratch/$name"/lib/*.so)"
+  if [[ -n "$glibc" ]]; then
+    at_least "$glibc" "$needs" || fail "the programs need glibc $needs, which is newer than $glibc"
+  fi
+  # The same tree makes the same bytes.
+  tar --create --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$(git log -1 --format=%ct 2>/dev/null || echo 0)" \
+    --directory "$scratch" "$name" | gzip -9 -n >"$output/$name.tar.gz"
+  folder=("$output/$name.tar.gz")
+  if command -v dpkg-deb >/dev/null; then
+    mkdir "$scratch/deb"
+    mv "$scratch/$name" "$scratch/deb/usr"
+    folder+=("$output/vicus_${version}_$(dpkg --print-architecture).deb")
+    debian_package "$scratch/deb" "$version" "$(dpkg --print-architecture)" "${folder[1]}" "$needs"
+  else
+    say "left out for want of dpkg-deb: the Debian package"
+  fi
+  (cd "$output" && sha256sum "$(basename -a "${folder[@]}" | head -n 1)" $(basename -a "${folder[@]}" | tail -n +2) >SHA256SUMS)
+  ls -l "${folder[@]}"
+  echo "They run with glibc $needs and later. Checksums: $output/SHA256SUMS"
+}
