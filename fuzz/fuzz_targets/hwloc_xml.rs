@@ -1,5 +1,4 @@
-//! Any bytes as a machine that hwloc has captured: a valid machine, or an error that names the file. hwloc trusts what
-//! it reads and would end the process; what stands before it must not let that through.
+//! Any bytes as a machine that hwloc has captured: a valid machine, or an error that names the file.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

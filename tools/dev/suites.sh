@@ -127,6 +127,16 @@ test_cpp() {
   fi
 }
 
+# Our readers of machines beside hwloc's library.
+test_hwloc() {
+  if ! command -v pkg-config >/dev/null || ! pkg-config --exists 'hwloc >= 2.5'; then
+    skipped+=(hwloc)
+    return
+  fi
+  say "machines as hwloc sees them"
+  cargo test "${locked[@]}" --release -p vicus-os --features hwloc --test hwloc
+}
+
 # Hostile clients and input, against the binary as users have it.
 test_attack() {
   say "an attack on vicus serve and vicus"

@@ -40,7 +40,11 @@
 //! A function that reports the place of memory gives a [`NodeId`]: no more can be known of memory. A container panics,
 //! or gives an error, with [`NoSuchPlace`] for a missing place. [`Topology::place_distance`] gives the distance of two
 //! places.
+//!
+//! Further names of places: the node of a device ([`Topology::near_device`]), and the memory with the highest bandwidth
+//! or the lowest latency for a place ([`Topology::highest_bandwidth`], [`Topology::lowest_latency`]).
 
+mod device;
 mod distance;
 #[cfg(any(test, feature = "fixtures"))]
 mod fixtures;
@@ -48,13 +52,16 @@ mod ids;
 mod notation;
 mod place;
 mod seats;
+mod speed;
 
+pub use device::{Device, DeviceKind, NoSuchDevice};
 #[cfg(any(test, feature = "fixtures"))]
 pub use fixtures::fixtures;
 pub use ids::{CacheId, CoreId, GroupId, LocationId, NodeId, PuId};
 pub use notation::NotationError;
 pub use place::{ByPlace, NoSuchPlace, Place};
 pub use seats::threads_within;
+pub use speed::MemorySpeed;
 
 use serde::{Deserialize, Serialize};
 
@@ -81,6 +88,9 @@ pub struct Topology {
     pub distances: Vec<Vec<u32>>,
     /// How many CPUs' worth of time the process may use (a cgroup quota), in thousandths; `None` is unlimited.
     pub cpu_quota_millis: Option<u32>,
+    /// Devices with a place: GPUs, network adapters, disks. Empty if none is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<Device>,
 }
 
 /// A hardware thread, the operating system's unit of scheduling (the papers' "logical core").
@@ -149,6 +159,12 @@ pub struct Node {
     pub bytes: u64,
     /// The PUs with this as their local memory; empty for a node without PUs.
     pub pus: Vec<PuId>,
+    /// How fast its memory is for the PUs near to it; `None` if the firmware doesn't say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed: Option<MemorySpeed>,
+    /// The number of its memory tier in Linux: nodes of a lower number are faster. `None` if there are no tiers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tier: Option<u32>,
 }
 
 impl Topology {
@@ -180,6 +196,10 @@ impl Topology {
         assert_eq!(self.distances.len(), self.nodes.len(), "{}: a distance row for each node", self.name);
         assert!(self.distances.iter().all(|row| row.len() == self.nodes.len()), "{}: square distances", self.name);
         assert!(self.pus.iter().any(|pu| pu.usable), "{}: at least one PU is usable", self.name);
+        let mut named = self.devices.iter().filter_map(|device| device.node);
+        let mut near = self.nodes.iter().filter_map(|node| node.speed.as_ref()).flat_map(|speed| &speed.near);
+        let is_known = |node: NodeId| node.index() < self.nodes.len();
+        assert!(named.all(is_known) && near.all(|&node| is_known(node)), "{}: nodes of devices exist", self.name);
     }
 
     /// The PUs this process may run on, in the order of the hierarchy.

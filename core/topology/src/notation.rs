@@ -86,12 +86,28 @@ impl Topology {
         }
         let count = total / node_span;
         let nodes = (0..count)
-            .map(|i| Node { id: NodeId::new(i), os_index: i as u32, bytes: 16 << 30, pus: pu_range(i, node_span) })
+            .map(|i| Node {
+                id: NodeId::new(i),
+                os_index: i as u32,
+                bytes: 16 << 30,
+                pus: pu_range(i, node_span),
+                speed: None,
+                tier: None,
+            })
             .collect();
         let distances = (0..count).map(|i| (0..count).map(|j| if i == j { 10 } else { 20 }).collect()).collect();
         let name = line.to_owned();
-        let mut machine =
-            Topology { name, pus, cores, caches, core_groups: Vec::new(), nodes, distances, cpu_quota_millis: None };
+        let mut machine = Topology {
+            name,
+            pus,
+            cores,
+            caches,
+            core_groups: Vec::new(),
+            nodes,
+            distances,
+            cpu_quota_millis: None,
+            devices: Vec::new(),
+        };
         machine.find_core_groups();
         machine.assert_valid();
         Ok(machine)

@@ -354,7 +354,6 @@ fn what_is_installed_is_found() {
     let out = prefix.join("static");
     let archive = prefix.join("lib/libvicus.a");
     says(Command::new("cc").arg("-I").arg(prefix.join("include")).arg(&in_c).arg("-o").arg(&out).arg(archive).args([
-        "-lhwloc",
         "-lgcc_s",
         "-lutil",
         "-lrt",

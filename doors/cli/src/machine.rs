@@ -1,12 +1,13 @@
 //! Machines named by a user: a file, a line, or a machine known to this program or to the simulator.
 
+use crate::tell::tell;
 use anyhow::{Context, anyhow, bail};
 use std::path::Path;
-use vicus::DiscoverError;
+use vicus::{DiscoverError, Discovered};
 use vicus_sim::Machine;
 use vicus_topology::{Topology, fixtures};
 
-/// The machine of a `--machine`: an XML file of hwloc's, one line, a machine file (.toml), or a name known to this
+/// The machine of a `--machine`: an XML file of hwloc's, a folder of recorded files, one line, a machine file (.toml), or a name known to this
 /// program or the simulator.
 pub(crate) fn named(text: &str) -> anyhow::Result<Topology> {
     if let Some(known) = fixtures().into_iter().find(|machine| machine.name == text) {
@@ -14,6 +15,11 @@ pub(crate) fn named(text: &str) -> anyhow::Result<Topology> {
     }
     if let Some(Machine { topology, name, .. }) = with_costs(text)? {
         return Ok(Topology { name, ..topology });
+    }
+    if Path::new(text).is_dir() {
+        let Discovered { topology, warnings } = vicus::from_sysfs(text)?;
+        warnings.iter().for_each(|warning| tell(format_args!("vicus: warning: {warning}")));
+        return Ok(topology);
     }
     match vicus::describe(text) {
         Err(error @ DiscoverError::NoDescription { .. }) if !Path::new(text).exists() => {

@@ -1,11 +1,10 @@
 //! The objects of the process, the program and its libraries: the OpenMP library they ask for, and the names they
 //! define.
 //!
-//! A program may define a function with a name of the C library, its own `read`: it would be called when this library,
-//! or hwloc, reads a file. C reserves such names for the library, and programs define them all the same. The loader
+//! A program may define a function with a name of the C library, its own `read`: it would be called when this library
+//! reads a file. C reserves such names for the library, and programs define them all the same. The loader
 //! binds a name to the first object defining it, which is the program. Before `main`, the calls of files and the like
-//! in this library and in hwloc are bound to the C library again: their slots in the tables of the two objects are
-//! written. Functions often replaced on purpose (`malloc` and its kin, threads) are left as they are, and so is
+//! in this library are bound to the C library again: their slots in the tables of this object are written. Functions often replaced on purpose (`malloc` and its kin, threads) are left as they are, and so is
 //! everything under a sanitizer, because it replaces the names of files, too.
 
 use crate::wait::KeepErrno;
@@ -153,9 +152,7 @@ unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _bytes: usize, all: 
     }
     let here = collect as *const () as usize;
     let is_this = range.is_some_and(|(low, high)| (low..high).contains(&here));
-    let name = if info.dlpi_name.is_null() { c"" } else { unsafe { CStr::from_ptr(info.dlpi_name) } };
-    let is_hwloc = name.to_bytes().windows(9).any(|part| part == b"/libhwloc");
-    if is_this || is_hwloc {
+    if is_this {
         all.own.extend(dynamic);
     }
     0

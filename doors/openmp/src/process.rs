@@ -143,8 +143,8 @@ pub(crate) fn watch_forks() {
     }
 }
 
-/// The lock around a look at the machine and the reading of settings. hwloc and the standard library take locks of
-/// their own there, and a child would find them held if the process were forked meanwhile. `LOOKS` is the holder; 0:
+/// The lock around a look at the machine and the reading of settings. The standard library takes locks of its
+/// own there, and a child would find them held if the process were forked meanwhile. `LOOKS` is the holder; 0:
 /// none.
 static LOOKING: Lock = Lock::new();
 static LOOKS: AtomicUsize = AtomicUsize::new(0);

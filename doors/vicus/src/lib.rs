@@ -82,8 +82,8 @@ pub use vicus_flow::{
 pub use vicus_flow::{FromArrowError, arrow};
 pub use vicus_machine::{
     Allocator, Defaults, DiscoverError, Discovered, LastWords, LatencyFile, Learned, Level, PuTime, Request,
-    RequestOptions, StartError, Treatment, default_threads, describe, from_synthetic, from_xml, give_back_small_blocks,
-    merge_when_freed, pu_times, this_machine,
+    RequestOptions, StartError, Treatment, default_threads, describe, from_synthetic, from_sysfs, from_xml,
+    give_back_small_blocks, merge_when_freed, pu_times, this_machine,
 };
 
 pub mod environment;
@@ -217,7 +217,10 @@ pub mod plan {
 }
 /// The parts of a [`Topology`]. `vicus topology` prints this machine's.
 pub mod topology {
-    pub use vicus_topology::{ByPlace, Cache, CacheId, Core, CoreGroup, CoreId, Node, NotationError, Pu, PuId};
+    pub use vicus_topology::{
+        ByPlace, Cache, CacheId, Core, CoreGroup, CoreId, Device, DeviceKind, MemorySpeed, Node, NotationError, Pu,
+        PuId,
+    };
 }
 /// The records of a runtime ([`RuntimeBuilder::record`]), and how they are written, read, checked and summed up.
 pub mod trace {
@@ -231,7 +234,7 @@ pub mod trace {
 pub use vicus_schedule::{
     ALL as STRATEGIES, DEFAULT, DEFAULT_OF_QUERIES, Parameter, Plan, Setting, SettingError, Settings, Strategy, Values,
 };
-pub use vicus_topology::{GroupId, LocationId, NoSuchPlace, NodeId, Place, Topology};
+pub use vicus_topology::{GroupId, LocationId, NoSuchDevice, NoSuchPlace, NodeId, Place, Topology};
 
 /// The README's programs are tests.
 #[cfg(doctest)]

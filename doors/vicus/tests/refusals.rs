@@ -164,7 +164,7 @@ const TOLD: [&str; 4] = ["sched_getaffinity", "sched_setaffinity", "membarrier",
 
 #[test]
 fn a_refused_system_call_is_said_once_and_no_program_waits_for_it() {
-    // What happened: with `sched_getaffinity` refused, hwloc asked for the mask again and again, and no program ever
+    // What happened: with `sched_getaffinity` refused, the mask was asked for again and again, and no program ever
     // ended.
     if let Some(case) = case() {
         for strategy in STRATEGIES.iter().filter(|_| case != "none") {

@@ -61,6 +61,6 @@ pub use tasks::{
 pub use team::{Member, Team, gather, name_task};
 pub use vicus_os::{
     DiscoverError, Discovered, LatencyFile, Learned, SystemDirectory, SystemPages, Treatment, default_threads,
-    describe, free_bytes, from_synthetic, from_xml, this_machine,
+    describe, free_bytes, from_synthetic, from_sysfs, from_xml, this_machine,
 };
 pub use wait::block_on;

@@ -99,10 +99,13 @@ fn is_plausible(latencies: &[Vec<u32>]) -> bool {
 }
 
 /// Identifies a machine in a file: the hash FNV-1a of its description, without the name and without values that change
-/// between starts of the system or of a container: the bytes of each node, and the quota.
+/// between starts of the system or of a container: the bytes of each node, the quota, devices, and the firmware's numbers.
 pub fn key(topology: &Topology) -> String {
-    let mut nameless = Topology { name: String::new(), cpu_quota_millis: None, ..topology.clone() };
-    nameless.nodes.iter_mut().for_each(|node| node.bytes = node.bytes.min(1));
+    let mut nameless =
+        Topology { name: String::new(), cpu_quota_millis: None, devices: Vec::new(), ..topology.clone() };
+    for node in &mut nameless.nodes {
+        (node.bytes, node.speed, node.tier) = (node.bytes.min(1), None, None);
+    }
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     format!("{:016x}", nameless.to_json().bytes().fold(0xcbf2_9ce4_8422_2325, step))
 }

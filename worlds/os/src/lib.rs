@@ -14,7 +14,7 @@ pub mod pin;
 pub mod signals;
 
 pub use discover::limits::default_threads;
-pub use discover::{DiscoverError, Discovered, describe, from_synthetic, from_xml, this_machine};
+pub use discover::{DiscoverError, Discovered, describe, from_synthetic, from_sysfs, from_xml, this_machine};
 pub use files::SystemDirectory;
 pub use latency::LatencyFile;
 pub use learned::{Learned, Treatment};

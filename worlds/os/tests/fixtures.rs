@@ -158,7 +158,7 @@ fn a_file_that_is_no_machine_is_named() {
         let path = folder.join(format!("{name}.xml"));
         std::fs::write(&path, text).unwrap();
         let message = from_xml(&path).unwrap_err().to_string();
-        assert!(message.contains(&format!("{name}.xml: not a machine that hwloc can load")), "{message}");
+        assert!(message.contains(&format!("{name}.xml: not a machine in hwloc's XML")), "{message}");
     }
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -2,7 +2,7 @@
 
 use super::{bytes, count, node_name, ranges, summary, usable};
 use std::fmt::Write;
-use vicus_topology::{Cache, CoreGroup, PuId, Topology};
+use vicus_topology::{Cache, CoreGroup, Device, Node, PuId, Topology};
 
 /// The greatest width of lists of cores.
 const COLUMNS: usize = 100;
@@ -18,13 +18,44 @@ pub(super) fn render(machine: &Topology) -> String {
         };
         let alone = if node.pus.is_empty() { ", memory only" } else { "" };
         // Writing to a String can't fail.
-        let _ = writeln!(out, "\n{}: {memory}{alone}", node_name(node));
+        let tier = node.tier.map_or(String::new(), |tier| format!(", tier {tier}"));
+        let _ = writeln!(out, "\n{}: {memory}{alone}{tier}", node_name(node));
+        write_speed(&mut out, machine, node);
         for group in machine.core_groups.iter().filter(|group| group.node == node.id) {
             write_group(&mut out, machine, group);
         }
+        write_devices(&mut out, machine.devices.iter().filter(|device| device.node == Some(node.id)));
+    }
+    if machine.devices.iter().any(|device| device.node.is_none()) {
+        out.push_str("\ndevices whose node is unknown:\n");
+        write_devices(&mut out, machine.devices.iter().filter(|device| device.node.is_none()));
     }
     write_distances(&mut out, machine);
     out
+}
+
+/// What the firmware tells of a node's memory.
+fn write_speed(out: &mut String, machine: &Topology, node: &Node) {
+    let Some(speed) = &node.speed else { return };
+    let pair = |[read, write]: [u32; 2], unit: &str| {
+        let shown = |value: u32| if value == 0 { "?".to_owned() } else { value.to_string() };
+        (read + write > 0).then(|| format!("{} {unit} reading, {} writing", shown(read), shown(write)))
+    };
+    let known = [pair([speed.read_mb_s, speed.write_mb_s], "MB/s"), pair([speed.read_ns, speed.write_ns], "ns")];
+    let known: Vec<String> = known.into_iter().flatten().collect();
+    if known.is_empty() {
+        return;
+    }
+    let near = speed.near.iter().map(|&near| node_name(&machine.nodes[near.index()])).collect::<Vec<_>>();
+    let near = if near.is_empty() { String::new() } else { format!(", from {}", near.join(", ")) };
+    let _ = writeln!(out, "  memory by the firmware: {}{near}", known.join("; "));
+}
+
+fn write_devices<'a>(out: &mut String, devices: impl Iterator<Item = &'a Device>) {
+    for device in devices {
+        let names = device.names.iter().fold(String::new(), |names, name| names + " " + name);
+        let _ = writeln!(out, "  {}{names} at {}", device.kind.name(), device.address);
+    }
 }
 
 fn write_group(out: &mut String, machine: &Topology, group: &CoreGroup) {

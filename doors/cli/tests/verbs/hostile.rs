@@ -201,9 +201,9 @@ fn what_other_verbs_can_not_take_is_said() {
         ("topology --machine 'node:1000 core:1000'", "at most 65536 PUs"),
         (
             "topology --machine nonsense",
-            "`nonsense` is neither an XML file nor a machine…there is no machine of that name among",
+            "`nonsense` is neither a file nor a machine…there is no machine of that name among",
         ),
-        ("topology --machine bad.xml", "bad.xml: not a machine that hwloc can load: line 1"),
+        ("topology --machine bad.xml", "bad.xml: not a machine in hwloc's XML: line 1"),
         ("topology --machine empty.xml", "empty.xml: not a machine"),
         ("topology --machine noise.xml", "noise.xml: can't be read"),
         ("topology --machine missing.xml", "missing.xml: can't be read"),

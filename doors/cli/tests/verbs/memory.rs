@@ -113,7 +113,7 @@ fn small_blocks_share_pages_where_addresses_are_limited() {
 }
 
 /// What happened: loading ended the process with `memory allocation of 1048576 bytes failed` and SIGABRT. With other
-/// limits, a small allocation or one of hwloc failed, and the process ended by a signal as well.
+/// limits, a small allocation or one of a library failed, and the process ended by a signal as well.
 #[test]
 fn a_load_that_has_too_little_memory_says_what_for() {
     let lines = |n: u64| {

@@ -83,18 +83,72 @@ fn mistakes_are_explained() {
     std::fs::write(&broken, "<topology version=\"2.0\">\n<object type=\"Machine\"\n").unwrap();
     let cases = [
         ("/no/such.xml", "vicus: /no/such.xml: can't be read: No such file"),
-        (broken.to_str().unwrap(), "broken.xml: not a machine that hwloc can load: line "),
-        ("node:2 kore:4", "vicus: `node:2 kore:4` is neither an XML file nor a machine in one line: expected `kore:4`"),
-        ("", "neither an XML file nor a machine"),
+        (broken.to_str().unwrap(), "broken.xml: not a machine in hwloc's XML: line "),
+        ("node:2 kore:4", "vicus: `node:2 kore:4` is neither a file nor a machine in one line: expected `kore:4`"),
+        ("", "neither a file nor a machine"),
     ];
     for (from, message) in cases {
         let output = vicus(&["--machine", from]);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{from}");
         assert!(errors.contains(message), "{from}: {errors}");
-        assert_eq!(errors.lines().count(), 1, "one message, and nothing of hwloc: {errors}");
+        assert_eq!(errors.lines().count(), 1, "one message: {errors}");
         assert!(output.stdout.is_empty());
     }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Memory's speed and devices come from the files of Linux; expected values as they stand in them.
+#[test]
+fn recorded_files_are_shown_with_devices_and_the_speed_of_memory() {
+    let folder = std::env::temp_dir().join(format!("vicus-recorded-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    let files = [
+        ("system/cpu/online", "0-3"),
+        ("system/cpu/cpu0/topology/core_cpus", "1"),
+        ("system/node/online", "0-1"),
+        ("system/node/node0/cpumap", "f"),
+        ("system/node/node0/meminfo", "Node 0 MemTotal: 1048576 kB"),
+        ("system/node/node1/cpumap", "0"),
+        ("system/node/node0/distance", "10 20"),
+        ("system/node/node1/distance", "20 ten"),
+        ("system/node/node1/access0/initiators/read_bandwidth", "400000"),
+        ("system/node/node1/access0/initiators/read_latency", "120"),
+        ("system/node/node1/access0/initiators/node0/empty", ""),
+        ("virtual/memory_tiering/memory_tier4/nodelist", "0"),
+        ("pci0000:3a/0000:3b:00.0/net/eth0/empty", ""),
+        ("../bus/pci/devices/0000:3b:00.0/class", "0x020000"),
+        ("../bus/pci/devices/0000:3b:00.0/numa_node", "1"),
+        ("../bus/pci/devices/0000:5e:00.0/class", "0x010802"),
+        ("../bus/pci/devices/0000:5e:00.0/numa_node", "-1"),
+        ("../class/net/empty", ""),
+    ];
+    for (file, content) in files {
+        let path = folder.join("sys/devices").join(file);
+        std::fs::create_dir_all(folder.join("sys/devices")).unwrap();
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+    let (target, link) = ("../../devices/pci0000:3a/0000:3b:00.0/net/eth0", folder.join("sys/class/net/eth0"));
+    std::os::unix::fs::symlink(target, link).unwrap();
+    let output = vicus(&["--machine", folder.to_str().unwrap()]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    for expected in [
+        "node 0: 1 GiB, tier 4\n",
+        "node 1: no memory, memory only\n  memory by the firmware: 400000 MB/s reading, ? writing; 120 ns reading, ? \
+         writing, from node 0\n",
+        "  network eth0 at 0000:3b:00.0\n",
+        "devices whose node is unknown:\n  storage at 0000:5e:00.0\n",
+    ] {
+        assert!(text.contains(expected), "{expected} in {text}");
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("sys/devices/system/node/node1/distance: expected 2 distances"), "{errors}");
+    let output = vicus(&["--machine", folder.to_str().unwrap(), "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["devices"][0]["names"][0], "eth0");
+    assert_eq!(json["devices"][0]["node"], 1);
+    assert_eq!(json["nodes"][1]["speed"]["read_mb_s"], 400_000);
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

@@ -1,5 +1,6 @@
 //! How much of the machine this process may use: its affinity mask and its cgroups' CPU quota.
 
+use super::set::Set;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -72,6 +73,33 @@ pub(super) fn cpu_quota_millis(root: &Path) -> Option<u32> {
         }
     }
     smallest.map(|millis| u32::try_from(millis).unwrap_or(u32::MAX))
+}
+
+/// The sets of CPUs that a recorded process was confined to: by its mask, and by its cpuset. Of a running process,
+/// the kernel's answer has both ([`affinity`]).
+pub(super) fn recorded_cpus(root: &Path) -> Vec<Set> {
+    let read = |path: &str| std::fs::read_to_string(root.join(path.trim_start_matches('/'))).ok();
+    let status = read("proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| Set::parse_list(line.strip_prefix("Cpus_allowed_list:")?).ok());
+    let cpuset = || {
+        let own = read("proc/self/cpuset")?;
+        let mounts = read("proc/mounts")?;
+        mounts.lines().find_map(|line| {
+            // A line is `device mountpoint type options numbers`.
+            let words: Vec<&str> = line.split(' ').collect();
+            let files = match words[..] {
+                [_, _, "cpuset", ..] => ["cpus", "cpuset.cpus"],
+                [_, _, "cgroup", options, ..] if options.split(',').any(|option| option == "cpuset") => {
+                    ["cpuset.cpus", "cpus"]
+                }
+                [_, _, "cgroup2", ..] => ["cpuset.cpus.effective", "cpuset.cpus"],
+                _ => return None,
+            };
+            let text = files.iter().find_map(|file| read(&format!("{}{}/{file}", words[1], own.trim())))?;
+            Set::parse_list(&text).ok()
+        })
+    };
+    mask.into_iter().chain(cpuset()).collect()
 }
 
 /// `max 100000` or `250000 100000`: quota and period in microseconds.

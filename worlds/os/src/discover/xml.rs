@@ -1,18 +1,18 @@
-//! Reads and checks a captured machine, and writes a clean copy for hwloc: only the parts in use here, without
-//! contradictions. hwloc trusts its input; a damaged file can make it crash, or take a gigabyte.
+//! Reads and checks a machine that hwloc has captured as XML, of format 1, 2 or 3: only the parts in use here, without
+//! contradictions.
 //!
 //! It checks the tree of objects (nesting of types, PUs and nodes as parts of their parents', duplicate numbers) and
 //! the sizes of sets. Devices, attributes of memory and remarks are left out.
 
 mod checked;
 
+use super::set::{MOST_NUMBERS, Set};
+use super::shape::{FoundCache, FoundNode, Part, Shape};
+use super::shortened;
 use quick_xml::events::{BytesStart, Event};
 use std::collections::BTreeSet;
-use std::fmt::Write;
 
-/// The largest number in a set: above the numbers of PUs and nodes of any machine.
-const MOST_NUMBERS: u32 = 1 << 14;
-/// The most bytes of all objects' sets together, as hwloc holds them.
+/// The most bytes of all objects' sets together.
 const MOST_SET_BYTES: usize = 256 << 20;
 /// The deepest nesting of objects.
 const DEEPEST: usize = 64;
@@ -26,11 +26,11 @@ const MOST_BYTES: u64 = 1 << 56;
 /// The reason for refusing a file, and the line.
 type Wrong = String;
 
-/// The clean copy of a captured machine.
+/// A captured machine, and the PUs that the capturing process might use.
 ///
 /// # Errors
 /// The fault in it, with its line.
-pub(super) fn clean(xml: &str) -> Result<String, Wrong> {
+pub(super) fn read(xml: &str) -> Result<(Shape, Set), Wrong> {
     let mut reader = Reader { xml, events: quick_xml::Reader::from_str(xml), at: 0, line: 1, held: 0 };
     reader.topology()
 }
@@ -54,70 +54,6 @@ const TYPES: [&str; 18] = [
 ];
 /// Types left out with all their content.
 const LEFT_OUT: [&str; 5] = ["Bridge", "PCIDev", "OSDev", "Misc", "L3iCache"];
-
-/// A set of numbers, 32 to a word, the lowest first and no zero at the end.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Set(Vec<u32>);
-
-impl Set {
-    /// Parses hwloc's form: words of 32 bits, the highest first, with commas between; an empty word is 0.
-    fn parse(text: &str) -> Result<Set, String> {
-        let words = text.split(',').rev().enumerate();
-        let mut set = Vec::new();
-        for (place, word) in words {
-            let digits = word.strip_prefix("0x").unwrap_or(word);
-            let is_plain = digits.len() <= 8 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-            if !is_plain {
-                return Err(format!("`{}` is no word of a set", shortened(word)));
-            }
-            let word =
-                if digits.is_empty() { 0 } else { u32::from_str_radix(digits, 16).map_err(|e| e.to_string())? };
-            if word != 0 && place >= (MOST_NUMBERS / 32) as usize {
-                return Err(format!("a set has numbers beyond {MOST_NUMBERS}"));
-            }
-            set.push(word);
-        }
-        while set.last() == Some(&0) {
-            set.pop();
-        }
-        Ok(Set(set))
-    }
-
-    fn only(number: u32) -> Set {
-        let mut words = vec![0; number as usize / 32 + 1];
-        words[number as usize / 32] = 1 << (number % 32);
-        Set(words)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn is_in(&self, other: &Set) -> bool {
-        self.0.len() <= other.0.len() && self.0.iter().zip(&other.0).all(|(own, other)| own & !other == 0)
-    }
-
-    fn overlaps(&self, other: &Set) -> bool {
-        self.0.iter().zip(&other.0).any(|(own, other)| own & other != 0)
-    }
-
-    fn add(&mut self, other: &Set) {
-        self.0.resize(self.0.len().max(other.0.len()), 0);
-        self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own |= other);
-    }
-
-    fn first(&self) -> u32 {
-        let word = self.0.iter().position(|&word| word != 0);
-        word.map_or(u32::MAX, |word| word as u32 * 32 + self.0[word].trailing_zeros())
-    }
-
-    fn show(&self) -> String {
-        if self.is_empty() {
-            return "0x0".to_owned();
-        }
-        self.0.iter().rev().map(|word| format!("0x{word:08x}")).collect::<Vec<_>>().join(",")
-    }
-}
 
 struct Object {
     line: usize,
@@ -256,7 +192,7 @@ impl<'a> Reader<'a> {
         Ok(all)
     }
 
-    fn topology(&mut self) -> Result<String, Wrong> {
+    fn topology(&mut self) -> Result<(Shape, Set), Wrong> {
         let (tag, is_open) = loop {
             match self.next()? {
                 Next::Start(tag, is_open) => break (tag, is_open),
@@ -303,7 +239,7 @@ impl<'a> Reader<'a> {
         if kinds.iter().any(|kind| !kind.set.is_in(&all)) {
             return Err("it has a kind of PUs that it does not have".to_owned());
         }
-        Ok(write(&root, &distances, &kinds))
+        Ok(shape(&root, distances, &kinds))
     }
 
     fn object(&mut self, tag: &BytesStart<'_>, is_open: bool, depth: usize) -> Result<Option<Object>, Wrong> {
@@ -355,9 +291,8 @@ impl<'a> Reader<'a> {
                 object.subtype = Some(self.word(name, value)?);
             }
         }
-        // hwloc makes six sets of them, each as long as the longest.
-        self.held +=
-            6 * 4 * object.sets.iter().flatten().map(|set| set.0.len()).max().unwrap_or(0) + size_of::<Object>();
+        // Each of the six counts as long as the longest.
+        self.held += 6 * 4 * object.sets.iter().flatten().map(Set::words).max().unwrap_or(0) + size_of::<Object>();
         if self.held > MOST_SET_BYTES {
             return Err(self.wrong(format!("its objects' sets take more than {} MiB", MOST_SET_BYTES >> 20)));
         }
@@ -473,82 +408,70 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The machine in hwloc's format.
-fn write(root: &Object, distances: &[Distances], kinds: &[CpuKind]) -> String {
-    let mut xml = String::from(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology \
-            version=\"2.0\">\n",
-    );
-    let mut number = 0;
-    write_object(&mut xml, root, &mut number);
-    let lines = |xml: &mut String, element: &str, numbers: Vec<String>| {
-        for part in numbers.chunks(10) {
-            let text = part.iter().fold(String::new(), |text, number| text + number + " ");
-            _ = writeln!(xml, "    <{element} length=\"{}\">{text}</{element}>", text.len());
-        }
-    };
-    for Distances { name, kind, nodes, values } in distances {
-        let name = name.as_ref().map_or(String::new(), |name| format!(" name=\"{name}\""));
-        let count = nodes.len();
-        _ = writeln!(xml, "  <distances2 type=\"NUMANode\" nbobjs=\"{count}\" kind=\"{kind}\"{name} indexing=\"os\">");
-        lines(&mut xml, "indexes", nodes.iter().map(u32::to_string).collect());
-        lines(&mut xml, "u64values", values.iter().map(u64::to_string).collect());
-        xml += "  </distances2>\n";
-    }
-    for CpuKind { set, efficiency, infos } in kinds {
-        let efficiency = efficiency.map_or(String::new(), |number| format!(" forced_efficiency=\"{number}\""));
-        _ = writeln!(xml, "  <cpukind cpuset=\"{}\"{efficiency}>", set.show());
-        for (name, value) in infos {
-            _ = writeln!(xml, "    <info name=\"{name}\" value=\"{value}\"/>");
-        }
-        xml += "  </cpukind>\n";
-    }
-    xml + "</topology>\n"
+/// The machine's parts, in the order of the file.
+fn shape(root: &Object, distances: Vec<Distances>, kinds: &[CpuKind]) -> (Shape, Set) {
+    let mut shape = Shape { pus: root.set(CPUSET).cloned().unwrap_or_default(), ..Shape::default() };
+    add(root, &mut shape);
+    // By name first: memory attributes of the firmware can come as a second latency matrix, in nanoseconds.
+    const MEANS_LATENCY: u32 = 1 << 2;
+    let named = distances.iter().position(|matrix| matrix.name.as_deref() == Some("NUMALatency"));
+    let chosen = named.or_else(|| distances.iter().position(|matrix| matrix.kind & MEANS_LATENCY != 0));
+    let chosen = chosen.and_then(|at| distances.into_iter().nth(at));
+    shape.distances = chosen.map(|Distances { nodes, values, .. }| (nodes, values));
+    shape.kinds = ranked(kinds);
+    let allowed = root.set(ALLOWED_CPUSET).cloned().unwrap_or_default();
+    (shape, allowed)
 }
 
-fn write_object(xml: &mut String, object: &Object, number: &mut u64) {
-    *number += 1;
-    _ = write!(xml, "  <object type=\"{}\"", object.kind);
-    if let Some(index) = object.os_index {
-        _ = write!(xml, " os_index=\"{index}\"");
-    }
-    for (name, set) in SETS.iter().zip(&object.sets) {
-        if let Some(set) = set {
-            _ = write!(xml, " {name}=\"{}\"", set.show());
+fn add(object: &Object, shape: &mut Shape) {
+    let pus = object.set(CPUSET).cloned().unwrap_or_default();
+    // PUs that are offline count for the order, as they do in hwloc.
+    let first = object.set(COMPLETE_CPUSET).map_or(u32::MAX, Set::first);
+    let part = Part { pus, first };
+    match (object.kind, object.cache()) {
+        ("PU", _) => {}
+        ("Core", _) => shape.cores.push((part, object.os_index)),
+        ("NUMANode", _) => {
+            // Memory for use by name only has a subtype of its own.
+            let is_special = object.subtype.as_deref().is_some_and(|subtype| subtype != "DRAM");
+            let bytes = object.numbers[5].unwrap_or(0).cast_unsigned();
+            let (os_index, own) = (object.os_index.unwrap_or(0), part.pus.clone());
+            shape.nodes.push(FoundNode { os_index, bytes, own, near: part, is_special, ..FoundNode::default() });
         }
-    }
-    _ = write!(xml, " gp_index=\"{number}\"");
-    if let Some(subtype) = &object.subtype {
-        _ = write!(xml, " subtype=\"{subtype}\"");
-    }
-    for (place, (name, value)) in NUMBERS.iter().zip(object.numbers).enumerate() {
-        // A cache's type contains its level.
-        let value = match (place, object.cache()) {
-            (3, Some((level, _))) => Some(level.into()),
-            (4, Some((_, true))) => Some(2),
-            (4, Some((_, false))) => value.filter(|kind| (0..2).contains(kind)).or(Some(0)),
-            _ => value,
-        };
-        if let Some(value) = value {
-            _ = write!(xml, " {name}=\"{value}\"");
+        // Of Knights Landing, in files of format 1: a cache of memory.
+        (_, Some(_)) if object.subtype.as_deref() == Some("MemorySideCache") => {}
+        (_, Some((level, false))) => {
+            let bytes = object.numbers[0].unwrap_or(0).cast_unsigned();
+            shape.caches.push(FoundCache { part, level, bytes, from: format!("line {}", object.line) });
         }
+        ("MemCache", _) | (_, Some(_)) => {}
+        _ => shape.parts.push(part),
     }
-    let mut children: Vec<&Object> = object.children.iter().collect();
-    // Memory first, by its nodes, in hwloc's order; the others by their PUs.
-    let first = |child: &Object| {
-        let order = if child.is_memory() { NODESET } else { COMPLETE_CPUSET };
-        child.set(order).map_or(u32::MAX, Set::first)
-    };
-    children.sort_by_key(|child| (!child.is_memory(), first(child)));
-    if children.is_empty() {
-        *xml += "/>\n";
-        return;
-    }
-    *xml += ">\n";
-    children.into_iter().for_each(|child| write_object(xml, child, number));
-    *xml += "  </object>\n";
+    object.children.iter().for_each(|child| add(child, shape));
 }
 
-fn shortened(text: &str) -> String {
-    if text.chars().count() <= 40 { text.to_owned() } else { text.chars().take(40).chain(['…']).collect() }
+/// Kinds of PUs with their ranks, the slowest first, as hwloc ranks them: by efficiencies that were given, or else by
+/// Intel's types of cores and frequencies. None without a distinct value for each.
+fn ranked(kinds: &[CpuKind]) -> Vec<(Set, u32)> {
+    let info = |kind: &CpuKind, name: &str| -> u64 {
+        let value = kind.infos.iter().rev().find(|(own, _)| own == name).map(|(_, value)| value.as_str());
+        match value {
+            Some("IntelLowPower") => 1,
+            Some("IntelAtom") => 2,
+            Some("IntelCore") => 3,
+            Some(number) => number.parse().unwrap_or(0),
+            None => 0,
+        }
+    };
+    let efficiencies: Option<Vec<u64>> = kinds.iter().map(|kind| kind.efficiency.map(u64::from)).collect();
+    let all_have = |name: &str| kinds.iter().all(|kind| info(kind, name) > 0);
+    let by_info = || -> Option<Vec<u64>> {
+        let frequency = if all_have("FrequencyBaseMHz") { "FrequencyBaseMHz" } else { "FrequencyMaxMHz" };
+        let known = all_have("CoreType") || all_have(frequency);
+        known.then(|| kinds.iter().map(|kind| (info(kind, "CoreType") << 20) + info(kind, frequency)).collect())
+    };
+    let distinct = |values: &Vec<u64>| values.iter().collect::<BTreeSet<_>>().len() == kinds.len();
+    let values = efficiencies.filter(distinct).or_else(|| by_info().filter(distinct)).unwrap_or_default();
+    let rank = |value: &u64| values.iter().filter(|other| *other < value).count() as u32;
+    kinds.iter().zip(&values).map(|(kind, value)| (kind.set.clone(), rank(value))).collect()
 }

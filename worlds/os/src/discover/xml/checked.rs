@@ -1,10 +1,8 @@
 //! Checks a tree of objects against hwloc's own output: the facts assumed by its `hwloc_topology_check`, and those it
 //! relies on unchecked.
 
-use super::{
-    ALLOWED_CPUSET, ALLOWED_NODESET, COMPLETE_CPUSET, COMPLETE_NODESET, CPUSET, MOST_NUMBERS, NODESET, Object, SETS,
-    Set, Wrong,
-};
+use super::{ALLOWED_CPUSET, ALLOWED_NODESET, COMPLETE_CPUSET, COMPLETE_NODESET, CPUSET, NODESET, Object, SETS, Wrong};
+use crate::discover::set::{MOST_NUMBERS, Set};
 use std::collections::BTreeSet;
 
 /// The numbers seen in the tree so far.
@@ -154,7 +152,7 @@ impl Seen {
 
 /// A set known to be present.
 fn set(object: &Object, which: usize) -> &Set {
-    static NONE: Set = Set(Vec::new());
+    static NONE: Set = Set::EMPTY;
     object.set(which).unwrap_or(&NONE)
 }
 

@@ -1,0 +1,67 @@
+//! Devices on PCI buses, their names and nodes.
+
+use super::Files;
+use crate::discover::shape::{FoundDevice, Shape};
+use std::collections::BTreeMap;
+use vicus_topology::DeviceKind;
+
+/// Folders of the devices' names, by what programs call them.
+const CLASSES: [&str; 5] = ["sys/class/net", "sys/block", "sys/class/drm", "sys/class/infiniband", "sys/class/accel"];
+/// The most names of one device: a controller may have hundreds of disks.
+const MOST_NAMES: usize = 64;
+
+pub(super) fn read(files: &mut Files<'_>, shape: &Shape) -> Vec<FoundDevice> {
+    let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for class in CLASSES {
+        for name in files.names(class) {
+            // Connectors of a display are no devices: `card0-HDMI-A-1`.
+            if class.ends_with("drm") && name.contains('-') {
+                continue;
+            }
+            let Ok(target) = std::fs::read_link(files.path(&format!("{class}/{name}"))) else { continue };
+            // The last address on the way: those before it are bridges. What is virtual has none.
+            let address = target.iter().rev().find_map(|part| part.to_str().filter(|part| is_address(part)));
+            let Some(address) = address else { continue };
+            let of = names.entry(address.to_owned()).or_default();
+            if of.len() < MOST_NAMES {
+                of.push(name);
+            }
+        }
+    }
+    let mut devices = Vec::new();
+    for address in files.names("sys/bus/pci/devices").into_iter().filter(|name| is_address(name)) {
+        let file = |file: &str| format!("sys/bus/pci/devices/{address}/{file}");
+        let class = files.parsed(&file("class"), |text| {
+            let class = text.strip_prefix("0x").and_then(|digits| u32::from_str_radix(digits, 16).ok());
+            class.ok_or_else(|| format!("`{}` is no class such as 0x020000", crate::discover::shortened(text)))
+        });
+        let Some(kind) = class.and_then(DeviceKind::of_class) else { continue };
+        let number = files.parsed(&file("numa_node"), |text| {
+            text.parse::<i64>().map_err(|_| format!("`{}` is no number", crate::discover::shortened(text)))
+        });
+        // -1 is unknown.
+        let node = number.and_then(|number| u32::try_from(number).ok());
+        if let Some(number) = node
+            && !shape.nodes.iter().any(|node| node.os_index == number)
+        {
+            let path = files.path(&file("numa_node"));
+            files.warn(format!("{}: there is no node {number}; it is taken as missing", path.display()));
+        }
+        let names = names.remove(&address).unwrap_or_default();
+        devices.push(FoundDevice { address, kind, names, node });
+    }
+    devices
+}
+
+/// Whether a name is an address on a PCI bus: `0000:3b:00.0`. Domains have four digits or more.
+fn is_address(name: &str) -> bool {
+    let bytes = name.as_bytes();
+    let hex = |range: std::ops::Range<usize>| bytes[range].iter().all(u8::is_ascii_hexdigit);
+    let Some(domain) = bytes.len().checked_sub(8) else { return false };
+    (4..=8).contains(&domain)
+        && hex(0..domain)
+        && (bytes[domain], bytes[domain + 3], bytes[domain + 6]) == (b':', b':', b'.')
+        && hex(domain + 1..domain + 3)
+        && hex(domain + 4..domain + 6)
+        && (b'0'..=b'7').contains(&bytes[domain + 7])
+}
