@@ -16,6 +16,7 @@ macro_rules! getters {
         $(const _: () = {
             #[unsafe(export_name = concat!("vicus_", stringify!($name), "_"))]
             unsafe extern "C-unwind" fn fortran() $(-> $result)? {
+                // SAFETY: these functions have no condition.
                 unsafe { $name() }
             }
         };)*
@@ -36,10 +37,12 @@ macro_rules! setters {
         $(const _: () = {
             #[unsafe(export_name = concat!("vicus_", stringify!($name), "_"))]
             unsafe extern "C-unwind" fn fortran(value: *const i32) $(-> $result)? {
+                // SAFETY: rule "Interface": Fortran passes the address of a number.
                 unsafe { $name(*value) }
             }
             #[unsafe(export_name = concat!("vicus_", stringify!($name), "_8_"))]
             unsafe extern "C-unwind" fn fortran_8(value: *const i64) $(-> $result)? {
+                // SAFETY: rule "Interface": Fortran passes the address of a number.
                 unsafe { $name((*value).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32) }
             }
         };)*
@@ -67,11 +70,13 @@ getters! {
     }
     "OMP_2.0": fn omp_get_wtime() -> f64 {
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: rule "System": the time is a value of this function.
         unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
         now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
     }
     "OMP_2.0": fn omp_get_wtick() -> f64 {
         let mut tick = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: rule "System": the time is a value of this function.
         unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC, &raw mut tick) };
         tick.tv_sec as f64 + tick.tv_nsec as f64 * 1e-9
     }
@@ -133,11 +138,13 @@ setters! {
 
 /// The number of teams in a league without a clause.
 pub(crate) fn default_teams() -> u32 {
+    // SAFETY: the function has no condition.
     (unsafe { omp_get_max_teams() }).max(1) as u32
 }
 
 /// The most threads of each of its teams without a clause; 0: as many as elsewhere.
 pub(crate) fn default_teams_threads() -> i32 {
+    // SAFETY: the function has no condition.
     unsafe { omp_get_teams_thread_limit() }
 }
 
@@ -177,9 +184,14 @@ fn pause(kind: i32) -> i32 {
 
 /// Calls `f` for a processor in a set; -1: there is no such processor.
 fn in_mask(cpu: i32, mask: *mut *mut libc::cpu_set_t, f: impl FnOnce(usize, &mut libc::cpu_set_t) -> i32) -> i32 {
+    // SAFETY: the function has no condition.
     let count = unsafe { kmp_get_affinity_max_proc() };
     match usize::try_from(cpu) {
-        Ok(number) if cpu < count && number < libc::CPU_SETSIZE as usize => f(number, unsafe { &mut **mask }),
+        Ok(number) if cpu < count && number < libc::CPU_SETSIZE as usize => {
+            // SAFETY: rule "Interface": the place of a set made by `kmp_create_affinity_mask`, which no other thread
+            // uses meanwhile; null if there was no memory for it.
+            unsafe { (*mask).as_mut() }.map_or(-1, |mask| f(number, mask))
+        }
         _ => -1,
     }
 }
@@ -192,40 +204,47 @@ exports! {
 
     "OMP_3.0", "VERSION":
     fn omp_set_schedule_(kind: *const u32, chunk: *const i32) {
+        // SAFETY: rule "Interface": Fortran passes the addresses of both.
         unsafe { set_schedule(*kind, *chunk) };
     }
 
     "OMP_3.0", "VERSION":
     fn omp_set_schedule_8_(kind: *const u32, chunk: *const i64) {
+        // SAFETY: rule "Interface": Fortran passes the addresses of both.
         unsafe { set_schedule(*kind, (*chunk).clamp(0, i64::from(i32::MAX)) as i32) };
     }
 
     "OMP_3.0", "VERSION":
     fn omp_get_schedule(kind: *mut u32, chunk: *mut i32) {
+        // SAFETY: rule "Interface": both can be written.
         unsafe { (*kind, *chunk) = get_schedule() };
     }
 
     "OMP_3.0", "VERSION":
     fn omp_get_schedule_(kind: *mut u32, chunk: *mut i32) {
+        // SAFETY: rule "Interface": both can be written.
         unsafe { (*kind, *chunk) = get_schedule() };
     }
 
     "OMP_3.0":
     fn omp_get_schedule_8_(kind: *mut u32, chunk: *mut i64) {
         let (as_number, least) = get_schedule();
+        // SAFETY: rule "Interface": both can be written.
         unsafe { (*kind, *chunk) = (as_number, i64::from(least)) };
     }
 
     "OMP_5.0.1", "VERSION":
     fn omp_fulfill_event(event: *const Event) {
         if !event.is_null() {
-            fulfil(event);
+            // SAFETY: rule "Interface": an event of a `detach` clause, fulfilled once.
+            unsafe { fulfil(event) };
         }
     }
 
     "OMP_5.0.1", "VERSION":
     // `omp_lib` passes the handle itself.
     fn omp_fulfill_event_(event: *const Event) {
+        // SAFETY: rule "Interface": the same condition.
         unsafe { omp_fulfill_event(event) };
     }
 
@@ -254,6 +273,7 @@ exports! {
     "VERSION":
     fn kmp_set_defaults(text: *const libc::c_char) {
         if !text.is_null() {
+            // SAFETY: rule "Interface": the text ends with a zero byte.
             settings::set(&unsafe { std::ffi::CStr::from_ptr(text) }.to_string_lossy());
         }
     }
@@ -315,11 +335,13 @@ exports! {
     // A set of processors, made by the library for the program.
     "VERSION":
     fn kmp_create_affinity_mask(mask: *mut *mut libc::cpu_set_t) {
+        // SAFETY: rule "Interface": the place can be written.
         unsafe { *mask = libc::calloc(1, size_of::<libc::cpu_set_t>()).cast() };
     }
 
     "VERSION":
     fn kmp_destroy_affinity_mask(mask: *mut *mut libc::cpu_set_t) {
+        // SAFETY: rule "Interface": the place of a set made by `kmp_create_affinity_mask`, used no more.
         unsafe {
             libc::free((*mask).cast());
             *mask = std::ptr::null_mut();
@@ -328,11 +350,15 @@ exports! {
 
     "VERSION":
     fn kmp_set_affinity(mask: *mut *mut libc::cpu_set_t) -> i32 {
+        // SAFETY: rule "Interface": the place of a set made by `kmp_create_affinity_mask`. The system refuses a null
+        // set.
         unsafe { i32::from(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), *mask) != 0) }
     }
 
     "VERSION":
     fn kmp_get_affinity(mask: *mut *mut libc::cpu_set_t) -> i32 {
+        // SAFETY: rule "Interface": the place of a set made by `kmp_create_affinity_mask`. The system refuses a null
+        // set.
         unsafe { i32::from(libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), *mask) != 0) }
     }
 
@@ -349,32 +375,37 @@ exports! {
 
     "VERSION":
     fn kmp_get_affinity_max_proc() -> i32 {
+        // SAFETY: rule "System": a name that the system knows.
         unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) as i32 }
     }
 
     "VERSION":
     fn kmp_set_affinity_mask_proc(cpu: i32, mask: *mut *mut libc::cpu_set_t) -> i32 {
-        in_mask(cpu, mask, |cpu, mask| unsafe {
-            libc::CPU_SET(cpu, mask);
+        in_mask(cpu, mask, |cpu, mask| {
+            // SAFETY: `in_mask` gives the number of a processor within the set.
+            unsafe { libc::CPU_SET(cpu, mask) };
             0
         })
     }
 
     "VERSION":
     fn kmp_unset_affinity_mask_proc(cpu: i32, mask: *mut *mut libc::cpu_set_t) -> i32 {
-        in_mask(cpu, mask, |cpu, mask| unsafe {
-            libc::CPU_CLR(cpu, mask);
+        in_mask(cpu, mask, |cpu, mask| {
+            // SAFETY: `in_mask` gives the number of a processor within the set.
+            unsafe { libc::CPU_CLR(cpu, mask) };
             0
         })
     }
 
     "VERSION":
     fn kmp_get_affinity_mask_proc(cpu: i32, mask: *mut *mut libc::cpu_set_t) -> i32 {
+        // SAFETY: `in_mask` gives the number of a processor within the set.
         in_mask(cpu, mask, |cpu, mask| i32::from(unsafe { libc::CPU_ISSET(cpu, mask) }))
     }
 
     "VERSION":
     fn kmp_malloc(bytes: usize) -> *mut libc::c_void {
+        // SAFETY: rule "System": no condition.
         unsafe { libc::malloc(bytes) }
     }
 
@@ -384,21 +415,25 @@ exports! {
             return std::ptr::null_mut();
         }
         let align = align.max(16);
+        // SAFETY: rule "System": the alignment is a power of two, and the bytes are a multiple of it.
         unsafe { libc::aligned_alloc(align, bytes.next_multiple_of(align)) }
     }
 
     "VERSION":
     fn kmp_calloc(count: usize, bytes: usize) -> *mut libc::c_void {
+        // SAFETY: rule "System": no condition.
         unsafe { libc::calloc(count, bytes) }
     }
 
     "VERSION":
     fn kmp_realloc(memory: *mut libc::c_void, bytes: usize) -> *mut libc::c_void {
+        // SAFETY: rule "Interface": a block of one of these functions, or null.
         unsafe { libc::realloc(memory, bytes) }
     }
 
     "VERSION":
     fn kmp_free(memory: *mut libc::c_void) {
+        // SAFETY: rule "Interface": a block of one of these functions, or null.
         unsafe { libc::free(memory) };
     }
 }

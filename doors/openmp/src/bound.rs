@@ -52,6 +52,7 @@ impl Bound {
         {
             return None;
         }
+        // SAFETY: rule "System": no argument.
         let here = usize::try_from(unsafe { libc::sched_getcpu() }).ok();
         Some(Bound::over(nodes, size as usize, here))
     }
@@ -99,7 +100,9 @@ impl Bound {
     /// as the others have theirs.
     #[inline]
     fn bring(&self) {
+        // SAFETY: rule "System": no argument.
         let cpu = unsafe { libc::sched_getcpu() };
+        // SAFETY: rule "System": the system's number of a processor is within a set.
         let is_there = usize::try_from(cpu).is_ok_and(|cpu| unsafe { libc::CPU_ISSET(cpu, &self.sets[0]) });
         if !is_there {
             let own = places::own_set();
@@ -116,6 +119,7 @@ mod tests {
     fn over(nodes: &[&[usize]], size: usize, first: usize) -> (Vec<u32>, Vec<Vec<usize>>) {
         let nodes: Nodes = nodes.iter().map(|node| node.to_vec()).collect();
         let bound = Bound::over(&nodes, size, Some(first));
+        // SAFETY: rule "System": the numbers are within a set.
         let cpus = |set: &libc::cpu_set_t| (0..16).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, set) }).collect();
         (bound.processors(), bound.sets.iter().map(cpus).collect())
     }

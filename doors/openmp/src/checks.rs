@@ -45,6 +45,7 @@ pub(crate) fn depends_on(address: usize) {
 fn is_mapped(address: usize) -> bool {
     let _errno = crate::wait::KeepErrno::new();
     let mut state = 0;
+    // SAFETY: rule "System": the page is given by its address alone, and may be unmapped; `state` has a byte for it.
     unsafe {
         let page = address & !(libc::getauxval(libc::AT_PAGESZ) as usize - 1);
         libc::mincore(std::ptr::with_exposed_provenance_mut(page), 1, &raw mut state) == 0

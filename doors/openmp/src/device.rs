@@ -33,6 +33,9 @@ struct Boxed<'a> {
 
 impl Boxed<'_> {
     /// Copies the box of elements of `element` bytes. None if an offset is beyond all addresses.
+    ///
+    /// # Safety
+    /// The box lies in both arrays.
     unsafe fn copy(&self, to: *mut u8, from: *const u8, element: usize) -> Option<()> {
         let dimensions = self.volume.len();
         let row = |all: &[usize]| all[1..].iter().try_fold(element, |bytes, &count| bytes.checked_mul(count));
@@ -41,6 +44,7 @@ impl Boxed<'_> {
             let bytes = self.volume[0].checked_mul(element)?;
             let (to_at, from_at) =
                 (self.to_offsets[0].checked_mul(element)?, self.from_offsets[0].checked_mul(element)?);
+            // SAFETY: the caller's promise: the box lies in both arrays, which may overlap.
             unsafe { ptr::copy(from.add(from_at), to.add(to_at), bytes) };
             return Some(());
         }
@@ -54,6 +58,7 @@ impl Boxed<'_> {
         for row in 0..self.volume[0] {
             let to_at = (self.to_offsets[0] + row).checked_mul(to_row)?;
             let from_at = (self.from_offsets[0] + row).checked_mul(from_row)?;
+            // SAFETY: the caller's promise: the row lies in both arrays, and so does the box within it.
             unsafe { inner.copy(to.add(to_at), from.add(from_at), element)? };
         }
         Some(())
@@ -64,7 +69,11 @@ impl Boxed<'_> {
 type Object = [usize; 2];
 
 /// Waits for the predecessors that these objects name for the task of a copy.
+///
+/// # Safety
+/// There are `count` objects.
 unsafe fn wait_for(count: i32, objects: *const Object) {
+    // SAFETY: the caller's promise: there are `count` objects.
     let object = |index: usize| unsafe { objects.add(index) }.cast::<u8>().cast_mut();
     let count = count.max(0) as usize;
     if count == 0 {
@@ -74,18 +83,21 @@ unsafe fn wait_for(count: i32, objects: *const Object) {
     let mut clause =
         vec![ptr::null_mut(), ptr::without_provenance_mut(count), ptr::null_mut(), ptr::null_mut(), ptr::null_mut()];
     clause.extend((0..count).map(object));
+    // SAFETY: a clause in gcc's layout, with `count` depend objects behind its five words.
     crate::tasks::wait_for(&unsafe { crate::gomp::accesses(clause.as_ptr()) });
 }
 
 exports! {
     "OMP_4.5":
     fn omp_target_alloc(bytes: usize, device: i32) -> *mut libc::c_void {
+        // SAFETY: rule "System": no condition.
         if is_host(device) { unsafe { libc::malloc(bytes) } } else { ptr::null_mut() }
     }
 
     "OMP_4.5":
     fn omp_target_free(memory: *mut libc::c_void, device: i32) {
         if is_host(device) {
+            // SAFETY: rule "Interface": `omp_target_alloc` has got it by `malloc`.
             unsafe { libc::free(memory) };
         }
     }
@@ -113,6 +125,7 @@ exports! {
         if !is_host(to_device) || !is_host(from_device) {
             return libc::EINVAL;
         }
+        // SAFETY: rule "Interface": both pieces of memory have this number of bytes behind their offsets.
         unsafe { ptr::copy(from.add(from_offset), to.add(to_offset), bytes) };
         0
     }
@@ -122,6 +135,7 @@ exports! {
         to: *mut u8, from: *const u8, bytes: usize, to_offset: usize, from_offset: usize, to_device: i32,
         from_device: i32, count: i32, objects: *const Object,
     ) -> i32 {
+        // SAFETY: rule "Interface": there are `count` objects; the rest is the called function's own condition.
         unsafe {
             wait_for(count, objects);
             omp_target_memcpy(to, from, bytes, to_offset, from_offset, to_device, from_device)
@@ -143,7 +157,9 @@ exports! {
             return libc::EINVAL;
         }
         let [volume, to_offsets, from_offsets, to_dimensions, from_dimensions] =
+            // SAFETY: rule "Interface": each list has a number for each dimension, of which there is at least one.
             lists.map(|list| unsafe { std::slice::from_raw_parts(list, dimensions as usize) });
+        // SAFETY: rule "Interface": the box lies in both arrays, as the program gives their dimensions.
         let copied = unsafe {
             Boxed { volume, to_offsets, from_offsets, to_dimensions, from_dimensions }.copy(to, from, element)
         };
@@ -156,6 +172,7 @@ exports! {
         from_offsets: *const usize, to_dimensions: *const usize, from_dimensions: *const usize, to_device: i32,
         from_device: i32, count: i32, objects: *const Object,
     ) -> i32 {
+        // SAFETY: rule "Interface": there are `count` objects; the rest is the called function's own condition.
         unsafe {
             wait_for(count, objects);
             omp_target_memcpy_rect(
@@ -168,6 +185,7 @@ exports! {
     "GOMP_6.0.1":
     fn omp_target_memset(memory: *mut u8, value: i32, bytes: usize, device: i32) -> *mut u8 {
         if is_host(device) {
+            // SAFETY: rule "Interface": the memory has this number of bytes.
             unsafe { ptr::write_bytes(memory, value as u8, bytes) };
         }
         memory
@@ -228,6 +246,7 @@ exports! {
 
 /// Says `omp_irc_empty`.
 fn is_empty(code: *mut i32) {
+    // SAFETY: rule "Interface": null, or an address that can be written.
     if let Some(code) = unsafe { code.as_mut() } {
         *code = -1;
     }

@@ -21,37 +21,46 @@ pub(crate) struct Nested {
 }
 
 /// The target of the pointer in a program's lock; made here if the program has not asked for it.
-fn nested<'a>(place: *const AtomicPtr<Nested>) -> &'a Nested {
-    let place = unsafe { &*place };
-    let found = place.load(Ordering::Acquire);
-    if !found.is_null() {
-        return unsafe { &*found };
+fn nested(place: &AtomicPtr<Nested>) -> &Nested {
+    let mut found = place.load(Ordering::Acquire);
+    if found.is_null() {
+        found = make_nested(place);
     }
+    // SAFETY: rule "Interface": the program's lock stays until it is destroyed, which no use overlaps. Only the
+    // functions of this file write the pointer, with boxes that they have made.
+    unsafe { &*found }
+}
+
+/// Makes the target of a program's lock, if no other thread is quicker.
+#[cold]
+fn make_nested(place: &AtomicPtr<Nested>) -> *mut Nested {
     let new = Nested { lock: Lock::new(), owner: AtomicPtr::new(ptr::null_mut()), count: Cell::new(0) };
     let new = Box::into_raw(Box::new(new));
     match place.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => unsafe { &*new },
-        Err(other) => unsafe {
-            drop(Box::from_raw(new));
-            &*other
-        },
+        Ok(_) => new,
+        Err(other) => {
+            // SAFETY: it was made above, and no other thread has seen it.
+            drop(unsafe { Box::from_raw(new) });
+            other
+        }
     }
 }
 
-fn init_nested(place: *const AtomicPtr<Nested>) {
-    unsafe { (*place).store(ptr::null_mut(), Ordering::Release) };
+fn init_nested(place: &AtomicPtr<Nested>) {
+    place.store(ptr::null_mut(), Ordering::Release);
     nested(place);
 }
 
-fn destroy_nested(place: *const AtomicPtr<Nested>) {
-    let old = unsafe { (*place).swap(ptr::null_mut(), Ordering::AcqRel) };
+fn destroy_nested(place: &AtomicPtr<Nested>) {
+    let old = place.swap(ptr::null_mut(), Ordering::AcqRel);
     if !old.is_null() {
+        // SAFETY: rule "Interface": no thread uses a lock that is destroyed. `make_nested` has boxed it.
         drop(unsafe { Box::from_raw(old) });
     }
 }
 
 /// How often the running task holds it then; 0 if another one does and `waits` is false.
-fn take_nested(place: *const AtomicPtr<Nested>, waits: bool) -> i32 {
+fn take_nested(place: &AtomicPtr<Nested>, waits: bool) -> i32 {
     let one = nested(place);
     let own = here().task;
     if one.owner.load(Ordering::Relaxed) != own {
@@ -67,11 +76,11 @@ fn take_nested(place: *const AtomicPtr<Nested>, waits: bool) -> i32 {
     one.count.get()
 }
 
-fn give_nested(place: *const AtomicPtr<Nested>) {
+fn give_nested(place: &AtomicPtr<Nested>) {
     let one = nested(place);
     let owner = one.owner.load(Ordering::Relaxed);
     if owner != here().task {
-        crate::checks::nested_is_unset_by_another(place.addr(), owner);
+        crate::checks::nested_is_unset_by_another(ptr::from_ref(place).addr(), owner);
     }
     one.count.set(one.count.get() - 1);
     if one.count.get() <= 0 {
@@ -83,26 +92,26 @@ fn give_nested(place: *const AtomicPtr<Nested>) {
 }
 
 #[inline]
-fn set(lock: *const Lock) {
-    unsafe { (*lock).lock() };
+fn set(lock: &Lock) {
+    lock.lock();
     if checks::is_on() {
-        checks::note_set(lock.addr());
+        checks::note_set(ptr::from_ref(lock).addr());
     }
 }
 
 #[inline]
-fn unset(lock: *const Lock) {
+fn unset(lock: &Lock) {
     if checks::is_on() {
-        checks::note_unset(lock.addr());
+        checks::note_unset(ptr::from_ref(lock).addr());
     }
-    unsafe { (*lock).unlock() };
+    lock.unlock();
 }
 
 #[inline]
-fn test(lock: *const Lock) -> bool {
-    let is_set = unsafe { (*lock).try_lock() };
+fn test(lock: &Lock) -> bool {
+    let is_set = lock.try_lock();
     if is_set && checks::is_on() {
-        checks::note_set(lock.addr());
+        checks::note_set(ptr::from_ref(lock).addr());
     }
     is_set
 }
@@ -112,11 +121,16 @@ macro_rules! locks {
     ($($type:ty: fn $name:ident($lock:ident) $(-> $result:ty)? $body:block)*) => {
         exports! {$(
             "OMP_3.0", "OMP_1.0", "VERSION":
-            fn $name($lock: *const $type) $(-> $result)? $body
+            fn $name($lock: *const $type) $(-> $result)? {
+                // SAFETY: rule "Interface": the program's lock is aligned, and these functions alone use it.
+                let $lock = unsafe { &*$lock };
+                $body
+            }
         )*}
         $(const _: () = {
             #[unsafe(export_name = concat!("vicus_", stringify!($name), "_"))]
             unsafe extern "C-unwind" fn fortran(lock: *const $type) $(-> $result)? {
+                // SAFETY: rule "Interface": the same condition.
                 unsafe { $name(lock) }
             }
         };)*
@@ -129,7 +143,7 @@ macro_rules! locks {
 }
 
 locks! {
-    Lock: fn omp_init_lock(lock) { unsafe { (*lock).init() }; }
+    Lock: fn omp_init_lock(lock) { lock.init(); }
     Lock: fn omp_destroy_lock(_lock) {}
     Lock: fn omp_set_lock(lock) { set(lock); }
     Lock: fn omp_unset_lock(lock) { unset(lock); }
@@ -141,63 +155,59 @@ locks! {
     AtomicPtr<Nested>: fn omp_test_nest_lock(lock) -> i32 { take_nested(lock, false) }
 }
 
-exports! {
-    "OMP_4.5", "VERSION":
-    fn omp_init_lock_with_hint(lock: *const Lock, _hint: usize) {
-        unsafe { (*lock).init() };
-    }
+/// The variants for a lock with other arguments, in front of it or behind it.
+macro_rules! other_locks {
+    ($($node:literal $(, $more:literal)*:
+        fn $name:ident($($before:ident: $first:ty,)* [$lock:ident: $type:ty] $(, $behind:ident: $last:ty)*)
+        $(-> $result:ty)? $body:block
+    )*) => {
+        exports! {$(
+            $node $(, $more)*:
+            fn $name($($before: $first,)* $lock: *const $type $(, $behind: $last)*) $(-> $result)? {
+                // SAFETY: rule "Interface": the program's lock is aligned, and these functions alone use it.
+                let $lock = unsafe { &*$lock };
+                $body
+            }
+        )*}
+    };
+}
 
-    "OMP_4.5", "VERSION":
-    fn omp_init_nest_lock_with_hint(lock: *const AtomicPtr<Nested>, _hint: usize) {
+other_locks! {
+    "OMP_4.5", "VERSION": fn omp_init_lock_with_hint([lock: Lock], _hint: usize) { lock.init(); }
+    "OMP_4.5", "VERSION": fn omp_init_nest_lock_with_hint([lock: AtomicPtr<Nested>], _hint: usize) {
         init_nested(lock);
     }
 
     // clang's lock functions for a program compiled with source places.
-    "VERSION":
-    fn __kmpc_init_lock(_location: *const u8, _thread: i32, lock: *const Lock) {
-        unsafe { (*lock).init() };
-    }
-
-    "VERSION":
-    fn __kmpc_destroy_lock(_location: *const u8, _thread: i32, _lock: *const Lock) {}
-
-    "VERSION":
-    fn __kmpc_set_lock(_location: *const u8, _thread: i32, lock: *const Lock) {
-        set(lock);
-    }
-
-    "VERSION":
-    fn __kmpc_unset_lock(_location: *const u8, _thread: i32, lock: *const Lock) {
-        unset(lock);
-    }
-
-    "VERSION":
-    fn __kmpc_test_lock(_location: *const u8, _thread: i32, lock: *const Lock) -> i32 {
-        i32::from(test(lock))
-    }
-
-    "VERSION":
-    fn __kmpc_init_nest_lock(_location: *const u8, _thread: i32, lock: *const AtomicPtr<Nested>) {
+    "VERSION": fn __kmpc_init_lock(_location: *const u8, _thread: i32, [lock: Lock]) { lock.init(); }
+    "VERSION": fn __kmpc_destroy_lock(_location: *const u8, _thread: i32, [_lock: Lock]) {}
+    "VERSION": fn __kmpc_set_lock(_location: *const u8, _thread: i32, [lock: Lock]) { set(lock); }
+    "VERSION": fn __kmpc_unset_lock(_location: *const u8, _thread: i32, [lock: Lock]) { unset(lock); }
+    "VERSION": fn __kmpc_test_lock(_location: *const u8, _thread: i32, [lock: Lock]) -> i32 { i32::from(test(lock)) }
+    "VERSION": fn __kmpc_init_nest_lock(_location: *const u8, _thread: i32, [lock: AtomicPtr<Nested>]) {
         init_nested(lock);
     }
-
-    "VERSION":
-    fn __kmpc_destroy_nest_lock(_location: *const u8, _thread: i32, lock: *const AtomicPtr<Nested>) {
+    "VERSION": fn __kmpc_destroy_nest_lock(_location: *const u8, _thread: i32, [lock: AtomicPtr<Nested>]) {
         destroy_nested(lock);
     }
-
-    "VERSION":
-    fn __kmpc_set_nest_lock(_location: *const u8, _thread: i32, lock: *const AtomicPtr<Nested>) {
+    "VERSION": fn __kmpc_set_nest_lock(_location: *const u8, _thread: i32, [lock: AtomicPtr<Nested>]) {
         take_nested(lock, true);
     }
-
-    "VERSION":
-    fn __kmpc_unset_nest_lock(_location: *const u8, _thread: i32, lock: *const AtomicPtr<Nested>) {
+    "VERSION": fn __kmpc_unset_nest_lock(_location: *const u8, _thread: i32, [lock: AtomicPtr<Nested>]) {
         give_nested(lock);
     }
-
-    "VERSION":
-    fn __kmpc_test_nest_lock(_location: *const u8, _thread: i32, lock: *const AtomicPtr<Nested>) -> i32 {
+    "VERSION": fn __kmpc_test_nest_lock(_location: *const u8, _thread: i32, [lock: AtomicPtr<Nested>]) -> i32 {
         take_nested(lock, false)
     }
+    "VERSION": fn __kmpc_init_lock_with_hint(_location: *const u8, _thread: i32, [lock: Lock], _hint: usize) {
+        lock.init();
+    }
+    "VERSION": fn __kmpc_init_nest_lock_with_hint(
+        _location: *const u8, _thread: i32, [lock: AtomicPtr<Nested>], _hint: usize
+    ) {
+        init_nested(lock);
+    }
+    // Fortran passes the address of a hint.
+    "VERSION": fn omp_init_lock_with_hint_([lock: Lock], _hint: *const i32) { lock.init(); }
+    "VERSION": fn omp_init_nest_lock_with_hint_([lock: AtomicPtr<Nested>], _hint: *const i32) { init_nested(lock); }
 }

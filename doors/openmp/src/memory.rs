@@ -11,8 +11,10 @@ use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus::memory::Distribution;
 
-/// The end of the predefined allocators' numbers.
-const PREDEFINED: usize = 8;
+/// The end of the predefined allocators' numbers: OpenMP's are up to 8, LLVM's for devices 100 to 102, gcc's for pinned
+/// memory 200 and 201, and LLVM's `kmp_max_mem_alloc` is the greatest of all. Those without a meaning here are as the
+/// default one. All others are addresses, and no address is as low.
+const PREDEFINED: usize = 1024;
 
 /// Numbers of predefined allocators and memory spaces as data, for programs that declare them so.
 macro_rules! numbers {
@@ -77,14 +79,26 @@ struct Header {
     is_placed: bool,
 }
 
-fn default() -> usize {
+pub(crate) fn default() -> usize {
     match DEFAULT.load(Ordering::Relaxed) {
         0 => settings::get().allocator,
         allocator => allocator,
     }
 }
 
+/// A zeroed block for an array; null if its bytes are more than a number can count.
+pub(crate) fn allocate_array(align: usize, count: usize, bytes: usize, allocator: usize) -> *mut u8 {
+    count.checked_mul(bytes).map_or(ptr::null_mut(), |bytes| allocate_zeros(align, bytes, allocator))
+}
+
+pub(crate) fn set_default(allocator: usize) {
+    DEFAULT.store(if allocator == 0 { 1 } else { allocator }, Ordering::Relaxed);
+}
+
+/// An allocator of the program's; `None` for a predefined one.
 fn of<'a>(allocator: usize) -> Option<&'a Allocator> {
+    // SAFETY: rule "Interface": a number above the predefined ones is one that `omp_init_allocator` has returned, and
+    // the program destroys it after its last use.
     (allocator > PREDEFINED).then(|| unsafe { &*ptr::with_exposed_provenance::<Allocator>(allocator) })
 }
 
@@ -106,6 +120,7 @@ fn allocate(align: usize, bytes: usize, allocator: usize) -> *mut u8 {
         if !start.is_null() {
             let at = start.cast::<u8>().wrapping_add(size_of::<Header>());
             let at = at.wrapping_add(at.align_offset(align));
+            // SAFETY: there are `size_of::<Header>()` bytes before the aligned address, and alignment is at least 16.
             unsafe { at.cast::<Header>().sub(1).write(Header { start, bytes, allocator, all, is_placed }) };
             return at;
         }
@@ -138,6 +153,7 @@ fn take(bytes: usize, own: Option<&Allocator>) -> (*mut libc::c_void, bool) {
         };
         let start = placed::place(bytes, 16, &how);
         if is_pinned {
+            // SAFETY: rule "System": the block has this number of bytes.
             let is_held = !start.is_null() && unsafe { libc::mlock(start.cast(), bytes) } == 0;
             if !start.is_null() && !is_held {
                 placed::free(start);
@@ -148,6 +164,7 @@ fn take(bytes: usize, own: Option<&Allocator>) -> (*mut libc::c_void, bool) {
             return (start.cast(), true);
         }
     }
+    // SAFETY: rule "System": no condition.
     (unsafe { libc::malloc(bytes) }, false)
 }
 
@@ -161,6 +178,7 @@ const COARSE: usize = 0x7601;
 fn allocate_zeros(align: usize, bytes: usize, allocator: usize) -> *mut u8 {
     let at = allocate(align, bytes, allocator);
     if !at.is_null() {
+        // SAFETY: the block was made for this number of bytes.
         unsafe { ptr::write_bytes(at, 0, bytes) };
     }
     at
@@ -170,6 +188,7 @@ fn free(at: *mut u8) {
     if at.is_null() {
         return;
     }
+    // SAFETY: rule "Interface": the program's pointer is one of `allocate`, which has written a header before it.
     let Header { start, all, allocator, is_placed, .. } = unsafe { at.cast::<Header>().sub(1).read() };
     if let Some(own) = of(allocator) {
         own.used.fetch_sub(all, Ordering::Relaxed);
@@ -178,6 +197,8 @@ fn free(at: *mut u8) {
         // The pages are given back, and so they are pinned no more.
         placed::free(start.cast());
     } else {
+        // SAFETY: rule "System": the header is of a block that is not placed, so `take` has got it by `malloc`; it is
+        // freed once.
         unsafe { libc::free(start) };
     }
 }
@@ -195,12 +216,12 @@ exports! {
 
     "OMP_5.0.2", "VERSION":
     fn omp_calloc(count: usize, bytes: usize, allocator: usize) -> *mut u8 {
-        count.checked_mul(bytes).map_or(ptr::null_mut(), |bytes| allocate_zeros(1, bytes, allocator))
+        allocate_array(1, count, bytes, allocator)
     }
 
     "OMP_5.0.2", "VERSION":
     fn omp_aligned_calloc(align: usize, count: usize, bytes: usize, allocator: usize) -> *mut u8 {
-        count.checked_mul(bytes).map_or(ptr::null_mut(), |bytes| allocate_zeros(align, bytes, allocator))
+        allocate_array(align, count, bytes, allocator)
     }
 
     "OMP_5.0.2", "VERSION":
@@ -212,10 +233,12 @@ exports! {
             free(at);
             return ptr::null_mut();
         }
+        // SAFETY: rule "Interface": the program's pointer is one of `allocate`, which has written a header before it.
         let old = unsafe { at.cast::<Header>().sub(1).read() };
         let allocator = if allocator == 0 { old.allocator } else { allocator };
         let new = allocate(1, bytes, allocator);
         if !new.is_null() {
+            // SAFETY: both blocks have at least this number of bytes, and the new one is another one.
             unsafe { ptr::copy_nonoverlapping(at, new, old.bytes.min(bytes)) };
             free(at);
         }
@@ -254,7 +277,7 @@ exports! {
 
     "OMP_5.0.1", "VERSION":
     fn omp_set_default_allocator(allocator: usize) {
-        DEFAULT.store(if allocator == 0 { 1 } else { allocator }, Ordering::Relaxed);
+        set_default(allocator);
     }
 
     "OMP_5.0.1", "VERSION":
@@ -275,6 +298,7 @@ exports! {
                 is_pinned: false,
             };
         for index in 0..count.max(0) as usize {
+            // SAFETY: rule "Interface": there are `count` traits.
             let Trait { key, value } = unsafe { &*traits.add(index) };
             match key {
                 2 if value.is_power_of_two() => new.align = *value,
@@ -293,17 +317,37 @@ exports! {
     "OMP_5.0.1", "VERSION":
     fn omp_destroy_allocator(allocator: usize) {
         if allocator > PREDEFINED {
+            // SAFETY: rule "Interface": a number above the predefined ones is one that `omp_init_allocator` has
+            // returned, destroyed once.
             drop(unsafe { Box::from_raw(ptr::with_exposed_provenance_mut::<Allocator>(allocator)) });
         }
     }
 
     "VERSION":
     fn __kmpc_init_allocator(_thread: i32, space: usize, count: i32, traits: *const Trait) -> usize {
+        // SAFETY: rule "Interface": the same condition.
         unsafe { omp_init_allocator(space, count, traits) }
     }
 
     "VERSION":
     fn __kmpc_destroy_allocator(_thread: i32, allocator: usize) {
+        // SAFETY: rule "Interface": the same condition.
         unsafe { omp_destroy_allocator(allocator) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A program asked for memory of `kmp_max_mem_alloc`, one of this library's own numbers: it was taken for the
+    // address of an allocator.
+    #[test]
+    fn predefined_allocators_of_compilers_are_as_the_default_one() {
+        for allocator in [1, 8, 100, 101, 102, 200, 201, 1024] {
+            let block = allocate(1, 64, allocator);
+            assert!(!block.is_null(), "a block of allocator {allocator}");
+            free(block);
+        }
     }
 }

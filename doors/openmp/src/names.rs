@@ -77,38 +77,85 @@ fn place_of(number: i64) -> i32 {
 }
 
 /// Widens numbers for programs with numbers of 8 bytes.
+///
+/// # Safety
+/// There is room for as many numbers.
 unsafe fn widen(narrow: &[i32], to: *mut i64) {
     for (at, &number) in narrow.iter().enumerate() {
+        // SAFETY: the caller's promise: there is room for as many numbers.
         unsafe { *to.add(at) = i64::from(number) };
     }
 }
 
 /// A text of Fortran, with its length. Its blanks belong to it.
+///
+/// # Safety
+/// The text has this length.
 pub(crate) unsafe fn fortran(text: *const u8, bytes: usize) -> String {
     if bytes == 0 {
         return String::new();
     }
+    // SAFETY: the caller's promise: the text has this length.
     String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(text, bytes) }).into_owned()
 }
 
+/// Functions that Fortran calls with the addresses of numbers instead of the numbers. Arguments behind a semicolon are
+/// passed on as they are.
+macro_rules! by_address {
+    ($($node:literal $(, $more:literal)*:
+        fn $name:ident($($number:ident: $type:ty),*; $($argument:ident: $other:ty),*) $(-> $result:ty)?
+        = $function:path;
+    )*) => {
+        exports! {$(
+            $node $(, $more)*:
+            fn $name($($number: *const $type,)* $($argument: $other,)*) $(-> $result)? {
+                // SAFETY: rule "Interface": Fortran passes the address of each number. The rest is the called
+                // function's own condition.
+                unsafe { $function($(*$number,)* $($argument),*) }
+            }
+        )*}
+    };
+}
+
+by_address! {
+    "OMP_4.5", "VERSION": fn omp_get_place_num_procs_(place: i32;) -> i32 = crate::places::omp_get_place_num_procs;
+    "OMP_4.5", "VERSION": fn omp_get_place_proc_ids_(place: i32; ids: *mut i32)
+        = crate::places::omp_get_place_proc_ids;
+    "OMP_5.0", "VERSION": fn omp_pause_resource_(kind: i32, device: i32;) -> i32 = crate::api::omp_pause_resource;
+    "OMP_5.0", "VERSION": fn omp_pause_resource_all_(kind: i32;) -> i32 = crate::api::omp_pause_resource_all;
+    "OMP_5.0.1", "VERSION": fn omp_set_default_allocator_(allocator: usize;)
+        = crate::memory::omp_set_default_allocator;
+    "OMP_5.0.1", "VERSION": fn omp_destroy_allocator_(allocator: usize;) = crate::memory::omp_destroy_allocator;
+    "OMP_5.0.1", "VERSION":
+        fn omp_init_allocator_(space: usize, count: i32; traits: *const crate::memory::Trait) -> usize
+        = crate::memory::omp_init_allocator;
+    "OMP_6.0", "VERSION": fn omp_control_tool_(command: i32, modifier: i32; argument: *mut u8) -> i32
+        = crate::api::omp_control_tool;
+    "VERSION": fn kmp_set_affinity_mask_proc_(cpu: i32; mask: *mut *mut libc::cpu_set_t) -> i32
+        = crate::api::kmp_set_affinity_mask_proc;
+    "VERSION": fn kmp_unset_affinity_mask_proc_(cpu: i32; mask: *mut *mut libc::cpu_set_t) -> i32
+        = crate::api::kmp_unset_affinity_mask_proc;
+    "VERSION": fn kmp_get_affinity_mask_proc_(cpu: i32; mask: *mut *mut libc::cpu_set_t) -> i32
+        = crate::api::kmp_get_affinity_mask_proc;
+    "VERSION": fn kmp_malloc_(bytes: usize;) -> *mut libc::c_void = crate::api::kmp_malloc;
+    "VERSION": fn kmp_aligned_malloc_(bytes: usize, align: usize;) -> *mut libc::c_void
+        = crate::api::kmp_aligned_malloc;
+    "VERSION": fn kmp_calloc_(count: usize, bytes: usize;) -> *mut libc::c_void = crate::api::kmp_calloc;
+    "VERSION": fn kmp_realloc_(memory: *mut libc::c_void, bytes: usize;) -> *mut libc::c_void
+        = crate::api::kmp_realloc;
+    "VERSION": fn kmp_free_(memory: *mut libc::c_void;) = crate::api::kmp_free;
+}
+
 exports! {
-    "OMP_4.5", "VERSION":
-    fn omp_get_place_num_procs_(place: *const i32) -> i32 {
-        unsafe { crate::places::omp_get_place_num_procs(*place) }
-    }
-
-    "OMP_4.5", "VERSION":
-    fn omp_get_place_proc_ids_(place: *const i32, ids: *mut i32) {
-        unsafe { crate::places::omp_get_place_proc_ids(*place, ids) };
-    }
-
     "OMP_4.5":
     fn omp_get_place_num_procs_8_(place: *const i64) -> i32 {
+        // SAFETY: rule "Interface": Fortran passes the address of a number.
         unsafe { crate::places::omp_get_place_num_procs(place_of(*place)) }
     }
 
     "OMP_4.5":
     fn omp_get_place_proc_ids_8_(place: *const i64, ids: *mut i64) {
+        // SAFETY: rule "Interface": the address of a number, and a list as long as the place. So is the shorter one.
         unsafe {
             let place = place_of(*place);
             let mut narrow = vec![0; crate::places::omp_get_place_num_procs(place) as usize];
@@ -119,6 +166,7 @@ exports! {
 
     "OMP_4.5":
     fn omp_get_partition_place_nums_8_(numbers: *mut i64) {
+        // SAFETY: rule "Interface": a list as long as the partition. So is the shorter one.
         unsafe {
             let mut narrow = vec![0; crate::places::omp_get_partition_num_places() as usize];
             crate::places::omp_get_partition_place_nums(narrow.as_mut_ptr());
@@ -126,94 +174,16 @@ exports! {
         }
     }
 
-    "OMP_5.0", "VERSION":
-    fn omp_pause_resource_(kind: *const i32, device: *const i32) -> i32 {
-        unsafe { crate::api::omp_pause_resource(*kind, *device) }
-    }
-
-    "OMP_5.0", "VERSION":
-    fn omp_pause_resource_all_(kind: *const i32) -> i32 {
-        unsafe { crate::api::omp_pause_resource_all(*kind) }
-    }
-
-    "OMP_5.0.1", "VERSION":
-    fn omp_set_default_allocator_(allocator: *const usize) {
-        unsafe { crate::memory::omp_set_default_allocator(*allocator) };
-    }
-
-    "OMP_5.0.1", "VERSION":
-    fn omp_destroy_allocator_(allocator: *const usize) {
-        unsafe { crate::memory::omp_destroy_allocator(*allocator) };
-    }
-
-    "OMP_5.0.1", "VERSION":
-    fn omp_init_allocator_(space: *const usize, count: *const i32, traits: *const crate::memory::Trait) -> usize {
-        unsafe { crate::memory::omp_init_allocator(*space, *count, traits) }
-    }
-
     "OMP_5.0.1":
     fn omp_init_allocator_8_(space: *const usize, count: *const i64, traits: *const crate::memory::Trait) -> usize {
+        // SAFETY: rule "Interface": Fortran passes the addresses of numbers, and there are `count` traits.
         unsafe { crate::memory::omp_init_allocator(*space, (*count).clamp(0, i64::from(i32::MAX)) as i32, traits) }
-    }
-
-    "OMP_6.0", "VERSION":
-    fn omp_control_tool_(command: *const i32, modifier: *const i32, argument: *mut u8) -> i32 {
-        unsafe { crate::api::omp_control_tool(*command, *modifier, argument) }
     }
 
     "OMP_6.0":
     fn omp_control_tool_8_(command: *const i64, modifier: *const i64, argument: *mut u8) -> i32 {
+        // SAFETY: rule "Interface": Fortran passes the addresses of numbers.
         unsafe { crate::api::omp_control_tool(*command as i32, *modifier as i32, argument) }
-    }
-
-    "VERSION":
-    fn omp_init_lock_with_hint_(lock: *mut usize, hint: *const i32) {
-        unsafe { crate::locks::omp_init_lock_with_hint(lock.cast(), *hint as usize) };
-    }
-
-    "VERSION":
-    fn omp_init_nest_lock_with_hint_(lock: *mut usize, hint: *const i32) {
-        unsafe { crate::locks::omp_init_nest_lock_with_hint(lock.cast(), *hint as usize) };
-    }
-
-    "VERSION":
-    fn kmp_set_affinity_mask_proc_(cpu: *const i32, mask: *mut *mut libc::cpu_set_t) -> i32 {
-        unsafe { crate::api::kmp_set_affinity_mask_proc(*cpu, mask) }
-    }
-
-    "VERSION":
-    fn kmp_unset_affinity_mask_proc_(cpu: *const i32, mask: *mut *mut libc::cpu_set_t) -> i32 {
-        unsafe { crate::api::kmp_unset_affinity_mask_proc(*cpu, mask) }
-    }
-
-    "VERSION":
-    fn kmp_get_affinity_mask_proc_(cpu: *const i32, mask: *mut *mut libc::cpu_set_t) -> i32 {
-        unsafe { crate::api::kmp_get_affinity_mask_proc(*cpu, mask) }
-    }
-
-    "VERSION":
-    fn kmp_malloc_(bytes: *const usize) -> *mut libc::c_void {
-        unsafe { crate::api::kmp_malloc(*bytes) }
-    }
-
-    "VERSION":
-    fn kmp_aligned_malloc_(bytes: *const usize, align: *const usize) -> *mut libc::c_void {
-        unsafe { crate::api::kmp_aligned_malloc(*bytes, *align) }
-    }
-
-    "VERSION":
-    fn kmp_calloc_(count: *const usize, bytes: *const usize) -> *mut libc::c_void {
-        unsafe { crate::api::kmp_calloc(*count, *bytes) }
-    }
-
-    "VERSION":
-    fn kmp_realloc_(memory: *const *mut libc::c_void, bytes: *const usize) -> *mut libc::c_void {
-        unsafe { crate::api::kmp_realloc(*memory, *bytes) }
-    }
-
-    "VERSION":
-    fn kmp_free_(memory: *const *mut libc::c_void) {
-        unsafe { crate::api::kmp_free(*memory) };
     }
 
     "VERSION":
@@ -233,17 +203,8 @@ exports! {
 
     "VERSION":
     fn kmp_set_defaults_(text: *const u8, bytes: usize) {
+        // SAFETY: rule "Interface": the text has this length.
         crate::settings::set(&unsafe { fortran(text, bytes) });
-    }
-
-    "VERSION":
-    fn __kmpc_init_lock_with_hint(_location: *const u8, _thread: i32, lock: *mut *mut u8, hint: usize) {
-        unsafe { crate::locks::omp_init_lock_with_hint(lock.cast(), hint) };
-    }
-
-    "VERSION":
-    fn __kmpc_init_nest_lock_with_hint(_location: *const u8, _thread: i32, lock: *mut *mut u8, hint: usize) {
-        unsafe { crate::locks::omp_init_nest_lock_with_hint(lock.cast(), hint) };
     }
 
     "VERSION":
@@ -251,21 +212,22 @@ exports! {
 
     "VERSION":
     fn __kmpc_get_default_allocator(_thread: i32) -> usize {
-        unsafe { crate::memory::omp_get_default_allocator() }
+        crate::memory::default()
     }
 
     "VERSION":
     fn __kmpc_set_default_allocator(_thread: i32, allocator: usize) {
-        unsafe { crate::memory::omp_set_default_allocator(allocator) };
+        crate::memory::set_default(allocator);
     }
 
     "VERSION":
     fn __kmpc_calloc(_thread: i32, count: usize, bytes: usize, allocator: usize) -> *mut u8 {
-        unsafe { crate::memory::omp_calloc(count, bytes, allocator) }
+        crate::memory::allocate_array(1, count, bytes, allocator)
     }
 
     "VERSION":
     fn __kmpc_realloc(_thread: i32, at: *mut u8, bytes: usize, allocator: usize, old: usize) -> *mut u8 {
+        // SAFETY: rule "Interface": the same condition.
         unsafe { crate::memory::omp_realloc(at, bytes, allocator, old) }
     }
 }

@@ -127,8 +127,12 @@ struct Object {
     dynamic: *const Dynamic,
 }
 
+/// # Safety
+/// `info` is the loader's, and `all` a list of [`Objects`] that the caller alone uses.
 unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _bytes: usize, all: *mut c_void) -> c_int {
+    // SAFETY: rule "System": the loader's description lasts for the call, and `all` is the list of `begin`.
     let (info, all) = unsafe { (&*info, &mut *all.cast::<Objects>()) };
+    // SAFETY: rule "System": the description has this number of headers.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
     let base = info.dlpi_addr as usize;
     let loaded = headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
@@ -164,6 +168,7 @@ const STRINGS: i64 = 5;
 impl Object {
     /// The values of its table's entries with this tag.
     fn values(&self, tag: i64) -> impl Iterator<Item = usize> {
+        // SAFETY: rule "System": the loader has mapped the table, which ends with an entry of tag 0.
         let entries = (0..).map(|at| unsafe { &*self.dynamic.add(at) });
         entries.take_while(|entry| entry.tag != 0).filter(move |entry| entry.tag == tag).map(|entry| entry.value)
     }
@@ -178,6 +183,8 @@ impl Object {
         // The kernel's own object is not bound as others are.
         let strings = self.address(STRINGS).filter(|&strings| strings > self.base)?;
         self.values(NEEDED).find_map(|at| {
+            // SAFETY: rule "System": the loader has put the address of the strings into the table; each name ends with
+            // a zero byte.
             f(unsafe { CStr::from_ptr(ptr::with_exposed_provenance::<c_char>(strings + at)) }.to_bytes())
         })
     }
@@ -209,15 +216,20 @@ impl Object {
             let (Some(table), Some(bytes)) = (self.address(table), self.address(bytes)) else { continue };
             let slots: *const Slot = ptr::with_exposed_provenance(table);
             for at in 0..bytes / size_of::<Slot>() {
+                // SAFETY: rule "System": the table has this number of bytes.
                 let slot = unsafe { &*slots.add(at) };
                 if !KINDS.contains(&(slot.symbol_and_kind as u32)) {
                     continue;
                 }
                 let symbol = symbols + (slot.symbol_and_kind >> 32) as usize * SYMBOL_BYTES;
                 // A symbol begins with the offset of its name.
+                // SAFETY: rule "System": a slot's number is that of a symbol in the object's table.
                 let name = unsafe { *ptr::with_exposed_provenance::<u32>(symbol) } as usize;
+                // SAFETY: rule "System": a symbol's name is in the strings, and ends with a zero byte.
                 let name = unsafe { CStr::from_ptr(ptr::with_exposed_provenance::<c_char>(strings + name)) };
                 if let Some((_, function)) = functions.iter().find(|(other, _)| *other == name) {
+                    // SAFETY: the slot is one of the loader's for this name, and the function is the one of the C
+                    // library.
                     unsafe { write(self.base + slot.offset, *function) };
                 }
             }
@@ -226,7 +238,12 @@ impl Object {
 }
 
 /// Writes a word on a page that the loader may have made read-only.
+///
+/// # Safety
+/// `at` is the address of an aligned word that other threads only read.
 unsafe fn write(at: usize, value: usize) {
+    // SAFETY: the caller's promise: a word that the loader has written, so it lies on one mapped page; other threads'
+    // calls read the old or the new word.
     unsafe {
         let bytes = libc::getauxval(libc::AT_PAGESZ) as usize;
         let page = at & !(bytes - 1);
@@ -243,6 +260,7 @@ unsafe fn write(at: usize, value: usize) {
 pub(crate) fn begin() {
     let _errno = KeepErrno::new();
     let mut all = Objects::default();
+    // SAFETY: rule "System": `collect` gets the list of this function, during the call alone.
     unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut all).cast()) };
     if let Some(is_for_clang) = all.is_for_clang {
         IS_FOR_CLANG.store(is_for_clang, Ordering::Relaxed);
@@ -250,6 +268,7 @@ pub(crate) fn begin() {
     }
     IS_ASKED_FOR.store(all.is_for_clang.is_some() || all.asks_for_this, Ordering::Relaxed);
     let Some((low, high)) = all.program else { return };
+    // SAFETY: rule "System": the name ends with a zero byte.
     let found = |name: &CStr| unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }.addr();
     if [c"__tsan_init", c"__asan_init", c"__msan_init"].into_iter().any(|name| found(name) != 0) {
         return;
@@ -258,14 +277,17 @@ pub(crate) fn begin() {
     if taken.is_empty() {
         return;
     }
+    // SAFETY: rule "System": the name ends with a zero byte; the library is there already, so none of its code runs.
     let library = unsafe { libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
     if library.is_null() {
         return;
     }
     let of_library = |name: &CStr| {
+        // SAFETY: rule "System": the name ends with a zero byte.
         let address = unsafe { libc::dlsym(library, name.as_ptr()) }.addr();
         // In a program without a library of its own for it: the address that the linker has given the function there.
         let mut place = MaybeUninit::<libc::Dl_info>::uninit();
+        // SAFETY: rule "System": the loader reads no memory at the address, and `place` is read by nobody.
         let is_known = unsafe { libc::dladdr(ptr::with_exposed_provenance(address), place.as_mut_ptr()) } != 0;
         (address != 0 && is_known && !(low..high).contains(&address)).then_some(address)
     };

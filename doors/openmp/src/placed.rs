@@ -198,6 +198,7 @@ pub(crate) fn unplaced(bytes: usize) -> *mut u8 {
     let outer = IS_INSIDE.replace(true);
     // The compiler assumes `malloc` reads nothing of the program's, and would leave out the flag set around it.
     let malloc: unsafe extern "C" fn(usize) -> *mut libc::c_void = std::hint::black_box(libc::malloc);
+    // SAFETY: rule "System": no condition.
     let block = unsafe { malloc(bytes) };
     IS_INSIDE.set(outer);
     block.cast()
@@ -240,13 +241,16 @@ pub(crate) fn tell_of_unplaced() {
 
 /// Whether `libvicus_malloc.so` is loaded.
 pub(crate) fn has_malloc() -> bool {
+    // SAFETY: rule "System": a name with a zero byte at its end.
     !unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"vicus_malloc_begin".as_ptr()) }.is_null()
 }
 
 /// Has `libvicus_malloc.so` look for placed blocks among freed ones. `false` if it is not loaded.
 fn begin_malloc() -> bool {
+    // SAFETY: rule "System": a name with a zero byte at its end.
     let begin = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"vicus_malloc_begin".as_ptr()) };
     if !begin.is_null() {
+        // SAFETY: rule "System": the name is `libvicus_malloc.so`'s alone, for a function without arguments.
         let begin: extern "C" fn() = unsafe { std::mem::transmute(begin) };
         begin();
     }
@@ -265,6 +269,7 @@ crate::exports::exports! {
     fn omp_malloc(bytes: usize) -> *mut u8 {
         tell_of_unplaced();
         let how = named(bytes).or(get().distribution.as_ref());
+        // SAFETY: rule "System": no condition.
         let Some(how) = how else { return unsafe { libc::malloc(bytes).cast() } };
         let block = place(bytes, 16, how);
         if block.is_null() { unplaced(bytes) } else { block }
@@ -284,6 +289,7 @@ crate::exports::exports! {
                         "omp_malloc_specific: there is no policy {policy}; its memory lies as that of omp_malloc"
                     ));
                 }
+                // SAFETY: the function has no condition.
                 return unsafe { omp_malloc(bytes) };
             }
         };
@@ -297,6 +303,8 @@ crate::exports::exports! {
         let data = data.expose_provenance();
         let listed = distribution::Listed(move |locations, units: &mut [u32]| {
             let data = ptr::with_exposed_provenance_mut(data);
+            // SAFETY: rule "Interface": the program's policy with its data, which it says may be used until the call
+            // ends.
             match unsafe { policy(data, units.len(), locations, units.as_mut_ptr()) } {
                 0 => Ok(()),
                 status => Err(format!("a policy has returned {status}")),
@@ -327,6 +335,7 @@ crate::exports::exports! {
     "VERSION":
     fn omp_malloc_free(at: *mut u8) {
         if !at.is_null() && !free(at) {
+            // SAFETY: rule "Interface": a block that `unplaced` has got by `malloc`.
             unsafe { libc::free(at.cast()) };
         }
     }

@@ -16,11 +16,13 @@ pub(crate) fn allowed() -> &'static [usize] {
 /// The processors of the calling thread's mask.
 pub(crate) fn own_processors() -> Vec<usize> {
     let set = own_set();
+    // SAFETY: rule "System": the numbers are within a set.
     (0..libc::CPU_SETSIZE as usize).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect()
 }
 
 /// The calling thread's mask in the system's form.
 pub(crate) fn own_set() -> libc::cpu_set_t {
+    // SAFETY: rule "System": zeros are a valid set, and its length is given.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set);
@@ -30,6 +32,7 @@ pub(crate) fn own_set() -> libc::cpu_set_t {
 
 /// These processors, as the system has them.
 pub(crate) fn set_of(cpus: &[usize]) -> libc::cpu_set_t {
+    // SAFETY: rule "System": zeros are a valid set; a number beyond it ends in a panic.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         cpus.iter().for_each(|&cpu| libc::CPU_SET(cpu, &mut set));
@@ -40,6 +43,7 @@ pub(crate) fn set_of(cpus: &[usize]) -> libc::cpu_set_t {
 /// Restricts the calling thread to these processors. If the system refuses, as it may to a sandbox, the thread stays
 /// free.
 pub(crate) fn set_affinity(set: &libc::cpu_set_t) {
+    // SAFETY: rule "System": the set is borrowed, and its length given.
     unsafe {
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const *set);
     }
@@ -51,6 +55,7 @@ pub(crate) fn set_affinity(set: &libc::cpu_set_t) {
 /// has not all processors: then the system knows better which are free.
 pub(crate) fn begins_on(number: u32, size: u32) -> Option<usize> {
     let own = own_processors();
+    // SAFETY: rule "System": no argument.
     let here = usize::try_from(unsafe { libc::sched_getcpu() }).ok()?;
     let at = own.iter().position(|&cpu| cpu == here)?;
     (own.len() > 1 && own.len() == size as usize).then(|| own[(at + number as usize) % own.len()])
@@ -374,10 +379,13 @@ fn shown(format: &str) -> String {
             }
             "H" | "host" => {
                 let mut host = [0u8; 256];
+                // SAFETY: rule "System": the buffer and its length; the last byte stays 0.
                 unsafe { libc::gethostname(host.as_mut_ptr().cast(), host.len() - 1) };
                 String::from_utf8_lossy(&host).trim_end_matches('\0').to_owned()
             }
+            // SAFETY: rule "System": no argument.
             "P" | "process_id" => unsafe { libc::getpid() }.to_string(),
+            // SAFETY: rule "System": no argument.
             "i" | "native_thread_id" => unsafe { libc::gettid() }.to_string(),
             "A" | "thread_affinity" => ranges(&own_processors()),
             _ => "undefined".to_owned(),
@@ -396,6 +404,7 @@ fn text_of(text: *const libc::c_char) -> String {
     if text.is_null() {
         return current_format();
     }
+    // SAFETY: rule "Interface": the text ends with a zero byte.
     format_of(unsafe { std::ffi::CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }
 
@@ -413,6 +422,7 @@ fn set_format(text: String) {
 /// Writes a text as Fortran has it: with blanks up to the buffer's end. How long it is.
 fn put_padded(text: &str, buffer: *mut u8, bytes: usize) -> usize {
     let length = text.len().min(bytes);
+    // SAFETY: rule "Interface": the buffer has this number of bytes, and `length` is no more.
     unsafe {
         std::ptr::copy_nonoverlapping(text.as_ptr(), buffer, length);
         std::ptr::write_bytes(buffer.add(length), b' ', bytes - length);
@@ -424,6 +434,7 @@ fn put_padded(text: &str, buffer: *mut u8, bytes: usize) -> usize {
 fn put(text: &str, buffer: *mut u8, bytes: usize) -> usize {
     if !buffer.is_null() && bytes > 0 {
         let length = text.len().min(bytes - 1);
+        // SAFETY: rule "Interface": the buffer has this number of bytes, and `length` is less.
         unsafe {
             std::ptr::copy_nonoverlapping(text.as_ptr(), buffer, length);
             *buffer.add(length) = 0;
@@ -442,6 +453,7 @@ pub(crate) fn display() {
 fn say(line: &str) {
     let line = format!("{line}\n");
     let file = if crate::objects::is_for_clang() { 1 } else { 2 };
+    // SAFETY: rule "System": the text and its length.
     unsafe { libc::write(file, line.as_ptr().cast(), line.len()) };
 }
 
@@ -466,17 +478,20 @@ exports! {
         if text.is_null() {
             return;
         }
+        // SAFETY: rule "Interface": the text ends with a zero byte.
         set_format(unsafe { std::ffi::CStr::from_ptr(text) }.to_string_lossy().into_owned());
     }
 
     // Fortran's texts have lengths, passed behind the other arguments, and blanks up to them.
     "OMP_5.0", "VERSION":
     fn omp_display_affinity_(format: *const u8, bytes: usize) {
+        // SAFETY: rule "Interface": the text has this length.
         say(&shown(&format_of(unsafe { fortran(format, bytes) })));
     }
 
     "OMP_5.0", "VERSION":
     fn omp_capture_affinity_(buffer: *mut u8, format: *const u8, bytes: usize, format_bytes: usize) -> usize {
+        // SAFETY: rule "Interface": the text has this length.
         put_padded(&shown(&format_of(unsafe { fortran(format, format_bytes) })), buffer, bytes)
     }
 
@@ -487,6 +502,7 @@ exports! {
 
     "OMP_5.0", "VERSION":
     fn omp_set_affinity_format_(text: *const u8, bytes: usize) {
+        // SAFETY: rule "Interface": the text has this length.
         set_format(unsafe { fortran(text, bytes) });
     }
 
@@ -504,6 +520,8 @@ exports! {
     fn omp_get_place_proc_ids(place: i32, ids: *mut i32) {
         let place = usize::try_from(place).ok().and_then(|place| places().get(place));
         for (at, &cpu) in place.into_iter().flatten().enumerate() {
+            // SAFETY: rule "Interface": the list has room for as many numbers as the program can ask for by another
+            // function.
             unsafe { *ids.add(at) = cpu as i32 };
         }
     }
@@ -523,6 +541,8 @@ exports! {
     fn omp_get_partition_place_nums(numbers: *mut i32) {
         let (begin, count) = own_partition();
         for at in 0..count {
+            // SAFETY: rule "Interface": the list has room for as many numbers as the program can ask for by another
+            // function.
             unsafe { *numbers.add(at as usize) = (begin + at) as i32 };
         }
     }

@@ -18,6 +18,8 @@ pub(crate) fn start_thread(
     on: Option<usize>,
 ) -> io::Result<()> {
     let error = |code: libc::c_int| if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(code)) };
+    // SAFETY: rule "System": attributes, masks and the number are values of this function, each initialized by the call
+    // before its use. `Pool::grow` gives `function` the argument it expects.
     unsafe {
         let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
         error(libc::pthread_attr_init(attributes.as_mut_ptr()))?;
@@ -55,6 +57,7 @@ fn key() -> Option<libc::pthread_key_t> {
     static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
     *KEY.get_or_init(|| {
         let mut key = 0;
+        // SAFETY: rule "System": the key has room here, and `ends` is a destructor for the values of `watch_end`.
         (unsafe { libc::pthread_key_create(&raw mut key, Some(ends)) } == 0).then_some(key)
     })
 }
@@ -62,11 +65,13 @@ fn key() -> Option<libc::pthread_key_t> {
 /// Frees the library's state of a thread when it ends.
 pub(crate) fn watch_end(thread: *mut Thread) {
     if let Some(key) = key() {
+        // SAFETY: rule "System": the key was made by `key`. The system only keeps the address.
         unsafe { libc::pthread_setspecific(key, thread.cast_const().cast()) };
     }
 }
 
 unsafe extern "C" fn ends(thread: *mut libc::c_void) {
+    // SAFETY: rule "Thread": the value that `watch_end` has set, the ending thread's own.
     let thread = unsafe { &mut *thread.cast::<Thread>() };
     thread::ends();
     if thread.team().level.get() > 0 && thread.is_seated {
@@ -76,6 +81,7 @@ unsafe extern "C" fn ends(thread: *mut libc::c_void) {
     leave_pools(std::mem::take(&mut thread.pools));
     for (variable, own) in std::mem::take(&mut thread.private) {
         if !std::ptr::eq(variable, own) {
+            // SAFETY: rule "System": `kmpc` has got the copy by `malloc`, and the list with it is gone.
             unsafe { libc::free(own.cast()) };
         }
     }
@@ -83,8 +89,11 @@ unsafe extern "C" fn ends(thread: *mut libc::c_void) {
     thread.memory.clear();
     // Later destructors of the program may come back. Then the thread has a new record.
     thread::forget();
+    // SAFETY: rule "Thread": the thread ends, and its word is reset, so nothing leads to its state any more. At level 0
+    // its team is the one leaked in `Thread::new`: a region of one thread that has not ended would have its team in
+    // `serialized`.
     unsafe {
-        if thread.team().level.get() == 0 {
+        if thread.team().level.get() == 0 && thread.serialized.is_empty() {
             drop(Box::from_raw(thread.team.cast_mut()));
         }
         drop(Box::from_raw(ptr::from_mut(thread)));
@@ -139,6 +148,8 @@ pub(crate) fn left_pools() -> Vec<Pool> {
 pub(crate) fn watch_forks() {
     static IS_WATCHED: AtomicBool = AtomicBool::new(false);
     if !IS_WATCHED.swap(true, Ordering::Relaxed) {
+        // SAFETY: rule "System": the functions are there as long as the process, since no library with them is
+        // unloaded.
         unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(forked)) };
     }
 }
@@ -152,6 +163,7 @@ static LOOKS: AtomicUsize = AtomicUsize::new(0);
 /// Calls `f` while the process is not forked.
 pub(crate) fn unforked<R>(f: impl FnOnce() -> R) -> R {
     // Each thread has its own.
+    // SAFETY: rule "System": no argument.
     let own = unsafe { libc::__errno_location() }.addr();
     if LOOKS.load(Ordering::Relaxed) == own {
         return f();

@@ -11,8 +11,14 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 /// Makes copies for a chain of gcc's descriptions, one for each thread; or, with `shared`, has it use those of another
 /// thread's chain. `outer` are the reductions around it.
+///
+/// # Safety
+/// The chains are in gcc's layout, and no other thread uses `first` meanwhile; `shared` is null, or a chain of the same
+/// descriptions that was filled in before.
 pub(crate) unsafe fn register(first: *mut usize, outer: *mut usize, shared: *mut usize, threads: usize) {
     let (mut one, mut other) = (first, shared);
+    // SAFETY: the caller's promise: chains in gcc's layout, both of the same descriptions, ended by a 0 in the fifth
+    // word.
     unsafe {
         loop {
             if other.is_null() {
@@ -46,8 +52,13 @@ pub(crate) unsafe fn register(first: *mut usize, outer: *mut usize, shared: *mut
 }
 
 /// Frees the copies of a chain.
+///
+/// # Safety
+/// [`register`] has filled it in, without another chain, and its tasks are over.
 pub(crate) unsafe fn unregister(first: *mut usize) {
     let mut one = first;
+    // SAFETY: the caller's promise: a chain filled in by `register`, so that the third word is the address of
+    // `aligned_alloc`'s memory.
     unsafe {
         loop {
             libc::free(*one.add(2) as *mut libc::c_void);
@@ -60,11 +71,16 @@ pub(crate) unsafe fn unregister(first: *mut usize) {
 }
 
 /// The calling thread's copies of these variables (or of variables copied there), and behind these the originals.
+///
+/// # Safety
+/// There are `count` pointers, with room for as many originals behind them.
 pub(crate) unsafe fn remap(count: usize, originals: usize, pointers: *mut usize) {
     let thread = here();
     let number = thread.number as usize;
     let mut group = thread.task().group;
     let mut first: *mut usize = ptr::null_mut();
+    // SAFETY: rule "Group": the running task's groups are open. The caller's promise: there are `count` pointers, and
+    // room for `originals` more behind them. The chains are those filled in by `register`.
     unsafe {
         while first.is_null() && !group.is_null() {
             first = (*group).reductions.get();
@@ -165,10 +181,13 @@ impl Reductions {
         let own = copies.get(number as usize)?;
         let mut copy = own.load(Ordering::Relaxed);
         if copy.is_null() {
+            // SAFETY: rule "System": 64 is a power of two, and the bytes are a multiple of it.
             copy = unsafe { libc::aligned_alloc(64, input.bytes.next_multiple_of(64).max(64)) }.cast();
             if copy.is_null() {
                 fail(&format!("{} bytes for a reduction can't be had", input.bytes));
             }
+            // SAFETY: rule "Interface": the program's function makes a copy of this variable. The memory is new and has
+            // its bytes.
             unsafe {
                 match input.init {
                     Some(init) => {
@@ -193,6 +212,8 @@ impl Reductions {
                 if copy.is_null() {
                     continue;
                 }
+                // SAFETY: rule "Interface": the program's functions for this variable. The exchange has given the copy
+                // to this thread alone; `copy` has got it by `aligned_alloc`.
                 unsafe {
                     if let Some(combine) = input.combine {
                         combine(target, copy);
@@ -213,12 +234,15 @@ pub(crate) fn finish(group: &Group) {
     if reductions.is_null() {
         return;
     }
+    // SAFETY: this group has not been subtracted from the users, so the reductions are there.
     let one = unsafe { &*reductions };
     if one.users.fetch_sub(1, Ordering::AcqRel) == 1 {
         one.finish(here().number);
         if !one.shared.is_null() {
+            // SAFETY: the place is in the team, which lasts longer than its groups.
             unsafe { (*one.shared).store(ptr::null_mut(), Ordering::Release) };
         }
+        // SAFETY: the last user: all others are subtracted. `Box::into_raw` made it.
         drop(unsafe { Box::from_raw(reductions) });
     }
 }

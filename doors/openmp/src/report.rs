@@ -156,6 +156,7 @@ pub(crate) fn note_source(function: usize, source: *const libc::c_char) {
     }
     KEPT.with(|kept| {
         kept.sources.entry(function).or_insert_with(|| {
+            // SAFETY: rule "Interface": the text ends with a zero byte.
             let text = unsafe { std::ffi::CStr::from_ptr(source) }.to_string_lossy().into_owned();
             let parts: Vec<&str> = text.split(';').collect();
             match parts[..] {
@@ -260,6 +261,7 @@ pub(crate) fn note_bare(function: usize, bare: u64, found: u64) {
 /// # Safety
 /// The record belongs to an unfinished task.
 pub(crate) unsafe fn function_of(record: *const Record) -> usize {
+    // SAFETY: rule "Record": the caller's promise; clang's record is behind it, or null.
     unsafe {
         match (*record).task.kmp.as_ref() {
             Some(task) => task.entry.map_or(0, |entry| entry as usize),
@@ -275,6 +277,7 @@ fn account(thread: &mut Thread) -> &'static Account {
         KEPT.with(|kept| kept.accounts.push(new));
         thread.account = ptr::from_ref(new);
     }
+    // SAFETY: an account is leaked, and never freed.
     unsafe { &*thread.account }
 }
 
@@ -359,6 +362,7 @@ fn write_summary() {
     let Some(text) = text else { return };
     match summary.to_str() {
         Some("1") => {
+            // SAFETY: rule "System": the text and its length.
             unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
         }
         _ => {

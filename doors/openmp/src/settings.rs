@@ -135,6 +135,8 @@ static BEFORE_MAIN: extern "C" fn(i32, *const *const u8, *const *const u8) = {
         let _errno = crate::wait::KeepErrno::new();
         crate::objects::begin();
         // This library begins before the C library has set this, to the same.
+        // SAFETY: rule "System": no other thread runs before `main`, and the loader gives the variables that the C
+        // library sets later.
         unsafe {
             if environ.is_null() {
                 environ = variables;
@@ -178,6 +180,7 @@ fn warn_of_memory(what: &str) {
 /// Tells the user of something wrong.
 pub(crate) fn complain(what: &str) {
     let line = format!("libvicus_omp: {what}\n");
+    // SAFETY: rule "System": the text and its length.
     unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
 }
 
@@ -185,6 +188,7 @@ pub(crate) fn complain(what: &str) {
 #[cold]
 pub(crate) fn fail(what: &str) -> ! {
     complain(what);
+    // SAFETY: rule "System": no condition.
     unsafe { libc::_exit(1) }
 }
 

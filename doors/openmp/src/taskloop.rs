@@ -9,7 +9,7 @@
 //! in a cache or on the node there. Each such task is queued by itself.
 
 use crate::tasks;
-use crate::thread::{Task, Thread, here};
+use crate::thread::{Task, here};
 use crate::wait::Guarded;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -77,6 +77,7 @@ impl Drop for Memories {
     fn drop(&mut self) {
         self.0.with(|all| {
             for &places in all.values() {
+                // SAFETY: `of` has leaked it from a box. The team ends, and no task of its regions is left.
                 drop(unsafe { Box::from_raw(std::ptr::from_ref(places).cast_mut()) });
             }
         });
@@ -117,7 +118,7 @@ pub(crate) unsafe fn run<'a>(count: u64, run: impl Fn(&mut Numbers) + 'a) {
     let tasks: Arc<AnyTasks<'a>> = Arc::new(Tasks { parent: parent.child(parent.is_final), run });
     // SAFETY: the lifetime is the caller's promise.
     let tasks = unsafe { std::mem::transmute::<Arc<AnyTasks<'a>>, Arc<AnyTasks<'static>>>(tasks) };
-    Range { tasks, low: 0, high: count }.queue(thread);
+    Range { tasks, low: 0, high: count }.queue();
 }
 
 /// The task numbers of one thread's range: fewer if others take some meanwhile.
@@ -151,7 +152,7 @@ impl Numbers {
     fn hand_on(&mut self) {
         let Some(tasks) = self.tasks.clone() else { return };
         let middle = self.low + (self.high - self.low) / 2;
-        Range { tasks, low: middle, high: self.high }.queue(here());
+        Range { tasks, low: middle, high: self.high }.queue();
         self.high = middle;
     }
 }
@@ -167,7 +168,8 @@ struct Range {
 unsafe impl Send for Range {}
 
 impl Range {
-    fn queue(self, thread: &mut Thread) {
+    fn queue(self) {
+        let thread = here();
         tasks::tell(thread);
         tasks::lead(thread, 1);
         spawn_child(move || self.run());

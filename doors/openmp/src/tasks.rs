@@ -97,6 +97,8 @@ impl Returned {
             if first == ENDED {
                 return false;
             }
+            // SAFETY: the block is the caller's alone until the exchange below puts it into the list, and each block is
+            // larger than a `Free`.
             unsafe { (*block).next = first };
             // Release: the taking thread sees the block in its final state. Blocks are only taken as a whole list, so
             // there is no ABA: no block can come back in between.
@@ -120,11 +122,14 @@ impl Memory {
         if self.returned.is_null() {
             self.returned = Returned::take();
         }
+        // SAFETY: `Returned::take` gives a list that is never freed.
         let returned = unsafe { &*self.returned };
         let mut first = returned.first[class].swap(ptr::null_mut(), Ordering::Acquire);
         self.free[class].0 = first;
         while !first.is_null() {
             self.free[class].1 += 1;
+            // SAFETY: the thread has taken the whole list, and has its blocks alone. Acquire: it sees the `next` of the
+            // thread that pushed them.
             first = unsafe { (*first).next };
         }
     }
@@ -150,44 +155,56 @@ impl Memory {
         }
         let (first, count) = &mut self.free[class];
         let block = *first;
+        // SAFETY: a free block of this thread, in a list of its own.
         *first = unsafe { (*block).next };
         *count -= 1;
         let record = block.wrapping_byte_add(BEGIN).cast::<Record>();
+        // SAFETY: the block is in no list any more, and begins a record of its class: `new_memory` has made it.
         unsafe { ((*record).class, (*record).home) = (class as u32, self.returned) };
         record
     }
 
     #[inline]
     fn give(&mut self, record: *mut Record) {
+        // SAFETY: rule "Record": the thread that has run the task has its record alone.
         let (class, home) = unsafe { ((*record).class as usize, (*record).home) };
         let block = record.wrapping_byte_sub(BEGIN).cast::<Free>();
         if class < CLASSES.len() {
             if !ptr::eq(home, self.returned) {
+                // SAFETY: a block with a class has the list of the thread that made it, which is never freed.
                 if unsafe { &*home }.push(class, block) {
                     return;
                 }
             } else if self.free[class].1 < KEPT {
                 let (first, count) = &mut self.free[class];
+                // SAFETY: a free block of this thread, in a list of its own.
                 unsafe { (*block).next = *first };
                 *first = block;
                 *count += 1;
                 return;
             }
         }
+        // SAFETY: rule "System": `new_memory` has got the block by `aligned_alloc`, and it is in no list any more.
         unsafe { libc::free(block.cast()) };
     }
 
     /// Frees all blocks, and has blocks that return later freed too.
     pub(crate) fn clear(&mut self) {
         for class in 0..CLASSES.len() {
+            // SAFETY: null, or a list that is never freed.
             let Some(returned) = (unsafe { self.returned.as_ref() }) else { break };
             let mut first = returned.first[class].swap(ENDED, Ordering::Acquire);
             while !first.is_null() {
                 let block = first;
+                // SAFETY: the thread has taken the whole list, and has its blocks alone. Acquire: it sees the `next` of
+                // the thread that pushed them.
                 first = unsafe { (*block).next };
+                // SAFETY: rule "System": `new_memory` has got the block by `aligned_alloc`, and it is in no list any
+                // more.
                 unsafe { libc::free(block.cast()) };
             }
         }
+        // SAFETY: null, or a list that is never freed.
         if let Some(returned) = unsafe { self.returned.as_ref() } {
             LEFT.with(|left| left.push(returned));
             self.returned = ptr::null();
@@ -195,7 +212,10 @@ impl Memory {
         for (first, count) in &mut self.free {
             while !first.is_null() {
                 let block = *first;
+                // SAFETY: a free block of this thread, in a list of its own.
                 *first = unsafe { (*block).next };
+                // SAFETY: rule "System": `new_memory` has got the block by `aligned_alloc`, and it is in no list any
+                // more.
                 unsafe { libc::free(block.cast()) };
             }
             *count = 0;
@@ -207,11 +227,13 @@ impl Memory {
 #[inline(never)]
 fn new_memory(bytes: usize, class: u32, home: *const Returned) -> *mut Record {
     let bytes = bytes.next_multiple_of(64);
+    // SAFETY: rule "System": 64 is a power of two, and `bytes` a multiple of it.
     let block = unsafe { libc::aligned_alloc(64, bytes) };
     if block.is_null() {
         settings::fail(&format!("{bytes} bytes for a task can't be had"));
     }
     let record = block.wrapping_byte_add(BEGIN).cast::<Record>();
+    // SAFETY: the block has at least 128 bytes, of which the record has the last ones; nothing else is in them yet.
     unsafe { ((*record).class, (*record).home) = (class, home) };
     record
 }
@@ -221,6 +243,8 @@ fn new_memory(bytes: usize, class: u32, home: *const Returned) -> *mut Record {
 pub(crate) fn new_record(thread: &mut Thread, behind: usize) -> *mut Record {
     let parent = thread.task();
     let record = thread.memory.take(behind);
+    // SAFETY: rule "Record": the memory is new, with class and home set by `Memory::take`, and large enough for a
+    // record.
     unsafe {
         let (class, home) = ((*record).class, (*record).home);
         record.write(Record {
@@ -266,15 +290,18 @@ impl Queued {
         std::mem::forget(self);
         lead(thread, -1);
         if report::is_traced() {
+            // SAFETY: rule "Record": the record is unfinished until `run`.
             report::name(unsafe { report::function_of(record) });
         }
-        unsafe { run(thread, record) };
+        // SAFETY: rule "Record": it was taken out of its queue, once.
+        unsafe { run(record) };
     }
 }
 
 impl Drop for Queued {
     fn drop(&mut self) {
         lead(here(), -1);
+        // SAFETY: rule "Record": it was taken out of its queue, and is not run.
         unsafe { finish(self.0.as_ptr()) };
     }
 }
@@ -455,11 +482,17 @@ fn stacked<R>(f: impl FnOnce() -> R) -> R {
 }
 
 /// Puts a task into a queue.
+///
+/// # Safety
+/// Rule "Record": the record is not spawned, and is handed over.
 #[inline]
-pub(crate) fn queue(thread: &mut Thread, record: *mut Record) {
+pub(crate) unsafe fn queue(record: *mut Record) {
+    let thread = here();
     tell(thread);
     lead(thread, 1);
+    // SAFETY: the caller's record is never null: `new_memory` ends the process instead.
     let queued = Queued(unsafe { NonNull::new_unchecked(record) });
+    // The machine may run it here at once.
     spawn_child(move || queued.run());
 }
 
@@ -469,14 +502,19 @@ pub(crate) fn queue(thread: &mut Thread, record: *mut Record) {
 /// The record belongs to a task that is not yet spawned.
 pub(crate) unsafe fn returns_to(record: *mut Record, place: Option<&'static AtomicU16>) -> Option<GroupId> {
     let place = place?;
+    // SAFETY: the caller's promise.
     unsafe { (*record).place = place };
     place.load(Ordering::Relaxed).checked_sub(1).map(|group| GroupId::new(usize::from(group)))
 }
 
 /// Spawns a task with clauses.
-pub(crate) fn spawn(record: *mut Record, said: Said) {
+///
+/// # Safety
+/// Rule "Record": the record is not spawned, and is handed over.
+pub(crate) unsafe fn spawn(record: *mut Record, said: Said) {
     let thread = here();
     let Said { is_undeferred, priority, accesses, group } = said;
+    // SAFETY: rule "Record": not spawned yet, so it is the caller's alone.
     let event = unsafe { (*record).event };
     if !event.is_null() {
         thread.has_events = true;
@@ -484,14 +522,16 @@ pub(crate) fn spawn(record: *mut Record, said: Said) {
     let is_included = is_undeferred || thread.task().is_final;
     let may_wait = !accesses.is_empty() || !event.is_null();
     if !thread.is_seated {
-        unsafe { run(thread, record) };
+        // SAFETY: the caller hands over the record, and it is run here.
+        unsafe { run(record) };
         if !event.is_null() {
             await_outside(event);
         }
         return;
     }
     if is_alone(thread) {
-        return stacked(|| unsafe { run(here(), record) });
+        // SAFETY: the caller hands over the record, and it is run here.
+        return stacked(|| unsafe { run(record) });
     }
     let is_plain = event.is_null() && accesses.is_empty();
     if !is_plain {
@@ -518,11 +558,15 @@ pub(crate) fn spawn(record: *mut Record, said: Said) {
             // The maker goes on when the task's block has ended. A held child, over with the event, represents the task
             // to its waiters and followers.
             hold(event, child().follows(&accesses));
-            run_at_once(record);
-            unsafe { Event::drop_one(event) };
+            // SAFETY: the caller hands over the record; rule "Event": the maker's use ends behind it.
+            unsafe {
+                run_at_once(record);
+                Event::drop_one(event);
+            }
             return;
         }
-        run_at_once(record);
+        // SAFETY: the caller hands over the record.
+        unsafe { run_at_once(record) };
         return;
     }
     tell(thread);
@@ -534,8 +578,10 @@ pub(crate) fn spawn(record: *mut Record, said: Said) {
     if let Some(group) = group {
         new = new.at(group);
     }
+    // SAFETY: rule "Record": not spawned yet, so it is the caller's alone.
     let mut affinity = unsafe { std::mem::take(&mut (*record).affinity) };
     if !affinity.is_empty() {
+        // SAFETY: rule "Record": an unfinished task's.
         let is_dealt = crate::learned::deals(|| unsafe { report::function_of(record) }, &mut affinity);
         new = new.touches(&affinity);
         if !is_dealt {
@@ -543,6 +589,7 @@ pub(crate) fn spawn(record: *mut Record, said: Said) {
         }
         if report::is_on() || vicus::memory::awaits_touch() {
             // The summary and waiting moves of memory use it when the task runs.
+            // SAFETY: rule "Record": not spawned yet, so it is the caller's alone.
             unsafe { (*record).affinity = affinity };
         }
     }
@@ -550,6 +597,7 @@ pub(crate) fn spawn(record: *mut Record, said: Said) {
         new = new.follows(&accesses);
     }
     lead(thread, 1);
+    // SAFETY: the caller's record is never null: `new_memory` ends the process instead.
     let queued = Queued(unsafe { NonNull::new_unchecked(record) });
     if event.is_null() {
         here().keep_accesses(accesses);
@@ -559,6 +607,7 @@ pub(crate) fn spawn(record: *mut Record, said: Said) {
         let own = [Access::new(event.addr(), 1, Mode::ReadWrite)];
         new.follows(&own).spawn(move || queued.run());
         hold(event, child().follows(&accesses).follows(&own));
+        // SAFETY: rule "Event": the maker's use ends here.
         unsafe { Event::drop_one(event) };
     }
 }
@@ -568,29 +617,39 @@ pub(crate) fn spawn(record: *mut Record, said: Said) {
 pub(crate) fn spawn_empty(accesses: Vec<Access>) {
     let thread = here();
     if thread.is_seated {
-        spawn(new_record(thread, 0), Said { accesses, ..Said::default() });
+        // SAFETY: rule "Record": it is new.
+        unsafe { spawn(new_record(thread, 0), Said { accesses, ..Said::default() }) };
     }
 }
 
 /// Makes the child whose end is the event.
 fn hold(event: *const Event, new: vicus::tasks::ChildBuilder) {
     let held = new.held(|| ());
+    // SAFETY: rule "Event": the maker still uses it.
     unsafe { (*event).hold(held) };
 }
 
 /// Runs a task on top of its maker.
-pub(crate) fn run_at_once(record: *mut Record) {
+///
+/// # Safety
+/// Rule "Record": the record is not spawned, and is handed over.
+pub(crate) unsafe fn run_at_once(record: *mut Record) {
     let thread = here();
     if !thread.is_seated || thread.task().is_final {
-        return unsafe { run(thread, record) };
+        // SAFETY: the caller hands over the record, and it is run here.
+        return unsafe { run(record) };
     }
     if is_alone(thread) {
-        return stacked(|| unsafe { run(here(), record) });
+        // SAFETY: the caller hands over the record, and it is run here.
+        return stacked(|| unsafe { run(record) });
     }
+    // SAFETY: rule "Record": an unfinished task's.
     if begin_call(thread, || unsafe { report::function_of(record) }) {
-        unsafe { run(thread, record) };
+        // SAFETY: the caller hands over the record, and it is run here.
+        unsafe { run(record) };
         end_call(here());
     } else {
+        // SAFETY: the caller hands over the record, and the task is not run.
         unsafe { finish(record) };
     }
 }
@@ -602,13 +661,19 @@ pub(crate) fn is_called(thread: &Thread) -> bool {
 }
 
 /// Calls a function as a task. Its data stay in place.
+///
+/// # Safety
+/// `thread` is the calling one. Rule "Interface": a task's function, with its data.
 #[inline(always)]
-pub(crate) fn call(thread: &mut Thread, function: Function, data: *mut u8, is_final: bool) {
+pub(crate) unsafe fn call(thread: *mut Thread, function: Function, data: *mut u8, is_final: bool) {
+    // SAFETY: the caller's promise; rule "Thread": the reference ends before the call, as no parameter's would.
+    let thread = unsafe { &mut *thread };
     let parent = thread.task();
     let is_final = is_final || parent.is_final;
     let mut task = parent.child(is_final);
     let outer = std::mem::replace(&mut thread.task, &raw mut task);
     thread.stacked += 1;
+    // SAFETY: rule "Interface": the function of a task, with its data.
     unsafe { function(data) };
     let thread = here();
     thread.stacked -= 1;
@@ -616,7 +681,11 @@ pub(crate) fn call(thread: &mut Thread, function: Function, data: *mut u8, is_fi
 }
 
 /// Runs a function as a task on top of its maker. Its data stay in place.
-pub(crate) fn call_at_once(thread: &mut Thread, function: Function, data: *mut u8, is_final: bool) {
+///
+/// # Safety
+/// Rule "Interface": a task's function, with its data.
+pub(crate) unsafe fn call_at_once(function: Function, data: *mut u8, is_final: bool) {
+    let thread = here();
     let parent = thread.task();
     let mut task = parent.child(is_final);
     let is_alone = is_alone(thread);
@@ -626,6 +695,7 @@ pub(crate) fn call_at_once(thread: &mut Thread, function: Function, data: *mut u
     }
     let outer = std::mem::replace(&mut thread.task, &raw mut task);
     thread.stacked += u32::from(is_alone);
+    // SAFETY: rule "Interface": the function of a task, with its data.
     report::in_task(|| function as usize, || unsafe { function(data) });
     let thread = here();
     thread.stacked -= u32::from(is_alone);
@@ -640,8 +710,11 @@ pub(crate) fn call_at_once(thread: &mut Thread, function: Function, data: *mut u
 /// # Safety
 /// It is run once.
 #[inline]
-unsafe fn run(thread: &mut Thread, record: *mut Record) {
+unsafe fn run(record: *mut Record) {
+    // SAFETY: rule "Record": the caller hands it over, and it lasts until `free`. Rule "Interface": the program's
+    // function gets its task's data. Rule "Thread": no reference to the thread lasts while the program's code runs.
     unsafe {
+        let thread = here();
         let outer = std::mem::replace(&mut thread.task, &raw mut (*record).task);
         if let Some(place) = (*record).place.as_ref() {
             let group = thread.team().groups.get(thread.number as usize).map_or(0, |group| group + 1);
@@ -665,6 +738,7 @@ unsafe fn run(thread: &mut Thread, record: *mut Record) {
                 }
             },
         );
+        let thread = here();
         thread.task = outer;
         free(thread, record);
     }
@@ -675,13 +749,15 @@ unsafe fn run(thread: &mut Thread, record: *mut Record) {
 /// # Safety
 /// It is not used any more.
 pub(crate) unsafe fn finish(record: *mut Record) {
+    // SAFETY: rule "Record": the caller hands over the record of a task that is not run; rule "Event": the task ends,
+    // and with it the event.
     unsafe {
         if !(*record).task.kmp.is_null() {
             crate::kmpc::tasks::drop_unrun(record);
         }
         let event = (*record).event;
         if !event.is_null() {
-            fulfil(event);
+            abandon(event);
         }
         free(here(), record);
     }
@@ -693,6 +769,8 @@ pub(crate) unsafe fn finish(record: *mut Record) {
 /// # Safety
 /// As [`finish`].
 pub(crate) unsafe fn complete(record: *mut Record, mut accesses: Vec<Access>) {
+    // SAFETY: rule "Record": the caller hands over the record; rule "Event": the maker's use ends here, or in
+    // `wait_outside`.
     unsafe {
         crate::kmpc::tasks::drop_unrun(record);
         let event = (*record).event;
@@ -719,7 +797,12 @@ pub(crate) unsafe fn complete(record: *mut Record, mut accesses: Vec<Access>) {
 /// The rules of [`finish`].
 #[inline]
 unsafe fn free(thread: &mut Thread, record: *mut Record) {
+    // SAFETY: rule "Record": the task is over, so this thread has the record alone, and it is used no more. Rule
+    // "Event": so the record's use of it ends.
     unsafe {
+        if !(*record).event.is_null() {
+            Event::drop_one((*record).event);
+        }
         if (*record).affinity.capacity() != 0 {
             drop(std::mem::take(&mut (*record).affinity));
         }
@@ -729,29 +812,32 @@ unsafe fn free(thread: &mut Thread, record: *mut Record) {
 
 /// The event of a detached task.
 pub(crate) struct Event {
+    /// Whether its task's waiters go on: it has come, or the task was dropped.
+    is_over: AtomicBool,
     is_fulfilled: AtomicBool,
     held: Guarded<Option<Held>>,
-    /// Users left: the maker of the task, and the caller that fulfils the event.
+    /// Users left: the maker of the task, its record, and the caller that fulfils the event.
     users: AtomicU32,
 }
 
 impl Event {
     pub(crate) fn new() -> *const Event {
         Box::into_raw(Box::new(Event {
+            is_over: AtomicBool::new(false),
             is_fulfilled: AtomicBool::new(false),
             held: Guarded::new(None),
-            users: AtomicU32::new(2),
+            users: AtomicU32::new(3),
         }))
     }
 
-    fn is_fulfilled(&self) -> bool {
-        self.is_fulfilled.load(Ordering::Acquire)
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
     }
 
     /// This child is over with the event.
     fn hold(&self, held: Held) {
         let left = self.held.with(|own| {
-            if self.is_fulfilled() {
+            if self.is_over() {
                 Some(held)
             } else {
                 *own = Some(held);
@@ -761,7 +847,12 @@ impl Event {
         left.into_iter().for_each(Held::release);
     }
 
+    /// The use of one of its users ends.
+    ///
+    /// # Safety
+    /// The caller is one of them.
     unsafe fn drop_one(event: *const Event) {
+        // SAFETY: rule "Event": the caller is one of its users, and the last one frees the box of `Event::new`.
         unsafe {
             if (*event).users.fetch_sub(1, Ordering::AcqRel) == 1 {
                 drop(Box::from_raw(event.cast_mut()));
@@ -788,7 +879,9 @@ fn wait_outside(is_end: bool) {
     let task = thread.task;
     let own: Vec<_> = thread.awaited.extract_if(.., |&mut (maker, _)| is_end || ptr::eq(maker, task)).collect();
     for (_, event) in own {
-        wait_until(|| unsafe { (*event).is_fulfilled() });
+        // SAFETY: rule "Event": the maker still uses it.
+        wait_until(|| unsafe { (*event).is_over() });
+        // SAFETY: rule "Event": the maker's use ends here.
         unsafe { Event::drop_one(event) };
     }
 }
@@ -801,14 +894,20 @@ pub(crate) fn end_outside() {
 /// Drops the events of a thread that ends; it waits for them no longer.
 pub(crate) fn forget_events(awaited: Vec<(*mut Task, *const Event)>) {
     for (_, event) in awaited {
+        // SAFETY: rule "Event": the maker's use ends here.
         unsafe { Event::drop_one(event) };
     }
 }
 
 /// An event has come.
-pub(crate) fn fulfil(event: *const Event) {
+///
+/// # Safety
+/// Rule "Event": it is fulfilled once, and its task was made with it.
+pub(crate) unsafe fn fulfil(event: *const Event) {
+    // SAFETY: rule "Event": the caller that fulfils it is one of its users.
     let one = unsafe { &*event };
     let held = one.held.with(|own| {
+        one.is_over.store(true, Ordering::Release);
         let is_first = !one.is_fulfilled.swap(true, Ordering::AcqRel);
         is_first.then(|| own.take())
     });
@@ -816,7 +915,23 @@ pub(crate) fn fulfil(event: *const Event) {
     if let Some(held) = held {
         held.release();
     }
+    // SAFETY: rule "Event": the use of the caller that fulfils it ends here; `is_first` was true, so it ends once.
     unsafe { Event::drop_one(event) };
+}
+
+/// The task of an event is dropped before it was run, and its waiters go on. The program may have given the event to
+/// another thread, which may still fulfil it: so the event stays until then, or for ever.
+///
+/// # Safety
+/// Rule "Event": the record still uses it.
+unsafe fn abandon(event: *const Event) {
+    // SAFETY: the caller's promise.
+    let one = unsafe { &*event };
+    let held = one.held.with(|own| {
+        one.is_over.store(true, Ordering::Release);
+        own.take()
+    });
+    held.into_iter().for_each(Held::release);
 }
 
 /// Whether the running task may have unfinished children.
@@ -851,6 +966,7 @@ pub(crate) fn give_way() {
         report::waiting(yield_to_descendants);
     }
     let _errno = KeepErrno::new();
+    // SAFETY: rule "System": no argument.
     unsafe { libc::sched_yield() };
 }
 
@@ -876,8 +992,8 @@ pub(crate) fn begin_group() -> *mut Group {
 
 /// Closes it: its tasks are over, and their descendants.
 pub(crate) fn end_group() {
-    let task = here().task();
-    let Some(group) = NonNull::new(task.group) else { return };
+    let Some(group) = NonNull::new(here().task().group) else { return };
+    // SAFETY: rule "Group": `begin_group` has boxed it, and the task that opened it closes it, once.
     let group = unsafe { Box::from_raw(group.as_ptr()) };
     if group.is_open {
         let _errno = KeepErrno::new();
@@ -885,19 +1001,21 @@ pub(crate) fn end_group() {
     } else {
         wait_outside(true);
     }
-    task.group = group.outer;
+    here().task().group = group.outer;
     crate::reductions::finish(&group);
 }
 
 /// Whether the innermost taskgroup is cancelled.
 pub(crate) fn is_group_cancelled() -> bool {
     let group = here().task().group;
+    // SAFETY: rule "Group": null, or a group that is still open around the running task.
     unsafe { group.as_ref() }.is_some_and(|group| group.is_cancelled.load(Ordering::Relaxed))
 }
 
 /// Cancels the innermost taskgroup.
 pub(crate) fn cancel_group() {
     let thread = here();
+    // SAFETY: rule "Group": null, or a group that is still open around the running task.
     if let Some(group) = unsafe { thread.task().group.as_ref() } {
         group.is_cancelled.store(true, Ordering::Relaxed);
         if group.is_open && thread.is_seated {
@@ -910,4 +1028,36 @@ pub(crate) fn cancel_group() {
 /// Whether a task made now is dropped at once.
 pub(crate) fn is_dropped(thread: &Thread) -> bool {
     settings::get().cancels && (is_group_cancelled() || thread.team().meetings.is_cancelled())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A group was cancelled, and dropped a task with an event. Another thread had fulfilled the event before, or was about
+    // to do so: one of the two did so in freed memory.
+    #[test]
+    fn the_event_of_a_dropped_task_can_be_fulfilled_before_and_afterwards() {
+        let record = || {
+            let record = new_record(here(), 0);
+            // SAFETY: rule "Record": it is new. Rule "Event": the maker's use ends.
+            unsafe {
+                (*record).event = Event::new();
+                Event::drop_one((*record).event);
+                (record, (*record).event)
+            }
+        };
+        // SAFETY: rule "Record": both are dropped, not run. Rule "Event": each is fulfilled once.
+        unsafe {
+            let (dropped, event) = record();
+            finish(dropped);
+            assert!((*event).is_over(), "its task's waiters go on");
+            assert_eq!((*event).users.load(Ordering::Relaxed), 1, "the other thread still uses it");
+            fulfil(event);
+            let (dropped, event) = record();
+            fulfil(event);
+            assert_eq!((*event).users.load(Ordering::Relaxed), 1, "the task still uses it");
+            finish(dropped);
+        }
+    }
 }

@@ -243,6 +243,7 @@ impl Team {
         while team.level.get() > level as u32 {
             // A region of one thread has one number, and it stands in for itself at its own level.
             number = team.outer_number.get();
+            // SAFETY: rule "Team": the outer team's region lasts longer than the inner one's.
             team = unsafe { &*team.outer.get() };
         }
         Some((team, number))
@@ -328,11 +329,19 @@ struct Ending {
 
 impl Ending {
     /// A thread has left.
+    ///
+    /// # Safety
+    /// The thread is counted in `left`, and leaves once.
     unsafe fn leave(ending: *const Ending) {
         // Acquire and release: the last thread sees all writes of the others in the teams.
+        // SAFETY: the caller is counted in `left` and not yet subtracted, so the value is there.
         if unsafe { (*ending).left.fetch_sub(1, Ordering::AcqRel) } == 1 {
+            // SAFETY: the last one to leave: all others have subtracted themselves, and it sees their writes. It was
+            // made by `Box::into_raw` in `Pool::end`.
             let ending = unsafe { Box::from_raw(ending.cast_mut()) };
             for team in ending.teams {
+                // SAFETY: `Team::new` has leaked it from a box; all threads of the pool have left, and the pool with
+                // its list of teams is gone.
                 drop(unsafe { Box::from_raw(ptr::from_ref(team).cast_mut()) });
             }
         }
@@ -370,6 +379,7 @@ impl Pool {
             dock.team.set(ptr::null());
             dock.call();
         }
+        // SAFETY: made above, with the caller counted.
         unsafe { Ending::leave(ending) };
     }
 
@@ -420,6 +430,7 @@ impl Dock {
     fn call(&self) {
         let before = self.state.load(Ordering::Relaxed);
         if before & 1 != 0 {
+            // SAFETY: rule "System": no argument.
             self.called_from.store(unsafe { libc::sched_getcpu() }, Ordering::Relaxed);
         }
         // Release: the thread sees all writes made for the region.
@@ -447,6 +458,7 @@ impl Dock {
             let turns = if waited < least { (waited.as_micros() / GIVES_WAY_AFTER_US) as u32 } else { YIELDS };
             if yields < turns {
                 yields += 1;
+                // SAFETY: rule "System": no argument.
                 unsafe { libc::sched_yield() };
             } else if waited < least {
                 std::hint::spin_loop();
@@ -467,11 +479,14 @@ impl Dock {
     /// would move one of the two only after some milliseconds.
     fn leave_caller(&self) {
         let caller = self.called_from.load(Ordering::Relaxed);
+        // SAFETY: rule "System": no argument.
         if caller < 0 || unsafe { libc::sched_getcpu() } != caller {
             return;
         }
         let own = crate::places::own_set();
         let mut others = own;
+        // SAFETY: rule "System": both sets are values of this function, of the length given. `caller` is a number that
+        // the system gave for a processor, so it is in the set.
         unsafe {
             libc::CPU_CLR(caller as usize, &mut others);
             // None is left if the thread is bound to this one: then nothing changes.
@@ -485,6 +500,7 @@ impl Dock {
 
 /// A pool's thread.
 extern "C" fn serve(dock: *mut libc::c_void) -> *mut libc::c_void {
+    // SAFETY: `Pool::grow` has leaked this dock for this thread, which frees it below.
     let dock = unsafe { &*dock.cast::<Dock>() };
     // The thread has begun on a chosen processor, and may go on where its siblings may.
     crate::places::set_affinity(&dock.processors);
@@ -495,10 +511,14 @@ extern "C" fn serve(dock: *mut libc::c_void) -> *mut libc::c_void {
     let mut seen = 0;
     loop {
         seen = dock.wait(seen);
+        // SAFETY: rule "Team": the caller has written the address before it changed the state that `wait` has read with
+        // acquire.
         let Some(team) = (unsafe { dock.team.get().as_ref() }) else { break };
-        enter(thread, team, dock.number);
+        enter(team, dock.number);
     }
-    thread.leave_teams(initial);
+    here().leave_teams(initial);
+    // SAFETY: `Pool::end` has set `ending` before the call that ended the loop, and has counted this thread. The dock
+    // was leaked from a box, and the pool has forgotten it.
     unsafe {
         Ending::leave(dock.ending.get());
         // The caller may still wake this address: the system call looks at the address alone.
@@ -619,7 +639,8 @@ pub(crate) fn run(region: Region) {
     }
     thread.depth = depth + 1;
     let outer = thread.set_aside();
-    enter(thread, team, 0);
+    enter(team, 0);
+    let thread = here();
     if team.meetings.is_cancelled() {
         for (at, slot) in team.ring.iter().enumerate() {
             slot.reset(at as u64);
@@ -638,8 +659,10 @@ pub(crate) fn run(region: Region) {
 }
 
 /// The thread takes part in a region.
-fn enter(thread: &mut Thread, team: &Team, number: u32) {
+fn enter(team: &Team, number: u32) {
     let own = &team.members[number as usize];
+    // SAFETY: rule "Team": a member's cells are used by its own thread alone, and only between regions or in this
+    // function.
     let task = unsafe { &mut *own.task.get() };
     let task = task.insert(Task {
         icv: team.icv.get(),
@@ -648,6 +671,7 @@ fn enter(thread: &mut Thread, team: &Team, number: u32) {
         group: team.group.get(),
         kmp: ptr::null_mut(),
     });
+    let thread = here();
     thread.team = team;
     thread.number = number;
     thread.task = task;
@@ -656,6 +680,8 @@ fn enter(thread: &mut Thread, team: &Team, number: u32) {
     thread.has_events = false;
     thread.league = team.league.get();
     own.lead.store(0, Ordering::Relaxed);
+    // SAFETY: rule "Team": a member's cells are used by its own thread alone, and only between regions or in this
+    // function.
     let member = unsafe { &mut *own.member.get() };
     let member = member
         .get_or_insert_with(|| team.machine.as_ref().expect("a region's team has a plan").member(number as usize));
@@ -685,6 +711,7 @@ fn enter(thread: &mut Thread, team: &Team, number: u32) {
             report::spend(outer, 0);
         }
     });
+    let thread = here();
     (thread.is_seated, thread.calls_tasks) = (false, false);
 }
 
@@ -701,7 +728,9 @@ fn call(team: &Team) {
 #[inline]
 pub(crate) fn invoke(function: Function) {
     match function {
+        // SAFETY: rule "Interface": the region's function is called with its data.
         Function::Gomp(function, data) => unsafe { function(data) },
+        // SAFETY: rule "Interface": the function has `count` words of arguments, in an array of at least four.
         Function::Kmpc(function, count, arguments) => unsafe {
             let (id, number) = (here().id as i32, here().number as i32);
             crate::kmpc::fork::invoke(function, id, number, count, arguments);

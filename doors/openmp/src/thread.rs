@@ -249,12 +249,16 @@ impl Thread {
     /// Its team.
     #[inline]
     pub(crate) fn team<'a>(&self) -> &'a Team {
+        // SAFETY: rule "Team": the team of a thread lives as long as the thread is in it; `None` is never there, since
+        // a thread begins in its initial one.
         unsafe { &*self.team }
     }
 
     /// The running task.
     #[inline]
     pub(crate) fn task<'a>(&self) -> &'a mut Task {
+        // SAFETY: rule "Thread": the running task lies on this thread's stack, in its record or in the thread itself
+        // until it ends, and the thread alone uses it.
         unsafe { &mut *self.task }
     }
 
@@ -312,6 +316,7 @@ core::arch::global_asm!(
 #[inline(always)]
 fn word() -> *mut Thread {
     let thread;
+    // SAFETY: reads the thread's own word; the linker has given it its place among the thread's data.
     unsafe {
         core::arch::asm!(
             "mov {thread}, qword ptr [rip + vicus_omp_thread@GOTTPOFF]",
@@ -325,6 +330,7 @@ fn word() -> *mut Thread {
 
 #[cfg(target_arch = "x86_64")]
 fn set_word(thread: *mut Thread) {
+    // SAFETY: writes the thread's own word, as `word` reads it.
     unsafe {
         core::arch::asm!(
             "mov {at}, qword ptr [rip + vicus_omp_thread@GOTTPOFF]",
@@ -355,6 +361,8 @@ fn set_word(thread: *mut Thread) {
 #[inline(always)]
 pub(crate) fn here<'a>() -> &'a mut Thread {
     let thread = word();
+    // SAFETY: rule "Thread": the word is the address of the calling thread's own `Thread`, which stays until
+    // `process::ends` has reset the word.
     if thread.is_null() { first() } else { unsafe { &mut *thread } }
 }
 
@@ -368,6 +376,7 @@ fn first<'a>() -> &'a mut Thread {
     KNOWN.fetch_add(1, Ordering::Relaxed);
     crate::process::watch_end(thread);
     crate::tool::begin();
+    // SAFETY: rule "Thread": it was made here for the calling thread, and is used by no other.
     unsafe { &mut *thread }
 }
 
@@ -394,6 +403,7 @@ pub(crate) fn begin_anew() {
     let old = word();
     forget();
     KNOWN.store(0, Ordering::Relaxed);
+    // SAFETY: rule "Thread": the child's one thread is the copy of the thread with this state, which stays allocated.
     if let Some(old) = unsafe { old.as_ref() } {
         first().task().icv = old.task().icv;
     }

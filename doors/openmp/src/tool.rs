@@ -34,6 +34,8 @@ pub(crate) fn begin() {
     if HAS_BEGUN.swap(true, Ordering::Relaxed) || !crate::settings::get().takes_tools {
         return;
     }
+    // SAFETY: rule "System": a function with this name has OMPT's type, and its result, if there is one, lasts until
+    // the tool's end.
     unsafe {
         let start = libc::dlsym(libc::RTLD_DEFAULT, c"ompt_start_tool".as_ptr());
         if start.is_null() {
@@ -52,6 +54,8 @@ pub(crate) fn begin() {
 /// The process ends, or the tool wants no more.
 pub(crate) extern "C" fn end() {
     let tool = TOOL.swap(ptr::null_mut(), Ordering::AcqRel);
+    // SAFETY: OMPT: the tool's structure lasts until its `finalize`, which is called once, since the exchange above
+    // gives the address to one caller.
     unsafe {
         if let Some(finalize) = tool.as_ref().and_then(|tool| tool.finalize) {
             finalize(&raw mut (*tool).data);
@@ -61,6 +65,7 @@ pub(crate) extern "C" fn end() {
 
 /// A function of the library by its name; null if there is none.
 unsafe extern "C" fn lookup(name: *const c_char) -> *const c_void {
+    // SAFETY: OMPT: the name ends with a zero byte.
     let name = unsafe { CStr::from_ptr(name) };
     match name.to_bytes() {
         b"ompt_set_callback" => set_callback as *const c_void,
@@ -100,5 +105,6 @@ extern "C" fn get_num_procs() -> c_int {
 }
 
 extern "C" fn get_proc_id() -> c_int {
+    // SAFETY: rule "System": no argument.
     unsafe { libc::sched_getcpu() }
 }

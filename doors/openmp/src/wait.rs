@@ -8,12 +8,14 @@ pub(crate) struct KeepErrno(i32);
 
 impl KeepErrno {
     pub(crate) fn new() -> KeepErrno {
+        // SAFETY: rule "System": the address of the calling thread's own `errno`.
         KeepErrno(unsafe { *libc::__errno_location() })
     }
 }
 
 impl Drop for KeepErrno {
     fn drop(&mut self) {
+        // SAFETY: rule "System": the address of the calling thread's own `errno`.
         unsafe { *libc::__errno_location() = self.0 }
     }
 }
@@ -23,12 +25,14 @@ pub(crate) fn sleep_on(word: &AtomicU32, value: u32) {
     let _errno = KeepErrno::new();
     let no_limit: *const libc::timespec = std::ptr::null();
     let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: rule "System": the word outlives the call by its borrow, and no limit is a null pointer.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, no_limit) };
 }
 
 /// Wakes up to `count` sleepers on the word.
 pub(crate) fn wake(word: *const AtomicU32, count: i32) {
     let _errno = KeepErrno::new();
+    // SAFETY: rule "System": the kernel looks at the address alone and reads nothing there, so the word may be gone.
     unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, count) };
 }
 
@@ -48,11 +52,13 @@ impl Backoff {
             0..100 => std::hint::spin_loop(),
             100..200 => {
                 let _errno = KeepErrno::new();
+                // SAFETY: rule "System": no argument.
                 unsafe { libc::sched_yield() };
             }
             _ => {
                 let _errno = KeepErrno::new();
                 let nap = libc::timespec { tv_sec: 0, tv_nsec: 20_000.min(i64::from(self.rounds) * 50) };
+                // SAFETY: rule "System": the time is a value of this function.
                 unsafe { libc::nanosleep(&nap, std::ptr::null_mut()) };
             }
         }
@@ -151,6 +157,7 @@ impl<T> Guarded<T> {
 
     /// Calls `f` with the value while no other thread uses it. It must not come here again.
     pub(crate) fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        // SAFETY: the lock is held here, so no other thread has a reference to the value.
         self.lock.with(|| f(unsafe { &mut *self.value.get() }))
     }
 }

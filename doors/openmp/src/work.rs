@@ -130,9 +130,12 @@ impl Slot {
         self.turn.0.store(0, Ordering::Relaxed);
         self.reductions.set(ptr::null_mut());
         let memory = self.memory.replace(ptr::null_mut());
+        // SAFETY: rule "System": `begin_with` has got it by `calloc`, or it is null; rule "Loop": no thread uses the
+        // loop's memory any more.
         unsafe { libc::free(memory.cast()) };
         let across = self.across.replace(ptr::null_mut());
         if !across.is_null() {
+            // SAFETY: `begin_across` made it by `Box::into_raw`; rule "Loop": no thread is in the loop any more.
             drop(unsafe { Box::from_raw(across) });
         }
     }
@@ -228,6 +231,7 @@ impl Loop {
     /// The state shared by the loop's threads.
     pub(crate) fn slot<'a>(&self) -> &'a Slot {
         assert!(!self.slot.is_null(), "a loop is under way");
+        // SAFETY: rule "Loop": a slot is the team's, and the thread's loop ends before the thread leaves the team.
         unsafe { &*self.slot }
     }
 }
@@ -507,6 +511,7 @@ pub(crate) struct Across {
 
 impl Drop for Across {
     fn drop(&mut self) {
+        // SAFETY: rule "System": it came from `calloc` and is freed once, by its owner.
         unsafe { libc::free(self.done.cast()) };
     }
 }
@@ -516,6 +521,7 @@ impl Across {
         let all = dimensions.iter().try_fold(1, |all: u64, dimension| all.checked_mul(dimension.2));
         let words = all.and_then(|all| isize::try_from(all.div_ceil(64)).ok()).unwrap_or(isize::MAX / 8) as usize;
         // Zeroed memory of the system: pages of iterations that never run never exist.
+        // SAFETY: rule "System": no condition.
         let done = unsafe { libc::calloc(words.max(1), size_of::<AtomicU64>()) }.cast::<AtomicU64>();
         if done.is_null() {
             let said = dimensions.iter().map(|dimension| dimension.2.to_string()).collect::<Vec<_>>().join(" times ");
@@ -545,6 +551,7 @@ impl Across {
     fn word(&self, number: u64) -> &AtomicU64 {
         let at = (number / 64) as usize;
         assert!(at < self.words, "an iteration of the loop has its bit");
+        // SAFETY: the index is less than the number of words allocated, and zeros are valid atomic numbers.
         unsafe { &*self.done.add(at) }
     }
 }
@@ -568,6 +575,8 @@ pub(crate) fn begin_across(thread: &mut Thread, dimensions: impl FnOnce() -> Vec
 /// The thread's current loop with dependences between iterations.
 pub(crate) fn across<'a>() -> Option<&'a Across> {
     let work = &here().across;
+    // SAFETY: rule "Loop": the first thread has written the cell before the others joined, and it stays until all have
+    // left.
     if work.slot.is_null() { None } else { unsafe { work.slot().across.get().as_ref() } }
 }
 

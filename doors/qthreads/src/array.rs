@@ -9,6 +9,7 @@ use crate::fork::{Function, finish_part, spawn_part};
 use crate::hash;
 use crate::library::{self, Library};
 use crate::loops::{Accumulate, Argument, Results};
+use crate::object::Object;
 use std::cell::Cell;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
@@ -76,12 +77,13 @@ fn by_chance(shepherds: u16) -> u16 {
 /// Anonymous memory, without pages before they are touched; `None` if there is not enough.
 fn map(bytes: usize) -> Option<NonNull<u8>> {
     let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: rule "System": a new mapping.
     let mapped = unsafe { libc::mmap(ptr::null_mut(), bytes, access, flags, -1, 0) };
     if mapped == libc::MAP_FAILED { None } else { NonNull::new(mapped.cast()) }
 }
 
 impl Array {
-    unsafe fn new(count: usize, unit: usize, kind: u32, is_tight: bool, pages: i32) -> Option<*mut Array> {
+    fn new(count: usize, unit: usize, kind: u32, is_tight: bool, pages: i32) -> Option<*mut Array> {
         if count == 0 || unit == 0 || kind > kinds::ALL_LEAST {
             return None;
         }
@@ -139,7 +141,7 @@ impl Array {
     }
 
     fn bytes(&self, segments: Range<usize>) -> (NonNull<u8>, usize) {
-        let start = unsafe { self.base.add(segments.start * self.segment_bytes) };
+        let start = self.base.wrapping_add(segments.start * self.segment_bytes);
         (NonNull::new(start).expect("it is mapped"), segments.len() * self.segment_bytes)
     }
 
@@ -160,7 +162,8 @@ impl Array {
                 return Ok(());
             }
             let on = Placement::On(node, WhenFull::Preferred);
-            // They are mapped in the way of `SystemPages::map`, which remembers nothing of its reservations.
+            // SAFETY: pages of this array; they are mapped in the way of `SystemPages::map`, which remembers nothing of
+            // its reservations.
             unsafe { library.pages.place(start, bytes, on) }
         })
     }
@@ -185,17 +188,20 @@ impl Array {
             return;
         }
         let (start, bytes) = self.bytes(segment..segment + 1);
+        // SAFETY: pages of this array, mapped as in `place`.
         let _ = unsafe { library.pages.relocate(start, bytes, self.node(library, segment), WhenFull::Preferred) };
     }
 
     /// Has each page touched near its node.
     fn touch(&self, page: usize) {
         // A huge page would lie on the node of its first segment.
+        // SAFETY: rule "System": the mapping of this array, with its bytes.
         unsafe { libc::madvise(self.base.cast(), self.homes.len() * self.segment_bytes, libc::MADV_NOHUGEPAGE) };
         let whole = self.segment_units;
         self.each_segment((0, self.homes.len() * whole), &|from, _| {
             let first = from / self.segment_units * self.segment_bytes;
             for page in (first..first + self.segment_bytes).step_by(page) {
+                // SAFETY: a page of this array, which the program does not have yet.
                 unsafe { self.base.add(page).write_volatile(0) };
             }
         });
@@ -209,7 +215,7 @@ impl Array {
     pub(crate) fn at(&self, index: usize) -> *mut u8 {
         let segment = index / self.segment_units;
         let within = index - segment * self.segment_units;
-        unsafe { self.base.add(segment * self.segment_bytes + within * self.unit_bytes) }
+        self.base.wrapping_add(segment * self.segment_bytes + within * self.unit_bytes)
     }
 
     fn home(&self, index: usize) -> u16 {
@@ -253,88 +259,94 @@ impl Array {
     }
 }
 
-/// The array behind a pointer, and a range within it.
-unsafe fn array<'a>(array: *const Array, range: (usize, usize)) -> Option<(&'a Array, (usize, usize))> {
-    let array = unsafe { array.as_ref() }?;
+/// The array of an argument, and a range within it.
+fn array<'a>(array: Object<Array>, range: (usize, usize)) -> Option<(&'a Array, (usize, usize))> {
+    let array = array.get()?;
     Some((array, (range.0.min(array.count), range.1.min(array.count))))
 }
 
+// SAFETY: its memory is the program's to use, by any threads; functions that write its fields are called by one thread
+// at a time.
 unsafe impl Sync for Array {}
 
 type Loop = unsafe extern "C-unwind" fn(usize, usize, *mut Array, *mut libc::c_void);
 type Folding = unsafe extern "C-unwind" fn(usize, usize, *mut Array, *mut libc::c_void, *mut libc::c_void);
 
-unsafe fn iterate(pointer: *mut Array, range: (usize, usize), f: Option<Loop>, argument: *mut libc::c_void) {
-    let (Some(f), Some((own, range))) = (f, unsafe { array(pointer, range) }) else { return };
-    let (pointer, argument) = (Argument(pointer.cast()), Argument(argument));
+fn iterate(pointer: Object<Array>, range: (usize, usize), f: Option<Loop>, argument: *mut libc::c_void) {
+    let (Some(f), Some((own, range))) = (f, array(pointer, range)) else { return };
+    let (pointer, argument) = (Argument(pointer.pointer().cast()), Argument(argument));
+    // SAFETY: rule "Interface": the program's function, with its argument.
     own.each_segment(range, &|from, to| unsafe { f(from, to, pointer.get().cast(), argument.get()) });
 }
 
 exports! {
     fn qarray_create(count: usize, unit: usize) -> *mut Array {
-        unsafe { Array::new(count, unit, kinds::FIXED_HASH, false, 0) }.unwrap_or(ptr::null_mut())
+        Array::new(count, unit, kinds::FIXED_HASH, false, 0).unwrap_or(ptr::null_mut())
     }
 
     fn qarray_create_tight(count: usize, unit: usize) -> *mut Array {
-        unsafe { Array::new(count, unit, kinds::FIXED_HASH, true, 0) }.unwrap_or(ptr::null_mut())
+        Array::new(count, unit, kinds::FIXED_HASH, true, 0).unwrap_or(ptr::null_mut())
     }
 
     fn qarray_create_configured(count: usize, unit: usize, kind: u32, is_tight: i8, pages: i32) -> *mut Array {
-        unsafe { Array::new(count, unit, kind, is_tight != 0, pages) }.unwrap_or(ptr::null_mut())
+        Array::new(count, unit, kind, is_tight != 0, pages).unwrap_or(ptr::null_mut())
     }
 
-    fn qarray_destroy(array: *mut Array) {
-        if array.is_null() {
-            return;
-        }
-        let array = unsafe { Box::from_raw(array) };
+    fn qarray_destroy(array: Object<Array>) {
+        let Some(array) = array.end() else { return };
         for home in &array.homes {
             bytes_of(home.load(Ordering::Relaxed)).fetch_sub(array.segment_bytes, Ordering::Relaxed);
         }
+        // SAFETY: rule "System": the mapping of this array, with its bytes.
         unsafe { libc::munmap(array.base.cast(), array.homes.len() * array.segment_bytes) };
         RUNS.fetch_sub(array.runs.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    fn qarray_iter(pointer: *mut Array, start: usize, stop: usize, f: Option<Function>) {
-        let (Some(f), Some((own, range))) = (f, unsafe { array(pointer, (start, stop)) }) else { return };
+    fn qarray_iter(pointer: Object<Array>, start: usize, stop: usize, f: Option<Function>) {
+        let (Some(f), Some((own, range))) = (f, array(pointer, (start, stop))) else { return };
         own.each_segment(range, &|from, to| {
+            // SAFETY: rule "Interface": the program's function, with an element.
             (from..to).for_each(|index| _ = unsafe { f(own.at(index).cast()) });
         });
     }
 
-    fn qarray_iter_loop(array: *mut Array, start: usize, stop: usize, f: Option<Loop>, argument: *mut libc::c_void) {
-        unsafe { iterate(array, (start, stop), f, argument) }
+    fn qarray_iter_loop(array: Object<Array>, start: usize, stop: usize, f: Option<Loop>, argument: *mut libc::c_void) {
+        iterate(array, (start, stop), f, argument);
     }
 
     fn qarray_iter_constloop(
-        array: *mut Array,
+        array: Object<Array>,
         start: usize,
         stop: usize,
         f: Option<Loop>,
         argument: *mut libc::c_void,
     ) {
-        unsafe { iterate(array, (start, stop), f, argument) }
+        iterate(array, (start, stop), f, argument);
     }
 
     fn qarray_iter_loop_nb(
-        array: *mut Array,
+        array: Object<Array>,
         start: usize,
         stop: usize,
         f: Option<Loop>,
         argument: *mut libc::c_void,
         ret: *mut u64,
     ) {
+        // SAFETY: rule "Words": another address is refused.
         let word = unsafe { full_empty::word_at(ret) }.ok();
         if let Some(word) = word {
             full_empty::empty(word);
         }
-        let (array, argument, ret) = (Argument(array.cast()), Argument(argument), Argument(ret.cast()));
+        let (array, argument, ret) = (Argument(array.pointer().cast()), Argument(argument), Argument(ret.cast()));
         let all = move |is_forked: bool| {
             let (array, argument, ret) = (array, argument, ret);
-            unsafe { iterate(array.get().cast(), (start, stop), f, argument.get()) };
+            // SAFETY: rule "Objects": the program's argument.
+            let array = unsafe { Object::new(array.get().cast()) };
+            iterate(array, (start, stop), f, argument.get());
             if is_forked {
                 finish_part();
             }
+            // SAFETY: rule "Words": another address is refused.
             if let Ok(word) = unsafe { full_empty::word_at(ret.get().cast()) } {
                 full_empty::fill(word);
             }
@@ -346,7 +358,7 @@ exports! {
     }
 
     fn qarray_iter_loopaccum(
-        pointer: *mut Array,
+        pointer: Object<Array>,
         start: usize,
         stop: usize,
         f: Option<Folding>,
@@ -356,7 +368,7 @@ exports! {
         accumulate: Option<Accumulate>,
     ) {
         let (Some(f), Some(accumulate)) = (f, accumulate) else { return };
-        let Some((own, range)) = (unsafe { array(pointer, (start, stop)) }) else { return };
+        let Some((own, range)) = array(pointer, (start, stop)) else { return };
         if range.0 >= range.1 {
             return;
         }
@@ -365,17 +377,19 @@ exports! {
         let mut results = Results::new(segments, bytes);
         let base = results.pointer();
         let results = results;
-        let (pointer, argument) = (Argument(pointer.cast()), Argument(argument));
+        let (pointer, argument) = (Argument(pointer.pointer().cast()), Argument(argument));
         own.each_segment(range, &|from, to| {
             let result = results.at(base, from / own.segment_units - first);
+            // SAFETY: rule "Interface": the program's function, with a segment's own result.
             unsafe { f(from, to, pointer.get().cast(), argument.get(), result) };
         });
+        // SAFETY: rule "Interface": the program's function, with results that no thread writes any more.
         (0..segments).for_each(|segment| unsafe { accumulate(out, results.at(base, segment)) });
     }
 
-    fn qarray_set_shepof(pointer: *mut Array, index: usize, shepherd: u16) {
+    fn qarray_set_shepof(pointer: Object<Array>, index: usize, shepherd: u16) {
         let Some(library) = library::get() else { return };
-        let Some(own) = (unsafe { pointer.as_mut() }) else { return };
+        let Some(own) = pointer.alone() else { return };
         if usize::from(shepherd) >= library.shepherds.len() || index >= own.count {
             return;
         }
@@ -389,14 +403,18 @@ exports! {
         }
     }
 
-    fn qarray_shepof(pointer: *const Array, index: usize) -> u16 {
-        unsafe { pointer.as_ref() }
+    fn qarray_shepof(pointer: Object<Array>, index: usize) -> u16 {
+        pointer.get()
             .filter(|array| index < array.count)
             .map_or(crate::codes::NO_SHEPHERD, |array| array.home(index))
     }
 
-    fn qarray_dist_like(like: *const Array, pointer: *mut Array) {
-        let (Some(like), Some(own)) = (unsafe { like.as_ref() }, unsafe { pointer.as_mut() }) else { return };
+    fn qarray_dist_like(like: Object<Array>, pointer: Object<Array>) {
+        // An array lies as itself already.
+        if ptr::eq(like.pointer(), pointer.pointer()) {
+            return;
+        }
+        let (Some(like), Some(own)) = (like.get(), pointer.alone()) else { return };
         for segment in 0..own.homes.len() {
             let index = segment * own.segment_units;
             own.give(library::get(), segment, like.home(index.min(like.count - 1)));
@@ -405,10 +423,11 @@ exports! {
         own.details = like.details;
     }
 
-    fn qarray_elem_migrate(pointer: *const Array, index: usize) -> *mut libc::c_void {
-        let Some(own) = (unsafe { pointer.as_ref() }).filter(|array| index < array.count) else {
+    fn qarray_elem_migrate(pointer: Object<Array>, index: usize) -> *mut libc::c_void {
+        let Some(own) = pointer.get().filter(|array| index < array.count) else {
             return ptr::null_mut();
         };
+        // SAFETY: the function has no condition.
         unsafe { crate::fork::qthread_migrate_to(own.home(index)) };
         own.at(index).cast()
     }

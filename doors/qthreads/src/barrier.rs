@@ -1,6 +1,8 @@
 //! Barriers.
 
+use crate::each::wait_in_frame;
 use crate::exports;
+use crate::object::Object;
 use std::ptr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -15,6 +17,7 @@ struct Entered {
     waiting: Vec<*const AtomicU64>,
 }
 
+// SAFETY: rule "Frame": any thread may fill the words.
 unsafe impl Send for Entered {}
 
 static OF_THE_PROGRAM: AtomicPtr<Barrier> = AtomicPtr::new(ptr::null_mut());
@@ -30,13 +33,18 @@ impl Barrier {
         if entered.waiting.len() + 1 >= entered.wanted {
             let waiting = std::mem::take(&mut entered.waiting);
             drop(entered);
+            // SAFETY: rule "Frame": each waits for its word, and this thread alone has it now.
             waiting.into_iter().for_each(|word| _ = full_empty::fill(unsafe { &*word }));
             return;
         }
         full_empty::empty(&word);
         entered.waiting.push(&raw const word);
         drop(entered);
-        full_empty::read_ff(&word);
+        wait_in_frame(&word, || {
+            let waiting = &mut self.lock().waiting;
+            let at = waiting.iter().position(|other| ptr::eq(*other, &raw const word));
+            at.map(|at| waiting.swap_remove(at)).is_some()
+        });
     }
 }
 
@@ -45,36 +53,38 @@ exports! {
         Box::into_raw(Box::new(Barrier(Mutex::new(Entered { wanted: threads, waiting: Vec::new() }))))
     }
 
-    fn qt_barrier_enter(barrier: *mut Barrier) {
-        if let Some(barrier) = unsafe { barrier.as_ref() } {
+    fn qt_barrier_enter(barrier: Object<Barrier>) {
+        if let Some(barrier) = barrier.get() {
             barrier.enter();
         }
     }
 
-    fn qt_barrier_enter_id(barrier: *mut Barrier, _id: usize) {
-        unsafe { qt_barrier_enter(barrier) }
+    fn qt_barrier_enter_id(barrier: Object<Barrier>, _id: usize) {
+        if let Some(barrier) = barrier.get() {
+            barrier.enter();
+        }
     }
 
-    fn qt_barrier_destroy(barrier: *mut Barrier) {
-        if !barrier.is_null() {
+    fn qt_barrier_destroy(barrier: Object<Barrier>) {
+        if !barrier.pointer().is_null() {
             let _ = OF_THE_PROGRAM.compare_exchange(
-                barrier,
+                barrier.pointer(),
                 ptr::null_mut(),
                 Ordering::AcqRel,
                 Ordering::Relaxed,
             );
-            drop(unsafe { Box::from_raw(barrier) });
+            drop(barrier.end());
         }
     }
 
-    fn qt_barrier_resize(barrier: *mut Barrier, threads: usize) {
-        if let Some(barrier) = unsafe { barrier.as_ref() } {
+    fn qt_barrier_resize(barrier: Object<Barrier>, threads: usize) {
+        if let Some(barrier) = barrier.get() {
             barrier.lock().wanted = threads;
         }
     }
 
-    fn qt_barrier_dump(barrier: *mut Barrier, _what: u32) {
-        if let Some(barrier) = unsafe { barrier.as_ref() } {
+    fn qt_barrier_dump(barrier: Object<Barrier>, _what: u32) {
+        if let Some(barrier) = barrier.get() {
             let entered = barrier.lock();
             eprintln!("barrier of {}: {} wait", entered.wanted, entered.waiting.len());
         }
@@ -89,6 +99,30 @@ exports! {
     }
 
     fn qt_global_barrier() {
-        unsafe { qt_barrier_enter(OF_THE_PROGRAM.load(Ordering::Acquire)) }
+        // SAFETY: rule "Objects": the program's barrier, which is none of the program's any more when it is destroyed.
+        let barrier = unsafe { Object::new(OF_THE_PROGRAM.load(Ordering::Acquire)) };
+        if let Some(barrier) = barrier.get() {
+            barrier.enter();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use vicus::machine::Runtime;
+    use vicus::threads::{Builder, OnDeadlock};
+
+    // The runtime unwound a thread in a barrier, and the barrier still had the word in the thread's frame: the next one
+    // to enter it wrote there.
+    #[test]
+    fn an_unwound_thread_waits_in_no_barrier_any_more() {
+        let barrier = Arc::new(Barrier(Mutex::new(Entered { wanted: 2, waiting: Vec::new() })));
+        let runtime: Runtime = Runtime::builder().threads(1).deadlock(OnDeadlock::Unwind).start();
+        let theirs = Arc::clone(&barrier);
+        let waits = Builder::new().spawn_on(&runtime, move || theirs.enter());
+        assert!(waits.join().is_err(), "no other thread enters it");
+        assert!(barrier.lock().waiting.is_empty());
     }
 }

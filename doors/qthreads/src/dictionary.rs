@@ -4,6 +4,7 @@
 
 use crate::exports;
 use crate::hash;
+use crate::object::Object;
 use std::collections::HashMap;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,11 +39,14 @@ struct Part(HashMap<u64, Vec<*mut Entry>>);
 #[derive(Default)]
 struct Entries(Vec<*mut Entry>);
 
+// SAFETY: rule "Interface": any thread may use the program's keys and values. The entries are used under a lock, or by
+// those to whom the dictionary gives them.
 unsafe impl Send for Part {}
+// SAFETY: as above.
 unsafe impl Send for Entries {}
 
 pub(crate) struct Iterator {
-    dictionary: *mut Dictionary,
+    dictionary: Object<Dictionary>,
     /// Found when it is first asked for one.
     entries: Option<Vec<*mut Entry>>,
     /// How often it was asked.
@@ -52,7 +56,15 @@ pub(crate) struct Iterator {
 const PARTS: usize = 64;
 
 impl Dictionary {
+    /// Whether an entry has this key.
+    fn has_key(&self, entry: *mut Entry, key: *mut libc::c_void) -> bool {
+        // SAFETY: the entry is in a part whose lock is held, so it is not freed. Rule "Interface": the program's
+        // function compares two keys.
+        unsafe { (self.equals)((*entry).key, key) != 0 }
+    }
+
     fn hashed(&self, key: *mut libc::c_void) -> u64 {
+        // SAFETY: rule "Interface": the program's function, with a key.
         hash::mix(u64::from(unsafe { (self.hash)(key) } as u32))
     }
 
@@ -64,11 +76,13 @@ impl Dictionary {
         let hash = self.hashed(key);
         let mut part = self.part(hash);
         let entries = part.0.entry(hash).or_default();
-        let found = entries.iter().find(|&&entry| unsafe { (self.equals)((*entry).key, key) } != 0);
+        let found = entries.iter().find(|&&entry| self.has_key(entry, key));
         if let Some(&entry) = found {
             if replaces {
+                // SAFETY: the lock of its part is held, so it is not freed, and no other thread changes it.
                 unsafe { (*entry).value = value };
             }
+            // SAFETY: as above.
             return unsafe { (*entry).value };
         }
         entries.push(Box::into_raw(Box::new(Entry { value, key, hash, next: ptr::null_mut() })));
@@ -79,7 +93,8 @@ impl Dictionary {
         let hash = self.hashed(key);
         let part = self.part(hash);
         let found = part.0.get(&hash).into_iter().flatten();
-        let mut found = found.filter(|&&entry| unsafe { (self.equals)((*entry).key, key) } != 0);
+        let mut found = found.filter(|&&entry| self.has_key(entry, key));
+        // SAFETY: the lock of its part is held, so it is not freed, and no other thread changes it.
         found.next().map_or(ptr::null_mut(), |&entry| unsafe { (*entry).value })
     }
 
@@ -87,19 +102,23 @@ impl Dictionary {
         let hash = self.hashed(key);
         let mut part = self.part(hash);
         let Some(entries) = part.0.get_mut(&hash) else { return ptr::null_mut() };
-        let found = entries.iter().position(|&entry| unsafe { (self.equals)((*entry).key, key) } != 0);
+        let found = entries.iter().position(|&entry| self.has_key(entry, key));
         let Some(entry) = found.map(|found| entries.swap_remove(found)) else { return ptr::null_mut() };
         if entries.is_empty() {
             part.0.remove(&hash);
         }
         drop(part);
+        // SAFETY: the entry is in no part any more, and this thread has taken it out.
         let (value, key) = unsafe { ((*entry).value, (*entry).key) };
         if self.iterators.load(Ordering::Acquire) > 0 {
             self.deleted().0.push(entry);
         } else {
+            // SAFETY: `put` has made it by `Box::into_raw`. There was no iterator after it was taken out, so none has
+            // it.
             drop(unsafe { Box::from_raw(entry) });
         }
         if let Some(cleanup) = self.cleanup {
+            // SAFETY: rule "Interface": the program's function for an entry that has gone, called once.
             unsafe { cleanup(key, value) };
         }
         value
@@ -118,6 +137,7 @@ impl Dictionary {
         // Before it counts down: entries deleted for a later iterator are not among these.
         let mut deleted = self.deleted();
         if self.iterators.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // SAFETY: `put` has made them, and no iterator is left that has them.
             deleted.0.drain(..).for_each(|entry| drop(unsafe { Box::from_raw(entry) }));
         }
     }
@@ -126,11 +146,14 @@ impl Dictionary {
 impl Drop for Dictionary {
     fn drop(&mut self) {
         for entry in self.all() {
+            // SAFETY: rule "Objects": no other thread uses the dictionary any more. `put` has made the entry.
             let entry = unsafe { Box::from_raw(entry) };
             if let Some(cleanup) = self.cleanup {
+                // SAFETY: rule "Interface": the program's function for an entry that has gone, called once.
                 unsafe { cleanup(entry.key, entry.value) };
             }
         }
+        // SAFETY: as above.
         self.deleted().0.drain(..).for_each(|entry| drop(unsafe { Box::from_raw(entry) }));
     }
 }
@@ -141,15 +164,15 @@ fn error() -> *mut Entry {
 }
 
 impl Iterator {
-    fn new(dictionary: *mut Dictionary) -> *mut Iterator {
-        let Some(own) = (unsafe { dictionary.as_ref() }) else { return ptr::null_mut() };
+    fn new(dictionary: Object<Dictionary>) -> *mut Iterator {
+        let Some(own) = dictionary.get() else { return ptr::null_mut() };
         own.iterators.fetch_add(1, Ordering::AcqRel);
         Box::into_raw(Box::new(Iterator { dictionary, entries: None, at: 0 }))
     }
 
     fn find(&mut self) -> &Vec<*mut Entry> {
         let dictionary = self.dictionary;
-        self.entries.get_or_insert_with(|| unsafe { (*dictionary).all() })
+        self.entries.get_or_insert_with(|| dictionary.get().map_or_else(Vec::new, Dictionary::all))
     }
 
     fn current(&self) -> *mut Entry {
@@ -170,78 +193,78 @@ exports! {
         Box::into_raw(Box::new(Dictionary { equals, hash, cleanup, parts, iterators, deleted }))
     }
 
-    fn qt_dictionary_destroy(dictionary: *mut Dictionary) {
-        if !dictionary.is_null() {
-            drop(unsafe { Box::from_raw(dictionary) });
-        }
+    fn qt_dictionary_destroy(dictionary: Object<Dictionary>) {
+        drop(dictionary.end());
     }
 
     fn qt_dictionary_put(
-        dictionary: *mut Dictionary,
+        dictionary: Object<Dictionary>,
         key: *mut libc::c_void,
         value: *mut libc::c_void,
     ) -> *mut libc::c_void {
-        unsafe { dictionary.as_ref() }.map_or(ptr::null_mut(), |own| own.put(key, value, true))
+        dictionary.get().map_or(ptr::null_mut(), |own| own.put(key, value, true))
     }
 
     fn qt_dictionary_put_if_absent(
-        dictionary: *mut Dictionary,
+        dictionary: Object<Dictionary>,
         key: *mut libc::c_void,
         value: *mut libc::c_void,
     ) -> *mut libc::c_void {
-        unsafe { dictionary.as_ref() }.map_or(ptr::null_mut(), |own| own.put(key, value, false))
+        dictionary.get().map_or(ptr::null_mut(), |own| own.put(key, value, false))
     }
 
-    fn qt_dictionary_get(dictionary: *mut Dictionary, key: *mut libc::c_void) -> *mut libc::c_void {
-        unsafe { dictionary.as_ref() }.map_or(ptr::null_mut(), |own| own.get(key))
+    fn qt_dictionary_get(dictionary: Object<Dictionary>, key: *mut libc::c_void) -> *mut libc::c_void {
+        dictionary.get().map_or(ptr::null_mut(), |own| own.get(key))
     }
 
-    fn qt_dictionary_delete(dictionary: *mut Dictionary, key: *mut libc::c_void) -> *mut libc::c_void {
-        unsafe { dictionary.as_ref() }.map_or(ptr::null_mut(), |own| own.delete(key))
+    fn qt_dictionary_delete(dictionary: Object<Dictionary>, key: *mut libc::c_void) -> *mut libc::c_void {
+        dictionary.get().map_or(ptr::null_mut(), |own| own.delete(key))
     }
 
-    fn qt_dictionary_iterator_create(dictionary: *mut Dictionary) -> *mut Iterator {
+    fn qt_dictionary_iterator_create(dictionary: Object<Dictionary>) -> *mut Iterator {
         Iterator::new(dictionary)
     }
 
-    fn qt_dictionary_iterator_destroy(iterator: *mut Iterator) {
-        if !iterator.is_null() {
-            let iterator = unsafe { Box::from_raw(iterator) };
-            unsafe { (*iterator.dictionary).end_iterator() };
+    fn qt_dictionary_iterator_destroy(iterator: Object<Iterator>) {
+        if let Some(dictionary) = iterator.end().and_then(|iterator| iterator.dictionary.get()) {
+            dictionary.end_iterator();
         }
     }
 
-    fn qt_dictionary_iterator_next(iterator: *mut Iterator) -> *mut Entry {
-        let Some(iterator) = (unsafe { iterator.as_mut() }) else { return error() };
+    fn qt_dictionary_iterator_next(iterator: Object<Iterator>) -> *mut Entry {
+        let Some(iterator) = iterator.alone() else { return error() };
         let count = iterator.find().len();
         iterator.at = (iterator.at + 1).min(count + 1);
         iterator.current()
     }
 
-    fn qt_dictionary_iterator_get(iterator: *const Iterator) -> *mut Entry {
-        unsafe { iterator.as_ref() }.map_or(error(), Iterator::current)
+    fn qt_dictionary_iterator_get(iterator: Object<Iterator>) -> *mut Entry {
+        iterator.get().map_or(error(), Iterator::current)
     }
 
-    fn qt_dictionary_end(dictionary: *mut Dictionary) -> *mut Iterator {
+    fn qt_dictionary_end(dictionary: Object<Dictionary>) -> *mut Iterator {
         let end = Iterator::new(dictionary);
+        // SAFETY: made above, or null.
         if let Some(end) = unsafe { end.as_mut() } {
             end.at = end.find().len() + 1;
         }
         end
     }
 
-    fn qt_dictionary_iterator_equals(one: *mut Iterator, two: *mut Iterator) -> i32 {
-        let (Some(one), Some(two)) = (unsafe { one.as_ref() }, unsafe { two.as_ref() }) else {
-            return i32::from(one.is_null() && two.is_null());
+    fn qt_dictionary_iterator_equals(one: Object<Iterator>, two: Object<Iterator>) -> i32 {
+        let (Some(one), Some(two)) = (one.get(), two.get()) else {
+            return i32::from(one.pointer().is_null() && two.pointer().is_null());
         };
-        let is_same = ptr::eq(one.dictionary, two.dictionary) && ptr::eq(one.current(), two.current());
+        let is_same = ptr::eq(one.dictionary.pointer(), two.dictionary.pointer())
+            && ptr::eq(one.current(), two.current());
         // Before the first entry and behind the last one there is none.
         i32::from(is_same && (!one.current().is_null() || (one.at == 0) == (two.at == 0)))
     }
 
-    fn qt_dictionary_iterator_copy(iterator: *mut Iterator) -> *mut Iterator {
-        let Some(own) = (unsafe { iterator.as_ref() }) else { return ptr::null_mut() };
+    fn qt_dictionary_iterator_copy(iterator: Object<Iterator>) -> *mut Iterator {
+        let Some(own) = iterator.get() else { return ptr::null_mut() };
         let copy = Iterator::new(own.dictionary);
+        // SAFETY: made above, or null.
         if let Some(copy) = unsafe { copy.as_mut() } {
             copy.entries.clone_from(&own.entries);
             copy.at = own.at;
@@ -249,8 +272,8 @@ exports! {
         copy
     }
 
-    fn qt_dictionary_printbuckets(dictionary: *mut Dictionary) {
-        if let Some(dictionary) = unsafe { dictionary.as_ref() } {
+    fn qt_dictionary_printbuckets(dictionary: Object<Dictionary>) {
+        if let Some(dictionary) = dictionary.get() {
             println!("{} entries", dictionary.all().len());
         }
     }

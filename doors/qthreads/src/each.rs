@@ -17,10 +17,12 @@ impl<T: ?Sized> Clone for Shared<T> {
 
 impl<T: ?Sized> Copy for Shared<T> {}
 
+// SAFETY: a reference to a value that any thread may use; rule "Frame": it is there.
 unsafe impl<T: ?Sized + Sync> Send for Shared<T> {}
 
 impl<T: ?Sized> Shared<T> {
     fn get(&self) -> &T {
+        // SAFETY: rule "Frame": the waiting thread's value.
         unsafe { &*self.0 }
     }
 }
@@ -65,6 +67,7 @@ pub(crate) fn each(count: usize, shepherd: impl Fn(usize, &Library) -> u16, f: &
     let left = Count::new();
     left.add(count as u64);
     #[expect(clippy::missing_transmute_annotations, reason = "forgets how long it lives")]
+    // SAFETY: rule "Frame": the function is called by the parts alone, before each counts down for the wait below.
     let shared: Shared<dyn Fn(usize) + Sync> = unsafe { Shared(std::mem::transmute(std::ptr::from_ref(f))) };
     let counted = Shared(&raw const left);
     for index in 0..count {
@@ -82,9 +85,29 @@ pub(crate) fn each(count: usize, shepherd: impl Fn(usize, &Library) -> u16, f: &
     left.wait();
 }
 
-/// [`each`] with one call for each worker.
-pub(crate) fn each_worker(f: &(dyn Fn(usize) + Sync)) {
-    each(workers(), worker_in_turn, f);
+/// Waits until a word of the caller's frame is full, which stands in a list. The runtime may end the wait by unwinding:
+/// then `forget` takes the word out of the list. `false`: it is in no list any more, and another thread is about to
+/// fill it.
+pub(crate) fn wait_in_frame(word: &AtomicU64, forget: impl Fn() -> bool) {
+    struct OnUnwinding<'a, F: Fn() -> bool>(&'a AtomicU64, F);
+    impl<F: Fn() -> bool> Drop for OnUnwinding<'_, F> {
+        fn drop(&mut self) {
+            if !(self.1)() {
+                while !full_empty::is_full(self.0) {
+                    std::thread::yield_now();
+                }
+            }
+        }
+    }
+    let on_unwinding = OnUnwinding(word, forget);
+    full_empty::read_ff(word);
+    std::mem::forget(on_unwinding);
+}
+
+/// [`each`] with as many calls as there were [`workers`] when the caller cut its work into parts: their number may be
+/// another one by now.
+pub(crate) fn each_worker(parts: usize, f: &(dyn Fn(usize) + Sync)) {
+    each(parts, worker_in_turn, f);
 }
 
 /// How many parts a whole is cut into.
@@ -111,4 +134,18 @@ pub(crate) fn part(start: usize, stop: usize, index: usize, parts: usize) -> (us
     let (each, more) = (length / parts, length % parts);
     let from = start + index * each + index.min(more);
     (from, from + each + usize::from(index < more))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    // A worker was enabled between the cut of an array and its threads: there was one part more than results.
+    #[test]
+    fn workers_run_as_many_parts_as_were_cut() {
+        let seen = Mutex::new(Vec::new());
+        each_worker(workers() + 2, &|index| seen.lock().unwrap().push(index));
+        assert_eq!(seen.into_inner().unwrap(), [0, 1, 2]);
+    }
 }

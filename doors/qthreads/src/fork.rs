@@ -7,6 +7,7 @@ use crate::sinc::{Sinc, qt_sinc_submit};
 use std::cell::{Cell, UnsafeCell};
 use std::io::Write as _;
 use std::ptr;
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -25,7 +26,7 @@ struct Queued {
     flags: u32,
 }
 
-/// Its pointers are the program's, which gives them to the thread.
+// SAFETY: its pointers are the program's, which gives them to the thread.
 unsafe impl Send for Queued {}
 
 /// Fields needed by few threads.
@@ -37,6 +38,7 @@ struct Extra {
     _copied: Copied,
 }
 
+// SAFETY: the list is from `malloc` and belongs to the thread; rule "Interface" for the words in it.
 unsafe impl Send for Extra {}
 
 impl Extra {
@@ -115,6 +117,7 @@ impl Team {
 /// The main thread, as others see theirs.
 struct Main(UnsafeCell<Thread>);
 
+// SAFETY: rule "Thread": the main thread alone uses it.
 unsafe impl Sync for Main {}
 
 static MAIN: Main = Main(UnsafeCell::new(Thread::new(ptr::null_mut(), None)));
@@ -124,13 +127,17 @@ static MAIN: Main = Main(UnsafeCell::new(Thread::new(ptr::null_mut(), None)));
 pub(crate) fn here() -> Option<&'static Thread> {
     match team::word() {
         Some(0) => None,
+        // SAFETY: rule "Thread": a thread sets its word to the address of its own `Thread`, before other code runs on
+        // it.
         Some(word) => Some(unsafe { &*ptr::with_exposed_provenance(word) }),
+        // SAFETY: rule "Thread": code on a seat without a word is the main thread's.
         None => team::seat().map(|_| unsafe { &*MAIN.0.get() }),
     }
 }
 
 /// The main thread leaves the library.
 pub(crate) fn end_main() {
+    // SAFETY: rule "Thread": the main thread calls it.
     let main = unsafe { &*MAIN.0.get() };
     main.drop_locals();
     main.id.set(NON_TASK_ID);
@@ -165,13 +172,15 @@ impl Thread {
     }
 
     /// At least `bytes` bytes of its own.
-    pub(crate) unsafe fn locals(&self, bytes: u32) -> *mut libc::c_void {
+    pub(crate) fn locals(&self, bytes: u32) -> *mut libc::c_void {
         if self.locals.get().is_null() || self.locals_bytes.get() < bytes {
+            // SAFETY: rule "System": null, or memory of an earlier call.
             let grown = unsafe { libc::realloc(self.locals.get(), bytes as usize) };
             if grown.is_null() {
                 return grown;
             }
             let before = self.locals_bytes.get() as usize;
+            // SAFETY: the memory has `bytes` bytes, which are more than before.
             unsafe { ptr::write_bytes(grown.cast::<u8>().add(before), 0, bytes as usize - before) };
             self.locals.set(grown);
             self.locals_bytes.set(bytes);
@@ -191,6 +200,7 @@ impl Thread {
 
     fn drop_locals(&self) {
         crate::io::drop_values(self);
+        // SAFETY: rule "System": null, or memory of `locals`.
         unsafe { libc::free(self.locals.replace(ptr::null_mut())) };
         self.locals_bytes.set(0);
     }
@@ -205,18 +215,23 @@ impl Drop for Thread {
 
 impl Queued {
     /// Waits until all words of its preconditions are full.
+    ///
+    /// # Safety
+    /// Rule "Interface": the list of [`are_words`], from `malloc`, which is freed here.
     #[cold]
-    fn wait_for_preconditions(&self, words: *mut usize) {
-        let count = unsafe { *words };
-        for index in 1..=count {
-            let address: *mut u64 = ptr::with_exposed_provenance_mut(unsafe { *words.add(index) });
-            if self.flags & flags::PRECONDITIONS_SYNCVAR != 0 {
-                unsafe { SyncVar::at(address) }.read_ff();
-            } else if let Ok(word) = unsafe { full_empty::word_at(address) } {
-                full_empty::read_ff(word);
+    unsafe fn wait_for_preconditions(&self, words: *mut usize) {
+        // SAFETY: the caller's promise; rule "Words".
+        unsafe {
+            for index in 1..=*words {
+                let address: *mut u64 = ptr::with_exposed_provenance_mut(*words.add(index));
+                if self.flags & flags::PRECONDITIONS_SYNCVAR != 0 {
+                    SyncVar::at(address).read_ff();
+                } else if let Ok(word) = full_empty::word_at(address) {
+                    full_empty::read_ff(word);
+                }
             }
+            libc::free(words.cast());
         }
-        unsafe { libc::free(words.cast()) };
     }
 
     #[inline]
@@ -225,9 +240,12 @@ impl Queued {
         let thread = Thread::new(self.ret, team);
         team::set_word(ptr::from_ref(&thread).expose_provenance());
         if !preconditions.is_null() {
-            self.wait_for_preconditions(preconditions);
+            // SAFETY: `try_spawn` has looked at the list, which belongs to the thread.
+            unsafe { self.wait_for_preconditions(preconditions) };
         }
+        // SAFETY: rule "Interface": the thread's function, with its argument.
         let value = unsafe { (self.f)(self.arg) };
+        // SAFETY: rule "Thread": no other reference to its values lasts.
         if !thread.locals.get().is_null() || unsafe { !(*thread.values.get()).is_empty() } {
             thread.drop_locals();
         }
@@ -236,6 +254,7 @@ impl Queued {
             if is_leader { team.finish() } else { team.leave() }
         }
         thread.finish();
+        // SAFETY: rule "Words": `prepare` has looked at the place.
         unsafe { give(self.ret, self.flags, value) };
     }
 }
@@ -243,45 +262,62 @@ impl Queued {
 /// Goes to another shepherd. Whether it went.
 #[inline(never)]
 fn migrate(library: &Library, shepherd: u16) -> bool {
-    // The program promises that nothing on its stack minds: it calls a function of this name, or has forked to a
-    // shepherd.
+    // SAFETY: the program promises that nothing on its stack minds: it calls a function of this name, or has forked to
+    // a shepherd.
     unsafe { vicus::threads::migrate_to(library.shepherds[usize::from(shepherd)].place) }.is_ok()
 }
 
 /// Whether all addresses behind the count are those of words.
+///
+/// # Safety
+/// Rule "Interface": there are as many addresses behind the count as it says.
 #[cold]
 unsafe fn are_words(preconditions: *const usize) -> bool {
-    let count = unsafe { *preconditions };
-    (1..=count)
-        .map(|index| unsafe { *preconditions.add(index) })
-        .all(|address| address != 0 && address.is_multiple_of(8))
+    // SAFETY: the caller's promise.
+    let addresses = unsafe { slice::from_raw_parts(preconditions.add(1), *preconditions) };
+    addresses.iter().all(|&address| address != 0 && address.is_multiple_of(8))
 }
 
 /// Empties the place for a result. Whether it was full; `None` if it is no place.
+///
+/// # Safety
+/// Rule "Words": null, or a place as the flags say.
 unsafe fn prepare(ret: *mut libc::c_void, flags: u32) -> Option<bool> {
     if ret.is_null() || flags & (flags::RET_SINC | flags::RET_SINC_VOID) != 0 {
         return Some(false);
     }
+    // SAFETY: the caller's promise.
     let word = unsafe { full_empty::word_at(ret.cast()) }.ok()?;
     let is_syncvar = flags & flags::RET_SYNCVAR != 0;
+    // SAFETY: as above; the address is that of a word.
     Some(if is_syncvar { unsafe { SyncVar::at(ret.cast()) }.make_empty() } else { full_empty::empty(word) })
 }
 
 /// The thread was not forked: fills the place for its result again, as it was.
+///
+/// # Safety
+/// [`prepare`] has emptied it.
 #[cold]
 unsafe fn restore(ret: *mut libc::c_void, flags: u32) {
-    if flags & flags::RET_SYNCVAR != 0 {
-        unsafe { SyncVar::at(ret.cast()) }.fill();
-    } else if let Ok(word) = unsafe { full_empty::word_at(ret.cast()) } {
-        full_empty::fill(word);
+    // SAFETY: the caller's promise; rule "Words".
+    unsafe {
+        if flags & flags::RET_SYNCVAR != 0 {
+            SyncVar::at(ret.cast()).fill();
+        } else if let Ok(word) = full_empty::word_at(ret.cast()) {
+            full_empty::fill(word);
+        }
     }
 }
 
 /// Writes a result to its place.
+///
+/// # Safety
+/// Rule "Words": null, or a place as the flags say.
 unsafe fn give(ret: *mut libc::c_void, flags: u32, value: u64) {
     if ret.is_null() {
         return;
     }
+    // SAFETY: the caller's promise.
     unsafe {
         if flags & flags::RET_SYNCVAR != 0 {
             SyncVar::at(ret.cast()).write_f(value & SyncVar::MOST);
@@ -335,40 +371,55 @@ pub(crate) struct Forked {
 /// Memory to free when a thread has run.
 struct Copied(*mut libc::c_void);
 
+// SAFETY: memory of `malloc`, which belongs to the thread.
 unsafe impl Send for Copied {}
 
 impl Drop for Copied {
     fn drop(&mut self) {
+        // SAFETY: rule "System": null, or memory of `malloc`, freed once.
         unsafe { libc::free(self.0) };
     }
 }
 
+/// Forks a thread.
+///
+/// # Safety
+/// Rule "Interface": the arguments of a fork. The list of preconditions is from `malloc`, and is handed over.
 unsafe fn spawn(forked: Forked) -> i32 {
-    let code = unsafe { try_spawn(forked) };
-    if code != SUCCESS {
-        unsafe { libc::free(forked.preconditions.cast()) };
+    // SAFETY: the caller's promise. The list is freed by the thread, if there is one.
+    unsafe {
+        let code = try_spawn(forked);
+        if code != SUCCESS {
+            libc::free(forked.preconditions.cast());
+        }
+        code
     }
-    code
 }
 
+/// # Safety
+/// The rule of [`spawn`]; the list is handed over if the thread is forked.
 #[inline]
 unsafe fn try_spawn(forked: Forked) -> i32 {
     let Forked { f, arg, bytes, ret, preconditions, shepherd, flags } = forked;
     let Some(library) = library::get() else { return NOT_ALLOWED };
     let Some(f) = f else { return BADARGS };
+    // SAFETY: the caller's promise.
     if !preconditions.is_null() && unsafe { !are_words(preconditions) } {
         return BADARGS;
     }
     let mut copied = Copied(ptr::null_mut());
     let mut arg = arg.cast_mut();
     if bytes > 0 && !arg.is_null() {
+        // SAFETY: rule "System": no condition.
         copied.0 = unsafe { libc::malloc(bytes) };
         if copied.0.is_null() {
             return MALLOC_ERROR;
         }
+        // SAFETY: the caller's promise: the argument has this number of bytes, and so has the new memory.
         unsafe { ptr::copy_nonoverlapping(arg.cast::<u8>(), copied.0.cast(), bytes) };
         arg = copied.0;
     }
+    // SAFETY: the caller's promise.
     let Some(was_full) = (unsafe { prepare(ret, flags) }) else { return BADARGS };
     let shepherd = if shepherd == NO_SHEPHERD { library.shepherd_for_any() } else { library.enabled_near(shepherd) };
     let team = team_of_child(library, flags);
@@ -388,6 +439,7 @@ unsafe fn try_spawn(forked: Forked) -> i32 {
         return SUCCESS;
     }
     if was_full {
+        // SAFETY: it was emptied above.
         unsafe { restore(ret, flags) };
     }
     MALLOC_ERROR
@@ -479,7 +531,19 @@ const PLAIN: Forked = Forked {
     flags: 0,
 };
 
-exports! {
+/// Functions that fork a thread.
+macro_rules! forks {
+    ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) { $forked:expr })*) => {
+        exports! {$(
+            fn $name($($argument: $type),*) -> i32 {
+                // SAFETY: rule "Interface": the arguments of a fork.
+                unsafe { spawn($forked) }
+            }
+        )*}
+    };
+}
+
+forks! {
     fn qthread_spawn(
         f: Option<Function>,
         arg: *const libc::c_void,
@@ -489,32 +553,32 @@ exports! {
         preconditions: *mut libc::c_void,
         shepherd: u16,
         flags: u32,
-    ) -> i32 {
-        unsafe { spawn(Forked { f, arg, bytes, ret, preconditions: preconditions.cast(), shepherd, flags }) }
+    ) {
+        Forked { f, arg, bytes, ret, preconditions: preconditions.cast(), shepherd, flags }
     }
 
-    fn qthread_fork(f: Option<Function>, arg: *const libc::c_void, ret: *mut u64) -> i32 {
-        unsafe { spawn(Forked { f, arg, ret: ret.cast(), ..PLAIN }) }
+    fn qthread_fork(f: Option<Function>, arg: *const libc::c_void, ret: *mut u64) {
+        Forked { f, arg, ret: ret.cast(), ..PLAIN }
     }
 
-    fn qthread_fork_net(f: Option<Function>, arg: *const libc::c_void, ret: *mut u64) -> i32 {
-        unsafe { spawn(Forked { f, arg, ret: ret.cast(), ..PLAIN }) }
+    fn qthread_fork_net(f: Option<Function>, arg: *const libc::c_void, ret: *mut u64) {
+        Forked { f, arg, ret: ret.cast(), ..PLAIN }
     }
 
-    fn qthread_fork_to(f: Option<Function>, arg: *const libc::c_void, ret: *mut u64, shepherd: u16) -> i32 {
-        unsafe { spawn(Forked { f, arg, ret: ret.cast(), shepherd, ..PLAIN }) }
+    fn qthread_fork_to(f: Option<Function>, arg: *const libc::c_void, ret: *mut u64, shepherd: u16) {
+        Forked { f, arg, ret: ret.cast(), shepherd, ..PLAIN }
     }
 
-    fn qthread_fork_syncvar(f: Option<Function>, arg: *const libc::c_void, ret: *mut u64) -> i32 {
-        unsafe { spawn(Forked { f, arg, ret: ret.cast(), flags: flags::RET_SYNCVAR, ..PLAIN }) }
+    fn qthread_fork_syncvar(f: Option<Function>, arg: *const libc::c_void, ret: *mut u64) {
+        Forked { f, arg, ret: ret.cast(), flags: flags::RET_SYNCVAR, ..PLAIN }
     }
 
-    fn qthread_fork_syncvar_to(f: Option<Function>, arg: *const libc::c_void, ret: *mut u64, shepherd: u16) -> i32 {
-        unsafe { spawn(Forked { f, arg, ret: ret.cast(), shepherd, flags: flags::RET_SYNCVAR, ..PLAIN }) }
+    fn qthread_fork_syncvar_to(f: Option<Function>, arg: *const libc::c_void, ret: *mut u64, shepherd: u16) {
+        Forked { f, arg, ret: ret.cast(), shepherd, flags: flags::RET_SYNCVAR, ..PLAIN }
     }
 
-    fn qthread_fork_copyargs(f: Option<Function>, arg: *const libc::c_void, bytes: usize, ret: *mut u64) -> i32 {
-        unsafe { spawn(Forked { f, arg, bytes, ret: ret.cast(), ..PLAIN }) }
+    fn qthread_fork_copyargs(f: Option<Function>, arg: *const libc::c_void, bytes: usize, ret: *mut u64) {
+        Forked { f, arg, bytes, ret: ret.cast(), ..PLAIN }
     }
 
     fn qthread_fork_copyargs_to(
@@ -523,8 +587,8 @@ exports! {
         bytes: usize,
         ret: *mut u64,
         shepherd: u16,
-    ) -> i32 {
-        unsafe { spawn(Forked { f, arg, bytes, ret: ret.cast(), shepherd, ..PLAIN }) }
+    ) {
+        Forked { f, arg, bytes, ret: ret.cast(), shepherd, ..PLAIN }
     }
 
     fn qthread_fork_syncvar_copyargs(
@@ -532,8 +596,8 @@ exports! {
         arg: *const libc::c_void,
         bytes: usize,
         ret: *mut u64,
-    ) -> i32 {
-        unsafe { spawn(Forked { f, arg, bytes, ret: ret.cast(), flags: flags::RET_SYNCVAR, ..PLAIN }) }
+    ) {
+        Forked { f, arg, bytes, ret: ret.cast(), flags: flags::RET_SYNCVAR, ..PLAIN }
     }
 
     fn qthread_fork_syncvar_copyargs_simple(
@@ -541,14 +605,17 @@ exports! {
         arg: *const libc::c_void,
         bytes: usize,
         ret: *mut u64,
-    ) -> i32 {
-        unsafe { spawn(Forked { f, arg, bytes, ret: ret.cast(), flags: flags::RET_SYNCVAR, ..PLAIN }) }
+    ) {
+        Forked { f, arg, bytes, ret: ret.cast(), flags: flags::RET_SYNCVAR, ..PLAIN }
     }
+}
 
+exports! {
     fn qthread_call_method(f: Option<Function>, arg: *mut libc::c_void, ret: *mut libc::c_void, flags: u16) {
         if let Some(f) = f {
-            let value = unsafe { f(arg) };
-            unsafe { give(ret, u32::from(flags), value) };
+            // SAFETY: rule "Interface": a thread's function with its argument, and rule "Words": a place for its
+            // result.
+            unsafe { give(ret, u32::from(flags), f(arg)) };
         }
     }
 

@@ -20,6 +20,7 @@ exports! {
         if key.is_null() {
             return mix(state);
         }
+        // SAFETY: rule "Interface": the key has this number of bytes.
         let chunks = unsafe { slice::from_raw_parts(key.cast::<u8>(), bytes) }.chunks(8);
         let words = chunks.map(|chunk| {
             let mut word = [0; 8];

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use vicus::team;
 
 fn set_shepherd(to: *mut u16, library: Option<&Library>) {
+    // SAFETY: rule "Interface": null, or it can be written.
     if let Some(to) = unsafe { to.as_mut() } {
         *to = library.and_then(Library::worker).map_or(NO_SHEPHERD, |worker| worker.shepherd);
     }
@@ -22,7 +23,11 @@ fn worker_number(to: *mut u16, number: impl Fn(library::Worker) -> u16) -> u16 {
 }
 
 /// Steps to the next shepherd.
+///
+/// # Safety
+/// Rule "Interface": null, or it can be read and written.
 unsafe fn step(shepherd: *mut u16, forwards: bool) {
+    // SAFETY: the caller's promise.
     let (Some(library), Some(shepherd)) = (library::get(), unsafe { shepherd.as_mut() }) else { return };
     let count = library.shepherds.len() as u16;
     *shepherd = match forwards {
@@ -102,7 +107,7 @@ exports! {
 
     fn qthread_get_tasklocal(bytes: u32) -> *mut libc::c_void {
         let (Some(thread), Some(library)) = (here(), library::get()) else { return ptr::null_mut() };
-        unsafe { thread.locals(bytes.max(library.local_bytes as u32)) }
+        thread.locals(bytes.max(library.local_bytes as u32))
     }
 
     fn qthread_size_tasklocal() -> u32 {
@@ -140,18 +145,22 @@ exports! {
     }
 
     fn qthread_shep_next(shepherd: *mut u16) {
+        // SAFETY: rule "Interface": null, or it can be read and written.
         unsafe { step(shepherd, true) }
     }
 
     fn qthread_shep_prev(shepherd: *mut u16) {
+        // SAFETY: rule "Interface": null, or it can be read and written.
         unsafe { step(shepherd, false) }
     }
 
     fn qthread_shep_next_local(shepherd: *mut u16) {
+        // SAFETY: rule "Interface": null, or it can be read and written.
         unsafe { step(shepherd, true) }
     }
 
     fn qthread_shep_prev_local(shepherd: *mut u16) {
+        // SAFETY: rule "Interface": null, or it can be read and written.
         unsafe { step(shepherd, false) }
     }
 
@@ -163,6 +172,7 @@ exports! {
 
     fn qthread_sorted_sheps() -> *const u16 {
         let worker = library::get().and_then(Library::worker);
+        // SAFETY: the function has no condition.
         worker.map_or(ptr::null(), |worker| unsafe { qthread_sorted_sheps_remote(worker.shepherd) })
     }
 
@@ -256,6 +266,7 @@ exports! {
             ACTIVE_WORKERS => library.active_workers(),
             TOTAL_WORKERS => library.all_workers(),
             WORKER_OCCUPATION => busy(library).min(library.all_workers()),
+            // SAFETY: the function has no condition.
             CURRENT_SHEPHERD => usize::from(unsafe { qthread_shep() }),
             CURRENT_WORKER => usize::from(worker.map_or(NO_WORKER, |worker| worker.local)),
             CURRENT_UNIQUE_WORKER => usize::from(worker.map_or(NO_WORKER, |worker| worker.unique)),
@@ -274,6 +285,7 @@ exports! {
     }
 
     fn qthread_cacheline() -> i32 {
+        // SAFETY: rule "System": a name that the system knows.
         let bytes = unsafe { libc::sysconf(libc::_SC_LEVEL1_DCACHE_LINESIZE) };
         if bytes > 0 { bytes as i32 } else { 64 }
     }

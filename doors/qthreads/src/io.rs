@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::ffi::CStr;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use vicus::team;
 use vicus::threads::full_empty;
@@ -65,43 +65,46 @@ fn hand_out(work: Work) -> Result<(), Work> {
 }
 
 fn errno() -> *mut i32 {
+    // SAFETY: rule "System": no argument.
     unsafe { libc::__errno_location() }
+}
+
+/// A call that a helper makes. The caller does not lend it from its frame: when the library ends, the runtime unwinds
+/// the caller, and the helper is still in the call.
+struct Call {
+    result: AtomicI64,
+    error: AtomicI32,
+    done: AtomicU64,
 }
 
 /// Makes a call elsewhere, if the calling thread has others to run meanwhile.
 #[inline(never)]
-fn blocking(call: impl Fn() -> i64 + Sync) -> i64 {
+fn blocking(call: impl Fn() -> i64 + Send + 'static) -> i64 {
     // A forked child has a copy of the helpers' state and no helper.
     if team::seat().is_none() || crate::library::is_forked() {
         return call();
     }
-    let (result, error, done) = (AtomicI64::new(0), AtomicI32::new(0), AtomicU64::new(0));
-    full_empty::empty(&done);
-    {
-        let make = || {
-            result.store(call(), Ordering::Relaxed);
-            error.store(unsafe { *errno() }, Ordering::Relaxed);
-            full_empty::fill(&done);
-        };
-        let make: &(dyn Fn() + Sync) = &make;
-        let made = Argument((&raw const make).cast_mut().cast());
-        let work = Box::new(move || {
-            let made = made;
-            // The pointer is to a frame that stays until the word is full, and filling the word is the call's last
-            // action.
-            unsafe { (*made.get().cast::<&(dyn Fn() + Sync)>())() }
-        });
-        if let Err(work) = hand_out(work) {
-            work();
-        }
-        team::wait_outside(|| full_empty::read_ff(&done));
+    let made = Arc::new(Call { result: AtomicI64::new(0), error: AtomicI32::new(0), done: AtomicU64::new(0) });
+    full_empty::empty(&made.done);
+    let theirs = Arc::clone(&made);
+    let work = Box::new(move || {
+        theirs.result.store(call(), Ordering::Relaxed);
+        // SAFETY: the helper's own.
+        theirs.error.store(unsafe { *errno() }, Ordering::Relaxed);
+        full_empty::fill(&theirs.done);
+    });
+    if let Err(work) = hand_out(work) {
+        work();
     }
-    unsafe { *errno() = error.load(Ordering::Relaxed) };
-    result.load(Ordering::Relaxed)
+    team::wait_outside(|| full_empty::read_ff(&made.done));
+    // SAFETY: the calling thread's own.
+    unsafe { *errno() = made.error.load(Ordering::Relaxed) };
+    made.result.load(Ordering::Relaxed)
 }
 
 /// The C library's function of this name; this library's own is found first in its place.
 fn system(name: &CStr) -> *mut libc::c_void {
+    // SAFETY: rule "System": the name ends with a zero byte.
     let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
     assert!(!found.is_null(), "the C library has {name:?}");
     found
@@ -112,14 +115,18 @@ type Join = unsafe extern "C-unwind" fn(libc::pthread_t, *mut libc::c_void) -> i
 /// Joins a thread of the system, like the C library's function of this name. The joined thread may wait for threads of
 /// this library, so they go on meanwhile.
 fn join(name: &CStr, thread: libc::pthread_t, result: *mut libc::c_void) -> i32 {
+    // SAFETY: both functions of the C library that are joined by have this type.
     let join = unsafe { std::mem::transmute::<*mut libc::c_void, Join>(system(name)) };
     // The calling thread's own end would not come on another thread either: the C library reports this error.
+    // SAFETY: rule "System": no condition.
     let is_own = unsafe { libc::pthread_equal(thread, libc::pthread_self()) } != 0;
     if is_own || crate::library::is_ending() {
+        // SAFETY: rule "Interface": the program's arguments of the same function.
         return unsafe { join(thread, result) };
     }
     let result = Argument(result);
-    blocking(|| i64::from(unsafe { join(thread, result.get()) })) as i32
+    // SAFETY: rule "Interface": the program's arguments of the same function.
+    blocking(move || i64::from(unsafe { join(thread, result.get()) })) as i32
 }
 
 /// Destructors by key; `None` for deleted ones.
@@ -136,6 +143,7 @@ const ROUNDS: usize = 4;
 /// Destroys the values of an ending thread.
 pub(crate) fn drop_values(thread: &Thread) {
     for _ in 0..ROUNDS {
+        // SAFETY: rule "Thread": its own values, and no program's code runs here.
         let values = std::mem::take(unsafe { &mut *thread.values.get() });
         if values.is_empty() {
             return;
@@ -145,6 +153,7 @@ pub(crate) fn drop_values(thread: &Thread) {
             let destructor = keys.get(key).copied().flatten().and_then(|destructor| destructor.0);
             drop(keys);
             if let Some(destructor) = destructor {
+                // SAFETY: rule "Interface": the program's function for values of this key.
                 unsafe { destructor(value) };
             }
         }
@@ -163,6 +172,7 @@ fn key_of(key: *mut *mut libc::c_void) -> usize {
 
 fn with_values<R>(f: impl FnOnce(&mut Vec<(usize, *mut libc::c_void)>) -> R) -> R {
     match here() {
+        // SAFETY: rule "Thread": its own values, and `f` calls nothing back.
         Some(thread) => f(unsafe { &mut *thread.values.get() }),
         None => OUTSIDE.with(|values| f(&mut values.borrow_mut())),
     }
@@ -199,6 +209,7 @@ exports! {
         }
         let mut keys = KEYS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         keys.push(Some(Destructor(destructor)));
+        // SAFETY: rule "Interface": it can be written.
         unsafe { *key = ptr::without_provenance_mut(keys.len()) };
         SUCCESS
     }
@@ -237,37 +248,44 @@ exports! {
 
     fn qt_accept(socket: i32, address: *mut libc::sockaddr, length: *mut libc::socklen_t) -> i32 {
         let (address, length) = (Argument(address.cast()), Argument(length.cast()));
-        blocking(|| i64::from(unsafe { libc::accept(socket, address.get().cast(), length.get().cast()) })) as i32
+        // SAFETY: rule "Interface": the arguments of the system's call, which the program keeps as they are during it.
+        blocking(move || i64::from(unsafe { libc::accept(socket, address.get().cast(), length.get().cast()) })) as i32
     }
 
     fn qt_connect(socket: i32, address: *const libc::sockaddr, length: libc::socklen_t) -> i32 {
         let address = Argument(address.cast_mut().cast());
-        blocking(|| i64::from(unsafe { libc::connect(socket, address.get().cast(), length) })) as i32
+        // SAFETY: rule "Interface": the arguments of the system's call, which the program keeps as they are during it.
+        blocking(move || i64::from(unsafe { libc::connect(socket, address.get().cast(), length) })) as i32
     }
 
     fn qt_poll(files: *mut libc::pollfd, count: libc::nfds_t, timeout: i32) -> i32 {
         let files = Argument(files.cast());
-        blocking(|| i64::from(unsafe { libc::poll(files.get().cast(), count, timeout) })) as i32
+        // SAFETY: rule "Interface": the arguments of the system's call, which the program keeps as they are during it.
+        blocking(move || i64::from(unsafe { libc::poll(files.get().cast(), count, timeout) })) as i32
     }
 
     fn qt_pread(file: i32, to: *mut libc::c_void, bytes: usize, at: libc::off_t) -> isize {
         let to = Argument(to);
-        blocking(|| unsafe { libc::pread(file, to.get(), bytes, at) } as i64) as isize
+        // SAFETY: rule "Interface": the arguments of the system's call, which the program keeps as they are during it.
+        blocking(move || unsafe { libc::pread(file, to.get(), bytes, at) } as i64) as isize
     }
 
     fn qt_pwrite(file: i32, from: *const libc::c_void, bytes: usize, at: libc::off_t) -> isize {
         let from = Argument(from.cast_mut());
-        blocking(|| unsafe { libc::pwrite(file, from.get(), bytes, at) } as i64) as isize
+        // SAFETY: rule "Interface": the arguments of the system's call, which the program keeps as they are during it.
+        blocking(move || unsafe { libc::pwrite(file, from.get(), bytes, at) } as i64) as isize
     }
 
     fn qt_read(file: i32, to: *mut libc::c_void, bytes: usize) -> isize {
         let to = Argument(to);
-        blocking(|| unsafe { libc::read(file, to.get(), bytes) } as i64) as isize
+        // SAFETY: rule "Interface": the arguments of the system's call, which the program keeps as they are during it.
+        blocking(move || unsafe { libc::read(file, to.get(), bytes) } as i64) as isize
     }
 
     fn qt_write(file: i32, from: *const libc::c_void, bytes: usize) -> isize {
         let from = Argument(from.cast_mut());
-        blocking(|| unsafe { libc::write(file, from.get(), bytes) } as i64) as isize
+        // SAFETY: rule "Interface": the arguments of the system's call, which the program keeps as they are during it.
+        blocking(move || unsafe { libc::write(file, from.get(), bytes) } as i64) as isize
     }
 
     fn qt_select(
@@ -279,20 +297,24 @@ exports! {
     ) -> i32 {
         let [read, write, errors] = [read, write, errors].map(|set| Argument(set.cast()));
         let timeout = Argument(timeout.cast());
-        blocking(|| {
+        blocking(move || {
             let (read, write, errors) = (read.get().cast(), write.get().cast(), errors.get().cast());
+            // SAFETY: rule "Interface": the arguments of the system's call, which the program keeps as they are during
+            // it.
             i64::from(unsafe { libc::select(count, read, write, errors, timeout.get().cast()) })
         }) as i32
     }
 
     fn qt_system(command: *const libc::c_char) -> i32 {
         let command = Argument(command.cast_mut().cast());
-        blocking(|| i64::from(unsafe { libc::system(command.get().cast()) })) as i32
+        // SAFETY: rule "Interface": the arguments of the system's call, which the program keeps as they are during it.
+        blocking(move || i64::from(unsafe { libc::system(command.get().cast()) })) as i32
     }
 
     fn qt_wait4(child: libc::pid_t, status: *mut i32, options: i32, usage: *mut libc::rusage) -> libc::pid_t {
         let (status, usage) = (Argument(status.cast()), Argument(usage.cast()));
-        let call = || i64::from(unsafe { libc::wait4(child, status.get().cast(), options, usage.get().cast()) });
+        // SAFETY: rule "Interface": the arguments of the system's call, which the program keeps as they are during it.
+        let call = move || i64::from(unsafe { libc::wait4(child, status.get().cast(), options, usage.get().cast()) });
         blocking(call) as libc::pid_t
     }
 }

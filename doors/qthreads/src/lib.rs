@@ -15,19 +15,29 @@
 //! # Unsafe code
 //!
 //! Compiled programs call everything here, with pointers defined by the headers. No safe layer above could hold them to
-//! it. So this crate asks for unsafe code as a whole, under these rules:
+//! it. So this crate asks for unsafe code as a whole, under these rules; the argument of each site refers to them:
 //!
-//! * A pointer from a program is used as its header says, and not after the call, unless the header allows it.
-//! * A `library::Library` lives as long as the process.
-//! * A `fork::Thread` is used by its own thread alone. References to it end before the program's code runs, because it
-//!   may call back.
-//! * A seat's own data is used by code that runs on the seat, and not across a wait.
-//! * Functions of programs are `extern "C-unwind"`, so a C++ exception that leaves a thread ends the process with a
-//!   message.
+//! * **Interface.** A pointer from a program is used as its header says, and not after the call, unless the header
+//!   allows it. So are the program's functions, on any thread, with the data passed with them. A list is as long as the
+//!   number beside it says, and a text ends with a zero byte.
+//! * **Objects.** A queue, an array and the like is a box made by one function, used by any threads, and ended by
+//!   another one, once and after its last use. Null is none.
+//! * **Words.** A word or a syncvar of a program is an aligned word, changed by these functions alone while threads
+//!   wait for it. Another address is refused.
+//! * **Library.** A `library::Library` stays for ever, also when it has ended.
+//! * **Thread.** A `fork::Thread` lies at the bottom of its thread's stack, and is used by its own thread alone.
+//!   References to its values end before the program's code runs, because it may call back.
+//! * **Seat.** A seat's own data is used by code that runs on the seat, and not across a wait.
+//! * **Frame.** Data in the frame of a waiting thread stay until its wait is over. Other threads use them before they
+//!   end the wait, and not afterwards.
+//! * **System.** A function of the C library gets values of its caller, with their lengths, and memory to free is
+//!   memory that it has given. Some have no condition.
+//!
+//! Functions of programs are `extern "C-unwind"`, so a C++ exception that leaves a thread ends the process with a
+//! message.
 
 #![expect(unsafe_code, reason = "all that calls this crate is compiled by others; see above")]
 #![allow(non_snake_case, reason = "names are given")]
-#![expect(clippy::undocumented_unsafe_blocks, reason = "the rules for all of them stand above")]
 #![cfg(target_os = "linux")]
 
 mod alloc;
@@ -45,6 +55,7 @@ mod library;
 mod locks;
 mod loops;
 mod machine;
+mod object;
 mod pairs;
 mod pool;
 mod queue;

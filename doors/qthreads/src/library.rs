@@ -73,6 +73,7 @@ static CHANGES: Mutex<()> = Mutex::new(());
 /// The library, if it is initialized.
 #[inline]
 pub(crate) fn get() -> Option<&'static Library> {
+    // SAFETY: rule "Library": null, or a library that stays for ever.
     unsafe { LIBRARY.load(Ordering::Acquire).as_ref() }
 }
 
@@ -84,6 +85,7 @@ pub(crate) fn is_ending() -> bool {
 impl Library {
     #[inline]
     pub(crate) fn runtime(&self) -> &Runtime {
+        // SAFETY: rule "Library": its place is never freed.
         unsafe { &*self.sitting.load(Ordering::Relaxed) }
     }
 
@@ -249,6 +251,7 @@ fn start(shepherds: Option<usize>) -> i32 {
         extern "C" fn at_exit() {
             end();
         }
+        // SAFETY: rule "System": the function is there as long as the process.
         unsafe {
             libc::atexit(at_exit);
         }
@@ -336,7 +339,8 @@ fn end() {
     }
     crate::fork::end_main();
     IS_ENDING.store(true, Ordering::Relaxed);
-    // Its place is never freed: threads that run on look at the runtime there, which stays then.
+    // SAFETY: `start` has put it there, and the lock and the check above let one call take it out, once. Its place is
+    // never freed: threads that run on look at the runtime there, which stays then.
     let sitting = unsafe { library.sitting.load(Ordering::Relaxed).read() };
     sitting.end();
     // The library stays in place: a thread from outside may just look at it.

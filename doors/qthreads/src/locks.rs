@@ -140,7 +140,10 @@ pub(crate) struct Spinlock {
 const IS_RECURSIVE: i64 = -1;
 const IS_NOT_RECURSIVE: i64 = -2;
 
+/// # Safety
+/// Rule "Interface": null, or an initialized lock of the program's.
 unsafe fn try_spinlock(lock: *const Spinlock) -> i32 {
+    // SAFETY: the caller's promise.
     let Some(lock) = (unsafe { lock.as_ref() }) else { return BADARGS };
     let own = own_number();
     match lock.owner.compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed) {
@@ -155,6 +158,7 @@ unsafe fn try_spinlock(lock: *const Spinlock) -> i32 {
 
 exports! {
     fn qthread_lock_init(word: *mut u64, is_recursive: bool) -> i32 {
+        // SAFETY: rule "Words": another address is refused.
         let Ok(open) = (unsafe { full_empty::word_at(word) }) else { return BADARGS };
         if !is_recursive {
             return SUCCESS;
@@ -168,6 +172,7 @@ exports! {
     }
 
     fn qthread_lock_destroy(word: *mut u64) -> i32 {
+        // SAFETY: rule "Words": another address is refused.
         if forget(word) && let Ok(word) = unsafe { full_empty::word_at(word) } {
             full_empty::fill(word);
         }
@@ -175,6 +180,7 @@ exports! {
     }
 
     fn qthread_lock(word: *mut u64) -> i32 {
+        // SAFETY: rule "Words": another address is refused.
         let Ok(own) = (unsafe { full_empty::word_at(word) }) else { return BADARGS };
         match recursive(word) {
             Some(lock) => lock.lock(own),
@@ -184,6 +190,7 @@ exports! {
     }
 
     fn qthread_trylock(word: *mut u64) -> i32 {
+        // SAFETY: rule "Words": another address is refused.
         let Ok(own) = (unsafe { full_empty::word_at(word) }) else { return BADARGS };
         let is_taken = match recursive(word) {
             Some(lock) => lock.try_lock(own),
@@ -193,6 +200,7 @@ exports! {
     }
 
     fn qthread_unlock(word: *mut u64) -> i32 {
+        // SAFETY: rule "Words": another address is refused.
         let Ok(own) = (unsafe { full_empty::word_at(word) }) else { return BADARGS };
         if let Some(lock) = recursive(word) {
             return if lock.unlock(own) { SUCCESS } else { OPFAIL };
@@ -207,6 +215,7 @@ exports! {
             return BADARGS;
         }
         let kind = if is_recursive { IS_RECURSIVE } else { IS_NOT_RECURSIVE };
+        // SAFETY: rule "Interface": the program's structure can be written.
         unsafe {
             lock.write(Spinlock { owner: AtomicU64::new(0), kind: AtomicI64::new(kind), count: AtomicI64::new(0) });
         }
@@ -218,14 +227,17 @@ exports! {
     }
 
     fn qthread_spinlock_lock(lock: *mut Spinlock) -> i32 {
+        // SAFETY: rule "Interface": null, or an initialized lock of the program's.
         until_success(|| unsafe { try_spinlock(lock) })
     }
 
     fn qthread_spinlock_trylock(lock: *mut Spinlock) -> i32 {
+        // SAFETY: rule "Interface": null, or an initialized lock of the program's.
         unsafe { try_spinlock(lock) }
     }
 
     fn qthread_spinlock_unlock(lock: *mut Spinlock) -> i32 {
+        // SAFETY: rule "Interface": null, or an initialized lock of the program's.
         let Some(lock) = (unsafe { lock.as_ref() }) else { return BADARGS };
         if lock.owner.load(Ordering::Relaxed) != own_number() {
             return OPFAIL;
@@ -249,6 +261,16 @@ mod tests {
     /// The first test holds the whole table.
     static ONE_BY_ONE: Mutex<()> = Mutex::new(());
 
+    fn init(word: *mut u64) -> i32 {
+        // SAFETY: a word of the test's.
+        unsafe { qthread_lock_init(word, true) }
+    }
+
+    fn destroy(word: *mut u64) -> i32 {
+        // SAFETY: a word of the test's.
+        unsafe { qthread_lock_destroy(word) }
+    }
+
     #[test]
     fn locks_that_are_not_recursive_look_at_a_count_alone() {
         let _alone = ONE_BY_ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -257,22 +279,23 @@ mod tests {
         let again = ptr::from_mut(again);
         let other = others.iter_mut().map(ptr::from_mut).find(|&word| bucket_of(word) != bucket_of(again));
         let other = other.expect("not all have one bucket").expose_provenance();
-        assert_eq!(unsafe { qthread_lock_init(again, true) }, SUCCESS);
+        assert_eq!(init(again), SUCCESS);
         let held: Vec<_> = (0..BUCKETS).map(bucket).collect();
         let (send, receive) = channel();
         let user = thread::spawn(move || {
             let word: *mut u64 = ptr::with_exposed_provenance_mut(other);
+            // SAFETY: a word of the test's, which outlives the thread.
             let codes = unsafe { [qthread_lock(word), qthread_trylock(word), qthread_unlock(word)] };
-            send.send((codes, unsafe { qthread_lock_destroy(word) })).expect("it is waited for");
+            send.send((codes, destroy(word))).expect("it is waited for");
         });
         let codes = receive.recv_timeout(Duration::from_secs(20)).expect("no lock of the table is in its way");
         assert_eq!(codes, ([SUCCESS, OPFAIL, SUCCESS], SUCCESS));
         user.join().expect("it only locks");
         drop(held);
         // Twice is once.
-        assert_eq!(unsafe { qthread_lock_init(again, true) }, SUCCESS);
+        assert_eq!(init(again), SUCCESS);
         assert_eq!(COUNTS[bucket_of(again)].load(Ordering::Relaxed), 1);
-        (0..2).for_each(|_| assert_eq!(unsafe { qthread_lock_destroy(again) }, SUCCESS));
+        (0..2).for_each(|_| assert_eq!(destroy(again), SUCCESS));
         assert_eq!(COUNTS[bucket_of(again)].load(Ordering::Relaxed), 0);
         assert!(bucket(bucket_of(again)).is_empty());
     }
@@ -282,6 +305,7 @@ mod tests {
         let _alone = ONE_BY_ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut word = 0;
         let word = ptr::from_mut(&mut word);
+        // SAFETY: a word of the test's.
         unsafe {
             assert_eq!(
                 (qthread_lock_init(word, true), qthread_lock(word), qthread_lock(word)),

@@ -18,7 +18,10 @@ pub(crate) type Accumulate = unsafe extern "C-unwind" fn(*mut libc::c_void, *con
 #[derive(Clone, Copy)]
 pub(crate) struct Argument(pub(crate) *mut libc::c_void);
 
+// SAFETY: rule "Interface": an address that the program gives to all threads of a loop, or one in a waiting thread's
+// frame.
 unsafe impl Send for Argument {}
+// SAFETY: as above.
 unsafe impl Sync for Argument {}
 
 impl Argument {
@@ -29,6 +32,7 @@ impl Argument {
 
 fn one_by_one(start: usize, stop: usize, f: Option<Body>, argument: *mut libc::c_void) {
     let (Some(f), argument) = (f, Argument(argument)) else { return };
+    // SAFETY: rule "Interface": the program's function for a part of the loop, with its argument.
     let call = |index: usize| unsafe { f(start + index, start + index + 1, argument.get()) };
     each(stop.saturating_sub(start), |_, library| library.shepherd_for_any(), &call);
 }
@@ -36,9 +40,10 @@ fn one_by_one(start: usize, stop: usize, f: Option<Body>, argument: *mut libc::c
 fn balanced(start: usize, stop: usize, f: Option<Body>, argument: *mut libc::c_void) {
     let (Some(f), argument) = (f, Argument(argument)) else { return };
     let parts = workers();
-    each_worker(&|index| {
+    each_worker(parts, &|index| {
         let (from, to) = part(start, stop, index, parts);
         if from < to {
+            // SAFETY: rule "Interface": the program's function for a part of the loop, with its argument.
             unsafe { f(from, to, argument.get()) };
         }
     });
@@ -61,11 +66,12 @@ impl Results {
     }
 
     pub(crate) fn at(&self, base: Argument, index: usize) -> *mut libc::c_void {
-        unsafe { base.get().cast::<u8>().add(index * self.stride).cast() }
+        base.get().cast::<u8>().wrapping_add(index * self.stride).cast()
     }
 }
 
-unsafe fn folded(
+/// Runs a loop whose parts have results, and puts these together.
+fn folded(
     start: usize,
     stop: usize,
     bytes: usize,
@@ -79,9 +85,10 @@ unsafe fn folded(
     let mut results = Results::new(parts, bytes);
     let base = results.pointer();
     let results = results;
-    each_worker(&|index| {
+    each_worker(parts, &|index| {
         let (from, to) = part(start, stop, index, parts);
         if from < to {
+            // SAFETY: as in `balanced`; each part has its own result.
             unsafe { f(from, to, argument.get(), results.at(base, index)) };
         }
     });
@@ -89,6 +96,7 @@ unsafe fn folded(
         let (from, to) = part(start, stop, index, parts);
         from < to
     };
+    // SAFETY: rule "Interface": the program's function, with results that no thread writes any more.
     (0..parts).filter(is_there).for_each(|index| unsafe { accumulate(out, results.at(base, index)) });
 }
 
@@ -160,8 +168,10 @@ impl LoopQueue {
     fn work(&self) {
         while let Some((from, to)) = self.take() {
             match self.f {
+                // SAFETY: rule "Interface": the program's function for a part of the loop, with its argument.
                 Calls::Body(f) => unsafe { f(from, to, self.argument.get()) },
                 Calls::Step(f) => {
+                    // SAFETY: as above.
                     (from..to).step_by(self.stride).for_each(|_| unsafe { f(self.argument.get()) });
                 }
             }
@@ -204,10 +214,15 @@ impl LoopQueue {
     }
 }
 
+/// A loop's queue, one more use of it; `None` for null.
+///
+/// # Safety
+/// Rule "Objects": made by [`Arc::into_raw`], and not run to its end.
 unsafe fn borrowed(queue: *mut LoopQueue) -> Option<Arc<LoopQueue>> {
     if queue.is_null() {
         return None;
     }
+    // SAFETY: the caller's promise.
     unsafe {
         Arc::increment_strong_count(queue);
         Some(Arc::from_raw(queue))
@@ -242,6 +257,7 @@ exports! {
     fn qt_loop_step(start: usize, stop: usize, stride: usize, f: Option<Step>, argument: *mut libc::c_void) {
         let (Some(f), argument) = (f, Argument(argument)) else { return };
         let count = stop.saturating_sub(start).div_ceil(stride.max(1));
+        // SAFETY: rule "Interface": the program's function for a part of the loop, with its argument.
         each(count, |_, library| library.shepherd_for_any(), &|_| unsafe { f(argument.get()) });
     }
 
@@ -278,7 +294,7 @@ exports! {
         argument: *mut libc::c_void,
         accumulate: Option<Accumulate>,
     ) {
-        unsafe { folded(start, stop, bytes, out, f, argument, accumulate) }
+        folded(start, stop, bytes, out, f, argument, accumulate);
     }
 
     fn qt_loopaccum_balance_sinc(
@@ -290,7 +306,7 @@ exports! {
         argument: *mut libc::c_void,
         accumulate: Option<Accumulate>,
     ) {
-        unsafe { folded(start, stop, bytes, out, f, argument, accumulate) }
+        folded(start, stop, bytes, out, f, argument, accumulate);
     }
 
     fn qt_loopaccum_balance_sv(
@@ -302,7 +318,7 @@ exports! {
         argument: *mut libc::c_void,
         accumulate: Option<Accumulate>,
     ) {
-        unsafe { folded(start, stop, bytes, out, f, argument, accumulate) }
+        folded(start, stop, bytes, out, f, argument, accumulate);
     }
 
     fn qt_loopaccum_balance_dc(
@@ -314,7 +330,7 @@ exports! {
         argument: *mut libc::c_void,
         accumulate: Option<Accumulate>,
     ) {
-        unsafe { folded(start, stop, bytes, out, f, argument, accumulate) }
+        folded(start, stop, bytes, out, f, argument, accumulate);
     }
 
     fn qt_loop_queue_create(
@@ -345,6 +361,7 @@ exports! {
     }
 
     fn qt_loop_queue_setchunk(queue: *mut LoopQueue, chunk: usize) {
+        // SAFETY: rule "Objects": null, or a queue that has not run.
         if let Some(queue) = unsafe { queue.as_ref() }.filter(|queue| queue.kind == kinds::CHUNK) {
             queue.chunk.store(chunk.max(1), Ordering::Relaxed);
         }
@@ -352,17 +369,20 @@ exports! {
 
     fn qt_loop_queue_run(queue: *mut LoopQueue) {
         if !queue.is_null() {
+            // SAFETY: rule "Objects": made by `Arc::into_raw`; the program gives it up with this call.
             unsafe { Arc::from_raw(queue) }.run(NO_SHEPHERD);
         }
     }
 
     fn qt_loop_queue_run_there(queue: *mut LoopQueue, shepherd: u16) {
         if !queue.is_null() {
+            // SAFETY: rule "Objects": made by `Arc::into_raw`; the program gives it up with this call.
             unsafe { Arc::from_raw(queue) }.run(shepherd);
         }
     }
 
     fn qt_loop_queue_addworker(queue: *mut LoopQueue, shepherd: u16) {
+        // SAFETY: rule "Objects": null, or a queue that has not run to its end.
         if let Some(queue) = unsafe { borrowed(queue) } {
             queue.add_worker(shepherd);
         }

@@ -4,6 +4,7 @@ use crate::array::Array;
 use crate::each::{each, part, workers};
 use crate::exports;
 use crate::loops::Argument;
+use crate::object::Object;
 use std::ptr;
 
 type Distance = unsafe extern "C-unwind" fn(*const libc::c_void, *const libc::c_void);
@@ -36,28 +37,31 @@ fn wavefront(columns: usize, rows: usize, f: &(dyn Fn(usize, usize) + Sync)) {
 }
 
 exports! {
-    fn qt_allpairs(one: *const Array, two: *const Array, f: Option<Distance>) {
-        let (Some(one), Some(two), Some(f)) = (unsafe { one.as_ref() }, unsafe { two.as_ref() }, f) else { return };
+    fn qt_allpairs(one: Object<Array>, two: Object<Array>, f: Option<Distance>) {
+        let (Some(one), Some(two), Some(f)) = (one.get(), two.get(), f) else { return };
         one.each_segment((0, one.count), &|from, to| {
             for first in from..to {
+                // SAFETY: rule "Interface": the program's function, with two elements.
                 (0..two.count).for_each(|second| unsafe { f(one.at(first).cast(), two.at(second).cast()) });
             }
         });
     }
 
     fn qt_allpairs_output(
-        one: *const Array,
-        two: *const Array,
+        one: Object<Array>,
+        two: Object<Array>,
         f: Option<DistanceTo>,
         output: *mut *mut libc::c_void,
         bytes: usize,
     ) {
-        let (Some(one), Some(two), Some(f)) = (unsafe { one.as_ref() }, unsafe { two.as_ref() }, f) else { return };
+        let (Some(one), Some(two), Some(f)) = (one.get(), two.get(), f) else { return };
         let output = Argument(output.cast());
         one.each_segment((0, one.count), &|from, to| {
             for first in from..to {
+                // SAFETY: rule "Interface": there is a row for each element of the first array.
                 let row = unsafe { *output.get().cast::<*mut u8>().add(first) };
                 for second in 0..two.count {
+                    // SAFETY: rule "Interface": the program's function, with two elements and their place in the row.
                     unsafe { f(one.at(first).cast(), two.at(second).cast(), row.add(second * bytes).cast()) };
                 }
             }
@@ -68,8 +72,11 @@ exports! {
         let Some(f) = f.filter(|_| !table.is_null()) else { return };
         let table = Argument(table.cast_mut().cast());
         let at = |column: usize, row: usize| -> *mut i32 {
+            // SAFETY: rule "Interface": the table has this number of columns, each with this number of rows.
             unsafe { (*table.get().cast::<*mut i32>().add(column)).add(row) }
         };
+        // SAFETY: rule "Interface": the program's function, with a cell that no other thread has, and with three cells
+        // that are done.
         wavefront(columns.saturating_sub(1), rows.saturating_sub(1), &|column, row| unsafe {
             f(
                 at(column - 1, row).cast(),
@@ -80,21 +87,28 @@ exports! {
         });
     }
 
-    fn qt_wavefront(left: *mut Array, below: *mut Array, f: Option<Cell>) -> *mut Lattice {
-        let (Some(left), Some(below)) = (unsafe { left.as_ref() }, unsafe { below.as_ref() }) else {
+    fn qt_wavefront(left: Object<Array>, below: Object<Array>, f: Option<Cell>) -> *mut Lattice {
+        let (Some(left), Some(below)) = (left.get(), below.get()) else {
             return ptr::null_mut();
         };
         let Some(f) = f.filter(|_| left.unit() == below.unit()) else { return ptr::null_mut() };
         let (columns, rows, unit) = (below.count, left.count, left.unit());
-        let mut cells = vec![0_u64; (columns * rows * unit).div_ceil(8)];
+        let Some(bytes) = columns.checked_mul(rows).and_then(|cells| cells.checked_mul(unit)) else {
+            return ptr::null_mut();
+        };
+        let mut cells = vec![0_u64; bytes.div_ceil(8)];
         let base = Argument(cells.as_mut_ptr().cast());
-        let at = |column: usize, row: usize| unsafe { base.get().cast::<u8>().add((row * columns + column) * unit) };
+        let at = |column: usize, row: usize| base.get().cast::<u8>().wrapping_add((row * columns + column) * unit);
         for row in 0..rows {
+            // SAFETY: an element of the array and a cell, of the same size.
             unsafe { ptr::copy_nonoverlapping(left.at(row), at(0, row), unit) };
         }
         for column in 1..columns {
+            // SAFETY: an element of the array and a cell, of the same size.
             unsafe { ptr::copy_nonoverlapping(below.at(column), at(column, 0), unit) };
         }
+        // SAFETY: rule "Interface": the program's function, with a cell that no other thread has, and with three cells
+        // that are done.
         wavefront(columns.saturating_sub(1), rows.saturating_sub(1), &|column, row| unsafe {
             f(
                 at(column - 1, row).cast(),
@@ -106,14 +120,15 @@ exports! {
         Box::into_raw(Box::new(Lattice { columns, rows, unit, cells }))
     }
 
-    fn qt_wavefront_print_lattice(lattice: *const Lattice) {
-        let Some(lattice) = (unsafe { lattice.as_ref() }) else { return };
+    fn qt_wavefront_print_lattice(lattice: Object<Lattice>) {
+        let Some(lattice) = lattice.get() else { return };
         let bytes = lattice.cells.as_ptr().cast::<u8>();
         for row in (0..lattice.rows).rev() {
             let cell = |column: usize| {
-                let at = unsafe { bytes.add((row * lattice.columns + column) * lattice.unit) };
+                let at = bytes.wrapping_add((row * lattice.columns + column) * lattice.unit);
                 let mut word = [0; 8];
                 let length = lattice.unit.min(8);
+                // SAFETY: a cell has at least this number of bytes, and the word as many.
                 unsafe { ptr::copy_nonoverlapping(at, word.as_mut_ptr(), length) };
                 u64::from_le_bytes(word).to_string()
             };
@@ -121,9 +136,7 @@ exports! {
         }
     }
 
-    fn qt_wavefront_destroy_lattice(lattice: *mut Lattice) {
-        if !lattice.is_null() {
-            drop(unsafe { Box::from_raw(lattice) });
-        }
+    fn qt_wavefront_destroy_lattice(lattice: Object<Lattice>) {
+        drop(lattice.end());
     }
 }

@@ -6,6 +6,7 @@
 
 use crate::exports;
 use crate::library::{self, Library};
+use crate::object::Object;
 use std::alloc::Layout;
 use std::cell::UnsafeCell;
 use std::ptr::{self, NonNull};
@@ -25,6 +26,7 @@ pub(crate) struct Pool {
 #[repr(align(128))]
 struct Own(UnsafeCell<Option<UntypedHandle>>);
 
+// SAFETY: rule "Seat": each seat has its own.
 unsafe impl Sync for Own {}
 
 /// The most bytes of a magazine, or four blocks.
@@ -63,6 +65,8 @@ impl Pool {
         // Seats of a later library have no handle in an older pool.
         match team::seat().and_then(|seat| self.own.get(seat.index())) {
             Some(own) => {
+                // SAFETY: rule "Seat": the reference ends with this function, and neither `f` nor `handle` waits or
+                // calls back.
                 let own = unsafe { &mut *own.0.get() };
                 f(own.get_or_insert_with(|| self.handle()))
             }
@@ -97,21 +101,20 @@ exports! {
         Pool::new(bytes, align).map_or(ptr::null_mut(), |pool| Box::into_raw(Box::new(pool)))
     }
 
-    fn qpool_alloc(pool: *mut Pool) -> *mut libc::c_void {
-        let taken = unsafe { pool.as_ref() }.and_then(|pool| pool.with(UntypedHandle::take).ok());
+    fn qpool_alloc(pool: Object<Pool>) -> *mut libc::c_void {
+        let taken = pool.get().and_then(|pool| pool.with(UntypedHandle::take).ok());
         taken.map_or(ptr::null_mut(), |block| block.as_ptr().cast())
     }
 
-    fn qpool_free(pool: *mut Pool, block: *mut libc::c_void) {
-        if let (Some(pool), Some(block)) = (unsafe { pool.as_ref() }, NonNull::new(block.cast())) {
+    fn qpool_free(pool: Object<Pool>, block: *mut libc::c_void) {
+        if let (Some(pool), Some(block)) = (pool.get(), NonNull::new(block.cast())) {
+            // SAFETY: rule "Interface": a block of this pool, given back once.
             pool.with(|handle| unsafe { handle.give(block) });
         }
     }
 
-    fn qpool_destroy(pool: *mut Pool) {
-        if !pool.is_null() {
-            drop(unsafe { Box::from_raw(pool) });
-        }
+    fn qpool_destroy(pool: Object<Pool>) {
+        drop(pool.end());
     }
 }
 
@@ -145,6 +148,7 @@ mod tests {
         assert!(all.windows(2).all(|two| two[1] - two[0] >= 48) && all[0].is_multiple_of(16));
         for &block in &all {
             let block = NonNull::new(ptr::with_exposed_provenance_mut(block)).unwrap();
+            // SAFETY: it was taken from this pool above.
             pool.with(|handle| unsafe { handle.give(block) });
         }
         let mut again = take(all.len());

@@ -1,8 +1,11 @@
 //! Queues for threads to wait in until others release them.
 
 use crate::codes::{BADARGS, OPFAIL, SUCCESS};
+use crate::each::wait_in_frame;
 use crate::exports;
+use crate::object::Object;
 use std::collections::VecDeque;
+use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use vicus::threads::full_empty;
@@ -17,6 +20,7 @@ pub(crate) struct Queue {
 /// Their words, in their frames.
 struct Waiting(VecDeque<*const AtomicU64>);
 
+// SAFETY: rule "Frame": any thread may fill the words.
 unsafe impl Send for Waiting {}
 
 /// How many threads wait in queues.
@@ -41,7 +45,13 @@ impl Queue {
         WAITING.fetch_add(1, Ordering::AcqRel);
         waiting.0.push_back(&raw const word);
         drop(waiting);
-        full_empty::read_ff(&word);
+        wait_in_frame(&word, || {
+            let mut waiting = self.lock();
+            let at = waiting.0.iter().position(|other| ptr::eq(*other, &raw const word));
+            let was_there = at.and_then(|at| waiting.0.remove(at)).is_some();
+            WAITING.fetch_sub(u64::from(was_there), Ordering::AcqRel);
+            was_there
+        });
         SUCCESS
     }
 
@@ -51,6 +61,7 @@ impl Queue {
         let released: Vec<_> = waiting.0.drain(..count).collect();
         drop(waiting);
         WAITING.fetch_sub(count as u64, Ordering::AcqRel);
+        // SAFETY: rule "Frame": each waits for its word, and this thread alone has it now.
         released.into_iter().for_each(|word| _ = full_empty::fill(unsafe { &*word }));
         count
     }
@@ -68,30 +79,46 @@ exports! {
         Box::into_raw(Box::new(Queue { most, waiting: Mutex::new(Waiting(VecDeque::new())) }))
     }
 
-    fn qthread_queue_join(queue: *mut Queue) -> i32 {
-        unsafe { queue.as_ref() }.map_or(BADARGS, Queue::join)
+    fn qthread_queue_join(queue: Object<Queue>) -> i32 {
+        queue.get().map_or(BADARGS, Queue::join)
     }
 
-    fn qthread_queue_length(queue: *mut Queue) -> u64 {
-        unsafe { queue.as_ref() }.map_or(0, |queue| queue.lock().0.len() as u64)
+    fn qthread_queue_length(queue: Object<Queue>) -> u64 {
+        queue.get().map_or(0, |queue| queue.lock().0.len() as u64)
     }
 
-    fn qthread_queue_release_one(queue: *mut Queue) -> i32 {
-        let Some(queue) = (unsafe { queue.as_ref() }) else { return BADARGS };
+    fn qthread_queue_release_one(queue: Object<Queue>) -> i32 {
+        let Some(queue) = queue.get() else { return BADARGS };
         if queue.release(1) == 1 { SUCCESS } else { OPFAIL }
     }
 
-    fn qthread_queue_release_all(queue: *mut Queue) -> i32 {
-        let Some(queue) = (unsafe { queue.as_ref() }) else { return BADARGS };
+    fn qthread_queue_release_all(queue: Object<Queue>) -> i32 {
+        let Some(queue) = queue.get() else { return BADARGS };
         queue.release(usize::MAX);
         SUCCESS
     }
 
-    fn qthread_queue_destroy(queue: *mut Queue) -> i32 {
-        if queue.is_null() {
-            return BADARGS;
-        }
-        drop(unsafe { Box::from_raw(queue) });
-        SUCCESS
+    fn qthread_queue_destroy(queue: Object<Queue>) -> i32 {
+        if queue.end().is_some() { SUCCESS } else { BADARGS }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use vicus::machine::Runtime;
+    use vicus::threads::{Builder, OnDeadlock};
+
+    // The runtime unwound a thread in a queue, and the queue still had the word in the thread's frame: its release
+    // wrote there.
+    #[test]
+    fn an_unwound_thread_waits_in_no_queue_any_more() {
+        let queue = Arc::new(Queue { most: None, waiting: Mutex::new(Waiting(VecDeque::new())) });
+        let runtime: Runtime = Runtime::builder().threads(1).deadlock(OnDeadlock::Unwind).start();
+        let theirs = Arc::clone(&queue);
+        let waits = Builder::new().spawn_on(&runtime, move || theirs.join());
+        assert!(waits.join().is_err(), "no other thread releases it");
+        assert_eq!((queue.release(usize::MAX), waiting()), (0, 0));
     }
 }

@@ -3,7 +3,7 @@
 use crate::codes::{BADARGS, MALLOC_ERROR, OPFAIL, SUCCESS};
 use crate::exports;
 use crate::library::{self, Shepherd};
-use std::cell::UnsafeCell;
+use crate::object::Object;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,7 +31,7 @@ fn here(library: &library::Library) -> NodeId {
 
 /// A queue between a putting and a taking thread.
 pub(crate) struct Ring {
-    slots: Box<[UnsafeCell<usize>]>,
+    slots: Box<[AtomicUsize]>,
     /// How many were put, and how many were taken.
     put: Line,
     taken: Line,
@@ -40,15 +40,13 @@ pub(crate) struct Ring {
 #[repr(align(128))]
 struct Line(AtomicUsize);
 
-unsafe impl Sync for Ring {}
-
 impl Ring {
     fn push(&self, element: usize) -> bool {
         let put = self.put.0.load(Ordering::Relaxed);
         if put - self.taken.0.load(Ordering::Acquire) == self.slots.len() {
             return false;
         }
-        unsafe { *self.slots[put % self.slots.len()].get() = element };
+        self.slots[put % self.slots.len()].store(element, Ordering::Relaxed);
         // Release: the slot is seen with it.
         self.put.0.store(put + 1, Ordering::Release);
         true
@@ -59,7 +57,7 @@ impl Ring {
         if taken == self.put.0.load(Ordering::Acquire) {
             return None;
         }
-        let element = unsafe { *self.slots[taken % self.slots.len()].get() };
+        let element = self.slots[taken % self.slots.len()].load(Ordering::Relaxed);
         self.taken.0.store(taken + 1, Ordering::Release);
         Some(element)
     }
@@ -69,12 +67,8 @@ impl Ring {
     }
 }
 
-unsafe fn destroy<T>(queue: *mut T) -> i32 {
-    if queue.is_null() {
-        return BADARGS;
-    }
-    drop(unsafe { Box::from_raw(queue) });
-    SUCCESS
+fn destroy<T>(queue: Object<T>) -> i32 {
+    if queue.end().is_some() { SUCCESS } else { BADARGS }
 }
 
 exports! {
@@ -82,21 +76,21 @@ exports! {
         Box::into_raw(Box::new(LfQueue::new()))
     }
 
-    fn qlfqueue_destroy(queue: *mut LfQueue<usize>) -> i32 {
-        unsafe { destroy(queue) }
+    fn qlfqueue_destroy(queue: Object<LfQueue<usize>>) -> i32 {
+        destroy(queue)
     }
 
-    fn qlfqueue_enqueue(queue: *mut LfQueue<usize>, value: *mut libc::c_void) -> i32 {
-        let (Some(queue), Some(element)) = (unsafe { queue.as_ref() }, element(value)) else { return BADARGS };
+    fn qlfqueue_enqueue(queue: Object<LfQueue<usize>>, value: *mut libc::c_void) -> i32 {
+        let (Some(queue), Some(element)) = (queue.get(), element(value)) else { return BADARGS };
         if queue.try_push(element).is_ok() { SUCCESS } else { MALLOC_ERROR }
     }
 
-    fn qlfqueue_dequeue(queue: *mut LfQueue<usize>) -> *mut libc::c_void {
-        pointer(unsafe { queue.as_ref() }.and_then(LfQueue::pop))
+    fn qlfqueue_dequeue(queue: Object<LfQueue<usize>>) -> *mut libc::c_void {
+        pointer(queue.get().and_then(LfQueue::pop))
     }
 
-    fn qlfqueue_empty(queue: *mut LfQueue<usize>) -> i32 {
-        unsafe { queue.as_ref() }.map_or(BADARGS, |queue| i32::from(queue.is_empty()))
+    fn qlfqueue_empty(queue: Object<LfQueue<usize>>) -> i32 {
+        queue.get().map_or(BADARGS, |queue| i32::from(queue.is_empty()))
     }
 
     fn qdqueue_create() -> *mut DistQueue<usize> {
@@ -112,18 +106,18 @@ exports! {
         }
     }
 
-    fn qdqueue_destroy(queue: *mut DistQueue<usize>) -> i32 {
-        unsafe { destroy(queue) }
+    fn qdqueue_destroy(queue: Object<DistQueue<usize>>) -> i32 {
+        destroy(queue)
     }
 
-    fn qdqueue_enqueue(queue: *mut DistQueue<usize>, value: *mut libc::c_void) -> i32 {
-        let (Some(queue), Some(element)) = (unsafe { queue.as_ref() }, element(value)) else { return BADARGS };
+    fn qdqueue_enqueue(queue: Object<DistQueue<usize>>, value: *mut libc::c_void) -> i32 {
+        let (Some(queue), Some(element)) = (queue.get(), element(value)) else { return BADARGS };
         let Some(library) = library::get() else { return BADARGS };
         if queue.push(here(library), element).is_ok() { SUCCESS } else { MALLOC_ERROR }
     }
 
-    fn qdqueue_enqueue_there(queue: *mut DistQueue<usize>, value: *mut libc::c_void, there: u16) -> i32 {
-        let (Some(queue), Some(element)) = (unsafe { queue.as_ref() }, element(value)) else { return BADARGS };
+    fn qdqueue_enqueue_there(queue: Object<DistQueue<usize>>, value: *mut libc::c_void, there: u16) -> i32 {
+        let (Some(queue), Some(element)) = (queue.get(), element(value)) else { return BADARGS };
         let is_there = library::get().is_some_and(|library| usize::from(there) < library.shepherds.len());
         if !is_there {
             return BADARGS;
@@ -131,44 +125,44 @@ exports! {
         if queue.push(place(there), element).is_ok() { SUCCESS } else { MALLOC_ERROR }
     }
 
-    fn qdqueue_dequeue(queue: *mut DistQueue<usize>) -> *mut libc::c_void {
-        let (Some(queue), Some(library)) = (unsafe { queue.as_ref() }, library::get()) else { return ptr::null_mut() };
+    fn qdqueue_dequeue(queue: Object<DistQueue<usize>>) -> *mut libc::c_void {
+        let (Some(queue), Some(library)) = (queue.get(), library::get()) else { return ptr::null_mut() };
         pointer(queue.try_pop(here(library)).ok())
     }
 
-    fn qdqueue_empty(queue: *mut DistQueue<usize>) -> i32 {
-        unsafe { queue.as_ref() }.map_or(BADARGS, |queue| i32::from(queue.is_empty()))
+    fn qdqueue_empty(queue: Object<DistQueue<usize>>) -> i32 {
+        queue.get().map_or(BADARGS, |queue| i32::from(queue.is_empty()))
     }
 
     fn qswsrqueue_create(elements: usize) -> *mut Ring {
-        let slots = (0..elements.max(1)).map(|_| UnsafeCell::new(0)).collect();
+        let slots = (0..elements.max(1)).map(|_| AtomicUsize::new(0)).collect();
         let [put, taken] = [0, 0].map(|count| Line(AtomicUsize::new(count)));
         Box::into_raw(Box::new(Ring { slots, put, taken }))
     }
 
-    fn qswsrqueue_destroy(queue: *mut Ring) -> i32 {
-        unsafe { destroy(queue) }
+    fn qswsrqueue_destroy(queue: Object<Ring>) -> i32 {
+        destroy(queue)
     }
 
-    fn qswsrqueue_enqueue(queue: *mut Ring, value: *mut libc::c_void) -> i32 {
-        let (Some(queue), Some(element)) = (unsafe { queue.as_ref() }, element(value)) else { return BADARGS };
+    fn qswsrqueue_enqueue(queue: Object<Ring>, value: *mut libc::c_void) -> i32 {
+        let (Some(queue), Some(element)) = (queue.get(), element(value)) else { return BADARGS };
         if queue.push(element) { SUCCESS } else { OPFAIL }
     }
 
-    fn qswsrqueue_enqueue_blocking(queue: *mut Ring, value: *mut libc::c_void) -> i32 {
-        let (Some(queue), Some(element)) = (unsafe { queue.as_ref() }, element(value)) else { return BADARGS };
+    fn qswsrqueue_enqueue_blocking(queue: Object<Ring>, value: *mut libc::c_void) -> i32 {
+        let (Some(queue), Some(element)) = (queue.get(), element(value)) else { return BADARGS };
         while !queue.push(element) {
             team::help();
         }
         SUCCESS
     }
 
-    fn qswsrqueue_dequeue(queue: *mut Ring) -> *mut libc::c_void {
-        pointer(unsafe { queue.as_ref() }.and_then(Ring::pop))
+    fn qswsrqueue_dequeue(queue: Object<Ring>) -> *mut libc::c_void {
+        pointer(queue.get().and_then(Ring::pop))
     }
 
-    fn qswsrqueue_dequeue_blocking(queue: *mut Ring) -> *mut libc::c_void {
-        let Some(queue) = (unsafe { queue.as_ref() }) else { return ptr::null_mut() };
+    fn qswsrqueue_dequeue_blocking(queue: Object<Ring>) -> *mut libc::c_void {
+        let Some(queue) = queue.get() else { return ptr::null_mut() };
         loop {
             match queue.pop() {
                 None => team::help(),
@@ -177,7 +171,7 @@ exports! {
         }
     }
 
-    fn qswsrqueue_empty(queue: *mut Ring) -> i32 {
-        unsafe { queue.as_ref() }.map_or(BADARGS, |queue| i32::from(queue.is_empty()))
+    fn qswsrqueue_empty(queue: Object<Ring>) -> i32 {
+        queue.get().map_or(BADARGS, |queue| i32::from(queue.is_empty()))
     }
 }

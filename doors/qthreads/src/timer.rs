@@ -2,6 +2,7 @@
 
 use crate::exports;
 use crate::hash;
+use crate::object::Object;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The moments of the last start and stop, in seconds.
@@ -12,6 +13,7 @@ pub(crate) struct Timer {
 
 fn clock(read: unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> i32) -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: rule "System": the time is a value of this function.
     unsafe { read(libc::CLOCK_MONOTONIC, &raw mut time) };
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
@@ -35,25 +37,23 @@ exports! {
         Box::into_raw(Box::new(Timer { start: 0.0, stop: 0.0 }))
     }
 
-    fn qtimer_destroy(timer: *mut Timer) {
-        if !timer.is_null() {
-            drop(unsafe { Box::from_raw(timer) });
-        }
+    fn qtimer_destroy(timer: Object<Timer>) {
+        drop(timer.end());
     }
 
-    fn qtimer_start(timer: *mut Timer) {
-        if let Some(timer) = unsafe { timer.as_mut() } {
+    fn qtimer_start(timer: Object<Timer>) {
+        if let Some(timer) = timer.alone() {
             timer.start = clock(libc::clock_gettime);
         }
     }
 
-    fn qtimer_stop(timer: *mut Timer) {
-        if let Some(timer) = unsafe { timer.as_mut() } {
+    fn qtimer_stop(timer: Object<Timer>) {
+        if let Some(timer) = timer.alone() {
             timer.stop = clock(libc::clock_gettime);
         }
     }
 
-    fn qtimer_secs(timer: *mut Timer) -> f64 {
-        unsafe { timer.as_ref() }.map_or(0.0, |timer| timer.stop - timer.start)
+    fn qtimer_secs(timer: Object<Timer>) -> f64 {
+        timer.get().map_or(0.0, |timer| timer.stop - timer.start)
     }
 }

@@ -10,6 +10,9 @@ use vicus::threads::full_empty;
 const SMALL: usize = 4096;
 
 /// Folds an array; waits for each element if asked to. 0 for an empty one.
+///
+/// # Safety
+/// Rule "Interface": null, or an array of this length, which no thread writes if it does not wait.
 unsafe fn fold<T: Copy + Default + Send + Sync>(
     array: *const T,
     length: usize,
@@ -21,15 +24,17 @@ unsafe fn fold<T: Copy + Default + Send + Sync>(
     }
     let read = |at: *const T| {
         if waits != 0
+            // SAFETY: rule "Words": another address is refused.
             && let Ok(word) = unsafe { full_empty::word_at(at.cast_mut().cast()) }
         {
             full_empty::read_ff(word);
         }
+        // SAFETY: the caller's promise.
         unsafe { *at }
     };
     let base = Argument(array.cast_mut().cast());
     let run = |from: usize, to: usize| {
-        let at = |index: usize| unsafe { base.get().cast::<T>().add(index).cast_const() };
+        let at = |index: usize| base.get().cast::<T>().wrapping_add(index).cast_const();
         (from + 1..to).fold(read(at(from)), |sum, index| f(sum, read(at(index))))
     };
     let parts = workers();
@@ -38,15 +43,19 @@ unsafe fn fold<T: Copy + Default + Send + Sync>(
     }
     let mut results = vec![T::default(); parts];
     let slots = Argument(results.as_mut_ptr().cast());
-    each_worker(&|index| {
+    each_worker(parts, &|index| {
         let (from, to) = part(0, length, index, parts);
         let result = run(from, to);
+        // SAFETY: rule "Frame": each part has its own place.
         unsafe { slots.get().cast::<T>().add(index).write(result) };
     });
     results.into_iter().reduce(f).unwrap_or_default()
 }
 
 /// Sorts: parts by themselves, then pairs of neighbours are merged.
+///
+/// # Safety
+/// Rule "Interface": null, or an array of this length, which no other thread uses.
 unsafe fn sort<T: Copy + Send + Sync>(
     array: *mut T,
     length: usize,
@@ -57,11 +66,13 @@ unsafe fn sort<T: Copy + Send + Sync>(
     }
     let mut parts = workers().next_power_of_two();
     if length < SMALL || parts == 1 {
+        // SAFETY: the caller's promise.
         return unsafe { slice::from_raw_parts_mut(array, length) }.sort_unstable_by(&less);
     }
     let base = Argument(array.cast());
     each(parts, |index, library| worker_in_turn(index % workers(), library), &|index| {
         let (from, to) = part(0, length, index, parts);
+        // SAFETY: the caller's promise, and each part is another one.
         unsafe { slice::from_raw_parts_mut(base.get().cast::<T>().add(from), to - from) }.sort_unstable_by(&less);
     });
     let mut other: Vec<T> = Vec::with_capacity(length);
@@ -72,19 +83,26 @@ unsafe fn sort<T: Copy + Send + Sync>(
         each(parts / 2, |index, library| worker_in_turn(index % workers(), library), &|pair| {
             let edge = |index: usize| if index == count { length } else { part(0, length, index, count).0 };
             let [from, middle, to] = [0, 1, 2].map(|half| edge((2 * pair + half) * together));
-            let of = |all: Argument, from: usize| unsafe { all.get().cast::<T>().add(from) };
-            let left = unsafe { slice::from_raw_parts(of(source, from), middle - from) };
-            let right = unsafe { slice::from_raw_parts(of(source, middle), to - middle) };
-            unsafe { merge(left, right, of(target, from), &less) };
+            let of = |all: Argument, from: usize| all.get().cast::<T>().wrapping_add(from);
+            // SAFETY: the caller's promise; the source is written by no thread, and each pair of parts has its own
+            // place in the target, which has as much room.
+            unsafe {
+                let left = slice::from_raw_parts(of(source, from), middle - from);
+                let right = slice::from_raw_parts(of(source, middle), to - middle);
+                merge(left, right, of(target, from), &less);
+            }
         });
         (source, target) = (target, source);
         parts /= 2;
     }
     if source.get() != base.get() {
+        // SAFETY: the source is the other array, as long as the caller's and written as a whole.
         unsafe { std::ptr::copy_nonoverlapping(source.get().cast::<T>(), array, length) };
     }
 }
 
+/// # Safety
+/// `to` has room for both, and is neither's.
 unsafe fn merge<T: Copy>(
     mut left: &[T],
     mut right: &[T],
@@ -95,12 +113,14 @@ unsafe fn merge<T: Copy>(
         let takes_right = less(first_right, first_left).is_lt();
         let value = if takes_right { *first_right } else { *first_left };
         (left, right) = (&left[usize::from(!takes_right)..], &right[usize::from(takes_right)..]);
+        // SAFETY: the caller's promise.
         unsafe {
             to.write(value);
             to = to.add(1);
         }
     }
     let rest = if left.is_empty() { right } else { left };
+    // SAFETY: the caller's promise.
     unsafe { std::ptr::copy_nonoverlapping(rest.as_ptr(), to, rest.len()) };
 }
 
@@ -116,10 +136,12 @@ macro_rules! folds {
     ($($name:ident, $of_loops:ident: $type:ty = $f:expr;)*) => {
         exports! {$(
             fn $name(array: *const $type, length: usize, waits: i32) -> $type {
+                // SAFETY: rule "Interface": null, or an array of this length.
                 unsafe { fold(array, length, waits, $f) }
             }
 
             fn $of_loops(array: *mut $type, length: usize, waits: i32) -> $type {
+                // SAFETY: rule "Interface": null, or an array of this length.
                 unsafe { fold(array, length, waits, $f) }
             }
         )*}
@@ -143,18 +165,22 @@ folds! {
 
 exports! {
     fn qutil_qsort(array: *mut f64, length: usize) {
+        // SAFETY: rule "Interface": null, or an array of this length.
         unsafe { sort(array, length, f64::total_cmp) }
     }
 
     fn qutil_mergesort(array: *mut f64, length: usize) {
+        // SAFETY: rule "Interface": null, or an array of this length.
         unsafe { sort(array, length, f64::total_cmp) }
     }
 
     fn qt_qsort(array: *mut f64, length: usize) {
+        // SAFETY: rule "Interface": null, or an array of this length.
         unsafe { sort(array, length, f64::total_cmp) }
     }
 
     fn qutil_aligned_qsort(array: *mut u64, length: usize) {
+        // SAFETY: rule "Interface": null, or an array of this length.
         unsafe { sort(array, length, u64::cmp) }
     }
 }

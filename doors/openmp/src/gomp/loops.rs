@@ -44,10 +44,13 @@ pub(super) fn begin_with(thread: &mut Thread, start: LoopStart, reductions: *mut
     let threads = thread.team().size as usize;
     if !reductions.is_null() {
         let group = tasks::begin_group();
+        // SAFETY: rule "Group": the running task has just opened it.
         unsafe { (*group).is_implicit.set(true) };
     }
     let group = thread.task().group;
     let mut is_first = false;
+    // SAFETY: rule "Interface": gcc's chain of descriptions, and a word with the size of the memory. Rule "Loop": the
+    // thread prepares the slot.
     thread.work = work::join(thread, start, |slot| unsafe {
         is_first = true;
         if !reductions.is_null() {
@@ -60,6 +63,8 @@ pub(super) fn begin_with(thread: &mut Thread, start: LoopStart, reductions: *mut
         }
     });
     let slot = thread.work.slot();
+    // SAFETY: rule "Interface": as above; rule "Loop": the first thread has written the slot's cells before. Rule
+    // "Group": the running task's open group.
     unsafe {
         if !reductions.is_null() {
             if !is_first {
@@ -75,11 +80,13 @@ pub(super) fn begin_with(thread: &mut Thread, start: LoopStart, reductions: *mut
 }
 
 fn thread_group(group: *mut crate::thread::Group) -> *mut crate::thread::Group {
+    // SAFETY: rule "Group": null, or a group that is still open around the running task.
     unsafe { group.as_ref() }.map_or(ptr::null_mut(), |group| group.outer)
 }
 
 /// The reductions around.
 pub(super) fn outer_reductions(mut group: *mut crate::thread::Group) -> *mut usize {
+    // SAFETY: rule "Group": null, or a group that is still open around the running task.
     while let Some(one) = unsafe { group.as_ref() } {
         if !one.reductions.get().is_null() {
             return one.reductions.get();
@@ -104,6 +111,7 @@ pub(super) fn next(low: *mut i64, high: *mut i64) -> bool {
     let is_one = work::next(thread);
     if is_one {
         let work = &thread.work;
+        // SAFETY: rule "Interface": both can be written.
         unsafe {
             *low = work.start.value(work.low) as i64;
             *high = work.start.bound(work.high) as i64;
@@ -114,11 +122,13 @@ pub(super) fn next(low: *mut i64, high: *mut i64) -> bool {
 
 /// The dimensions of a doacross loop.
 pub(super) fn dimensions(count: u32, counts: *const i64) -> Vec<(i64, i64, u64)> {
+    // SAFETY: rule "Interface": there are `count` of them.
     (0..count as usize).map(|at| (0, 1, unsafe { *counts.add(at) } as u64)).collect()
 }
 
 fn across(count: u32, counts: *const i64, (kind, chunk): (Kind, i64), low: *mut i64, high: *mut i64) -> bool {
     work::begin_across(here(), || dimensions(count, counts));
+    // SAFETY: rule "Interface": the loop has at least one dimension, and a count for each.
     start(LoopStart::signed(kind, 0, unsafe { *counts }, 1, chunk), low, high)
 }
 
@@ -288,6 +298,7 @@ exports! {
         let (kind, chunk) = schedule(sched, chunk);
         let kind = kind.monotonic();
         work::begin_across(here(), || dimensions(count, counts));
+        // SAFETY: rule "Interface": the loop has at least one dimension, and a count for each.
         let start = LoopStart::signed(kind, 0, unsafe { *counts }, 1, chunk);
         begin_with(here(), start, reductions, memory);
         if low.is_null() { true } else { next(low, high) }
@@ -296,6 +307,7 @@ exports! {
     "GOMP_4.5", "VERSION":
     fn GOMP_doacross_post(at: *const i64) {
         let dimensions = work::across().map_or(0, work::Across::dimensions);
+        // SAFETY: rule "Interface": the iteration has a number for each dimension of the loop.
         work::post((0..dimensions).map(|dimension| unsafe { *at.add(dimension) }));
     }
 
@@ -359,6 +371,7 @@ exports! {
 /// Waits for the iteration with these numbers.
 extern "C-unwind" fn doacross_wait(at: *const i64, rest: *const i64) {
     let dimensions = work::across().map_or(0, work::Across::dimensions);
+    // SAFETY: the entry below has put six words into one array, and the rest lies behind the caller's return address.
     let value = |dimension: usize| unsafe { if dimension < 6 { *at.add(dimension) } else { *rest.add(dimension - 6) } };
     work::await_iteration((0..dimensions).map(value));
 }

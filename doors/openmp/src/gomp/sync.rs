@@ -25,6 +25,8 @@ pub(super) fn parallel(function: Fn, data: *mut u8, threads: u32, flags: u32, be
 
 /// The lock of a name, in a word of the program.
 fn named<'a>(word: *mut *mut u8) -> &'a Lock {
+    // SAFETY: rule "Interface": the word of a critical section's name is a static variable, zero at first and used by
+    // these functions alone.
     unsafe { &*word.cast::<Lock>() }
 }
 
@@ -69,6 +71,8 @@ exports! {
     "GOMP_5.0", "VERSION":
     fn GOMP_parallel_reductions(function: Fn, data: *mut u8, threads: u32, flags: u32) -> u32 {
         let size = team::resolve(here(), threads);
+        // SAFETY: rule "Interface": the data begin with the address of a chain of descriptions. The group lasts until
+        // the region is over, and so are its tasks then.
         unsafe {
             let first = *data.cast::<*mut usize>();
             crate::reductions::register(first, ptr::null_mut(), ptr::null_mut(), size as usize);
@@ -213,7 +217,9 @@ fn said(text: *const u8, length: usize) -> String {
     if text.is_null() {
         return "error directive reached".to_owned();
     }
+    // SAFETY: rule "Interface": the text ends with a zero byte.
     let length = if length == usize::MAX { unsafe { libc::strlen(text.cast()) } } else { length };
+    // SAFETY: rule "Interface": the text has this length.
     String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(text, length) }).into_owned()
 }
 

@@ -35,9 +35,11 @@ const FIRSTPRIVATE: u16 = 12;
 impl Call<'_> {
     /// The things copied for the region: index, length, alignment.
     fn copies(&self) -> impl Iterator<Item = (usize, usize, usize)> + '_ {
+        // SAFETY: rule "Interface": there is a kind, and a number of bytes, for each address.
         let kind = |index: usize| unsafe { *self.kinds.add(index) };
         (0..self.addresses.len())
             .filter(move |&index| kind(index) & 0xff == FIRSTPRIVATE)
+            // SAFETY: rule "Interface": there is a kind, and a number of bytes, for each address.
             .map(move |index| (index, unsafe { *self.bytes.add(index) }, 1 << (kind(index) >> 8).min(12)))
     }
 
@@ -52,6 +54,8 @@ impl Call<'_> {
 
 /// Puts a call into one piece.
 unsafe extern "C-unwind" fn lay(to: *mut u8, call: *mut u8) {
+    // SAFETY: `with_copy` and `make` call it with the `Call` of `GOMP_target_ext`, and with memory of the call's
+    // layout. Rule "Interface": each copied thing has its bytes.
     unsafe {
         let call = &*call.cast::<Call>();
         let count = call.addresses.len();
@@ -70,6 +74,7 @@ unsafe extern "C-unwind" fn lay(to: *mut u8, call: *mut u8) {
 
 /// Runs a call in one piece.
 unsafe extern "C-unwind" fn run(laid: *mut u8) {
+    // SAFETY: rule "Interface": the piece of memory is one of `lay`, and the program's function gets its addresses.
     unsafe {
         let Laid { function, threads, .. } = *laid.cast::<Laid>();
         let addresses = laid.cast::<Laid>().add(1).cast::<u8>();
@@ -78,24 +83,38 @@ unsafe extern "C-unwind" fn run(laid: *mut u8) {
 }
 
 /// The `thread_limit` among a region's arguments; 0: none.
+///
+/// # Safety
+/// Null, or a list in gcc's layout, which ends with a 0.
 unsafe fn thread_limit(mut arguments: *const usize) -> i32 {
     const OF_A_DEVICE: usize = 0x7f;
     const IS_NEXT: usize = 0x80;
     const WHAT: usize = 0xff00;
     const THREAD_LIMIT: usize = 0x200;
-    while !arguments.is_null() && unsafe { *arguments } != 0 {
-        let word = unsafe { *arguments };
+    if arguments.is_null() {
+        return 0;
+    }
+    let mut next = || {
+        // SAFETY: the caller's promise: no word is read behind the 0 at the end.
+        unsafe {
+            let word = *arguments;
+            arguments = arguments.add(1);
+            word
+        }
+    };
+    loop {
+        let word = next();
+        if word == 0 {
+            return 0;
+        }
         let mut value = word as isize >> 16;
         if word & IS_NEXT != 0 {
-            arguments = unsafe { arguments.add(1) };
-            value = unsafe { *arguments } as isize;
+            value = next() as isize;
         }
         if word & OF_A_DEVICE == 0 && word & WHAT == THREAD_LIMIT {
             return value.clamp(0, i32::MAX as isize) as i32;
         }
-        arguments = unsafe { arguments.add(1) };
     }
-    0
 }
 
 /// Sets the most threads for a team of a region's league; 0: as many as the region.
@@ -106,8 +125,12 @@ fn limit_threads(threads: u32) {
 }
 
 /// The work of a construct without a region: it comes after its predecessors, and its followers come later.
+///
+/// # Safety
+/// The clause is null, or in gcc's layout.
 unsafe fn follow(flags: u32, depend: *const *mut u8) {
     if !depend.is_null() {
+        // SAFETY: the caller's promise.
         let accesses = unsafe { accesses(depend) };
         if flags & NOWAIT == 0 { tasks::wait_for(&accesses) } else { tasks::spawn_empty(accesses) }
     }
@@ -120,11 +143,14 @@ exports! {
         flags: u32, depend: *const *mut u8, arguments: *const usize,
     ) {
         crate::device::check(device);
+        // SAFETY: rule "Interface": there are `count` addresses.
         let addresses = if count == 0 { &[][..] } else { unsafe { slice::from_raw_parts(addresses, count) } };
+        // SAFETY: rule "Interface": null, or a list in gcc's layout.
         let call = Call { function, threads: unsafe { thread_limit(arguments) }, addresses, bytes, kinds };
         let (bytes, align) = call.layout();
         let data = Data::new((&raw const call).cast_mut().cast(), Some(lay), bytes as i64, align as i64);
         let is_task = flags & NOWAIT != 0 && here().is_seated;
+        // SAFETY: rule "Interface": a clause in gcc's layout, or null. `run` gets what `lay` has written.
         unsafe {
             if is_task {
                 let flags = if depend.is_null() { 0 } else { DEPEND };
@@ -144,6 +170,7 @@ exports! {
         _kinds: *const u8,
     ) {
         crate::device::check(device);
+        // SAFETY: rule "Interface": the region's function, with its addresses.
         teams::on_host(0, || unsafe { function(addresses.cast()) });
     }
 
@@ -172,6 +199,7 @@ exports! {
         depend: *const *mut u8,
     ) {
         crate::device::check(device);
+        // SAFETY: rule "Interface": a clause in gcc's layout, or null.
         unsafe { follow(flags, depend) };
     }
 
@@ -189,6 +217,7 @@ exports! {
         depend: *const *mut u8,
     ) {
         crate::device::check(device);
+        // SAFETY: rule "Interface": a clause in gcc's layout, or null.
         unsafe { follow(flags, depend) };
     }
 

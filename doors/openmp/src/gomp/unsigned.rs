@@ -22,6 +22,7 @@ fn dimensions(count: u32, counts: *const u64) -> Vec<(i64, i64, u64)> {
 
 fn across(count: u32, counts: *const u64, (kind, chunk): (Kind, i64), low: *mut u64, high: *mut u64) -> bool {
     work::begin_across(here(), || dimensions(count, counts));
+    // SAFETY: rule "Interface": the loop has at least one dimension, and a count for each.
     start(LoopStart::unsigned(kind, true, 0, unsafe { *counts }, 1, chunk as u64), low, high)
 }
 
@@ -136,6 +137,7 @@ exports! {
         let (kind, chunk) = schedule(sched, chunk as i64);
         let kind = kind.monotonic();
         work::begin_across(here(), || dimensions(count, counts));
+        // SAFETY: rule "Interface": the loop has at least one dimension, and a count for each.
         let start = LoopStart::unsigned(kind, true, 0, unsafe { *counts }, 1, chunk as u64);
         begin_with(here(), start, reductions, memory);
         if low.is_null() { true } else { next_part(low, high) }
@@ -144,6 +146,7 @@ exports! {
     "GOMP_4.5", "VERSION":
     fn GOMP_doacross_ull_post(at: *const u64) {
         let dimensions = work::across().map_or(0, work::Across::dimensions);
+        // SAFETY: rule "Interface": the iteration has a number for each dimension of the loop.
         work::post((0..dimensions).map(|dimension| unsafe { *at.add(dimension) } as i64));
     }
 }

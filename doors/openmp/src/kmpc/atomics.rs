@@ -26,11 +26,19 @@ exports! {
 /// A number changed as a whole.
 trait Number: Copy {
     /// Changes it. Returns the values before and after.
+    ///
+    /// # Safety
+    /// `at` is a variable of this type, which need not be aligned. All other threads use it by these functions, or by
+    /// atomic instructions.
     unsafe fn change(at: *mut Self, f: impl Fn(Self) -> Self) -> (Self, Self);
 }
 
 /// Changes the value under the lock.
+///
+/// # Safety
+/// `at` is a variable of this type, which need not be aligned. All other threads use it under the lock.
 pub(super) unsafe fn alone<T: Copy>(at: *mut T, f: impl Fn(T) -> T) -> (T, T) {
+    // SAFETY: the caller's promise: a variable of this type, which all others change under this lock as well.
     ATOMIC.with(|| unsafe {
         let before = at.read_unaligned();
         let now = f(before);
@@ -44,8 +52,10 @@ macro_rules! numbers {
         impl Number for $number {
             unsafe fn change(at: *mut $number, f: impl Fn($number) -> $number) -> ($number, $number) {
                 if !at.is_aligned() {
+                    // SAFETY: the caller's promise.
                     return unsafe { alone(at, f) };
                 }
+                // SAFETY: the caller's promise: a variable of this type, changed atomically alone; it is aligned.
                 let word = unsafe { <$atomic>::from_ptr(at.cast()) };
                 let mut before = word.load(Ordering::Relaxed);
                 loop {
@@ -84,6 +94,7 @@ macro_rules! complex {
     ($($part:ty),*) => {$(
         impl Number for Complex<$part> {
             unsafe fn change(at: *mut Self, f: impl Fn(Self) -> Self) -> (Self, Self) {
+                // SAFETY: the caller's promise.
                 unsafe { alone(at, f) }
             }
         }
@@ -118,6 +129,7 @@ macro_rules! updates {
         $($(const _: () = {
             #[unsafe(export_name = concat!("vicus___kmpc_atomic_", $name, "_", $operation))]
             unsafe extern "C-unwind" fn update(_location: Location, _thread: i32, at: *mut $type, $right: $type) {
+                // SAFETY: rule "Interface": a variable of this type, changed by atomic updates alone.
                 unsafe { <$type as Number>::change(at, |$left| $value) };
             }
 
@@ -125,6 +137,7 @@ macro_rules! updates {
             unsafe extern "C-unwind" fn capture(
                 _location: Location, _thread: i32, at: *mut $type, $right: $type, is_new: i32,
             ) -> $type {
+                // SAFETY: rule "Interface": a variable of this type, changed by atomic updates alone.
                 let (before, now) = unsafe { <$type as Number>::change(at, |$left| $value) };
                 if is_new != 0 { now } else { before }
             }
@@ -143,16 +156,19 @@ macro_rules! accesses {
         $(const _: () = {
             #[unsafe(export_name = concat!("vicus___kmpc_atomic_", $name, "_rd"))]
             unsafe extern "C-unwind" fn read(_location: Location, _thread: i32, at: *mut $type) -> $type {
+                // SAFETY: rule "Interface": a variable of this type, changed by atomic updates alone.
                 unsafe { <$type as Number>::change(at, same).0 }
             }
 
             #[unsafe(export_name = concat!("vicus___kmpc_atomic_", $name, "_wr"))]
             unsafe extern "C-unwind" fn write(_location: Location, _thread: i32, at: *mut $type, value: $type) {
+                // SAFETY: rule "Interface": a variable of this type, changed by atomic updates alone.
                 unsafe { <$type as Number>::change(at, |_| value) };
             }
 
             #[unsafe(export_name = concat!("vicus___kmpc_atomic_", $name, "_swp"))]
             unsafe extern "C-unwind" fn swap(_location: Location, _thread: i32, at: *mut $type, value: $type) -> $type {
+                // SAFETY: rule "Interface": a variable of this type, changed by atomic updates alone.
                 unsafe { <$type as Number>::change(at, |_| value).0 }
             }
 
@@ -178,11 +194,13 @@ accesses! {
 exports! {
     "VERSION":
     fn __kmpc_atomic_cmplx4_rd(_location: Location, _thread: i32, at: *mut Complex<f32>) -> Complex<f32> {
+        // SAFETY: rule "Interface": a variable of this type, changed by atomic updates alone.
         unsafe { Complex::change(at, same).0 }
     }
 
     "VERSION":
     fn __kmpc_atomic_cmplx4_wr(_location: Location, _thread: i32, at: *mut Complex<f32>, value: Complex<f32>) {
+        // SAFETY: rule "Interface": a variable of this type, changed by atomic updates alone.
         unsafe { Complex::change(at, |_| value) };
     }
 
@@ -190,6 +208,8 @@ exports! {
     fn __kmpc_atomic_cmplx4_swp(
         _location: Location, _thread: i32, at: *mut Complex<f32>, value: Complex<f32>, to: *mut Complex<f32>,
     ) {
+        // SAFETY: rule "Interface": a variable of this type, changed by atomic updates alone, and a place for its
+        // value.
         unsafe { *to = Complex::change(at, |_| value).0 };
     }
 }
@@ -253,6 +273,7 @@ macro_rules! short_complex {
             unsafe extern "C-unwind" fn update(
                 _location: Location, _thread: i32, at: *mut Complex<f32>, $right: Complex<f32>,
             ) {
+                // SAFETY: rule "Interface": a variable of this type, changed by atomic updates alone.
                 unsafe { Complex::<f32>::change(at, |$left| $value) };
             }
 
@@ -260,6 +281,8 @@ macro_rules! short_complex {
             unsafe extern "C-unwind" fn capture(
                 _location: Location, _thread: i32, at: *mut Complex<f32>, $right: Complex<f32>, to: *mut Complex<f32>, is_new: i32,
             ) {
+                // SAFETY: rule "Interface": a variable of this type, changed by atomic updates alone, and a place for
+                // its value.
                 unsafe {
                     let (before, now) = Complex::<f32>::change(at, |$left| $value);
                     *to = if is_new != 0 { now } else { before };
@@ -290,6 +313,7 @@ macro_rules! mixed {
         $($(const _: () = {
             #[unsafe(export_name = concat!("vicus___kmpc_atomic_", $name, "_", $operation, "_", $wide_name))]
             unsafe extern "C-unwind" fn update(_location: Location, _thread: i32, at: *mut $type, $right: $wide) {
+                // SAFETY: rule "Interface": a variable of this type, changed by atomic updates alone.
                 unsafe { <$type as Number>::change(at, |$left| $value) };
             }
         };
@@ -333,8 +357,10 @@ macro_rules! exchanges {
         $(impl Exchanged for $type {
             unsafe fn exchange(at: *mut $type, expected: $type, value: $type) -> $type {
                 if !at.is_aligned() {
+                    // SAFETY: the caller's promise.
                     return unsafe { alone(at, |before| if before == expected { value } else { before }).0 };
                 }
+                // SAFETY: the caller's promise: a variable of this type, changed atomically alone; it is aligned.
                 let word = unsafe { <$atomic>::from_ptr(at.cast()) };
                 let (Ok(before) | Err(before)) =
                     word.compare_exchange(expected, value, Ordering::SeqCst, Ordering::SeqCst);
@@ -346,12 +372,14 @@ macro_rules! exchanges {
             "VERSION":
             /// Whether it had the value.
             fn $if_was(_location: Location, _thread: i32, at: *mut $type, expected: $type, value: $type) -> bool {
+                // SAFETY: rule "Interface": a variable of this type, changed by atomic updates alone.
                 unsafe { <$type>::exchange(at, expected, value) == expected }
             }
 
             "VERSION":
             /// Returns the value before.
             fn $was(_location: Location, _thread: i32, at: *mut $type, expected: $type, value: $type) -> $type {
+                // SAFETY: rule "Interface": a variable of this type, changed by atomic updates alone.
                 unsafe { <$type>::exchange(at, expected, value) }
             }
 
@@ -360,8 +388,10 @@ macro_rules! exchanges {
             fn $if_was_and(
                 _location: Location, _thread: i32, at: *mut $type, expected: $type, value: $type, to: *mut $type,
             ) -> bool {
+                // SAFETY: rule "Interface": a variable of this type, changed by atomic updates alone.
                 let before = unsafe { <$type>::exchange(at, expected, value) };
                 if before != expected {
+                    // SAFETY: rule "Interface": the place can be written.
                     unsafe { *to = before };
                 }
                 before == expected
@@ -372,7 +402,9 @@ macro_rules! exchanges {
             fn $was_and(
                 _location: Location, _thread: i32, at: *mut $type, expected: $type, value: $type, to: *mut $type,
             ) -> $type {
+                // SAFETY: rule "Interface": a variable of this type, changed by atomic updates alone.
                 let before = unsafe { <$type>::exchange(at, expected, value) };
+                // SAFETY: rule "Interface": the place can be written.
                 unsafe { *to = if before == expected { value } else { before } };
                 before
             }
@@ -382,6 +414,9 @@ macro_rules! exchanges {
 
 trait Exchanged: Sized {
     /// Returns the value before.
+    ///
+    /// # Safety
+    /// The rules of [`Number::change`].
     unsafe fn exchange(at: *mut Self, expected: Self, value: Self) -> Self;
 }
 
@@ -405,6 +440,8 @@ macro_rules! computed {
         exports! {$(
             "VERSION":
             fn $name(_location: Location, _thread: i32, at: *mut $type, right: *mut u8, compute: Compute) {
+                // SAFETY: rule "Interface": a variable of this size, changed by atomic updates alone. The program's
+                // function reads two values of the type, and writes one.
                 unsafe {
                     <$type>::change(at, |mut left| {
                         let mut result = left;
@@ -430,6 +467,8 @@ macro_rules! computed_in_place {
         exports! {$(
             "VERSION":
             fn $name(_location: Location, _thread: i32, at: *mut u8, right: *mut u8, compute: Compute) {
+                // SAFETY: rule "Interface": the program's function for this variable, which all others change under
+                // this lock as well.
                 ATOMIC.with(|| unsafe { compute(at, at, right) });
             }
         )*}

@@ -15,6 +15,8 @@ macro_rules! computes {
     ($name:ident, $($steps:literal),*) => {
         fn $name(self, right: Extended) -> Extended {
             let mut result = self;
+            // SAFETY: the instructions read two values of this function and write a third, of ten bytes each. They
+            // leave the stack of registers as empty as it was.
             unsafe {
                 asm!(
                     "fld tbyte ptr [{right}]",
@@ -72,7 +74,11 @@ impl Complex {
 }
 
 /// Changes a variable under the lock, and stores the value before or after to `out`, unless `out` is null.
+///
+/// # Safety
+/// The rules of [`alone`]; a value can be read from `right`, and written to `out`.
 unsafe fn change<T: Copy>(at: *mut T, right: *const T, is_new: i32, out: *mut T, f: impl Fn(T, T) -> T) {
+    // SAFETY: the caller's promise.
     unsafe {
         let right = right.read_unaligned();
         let (before, now) = alone(at, |left| f(left, right));
@@ -88,6 +94,8 @@ macro_rules! updates {
     ($type:ty, $name:literal, $load:literal: $($operation:literal $capture:literal => $f:expr;)*) => {
         $(const _: () = {
             unsafe extern "C" fn change_by(at: *mut $type, right: *const $type, is_new: i32, out: *mut $type) {
+                // SAFETY: rule "Interface": the functions below pass the address of the variable, of the value behind
+                // the return address, and of a place on their stack or null.
                 unsafe { change(at, right, is_new, out, $f) };
             }
 
@@ -131,10 +139,14 @@ macro_rules! accesses {
     ($type:ty, $name:literal, $load:literal) => {
         const _: () = {
             unsafe extern "C" fn take(at: *mut $type, out: *mut $type) {
+                // SAFETY: rule "Interface": the function below passes the address of the variable, and of a place on
+                // its stack.
                 unsafe { *out = alone(at, |left| left).0 };
             }
 
             unsafe extern "C" fn put(at: *mut $type, right: *const $type, out: *mut $type) {
+                // SAFETY: rule "Interface": the functions below pass the address of the variable, of the value behind
+                // the return address, and of a place on their stack or null.
                 unsafe { change(at, right, 0, out, |_, right| right) };
             }
 

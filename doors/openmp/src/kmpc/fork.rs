@@ -10,9 +10,13 @@ use std::ptr;
 
 /// Calls a region's function with pointers to the thread's numbers, and with `count` words. At least four words can be
 /// read.
+///
+/// # Safety
+/// The function takes this number of words behind two addresses of numbers.
 #[inline]
 pub(crate) unsafe fn invoke(function: *const (), id: i32, number: i32, count: usize, words: *const *mut u8) {
     let (id, number) = (Cell::new(id), Cell::new(number));
+    // SAFETY: the caller's promise: the function takes this number of words.
     unsafe { vicus_omp_call(function, id.as_ptr(), number.as_ptr(), count, words) };
 }
 
@@ -250,6 +254,7 @@ exports! {
     /// The numbers of the next region and of regions within it; only the first one counts.
     fn __kmpc_push_num_threads_list(_location: Location, _thread: i32, length: u32, threads: *const i32) {
         if length > 0 {
+            // SAFETY: rule "Interface": the list has `length` numbers.
             here().next_threads = unsafe { *threads }.max(0) as u32;
         }
     }
@@ -258,6 +263,7 @@ exports! {
     fn __kmpc_push_num_threads_list_strict(
         location: Location, thread: i32, length: u32, threads: *const i32, _severity: i32, _message: *const u8,
     ) {
+        // SAFETY: rule "Interface": the same condition.
         unsafe { __kmpc_push_num_threads_list(location, thread, length, threads) }
     }
 

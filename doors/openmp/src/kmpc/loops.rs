@@ -211,6 +211,8 @@ macro_rules! loops {
                 stride: *mut $step, step: $step, chunk: $step,
             ) {
                 let (number, size) = shares(sched);
+                // SAFETY: rule "Interface": the addresses can be read and written; `last` may be null, and `stride` in
+                // the last of the functions.
                 unsafe {
                     let bounds = bounds!($type, *lower, *upper, step);
                     let part = part(sched, bounds, i64::from(chunk), number, size);
@@ -229,6 +231,8 @@ macro_rules! loops {
                 stride: *mut $step, step: $step, chunk: $step,
             ) {
                 let (number, size) = shares(91);
+                // SAFETY: rule "Interface": the addresses can be read and written; `last` may be null, and `stride` in
+                // the last of the functions.
                 unsafe {
                     let bounds = bounds!($type, *lower, *upper, step);
                     let part = part(91, bounds, i64::from(chunk), number, size);
@@ -247,6 +251,8 @@ macro_rules! loops {
                 team_upper: *mut $type, stride: *mut $step, step: $step, chunk: $step,
             ) {
                 let (team, teams) = shares(92);
+                // SAFETY: rule "Interface": the addresses can be read and written; `last` may be null, and `stride` in
+                // the last of the functions.
                 unsafe {
                     let bounds = bounds!($type, *lower, *upper, step);
                     let own = part(92, bounds, 0, team, teams);
@@ -286,6 +292,8 @@ macro_rules! loops {
                 let thread = here();
                 let step = thread.work.start.step;
                 let Some((is_last, low, high)) = next(thread) else { return 0 };
+                // SAFETY: rule "Interface": the addresses can be read and written; `last` may be null, and `stride` in
+                // the last of the functions.
                 unsafe {
                     *lower = low as $type;
                     *upper = high as $type;
@@ -338,8 +346,12 @@ impl Dimension {
 }
 
 /// The values of the variables of an iteration.
+///
+/// # Safety
+/// There is a number for each dimension of the thread's loop.
 unsafe fn values(at: *const i64) -> impl Iterator<Item = i64> {
     let dimensions = work::across().map_or(0, work::Across::dimensions);
+    // SAFETY: the caller's promise: there is a number for each dimension of the loop.
     (0..dimensions).map(move |dimension| unsafe { *at.add(dimension) })
 }
 
@@ -383,6 +395,7 @@ exports! {
     "VERSION":
     fn __kmpc_doacross_init(_location: Location, _thread: i32, count_of: i32, dimensions: *const Dimension) {
         work::begin_across(here(), || {
+            // SAFETY: rule "Interface": there are `count_of` dimensions.
             let dimensions = (0..count_of.max(0) as usize).map(|at| unsafe { *dimensions.add(at) });
             dimensions.map(|one| (one.lower, one.step, one.count())).collect()
         });
@@ -390,11 +403,13 @@ exports! {
 
     "VERSION":
     fn __kmpc_doacross_post(_location: Location, _thread: i32, at: *const i64) {
+        // SAFETY: rule "Interface": there is a number for each dimension of the loop.
         work::post(unsafe { values(at) });
     }
 
     "VERSION":
     fn __kmpc_doacross_wait(_location: Location, _thread: i32, at: *const i64) {
+        // SAFETY: rule "Interface": there is a number for each dimension of the loop.
         work::await_iteration(unsafe { values(at) });
     }
 

@@ -29,6 +29,7 @@ pub(crate) type Location = *const u8;
 /// Notes a function's place in the source, for the summary.
 fn note_source(function: usize, location: Location) {
     if !location.is_null() {
+        // SAFETY: rule "Interface": clang's place in the source is four numbers and the address of a text.
         let source = unsafe { *location.add(4 * size_of::<i32>()).cast::<*const libc::c_char>() };
         crate::report::note_source(function, source);
     }

@@ -157,7 +157,10 @@ impl Nest {
     }
 }
 
+/// # Safety
+/// There are `count` loops, which are used by the caller alone as long as the reference lives.
 unsafe fn nest<'a>(loops: *mut Nested, count: i32) -> &'a mut [Nested] {
+    // SAFETY: the caller's promise.
     unsafe { std::slice::from_raw_parts_mut(loops, count.max(0) as usize) }
 }
 
@@ -165,6 +168,7 @@ exports! {
     "VERSION":
     /// The number of iterations of a nest with independent bounds.
     fn __kmpc_process_loop_nest_rectang(_location: Location, _thread: i32, loops: *mut Nested, count: i32) -> u64 {
+        // SAFETY: rule "Interface": there are `count` loops, which the program does not use during the call.
         let loops = unsafe { nest(loops, count) };
         let mut all = 1_u64;
         for one in loops {
@@ -181,8 +185,10 @@ exports! {
         _location: Location, number: u64, loops: *mut Nested, values: *mut u64, count: i32,
     ) {
         let mut number = number;
+        // SAFETY: rule "Interface": there are `count` loops, which the program does not use during the call.
         for (at, one) in unsafe { nest(loops, count) }.iter().enumerate().rev() {
             let iterations = one.count.max(1);
+            // SAFETY: rule "Interface": there is a value for each loop.
             unsafe { *values.add(at) = one.value(number % iterations, &[]) };
             number /= iterations;
         }
@@ -194,6 +200,7 @@ exports! {
     fn __kmpc_for_collapsed_init(
         _location: Location, _thread: i32, loops: *mut Nested, part: *mut Nested, count: i32, last: *mut i32,
     ) -> i32 {
+        // SAFETY: rule "Interface": there are `count` loops, which the program does not use during the call.
         let loops = unsafe { nest(loops, count) };
         let exact = Nest::new(loops.to_vec());
         loops.iter_mut().for_each(Nested::make_canonical);
@@ -202,6 +209,7 @@ exports! {
         let (each, more) = (all / size, all % size);
         let first = each * number + number.min(more);
         let behind = first + each + u128::from(number < more);
+        // SAFETY: rule "Interface": null, or an address that can be written.
         if let Some(last) = unsafe { last.as_mut() } {
             *last = i32::from(first < behind && behind == all);
         }
@@ -209,6 +217,7 @@ exports! {
             return 0;
         }
         let (from, to) = (exact.find(first), exact.find(behind - 1));
+        // SAFETY: rule "Interface": there are `count` loops, which the program does not use during the call.
         for (at, one) in unsafe { nest(part, count) }.iter_mut().enumerate() {
             *one = Nested { lower: from[at], lower_by: 0, upper: to[at], upper_by: 0, ..loops[at] };
         }

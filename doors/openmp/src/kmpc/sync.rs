@@ -13,6 +13,8 @@ use std::sync::atomic::Ordering;
 
 /// The lock of a name, in the first of clang's eight words for it.
 fn named<'a>(words: *mut [i32; 8]) -> &'a Lock {
+    // SAFETY: rule "Interface": the words of a critical section's name are a static variable, zero at first and used by
+    // these functions alone.
     unsafe { &*words.cast::<Lock>() }
 }
 
@@ -60,10 +62,12 @@ fn private(variable: *mut u8, bytes: usize) -> *mut u8 {
     let own: *mut u8 = if thread.team().level.get() == 0 && thread.id == 0 {
         variable
     } else {
+        // SAFETY: rule "System": no condition.
         let own = unsafe { libc::malloc(bytes.max(1)) }.cast::<u8>();
         if own.is_null() {
             settings::fail(&format!("{bytes} bytes for a thread's variable can't be had"));
         }
+        // SAFETY: rule "Interface": the variable has this number of bytes, and the new memory as many.
         unsafe { ptr::copy_nonoverlapping(variable, own, bytes) };
         own
     };
@@ -170,6 +174,8 @@ exports! {
         }
         team::barrier();
         if is_source == 0 {
+            // SAFETY: rule "Interface": the function copies from the source's data, which stay until the second
+            // barrier.
             unsafe { copy(data, here().team().copy.load(Ordering::Acquire)) };
         }
         // The data are on the source's stack.
@@ -247,12 +253,14 @@ exports! {
     "VERSION":
     /// The variant for Fortran.
     fn kmp_get_cancellation_status_(kind: *const i32) -> i32 {
+        // SAFETY: rule "Interface": Fortran passes the address of a number.
         let kind = unsafe { *kind };
         i32::from(kind != 0 && is_cancelled(kind))
     }
 
     "VERSION":
     fn __kmpc_error(_location: Location, severity: i32, text: *const libc::c_char) {
+        // SAFETY: rule "Interface": the text ends with a zero byte.
         let text = if text.is_null() { c"error directive reached" } else { unsafe { std::ffi::CStr::from_ptr(text) } };
         let text = text.to_string_lossy();
         if severity == 2 {

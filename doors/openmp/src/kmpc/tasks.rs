@@ -56,6 +56,8 @@ fn record_of(task: *mut KmpTask) -> *mut Record {
 /// It is run once.
 #[inline]
 pub(crate) unsafe fn run(record: *mut Record) {
+    // SAFETY: rule "Record": the caller runs it, once. clang's record is behind it. Rule "Interface": the program's
+    // function gets it.
     unsafe {
         let task = (*record).task.kmp;
         let id = here().id as i32;
@@ -74,7 +76,10 @@ pub(crate) unsafe fn run(record: *mut Record) {
     }
 }
 
+/// # Safety
+/// The task's data are not used any more.
 unsafe fn destroy(id: i32, task: *mut KmpTask) {
+    // SAFETY: rule "Interface": the program's function for the data of this task.
     unsafe {
         if let Some(destructors) = (*task).destructors {
             destructors(id, task);
@@ -87,6 +92,7 @@ unsafe fn destroy(id: i32, task: *mut KmpTask) {
 /// # Safety
 /// It is not used any more.
 pub(crate) unsafe fn drop_unrun(record: *mut Record) {
+    // SAFETY: rule "Record": the caller has the record alone, and clang's record is behind it.
     unsafe {
         if (*record).flags & DESTRUCTORS != 0 {
             destroy(here().id as i32, (*record).task.kmp);
@@ -94,10 +100,15 @@ pub(crate) unsafe fn drop_unrun(record: *mut Record) {
     }
 }
 
+/// A new task, with room for its data and for pointers to shared variables.
+///
+/// # Safety
+/// Rule "Interface": the arguments are clang's, of a task.
 unsafe fn new_task(flags: u32, bytes: usize, shared_bytes: usize, entry: Option<Entry>) -> *mut KmpTask {
     let thread = here();
     let behind = bytes.max(size_of::<KmpTask>()).next_multiple_of(16);
     let record = tasks::new_record(thread, behind + shared_bytes);
+    // SAFETY: rule "Record": the memory is new, and has `behind + shared_bytes` behind the record.
     unsafe {
         let task = record.add(1).cast::<KmpTask>();
         (*record).flags = flags & 0xffff;
@@ -113,7 +124,11 @@ unsafe fn new_task(flags: u32, bytes: usize, shared_bytes: usize, entry: Option<
 
 /// Dependences go by the first byte alone. The number of bytes serves strategies that place tasks by it, and is left
 /// out without one.
+///
+/// # Safety
+/// There are `count` and `more` clauses.
 unsafe fn accesses(count: i32, depends: *const Depend, more: i32, others: *const Depend) -> (Vec<Access>, Vec<Access>) {
+    // SAFETY: the caller's promise.
     let one = |at: *const Depend, index: usize| unsafe { *at.add(index) };
     let all = (0..count.max(0) as usize).map(|index| one(depends, index));
     let all = all.chain((0..more.max(0) as usize).map(|index| one(others, index)));
@@ -146,6 +161,8 @@ unsafe fn accesses(count: i32, depends: *const Depend, more: i32, others: *const
 fn spawn(task: *mut KmpTask) -> i32 {
     let record = record_of(task);
     let thread = here();
+    // SAFETY: rule "Interface": the program's pointer is one of `new_task`, given for its first part or from within a
+    // part of it. Rule "Record": else the record is handed over.
     unsafe {
         if thread.task().kmp == task {
             (*record).flags |= AGAIN;
@@ -163,7 +180,7 @@ fn spawn(task: *mut KmpTask) -> i32 {
             if tasks::runs_at_once(thread) {
                 tasks::run_at_once(record);
             } else {
-                tasks::queue(thread, record);
+                tasks::queue(record);
             }
             return 0;
         }
@@ -173,8 +190,13 @@ fn spawn(task: *mut KmpTask) -> i32 {
 }
 
 /// Spawns a task that calls the entry of a proxy. The proxy's record stays until the proxy is over.
+///
+/// # Safety
+/// Rule "Record": the record is not spawned, and is handed over.
 #[cold]
 unsafe fn spawn_proxy(record: *mut Record, accesses: Vec<Access>) {
+    // SAFETY: rule "Record": both records are unspawned, and the caller's one is handed over. The proxy's own stays
+    // until `leave_proxy` ends it.
     unsafe {
         (*record).event = Event::new();
         let caller = tasks::new_record(here(), 0);
@@ -185,8 +207,12 @@ unsafe fn spawn_proxy(record: *mut Record, accesses: Vec<Access>) {
     }
 }
 
+/// # Safety
+/// The record is a proxy's, as [`spawn_proxy`] passes it.
 unsafe extern "C-unwind" fn run_proxy(record: *mut u8) {
     let record = record.cast::<Record>();
+    // SAFETY: rule "Record": the data are the proxy's record, as `spawn_proxy` has set them. Rule "Interface": the
+    // program's function gets its task.
     unsafe {
         let task = (*record).task.kmp;
         if let Some(entry) = (*task).entry {
@@ -196,7 +222,11 @@ unsafe extern "C-unwind" fn run_proxy(record: *mut u8) {
     }
 }
 
+/// # Safety
+/// The caller has not left it yet.
 unsafe fn leave_proxy(record: *mut Record, how: u32) {
+    // SAFETY: rule "Record": the record stays until both have left, and the second one frees it. The word is used as an
+    // atomic number by both.
     unsafe {
         let flags = AtomicU32::from_ptr(&raw mut (*record).flags);
         // Acquire and release: the freeing side sees all writes of the other one.
@@ -208,8 +238,13 @@ unsafe fn leave_proxy(record: *mut Record, how: u32) {
 }
 
 /// A proxy is over.
+///
+/// # Safety
+/// The program says so once.
 unsafe fn complete_proxy(task: *mut KmpTask) {
     let record = record_of(task);
+    // SAFETY: rule "Interface": the program says it once, of a proxy. Rule "Event": this call fulfils it, so it is
+    // there until `fulfil`.
     unsafe {
         let event = (*record).event;
         leave_proxy(record, IS_OVER);
@@ -225,15 +260,20 @@ fn keep_for_detached(accesses: Vec<Access>) {
     }
 }
 
+/// # Safety
+/// Rule "Record": the record is not spawned.
 unsafe fn priority(record: *mut Record) -> i32 {
+    // SAFETY: rule "Record": the caller has the record alone, and clang's record is behind it.
     unsafe { if (*record).flags & PRIORITY != 0 { (*(*record).task.kmp).priority as i32 } else { 0 } }
 }
 
 /// The reductions of a group or of those around it, for a variable.
 fn copy(mut group: *mut Group, variable: *mut u8) -> *mut u8 {
     let number = here().number;
+    // SAFETY: rule "Group": null, or a group that is still open around the running task.
     while let Some(one) = unsafe { group.as_ref() } {
         let reductions = one.kmp.get();
+        // SAFETY: null, or the reductions that the group owns until it ends.
         if let Some(reductions) = unsafe { reductions.as_ref() }
             && let Some(copy) = reductions.copy(number, variable)
         {
@@ -256,15 +296,21 @@ pub(crate) struct OldInput {
     flags: u32,
 }
 
+/// # Safety
+/// There are `count` of them.
 unsafe fn old_inputs(count: i32, inputs: *const OldInput) -> Vec<Input> {
     let one = |index: usize| {
+        // SAFETY: the caller's promise.
         let OldInput { shared, bytes, init, fini, combine, flags } = unsafe { *inputs.add(index) };
         Input { shared, original: shared, bytes, init, fini, combine, flags }
     };
     (0..count.max(0) as usize).map(one).collect()
 }
 
+/// # Safety
+/// There are `count` of them.
 unsafe fn inputs(count: i32, inputs: *const Input) -> Vec<Input> {
+    // SAFETY: the caller's promise.
     (0..count.max(0) as usize).map(|index| unsafe { *inputs.add(index) }).collect()
 }
 
@@ -272,6 +318,7 @@ unsafe fn inputs(count: i32, inputs: *const Input) -> Vec<Input> {
 fn reduce(inputs: &[Input]) -> *mut Group {
     let thread = here();
     let group = thread.task().group;
+    // SAFETY: rule "Group": null, or a group that is still open around the running task.
     if let Some(group) = unsafe { group.as_ref() } {
         group.kmp.set(Box::into_raw(Reductions::new(inputs, thread.team().size, true)));
     }
@@ -292,11 +339,14 @@ fn reduce_together(is_loop: i32, inputs: &[Input]) -> *mut Group {
         found = match place.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => new,
             Err(other) => {
+                // SAFETY: this thread made it, and the other thread's one was there before: no other has seen it.
                 drop(unsafe { Box::from_raw(new) });
                 other
             }
         };
     }
+    // SAFETY: the thread is one of the team's users of it, and has not left. Rule "Group": it has just opened the
+    // group.
     unsafe {
         (*found).add_own(thread.number, inputs);
         (*group).kmp.set(found);
@@ -314,6 +364,7 @@ exports! {
         {
             super::note_source(entry as usize, location);
         }
+        // SAFETY: rule "Interface": clang's numbers of bytes and the task's function.
         unsafe { new_task(flags as u32, bytes, shared_bytes, entry) }
     }
 
@@ -322,6 +373,7 @@ exports! {
         _location: Location, _thread: i32, flags: i32, bytes: usize, shared_bytes: usize, entry: Option<Entry>,
         _device: i64,
     ) -> *mut KmpTask {
+        // SAFETY: rule "Interface": clang's numbers of bytes and the task's function.
         unsafe { new_task(flags as u32, bytes, shared_bytes, entry) }
     }
 
@@ -341,6 +393,8 @@ exports! {
         others: *const Depend,
     ) -> i32 {
         let record = record_of(task);
+        // SAFETY: rule "Interface": the program's pointer is one of `new_task`; rule "Record": the record is handed
+        // over. There are `count` and `more` clauses.
         unsafe {
             if crate::settings::get().cancels && tasks::is_dropped(here()) {
                 tasks::finish(record);
@@ -368,6 +422,7 @@ exports! {
     fn __kmpc_omp_wait_deps(
         _location: Location, _thread: i32, count: i32, depends: *const Depend, more: i32, others: *const Depend,
     ) {
+        // SAFETY: rule "Interface": there are `count` and `more` clauses.
         let (accesses, _) = unsafe { accesses(count, depends, more, others) };
         tasks::wait_for(&accesses);
         keep_for_detached(accesses);
@@ -378,6 +433,7 @@ exports! {
         _location: Location, _thread: i32, count: i32, depends: *const Depend, more: i32, others: *const Depend,
         is_nowait: i32,
     ) {
+        // SAFETY: rule "Interface": there are `count` and `more` clauses.
         let (accesses, _) = unsafe { accesses(count, depends, more, others) };
         if is_nowait != 0 {
             return tasks::spawn_empty(accesses);
@@ -392,9 +448,12 @@ exports! {
         tasks::tell(thread);
         let included = if thread.is_seated && !thread.task().is_final { begin_child() } else { None };
         if included.is_some() && report::is_traced() {
+            // SAFETY: rule "Record": the task is not over before `__kmpc_omp_task_complete_if0`.
             report::name(unsafe { report::function_of(record_of(task)) });
         }
         let outer = thread.task;
+        // SAFETY: rule "Interface": the program's pointer is one of `new_task`, and the task is over when it is given
+        // to `__kmpc_omp_task_complete_if0`.
         thread.task = unsafe { &raw mut (*record_of(task)).task };
         thread.included.push((included, outer));
     }
@@ -402,6 +461,8 @@ exports! {
     "VERSION":
     fn __kmpc_omp_task_complete_if0(_location: Location, _thread: i32, task: *mut KmpTask) {
         let record = record_of(task);
+        // SAFETY: rule "Interface": the program's pointer is one of `new_task`, and its first part has run here. Rule
+        // "Record": the record is handed over to `complete`.
         unsafe {
             // The compiler has run the first part of it.
             while (*record).flags & AGAIN != 0 {
@@ -476,6 +537,8 @@ exports! {
     fn __kmpc_omp_reg_task_with_affinity(
         _location: Location, _thread: i32, task: *mut KmpTask, count: i32, affinity: *const Affinity,
     ) -> i32 {
+        // SAFETY: rule "Interface": the program's pointer is one of `new_task`, not yet spawned; there are `count`
+        // data.
         unsafe {
             let all = (0..count.max(0) as usize).map(|index| *affinity.add(index));
             let all = all.map(|one| Access::new(one.address, one.bytes.max(1), Mode::ReadWrite));
@@ -493,6 +556,7 @@ exports! {
     "VERSION":
     fn __kmpc_task_allow_completion_event(_location: Location, _thread: i32, task: *mut KmpTask) -> *mut u8 {
         let record = record_of(task);
+        // SAFETY: rule "Interface": the program's pointer is one of `new_task`, not yet spawned.
         unsafe {
             if (*record).event.is_null() {
                 (*record).event = Event::new();
@@ -504,11 +568,13 @@ exports! {
 
     "VERSION":
     fn __kmpc_proxy_task_completed(_thread: i32, task: *mut KmpTask) {
+        // SAFETY: rule "Interface": the program's pointer is a proxy of `new_task`, and it says so once.
         unsafe { complete_proxy(task) };
     }
 
     "VERSION":
     fn __kmpc_proxy_task_completed_ooo(task: *mut KmpTask) {
+        // SAFETY: rule "Interface": the program's pointer is a proxy of `new_task`, and it says so once.
         unsafe { complete_proxy(task) };
     }
 
@@ -524,11 +590,13 @@ exports! {
 
     "VERSION":
     fn __kmpc_task_reduction_init(_thread: i32, count: i32, given: *const OldInput) -> *mut Group {
+        // SAFETY: rule "Interface": there are `count` descriptions.
         reduce(&unsafe { old_inputs(count, given) })
     }
 
     "VERSION":
     fn __kmpc_taskred_init(_thread: i32, count: i32, given: *const Input) -> *mut Group {
+        // SAFETY: rule "Interface": there are `count` descriptions.
         reduce(&unsafe { inputs(count, given) })
     }
 
@@ -536,6 +604,7 @@ exports! {
     fn __kmpc_task_reduction_modifier_init(
         _location: Location, _thread: i32, is_loop: i32, count: i32, given: *const OldInput,
     ) -> *mut Group {
+        // SAFETY: rule "Interface": there are `count` descriptions.
         reduce_together(is_loop, &unsafe { old_inputs(count, given) })
     }
 
@@ -543,6 +612,7 @@ exports! {
     fn __kmpc_taskred_modifier_init(
         _location: Location, _thread: i32, is_loop: i32, count: i32, given: *const Input,
     ) -> *mut Group {
+        // SAFETY: rule "Interface": there are `count` descriptions.
         reduce_together(is_loop, &unsafe { inputs(count, given) })
     }
 
@@ -562,6 +632,7 @@ exports! {
         step: i64, nogroup: i32, sched: i32, wanted: u64, duplicate: *const (),
     ) {
         let bounds = Bounds { lower, upper, step };
+        // SAFETY: rule "Interface": the task has its bounds in its data, and its function for copies has this type.
         unsafe { cut_loop(task, if_clause != 0, bounds, nogroup != 0, (sched, wanted, false), duplicate) };
     }
 
@@ -571,6 +642,7 @@ exports! {
         step: i64, nogroup: i32, sched: i32, wanted: u64, modifier: i32, duplicate: *const (),
     ) {
         let bounds = Bounds { lower, upper, step };
+        // SAFETY: rule "Interface": the task has its bounds in its data, and its function for copies has this type.
         unsafe { cut_loop(task, if_clause != 0, bounds, nogroup != 0, (sched, wanted, modifier != 0), duplicate) };
     }
 }
@@ -592,12 +664,17 @@ struct Pattern(*mut Record);
 
 impl Drop for Pattern {
     fn drop(&mut self) {
+        // SAFETY: rule "Record": the pattern is never spawned, and the last of its users drops it.
         unsafe { tasks::finish(self.0) };
     }
 }
 
 type Duplicate = unsafe extern "C-unwind" fn(*mut KmpTask, *mut KmpTask, i32);
 
+/// Makes the tasks of a taskloop.
+///
+/// # Safety
+/// Rule "Interface": the arguments are clang's, of a taskloop.
 unsafe fn cut_loop(
     pattern: *mut KmpTask,
     if_clause: bool,
@@ -606,6 +683,9 @@ unsafe fn cut_loop(
     (sched, wanted, is_strict): (i32, u64, bool),
     duplicate: *const (),
 ) {
+    // SAFETY: rule "Interface": the caller's promise. Rule "Record": the pattern stays until the last task is made, and
+    // each task's record is new until it is spawned. The bounds lie within the task's data, at the same offset in each
+    // copy.
     unsafe {
         let record = record_of(pattern);
         let Bounds { lower, upper, step } = bounds;

@@ -27,12 +27,15 @@ impl Symbols {
     /// The name of the function at an address; the file and the place in it if it has none.
     pub(crate) fn of(&self, address: usize) -> String {
         let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
+        // SAFETY: rule "System": the loader reads no memory at the address, and fills the structure if it finds an
+        // object there.
         let info = unsafe {
             if libc::dladdr(ptr::without_provenance(address), info.as_mut_ptr()) == 0 {
                 return format!("{address:#x}");
             }
             info.assume_init()
         };
+        // SAFETY: rule "System": the loader's own text, as long as the object is loaded.
         let named = Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(info.dli_fname) }.to_bytes()));
         // The program itself has the name of its call, which may be relative to another folder by now.
         let file = if named.is_file() { named.to_owned() } else { PathBuf::from("/proc/self/exe") };
@@ -57,6 +60,8 @@ impl Symbols {
     /// The offset of an address from the start of its mapped file.
     pub(crate) fn distance(&self, address: usize) -> Option<u64> {
         let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
+        // SAFETY: rule "System": the loader reads no memory at the address, and fills the structure if it finds an
+        // object there.
         unsafe {
             let found = libc::dladdr(ptr::without_provenance(address), info.as_mut_ptr()) != 0;
             found.then(|| address as u64 - info.assume_init().dli_fbase.addr() as u64)
@@ -93,6 +98,8 @@ fn demangled(name: &str) -> String {
     if !mangled.starts_with("_Z") {
         return name.to_owned();
     }
+    // SAFETY: rule "System": the function with this name is C++'s, of this type. Its result is null or a text of
+    // `malloc`, freed once.
     let shown = || unsafe {
         let demangle = libc::dlsym(libc::RTLD_DEFAULT, c"__cxa_demangle".as_ptr());
         if demangle.is_null() {
