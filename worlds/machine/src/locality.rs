@@ -105,13 +105,17 @@ pub(crate) fn freed_in(range: Range<usize>) -> Option<usize> {
     process()?.memory.freed_in(range)
 }
 
-/// Like [`footprint`], of a task's data.
+/// Like [`footprint`], of a task's data. Of guessed lengths, all but the first bytes are unknown ([`Access::sure`]).
 pub fn footprint_of(accesses: &[Access]) -> Footprint {
     let mut all = Footprint::default();
-    for part in accesses.iter().flat_map(Access::stretches).map(footprint_at) {
-        all.unknown += part.unknown;
-        all.nodes.resize(all.nodes.len().max(part.nodes.len()), 0);
-        all.nodes.iter_mut().zip(&part.nodes).for_each(|(sum, bytes)| *sum += bytes);
+    for access in accesses {
+        let sure = access.sure();
+        all.unknown = all.unknown.saturating_add(access.total_bytes() - sure.total_bytes());
+        for part in sure.stretches().map(footprint_at) {
+            all.unknown = all.unknown.saturating_add(part.unknown);
+            all.nodes.resize(all.nodes.len().max(part.nodes.len()), 0);
+            all.nodes.iter_mut().zip(&part.nodes).for_each(|(sum, bytes)| *sum += bytes);
+        }
     }
     all
 }
