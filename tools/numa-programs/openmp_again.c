@@ -1,8 +1,9 @@
 // Whether tasks follow their data where pages change their node: blocks that are freed and got again at the same
-// addresses, are mapped again, change places by `mremap`, and are moved by `move_pages` and `mbind`; and all of the
-// first in a forked child. The argument says when the library is to notice: `at-once` (with libvicus_malloc.so, which
-// tells of what is freed, unmapped and remapped), or `soon` (after a second). Pages that the kernel moves are noticed
-// after a second at the latest.
+// addresses, are mapped again, change places by `mremap`, and are moved by `move_pages`, `mbind` and `migrate_pages`;
+// and all of the first in a forked child. The argument says when the library is to notice: `at-once` (with
+// libvicus_malloc.so, which tells of what is freed, unmapped and remapped), or `soon` (after a second). Pages that the
+// kernel moves are noticed after a second at the latest: also those of memory that the library has placed, which the
+// argument `placed` is about (libvicus_malloc.so and OMP_DATA_DISTRIBUTION=coarse).
 #include "kernel.h"
 #include <malloc.h>
 #include <omp.h>
@@ -77,7 +78,7 @@ static void is_near(const char *what, int learning) {
   for (int at = 0; at < VECTORS; at++) right += lies_on(vectors[at]) == homes[meant[at]];
   for (int turn = 0; turn < learning; turn++) pass(&near, &counted);
   near = counted = 0;
-  printf("%-12s near", what);
+  printf("%-13s near", what);
   for (int turn = 0; turn < PASSES; turn++) {
     before = near;
     pass(&near, &counted);
@@ -154,6 +155,41 @@ static void move_by_pages(void) {
   }
 }
 
+// All pages of the process change their node, as `migratepages` and a cpuset's memory_migrate move them: those of every
+// second node with memory go to the next one. And the vectors that were there go back.
+static void move_process(void) {
+  unsigned long from = 0, to = 0;
+  for (int home = 0; home + 1 < home_count; home += 2) {
+    from |= 1UL << homes[home];
+    to |= 1UL << homes[home + 1];
+  }
+  CHECK(syscall(SYS_migrate_pages, 0, 64UL, &from, &to) >= 0);
+  for (int at = 0; at < VECTORS; at++) {
+    if (meant[at] % 2 == 0) {
+      if (meant[at] + 1 < home_count) meant[at]++;
+      continue;
+    }
+    meant[at]--;
+    for (long byte = 0; byte < BYTES; byte += 4096) {
+      void *page = vectors[at] + byte;
+      int node = homes[meant[at]], status;
+      if (syscall(SYS_move_pages, 0, 1L, &page, &node, &status, 2 /* MPOL_MF_MOVE */) != 0) break;
+    }
+  }
+}
+
+// Vectors that the library has placed, as far as they lie on nodes with processors.
+static void get_placed(void) {
+  for (int at = 0, tries = 0; at < VECTORS; tries++) {
+    CHECK(tries < 4 * VECTORS);
+    char *vector = malloc(BYTES);
+    memset(vector, 1, BYTES);
+    int home = 0, node = lies_on(vector);
+    while (home < home_count && homes[home] != node) home++;
+    if (home < home_count) meant[at] = home, vectors[at++] = vector;
+  }
+}
+
 static void move_by_mbind(void) {
   for (int at = 0; at < VECTORS; at++) {
     meant[at] = (meant[at] + 1) % home_count;
@@ -174,6 +210,19 @@ int main(int count, char **arguments) {
     return 0;
   }
   for (int home = 0; home < home_count; home++) is_home[homes[home]] = 1;
+  if (strcmp(arguments[1], "placed") == 0) {
+    get_placed();
+    is_near("placed", 2);
+    move_process();
+    wait_for_clock();
+    is_near("moved", 0);
+    move_process();
+    wait_for_clock();
+    is_near("moved back", 0);
+    printf("kernel: near %ld, far %ld\n", near_bytes, far_bytes);
+    if (wrong == 0) puts("ok");
+    return wrong > 0;
+  }
   for (int at = 0; at < VECTORS; at++) {
     meant[at] = at % home_count;
     vectors[at] = malloc(BYTES);
@@ -210,6 +259,9 @@ int main(int count, char **arguments) {
   move_by_mbind();
   wait_for_clock();
   is_near("mbind", 0);
+  move_process();
+  wait_for_clock();
+  is_near("migrate_pages", 0);
   fflush(stdout);
   pid_t child = fork();
   CHECK(child >= 0);

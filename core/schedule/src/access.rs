@@ -55,6 +55,9 @@ pub struct Access {
     pub intense: bool,
     /// Whether it is written past the caches, by non-temporal stores.
     pub streams: bool,
+    /// Whether `bytes` is a guess that may be too long. Then the first bytes alone say where all of them lie
+    /// ([`Access::sure`]).
+    pub guessed: bool,
     /// How many times each byte is stored, if the access writes. This matters if the caches of a core pass each store
     /// on.
     pub stores: u32,
@@ -63,7 +66,7 @@ pub struct Access {
 impl Access {
     /// One stretch.
     pub const fn new(start: usize, bytes: usize, mode: Mode) -> Access {
-        Access { start, bytes, rows: 1, stride: bytes, mode, intense: false, streams: false, stores: 1 }
+        Access { start, bytes, rows: 1, stride: bytes, mode, intense: false, streams: false, guessed: false, stores: 1 }
     }
 
     /// The bytes of a slice.
@@ -89,10 +92,37 @@ impl Access {
         self
     }
 
+    /// Marks the length as a guess.
+    pub const fn guessed(mut self) -> Access {
+        self.guessed = true;
+        self
+    }
+
     /// Says how many times each of its bytes is stored.
     pub const fn stored(mut self, times: u32) -> Access {
         self.stores = times;
         self
+    }
+
+    /// How many of the first bytes of a guessed length the task is taken to use for sure: some pages, since the first
+    /// one may hold an allocator's header, and then lies where that was written.
+    const SURE: usize = 32 << 10;
+
+    /// The part that the task uses for sure: all of it, or the first bytes of a guessed length.
+    ///
+    /// ```
+    /// use vicus_schedule::{Access, Mode};
+    /// let access = Access::new(0x1000, 8 << 20, Mode::Read);
+    /// assert_eq!(access.sure().total_bytes(), 8 << 20);
+    /// assert_eq!(access.guessed().sure().total_bytes(), 32 << 10);
+    /// ```
+    pub const fn sure(&self) -> Access {
+        let mut sure = *self;
+        if self.guessed {
+            sure.rows = if self.rows < 1 { self.rows } else { 1 };
+            sure.bytes = if self.bytes < Access::SURE { self.bytes } else { Access::SURE };
+        }
+        sure
     }
 
     /// How many bytes it is; at most `usize::MAX`.

@@ -301,20 +301,26 @@ impl Dealing {
         }
         let cycle = self.cycle();
         let mut add = |access: &Access, shares: &mut Shares| {
-            if !self.only_coarse && access.bytes > 0 && access.rows > 0 {
-                let some = self.add_some(access, cycle, shares, data);
+            let sure = access.sure();
+            // A guessed length counts as a whole where its first bytes lie.
+            let times = (access.total_bytes() / sure.total_bytes().max(1)).max(1) as u64;
+            let add = |shares: &mut Shares, node, home, bytes: u64| {
+                shares.add(self, node, home, bytes.saturating_mul(times));
+            };
+            if !self.only_coarse && sure.bytes > 0 && sure.rows > 0 {
+                let some = self.add_some(&sure, cycle, shares, data);
                 if some.is_none() {
-                    data.tell_all(access, cycle, &mut |node, home, bytes| shares.add(self, node, home, bytes));
+                    data.tell_all(&sure, cycle, &mut |node, home, bytes| add(shares, node, home, bytes));
                 }
                 looked_up += 1;
-                stretches += some.unwrap_or(access.rows) - 1;
+                stretches += some.unwrap_or(sure.rows) - 1;
                 return;
             }
             let mut found: usize = 0;
-            for stretch in access.stretches().filter(|stretch| !stretch.is_empty()) {
+            for stretch in sure.stretches().filter(|stretch| !stretch.is_empty()) {
                 if data.is_in_one_place(&stretch) {
                     found += 1;
-                    data.tell(stretch, cycle, &mut |node, home, bytes| shares.add(self, node, home, bytes));
+                    data.tell(stretch, cycle, &mut |node, home, bytes| add(shares, node, home, bytes));
                 }
             }
             looked_up += found.min(1);
@@ -470,7 +476,7 @@ fn gcd(a: usize, b: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Setting;
+    use crate::{Mode, Setting};
     use vicus_topology::Topology;
 
     /// A node with cores and without memory has no bytes of anything. Bytes spread evenly over the other nodes were
@@ -501,6 +507,38 @@ mod tests {
         machine.nodes.iter_mut().for_each(|node| node.bytes = 0);
         assert_eq!(dealt(&machine, [MUCH, MUCH, 0]), Some(0));
         assert_eq!(dealt(&machine, [MUCH, MUCH, MUCH]), None);
+    }
+
+    /// A length that was guessed from the step between two names reached over the next parts of the array. Their bytes
+    /// outweighed the task's own.
+    #[test]
+    fn a_guessed_length_lies_where_its_first_bytes_lie() {
+        const PART: usize = 2 << 20;
+        /// The first part on node 1, all others on node 0.
+        struct Parts;
+        impl Whereabouts for Parts {
+            fn is_in_one_place(&self, _: &Range<usize>) -> bool {
+                true
+            }
+            fn tell(&mut self, at: Range<usize>, _: usize, tell: &mut dyn FnMut(NodeId, usize, u64)) {
+                let first = at.end.min(PART).saturating_sub(at.start);
+                tell(NodeId::new(1), 0, first as u64);
+                tell(NodeId::new(0), 0, (at.len() - first) as u64);
+            }
+        }
+        let machine = Topology::parse("node:2 core:2").unwrap();
+        for strategy in ["footprint:share_bytes=1048576", "vicinity:private_bytes=1", "locality-queues", "vicus"] {
+            let plan = strategy.parse::<Setting>().unwrap().plan(&machine, 4);
+            let (dealing, mut shares) = (plan.dealing.as_ref().unwrap(), Shares::default());
+            let mut node = |access: Access| {
+                let dealt = dealing.deal(&[access], &mut shares, &mut Parts);
+                (dealt.queue.map(|queue| plan.queues[queue.index()].home.index()), dealt.share)
+            };
+            let access = Access::new(0, 4 * PART, Mode::Read);
+            assert_eq!(node(access), (Some(0), 75), "{strategy}");
+            // The length still says that the task is worth dealing.
+            assert_eq!(node(access.guessed()), (Some(1), 100), "{strategy}");
+        }
     }
 
     /// A node without usable cores for the process once took tasks by its own distances. The nearest node ran them, and

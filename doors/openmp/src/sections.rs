@@ -4,7 +4,8 @@
 //! or at the end of its block, if the block is known ([`crate::placed`]): placed memory, and the C library's large
 //! blocks if `libvicus_malloc.so` reports them. In a first pass over an array the next names are not there yet. Then a
 //! section is taken to be as long as the step from the one before, or as the shortest step made by tasks of the same
-//! code with the same item of their clause. Without such a step, the task is taken to use one page: a short guess costs
+//! code with the same item of their clause. Such a length is a guess, and dealt by where its first bytes lie: too long
+//! a guess reaches over the next sections. Without such a step, the task is taken to use one page: a short guess costs
 //! less than a long one, which would give the first task the rest of the array.
 //!
 //! A name that comes again from the same code has its neighbours. Its length is kept in a table read without a lock:
@@ -99,6 +100,17 @@ struct Name {
     bytes: usize,
 }
 
+/// How well the length of a section is known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Length {
+    /// By its neighbours, which were named before it.
+    Known,
+    /// By steps between other names, or by neighbours that may not be the nearest ones yet.
+    Guessed,
+    /// No step is known: the rest of a page.
+    Unknown,
+}
+
 /// An item of the clause of a function's tasks.
 #[derive(Clone, Copy)]
 struct Item {
@@ -162,9 +174,10 @@ fn measure_open(function: usize, sections: &mut [Access]) -> usize {
         // All are named first: the rows of one array section end each other.
         let before: Vec<Name> = sections.iter().zip(&ids).map(|(one, id)| state.name(one.start, *id)).collect();
         for (at, section) in sections.iter_mut().enumerate().filter(|(_, section)| section.bytes == 0) {
-            let (bytes, is_known) = state.measure(section.start, ids[at], &before[at], blocks[at].as_ref());
+            let (bytes, length) = state.measure(section.start, ids[at], &before[at], blocks[at].as_ref());
             (section.bytes, section.stride) = (bytes, bytes);
-            known += usize::from(is_known);
+            section.guessed = length == Length::Guessed;
+            known += usize::from(length != Length::Unknown);
         }
     });
     known
@@ -227,8 +240,8 @@ impl State {
         }
     }
 
-    /// How many bytes a section has, and whether the number is better than the guess of a page.
-    fn measure(&mut self, at: usize, id: u64, before: &Name, block: Option<&Range<usize>>) -> (usize, bool) {
+    /// How many bytes a section has, and how well the number is known.
+    fn measure(&mut self, at: usize, id: u64, before: &Name, block: Option<&Range<usize>>) -> (usize, Length) {
         let around = block.cloned().unwrap_or(at.saturating_sub(FAR)..at.saturating_add(FAR));
         let right = self.neighbour(at + 1..around.end, false).map(|(right, _)| right - at);
         let left = self.neighbour(around.start..at, true);
@@ -269,13 +282,13 @@ impl State {
                 if let Some(name) = self.names.get_mut(&at) {
                     name.bytes = bytes;
                 }
-                return (bytes, true);
+                return (bytes, Length::Known);
             }
         }
         if is_again && before.bytes > 0 && right.is_none_or(|right| before.bytes <= right) {
             // The same address over and over: nothing else was learned of it.
             keep(at, before.bytes);
-            return (before.bytes, true);
+            return (before.bytes, Length::Known);
         }
         let own_left = left.filter(|(_, name)| name.by.contains(&short(id))).map(|(left, _)| at - left);
         // A step within a block is of this array; others may be shorter.
@@ -286,9 +299,10 @@ impl State {
             guess = room;
         }
         let guess = guess.or(distance.filter(|_| block.is_some()));
-        let bytes = guess.map(|guess| guess.min(room.unwrap_or(guess)));
-        let page = (PAGE - at % PAGE).min(room.unwrap_or(PAGE));
-        (bytes.unwrap_or(page), bytes.is_some())
+        match guess.map(|guess| guess.min(room.unwrap_or(guess))) {
+            Some(bytes) => (bytes, Length::Guessed),
+            None => ((PAGE - at % PAGE).min(room.unwrap_or(PAGE)), Length::Unknown),
+        }
     }
 }
 
@@ -354,6 +368,27 @@ mod tests {
     impl Drop for Block {
         fn drop(&mut self) {
             crate::placed::vicus_omp_forget_block(std::ptr::without_provenance(self.0), self.1);
+        }
+    }
+
+    /// Parts of an array whose memory threads have touched, one of each thread in turn: the first steps reach over all
+    /// parts of a thread, and a length by them over parts of other threads.
+    #[test]
+    fn lengths_of_a_first_pass_are_guesses() {
+        let _turn = in_turn();
+        for block in [Some(Block::new(15, 32 * EACH)), None] {
+            let at = block.as_ref().map_or(array(16), |block| block.0);
+            let mut too_long = 0;
+            for pass in 0..3 {
+                for step in 0..32 {
+                    let access = Access::new(at + (step % 8 * 4 + step / 8) * EACH, 1, Mode::ReadWrite);
+                    let length = of(151, &[access]).0[0];
+                    assert_eq!(length.guessed, pass == 0 && length.bytes > PAGE, "{step}: {} bytes", length.bytes);
+                    assert!(length.guessed || length.bytes <= EACH, "{step}: {} bytes", length.bytes);
+                    too_long += usize::from(length.bytes > EACH);
+                }
+            }
+            assert!(too_long > 0, "no guess was wrong");
         }
     }
 

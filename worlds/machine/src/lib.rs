@@ -32,6 +32,7 @@ mod request;
 mod roaming;
 mod runtime;
 mod sleep;
+mod stays;
 mod sync;
 mod takes;
 mod tasks;

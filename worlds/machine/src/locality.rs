@@ -4,7 +4,7 @@
 //! time, and its answers count for a while ([`crate::known`]).
 
 use crate::heaps::{Process, node_of_thread, process};
-use crate::{known, migrate};
+use crate::{known, migrate, stays};
 use std::ops::Range;
 use vicus_memory::{Footprint, NodeBytes, Region, Rows};
 use vicus_schedule::{Access, Whereabouts};
@@ -23,9 +23,10 @@ pub fn here() -> Option<NodeId> {
     process().map(node_of_thread)
 }
 
-/// How many bytes of some memory lie on each node: for our own memory as it was asked for; for other memory, and for
-/// memory with the standard distribution, by the kernel's answer. Untouched memory is unknown if there are several
-/// nodes, and so is all before the first runtime has started.
+/// How many bytes of some memory lie on each node: for our own memory as it was asked for, until it is noticed that the
+/// kernel has moved the process's pages; for other memory, and for memory with the standard distribution, by the
+/// kernel's answer. Untouched memory is unknown if there are several nodes, and so is all before the first runtime has
+/// started.
 ///
 /// The kernel's answers are kept, for a million pages. Each counts for a second or for a thousand calls beginning with
 /// its page, whichever ends first: so pages moved by the kernel are noticed, and so is other memory at the same
@@ -64,7 +65,10 @@ impl Whereabouts for Everywhere {
 
     fn tell_all(&mut self, access: &Access, cycle: usize, tell: &mut dyn FnMut(NodeId, usize, u64)) {
         let &Access { start, bytes, rows, stride, .. } = access;
-        let is_moved = |_: &&Process| migrate::was_moved(&(start..start.saturating_add(rows.saturating_mul(stride))));
+        let is_moved = |process: &&Process| {
+            stays::look(process, start);
+            migrate::was_moved(&(start..start.saturating_add(rows.saturating_mul(stride))))
+        };
         let together = process()
             .filter(|_| rows > 1)
             .filter(|process| !is_moved(process))
@@ -105,13 +109,17 @@ pub(crate) fn freed_in(range: Range<usize>) -> Option<usize> {
     process()?.memory.freed_in(range)
 }
 
-/// Like [`footprint`], of a task's data.
+/// Like [`footprint`], of a task's data. Of guessed lengths, all but the first bytes are unknown ([`Access::sure`]).
 pub fn footprint_of(accesses: &[Access]) -> Footprint {
     let mut all = Footprint::default();
-    for part in accesses.iter().flat_map(Access::stretches).map(footprint_at) {
-        all.unknown += part.unknown;
-        all.nodes.resize(all.nodes.len().max(part.nodes.len()), 0);
-        all.nodes.iter_mut().zip(&part.nodes).for_each(|(sum, bytes)| *sum += bytes);
+    for access in accesses {
+        let sure = access.sure();
+        all.unknown = all.unknown.saturating_add(access.total_bytes() - sure.total_bytes());
+        for part in sure.stretches().map(footprint_at) {
+            all.unknown = all.unknown.saturating_add(part.unknown);
+            all.nodes.resize(all.nodes.len().max(part.nodes.len()), 0);
+            all.nodes.iter_mut().zip(&part.nodes).for_each(|(sum, bytes)| *sum += bytes);
+        }
     }
     all
 }
@@ -145,6 +153,7 @@ fn tell_where(range: Range<usize>, cycle: usize, detail: Detail, tell: &mut dyn 
     };
     let memory = &process.memory;
     let is_one_node = memory.nodes() == 1;
+    stays::look(process, range.start + range.len() / 2);
     if !is_one_node && migrate::was_moved(&range) {
         return tell_stretch(process, range, Class::Moved, known::now(), cycle, detail, tell);
     }
@@ -262,7 +271,9 @@ fn tell_stretch(
     let memory = &process.memory;
     let page_bytes = memory.pages().page_bytes();
     let all = pages(stretch.clone(), page_bytes);
-    if detail == Detail::Samples && class == Class::Others && all.len() > SAMPLES {
+    // Others' memory has its pages' numbers as homes, and our own has numbers that each page is to be asked for.
+    let are_alike = class == Class::Others || (class == Class::Moved && cycle == 1);
+    if detail == Detail::Samples && are_alike && all.len() > SAMPLES {
         let answers = |samples: &[usize; SAMPLES]| answers(process, samples, now);
         if let Some(node) = node_of_samples(&all, answers) {
             if cycle == 1 {

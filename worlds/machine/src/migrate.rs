@@ -187,6 +187,13 @@ pub fn touch(of: &[Access]) -> usize {
     parts.into_iter().map(|part| migrate(part, node).unwrap_or(0)).sum()
 }
 
+/// All of our own memory may lie elsewhere than it was asked to lie ([`crate::stays`]). Addresses that get new pages
+/// are taken out.
+#[cold]
+pub(crate) fn note_all_moved() {
+    MOVED.add(0..usize::MAX, true);
+}
+
 /// Whether a part of a range was moved away from its requested place.
 #[inline]
 pub(crate) fn was_moved(range: &Range<usize>) -> bool {

@@ -55,9 +55,15 @@ impl SystemPages {
         SystemPages { numbers, page_bytes, allowed, counts_all_bits, kept: OnceLock::new(), gone: |_, _| {} }
     }
 
-    /// Calls `gone` with addresses whose pages go back to the system, and the bytes of a page, before they go.
+    /// Calls `gone` with addresses whose pages go back to the system, before they go, and with addresses that get pages
+    /// anew; and with the bytes of a page.
     pub fn telling(self, gone: fn(std::ops::Range<usize>, usize)) -> SystemPages {
         SystemPages { gone, ..self }
+    }
+
+    /// Says that other pages come to these addresses, or none.
+    fn tell_gone(&self, start: NonNull<u8>, bytes: usize) {
+        (self.gone)(start.addr().get()..start.addr().get() + bytes, self.page_bytes);
     }
 
     fn number(&self, node: NodeId) -> Result<u32, PageError> {
@@ -345,10 +351,12 @@ unsafe impl Pages for SystemPages {
         // SAFETY: the addresses are reserved, by the caller's promise, and have no pages yet.
         let done = unsafe { self.bind(start, bytes, placement, 0)? };
         match (done, placement) {
-            (0, Placement::Interleaved(nodes)) => self.check_turns(start, bytes, nodes),
-            (0, _) => Ok(()),
-            _ => Err(refusal(placement)),
+            (0, Placement::Interleaved(nodes)) => self.check_turns(start, bytes, nodes)?,
+            (0, _) => {}
+            _ => return Err(refusal(placement)),
         }
+        self.tell_gone(start, bytes);
+        Ok(())
     }
 
     fn may_use(&self, node: NodeId) -> bool {
@@ -377,20 +385,19 @@ unsafe impl Pages for SystemPages {
         }
         // SAFETY: the part is reserved and unused, by the caller's promise.
         let done = unsafe { libc::mprotect(start.as_ptr().cast(), bytes, libc::PROT_READ | libc::PROT_WRITE) };
-        match done {
-            0 if is_strict => {
-                // SAFETY: committed by this call.
-                unsafe { self.touch(start, bytes) };
-                Ok(())
-            }
-            0 => Ok(()),
-            _ if last_error() == libc::ENOMEM => Err(PageError::Full),
-            _ => Err(PageError::Refused(last_error())),
+        if done != 0 {
+            return Err(if last_error() == libc::ENOMEM { PageError::Full } else { PageError::Refused(last_error()) });
         }
+        self.tell_gone(start, bytes);
+        if is_strict {
+            // SAFETY: committed by this call.
+            unsafe { self.touch(start, bytes) };
+        }
+        Ok(())
     }
 
     unsafe fn decommit(&self, start: NonNull<u8>, bytes: usize, _node: NodeId) {
-        (self.gone)(start.addr().get()..start.addr().get() + bytes, self.page_bytes);
+        self.tell_gone(start, bytes);
         // SAFETY: the part is committed and not used any more, by the caller's promise; its pages go, and its addresses
         // stay.
         unsafe {
