@@ -1,7 +1,7 @@
-//! The real world: threads on seats, tasks, fibres, sleep and wake, the clock.
+//! The real world: threads on seats, tasks, lightweight threads, sleep and wake, the clock.
 //!
 //! It follows a plan of `vicus-schedule`, and runs requests of `vicus-flow`; see [`Runtime`]. `vicus-os` answers for
-//! the system.
+//! the system, and `vicus-fibres` has the stacks of lightweight threads.
 
 mod allocator;
 mod boxes;

@@ -14,8 +14,6 @@ pub(crate) use at_once::AtOnce;
 use crate::allocator::column_block;
 use crate::boxes::{end_if_last, leave, recover, sweep_boxes};
 use crate::deque::Deque;
-use crate::fibres::exceptions::Kept;
-use crate::fibres::stack::SeatStacks;
 use crate::fibres::{self, Fibre};
 use crate::heaps;
 use crate::here::HERE;
@@ -35,6 +33,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use vicus_fibres::{Exceptions, OwnStacks};
 use vicus_flow::{Blocks, BoxId, Desk, Instance};
 use vicus_schedule::{
     After, Context, ContextRef, Decision, Kind, PoolId, QueueId, QueuesByRequest as _, RequestId, Rest, Run, Seat,
@@ -54,7 +53,7 @@ pub(crate) struct Worker {
     /// The tasks beneath the running one on its stack.
     pub(crate) beneath: Beneath,
     /// Where C++ keeps the exceptions of the system's thread.
-    pub(crate) caught: Kept,
+    pub(crate) exceptions: Exceptions,
     /// The running fibre; `None` while the thread is on its own stack.
     pub(crate) fibre: Option<&'static Fibre>,
     /// The waiter to wake when the running code's wait ends: its fibre, or the seat.
@@ -69,7 +68,7 @@ pub(crate) struct Worker {
     /// The seat it has looked at last in search of an idle one.
     pub(crate) looks_at: usize,
     /// Free stacks for fibres. Boxed, so that the fields used by every task lie together.
-    pub(crate) stacks: Box<SeatStacks>,
+    pub(crate) stacks: Box<OwnStacks<Fibre>>,
     /// Only tasks below this context may begin on this seat. Null if any may.
     pub(crate) below: *const Context,
     /// Whether it sits for a member of a team: its tasks are tied to their threads, and wait for their own descendants
@@ -269,14 +268,14 @@ impl Worker {
             state,
             frame: Frame::new(RequestId(0)),
             beneath: Beneath::default(),
-            caught: Kept::Unknown,
+            exceptions: Exceptions::default(),
             fibre: None,
             waiter: fibres::waiter_of_seat(seat),
             starts: 0,
             not_on_top: 0,
             began_threads: shared.threads_here.of_seat(seat).gone(),
             looks_at: seat.index(),
-            stacks: Box::new(SeatStacks::new(plan.node.index())),
+            stacks: Box::new(OwnStacks::new(plan.node.index())),
             below: ptr::null(),
             is_tied: false,
             desk: None,

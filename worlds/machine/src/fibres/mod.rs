@@ -7,30 +7,25 @@
 //! does [`Fibre::queue`] if its thread follows others.
 //!
 //! A fibre without a thread keeps its stack and waits in a list for the next thread; starting one there costs a switch
-//! (`switch.rs`, `stack.rs`).
+//! (`vicus-fibres`).
 
-pub(crate) mod exceptions;
 pub(crate) mod mutant;
-pub(crate) mod overflow;
-mod sanitizers;
-pub(crate) mod stack;
 mod state;
-mod switch;
 
 use crate::deque::Deque;
+use crate::heaps;
 use crate::runtime::Shared;
 use crate::tasks::Beneath;
 use crate::threads::Core;
 use crate::worker::{Frame, Worker, in_task, with_worker};
-use exceptions::Caught;
-use stack::{Class, SeatStacks, Slot};
 use state::State;
 use std::cell::{Cell, UnsafeCell};
+use std::fmt;
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use switch::Switch;
+use vicus_fibres::{Class, OwnStacks, Pools, Record, Stack, report_broken_canary};
 use vicus_schedule::{ContextRef, RequestId, SeatId, TaskClass, TaskHeader, TaskRef, Waiter, Way};
 
 /// Why a fibre switches back.
@@ -95,24 +90,17 @@ pub(crate) struct Fibre {
     frame: UnsafeCell<MaybeUninit<Frame>>,
     /// The worker's, of the task beneath while the fibre runs, and the fibre's own while it does not.
     beneath: UnsafeCell<Beneath>,
-    /// C++'s exceptions, kept in the same way.
-    caught: UnsafeCell<Caught>,
     /// For a recording seat: the number of open tasks when the fibre was entered, and its own open tasks while it is
     /// suspended.
     recorded: UnsafeCell<(usize, Vec<u32>)>,
-    /// Not begun before the first thread, and after its pages were given back.
-    switch: Switch,
+    /// Memory, and the place of the code there.
+    pub(crate) stack: Stack,
     /// The thread on it; null if there is none.
     thread: AtomicPtr<Core>,
     /// Whether the thread goes on at the seat of the thread that ends its wait.
     follows: Cell<bool>,
     /// Number of tasks running on its stack on top of its thread, which found no room for them.
     on_top: Cell<u32>,
-    pub(crate) slot: Slot,
-    /// The next one in a list of free ones.
-    pub(crate) next: Cell<*const Fibre>,
-    /// The sanitizers' record of it; null without sanitizers.
-    known: Cell<*mut sanitizers::Known>,
 }
 
 #[expect(unsafe_code, reason = "cells that one thread at a time uses")]
@@ -129,8 +117,13 @@ unsafe impl Send for Fibre {}
 /// A suspended fibre due to go on.
 static FIBRE: TaskClass = TaskClass { run: go_on, runs_inline: true, is_unwanted: None };
 
-impl Fibre {
-    pub(crate) fn new(slot: Slot) -> Fibre {
+/// The stacks of all lightweight threads of the process.
+static STACKS: Pools<Fibre> = Pools::new();
+
+impl Record for Fibre {
+    const ADVICE: &'static str = "Builder::stack_size gives it a larger one";
+
+    fn new(stack: Stack) -> Fibre {
         let number = TaskHeader::UNNUMBERED;
         let header =
             TaskHeader { class: &FIBRE, context: ContextRef::NONE, request: RequestId(0), number, has_data: false };
@@ -140,18 +133,37 @@ impl Fibre {
             shared: AtomicPtr::new(ptr::null_mut()),
             frame: UnsafeCell::new(MaybeUninit::uninit()),
             beneath: UnsafeCell::default(),
-            caught: UnsafeCell::new(Caught::NOTHING),
             recorded: UnsafeCell::new((0, Vec::new())),
-            switch: Switch::new(),
+            stack,
             thread: AtomicPtr::new(ptr::null_mut()),
             follows: Cell::new(false),
             on_top: Cell::new(0),
-            slot,
-            next: Cell::new(ptr::null()),
-            known: Cell::new(ptr::null_mut()),
         }
     }
 
+    #[inline]
+    fn stack(&self) -> &Stack {
+        &self.stack
+    }
+
+    #[inline]
+    fn pools() -> &'static Pools<Fibre> {
+        &STACKS
+    }
+
+    fn prefer(start: usize, bytes: usize, node: usize) {
+        heaps::prefer(start, bytes, node);
+    }
+
+    fn describe(&self, to: &mut dyn fmt::Write) -> fmt::Result {
+        match self.thread() {
+            Some(thread) => Core::describe(thread, to),
+            None => write!(to, "a lightweight thread"),
+        }
+    }
+}
+
+impl Fibre {
     /// The task that resumes it.
     #[inline]
     fn task(&'static self) -> TaskRef {
@@ -312,19 +324,6 @@ impl Fibre {
         }
     }
 
-    /// Forgets the use of its stack: the next thread begins at its top. No thread is on it.
-    pub(crate) fn forget_stack(&self) {
-        #[expect(unsafe_code, reason = "a cell that only this thread uses, and a stack that is left as it is")]
-        // SAFETY: no thread is on the stack: it stands in `runs`, with nothing to drop.
-        unsafe {
-            self.switch.forget();
-            *self.caught.get() = Caught::NOTHING;
-        }
-        if sanitizers::are_there() {
-            sanitizers::is_forgotten(self);
-        }
-    }
-
     /// Switches to it, and then, one after the other, to further resumable fibres of this seat, while it is their turn.
     /// `task`: the thread that begins there; ignored otherwise.
     #[inline]
@@ -344,8 +343,8 @@ impl Fibre {
         let (mut fibre, mut task) = (first, task);
         loop {
             let left = fibre.switch_to(task);
-            if !fibre.slot.is_whole() {
-                overflow::report_broken_canary(fibre);
+            if !fibre.stack.is_whole() {
+                report_broken_canary(fibre);
             }
             let next = in_task(|worker| {
                 if worker.recorder.is_on() {
@@ -450,7 +449,7 @@ impl Fibre {
             if crate::threads::are_starving() || worker.is_called() {
                 return None;
             }
-            let class = self.slot.class;
+            let class = self.stack.class();
             let own = worker.take_own_thread(Some(class));
             let (task, way) = own.or_else(|| worker.take_first_thread(|_, wanted| wanted == class))?;
             worker.frame = Frame { way, ..Frame::new(task.header().request) };
@@ -481,7 +480,7 @@ impl Fibre {
             move_words(self.frame.get().cast(), &raw mut worker.frame);
         }
         self.swap_beneath(worker);
-        self.swap_caught(worker);
+        self.swap_exceptions(worker);
         if worker.recorder.is_on() {
             self.record_enter(worker);
         }
@@ -496,7 +495,7 @@ impl Fibre {
             move_words(&raw const worker.frame, self.frame.get().cast());
         }
         self.swap_beneath(worker);
-        self.swap_caught(worker);
+        self.swap_exceptions(worker);
     }
 
     #[cold]
@@ -528,21 +527,11 @@ impl Fibre {
 
     #[inline]
     fn switch_to(&'static self, task: TaskRef) -> Left {
-        if sanitizers::are_there() {
-            sanitizers::enters(self);
-        }
         #[expect(unsafe_code, reason = "goes to another stack")]
         // SAFETY: the fibre is of this seat and does not run. Its stack is whole; code there that is bound to a thread
         // of the system stays on this one.
-        let word = unsafe {
-            if !self.switch.has_begun() {
-                self.switch.begin_at(self.slot.top(), runs, ptr::from_ref(self).cast());
-            }
-            self.switch.enter(task.as_ptr().as_ptr().expose_provenance())
-        };
-        if sanitizers::are_there() {
-            sanitizers::tell_left(self);
-        }
+        let word =
+            unsafe { self.stack.enter(runs, ptr::from_ref(self).cast(), task.as_ptr().as_ptr().expose_provenance()) };
         Left::of(word)
     }
 
@@ -551,6 +540,16 @@ impl Fibre {
         let shared = in_task(|worker| Arc::clone(&worker.shared));
         // By the inbox's release the seat finds the stack as it was left.
         self.state.go_to(seat, || shared.call(seat, self.task()));
+    }
+
+    /// Swaps C++'s record of caught exceptions.
+    #[inline]
+    fn swap_exceptions(&self, worker: &mut Worker) {
+        #[expect(unsafe_code, reason = "a record of this thread of the system, and a stack of this seat")]
+        // SAFETY: the fibre is of this seat, and a worker stays with its thread.
+        unsafe {
+            self.stack.swap_exceptions(&mut worker.exceptions);
+        }
     }
 
     #[inline]
@@ -568,16 +567,11 @@ impl Fibre {
     /// Switches back to the loop that resumed it, until it is resumed again. Called on its own stack.
     #[inline]
     fn leave(&self, left: Left) -> TaskRef {
-        if sanitizers::are_there() {
-            sanitizers::leaves(self);
-        }
         #[expect(unsafe_code, reason = "goes back to another stack, and is handed a task")]
         // SAFETY: the caller runs on this stack. The returned word is the one handed over by `switch_to`.
-        let task = unsafe { task_of(self.switch.leave(left.word())) };
-        if sanitizers::are_there() {
-            sanitizers::is_entered(self);
+        unsafe {
+            task_of(self.stack.leave(left.word()))
         }
-        task
     }
 
     /// Waits until it is woken, if it was not since it last went on. It may be woken for nothing.
@@ -661,9 +655,7 @@ extern "C" fn runs(fibre: *const (), first: usize) -> ! {
     #[expect(unsafe_code, reason = "follows a pointer to what is never freed, and is handed a task")]
     // SAFETY: both are those of `Fibre::switch_to`.
     let (fibre, mut task) = unsafe { (&*fibre.cast::<Fibre>(), task_of(first)) };
-    if sanitizers::are_there() {
-        sanitizers::is_entered(fibre);
-    }
+    fibre.stack.arrive();
     loop {
         Core::run(task);
         // This frame reads no `thread_local!`: it is on several threads of the system one after the other.
@@ -854,7 +846,7 @@ pub(crate) fn is_fibre(task: TaskRef) -> bool {
 
 /// Starts a thread on a fibre of the calling thread's seat; `way` says how the seat found it. Returns the task if there
 /// is no stack for it.
-pub(crate) fn start(task: TaskRef, class: stack::Class, way: Option<Way>) -> Result<(), TaskRef> {
+pub(crate) fn start(task: TaskRef, class: Class, way: Option<Way>) -> Result<(), TaskRef> {
     let begun = in_task(|worker| {
         let fibre = worker.stacks.take(class)?;
         let way = way.unwrap_or(worker.frame.way);
@@ -921,7 +913,7 @@ pub(crate) fn begin_next() -> bool {
             return None;
         }
         let mut fibre = None;
-        let mut take_stack = |stacks: &mut SeatStacks, class| {
+        let mut take_stack = |stacks: &mut OwnStacks<Fibre>, class| {
             fibre = stacks.take_free(class);
             fibre.is_some()
         };
@@ -1010,7 +1002,10 @@ impl Worker {
     /// For a seat without a queue of its own: the oldest task of the first queue in its plan, if the queue has its turn
     /// and the task is a beginning thread with a class accepted by `has_stack`.
     #[inline]
-    fn take_first_thread(&mut self, has_stack: impl FnOnce(&mut SeatStacks, Class) -> bool) -> Option<(TaskRef, Way)> {
+    fn take_first_thread(
+        &mut self,
+        has_stack: impl FnOnce(&mut OwnStacks<Fibre>, Class) -> bool,
+    ) -> Option<(TaskRef, Way)> {
         let (queue, way) = self.state.first()?;
         if self.starts == 0 || !self.state.is_look_next() {
             return None;

@@ -15,13 +15,13 @@
 //!
 //! Magazines are those of Bonwick and Adams, "Magazines and Vmem", USENIX ATC 2001, §3.1.
 
-use crate::fibres::stack::NODES;
 use crate::sync::Padded;
 use crate::worker::with_worker;
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 use std::collections::HashMap;
 use std::ptr::{self, NonNull};
 use std::sync::{Mutex, MutexGuard};
+use vicus_fibres::NODES;
 use vicus_memory::prefetch;
 
 const LINE: usize = 64;

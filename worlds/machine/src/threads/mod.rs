@@ -49,7 +49,6 @@ use self::sitting::help_before_wait;
 pub use self::sitting::{Lent, Sitting, help, lend, seat, set_word, stack, wait_outside, word};
 pub use self::sync_var::SyncVar;
 pub use self::timer::sleep;
-use crate::fibres::stack::{CLASSES, Class, LEAST_BYTES, all_fibres, is_to_be_had};
 use crate::fibres::{self, Fibre};
 use crate::runtime::{Runtime, Shared};
 use crate::sync::Padded;
@@ -66,6 +65,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
+use vicus_fibres::{CLASSES, Class, LEAST_BYTES, Record as _};
 use vicus_schedule::{Kind, Put, QueueId, ReadyTask, RequestId, SeatId, TaskHeader, TaskRef, Way};
 use vicus_topology::{NoSuchPlace, Place, Topology};
 
@@ -73,7 +73,7 @@ use vicus_topology::{NoSuchPlace, Place, Topology};
 /// without a stack begins when another one has ended; a thread of a size without any stack, now or later, is not
 /// spawned ([`SpawnError::NoStack`]). Existing stacks stay.
 pub fn limit_stacks(bytes: usize) {
-    fibres::stack::set_limit(bytes);
+    Fibre::pools().set_limit(bytes);
 }
 
 /// The default stack size of a thread.
@@ -490,7 +490,7 @@ impl Builder {
     #[inline]
     fn class(&self) -> Result<Class, SpawnError> {
         let class = if self.stack_bytes < LEAST_BYTES { None } else { Class::of(self.stack_bytes) };
-        class.filter(|&class| is_to_be_had(class)).ok_or_else(|| self.no_class())
+        class.filter(|&class| Fibre::pools().provide(class, node_here)).ok_or_else(|| self.no_class())
     }
 
     /// Why there is no class for it.
@@ -844,6 +844,11 @@ fn starved_of(runtime: &Shared) -> usize {
     starved.iter().filter(|(shared, _)| std::ptr::eq(Arc::as_ptr(shared), runtime)).count()
 }
 
+/// The node of the calling thread's seat; the first one for a thread without a seat.
+fn node_here() -> usize {
+    with_worker(|worker| worker.node().index()).unwrap_or(0)
+}
+
 /// There is no stack for this thread: it begins when another thread has ended.
 #[cold]
 pub(crate) fn starve(task: TaskRef, class: Class) {
@@ -891,7 +896,7 @@ fn serve_one_starved() {
     let mut asked = [false; CLASSES];
     let mut has_stack = |(_, task): &(Arc<Shared>, TaskRef)| {
         let class = Core::class(*task);
-        let was_asked = std::mem::replace(&mut asked[usize::from(class.0)], true);
+        let was_asked = std::mem::replace(&mut asked[class.index()], true);
         let take = |worker: &mut Worker| worker.stacks.take(class).map(|fibre| worker.stacks.give(fibre)).is_some();
         !was_asked && in_task(take)
     };
@@ -922,7 +927,7 @@ impl Shared {
                 Some(fibre) if fibre.is_of(self) => Verdict::Ends,
                 _ => Verdict::Stays,
             });
-            all_fibres().filter(|fibre| fibre.is_suspended() && fibre.is_of(self)).for_each(Fibre::wake);
+            Fibre::pools().all().filter(|fibre| fibre.is_suspended() && fibre.is_of(self)).for_each(Fibre::wake);
             if began.elapsed() > LAST_WAIT {
                 self.report_left();
                 return false;

@@ -326,7 +326,7 @@ pub fn lend() -> Option<Lent> {
 
 /// The addresses of the calling lightweight thread's stack; `None` elsewhere.
 pub fn stack() -> Option<std::ops::Range<usize>> {
-    with_worker(|worker| worker.fibre).flatten().map(|fibre| fibre.slot.bottom..fibre.slot.top())
+    with_worker(|worker| worker.fibre).flatten().map(|fibre| fibre.stack.addresses())
 }
 
 /// The calling lightweight thread's word from [`set_word`], 0 at first; `None` elsewhere.

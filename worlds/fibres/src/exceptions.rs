@@ -8,8 +8,7 @@
 //! C++ is looked for once, when the first fibre is entered: a program in C whose first C++ comes with a library loaded
 //! later has to load C++'s library before.
 
-use super::Fibre;
-use crate::worker::Worker;
+use crate::stack::Stack;
 use std::ffi::{CStr, CString, c_void};
 use std::mem;
 use std::ptr;
@@ -24,13 +23,17 @@ pub(crate) struct Caught {
 }
 
 impl Caught {
-    pub(super) const NOTHING: Caught = Caught { last: ptr::null_mut(), under_way: 0 };
+    pub(crate) const NOTHING: Caught = Caught { last: ptr::null_mut(), under_way: 0 };
 }
 
-/// The address of this record for the worker's thread of the system.
-#[derive(Clone, Copy)]
-pub(crate) enum Kept {
-    /// No fibre was entered so far.
+/// The place of this record for a thread of the system.
+#[derive(Clone, Copy, Default)]
+pub struct Exceptions(Kept);
+
+#[derive(Clone, Copy, Default)]
+enum Kept {
+    /// No stack was entered so far.
+    #[default]
     Unknown,
     /// There was no C++ in the program when the first one was.
     Nowhere,
@@ -139,16 +142,20 @@ fn loaded_library(names: &[&CStr]) -> Option<CString> {
     search.found
 }
 
-impl Fibre {
-    /// Swaps the record of the worker's thread with the fibre's, which keeps the one beneath; a second call undoes it.
+impl Stack {
+    /// Swaps the record of the calling thread with the stack's, which keeps the one beneath; a second call undoes it.
+    /// `at`: the calling thread's.
+    ///
+    /// # Safety
+    /// Only the caller uses the stack, and no other thread of the system has used `at`.
     #[inline]
-    pub(super) fn swap_caught(&self, worker: &mut Worker) {
-        if let Kept::Unknown = worker.caught {
-            worker.caught = Kept::here();
+    #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
+    pub unsafe fn swap_exceptions(&self, at: &mut Exceptions) {
+        if let Kept::Unknown = at.0 {
+            at.0 = Kept::here();
         }
-        let Kept::At(kept) = worker.caught else { return };
-        #[expect(unsafe_code, reason = "C++'s state of this thread, and a cell that only this thread uses")]
-        // SAFETY: `kept` is the calling thread's; the fibre is of this seat.
+        let Kept::At(kept) = at.0 else { return };
+        // SAFETY: the caller's promise; `kept` is the calling thread's.
         unsafe {
             let own = self.caught.get();
             if *kept != Caught::NOTHING || *own != Caught::NOTHING {
@@ -158,7 +165,7 @@ impl Fibre {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -6,7 +6,7 @@
 //! `sanitizer/tsan_interface.h`; they are looked for when the first stacks are made. Without one, a switch looks at one
 //! constant word.
 
-use super::Fibre;
+use crate::stack::Stack;
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::ptr;
@@ -43,7 +43,7 @@ static FOUND: OnceLock<Found> = OnceLock::new();
 static ARE_THERE: AtomicBool = AtomicBool::new(false);
 
 /// Looks for sanitizers, once.
-pub(super) fn find() {
+pub(crate) fn find() {
     FOUND.get_or_init(|| {
         let found = Found { asan: find_asan(), tsan: find_tsan() };
         ARE_THERE.store(found.asan.is_some() || found.tsan.is_some(), Ordering::Release);
@@ -97,12 +97,12 @@ fn find_tsan() -> Option<Tsan> {
 
 /// Whether the program has a sanitizer.
 #[inline]
-pub(super) fn are_there() -> bool {
+pub(crate) fn are_there() -> bool {
     ARE_THERE.load(Ordering::Relaxed)
 }
 
 /// The sanitizers' record of a fibre.
-pub(super) struct Known {
+pub(crate) struct Known {
     /// The frames kept elsewhere: the fibre's, and those of the stack it was entered from, while these don't run.
     own_frames: Cell<*mut c_void>,
     outer_frames: Cell<*mut c_void>,
@@ -128,14 +128,14 @@ impl Known {
     }
 }
 
-impl Fibre {
+impl Stack {
     fn known(&self, found: &Found) -> &Known {
         if self.known.get().is_null() {
-            // As the fibre, it stays.
+            // As the stack, it stays.
             self.known.set(Box::into_raw(Box::new(Known::new(found.tsan.as_ref()))));
         }
         #[expect(unsafe_code, reason = "follows a pointer to what is never freed")]
-        // SAFETY: it was made above, and only the thread of the fibre's seat uses it.
+        // SAFETY: it was made above, and only the stack's one user is here.
         unsafe {
             &*self.known.get()
         }
@@ -148,9 +148,9 @@ impl Fibre {
 
 /// The calling thread is about to switch to the fibre.
 #[cold]
-pub(super) fn enters(fibre: &Fibre) {
+pub(crate) fn enters(stack: &Stack) {
     let Some(found) = FOUND.get() else { return };
-    let (known, (bottom, bytes)) = (fibre.known(found), fibre.bounds());
+    let (known, (bottom, bytes)) = (stack.known(found), stack.bounds());
     #[expect(unsafe_code, reason = "functions of the sanitizers")]
     // SAFETY: the next step of this thread is the switch to the other stack.
     unsafe {
@@ -166,9 +166,9 @@ pub(super) fn enters(fibre: &Fibre) {
 
 /// The calling thread has switched to the fibre.
 #[cold]
-pub(super) fn is_entered(fibre: &Fibre) {
+pub(crate) fn is_entered(stack: &Stack) {
     let Some(found) = FOUND.get() else { return };
-    let known = fibre.known(found);
+    let known = stack.known(found);
     if let Some(asan) = &found.asan {
         let (mut bottom, mut bytes) = (ptr::null(), 0);
         #[expect(unsafe_code, reason = "a function of the sanitizer")]
@@ -182,9 +182,9 @@ pub(super) fn is_entered(fibre: &Fibre) {
 
 /// The fibre is about to switch back.
 #[cold]
-pub(super) fn leaves(fibre: &Fibre) {
+pub(crate) fn leaves(stack: &Stack) {
     let Some(found) = FOUND.get() else { return };
-    let (known, (bottom, bytes)) = (fibre.known(found), fibre.known(found).outer.get());
+    let (known, (bottom, bytes)) = (stack.known(found), stack.known(found).outer.get());
     #[expect(unsafe_code, reason = "functions of the sanitizers")]
     // SAFETY: the next step of this thread is the switch back to the earlier stack.
     unsafe {
@@ -199,22 +199,22 @@ pub(super) fn leaves(fibre: &Fibre) {
 
 /// The calling thread has switched back from the fibre.
 #[cold]
-pub(super) fn tell_left(fibre: &Fibre) {
+pub(crate) fn tell_left(stack: &Stack) {
     let Some(found) = FOUND.get() else { return };
     if let Some(asan) = &found.asan {
         #[expect(unsafe_code, reason = "a function of the sanitizer")]
         // SAFETY: `leaves` began the switch; the frames are the ones given to `enters`.
         unsafe {
-            (asan.finish)(fibre.known(found).outer_frames.get(), ptr::null_mut(), ptr::null_mut());
+            (asan.finish)(stack.known(found).outer_frames.get(), ptr::null_mut(), ptr::null_mut());
         }
     }
 }
 
 /// The content of the fibre's stack is gone.
 #[cold]
-pub(super) fn is_forgotten(fibre: &Fibre) {
+pub(crate) fn is_forgotten(stack: &Stack) {
     if let Some(unpoison) = FOUND.get().and_then(|found| found.asan.as_ref()?.unpoison) {
-        let (bottom, bytes) = fibre.bounds();
+        let (bottom, bytes) = stack.bounds();
         #[expect(unsafe_code, reason = "a function of the sanitizer")]
         // SAFETY: the memory is an unused stack.
         unsafe {

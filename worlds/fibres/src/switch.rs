@@ -31,10 +31,10 @@ impl Place {
 }
 
 /// The bottom function of a stack: it gets the owner of the switch, and the first word handed over on entry.
-pub(super) type Runs = extern "C" fn(of: *const (), word: usize) -> !;
+pub type Runs = extern "C" fn(of: *const (), word: usize) -> !;
 
 /// A stack that a thread enters and leaves. Each switch hands over one word.
-pub(super) struct Switch {
+pub(crate) struct Switch {
     /// The place of the code on the stack; nowhere if it has not begun.
     inside: UnsafeCell<Place>,
     /// The place of the last code to enter it.
@@ -42,7 +42,7 @@ pub(super) struct Switch {
 }
 
 impl Switch {
-    pub(super) const fn new() -> Switch {
+    pub(crate) const fn new() -> Switch {
         Switch { inside: UnsafeCell::new(Place::NOWHERE), outside: UnsafeCell::new(Place::NOWHERE) }
     }
 
@@ -52,7 +52,7 @@ impl Switch {
     /// Only the caller uses the switch.
     #[inline]
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
-    pub(super) unsafe fn has_begun(&self) -> bool {
+    pub(crate) unsafe fn has_begun(&self) -> bool {
         // SAFETY: the caller's promise.
         unsafe { !(*self.inside.get()).code.is_null() }
     }
@@ -64,7 +64,7 @@ impl Switch {
     /// Only the caller uses the switch, which stays at its address, and no thread runs on the stack. The top is that of
     /// a stack, and a multiple of 16.
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
-    pub(super) unsafe fn begin_at(&self, top: usize, runs: Runs, of: *const ()) {
+    pub(crate) unsafe fn begin_at(&self, top: usize, runs: Runs, of: *const ()) {
         debug_assert!(top.is_multiple_of(16), "{top:#x}");
         let bottom: *mut [usize; 2] = ptr::with_exposed_provenance_mut(top - size_of::<[usize; 2]>());
         // SAFETY: the caller's promise.
@@ -82,7 +82,7 @@ impl Switch {
     /// # Safety
     /// Only the caller uses the switch, and no thread runs on the stack.
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
-    pub(super) unsafe fn forget(&self) {
+    pub(crate) unsafe fn forget(&self) {
         // SAFETY: the caller's promise.
         unsafe {
             *self.inside.get() = Place::NOWHERE;
@@ -96,7 +96,7 @@ impl Switch {
     /// another thread of the system.
     #[inline(always)]
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
-    pub(super) unsafe fn enter(&self, word: usize) -> usize {
+    pub(crate) unsafe fn enter(&self, word: usize) -> usize {
         // SAFETY: the caller's promise.
         unsafe { jump(self.outside.get(), self.inside.get(), word) }
     }
@@ -107,7 +107,7 @@ impl Switch {
     /// The caller runs on this stack.
     #[inline(always)]
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
-    pub(super) unsafe fn leave(&self, word: usize) -> usize {
+    pub(crate) unsafe fn leave(&self, word: usize) -> usize {
         // SAFETY: the caller's promise: `enter` has written the place outside, and waits there.
         unsafe { jump(self.inside.get(), self.outside.get(), word) }
     }
@@ -243,7 +243,7 @@ compile_error!(
         `begin`"
 );
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::backtrace::Backtrace;
