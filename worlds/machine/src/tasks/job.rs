@@ -3,8 +3,8 @@
 use super::child::close_all_groups;
 use super::closure_class;
 use super::slab::{BLOCK_ALIGN, BLOCK_BYTES};
-use crate::heaps;
-use crate::worker::{Worker, in_task, with_shared};
+use crate::memory::heaps;
+use crate::runtime::worker::{Worker, in_task, with_shared};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use vicus_schedule::{Context, ContextRef, TaskClass, TaskHeader, TaskRef, Waiter};

@@ -4,9 +4,9 @@
 //! outer one marks it first and looks here afterwards; a submit of an inner one notes it here first and looks for the
 //! mark afterwards.
 
-use crate::caller;
 use crate::runtime::Shared;
-use crate::worker::with_worker;
+use crate::runtime::caller;
+use crate::runtime::worker::with_worker;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use vicus_schedule::RequestId;

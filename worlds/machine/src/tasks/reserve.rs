@@ -1,7 +1,7 @@
 //! Memory booked by tasks with their request's budget.
 
-use crate::caller;
-use crate::worker::with_worker;
+use crate::runtime::caller;
+use crate::runtime::worker::with_worker;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};

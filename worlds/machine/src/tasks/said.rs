@@ -5,8 +5,8 @@ use super::alive::ByAddress;
 use super::child::close_all_groups;
 use super::included::Held;
 use super::job::Job;
-use crate::locality::{self, Everywhere};
-use crate::worker::{AtOnce, Worker, in_task};
+use crate::memory::locality::{self, Everywhere};
+use crate::runtime::worker::{AtOnce, Worker, in_task};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use vicus_schedule::{
@@ -397,8 +397,8 @@ impl Worker {
 #[cfg(test)]
 mod tests {
     use crate::Runtime;
+    use crate::runtime::worker::in_task;
     use crate::tasks::{child, in_place_scope, run_child, wait_for_children};
-    use crate::worker::in_task;
     use std::sync::Barrier;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
     use vicus_schedule::{ALL, Access, Mode, PoolId, Setting, Why};

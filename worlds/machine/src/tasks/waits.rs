@@ -4,7 +4,7 @@
 //! wait grows with the new part of the stack since the wait beneath it, however deep the stack is.
 
 use crate::runtime::Shared;
-use crate::worker::in_task;
+use crate::runtime::worker::in_task;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use vicus_schedule::RequestId;

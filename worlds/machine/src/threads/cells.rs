@@ -15,8 +15,8 @@
 //!
 //! Magazines are those of Bonwick and Adams, "Magazines and Vmem", USENIX ATC 2001, §3.1.
 
+use crate::runtime::worker::with_worker;
 use crate::sync::Padded;
-use crate::worker::with_worker;
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 use std::collections::HashMap;
 use std::ptr::{self, NonNull};

@@ -2,10 +2,11 @@
 
 use super::cells::{self, SeatCells};
 use super::local::Locals;
-use crate::fibres::{self, Fibre};
+use crate::memory::heaps;
+use crate::runtime::worker::{in_task, outside};
+use crate::tasks;
 use crate::tasks::{Awaited, Done, with_descendants};
-use crate::worker::{in_task, outside};
-use crate::{heaps, tasks};
+use crate::threads::fibres::{self, Fibre};
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit, needs_drop};
@@ -302,7 +303,7 @@ impl Core {
             worker.fibre.expect("a thread runs on a fibre")
         });
         heaps::finish_task();
-        Core::left(fibre);
+        fibre.forget_thread();
         end(core);
         in_task(|worker| worker.shared.threads_here.ended(worker.seat));
     }
@@ -438,7 +439,7 @@ impl Joiner {
                     fibres::began_in_vain();
                 }
                 let joined = Joined { state: &self.core().state, fibre };
-                crate::worker::wait(None, &joined);
+                crate::runtime::worker::wait(None, &joined);
             }
             None => self.wait_on_thread(),
         }

@@ -10,8 +10,8 @@
 use super::full_empty::{SeenWait, Verdict, judge_waits};
 use super::timer::{Call, timer};
 use super::{Core, Threads, Waits, starved_of};
-use crate::fibres::Fibre;
 use crate::runtime::{Runtime, RuntimeBuilder, Shared};
+use crate::threads::fibres::Fibre;
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
 use std::ptr;

@@ -21,11 +21,13 @@
 //! assert_eq!(sum, 328_350);
 //! ```
 
+mod block_on;
 mod cells;
 mod core;
 mod countdown;
 mod deadlock;
 mod entries;
+pub(crate) mod fibres;
 pub mod full_empty;
 mod lists;
 mod local;
@@ -35,12 +37,14 @@ mod sitting;
 mod sync_var;
 mod timer;
 
+pub use self::block_on::block_on;
 pub(crate) use self::cells::{SeatCells, give_back as give_back_cells};
 pub(crate) use self::core::{Core, begin};
 use self::core::{Described, Joiner, Name};
 pub use self::countdown::Countdown;
 use self::deadlock::Watch;
 pub use self::deadlock::{Deadlock, OnDeadlock};
+use self::fibres::Fibre;
 use self::full_empty::{Verdict, judge_waits};
 pub use self::local::Local;
 pub use self::migrate::{MigrateError, migrate_to};
@@ -49,11 +53,9 @@ use self::sitting::help_before_wait;
 pub use self::sitting::{Lent, Sitting, help, lend, seat, set_word, stack, wait_outside, word};
 pub use self::sync_var::SyncVar;
 pub use self::timer::sleep;
-use crate::fibres::{self, Fibre};
+use crate::runtime::worker::{AtOnce, Worker, in_task, is_seated, with_worker};
 use crate::runtime::{Runtime, Shared};
 use crate::sync::Padded;
-pub use crate::wait::block_on;
-use crate::worker::{AtOnce, Worker, in_task, is_seated, with_worker};
 use std::collections::VecDeque;
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
@@ -760,7 +762,7 @@ pub(crate) fn run_aside(task: TaskRef, way: Way) -> Result<(), TaskRef> {
             spawned_at: Location::caller(),
             is_detached: true,
         };
-        let runs = move || crate::worker::run(task, way);
+        let runs = move || crate::runtime::worker::run(task, way);
         let core = self::core::new(Some(&mut worker.cells), described, runs).map_err(|_| task)?;
         worker.shared.threads_here.spawned(worker.seat);
         Ok(core)
@@ -817,7 +819,7 @@ impl Worker {
 /// Length of a long queue: a thread spawned into one begins at once, on top of its spawner, with a stack of its own. So
 /// a program that spawns a million threads in a loop does not write a million cells and then read them again, out of
 /// its caches. The rings of other strategies ([`crate::deque`]) refuse tasks at such a length, too.
-const LONG: usize = crate::fifo::CAPACITY;
+const LONG: usize = crate::queues::fifo::CAPACITY;
 
 impl Worker {
     /// Queues a thread without a place.

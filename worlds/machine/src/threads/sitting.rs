@@ -6,12 +6,13 @@
 //! they keep nothing waiting beneath them.
 
 use super::{Waits, core_here};
-use crate::heaps;
-use crate::lending::{LentThread, lend_here};
+use crate::memory::heaps;
+use crate::runtime::here::HERE;
+use crate::runtime::lending::{LentThread, lend_here};
+use crate::runtime::worker::{Worker, in_task, is_seated, with_worker};
 use crate::runtime::{Runtime, RuntimeBuilder, Shared, StartError};
 use crate::tasks::Awaited;
-use crate::worker::{Worker, in_task, is_seated, with_worker};
-use crate::{fibres, here::HERE};
+use crate::threads::fibres;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -263,7 +264,7 @@ pub fn help() {
 #[inline(never)]
 fn help_without_fibre() {
     if is_seated() {
-        crate::worker::wait(None, &Once(Cell::new(false)));
+        crate::runtime::worker::wait(None, &Once(Cell::new(false)));
     } else {
         super::yield_without_fibre();
     }
@@ -271,7 +272,7 @@ fn help_without_fibre() {
 
 /// Like [`help`], for code about to wait on a seat, on its own stack.
 pub(super) fn help_before_wait() {
-    crate::worker::wait(None, &Once(Cell::new(false)));
+    crate::runtime::worker::wait(None, &Once(Cell::new(false)));
 }
 
 /// The seat of the calling code.

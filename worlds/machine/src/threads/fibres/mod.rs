@@ -12,12 +12,12 @@
 pub(crate) mod mutant;
 mod state;
 
-use crate::deque::Deque;
-use crate::heaps;
+use crate::memory::heaps;
+use crate::queues::deque::Deque;
 use crate::runtime::Shared;
+use crate::runtime::worker::{Frame, Worker, in_task, with_worker};
 use crate::tasks::Beneath;
 use crate::threads::Core;
-use crate::worker::{Frame, Worker, in_task, with_worker};
 use state::State;
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
@@ -189,6 +189,11 @@ impl Fibre {
     /// Whether its thread is not to wait any more, but to end. On the fibre.
     pub(crate) fn is_told_to_end(&self) -> bool {
         in_task(|worker| worker.shared.threads_here.is_ending())
+    }
+
+    /// The thread is over: the fibre knows of it no more.
+    pub(crate) fn forget_thread(&self) {
+        self.thread.store(ptr::null_mut(), Ordering::Release);
     }
 
     /// The runtime of its thread, alive until the thread ends.
@@ -1020,13 +1025,6 @@ impl Worker {
     fn put_back_own(&mut self, task: TaskRef) {
         let own = self.own().expect("it was taken from there");
         own.push(task).unwrap_or_else(|_| unreachable!("its place is free"));
-    }
-}
-
-impl Core {
-    /// The thread is over: the fibre knows of it no more.
-    pub(crate) fn left(fibre: &Fibre) {
-        fibre.thread.store(ptr::null_mut(), Ordering::Release);
     }
 }
 

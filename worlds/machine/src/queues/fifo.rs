@@ -11,8 +11,8 @@
 //! Queue Algorithms", PODC 1996, §2, fig. 2. We differ: a ring in place of a linked list, so that a push needs no
 //! memory and a take does not read the task before.
 
-use crate::deque::Deque;
-use crate::lock::ModelledLock;
+use crate::queues::deque::Deque;
+use crate::sync::lock::ModelledLock;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, Padded};
 use std::ptr;
 #[cfg(not(loom))]
@@ -231,7 +231,7 @@ impl Fifo {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::deque::tests::{number, task};
+    use crate::queues::deque::tests::{number, task};
     use std::collections::VecDeque;
     use vicus_schedule::{End, RequestId};
 
@@ -302,7 +302,7 @@ mod tests {
 #[cfg(all(test, loom))]
 mod loom_models {
     use super::*;
-    use crate::deque::tests::{number, task};
+    use crate::queues::deque::tests::{number, task};
     use loom::sync::Arc;
     use loom::thread::{JoinHandle, spawn};
 

@@ -85,8 +85,8 @@ impl Inbox {
 #[cfg(all(test, loom))]
 mod loom_models {
     use super::*;
-    use crate::deque::tests::{number, task};
-    use crate::sleep::{Barrier, SleepPool, Woken};
+    use crate::queues::deque::tests::{number, task};
+    use crate::queues::sleep::{Barrier, SleepPool, Woken};
     use loom::sync::Arc;
     use vicus_schedule::{QueueId, RequestId};
     use vicus_schedule::{Sleeper, Wake};

@@ -1,5 +1,8 @@
 //! The atomics and locks of this crate: the standard ones, or loom's when a model is checked.
 
+pub(crate) mod gate;
+pub(crate) mod lock;
+
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
     Condvar, Mutex, MutexGuard,
@@ -17,8 +20,8 @@ pub(crate) use loom::thread::yield_now;
 #[cfg(not(loom))]
 pub(crate) use std::thread::yield_now;
 
-/// A thread's half of a fence whose other half is another thread's barrier ([`crate::sleep::Barrier`]): it only keeps
-/// the compiler from changing the order. Loom has no such barrier, so there it is a whole fence.
+/// A thread's half of a fence whose other half is another thread's barrier ([`crate::queues::sleep::Barrier`]): it
+/// only keeps the compiler from changing the order. Loom has no such barrier, so there it is a whole fence.
 #[inline]
 pub(crate) fn light_fence() {
     #[cfg(loom)]

@@ -8,11 +8,16 @@
 //! If the plan has tokens, a task is taken out of its queue, under the queue's lock, together with a token. A push adds
 //! its token after its task; so there are never more tokens than tasks, and a holder of a token finds a task.
 
-use crate::deque::Deque;
-use crate::fifo::Fifo;
-use crate::lock::ShortLock;
-use crate::sleep::Barrier;
+pub(crate) mod deque;
+pub(crate) mod fifo;
+pub(crate) mod inbox;
+pub(crate) mod sleep;
+
+use crate::queues::deque::Deque;
+use crate::queues::fifo::Fifo;
+use crate::queues::sleep::Barrier;
 use crate::sync::Padded;
+use crate::sync::lock::ShortLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus_schedule::{
     Context, End, Plan, Queue, QueueId, QueueSpec, Queues, QueuesByRequest, RequestId, SeatId, Take, TaskRef,

@@ -4,10 +4,10 @@
 //! the machine; until then nothing here costs anything. A thread gets its heap with its first block: on its seat's node
 //! if its seat keeps it there, else on the node it runs on at the moment.
 
-use crate::defaults::{Defaults, said};
-use crate::lookout::{Duty, Lookout};
-use crate::migrate;
+use crate::memory::lookout::{Duty, Lookout};
+use crate::memory::migrate;
 use crate::runtime::Shared;
+use crate::runtime::defaults::{Defaults, said};
 use crate::sync::Padded;
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -155,13 +155,13 @@ fn install(
 
 thread_local! {
     /// The memory's locks, while this thread forks.
-    static LOCKS: RefCell<Option<(crate::migrate::Locks, Locks<'static>)>> = const { RefCell::new(None) };
+    static LOCKS: RefCell<Option<(crate::memory::migrate::Locks, Locks<'static>)>> = const { RefCell::new(None) };
 }
 
 /// Lets the child of a fork use the memory: the fork holds the locks, so that they are free in the child.
 fn survive_forks() {
     extern "C" fn before() {
-        let locks = process().map(|process| (crate::migrate::lock(), process.memory.lock()));
+        let locks = process().map(|process| (crate::memory::migrate::lock(), process.memory.lock()));
         let _ = LOCKS.try_with(|held| held.replace(locks));
     }
     extern "C" fn after() {

@@ -11,20 +11,20 @@ mod at_once;
 
 pub(crate) use at_once::AtOnce;
 
-use crate::allocator::column_block;
-use crate::boxes::{end_if_last, leave, recover, sweep_boxes};
-use crate::deque::Deque;
-use crate::fibres::{self, Fibre};
-use crate::heaps;
-use crate::here::HERE;
-use crate::inbox::Inbox;
+use crate::memory::allocator::column_block;
+use crate::memory::heaps;
 use crate::queues::Reach;
-use crate::recorder::{Recorder, name_of};
-use crate::request::now_ns;
+use crate::queues::deque::Deque;
+use crate::queues::inbox::Inbox;
+use crate::queues::sleep::{SleepPool, Woken};
 use crate::runtime::Shared;
-use crate::sleep::{SleepPool, Woken};
+use crate::runtime::boxes::{end_if_last, leave, recover, sweep_boxes};
+use crate::runtime::here::HERE;
+use crate::runtime::recorder::{Recorder, name_of};
+use crate::runtime::request::now_ns;
 use crate::sync::light_fence;
 use crate::tasks::{Awaited, Beneath, Slab};
+use crate::threads::fibres::{self, Fibre};
 use crate::threads::{Core, SeatCells};
 #[cfg(debug_assertions)]
 use std::cell::Cell;

@@ -1,9 +1,9 @@
 //! A task that found no room in its queue runs on top of its spawner, which then leaves its turn to other requests.
 
 use super::{Worker, in_task, leave_to_others, run_while_waiting, while_waiting, with_shared};
-use crate::fibres;
-use crate::request::now_ns;
 use crate::runtime::Shared;
+use crate::runtime::request::now_ns;
+use crate::threads::fibres;
 use crate::threads::{Core, begin};
 use std::ptr;
 use vicus_schedule::{Run, TaskRef, Way};

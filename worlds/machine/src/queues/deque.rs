@@ -11,7 +11,7 @@
 //! pays for this with one look at a word after each pop. And the ring has a fixed size: a full one refuses, and the
 //! caller runs the task itself. So there is no growth and nothing to reclaim.
 
-use crate::sleep::Barrier;
+use crate::queues::sleep::Barrier;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, Padded, light_fence, yield_now};
 use std::ptr::NonNull;
 use vicus_schedule::{TaskHeader, TaskRef};

@@ -9,7 +9,7 @@
 //! A trace tells closures apart by numbers: each seat counts its own, in steps of the number of seats.
 
 use crate::runtime::Shared;
-use crate::takes::{Level, SeatTakes};
+use crate::runtime::takes::{Level, SeatTakes};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};

@@ -1,8 +1,8 @@
 //! Threads for spare seats: they work while threads of other seats block.
 
-use crate::fibres::{self, Fibre};
 use crate::runtime::Shared;
-use crate::worker::{Worker, in_task, with_worker};
+use crate::runtime::worker::{Worker, in_task, with_worker};
+use crate::threads::fibres::{self, Fibre};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};

@@ -3,8 +3,9 @@
 //! Muddukrishna et al. could not see the place of pages placed by others; here the kernel is asked, for many pages at a
 //! time, and its answers count for a while ([`crate::known`]).
 
-use crate::heaps::{Process, node_of_thread, process};
-use crate::{known, migrate};
+use crate::memory::heaps::{Process, node_of_thread, process};
+use crate::memory::known;
+use crate::memory::migrate;
 use std::ops::Range;
 use vicus_memory::{Footprint, NodeBytes, Region, Rows};
 use vicus_schedule::{Access, Whereabouts};

@@ -1,6 +1,6 @@
 //! The allocator of a whole program.
 
-use crate::heaps::{self, freed, process, with_heap};
+use crate::memory::heaps::{self, freed, process, with_heap};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -12,14 +12,16 @@
 //! ([`Context::is_below`]). The waiting task may hold a lock, and another task on top of it would never get this lock.
 //! OpenMP calls this the task scheduling constraint (OpenMP 5.2, §12.9). While all gather, any task may be begun.
 
+pub(crate) mod meetings;
+
 use crate::RuntimeBuilder;
-use crate::heaps;
-use crate::recorder::Recording;
+use crate::memory::heaps;
+use crate::runtime::recorder::Recording;
+use crate::runtime::takes::Level;
+use crate::runtime::worker::{Worker, in_task, wait, with_shared};
 use crate::runtime::{Runtime, Shared, StartError};
 use crate::sync::{AtomicU64, Ordering, Padded};
-use crate::takes::Level;
 use crate::tasks::{Awaited, recorded, wait_for_descendants, wait_for_own};
-use crate::worker::{Worker, in_task, wait, with_shared};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -8,14 +8,15 @@
 //! as many callers as the runtime has threads do this at once; the requests of all other callers go to the seats at
 //! once.
 
-use crate::allocator::column_block;
-use crate::recorder::Recording;
-use crate::request::RequestState;
-use crate::request::{RequestOptions, now_ns};
+use crate::Request;
+use crate::memory::allocator::column_block;
+use crate::memory::heaps;
+use crate::runtime::recorder::Recording;
+use crate::runtime::request::RequestState;
+use crate::runtime::request::{RequestOptions, now_ns};
+use crate::runtime::worker::{is_seated, outside};
 use crate::runtime::{Runtime, Shared};
 use crate::tasks::{drop_quietly, request_here, seatless};
-use crate::worker::{is_seated, outside};
-use crate::{Request, heaps};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

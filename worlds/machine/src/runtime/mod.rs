@@ -1,23 +1,38 @@
 //! The runtime: threads on seats, and requests that users submit to them.
 
-use crate::caller::{Callers, LONG};
-use crate::defaults::{Defaults, said};
-use crate::fit::{assert_fits, pus_of};
-use crate::gate::Gate;
-use crate::inbox::Inbox;
-use crate::last_words::count_refusable_calls;
-use crate::lending::Lent;
+pub(crate) mod boxes;
+pub(crate) mod caller;
+pub(crate) mod defaults;
+mod fit;
+pub(crate) mod here;
+pub(crate) mod last_words;
+pub(crate) mod lending;
+pub(crate) mod load;
+mod near;
+pub(crate) mod recorder;
+pub(crate) mod request;
+mod roaming;
+pub(crate) mod takes;
+pub(crate) mod worker;
+
+use crate::memory::heaps;
 use crate::queues::SharedQueues;
-use crate::recorder::Recording;
-use crate::request::{Request, RequestState};
-use crate::sleep::{Barrier, SleepPool};
+use crate::queues::inbox::Inbox;
+use crate::queues::sleep::{Barrier, SleepPool};
+use crate::runtime::caller::{Callers, LONG};
+use crate::runtime::defaults::{Defaults, said};
+use crate::runtime::fit::{assert_fits, pus_of};
+use crate::runtime::last_words::count_refusable_calls;
+use crate::runtime::lending::Lent;
+use crate::runtime::recorder::Recording;
+use crate::runtime::request::{Request, RequestState};
+use crate::runtime::takes::Level;
+use crate::runtime::worker::Worker;
 use crate::sync::Padded;
-use crate::takes::Level;
+use crate::sync::gate::Gate;
 use crate::tasks::{self, Accounts, Blocks, GroupQueues, Nested, OpenRequests, Requests, Stopped, Waits};
 use crate::team::Gathering;
 use crate::threads::{OnDeadlock, Threads};
-use crate::worker::Worker;
-use crate::{boxes, heaps};
 use std::alloc::Layout;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -319,7 +334,7 @@ impl Chosen {
             lent: plan.seats.iter().map(|_| Lent::default()).collect(),
             recording: (self.events.is_some() || self.counts_takes || self.decides)
                 .then(|| Recording::new(self.events, self.decides, team, &plan, &topology)),
-            roaming: crate::roaming::Roaming::of(&plan, &topology),
+            roaming: crate::runtime::roaming::Roaming::of(&plan, &topology),
             topology,
             memory,
             distribution: self.distribution.clone(),
@@ -492,7 +507,7 @@ pub(crate) struct Shared {
     /// Memory for tasks.
     pub(crate) blocks: Blocks,
     /// The current place of each thread, if threads are not bound.
-    pub(crate) roaming: Option<crate::roaming::Roaming>,
+    pub(crate) roaming: Option<crate::runtime::roaming::Roaming>,
     /// By queue: [`Plan::for_waiting`].
     for_waiting: Vec<bool>,
     pub(crate) group_queues: GroupQueues,

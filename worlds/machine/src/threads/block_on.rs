@@ -1,6 +1,6 @@
 //! A thread's wait for a future.
 
-use crate::fibres::{self, Fibre};
+use crate::threads::fibres::{self, Fibre};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 //! times. So on x86-64 the word is in the part of a thread's storage present from its start (the initial-exec model),
 //! and is read by two instructions.
 
-use crate::worker::Worker;
+use crate::runtime::worker::Worker;
 
 /// The calling thread's word.
 pub(crate) struct Here;

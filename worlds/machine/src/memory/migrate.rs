@@ -9,8 +9,8 @@
 //! The requested place of our own memory is arithmetic, and false after a move: moved ranges are kept, and the kernel
 //! is asked about them.
 
-use crate::heaps::{Process, node_of_thread, process};
-use crate::known;
+use crate::memory::heaps::{Process, node_of_thread, process};
+use crate::memory::known;
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;

@@ -1,12 +1,12 @@
 //! Runs a box on a worker: begin, act, send, finish; and queues its activated boxes.
 
-use crate::heaps;
-use crate::lending::lend_here;
-use crate::recorder::{Recorder, name_of};
-use crate::request::worked_ns;
+use crate::memory::heaps;
 use crate::runtime::Shared;
+use crate::runtime::lending::lend_here;
+use crate::runtime::recorder::{Recorder, name_of};
+use crate::runtime::request::worked_ns;
+use crate::runtime::worker::{Worker, in_task, outside, with_shared};
 use crate::tasks::{drop_quietly, wait_for_descendants};
-use crate::worker::{Worker, in_task, outside, with_shared};
 use std::any::Any;
 use std::sync::Arc;
 use vicus_flow::{Activation, BoxId, Desk, FlowError, Instance, Queued, World, box_class};
