@@ -3,6 +3,7 @@
 //! It follows a plan of `vicus-schedule`, and runs requests of `vicus-flow`; see [`Runtime`]. `vicus-os` answers for
 //! the system, and `vicus-fibres` has the stacks of lightweight threads.
 
+mod defaults;
 pub mod map_reduce;
 mod memory;
 mod queues;
@@ -12,12 +13,12 @@ mod tasks;
 mod team;
 pub mod threads;
 
+pub use defaults::Defaults;
 pub use memory::allocator::{Allocator, give_back_small_blocks, merge_when_freed};
 pub use memory::heaps::process_memory;
 pub use memory::locality::{Everywhere, footprint, footprint_of, forget, forget_at, here, node_of};
 pub use memory::migrate::{awaits_touch, migrate, migrate_at_next_touch, touch};
 pub use runtime::caller::is_in_runtime;
-pub use runtime::defaults::Defaults;
 pub use runtime::last_words::LastWords;
 pub use runtime::load::{PuTime, pu_times};
 pub use runtime::request::{Request, RequestOptions};

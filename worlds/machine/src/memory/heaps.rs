@@ -4,10 +4,9 @@
 //! the machine; until then nothing here costs anything. A thread gets its heap with its first block: on its seat's node
 //! if its seat keeps it there, else on the node it runs on at the moment.
 
+use crate::defaults::{Defaults, said};
 use crate::memory::lookout::{Duty, Lookout};
 use crate::memory::migrate;
-use crate::runtime::Shared;
-use crate::runtime::defaults::{Defaults, said};
 use crate::sync::Padded;
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +17,6 @@ use std::time::Instant;
 use vicus_memory::distribution::Distribution;
 use vicus_memory::{Heap, Locks, Memory, MemoryOptions, PageError};
 use vicus_os::pages::{SystemPages, nodes_online, prefer_node, refused};
-use vicus_schedule::PoolId;
 use vicus_topology::{NodeId, Topology};
 
 /// The state shared by all threads.
@@ -412,14 +410,23 @@ pub(crate) fn trim() {
     tick();
 }
 
+/// The seats of a runtime, as memory knows them.
+pub(crate) trait Seats: Send + Sync {
+    /// Whether their threads are about to end, or have.
+    fn is_closing(&self) -> bool;
+
+    /// Wakes one that sleeps, and returns whether there was one.
+    fn wake_any(&self) -> bool;
+}
+
 /// The runtimes with seats to ask to look after freed memory.
-static RUNTIMES: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
+static RUNTIMES: Mutex<Vec<Weak<dyn Seats>>> = Mutex::new(Vec::new());
 
 /// Lets a runtime's seats be asked to look after freed memory.
-pub(crate) fn register(shared: &Arc<Shared>) {
+pub(crate) fn register(seats: Weak<dyn Seats>) {
     let mut runtimes = RUNTIMES.lock().expect("nothing panics under this lock");
     runtimes.retain(|runtime| runtime.strong_count() > 0);
-    runtimes.push(Arc::downgrade(shared));
+    runtimes.push(seats);
 }
 
 /// Something was freed. If this thread has no seat, all seats may sleep for good, and the freed memory would wait for
@@ -462,7 +469,7 @@ fn wake_seat() -> Option<bool> {
         };
         if let Some(runtime) = runtime.filter(|runtime| !runtime.is_closing()) {
             has_seats = true;
-            if (0..runtime.pools.len()).any(|pool| runtime.wake_pool(PoolId::new(pool))) {
+            if runtime.wake_any() {
                 break;
             }
         }

@@ -2,7 +2,6 @@
 
 pub(crate) mod boxes;
 pub(crate) mod caller;
-pub(crate) mod defaults;
 mod fit;
 pub(crate) mod here;
 pub(crate) mod last_words;
@@ -15,12 +14,12 @@ mod roaming;
 pub(crate) mod takes;
 pub(crate) mod worker;
 
+use crate::defaults::{Defaults, OnDeadlock, said};
 use crate::memory::heaps;
 use crate::queues::SharedQueues;
 use crate::queues::inbox::Inbox;
 use crate::queues::sleep::{Barrier, SleepPool};
 use crate::runtime::caller::{Callers, LONG};
-use crate::runtime::defaults::{Defaults, said};
 use crate::runtime::fit::{assert_fits, pus_of};
 use crate::runtime::last_words::count_refusable_calls;
 use crate::runtime::lending::Lent;
@@ -32,7 +31,7 @@ use crate::sync::Padded;
 use crate::sync::gate::Gate;
 use crate::tasks::{self, Accounts, Blocks, GroupQueues, Nested, OpenRequests, Requests, Stopped, Waits};
 use crate::team::Gathering;
-use crate::threads::{OnDeadlock, Threads};
+use crate::threads::Threads;
 use std::alloc::Layout;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -362,7 +361,8 @@ impl Chosen {
             threads: Mutex::new(Vec::new()),
             warnings: Mutex::new(warnings),
         });
-        heaps::register(&shared);
+        let seats: Weak<dyn heaps::Seats> = Arc::<Shared>::downgrade(&shared);
+        heaps::register(seats);
         Ok(shared)
     }
 
@@ -560,6 +560,16 @@ pub(crate) struct Shared {
     pub(crate) entry: Entry,
     threads: Mutex<Vec<JoinHandle<()>>>,
     warnings: Mutex<Vec<String>>,
+}
+
+impl heaps::Seats for Shared {
+    fn is_closing(&self) -> bool {
+        Shared::is_closing(self)
+    }
+
+    fn wake_any(&self) -> bool {
+        (0..self.pools.len()).any(|pool| self.wake_pool(PoolId::new(pool)))
+    }
 }
 
 /// More than five change nothing: by then, each ready thread of the PU has had its turn. With two threads on each PU, a
