@@ -62,8 +62,9 @@ pub enum OnDeadlock {
     /// Reports on standard error the waiting threads and their words.
     #[default]
     Report,
-    /// Reports, and unwinds these threads: their joiners get a [`Deadlock`](crate::threads::Deadlock). For programs in which no thread of the
-    /// system fills or empties words. Code waiting on the own stack of a thread of the system goes on waiting.
+    /// Reports, and unwinds these threads: their joiners get a [`Deadlock`](crate::threads::Deadlock). For programs in
+    /// which no thread of the system fills or empties words. Code waiting on the own stack of a thread of the system
+    /// goes on waiting.
     Unwind,
     /// Reports, and aborts the process. Like `Unwind`, for programs in which no thread of the system fills or empties
     /// words; if such a thread has already ended a wait, it reports once, and ends nothing.

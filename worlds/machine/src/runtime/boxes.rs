@@ -184,7 +184,7 @@ impl Worker {
         // Its operator may wait for tasks, and other boxes running meanwhile need a desk of their own.
         let mut desk = self.desk.take().unwrap_or_else(|| self.new_desk());
         desk.clock = self.recorder.clock();
-        desk.spreads = self.shared.is_alone(instance.id());
+        desk.spreads = self.shared.ongoing.is_alone(instance.id());
         (Some(desk), seat)
     }
 

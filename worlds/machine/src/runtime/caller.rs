@@ -261,7 +261,7 @@ impl Caller<'_> {
             let _inner = Restore(HERE.replace(self.outer));
             (self.gives_up)()
                 || is_given_up()
-                || self.within.as_ref().is_some_and(|(shared, id)| shared.stopped.has(*id))
+                || self.within.as_ref().is_some_and(|(shared, id)| shared.ongoing.stopped.has(*id))
         }))?;
         if is_given_up {
             self.instance().fail(FlowError::Cancelled);
@@ -316,7 +316,7 @@ impl Caller<'_> {
         let (blocks, now_ns) = (Blocks::of(column_block), Some(now_ns as fn() -> u64));
         let mut desk = Desk { node, blocks, asks_world: true, now_ns, entry, seat, ..Desk::default() };
         // A time beyond the clock's range is no limit.
-        let until = Instant::now().checked_add(self.shared.caller_works);
+        let until = Instant::now().checked_add(self.shared.settings.caller_works);
         // As in a worker: a panic outside of an invocation's own catch fails the request.
         while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.run_until(until, &mut desk))) {
             let Some(index) = self.tasks.borrow_mut().running.take() else { resume_unwind(panic) };

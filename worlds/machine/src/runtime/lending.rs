@@ -43,7 +43,7 @@ pub(crate) fn lend_here() -> Option<LentThread> {
     fibres::send_away();
     let spare = shared.lend(pool, seat);
     // Its end is on this seat.
-    let fibre = with_worker(|worker| worker.fibre).flatten();
+    let fibre = with_worker(|worker| worker.fibres.current).flatten();
     fibre.inspect(|fibre| fibre.enter_task());
     let is_of_thread = PhantomData;
     Some(LentThread { shared, blocked: seat, fibre, spare: spare.map(|spare| (spare, pool)), is_of_thread })
@@ -53,8 +53,8 @@ impl Shared {
     /// Puts a thread on a spare seat of a pool, for a seat with a blocking thread. `None` if there is no spare seat
     /// left.
     fn lend(self: &Arc<Self>, pool: PoolId, blocked: SeatId) -> Option<SeatId> {
-        let seat = self.spares[pool.index()].lock().expect("nothing panics under this lock").pop()?;
-        let lent = &self.lent[seat.index()];
+        let seat = self.system.spares[pool.index()].lock().expect("nothing panics under this lock").pop()?;
+        let lent = &self.system.lent[seat.index()];
         {
             let _lock = lent.lock.lock().expect("nothing panics under this lock");
             // Release: with the seat.
@@ -74,8 +74,8 @@ impl Shared {
 
     fn sit_on_spare(self: &Arc<Self>, seat: SeatId) {
         let mut worker = Worker::new(Arc::clone(self), seat);
-        let lent = &self.lent[seat.index()];
-        let closing = || self.closing.load(Ordering::Acquire);
+        let lent = &self.system.lent[seat.index()];
+        let closing = || self.system.closing.load(Ordering::Acquire);
         while !closing() {
             {
                 let mut lock = lent.lock.lock().expect("nothing panics under this lock");
@@ -126,8 +126,8 @@ impl Drop for LentThread {
         if let Some((seat, pool)) = self.spare {
             // The seat can be lent again at once: its thread leaves when it learns of this, or stays if it is wanted
             // again by then. A sleeping thread would learn of it only with the next wake.
-            self.shared.lent[seat.index()].wanted.store(false, Ordering::Release);
-            self.shared.spares[pool.index()].lock().expect("nothing panics under this lock").push(seat);
+            self.shared.system.lent[seat.index()].wanted.store(false, Ordering::Release);
+            self.shared.system.spares[pool.index()].lock().expect("nothing panics under this lock").push(seat);
         }
     }
 }

@@ -8,8 +8,10 @@
 //! they get the worker anew.
 
 mod at_once;
+mod own;
 
 pub(crate) use at_once::AtOnce;
+use own::OwnQueue;
 
 use crate::memory::allocator::column_block;
 use crate::memory::heaps;
@@ -22,10 +24,10 @@ use crate::runtime::boxes::{end_if_last, leave, recover, sweep_boxes};
 use crate::runtime::here::HERE;
 use crate::runtime::recorder::{Recorder, name_of};
 use crate::runtime::request::now_ns;
-use crate::sync::light_fence;
 use crate::tasks::{Awaited, Beneath, Slab};
+use crate::threads::Core;
+use crate::threads::fibres::SeatFibres;
 use crate::threads::fibres::{self, Fibre};
-use crate::threads::{Core, SeatCells};
 #[cfg(debug_assertions)]
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,7 +35,6 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use vicus_fibres::{Exceptions, OwnStacks};
 use vicus_flow::{Blocks, BoxId, Desk, Instance};
 use vicus_schedule::{
     After, Context, ContextRef, Decision, Kind, PoolId, QueueId, QueuesByRequest as _, RequestId, Rest, Run, Seat,
@@ -52,23 +53,10 @@ pub(crate) struct Worker {
     pub(crate) frame: Frame,
     /// The tasks beneath the running one on its stack.
     pub(crate) beneath: Beneath,
-    /// Where C++ keeps the exceptions of the system's thread.
-    pub(crate) exceptions: Exceptions,
-    /// The running fibre; `None` while the thread is on its own stack.
-    pub(crate) fibre: Option<&'static Fibre>,
+    /// Its lightweight threads.
+    pub(crate) fibres: SeatFibres,
     /// The waiter to wake when the running code's wait ends: its fibre, or the seat.
     pub(crate) waiter: Waiter,
-    /// How many lightweight threads may begin before its loop looks around.
-    pub(crate) starts: u32,
-    /// Number of further lightweight threads kept from beginning on top of code that joins them or waits for a word
-    /// ([`fibres::begin_awaited`], [`fibres::begin_next`]).
-    pub(crate) not_on_top: u32,
-    /// How many lightweight threads are on fibres of this seat, and how many went to others ([`Worker::has_threads`]).
-    pub(crate) began_threads: isize,
-    /// The seat it has looked at last in search of an idle one.
-    pub(crate) looks_at: usize,
-    /// Free stacks for fibres. Boxed, so that the fields used by every task lie together.
-    pub(crate) stacks: Box<OwnStacks<Fibre>>,
     /// Only tasks below this context may begin on this seat. Null if any may.
     pub(crate) below: *const Context,
     /// Whether it sits for a member of a team: its tasks are tied to their threads, and wait for their own descendants
@@ -76,17 +64,10 @@ pub(crate) struct Worker {
     pub(crate) is_tied: bool,
     /// For the next box; `None` while one runs.
     pub(crate) desk: Option<Box<Desk>>,
-    /// The seat's own lock-free queue for immediate tasks ([`Seat::own`]); null if the plan has no such queue. It lives
-    /// in `shared`.
-    own: *const Deque,
-    /// The own queue if it takes immediate plain tasks; else null ([`Seat::takes_tasks`]).
-    tasks: *const Deque,
-    /// The pools with sleepers that a push to the own queue may wake; also in `shared`.
-    near: Box<[*const SleepPool]>,
+    /// The seat's own queue, and the seats that wait for its tasks.
+    own: OwnQueue,
     /// Memory for tasks.
     pub(crate) slab: Slab,
-    /// Memory for lightweight threads.
-    pub(crate) cells: SeatCells,
     /// The number of the last sweep done by this seat.
     pub(crate) swept: u64,
     pub(crate) recorder: Recorder,
@@ -257,33 +238,21 @@ impl Worker {
     pub(crate) fn new(shared: Arc<Shared>, seat: SeatId) -> Worker {
         let recorder = Recorder::new(&shared, seat);
         let state = Seat::new(&shared.plan, seat, |queue| shared.queues.deque(queue).is_some());
-        let own = state.own().and_then(|queue| shared.queues.deque(queue)).map_or(ptr::null(), ptr::from_ref);
+        let own = OwnQueue::new(&shared, &state, seat);
         let plan = &shared.plan.seats[seat.index()];
-        let has_tasks = state.takes_tasks(&shared.plan);
-        let near = shared.plan.queues[plan.tasks.index()].wake.iter();
-        let near = near.map(|pool| ptr::from_ref(&shared.pools[pool.index()])).collect();
         let slot = shared.plan.pools[plan.pool.index()].seats.iter().position(|&other| other == seat);
         Worker {
             slot: slot.expect("a seat is in its pool"),
             state,
             frame: Frame::new(RequestId(0)),
             beneath: Beneath::default(),
-            exceptions: Exceptions::default(),
-            fibre: None,
+            fibres: SeatFibres::new(seat, plan.node, shared.threads_here.of_seat(seat).gone()),
             waiter: fibres::waiter_of_seat(seat),
-            starts: 0,
-            not_on_top: 0,
-            began_threads: shared.threads_here.of_seat(seat).gone(),
-            looks_at: seat.index(),
-            stacks: Box::new(OwnStacks::new(plan.node.index())),
             below: ptr::null(),
             is_tied: false,
             desk: None,
             own,
-            tasks: if has_tasks { own } else { ptr::null() },
-            near,
             slab: Slab::new(seat),
-            cells: SeatCells::new(plan.node.index()),
             swept: 0,
             recorder,
             seat,
@@ -336,21 +305,13 @@ impl Worker {
     /// The seat's own lock-free queue for immediate tasks.
     #[inline]
     pub(crate) fn own(&self) -> Option<&Deque> {
-        #[expect(unsafe_code, reason = "a way to a part of what the worker shares that is short")]
-        // SAFETY: null, or a queue of `shared`; these never move.
-        unsafe {
-            self.own.as_ref()
-        }
+        self.own.queue()
     }
 
     /// The target queue of [`Worker::put_own`].
     #[inline]
     pub(crate) fn tasks(&self) -> Option<&Deque> {
-        #[expect(unsafe_code, reason = "a way to a part of what the worker shares that is short")]
-        // SAFETY: as in `own`.
-        unsafe {
-            self.tasks.as_ref()
-        }
+        self.own.tasks()
     }
 
     /// Puts an immediate plain task into the seat's own queue, if it has one for these. Other seats see the task when
@@ -358,7 +319,7 @@ impl Worker {
     #[inline]
     pub(crate) fn put_own(&mut self, task: TaskRef) -> Result<(), TaskRef> {
         self.tasks().ok_or(task)?.push(task)?;
-        if self.has_sleepers() {
+        if self.own.has_sleepers() {
             self.share_own();
         }
         Ok(())
@@ -386,17 +347,6 @@ impl Worker {
         self.own().expect("a task was put there").share(false);
         let queue = self.shared.plan.seats[self.seat.index()].tasks;
         self.wake(queue, self.frame.request, Kind::Immediate);
-    }
-
-    /// Whether an immediate task in the own queue may wake a sleeping thread.
-    #[inline]
-    fn has_sleepers(&self) -> bool {
-        light_fence();
-        self.near.iter().any(|&pool| {
-            #[expect(unsafe_code, reason = "a way to a part of what the worker shares that is short")]
-            // SAFETY: a pool of `shared`; these never move.
-            unsafe { &*pool }.has_sleepers()
-        })
     }
 
     /// Moves this seat's private tasks to a queue open to others: its thread leaves, or is about to block.
@@ -477,15 +427,20 @@ impl Worker {
         if self.is_tied || !self.below.is_null() || self.state.is_deep() {
             return None;
         }
-        self.state.find_in_turn(plan, reach, || shared.inbox(self.seat).take(), now_ns(), &mut &shared.open, but)
+        self.state.find_in_turn(
+            plan,
+            reach,
+            || shared.inbox(self.seat).take(),
+            now_ns(),
+            &mut &shared.ongoing.open,
+            but,
+        )
     }
 
     /// The queues as this seat reaches them.
     #[inline]
     fn reach<'a>(&self, shared: &'a Shared, last: bool) -> Reach<'a> {
-        #[expect(unsafe_code, reason = "a way to a part of what the worker shares that is short")]
-        // SAFETY: null, or a queue of `shared`; these never move.
-        let own = unsafe { self.own.as_ref() };
+        let own = self.own.queue_of(shared);
         #[expect(unsafe_code, reason = "follows a pointer")]
         // SAFETY: null, or a context of a waiting task on this thread's stack.
         let below = unsafe { self.below.as_ref() };
@@ -493,7 +448,7 @@ impl Worker {
             queues: &shared.queues,
             seat: self.seat,
             own,
-            last: last.then_some(&shared.barrier),
+            last: last.then_some(&shared.sleepers.barrier),
             below,
             refused: None,
         }
@@ -551,7 +506,7 @@ impl Worker {
     /// The plan to look by: the seat's own, or, for unbound threads, that of the place the thread runs at now.
     #[inline(always)]
     fn stand<'a>(&mut self, shared: &'a Shared) -> &'a SeatPlan {
-        if let Some(roaming) = &shared.roaming {
+        if let Some(roaming) = &shared.tables.roaming {
             self.state.stand(roaming.seat_here().unwrap_or(self.seat));
         }
         &shared.plan.seats[self.state.stands().index()]
@@ -567,7 +522,7 @@ impl Worker {
 
     /// Whether lightweight threads have begun that go on with this seat when woken.
     pub(crate) fn has_threads(&self) -> bool {
-        self.began_threads > self.shared.threads_here.of_seat(self.seat).gone()
+        self.fibres.began > self.shared.threads_here.of_seat(self.seat).gone()
     }
 
     /// Whether this queue is another node's.
@@ -592,7 +547,7 @@ impl<'a> Seated<'a> {
     }
 
     fn sleepers(&self) -> &'a SleepPool {
-        &self.shared.pools[self.plan.pool.index()]
+        &self.shared.sleepers.pools[self.plan.pool.index()]
     }
 
     fn begin_idle(&self) {
@@ -692,7 +647,7 @@ impl<'a> Seated<'a> {
     fn sleep(&self, sleeper: Sleeper, sleeps: impl FnOnce() -> Option<Woken>) -> Option<(TaskRef, Way)> {
         let (shared, sleepers) = (self.shared, self.sleepers());
         in_task(|worker| worker.recorder.sleep_begins());
-        sleepers.announce(self.slot, sleeper, &shared.barrier);
+        sleepers.announce(self.slot, sleeper, &shared.sleepers.barrier);
         let found = find_last(shared);
         let since = Instant::now();
         let slept = if found.is_none() { sleeps() } else { None };
@@ -944,7 +899,7 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
             Rest::Look { .. } => seated.glance(|| awaited.is_done()),
             Rest::Pause { ns } => std::thread::sleep(Duration::from_nanos(ns)),
             // Now and then the thread gives way: the awaited thread may have been woken on the same PU.
-            Rest::Sleep { .. } if since.elapsed() < shared.least_spin => {
+            Rest::Sleep { .. } if since.elapsed() < shared.settings.least_spin => {
                 let turns = (since.elapsed().as_micros() / GIVES_WAY_AFTER_US) as u32;
                 if turns > yields {
                     yields = turns;
@@ -954,7 +909,7 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
                 }
             }
             // The awaited member may be ready to run on this PU: sleeping and waking would cost both more.
-            Rest::Sleep { .. } if yields < shared.yields => {
+            Rest::Sleep { .. } if yields < shared.settings.yields => {
                 yields += 1;
                 std::thread::yield_now();
             }
@@ -968,7 +923,7 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
                 }
                 // While a fibre unwinds, wakes go to the fibre, which is not suspended, and never reach the seat. So it
                 // naps.
-                let naps = is_tied || in_task(|worker| worker.fibre.is_some());
+                let naps = is_tied || in_task(|worker| worker.fibres.current.is_some());
                 let sleeps = || awaited.announce_sleep().then(|| seated.sleep_while_waiting(naps, is_called));
                 let found = seated.sleep(sleeper, sleeps);
                 seated.end_idle();
@@ -996,7 +951,7 @@ fn nanoseconds_since(since: Instant) -> u64 {
 #[inline]
 fn sweep(shared: &Shared) {
     // Acquire: the requests behind this sweep are seen as stopped.
-    let wanted = shared.sweeps.load(Ordering::Acquire);
+    let wanted = shared.ongoing.sweeps.load(Ordering::Acquire);
     if in_task(|worker| worker.swept != wanted) {
         in_task(|worker| worker.swept = wanted);
         sweep_boxes();

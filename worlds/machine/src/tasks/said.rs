@@ -312,7 +312,7 @@ impl Worker {
             spawner,
             || shared.requests(),
             &mut Everywhere,
-            shared.last_uses.as_ref(),
+            shared.tables.last_uses.as_ref(),
         )
     }
 
@@ -320,14 +320,14 @@ impl Worker {
     #[inline]
     fn uses(&self, accesses: &[Access]) -> Uses {
         let shared = &self.shared;
-        let warm = shared.plan.warm.as_ref().zip(shared.last_uses.as_ref());
+        let warm = shared.plan.warm.as_ref().zip(shared.tables.last_uses.as_ref());
         warm.map_or(Uses::NONE, |(warm, last_uses)| last_uses.uses(warm, accesses))
     }
 
     /// A task with these uses begins here.
     fn begin_uses(&self, uses: &Uses) {
         let pool = self.shared.plan.seats[self.state.stands().index()].pool;
-        self.shared.last_uses.iter().for_each(|last_uses| last_uses.begin(pool, uses));
+        self.shared.tables.last_uses.iter().for_each(|last_uses| last_uses.begin(pool, uses));
     }
 
     /// Records the data read and written by a task, and the reason for its dealt place.
@@ -370,7 +370,7 @@ impl Worker {
         let node = match place {
             Place::Node(node) => node,
             Place::Group(group) => {
-                if let Some(queue) = self.shared.group_queues.of(group) {
+                if let Some(queue) = self.shared.tables.group_queues.of(group) {
                     return Some(queue);
                 }
                 self.shared.topology().core_groups[group.index()].node

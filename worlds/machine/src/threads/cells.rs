@@ -265,7 +265,7 @@ pub(super) unsafe fn release<T>(place: NonNull<T>) {
         // SAFETY: the caller's promise; it was allocated with this layout.
         return unsafe { dealloc(place.as_ptr(), Layout::new::<T>()) };
     };
-    if with_worker(|worker| worker.cells.give(class, place)).is_none() {
+    if with_worker(|worker| worker.fibres.cells.give(class, place)).is_none() {
         Pool::lock(0, class).give_one(place);
     }
 }

@@ -300,7 +300,7 @@ impl Core {
     fn finish(core: NonNull<Core>, task: TaskRef) {
         let fibre = in_task(|worker| {
             worker.recorder.task_ends(task.header());
-            worker.fibre.expect("a thread runs on a fibre")
+            worker.fibres.current.expect("a thread runs on a fibre")
         });
         heaps::finish_task();
         fibre.forget_thread();

@@ -108,8 +108,8 @@ impl Shared {
     pub(super) fn is_quiet_but(&self, own: Option<SeatId>) -> bool {
         let sleeps = |seat: SeatId| {
             let plan = &self.plan.seats[seat.index()];
-            let is_away = Some(seat) == own || plan.spare && self.lent[seat.index()].is_idle();
-            let is_asleep = is_away || self.pools[plan.pool.index()].is_announced(self.slot_of(seat));
+            let is_away = Some(seat) == own || plan.spare && self.system.lent[seat.index()].is_idle();
+            let is_asleep = is_away || self.sleepers.pools[plan.pool.index()].is_announced(self.slot_of(seat));
             is_asleep && self.inbox(seat).len() == 0
         };
         (0..self.plan.seats.len()).map(SeatId::new).all(sleeps)

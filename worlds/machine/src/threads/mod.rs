@@ -69,7 +69,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use vicus_fibres::{CLASSES, Class, LEAST_BYTES, Record as _};
-use vicus_schedule::{Kind, Put, QueueId, ReadyTask, RequestId, SeatId, TaskHeader, TaskRef, Way};
+use vicus_schedule::{Kind, Put, QueueId, ReadyTask, SeatId, TaskHeader, TaskRef, Way};
 use vicus_topology::{NoSuchPlace, Place, Topology};
 
 /// Limits the bytes of the stacks of all lightweight threads of the process; by default memory is the limit. A thread
@@ -175,7 +175,7 @@ pub fn current() -> Option<ThreadInfo> {
 
 /// The thread on the caller's fibre.
 fn core_here() -> Option<NonNull<Core>> {
-    with_worker(|worker| worker.fibre).flatten()?.thread()
+    with_worker(|worker| worker.fibres.current).flatten()?.thread()
 }
 
 /// The number of a lightweight thread. No other one of its runtime has it.
@@ -406,7 +406,7 @@ impl Builder {
             let (request, number) = (worker.frame.request, worker.recorder.number());
             let id = worker.shared.threads_here.next_number(worker.seat);
             let described = Described { request, number, id, name, class, follows, spawned_at, is_detached };
-            let core = self::core::new(Some(&mut worker.cells), described, f)?;
+            let core = self::core::new(Some(&mut worker.fibres.cells), described, f)?;
             worker.shared.threads_here.spawned(worker.seat);
             Ok(core)
         });
@@ -469,7 +469,7 @@ impl Builder {
             None => runtime.next_of(&shared.plan.entry),
             Some(place) => shared.queue_at(place)?.unwrap_or_else(|| runtime.next_of(&shared.plan.entry)),
         };
-        let request = RequestId(shared.next_request.fetch_add(1, Ordering::Relaxed));
+        let request = shared.ongoing.next_id();
         let number =
             shared.recording.as_ref().map_or(TaskHeader::UNNUMBERED, |recording| recording.task_submitted(request));
         let id = shared.threads_here.spawned_outside();
@@ -741,7 +741,7 @@ fn end_wait(whose: Waits) {
 pub(crate) const ASIDE: u32 = TaskHeader::UNNUMBERED - 1;
 
 /// Stack size of a task run aside: a seat's own.
-const ASIDE_BYTES: usize = crate::runtime::STACK_BYTES;
+const ASIDE_BYTES: usize = crate::runtime::shared::STACK_BYTES;
 
 /// Runs a task on a stack of its own, as a lightweight thread without a handle; `way` says how the seat found it. A
 /// wait in it leaves the calling thread's stack to the task beneath. Returns the task if there is no memory for a
@@ -764,7 +764,7 @@ pub(crate) fn run_aside(task: TaskRef, way: Way) -> Result<(), TaskRef> {
             is_detached: true,
         };
         let runs = move || crate::runtime::worker::run(task, way);
-        let core = self::core::new(Some(&mut worker.cells), described, runs).map_err(|_| task)?;
+        let core = self::core::new(Some(&mut worker.fibres.cells), described, runs).map_err(|_| task)?;
         worker.shared.threads_here.spawned(worker.seat);
         Ok(core)
     })?;
@@ -797,7 +797,7 @@ impl Shared {
         find_place(self.topology(), place)?;
         let node = match place {
             Place::Node(node) => node,
-            Place::Group(group) => match self.group_queues.of(group) {
+            Place::Group(group) => match self.tables.group_queues.of(group) {
                 Some(queue) => return Ok(Some(queue)),
                 None => self.topology().core_groups[group.index()].node,
             },
@@ -861,9 +861,9 @@ pub(crate) fn starve(task: TaskRef, class: Class) {
     STARVING.store(starved.len(), Ordering::SeqCst);
     drop(starved);
     // One may have been given back meanwhile.
-    let is_there = in_task(|worker| match worker.stacks.take(class) {
+    let is_there = in_task(|worker| match worker.fibres.stacks.take(class) {
         Some(fibre) => {
-            worker.stacks.give(fibre);
+            worker.fibres.stacks.give(fibre);
             true
         }
         None => false,
@@ -883,7 +883,7 @@ pub(crate) fn serve_starved() {
 
 /// The calling thread's seat is about to sleep: others may want its stacks.
 pub(crate) fn give_stacks() {
-    in_task(|worker| worker.stacks.give_all());
+    in_task(|worker| worker.fibres.stacks.give_all());
     serve_starved();
 }
 
@@ -900,7 +900,9 @@ fn serve_one_starved() {
     let mut has_stack = |(_, task): &(Arc<Shared>, TaskRef)| {
         let class = Core::class(*task);
         let was_asked = std::mem::replace(&mut asked[class.index()], true);
-        let take = |worker: &mut Worker| worker.stacks.take(class).map(|fibre| worker.stacks.give(fibre)).is_some();
+        let take = |worker: &mut Worker| {
+            worker.fibres.stacks.take(class).map(|fibre| worker.fibres.stacks.give(fibre)).is_some()
+        };
         !was_asked && in_task(take)
     };
     // The first one with memory for its stack: others wait for larger ones.
@@ -908,7 +910,7 @@ fn serve_one_starved() {
     STARVING.store(starved.len(), Ordering::SeqCst);
     drop(starved);
     // Other seats may take it.
-    in_task(|worker| worker.stacks.give_all());
+    in_task(|worker| worker.fibres.stacks.give_all());
     if let Some((shared, task)) = first {
         shared.put_task_at_entry(task);
     }

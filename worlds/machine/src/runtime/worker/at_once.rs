@@ -36,7 +36,7 @@ fn run_at_once(task: TaskRef, way: Way) {
         // It has a stack of its own, which also stops its panics: nothing stands on top of this frame.
         begin(task, Some(way));
     } else {
-        let beneath = in_task(|worker| worker.fibre);
+        let beneath = in_task(|worker| worker.fibres.current);
         beneath.inspect(|fibre| fibre.enter_task());
         with_shared(|shared| run_while_waiting(shared, task, way));
         beneath.inspect(|fibre| fibre.leave_task());

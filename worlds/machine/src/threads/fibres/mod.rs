@@ -17,7 +17,7 @@ use crate::queues::deque::Deque;
 use crate::runtime::Shared;
 use crate::runtime::worker::{Frame, Worker, in_task, with_worker};
 use crate::tasks::Beneath;
-use crate::threads::Core;
+use crate::threads::{Core, SeatCells};
 use state::State;
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
@@ -25,8 +25,9 @@ use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use vicus_fibres::{Class, OwnStacks, Pools, Record, Stack, report_broken_canary};
+use vicus_fibres::{Class, Exceptions, OwnStacks, Pools, Record, Stack, report_broken_canary};
 use vicus_schedule::{ContextRef, RequestId, SeatId, TaskClass, TaskHeader, TaskRef, Waiter, Way};
+use vicus_topology::NodeId;
 
 /// Why a fibre switches back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +114,43 @@ unsafe impl Sync for Fibre {}
 // by `migrate`; and by `queue` if its thread follows others. The callers of `migrate` and of `queue` promise that
 // nothing on the stack minds.
 unsafe impl Send for Fibre {}
+
+/// A seat's fibres.
+pub(crate) struct SeatFibres {
+    /// The running one; `None` while the thread is on its own stack.
+    pub(crate) current: Option<&'static Fibre>,
+    /// Where C++ keeps the exceptions of the system's thread.
+    pub(crate) exceptions: Exceptions,
+    /// How many lightweight threads may begin before the seat's loop looks around.
+    pub(crate) starts: u32,
+    /// Number of further lightweight threads kept from beginning on top of code that joins them or waits for a word
+    /// ([`begin_awaited`], [`begin_next`]).
+    pub(crate) not_on_top: u32,
+    /// How many lightweight threads are on fibres of this seat, and how many went to others ([`Worker::has_threads`]).
+    pub(crate) began: isize,
+    /// The seat it has looked at last in search of an idle one.
+    pub(crate) looks_at: usize,
+    /// Free stacks. Boxed, so that the fields used by every task lie together.
+    pub(crate) stacks: Box<OwnStacks<Fibre>>,
+    /// Memory for lightweight threads.
+    pub(crate) cells: SeatCells,
+}
+
+impl SeatFibres {
+    /// For a seat on this node; `began` lightweight threads of it are on fibres.
+    pub(crate) fn new(seat: SeatId, node: NodeId, began: isize) -> SeatFibres {
+        SeatFibres {
+            current: None,
+            exceptions: Exceptions::default(),
+            starts: 0,
+            not_on_top: 0,
+            began,
+            looks_at: seat.index(),
+            stacks: Box::new(OwnStacks::new(node.index())),
+            cells: SeatCells::new(node.index()),
+        }
+    }
+}
 
 /// A suspended fibre due to go on.
 static FIBRE: TaskClass = TaskClass { run: go_on, runs_inline: true, is_unwanted: None };
@@ -235,7 +273,7 @@ impl Fibre {
                     !(self.goes_to_idle(worker, &mut goes) || self.goes_away(worker))
                 }
                 (true, true) => {
-                    let is_kept = worker.fibre.is_some() && worker.state.woken_count() < MANY;
+                    let is_kept = worker.fibres.current.is_some() && worker.state.woken_count() < MANY;
                     is_kept || !self.goes_to_idle(worker, &mut goes)
                 }
                 (false, true) => goes.is_same_runtime && self.follows(worker, &mut goes),
@@ -260,7 +298,7 @@ impl Fibre {
         goes.is_claimed = worker.shared.threads_here.of_seat(seat).claim();
         // A lent thread should leave little behind when it goes.
         let is_spare = worker.shared.plan.seats[worker.seat.index()].spare;
-        if goes.is_claimed || worker.fibre.is_none() || is_spare || worker.does_anything() {
+        if goes.is_claimed || worker.fibres.current.is_none() || is_spare || worker.does_anything() {
             return false;
         }
         self.change_seat(&worker.shared, worker.seat);
@@ -286,12 +324,12 @@ impl Fibre {
     #[cold]
     #[inline(never)]
     fn goes_away(&self, worker: &mut Worker) -> bool {
-        let Some(other) = worker.shared.next_open_seat(SeatId::new(worker.looks_at)) else { return false };
+        let Some(other) = worker.shared.next_open_seat(SeatId::new(worker.fibres.looks_at)) else { return false };
         // Its own one may be open again.
         if other == worker.seat {
             return false;
         }
-        worker.looks_at = other.index();
+        worker.fibres.looks_at = other.index();
         self.change_seat(&worker.shared, other);
         true
     }
@@ -335,7 +373,7 @@ impl Fibre {
     fn resume(&'static self, task: TaskRef) {
         let outer = in_task(|worker| {
             let outer = Outer::put_aside(worker);
-            worker.starts = worker.most_starts();
+            worker.fibres.starts = worker.most_starts();
             self.enter(worker);
             outer
         });
@@ -363,10 +401,10 @@ impl Fibre {
                     Left::Away => fibre.state.mark_left(),
                     Left::Yielded => worker.state.yielded(fibre.task()),
                     Left::Ended => {
-                        worker.began_threads -= 1;
-                        worker.stacks.give(fibre);
+                        worker.fibres.began -= 1;
+                        worker.fibres.stacks.give(fibre);
                     }
-                    Left::Migrates(_) => worker.began_threads -= 1,
+                    Left::Migrates(_) => worker.fibres.began -= 1,
                 }
                 // Tasks sent to the seat go before its own.
                 let goes_on = outer.fibre.is_none() && !left.is_last() && !worker.is_called();
@@ -400,7 +438,7 @@ impl Fibre {
             return Some((fibre, task));
         }
         if let Some((task, way)) = worker.take_own_thread(None) {
-            let Some(fibre) = worker.stacks.take(Core::class(task)) else {
+            let Some(fibre) = worker.fibres.stacks.take(Core::class(task)) else {
                 worker.put_back_own(task);
                 return None;
             };
@@ -420,7 +458,7 @@ impl Fibre {
     /// The worker enters it, and a thread begins there.
     #[inline]
     fn begin(&'static self, worker: &mut Worker, task: TaskRef, way: Way) {
-        worker.began_threads += 1;
+        worker.fibres.began += 1;
         let frame = Frame { way, ..Frame::new(task.header().request) };
         #[expect(unsafe_code, reason = "writes the frame of what begins")]
         // SAFETY: the fibre is this seat's; its last frame was moved out, or ended with its thread.
@@ -476,7 +514,7 @@ impl Fibre {
     /// The worker has put its frame aside, and is about to switch to this fibre.
     #[inline]
     fn enter(&'static self, worker: &mut Worker) {
-        worker.fibre = Some(self);
+        worker.fibres.current = Some(self);
         worker.waiter = self.waiter();
         #[expect(unsafe_code, reason = "moves the frame into the worker")]
         // SAFETY: the worker's was put aside; this one was written by `begin`, or when the fibre was left, and is moved
@@ -553,7 +591,7 @@ impl Fibre {
         #[expect(unsafe_code, reason = "a record of this thread of the system, and a stack of this seat")]
         // SAFETY: the fibre is of this seat, and a worker stays with its thread.
         unsafe {
-            self.stack.swap_exceptions(&mut worker.exceptions);
+            self.stack.swap_exceptions(&mut worker.fibres.exceptions);
         }
     }
 
@@ -639,7 +677,7 @@ impl Fibre {
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
     pub(crate) unsafe fn migrate(&self, seat: SeatId) {
         self.leave(Left::Migrates(seat));
-        in_task(|worker| worker.began_threads += 1);
+        in_task(|worker| worker.fibres.began += 1);
     }
 }
 
@@ -723,7 +761,7 @@ fn send_all_away() {
 
 /// Code on a thread's own stack goes on after a wait. If it is a program's, it may do anything now.
 pub(crate) fn leave_to_program() {
-    if in_task(|worker| worker.fibre.is_none() && worker.does_anything()) {
+    if in_task(|worker| worker.fibres.current.is_none() && worker.does_anything()) {
         send_away();
     }
 }
@@ -788,7 +826,7 @@ impl Shared {
 /// to the operating system's thread.
 #[inline]
 pub(crate) fn current() -> Option<&'static Fibre> {
-    let fibre = with_worker(|worker| worker.fibre).flatten();
+    let fibre = with_worker(|worker| worker.fibres.current).flatten();
     if fibre.is_some() && std::thread::panicking() { None } else { fibre }
 }
 
@@ -802,7 +840,7 @@ impl Outer {
     /// The worker's frame is to be written anew.
     #[inline]
     fn put_aside(worker: &mut Worker) -> Outer {
-        let mut outer = Outer { fibre: worker.fibre, frame: MaybeUninit::uninit() };
+        let mut outer = Outer { fibre: worker.fibres.current, frame: MaybeUninit::uninit() };
         #[expect(unsafe_code, reason = "moves the worker's frame")]
         // SAFETY: it is written before it is used or dropped, by `Fibre::enter`.
         unsafe {
@@ -814,7 +852,7 @@ impl Outer {
     /// Puts the worker's frame back; the worker goes on as before.
     #[inline]
     fn resume(&self, worker: &mut Worker) {
-        worker.fibre = self.fibre;
+        worker.fibres.current = self.fibre;
         worker.waiter = self.fibre.map_or(waiter_of_seat(worker.seat), Fibre::waiter);
         #[expect(unsafe_code, reason = "moves the frame back")]
         // SAFETY: `put_aside` has written it, and it is moved back once: by the last round.
@@ -853,10 +891,10 @@ pub(crate) fn is_fibre(task: TaskRef) -> bool {
 /// is no stack for it.
 pub(crate) fn start(task: TaskRef, class: Class, way: Option<Way>) -> Result<(), TaskRef> {
     let begun = in_task(|worker| {
-        let fibre = worker.stacks.take(class)?;
+        let fibre = worker.fibres.stacks.take(class)?;
         let way = way.unwrap_or(worker.frame.way);
         let outer = Outer::put_aside(worker);
-        worker.starts = worker.most_starts();
+        worker.fibres.starts = worker.most_starts();
         fibre.begin(worker, task, way);
         Some((fibre, outer))
     });
@@ -872,11 +910,11 @@ pub(crate) fn start(task: TaskRef, class: Class, way: Option<Way>) -> Result<(),
 #[inline]
 pub(crate) fn begin_awaited(thread: NonNull<Core>) -> bool {
     let begun = in_task(|worker| {
-        if worker.not_on_top > 0 {
-            worker.not_on_top -= 1;
+        if worker.fibres.not_on_top > 0 {
+            worker.fibres.not_on_top -= 1;
             return None;
         }
-        if worker.starts == 0 || !worker.state.is_own_next() || worker.is_called() {
+        if worker.fibres.starts == 0 || !worker.state.is_own_next() || worker.is_called() {
             return None;
         }
         let own = worker.own()?;
@@ -884,13 +922,14 @@ pub(crate) fn begin_awaited(thread: NonNull<Core>) -> bool {
             return None;
         }
         let task = own.pop()?;
-        let fibre = if task.as_ptr() == thread.cast() { worker.stacks.take_free(Core::class(task)) } else { None };
+        let fibre =
+            if task.as_ptr() == thread.cast() { worker.fibres.stacks.take_free(Core::class(task)) } else { None };
         let Some(fibre) = fibre else {
             worker.put_back_own(task);
             return None;
         };
         // The depth is at most this number of threads, each waiting for the next one.
-        worker.starts -= 1;
+        worker.fibres.starts -= 1;
         worker.state.took_own();
         let outer = Outer::put_aside(worker);
         fibre.begin(worker, task, worker.state.own_way());
@@ -904,17 +943,17 @@ pub(crate) fn begin_awaited(thread: NonNull<Core>) -> bool {
 /// of an own stack, resumable threads may take their turns before the code beneath goes on, as they may while it waits.
 pub(crate) fn begin_next() -> bool {
     let begun = in_task(|worker| {
-        if worker.not_on_top > 0 {
-            worker.not_on_top -= 1;
+        if worker.fibres.not_on_top > 0 {
+            worker.fibres.not_on_top -= 1;
             return None;
         }
-        if worker.fibre.is_none() {
+        if worker.fibres.current.is_none() {
             if worker.is_tied || !worker.below.is_null() {
                 return None;
             }
-            worker.starts = worker.most_starts().min(STARTS_ON_TOP);
+            worker.fibres.starts = worker.most_starts().min(STARTS_ON_TOP);
         }
-        if worker.starts == 0 || worker.is_called() {
+        if worker.fibres.starts == 0 || worker.is_called() {
             return None;
         }
         let mut fibre = None;
@@ -923,7 +962,7 @@ pub(crate) fn begin_next() -> bool {
             fibre.is_some()
         };
         let (task, way) = match worker.take_own_thread(None) {
-            Some((task, way)) if take_stack(&mut worker.stacks, Core::class(task)) => (task, way),
+            Some((task, way)) if take_stack(&mut worker.fibres.stacks, Core::class(task)) => (task, way),
             Some((task, _)) => {
                 worker.put_back_own(task);
                 return None;
@@ -950,7 +989,7 @@ fn go_on_top(begun: Option<(&'static Fibre, TaskRef, Outer)>) -> bool {
 /// usual way.
 #[cold]
 pub(crate) fn began_in_vain() {
-    in_task(|worker| worker.not_on_top = 32);
+    in_task(|worker| worker.fibres.not_on_top = 32);
 }
 
 /// A seat with this many resumable fibres gives some to idle seats.
@@ -967,36 +1006,36 @@ const STARTS_ON_TOP: u32 = 8;
 impl Worker {
     /// Regular seats, one after the other.
     fn next_seat(&mut self) -> SeatId {
-        let next = self.looks_at + 1;
+        let next = self.fibres.looks_at + 1;
         // Spare ones come last.
-        self.looks_at = if self.shared.plan.seats.get(next).is_some_and(|seat| !seat.spare) { next } else { 0 };
-        SeatId::new(self.looks_at)
+        self.fibres.looks_at = if self.shared.plan.seats.get(next).is_some_and(|seat| !seat.spare) { next } else { 0 };
+        SeatId::new(self.fibres.looks_at)
     }
 
     /// Whether the code on its thread may do anything for as long as it likes: a program's code, or code about to
     /// block.
     fn does_anything(&self) -> bool {
         let seat = self.shared.threads_here.of_seat(self.seat);
-        seat.is_blocked() || self.fibre.is_none() && seat.is_sitting()
+        seat.is_blocked() || self.fibres.current.is_none() && seat.is_sitting()
     }
 
     /// How many threads may begin one after the other now: none on top of a fibre, or of code waiting for a task, since
     /// either may be able to go on.
     #[inline]
     fn most_starts(&self) -> u32 {
-        if self.fibre.is_some() || self.state.is_waiting() { 0 } else { STARTS }
+        if self.fibres.current.is_some() || self.state.is_waiting() { 0 } else { STARTS }
     }
 
     /// The youngest task of its own queue, if the queue has its turn and the task is a beginning thread with a stack of
     /// this class, or of any class with `None`.
     #[inline]
     fn take_own_thread(&mut self, class: Option<Class>) -> Option<(TaskRef, Way)> {
-        if self.starts == 0 || !self.state.is_own_next() {
+        if self.fibres.starts == 0 || !self.state.is_own_next() {
             return None;
         }
         let task = self.own()?.pop()?;
         if Core::is(task) && class.is_none_or(|class| class == Core::class(task)) {
-            self.starts -= 1;
+            self.fibres.starts -= 1;
             self.state.took_own();
             return Some((task, self.state.own_way()));
         }
@@ -1012,13 +1051,13 @@ impl Worker {
         has_stack: impl FnOnce(&mut OwnStacks<Fibre>, Class) -> bool,
     ) -> Option<(TaskRef, Way)> {
         let (queue, way) = self.state.first()?;
-        if self.starts == 0 || !self.state.is_look_next() {
+        if self.fibres.starts == 0 || !self.state.is_look_next() {
             return None;
         }
-        let stacks = &mut *self.stacks;
+        let stacks = &mut *self.fibres.stacks;
         let wanted = |task: &TaskRef| Core::is(*task) && has_stack(stacks, Core::class(*task));
         let task = self.shared.queues.take_oldest_if(queue, wanted)?;
-        self.starts -= 1;
+        self.fibres.starts -= 1;
         Some((task, way))
     }
 
