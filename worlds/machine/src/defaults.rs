@@ -1,6 +1,6 @@
 //! The settings left to a program's user. They are values: doors read them from an environment, this crate does not.
 
-use crate::threads::OnDeadlock;
+use std::str::FromStr;
 use vicus_memory::distribution::Distribution;
 use vicus_os::LatencyFile;
 use vicus_schedule::Setting;
@@ -52,6 +52,38 @@ pub(crate) fn said<T: Clone>(said: &Option<Result<T, String>>, instead: &str, wa
         Some(Err(wrong)) => {
             warnings.push(format!("{wrong}{instead}"));
             None
+        }
+    }
+}
+
+/// A runtime's reaction when its lightweight threads wait for full/empty bits and no running code could change these.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnDeadlock {
+    /// Reports on standard error the waiting threads and their words.
+    #[default]
+    Report,
+    /// Reports, and unwinds these threads: their joiners get a [`Deadlock`](crate::threads::Deadlock). For programs in
+    /// which no thread of the system fills or empties words. Code waiting on the own stack of a thread of the system
+    /// goes on waiting.
+    Unwind,
+    /// Reports, and aborts the process. Like `Unwind`, for programs in which no thread of the system fills or empties
+    /// words; if such a thread has already ended a wait, it reports once, and ends nothing.
+    Abort,
+    /// Nothing.
+    Ignore,
+}
+
+impl FromStr for OnDeadlock {
+    type Err = String;
+
+    /// `report`, `unwind`, `abort` or `ignore`.
+    fn from_str(text: &str) -> Result<OnDeadlock, String> {
+        match text {
+            "report" => Ok(OnDeadlock::Report),
+            "unwind" => Ok(OnDeadlock::Unwind),
+            "abort" => Ok(OnDeadlock::Abort),
+            "ignore" => Ok(OnDeadlock::Ignore),
+            other => Err(format!("there is no `{other}`, only `report`, the default, `unwind`, `abort` and `ignore`")),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Mapped files that are shortened while mapped, or lie on a failing drive: their missing bytes are read as zeros, and
 //! the mapping says so.
 //!
-//! A read of a page no longer in the file raises `SIGBUS` on the reading thread. The handler (`fibres/overflow.rs`)
-//! calls [`replace_lost`]. It finds the mapping in a table, notes lost bytes, and maps zeros from the page to the
+//! A read of a page no longer in the file raises `SIGBUS` on the reading thread. The handler (`signals.rs`) calls
+//! [`replace_lost`]. It finds the mapping in a table, notes lost bytes, and maps zeros from the page to the
 //! mapping's end; the read is then tried again. So a reader goes on with zeros, and asks
 //! [`lost_from`](MappedBytes::lost_from) before it reports its result. The rest of a file's last page raises no signal:
 //! the file's length reveals it. Bytes changed in place by another program are revealed by the time of the file's last

@@ -2,7 +2,7 @@
 //! before they run. In release builds, nothing.
 
 #[cfg(debug_assertions)]
-use crate::locality;
+use crate::memory::locality;
 #[cfg(debug_assertions)]
 use std::panic::Location;
 use vicus_schedule::Access;

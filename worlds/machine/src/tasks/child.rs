@@ -7,7 +7,7 @@ use super::job::Job;
 use super::place::assert_known;
 use super::said::Said;
 use super::seatless;
-use crate::worker::{self, Worker, in_task, is_seated, with_worker};
+use crate::runtime::worker::{self, Worker, in_task, is_seated, with_worker};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};

@@ -6,7 +6,7 @@ use super::job::{ask, free};
 use super::latch::Latch;
 use super::{Awaited, ChildBuilder, child};
 use crate::runtime::Shared;
-use crate::worker::{Frame, in_task, with_shared, with_worker};
+use crate::runtime::worker::{Frame, in_task, with_shared, with_worker};
 use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;

@@ -3,8 +3,8 @@
 use super::child::close_all_groups;
 use super::closure_class;
 use super::slab::{BLOCK_ALIGN, BLOCK_BYTES};
-use crate::heaps;
-use crate::worker::{Worker, in_task, with_shared};
+use crate::memory::heaps;
+use crate::runtime::worker::{Worker, in_task, with_shared};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use vicus_schedule::{Context, ContextRef, TaskClass, TaskHeader, TaskRef, Waiter};
@@ -40,7 +40,7 @@ impl<F: FnOnce(ContextRef) + Send> Job<F> {
             TaskHeader { class: Self::CLASS, context: context_ref, request: context.request(), number, has_data };
         let job = Job { header, f };
         let block: *mut Job<F> = if Self::IS_SMALL {
-            let block = worker.slab.take(&worker.shared.blocks).as_ptr().cast();
+            let block = worker.slab.take(&worker.shared.storage.blocks).as_ptr().cast();
             // SAFETY: the block is large enough, aligned, and was just taken.
             unsafe {
                 std::ptr::write(block, job);
@@ -66,7 +66,7 @@ impl<F: FnOnce(ContextRef) + Send> Job<F> {
         unsafe {
             if Self::IS_SMALL {
                 let job = block.read();
-                worker.slab.give(&worker.shared.blocks, block.cast());
+                worker.slab.give(&worker.shared.storage.blocks, block.cast());
                 job
             } else {
                 *Box::from_raw(block.as_ptr())
@@ -81,7 +81,7 @@ impl<F: FnOnce(ContextRef) + Send> Job<F> {
 unsafe fn run<F: FnOnce(ContextRef) + Send>(task: TaskRef) {
     let (job, is_stopped) = in_task(|worker| {
         worker.begin_task(task);
-        let is_stopped = worker.shared.stopped.has(task.header().request);
+        let is_stopped = worker.shared.ongoing.stopped.has(task.header().request);
         // SAFETY: the caller's promise.
         (unsafe { Job::<F>::take(worker, task) }, is_stopped)
     });

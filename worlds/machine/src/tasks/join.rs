@@ -3,9 +3,9 @@
 use super::child::recorded;
 use super::latch::Latch;
 use super::{closure_class, end_task, with_descendants};
-use crate::deque::Deque;
+use crate::queues::deque::Deque;
 use crate::runtime::Runtime;
-use crate::worker::{self, AtOnce, Worker, in_task, is_seated, run_on_top, with_shared};
+use crate::runtime::worker::{self, AtOnce, Worker, in_task, is_seated, run_on_top, with_shared};
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;

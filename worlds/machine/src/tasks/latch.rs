@@ -21,7 +21,7 @@ const ASLEEP: u32 = 1;
 const SET: u32 = 2;
 
 impl Latch {
-    /// For this one to wait for: the worker's [`waiter`](crate::worker::Worker::waiter).
+    /// For this one to wait for: the worker's [`waiter`](crate::runtime::worker::Worker::waiter).
     #[inline]
     pub(crate) fn new(waiter: Waiter) -> Latch {
         Latch { state: AtomicU32::new(OPEN), waiter }

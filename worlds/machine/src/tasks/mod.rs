@@ -49,15 +49,16 @@ pub(crate) use slab::{Blocks, Slab};
 pub(crate) use stopped::Stopped;
 pub(crate) use waits::{Beneath, Waits};
 
-use crate::heaps;
-use crate::worker::{Worker, in_task, outside};
+use crate::memory::heaps;
+use crate::runtime::worker::{Worker, in_task, outside};
 use std::any::Any;
 use vicus_schedule::{RunTask, SeatId, TaskClass, TaskHeader, TaskRef, Waiter};
 
 /// A condition to wait for.
 pub(crate) trait Awaited {
-    /// Whether the thread that makes the condition true queues the waiting fibre ([`crate::fibres::Fibre::queue`]),
-    /// once after [`Awaited::announce_suspension`] was true. Else it may wake a fibre for nothing.
+    /// Whether the thread that makes the condition true queues the waiting fibre
+    /// ([`crate::threads::fibres::Fibre::queue`]), once after [`Awaited::announce_suspension`] was true. Else it may
+    /// wake a fibre for nothing.
     const IS_EXACT: bool = false;
 
     /// Whether it is true.

@@ -4,9 +4,9 @@
 //! outer one marks it first and looks here afterwards; a submit of an inner one notes it here first and looks for the
 //! mark afterwards.
 
-use crate::caller;
 use crate::runtime::Shared;
-use crate::worker::with_worker;
+use crate::runtime::caller;
+use crate::runtime::worker::with_worker;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use vicus_schedule::RequestId;
@@ -55,7 +55,7 @@ pub(crate) struct Within {
 impl Drop for Within {
     fn drop(&mut self) {
         if let Some(shared) = self.outer.upgrade() {
-            shared.nested.lock().inner.remove(&self.key);
+            shared.ongoing.nested.lock().inner.remove(&self.key);
         }
     }
 }
@@ -70,8 +70,8 @@ impl Shared {
     /// submitter's request, and at once if the submitter's was cancelled already.
     pub(crate) fn nest(self: &Arc<Shared>, request: RequestId) -> Option<Within> {
         let (shared, outer) = request_here()?;
-        let key = shared.nested.add(outer, Inner { shared: Arc::downgrade(self), request });
-        if shared.stopped.has(outer) || caller::has_failed() {
+        let key = shared.ongoing.nested.add(outer, Inner { shared: Arc::downgrade(self), request });
+        if shared.ongoing.stopped.has(outer) || caller::has_failed() {
             self.cancel_by_id(request);
             self.cancel_nested(request);
         }
@@ -81,18 +81,18 @@ impl Shared {
     /// Cancels the inner requests of a stopped one, and theirs.
     pub(crate) fn cancel_nested(&self, outer: RequestId) {
         // Without recursion: requests may be nested deeper than a stack.
-        let mut found = self.nested.of(outer);
+        let mut found = self.ongoing.nested.of(outer);
         while let Some(Inner { shared, request }) = found.pop() {
             if let Some(shared) = shared.upgrade() {
                 shared.cancel_by_id(request);
-                found.append(&mut shared.nested.of(request));
+                found.append(&mut shared.ongoing.nested.of(request));
             }
         }
     }
 
     /// Cancels a request of any kind, if it is not over.
     fn cancel_by_id(&self, request: RequestId) {
-        match self.boxes_of(request) {
+        match self.ongoing.boxes_of(request) {
             Some(state) => self.cancel(&state.instance),
             None => self.stop(request),
         }

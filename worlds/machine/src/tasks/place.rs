@@ -1,7 +1,7 @@
 //! Tasks sent to a place: the check of the place, and the queues of core groups.
 
 use crate::runtime::Runtime;
-use crate::worker::{is_seated, with_shared};
+use crate::runtime::worker::{is_seated, with_shared};
 use vicus_schedule::{Plan, QueueId};
 use vicus_topology::{GroupId, Place, Topology};
 

@@ -5,7 +5,7 @@
 //! ticket finds one; and a task without a priority is queued itself, at no extra cost.
 
 use super::job::Job;
-use crate::worker::{AtOnce, Worker, run_on_top};
+use crate::runtime::worker::{AtOnce, Worker, run_on_top};
 use vicus_schedule::{Context, ContextRef, Kind, QueueId, ReadyTask, Way};
 
 /// The right to run one task of a context. A task is run even when the ticket is dropped, because an unneeded task has

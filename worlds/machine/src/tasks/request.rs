@@ -6,9 +6,9 @@ use super::run::Done;
 use super::scope::drop_quietly;
 use super::seatless;
 use super::{closure_class, end_task, with_descendants};
+use crate::runtime::worker::{Worker, in_task, outside, with_worker};
 use crate::runtime::{Runtime, Shared};
 use crate::sync::Padded;
-use crate::worker::{Worker, in_task, outside, with_worker};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -56,7 +56,7 @@ impl Worker {
         #[expect(unsafe_code, reason = "follows a pointer")]
         // SAFETY: the running task is counted there.
         let parent = unsafe { self.frame.parent.get() };
-        self.shared.stopped.has(self.frame.request) || parent.is_some_and(Context::is_cancelled)
+        self.shared.ongoing.stopped.has(self.frame.request) || parent.is_some_and(Context::is_cancelled)
     }
 }
 
@@ -82,11 +82,11 @@ impl Runtime {
         f: impl FnOnce() -> R + Send + 'static,
     ) -> TaskRequest<R> {
         let shared = &self.shared;
-        let id = RequestId(shared.next_request.fetch_add(1, Ordering::Relaxed));
+        let id = shared.ongoing.next_id();
         let answer = Arc::new(Answer(Mutex::new(State { is_over: false, result: None, waiting: Vec::new() })));
-        shared.requests_of_tasks.begin(id, Arc::clone(&answer) as _);
+        shared.ongoing.closures.begin(id, Arc::clone(&answer) as _);
         shared.open_request(id);
-        shared.accounts.begin(id, Account::within(budget, account_here()));
+        shared.ongoing.accounts.begin(id, Account::within(budget, account_here()));
         let queue = self.next_of(&shared.plan.entry);
         let number = shared.recording.as_ref().map_or(TaskHeader::UNNUMBERED, |recording| recording.task_submitted(id));
         let within = shared.nest(id);
@@ -299,12 +299,12 @@ impl Shared {
     /// Number of requests without lightweight threads. It only influences the queues chosen for tasks.
     #[inline]
     pub(crate) fn requests(&self) -> usize {
-        self.open.count.0.load(Ordering::Relaxed)
+        self.ongoing.open.count.0.load(Ordering::Relaxed)
     }
 
     /// Opens a request: its tasks may be queued from now on.
     pub(crate) fn open_request(&self, id: RequestId) {
-        if self.open.begin(id) == 2 {
+        if self.ongoing.open.begin(id) == 2 {
             // Seats that sleep while their tasks wait would only be woken for the first one.
             self.ask_all();
         }
@@ -312,7 +312,7 @@ impl Shared {
 
     /// Keeps an open request's tasks from beginning. For requests without boxes.
     pub(crate) fn stop(&self, id: RequestId) {
-        self.open.while_open(id, || self.stopped.add(id));
+        self.ongoing.open.while_open(id, || self.ongoing.stopped.add(id));
     }
 
     /// Whether a seat may have tasks of several requests, or of one and of lightweight threads: then they take turns.
@@ -320,8 +320,8 @@ impl Shared {
     pub(crate) fn are_several(&self) -> bool {
         match self.requests() {
             0 => false,
-            1 => self.has_turns && self.threads_here.any(),
-            _ => self.has_turns,
+            1 => self.settings.has_turns && self.threads_here.any(),
+            _ => self.settings.has_turns,
         }
     }
 
@@ -371,16 +371,16 @@ unsafe fn run<F: FnOnce() -> R, R>(task: TaskRef) {
     let RequestJob { header, f, answer, within } =
         unsafe { *Box::from_raw(task.as_ptr().as_ptr().cast::<RequestJob<F, R>>()) };
     let work = AssertUnwindSafe(|| -> Option<R> {
-        let wanted = !shared.stopped.has(header.request);
+        let wanted = !shared.ongoing.stopped.has(header.request);
         wanted.then(f)
     });
     let result: Result<Option<R>, Box<dyn Any + Send>> = with_descendants(catch_unwind(work));
     end_task(&header);
     drop(within);
-    shared.open.end(header.request);
-    shared.stopped.remove(header.request);
-    shared.requests_of_tasks.end(header.request);
-    shared.accounts.end(header.request);
+    shared.ongoing.open.end(header.request);
+    shared.ongoing.stopped.remove(header.request);
+    shared.ongoing.closures.end(header.request);
+    shared.ongoing.accounts.end(header.request);
     answer.set(result.transpose());
     // If no handle is left, the result is dropped here.
     outside(|| drop_quietly(answer));

@@ -1,7 +1,7 @@
 //! Memory booked by tasks with their request's budget.
 
-use crate::caller;
-use crate::worker::with_worker;
+use crate::runtime::caller;
+use crate::runtime::worker::with_worker;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -37,7 +37,7 @@ pub fn reserve(bytes: u64) -> Result<Reservation, OverBudget> {
 
 /// The account of the running task's request; `None` if the request has no budget.
 pub(crate) fn account_here() -> Option<Arc<Account>> {
-    let of_task = with_worker(|worker| worker.shared.account_of(worker.frame.request));
+    let of_task = with_worker(|worker| worker.shared.ongoing.account_of(worker.frame.request));
     of_task.unwrap_or_else(caller::account_of_this_thread)
 }
 

@@ -4,13 +4,12 @@ use super::latch::Latch;
 use super::reserve::account_here;
 use super::waits::Waiting;
 use super::{closure_class, end_task, with_descendants};
-use crate::caller;
+use crate::runtime::caller;
+use crate::runtime::worker::{self, in_task, with_worker};
 use crate::runtime::{Runtime, Shared};
-use crate::worker::{self, in_task, with_worker};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use vicus_schedule::{ContextRef, RequestId, SeatId, TaskClass, TaskHeader, TaskRef};
@@ -82,8 +81,8 @@ impl Shared {
 
     /// Runs a closure as the task handed to `put`, and sleeps until it is over.
     fn wait_for_task<R: Send>(self: &Arc<Shared>, f: impl FnOnce() -> R + Send, put: impl FnOnce(TaskRef)) -> R {
-        let request = RequestId(self.next_request.fetch_add(1, Ordering::Relaxed));
-        let _booking = self.accounts.lend(request, account_here());
+        let request = self.ongoing.next_id();
+        let _booking = self.ongoing.accounts.lend(request, account_here());
         // Asked first: a request given up before it begins is cancelled as a part of the caller's request.
         _ = caller::is_given_up();
         self.open_request(request);
@@ -98,8 +97,8 @@ impl Shared {
         // `None`: the closure runs in another runtime, otherwise there would be no need to wait.
         done.wait(None);
         drop(within);
-        self.open.end(request);
-        self.stopped.remove(request);
+        self.ongoing.open.end(request);
+        self.ongoing.stopped.remove(request);
         job.result.expect("it was run").unwrap_or_else(|panic| resume_unwind(panic))
     }
 }

@@ -5,8 +5,8 @@ use super::alive::ByAddress;
 use super::child::close_all_groups;
 use super::included::Held;
 use super::job::Job;
-use crate::locality::{self, Everywhere};
-use crate::worker::{AtOnce, Worker, in_task};
+use crate::memory::locality::{self, Everywhere};
+use crate::runtime::worker::{AtOnce, Worker, in_task};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use vicus_schedule::{
@@ -312,7 +312,7 @@ impl Worker {
             spawner,
             || shared.requests(),
             &mut Everywhere,
-            shared.last_uses.as_ref(),
+            shared.tables.last_uses.as_ref(),
         )
     }
 
@@ -320,14 +320,14 @@ impl Worker {
     #[inline]
     fn uses(&self, accesses: &[Access]) -> Uses {
         let shared = &self.shared;
-        let warm = shared.plan.warm.as_ref().zip(shared.last_uses.as_ref());
+        let warm = shared.plan.warm.as_ref().zip(shared.tables.last_uses.as_ref());
         warm.map_or(Uses::NONE, |(warm, last_uses)| last_uses.uses(warm, accesses))
     }
 
     /// A task with these uses begins here.
     fn begin_uses(&self, uses: &Uses) {
         let pool = self.shared.plan.seats[self.state.stands().index()].pool;
-        self.shared.last_uses.iter().for_each(|last_uses| last_uses.begin(pool, uses));
+        self.shared.tables.last_uses.iter().for_each(|last_uses| last_uses.begin(pool, uses));
     }
 
     /// Records the data read and written by a task, and the reason for its dealt place.
@@ -370,7 +370,7 @@ impl Worker {
         let node = match place {
             Place::Node(node) => node,
             Place::Group(group) => {
-                if let Some(queue) = self.shared.group_queues.of(group) {
+                if let Some(queue) = self.shared.tables.group_queues.of(group) {
                     return Some(queue);
                 }
                 self.shared.topology().core_groups[group.index()].node
@@ -397,8 +397,8 @@ impl Worker {
 #[cfg(test)]
 mod tests {
     use crate::Runtime;
+    use crate::runtime::worker::in_task;
     use crate::tasks::{child, in_place_scope, run_child, wait_for_children};
-    use crate::worker::in_task;
     use std::sync::Barrier;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
     use vicus_schedule::{ALL, Access, Mode, PoolId, Setting, Why};

@@ -5,7 +5,7 @@ use super::job::Job;
 use super::place::assert_known;
 use super::said::Said;
 use crate::runtime::Runtime;
-use crate::worker::{AtOnce, Worker, in_task, is_seated, with_worker};
+use crate::runtime::worker::{AtOnce, Worker, in_task, is_seated, with_worker};
 use std::any::Any;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -249,7 +249,8 @@ impl Worker {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use crate::{Runtime, scope};
+    use crate::Runtime;
+    use crate::scope;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
     use vicus_schedule::Decision;

@@ -8,7 +8,7 @@
 
 use super::drop_quietly;
 use super::said::Said;
-use crate::caller;
+use crate::runtime::caller;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;

@@ -4,7 +4,7 @@
 //! wait grows with the new part of the stack since the wait beneath it, however deep the stack is.
 
 use crate::runtime::Shared;
-use crate::worker::in_task;
+use crate::runtime::worker::in_task;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use vicus_schedule::RequestId;
@@ -156,7 +156,7 @@ impl Waiting<'_> {
             let mut requests: Vec<RequestId> = frames.skip(stood.map_or(0, |wait| wait.height)).copied().collect();
             requests.sort_unstable();
             requests.dedup();
-            let id = shared.waits.lock().begin(requests, stood.map(|wait| wait.id), awaited)?;
+            let id = shared.ongoing.waits.lock().begin(requests, stood.map(|wait| wait.id), awaited)?;
             worker.beneath.waits.push(Stood { id, height: worker.beneath.requests.len() + 1 });
             Ok(id)
         });
@@ -178,7 +178,7 @@ impl Drop for Waiting<'_> {
             let ended = worker.beneath.waits.pop();
             debug_assert!(ended.is_some_and(|wait| wait.id == self.id), "waits on a stack end in turn");
             let beneath = worker.beneath.waits.last().map(|wait| wait.id);
-            self.shared.waits.lock().end(self.id, beneath);
+            self.shared.ongoing.waits.lock().end(self.id, beneath);
         });
     }
 }

@@ -15,13 +15,13 @@
 //!
 //! Magazines are those of Bonwick and Adams, "Magazines and Vmem", USENIX ATC 2001, §3.1.
 
-use crate::fibres::stack::NODES;
+use crate::runtime::worker::with_worker;
 use crate::sync::Padded;
-use crate::worker::with_worker;
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 use std::collections::HashMap;
 use std::ptr::{self, NonNull};
 use std::sync::{Mutex, MutexGuard};
+use vicus_fibres::NODES;
 use vicus_memory::prefetch;
 
 const LINE: usize = 64;
@@ -265,7 +265,7 @@ pub(super) unsafe fn release<T>(place: NonNull<T>) {
         // SAFETY: the caller's promise; it was allocated with this layout.
         return unsafe { dealloc(place.as_ptr(), Layout::new::<T>()) };
     };
-    if with_worker(|worker| worker.cells.give(class, place)).is_none() {
+    if with_worker(|worker| worker.fibres.cells.give(class, place)).is_none() {
         Pool::lock(0, class).give_one(place);
     }
 }

@@ -2,11 +2,11 @@
 
 use super::cells::{self, SeatCells};
 use super::local::Locals;
-use crate::fibres::stack::Class;
-use crate::fibres::{self, Fibre};
+use crate::memory::heaps;
+use crate::runtime::worker::{in_task, outside};
+use crate::tasks;
 use crate::tasks::{Awaited, Done, with_descendants};
-use crate::worker::{in_task, outside};
-use crate::{heaps, tasks};
+use crate::threads::fibres::{self, Fibre};
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit, needs_drop};
@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
 use std::thread;
+use vicus_fibres::Class;
 use vicus_schedule::{ContextRef, RequestId, TaskClass, TaskHeader, TaskRef, Way};
 
 /// The part of a thread that does not depend on its closure.
@@ -299,16 +300,16 @@ impl Core {
     fn finish(core: NonNull<Core>, task: TaskRef) {
         let fibre = in_task(|worker| {
             worker.recorder.task_ends(task.header());
-            worker.fibre.expect("a thread runs on a fibre")
+            worker.fibres.current.expect("a thread runs on a fibre")
         });
         heaps::finish_task();
-        Core::left(fibre);
+        fibre.forget_thread();
         end(core);
         in_task(|worker| worker.shared.threads_here.ended(worker.seat));
     }
 
     /// Writes the thread's name and origin, for a message.
-    pub(crate) fn describe(core: NonNull<Core>, to: &mut impl fmt::Write) -> fmt::Result {
+    pub(crate) fn describe(core: NonNull<Core>, to: &mut (impl fmt::Write + ?Sized)) -> fmt::Result {
         #[expect(unsafe_code, reason = "follows a pointer to a thread that is not over")]
         // SAFETY: it is on a fibre, and the fields read are constant.
         let (id, name, at) = unsafe {
@@ -438,7 +439,7 @@ impl Joiner {
                     fibres::began_in_vain();
                 }
                 let joined = Joined { state: &self.core().state, fibre };
-                crate::worker::wait(None, &joined);
+                crate::runtime::worker::wait(None, &joined);
             }
             None => self.wait_on_thread(),
         }
@@ -549,7 +550,7 @@ mod tests {
         for is_detached in [false, true] {
             let theirs = Arc::clone(&owned);
             let (request, number) = (RequestId(1), TaskHeader::UNNUMBERED);
-            let (class, spawned_at) = (Class(0), Location::caller());
+            let (class, spawned_at) = (Class::of(0).expect("there is a least one"), Location::caller());
             let name = Some(Name::new("unwanted".to_owned()));
             let described = Described { request, number, id: 1, name, class, follows: false, spawned_at, is_detached };
             let Ok(core) = new(None, described, move || drop(theirs)) else { panic!("there is memory") };

@@ -1,9 +1,9 @@
 //! A count to wait for.
 
 use super::SyncVar;
-use crate::fibres::mutant::{Mutant, Planted};
-use crate::lock::ShortLock;
+use crate::sync::lock::ShortLock;
 use crate::sync::{self, Padded};
+use crate::threads::fibres::mutant::{Mutant, Planted};
 use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
 

@@ -10,47 +10,16 @@
 use super::full_empty::{SeenWait, Verdict, judge_waits};
 use super::timer::{Call, timer};
 use super::{Core, Threads, Waits, starved_of};
-use crate::fibres::Fibre;
+use crate::defaults::OnDeadlock;
 use crate::runtime::{Runtime, RuntimeBuilder, Shared};
+use crate::threads::fibres::Fibre;
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
 use std::ptr;
-use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use vicus_schedule::{QueueId, SeatId};
-
-/// A runtime's reaction when its lightweight threads wait for full/empty bits and no running code could change these.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnDeadlock {
-    /// Reports on standard error the waiting threads and their words.
-    #[default]
-    Report,
-    /// Reports, and unwinds these threads: their joiners get a [`Deadlock`]. For programs in which no thread of the
-    /// system fills or empties words. Code waiting on the own stack of a thread of the system goes on waiting.
-    Unwind,
-    /// Reports, and aborts the process. Like `Unwind`, for programs in which no thread of the system fills or empties
-    /// words; if such a thread has already ended a wait, it reports once, and ends nothing.
-    Abort,
-    /// Nothing.
-    Ignore,
-}
-
-impl FromStr for OnDeadlock {
-    type Err = String;
-
-    /// `report`, `unwind`, `abort` or `ignore`.
-    fn from_str(text: &str) -> Result<OnDeadlock, String> {
-        match text {
-            "report" => Ok(OnDeadlock::Report),
-            "unwind" => Ok(OnDeadlock::Unwind),
-            "abort" => Ok(OnDeadlock::Abort),
-            "ignore" => Ok(OnDeadlock::Ignore),
-            other => Err(format!("there is no `{other}`, only `report`, the default, `unwind`, `abort` and `ignore`")),
-        }
-    }
-}
 
 /// The panic of an unwound lightweight thread: no running code could have ended its wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,8 +108,8 @@ impl Shared {
     pub(super) fn is_quiet_but(&self, own: Option<SeatId>) -> bool {
         let sleeps = |seat: SeatId| {
             let plan = &self.plan.seats[seat.index()];
-            let is_away = Some(seat) == own || plan.spare && self.lent[seat.index()].is_idle();
-            let is_asleep = is_away || self.pools[plan.pool.index()].is_announced(self.slot_of(seat));
+            let is_away = Some(seat) == own || plan.spare && self.system.lent[seat.index()].is_idle();
+            let is_asleep = is_away || self.sleepers.pools[plan.pool.index()].is_announced(self.slot_of(seat));
             is_asleep && self.inbox(seat).len() == 0
         };
         (0..self.plan.seats.len()).map(SeatId::new).all(sleeps)

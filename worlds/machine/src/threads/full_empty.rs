@@ -33,13 +33,13 @@
 use super::entries::{At, Entries};
 use super::lists::{IN_ORDER, Links, List, Runs, run_of_seat};
 use super::{Deadlock, Ended, Waits, begin_wait, end_wait, sync_var};
-use crate::fibres::mutant::{Mutant, Planted};
-use crate::fibres::{self, Fibre};
-use crate::lock::ShortLock;
 use crate::runtime::Shared;
+use crate::runtime::worker::{Worker, is_seated, with_worker};
+use crate::sync::lock::ShortLock;
 use crate::sync::{AtomicU32, Ordering, Padded};
 use crate::tasks::{Awaited, Done, Latch};
-use crate::worker::{Worker, is_seated, with_worker};
+use crate::threads::fibres::mutant::{Mutant, Planted};
+use crate::threads::fibres::{self, Fibre};
 use std::backtrace::Backtrace;
 use std::cell::Cell;
 use std::fmt;
@@ -324,7 +324,7 @@ impl Node {
         match &self.party {
             Party::Fibre(_) => {
                 begin_wait(Waits::OfThreads);
-                crate::worker::wait(None, &Waiting(self));
+                crate::runtime::worker::wait(None, &Waiting(self));
                 end_wait(Waits::OfThreads);
                 match self.is_done.load(Ordering::Acquire) {
                     DONE => {}
@@ -335,7 +335,7 @@ impl Node {
             }
             Party::Seat(latch, ..) => {
                 begin_wait(Waits::OfSeats);
-                crate::worker::wait(None, latch);
+                crate::runtime::worker::wait(None, latch);
                 end_wait(Waits::OfSeats);
             }
             Party::Outside(done) => done.wait(None),

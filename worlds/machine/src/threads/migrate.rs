@@ -1,9 +1,9 @@
 //! Lightweight threads on their way to another place.
 
 use super::{SpawnError, find_place};
-use crate::fibres;
 use crate::runtime::Shared;
-use crate::worker::in_task;
+use crate::runtime::worker::in_task;
+use crate::threads::fibres;
 use std::fmt;
 use vicus_schedule::SeatId;
 use vicus_topology::{NoSuchPlace, Place};

@@ -21,11 +21,13 @@
 //! assert_eq!(sum, 328_350);
 //! ```
 
+mod block_on;
 mod cells;
 mod core;
 mod countdown;
 mod deadlock;
 mod entries;
+pub(crate) mod fibres;
 pub mod full_empty;
 mod lists;
 mod local;
@@ -35,12 +37,14 @@ mod sitting;
 mod sync_var;
 mod timer;
 
+pub use self::block_on::block_on;
 pub(crate) use self::cells::{SeatCells, give_back as give_back_cells};
 pub(crate) use self::core::{Core, begin};
 use self::core::{Described, Joiner, Name};
 pub use self::countdown::Countdown;
+pub use self::deadlock::Deadlock;
 use self::deadlock::Watch;
-pub use self::deadlock::{Deadlock, OnDeadlock};
+use self::fibres::Fibre;
 use self::full_empty::{Verdict, judge_waits};
 pub use self::local::Local;
 pub use self::migrate::{MigrateError, migrate_to};
@@ -49,12 +53,10 @@ use self::sitting::help_before_wait;
 pub use self::sitting::{Lent, Sitting, help, lend, seat, set_word, stack, wait_outside, word};
 pub use self::sync_var::SyncVar;
 pub use self::timer::sleep;
-use crate::fibres::stack::{CLASSES, Class, LEAST_BYTES, all_fibres, is_to_be_had};
-use crate::fibres::{self, Fibre};
+pub use crate::defaults::OnDeadlock;
+use crate::runtime::worker::{AtOnce, Worker, in_task, is_seated, with_worker};
 use crate::runtime::{Runtime, Shared};
 use crate::sync::Padded;
-pub use crate::wait::block_on;
-use crate::worker::{AtOnce, Worker, in_task, is_seated, with_worker};
 use std::collections::VecDeque;
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
@@ -66,14 +68,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use vicus_schedule::{Kind, Put, QueueId, ReadyTask, RequestId, SeatId, TaskHeader, TaskRef, Way};
+use vicus_fibres::{CLASSES, Class, LEAST_BYTES, Record as _};
+use vicus_schedule::{Kind, Put, QueueId, ReadyTask, SeatId, TaskHeader, TaskRef, Way};
 use vicus_topology::{NoSuchPlace, Place, Topology};
 
 /// Limits the bytes of the stacks of all lightweight threads of the process; by default memory is the limit. A thread
 /// without a stack begins when another one has ended; a thread of a size without any stack, now or later, is not
 /// spawned ([`SpawnError::NoStack`]). Existing stacks stay.
 pub fn limit_stacks(bytes: usize) {
-    fibres::stack::set_limit(bytes);
+    Fibre::pools().set_limit(bytes);
 }
 
 /// The default stack size of a thread.
@@ -172,7 +175,7 @@ pub fn current() -> Option<ThreadInfo> {
 
 /// The thread on the caller's fibre.
 fn core_here() -> Option<NonNull<Core>> {
-    with_worker(|worker| worker.fibre).flatten()?.thread()
+    with_worker(|worker| worker.fibres.current).flatten()?.thread()
 }
 
 /// The number of a lightweight thread. No other one of its runtime has it.
@@ -403,7 +406,7 @@ impl Builder {
             let (request, number) = (worker.frame.request, worker.recorder.number());
             let id = worker.shared.threads_here.next_number(worker.seat);
             let described = Described { request, number, id, name, class, follows, spawned_at, is_detached };
-            let core = self::core::new(Some(&mut worker.cells), described, f)?;
+            let core = self::core::new(Some(&mut worker.fibres.cells), described, f)?;
             worker.shared.threads_here.spawned(worker.seat);
             Ok(core)
         });
@@ -466,7 +469,7 @@ impl Builder {
             None => runtime.next_of(&shared.plan.entry),
             Some(place) => shared.queue_at(place)?.unwrap_or_else(|| runtime.next_of(&shared.plan.entry)),
         };
-        let request = RequestId(shared.next_request.fetch_add(1, Ordering::Relaxed));
+        let request = shared.ongoing.next_id();
         let number =
             shared.recording.as_ref().map_or(TaskHeader::UNNUMBERED, |recording| recording.task_submitted(request));
         let id = shared.threads_here.spawned_outside();
@@ -490,7 +493,7 @@ impl Builder {
     #[inline]
     fn class(&self) -> Result<Class, SpawnError> {
         let class = if self.stack_bytes < LEAST_BYTES { None } else { Class::of(self.stack_bytes) };
-        class.filter(|&class| is_to_be_had(class)).ok_or_else(|| self.no_class())
+        class.filter(|&class| Fibre::pools().provide(class, node_here)).ok_or_else(|| self.no_class())
     }
 
     /// Why there is no class for it.
@@ -738,7 +741,7 @@ fn end_wait(whose: Waits) {
 pub(crate) const ASIDE: u32 = TaskHeader::UNNUMBERED - 1;
 
 /// Stack size of a task run aside: a seat's own.
-const ASIDE_BYTES: usize = crate::runtime::STACK_BYTES;
+const ASIDE_BYTES: usize = crate::runtime::shared::STACK_BYTES;
 
 /// Runs a task on a stack of its own, as a lightweight thread without a handle; `way` says how the seat found it. A
 /// wait in it leaves the calling thread's stack to the task beneath. Returns the task if there is no memory for a
@@ -760,8 +763,8 @@ pub(crate) fn run_aside(task: TaskRef, way: Way) -> Result<(), TaskRef> {
             spawned_at: Location::caller(),
             is_detached: true,
         };
-        let runs = move || crate::worker::run(task, way);
-        let core = self::core::new(Some(&mut worker.cells), described, runs).map_err(|_| task)?;
+        let runs = move || crate::runtime::worker::run(task, way);
+        let core = self::core::new(Some(&mut worker.fibres.cells), described, runs).map_err(|_| task)?;
         worker.shared.threads_here.spawned(worker.seat);
         Ok(core)
     })?;
@@ -794,7 +797,7 @@ impl Shared {
         find_place(self.topology(), place)?;
         let node = match place {
             Place::Node(node) => node,
-            Place::Group(group) => match self.group_queues.of(group) {
+            Place::Group(group) => match self.tables.group_queues.of(group) {
                 Some(queue) => return Ok(Some(queue)),
                 None => self.topology().core_groups[group.index()].node,
             },
@@ -817,7 +820,7 @@ impl Worker {
 /// Length of a long queue: a thread spawned into one begins at once, on top of its spawner, with a stack of its own. So
 /// a program that spawns a million threads in a loop does not write a million cells and then read them again, out of
 /// its caches. The rings of other strategies ([`crate::deque`]) refuse tasks at such a length, too.
-const LONG: usize = crate::fifo::CAPACITY;
+const LONG: usize = crate::queues::fifo::CAPACITY;
 
 impl Worker {
     /// Queues a thread without a place.
@@ -844,6 +847,11 @@ fn starved_of(runtime: &Shared) -> usize {
     starved.iter().filter(|(shared, _)| std::ptr::eq(Arc::as_ptr(shared), runtime)).count()
 }
 
+/// The node of the calling thread's seat; the first one for a thread without a seat.
+fn node_here() -> usize {
+    with_worker(|worker| worker.node().index()).unwrap_or(0)
+}
+
 /// There is no stack for this thread: it begins when another thread has ended.
 #[cold]
 pub(crate) fn starve(task: TaskRef, class: Class) {
@@ -853,9 +861,9 @@ pub(crate) fn starve(task: TaskRef, class: Class) {
     STARVING.store(starved.len(), Ordering::SeqCst);
     drop(starved);
     // One may have been given back meanwhile.
-    let is_there = in_task(|worker| match worker.stacks.take(class) {
+    let is_there = in_task(|worker| match worker.fibres.stacks.take(class) {
         Some(fibre) => {
-            worker.stacks.give(fibre);
+            worker.fibres.stacks.give(fibre);
             true
         }
         None => false,
@@ -875,7 +883,7 @@ pub(crate) fn serve_starved() {
 
 /// The calling thread's seat is about to sleep: others may want its stacks.
 pub(crate) fn give_stacks() {
-    in_task(|worker| worker.stacks.give_all());
+    in_task(|worker| worker.fibres.stacks.give_all());
     serve_starved();
 }
 
@@ -891,8 +899,10 @@ fn serve_one_starved() {
     let mut asked = [false; CLASSES];
     let mut has_stack = |(_, task): &(Arc<Shared>, TaskRef)| {
         let class = Core::class(*task);
-        let was_asked = std::mem::replace(&mut asked[usize::from(class.0)], true);
-        let take = |worker: &mut Worker| worker.stacks.take(class).map(|fibre| worker.stacks.give(fibre)).is_some();
+        let was_asked = std::mem::replace(&mut asked[class.index()], true);
+        let take = |worker: &mut Worker| {
+            worker.fibres.stacks.take(class).map(|fibre| worker.fibres.stacks.give(fibre)).is_some()
+        };
         !was_asked && in_task(take)
     };
     // The first one with memory for its stack: others wait for larger ones.
@@ -900,7 +910,7 @@ fn serve_one_starved() {
     STARVING.store(starved.len(), Ordering::SeqCst);
     drop(starved);
     // Other seats may take it.
-    in_task(|worker| worker.stacks.give_all());
+    in_task(|worker| worker.fibres.stacks.give_all());
     if let Some((shared, task)) = first {
         shared.put_task_at_entry(task);
     }
@@ -922,7 +932,7 @@ impl Shared {
                 Some(fibre) if fibre.is_of(self) => Verdict::Ends,
                 _ => Verdict::Stays,
             });
-            all_fibres().filter(|fibre| fibre.is_suspended() && fibre.is_of(self)).for_each(Fibre::wake);
+            Fibre::pools().all().filter(|fibre| fibre.is_suspended() && fibre.is_of(self)).for_each(Fibre::wake);
             if began.elapsed() > LAST_WAIT {
                 self.report_left();
                 return false;

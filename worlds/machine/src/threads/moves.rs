@@ -1,8 +1,8 @@
 //! Messages of seats about themselves, by which following threads find their next seat
 //! ([`Builder::follow`](super::Builder::follow)).
 
-use crate::fibres::mutant::{Mutant, Planted};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering, fence, yield_now};
+use crate::threads::fibres::mutant::{Mutant, Planted};
 use std::sync::atomic::{AtomicBool, AtomicIsize};
 
 /// A seat's messages.

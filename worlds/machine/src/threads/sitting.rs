@@ -6,12 +6,13 @@
 //! they keep nothing waiting beneath them.
 
 use super::{Waits, core_here};
-use crate::heaps;
-use crate::lending::{LentThread, lend_here};
+use crate::memory::heaps;
+use crate::runtime::here::HERE;
+use crate::runtime::lending::{LentThread, lend_here};
+use crate::runtime::worker::{Worker, in_task, is_seated, with_worker};
 use crate::runtime::{Runtime, RuntimeBuilder, Shared, StartError};
 use crate::tasks::Awaited;
-use crate::worker::{Worker, in_task, is_seated, with_worker};
-use crate::{fibres, here::HERE};
+use crate::threads::fibres;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -19,11 +20,10 @@ use std::io;
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vicus_os::discover::limits;
 use vicus_os::pin;
-use vicus_schedule::{RequestId, SeatId};
+use vicus_schedule::SeatId;
 
 impl<R: From<Runtime>> RuntimeBuilder<R> {
     /// Starts a runtime with the calling thread on its first seat, where it stays until [`Sitting::end`].
@@ -54,7 +54,7 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
         let seat = shared.first_seat().expect("a plan has a seat that is not spare");
         shared.threads_here.of_seat(seat).sits_down();
         let mut worker = Box::new(Worker::new(Arc::clone(&shared), seat));
-        worker.begin_alone(RequestId(shared.next_request.fetch_add(1, Ordering::Relaxed)));
+        worker.begin_alone(shared.ongoing.next_id());
         let worker = NonNull::from(Box::leak(worker));
         HERE.set(worker.as_ptr());
         Ok(Sitting { runtime: R::from(runtime), shared, worker, bound: None })
@@ -263,7 +263,7 @@ pub fn help() {
 #[inline(never)]
 fn help_without_fibre() {
     if is_seated() {
-        crate::worker::wait(None, &Once(Cell::new(false)));
+        crate::runtime::worker::wait(None, &Once(Cell::new(false)));
     } else {
         super::yield_without_fibre();
     }
@@ -271,7 +271,7 @@ fn help_without_fibre() {
 
 /// Like [`help`], for code about to wait on a seat, on its own stack.
 pub(super) fn help_before_wait() {
-    crate::worker::wait(None, &Once(Cell::new(false)));
+    crate::runtime::worker::wait(None, &Once(Cell::new(false)));
 }
 
 /// The seat of the calling code.
@@ -326,7 +326,7 @@ pub fn lend() -> Option<Lent> {
 
 /// The addresses of the calling lightweight thread's stack; `None` elsewhere.
 pub fn stack() -> Option<std::ops::Range<usize>> {
-    with_worker(|worker| worker.fibre).flatten().map(|fibre| fibre.slot.bottom..fibre.slot.top())
+    with_worker(|worker| worker.fibres.current).flatten().map(|fibre| fibre.stack.addresses())
 }
 
 /// The calling lightweight thread's word from [`set_word`], 0 at first; `None` elsewhere.

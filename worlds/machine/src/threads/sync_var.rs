@@ -3,7 +3,7 @@
 use super::entries::{At, Entries};
 use super::full_empty::{Entry, Node, Operation, STRIPES, Table, Word, act, after_next, wake};
 use super::lists::List;
-use crate::fibres::mutant::{Mutant, Planted};
+use crate::threads::fibres::mutant::{Mutant, Planted};
 use std::cell::Cell;
 use std::fmt;
 use std::ptr;

@@ -1,8 +1,8 @@
 //! Time for lightweight threads: one thread of the process wakes the sleeping ones.
 
-use crate::fibres::{self, Fibre};
+use crate::runtime::worker::{in_task, is_seated, wait};
 use crate::tasks::{Awaited, Done};
-use crate::worker::{in_task, is_seated, wait};
+use crate::threads::fibres::{self, Fibre};
 use std::cell::Cell;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;

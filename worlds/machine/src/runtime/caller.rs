@@ -1,0 +1,406 @@
+//! A request begun on its caller's thread.
+//!
+//! Waking a seat for a request, and then the caller for its answer, takes longer than a whole small request. So the
+//! caller runs its boxes itself, one after the other, and wakes no thread. Boxes left after some time go to the seats,
+//! as if the request had been submitted then, because the length of a request is not known beforehand.
+//!
+//! The caller sits on no seat. It has no queue open to thieves, and counts in the request's slot for callers. At most
+//! as many callers as the runtime has threads do this at once; the requests of all other callers go to the seats at
+//! once.
+
+use crate::Request;
+use crate::memory::allocator::column_block;
+use crate::memory::heaps;
+use crate::runtime::recorder::Recording;
+use crate::runtime::request::RequestState;
+use crate::runtime::request::{RequestOptions, now_ns};
+use crate::runtime::worker::{is_seated, outside};
+use crate::runtime::{Runtime, Shared};
+use crate::tasks::{drop_quietly, request_here, seatless};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use vicus_flow::{
+    Account, Activation, Blocks, BoxId, Desk, Entry, FlowError, Instance, Model, Operator, Queued, World,
+};
+use vicus_schedule::{Kind, RequestId};
+use vicus_topology::NodeId;
+
+/// How long a caller works for its request before the seats do, by default. Remaining work then wakes threads and finds
+/// their caches cold: some 60 µs, a small part by then.
+pub(crate) const LONG: Duration = Duration::from_millis(1);
+
+impl Runtime {
+    /// Submits a request expected to be short. The calling thread begins with it, and no other one is woken; the call
+    /// returns when the request is over, or after a millisecond. The runtime's threads do the rest, and the request
+    /// goes on like one of [`Runtime::submit_within`].
+    ///
+    /// `gives_up` is called between two invocations on the calling thread, before each of their children, and each
+    /// millisecond while a box there waits for tasks on the runtime's threads. Boxes and children call it when they
+    /// check whether they are stopped ([`vicus_flow::Turn::is_stopped`], [`is_cancelled`](crate::is_cancelled)). When
+    /// it returns true, the request is cancelled. Nothing else can end the call while an invocation is under way, so
+    /// this is for requests of short invocations, and for boxes with such checks. A blocking box
+    /// ([`vicus_flow::Turn::blocking`]) leaves the other boxes to the runtime's threads.
+    ///
+    /// The request goes to these threads at once in three cases: the caller is one of them, as many callers as there
+    /// are threads do the same, or the runtime records events or decisions, since a trace shows the work of its seats.
+    /// Counts of takes exclude the calling thread: it has one request, and takes from no queue.
+    ///
+    /// ```
+    /// use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library};
+    /// use vicus_machine::Runtime;
+    ///
+    /// let schema = Schema::new([("n", Type::U64)]);
+    /// let mut net = ModelBuilder::new("one envelope");
+    /// let source = net.source(library::source("source", &schema, || [Envelope::new([vec![1u64].into()])]));
+    /// net.end(source.output(0));
+    ///
+    /// let runtime = Runtime::builder().threads(2).start();
+    /// let request = runtime.submit_here(&net.build().unwrap(), Vec::new(), 1 << 20, &|| false);
+    /// assert!(request.wait().unwrap().tasks >= 3);
+    /// ```
+    pub fn submit_here(
+        &self,
+        model: &Arc<Model>,
+        operators: Vec<(BoxId, Box<dyn Operator>)>,
+        options: impl Into<RequestOptions>,
+        gives_up: &dyn Fn() -> bool,
+    ) -> Request {
+        let shared = &self.shared;
+        let is_of_seats = shared.recording.as_ref().is_some_and(Recording::is_of_seats);
+        let place = if is_of_seats || shared.is_here() { None } else { shared.callers.come(shared) };
+        let Some(_place) = place else { return self.submit_within(model, operators, options) };
+        let state = shared.new_request(model, operators, options.into().accounted());
+        let caller = Caller {
+            shared,
+            state: &state,
+            slot: shared.plan.seats.len(),
+            tasks: RefCell::default(),
+            gives_up,
+            outer: HERE.get(),
+            within: request_here(),
+        };
+        // Boxes here spawn into this runtime, even if the calling thread belongs to another one.
+        let outer = Restore(HERE.replace(Here { runtime: self, caller: ptr::from_ref(&caller).cast() }));
+        outside(|| caller.run());
+        drop(outer);
+        Request { shared: Arc::clone(shared), state }.nested()
+    }
+
+    /// The runtime of a thread without a seat: that of its running request.
+    ///
+    /// # Panics
+    /// If it runs none.
+    pub(crate) fn of_this_thread<'a>() -> &'a Runtime {
+        Runtime::of_this_thread_or(Runtime::of_no_thread)
+    }
+
+    /// Like [`Runtime::of_this_thread`]; the other one if it runs none.
+    pub(crate) fn of_this_thread_or<'a>(other: fn() -> &'static Runtime) -> &'a Runtime {
+        #[expect(unsafe_code, reason = "the runtime whose request this thread runs")]
+        // SAFETY: `submit_here` has it borrowed on this thread, and resets this before it returns. The callers of this
+        // function use the reference only for a call that returns before then.
+        unsafe { HERE.get().runtime.as_ref() }.unwrap_or_else(other)
+    }
+
+    pub(crate) fn of_no_thread() -> &'static Runtime {
+        panic!("tasks are spawned in a task or a box of a runtime; Runtime::run makes one")
+    }
+}
+
+/// Whether the calling thread runs a task or a box of a runtime: [`join`](crate::join), [`scope`](crate::scope) and
+/// loops may be called.
+///
+/// ```
+/// let runtime = vicus_machine::Runtime::builder().threads(1).start();
+/// assert!(runtime.run(vicus_machine::is_in_runtime));
+/// assert!(!vicus_machine::is_in_runtime());
+/// ```
+#[inline]
+pub fn is_in_runtime() -> bool {
+    is_seated() || !HERE.get().runtime.is_null()
+}
+
+thread_local! {
+    static HERE: Cell<Here> = const { Cell::new(Here { runtime: ptr::null(), caller: ptr::null() }) };
+}
+
+/// The request run by the calling thread without a seat.
+#[derive(Clone, Copy)]
+struct Here {
+    /// The request's runtime; null if there is no request.
+    runtime: *const Runtime,
+    /// Null if there is none.
+    caller: *const Caller<'static>,
+}
+
+/// Calls `f` with the calling thread's state, if it runs a request without a seat.
+fn with_caller<R>(f: impl FnOnce(&Caller<'_>) -> R) -> Option<R> {
+    #[expect(unsafe_code, reason = "the caller's state is on this thread's stack")]
+    // SAFETY: `submit_here` has it in its frame, and sets this back before it returns. `f` gets it for a call, for any
+    // lifetimes.
+    unsafe { HERE.get().caller.as_ref() }.map(f)
+}
+
+/// The account of the request run by the calling thread without a seat.
+pub(crate) fn account_of_this_thread() -> Option<Arc<Account>> {
+    with_caller(|caller| caller.instance().account().cloned()).flatten()
+}
+
+/// The request run by the calling thread without a seat, and its runtime.
+pub(crate) fn request_of_this_thread() -> Option<(Arc<Shared>, RequestId)> {
+    with_caller(|caller| (Arc::clone(caller.shared), caller.instance().id()))
+}
+
+/// Whether this request is known to be cancelled or failed.
+pub(crate) fn has_failed() -> bool {
+    with_caller(|caller| caller.instance().has_failed()).unwrap_or(false)
+}
+
+/// Whether the calling thread runs a request without a seat.
+pub(crate) fn is_caller() -> bool {
+    !HERE.get().caller.is_null()
+}
+
+/// Whether this request was cancelled or has failed. Asks whether its caller gives up.
+pub(crate) fn is_given_up() -> bool {
+    with_caller(|caller| caller.is_given_up()).unwrap_or(false)
+}
+
+struct Restore(Here);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        HERE.set(self.0);
+    }
+}
+
+/// How many callers run requests of their own.
+#[derive(Default)]
+pub(crate) struct Callers(AtomicUsize);
+
+impl Callers {
+    /// Takes one of the places for callers, if there is one.
+    fn come<'a>(&'a self, shared: &Shared) -> Option<CallersPlace<'a>> {
+        // Relaxed: only the number of threads at work depends on it.
+        let place = CallersPlace(self);
+        (self.0.fetch_add(1, Ordering::Relaxed) < shared.plan.threads()).then_some(place)
+    }
+}
+
+struct CallersPlace<'a>(&'a Callers);
+
+impl Drop for CallersPlace<'_> {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The boxes to be run by this caller.
+#[derive(Default)]
+struct Tasks {
+    /// The youngest is run first.
+    immediate: Vec<Queued>,
+    /// The oldest is run first, when there is no immediate one.
+    deferred: VecDeque<Queued>,
+    /// The box with an invocation under way.
+    running: Option<BoxId>,
+}
+
+impl Tasks {
+    fn put(&mut self, activation: Activation) {
+        match activation.kind {
+            Kind::Immediate => self.immediate.push(activation.queued),
+            Kind::Deferred => self.deferred.push_back(activation.queued),
+        }
+    }
+
+    fn take(&mut self) -> Option<Queued> {
+        let queued = self.immediate.pop().or_else(|| self.deferred.pop_front())?;
+        self.running = Some(queued.index());
+        Some(queued)
+    }
+}
+
+/// A thread without a seat, running its request.
+struct Caller<'a> {
+    shared: &'a Arc<Shared>,
+    state: &'a Arc<RequestState>,
+    /// The index to count by: the one after the last seat's. No other thread uses it before the request has a handle.
+    slot: usize,
+    tasks: RefCell<Tasks>,
+    gives_up: &'a dyn Fn() -> bool,
+    /// The request beneath this one on the thread's stack.
+    outer: Here,
+    /// The request of the task or box that has submitted this one: in a runtime of the calling thread's seat, or the
+    /// one beneath.
+    within: Option<(Arc<Shared>, RequestId)>,
+}
+
+impl Caller<'_> {
+    fn instance(&self) -> &Instance {
+        &self.state.instance
+    }
+
+    /// Whether the request was cancelled or has failed. Asks whether the caller gives up, and cancels it then.
+    ///
+    /// # Errors
+    /// The question panicked, and the request goes on.
+    fn ask(&self) -> thread::Result<bool> {
+        if self.instance().has_failed() {
+            return Ok(true);
+        }
+        let is_given_up = catch_unwind(AssertUnwindSafe(|| {
+            // The question is the caller's: if it asks whether its own task is cancelled, this is about the request
+            // beneath.
+            let _inner = Restore(HERE.replace(self.outer));
+            (self.gives_up)()
+                || is_given_up()
+                || self.within.as_ref().is_some_and(|(shared, id)| shared.ongoing.stopped.has(*id))
+        }))?;
+        if is_given_up {
+            self.instance().fail(FlowError::Cancelled);
+            self.sweep();
+        }
+        Ok(is_given_up)
+    }
+
+    /// Like [`Caller::ask`], while a box runs: a panic of the question fails the request. It does not unwind tasks.
+    fn is_given_up(&self) -> bool {
+        self.ask().unwrap_or_else(|panic| {
+            let running = self.tasks.borrow().running;
+            match running {
+                Some(index) => self.instance().fail_by(index, panic),
+                // The box is being dropped at the end of its request.
+                None => drop_quietly(panic),
+            }
+            self.sweep();
+            true
+        })
+    }
+
+    /// The request has stopped: takes its boxes from the seats, and stops their tasks.
+    fn sweep(&self) {
+        if self.state.is_known() {
+            return self.shared.sweep(self.instance(), Some(self.slot));
+        }
+        self.instance().discard_paused(Some(self.slot));
+        if self.instance().has_failed() {
+            self.shared.cancel_nested(self.instance().id());
+        }
+    }
+
+    /// The entry for boxes resumed from outside: the seats, which then may end the request.
+    fn entry(&self) -> Entry {
+        let (state, entry) = (Arc::clone(self.state), Arc::clone(&self.shared.entry));
+        let shared = Arc::downgrade(self.shared);
+        Arc::new(move |queued| {
+            if let Some(shared) = shared.upgrade() {
+                shared.keep(&state);
+            }
+            entry(queued);
+        })
+    }
+
+    fn run(&self) {
+        let instance = self.instance();
+        let seat = Some(self.slot);
+        self.tasks.borrow_mut().put(self.state.instance.start(seat));
+        let node = heaps::process().map_or(NodeId::default(), heaps::node_of_thread);
+        let entry = Some(self.entry());
+        let (blocks, now_ns) = (Blocks::of(column_block), Some(now_ns as fn() -> u64));
+        let mut desk = Desk { node, blocks, asks_world: true, now_ns, entry, seat, ..Desk::default() };
+        // A time beyond the clock's range is no limit.
+        let until = Instant::now().checked_add(self.shared.settings.caller_works);
+        // As in a worker: a panic outside of an invocation's own catch fails the request.
+        while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.run_until(until, &mut desk))) {
+            let Some(index) = self.tasks.borrow_mut().running.take() else { resume_unwind(panic) };
+            instance.abandon(index, seat, panic);
+            self.sweep();
+            desk.activations.clear();
+        }
+        heaps::finish_task();
+        match instance.settle() {
+            Some(result) if self.state.is_known() => self.shared.done(instance.id(), result),
+            Some(result) => self.state.set(result),
+            // Seats have the rest of it, or a box of it is paused.
+            None => self.shared.keep(self.state),
+        }
+    }
+
+    /// Runs boxes until there are none, or until it is late: the remaining ones go to the seats.
+    fn run_until(&self, until: Option<Instant>, desk: &mut Desk) {
+        let instance = self.instance();
+        loop {
+            let Some(queued) = self.tasks.borrow_mut().take() else { return };
+            let stage = instance.stage();
+            self.run_box(queued, desk);
+            self.tasks.borrow_mut().running = None;
+            if instance.stage() != stage {
+                self.sweep();
+            }
+            let goes_on = !instance.is_stopped() && !self.ask().unwrap_or_else(|panic| resume_unwind(panic));
+            if goes_on && until.is_some_and(|until| Instant::now() >= until) {
+                return self.leave_to_seats();
+            }
+        }
+    }
+
+    fn run_box(&self, queued: Queued, desk: &mut Desk) {
+        self.instance().count_taken(self.slot, 0, false);
+        if !queued.is_wanted() {
+            return queued.discard(Some(self.slot));
+        }
+        let index = queued.index();
+        let mut running = queued.begin(desk);
+        if running.is_due()
+            && let Some(panic) = seatless::act(|| running.act(self, desk))
+        {
+            self.instance().fail_by(index, panic);
+        }
+        running.send(desk).finish(desk);
+        let mut tasks = self.tasks.borrow_mut();
+        desk.activations.drain(..).for_each(|activation| tasks.put(activation));
+    }
+
+    /// The request is longer than expected, or its box is about to block: its other boxes go to the seats.
+    #[cold]
+    #[inline(never)]
+    fn leave_to_seats(&self) {
+        let mut tasks = self.tasks.borrow_mut();
+        let left: Vec<Queued> = tasks.deferred.drain(..).collect();
+        let left = left.into_iter().chain(tasks.immediate.drain(..));
+        for queued in left {
+            self.shared.keep(self.state);
+            self.shared.put_at_entry(queued);
+        }
+    }
+}
+
+impl World for Caller<'_> {
+    fn blocking(&self, section: &mut dyn FnMut()) {
+        self.leave_to_seats();
+        section();
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_given_up()
+    }
+}
+
+impl RequestState {
+    fn is_known(&self) -> bool {
+        // Relaxed: if another thread has made it known, the counts of the request's tasks have told this one.
+        self.is_known.load(Ordering::Relaxed)
+    }
+
+    /// The request is over, run completely by its caller. No thread waits for it yet.
+    fn set(&self, result: Result<vicus_flow::Totals, FlowError>) {
+        self.lock().result = Some(result);
+    }
+}

@@ -1,0 +1,133 @@
+//! Threads for spare seats: they work while threads of other seats block.
+
+use crate::runtime::Shared;
+use crate::runtime::worker::{Worker, in_task, with_worker};
+use crate::threads::fibres::{self, Fibre};
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Condvar, Mutex};
+use vicus_schedule::{PoolId, SeatId, SeatPlan};
+
+/// Whether a spare seat's thread is to work.
+#[derive(Default)]
+pub(crate) struct Lent {
+    wanted: AtomicBool,
+    /// The seat with the blocked thread, for a trace.
+    blocked: AtomicUsize,
+    has_thread: AtomicBool,
+    /// Its thread works, or sleeps on the seat.
+    is_at_work: AtomicBool,
+    pub(crate) lock: Mutex<()>,
+    pub(crate) changed: Condvar,
+}
+
+impl Lent {
+    /// Whether no thread is on the seat, and none is about to be.
+    pub(crate) fn is_idle(&self) -> bool {
+        // In this order: its thread announces its work while it is still wanted.
+        !self.wanted.load(Ordering::Acquire) && !self.is_at_work.load(Ordering::Acquire)
+    }
+}
+
+/// The calling thread is about to block: private tasks of its seat go to queues open to others. A thread is put on a
+/// spare seat of its pool until the returned value is dropped, if there is such a seat, and a thread to be had. `None`
+/// if it sits on no seat.
+pub(crate) fn lend_here() -> Option<LentThread> {
+    let (shared, seat, pool) = with_worker(|worker| {
+        worker.share_tasks();
+        // From here on, movable fibres are not sent to this seat; earlier ones are sent away.
+        worker.shared.threads_here.of_seat(worker.seat).blocks();
+        (Arc::clone(&worker.shared), worker.seat, worker.pool())
+    })?;
+    fibres::send_away();
+    let spare = shared.lend(pool, seat);
+    // Its end is on this seat.
+    let fibre = with_worker(|worker| worker.fibres.current).flatten();
+    fibre.inspect(|fibre| fibre.enter_task());
+    let is_of_thread = PhantomData;
+    Some(LentThread { shared, blocked: seat, fibre, spare: spare.map(|spare| (spare, pool)), is_of_thread })
+}
+
+impl Shared {
+    /// Puts a thread on a spare seat of a pool, for a seat with a blocking thread. `None` if there is no spare seat
+    /// left.
+    fn lend(self: &Arc<Self>, pool: PoolId, blocked: SeatId) -> Option<SeatId> {
+        let seat = self.system.spares[pool.index()].lock().expect("nothing panics under this lock").pop()?;
+        let lent = &self.system.lent[seat.index()];
+        {
+            let _lock = lent.lock.lock().expect("nothing panics under this lock");
+            // Release: with the seat.
+            lent.blocked.store(blocked.index(), Ordering::Relaxed);
+            lent.wanted.store(true, Ordering::Release);
+            lent.changed.notify_one();
+        }
+        if lent.has_thread.swap(true, Ordering::AcqRel) {
+            // It may sleep in the pool since it was lent last.
+            fence(Ordering::SeqCst);
+            self.wake_pool(pool);
+        } else if self.thread(seat, move |shared| shared.sit_on_spare(seat)).is_err() {
+            lent.has_thread.store(false, Ordering::Release);
+        }
+        Some(seat)
+    }
+
+    fn sit_on_spare(self: &Arc<Self>, seat: SeatId) {
+        let mut worker = Worker::new(Arc::clone(self), seat);
+        let lent = &self.system.lent[seat.index()];
+        let closing = || self.system.closing.load(Ordering::Acquire);
+        while !closing() {
+            {
+                let mut lock = lent.lock.lock().expect("nothing panics under this lock");
+                lent.is_at_work.store(false, Ordering::Release);
+                while !lent.wanted.load(Ordering::Acquire) && !closing() {
+                    lock = lent.changed.wait(lock).expect("nothing panics under this lock");
+                }
+                lent.is_at_work.store(true, Ordering::Release);
+            }
+            worker.recorder.lent_begins(SeatId::new(lent.blocked.load(Ordering::Relaxed)));
+            // Lightweight threads begun by it are its own.
+            let has_threads = || in_task(|worker| worker.has_threads());
+            worker.work(|| (lent.wanted.load(Ordering::Acquire) || has_threads()) && !closing());
+            worker.recorder.lent_ends();
+            // Tasks left in its own queue are for others to take.
+            let SeatPlan { place: [boxes, _], tasks, .. } = self.plan.seats[seat.index()];
+            for queue in [boxes, tasks] {
+                if self.queues.deque(queue).is_some_and(|deque| !deque.is_empty()) {
+                    self.wake_for(queue, None, true);
+                }
+            }
+        }
+        worker.hand_in();
+    }
+}
+
+/// A seat's thread blocks, and another one works on a spare seat, as long as this lives.
+pub(crate) struct LentThread {
+    shared: Arc<Shared>,
+    blocked: SeatId,
+    /// The thread's fibre; it stays with its seat meanwhile.
+    fibre: Option<&'static Fibre>,
+    /// With its pool; `None` if there was none.
+    spare: Option<(SeatId, PoolId)>,
+    is_of_thread: PhantomData<*const ()>,
+}
+
+impl fmt::Debug for LentThread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LentThread").field("blocked", &self.blocked).field("spare", &self.spare).finish_non_exhaustive()
+    }
+}
+
+impl Drop for LentThread {
+    fn drop(&mut self) {
+        self.shared.threads_here.of_seat(self.blocked).unblocks();
+        self.fibre.inspect(|fibre| fibre.leave_task());
+        if let Some((seat, pool)) = self.spare {
+            // The seat can be lent again at once: its thread leaves when it learns of this, or stays if it is wanted
+            // again by then. A sleeping thread would learn of it only with the next wake.
+            self.shared.system.lent[seat.index()].wanted.store(false, Ordering::Release);
+            self.shared.system.spares[pool.index()].lock().expect("nothing panics under this lock").push(seat);
+        }
+    }
+}

@@ -1,0 +1,443 @@
+//! The state shared by the threads of a runtime, in its parts.
+
+use crate::memory::heaps;
+use crate::queues::SharedQueues;
+use crate::queues::inbox::Inbox;
+use crate::queues::sleep::{Barrier, SleepPool};
+use crate::runtime::boxes;
+use crate::runtime::caller::Callers;
+use crate::runtime::lending::Lent;
+use crate::runtime::ongoing::Ongoing;
+use crate::runtime::recorder::Recording;
+use crate::runtime::request::{Request, RequestState};
+use crate::runtime::roaming::Roaming;
+use crate::sync::Padded;
+use crate::tasks::{self, Blocks, GroupQueues};
+use crate::team::Gathering;
+use crate::threads::Threads;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use vicus_flow::{Account, BoxId, Entry, FlowError, Instance, Model, Operator, Queued, Totals};
+use vicus_memory::Memory;
+use vicus_memory::distribution::Distribution;
+use vicus_os::{pages, pin};
+use vicus_schedule::{Kind, LastUses, Plan, PoolId, QueueId, QueueSpec, RequestId, SeatId, TaskRef, Wake};
+use vicus_topology::Topology;
+
+/// Limit of a thread's stack; a page is taken on its first touch. A waiting task runs others on top of itself.
+pub(crate) const STACK_BYTES: usize = 16 << 20;
+
+/// Memory for a starting thread beside its stack, with room for other threads starting at the same time. The standard
+/// library ends the process if a thread gets no stack for signals. The C library ends it if it can't note a destructor
+/// of a thread variable: its allocator maps a MiB for that when its heap can't grow. Both may fail even if the thread's
+/// own stack is available.
+const BESIDE_STACK: usize = 4 << 20;
+
+/// The state shared by all threads of a runtime.
+pub(crate) struct Shared {
+    pub(crate) plan: Plan,
+    pub(crate) topology: Topology,
+    pub(crate) tables: PlanTables,
+    pub(crate) queues: SharedQueues,
+    /// By seat.
+    pub(crate) inboxes: Box<[Padded<Inbox>]>,
+    pub(crate) sleepers: SleepPools,
+    pub(crate) ongoing: Ongoing,
+    pub(crate) storage: Storage,
+    pub(crate) settings: RunSettings,
+    pub(crate) system: SystemThreads,
+    pub(crate) callers: Callers,
+    /// Entry for boxes resumed from outside.
+    pub(crate) entry: Entry,
+    pub(crate) recording: Option<Recording>,
+    /// Its lightweight threads.
+    pub(crate) threads_here: Threads,
+    /// For a team: the meeting point of its members.
+    pub(crate) gathering: Gathering,
+}
+
+/// Answers prepared from the plan.
+pub(crate) struct PlanTables {
+    /// By queue: [`Plan::for_waiting`].
+    pub(crate) for_waiting: Vec<bool>,
+    pub(crate) group_queues: GroupQueues,
+    /// The last pool to use each piece of data, if the plan asks for that.
+    pub(crate) last_uses: Option<LastUses>,
+    /// The current place of each thread, if threads are not bound.
+    pub(crate) roaming: Option<Roaming>,
+    /// Number of entries used so far.
+    pub(crate) next_entry: AtomicUsize,
+}
+
+/// Seats asleep, and the way to wake one.
+pub(crate) struct SleepPools {
+    /// By pool of the plan.
+    pub(crate) pools: Vec<SleepPool>,
+    pub(crate) barrier: Barrier,
+}
+
+/// Memory of tasks and of their data.
+pub(crate) struct Storage {
+    /// `None` if the system gave no addresses.
+    pub(crate) memory: Option<Arc<Memory>>,
+    pub(crate) distribution: Option<Distribution>,
+    /// Memory for tasks.
+    pub(crate) blocks: Blocks,
+}
+
+/// Settings read while tasks run.
+pub(crate) struct RunSettings {
+    /// Whether requests take turns.
+    pub(crate) has_turns: bool,
+    /// Time of a request's boxes during which it goes before older ones.
+    pub(crate) head_start_ns: u64,
+    /// How long a caller works on its own request alone.
+    pub(crate) caller_works: Duration,
+    /// For a team: how often a waiting member lets others run before it sleeps.
+    pub(crate) yields: u32,
+    /// Least time a waiting thread looks around before it yields or sleeps, whatever its strategy says.
+    pub(crate) least_spin: Duration,
+}
+
+/// The system's threads on seats.
+pub(crate) struct SystemThreads {
+    pub(crate) handles: Mutex<Vec<JoinHandle<()>>>,
+    pub(crate) closing: AtomicBool,
+    /// Spare seats without a thread, by pool.
+    pub(crate) spares: Vec<Mutex<Vec<SeatId>>>,
+    /// By seat; used for spare ones.
+    pub(crate) lent: Vec<Lent>,
+    pub(crate) warnings: Mutex<Vec<String>>,
+}
+
+impl heaps::Seats for Shared {
+    fn is_closing(&self) -> bool {
+        Shared::is_closing(self)
+    }
+
+    fn wake_any(&self) -> bool {
+        (0..self.sleepers.pools.len()).any(|pool| self.wake_pool(PoolId::new(pool)))
+    }
+}
+
+impl Shared {
+    pub(crate) fn thread(
+        self: &Arc<Self>,
+        seat: SeatId,
+        body: impl FnOnce(Arc<Shared>) + Send + 'static,
+    ) -> std::io::Result<()> {
+        let shared = Arc::clone(self);
+        let name = format!("vicus {}", seat.index());
+        pages::ensure_room(STACK_BYTES + BESIDE_STACK)?;
+        let thread = std::thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(move || {
+            let affinity = &shared.plan.seats[seat.index()].affinity;
+            if !affinity.is_empty()
+                && let Err(error) = pin::pin(affinity.iter().map(|pu| shared.topology.pus[pu.index()].os_index))
+            {
+                let text = format!("threads are not pinned ({error}): tasks may run far from their data");
+                let mut warnings = shared.system.warnings.lock().expect("nothing panics under this lock");
+                if !warnings.contains(&text) {
+                    warnings.push(text);
+                }
+            }
+            if let Some(process) = heaps::process() {
+                // If the thread may run on several nodes, the node of its seat says nothing about its place.
+                let mut nodes = affinity.iter().map(|pu| shared.topology.pus[pu.index()].node);
+                let stays = nodes.next().filter(|&first| nodes.all(|node| node == first));
+                heaps::sit(process, stays.map(|node| shared.topology.nodes[node.index()].os_index));
+            }
+            body(shared);
+        })?;
+        self.system.handles.lock().expect("nothing panics under this lock").push(thread);
+        Ok(())
+    }
+
+    /// Builds a request that is yet to start.
+    pub(crate) fn new_request(
+        &self,
+        model: &Arc<Model>,
+        operators: Vec<(BoxId, Box<dyn Operator>)>,
+        (account, is_timed): (Option<Arc<Account>>, bool),
+    ) -> Arc<RequestState> {
+        let id = self.ongoing.next_id();
+        let instance = Instance::new(model, id, self.plan.seats.len(), &boxes::BOX, operators);
+        instance.set_account(account);
+        instance.set_head_start(self.settings.head_start_ns);
+        if is_timed {
+            instance.set_timed();
+        }
+        Arc::new(RequestState::new(instance))
+    }
+
+    /// Registers the request: it ends with the runtime, and the ending thread finds it. Call this before a seat can
+    /// have a task of it. A second call has no effect, also after the request's end.
+    pub(crate) fn keep(&self, state: &Arc<RequestState>) {
+        // Relaxed: the flag changes under the lock, and a thread gets a task of the request only after that.
+        if state.is_known.load(Ordering::Relaxed) {
+            return;
+        }
+        self.ongoing.change(|requests| {
+            if !state.is_known.swap(true, Ordering::Relaxed) {
+                requests.insert(state.instance.id(), Arc::clone(state));
+                self.open_request(state.instance.id());
+            }
+        });
+    }
+
+    /// Resumes a box, on a thread that may sit on no seat.
+    pub(super) fn enter(&self, queued: Queued) {
+        if let Some(recording) = &self.recording {
+            recording.resumed(queued.instance(), queued.index());
+        }
+        self.put_at_entry(queued);
+    }
+
+    /// One entry after the other, so that independent requests start in different neighbourhoods.
+    pub(super) fn next_of(&self, entries: &[QueueId]) -> QueueId {
+        entries[self.tables.next_entry.fetch_add(1, Ordering::Relaxed) % entries.len()]
+    }
+
+    /// Puts a caller's task into an entry queue, and wakes one thread for it.
+    pub(crate) fn put_into_entry(&self, queue: QueueId, task: TaskRef) {
+        let request = task.header().request;
+        // It has no capacity, but a longer queue may need memory.
+        self.queues.push(queue, task).unwrap_or_else(|_| panic!("there is no memory for a longer queue of tasks"));
+        self.wake_for(queue, Some(request), true);
+    }
+
+    /// Like [`Shared::put_into_entry`], into the front or the next entry in turn.
+    pub(crate) fn put_at_entry(&self, queued: Queued) {
+        let queue = self.front_for(queued.instance()).unwrap_or_else(|| self.next_of(&self.plan.entry));
+        self.put_into_entry(queue, queued.into_task());
+    }
+
+    /// Like [`Shared::put_into_entry`], into the next entry in turn, for a plain task.
+    pub(crate) fn put_task_at_entry(&self, task: TaskRef) {
+        self.put_into_entry(self.next_of(&self.plan.entry), task);
+    }
+
+    /// The front, if boxes of this request are to go before those of others.
+    #[inline]
+    pub(crate) fn front_for(&self, instance: &Instance) -> Option<QueueId> {
+        self.plan.front.filter(|_| instance.has_head_start() && !self.ongoing.is_alone(instance.id()))
+    }
+
+    /// Wakes one thread for a push, near pools first; if none of their threads sleeps, one of the robbers of a long
+    /// queue. `request` is the task's: a seat waiting for tasks of this request may be woken, too; with `None`, only
+    /// free seats. `must`: perhaps no awake thread will find the task, so a thread falling asleep at this moment must
+    /// not be missed (see `sleep`).
+    #[inline]
+    pub(crate) fn wake_for(&self, queue: QueueId, request: Option<RequestId>, must: bool) -> Option<PoolId> {
+        self.sleepers.barrier.before_look(must);
+        let QueueSpec { wake, robbers, .. } = &self.plan.queues[queue.index()];
+        let has_sleepers = |pool: PoolId| self.sleepers.pools[pool.index()].has_sleepers();
+        // Fast path: usually no thread sleeps, and then the reason for a wake does not matter.
+        if wake.iter().any(|&pool| has_sleepers(pool)) || robbers.iter().any(|robber| has_sleepers(robber.pool)) {
+            self.wake(Wake { queue, request, while_waiting: self.tables.for_waiting[queue.index()] })
+        } else {
+            None
+        }
+    }
+
+    /// Wakes one thread for a task, after [`Barrier::before_look`].
+    #[cold]
+    fn wake(&self, wake: Wake) -> Option<PoolId> {
+        let length = || self.queues.len(wake.queue);
+        self.plan.wake_one(wake.queue, length, |pool| self.sleepers.pools[pool.index()].wake_one(wake))
+    }
+
+    /// Passes a wake on to another seat: the woken seat has other work.
+    pub(crate) fn pass_on(&self, wake: Wake) {
+        self.sleepers.barrier.before_look(true);
+        self.wake(wake);
+    }
+
+    /// Makes all seats check their wait conditions.
+    pub(crate) fn ask_all(&self) {
+        self.sleepers.pools.iter().for_each(SleepPool::ask_all);
+    }
+
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.system.warnings.lock().expect("nothing panics under this lock").clone()
+    }
+
+    pub(crate) fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// Whether its threads are about to end, or have.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.system.closing.load(Ordering::Acquire)
+    }
+
+    /// Makes a sleeping seat check its wait condition and its inbox.
+    pub(crate) fn ask(&self, seat: SeatId) {
+        let pool = self.plan.seats[seat.index()].pool;
+        self.sleepers.pools[pool.index()].ask(self.slot_of(seat));
+    }
+
+    /// A seat's place among those of its pool.
+    pub(crate) fn slot_of(&self, seat: SeatId) -> usize {
+        let pool = self.plan.seats[seat.index()].pool;
+        let slot = self.plan.pools[pool.index()].seats.iter().position(|&other| other == seat);
+        slot.expect("a seat is in its pool")
+    }
+
+    /// The queue of the tasks reserved for this seat.
+    #[inline]
+    pub(crate) fn inbox(&self, seat: SeatId) -> &Inbox {
+        &self.inboxes[seat.index()].0
+    }
+
+    /// A seat is to run this task, and no other may.
+    pub(crate) fn call(&self, seat: SeatId, task: TaskRef) {
+        self.inbox(seat).put(task);
+        let pool = self.plan.seats[seat.index()].pool;
+        self.sleepers.pools[pool.index()].ask_if_announced(self.slot_of(seat), &self.sleepers.barrier);
+    }
+
+    /// If the request has failed or was cancelled, stops its tasks: queued tasks of its boxes no longer begin, and
+    /// running ones are told. A request that ended without failure still has boxes cleaning up, and their tasks run.
+    pub(crate) fn stop_tasks(&self, instance: &Instance) {
+        if instance.has_failed() {
+            let requests = self.ongoing.boxes.lock().expect("nothing panics under this lock");
+            if requests.contains_key(&instance.id()) {
+                self.ongoing.stopped.add(instance.id());
+            }
+        }
+    }
+
+    /// Takes the boxes of a stopped request out of all queues, except those due after its end: at once out of the
+    /// locked queues, soon out of the seats' own. Stops the tasks of running boxes, and the requests submitted by them.
+    pub(crate) fn sweep(&self, instance: &Instance, seat: Option<usize>) {
+        self.sweep_boxes(instance, seat);
+        if instance.has_failed() {
+            self.cancel_nested(instance.id());
+        }
+    }
+
+    /// Like [`Shared::sweep`], without the requests it has submitted.
+    pub(crate) fn sweep_boxes(&self, instance: &Instance, seat: Option<usize>) {
+        self.stop_tasks(instance);
+        instance.discard_paused(seat);
+        #[expect(unsafe_code, reason = "asks what a task is")]
+        // SAFETY: the task is in a queue.
+        let is_unwanted = |task: &TaskRef| unsafe { task.is_unwanted() };
+        #[expect(unsafe_code, reason = "a task is a value again")]
+        // SAFETY: boxes alone may be unwanted, and this one was just taken out of its queue.
+        let discard = |task| unsafe { Queued::from_task(task) }.discard(seat);
+        self.queues.sweep_locked(instance.id(), is_unwanted, discard);
+        // Release: a seat reading the new number also sees the request as stopped.
+        self.ongoing.sweeps.fetch_add(1, Ordering::Release);
+    }
+
+    /// A request has its result.
+    pub(crate) fn done(&self, id: RequestId, result: Result<Totals, FlowError>) {
+        let state = self.ongoing.change(|requests| requests.remove(&id));
+        if state.is_some() {
+            self.ongoing.open.end(id);
+        }
+        self.ongoing.stopped.remove(id);
+        if let Some(state) = state {
+            let mut answer = state.lock();
+            answer.result = Some(result);
+            let waiting = std::mem::take(&mut answer.waiting);
+            let told = std::mem::take(&mut answer.told);
+            let within = answer.within.take();
+            drop(answer);
+            drop(within);
+            state.done.notify_all();
+            waiting.iter().for_each(|done| done.set());
+            told.into_iter().for_each(|tell| tell());
+            // The last one to know of it drops a user's error.
+            tasks::drop_quietly(state);
+        }
+    }
+
+    /// Makes a free thread of a pool look around.
+    pub(crate) fn wake_pool(&self, pool: PoolId) -> bool {
+        let seat = self.plan.pools[pool.index()].seats[0];
+        let queue = self.plan.seats[seat.index()].place[Kind::Deferred as usize];
+        self.sleepers.pools[pool.index()].wake_one(Wake { queue, request: None, while_waiting: false })
+    }
+}
+
+impl Shared {
+    /// Calls `f` with a runtime that may end as soon as `f` has done its work. `is_here`: the calling thread sits on a
+    /// seat of this runtime, and so keeps it alive; any other caller holds a reference meanwhile.
+    ///
+    /// # Safety
+    /// The runtime is alive at the call, and the pointer comes from its `Arc`.
+    #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
+    pub(crate) unsafe fn held<R>(shared: *const Shared, is_here: bool, f: impl FnOnce(&Shared) -> R) -> R {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if is_here {
+                f(&*shared)
+            } else {
+                Arc::increment_strong_count(shared);
+                f(&Arc::from_raw(shared))
+            }
+        }
+    }
+
+    /// Whether the runtime started the calling thread, also while the thread does nothing for a seat.
+    pub(super) fn is_own_thread(&self) -> bool {
+        let here = std::thread::current().id();
+        self.system
+            .handles
+            .lock()
+            .expect("nothing panics under this lock")
+            .iter()
+            .any(|thread| thread.thread().id() == here)
+    }
+
+    /// The first regular (not spare) seat.
+    pub(crate) fn first_seat(&self) -> Option<SeatId> {
+        self.plan.seats.iter().position(|seat| !seat.spare).map(SeatId::new)
+    }
+
+    /// Ends all requests, and then the threads.
+    pub(super) fn end(self: &Arc<Self>) {
+        let open: Vec<Arc<RequestState>> =
+            self.ongoing.boxes.lock().expect("nothing panics under this lock").values().cloned().collect();
+        for state in open {
+            let request = Request { shared: Arc::clone(self), state };
+            request.cancel();
+            let _ = request.wait();
+        }
+        self.ongoing.closures.end_all(self, true);
+        if self.threads_here.any() && !self.end_threads() {
+            // They go on by themselves, on threads kept alive for them.
+            return;
+        }
+        self.end_system_threads();
+        if self.threads_here.any() {
+            crate::threads::give_back_cells();
+        }
+    }
+
+    /// Ends the threads on seats. Queued tasks and waiting lightweight threads are left as they are.
+    pub(crate) fn end_system_threads(&self) {
+        self.system.closing.store(true, Ordering::Release);
+        fence(Ordering::SeqCst);
+        for lent in &self.system.lent {
+            let _lock = lent.lock.lock().expect("nothing panics under this lock");
+            lent.changed.notify_all();
+        }
+        // One ask is enough: a sleeping thread learns by it that the runtime closes, and an awake one before it sleeps.
+        self.ask_all();
+        loop {
+            let thread = self.system.handles.lock().expect("nothing panics under this lock").pop();
+            let Some(thread) = thread else { break };
+            if let Err(panic) = thread.join() {
+                // A worker's panic is a mistake of ours; a user's box can't cause it.
+                if !std::thread::panicking() {
+                    std::panic::resume_unwind(panic);
+                }
+            }
+        }
+    }
+}
