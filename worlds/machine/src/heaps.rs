@@ -412,6 +412,11 @@ pub(crate) fn trim() {
     tick();
 }
 
+/// The thread has been idle for long: pages of its heap that have no block in use go back to the system.
+pub(crate) fn give_back_pages() {
+    with_own(Heap::give_back_pages);
+}
+
 /// The runtimes with seats to ask to look after freed memory.
 static RUNTIMES: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 

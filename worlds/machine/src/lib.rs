@@ -40,7 +40,7 @@ pub mod threads;
 mod wait;
 mod worker;
 
-pub use allocator::{Allocator, give_back_small_blocks, merge_when_freed};
+pub use allocator::{Allocator, give_back_own_blocks, give_back_small_blocks, merge_when_freed};
 pub use caller::is_in_runtime;
 pub use defaults::Defaults;
 pub use heaps::process_memory;

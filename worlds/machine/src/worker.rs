@@ -246,6 +246,7 @@ fn sleep(sleepers: &SleepPool, slot: usize, pause: Option<Duration>, reason: imp
             return woken;
         }
         heaps::tick();
+        heaps::give_back_pages();
         crate::threads::give_back_cells();
         if !heaps::leave_off() {
             break;
