@@ -403,7 +403,7 @@ unsafe impl Pages for SystemPages {
     }
 
     unsafe fn discard(&self, start: NonNull<u8>, bytes: usize) {
-        crate::migrate::forget_moved(start.addr().get()..start.addr().get() + bytes, self.page_bytes);
+        (self.gone)(start.addr().get()..start.addr().get() + bytes, self.page_bytes);
         // SAFETY: the part is committed and holds nothing that is needed, by the caller's promise. If the kernel
         // refuses, it stays as it was.
         unsafe {
