@@ -8,6 +8,8 @@
 //! We differ from the paper in its doubly linked list of free blocks (one direction is enough), and in its return of
 //! every empty superblock: one of each class stays, for the next block, until [`Heap::trim`].
 
+mod idle;
+
 use crate::foreign::{Batch, Foreign, Rest};
 use crate::memory::{AllocError, Memory, MemoryOptions};
 use crate::sizes::LINE;
@@ -25,10 +27,12 @@ use vicus_topology::NodeId;
 /// free them; they come back to their owner when it calls [`Heap::finish_task`] or runs out. When a heap is dropped,
 /// its superblocks with blocks in use wait for the next heap of their node.
 ///
-/// **The memory of an idle heap.** Tables: 8 bytes for each possible block of a superblock of each class, about 200 KiB
-/// with the default options. Superblocks: after [`Heap::trim`] only those with blocks in use; before it, one empty one
-/// more for each used class, with only the pages resident that blocks have touched. Other heaps' blocks: after
-/// [`Heap::finish_task`] none, before it at most 16 batches of [`crate::MemoryOptions::batch_bytes`] and a block.
+/// **The memory of an idle heap.** Tables: 8 bytes for each block that a superblock of each class can have, about 200
+/// KiB with the default options. Superblocks: after [`Heap::trim`] only those with blocks in use; before it, one empty
+/// one more for each class that was used, with the pages that blocks have touched. After [`Heap::give_back_pages`] a
+/// superblock has the pages of its blocks in use, and at most two for each other block that was in use since it was
+/// cut. Other heaps' blocks: after [`Heap::finish_task`] none, before it at most 16 batches of
+/// [`crate::MemoryOptions::batch_bytes`] and a block.
 ///
 /// ```
 /// use std::alloc::Layout;

@@ -105,6 +105,15 @@ pub unsafe trait Pages: Send + Sync {
     /// All of it was committed, and none of it is read or written afterwards.
     unsafe fn decommit(&self, start: NonNull<u8>, bytes: usize, node: NodeId);
 
+    /// Gives back the pages of a part, which stays committed: it reads as zeros, and has pages again when it is
+    /// touched. A hint: a source may keep pages as they are.
+    ///
+    /// # Safety
+    /// All of it was committed, and nothing reads what it holds.
+    unsafe fn discard(&self, start: NonNull<u8>, bytes: usize) {
+        let _ = (start, bytes);
+    }
+
     /// Moves a committed part, one committed in one call, to another node. Its contents stay, also while other threads
     /// use them, and also if it is refused.
     ///
@@ -150,6 +159,8 @@ pub enum Call {
     Commit(usize, usize, NodeId),
     /// [`Pages::decommit`]: offset, bytes, node.
     Decommit(usize, usize, NodeId),
+    /// [`Pages::discard`]: offset, bytes.
+    Discard(usize, usize),
     /// [`Pages::relocate`]: offset, bytes, node, and what if it is full.
     Relocate(usize, usize, NodeId, WhenFull),
     /// [`Pages::release`]: bytes.
@@ -480,6 +491,17 @@ unsafe impl Pages for FakePages {
             // SAFETY: `reserve` allocated it there with this layout.
             unsafe { std::alloc::dealloc(start.sub(range.lead).as_ptr(), layout) };
         });
+    }
+
+    unsafe fn discard(&self, start: NonNull<u8>, bytes: usize) {
+        self.with(|fake| {
+            let (range, offset) = fake.range(start, bytes);
+            let is_in = |part: &CommittedPart| part.holds(offset) && part.holds(offset + bytes - 1);
+            assert!(range.committed.iter().any(is_in), "only committed pages are discarded");
+            fake.calls.push(Call::Discard(offset, bytes));
+        });
+        // SAFETY: it is committed, so there is memory, and nothing in it is needed, by the caller's promise.
+        unsafe { start.write_bytes(0, bytes) };
     }
 
     unsafe fn advise_huge(&self, start: NonNull<u8>, bytes: usize) {

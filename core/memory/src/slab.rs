@@ -10,7 +10,7 @@
 
 use crate::sizes::LINE;
 use std::cell::Cell;
-use std::ptr::null;
+use std::ptr::{NonNull, null};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The size and alignment of a slab of small blocks.
@@ -64,6 +64,8 @@ pub(crate) struct Slab {
     carved: Cell<u32>,
     class: Cell<u16>,
     pub(crate) kind: Cell<Kind>,
+    /// Whether no page behind the last block that was in use has been touched since those pages were given back.
+    pub(crate) tail_is_clean: Cell<bool>,
     /// Whether its mapped memory may be other than zero.
     pub(crate) dirty: Cell<bool>,
     /// Bytes of each block; of a mapped one, the usable bytes.
@@ -94,6 +96,7 @@ impl Slab {
             carved: Cell::new(0),
             class: Cell::new(0),
             kind: Cell::new(Kind::Unused),
+            tail_is_clean: Cell::new(false),
             dirty: Cell::new(false),
             block_bytes: Cell::new(0),
             next: Cell::new(null()),
@@ -112,6 +115,7 @@ impl Slab {
         self.block_bytes.set(block_bytes);
         self.capacity.set(capacity);
         self.carved.set(0);
+        self.tail_is_clean.set(false);
         self.free.set(std::ptr::null_mut());
         self.floor.set(u32::MAX);
     }
@@ -183,6 +187,20 @@ impl Slab {
         self.used.set(self.used.get() + 1);
         // Its end lies in the slab: `cut` was given that many blocks.
         Some(self.start.get().wrapping_add(carved as usize * self.block_bytes.get()))
+    }
+
+    /// The address behind the last block that was ever in use.
+    pub(crate) fn untouched(&self) -> usize {
+        self.start.get().addr() + self.carved.get() as usize * self.block_bytes.get()
+    }
+
+    /// The free blocks that were in use before. The caller has the slab, and changes the list only when it is done.
+    pub(crate) fn freed(&self) -> impl Iterator<Item = *mut u8> {
+        let first = NonNull::new(self.free.get());
+        #[expect(unsafe_code, reason = "the list is in the blocks")]
+        // SAFETY: all are in the list of free blocks, so `put` wrote them, and they were not used since.
+        let next = |block: &NonNull<Block>| NonNull::new(unsafe { block.as_ref() }.next);
+        std::iter::successors(first, next).map(|block| block.as_ptr().cast())
     }
 
     /// Takes a block back.
@@ -323,6 +341,11 @@ impl Ranks {
                 at /= 64;
             }
         }
+    }
+
+    /// All slabs. It looks at every chain.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Slab> {
+        self.chains.iter().flat_map(Chain::iter)
     }
 
     /// The most blocks in use of all slabs with room.

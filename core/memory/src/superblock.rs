@@ -53,7 +53,7 @@ pub(crate) struct Superblocks {
     pub(crate) ranges: Ranges,
     pools: Box<[Padded<Mutex<Pool>>]>,
     neighbours: Arc<Neighbours>,
-    options: MemoryOptions,
+    pub(crate) options: MemoryOptions,
     /// How many bytes may wait on each node, even if the options allow more.
     most_waiting: AtomicUsize,
 }
@@ -355,6 +355,7 @@ impl Superblocks {
                 return self.release_here(pool, slab);
             }
             slab.set_owner(ORPHAN);
+            slab.released.set(pool.now);
             pool.counts.orphans += 1;
             pool.orphans[slab.class()].push(slab);
         });
@@ -435,7 +436,7 @@ impl Superblocks {
         (begin + lines).next_multiple_of(layout.align()) - begin
     }
 
-    fn page_bytes(&self) -> usize {
+    pub(crate) fn page_bytes(&self) -> usize {
         self.pages.page_bytes()
     }
 
@@ -626,13 +627,27 @@ impl Superblocks {
             self.with(node, |pool| pool.now = now);
             // One at a time, so other threads get the lock in between: giving back takes time.
             while self.with(node, |pool| self.drop_old(pool)) {}
+            while self.may_discard() && self.with(node, |pool| self.discard_of_orphans(pool)) {}
         }
+    }
+
+    /// Gives back the untouched pages of a few superblocks whose heaps have ended for long; `false` if there is none.
+    fn discard_of_orphans(&self, pool: &mut Pool) -> bool {
+        if pool.counts.orphans == 0 {
+            return false;
+        }
+        let is_due = |slab: &&Slab| !slab.tail_is_clean.get() && self.is_old(pool, slab);
+        let few = pool.orphans.iter().flat_map(Chain::iter).filter(is_due).take(DISCARDED_AT_ONCE);
+        few.map(|slab| self.discard_untouched(slab)).count() > 0
+    }
+
+    fn is_old(&self, pool: &Pool, slab: &Slab) -> bool {
+        slab.released.get().saturating_add(self.options.decay_ticks) <= pool.now
     }
 
     /// Drops one superblock or mapped block after too long a wait; `false` if there is none.
     fn drop_old(&self, pool: &mut Pool) -> bool {
-        let now = pool.now;
-        let old = |slab: &Slab| slab.released.get().saturating_add(self.options.decay_ticks) <= now;
+        let old = |slab: &Slab| self.is_old(pool, slab);
         if pool.released.last().is_some_and(old) {
             self.drop_oldest_released(pool);
         } else if pool.mapped.last().is_some_and(old) {
@@ -712,6 +727,9 @@ impl MapRoom {
 
 /// About how many bytes beyond the bound are given back at a time: a kernel takes some milliseconds for them.
 const GIVEN_AT_ONCE: usize = 16 << 20;
+
+/// The pages of so many superblocks are given back under one lock: a kernel takes a millisecond for each.
+const DISCARDED_AT_ONCE: usize = 4;
 
 /// The limit of a superblock's colour, the offset of its first block: its lines fill every set of a usual second-level
 /// cache.

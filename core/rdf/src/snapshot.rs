@@ -64,7 +64,7 @@ impl Snapshot {
         let sets = by_subject
             .map(|index| Ok((index.order(), CharacteristicSets::new(index, rdf_type, HashKey::default())?)))
             .collect::<Result<Vec<_>, NoMemory>>()?;
-        Snapshot::with_characteristic(dictionary, indexes, sets)
+        Snapshot::with_characteristic(dictionary, indexes, sets, &Interrupt::never())
     }
 
     /// Like [`Snapshot::new`], with the characteristic sets of the indexes Gspo and Spog.
@@ -72,6 +72,7 @@ impl Snapshot {
         dictionary: impl Into<Arc<Dictionary>>,
         indexes: Vec<Index>,
         characteristic: impl IntoIterator<Item = (Order, CharacteristicSets)>,
+        interrupt: &Interrupt<'_>,
     ) -> Result<Snapshot, NoMemory> {
         let get = |order: Order| {
             let index = indexes.iter().find(|index| index.order() == order);
@@ -88,8 +89,8 @@ impl Snapshot {
             sets[usize::from(!order.is_by_graph())] = made;
         }
         let [of_default, of_named] = sets;
-        let statistics = Statistics::new([gspo, gpso, gpos, gops], of_default)?;
-        let named = Statistics::new([spog, psog, posg, opsg], of_named)?;
+        let statistics = Statistics::new([gspo, gpso, gpos, gops], of_default, interrupt)?;
+        let named = Statistics::new([spog, psog, posg, opsg], of_named, interrupt)?;
         Ok(Snapshot::of_parts(dictionary, indexes, [statistics, named]))
     }
 
@@ -234,7 +235,7 @@ impl Snapshot {
             })
             .collect::<Result<Vec<_>, NoMemory>>()?;
         let dictionary = Arc::clone(&self.dictionary);
-        let made = Snapshot::with_characteristic(dictionary, indexes, sets)?;
+        let made = Snapshot::with_characteristic(dictionary, indexes, sets, interrupt)?;
         Ok(Snapshot { fresh: self.fresh.clone(), keeper: self.keeper.clone(), ..made })
     }
 

@@ -109,7 +109,7 @@ impl Column {
     }
 
     /// Statistics of the level after the keys, in the rows of one predicate.
-    fn of(index: &Index, rows: Range<usize>) -> Column {
+    fn of(index: &Index, rows: Range<usize>, interrupt: &Interrupt<'_>) -> Column {
         let level = index.key_level() + 1;
         let (mut kinds, mut fresh) = ([0; Kind::ALL.len()], 0);
         let mut rest = rows.clone();
@@ -125,7 +125,8 @@ impl Column {
         }
         let (least, greatest) = (index.get(level, rows.start), index.get(level, rows.end - 1));
         let mut last = Id::UNBOUND;
-        let distinct = index.values(level, rows).filter(|&id| std::mem::replace(&mut last, id) != id).count();
+        let values = interrupt.each(index.values(level, rows));
+        let distinct = values.filter(|&id| std::mem::replace(&mut last, id) != id).count();
         Column { distinct, ids: least..=greatest, kinds, fresh }
     }
 
@@ -191,7 +192,11 @@ impl Statistics {
     ///
     /// # Errors
     /// There is not enough memory for the counts.
-    pub fn new(indexes: [&Index; 4], characteristic: CharacteristicSets) -> Result<Statistics, NoMemory> {
+    pub fn new(
+        indexes: [&Index; 4],
+        characteristic: CharacteristicSets,
+        interrupt: &Interrupt<'_>,
+    ) -> Result<Statistics, NoMemory> {
         let orders = indexes.map(Index::order);
         assert!(orders == Order::USUAL[..4] || orders == Order::USUAL[4..], "all by graph, or none");
         let [subjects, by_subject, by_object, objects] = indexes;
@@ -204,8 +209,8 @@ impl Statistics {
             predicates.push(Predicate {
                 id: by_subject.key(key),
                 triples: rows.len(),
-                subjects: Column::of(by_subject, rows),
-                objects: Column::of(by_object, by_object.rows_of_key(other)),
+                subjects: Column::of(by_subject, rows, interrupt),
+                objects: Column::of(by_object, by_object.rows_of_key(other), interrupt),
             });
         }
         let distinct = |index: &Index| index.keys_of(Id::UNBOUND).len();
@@ -368,4 +373,30 @@ fn divide(predicates: Vec<Predicate>, pages: &mut Vec<Arc<Vec<Predicate>>>) -> R
         pages.push(Arc::new(page));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::Snapshot;
+    use std::fmt::Write;
+
+    /// What happened: after a CLEAR that had left many rows, these were counted without a question.
+    #[test]
+    fn counting_the_rows_of_predicates_asks() {
+        const ROWS: usize = 100_000;
+        let mut text = String::new();
+        (0..ROWS).for_each(|row| writeln!(text, "<a:{row}> <a:p> \"{row}\" .").unwrap());
+        let snapshot = Snapshot::of_ntriples(text.as_bytes()).unwrap();
+        let asked = std::cell::Cell::new(0);
+        let ask = || {
+            asked.set(asked.get() + 1);
+            Ok(())
+        };
+        let indexes = [Order::Gspo, Order::Gpso, Order::Gpos, Order::Gops].map(|order| snapshot.index(order));
+        let made = Statistics::new(indexes, CharacteristicSets::default(), &Interrupt::by(&ask)).unwrap();
+        assert_eq!(made.predicates().next().unwrap().subjects.distinct, ROWS);
+        // A question for 16,384 rows, by subject and by object.
+        assert!(asked.get() >= 2 * (ROWS >> 14), "{} questions", asked.get());
+    }
 }

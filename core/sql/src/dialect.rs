@@ -14,7 +14,8 @@ use vicus_language::Ends;
 /// [unwinding](vicus_flow::give_up) when it takes too many or is to end.
 pub(crate) struct Common {
     steps: Cell<u64>,
-    most: u64,
+    /// The most steps of the parser; `None` while the text is cut into tokens.
+    most: Option<u64>,
     ends: Option<Ends>,
 }
 
@@ -47,27 +48,36 @@ impl fmt::Debug for Common {
 }
 
 impl Common {
-    /// One for cutting a text into tokens, which counts nothing.
-    pub(crate) fn of_tokens() -> Common {
-        Common { steps: Cell::new(0), most: u64::MAX, ends: None }
+    /// One for cutting a text into tokens. It is asked for each letter outside of quotes, and takes these as steps
+    /// without a limit.
+    pub(crate) fn of_tokens(ends: Option<Ends>) -> Common {
+        Common { steps: Cell::new(0), most: None, ends }
     }
 
     /// One for a text of `tokens` tokens.
     pub(crate) fn of_text(tokens: usize, ends: Option<Ends>) -> Common {
         // A token takes two steps at most when it is read once. The parser reads some of them several times, as it
         // tries one form after another.
-        Common { steps: Cell::new(0), most: 200_000 + 16 * tokens as u64, ends }
+        Common { steps: Cell::new(0), most: Some(200_000 + 16 * tokens as u64), ends }
     }
 
     fn step(&self) {
         const BETWEEN_QUESTIONS: u64 = 1024;
         let steps = self.steps.get() + 1;
         self.steps.set(steps);
-        if steps > self.most {
-            give_up(Left::TooManySteps { most: self.most });
+        if let Some(most) = self.most.filter(|&most| steps > most) {
+            give_up(Left::TooManySteps { most });
         }
         if steps.is_multiple_of(BETWEEN_QUESTIONS) && self.ends.as_ref().is_some_and(|ends| ends()) {
             give_up(Left::Asked);
+        }
+    }
+}
+
+impl Common {
+    fn letter(&self) {
+        if self.most.is_none() {
+            self.step();
         }
     }
 }
@@ -83,10 +93,12 @@ impl Dialect for Common {
     }
 
     fn is_identifier_start(&self, character: char) -> bool {
+        self.letter();
         character.is_alphabetic() || character == '_'
     }
 
     fn is_identifier_part(&self, character: char) -> bool {
+        self.letter();
         character.is_alphanumeric() || character == '_' || character == '$'
     }
 

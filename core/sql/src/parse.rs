@@ -6,7 +6,7 @@ use sqlparser::ast::{Query, Statement};
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use std::fmt;
-use vicus_flow::or_given_up;
+use vicus_flow::{BoxError, give_up, or_given_up};
 use vicus_language::Ends;
 use vicus_language::stack::{Deep, LEVEL, of_levels};
 
@@ -106,12 +106,12 @@ pub fn parse_until(text: &str, options: &ParseOptions, ends: Option<Ends>) -> Re
         return Err(SqlError::new(SqlErrorKind::TooLong, Place::default(), message));
     }
     let mut tokens = Vec::new();
-    let dialect = Common::of_tokens();
-    let tokenized = Tokenizer::new(&dialect, text).tokenize_with_location_into_buf(&mut tokens);
-    if let Err(error) = tokenized {
+    let dialect = Common::of_tokens(ends.clone());
+    let tokenized = or_given_up(|| Tokenizer::new(&dialect, text).tokenize_with_location_into_buf(&mut tokens));
+    if let Err(error) = tokenized.map_err(left)? {
         return Err(SqlError::new(SqlErrorKind::Syntax, place(text, error.location), error.message));
     }
-    let levels = measure(text, &tokens, options)?;
+    let levels = or_given_up(|| measure(text, &tokens, options, ends.as_ref())).map_err(left)??;
     // Each bracket takes some calls counted by the parser. Statements other than queries may hold others without a
     // bracket (EXPLAIN), and there is stack for their levels.
     let limit = if begins_query(&tokens) { options.depth.saturating_mul(8).saturating_add(FEW) } else { FEW };
@@ -158,14 +158,7 @@ fn statement(text: &str, tokens: Vec<TokenWithSpan>, limit: usize, ends: Option<
     if parser.peek_token().token == Token::EOF {
         return Err(SqlError::new(SqlErrorKind::Syntax, end, "the text is empty: a SELECT was expected"));
     }
-    let statement = or_given_up(|| parser.parse_statement()).map_err(|error| {
-        let kind = match error.downcast_ref() {
-            Some(Left::Asked) => SqlErrorKind::Stopped,
-            _ => SqlErrorKind::TooManySteps,
-        };
-        SqlError::new(kind, Place::default(), error.to_string())
-    })?;
-    let statement = statement.map_err(wrong)?;
+    let statement = or_given_up(|| parser.parse_statement()).map_err(left)?.map_err(wrong)?;
     while parser.consume_token(&Token::SemiColon) {}
     let rest = parser.peek_token();
     if rest.token != Token::EOF {
@@ -173,6 +166,15 @@ fn statement(text: &str, tokens: Vec<TokenWithSpan>, limit: usize, ends: Option<
         return Err(SqlError::new(SqlErrorKind::Syntax, place(text, rest.span.start), message));
     }
     Ok(statement)
+}
+
+/// Why reading the text was left.
+fn left(error: BoxError) -> SqlError {
+    let kind = match error.downcast_ref() {
+        Some(Left::Asked) => SqlErrorKind::Stopped,
+        _ => SqlErrorKind::TooManySteps,
+    };
+    SqlError::new(kind, Place::default(), error.to_string())
 }
 
 /// The parser's message, and the place at its end.
@@ -196,10 +198,20 @@ struct Levels {
 
 /// Bounds the depth of the tree before it is made: the parser calls itself for brackets, CASE, NOT, signs and
 /// subqueries, and a chain of operators becomes a tree as deep as the chain is long.
-fn measure(text: &str, tokens: &[TokenWithSpan], options: &ParseOptions) -> Result<Levels, SqlError> {
+fn measure(
+    text: &str,
+    tokens: &[TokenWithSpan],
+    options: &ParseOptions,
+    ends: Option<&Ends>,
+) -> Result<Levels, SqlError> {
+    const BETWEEN_QUESTIONS: usize = 4096;
     let (mut depth, mut deepest, mut links, mut prefixes) = (0usize, 0, 0usize, 0usize);
     let most_links = options.depth.saturating_mul(LINKS);
-    for token in tokens {
+    for (number, token) in tokens.iter().enumerate() {
+        // The first time for the cut into tokens: its signs and quoted texts ask nothing.
+        if number.is_multiple_of(BETWEEN_QUESTIONS) && ends.is_some_and(|ends| ends()) {
+            give_up(Left::Asked);
+        }
         let mut is_prefix = false;
         match &token.token {
             Token::Whitespace(_) => continue,

@@ -361,6 +361,9 @@ pub(crate) enum Step {
     Copy { from: u32, to: u32 },
 }
 
+/// Reading this number of bytes of a term takes about as long as reading a quad.
+const BYTES_IN_A_STEP: usize = 64;
+
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -407,9 +410,9 @@ impl<'a> Reader<'a> {
         u32::try_from(self.number()?).ok().filter(|&number| number as usize <= terms)
     }
 
-    fn step(&mut self, what: u8, terms: usize) -> Option<Step> {
+    fn step(&mut self, what: u8, terms: usize, interrupt: &Interrupt<'_>) -> Option<Step> {
         Some(match what {
-            QUADS => Step::Quads { deletes: self.quads(terms)?, inserts: self.quads(terms)? },
+            QUADS => Step::Quads { deletes: self.quads(terms, interrupt)?, inserts: self.quads(terms, interrupt)? },
             CLEAR_ALL => Step::ClearAll,
             CLEAR_NAMED => Step::ClearNamed,
             CLEAR_ONE => Step::Clear(self.graph(terms)?),
@@ -418,7 +421,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn quads(&mut self, terms: usize) -> Option<Vec<Numbers>> {
+    fn quads(&mut self, terms: usize, interrupt: &Interrupt<'_>) -> Option<Vec<Numbers>> {
         let count = self.count(4)?;
         let mut quads = Vec::with_capacity(count);
         for _ in 0..count {
@@ -428,6 +431,7 @@ impl<'a> Reader<'a> {
                 (*number > 0 || position == 3).then_some(())?;
             }
             quads.push(quad);
+            interrupt.step();
         }
         Some(quads)
     }
@@ -436,6 +440,11 @@ impl<'a> Reader<'a> {
 impl Record<'_> {
     /// Reads a record; on failure, names the missing part.
     pub(crate) fn read(bytes: &[u8]) -> Result<Record<'_>, String> {
+        Record::read_with_interrupt(bytes, &Interrupt::never())
+    }
+
+    /// Like [`Record::read`]; its caller can end it.
+    pub(crate) fn read_with_interrupt<'a>(bytes: &'a [u8], interrupt: &Interrupt<'_>) -> Result<Record<'a>, String> {
         let (&version, rest) = bytes.split_first().ok_or("it is empty")?;
         if ![PLAIN, KINDS, TAGGED].contains(&version) {
             return Err(format!("its form is {version}, and this Vicus reads {PLAIN} to {TAGGED}"));
@@ -445,11 +454,14 @@ impl Record<'_> {
         let mut record = Record::default();
         let complete = (|| -> Option<()> {
             for _ in 0..reader.count(2)? {
+                // A term may be long, as its bytes are looked at.
+                let before = reader.0.len();
                 record.terms.push(reader.term()?);
+                interrupt.steps(1 + (before - reader.0.len()) / BYTES_IN_A_STEP);
             }
             for _ in 0..reader.count(if is_tagged { 1 } else { 2 })? {
                 let what = if is_tagged { reader.bytes(1)?[0] } else { QUADS };
-                let step = reader.step(what, record.terms.len())?;
+                let step = reader.step(what, record.terms.len(), interrupt)?;
                 record.steps.push(step);
             }
             reader.0.is_empty().then_some(())
@@ -463,6 +475,31 @@ impl Record<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What happened: the record of an update was read once more before it was kept, without a question.
+    #[test]
+    fn reading_a_long_record_is_counted() {
+        let questions = |record: &[u8]| {
+            let asked = std::cell::Cell::new(0);
+            let ask = || {
+                asked.set(asked.get() + 1);
+                Ok(())
+            };
+            Record::read_with_interrupt(record, &Interrupt::by(&ask)).unwrap();
+            asked.get()
+        };
+        let mut editor = Editor::default();
+        let numbers: Vec<u32> =
+            (0..60).map(|place| editor.number(Encoded::Key(Kind::Iri, &format!("a:{place}")))).collect();
+        let quad = |place: usize| [numbers[place % 60], numbers[place / 60 % 60], numbers[place / 3600], 0];
+        (0..200_000).for_each(|place| editor.set(quad(place), true));
+        // A question for 16,384 quads.
+        assert!(questions(&editor.finish().unwrap().unwrap()) >= 10);
+        let mut editor = Editor::default();
+        let number = editor.number(Encoded::Key(Kind::String, &"a".repeat(8 << 20)));
+        editor.set([number, number, number, 0], true);
+        assert!(questions(&editor.finish().unwrap().unwrap()) >= 1, "one term of 8 MiB");
+    }
 
     /// The bytes are spelled out: logs on disk have them.
     #[test]

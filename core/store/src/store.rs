@@ -472,7 +472,7 @@ impl Store {
         }
     }
 
-    /// Stages a record for [`Store::land`]; its changes make this snapshot. `refused`: how often others had been
+    /// Stages a record for [`Store::land`], which its caller has read; its changes make this snapshot. `refused`: how often others had been
     /// refused when its transaction began. The caller has the turn to change data.
     pub(crate) fn stage(
         &self,
@@ -480,11 +480,6 @@ impl Store {
         snapshot: Arc<Snapshot>,
         refused: u64,
     ) -> Result<Arc<Waiter>, CommitError> {
-        // The last line of defence: opening the store again reads every acknowledged record. A batch is read before it
-        // is applied.
-        if let Err(what) = Record::read(&record) {
-            return Err(StoreError::Record { number: 0, what }.into());
-        }
         let mut state = lock(&self.state);
         if state.staging.refused() != refused {
             return Err(CommitError::BuiltOnRefused);

@@ -1,12 +1,12 @@
 //! One writer's changes: seen by itself at once, by others when they are durable.
 
 use crate::error::{CommitError, StoreError};
-use crate::record::{Editor, Flaw, Writer};
+use crate::record::{Editor, Flaw, Record, Writer};
 use crate::store::{Store, Writing};
 use oxrdf::{GraphNameRef, QuadRef, TermRef};
 use std::fmt;
 use std::sync::Arc;
-use vicus_flow::{BoxError, NoMemory};
+use vicus_flow::{BoxError, NoMemory, or_given_up};
 use vicus_rdf::{Changes, Encoded, Encoder, Graphs, Id, Interrupt, Kind, Snapshot, Unranked};
 
 /// Is asked at bounded steps of long work. An error ends the work.
@@ -285,6 +285,12 @@ impl<'a> Transaction<'a> {
             return Ok(Committed { snapshot, number: None });
         }
         let record = record.finish();
+        // The last line of defence: opening the store again reads every acknowledged record. A batch is read before it
+        // is applied.
+        let read = or_given_up(|| Record::read_with_interrupt(&record, &Interrupt::by(&*ask)).map(drop));
+        if let Err(what) = read.map_err(StoreError::given_up)? {
+            return Err(StoreError::Record { number: 0, what }.into());
+        }
         // The last time: staged changes can't be taken back.
         ask().map_err(StoreError::given_up)?;
         let waiter = store.stage(record, Arc::clone(&snapshot), refused)?;

@@ -89,7 +89,8 @@ pub(crate) struct Args {
     /// half of the free memory at the query's beginning, shared by copies that run at once.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory_limit: Option<u64>,
-    /// A query is cancelled when it takes longer, from parsing its text on: 30, 1.5s, 500ms.
+    /// A query is cancelled when it takes longer, from parsing its text on: 30, 1.5s, 500ms. So is the opening of all
+    /// files of tables together.
     #[arg(long, value_name = "SECONDS", value_parser = duration)]
     timeout: Option<Duration>,
     #[command(flatten)]
@@ -455,7 +456,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     let is_sql = args.language == Language::Sql;
     let statements: Vec<&str> = questions.iter().filter(|_| is_sql).map(|question| question.text.as_str()).collect();
     let types: Vec<ColumnTypes> = args.table_types.iter().flatten().cloned().collect();
-    let tables = tables(&args.table, &types, &statements)?;
+    let tables = tables(&args.table, &types, &statements, args.timeout)?;
     if asks_types {
         std::io::stdout().write_all(tables::shown(&tables)?.as_bytes())?;
         return Ok(());

@@ -244,7 +244,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         answer_cache_bytes: args.answer_cache,
         stay_awake: Duration::from_micros(args.stay_awake),
         name: args.name(),
-        tables: tables(&args.table, &[], &[])?,
+        tables: tables(&args.table, &[], &[], None)?,
     };
     let builder = Runtime::builder().strategy(strategy).count_takes().head_start(HEAD_START);
     let memory = MemoryBudget::new(total);

@@ -10,6 +10,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 pub(crate) struct Jobs {
@@ -45,6 +46,9 @@ pub(crate) struct Full;
 
 /// A stack deep enough for parsing and planning until they ask for more themselves.
 const STACK_BYTES: usize = 4 << 20;
+
+/// After so long without a job, a thread gives back the memory of its heap that is not in use.
+const IDLE: Duration = Duration::from_secs(5);
 
 impl Jobs {
     /// `threads` threads, with at most `most` waiting jobs.
@@ -100,7 +104,7 @@ impl Shared {
 
     fn work(&self) {
         let mut state = self.lock();
-        let mut has_worked = false;
+        let (mut has_worked, mut has_blocks) = (false, false);
         loop {
             if let Some(job) = state.waiting.pop_front() {
                 state.busy += 1;
@@ -110,6 +114,7 @@ impl Shared {
                 state = self.lock();
                 state.busy -= 1;
                 has_worked = true;
+                has_blocks = true;
             } else if state.is_closed {
                 return;
             } else if has_worked && !state.is_one_awake {
@@ -120,6 +125,17 @@ impl Shared {
                 self.awake.stay(|| self.came.load(Ordering::Relaxed) != before);
                 state = self.lock();
                 state.is_one_awake = false;
+            } else if has_blocks {
+                state.sleeping += 1;
+                let (again, late) = self.changed.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
+                state = again;
+                state.sleeping -= 1;
+                if late.timed_out() && state.waiting.is_empty() {
+                    has_blocks = false;
+                    drop(state);
+                    vicus::give_back_own_blocks();
+                    state = self.lock();
+                }
             } else {
                 state.sleeping += 1;
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -144,7 +160,6 @@ impl Drop for Jobs {
 mod tests {
     use super::*;
     use std::sync::mpsc;
-    use std::time::Duration;
 
     /// Threads that sleep at once, and some that stay awake for longer than a test's jobs take.
     fn jobs(threads: usize, most: usize) -> [Jobs; 2] {

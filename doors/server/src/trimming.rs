@@ -1,14 +1,16 @@
 //! Gives small blocks freed by requests back to the system, and drops replaced data.
 //!
-//! The allocator of large blocks gives back unused memory by itself. glibc's malloc, which has the small ones, keeps
-//! them: after a document of a million nested elements, hundreds of MiB. It is asked to give them back a second after
-//! requests with much memory have ended, and some seconds after any others. Meanwhile threads may wait for small
-//! blocks, so this takes a fiftieth of the time at most.
+//! The allocator of large blocks gives back unused memory by itself, and a seat that has slept for long the free pages of
+//! its heap; the threads of the network are told to do so here. glibc's malloc, which has the small blocks, keeps them:
+//! after a document of a million nested elements, hundreds of MiB. It is asked to give them back a second after requests
+//! with much memory have ended, and some seconds after any others. Meanwhile threads may wait for small blocks, so this
+//! takes a fiftieth of the time at most.
 
 use crate::shared::Shared;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use vicus::give_back_small_blocks;
+use tokio::runtime::Handle;
+use vicus::{give_back_own_blocks, give_back_small_blocks};
 use vicus_service::Ended;
 
 /// How often it is looked whether requests have ended.
@@ -59,14 +61,32 @@ pub(crate) async fn trim(shared: Arc<Shared>) {
         let began = Instant::now();
         // A thread of the network has other things to do.
         let data = Arc::clone(&shared);
+        let network = Handle::current();
         let give_back = move || {
             drop(data.data.now());
+            give_back_of(&network);
+            give_back_own_blocks();
             give_back_small_blocks();
         };
         if tokio::task::spawn_blocking(give_back).await.is_err() {
             return;
         }
         tokio::time::sleep((began.elapsed() * PART).saturating_sub(PAUSE)).await;
+    }
+}
+
+/// Each thread of the network gives back the free memory of its own heap. A thread that has done so stays busy for a
+/// moment, so that the others wake for the next tasks; one that is busy with something else meanwhile does it the next
+/// time.
+fn give_back_of(network: &Handle) {
+    let threads = network.metrics().num_workers();
+    for _ in 0..threads {
+        network.spawn(async move {
+            give_back_own_blocks();
+            if threads > 1 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
     }
 }
 

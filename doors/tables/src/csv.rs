@@ -13,8 +13,9 @@ use arrow_csv::reader::{Decoder, Format};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use guess::Guess;
 use quotes::Quotes;
+use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::io::{BufReader, Read};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vicus_flow::{BoxError, Envelope};
@@ -54,12 +55,15 @@ pub(crate) struct CsvTable {
 }
 
 impl CsvTable {
-    pub(crate) fn open(path: &Path, options: &CsvOptions) -> Result<CsvTable, TableError> {
+    pub(crate) fn open(path: &Path, options: &CsvOptions, ends: &dyn Fn() -> bool) -> Result<CsvTable, TableError> {
         let file = Shared::open(path)?;
-        let wrong = |error: ArrowError| TableError::format(path, FORMAT, without_kind(&error));
+        let asked = Asked { ends, has_ended: Cell::new(false) };
+        let wrong =
+            |error: ArrowError| asked.or_stopped(path, |path| TableError::format(path, FORMAT, without_kind(&error)));
         let format = Format::default().with_header(options.header).with_delimiter(options.delimiter);
         // The first row says how many columns there are, and how they are called.
-        let (first, _) = format.infer_schema(BufReader::new(file.reader()), Some(1)).map_err(wrong)?;
+        let (first, _) =
+            format.infer_schema(BufReader::with_capacity(BLOCK, asked.reader(&file)), Some(1)).map_err(wrong)?;
         if first.fields().is_empty() {
             return Err(TableError::format(path, FORMAT, "it is empty: a line with the names of columns was expected"));
         }
@@ -77,7 +81,7 @@ impl CsvTable {
             return Err(TableError::Types { path: path.to_owned(), reason });
         }
         let texts = names.iter().map(|name| Field::new(name, DataType::Utf8, true)).collect::<Vec<_>>();
-        let (guesses, rows, bytes) = inferred(path, &file, Arc::new(Schema::new(texts)), options)?;
+        let (guesses, rows, bytes) = inferred(path, (&file, &asked), Arc::new(Schema::new(texts)), options)?;
         let field = |(name, guess): (&String, Guess)| {
             let kind = options.types.get(name).copied().unwrap_or_else(|| guess.kind());
             let kind = match kind {
@@ -99,11 +103,43 @@ impl CsvTable {
     }
 }
 
+/// Asks at each read whether the caller ends the opening of a file, and fails then.
+struct Asked<'a> {
+    ends: &'a dyn Fn() -> bool,
+    has_ended: Cell<bool>,
+}
+
+impl Asked<'_> {
+    fn reader<'a>(&'a self, file: &Shared) -> impl Read + use<'a> {
+        AskingReader { asked: self, reader: file.reader() }
+    }
+
+    /// The error of a failure, which may be that of a read that was refused.
+    fn or_stopped(&self, path: &Path, error: impl FnOnce(&Path) -> TableError) -> TableError {
+        if self.has_ended.get() { TableError::Stopped { path: path.to_owned() } } else { error(path) }
+    }
+}
+
+struct AskingReader<'a> {
+    asked: &'a Asked<'a>,
+    reader: Reader,
+}
+
+impl Read for AskingReader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if (self.asked.ends)() {
+            self.asked.has_ended.set(true);
+            return Err(io::Error::other("it was ended"));
+        }
+        self.reader.read(buffer)
+    }
+}
+
 /// The types of the first rows' values, and the number of these rows and of their bytes. They are read as texts, like
 /// all others.
 fn inferred(
     path: &Path,
-    file: &Shared,
+    (file, asked): (&Shared, &Asked<'_>),
     texts: SchemaRef,
     options: &CsvOptions,
 ) -> Result<(Vec<Guess>, usize, u64), TableError> {
@@ -116,10 +152,11 @@ fn inferred(
         .with_delimiter(options.delimiter)
         .with_batch_size(batch)
         .build_decoder();
-    let (mut reader, mut quotes) = (file.reader(), Quotes::new(options.delimiter));
+    let (mut reader, mut quotes) = (asked.reader(file), Quotes::new(options.delimiter));
     let (mut block, mut rows, mut bytes) = (vec![0; BLOCK], 0, 0);
     while rows < most {
-        let count = reader.read(&mut block).map_err(|error| TableError::io(path, error))?;
+        let count = reader.read(&mut block);
+        let count = count.map_err(|error| asked.or_stopped(path, |path| TableError::io(path, error)))?;
         let mut rest = &block[..count];
         quotes.see(rest);
         if let Some(line) = quotes.open().filter(|_| count == 0) {

@@ -34,6 +34,11 @@ pub enum TableError {
         /// The fault.
         reason: String,
     },
+    /// Its caller ended the reading of its first rows.
+    Stopped {
+        /// The file.
+        path: PathBuf,
+    },
     /// The given types of its columns don't fit the file.
     Types {
         /// The file.
@@ -65,6 +70,7 @@ impl fmt::Display for TableError {
             TableError::Format { path, format, reason } => {
                 write!(f, "{} is not a whole {format} file: {reason}", path.display())
             }
+            TableError::Stopped { path } => write!(f, "{}: reading its first rows was stopped", path.display()),
             TableError::Types { path, reason } => write!(f, "{}: {reason}", path.display()),
         }
     }

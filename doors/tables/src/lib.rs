@@ -51,12 +51,24 @@ pub fn open(path: impl AsRef<Path>) -> Result<Arc<dyn Table>, TableError> {
 /// # Errors
 /// As [`open`]; or there is no such column, or the file's format says the types of columns itself.
 pub fn open_as(path: impl AsRef<Path>, types: BTreeMap<String, SqlType>) -> Result<Arc<dyn Table>, TableError> {
+    open_until(path, types, &|| false)
+}
+
+/// Like [`open_as`], until a function asks to end it. It is asked for each quarter of a megabyte that is read.
+///
+/// # Errors
+/// As [`open_as`]; or it was ended.
+pub fn open_until(
+    path: impl AsRef<Path>,
+    types: BTreeMap<String, SqlType>,
+    ends: &dyn Fn() -> bool,
+) -> Result<Arc<dyn Table>, TableError> {
     let path = path.as_ref();
     let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase()).unwrap_or_default();
     let is_told = !types.is_empty();
     match ending.as_str() {
-        "csv" => open_csv(path, &CsvOptions { types, ..CsvOptions::default() }),
-        "tsv" => open_csv(path, &CsvOptions { delimiter: b'\t', types, ..CsvOptions::default() }),
+        "csv" => open_csv_until(path, &CsvOptions { types, ..CsvOptions::default() }, ends),
+        "tsv" => open_csv_until(path, &CsvOptions { delimiter: b'\t', types, ..CsvOptions::default() }, ends),
         "parquet" | "pq" | "arrow" | "feather" | "ipc" | "arrows" if is_told => {
             let reason = "the file says the types of its columns itself; only those of CSV can be given".to_owned();
             Err(TableError::Types { path: path.to_owned(), reason })
@@ -82,8 +94,11 @@ pub fn open_parquet(path: impl AsRef<Path>) -> Result<Arc<dyn Table>, TableError
 /// # Errors
 /// As [`open`].
 pub fn open_csv(path: impl AsRef<Path>, options: &CsvOptions) -> Result<Arc<dyn Table>, TableError> {
-    let path = path.as_ref();
-    Ok(Arc::new(guarded(path, "CSV", || csv::CsvTable::open(path, options))?))
+    open_csv_until(path.as_ref(), options, &|| false)
+}
+
+fn open_csv_until(path: &Path, options: &CsvOptions, ends: &dyn Fn() -> bool) -> Result<Arc<dyn Table>, TableError> {
+    Ok(Arc::new(guarded(path, "CSV", || csv::CsvTable::open(path, options, ends))?))
 }
 
 /// Opens a file, or a stream in a file, of Arrow's format for exchange.

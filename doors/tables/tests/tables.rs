@@ -1,11 +1,12 @@
 //! Files written by DuckDB and PyArrow, read as tables: `data/make.py` makes them and prints the answers expected here.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use vicus_flow::sequential;
 use vicus_sql::{ColumnRange, ParseOptions, PlanOptions, SqlType, Table, Tables, Value, parse, plan};
-use vicus_tables::{CsvOptions, TableError, open, open_as, open_csv};
+use vicus_tables::{CsvOptions, TableError, open, open_as, open_csv, open_until};
 
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
@@ -208,6 +209,29 @@ fn long_csv_files_are_read_in_blocks() {
     assert_eq!(found, [format!("{rows}|{}|10", rows * (rows - 1) / 2)]);
     assert_eq!(ask("t", &table, "SELECT name FROM t WHERE id = 59999").unwrap(), ["name 59999"]);
     assert_eq!(ask("t", &table, "SELECT COUNT(*) FROM (SELECT id FROM t LIMIT 5) AS s").unwrap(), ["5"]);
+}
+
+/// What happened: the first 200,000 rows of a file were read for the types of its columns, without a question.
+#[test]
+fn reading_the_first_rows_of_a_csv_file_asks_whether_it_is_to_end() {
+    let rows: String = (0..100_000).map(|row| format!("{row},text number {row}\n")).collect();
+    let one_row = "a".repeat(2 << 20);
+    for (name, text) in [("rows.csv", format!("id,text\n{rows}")), ("row.csv", one_row)] {
+        let file = Written::new(name, &text);
+        let asked = Cell::new(0);
+        let asks = |most: usize| {
+            asked.set(0);
+            let ends = || asked.replace(asked.get() + 1) >= most;
+            open_until(&file.0, BTreeMap::new(), &ends).map(drop)
+        };
+        asks(usize::MAX).unwrap();
+        assert!(asked.get() >= text.len() >> 18, "{} questions", asked.get());
+        for most in [0, 1, 5] {
+            let error = asks(most).unwrap_err();
+            assert!(matches!(error, TableError::Stopped { .. }), "{error}");
+            assert!(error.to_string().contains(name), "{error}");
+        }
+    }
 }
 
 #[test]

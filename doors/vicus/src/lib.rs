@@ -83,7 +83,7 @@ pub use vicus_flow::{FromArrowError, arrow};
 pub use vicus_machine::{
     Allocator, Defaults, DiscoverError, Discovered, LastWords, LatencyFile, Learned, Level, PuTime, Request,
     RequestOptions, StartError, Treatment, default_threads, describe, from_synthetic, from_sysfs, from_xml,
-    give_back_small_blocks, merge_when_freed, pu_times, this_machine,
+    give_back_own_blocks, give_back_small_blocks, merge_when_freed, pu_times, this_machine,
 };
 
 pub mod environment;

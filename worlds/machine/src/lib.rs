@@ -14,7 +14,7 @@ mod team;
 pub mod threads;
 
 pub use defaults::Defaults;
-pub use memory::allocator::{Allocator, give_back_small_blocks, merge_when_freed};
+pub use memory::allocator::{Allocator, give_back_own_blocks, give_back_small_blocks, merge_when_freed};
 pub use memory::heaps::process_memory;
 pub use memory::locality::{Everywhere, footprint, footprint_of, forget, forget_at, here, node_of};
 pub use memory::migrate::{awaits_touch, migrate, migrate_at_next_touch, touch};

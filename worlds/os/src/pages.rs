@@ -409,6 +409,15 @@ unsafe impl Pages for SystemPages {
         }
     }
 
+    unsafe fn discard(&self, start: NonNull<u8>, bytes: usize) {
+        (self.gone)(start.addr().get()..start.addr().get() + bytes, self.page_bytes);
+        // SAFETY: the part is committed and holds nothing that is needed, by the caller's promise. If the kernel
+        // refuses, it stays as it was.
+        unsafe {
+            libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_DONTNEED);
+        }
+    }
+
     unsafe fn relocate(
         &self,
         start: NonNull<u8>,

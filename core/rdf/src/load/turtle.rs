@@ -279,7 +279,9 @@ impl TurtleReader {
         }
         self.give_piece(piece)?;
         let tokens = piece.len() / SHORT_TOKEN + 1;
-        self.written = self.written.saturating_add(tokens.saturating_mul(self.longest()));
+        // An unfinished token is read again with each piece.
+        let read = piece.len() + self.unfinished;
+        self.written = self.written.saturating_add(tokens.saturating_mul(self.longest()).max(read));
         if self.written >= BETWEEN_STOPS {
             self.written = 0;
             if stopped() {
@@ -528,6 +530,26 @@ mod tests {
             reader.try_finish(&count).unwrap();
             // It is written out to 216 MB.
             assert!(asked.get() >= 12, "{} questions", asked.get());
+        }
+    }
+
+    /// What happened: after a first error, an IRI without an end was read in portions as long as all before together,
+    /// without a question.
+    #[test]
+    fn an_iri_without_an_end_asks_whether_it_is_to_stop() {
+        for make in [TurtleReader::new, TurtleReader::trig] {
+            for begin in ["<http://e/", "<http://e/ "] {
+                let asked = std::cell::Cell::new(0);
+                let mut reader = make(0, None, OnError::Skip).unwrap();
+                let count = || {
+                    asked.set(asked.get() + 1);
+                    false
+                };
+                reader.try_feed(begin.as_bytes(), &count).unwrap();
+                let bite = [b'a'; 64 << 10];
+                (0..(64 << 20) / bite.len()).for_each(|_| reader.try_feed(&bite, &count).unwrap());
+                assert!(asked.get() >= 3, "{} questions", asked.get());
+            }
         }
     }
 

@@ -177,10 +177,32 @@ fn reading_a_text_ends_when_it_is_told_or_takes_too_many_steps() {
         format!("SELECT 1 FROM t {}", "JOIN t ON a ".repeat(9_000)),
         format!("SELECT 1 IN ({names})"),
     ] {
+        let ended_at = |question: usize| {
+            let asked = Arc::new(AtomicUsize::new(0));
+            let counted = Arc::clone(&asked);
+            let ends: Ends = Arc::new(move || counted.fetch_add(1, Ordering::Relaxed) + 1 == question);
+            let kind = sql.parse_until(&text, &limits, &ends).err().map(|error| error.kind);
+            (kind, asked.load(Ordering::Relaxed))
+        };
+        // The last question is the parser's, behind those of the cut into tokens.
+        let (_, all) = ended_at(usize::MAX);
+        for question in [1, 3, all] {
+            assert_eq!(ended_at(question), (Some(SqlErrorKind::Stopped), question), "{text:.50}");
+        }
+    }
+}
+
+/// What happened: nothing was asked while a text was cut into tokens.
+#[test]
+fn cutting_a_text_into_tokens_asks_whether_it_is_to_end() {
+    let (tables, limits) = (Tables::default(), TextLimits::default());
+    let sql = Sql { catalogue: &tables };
+    let (long, signs) = ("a".repeat(500_000), ",".repeat(500_000));
+    for (text, least) in [(format!("SELECT {long}"), 400), (format!("SELECT {signs}"), 100)] {
         let asked = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&asked);
-        let ends: Ends = Arc::new(move || counted.fetch_add(1, Ordering::Relaxed) == 2);
+        let ends: Ends = Arc::new(move || counted.fetch_add(1, Ordering::Relaxed) + 1 == least);
         let error = sql.parse_until(&text, &limits, &ends).expect_err("it is ended");
-        assert_eq!((error.kind, asked.load(Ordering::Relaxed)), (SqlErrorKind::Stopped, 3), "{:.50}", text);
+        assert_eq!((error.kind, asked.load(Ordering::Relaxed)), (SqlErrorKind::Stopped, least), "{text:.50}");
     }
 }

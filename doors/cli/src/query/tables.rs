@@ -3,6 +3,7 @@
 use anyhow::{Context, bail, ensure};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use vicus_sql::{Catalogue, SqlType, Tables};
 
 const TYPES: [SqlType; 6] =
@@ -38,16 +39,19 @@ pub(crate) fn column_types(text: &str) -> Result<Option<ColumnTypes>, String> {
     Ok(Some(ColumnTypes { table: table.to_owned(), types }))
 }
 
-/// The tables of files, and the names of those that statements call by their paths.
+/// The tables of files, and the names of those that statements call by their paths. They are opened within `timeout`.
 pub(crate) fn tables(
     given: &[(String, PathBuf)],
     types: &[ColumnTypes],
     statements: &[&str],
+    timeout: Option<Duration>,
 ) -> anyhow::Result<Tables> {
+    let began = Instant::now();
+    let ends = || timeout.is_some_and(|timeout| began.elapsed() >= timeout);
     let mut made = Tables::default();
     let mut open = |name: &str, path: &Path| -> anyhow::Result<()> {
         let types = types.iter().filter(|of| of.table == name).flat_map(|of| of.types.clone()).collect();
-        let table = vicus_tables::open_as(path, types).with_context(|| format!("table {name}"))?;
+        let table = vicus_tables::open_until(path, types, &ends).with_context(|| format!("table {name}"))?;
         made.add(name, table);
         Ok(())
     };

@@ -101,6 +101,17 @@ pub fn give_back_small_blocks() {
     }
 }
 
+/// Has this thread's heap give back the memory in which it has no block in use. A seat does so by itself when it has
+/// slept for some seconds; other threads of a program call this when they have had nothing to do for so long. It takes
+/// up to a millisecond for each 10 MiB.
+///
+/// ```
+/// vicus_machine::give_back_own_blocks();
+/// ```
+pub fn give_back_own_blocks() {
+    crate::heaps::give_back_pages();
+}
+
 /// Whether the process's memory has this block. Constant time.
 #[inline]
 fn is_ours(block: *const u8) -> bool {

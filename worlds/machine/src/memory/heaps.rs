@@ -410,6 +410,11 @@ pub(crate) fn trim() {
     tick();
 }
 
+/// The thread has been idle for long: pages of its heap that have no block in use go back to the system.
+pub(crate) fn give_back_pages() {
+    with_own(Heap::give_back_pages);
+}
+
 /// The seats of a runtime, as memory knows them.
 pub(crate) trait Seats: Send + Sync {
     /// Whether their threads are about to end, or have.

@@ -28,6 +28,28 @@ impl Lent {
         // In this order: its thread announces its work while it is still wanted.
         !self.wanted.load(Ordering::Acquire) && !self.is_at_work.load(Ordering::Acquire)
     }
+
+    /// Its thread waits until it is wanted, or until the runtime ends. It gives back the memory of its heap before a
+    /// long wait, like the thread of any other seat.
+    fn wait(&self, closing: impl Fn() -> bool) {
+        let waits = || !self.wanted.load(Ordering::Acquire) && !closing();
+        let lock = || self.lock.lock().expect("nothing panics under this lock");
+        {
+            let _lock = lock();
+            self.is_at_work.store(false, Ordering::Release);
+        }
+        #[cfg(not(loom))]
+        {
+            let nap = |long| {
+                let slept = self.changed.wait_timeout_while(lock(), long, |()| waits());
+                (!slept.expect("nothing panics under this lock").1.timed_out()).then_some(())
+            };
+            let _ = crate::worker::nap_before_sleep(nap);
+            crate::heaps::put_down();
+        }
+        let _lock = self.changed.wait_while(lock(), |()| waits()).expect("nothing panics under this lock");
+        self.is_at_work.store(true, Ordering::Release);
+    }
 }
 
 /// The calling thread is about to block: private tasks of its seat go to queues open to others. A thread is put on a
@@ -77,14 +99,7 @@ impl Shared {
         let lent = &self.system.lent[seat.index()];
         let closing = || self.system.closing.load(Ordering::Acquire);
         while !closing() {
-            {
-                let mut lock = lent.lock.lock().expect("nothing panics under this lock");
-                lent.is_at_work.store(false, Ordering::Release);
-                while !lent.wanted.load(Ordering::Acquire) && !closing() {
-                    lock = lent.changed.wait(lock).expect("nothing panics under this lock");
-                }
-                lent.is_at_work.store(true, Ordering::Release);
-            }
+            lent.wait(closing);
             worker.recorder.lent_begins(SeatId::new(lent.blocked.load(Ordering::Relaxed)));
             // Lightweight threads begun by it are its own.
             let has_threads = || in_task(|worker| worker.has_threads());

@@ -210,28 +210,38 @@ fn sleep(sleepers: &SleepPool, slot: usize, pause: Option<Duration>, reason: imp
         woken => Some(woken),
     };
     #[cfg(not(loom))]
-    if let Some(woken) = nap(NAP) {
+    if let Some(woken) = nap_before_sleep(nap) {
         return woken;
     }
+    sleepers.sleep(slot, reason)
+}
+
+/// Before this seat's thread sleeps for good: naps, after which its heap gives up free superblocks, and later the pages
+/// of free blocks. `nap` says why it ended early; then the caller calls [`heaps::put_down`].
+#[cfg(not(loom))]
+pub(crate) fn nap_before_sleep<W>(mut nap: impl FnMut(Duration) -> Option<W>) -> Option<W> {
+    if let Some(woken) = nap(NAP) {
+        return Some(woken);
+    }
     heaps::trim();
-    #[cfg(not(loom))]
     while let Some(decay) = heaps::look_after() {
         while heaps::give_back() {
             // Other threads want the node's lock as well, and it is not fair.
             if let Some(woken) = nap(Duration::from_millis(1)) {
-                return woken;
+                return Some(woken);
             }
         }
         if let Some(woken) = nap(decay) {
-            return woken;
+            return Some(woken);
         }
         heaps::tick();
+        heaps::give_back_pages();
         crate::threads::give_back_cells();
         if !heaps::leave_off() {
             break;
         }
     }
-    sleepers.sleep(slot, reason)
+    None
 }
 
 impl Worker {

@@ -6,6 +6,7 @@ use super::{LoadState, Phase};
 use crate::characteristic::CharacteristicSets;
 use crate::ids::Id;
 use crate::index::{Index, Order};
+use crate::interrupt::Interrupt;
 use crate::load::segment::{AssembledSegments, Segment, SpilledRuns, Table, assemble_segments, index_of_spilled};
 use crate::load::{
     Assembled, AssembledTerms, CompressedKeys, Cut, MergedTerms, Numbering, Quads, Run, SortedTerms, assemble,
@@ -235,7 +236,7 @@ pub(super) fn network(shared: &Arc<LoadState>, readers: usize, workers: usize, o
             shared.over.iter().for_each(|over| dictionary.lay(over));
             let (indexes, sets): (Vec<Index>, Vec<_>) = came.iter().flatten().map(|index| indexes.take(index)).unzip();
             let sets = sets.into_iter().flatten();
-            shared.end(Snapshot::with_characteristic(dictionary, indexes, sets)?);
+            shared.end(Snapshot::with_characteristic(dictionary, indexes, sets, &Interrupt::never())?);
             Ok(())
         }))
     };
