@@ -109,7 +109,7 @@ pub fn give_back_small_blocks() {
 /// vicus_machine::give_back_own_blocks();
 /// ```
 pub fn give_back_own_blocks() {
-    crate::heaps::give_back_pages();
+    crate::memory::heaps::give_back_pages();
 }
 
 /// Whether the process's memory has this block. Constant time.

@@ -44,8 +44,8 @@ impl Lent {
                 let slept = self.changed.wait_timeout_while(lock(), long, |()| waits());
                 (!slept.expect("nothing panics under this lock").1.timed_out()).then_some(())
             };
-            let _ = crate::worker::nap_before_sleep(nap);
-            crate::heaps::put_down();
+            let _ = crate::runtime::worker::nap_before_sleep(nap);
+            crate::memory::heaps::put_down();
         }
         let _lock = self.changed.wait_while(lock(), |()| waits()).expect("nothing panics under this lock");
         self.is_at_work.store(true, Ordering::Release);
