@@ -157,9 +157,24 @@ fn lines_are_read_as_hwloc_reads_them() {
         let ours = from_synthetic(line).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(difference(&ours, &theirs), None, "{line}");
     }
-    for line in
-        ["pu:0", "core:2 core:2 pu:1", "node:2 [numa] pu:2", "core:2", "2 core:2 pu:2", "pu:2(size", "[core] pu:2"]
-    {
+    for line in ["pu:0", "core:2 core:2 pu:1", "node:2 [numa] pu:2", "2 core:2 pu:2", "pu:2(size", "[core] pu:2"] {
         assert!(hwloc::from_synthetic(line).is_err() && from_synthetic(&format!("{line} ")).is_err(), "{line}");
     }
+}
+
+/// `cargo test --release -p vicus-os --features hwloc --test hwloc -- --ignored --nocapture`
+#[test]
+#[ignore = "a measurement"]
+fn how_long_each_takes() {
+    let affinity = vicus_os::discover::limits::affinity().expect("a test may ask");
+    let least = |f: &dyn Fn()| {
+        let once = |_| {
+            let began = std::time::Instant::now();
+            f();
+            began.elapsed()
+        };
+        (0..200).map(once).min()
+    };
+    println!("our reader {:?}", least(&|| _ = this_machine()));
+    println!("hwloc {:?}", least(&|| _ = hwloc::live(&affinity)));
 }

@@ -447,7 +447,7 @@ fn is_absence(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
         || matches!(
             error.raw_os_error(),
-            Some(libc::EINVAL | libc::ENODATA | libc::ENXIO | libc::ENODEV | libc::EIO | libc::EOPNOTSUPP)
+            Some(libc::EINVAL | libc::ENODATA | libc::ENXIO | libc::ENODEV | libc::EOPNOTSUPP)
         )
 }
 

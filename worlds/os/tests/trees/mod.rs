@@ -7,6 +7,10 @@ use std::path::{Path, PathBuf};
 
 /// Machines on which hwloc finds other facts, and why ours are meant.
 pub(crate) const DIFFERENT: &[(&str, &str)] = &[
+    ("32amd64-4s2n4c-cgroup2", "recorded without cgroup.controllers, without which hwloc reads no cpuset"),
+    ("64amd64-4s2n4ca2co", "recorded without /proc/cpuinfo, without which hwloc takes a Bulldozer's unit for a core"),
+    ("made-arm-clusters", "hwloc 2.9 sees a kind of core for each capacity"),
+    ("made-snc-ring", "hwloc doesn't read Cpus_allowed_list of files"),
     (
         "40intel64-4n10c+pci-conflicts",
         "one CPU tells other sharers of its L3: hwloc loses the cache, we believe the rest",
