@@ -2,27 +2,21 @@
 # shellcheck shell=bash
 
 # What the packages are made of, one call for all: crates in common are built once.
-dist_packages=(-p vicus-cli -p vicus-c -p vicus-openmp -p vicus-malloc -p vicus-qthreads)
+dist_crates=(vicus-cli vicus-c vicus-openmp vicus-malloc vicus-qthreads)
 
 # Sets `built` to the folder of the programs, for glibc $1 (empty: this system's) and in the profile $2.
 build_dist() {
   local glibc="$1" profile="$2" triple
   if [[ -z "$glibc" ]]; then
-    cargo build "${locked[@]}" --profile "$profile" "${dist_packages[@]}"
+    cargo build "${locked[@]}" --profile "$profile" "${dist_crates[@]/#/-p}"
     built="$target/$profile"
     return
   fi
   command -v cargo-zigbuild >/dev/null ||
     fail "no cargo-zigbuild to link for glibc $glibc: \`pip install cargo-zigbuild ziglang\`, or --here for this system's glibc"
   triple="$(rustc -vV | sed -n 's/^host: //p')"
-  cargo zigbuild "${locked[@]}" --profile "$profile" --target "$triple.$glibc" "${dist_packages[@]}"
+  cargo zigbuild "${locked[@]}" --profile "$profile" --target "$triple.$glibc" "${dist_crates[@]/#/-p}"
   built="$target/$triple/$profile"
-}
-
-# The bill of materials as CycloneDX has it: each crate that is in the programs, with version, licence and checksum.
-bill_of_materials() {
-  local version="$1"
-  python3 tools/dev/bill.py "$version" "${dist_packages[@]//-p/}"
 }
 
 # Puts all below a folder, as below /usr.
@@ -42,7 +36,7 @@ stage() {
   "$to/bin/vicus" manual --completions zsh >"$to/share/zsh/site-functions/_vicus"
   "$to/bin/vicus" manual --completions fish >"$to/share/fish/vendor_completions.d/vicus.fish"
   install -m 644 -D -t "$to/share/doc/vicus" README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT SECURITY.md CITATION.cff
-  bill_of_materials "$version" >"$to/share/doc/vicus/bill-of-materials.cdx.json"
+  python3 tools/dev/bill.py "$version" "$to/share/doc/vicus" "${dist_crates[@]}"
 }
 
 # A Debian package of what is staged below $1/usr.
@@ -51,9 +45,9 @@ debian_package() {
   install -m 644 -D packaging/vicus.service "$root/usr/lib/systemd/system/vicus.service"
   install -m 644 -D packaging/sysusers.conf "$root/usr/lib/sysusers.d/vicus.conf"
   install -m 644 -D packaging/serve.conf "$root/etc/vicus/serve.conf"
-  # Debian has its own name for licences.
-  cat LICENSE-APACHE LICENSE-MIT >"$root/usr/share/doc/vicus/copyright"
-  rm "$root/usr/share/doc/vicus/LICENSE-APACHE" "$root/usr/share/doc/vicus/LICENSE-MIT"
+  # Debian has its own name for licences, and its zsh its own folder for completions.
+  (cd "$root/usr/share/doc/vicus" && cat LICENSE-APACHE LICENSE-MIT THIRD-PARTY >copyright && rm LICENSE-APACHE LICENSE-MIT THIRD-PARTY)
+  mv "$root/usr/share/zsh/site-functions" "$root/usr/share/zsh/vendor-completions"
   # Links by the names of other runtimes belong where LD_LIBRARY_PATH is pointed to, never among the system's libraries.
   install -d "$root/usr/lib/vicus"
   for name in libgomp.so.1 libomp.so.5 libiomp5.so; do
@@ -64,8 +58,9 @@ debian_package() {
   echo /etc/vicus/serve.conf >"$root/DEBIAN/conffiles"
   sed -e "s/@VERSION@/$version/; s/@MACHINE@/$machine/; s/@GLIBC@/$needs/" \
     -e "s/@SIZE@/$(du -sk --apparent-size "$root/usr" | cut -f 1)/" packaging/control.in >"$root/DEBIAN/control"
-  install -m 755 packaging/postinst packaging/prerm "$root/DEBIAN"
-  dpkg-deb --root-owner-group -Zxz --build "$root" "$to" >/dev/null
+  install -m 755 packaging/postinst packaging/prerm packaging/postrm "$root/DEBIAN"
+  echo "activate-noawait ldconfig" >"$root/DEBIAN/triggers"
+  SOURCE_DATE_EPOCH="$made" dpkg-deb --root-owner-group -Zxz --build "$root" "$to" >/dev/null
 }
 
 # The newest version of glibc whose functions a file asks for.
@@ -74,7 +69,7 @@ needed_glibc() {
 }
 
 dist() {
-  local output glibc=2.28 profile=dist version machine name folder needs
+  local output glibc=2.28 profile=dist version machine name folder needs made
   output="$target/packages"
   while [[ $# -gt 0 ]]; do
     case "$1" in
@@ -94,8 +89,13 @@ dist() {
       *) fail "\`dist\` has no option \`$1\`; \`./dev dist --help\` lists them" ;;
     esac
   done
+  command -v python3 >/dev/null || fail "there is no python3 to write the bill of materials"
+  # Others read what is packed, whatever this user's files are like by default.
+  umask 022
   setup
   with install
+  # The same tree makes the same bytes.
+  made="$(git log -1 --format=%ct 2>/dev/null || echo 0)"
   version="$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)"
   machine="$(uname -m)"
   build_dist "$glibc" "$profile"
@@ -109,9 +109,7 @@ dist() {
   if [[ -n "$glibc" ]]; then
     at_least "$glibc" "$needs" || fail "the programs need glibc $needs, which is newer than $glibc"
   fi
-  # The same tree makes the same bytes.
-  tar --create --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$(git log -1 --format=%ct 2>/dev/null || echo 0)" \
-    --directory "$scratch" "$name" | gzip -9 -n >"$output/$name.tar.gz"
+  tar --create --sort=name --owner=0 --group=0 --numeric-owner --mode=u+rwX,go+rX,go-w --mtime="@$made" --directory "$scratch" "$name" | gzip -9 -n >"$output/$name.tar.gz"
   folder=("$output/$name.tar.gz")
   if command -v dpkg-deb >/dev/null; then
     mkdir "$scratch/deb"
