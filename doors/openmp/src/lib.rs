@@ -40,16 +40,22 @@
 #![cfg(target_os = "linux")]
 
 mod api;
+mod bell;
 mod bound;
 mod checks;
 mod device;
+mod event;
 mod exports;
+mod futex;
 mod gomp;
 mod intense;
 mod kmpc;
 mod learned;
+mod lock;
 mod locks;
 mod memory;
+#[cfg(all(test, loom))]
+mod models;
 mod names;
 mod objects;
 mod placed;
@@ -57,8 +63,11 @@ mod places;
 mod process;
 mod reductions;
 mod report;
+mod returned;
 mod sections;
 mod settings;
+mod shares;
+mod stage;
 mod taskloop;
 mod tasks;
 mod team;
@@ -67,3 +76,9 @@ mod thread;
 mod tool;
 mod wait;
 mod work;
+
+/// The atomics of the parts with models: those of `bell`, `event`, `lock`, `returned`, `shares` and `stage`. `models`
+/// has these files once more, with loom's.
+mod atomics {
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+}

@@ -4,12 +4,13 @@
 //! Outside of all regions there is no team, so tasks run at once.
 
 use crate::report;
+use crate::returned::{Free, Returned};
 use crate::settings;
 use crate::thread::{Group, Task, Thread, here};
 use crate::wait::{Guarded, KeepErrno, wait_until};
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use vicus::GroupId;
 use vicus::tasks::{Access, Mode, child, close_group, open_group, spawn_child, wait_for_children};
 use vicus::team::{Held, begin_child, end_child, wait_for_earlier, yield_to_descendants};
@@ -57,20 +58,6 @@ pub(crate) struct Memory {
     returned: *const Returned,
 }
 
-struct Free {
-    next: *mut Free,
-}
-
-/// Memory that other threads give back to a thread, a list for each class. They push single blocks; the owner takes the
-/// whole list.
-#[repr(align(128))]
-pub(crate) struct Returned {
-    first: [AtomicPtr<Free>; 3],
-}
-
-/// Instead of a list, when the thread has ended.
-const ENDED: *mut Free = ptr::without_provenance_mut(1);
-
 /// The lists of threads that have ended.
 static LEFT: Guarded<Vec<&'static Returned>> = Guarded::new(Vec::new());
 
@@ -79,35 +66,13 @@ pub(crate) fn begin_anew() {
     LEFT.begin_anew();
 }
 
-impl Returned {
-    /// For a thread.
-    fn take() -> &'static Returned {
-        if let Some(left) = LEFT.with(Vec::pop) {
-            // Blocks made by the list's last owner may return to this one.
-            left.first.iter().for_each(|first| first.store(ptr::null_mut(), Ordering::Release));
-            return left;
-        }
-        Box::leak(Box::new(Returned { first: [const { AtomicPtr::new(ptr::null_mut()) }; 3] }))
+/// Lists for a new thread.
+fn take_lists() -> &'static Returned {
+    if let Some(left) = LEFT.with(Vec::pop) {
+        left.begin();
+        return left;
     }
-
-    /// Puts a block into a list. `false` if its thread has ended.
-    fn push(&self, class: usize, block: *mut Free) -> bool {
-        let mut first = self.first[class].load(Ordering::Relaxed);
-        loop {
-            if first == ENDED {
-                return false;
-            }
-            // SAFETY: the block is the caller's alone until the exchange below puts it into the list, and each block is
-            // larger than a `Free`.
-            unsafe { (*block).next = first };
-            // Release: the taking thread sees the block in its final state. Blocks are only taken as a whole list, so
-            // there is no ABA: no block can come back in between.
-            match self.first[class].compare_exchange_weak(first, block, Ordering::Release, Ordering::Relaxed) {
-                Ok(_) => return true,
-                Err(now) => first = now,
-            }
-        }
-    }
+    Box::leak(Box::new(Returned::new()))
 }
 
 impl Memory {
@@ -120,11 +85,11 @@ impl Memory {
     #[inline(never)]
     fn take_returned(&mut self, class: usize) {
         if self.returned.is_null() {
-            self.returned = Returned::take();
+            self.returned = take_lists();
         }
-        // SAFETY: `Returned::take` gives a list that is never freed.
+        // SAFETY: `take_lists` gives a list that is never freed.
         let returned = unsafe { &*self.returned };
-        let mut first = returned.first[class].swap(ptr::null_mut(), Ordering::Acquire);
+        let mut first = returned.take(class);
         self.free[class].0 = first;
         while !first.is_null() {
             self.free[class].1 += 1;
@@ -171,8 +136,9 @@ impl Memory {
         let block = record.wrapping_byte_sub(BEGIN).cast::<Free>();
         if class < CLASSES.len() {
             if !ptr::eq(home, self.returned) {
-                // SAFETY: a block with a class has the list of the thread that made it, which is never freed.
-                if unsafe { &*home }.push(class, block) {
+                // SAFETY: a block with a class has the lists of the thread that made it, which are never freed. The
+                // block is in none, and larger than a `Free`.
+                if unsafe { (*home).push(class, block) } {
                     return;
                 }
             } else if self.free[class].1 < KEPT {
@@ -193,7 +159,7 @@ impl Memory {
         for class in 0..CLASSES.len() {
             // SAFETY: null, or a list that is never freed.
             let Some(returned) = (unsafe { self.returned.as_ref() }) else { break };
-            let mut first = returned.first[class].swap(ENDED, Ordering::Acquire);
+            let mut first = returned.end(class);
             while !first.is_null() {
                 let block = first;
                 // SAFETY: the thread has taken the whole list, and has its blocks alone. Acquire: it sees the `next` of
@@ -626,7 +592,7 @@ pub(crate) fn spawn_empty(accesses: Vec<Access>) {
 fn hold(event: *const Event, new: vicus::tasks::ChildBuilder) {
     let held = new.held(|| ());
     // SAFETY: rule "Event": the maker still uses it.
-    unsafe { (*event).hold(held) };
+    unsafe { (*event).hold(held) }.into_iter().for_each(Held::release);
 }
 
 /// Runs a task on top of its maker.
@@ -810,56 +776,8 @@ unsafe fn free(thread: &mut Thread, record: *mut Record) {
     }
 }
 
-/// The event of a detached task.
-pub(crate) struct Event {
-    /// Whether its task's waiters go on: it has come, or the task was dropped.
-    is_over: AtomicBool,
-    is_fulfilled: AtomicBool,
-    held: Guarded<Option<Held>>,
-    /// Users left: the maker of the task, its record, and the caller that fulfils the event.
-    users: AtomicU32,
-}
-
-impl Event {
-    pub(crate) fn new() -> *const Event {
-        Box::into_raw(Box::new(Event {
-            is_over: AtomicBool::new(false),
-            is_fulfilled: AtomicBool::new(false),
-            held: Guarded::new(None),
-            users: AtomicU32::new(3),
-        }))
-    }
-
-    fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Acquire)
-    }
-
-    /// This child is over with the event.
-    fn hold(&self, held: Held) {
-        let left = self.held.with(|own| {
-            if self.is_over() {
-                Some(held)
-            } else {
-                *own = Some(held);
-                None
-            }
-        });
-        left.into_iter().for_each(Held::release);
-    }
-
-    /// The use of one of its users ends.
-    ///
-    /// # Safety
-    /// The caller is one of them.
-    unsafe fn drop_one(event: *const Event) {
-        // SAFETY: rule "Event": the caller is one of its users, and the last one frees the box of `Event::new`.
-        unsafe {
-            if (*event).users.fetch_sub(1, Ordering::AcqRel) == 1 {
-                drop(Box::from_raw(event.cast_mut()));
-            }
-        }
-    }
-}
+/// The event of a detached task: with it ends a held child, which represents the task to its waiters and followers.
+pub(crate) type Event = crate::event::Event<Held>;
 
 /// A task outside of all regions has ended; its event may still be open.
 fn await_outside(event: *const Event) {
@@ -904,19 +822,13 @@ pub(crate) fn forget_events(awaited: Vec<(*mut Task, *const Event)>) {
 /// # Safety
 /// Rule "Event": it is fulfilled once, and its task was made with it.
 pub(crate) unsafe fn fulfil(event: *const Event) {
-    // SAFETY: rule "Event": the caller that fulfils it is one of its users.
-    let one = unsafe { &*event };
-    let held = one.held.with(|own| {
-        one.is_over.store(true, Ordering::Release);
-        let is_first = !one.is_fulfilled.swap(true, Ordering::AcqRel);
-        is_first.then(|| own.take())
-    });
-    let Some(held) = held else { return };
-    if let Some(held) = held {
-        held.release();
+    // SAFETY: rule "Event": the caller that fulfils it is one of its users. Its use ends here, once, since it was the
+    // first to fulfil it.
+    unsafe {
+        let Some(held) = (*event).fulfil() else { return };
+        held.into_iter().for_each(Held::release);
+        Event::drop_one(event);
     }
-    // SAFETY: rule "Event": the use of the caller that fulfils it ends here; `is_first` was true, so it ends once.
-    unsafe { Event::drop_one(event) };
 }
 
 /// The task of an event is dropped before it was run, and its waiters go on. The program may have given the event to
@@ -926,12 +838,7 @@ pub(crate) unsafe fn fulfil(event: *const Event) {
 /// Rule "Event": the record still uses it.
 unsafe fn abandon(event: *const Event) {
     // SAFETY: the caller's promise.
-    let one = unsafe { &*event };
-    let held = one.held.with(|own| {
-        one.is_over.store(true, Ordering::Release);
-        own.take()
-    });
-    held.into_iter().for_each(Held::release);
+    unsafe { &*event }.abandon().into_iter().for_each(Held::release);
 }
 
 /// Whether the running task may have unfinished children.
@@ -1034,8 +941,8 @@ pub(crate) fn is_dropped(thread: &Thread) -> bool {
 mod tests {
     use super::*;
 
-    // A group was cancelled, and dropped a task with an event. Another thread had fulfilled the event before, or was about
-    // to do so: one of the two did so in freed memory.
+    // A group was cancelled, and dropped a task with an event. Another thread had fulfilled the event before, or was
+    // about to do so: one of the two did so in freed memory.
     #[test]
     fn the_event_of_a_dropped_task_can_be_fulfilled_before_and_afterwards() {
         let record = || {
@@ -1052,11 +959,11 @@ mod tests {
             let (dropped, event) = record();
             finish(dropped);
             assert!((*event).is_over(), "its task's waiters go on");
-            assert_eq!((*event).users.load(Ordering::Relaxed), 1, "the other thread still uses it");
+            assert_eq!((*event).users(), 1, "the other thread still uses it");
             fulfil(event);
             let (dropped, event) = record();
             fulfil(event);
-            assert_eq!((*event).users.load(Ordering::Relaxed), 1, "the task still uses it");
+            assert_eq!((*event).users(), 1, "the task still uses it");
             finish(dropped);
         }
     }

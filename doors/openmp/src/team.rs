@@ -9,12 +9,14 @@
 //! membership in them: a region makes nothing. Between two regions, threads wait at their docks; they spin for a moment
 //! and then sleep.
 
+use crate::bell::Bell;
 use crate::bound::Bound;
+use crate::futex::{sleep_on, wake};
 use crate::places::Binding;
 use crate::report::{self, Spent};
 use crate::settings::{self, complain};
 use crate::thread::{BUSY, Group, Icv, Task, Thread, here};
-use crate::wait::{KeepErrno, sleep_on, wake};
+use crate::wait::KeepErrno;
 use crate::work::{LoopStart, REMEMBERED, Site, Slot};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr;
@@ -303,8 +305,7 @@ const GIVES_WAY_AFTER_US: u128 = 10;
 /// The place of a waiting thread between two regions.
 #[repr(align(128))]
 struct Dock {
-    /// Twice the number of regions so far, and one more if the thread sleeps.
-    state: AtomicU32,
+    bell: Bell,
     team: Cell<*const Team>,
     number: u32,
     /// How often the thread looks before it sleeps, and for how many microseconds at least.
@@ -404,7 +405,7 @@ impl Pool {
         while (self.docks.len() as u32) + 1 < size {
             let number = self.docks.len() as u32 + 1;
             let dock: &'static Dock = Box::leak(Box::new(Dock {
-                state: AtomicU32::new(0),
+                bell: Bell::new(),
                 team: Cell::new(ptr::null()),
                 number,
                 spins: AtomicU32::new(0),
@@ -428,14 +429,12 @@ impl Pool {
 impl Dock {
     /// The thread is to look at its team.
     fn call(&self) {
-        let before = self.state.load(Ordering::Relaxed);
-        if before & 1 != 0 {
+        if self.bell.is_asleep() {
             // SAFETY: rule "System": no argument.
             self.called_from.store(unsafe { libc::sched_getcpu() }, Ordering::Relaxed);
         }
-        // Release: the thread sees all writes made for the region.
-        if self.state.swap((before | 1).wrapping_add(1), Ordering::AcqRel) & 1 != 0 {
-            wake(&raw const self.state, 1);
+        if self.bell.ring() {
+            wake(self.bell.word(), 1);
         }
     }
 
@@ -443,8 +442,7 @@ impl Dock {
     fn wait(&self, seen: u32) -> u32 {
         let (mut spins, mut yields, mut since) = (0, 0, None);
         loop {
-            let state = self.state.load(Ordering::Acquire);
-            if state != seen && state != seen | 1 {
+            if let Some(state) = self.bell.called_since(seen) {
                 return state;
             }
             let least = Duration::from_micros(self.spins_us.load(Ordering::Relaxed).into());
@@ -462,10 +460,8 @@ impl Dock {
                 unsafe { libc::sched_yield() };
             } else if waited < least {
                 std::hint::spin_loop();
-            } else if state == seen | 1
-                || self.state.compare_exchange(seen, seen | 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-            {
-                sleep_on(&self.state, seen | 1);
+            } else if let Some(asleep) = self.bell.mark_asleep(seen) {
+                sleep_on(self.bell.word(), asleep);
                 if !least.is_zero() {
                     self.leave_caller();
                 }

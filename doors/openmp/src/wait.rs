@@ -1,7 +1,9 @@
 //! How threads wait for each other outside of tasks: they spin a little, yield, and sleep on a word.
 
+use crate::lock::FREE;
+pub(crate) use crate::lock::Lock;
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 
 /// Keeps `errno` as it was while something else is done, since no function of OpenMP changes it.
 pub(crate) struct KeepErrno(i32);
@@ -18,22 +20,6 @@ impl Drop for KeepErrno {
         // SAFETY: rule "System": the address of the calling thread's own `errno`.
         unsafe { *libc::__errno_location() = self.0 }
     }
-}
-
-/// Sleeps while the word has this value, or a little shorter.
-pub(crate) fn sleep_on(word: &AtomicU32, value: u32) {
-    let _errno = KeepErrno::new();
-    let no_limit: *const libc::timespec = std::ptr::null();
-    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: rule "System": the word outlives the call by its borrow, and no limit is a null pointer.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, no_limit) };
-}
-
-/// Wakes up to `count` sleepers on the word.
-pub(crate) fn wake(word: *const AtomicU32, count: i32) {
-    let _errno = KeepErrno::new();
-    // SAFETY: rule "System": the kernel looks at the address alone and reads nothing there, so the word may be gone.
-    unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, count) };
 }
 
 /// A wait without a waker: longer each time.
@@ -73,58 +59,9 @@ pub(crate) fn wait_until(mut is_done: impl FnMut() -> bool) {
     }
 }
 
-/// A lock in a word of a program, 0 at first.
-#[repr(transparent)]
-pub(crate) struct Lock(AtomicU32);
-
-const FREE: u32 = 0;
-const HELD: u32 = 1;
-const AWAITED: u32 = 2;
-
 impl Lock {
     pub(crate) const fn new() -> Lock {
         Lock(AtomicU32::new(FREE))
-    }
-
-    pub(crate) fn init(&self) {
-        self.0.store(FREE, Ordering::Relaxed);
-    }
-
-    #[inline]
-    pub(crate) fn lock(&self) {
-        if self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            self.lock_slowly();
-        }
-    }
-
-    #[cold]
-    fn lock_slowly(&self) {
-        for _ in 0..100 {
-            if self.0.load(Ordering::Relaxed) == FREE && self.try_lock() {
-                return;
-            }
-            std::hint::spin_loop();
-        }
-        while self.0.swap(AWAITED, Ordering::Acquire) != FREE {
-            sleep_on(&self.0, AWAITED);
-        }
-    }
-
-    #[inline]
-    pub(crate) fn try_lock(&self) -> bool {
-        self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
-    }
-
-    #[inline]
-    pub(crate) fn unlock(&self) {
-        if self.0.swap(FREE, Ordering::Release) == AWAITED {
-            wake(&raw const self.0, 1);
-        }
-    }
-
-    /// Whether someone holds it.
-    pub(crate) fn is_held(&self) -> bool {
-        self.0.load(Ordering::Relaxed) != FREE
     }
 
     /// Calls `f` while no other thread holds the lock.

@@ -10,6 +10,8 @@
 //! last time. A loop is known by its region's function, the address of the call that begins it, and its bounds.
 
 use crate::settings::{Kind, fail};
+use crate::shares::{Line, Share, take};
+use crate::stage::Stage;
 use crate::team::Team;
 use crate::thread::{Thread, here};
 use crate::wait::wait_until;
@@ -20,10 +22,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// The state that the threads of a loop share.
 #[repr(align(128))]
 pub(crate) struct Slot {
-    /// Four times the number of the slot's loop, plus the loop's stage.
-    state: AtomicU64,
-    /// How many threads have left the loop.
-    left: AtomicU32,
+    stage: Stage,
     /// gcc's reductions of the loop, and a piece of memory for all its threads.
     pub(crate) reductions: Cell<*mut usize>,
     pub(crate) memory: Cell<*mut u8>,
@@ -34,48 +33,6 @@ pub(crate) struct Slot {
     turn: Line<AtomicU64>,
     /// The chunks of a returning loop that each thread is to run. Other threads may take the last ones.
     shares: Box<[Line<Share>]>,
-}
-
-/// A thread's share of a returning loop.
-#[derive(Default)]
-struct Share {
-    /// The first chunk, and in the upper half the one behind the last.
-    range: AtomicU64,
-    /// How many chunks the thread has run, when it has left.
-    ran: AtomicU32,
-}
-
-impl Share {
-    fn set(&self, low: u32, high: u32) {
-        self.range.store(Share::word(low, high), Ordering::Relaxed);
-    }
-
-    fn word(low: u32, high: u32) -> u64 {
-        u64::from(low) | u64::from(high) << 32
-    }
-
-    fn range(word: u64) -> (u32, u32) {
-        (word as u32, (word >> 32) as u32)
-    }
-
-    /// Takes chunks: `cut` splits the range into the part that stays and the part to take. `None` if the range is
-    /// empty.
-    fn take<R>(&self, cut: impl Fn(u32, u32) -> (u64, R)) -> Option<R> {
-        let mut word = self.range.load(Ordering::Relaxed);
-        loop {
-            let (low, high) = Share::range(word);
-            if low >= high {
-                return None;
-            }
-            let (stays, taken) = cut(low, high);
-            // Relaxed: the owner of a chunk says nothing of other memory. If a range comes back, none of its chunks has
-            // been run.
-            match self.range.compare_exchange_weak(word, stays, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return Some(taken),
-                Err(now) => word = now,
-            }
-        }
-    }
 }
 
 /// How many loops a team remembers.
@@ -97,18 +54,11 @@ impl Site {
     }
 }
 
-#[repr(align(64))]
-struct Line<T>(T);
-
-const BEGINS: u64 = 1;
-const READY: u64 = 2;
-
 impl Slot {
     /// A slot for `threads` threads.
     pub(crate) fn new(number: u64, threads: u32) -> Slot {
         Slot {
-            state: AtomicU64::new(4 * number),
-            left: AtomicU32::new(0),
+            stage: Stage::new(number),
             reductions: Cell::new(ptr::null_mut()),
             memory: Cell::new(ptr::null_mut()),
             across: Cell::new(ptr::null_mut()),
@@ -121,8 +71,7 @@ impl Slot {
     /// No thread is in a loop any more, and the next one has the number 0.
     pub(crate) fn reset(&self, number: u64) {
         self.clear();
-        self.left.store(0, Ordering::Relaxed);
-        self.state.store(4 * number, Ordering::Release);
+        self.stage.reset(number);
     }
 
     fn clear(&self) {
@@ -249,29 +198,12 @@ pub(crate) fn join(thread: &mut Thread, start: LoopStart, prepare: impl FnOnce(&
     let number = thread.loops;
     thread.loops += 1;
     let slot = &ring[number as usize % ring.len()];
-    let free = 4 * number;
-    let mut state = slot.state.load(Ordering::Acquire);
-    if state != free + READY {
-        if state != free && state != free + BEGINS {
-            // A loop of many before is not left by all yet.
-            wait_until(|| {
-                state = slot.state.load(Ordering::Acquire);
-                state >= free
-            });
+    slot.stage.enter(number, || {
+        if start.kind == Kind::Returning {
+            deal(team, slot, &start);
         }
-        let claimed = state == free
-            && slot.state.compare_exchange(free, free + BEGINS, Ordering::Acquire, Ordering::Acquire).is_ok();
-        if claimed {
-            if start.kind == Kind::Returning {
-                deal(team, slot, &start);
-            }
-            prepare(slot);
-            // Release: the other threads see the prepared state.
-            slot.state.store(free + READY, Ordering::Release);
-        } else {
-            wait_until(|| slot.state.load(Ordering::Acquire) == free + READY);
-        }
-    }
+        prepare(slot);
+    });
     Loop { start, slot, number, parts: 0, ran: 0, low: 0, high: 0 }
 }
 
@@ -325,22 +257,6 @@ fn deal(team: &Team, slot: &Slot, start: &LoopStart) {
         share.0.ran.store(0, Ordering::Relaxed);
         low = high;
     }
-}
-
-/// The next chunk for a thread: from its own share, else half of another thread's rest, taken from its end.
-fn take(slot: &Slot, number: usize) -> Option<u32> {
-    let own = &slot.shares[number].0;
-    own.take(|low, high| (Share::word(low + 1, high), low)).or_else(|| {
-        let (before, behind) = slot.shares.split_at(number);
-        let (low, high) = behind[1..].iter().chain(before).find_map(|other| {
-            other.0.take(|low, high| {
-                let cut = high - (high - low).div_ceil(2);
-                (Share::word(low, cut), (cut, high))
-            })
-        })?;
-        own.set(low + 1, high);
-        Some(low)
-    })
 }
 
 /// The last thread has left a returning loop. The memory goes half of the way to the chunks just run: the next time may
@@ -403,7 +319,7 @@ pub(crate) fn next(thread: &mut Thread) -> bool {
         Kind::Returning => {
             let chunk = chunk.max(1);
             let has_last = work.parts > 0 && work.high == count;
-            let at = if has_last { None } else { take(slot, number as usize).map(u64::from) };
+            let at = if has_last { None } else { take(&slot.shares, number as usize).map(u64::from) };
             work.ran += u32::from(at.is_some());
             let is_last =
                 || !has_last && slot.next.0.load(Ordering::Relaxed) == 0 && slot.next.0.swap(1, Ordering::Relaxed) == 0;
@@ -453,15 +369,12 @@ pub(crate) fn part(thread: &Thread, work: &Loop) {
     if is_returning {
         slot.shares[thread.number as usize].0.ran.store(work.ran, Ordering::Relaxed);
     }
-    // Acquire and release: the last thread sees all writes of the others.
-    if slot.left.fetch_add(1, Ordering::AcqRel) + 1 == team.size {
+    slot.stage.leave(team.size, work.number + team.ring.len() as u64, || {
         if is_returning {
             remember(team, slot, &work.start);
         }
         slot.clear();
-        slot.left.store(0, Ordering::Relaxed);
-        slot.state.store(4 * (work.number + team.ring.len() as u64), Ordering::Release);
-    }
+    });
 }
 
 /// Waits until all earlier iterations of the thread's ordered loop are over.

@@ -1,56 +1,16 @@
 //! Barriers.
 
-use crate::each::wait_in_frame;
 use crate::exports;
+use crate::meeting::Barrier;
 use crate::object::Object;
 use std::ptr;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use vicus::threads::full_empty;
-
-/// Threads waiting for each other.
-pub(crate) struct Barrier(Mutex<Entered>);
-
-struct Entered {
-    wanted: usize,
-    /// The words of waiting threads, in their frames.
-    waiting: Vec<*const AtomicU64>,
-}
-
-// SAFETY: rule "Frame": any thread may fill the words.
-unsafe impl Send for Entered {}
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 static OF_THE_PROGRAM: AtomicPtr<Barrier> = AtomicPtr::new(ptr::null_mut());
 
-impl Barrier {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Entered> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    fn enter(&self) {
-        let word = AtomicU64::new(0);
-        let mut entered = self.lock();
-        if entered.waiting.len() + 1 >= entered.wanted {
-            let waiting = std::mem::take(&mut entered.waiting);
-            drop(entered);
-            // SAFETY: rule "Frame": each waits for its word, and this thread alone has it now.
-            waiting.into_iter().for_each(|word| _ = full_empty::fill(unsafe { &*word }));
-            return;
-        }
-        full_empty::empty(&word);
-        entered.waiting.push(&raw const word);
-        drop(entered);
-        wait_in_frame(&word, || {
-            let waiting = &mut self.lock().waiting;
-            let at = waiting.iter().position(|other| ptr::eq(*other, &raw const word));
-            at.map(|at| waiting.swap_remove(at)).is_some()
-        });
-    }
-}
-
 exports! {
     fn qt_barrier_create(threads: usize, _kind: u32) -> *mut Barrier {
-        Box::into_raw(Box::new(Barrier(Mutex::new(Entered { wanted: threads, waiting: Vec::new() }))))
+        Box::into_raw(Box::new(Barrier::new(threads)))
     }
 
     fn qt_barrier_enter(barrier: Object<Barrier>) {
@@ -118,7 +78,7 @@ mod tests {
     // to enter it wrote there.
     #[test]
     fn an_unwound_thread_waits_in_no_barrier_any_more() {
-        let barrier = Arc::new(Barrier(Mutex::new(Entered { wanted: 2, waiting: Vec::new() })));
+        let barrier = Arc::new(Barrier::new(2));
         let runtime: Runtime = Runtime::builder().threads(1).deadlock(OnDeadlock::Unwind).start();
         let theirs = Arc::clone(&barrier);
         let waits = Builder::new().spawn_on(&runtime, move || theirs.enter());

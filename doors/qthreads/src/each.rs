@@ -1,9 +1,10 @@
 //! Threads for the parts of something, and the wait for them.
 
 use crate::codes::NO_SHEPHERD;
+use crate::count::Count;
 use crate::fork::{finish_part, spawn_part};
 use crate::library::{self, Library};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use vicus::threads::full_empty;
 
 /// A pointer to the common data of all parts. They live until the wait for the parts is over.
@@ -24,39 +25,6 @@ impl<T: ?Sized> Shared<T> {
     fn get(&self) -> &T {
         // SAFETY: rule "Frame": the waiting thread's value.
         unsafe { &*self.0 }
-    }
-}
-
-/// How many threads are not over.
-pub(crate) struct Count {
-    open: AtomicU64,
-    done: AtomicU64,
-}
-
-impl Count {
-    /// A count that starts with its maker.
-    pub(crate) fn new() -> Count {
-        Count { open: AtomicU64::new(1), done: AtomicU64::new(0) }
-    }
-
-    pub(crate) fn add(&self, count: u64) {
-        self.open.fetch_add(count, Ordering::Relaxed);
-    }
-
-    pub(crate) fn end_one(&self) {
-        if self.open.fetch_sub(1, Ordering::AcqRel) == 1 {
-            full_empty::fill(&self.done);
-        }
-    }
-
-    /// The maker has nothing more to add, and waits for the others.
-    pub(crate) fn wait(&self) {
-        if self.open.load(Ordering::Acquire) == 1 {
-            return;
-        }
-        full_empty::empty(&self.done);
-        self.end_one();
-        full_empty::read_ff(&self.done);
     }
 }
 

@@ -43,6 +43,7 @@
 mod alloc;
 mod array;
 mod barrier;
+mod count;
 mod dictionary;
 mod each;
 mod environment;
@@ -55,6 +56,9 @@ mod library;
 mod locks;
 mod loops;
 mod machine;
+mod meeting;
+#[cfg(all(test, loom))]
+mod models;
 mod object;
 mod pairs;
 mod pool;
@@ -63,6 +67,15 @@ mod queues;
 mod sinc;
 mod timer;
 mod util;
+
+/// The atomics of the parts with models, `count` and `meeting`. `models` has these files once more, with loom's.
+mod atomics {
+    pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
+}
+mod sync {
+    pub(crate) use std::sync::{Mutex, MutexGuard};
+}
+use vicus::threads::full_empty;
 
 /// Defines functions for programs to call, by their names.
 macro_rules! exports {

@@ -1,7 +1,8 @@
 //! Parallel loops.
 
 use crate::codes::NO_SHEPHERD;
-use crate::each::{Count, each, each_worker, part, workers};
+use crate::count::Count;
+use crate::each::{each, each_worker, part, workers};
 use crate::exports;
 use crate::fork::{finish_part, spawn_part};
 use crate::library;

@@ -1,0 +1,153 @@
+//! Models of the parts that count and meet: the same files, with the atomics and the locks of loom.
+
+mod atomics {
+    pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
+}
+
+mod sync {
+    pub(crate) use loom::sync::{Mutex, MutexGuard};
+}
+
+/// Full/empty bits, whose own models are in worlds/machine: here a word is empty while it is 1.
+mod full_empty {
+    use super::atomics::{AtomicU64, Ordering};
+    use super::sync::Mutex;
+    use loom::sync::Condvar;
+
+    loom::lazy_static! {
+        static ref BITS: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
+    }
+
+    pub(crate) fn empty(word: &AtomicU64) {
+        let _bits = BITS.0.lock().unwrap();
+        word.store(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn fill(word: &AtomicU64) -> bool {
+        let _bits = BITS.0.lock().unwrap();
+        let was_empty = word.swap(0, Ordering::Relaxed) == 1;
+        BITS.1.notify_all();
+        !was_empty
+    }
+
+    pub(crate) fn read_ff(word: &AtomicU64) -> u64 {
+        let mut bits = BITS.0.lock().unwrap();
+        while word.load(Ordering::Relaxed) == 1 {
+            bits = BITS.1.wait(bits).unwrap();
+        }
+        0
+    }
+}
+
+mod each {
+    /// No wait of a model is unwound.
+    pub(crate) fn wait_in_frame(word: &super::atomics::AtomicU64, _forget: impl Fn() -> bool) {
+        super::full_empty::read_ff(word);
+    }
+}
+
+#[path = "count.rs"]
+mod count;
+#[path = "meeting.rs"]
+mod meeting;
+
+use count::Count;
+use loom::cell::UnsafeCell;
+use loom::thread;
+use meeting::Barrier;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+// Not loom's: a model that fails drops it outside of the model.
+use std::sync::Arc;
+
+/// A number of each thread: loom tells if one reads it while its thread writes it.
+struct Data(UnsafeCell<u32>);
+
+// SAFETY: loom tells if two threads use the cell at once.
+unsafe impl Sync for Data {}
+// SAFETY: as above.
+unsafe impl Send for Data {}
+
+impl Data {
+    fn new() -> Data {
+        Data(UnsafeCell::new(0))
+    }
+
+    fn get(&self) -> u32 {
+        // SAFETY: see the type.
+        self.0.with(|value| unsafe { *value })
+    }
+
+    fn set(&self, new: u32) {
+        // SAFETY: see the type.
+        self.0.with_mut(|value| unsafe { *value = new });
+    }
+}
+
+/// Whether a model finds a mistake: a failed assertion, a race, or a thread that waits for ever.
+fn finds(model: impl Fn() + Sync + Send + 'static) -> bool {
+    catch_unwind(AssertUnwindSafe(|| check(model))).is_err()
+}
+
+fn check(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(model);
+}
+
+/// The maker waits for two threads, and sees what they have done. `counts_both` is false in the broken variant: one
+/// thread was not added.
+fn counted(counts_both: bool) {
+    let all = Arc::new((Count::new(), [Data::new(), Data::new()]));
+    all.0.add(if counts_both { 2 } else { 1 });
+    let threads: Vec<_> = (0..2)
+        .map(|number| {
+            let all = Arc::clone(&all);
+            thread::spawn(move || {
+                all.1[number].set(1);
+                all.0.end_one();
+            })
+        })
+        .collect();
+    all.0.wait();
+    assert_eq!((all.1[0].get(), all.1[1].get()), (1, 1));
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+#[test]
+fn loom_the_maker_of_a_count_sees_what_all_have_done() {
+    check(|| counted(true));
+}
+
+#[test]
+fn loom_a_thread_that_is_not_counted_is_found() {
+    assert!(finds(|| counted(false)));
+}
+
+/// Two threads meet twice at a barrier, and each sees what the other one has done before. `wanted` is 2, or 1 in the
+/// broken variant.
+fn met(wanted: usize) {
+    let all = Arc::new((Barrier::new(wanted), [Data::new(), Data::new()]));
+    let run = |(barrier, data): &(Barrier, [Data; 2]), own: usize| {
+        for time in 1..=2 {
+            data[own].set(time);
+            barrier.enter();
+            assert_eq!(data[1 - own].get(), time);
+            barrier.enter();
+        }
+    };
+    let theirs = Arc::clone(&all);
+    let thread = thread::spawn(move || run(&theirs, 1));
+    run(&all, 0);
+    thread.join().unwrap();
+    assert!(all.0.lock().waiting.is_empty());
+}
+
+#[test]
+fn loom_threads_at_a_barrier_see_what_each_did_before() {
+    check(|| met(2));
+}
+
+#[test]
+fn loom_a_barrier_that_opens_too_early_is_found() {
+    assert!(finds(|| met(1)));
+}
