@@ -1,17 +1,18 @@
-"""Writes the bill of materials of packages to standard output, as CycloneDX 1.5 in JSON.
+"""Writes the bill of materials of packages, as CycloneDX 1.5 in JSON, and the licences that copies must have with them.
 
-Usage: bill.py VERSION PACKAGE...
+Usage: bill.py VERSION FOLDER PACKAGE...
 
-The crates are those that cargo builds into the packages for this machine: no build scripts' or tests' crates.
+Makes bill-of-materials.cdx.json and THIRD-PARTY in the folder. The crates are those that cargo builds into the packages for this machine: no build scripts' or tests' crates.
 """
 
 import json
+import pathlib
 import subprocess
 import sys
 
 
 def main():
-    version, packages = sys.argv[1], sys.argv[2:]
+    version, folder, packages = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3:]
     host = next(
         line.split()[1]
         for line in subprocess.run(["rustc", "-vV"], check=True, capture_output=True, text=True).stdout.splitlines()
@@ -52,18 +53,37 @@ def main():
                 ahead.append(dependency["pkg"])
     components = [component(crates[id], checksums) for id in reached]
     components.sort(key=lambda component: (component["name"], component["version"]))
-    json.dump(
-        {
-            "bomFormat": "CycloneDX",
-            "specVersion": "1.5",
-            "version": 1,
-            "metadata": {"component": {"type": "application", "name": "vicus", "version": version}},
-            "components": components,
-        },
-        sys.stdout,
-        indent=1,
-    )
-    print()
+    bill = {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
+        "metadata": {"component": {"type": "application", "name": "vicus", "version": version}},
+        "components": components,
+    }
+    with open(folder / "bill-of-materials.cdx.json", "w", encoding="utf-8") as file:
+        json.dump(bill, file, indent=1)
+        file.write("\n")
+    with open(folder / "THIRD-PARTY", "w", encoding="utf-8") as file:
+        file.write(licences([crates[id] for id in reached]))
+
+
+def licences(crates):
+    """Each different text once, with the crates that have it."""
+    users = {}
+    for crate in sorted(crates, key=lambda crate: (crate["name"], crate["version"])):
+        # Crates of the workspace have the licences beside this file.
+        if crate["source"] is None:
+            continue
+        beside = pathlib.Path(crate["manifest_path"]).parent
+        for path in sorted(beside.rglob("*")):
+            words = ("LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE")
+            if path.is_file() and path.suffix not in (".rs", ".py") and path.name.upper().startswith(words):
+                text = path.read_text(encoding="utf-8", errors="replace").strip()
+                name = f"{crate['name']} {crate['version']}"
+                if name not in users.setdefault(text, []):
+                    users[text].append(name)
+    rule = "=" * 80
+    return "\n\n".join(f"{rule}\n{', '.join(names)}\n{rule}\n\n{text}" for text, names in users.items()) + "\n"
 
 
 def component(crate, checksums):

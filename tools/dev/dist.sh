@@ -69,7 +69,7 @@ needed_glibc() {
 }
 
 dist() {
-  local output glibc=2.28 profile=dist version machine name folder needs made
+  local output glibc=2.28 profile=dist version machine name needs made made_files
   output="$target/packages"
   while [[ $# -gt 0 ]]; do
     case "$1" in
@@ -100,6 +100,7 @@ dist() {
   machine="$(uname -m)"
   build_dist "$glibc" "$profile"
   mkdir -p "$output"
+  output="$(readlink -f "$output")"
   scratch="$(mktemp -d)"
   trap 'rm -rf "$scratch"' EXIT
   name="vicus-$version-$machine-linux-gnu"
@@ -109,17 +110,18 @@ dist() {
   if [[ -n "$glibc" ]]; then
     at_least "$glibc" "$needs" || fail "the programs need glibc $needs, which is newer than $glibc"
   fi
-  tar --create --sort=name --owner=0 --group=0 --numeric-owner --mode=u+rwX,go+rX,go-w --mtime="@$made" --directory "$scratch" "$name" | gzip -9 -n >"$output/$name.tar.gz"
-  folder=("$output/$name.tar.gz")
+  tar --create --sort=name --owner=0 --group=0 --numeric-owner --mode=u+rwX,go+rX,go-w --mtime="@$made" \
+    --directory "$scratch" "$name" | gzip -9 -n >"$output/$name.tar.gz"
+  made_files=("$output/$name.tar.gz")
   if command -v dpkg-deb >/dev/null; then
     mkdir "$scratch/deb"
     mv "$scratch/$name" "$scratch/deb/usr"
-    folder+=("$output/vicus_${version}_$(dpkg --print-architecture).deb")
-    debian_package "$scratch/deb" "$version" "$(dpkg --print-architecture)" "${folder[1]}" "$needs"
+    made_files+=("$output/vicus_${version}_$(dpkg --print-architecture).deb")
+    debian_package "$scratch/deb" "$version" "$(dpkg --print-architecture)" "${made_files[1]}" "$needs"
   else
     say "left out for want of dpkg-deb: the Debian package"
   fi
-  (cd "$output" && sha256sum "$(basename -a "${folder[@]}" | head -n 1)" $(basename -a "${folder[@]}" | tail -n +2) >SHA256SUMS)
-  ls -l "${folder[@]}"
+  (cd "$output" && sha256sum "${made_files[@]##*/}" >SHA256SUMS)
+  ls -l "${made_files[@]}"
   echo "They run with glibc $needs and later. Checksums: $output/SHA256SUMS"
 }

@@ -153,6 +153,8 @@ test_dist() {
     return
   fi
   say "packages"
+  # Packages of other versions are not what is tested.
+  rm -rf "${target:?}/packages/test"
   (
     with dist
     dist --here --quick --output "$(readlink -f "$target")/packages/test"

@@ -7,7 +7,7 @@ use crate::tell::{print, tell};
 use crate::web::WebArgs;
 use crate::{engine, hangup, health, input, interrupt, memory, strategy};
 use anyhow::{Context, anyhow, bail, ensure};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,7 +54,8 @@ pub(crate) struct Args {
     /// one, too. Without any, updates are refused.
     #[arg(long, value_name = "TOKEN")]
     token: Vec<String>,
-    /// Only clients with this token, or one that permits updates, may read. May be given several times.
+    /// Only clients with this token, or one that permits updates, may read. May be given several times;
+    /// VICUS_READ_TOKEN has one, too.
     #[arg(long, value_name = "TOKEN")]
     read_token: Vec<String>,
     /// Every client may update without a token, except pages of other origins.
@@ -187,8 +188,10 @@ impl Args {
         if !self.read_only && !self.open_updates {
             write.extend(std::env::var("VICUS_TOKEN").ok().filter(|token| !token.is_empty()));
         }
-        ensure!(write.iter().chain(&self.read_token).all(|token| !token.is_empty()), "a token is empty");
-        Ok(Access { write, read: self.read_token.clone(), is_open: self.open_updates, is_read_only: self.read_only })
+        let mut read = self.read_token.clone();
+        read.extend(std::env::var("VICUS_READ_TOKEN").ok().filter(|token| !token.is_empty()));
+        ensure!(write.iter().chain(&read).all(|token| !token.is_empty()), "a token is empty");
+        Ok(Access { write, read, is_open: self.open_updates, is_read_only: self.read_only })
     }
 
     fn log(&self) -> anyhow::Result<AccessLog> {
@@ -295,10 +298,15 @@ fn data(args: &Args, service: &Service, hash_seed: u64) -> anyhow::Result<Data> 
     }
 }
 
-/// Whether the folder is missing, or has nothing in it.
+/// Whether the folder is missing or has nothing in it, except what a first start left that was interrupted, and a
+/// volume's own folder.
 fn is_empty(path: &Path) -> bool {
+    let leaves_room = |name: &OsStr| {
+        let name = name.to_string_lossy();
+        ["LOCK", "BEGUN", "lost+found"].contains(&&*name) || name.ends_with(".new")
+    };
     match std::fs::read_dir(path) {
-        Ok(mut entries) => entries.next().is_none(),
+        Ok(mut entries) => entries.all(|entry| entry.is_ok_and(|entry| leaves_room(&entry.file_name()))),
         Err(error) => error.kind() == ErrorKind::NotFound,
     }
 }

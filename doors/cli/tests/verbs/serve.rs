@@ -748,6 +748,9 @@ fn what_documents_have_held_goes_back_to_the_system() {
 fn a_store_is_made_where_none_is_and_the_server_answers_the_check() {
     let parent = folder("created");
     let store = parent.join("store");
+    // The first start was interrupted before there was a store.
+    std::fs::create_dir_all(&store).unwrap();
+    file(&store, "LOCK", "");
     for rows in 1..=2 {
         let server = Served::start(&["--store", text(&store), "--create", "--open-updates"]);
         let address = server.address.to_string();
@@ -787,4 +790,25 @@ fn the_check_tells_what_it_found_instead() {
         store::fails(&["serve", "--check", "--bind", &address], &[told]);
         answers.join().unwrap();
     }
+}
+
+/// As the service gets its tokens: by variables, which other users of the machine don't see.
+#[test]
+fn tokens_come_from_the_environment() {
+    let parent = folder("tokens");
+    let data = file(&parent, "data.nt", "<http://e/a> <http://e/p> <http://e/b> .\n");
+    let server = Served::start_with(&["--data", &data], &[("VICUS_READ_TOKEN", "see"), ("VICUS_TOKEN", "change")]);
+    let ask = |token: Option<&str>| {
+        let query = Ask::query("ASK {}");
+        let query = match token {
+            Some(token) => query.with("authorization", &format!("Bearer {token}")),
+            None => query,
+        };
+        query.send(server.address).status
+    };
+    assert_eq!((ask(None), ask(Some("see")), ask(Some("change")), ask(Some("guess"))), (401, 200, 200, 401));
+    let update = Ask::update("CLEAR ALL").with("authorization", "Bearer see").send(server.address);
+    assert!([401, 403].contains(&update.status), "{update:?}");
+    server.signal(libc::SIGTERM);
+    assert!(server.end().0.success());
 }
