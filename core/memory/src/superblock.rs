@@ -7,7 +7,7 @@
 
 use crate::memory::{AllocError, MemoryOptions};
 use crate::neighbours::{Neighbours, Room};
-use crate::pages::{PageError, Pages};
+use crate::pages::{PageError, Pages, WhenFull};
 use crate::region::Ranges;
 use crate::sizes::LINE;
 use crate::slab::{Chain, Kind, NO_HEAP, ORPHAN, RUN_BYTES, Slab, colour};
@@ -628,6 +628,45 @@ impl Superblocks {
             // One at a time, so other threads get the lock in between: giving back takes time.
             while self.with(node, |pool| self.drop_old(pool)) {}
             while self.may_discard() && self.with(node, |pool| self.discard_of_orphans(pool)) {}
+        }
+    }
+
+    /// Whether pages may go back while their superblock is in use.
+    pub(crate) fn may_discard(&self) -> bool {
+        let MemoryOptions { when_full, touch_ahead, .. } = self.options;
+        when_full != WhenFull::Strict && !touch_ahead
+    }
+
+    /// Gives back the pages behind the last block that was in use since the superblock was cut; once, as they stay
+    /// untouched. The caller has the superblock.
+    pub(crate) fn discard_untouched(&self, slab: &Slab) {
+        if slab.tail_is_clean.replace(true) {
+            return;
+        }
+        let end = self.ranges.address(self.ranges.index_of(slab)).addr().get() + self.ranges.superblock();
+        self.discard(slab.untouched(), end);
+    }
+
+    /// Gives back the pages of free blocks, but for those with their links. The caller has the superblock.
+    pub(crate) fn discard_freed(&self, slab: &Slab) {
+        debug_assert!(matches!(slab.kind.get(), Kind::Blocks | Kind::Runs), "a heap's superblock is cut");
+        for block in slab.freed() {
+            let block = block.addr();
+            self.discard(block + size_of::<*mut u8>(), block + slab.block_bytes());
+        }
+    }
+
+    /// Gives back the whole pages between two addresses of a superblock, which has no block in use there.
+    fn discard(&self, begin: usize, end: usize) {
+        let page = self.page_bytes();
+        let (begin, end) = (begin.next_multiple_of(page), end / page * page);
+        if let Some(start) = NonNull::new(std::ptr::with_exposed_provenance_mut(begin)).filter(|_| begin < end) {
+            #[expect(unsafe_code, reason = "gives back what was committed")]
+            // SAFETY: the superblock is committed and the caller's; the pages have no block in use, and no free block's
+            // link.
+            unsafe {
+                self.pages().discard(start, end - begin);
+            }
         }
     }
 

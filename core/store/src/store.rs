@@ -472,8 +472,8 @@ impl Store {
         }
     }
 
-    /// Stages a record for [`Store::land`], which its caller has read; its changes make this snapshot. `refused`: how often others had been
-    /// refused when its transaction began. The caller has the turn to change data.
+    /// Stages a record for [`Store::land`]; its changes make this snapshot. The caller has read the record once, and
+    /// has the turn to change data. `refused`: how often others had been refused when its transaction began.
     pub(crate) fn stage(
         &self,
         record: Vec<u8>,

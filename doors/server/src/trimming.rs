@@ -1,10 +1,10 @@
 //! Gives small blocks freed by requests back to the system, and drops replaced data.
 //!
-//! The allocator of large blocks gives back unused memory by itself, and a seat that has slept for long the free pages of
+//! The allocator of large blocks gives back unused memory by itself, and a seat after a long sleep the free pages of
 //! its heap; the threads of the network are told to do so here. glibc's malloc, which has the small blocks, keeps them:
-//! after a document of a million nested elements, hundreds of MiB. It is asked to give them back a second after requests
-//! with much memory have ended, and some seconds after any others. Meanwhile threads may wait for small blocks, so this
-//! takes a fiftieth of the time at most.
+//! after a document of a million nested elements, hundreds of MiB. It is asked to give them back a second after
+//! requests with much memory have ended, and some seconds after any others. Meanwhile threads may wait for small
+//! blocks, so this takes a fiftieth of the time at most.
 
 use crate::shared::Shared;
 use std::sync::Arc;

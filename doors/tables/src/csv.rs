@@ -57,13 +57,13 @@ pub(crate) struct CsvTable {
 impl CsvTable {
     pub(crate) fn open(path: &Path, options: &CsvOptions, ends: &dyn Fn() -> bool) -> Result<CsvTable, TableError> {
         let file = Shared::open(path)?;
-        let asked = Asked { ends, has_ended: Cell::new(false) };
+        let asked = Asked { file: &file, ends, has_ended: Cell::new(false) };
         let wrong =
             |error: ArrowError| asked.or_stopped(path, |path| TableError::format(path, FORMAT, without_kind(&error)));
         let format = Format::default().with_header(options.header).with_delimiter(options.delimiter);
         // The first row says how many columns there are, and how they are called.
         let (first, _) =
-            format.infer_schema(BufReader::with_capacity(BLOCK, asked.reader(&file)), Some(1)).map_err(wrong)?;
+            format.infer_schema(BufReader::with_capacity(BLOCK, asked.reader()), Some(1)).map_err(wrong)?;
         if first.fields().is_empty() {
             return Err(TableError::format(path, FORMAT, "it is empty: a line with the names of columns was expected"));
         }
@@ -81,7 +81,7 @@ impl CsvTable {
             return Err(TableError::Types { path: path.to_owned(), reason });
         }
         let texts = names.iter().map(|name| Field::new(name, DataType::Utf8, true)).collect::<Vec<_>>();
-        let (guesses, rows, bytes) = inferred(path, (&file, &asked), Arc::new(Schema::new(texts)), options)?;
+        let (guesses, rows, bytes) = inferred(path, &asked, Arc::new(Schema::new(texts)), options)?;
         let field = |(name, guess): (&String, Guess)| {
             let kind = options.types.get(name).copied().unwrap_or_else(|| guess.kind());
             let kind = match kind {
@@ -105,13 +105,14 @@ impl CsvTable {
 
 /// Asks at each read whether the caller ends the opening of a file, and fails then.
 struct Asked<'a> {
+    file: &'a Shared,
     ends: &'a dyn Fn() -> bool,
     has_ended: Cell<bool>,
 }
 
 impl Asked<'_> {
-    fn reader<'a>(&'a self, file: &Shared) -> impl Read + use<'a> {
-        AskingReader { asked: self, reader: file.reader() }
+    fn reader(&self) -> AskingReader<'_> {
+        AskingReader { asked: self, reader: self.file.reader() }
     }
 
     /// The error of a failure, which may be that of a read that was refused.
@@ -139,7 +140,7 @@ impl Read for AskingReader<'_> {
 /// all others.
 fn inferred(
     path: &Path,
-    (file, asked): (&Shared, &Asked<'_>),
+    asked: &Asked<'_>,
     texts: SchemaRef,
     options: &CsvOptions,
 ) -> Result<(Vec<Guess>, usize, u64), TableError> {
@@ -152,7 +153,7 @@ fn inferred(
         .with_delimiter(options.delimiter)
         .with_batch_size(batch)
         .build_decoder();
-    let (mut reader, mut quotes) = (asked.reader(file), Quotes::new(options.delimiter));
+    let (mut reader, mut quotes) = (asked.reader(), Quotes::new(options.delimiter));
     let (mut block, mut rows, mut bytes) = (vec![0; BLOCK], 0, 0);
     while rows < most {
         let count = reader.read(&mut block);

@@ -2,21 +2,17 @@
 //!
 //! A superblock with one block in use stays with its heap. Its free blocks have touched pages, and so had the blocks of
 //! another size into which it was cut before. Without this, one block in use keeps up to
-//! [`MemoryOptions::superblock_bytes`] resident.
+//! [`superblock_bytes`](crate::MemoryOptions::superblock_bytes) resident.
 
 use super::{Heap, Local};
-use crate::memory::{Memory, MemoryOptions};
-use crate::pages::WhenFull;
-use crate::slab::{Kind, Slab};
-use crate::superblock::Superblocks;
-use std::ptr::NonNull;
+use crate::memory::Memory;
+use crate::slab::Slab;
 
 impl Heap {
     /// [`Heap::trim`], and the pages of free blocks go back: all pages of blocks that were not in use since their
     /// superblock was cut, and all but the first one of each other free block. They stay committed, and read as zeros
-    /// when they are touched again. To be called when the heap's thread has been idle for seconds: each page that is
-    /// used again costs a page fault. It only trims where pages must be certain ([`WhenFull::Strict`]) or are touched
-    /// ahead.
+    /// when they are touched again. To be called after seconds without work for the heap's thread: each page in use
+    /// again costs a page fault. It only trims where pages must be certain (`WhenFull::Strict`) or are touched ahead.
     pub fn give_back_pages(&mut self) {
         self.trim();
         let Heap { local, memory, .. } = self;
@@ -39,53 +35,14 @@ impl Local {
     }
 }
 
-impl Superblocks {
-    /// Whether pages may go back while their superblock is in use.
-    pub(crate) fn may_discard(&self) -> bool {
-        let MemoryOptions { when_full, touch_ahead, .. } = self.options;
-        when_full != WhenFull::Strict && !touch_ahead
-    }
-
-    /// Gives back the pages behind the last block that was in use since the superblock was cut; once, as they stay
-    /// untouched. The caller has the superblock.
-    pub(crate) fn discard_untouched(&self, slab: &Slab) {
-        if slab.tail_is_clean.replace(true) {
-            return;
-        }
-        let end = self.ranges.address(self.ranges.index_of(slab)).addr().get() + self.ranges.superblock();
-        self.discard(slab.untouched(), end);
-    }
-
-    /// Gives back the pages of free blocks, but for those with their links. The caller has the superblock.
-    fn discard_freed(&self, slab: &Slab) {
-        debug_assert!(matches!(slab.kind.get(), Kind::Blocks | Kind::Runs), "a heap's superblock is cut");
-        for block in slab.freed() {
-            let block = block.addr();
-            self.discard(block + size_of::<*mut u8>(), block + slab.block_bytes());
-        }
-    }
-
-    /// Gives back the whole pages between two addresses of a superblock, which has no block in use there.
-    fn discard(&self, begin: usize, end: usize) {
-        let page = self.page_bytes();
-        let (begin, end) = (begin.next_multiple_of(page), end / page * page);
-        if let Some(start) = NonNull::new(std::ptr::with_exposed_provenance_mut(begin)).filter(|_| begin < end) {
-            #[expect(unsafe_code, reason = "gives back what was committed")]
-            // SAFETY: the superblock is committed and the caller's; the pages have no block in use, and no free block's
-            // link.
-            unsafe {
-                self.pages().discard(start, end - begin);
-            }
-        }
-    }
-}
-
 #[cfg(all(test, not(loom)))]
 #[expect(unsafe_code, reason = "tests free what they allocate")]
 mod tests {
     use super::*;
-    use crate::pages::{Call, FakePages};
+    use crate::memory::MemoryOptions;
+    use crate::pages::{Call, FakePages, WhenFull};
     use std::alloc::Layout;
+    use std::ptr::NonNull;
     use std::sync::Arc;
     use vicus_topology::{NodeId, Topology};
 
