@@ -8,3 +8,4 @@ mod known;
 pub(crate) mod locality;
 mod lookout;
 pub(crate) mod migrate;
+pub(crate) mod slab;
