@@ -3,6 +3,7 @@
 //! Each rule is a function from a text to the places that break it, so tests can show it to fail on a bad sample.
 //! Another test applies it to every file of the repository.
 
+mod rooms;
 mod shape;
 
 use std::collections::BTreeMap;

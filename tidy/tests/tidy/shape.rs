@@ -21,7 +21,7 @@ fn assert_ceiling(rule: &str, ceiling: usize, broken: &[String]) {
 }
 
 /// The Rust files of crates, without their tests.
-fn crate_files() -> Vec<Source> {
+pub(super) fn crate_files() -> Vec<Source> {
     let is_built = |source: &Source| {
         let floor = ["core/", "worlds/", "doors/"].iter().any(|floor| source.path.starts_with(floor));
         let is_test = source.path.contains("/tests/") || source.path.ends_with("tests.rs");
@@ -192,7 +192,7 @@ struct Function {
 }
 
 /// Code without comments and literals, line by line.
-fn bare(text: &str) -> String {
+pub(super) fn bare(text: &str) -> String {
     text.lines()
         .map(|line| code(&line.replace("'\"'", "' '").replace("b'{'", "").replace("'{'", "").replace("'}'", "")) + "\n")
         .collect()
@@ -431,7 +431,7 @@ fn strayed_impls(files: &[Source]) -> Vec<String> {
 
 #[test]
 fn a_types_code_stands_in_its_folder() {
-    assert_ceiling("`impl` of a type stands in its own folder", 31, &strayed_impls(&crate_files()));
+    assert_ceiling("`impl` of a type stands in its own folder", 30, &strayed_impls(&crate_files()));
 }
 
 #[test]

@@ -2,6 +2,21 @@
 //!
 //! It follows a plan of `vicus-schedule`, and runs requests of `vicus-flow`; see [`Runtime`]. `vicus-os` answers for
 //! the system, and `vicus-fibres` has the stacks of lightweight threads.
+//!
+//! Its rooms, from the ground up. A room names the rooms below it; two arrows still go up, from `runtime` to `tasks`
+//! and to `threads` (a test holds this list: `tidy/tests/tidy/rooms.rs`).
+//!
+//! | room | content | it never |
+//! |---|---|---|
+//! | `sync` | atomics, locks, loom's in models | knows a task |
+//! | `defaults` | settings left to a program's user | reads the environment |
+//! | `queues` | deques, inboxes, sleeping seats | chooses a queue |
+//! | `memory` | the process's heaps, questions to the kernel about pages | runs a task |
+//! | `runtime` | workers, requests, boxes, the recorder | decides: its seats do (`vicus-schedule`) |
+//! | `tasks` | closures, their children and data | starts a thread of the system |
+//! | `team` | threads of a caller on seats of their own | starts a thread |
+//! | `threads` | lightweight threads, words with full/empty bits | switches stacks by itself (`vicus-fibres`) |
+//! | `map_reduce` | MapReduce on boxes and queues | reaches into a worker or a queue |
 
 mod defaults;
 pub mod map_reduce;
@@ -22,13 +37,14 @@ pub use runtime::caller::is_in_runtime;
 pub use runtime::last_words::LastWords;
 pub use runtime::load::{PuTime, pu_times};
 pub use runtime::request::{Request, RequestOptions};
+pub use runtime::requests::reserve::reserve;
 pub use runtime::takes::Level;
 pub use runtime::{Runtime, RuntimeBuilder, StartError};
 pub use tasks::{
     Append, Cancelled, ChildBuilder, Data, Held, Included, Part, Scope, SharedSlice, TaskBuilder, TaskRequest, Views,
     begin_child, cancel_group, child, close_group, collect, end_child, for_each, for_each_mut, for_each_piece,
-    has_queued, in_place_scope, is_cancelled, join, join_or, map_reduce, open_group, reserve, run_child, scope,
-    spawn_child, wait_for_children, wait_for_earlier, yield_to_descendants,
+    has_queued, in_place_scope, is_cancelled, join, join_or, map_reduce, open_group, run_child, scope, spawn_child,
+    wait_for_children, wait_for_earlier, yield_to_descendants,
 };
 pub use team::meetings::Meetings;
 pub use team::{Member, Team, gather, name_task};

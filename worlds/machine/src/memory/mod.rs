@@ -8,4 +8,5 @@ mod known;
 pub(crate) mod locality;
 mod lookout;
 pub(crate) mod migrate;
+pub(crate) mod slab;
 mod stays;

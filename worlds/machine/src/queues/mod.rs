@@ -10,6 +10,7 @@
 
 pub(crate) mod deque;
 pub(crate) mod fifo;
+pub(crate) mod groups;
 pub(crate) mod inbox;
 pub(crate) mod sleep;
 

@@ -2,23 +2,24 @@
 
 use crate::defaults::{Defaults, OnDeadlock, said};
 use crate::memory::heaps;
+use crate::memory::slab::Blocks;
 use crate::queues::SharedQueues;
+use crate::queues::groups::GroupQueues;
 use crate::queues::inbox::Inbox;
 use crate::queues::sleep::{Barrier, SleepPool};
 use crate::runtime::Runtime;
 use crate::runtime::caller::{Callers, LONG};
 use crate::runtime::fit::{assert_fits, pus_of};
+use crate::runtime::gathering::Gathering;
 use crate::runtime::last_words::count_refusable_calls;
 use crate::runtime::lending::Lent;
-use crate::runtime::ongoing::Ongoing;
 use crate::runtime::recorder::Recording;
+use crate::runtime::requests::Ongoing;
 use crate::runtime::roaming::Roaming;
 use crate::runtime::shared::{PlanTables, RunSettings, Shared, SleepPools, Storage, SystemThreads};
 use crate::runtime::worker::Worker;
 use crate::sync::Padded;
 use crate::sync::gate::Gate;
-use crate::tasks::{Blocks, GroupQueues};
-use crate::team::Gathering;
 use crate::threads::Threads;
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,17 +1,21 @@
 //! The runtime: threads on seats, and requests that users submit to them.
 
+pub(crate) mod awaited;
 pub(crate) mod boxes;
 pub(crate) mod builder;
 pub(crate) mod caller;
+pub(crate) mod done;
 mod fit;
+pub(crate) mod gathering;
 pub(crate) mod here;
 pub(crate) mod last_words;
+pub(crate) mod latch;
 pub(crate) mod lending;
 pub(crate) mod load;
 mod near;
-pub(crate) mod ongoing;
 pub(crate) mod recorder;
 pub(crate) mod request;
+pub(crate) mod requests;
 mod roaming;
 pub(crate) mod shared;
 pub(crate) mod takes;

@@ -23,6 +23,9 @@ use vicus_trace::{
     Awaits, Bound, BoxInfo, Header, Log, ModelInfo, Outcome, SeatInfo, SeatLog, Source, TaskKind, Trace, Use, What,
 };
 
+/// The number of a thread that only runs another task aside: it is none of the program's, and not recorded.
+pub(crate) const ASIDE: u32 = TaskHeader::UNNUMBERED - 1;
+
 /// The data of a recorded run beside its seats' logs.
 pub(crate) struct Recording {
     began: Instant,
@@ -686,7 +689,7 @@ impl Recorder {
 
     #[inline]
     pub(crate) fn task_ends(&mut self, task: &TaskHeader) {
-        if self.is_on() && task.number != crate::threads::ASIDE {
+        if self.is_on() && task.number != ASIDE {
             self.record_end(task);
         }
     }

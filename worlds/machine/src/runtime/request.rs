@@ -1,7 +1,9 @@
 //! A request as its caller has it: how it runs, and a handle on it.
 
+use crate::runtime::done::Done;
+use crate::runtime::requests::nested::Within;
+use crate::runtime::requests::reserve::account_here;
 use crate::runtime::{Runtime, Shared};
-use crate::tasks::{Done, Within, account_here};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard};
 use std::time::{Duration, Instant};

@@ -1,19 +1,20 @@
 //! The state shared by the threads of a runtime, in its parts.
 
 use crate::memory::heaps;
+use crate::memory::slab::Blocks;
 use crate::queues::SharedQueues;
+use crate::queues::groups::GroupQueues;
 use crate::queues::inbox::Inbox;
 use crate::queues::sleep::{Barrier, SleepPool};
 use crate::runtime::boxes;
 use crate::runtime::caller::Callers;
+use crate::runtime::gathering::Gathering;
 use crate::runtime::lending::Lent;
-use crate::runtime::ongoing::Ongoing;
 use crate::runtime::recorder::Recording;
 use crate::runtime::request::{Request, RequestState};
+use crate::runtime::requests::Ongoing;
 use crate::runtime::roaming::Roaming;
 use crate::sync::Padded;
-use crate::tasks::{self, Blocks, GroupQueues};
-use crate::team::Gathering;
 use crate::threads::Threads;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex};
@@ -352,7 +353,7 @@ impl Shared {
             waiting.iter().for_each(|done| done.set());
             told.into_iter().for_each(|tell| tell());
             // The last one to know of it drops a user's error.
-            tasks::drop_quietly(state);
+            crate::runtime::worker::drop_quietly(state);
         }
     }
 
@@ -439,5 +440,43 @@ impl Shared {
                 }
             }
         }
+    }
+}
+
+impl Shared {
+    /// Number of requests without lightweight threads. It only influences the queues chosen for tasks.
+    #[inline]
+    pub(crate) fn requests(&self) -> usize {
+        self.ongoing.open.count.0.load(Ordering::Relaxed)
+    }
+
+    /// Opens a request: its tasks may be queued from now on.
+    pub(crate) fn open_request(&self, id: RequestId) {
+        if self.ongoing.open.begin(id) == 2 {
+            // Seats that sleep while their tasks wait would only be woken for the first one.
+            self.ask_all();
+        }
+    }
+
+    /// Keeps an open request's tasks from beginning. For requests without boxes.
+    pub(crate) fn stop(&self, id: RequestId) {
+        self.ongoing.open.while_open(id, || self.ongoing.stopped.add(id));
+    }
+
+    /// Whether a seat may have tasks of several requests, or of one and of lightweight threads: then they take turns.
+    #[inline]
+    pub(crate) fn are_several(&self) -> bool {
+        match self.requests() {
+            0 => false,
+            1 => self.settings.has_turns && self.threads_here.any(),
+            _ => self.settings.has_turns,
+        }
+    }
+
+    /// Whether there is at most one request, and no lightweight thread; each thread spawned from outside counts as a
+    /// request. It only influences the queues chosen for tasks.
+    #[inline]
+    pub(crate) fn has_one_request(&self) -> bool {
+        self.requests() <= 1 && !self.threads_here.any()
     }
 }

@@ -15,16 +15,18 @@ use own::OwnQueue;
 
 use crate::memory::allocator::column_block;
 use crate::memory::heaps;
+use crate::memory::slab::Slab;
 use crate::queues::Reach;
 use crate::queues::deque::Deque;
 use crate::queues::inbox::Inbox;
 use crate::queues::sleep::{SleepPool, Woken};
 use crate::runtime::Shared;
+use crate::runtime::awaited::Awaited;
 use crate::runtime::boxes::{end_if_last, leave, recover, sweep_boxes};
 use crate::runtime::here::HERE;
 use crate::runtime::recorder::{Recorder, name_of};
 use crate::runtime::request::now_ns;
-use crate::tasks::{Awaited, Beneath, Slab};
+use crate::runtime::requests::waits::Beneath;
 use crate::threads::Core;
 use crate::threads::fibres::SeatFibres;
 use crate::threads::fibres::{self, Fibre};
@@ -154,6 +156,14 @@ pub(crate) fn with_shared<R>(f: impl FnOnce(&Shared) -> R) -> R {
 pub(crate) fn outside<R>(f: impl FnOnce() -> R) -> R {
     let _inside = Restore(HERE.replace(ptr::null_mut()));
     f()
+}
+
+/// Drops a user's value; a panic of its drop is caught and ignored.
+pub(crate) fn drop_quietly<T>(value: T) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+        // The payload's drop may panic as well.
+        std::mem::forget(panic);
+    }
 }
 
 /// Marks a reference to the worker as in use.

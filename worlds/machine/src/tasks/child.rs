@@ -1,12 +1,12 @@
 //! Children of the running task, and groups of them: for runtimes of languages with tasks that may end before their
 //! children do, and with calls to open and close groups.
 
-use super::Awaited;
 use super::included::{begin_child, end_child};
 use super::job::Job;
 use super::place::assert_known;
 use super::said::Said;
 use super::seatless;
+use crate::runtime::awaited::Awaited;
 use crate::runtime::worker::{self, Worker, in_task, is_seated, with_worker};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

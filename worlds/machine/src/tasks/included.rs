@@ -3,9 +3,10 @@
 
 use super::child::{close_all_groups, recorded, wait_until, wait_within};
 use super::job::{ask, free};
-use super::latch::Latch;
-use super::{Awaited, ChildBuilder, child};
+use super::{ChildBuilder, child};
 use crate::runtime::Shared;
+use crate::runtime::awaited::Awaited;
+use crate::runtime::latch::Latch;
 use crate::runtime::worker::{Frame, in_task, with_shared, with_worker};
 use std::cell::Cell;
 use std::fmt;

@@ -2,8 +2,9 @@
 
 use super::child::close_all_groups;
 use super::closure_class;
-use super::slab::{BLOCK_ALIGN, BLOCK_BYTES};
 use crate::memory::heaps;
+use crate::memory::slab::BLOCK_ALIGN;
+use crate::memory::slab::BLOCK_BYTES;
 use crate::runtime::worker::{Worker, in_task, with_shared};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;

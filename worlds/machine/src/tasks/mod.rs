@@ -10,21 +10,15 @@ mod data;
 mod included;
 mod job;
 mod join;
-mod latch;
 mod loops;
-mod nested;
 mod place;
 mod priority;
 mod request;
-mod reserve;
 mod run;
 mod said;
 mod scope;
 pub(crate) mod seatless;
-mod slab;
-mod stopped;
 mod visitors;
-mod waits;
 
 pub use child::{
     ChildBuilder, cancel_group, child, close_group, open_group, run_child, spawn_child, wait_for_children,
@@ -34,58 +28,16 @@ pub use collect::{collect, map_reduce};
 pub use data::{Append, Data, Part, SharedSlice, TaskBuilder, Views};
 pub use included::{Held, Included, begin_child, end_child, has_queued, wait_for_earlier, yield_to_descendants};
 pub use join::{join, join_or};
-pub(crate) use latch::Latch;
 pub use loops::{for_each, for_each_mut, for_each_piece};
-pub(crate) use nested::{Nested, Within, request_here};
-pub(crate) use place::GroupQueues;
 pub use request::{Cancelled, TaskRequest, is_cancelled};
-pub(crate) use request::{OpenRequests, Requests};
-pub use reserve::reserve;
-pub(crate) use reserve::{Accounts, account_here};
-pub(crate) use run::Done;
-pub(crate) use scope::drop_quietly;
 pub use scope::{Scope, in_place_scope, scope};
-pub(crate) use slab::{Blocks, Slab};
-pub(crate) use stopped::Stopped;
-pub(crate) use waits::{Beneath, Waits};
 
 use crate::memory::heaps;
+use crate::runtime::recorder::ASIDE;
+use crate::runtime::worker::drop_quietly;
 use crate::runtime::worker::{Worker, in_task, outside};
 use std::any::Any;
 use vicus_schedule::{RunTask, SeatId, TaskClass, TaskHeader, TaskRef, Waiter};
-
-/// A condition to wait for.
-pub(crate) trait Awaited {
-    /// Whether the thread that makes the condition true queues the waiting fibre
-    /// ([`crate::threads::fibres::Fibre::queue`]), once after [`Awaited::announce_suspension`] was true. Else it may
-    /// wake a fibre for nothing.
-    const IS_EXACT: bool = false;
-
-    /// Whether it is true.
-    fn is_done(&self) -> bool;
-
-    /// The seat is about to sleep: from now on the thread that makes the condition true has to call
-    /// [`crate::runtime::Shared::tell`]. Returns whether the seat still has to wait.
-    fn announce_sleep(&self) -> bool;
-
-    /// Like [`Awaited::announce_sleep`], by a fibre about to be suspended, while its seat goes on with other tasks: if
-    /// these make the condition true, they have to wake it, too.
-    #[inline]
-    fn announce_suspension(&self) -> bool {
-        self.announce_sleep()
-    }
-
-    /// The fibre is told to end. Returns whether it waits no more, which its caller finds out; waits without a way to
-    /// give up stay.
-    #[inline]
-    fn withdraw(&self) -> bool {
-        false
-    }
-
-    /// The fibre goes on, on this seat.
-    #[inline]
-    fn goes_on(&self, _: SeatId) {}
-}
 
 /// The class of closures with this run function. A task waits for each of them, so it is never dropped unrun.
 const fn closure_class(run: RunTask) -> TaskClass {
@@ -141,7 +93,7 @@ impl Worker {
     #[inline]
     pub(crate) fn begin_task(&mut self, task: TaskRef) {
         self.frame.request = task.header().request;
-        if self.recorder.is_on() && task.header().number != crate::threads::ASIDE {
+        if self.recorder.is_on() && task.header().number != ASIDE {
             self.record_begins(task);
         }
     }

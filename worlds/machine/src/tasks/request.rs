@@ -1,23 +1,21 @@
 //! Closures as requests of their own, beside their caller.
 
-use super::nested::Within;
-use super::reserve::account_here;
-use super::run::Done;
-use super::scope::drop_quietly;
 use super::seatless;
 use super::{closure_class, end_task, with_descendants};
+use crate::runtime::done::Done;
+use crate::runtime::requests::nested::Within;
+use crate::runtime::requests::open::Over;
+use crate::runtime::requests::reserve::account_here;
+use crate::runtime::worker::drop_quietly;
 use crate::runtime::worker::{Worker, in_task, outside, with_worker};
 use crate::runtime::{Runtime, Shared};
-use crate::sync::Padded;
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use vicus_flow::{Account, Budget};
-use vicus_schedule::{Context, ContextRef, RequestId, Share, TaskClass, TaskHeader, TaskRef, TurnOrder, Turned};
+use vicus_schedule::{Context, ContextRef, RequestId, TaskClass, TaskHeader, TaskRef};
 
 /// The request was cancelled before its closure had begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,134 +200,9 @@ impl<R> Answer<R> {
     }
 }
 
-/// An answer of any type.
-pub(crate) trait Over: Send + Sync {
-    /// Waits until it is there, without taking it.
-    fn wait_until_over(&self, request: Option<RequestId>);
-}
-
 impl<R: Send> Over for Answer<R> {
     fn wait_until_over(&self, request: Option<RequestId>) {
         drop(self.over(request));
-    }
-}
-
-/// A runtime's requests for closures, with their answers.
-#[derive(Default)]
-pub(crate) struct Requests(Mutex<BTreeMap<RequestId, Arc<dyn Over>>>);
-
-impl Requests {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<RequestId, Arc<dyn Over>>> {
-        self.0.lock().expect("nothing panics under this lock")
-    }
-
-    fn begin(&self, id: RequestId, answer: Arc<dyn Over>) {
-        self.lock().insert(id, answer);
-    }
-
-    fn end(&self, id: RequestId) {
-        self.lock().remove(&id);
-    }
-
-    /// Stops all requests, which belong to this runtime, and waits for them if told to.
-    pub(crate) fn end_all(&self, shared: &Shared, waits: bool) {
-        let open: Vec<_> = self.lock().iter().map(|(id, answer)| (*id, Arc::clone(answer))).collect();
-        open.iter().for_each(|(id, _)| shared.stop(*id));
-        if waits {
-            open.iter().for_each(|(id, answer)| answer.wait_until_over(Some(*id)));
-        }
-    }
-}
-
-/// Number of requests of all kinds: boxes, closures, and callers waiting for a task of theirs.
-#[derive(Default)]
-pub(crate) struct OpenRequests {
-    /// Their number, in a line written only when one begins or ends. Changed under the lock of `order`.
-    count: Padded<AtomicUsize>,
-    order: Mutex<TurnOrder>,
-}
-
-impl OpenRequests {
-    /// How many there are then.
-    fn begin(&self, id: RequestId) -> usize {
-        self.change(|order| order.begin(id))
-    }
-
-    pub(crate) fn end(&self, id: RequestId) {
-        self.change(|order| order.end(id));
-    }
-
-    /// Calls `f` if the request is open, and keeps it from ending meanwhile.
-    fn while_open(&self, id: RequestId, f: impl FnOnce()) {
-        let order = self.lock();
-        if order.contains(id) {
-            f();
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, TurnOrder> {
-        self.order.lock().expect("nothing panics under this lock")
-    }
-
-    fn change(&self, change: impl FnOnce(&mut TurnOrder) -> bool) -> usize {
-        let mut order = self.lock();
-        let is_changed = change(&mut order);
-        debug_assert!(is_changed, "a request begins once and ends once");
-        // SeqCst: a seat falling asleep in a wait for its own request alone sees the second request, or is asked.
-        self.count.0.store(order.len(), Ordering::SeqCst);
-        order.len()
-    }
-}
-
-impl Turned for &OpenRequests {
-    fn next(&mut self, last: Option<Share>) -> Option<Share> {
-        self.lock().next(last)
-    }
-
-    fn charge(&mut self, request: RequestId, ns: u64) {
-        self.lock().charge(request, ns);
-    }
-
-    fn correct(&mut self, request: RequestId, ns: i64) {
-        self.lock().correct(request, ns);
-    }
-}
-
-impl Shared {
-    /// Number of requests without lightweight threads. It only influences the queues chosen for tasks.
-    #[inline]
-    pub(crate) fn requests(&self) -> usize {
-        self.ongoing.open.count.0.load(Ordering::Relaxed)
-    }
-
-    /// Opens a request: its tasks may be queued from now on.
-    pub(crate) fn open_request(&self, id: RequestId) {
-        if self.ongoing.open.begin(id) == 2 {
-            // Seats that sleep while their tasks wait would only be woken for the first one.
-            self.ask_all();
-        }
-    }
-
-    /// Keeps an open request's tasks from beginning. For requests without boxes.
-    pub(crate) fn stop(&self, id: RequestId) {
-        self.ongoing.open.while_open(id, || self.ongoing.stopped.add(id));
-    }
-
-    /// Whether a seat may have tasks of several requests, or of one and of lightweight threads: then they take turns.
-    #[inline]
-    pub(crate) fn are_several(&self) -> bool {
-        match self.requests() {
-            0 => false,
-            1 => self.settings.has_turns && self.threads_here.any(),
-            _ => self.settings.has_turns,
-        }
-    }
-
-    /// Whether there is at most one request, and no lightweight thread; each thread spawned from outside counts as a
-    /// request. It only influences the queues chosen for tasks.
-    #[inline]
-    pub(crate) fn has_one_request(&self) -> bool {
-        self.requests() <= 1 && !self.threads_here.any()
     }
 }
 

@@ -5,6 +5,7 @@ use super::job::Job;
 use super::place::assert_known;
 use super::said::Said;
 use crate::runtime::Runtime;
+use crate::runtime::worker::drop_quietly;
 use crate::runtime::worker::{AtOnce, Worker, in_task, is_seated, with_worker};
 use std::any::Any;
 use std::marker::PhantomData;
@@ -180,14 +181,6 @@ pub(super) fn keep_first(first: &Mutex<Option<Box<dyn Any + Send>>>, panic: Box<
     let other = if slot.is_none() { slot.replace(panic) } else { Some(panic) };
     drop(slot);
     drop_quietly(other);
-}
-
-/// Drops a user's value; a panic of its drop is caught and ignored.
-pub(crate) fn drop_quietly<T>(value: T) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
-        // The payload's drop may panic as well.
-        std::mem::forget(panic);
-    }
 }
 
 impl Worker {

@@ -6,9 +6,9 @@
 //! delays the wait. It leads to all of the awaited ones: a child outside of the list follows one in the list, or a
 //! begun one, and a begun child is over or stands on the stack above the waiting task.
 
-use super::drop_quietly;
 use super::said::Said;
 use crate::runtime::caller;
+use crate::runtime::worker::drop_quietly;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;

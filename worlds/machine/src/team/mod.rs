@@ -16,12 +16,14 @@ pub(crate) mod meetings;
 
 use crate::RuntimeBuilder;
 use crate::memory::heaps;
+use crate::runtime::awaited::Awaited;
+use crate::runtime::gathering::Came;
 use crate::runtime::recorder::Recording;
 use crate::runtime::takes::Level;
 use crate::runtime::worker::{Worker, in_task, wait, with_shared};
 use crate::runtime::{Runtime, Shared, StartError};
-use crate::sync::{AtomicU64, Ordering, Padded};
-use crate::tasks::{Awaited, recorded, wait_for_descendants, wait_for_own};
+use crate::sync::Ordering;
+use crate::tasks::{recorded, wait_for_descendants, wait_for_own};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -242,162 +244,4 @@ pub fn gather() {
 /// Outside of tasks on a seat.
 pub fn name_task(function: u32) {
     in_task(|worker| worker.recorder.named(worker.frame.request, function));
-}
-
-/// The meeting point of a team's members.
-pub(crate) struct Gathering {
-    /// The number of past gatherings, a bit for a sleeping member, and the number of members that have come.
-    state: Padded<AtomicU64>,
-    /// How many members there are.
-    members: u64,
-}
-
-const ASLEEP: u64 = 1 << 31;
-const TIMES: u64 = 1 << 32;
-const COME: u64 = ASLEEP - 1;
-
-enum Came {
-    /// All others have come before.
-    Last {
-        /// Whether some of them sleep.
-        is_awaited: bool,
-    },
-    Early(Gathered),
-}
-
-/// The end awaited by members that came early.
-struct Gathered {
-    state: *const AtomicU64,
-    times: u64,
-}
-
-impl Gathering {
-    /// A gathering of this number of members.
-    pub(crate) fn new(members: usize) -> Gathering {
-        Gathering { state: Padded(AtomicU64::new(0)), members: members as u64 }
-    }
-
-    fn come(&self) -> Came {
-        // Release: the last one sees the work of all. Acquire: and they see its work, by `is_done`.
-        let before = self.state.0.fetch_add(1, Ordering::AcqRel);
-        let times = before / TIMES;
-        if (before & COME) + 1 < self.members {
-            return Came::Early(Gathered { state: &raw const self.state.0, times });
-        }
-        // Nobody comes again before it is over.
-        let before = self.state.0.swap((times + 1).wrapping_mul(TIMES), Ordering::AcqRel);
-        Came::Last { is_awaited: before & ASLEEP != 0 }
-    }
-}
-
-impl Gathered {
-    fn state(&self) -> &AtomicU64 {
-        #[expect(unsafe_code, reason = "follows a pointer")]
-        // SAFETY: it is the team's, and the waiting thread has a seat in the team.
-        unsafe {
-            &*self.state
-        }
-    }
-}
-
-impl Awaited for Gathered {
-    #[inline]
-    fn is_done(&self) -> bool {
-        self.state().load(Ordering::Acquire) / TIMES != self.times
-    }
-
-    fn announce_sleep(&self) -> bool {
-        // In vain after the end: then the next gathering's last one asks once too often.
-        self.state().fetch_or(ASLEEP, Ordering::AcqRel) / TIMES == self.times
-    }
-}
-
-#[cfg(all(test, loom))]
-mod loom_models {
-    use super::*;
-    use loom::cell::UnsafeCell;
-    use loom::sync::{Arc, Condvar, Mutex};
-    use loom::thread;
-
-    /// The work done by each member, and how often all were asked to look.
-    struct Model {
-        gathering: Gathering,
-        done: Vec<UnsafeCell<u32>>,
-        asked: Mutex<u64>,
-        woken: Condvar,
-    }
-
-    #[expect(unsafe_code, reason = "the cells are what the model is about")]
-    // SAFETY: loom tells if two threads use a cell at once.
-    unsafe impl Sync for Model {}
-
-    impl Model {
-        /// Like [`gather`], with a sleep that ends when all are asked.
-        fn gather(&self, asked: &mut u64) {
-            match self.gathering.come() {
-                Came::Last { is_awaited: false } => {}
-                Came::Last { is_awaited: true } => {
-                    *self.asked.lock().unwrap() += 1;
-                    self.woken.notify_all();
-                }
-                Came::Early(gathered) => {
-                    while !gathered.is_done() && gathered.announce_sleep() {
-                        let mut times = self.asked.lock().unwrap();
-                        while *times == *asked {
-                            times = self.woken.wait(times).unwrap();
-                        }
-                        *asked = *times;
-                    }
-                    assert!(gathered.is_done());
-                }
-            }
-        }
-
-        #[expect(unsafe_code, reason = "loom's cells")]
-        fn member(&self, number: usize, times: u32) {
-            let mut asked = 0;
-            for time in 1..=times {
-                // SAFETY: as for `Sync`.
-                self.done[number].with_mut(|cell| unsafe { *cell = time });
-                self.gather(&mut asked);
-                for cell in &self.done {
-                    // SAFETY: as for `Sync`.
-                    assert_eq!(cell.with(|cell| unsafe { *cell }), time, "it sees what each did before it came");
-                }
-                // Nobody does more before all have seen it.
-                self.gather(&mut asked);
-            }
-        }
-    }
-
-    fn check(members: usize, times: u32, preemptions: usize) {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(preemptions);
-        builder.check(move || {
-            let model = Arc::new(Model {
-                gathering: Gathering::new(members),
-                done: (0..members).map(|_| UnsafeCell::new(0)).collect(),
-                asked: Mutex::new(0),
-                woken: Condvar::new(),
-            });
-            let others: Vec<_> = (1..members)
-                .map(|number| {
-                    let model = Arc::clone(&model);
-                    thread::spawn(move || model.member(number, times))
-                })
-                .collect();
-            model.member(0, times);
-            others.into_iter().for_each(|other| other.join().unwrap());
-        });
-    }
-
-    #[test]
-    fn loom_two_members_meet_again_and_again() {
-        check(2, 2, 3);
-    }
-
-    #[test]
-    fn loom_three_members_see_what_each_did_before() {
-        check(3, 1, 2);
-    }
 }

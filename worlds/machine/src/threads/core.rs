@@ -3,9 +3,10 @@
 use super::cells::{self, SeatCells};
 use super::local::Locals;
 use crate::memory::heaps;
+use crate::runtime::awaited::Awaited;
+use crate::runtime::done::Done;
 use crate::runtime::worker::{in_task, outside};
-use crate::tasks;
-use crate::tasks::{Awaited, Done, with_descendants};
+use crate::tasks::with_descendants;
 use crate::threads::fibres::{self, Fibre};
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
@@ -161,7 +162,7 @@ unsafe fn drop_closure<F: FnOnce() -> R, R>(core: NonNull<Core>) {
     unsafe {
         let work = (*core.cast::<Whole<F, R>>().as_ptr()).work.get();
         let f = ManuallyDrop::take(&mut (*work).f);
-        tasks::drop_quietly(f);
+        crate::runtime::worker::drop_quietly(f);
         (*work).result = ManuallyDrop::new(Err(Box::new(super::Ended)));
     }
 }
@@ -198,7 +199,7 @@ unsafe fn free<F: FnOnce() -> R, R>(core: NonNull<Core>) {
         release::<F, R>(core);
         // Mostly nothing is to be dropped.
         if result.is_err() || needs_drop::<R>() {
-            outside(|| tasks::drop_quietly(result));
+            outside(|| crate::runtime::worker::drop_quietly(result));
         }
     }
 }
@@ -289,7 +290,7 @@ impl Core {
             }
             core.as_ref().are_locals_over.set(true);
             if let Some(locals) = core.as_ref().locals.take() {
-                tasks::drop_quietly(locals);
+                crate::runtime::worker::drop_quietly(locals);
             }
         }
         Core::finish(core, task);

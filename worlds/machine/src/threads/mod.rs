@@ -737,9 +737,6 @@ fn end_wait(whose: Waits) {
     in_task(|worker| add_one(&worker.shared.threads_here.counts[worker.seat.index()].0.waits[whose as usize][1]));
 }
 
-/// The number of a thread that only runs another task aside: it is none of the program's, and not recorded.
-pub(crate) const ASIDE: u32 = TaskHeader::UNNUMBERED - 1;
-
 /// Stack size of a task run aside: a seat's own.
 const ASIDE_BYTES: usize = crate::runtime::shared::STACK_BYTES;
 
@@ -755,7 +752,7 @@ pub(crate) fn run_aside(task: TaskRef, way: Way) -> Result<(), TaskRef> {
         let id = worker.shared.threads_here.next_number(worker.seat);
         let described = Described {
             request: task.header().request,
-            number: ASIDE,
+            number: crate::runtime::recorder::ASIDE,
             id,
             name: None,
             class,

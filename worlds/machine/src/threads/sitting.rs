@@ -7,11 +7,11 @@
 
 use super::{Waits, core_here};
 use crate::memory::heaps;
+use crate::runtime::awaited::Awaited;
 use crate::runtime::here::HERE;
 use crate::runtime::lending::{LentThread, lend_here};
 use crate::runtime::worker::{Worker, in_task, is_seated, with_worker};
 use crate::runtime::{Runtime, RuntimeBuilder, Shared, StartError};
-use crate::tasks::Awaited;
 use crate::threads::fibres;
 use std::cell::Cell;
 use std::collections::BTreeSet;

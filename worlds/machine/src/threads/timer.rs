@@ -1,7 +1,8 @@
 //! Time for lightweight threads: one thread of the process wakes the sleeping ones.
 
+use crate::runtime::awaited::Awaited;
+use crate::runtime::done::Done;
 use crate::runtime::worker::{in_task, is_seated, wait};
-use crate::tasks::{Awaited, Done};
 use crate::threads::fibres::{self, Fibre};
 use std::cell::Cell;
 use std::cmp::Ordering;

@@ -1,8 +1,19 @@
 //! The requests of a runtime: those of boxes, and closures.
 
+pub(crate) mod nested;
+pub(crate) mod open;
+pub(crate) mod reserve;
+pub(crate) mod stopped;
+pub(crate) mod waits;
+
 use crate::runtime::request::RequestState;
+use crate::runtime::requests::nested::Nested;
+use crate::runtime::requests::open::OpenRequests;
+use crate::runtime::requests::open::Requests;
+use crate::runtime::requests::reserve::Accounts;
+use crate::runtime::requests::stopped::Stopped;
+use crate::runtime::requests::waits::Waits;
 use crate::sync::Padded;
-use crate::tasks::{Accounts, Nested, OpenRequests, Requests, Stopped, Waits};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,7 +1,7 @@
 //! A flag that becomes true once, for a waiting seat or fibre.
 
-use super::Awaited;
 use crate::runtime::Shared;
+use crate::runtime::awaited::Awaited;
 use crate::sync::{AtomicU32, Ordering};
 use vicus_schedule::Waiter;
 

@@ -54,7 +54,7 @@ impl Accounts {
         self.open.lock().expect("nothing panics under this lock")
     }
 
-    pub(super) fn begin(&self, request: RequestId, account: Option<Arc<Account>>) {
+    pub(crate) fn begin(&self, request: RequestId, account: Option<Arc<Account>>) {
         if let Some(account) = account {
             self.lock().insert(request, account);
             self.count.fetch_add(1, Ordering::Relaxed);
@@ -62,7 +62,7 @@ impl Accounts {
     }
 
     /// Called for each request, whether it has an account or not.
-    pub(super) fn end(&self, request: RequestId) {
+    pub(crate) fn end(&self, request: RequestId) {
         // Relaxed: this request's account was counted before the request began.
         if self.count.load(Ordering::Relaxed) > 0 && self.lock().remove(&request).is_some() {
             self.count.fetch_sub(1, Ordering::Relaxed);
@@ -70,7 +70,7 @@ impl Accounts {
     }
 
     /// Lets a request book with another request's account until the returned value is dropped.
-    pub(super) fn lend(&self, request: RequestId, account: Option<Arc<Account>>) -> Option<Lent<'_>> {
+    pub(crate) fn lend(&self, request: RequestId, account: Option<Arc<Account>>) -> Option<Lent<'_>> {
         let is_lent = account.is_some();
         self.begin(request, account);
         is_lent.then_some(Lent { accounts: self, request })
@@ -82,7 +82,7 @@ impl Accounts {
     }
 }
 
-pub(super) struct Lent<'a> {
+pub(crate) struct Lent<'a> {
     accounts: &'a Accounts,
     request: RequestId,
 }

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use vicus_schedule::SeatId;
 
 /// How many bytes of a block a task may use: a header and a closure of some words.
-pub(super) const BLOCK_BYTES: usize = 120;
+pub(crate) const BLOCK_BYTES: usize = 120;
 /// Its alignment.
-pub(super) const BLOCK_ALIGN: usize = align_of::<Block>();
+pub(crate) const BLOCK_ALIGN: usize = align_of::<Block>();
 
 /// Two cache lines.
 #[repr(C, align(64))]

@@ -141,7 +141,7 @@ impl Waits {
 }
 
 /// A present wait of the calling task.
-pub(super) struct Waiting<'a> {
+pub(crate) struct Waiting<'a> {
     shared: &'a Arc<Shared>,
     id: WaitId,
 }
@@ -149,7 +149,7 @@ pub(super) struct Waiting<'a> {
 impl Waiting<'_> {
     /// The calling task of this runtime waits for a request as long as the result is held. Panics if the awaited one
     /// waits for one with a task on the stack.
-    pub(super) fn begin(shared: &Arc<Shared>, awaited: RequestId) -> Waiting<'_> {
+    pub(crate) fn begin(shared: &Arc<Shared>, awaited: RequestId) -> Waiting<'_> {
         let begun: Result<WaitId, Vec<RequestId>> = in_task(|worker| {
             let stood = worker.beneath.waits.last().copied();
             let frames = worker.beneath.requests.iter().chain([&worker.frame.request]);

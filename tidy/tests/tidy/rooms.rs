@@ -1,0 +1,162 @@
+//! Rules of the rooms within a crate, by text: which room may name which, and which words a crate never uses.
+
+use super::shape::{bare, crate_files};
+use super::{Source, assert_none, sample};
+use std::collections::BTreeSet;
+
+/// The rooms of a crate: its top modules, from the ground up. A room names the rooms below it. `back` has the arrows
+/// that still go up.
+struct Floors {
+    of: &'static str,
+    rooms: &'static [&'static str],
+    back: &'static [(&'static str, &'static str)],
+}
+
+const FLOORS: [Floors; 3] = [
+    Floors {
+        of: "worlds/os",
+        rooms: &["pin", "latency", "learned", "signals", "mapped", "files", "pages", "discover"],
+        back: &[("signals", "mapped")],
+    },
+    Floors {
+        of: "worlds/fibres",
+        rooms: &["switch", "exceptions", "sanitizers", "stack", "guards", "overflow", "pools"],
+        back: &[("exceptions", "stack"), ("sanitizers", "stack")],
+    },
+    Floors {
+        of: "worlds/machine",
+        rooms: &["sync", "defaults", "queues", "memory", "runtime", "tasks", "team", "threads", "map_reduce"],
+        back: &[("runtime", "tasks"), ("runtime", "threads")],
+    },
+];
+
+/// The room of a file: the first part of its path below `src`.
+fn room_of(path: &str) -> &str {
+    let below = path.split_once("/src/").map_or("", |(_, below)| below);
+    below.split('/').next().unwrap_or_default().trim_end_matches(".rs")
+}
+
+/// The rooms named by a file of its own crate: `crate::room::…`, also in lists.
+fn named(source: &Source) -> BTreeSet<String> {
+    let text = bare(&source.text);
+    let mut found = BTreeSet::new();
+    for (position, word) in text.match_indices("crate::") {
+        let before = text[..position].chars().next_back();
+        if before.is_some_and(|char| char.is_alphanumeric() || char == '_') {
+            continue;
+        }
+        let rest = &text[position + word.len()..];
+        let first = |part: &str| part.chars().take_while(|char| char.is_alphanumeric() || *char == '_').collect();
+        if let Some(list) = rest.strip_prefix('{') {
+            let mut depth = 0;
+            let mut starts = true;
+            for (at, char) in list.char_indices() {
+                match char {
+                    '{' => depth += 1,
+                    '}' if depth == 0 => break,
+                    '}' => depth -= 1,
+                    ',' if depth == 0 => starts = true,
+                    char if starts && char.is_alphabetic() => {
+                        found.insert(first(&list[at..]));
+                        starts = false;
+                    }
+                    _ => {}
+                }
+            }
+        } else {
+            found.insert(first(rest));
+        }
+    }
+    found
+}
+
+/// Arrows between rooms that the floors don't allow, rooms without a floor, and allowed arrows that are gone.
+fn broken_floors(floors: &Floors, files: &[Source]) -> Vec<String> {
+    let of_crate = files.iter().filter(|source| source.path.starts_with(&format!("{}/src/", floors.of)));
+    let floor = |room: &str| floors.rooms.iter().position(|found| *found == room);
+    let (mut broken, mut back) = (BTreeSet::new(), BTreeSet::new());
+    for source in of_crate {
+        let from = room_of(&source.path);
+        if from == "lib" {
+            continue;
+        }
+        let Some(here) = floor(from) else {
+            broken.insert(format!("{}: the room {from} has no floor", floors.of));
+            continue;
+        };
+        for to in named(source) {
+            if floor(&to).is_some_and(|there| there > here) {
+                back.insert((from.to_owned(), to));
+            }
+        }
+    }
+    let allowed = floors.back.iter().map(|(from, to)| ((*from).to_owned(), (*to).to_owned()));
+    let allowed: BTreeSet<(String, String)> = allowed.collect();
+    broken.extend(back.difference(&allowed).map(|(from, to)| format!("{}: {from} names {to} above it", floors.of)));
+    let gone = allowed.difference(&back);
+    broken.extend(gone.map(|(from, to)| format!("{}: {from} no longer names {to}: delete the arrow", floors.of)));
+    broken.into_iter().collect()
+}
+
+#[test]
+fn rooms_name_the_rooms_below() {
+    let files = crate_files();
+    assert_none(
+        "the floors in tidy/tests/tidy/rooms.rs",
+        FLOORS.iter().flat_map(|floors| broken_floors(floors, &files)),
+    );
+}
+
+#[test]
+fn an_arrow_up_is_found() {
+    let floors = Floors { of: "worlds/a", rooms: &["low", "high"], back: &[("low", "top")] };
+    let files = [
+        sample("worlds/a/src/lib.rs", "mod low;\nuse crate::high::B;\n"),
+        sample("worlds/a/src/low/part.rs", "use crate::{low::A, high::{B, C}}; // crate::top\n"),
+        sample("worlds/a/src/high.rs", "use crate::low;\n"),
+        sample("worlds/a/src/new.rs", ""),
+        sample("worlds/b/src/low.rs", "use crate::high;\n"),
+    ];
+    let broken = broken_floors(&floors, &files);
+    assert_eq!(
+        broken,
+        [
+            "worlds/a: low names high above it",
+            "worlds/a: low no longer names top: delete the arrow",
+            "worlds/a: the room new has no floor",
+        ]
+    );
+}
+
+/// Words against a crate's first page: beginnings of names that its code never has.
+const NEVER: [(&str, &[&str]); 2] =
+    [("worlds/fibres", &["Seat", "Worker", "Plan", "Queue", "Task"]), ("worlds/os", &["Worker", "Runtime", "TaskRef"])];
+
+fn broken_nevers(never: &[(&str, &[&str])], files: &[Source]) -> Vec<String> {
+    let mut broken = Vec::new();
+    for (of, words) in never {
+        for source in files.iter().filter(|source| source.path.starts_with(&format!("{of}/src/"))) {
+            let text = bare(&source.text);
+            let names = text.split(|char: char| !char.is_alphanumeric() && char != '_');
+            let found = names.filter(|name| words.iter().any(|word| name.starts_with(word)));
+            broken.extend(found.map(|name| format!("{}: {name}", source.path)));
+        }
+    }
+    broken
+}
+
+#[test]
+fn first_pages_hold() {
+    let files = crate_files();
+    for (of, _) in NEVER {
+        let page = files.iter().find(|source| source.path == format!("{of}/src/lib.rs")).expect("it has a first page");
+        assert!(page.text.contains("never:") || page.text.contains("Nothing here"), "{of} says what it never does");
+    }
+    assert_none("the words in tidy/tests/tidy/rooms.rs", broken_nevers(&NEVER, &files));
+}
+
+#[test]
+fn a_word_against_the_first_page_is_found() {
+    let files = [sample("worlds/a/src/part.rs", "/// A Seat.\nfn f(seat: SeatId, free: Free) {}\n")];
+    assert_eq!(broken_nevers(&[("worlds/a", &["Seat"])], &files), ["worlds/a/src/part.rs: SeatId"]);
+}
