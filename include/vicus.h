@@ -160,7 +160,7 @@ static inline int32_t vicus_init(void) {
     return vicus_init_with(VICUS_VERSION, VICUS_ABI_VERSION);
 }
 
-/** The library's version as a text, such as `0.1.0`. */
+/** The library's version as a text, such as `0.2.0`. */
 const char *vicus_version(void);
 /** The library's version as ::VICUS_VERSION counts. */
 uint32_t vicus_version_number(void);
