@@ -211,7 +211,7 @@ impl Heap {
         let mut collected = false;
         loop {
             let slab = self.local.current[class].slab();
-            if let Some(block) = slab.take_freed().or_else(|| slab.take_untouched()) {
+            if let Some(block) = slab.take() {
                 return Ok(block);
             }
             if self.local.ranks[class].highest().is_some() {

@@ -47,7 +47,10 @@ pub struct MemoryOptions {
     pub mapped_waiting_bytes: usize,
     /// After how many of the caller's ticks waiting memory is given back. 10.
     pub decay_ticks: u64,
-    /// Whether to ask for huge pages.
+    /// Whether to ask for huge pages. Then [`Heap::give_back_pages`] and [`Memory::give_back_pages`] give back only
+    /// whole ones of 2 MiB, behind the last block that was in use since its superblock was cut: parts would split them.
+    ///
+    /// [`Heap::give_back_pages`]: crate::Heap::give_back_pages
     pub huge_pages: bool,
     /// Whether a heap touches every page of a fresh superblock at once, as Falt et al. §5.2 do to place it. Here
     /// mbind(2) places it; touching ahead only moves the cost of the page faults to the allocation.
@@ -297,9 +300,16 @@ impl Memory {
     }
 
     /// Tells the time, as a number that never falls: memory that has waited for [`MemoryOptions::decay_ticks`] is given
-    /// back.
+    /// back; and of a few superblocks on each node the pages that [`Memory::give_back_pages`] gives back.
     pub fn tick(&self, now: u64) {
         self.superblocks.tick(now);
+    }
+
+    /// Gives back the pages of free blocks in superblocks whose heaps ended [`MemoryOptions::decay_ticks`] ago or
+    /// earlier, as [`Heap::give_back_pages`](crate::Heap::give_back_pages) does for its own: of a few superblocks on
+    /// each node, some milliseconds. Returns whether there may be more. To be called when the caller is idle.
+    pub fn give_back_pages(&self) -> bool {
+        self.superblocks.give_back_pages()
     }
 
     /// Gives back a part of the memory waiting beyond [`MemoryOptions::superblocks_waiting`] and

@@ -6,7 +6,8 @@
 //! first block of a slab begins a few lines behind the slab's beginning, a different number for each ([`colour`]).
 //!
 //! The list of free blocks is in the free blocks (Falt et al. §5.1). It is linked in one direction: blocks are put in
-//! and taken at the front.
+//! and taken at the front. A second list has the free blocks whose pages went back to the system: each of them goes
+//! back once for each time that it was in use, and the blocks with pages are taken first.
 
 use crate::sizes::LINE;
 use std::cell::Cell;
@@ -78,6 +79,8 @@ pub(crate) struct Slab {
     pub(crate) released: Cell<u64>,
     /// The committed bytes of a mapped block.
     pub(crate) committed: Cell<usize>,
+    /// The free blocks whose pages, but for those of their links, went back to the system.
+    bare: Cell<*mut Block>,
 }
 
 // A header is two lines: the first has all fields read by an allocation and a free.
@@ -103,6 +106,7 @@ impl Slab {
             previous: Cell::new(null()),
             released: Cell::new(0),
             committed: Cell::new(0),
+            bare: Cell::new(std::ptr::null_mut()),
         }
     }
 
@@ -117,6 +121,7 @@ impl Slab {
         self.carved.set(0);
         self.tail_is_clean.set(false);
         self.free.set(std::ptr::null_mut());
+        self.bare.set(std::ptr::null_mut());
         self.floor.set(u32::MAX);
     }
 
@@ -177,6 +182,17 @@ impl Slab {
         Some(block.cast())
     }
 
+    /// Takes a free block, the way that costs least: one with its pages, one without, or the first unused one.
+    pub(crate) fn take(&self) -> Option<*mut u8> {
+        if self.free.get().is_null() {
+            // `take_freed` finds it at the front.
+            if let Some(block) = NonNull::new(self.bare.get()) {
+                Slab::move_front(block, &self.bare, &self.free);
+            }
+        }
+        self.take_freed().or_else(|| self.take_untouched())
+    }
+
     /// Takes the first unused block.
     pub(crate) fn take_untouched(&self) -> Option<*mut u8> {
         let carved = self.carved.get();
@@ -194,13 +210,29 @@ impl Slab {
         self.start.get().addr() + self.carved.get() as usize * self.block_bytes.get()
     }
 
-    /// The free blocks that were in use before. The caller has the slab, and changes the list only when it is done.
-    pub(crate) fn freed(&self) -> impl Iterator<Item = *mut u8> {
-        let first = NonNull::new(self.free.get());
-        #[expect(unsafe_code, reason = "the list is in the blocks")]
-        // SAFETY: all are in the list of free blocks, so `put` wrote them, and they were not used since.
-        let next = |block: &NonNull<Block>| NonNull::new(unsafe { block.as_ref() }.next);
-        std::iter::successors(first, next).map(|block| block.as_ptr().cast())
+    /// Whether a free block was in use since the last call of [`Slab::strip`].
+    pub(crate) fn has_freed(&self) -> bool {
+        !self.free.get().is_null()
+    }
+
+    /// Calls `give_back` with the address of each free block that was in use since the last call of this, to give back
+    /// its pages behind its link. The caller has the slab.
+    pub(crate) fn strip(&self, mut give_back: impl FnMut(usize)) {
+        while let Some(block) = NonNull::new(self.free.get()) {
+            Slab::move_front(block, &self.free, &self.bare);
+            give_back(block.addr().get());
+        }
+    }
+
+    /// Moves the first block of one list to the front of another one.
+    fn move_front(first: NonNull<Block>, from: &Cell<*mut Block>, to: &Cell<*mut Block>) {
+        #[expect(unsafe_code, reason = "the lists are in the blocks")]
+        // SAFETY: it is in a list of free blocks, so `put` wrote it, and it was not used since; links keep their pages.
+        unsafe {
+            from.set((*first.as_ptr()).next);
+            (*first.as_ptr()).next = to.get();
+        }
+        to.set(first.as_ptr());
     }
 
     /// Takes a block back.
@@ -438,6 +470,31 @@ mod tests {
         }
         let again: Vec<*mut u8> = std::iter::from_fn(|| slab.take_freed()).collect();
         assert_eq!(again, [blocks[2], blocks[1], blocks[0]]);
+    }
+
+    #[test]
+    fn blocks_are_stripped_once_and_taken_behind_those_with_pages() {
+        let mut memory = vec![0u64; 8 * 4];
+        let slab = Slab::none();
+        slab.cut(Kind::Blocks, 0, memory.as_mut_ptr().cast(), 64, 4);
+        let blocks: Vec<*mut u8> = (0..3).map_while(|_| slab.take()).collect();
+        #[expect(unsafe_code, reason = "frees")]
+        // SAFETY: tests free blocks in use.
+        let put = |at: usize| unsafe { slab.put(blocks[at]) };
+        let stripped = || {
+            let mut all = Vec::new();
+            slab.strip(|block| all.push(blocks.iter().position(|known| known.addr() == block).unwrap()));
+            all
+        };
+        (0..2).for_each(put);
+        assert_eq!(stripped(), [1, 0]);
+        assert!(stripped().is_empty() && !slab.has_freed());
+        put(2);
+        assert_eq!([0; 4].map(|_| slab.take().unwrap())[..3], [blocks[2], blocks[0], blocks[1]]);
+        assert!(slab.is_full() && slab.take().is_none());
+        // The last one freed is the same as before, but all were in use.
+        [1, 0].into_iter().for_each(put);
+        assert_eq!(stripped(), [0, 1]);
     }
 
     #[test]

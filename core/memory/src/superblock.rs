@@ -8,7 +8,7 @@
 use crate::memory::{AllocError, MemoryOptions};
 use crate::neighbours::{Neighbours, Room};
 use crate::pages::{PageError, Pages, WhenFull};
-use crate::region::Ranges;
+use crate::region::{HUGE_PAGE, Ranges};
 use crate::sizes::LINE;
 use crate::slab::{Chain, Kind, NO_HEAP, ORPHAN, RUN_BYTES, Slab, colour};
 use crate::slots::Slots;
@@ -627,38 +627,51 @@ impl Superblocks {
             self.with(node, |pool| pool.now = now);
             // One at a time, so other threads get the lock in between: giving back takes time.
             while self.with(node, |pool| self.drop_old(pool)) {}
-            while self.may_discard() && self.with(node, |pool| self.discard_of_orphans(pool)) {}
+            // A few; the caller gets the others by `give_back_pages`.
+            self.with(node, |pool| self.discard_of_orphans(pool));
         }
     }
 
+    /// Gives back pages of a few superblocks of each node whose heaps have ended for long. Returns whether there may be
+    /// more.
+    pub(crate) fn give_back_pages(&self) -> bool {
+        let node = |node: usize| self.with(NodeId::new(node), |pool| self.discard_of_orphans(pool));
+        // For all nodes, without stopping at the first one with some.
+        (0..self.nodes()).filter(|&number| node(number)).count() > 0
+    }
+
     /// Whether pages may go back while their superblock is in use.
-    pub(crate) fn may_discard(&self) -> bool {
+    fn may_discard(&self) -> bool {
         let MemoryOptions { when_full, touch_ahead, .. } = self.options;
         when_full != WhenFull::Strict && !touch_ahead
     }
 
-    /// Gives back the pages behind the last block that was in use since the superblock was cut; once, as they stay
-    /// untouched. The caller has the superblock.
-    pub(crate) fn discard_untouched(&self, slab: &Slab) {
-        if slab.tail_is_clean.replace(true) {
-            return;
-        }
-        let end = self.ranges.address(self.ranges.index_of(slab)).addr().get() + self.ranges.superblock();
-        self.discard(slab.untouched(), end);
+    /// Whether [`Superblocks::discard_free`] would give back pages. The caller has the superblock.
+    pub(crate) fn may_discard_of(&self, slab: &Slab) -> bool {
+        let has_freed = || slab.has_freed() && slab.block_bytes() > self.discarded_unit();
+        self.may_discard() && (!slab.tail_is_clean.get() || has_freed())
     }
 
-    /// Gives back the pages of free blocks, but for those with their links. The caller has the superblock.
-    pub(crate) fn discard_freed(&self, slab: &Slab) {
-        debug_assert!(matches!(slab.kind.get(), Kind::Blocks | Kind::Runs), "a heap's superblock is cut");
-        for block in slab.freed() {
-            let block = block.addr();
-            self.discard(block + size_of::<*mut u8>(), block + slab.block_bytes());
+    /// Gives back the pages of free blocks: those behind the last block that was in use since the superblock was cut,
+    /// once, as they stay untouched; and those of blocks in use since the last call, but for the ones with their links.
+    /// The caller has the superblock.
+    pub(crate) fn discard_free(&self, slab: &Slab) {
+        debug_assert!(matches!(slab.kind.get(), Kind::Blocks | Kind::Runs), "a superblock with blocks in use is cut");
+        if !slab.tail_is_clean.replace(true) {
+            let end = self.ranges.address(self.ranges.index_of(slab)).addr().get() + self.ranges.superblock();
+            self.discard(slab.untouched(), end);
         }
+        slab.strip(|block| self.discard(block + size_of::<*mut u8>(), block + slab.block_bytes()));
+    }
+
+    /// Pages go back in multiples of this: a huge page stays whole.
+    fn discarded_unit(&self) -> usize {
+        if self.options.huge_pages { HUGE_PAGE } else { self.page_bytes() }
     }
 
     /// Gives back the whole pages between two addresses of a superblock, which has no block in use there.
     fn discard(&self, begin: usize, end: usize) {
-        let page = self.page_bytes();
+        let page = self.discarded_unit();
         let (begin, end) = (begin.next_multiple_of(page), end / page * page);
         if let Some(start) = NonNull::new(std::ptr::with_exposed_provenance_mut(begin)).filter(|_| begin < end) {
             #[expect(unsafe_code, reason = "gives back what was committed")]
@@ -670,14 +683,15 @@ impl Superblocks {
         }
     }
 
-    /// Gives back the untouched pages of a few superblocks whose heaps have ended for long; `false` if there is none.
+    /// Gives back the pages of free blocks in a few superblocks whose heaps have ended for long; `false` if there is
+    /// none. The pool's lock owns them: `put_orphan` takes it as well.
     fn discard_of_orphans(&self, pool: &mut Pool) -> bool {
         if pool.counts.orphans == 0 {
             return false;
         }
-        let is_due = |slab: &&Slab| !slab.tail_is_clean.get() && self.is_old(pool, slab);
+        let is_due = |slab: &&Slab| self.is_old(pool, slab) && self.may_discard_of(slab);
         let few = pool.orphans.iter().flat_map(Chain::iter).filter(is_due).take(DISCARDED_AT_ONCE);
-        few.map(|slab| self.discard_untouched(slab)).count() > 0
+        few.map(|slab| self.discard_free(slab)).count() > 0
     }
 
     fn is_old(&self, pool: &Pool, slab: &Slab) -> bool {

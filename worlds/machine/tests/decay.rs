@@ -159,7 +159,7 @@ fn what_a_lent_thread_no_longer_uses_goes_back() {
     let stays = stays.recv().unwrap();
     let page = stays.as_ptr().addr() & !4095;
     let resident = || {
-        // Of 4 MB on each side of the block in use: within its superblock, on one side at least.
+        // Of the 4 MB some pages behind the block in use: of its superblock, and of what comes behind that.
         let mut states = [0u8; 1000];
         let count = |start: usize, states: &mut [u8; 1000]| {
             #[expect(unsafe_code, reason = "asks the system which pages are resident")]

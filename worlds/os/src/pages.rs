@@ -42,7 +42,7 @@ pub struct SystemPages {
     counts_all_bits: bool,
     /// By the kernel's numbers of nodes, the bytes it keeps free for itself. Read at the first need of a strict range.
     kept: OnceLock<HashMap<u32, u64>>,
-    /// Called with addresses whose pages go back to the system, and the bytes of a page.
+    /// See [`SystemPages::telling`].
     gone: fn(std::ops::Range<usize>, usize),
 }
 
@@ -55,8 +55,9 @@ impl SystemPages {
         SystemPages { numbers, page_bytes, allowed, counts_all_bits, kept: OnceLock::new(), gone: |_, _| {} }
     }
 
-    /// Calls `gone` with addresses whose pages go back to the system, before they go, and with addresses that get pages
-    /// anew; and with the bytes of a page.
+    /// Calls `gone` with addresses that are decommitted, before their pages go, and with addresses that are placed or
+    /// committed; and with the bytes of a page. Not with discarded parts: these are many and small, in memory that
+    /// stays in use, and `gone` may split a range at each.
     pub fn telling(self, gone: fn(std::ops::Range<usize>, usize)) -> SystemPages {
         SystemPages { gone, ..self }
     }
@@ -410,7 +411,6 @@ unsafe impl Pages for SystemPages {
     }
 
     unsafe fn discard(&self, start: NonNull<u8>, bytes: usize) {
-        (self.gone)(start.addr().get()..start.addr().get() + bytes, self.page_bytes);
         // SAFETY: the part is committed and holds nothing that is needed, by the caller's promise. If the kernel
         // refuses, it stays as it was.
         unsafe {
@@ -497,6 +497,31 @@ Node 1, zone  Movable
         managed  0
         protection: (0, 0, 0)
 ";
+
+    #[test]
+    #[expect(unsafe_code, reason = "tests use pages")]
+    fn a_discard_of_free_blocks_tells_of_no_lost_memory() {
+        use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+        static TOLD: AtomicUsize = AtomicUsize::new(0);
+        let topology = Topology::parse("node:1 core:1").unwrap();
+        let pages = SystemPages::new(&topology).telling(|range, _| {
+            TOLD.fetch_add(range.len(), Relaxed);
+        });
+        let (page, node) = (pages.page_bytes(), NodeId::new(0));
+        let start = pages.reserve(8 * page, page).unwrap();
+        // SAFETY: reserved above, committed before it is used, and released last.
+        unsafe {
+            pages.commit(start, 8 * page, node).unwrap();
+            assert_eq!(TOLD.swap(0, Relaxed), 8 * page);
+            start.write_bytes(7, 8 * page);
+            pages.discard(start.add(page), page);
+            assert_eq!(TOLD.load(Relaxed), 0);
+            assert_eq!([start.add(page - 1), start.add(page), start.add(2 * page)].map(|byte| byte.read()), [7, 0, 7]);
+            pages.decommit(start, 8 * page, node);
+            assert_eq!(TOLD.load(Relaxed), 8 * page);
+            pages.release(start, 8 * page, page);
+        }
+    }
 
     #[test]
     fn of_a_nodes_free_memory_the_kernel_keeps_some() {

@@ -402,17 +402,27 @@ pub(crate) fn finish_task() {
 
 /// The thread is about to sleep: its reserve of blocks may go to others.
 pub(crate) fn trim() {
+    // First: what is given up here waits from now on.
+    tick();
     with_own(Heap::trim);
     // An unbound thread may wake elsewhere: it takes a heap there then.
     if process().is_some_and(|process| process.memory.nodes() > 1) {
         let _ = HERE.try_with(|here| (here.seat.get() == Seat::Anywhere).then(|| here.with(Option::take)));
     }
-    tick();
 }
 
-/// The thread has been idle for long: pages of its heap that have no block in use go back to the system.
+/// The thread has been idle for long: pages of its heap and of ended ones that have no block in use go back to the
+/// system.
 pub(crate) fn give_back_pages() {
-    with_own(Heap::give_back_pages);
+    while give_back_some_pages() {}
+}
+
+/// [`give_back_pages`] for a few superblocks, some milliseconds; returns whether there may be more.
+pub(crate) fn give_back_some_pages() -> bool {
+    let mut has_more = false;
+    with_own(|heap| has_more = heap.give_back_pages());
+    // Also what `trim` has left: a heap that was dropped there.
+    process().is_some_and(|process| process.memory.give_back_pages()) || has_more
 }
 
 /// The seats of a runtime, as memory knows them.

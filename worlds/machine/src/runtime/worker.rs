@@ -245,7 +245,12 @@ pub(crate) fn nap_before_sleep<W>(mut nap: impl FnMut(Duration) -> Option<W>) ->
             return Some(woken);
         }
         heaps::tick();
-        heaps::give_back_pages();
+        while heaps::give_back_some_pages() {
+            // A task for this seat waits for one step, not for all of its memory.
+            if let Some(woken) = nap(Duration::from_millis(1)) {
+                return Some(woken);
+            }
+        }
         crate::threads::give_back_cells();
         if !heaps::leave_off() {
             break;
