@@ -222,6 +222,47 @@ fn a_fault_is_told_with_the_name_of_its_file() {
     assert!(warnings.iter().any(|warning| warning.contains("node/online: can't be read")), "{warnings:?}");
 }
 
+/// A disk of NVMe with several ways to it (drivers/nvme/host/multipath.c of the kernel): `nvme0n1` is a device of the
+/// subsystem, without an address, and `nvme0c3n1` is hidden, the way by the controller `nvme3`.
+#[test]
+fn a_disk_of_nvme_is_near_to_the_controller_on_its_way() {
+    let unpacked = Unpacked::new("nvme");
+    let (_, whole) = trees::all().into_iter().find(|(name, _)| name == "made-snc-ring").unwrap();
+    let plain = "nvme0n1 -> ../devices/pci0000:5d/0000:5d:02.0/0000:5e:00.0/nvme/nvme0/nvme0n1\n";
+    assert!(whole.contains(plain));
+    let ways = "nvme0n1 -> ../devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1\n\
+                nvme0c3n1 -> ../devices/pci0000:5d/0000:5d:02.0/0000:5e:00.0/nvme/nvme3/nvme0c3n1\n\
+                @ sys/class/nvme\n\
+                nvme3 -> ../../devices/pci0000:5d/0000:5d:02.0/0000:5e:00.0/nvme/nvme3\n\
+                @ sys/block\n";
+    let folder = unpacked.unpack("ways", &whole.replace(plain, ways));
+    let Discovered { topology, warnings } = from_sysfs(folder).unwrap();
+    assert_eq!(warnings, Vec::<String>::new());
+    for name in ["nvme0n1", "nvme3", "5e:00.0"] {
+        assert_eq!(topology.near_device(name), Ok(node(&topology, 0)), "{name}");
+    }
+    assert_eq!(topology.device("nvme3").unwrap().names, ["nvme0n1", "nvme3"]);
+    assert!(topology.near_device("nvme0c3n1").is_err(), "nobody opens the way itself");
+}
+
+/// What happened: of a controller with a hundred disks, those behind the 64th were unknown.
+#[test]
+fn each_of_many_disks_of_a_controller_is_known() {
+    let unpacked = Unpacked::new("disks");
+    let (_, whole) = trees::all().into_iter().find(|(name, _)| name == "made-snc-ring").unwrap();
+    let disks: String = (0..100)
+        .map(|disk| format!("sd{disk:03} -> ../devices/pci0000:5d/0000:5e:00.0/host0/target0/block/sd{disk:03}\n"))
+        .collect();
+    let folder = unpacked.unpack("disks", &whole.replace("@ sys/block\n", &format!("@ sys/block\n{disks}")));
+    let Discovered { topology, .. } = from_sysfs(folder).unwrap();
+    for disk in ["sd000", "sd064", "sd099"] {
+        assert_eq!(topology.near_device(disk), Ok(node(&topology, 0)), "{disk}");
+    }
+    let told = topology.near_device("sdx").unwrap_err().to_string();
+    assert!(told.contains("there are eth0, nvme0n1, sd000") && told.len() < 400, "{told}");
+    assert!(told.ends_with(", and 88 others"), "{told}");
+}
+
 /// A pseudo-random number below a bound (Knuth's MMIX generator).
 fn below(state: &mut u64, bound: usize) -> usize {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
