@@ -233,11 +233,12 @@ fn detached_tasks() {
 #[test]
 fn taskloops() {
     holds(for_c(), "taskloops.c", &[]);
+    let caches = view::CachesApart::new("taskloops").expect("files can be written");
     for compiler in for_c() {
         let Some(program) = compile(compiler, "taskloops.c") else { continue };
         for strategy in STRATEGIES {
             let mut command = Command::new(&program);
-            view::with_caches_apart(&mut command);
+            caches.show(&mut command);
             let (status, said) = run_command(&mut command, strategy, 3, &[]);
             assert_eq!((status, &said[..]), (Some(0), "ok\n"), "{}, {strategy}", compiler.name);
         }
@@ -857,12 +858,12 @@ fn types_of_tasks_are_dealt_as_a_learned_file_says() {
 /// Options that leave threads without work are reported once; no strategy is by its defaults.
 #[test]
 fn options_that_idle_threads_are_warned_of() {
-    let gcc = &for_c()[0];
-    let program = compile(gcc, "two_types.c").expect("it can be compiled");
+    let program = compile(&for_c()[0], "two_types.c").expect("it can be compiled");
+    let caches = view::CachesApart::new("idle").expect("files can be written");
     let told = |strategy: &str| {
         let mut command = Command::new(&program);
         command.env("LD_PRELOAD", library()).env("VICUS_STRATEGY", strategy).env("OMP_NUM_THREADS", "4");
-        if !view::with_caches_apart(&mut command) {
+        if !caches.show(&mut command) {
             return None;
         }
         let output = command.output().expect("it was compiled");

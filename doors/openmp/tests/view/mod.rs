@@ -10,30 +10,51 @@ use std::{fs, ptr};
 
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// Files that stand for those in `/sys/devices/system/cpu`: the CPUs, and a cache for each.
-fn files() -> io::Result<PathBuf> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("caches-apart-{}", std::process::id()));
-    fs::create_dir_all(&folder)?;
-    fs::copy(Path::new(CPUS).join("online"), folder.join("online"))?;
-    for entry in fs::read_dir(CPUS)? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        let Some(number) = name.strip_prefix("cpu").filter(|rest| rest.parse::<u32>().is_ok()) else { continue };
-        let cache = folder.join(&name).join("cache/index0");
-        fs::create_dir_all(&cache)?;
-        for (file, text) in [("level", "1"), ("type", "Unified"), ("size", "32K"), ("shared_cpu_list", number)] {
-            fs::write(cache.join(file), format!("{text}\n"))?;
-        }
+/// Files that stand for those in `/sys/devices/system/cpu`: the CPUs, and a cache for each. Removed when dropped.
+pub(crate) struct CachesApart(PathBuf);
+
+impl Drop for CachesApart {
+    fn drop(&mut self) {
+        // A leftover does no harm.
+        let _ = fs::remove_dir_all(&self.0);
     }
-    Ok(folder)
 }
 
-/// The command with these files before its eyes, by a namespace of its own. `false`, and nothing is changed, where
-/// such a view of the files can't be had.
-pub(crate) fn with_caches_apart(command: &mut Command) -> bool {
-    let folder = files().expect("files can be written");
-    let folder = CString::new(folder.as_os_str().as_bytes()).expect("a path has no zero");
-    let view = |command: &mut Command| {
-        let (from, to) = (folder.clone(), CString::new(CPUS).expect("it has no zero"));
+impl CachesApart {
+    pub(crate) fn new(test: &str) -> io::Result<CachesApart> {
+        let name = format!("caches-apart-{test}-{}", std::process::id());
+        let files = CachesApart(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));
+        fs::create_dir_all(&files.0)?;
+        fs::copy(Path::new(CPUS).join("online"), files.0.join("online"))?;
+        for entry in fs::read_dir(CPUS)? {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            let Some(number) = name.strip_prefix("cpu").filter(|rest| rest.parse::<u32>().is_ok()) else { continue };
+            let cache = files.0.join(&name).join("cache/index0");
+            fs::create_dir_all(&cache)?;
+            for (file, text) in [("level", "1"), ("type", "Unified"), ("size", "32K"), ("shared_cpu_list", number)] {
+                fs::write(cache.join(file), format!("{text}\n"))?;
+            }
+        }
+        Ok(files)
+    }
+
+    /// The command with these files before its eyes, by a namespace of its own. `false`, and nothing is changed, where
+    /// such a view of the files can't be had.
+    pub(crate) fn show(&self, command: &mut Command) -> bool {
+        let mut tried = Command::new("true");
+        self.mount(&mut tried);
+        let can = tried.status().is_ok();
+        if can {
+            self.mount(command);
+        } else {
+            eprintln!("left out: a core group for each processor, as this process gets no namespaces");
+        }
+        can
+    }
+
+    fn mount(&self, command: &mut Command) {
+        let from = CString::new(self.0.as_os_str().as_bytes()).expect("a path has no zero");
+        let to = CString::new(CPUS).expect("it has no zero");
         let mount = move || {
             let flags = libc::CLONE_NEWUSER | libc::CLONE_NEWNS;
             #[expect(unsafe_code, reason = "no safe wrapper has namespaces")]
@@ -49,14 +70,5 @@ pub(crate) fn with_caches_apart(command: &mut Command) -> bool {
         unsafe {
             command.pre_exec(mount);
         }
-    };
-    let mut tried = Command::new("true");
-    view(&mut tried);
-    let can = tried.status().is_ok();
-    if can {
-        view(command);
-    } else {
-        eprintln!("left out: a core group for each processor, as this process gets no namespaces");
     }
-    can
 }
