@@ -99,7 +99,8 @@ fn is_plausible(latencies: &[Vec<u32>]) -> bool {
 }
 
 /// Identifies a machine in a file: the hash FNV-1a of its description, without the name and without values that
-/// change between starts of the system or of a container: the bytes of each node, the quota, devices, and the firmware's numbers.
+/// change between starts of the system or of a container: the bytes of each node, the quota, devices, and the
+/// firmware's numbers.
 pub fn key(topology: &Topology) -> String {
     let mut nameless =
         Topology { name: String::new(), cpu_quota_millis: None, devices: Vec::new(), ..topology.clone() };

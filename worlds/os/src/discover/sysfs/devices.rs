@@ -62,8 +62,8 @@ pub(super) fn read(files: &mut Files<'_>, shape: &Shape) -> Vec<FoundDevice> {
     devices
 }
 
-/// The disk `nvme0n1` of `nvme0c3n1`, a hidden way to it by one controller. The disk itself is of the subsystem, and has
-/// no address (nvme_mpath_set_disk_name of drivers/nvme/host/multipath.c).
+/// The disk `nvme0n1` of `nvme0c3n1`, a hidden way to it by one controller. The disk itself is of the subsystem, and
+/// has no address (nvme_mpath_set_disk_name of drivers/nvme/host/multipath.c).
 fn disk_of_way(name: &str) -> Option<String> {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let (subsystem, way) = name.strip_prefix("nvme")?.split_once('c')?;
