@@ -9,7 +9,7 @@ use std::fmt;
 pub struct Device {
     /// Its address on the bus, `0000:3b:00.0`: domain, bus, device and function.
     pub address: String,
-    /// What it is for.
+    /// Its use.
     pub kind: DeviceKind,
     /// The operating system's names for it: `eth0`, `mlx5_0`, `nvme0n1`, `card0`. Empty without a driver.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -18,7 +18,7 @@ pub struct Device {
     pub node: Option<NodeId>,
 }
 
-/// What a device is for, by the class that it tells on its bus.
+/// The use of a device, by the class that it tells on its bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceKind {
@@ -93,6 +93,9 @@ pub enum NoSuchDevice {
     },
 }
 
+/// The most names in a message: a controller may have thousands of disks.
+const MOST_SHOWN: usize = 16;
+
 impl fmt::Display for NoSuchDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -100,7 +103,16 @@ impl fmt::Display for NoSuchDevice {
                 write!(f, "there is no device `{name}`: no devices are known of this machine")
             }
             NoSuchDevice::Unknown { name, known } => {
-                write!(f, "there is no device `{name}`; there are {}", known.join(", "))
+                write!(
+                    f,
+                    "there is no device `{name}`; there are {}",
+                    known[..known.len().min(MOST_SHOWN)].join(", ")
+                )?;
+                match known.len().saturating_sub(MOST_SHOWN) {
+                    0 => Ok(()),
+                    1 => write!(f, ", and another one"),
+                    more => write!(f, ", and {more} others"),
+                }
             }
             NoSuchDevice::NoNode { name, address } => write!(
                 f,

@@ -256,6 +256,21 @@ impl Topology {
         }
     }
 
+    /// Fills in [`Topology::core_groups`] and each PU's `group` where no caches are known: the PUs of each node are one
+    /// group, because most processors share a cache.
+    pub fn group_by_nodes(&mut self) {
+        let mut nodes: Vec<(NodeId, &Vec<PuId>)> = self.nodes.iter().map(|node| (node.id, &node.pus)).collect();
+        nodes.retain(|(_, pus)| !pus.is_empty());
+        // As all groups, in the order of their first PUs.
+        nodes.sort_by_key(|(_, pus)| pus[0]);
+        let numbered = nodes.into_iter().enumerate();
+        self.core_groups =
+            numbered.map(|(id, (node, pus))| CoreGroup { id: GroupId::new(id), node, pus: pus.clone() }).collect();
+        for group in &self.core_groups {
+            group.pus.iter().for_each(|pu| self.pus[pu.index()].group = group.id);
+        }
+    }
+
     /// The machine as JSON, indented.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("plain data with string keys always serialises")
@@ -289,6 +304,16 @@ mod tests {
     fn a_pu_that_shares_nothing_is_a_group_of_its_own() {
         let machine = Topology::parse("node:1 core:3").unwrap();
         assert_eq!(machine.core_groups.len(), 3);
+    }
+
+    #[test]
+    fn pus_of_a_node_without_known_caches_are_a_group() {
+        let mut machine = Topology::parse("node:2 core:3").unwrap();
+        assert_eq!(machine.core_groups.len(), 6);
+        machine.group_by_nodes();
+        machine.assert_valid();
+        let groups: Vec<_> = machine.core_groups.iter().map(|group| (group.node, group.pus.len())).collect();
+        assert_eq!(groups, [(machine.nodes[0].id, 3), (machine.nodes[1].id, 3)]);
     }
 
     #[test]

@@ -40,7 +40,8 @@ impl Topology {
     ///
     /// let mut machine = Topology::parse("node:2 core:2")?;
     /// let [first, second] = [machine.nodes[0].id, machine.nodes[1].id];
-    /// let speed = |read_mb_s, read_ns| Some(MemorySpeed { near: vec![first], read_mb_s, read_ns, ..Default::default() });
+    /// let near = || vec![first];
+    /// let speed = |read_mb_s, read_ns| Some(MemorySpeed { near: near(), read_mb_s, read_ns, ..Default::default() });
     /// machine.nodes[0].speed = speed(100_000, 90);
     /// machine.nodes[1].speed = speed(400_000, 120);
     /// assert_eq!(machine.highest_bandwidth(first), Some(second));

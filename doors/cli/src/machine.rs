@@ -7,8 +7,8 @@ use vicus::{DiscoverError, Discovered};
 use vicus_sim::Machine;
 use vicus_topology::{Topology, fixtures};
 
-/// The machine of a `--machine`: an XML file of hwloc's, a folder of recorded files, one line, a machine file (.toml), or a name known to this
-/// program or the simulator.
+/// The machine of a `--machine`: an XML file of hwloc's, a folder of recorded files, one line, a machine file (.toml),
+/// or a name known to this program or the simulator.
 pub(crate) fn named(text: &str) -> anyhow::Result<Topology> {
     if let Some(known) = fixtures().into_iter().find(|machine| machine.name == text) {
         return Ok(known);

@@ -11,13 +11,13 @@ use clap::ValueEnum;
 use vicus::Discovered;
 use vicus_topology::{PuId, Topology};
 
-/// Show the machine: PUs, cores, caches, core groups, NUMA nodes, distances, memory's speed, devices, and the part usable
-/// by this process.
+/// Show the machine: PUs, cores, caches, core groups, NUMA nodes, distances, memory's speed, devices, and the part
+/// usable by this process.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Another machine than this one: an XML file written by hwloc (`lstopo machine.xml`), a folder of recorded files of
-    /// Linux (`hwloc-gather-topology`), one line such as "node:2 l3:2 core:4 pu:2", or a known name, such as AMD-19h-Zen3-2xEpyc-7763; or a machine of `vicus simulate`, such as
-    /// opteron-6172, or a machine file (.toml).
+    /// Another machine than this one: an XML file written by hwloc (`lstopo machine.xml`), a folder of recorded files
+    /// of Linux (`hwloc-gather-topology`), one line such as "node:2 l3:2 core:4 pu:2", or a known name, such as
+    /// AMD-19h-Zen3-2xEpyc-7763; or a machine of `vicus simulate`, such as opteron-6172, or a machine file (.toml).
     #[arg(long, value_name = "FILE|LINE|NAME", alias = "from")]
     machine: Option<String>,
     /// How to show it.

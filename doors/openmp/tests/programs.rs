@@ -1,11 +1,12 @@
 //! Programs in C and C++ (`tests/programs`), as gcc and clang compile them, with the library loaded before the
 //! compiler's own: under every strategy, with 1, 2, 3 and 8 threads.
 
+mod view;
+
 use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 use std::io::Read;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -128,37 +129,6 @@ fn run(program: &Path, strategy: &str, threads: usize, variables: &[(&str, &str)
     run_command(&mut Command::new(program), strategy, threads, variables)
 }
 
-/// The command on a machine of which the kernel tells neither cores nor caches: then each processor is a core group of
-/// its own. `false`, and nothing is changed, where such a view of the files can't be had.
-fn without_caches(command: &mut Command) -> bool {
-    fn hide() -> std::io::Result<()> {
-        let flags = libc::CLONE_NEWUSER | libc::CLONE_NEWNS;
-        let (none, folder) = (c"none".as_ptr(), c"/sys/devices/system/cpu".as_ptr());
-        #[expect(unsafe_code, reason = "no safe wrapper has namespaces")]
-        // SAFETY: both calls take texts that end with a zero, or nothing, and change only the view of the caller.
-        let failed = unsafe {
-            libc::unshare(flags) != 0 || libc::mount(none, folder, c"tmpfs".as_ptr(), 0, std::ptr::null()) != 0
-        };
-        if failed { Err(std::io::Error::last_os_error()) } else { Ok(()) }
-    }
-    let hidden = |command: &mut Command| {
-        #[expect(unsafe_code, reason = "the child changes its view of the files before it begins")]
-        // SAFETY: between fork and exec, `hide` makes system calls alone.
-        unsafe {
-            command.pre_exec(hide);
-        }
-    };
-    let mut tried = Command::new("true");
-    hidden(&mut tried);
-    let can = tried.status().is_ok();
-    if can {
-        hidden(command);
-    } else {
-        eprintln!("left out: unknown caches, as this process gets no namespaces");
-    }
-    can
-}
-
 fn run_command(
     command: &mut Command,
     strategy: &str,
@@ -259,15 +229,16 @@ fn detached_tasks() {
     holds(for_c(), "detached.c", &[]);
 }
 
-/// On this machine, and with unknown caches.
+/// On this machine, and with a core group for each processor.
 #[test]
 fn taskloops() {
     holds(for_c(), "taskloops.c", &[]);
+    let caches = view::CachesApart::new("taskloops").expect("files can be written");
     for compiler in for_c() {
         let Some(program) = compile(compiler, "taskloops.c") else { continue };
         for strategy in STRATEGIES {
             let mut command = Command::new(&program);
-            without_caches(&mut command);
+            caches.show(&mut command);
             let (status, said) = run_command(&mut command, strategy, 3, &[]);
             assert_eq!((status, &said[..]), (Some(0), "ok\n"), "{}, {strategy}", compiler.name);
         }
@@ -887,12 +858,12 @@ fn types_of_tasks_are_dealt_as_a_learned_file_says() {
 /// Options that leave threads without work are reported once; no strategy is by its defaults.
 #[test]
 fn options_that_idle_threads_are_warned_of() {
-    let gcc = &for_c()[0];
-    let program = compile(gcc, "two_types.c").expect("it can be compiled");
+    let program = compile(&for_c()[0], "two_types.c").expect("it can be compiled");
+    let caches = view::CachesApart::new("idle").expect("files can be written");
     let told = |strategy: &str| {
         let mut command = Command::new(&program);
         command.env("LD_PRELOAD", library()).env("VICUS_STRATEGY", strategy).env("OMP_NUM_THREADS", "4");
-        if !without_caches(&mut command) {
+        if !caches.show(&mut command) {
             return None;
         }
         let output = command.output().expect("it was compiled");

@@ -30,7 +30,8 @@ pub struct Discovered {
 /// Finds the machine this runs on. PUs outside the calling thread's affinity mask (inherited by its threads, and
 /// narrowed by a cpuset) are listed but not usable; the CPU quota is the smallest of the process's cgroups.
 ///
-/// Never fails: without the kernel's files, the machine is flat (one node, no caches) and a warning says so.
+/// Never fails: what the kernel's files don't tell is unknown, and a warning says so. Without any of them, the machine
+/// is flat (one node, no caches).
 ///
 /// ```
 /// let found = vicus_os::this_machine();
@@ -46,7 +47,7 @@ pub fn this_machine() -> Discovered {
         ));
         (0..count).collect()
     });
-    let mut topology = live(&affinity, &mut warnings).unwrap_or_else(|reason| {
+    let mut topology = live(Path::new("/"), &affinity, &mut warnings).unwrap_or_else(|reason| {
         warnings.push(format!(
             "this machine can't be described ({reason}): caches and NUMA nodes are unknown, so nothing is placed by \
              locality"
@@ -59,20 +60,26 @@ pub fn this_machine() -> Discovered {
 }
 
 #[cfg(any(target_os = "linux", not(feature = "hwloc")))]
-fn live(affinity: &[u32], warnings: &mut Vec<String>) -> Result<Topology, String> {
-    let sysfs::Found { mut shape, warnings: faults } = sysfs::read(Path::new("/"), affinity);
+fn live(root: &Path, affinity: &[u32], warnings: &mut Vec<String>) -> Result<Topology, String> {
+    let sysfs::Found { mut shape, warnings: faults } = sysfs::read(root, affinity);
     warnings.extend(faults);
     if shape.name.is_empty() {
         shape.name = "this machine".to_owned();
     }
     if shape.cores.is_empty() && shape.caches.is_empty() {
-        return Err("no folder below /sys/devices/system/cpu tells of cores or caches; is /sys mounted?".to_owned());
+        let folder = root.join("sys/devices/system/cpu");
+        let missing = if folder.is_dir() {
+            "no CPU's folder tells of cores or caches: the CPUs of a NUMA node are taken for one core group"
+        } else {
+            "it is not there (is /sys mounted?): caches are unknown, and so may be NUMA nodes"
+        };
+        warnings.push(format!("{}: {missing}", folder.display()));
     }
     shape.into_topology(|cpu| affinity.contains(&cpu), &mut |warning| warnings.push(warning))
 }
 
 #[cfg(all(not(target_os = "linux"), feature = "hwloc"))]
-fn live(affinity: &[u32], _warnings: &mut Vec<String>) -> Result<Topology, String> {
+fn live(_root: &Path, affinity: &[u32], _warnings: &mut Vec<String>) -> Result<Topology, String> {
     hwloc::live(affinity)
 }
 
@@ -131,6 +138,7 @@ pub fn from_xml(path: impl AsRef<Path>) -> Result<Topology, DiscoverError> {
     xml::read(&xml)
         .and_then(|(mut shape, allowed)| {
             shape.name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+            shape.tells_all = true;
             // What does not nest was refused by the reader.
             shape.into_topology(|cpu| allowed.contains(cpu), &mut |_| {})
         })
@@ -159,6 +167,7 @@ pub fn from_synthetic(text: &str) -> Result<Topology, DiscoverError> {
         error(format!("`{}`: {}; as a synthetic description of hwloc: {theirs}", ours.word, ours.expected))
     })?;
     shape.name = text.to_owned();
+    shape.tells_all = true;
     shape.into_topology(|_| true, &mut |_| {}).map_err(error)
 }
 
@@ -238,7 +247,7 @@ impl std::error::Error for DiscoverError {
     }
 }
 
-/// One node, no caches, a core for each CPU: all the facts available without the kernel's files.
+/// One node and core group, no caches, a core for each CPU: all the facts available without the kernel's files.
 fn flat(cpus: &[u32]) -> Topology {
     let ids = || (0..cpus.len()).map(PuId::new);
     let node = NodeId::new(0);
@@ -258,7 +267,7 @@ fn flat(cpus: &[u32]) -> Topology {
         cpu_quota_millis: None,
         devices: Vec::new(),
     };
-    machine.find_core_groups();
+    machine.group_by_nodes();
     machine
 }
 
@@ -284,8 +293,75 @@ mod tests {
     fn without_the_kernels_files_the_machine_is_flat() {
         let machine = flat(&[3, 5]);
         machine.assert_valid();
-        assert_eq!(machine.core_groups.len(), 2);
+        assert_eq!(machine.core_groups.len(), 1);
         assert_eq!(machine.pus[1].os_index, 5);
+    }
+
+    /// A folder in the place of `/`, with these files.
+    fn root(test: &str, files: &[(&str, &str)]) -> PathBuf {
+        let root = std::env::temp_dir().join(format!("vicus-discover-{test}-{}", std::process::id()));
+        for (path, text) in files {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().expect("a file is in a folder")).expect("a folder can be made");
+            std::fs::write(path, text).expect("a file can be written");
+        }
+        root
+    }
+
+    /// gVisor and some emulators tell of nodes and memory, and neither of cores nor of caches.
+    #[test]
+    fn nodes_and_memory_are_kept_where_no_caches_are_told() {
+        let nodes = root(
+            "nodes",
+            &[
+                ("sys/devices/system/cpu/online", "0-3\n"),
+                ("sys/devices/system/node/online", "0-1\n"),
+                ("sys/devices/system/node/node0/cpumap", "3\n"),
+                ("sys/devices/system/node/node0/meminfo", "Node 0 MemTotal: 1024 kB\n"),
+                ("sys/devices/system/node/node1/cpumap", "c\n"),
+                ("sys/devices/system/node/node1/meminfo", "Node 1 MemTotal: 2048 kB\n"),
+            ],
+        );
+        let one = root("one", &[("proc/meminfo", "MemTotal: 4096 kB\n")]);
+        for (root, bytes, groups, warning) in [
+            (
+                &nodes,
+                &[1 << 20, 2 << 20][..],
+                &[vec![0, 1], vec![2, 3]][..],
+                "no CPU's folder tells of cores or caches",
+            ),
+            (&one, &[4 << 20], &[vec![0, 1, 2, 3]], "it is not there"),
+        ] {
+            let mut warnings = Vec::new();
+            let machine = live(root, &[0, 1, 2, 3], &mut warnings).unwrap();
+            assert_eq!(machine.nodes.iter().map(|node| node.bytes).collect::<Vec<_>>(), bytes);
+            let numbers = |group: &vicus_topology::CoreGroup| -> Vec<u32> {
+                group.pus.iter().map(|pu| machine.pus[pu.index()].os_index).collect()
+            };
+            assert_eq!(machine.core_groups.iter().map(numbers).collect::<Vec<_>>(), groups);
+            assert!(warnings.len() == 1 && warnings[0].contains(warning), "{warnings:?}");
+            // The same files, recorded.
+            if root == &nodes {
+                let recorded = from_sysfs(root).unwrap().topology;
+                assert_eq!((recorded.nodes, recorded.core_groups), (machine.nodes, machine.core_groups));
+            }
+            let _ = std::fs::remove_dir_all(root);
+        }
+    }
+
+    /// lxcfs numbers a container's CPUs from 0, while the kernel's mask has the numbers of the host.
+    #[test]
+    fn cpus_that_the_list_lacks_are_one_warning() {
+        let root = root("lxc", &[("sys/devices/system/cpu/online", "0-7\n"), ("proc/meminfo", "MemTotal: 4 kB\n")]);
+        let affinity: Vec<u32> = (100..140).collect();
+        let mut warnings = Vec::new();
+        let machine = live(&root, &affinity, &mut warnings).unwrap();
+        assert_eq!(machine.usable_pus().map(|pu| pu.os_index).collect::<Vec<_>>(), affinity);
+        let path = root.join("sys/devices/system/cpu/online");
+        let expected =
+            format!("{}: 40 CPUs, CPU 100 among them, are not in it, and this process may run", path.display());
+        assert!(warnings.len() == 2 && warnings[0].starts_with(&expected), "{warnings:?}");
+        let _ = std::fs::remove_dir_all(root);
     }
 
     #[test]

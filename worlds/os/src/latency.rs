@@ -98,8 +98,9 @@ fn is_plausible(latencies: &[Vec<u32>]) -> bool {
     latencies.iter().enumerate().all(is_least)
 }
 
-/// Identifies a machine in a file: the hash FNV-1a of its description, without the name and without values that change
-/// between starts of the system or of a container: the bytes of each node, the quota, devices, and the firmware's numbers.
+/// Identifies a machine in a file: the hash FNV-1a of its description, without the name and without values that
+/// change between starts of the system or of a container: the bytes of each node, the quota, devices, and the
+/// firmware's numbers.
 pub fn key(topology: &Topology) -> String {
     let mut nameless =
         Topology { name: String::new(), cpu_quota_millis: None, devices: Vec::new(), ..topology.clone() };

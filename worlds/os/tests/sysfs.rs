@@ -187,8 +187,8 @@ fn a_fault_is_told_with_the_name_of_its_file() {
         ("index0/level = 1", "index0/level = 77", "cpu0/cache/index0/level: `77` is no level from 1 to 5"),
         ("index3/size = 30720K", "index3/size = 99999999999G", "cpu0/cache/index3/size: `99999999999G` is no size"),
         ("index3/shared_cpu_map = 0303", "index3/shared_cpu_map = 0307", "cpu0/cache/index3/shared_cpu_map: its PUs"),
-        ("cpumap = 0c0c", "cpumap = 0d0c", "node1/cpumap: some of its CPUs are another node's"),
-        ("cpumap = 0c0c", "cpumap = 0c00", "sys/devices/system/node: 2 CPUs, 2 among them, are on no node"),
+        ("cpumap = 0c0c", "cpumap = 0d0c", "sys/devices/system/node: node 1 tells CPUs of other nodes"),
+        ("cpumap = 0c0c", "cpumap = 0c00", "sys/devices/system/node: 2 CPUs, CPU 2 among them, are on no node"),
         ("distance = 10 12 21 12 17", "distance = 10 12 21 12", "node0/distance: expected 5 distances"),
         ("distance = 10 12 21 12 17", "distance = 10 12 0 12 17", "node0/distance: expected 5 distances"),
         ("Node 0 MemTotal:       67108864 kB", "Node 0 MemFree: 1 kB", "node0/meminfo: expected a line `MemTotal:"),
@@ -216,10 +216,130 @@ fn a_fault_is_told_with_the_name_of_its_file() {
         assert!(error.to_string().contains("sys/devices/system/cpu: no CPU runs there"), "{error}");
     }
     // A folder in the place of a file, and a file in the place of a folder.
-    let odd = "@ sys/devices/system/cpu\nonline = 0-1\ncpu0 = x\n@ sys/devices/system/node/online/x\n@ sys/bus/pci\ndevices = 1\n";
+    let odd = "@ sys/devices/system/cpu\nonline = 0-1\ncpu0 = x\n\
+               @ sys/devices/system/node/online/x\n@ sys/bus/pci\ndevices = 1\n";
     let Discovered { topology, warnings } = from_sysfs(unpacked.unpack("odd", odd)).unwrap();
     assert_eq!((topology.pus.len(), topology.nodes.len()), (2, 1));
     assert!(warnings.iter().any(|warning| warning.contains("node/online: can't be read")), "{warnings:?}");
+}
+
+/// What happened: a pipe without a writer stopped the reader for ever.
+#[test]
+fn a_pipe_in_the_place_of_a_file_is_a_warning() {
+    let unpacked = Unpacked::new("pipes");
+    let folder = unpacked.unpack("machine", "@ sys/devices/system/cpu\nonline = 0-1\n@ proc/self\n");
+    for pipe in ["proc/self/status", "proc/meminfo"] {
+        let made = std::process::Command::new("mkfifo").arg(folder.join(pipe)).status().expect("coreutils are there");
+        assert!(made.success());
+    }
+    let (tell, told) = std::sync::mpsc::channel();
+    let below = folder.clone();
+    // A reader that comes too late has nobody to tell it to.
+    std::thread::spawn(move || tell.send(from_sysfs(below).map_err(|error| error.to_string())).is_ok());
+    let found = told.recv_timeout(std::time::Duration::from_secs(20)).expect("it ends").unwrap();
+    assert_eq!(found.topology.pus.len(), 2);
+    let expected = format!("{}: can't be read: it is no regular file", folder.join("proc/meminfo").display());
+    assert_eq!(found.warnings, [expected]);
+}
+
+/// What happened: 1 MiB of ranges of all CPUs took two billion steps.
+#[test]
+fn a_list_that_names_the_same_cpus_again_and_again_is_refused() {
+    let unpacked = Unpacked::new("ranges");
+    for range in ["0-16383,", "0-16383:1/2,"] {
+        let list = range.repeat((1 << 20) / range.len());
+        let text = format!("@ sys/devices/system/cpu\nonline = {list}\n@ sys/devices/system/cpu/cpu3\nx = 1\n");
+        let began = std::time::Instant::now();
+        let Discovered { topology, warnings } = from_sysfs(unpacked.unpack("machine", &text)).unwrap();
+        assert!(began.elapsed().as_secs() < 2, "{range}: {:?}", began.elapsed());
+        assert_eq!(topology.pus.len(), 1);
+        assert!(warnings.len() == 1 && warnings[0].contains("online: the list names more than"), "{warnings:?}");
+    }
+}
+
+/// Four nodes that all tell the same CPUs, as emulated ones do (`numa=fake=4`), and caches across cores.
+#[test]
+fn faults_of_one_kind_are_one_warning_with_their_number() {
+    let unpacked = Unpacked::new("kinds");
+    let mut text = "@ sys/devices/system/cpu\nonline = 0-15\n@ sys/devices/system/node\nonline = 0-3\n".to_owned();
+    for node in 0..4 {
+        text +=
+            &format!("@ sys/devices/system/node/node{node}\ncpumap = ffff\nmeminfo = Node {node} MemTotal: 64 kB\n");
+    }
+    for cpu in 0..16 {
+        let (core, caches) = (3 << (cpu / 2 * 2), 6 << (cpu / 2 * 2) & 0xffff);
+        text += &format!(
+            "@ sys/devices/system/cpu/cpu{cpu}\ntopology/core_cpus = {core:x}\ncache/index0/level = 1\n\
+             cache/index0/type = Data\ncache/index0/shared_cpu_map = {caches:x}\n"
+        );
+    }
+    let folder = unpacked.unpack("machine", &text);
+    let Discovered { topology, warnings } = from_sysfs(&folder).unwrap();
+    assert_eq!((topology.nodes.len(), topology.pus.len(), topology.caches.len()), (4, 16, 1));
+    let [nodes, caches] = &warnings[..] else { panic!("{warnings:?}") };
+    let of = |path: &str| format!("{}: ", folder.join(path).display());
+    assert!(nodes.starts_with(&of("sys/devices/system/node")), "{nodes}");
+    assert!(nodes.contains("3 nodes, node 1 among them, tell CPUs of other nodes"), "{nodes}");
+    assert!(caches.starts_with(&of("sys/devices/system/cpu/cpu0/cache/index0/shared_cpu_map")), "{caches}");
+    assert!(caches.ends_with("left out, and so are 6 others"), "{caches}");
+}
+
+/// Of a machine that tells no caches, the processors of a node are together, as far as is known.
+#[test]
+fn without_known_caches_each_node_is_one_core_group() {
+    for (name, groups) in [("4fake-4gr1nu1pu", 4), ("fakememinitiators-1np2c+1npp+gi", 4)] {
+        let Discovered { topology, .. } = machine("uncached", name);
+        let nodes = topology.nodes.iter().filter(|node| !node.pus.is_empty());
+        let expected: Vec<_> = nodes.map(|node| (node.id, &node.pus)).collect();
+        let found: Vec<_> = topology.core_groups.iter().map(|group| (group.node, &group.pus)).collect();
+        assert_eq!(found, expected, "{name}");
+        assert_eq!(found.len(), groups, "{name}");
+    }
+    // A person who describes a machine says all of it: those are processors with caches of their own.
+    for line in ["node:2 core:4", "node:2(memory=16GB) core:4 pu:1"] {
+        assert_eq!(vicus_os::from_synthetic(line).unwrap().core_groups.len(), 8, "{line}");
+    }
+}
+
+/// A disk of NVMe with several ways to it (drivers/nvme/host/multipath.c of the kernel): `nvme0n1` is a device of the
+/// subsystem, without an address, and `nvme0c3n1` is hidden, the way by the controller `nvme3`.
+#[test]
+fn a_disk_of_nvme_is_near_to_the_controller_on_its_way() {
+    let unpacked = Unpacked::new("nvme");
+    let (_, whole) = trees::all().into_iter().find(|(name, _)| name == "made-snc-ring").unwrap();
+    let plain = "nvme0n1 -> ../devices/pci0000:5d/0000:5d:02.0/0000:5e:00.0/nvme/nvme0/nvme0n1\n";
+    assert!(whole.contains(plain));
+    let ways = "nvme0n1 -> ../devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1\n\
+                nvme0c3n1 -> ../devices/pci0000:5d/0000:5d:02.0/0000:5e:00.0/nvme/nvme3/nvme0c3n1\n\
+                @ sys/class/nvme\n\
+                nvme3 -> ../../devices/pci0000:5d/0000:5d:02.0/0000:5e:00.0/nvme/nvme3\n\
+                @ sys/block\n";
+    let folder = unpacked.unpack("ways", &whole.replace(plain, ways));
+    let Discovered { topology, warnings } = from_sysfs(folder).unwrap();
+    assert_eq!(warnings, Vec::<String>::new());
+    for name in ["nvme0n1", "nvme3", "5e:00.0"] {
+        assert_eq!(topology.near_device(name), Ok(node(&topology, 0)), "{name}");
+    }
+    assert_eq!(topology.device("nvme3").unwrap().names, ["nvme0n1", "nvme3"]);
+    assert!(topology.near_device("nvme0c3n1").is_err(), "nobody opens the way itself");
+}
+
+/// What happened: of a controller with a hundred disks, those behind the 64th were unknown.
+#[test]
+fn each_of_many_disks_of_a_controller_is_known() {
+    let unpacked = Unpacked::new("disks");
+    let (_, whole) = trees::all().into_iter().find(|(name, _)| name == "made-snc-ring").unwrap();
+    let disks: String = (0..100)
+        .map(|disk| format!("sd{disk:03} -> ../devices/pci0000:5d/0000:5e:00.0/host0/target0/block/sd{disk:03}\n"))
+        .collect();
+    let folder = unpacked.unpack("disks", &whole.replace("@ sys/block\n", &format!("@ sys/block\n{disks}")));
+    let Discovered { topology, .. } = from_sysfs(folder).unwrap();
+    for disk in ["sd000", "sd064", "sd099"] {
+        assert_eq!(topology.near_device(disk), Ok(node(&topology, 0)), "{disk}");
+    }
+    let told = topology.near_device("sdx").unwrap_err().to_string();
+    assert!(told.contains("there are eth0, nvme0n1, sd000") && told.len() < 400, "{told}");
+    assert!(told.ends_with(", and 88 others"), "{told}");
 }
 
 /// A pseudo-random number below a bound (Knuth's MMIX generator).

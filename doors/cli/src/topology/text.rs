@@ -6,6 +6,8 @@ use vicus_topology::{Cache, CoreGroup, Device, Node, PuId, Topology};
 
 /// The greatest width of lists of cores.
 const COLUMNS: usize = 100;
+/// The most names of a device: a controller may have thousands of disks.
+const MOST_NAMES: usize = 16;
 
 pub(super) fn render(machine: &Topology) -> String {
     let mut out = format!("{}: {}\n{}\n", machine.name, summary(machine), usable(machine));
@@ -34,12 +36,12 @@ pub(super) fn render(machine: &Topology) -> String {
     out
 }
 
-/// What the firmware tells of a node's memory.
+/// The speed of a node's memory by the firmware.
 fn write_speed(out: &mut String, machine: &Topology, node: &Node) {
     let Some(speed) = &node.speed else { return };
     let pair = |[read, write]: [u32; 2], unit: &str| {
         let shown = |value: u32| if value == 0 { "?".to_owned() } else { value.to_string() };
-        (read + write > 0).then(|| format!("{} {unit} reading, {} writing", shown(read), shown(write)))
+        (read > 0 || write > 0).then(|| format!("{} {unit} reading, {} writing", shown(read), shown(write)))
     };
     let known = [pair([speed.read_mb_s, speed.write_mb_s], "MB/s"), pair([speed.read_ns, speed.write_ns], "ns")];
     let known: Vec<String> = known.into_iter().flatten().collect();
@@ -53,7 +55,10 @@ fn write_speed(out: &mut String, machine: &Topology, node: &Node) {
 
 fn write_devices<'a>(out: &mut String, devices: impl Iterator<Item = &'a Device>) {
     for device in devices {
-        let names = device.names.iter().fold(String::new(), |names, name| names + " " + name);
+        let mut names = device.names.iter().take(MOST_NAMES).fold(String::new(), |names, name| names + " " + name);
+        if let Some(more) = device.names.len().checked_sub(MOST_NAMES).filter(|&more| more > 0) {
+            let _ = write!(names, " and {more} more");
+        }
         let _ = writeln!(out, "  {}{names} at {}", device.kind.name(), device.address);
     }
 }
@@ -179,6 +184,23 @@ distances from node (row) to node (column); between nodes 20 is rank 1:
    1 20 10
 ";
         assert_eq!(render(&machine), expected);
+    }
+
+    /// What happened: the sum of two large numbers of the firmware was too large for its type.
+    #[test]
+    fn large_numbers_and_many_names_are_shown() {
+        let mut machine = Topology::parse("node:1 core:1").unwrap();
+        let speed = vicus_topology::MemorySpeed { read_mb_s: u32::MAX, write_mb_s: u32::MAX, ..Default::default() };
+        machine.nodes[0].speed = Some(speed);
+        machine.devices.push(Device {
+            address: "0000:5e:00.0".to_owned(),
+            kind: vicus_topology::DeviceKind::Storage,
+            names: (10..30).map(|disk| format!("sd{disk}")).collect(),
+            node: None,
+        });
+        let text = render(&machine);
+        assert!(text.contains("firmware: 4294967295 MB/s reading, 4294967295 writing\n"), "{text}");
+        assert!(text.contains("storage sd10 sd11") && text.contains(" sd25 and 4 more at 0000:5e:00.0\n"), "{text}");
     }
 
     #[test]

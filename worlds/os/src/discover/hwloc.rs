@@ -51,7 +51,8 @@ pub fn from_xml(path: &Path) -> Result<Topology, String> {
     let xml = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     let hwloc = build(builder()?.from_xml(&xml).map_err(|error| error.to_string())?)?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    shape(&hwloc, name)?.into_topology(|cpu| hwloc.allowed_cpuset().is_set(cpu as usize), &mut |_| {})
+    let shape = Shape { tells_all: true, ..shape(&hwloc, name)? };
+    shape.into_topology(|cpu| hwloc.allowed_cpuset().is_set(cpu as usize), &mut |_| {})
 }
 
 /// The machine of a synthetic description.
@@ -60,7 +61,7 @@ pub fn from_xml(path: &Path) -> Result<Topology, String> {
 /// hwloc can't read it.
 pub fn from_synthetic(line: &str) -> Result<Topology, String> {
     let hwloc = build(TopologyBuilder::new().from_synthetic(line).map_err(|error| error.to_string())?)?;
-    shape(&hwloc, line.to_owned())?.into_topology(|_| true, &mut |_| {})
+    Shape { tells_all: true, ..shape(&hwloc, line.to_owned())? }.into_topology(|_| true, &mut |_| {})
 }
 
 /// All of hwloc's view, including parts closed to the process, by the kernel's files alone.

@@ -1,8 +1,12 @@
 //! How much of the machine this process may use: its affinity mask and its cgroups' CPU quota.
 
 use super::set::Set;
-use std::io;
+use super::sysfs;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+
+/// The part that is read of a recorded file: a list of all mounts of a busy system is smaller.
+const MOST_BYTES: u64 = 16 << 20;
 
 /// The CPUs open to the calling thread, by the operating system's numbers, in order.
 pub fn affinity() -> io::Result<Vec<u32>> {
@@ -78,7 +82,12 @@ pub(super) fn cpu_quota_millis(root: &Path) -> Option<u32> {
 /// The sets of CPUs that a recorded process was confined to: by its mask, and by its cpuset. Of a running process,
 /// the kernel's answer has both ([`affinity`]).
 pub(super) fn recorded_cpus(root: &Path) -> Vec<Set> {
-    let read = |path: &str| std::fs::read_to_string(root.join(path.trim_start_matches('/'))).ok();
+    let read = |path: &str| {
+        let mut text = String::new();
+        let file = sysfs::open(&root.join(path.trim_start_matches('/'))).ok()?;
+        file.take(MOST_BYTES).read_to_string(&mut text).ok()?;
+        Some(text)
+    };
     let status = read("proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| Set::parse_list(line.strip_prefix("Cpus_allowed_list:")?).ok());
     let cpuset = || {

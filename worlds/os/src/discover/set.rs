@@ -2,13 +2,16 @@
 
 /// The largest number in a set: above the numbers of PUs and nodes of any machine.
 pub(super) const MOST_NUMBERS: u32 = 1 << 14;
+/// The most numbers of a list's parts together. The kernel names each number once; a list by hand may name some again.
+const MOST_LISTED: u32 = 4 * MOST_NUMBERS;
 
 /// A set of numbers, 32 to a word.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Set {
     /// The place of the first word: 0 if there is none.
     start: usize,
-    /// Invariant: neither the first nor the last is zero. So a set of a few neighbours is small, whatever their numbers.
+    /// Invariant: neither the first nor the last is zero. So a set of a few neighbours is small, whatever their
+    /// numbers.
     words: Vec<u32>,
 }
 
@@ -106,7 +109,7 @@ impl Set {
 
     /// Parses the kernel's lists: `0-3,8`, and with a step as in `0-8:1/2`.
     pub(super) fn parse_list(text: &str) -> Result<Set, String> {
-        let mut set = Set::default();
+        let (mut set, mut listed) = (Set::default(), 0);
         for part in text.trim().split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let wrong = || format!("`{}` is no number or range from 0 to {}", super::shortened(part), MOST_NUMBERS - 1);
             let (range, group) = part.split_once(':').unwrap_or((part, "1/1"));
@@ -116,6 +119,10 @@ impl Set {
             let (first, last, used, every) = (number(first)?, number(last)?, number(used)?, number(every)?);
             if first > last || last >= MOST_NUMBERS || every == 0 || used > every {
                 return Err(wrong());
+            }
+            listed += last - first + 1;
+            if listed > MOST_LISTED {
+                return Err(format!("the list names more than {MOST_LISTED} numbers, most of them again"));
             }
             (first..=last).filter(|n| (n - first) % every < used).for_each(|n| set.insert(n));
         }

@@ -30,6 +30,9 @@ pub(super) struct Shape {
     /// Cores by their speed; a missing one is 0.
     pub(super) kinds: Vec<(Set, u32)>,
     pub(super) devices: Vec<FoundDevice>,
+    /// Whether processors without caches share none: so says a person's line, and so is hwloc's XML taken. The kernel's
+    /// files of a machine may lack caches.
+    pub(super) tells_all: bool,
 }
 
 /// PUs of one part of a machine, and the number by which it is in order among its neighbours.
@@ -98,7 +101,7 @@ struct Nested {
 
 impl Nested {
     /// Whether a set overlaps one of the tree without being inside of it or around it.
-    fn is_crossed(&self, set: &[usize]) -> bool {
+    fn crosses_a_branch(&self, set: &[usize]) -> bool {
         let mut common: HashMap<usize, usize> = HashMap::new();
         for &pu in set {
             let mut at = self.around[pu];
@@ -194,7 +197,7 @@ impl Shape {
         usable: impl Fn(u32) -> bool,
         warnings: &mut dyn FnMut(String),
     ) -> Result<Topology, String> {
-        let Shape { name, pus, parts, cores, caches, mut nodes, distances, kinds, devices } = self;
+        let Shape { name, pus, parts, cores, caches, mut nodes, distances, kinds, devices, tells_all } = self;
         let numbers: Vec<u32> = pus.numbers().collect();
         if numbers.is_empty() || nodes.is_empty() {
             return Err("it has no processing unit or no NUMA node".to_owned());
@@ -211,7 +214,7 @@ impl Shape {
         // A cache with the wrong PUs would take the place of right ones inside of it: cores and nodes come first.
         let trusted = [&sets[..first_cache], &sets[first_node..]].concat();
         let trusted = nest(numbers.len(), &trusted, &numbers);
-        let is_wrong = |set: usize| (first_cache..first_node).contains(&set) && trusted.is_crossed(&sets[set].0);
+        let is_wrong = |set: usize| (first_cache..first_node).contains(&set) && trusted.crosses_a_branch(&sets[set].0);
         let wrong: Vec<bool> = (0..sets.len()).map(is_wrong).collect();
         let mut nested = sets.clone();
         nested.iter_mut().zip(&wrong).filter(|(_, wrong)| **wrong).for_each(|((pus, _), _)| pus.clear());
@@ -305,17 +308,26 @@ impl Shape {
         }
 
         let mut shared: Vec<(u8, Vec<PuId>, u64)> = Vec::new();
+        let mut left_out: Vec<&FoundCache> = Vec::new();
         for (at, cache) in caches.iter().enumerate() {
             let set = first_cache + at;
             if nested.crosses[set] || wrong[set] {
-                warnings(format!(
-                    "{}: its PUs are neither inside of another part of the machine nor around it: this level {} cache is \
-                     left out",
-                    cache.from, cache.level
-                ));
+                left_out.push(cache);
             } else if !sets[set].0.is_empty() {
                 shared.push((cache.level, placed(&sets[set].0), cache.bytes));
             }
+        }
+        if let Some((first, others)) = left_out.split_first() {
+            let others = match others.len() {
+                0 => String::new(),
+                1 => ", and so is another one".to_owned(),
+                count => format!(", and so are {count} others"),
+            };
+            warnings(format!(
+                "{}: its PUs are neither inside of another part of the machine nor around it: this level {} cache is \
+                 left out{others}",
+                first.from, first.level
+            ));
         }
         shared.sort_by(|a, b| (a.0, a.1[0], Reverse(a.1.len())).cmp(&(b.0, b.1[0], Reverse(b.1.len()))));
         shared.dedup_by(|a, b| (a.0, &a.1) == (b.0, &b.1));
@@ -350,7 +362,11 @@ impl Shape {
             cpu_quota_millis: None,
             devices: devices.into_iter().map(device).collect(),
         };
-        machine.find_core_groups();
+        if tells_all || !machine.caches.is_empty() {
+            machine.find_core_groups();
+        } else {
+            machine.group_by_nodes();
+        }
         machine.assert_valid();
         Ok(machine)
     }

@@ -14,6 +14,7 @@ use super::set::{MOST_NUMBERS, Set};
 use super::shape::{FoundCache, FoundNode, FoundSpeed, Part, Shape};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// The largest file that is read: a mask of all CPUs has fewer bytes, and so has a row of distances.
@@ -46,15 +47,14 @@ pub(super) struct Found {
 pub(super) fn read(root: &Path, running: &[u32]) -> Found {
     let mut files = Files { root, buffer: Vec::new(), warnings: Vec::new(), unsaid: 0 };
     let mut shape = Shape { pus: files.online(), ..Shape::default() };
-    for &cpu in running.iter().filter(|&&cpu| cpu < MOST_NUMBERS) {
-        if !shape.pus.contains(cpu) {
-            if !shape.pus.is_empty() {
-                let path = files.path("sys/devices/system/cpu/online");
-                files.warn(format!("{}: CPU {cpu} is not in it, and this process may run there", path.display()));
-            }
-            shape.pus.insert(cpu);
-        }
+    // lxcfs numbers a container's CPUs from 0, whatever their numbers are.
+    let unlisted: Set = running.iter().copied().filter(|&cpu| cpu < MOST_NUMBERS && !shape.pus.contains(cpu)).collect();
+    if !unlisted.is_empty() && !shape.pus.is_empty() {
+        let path = files.path("sys/devices/system/cpu/online").display().to_string();
+        let unlisted = counted("CPU", &unlisted, ["is", "are"]);
+        files.warn(format!("{path}: {unlisted} not in it, and this process may run there"));
     }
+    shape.pus.add(&unlisted);
     shape.name = files.text("proc/sys/kernel/hostname").unwrap_or_default();
     files.cpus(&mut shape);
     files.kinds(&mut shape);
@@ -315,13 +315,12 @@ impl Files<'_> {
             self.warn(format!("{}: more than {MOST_NODES} nodes; the others are left out", folder.display()));
             numbers.truncate(MOST_NODES);
         }
-        let mut taken = Set::default();
+        let (mut taken, mut overlapping) = (Set::default(), Set::default());
         for &os_index in &numbers {
             let file = |file: &str| format!("{NODES}/node{os_index}/{file}");
             let mut own = self.set(&file("cpumap"), &file("cpulist")).unwrap_or_default().within(&shape.pus);
             if own.overlaps(&taken) {
-                let path = self.path(&file("cpumap"));
-                self.warn(format!("{}: some of its CPUs are another node's; they stay there", path.display()));
+                overlapping.insert(os_index);
                 own = own.numbers().filter(|&cpu| !taken.contains(cpu)).collect();
             }
             taken.add(&own);
@@ -335,15 +334,17 @@ impl Files<'_> {
             shape.nodes.push(FoundNode { bytes, own: shape.pus.clone(), near, ..FoundNode::default() });
             return;
         }
+        if !overlapping.is_empty() {
+            let folder = self.path(NODES);
+            let nodes = counted("node", &overlapping, ["tells", "tell"]);
+            self.warn(format!("{}: {nodes} CPUs of other nodes, by `cpumap`; they stay there", folder.display()));
+        }
         let homeless: Set = shape.pus.numbers().filter(|&cpu| !taken.contains(cpu)).collect();
         if !homeless.is_empty() {
             let folder = self.path(NODES);
-            let (count, first) = (homeless.numbers().count(), homeless.first());
-            self.warn(format!(
-                "{}: {count} CPUs, {first} among them, are on no node; they are taken to be on node {}",
-                folder.display(),
-                numbers[0]
-            ));
+            let cpus = counted("CPU", &homeless, ["is", "are"]);
+            let first = numbers[0];
+            self.warn(format!("{}: {cpus} on no node, and taken to be on node {first}", folder.display()));
             shape.nodes[0].own.add(&homeless);
         }
         shape.distances = if numbers.len() > 1 { self.distances(&numbers, &all) } else { None };
@@ -375,7 +376,7 @@ impl Files<'_> {
         Some((numbers.to_vec(), values))
     }
 
-    /// What the firmware tells of bandwidth and latency. Since Linux 5.10, access0 is for the fastest initiator of any
+    /// Bandwidth and latency by the firmware. Since Linux 5.10, access0 is for the fastest initiator of any
     /// kind, devices among them, and access1 for the fastest CPUs.
     fn speeds(&mut self, numbers: &[u32], shape: &mut Shape) {
         for node in &mut shape.nodes {
@@ -422,9 +423,24 @@ impl Files<'_> {
     }
 }
 
+/// `CPU 5 is`, or `3 CPUs, CPU 5 among them, are`.
+fn counted(what: &str, which: &Set, [one, many]: [&str; 2]) -> String {
+    let first = which.first();
+    match which.numbers().count() {
+        1 => format!("{what} {first} {one}"),
+        count => format!("{count} {what}s, {what} {first} among them, {many}"),
+    }
+}
+
+/// Opens a regular file. Whatever else a recorded folder has in its place is refused: a pipe would wait for a writer.
+pub(super) fn open(path: &Path) -> std::io::Result<File> {
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(std::io::Error::other("it is no regular file")) }
+}
+
 /// Reads a whole file into the buffer. Files of sysfs have no size of their own, and most come in one piece.
 fn read_file(path: &Path, buffer: &mut Vec<u8>) -> std::io::Result<()> {
-    let mut file = File::open(path)?;
+    let mut file = open(path)?;
     buffer.clear();
     loop {
         let start = buffer.len();

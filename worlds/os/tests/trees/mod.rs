@@ -1,24 +1,8 @@
 //! Recorded files of machines, for tests: one text for each machine in `fixtures/trees`, unpacked into folders.
 //!
 //! `fixtures/trees/README.md` says what their lines are.
-#![allow(dead_code, reason = "each test uses a part")]
 
 use std::path::{Path, PathBuf};
-
-/// Machines on which hwloc finds other facts, and why ours are meant.
-pub(crate) const DIFFERENT: &[(&str, &str)] = &[
-    ("32amd64-4s2n4c-cgroup2", "recorded without cgroup.controllers, without which hwloc reads no cpuset"),
-    ("64amd64-4s2n4ca2co", "recorded without /proc/cpuinfo, without which hwloc takes a Bulldozer's unit for a core"),
-    ("made-arm-clusters", "hwloc 2.9 sees a kind of core for each capacity"),
-    ("made-snc-ring", "hwloc doesn't read Cpus_allowed_list of files"),
-    (
-        "40intel64-4n10c+pci-conflicts",
-        "one CPU tells other sharers of its L3: hwloc loses the cache, we believe the rest",
-    ),
-    ("8em64t-2s2ca2c-buggynuma", "nodes tell CPUs of other nodes: hwloc loses these nodes' memory, we keep it"),
-    ("fakeheterocpunuma", "invented: capacities that contradict frequencies, and nodes within nodes"),
-    ("nvidia-dgx-gb10", "two kinds of cores, as hwloc has it since 2.13; 2.9 sees five, by capacities of single cores"),
-];
 
 /// Folders of unpacked machines; removed when dropped.
 pub(crate) struct Unpacked(PathBuf);

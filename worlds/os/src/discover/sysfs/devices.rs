@@ -6,9 +6,17 @@ use std::collections::BTreeMap;
 use vicus_topology::DeviceKind;
 
 /// Folders of the devices' names, by what programs call them.
-const CLASSES: [&str; 5] = ["sys/class/net", "sys/block", "sys/class/drm", "sys/class/infiniband", "sys/class/accel"];
-/// The most names of one device: a controller may have hundreds of disks.
-const MOST_NAMES: usize = 64;
+const CLASSES: [&str; 6] = [
+    "sys/class/net",
+    "sys/block",
+    "sys/class/drm",
+    "sys/class/infiniband",
+    "sys/class/accel",
+    // A controller that shares its disks with others is known by its own name, too.
+    "sys/class/nvme",
+];
+/// The most names of one device: a controller may have thousands of disks.
+const MOST_NAMES: usize = 1 << 12;
 
 pub(super) fn read(files: &mut Files<'_>, shape: &Shape) -> Vec<FoundDevice> {
     let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -23,7 +31,8 @@ pub(super) fn read(files: &mut Files<'_>, shape: &Shape) -> Vec<FoundDevice> {
             let address = target.iter().rev().find_map(|part| part.to_str().filter(|part| is_address(part)));
             let Some(address) = address else { continue };
             let of = names.entry(address.to_owned()).or_default();
-            if of.len() < MOST_NAMES {
+            let name = disk_of_way(&name).unwrap_or(name);
+            if of.len() < MOST_NAMES && of.last() != Some(&name) {
                 of.push(name);
             }
         }
@@ -51,6 +60,15 @@ pub(super) fn read(files: &mut Files<'_>, shape: &Shape) -> Vec<FoundDevice> {
         devices.push(FoundDevice { address, kind, names, node });
     }
     devices
+}
+
+/// The disk `nvme0n1` of `nvme0c3n1`, a hidden way to it by one controller. The disk itself is of the subsystem, and
+/// has no address (nvme_mpath_set_disk_name of drivers/nvme/host/multipath.c).
+fn disk_of_way(name: &str) -> Option<String> {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (subsystem, way) = name.strip_prefix("nvme")?.split_once('c')?;
+    let (controller, disk) = way.split_once('n')?;
+    [subsystem, controller, disk].into_iter().all(is_number).then(|| format!("nvme{subsystem}n{disk}"))
 }
 
 /// Whether a name is an address on a PCI bus: `0000:3b:00.0`. Domains have four digits or more.
