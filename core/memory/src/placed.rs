@@ -14,6 +14,7 @@ use std::alloc::Layout;
 use std::fmt;
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use vicus_topology::{ByPlace, LocationId, NoSuchPlace, NodeId, Place, Topology};
 
@@ -134,9 +135,26 @@ pub(crate) struct Placing {
     refusal: OnceLock<PageError>,
     /// Whether there are several nodes: only then is the place of unplaced pages worth knowing.
     learns: bool,
+    /// How many relocations have begun, and how many have ended.
+    relocating: AtomicUsize,
+    relocated: AtomicUsize,
+}
+
+/// A relocation under way; it ends when this is dropped.
+struct Relocation<'a>(&'a Placing);
+
+impl Drop for Relocation<'_> {
+    fn drop(&mut self) {
+        self.0.relocated.fetch_add(1, Ordering::SeqCst);
+    }
 }
 
 impl Placing {
+    fn begin_relocation(&self) -> Relocation<'_> {
+        self.relocating.fetch_add(1, Ordering::SeqCst);
+        Relocation(self)
+    }
+
     pub(crate) fn new(
         pages: &Arc<dyn Pages>,
         topology: &Topology,
@@ -171,6 +189,8 @@ impl Placing {
             huge_pages: options.huge_pages,
             refusal: OnceLock::new(),
             learns: topology.nodes.len() > 1,
+            relocating: AtomicUsize::new(0),
+            relocated: AtomicUsize::new(0),
         }
     }
 
@@ -401,6 +421,14 @@ impl Memory {
     /// is well. A node without usable memory is not a refusal: requests for it lie at the nearest location.
     pub fn placing_refused(&self) -> Option<PageError> {
         self.placing.refusal.get().copied()
+    }
+
+    /// How many relocations ([`Placed::relocate`]) there have been; `None` while one is under way. Its pages move
+    /// before their requested place changes: the two may only be compared if this is the same number before and after.
+    pub fn relocations(&self) -> Option<usize> {
+        // What has ended is read first: a relocation that begins in between is under way.
+        let ended = self.placing.relocated.load(Ordering::SeqCst);
+        (self.placing.relocating.load(Ordering::SeqCst) == ended).then_some(ended)
     }
 
     /// The addresses of all placed memory; `None` before something was placed.
@@ -777,6 +805,7 @@ impl Placed {
         let (part, _) = &self.committed[unit];
         let (node, when_full) = (self.memory.node_at(location), placing.when_full);
         let bytes = part.len();
+        let _relocation = placing.begin_relocation();
         #[expect(unsafe_code, reason = "moves what it has committed")]
         // SAFETY: committed in one call.
         let moved = unsafe { placing.pages.relocate(self.start.add(part.start), bytes, node, when_full) };

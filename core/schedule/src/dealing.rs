@@ -303,7 +303,8 @@ impl Dealing {
         let mut add = |access: &Access, shares: &mut Shares| {
             let sure = access.sure();
             // A guessed length counts as a whole where its first bytes lie.
-            let times = (access.total_bytes() / sure.total_bytes().max(1)).max(1) as u64;
+            let whole = || (access.total_bytes() / sure.total_bytes().max(1)).max(1) as u64;
+            let times = if access.guessed { whole() } else { 1 };
             let add = |shares: &mut Shares, node, home, bytes: u64| {
                 shares.add(self, node, home, bytes.saturating_mul(times));
             };

@@ -28,7 +28,7 @@
 //! * **Record.** A `tasks::Record` belongs to the thread that makes the task, until the task is spawned, and then to
 //!   the thread that runs or drops it, which frees it. Behind the record of a task of clang stands clang's own.
 //! * **Event.** A `tasks::Event` has three users: the maker of its task, until the task is spawned with all that
-//!   follows it; the task's record; and the caller that fulfils it, once. The last one frees it.
+//!   follows it, or dropped instead; the task's record; and the caller that fulfils it, once. The last one frees it.
 //! * **Group.** A `thread::Group` is opened and closed by the same task, and all tasks within are over when it is
 //!   closed. So a task's group and those around it are there.
 //! * **System.** A function of the C library gets values of its caller, with their lengths, and memory to free is

@@ -4,8 +4,9 @@
 //! A program may define a function with a name of the C library, its own `read`: it would be called when this library
 //! reads a file. C reserves such names for the library, and programs define them all the same. The loader
 //! binds a name to the first object defining it, which is the program. Before `main`, the calls of files and the like
-//! in this library are bound to the C library again: their slots in the tables of this object are written. Functions often replaced on purpose (`malloc` and its kin, threads) are left as they are, and so is
-//! everything under a sanitizer, because it replaces the names of files, too.
+//! in this library are bound to the C library again: their slots in the tables of this object are written. Functions
+//! often replaced on purpose (`malloc` and its kin, threads) are left as they are, and so is everything under a
+//! sanitizer, because it replaces the names of files, too.
 
 use crate::wait::KeepErrno;
 use std::ffi::{CStr, c_char, c_int, c_void};

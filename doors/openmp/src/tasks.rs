@@ -729,6 +729,23 @@ pub(crate) unsafe fn finish(record: *mut Record) {
     }
 }
 
+/// Drops a task instead of spawning it, since its group or its region is cancelled.
+///
+/// # Safety
+/// Rule "Record": the record is not spawned, and is handed over.
+#[cold]
+pub(crate) unsafe fn drop_unspawned(record: *mut Record) {
+    // SAFETY: rule "Record": the caller hands over the record. Rule "Event": the maker's use ends here, and the
+    // record's in `finish`.
+    unsafe {
+        let event = (*record).event;
+        if !event.is_null() {
+            Event::drop_one(event);
+        }
+        finish(record);
+    }
+}
+
 /// A task has been run by its compiler's own call. It is over when its event has come, if it waits for one.
 /// Others that follow it by these accesses wait for the event, too.
 ///
@@ -940,6 +957,21 @@ pub(crate) fn is_dropped(thread: &Thread) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // A task with an event was dropped instead of being spawned, and its maker used the event for ever.
+    #[test]
+    fn the_event_of_an_unspawned_task_ends_with_its_fulfilment() {
+        let record = new_record(here(), 0);
+        // SAFETY: rule "Record": it is new, and dropped, not run. Rule "Event": it is fulfilled once.
+        unsafe {
+            let event = Event::new();
+            (*record).event = event;
+            drop_unspawned(record);
+            assert!((*event).is_over(), "its task's waiters go on");
+            assert_eq!((*event).users(), 1, "the other thread still uses it");
+            fulfil(event);
+        }
+    }
 
     // A group was cancelled, and dropped a task with an event. Another thread had fulfilled the event before, or was
     // about to do so: one of the two did so in freed memory.

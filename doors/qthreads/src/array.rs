@@ -13,6 +13,7 @@ use crate::object::Object;
 use std::cell::Cell;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use vicus::NodeId;
 use vicus::memory::{MOST_RUNS, PageError, Pages, Placement, WhenFull};
@@ -129,10 +130,13 @@ impl Array {
         };
         let runs = AtomicUsize::new(0);
         let array = Array { unit_bytes, count, segment_units, segment_bytes, base, kind, details, homes, runs };
+        let pointer = Box::into_raw(Box::new(array));
+        // SAFETY: a new box, which the program has and ends later.
+        let array: &'static Array = unsafe { &*pointer };
         if library.has_nodes() && array.place(library).is_err() {
             array.touch(page);
         }
-        Some(Box::into_raw(Box::new(array)))
+        Some(pointer)
     }
 
     /// The node of a segment's shepherd.
@@ -193,12 +197,12 @@ impl Array {
     }
 
     /// Has each page touched near its node.
-    fn touch(&self, page: usize) {
+    fn touch(&'static self, page: usize) {
         // A huge page would lie on the node of its first segment.
         // SAFETY: rule "System": the mapping of this array, with its bytes.
         unsafe { libc::madvise(self.base.cast(), self.homes.len() * self.segment_bytes, libc::MADV_NOHUGEPAGE) };
         let whole = self.segment_units;
-        self.each_segment((0, self.homes.len() * whole), &|from, _| {
+        self.each_segment((0, self.homes.len() * whole), move |from, _| {
             let first = from / self.segment_units * self.segment_bytes;
             for page in (first..first + self.segment_bytes).step_by(page) {
                 // SAFETY: a page of this array, which the program does not have yet.
@@ -224,14 +228,15 @@ impl Array {
     }
 
     /// Calls `f` with the part of the range in each segment, at the segment's shepherd: each shepherd has a thread for
-    /// each of its workers, if it has as many segments.
-    pub(crate) fn each_segment(&self, range: (usize, usize), f: &(dyn Fn(usize, usize) + Sync)) {
+    /// each of its workers, if it has as many segments. The array is there as long as the program's functions run on
+    /// it: rule "Objects".
+    pub(crate) fn each_segment(&'static self, range: (usize, usize), f: impl Fn(usize, usize) + Send + Sync + 'static) {
         let (start, stop) = range;
         if start >= stop {
             return;
         }
         let (first, last) = (start / self.segment_units, (stop - 1) / self.segment_units);
-        let call = |segment: usize| {
+        let call = move |segment: usize| {
             let from = (segment * self.segment_units).max(start);
             let to = ((segment + 1) * self.segment_units).min(stop);
             f(from, to);
@@ -240,7 +245,7 @@ impl Array {
         let homes = &self.homes[first.min(self.homes.len())..(last + 1).min(self.homes.len())];
         let mut counts = vec![0_usize; library.shepherds.len()];
         homes.iter().for_each(|home| counts[usize::from(home.load(Ordering::Relaxed))] += 1);
-        let threads: Vec<(u16, usize, usize)> = counts
+        let threads: Arc<[(u16, usize, usize)]> = counts
             .iter()
             .enumerate()
             .flat_map(|(shepherd, &segments)| {
@@ -248,19 +253,25 @@ impl Array {
                 (0..of_shepherd).map(move |index| (shepherd as u16, index, of_shepherd))
             })
             .collect();
-        each(threads.len(), |index, _| threads[index].0, &|index| {
-            let (shepherd, own, all) = threads[index];
-            let mine = Cell::new(0);
-            let is_mine = |&segment: &usize| {
-                self.homes[segment].load(Ordering::Relaxed) == shepherd && mine.replace((mine.get() + 1) % all) == own
-            };
-            (first..=last).filter(is_mine).for_each(call);
-        });
+        let theirs = Arc::clone(&threads);
+        each(
+            threads.len(),
+            |index, _| threads[index].0,
+            move |index| {
+                let (shepherd, own, all) = theirs[index];
+                let mine = Cell::new(0);
+                let is_mine = |&segment: &usize| {
+                    self.homes[segment].load(Ordering::Relaxed) == shepherd
+                        && mine.replace((mine.get() + 1) % all) == own
+                };
+                (first..=last).filter(is_mine).for_each(&call);
+            },
+        );
     }
 }
 
 /// The array of an argument, and a range within it.
-fn array<'a>(array: Object<Array>, range: (usize, usize)) -> Option<(&'a Array, (usize, usize))> {
+fn array(array: Object<Array>, range: (usize, usize)) -> Option<(&'static Array, (usize, usize))> {
     let array = array.get()?;
     Some((array, (range.0.min(array.count), range.1.min(array.count))))
 }
@@ -276,7 +287,7 @@ fn iterate(pointer: Object<Array>, range: (usize, usize), f: Option<Loop>, argum
     let (Some(f), Some((own, range))) = (f, array(pointer, range)) else { return };
     let (pointer, argument) = (Argument(pointer.pointer().cast()), Argument(argument));
     // SAFETY: rule "Interface": the program's function, with its argument.
-    own.each_segment(range, &|from, to| unsafe { f(from, to, pointer.get().cast(), argument.get()) });
+    own.each_segment(range, move |from, to| unsafe { f(from, to, pointer.get().cast(), argument.get()) });
 }
 
 exports! {
@@ -304,7 +315,7 @@ exports! {
 
     fn qarray_iter(pointer: Object<Array>, start: usize, stop: usize, f: Option<Function>) {
         let (Some(f), Some((own, range))) = (f, array(pointer, (start, stop))) else { return };
-        own.each_segment(range, &|from, to| {
+        own.each_segment(range, move |from, to| {
             // SAFETY: rule "Interface": the program's function, with an element.
             (from..to).for_each(|index| _ = unsafe { f(own.at(index).cast()) });
         });
@@ -374,17 +385,17 @@ exports! {
         }
         let first = range.0 / own.segment_units;
         let segments = (range.1 - 1) / own.segment_units + 1 - first;
-        let mut results = Results::new(segments, bytes);
-        let base = results.pointer();
-        let results = results;
+        let results = Arc::new(Results::new(segments, bytes));
+        let theirs = Arc::clone(&results);
         let (pointer, argument) = (Argument(pointer.pointer().cast()), Argument(argument));
-        own.each_segment(range, &|from, to| {
-            let result = results.at(base, from / own.segment_units - first);
-            // SAFETY: rule "Interface": the program's function, with a segment's own result.
+        own.each_segment(range, move |from, to| {
+            let result = theirs.at(from / own.segment_units - first);
+            // SAFETY: rule "Interface": the program's function, with a segment's own result. Rule "Shared": this
+            // function owns the results.
             unsafe { f(from, to, pointer.get().cast(), argument.get(), result) };
         });
         // SAFETY: rule "Interface": the program's function, with results that no thread writes any more.
-        (0..segments).for_each(|segment| unsafe { accumulate(out, results.at(base, segment)) });
+        (0..segments).for_each(|segment| unsafe { accumulate(out, results.at(segment)) });
     }
 
     fn qarray_set_shepof(pointer: Object<Array>, index: usize, shepherd: u16) {

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
     use std::sync::Arc;
     use vicus::machine::Runtime;
-    use vicus::threads::{Builder, OnDeadlock};
+    use vicus::threads::{Builder, OnDeadlock, full_empty, yield_now};
 
     // The runtime unwound a thread in a barrier, and the barrier still had the word in the thread's frame: the next one
     // to enter it wrote there.
@@ -82,7 +82,19 @@ mod tests {
         let runtime: Runtime = Runtime::builder().threads(1).deadlock(OnDeadlock::Unwind).start();
         let theirs = Arc::clone(&barrier);
         let waits = Builder::new().spawn_on(&runtime, move || theirs.enter());
+        let theirs = Arc::clone(&barrier);
+        let sees = Builder::new().spawn_on(&runtime, move || {
+            loop {
+                if let Some(word) = theirs.lock().waiting.first() {
+                    return word.expose_provenance();
+                }
+                yield_now();
+            }
+        });
+        let word = ptr::with_exposed_provenance_mut(sees.join().unwrap());
         assert!(waits.join().is_err(), "no other thread enters it");
         assert!(barrier.lock().waiting.is_empty());
+        // SAFETY: the runtime keeps the stack for its next thread.
+        assert!(full_empty::is_full(unsafe { full_empty::word_at(word) }.unwrap()), "it is the next thread's");
     }
 }

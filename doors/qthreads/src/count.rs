@@ -6,7 +6,7 @@ use super::full_empty;
 /// How many threads are not over.
 pub(crate) struct Count {
     open: AtomicU64,
-    done: AtomicU64,
+    pub(super) done: AtomicU64,
 }
 
 impl Count {

@@ -4,66 +4,92 @@ use crate::codes::NO_SHEPHERD;
 use crate::count::Count;
 use crate::fork::{finish_part, spawn_part};
 use crate::library::{self, Library};
+use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use vicus::threads::full_empty;
 
-/// A pointer to the common data of all parts. They live until the wait for the parts is over.
-struct Shared<T: ?Sized>(*const T);
+/// One of the threads of a count. It is over when this is dropped: the thread has done its part, or is unwound, or has
+/// never begun.
+pub(crate) struct Counted<T: AsRef<Count>>(Arc<T>);
 
-impl<T: ?Sized> Clone for Shared<T> {
-    fn clone(&self) -> Shared<T> {
-        *self
+impl<T: AsRef<Count>> Counted<T> {
+    /// A thread that is already added to the count.
+    pub(crate) fn new(with_count: &Arc<T>) -> Counted<T> {
+        Counted(Arc::clone(with_count))
     }
 }
 
-impl<T: ?Sized> Copy for Shared<T> {}
+impl<T: AsRef<Count>> Deref for Counted<T> {
+    type Target = T;
 
-// SAFETY: a reference to a value that any thread may use; rule "Frame": it is there.
-unsafe impl<T: ?Sized + Sync> Send for Shared<T> {}
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
 
-impl<T: ?Sized> Shared<T> {
-    fn get(&self) -> &T {
-        // SAFETY: rule "Frame": the waiting thread's value.
-        unsafe { &*self.0 }
+impl<T: AsRef<Count>> Drop for Counted<T> {
+    fn drop(&mut self) {
+        (*self.0).as_ref().end_one();
+    }
+}
+
+/// The function of all parts, which owns what it uses, and their count.
+struct Common<F> {
+    f: F,
+    left: Count,
+}
+
+impl<F> AsRef<Count> for Common<F> {
+    fn as_ref(&self) -> &Count {
+        &self.left
+    }
+}
+
+/// A part before it runs.
+struct Part<F> {
+    index: usize,
+    common: Counted<Common<F>>,
+}
+
+impl<F: Fn(usize)> Part<F> {
+    fn run(self) {
+        (self.common.f)(self.index);
+        finish_part();
     }
 }
 
 /// Calls `f` with each number below `count`, each in a thread of its own, at the shepherd given by `shepherd`. Without
 /// the library, one after the other.
-pub(crate) fn each(count: usize, shepherd: impl Fn(usize, &Library) -> u16, f: &(dyn Fn(usize) + Sync)) {
+pub(crate) fn each(count: usize, shepherd: impl Fn(usize, &Library) -> u16, f: impl Fn(usize) + Send + Sync + 'static) {
     let Some(library) = library::get() else { return (0..count).for_each(f) };
-    let left = Count::new();
-    left.add(count as u64);
-    #[expect(clippy::missing_transmute_annotations, reason = "forgets how long it lives")]
-    // SAFETY: rule "Frame": the function is called by the parts alone, before each counts down for the wait below.
-    let shared: Shared<dyn Fn(usize) + Sync> = unsafe { Shared(std::mem::transmute(std::ptr::from_ref(f))) };
-    let counted = Shared(&raw const left);
+    each_by(count, |part| spawn_part(library, shepherd(part.index, library), move || part.run()), f);
+}
+
+/// [`each`] with the way to begin a thread. `spawn` drops the part and returns `false` if there is no thread for it.
+fn each_by<F: Fn(usize)>(count: usize, spawn: impl Fn(Part<F>) -> bool, f: F) {
+    let common = Arc::new(Common { f, left: Count::new() });
+    common.left.add(count as u64);
     for index in 0..count {
-        let part = move || {
-            let (shared, counted) = (shared, counted);
-            shared.get()(index);
-            finish_part();
-            counted.get().end_one();
-        };
-        if !spawn_part(library, shepherd(index, library), part) {
-            f(index);
-            left.end_one();
+        if !spawn(Part { index, common: Counted::new(&common) }) {
+            (common.f)(index);
         }
     }
-    left.wait();
+    common.left.wait();
 }
 
 /// Waits until a word of the caller's frame is full, which stands in a list. The runtime may end the wait by unwinding:
-/// then `forget` takes the word out of the list. `false`: it is in no list any more, and another thread is about to
-/// fill it.
+/// then `forget` takes the word out of the list, and the word is filled before its memory has another use. `false`: it
+/// is in no list any more, and another thread is about to fill it.
 pub(crate) fn wait_in_frame(word: &AtomicU64, forget: impl Fn() -> bool) {
     struct OnUnwinding<'a, F: Fn() -> bool>(&'a AtomicU64, F);
     impl<F: Fn() -> bool> Drop for OnUnwinding<'_, F> {
         fn drop(&mut self) {
-            if !(self.1)() {
-                while !full_empty::is_full(self.0) {
-                    std::thread::yield_now();
-                }
+            if (self.1)() {
+                full_empty::fill(self.0);
+            }
+            while !full_empty::is_full(self.0) {
+                std::thread::yield_now();
             }
         }
     }
@@ -74,7 +100,7 @@ pub(crate) fn wait_in_frame(word: &AtomicU64, forget: impl Fn() -> bool) {
 
 /// [`each`] with as many calls as there were [`workers`] when the caller cut its work into parts: their number may be
 /// another one by now.
-pub(crate) fn each_worker(parts: usize, f: &(dyn Fn(usize) + Sync)) {
+pub(crate) fn each_worker(parts: usize, f: impl Fn(usize) + Send + Sync + 'static) {
     each(parts, worker_in_turn, f);
 }
 
@@ -108,12 +134,113 @@ pub(crate) fn part(start: usize, stop: usize, index: usize, parts: usize) -> (us
 mod tests {
     use super::*;
     use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+    use vicus::machine::Runtime;
+    use vicus::threads::{Builder, OnDeadlock};
 
     // A worker was enabled between the cut of an array and its threads: there was one part more than results.
     #[test]
     fn workers_run_as_many_parts_as_were_cut() {
-        let seen = Mutex::new(Vec::new());
-        each_worker(workers() + 2, &|index| seen.lock().unwrap().push(index));
-        assert_eq!(seen.into_inner().unwrap(), [0, 1, 2]);
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let theirs = Arc::clone(&seen);
+        each_worker(workers() + 2, move |index| theirs.lock().unwrap().push(index));
+        assert_eq!(*seen.lock().unwrap(), [0, 1, 2]);
+    }
+
+    /// Tells that it is dropped.
+    struct Tells(Arc<AtomicBool>);
+
+    impl Drop for Tells {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+
+    fn flag() -> Arc<AtomicBool> {
+        Arc::new(AtomicBool::new(false))
+    }
+
+    fn wait_for(flag: &AtomicBool) {
+        while !flag.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+    }
+
+    // The runtime ended and unwound the caller, whose frame had the results, while a part was running: the part wrote
+    // its result into freed memory, and then counted itself there.
+    #[test]
+    fn data_of_a_part_outlive_an_unwound_caller() {
+        let runtime: Arc<Runtime> = Arc::new(Runtime::builder().threads(2).start());
+        let [is_running, may_end, are_data_dropped, is_caller_unwound] = [(); 4].map(|()| flag());
+        let data = Tells(Arc::clone(&are_data_dropped));
+        let (runs, ends) = (Arc::clone(&is_running), Arc::clone(&may_end));
+        let part = move |_| {
+            let _data = &data;
+            runs.store(true, Ordering::SeqCst);
+            wait_for(&ends);
+        };
+        let (theirs, unwound) = (Arc::downgrade(&runtime), Tells(Arc::clone(&is_caller_unwound)));
+        let caller = move || {
+            let _unwound = unwound;
+            let spawn = |part: Part<_>| {
+                let runtime = theirs.upgrade().expect("it has not ended");
+                Builder::new().try_detached_on(&runtime, move || part.run()).is_ok()
+            };
+            each_by(1, spawn, part);
+        };
+        Builder::new().try_detached_on(&runtime, caller).expect("there is memory for a thread");
+        wait_for(&is_running);
+        // The caller may have it for a moment longer.
+        while Arc::strong_count(&runtime) > 1 {
+            thread::yield_now();
+        }
+        let ending = thread::spawn(move || drop(runtime));
+        wait_for(&is_caller_unwound);
+        assert!(!are_data_dropped.load(Ordering::SeqCst), "the part uses them");
+        may_end.store(true, Ordering::SeqCst);
+        ending.join().unwrap();
+        assert!(are_data_dropped.load(Ordering::SeqCst));
+    }
+
+    impl AsRef<Count> for Count {
+        fn as_ref(&self) -> &Count {
+            self
+        }
+    }
+
+    // A thread that was unwound, or never ran, was counted for ever, and the count's word was still empty when its
+    // memory went to others.
+    #[test]
+    fn unwound_and_dropped_threads_are_over() {
+        let runtime: Runtime = Runtime::builder().threads(1).deadlock(OnDeadlock::Unwind).start();
+        let count = Arc::new(Count::new());
+        count.add(2);
+        drop(Counted::new(&count));
+        let (waits, part) = (Arc::clone(&count), Counted::new(&count));
+        let never = Arc::new(AtomicU64::new(0));
+        full_empty::empty(&never);
+        let word = Arc::clone(&never);
+        let part = Builder::new().spawn_on(&runtime, move || {
+            let _part = part;
+            full_empty::read_ff(&word);
+        });
+        let maker = Builder::new().spawn_on(&runtime, move || waits.wait());
+        assert!(part.join().is_err(), "no thread fills its word");
+        let _ = maker.join();
+        full_empty::fill(&never);
+        assert!(full_empty::is_full(&count.done));
+    }
+
+    // The runtime unwound a thread, and its word was still empty when the next thread with this stack had a word there.
+    #[test]
+    fn the_word_of_an_unwound_wait_is_full() {
+        let runtime: Runtime = Runtime::builder().threads(1).deadlock(OnDeadlock::Unwind).start();
+        let word = Arc::new(AtomicU64::new(0));
+        full_empty::empty(&word);
+        let theirs = Arc::clone(&word);
+        let waits = Builder::new().spawn_on(&runtime, move || wait_in_frame(&theirs, || true));
+        assert!(waits.join().is_err(), "no other thread fills it");
+        assert!(full_empty::is_full(&word));
     }
 }

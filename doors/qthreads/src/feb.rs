@@ -269,8 +269,8 @@ exports! {
         unsafe {
             with_syncvar(word, |word| {
                 value = word.incr_f(by);
-            SUCCESS
-        })
+                SUCCESS
+            })
         };
         value
     }

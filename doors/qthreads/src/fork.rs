@@ -114,6 +114,13 @@ impl Team {
     }
 }
 
+impl Drop for Team {
+    /// Its leader may have been unwound: the word does not stay empty for the next use of its memory.
+    fn drop(&mut self) {
+        full_empty::fill(&self.done);
+    }
+}
+
 /// The main thread, as others see theirs.
 struct Main(UnsafeCell<Thread>);
 

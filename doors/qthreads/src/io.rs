@@ -69,26 +69,114 @@ fn errno() -> *mut i32 {
     unsafe { libc::__errno_location() }
 }
 
-/// A call that a helper makes. The caller does not lend it from its frame: when the library ends, the runtime unwinds
-/// the caller, and the helper is still in the call.
+/// Memory of a program for a call of the system: its address, its bytes, and its use. Null is none.
+struct Memory(*mut libc::c_void, usize, Use);
+
+enum Use {
+    /// The system reads it.
+    Read,
+    /// The system reads and writes it, or leaves some as it is.
+    Changed,
+    /// The system writes as many bytes as its result says.
+    Filled,
+}
+
+impl Memory {
+    fn read<T>(at: *const T, bytes: usize) -> Memory {
+        Memory(at.cast_mut().cast(), bytes, Use::Read)
+    }
+
+    fn changed<T>(at: *mut T, bytes: usize) -> Memory {
+        Memory(at.cast(), bytes, Use::Changed)
+    }
+
+    fn filled(at: *mut libc::c_void, bytes: usize) -> Memory {
+        Memory(at, bytes, Use::Filled)
+    }
+
+    /// A copy; `None` if there is no memory for it.
+    ///
+    /// # Safety
+    /// Rule "Interface": the program's memory for a call, not null.
+    unsafe fn copied(&self) -> Option<Copied> {
+        let Memory(at, bytes, how) = self;
+        let mut copied: Copied = Vec::new();
+        copied.try_reserve_exact(bytes.div_ceil(8)).ok()?;
+        if !matches!(how, Use::Filled) {
+            // SAFETY: the caller's promise; the copy has room for as many bytes.
+            unsafe { ptr::copy_nonoverlapping(at.cast::<u8>(), copied.as_mut_ptr().cast(), *bytes) };
+        }
+        Some(copied)
+    }
+
+    /// Gives the program the bytes that the system has written into the copy.
+    ///
+    /// # Safety
+    /// As [`Memory::copied`], whose copy the call has used, with this result.
+    unsafe fn take_back(&self, copied: *const libc::c_void, result: i64) {
+        let Memory(at, bytes, how) = self;
+        let written = match how {
+            Use::Read => 0,
+            Use::Changed => *bytes,
+            Use::Filled => usize::try_from(result).unwrap_or(0).min(*bytes),
+        };
+        // SAFETY: the caller's promise.
+        unsafe { ptr::copy_nonoverlapping(copied.cast::<u8>(), at.cast(), written) };
+    }
+}
+
+/// Capacity as needed, and length 0. Words, since the system's structures are aligned like them.
+type Copied = Vec<u64>;
+
+/// The most bytes that the system reads or writes in one call.
+const MOST_BYTES: usize = 0x7fff_f000;
+
+/// A call that a helper makes. It uses copies of the caller's memory: when the library ends, the runtime unwinds the
+/// caller, and the helper is still in the call.
 struct Call {
     result: AtomicI64,
     error: AtomicI32,
     done: AtomicU64,
+    /// The helper's until `done` is full, and then the caller's; by their addresses.
+    _copies: Vec<Copied>,
 }
 
-/// Makes a call elsewhere, if the calling thread has others to run meanwhile.
+/// Makes a call elsewhere, if the calling thread has others to run meanwhile. `call` gets the address of the memory to
+/// use for each of `memory`.
+///
+/// # Safety
+/// Rule "Interface": the program's memory for this call.
 #[inline(never)]
-fn blocking(call: impl Fn() -> i64 + Send + 'static) -> i64 {
+unsafe fn blocking<const N: usize>(
+    memory: [Memory; N],
+    call: impl FnOnce([*mut libc::c_void; N]) -> i64 + Send + 'static,
+) -> i64 {
+    let mut addresses = memory.each_ref().map(|memory| Argument(memory.0));
     // A forked child has a copy of the helpers' state and no helper.
     if team::seat().is_none() || crate::library::is_forked() {
-        return call();
+        return call(addresses.map(Argument::get));
     }
-    let made = Arc::new(Call { result: AtomicI64::new(0), error: AtomicI32::new(0), done: AtomicU64::new(0) });
+    let mut copies = Vec::new();
+    // The main thread is never unwound, so a helper may use its memory.
+    let are_copied = vicus::threads::is_thread();
+    if are_copied {
+        for (memory, address) in memory.iter().zip(&mut addresses).filter(|(memory, _)| !memory.0.is_null()) {
+            // SAFETY: the caller's promise.
+            let Some(mut copied) = (unsafe { memory.copied() }) else {
+                // SAFETY: the calling thread's own.
+                unsafe { *errno() = libc::ENOMEM };
+                return -1;
+            };
+            *address = Argument(copied.as_mut_ptr().cast());
+            copies.push(copied);
+        }
+    }
+    let (result, error, done) = (AtomicI64::new(0), AtomicI32::new(0), AtomicU64::new(0));
+    let made = Arc::new(Call { result, error, done, _copies: copies });
     full_empty::empty(&made.done);
     let theirs = Arc::clone(&made);
     let work = Box::new(move || {
-        theirs.result.store(call(), Ordering::Relaxed);
+        theirs.result.store(call(addresses.map(Argument::get)), Ordering::Relaxed);
         // SAFETY: the helper's own.
         theirs.error.store(unsafe { *errno() }, Ordering::Relaxed);
         full_empty::fill(&theirs.done);
@@ -97,9 +185,14 @@ fn blocking(call: impl Fn() -> i64 + Send + 'static) -> i64 {
         work();
     }
     team::wait_outside(|| full_empty::read_ff(&made.done));
+    let result = made.result.load(Ordering::Relaxed);
+    for (memory, address) in memory.iter().zip(addresses).filter(|(memory, _)| are_copied && !memory.0.is_null()) {
+        // SAFETY: the caller's promise; the helper has made the call, and the copy is still there.
+        unsafe { memory.take_back(address.get(), result) };
+    }
     // SAFETY: the calling thread's own.
     unsafe { *errno() = made.error.load(Ordering::Relaxed) };
-    made.result.load(Ordering::Relaxed)
+    result
 }
 
 /// The C library's function of this name; this library's own is found first in its place.
@@ -114,7 +207,7 @@ type Join = unsafe extern "C-unwind" fn(libc::pthread_t, *mut libc::c_void) -> i
 
 /// Joins a thread of the system, like the C library's function of this name. The joined thread may wait for threads of
 /// this library, so they go on meanwhile.
-fn join(name: &CStr, thread: libc::pthread_t, result: *mut libc::c_void) -> i32 {
+fn join(name: &CStr, thread: libc::pthread_t, result: *mut libc::c_void, bytes: usize) -> i32 {
     // SAFETY: both functions of the C library that are joined by have this type.
     let join = unsafe { std::mem::transmute::<*mut libc::c_void, Join>(system(name)) };
     // The calling thread's own end would not come on another thread either: the C library reports this error.
@@ -124,9 +217,8 @@ fn join(name: &CStr, thread: libc::pthread_t, result: *mut libc::c_void) -> i32 
         // SAFETY: rule "Interface": the program's arguments of the same function.
         return unsafe { join(thread, result) };
     }
-    let result = Argument(result);
     // SAFETY: rule "Interface": the program's arguments of the same function.
-    blocking(move || i64::from(unsafe { join(thread, result.get()) })) as i32
+    unsafe { blocking([Memory::changed(result, bytes)], move |[result]| i64::from(join(thread, result))) as i32 }
 }
 
 /// Destructors by key; `None` for deleted ones.
@@ -180,11 +272,11 @@ fn with_values<R>(f: impl FnOnce(&mut Vec<(usize, *mut libc::c_void)>) -> R) -> 
 
 exports! {
     fn pthread_join(thread: libc::pthread_t, result: *mut *mut libc::c_void) -> i32 {
-        join(c"pthread_join", thread, result.cast())
+        join(c"pthread_join", thread, result.cast(), size_of::<*mut libc::c_void>())
     }
 
     fn thrd_join(thread: libc::pthread_t, result: *mut i32) -> i32 {
-        join(c"thrd_join", thread, result.cast())
+        join(c"thrd_join", thread, result.cast(), size_of::<i32>())
     }
 
     fn qt_begin_blocking_action() {
@@ -247,45 +339,58 @@ exports! {
     }
 
     fn qt_accept(socket: i32, address: *mut libc::sockaddr, length: *mut libc::socklen_t) -> i32 {
-        let (address, length) = (Argument(address.cast()), Argument(length.cast()));
-        // SAFETY: rule "Interface": the arguments of the system's call, which the program keeps as they are during it.
-        blocking(move || i64::from(unsafe { libc::accept(socket, address.get().cast(), length.get().cast()) })) as i32
+        // SAFETY: rule "Interface": the arguments of the system's call.
+        unsafe {
+            let bytes = if length.is_null() { 0 } else { *length as usize };
+            let memory = [Memory::changed(address, bytes), Memory::changed(length, size_of::<libc::socklen_t>())];
+            let accept = move |[address, length]: [*mut libc::c_void; 2]| {
+                i64::from(libc::accept(socket, address.cast(), length.cast()))
+            };
+            blocking(memory, accept) as i32
+        }
     }
 
     fn qt_connect(socket: i32, address: *const libc::sockaddr, length: libc::socklen_t) -> i32 {
-        let address = Argument(address.cast_mut().cast());
-        // SAFETY: rule "Interface": the arguments of the system's call, which the program keeps as they are during it.
-        blocking(move || i64::from(unsafe { libc::connect(socket, address.get().cast(), length) })) as i32
+        // SAFETY: rule "Interface": the arguments of the system's call.
+        unsafe {
+            let memory = [Memory::read(address, length as usize)];
+            blocking(memory, move |[address]| i64::from(libc::connect(socket, address.cast(), length))) as i32
+        }
     }
 
     fn qt_poll(files: *mut libc::pollfd, count: libc::nfds_t, timeout: i32) -> i32 {
-        let files = Argument(files.cast());
-        // SAFETY: rule "Interface": the arguments of the system's call, which the program keeps as they are during it.
-        blocking(move || i64::from(unsafe { libc::poll(files.get().cast(), count, timeout) })) as i32
+        // SAFETY: rule "Interface": the arguments of the system's call.
+        unsafe {
+            let memory = [Memory::changed(files, (count as usize).saturating_mul(size_of::<libc::pollfd>()))];
+            blocking(memory, move |[files]| i64::from(libc::poll(files.cast(), count, timeout))) as i32
+        }
     }
 
     fn qt_pread(file: i32, to: *mut libc::c_void, bytes: usize, at: libc::off_t) -> isize {
-        let to = Argument(to);
-        // SAFETY: rule "Interface": the arguments of the system's call, which the program keeps as they are during it.
-        blocking(move || unsafe { libc::pread(file, to.get(), bytes, at) } as i64) as isize
+        let bytes = bytes.min(MOST_BYTES);
+        // SAFETY: rule "Interface": the arguments of the system's call.
+        unsafe { blocking([Memory::filled(to, bytes)], move |[to]| libc::pread(file, to, bytes, at) as i64) as isize }
     }
 
     fn qt_pwrite(file: i32, from: *const libc::c_void, bytes: usize, at: libc::off_t) -> isize {
-        let from = Argument(from.cast_mut());
-        // SAFETY: rule "Interface": the arguments of the system's call, which the program keeps as they are during it.
-        blocking(move || unsafe { libc::pwrite(file, from.get(), bytes, at) } as i64) as isize
+        let bytes = bytes.min(MOST_BYTES);
+        // SAFETY: rule "Interface": the arguments of the system's call.
+        unsafe {
+            let write = move |[from]: [*mut libc::c_void; 1]| libc::pwrite(file, from, bytes, at) as i64;
+            blocking([Memory::read(from, bytes)], write) as isize
+        }
     }
 
     fn qt_read(file: i32, to: *mut libc::c_void, bytes: usize) -> isize {
-        let to = Argument(to);
-        // SAFETY: rule "Interface": the arguments of the system's call, which the program keeps as they are during it.
-        blocking(move || unsafe { libc::read(file, to.get(), bytes) } as i64) as isize
+        let bytes = bytes.min(MOST_BYTES);
+        // SAFETY: rule "Interface": the arguments of the system's call.
+        unsafe { blocking([Memory::filled(to, bytes)], move |[to]| libc::read(file, to, bytes) as i64) as isize }
     }
 
     fn qt_write(file: i32, from: *const libc::c_void, bytes: usize) -> isize {
-        let from = Argument(from.cast_mut());
-        // SAFETY: rule "Interface": the arguments of the system's call, which the program keeps as they are during it.
-        blocking(move || unsafe { libc::write(file, from.get(), bytes) } as i64) as isize
+        let bytes = bytes.min(MOST_BYTES);
+        // SAFETY: rule "Interface": the arguments of the system's call.
+        unsafe { blocking([Memory::read(from, bytes)], move |[from]| libc::write(file, from, bytes) as i64) as isize }
     }
 
     fn qt_select(
@@ -295,26 +400,120 @@ exports! {
         errors: *mut libc::fd_set,
         timeout: *mut libc::timeval,
     ) -> i32 {
-        let [read, write, errors] = [read, write, errors].map(|set| Argument(set.cast()));
-        let timeout = Argument(timeout.cast());
-        blocking(move || {
-            let (read, write, errors) = (read.get().cast(), write.get().cast(), errors.get().cast());
-            // SAFETY: rule "Interface": the arguments of the system's call, which the program keeps as they are during
-            // it.
-            i64::from(unsafe { libc::select(count, read, write, errors, timeout.get().cast()) })
-        }) as i32
+        // The system uses the sets in words.
+        let bytes = usize::try_from(count).unwrap_or(0).div_ceil(64) * 8;
+        let [read, write, errors] = [read, write, errors].map(|set| Memory::changed(set, bytes));
+        let memory = [read, write, errors, Memory::changed(timeout, size_of::<libc::timeval>())];
+        // SAFETY: rule "Interface": the arguments of the system's call.
+        unsafe {
+            blocking(memory, move |[read, write, errors, timeout]| {
+                i64::from(libc::select(count, read.cast(), write.cast(), errors.cast(), timeout.cast()))
+            }) as i32
+        }
     }
 
     fn qt_system(command: *const libc::c_char) -> i32 {
-        let command = Argument(command.cast_mut().cast());
-        // SAFETY: rule "Interface": the arguments of the system's call, which the program keeps as they are during it.
-        blocking(move || i64::from(unsafe { libc::system(command.get().cast()) })) as i32
+        // SAFETY: rule "Interface": null, or a text.
+        unsafe {
+            let bytes = if command.is_null() { 0 } else { libc::strlen(command) + 1 };
+            blocking([Memory::read(command, bytes)], move |[command]| i64::from(libc::system(command.cast()))) as i32
+        }
     }
 
     fn qt_wait4(child: libc::pid_t, status: *mut i32, options: i32, usage: *mut libc::rusage) -> libc::pid_t {
-        let (status, usage) = (Argument(status.cast()), Argument(usage.cast()));
-        // SAFETY: rule "Interface": the arguments of the system's call, which the program keeps as they are during it.
-        let call = move || i64::from(unsafe { libc::wait4(child, status.get().cast(), options, usage.get().cast()) });
-        blocking(call) as libc::pid_t
+        let memory = [Memory::changed(status, size_of::<i32>()), Memory::changed(usage, size_of::<libc::rusage>())];
+        // SAFETY: rule "Interface": the arguments of the system's call.
+        unsafe {
+            blocking(memory, move |[status, usage]| {
+                i64::from(libc::wait4(child, status.cast(), options, usage.cast()))
+            }) as libc::pid_t
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU8;
+    use std::thread;
+    use vicus::machine::Runtime;
+    use vicus::threads::Builder;
+
+    fn pipe() -> [i32; 2] {
+        let mut ends = [0; 2];
+        // SAFETY: rule "System": room for two.
+        assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+        ends
+    }
+
+    fn unread(file: i32) -> i32 {
+        let mut bytes = 0;
+        // SAFETY: rule "System": room for the number.
+        assert_eq!(unsafe { libc::ioctl(file, libc::FIONREAD, &raw mut bytes) }, 0);
+        bytes
+    }
+
+    // A thread read into its frame, and the runtime ended and unwound it; its helper was still in the call, and later
+    // wrote there.
+    #[test]
+    fn a_helper_does_not_write_into_an_unwound_frame() {
+        let [out, into] = pipe();
+        let (buffer, begun) = (Arc::new(AtomicU64::new(7)), Arc::new(AtomicU8::new(0)));
+        let runtime: Runtime = Runtime::builder().threads(1).start();
+        let (theirs, begins) = (Arc::clone(&buffer), Arc::clone(&begun));
+        let reads = Builder::new().spawn_on(&runtime, move || {
+            begins.store(1, Ordering::SeqCst);
+            // SAFETY: rule "Interface": the arguments of `read`.
+            unsafe { qt_read(out, theirs.as_ptr().cast(), 8) }
+        });
+        while begun.load(Ordering::SeqCst) == 0 {
+            thread::yield_now();
+        }
+        // Its helper is in the call by then, or takes it up soon.
+        thread::sleep(Duration::from_millis(50));
+        drop(runtime);
+        assert!(reads.join().is_err(), "no byte has come");
+        // SAFETY: rule "System": eight bytes.
+        assert_eq!(unsafe { libc::write(into, [1_u8; 8].as_ptr().cast(), 8) }, 8);
+        while unread(out) > 0 {
+            thread::yield_now();
+        }
+        thread::sleep(Duration::from_millis(50));
+        assert_eq!(buffer.load(Ordering::SeqCst), 7);
+        // SAFETY: rule "System": files of this test.
+        [out, into].into_iter().for_each(|file| _ = unsafe { libc::close(file) });
+    }
+
+    // Threads get what the system has written, and no more: a copy is as long as the program's memory.
+    #[test]
+    fn threads_read_poll_and_select_into_their_own_memory() {
+        let [out, into] = pipe();
+        let runtime: Runtime = Runtime::builder().threads(1).start();
+        let all = move || {
+            let (mut bytes, text) = ([7_u8; 8], b"abc");
+            let mut files = [libc::pollfd { fd: out, events: libc::POLLIN, revents: 0 }; 2];
+            files[1].fd = -1;
+            // SAFETY: rule "Interface": the arguments of the system's calls.
+            unsafe {
+                assert_eq!(qt_poll(files.as_mut_ptr(), 2, 0), 0);
+                assert_eq!(qt_write(into, text.as_ptr().cast(), 3), 3);
+                assert_eq!(qt_poll(files.as_mut_ptr(), 2, -1), 1);
+                assert_eq!((files[0].fd, files[0].revents, files[1].revents), (out, libc::POLLIN, 0));
+                let (mut set, mut time) = (std::mem::zeroed(), libc::timeval { tv_sec: 9, tv_usec: 0 });
+                libc::FD_SET(out, &raw mut set);
+                libc::FD_SET(into, &raw mut set);
+                let none = ptr::null_mut();
+                assert_eq!(qt_select(out.max(into) + 1, &raw mut set, none, none, &raw mut time), 1);
+                assert!(libc::FD_ISSET(out, &raw const set) && !libc::FD_ISSET(into, &raw const set));
+                assert!(time.tv_sec <= 9);
+                assert_eq!(qt_read(out, bytes.as_mut_ptr().cast(), 8), 3);
+                assert_eq!(&bytes, b"abc\x07\x07\x07\x07\x07");
+                assert_eq!(qt_read(-1, bytes.as_mut_ptr().cast(), 8), -1);
+                assert_eq!((*errno(), &bytes), (libc::EBADF, b"abc\x07\x07\x07\x07\x07"));
+            }
+        };
+        Builder::new().spawn_on(&runtime, all).join().unwrap();
+        // SAFETY: rule "System": files of this test.
+        [out, into].into_iter().for_each(|file| _ = unsafe { libc::close(file) });
     }
 }

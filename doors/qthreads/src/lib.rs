@@ -19,7 +19,9 @@
 //!
 //! * **Interface.** A pointer from a program is used as its header says, and not after the call, unless the header
 //!   allows it. So are the program's functions, on any thread, with the data passed with them. A list is as long as the
-//!   number beside it says, and a text ends with a zero byte.
+//!   number beside it says, and a text ends with a zero byte. The runtime unwinds waiting threads when the program ends
+//!   the library, or in a deadlock if the user wants it; the program answers for what its functions on other threads
+//!   use of its frames then.
 //! * **Objects.** A queue, an array and the like is a box made by one function, used by any threads, and ended by
 //!   another one, once and after its last use. Null is none.
 //! * **Words.** A word or a syncvar of a program is an aligned word, changed by these functions alone while threads
@@ -28,8 +30,11 @@
 //! * **Thread.** A `fork::Thread` lies at the bottom of its thread's stack, and is used by its own thread alone.
 //!   References to its values end before the program's code runs, because it may call back.
 //! * **Seat.** A seat's own data is used by code that runs on the seat, and not across a wait.
-//! * **Frame.** Data in the frame of a waiting thread stay until its wait is over. Other threads use them before they
-//!   end the wait, and not afterwards.
+//! * **Frame.** A word in the frame of a waiting thread stands in a list. Another thread takes it out of the list, and
+//!   then fills it, which ends the wait. A thread that is unwound takes its word out by itself, or stays until the
+//!   other thread has filled it.
+//! * **Shared.** A thread may be unwound while parts of its loop, or a helper's call, run. So they own this library's
+//!   data that they use, together with the thread (`Arc`).
 //! * **System.** A function of the C library gets values of its caller, with their lengths, and memory to free is
 //!   memory that it has given. Some have no condition.
 //!

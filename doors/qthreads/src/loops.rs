@@ -2,7 +2,7 @@
 
 use crate::codes::NO_SHEPHERD;
 use crate::count::Count;
-use crate::each::{each, each_worker, part, workers};
+use crate::each::{Counted, each, each_worker, part, workers};
 use crate::exports;
 use crate::fork::{finish_part, spawn_part};
 use crate::library;
@@ -19,8 +19,8 @@ pub(crate) type Accumulate = unsafe extern "C-unwind" fn(*mut libc::c_void, *con
 #[derive(Clone, Copy)]
 pub(crate) struct Argument(pub(crate) *mut libc::c_void);
 
-// SAFETY: rule "Interface": an address that the program gives to all threads of a loop, or one in a waiting thread's
-// frame.
+// SAFETY: rule "Interface": an address that the program gives to all threads of a loop. Rule "Shared": or one of memory
+// that they own.
 unsafe impl Send for Argument {}
 // SAFETY: as above.
 unsafe impl Sync for Argument {}
@@ -34,14 +34,14 @@ impl Argument {
 fn one_by_one(start: usize, stop: usize, f: Option<Body>, argument: *mut libc::c_void) {
     let (Some(f), argument) = (f, Argument(argument)) else { return };
     // SAFETY: rule "Interface": the program's function for a part of the loop, with its argument.
-    let call = |index: usize| unsafe { f(start + index, start + index + 1, argument.get()) };
-    each(stop.saturating_sub(start), |_, library| library.shepherd_for_any(), &call);
+    let call = move |index: usize| unsafe { f(start + index, start + index + 1, argument.get()) };
+    each(stop.saturating_sub(start), |_, library| library.shepherd_for_any(), call);
 }
 
 fn balanced(start: usize, stop: usize, f: Option<Body>, argument: *mut libc::c_void) {
     let (Some(f), argument) = (f, Argument(argument)) else { return };
     let parts = workers();
-    each_worker(parts, &|index| {
+    each_worker(parts, move |index| {
         let (from, to) = part(start, stop, index, parts);
         if from < to {
             // SAFETY: rule "Interface": the program's function for a part of the loop, with its argument.
@@ -53,21 +53,19 @@ fn balanced(start: usize, stop: usize, f: Option<Body>, argument: *mut libc::c_v
 /// Results of parts, each as if in a line of the cache of its own.
 pub(crate) struct Results {
     stride: usize,
-    all: Vec<u128>,
+    base: Argument,
+    _all: Vec<u128>,
 }
 
 impl Results {
     pub(crate) fn new(count: usize, bytes: usize) -> Results {
         let stride = bytes.max(1).next_multiple_of(64);
-        Results { stride, all: vec![0; count * stride / size_of::<u128>()] }
+        let mut all = vec![0; count * stride / size_of::<u128>()];
+        Results { stride, base: Argument(all.as_mut_ptr().cast()), _all: all }
     }
 
-    pub(crate) fn pointer(&mut self) -> Argument {
-        Argument(self.all.as_mut_ptr().cast())
-    }
-
-    pub(crate) fn at(&self, base: Argument, index: usize) -> *mut libc::c_void {
-        base.get().cast::<u8>().wrapping_add(index * self.stride).cast()
+    pub(crate) fn at(&self, index: usize) -> *mut libc::c_void {
+        self.base.get().cast::<u8>().wrapping_add(index * self.stride).cast()
     }
 }
 
@@ -83,14 +81,13 @@ fn folded(
 ) {
     let (Some(f), Some(accumulate), argument) = (f, accumulate, Argument(argument)) else { return };
     let parts = workers();
-    let mut results = Results::new(parts, bytes);
-    let base = results.pointer();
-    let results = results;
-    each_worker(parts, &|index| {
+    let results = Arc::new(Results::new(parts, bytes));
+    let theirs = Arc::clone(&results);
+    each_worker(parts, move |index| {
         let (from, to) = part(start, stop, index, parts);
         if from < to {
-            // SAFETY: as in `balanced`; each part has its own result.
-            unsafe { f(from, to, argument.get(), results.at(base, index)) };
+            // SAFETY: as in `balanced`; each part has its own result. Rule "Shared": the function owns them.
+            unsafe { f(from, to, argument.get(), theirs.at(index)) };
         }
     });
     let is_there = |&index: &usize| {
@@ -98,7 +95,7 @@ fn folded(
         from < to
     };
     // SAFETY: rule "Interface": the program's function, with results that no thread writes any more.
-    (0..parts).filter(is_there).for_each(|index| unsafe { accumulate(out, results.at(base, index)) });
+    (0..parts).filter(is_there).for_each(|index| unsafe { accumulate(out, results.at(index)) });
 }
 
 /// How workers of a loop cut their parts off the rest, by the numbers of the header.
@@ -119,6 +116,12 @@ pub(crate) struct LoopQueue {
     f: Calls,
     argument: Argument,
     left: Count,
+}
+
+impl AsRef<Count> for LoopQueue {
+    fn as_ref(&self) -> &Count {
+        &self.left
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -183,16 +186,15 @@ impl LoopQueue {
     fn add_worker(self: &Arc<Self>, shepherd: u16) {
         let Some(library) = library::get() else { return self.work() };
         let shepherd = if shepherd == NO_SHEPHERD { shepherd } else { library.enabled_near(shepherd) };
-        let own = Arc::clone(self);
-        self.left.add(1);
+        // Without a thread, the calling one works on it.
+        self.left.add(2);
+        let [own, meanwhile] = [(); 2].map(|()| Counted::new(self));
         let part = move || {
             own.work();
             finish_part();
-            own.left.end_one();
         };
         if !spawn_part(library, shepherd, part) {
-            self.work();
-            self.left.end_one();
+            meanwhile.work();
         }
     }
 
@@ -259,7 +261,7 @@ exports! {
         let (Some(f), argument) = (f, Argument(argument)) else { return };
         let count = stop.saturating_sub(start).div_ceil(stride.max(1));
         // SAFETY: rule "Interface": the program's function for a part of the loop, with its argument.
-        each(count, |_, library| library.shepherd_for_any(), &|_| unsafe { f(argument.get()) });
+        each(count, |_, library| library.shepherd_for_any(), move |_| unsafe { f(argument.get()) });
     }
 
     fn qt_loop_balance(start: usize, stop: usize, f: Option<Body>, argument: *mut libc::c_void) {

@@ -6,6 +6,7 @@ use crate::exports;
 use crate::loops::Argument;
 use crate::object::Object;
 use std::ptr;
+use std::sync::Arc;
 
 type Distance = unsafe extern "C-unwind" fn(*const libc::c_void, *const libc::c_void);
 type DistanceTo = unsafe extern "C-unwind" fn(*const libc::c_void, *const libc::c_void, *mut libc::c_void);
@@ -17,29 +18,34 @@ pub(crate) struct Lattice {
     columns: usize,
     rows: usize,
     unit: usize,
-    cells: Vec<u64>,
+    cells: Arc<Vec<u64>>,
 }
 
 /// Calls `f` with each cell of the table, columns and rows from 1 on, one diagonal of blocks after the other.
-fn wavefront(columns: usize, rows: usize, f: &(dyn Fn(usize, usize) + Sync)) {
+fn wavefront(columns: usize, rows: usize, f: impl Fn(usize, usize) + Clone + Send + Sync + 'static) {
     let parts = workers().saturating_mul(4).clamp(1, 64);
     let (across, up) = (parts.min(columns).max(1), parts.min(rows).max(1));
     for diagonal in 0..across + up - 1 {
         let first = diagonal.saturating_sub(up - 1);
         let last = diagonal.min(across - 1);
-        each(last - first + 1, |_, library| library.shepherd_for_any(), &|index| {
-            let (column, row) = (first + index, diagonal - first - index);
-            let (left, right) = part(1, columns + 1, column, across);
-            let (below, above) = part(1, rows + 1, row, up);
-            (below..above).for_each(|row| (left..right).for_each(|column| f(column, row)));
-        });
+        let f = f.clone();
+        each(
+            last - first + 1,
+            |_, library| library.shepherd_for_any(),
+            move |index| {
+                let (column, row) = (first + index, diagonal - first - index);
+                let (left, right) = part(1, columns + 1, column, across);
+                let (below, above) = part(1, rows + 1, row, up);
+                (below..above).for_each(|row| (left..right).for_each(|column| f(column, row)));
+            },
+        );
     }
 }
 
 exports! {
     fn qt_allpairs(one: Object<Array>, two: Object<Array>, f: Option<Distance>) {
         let (Some(one), Some(two), Some(f)) = (one.get(), two.get(), f) else { return };
-        one.each_segment((0, one.count), &|from, to| {
+        one.each_segment((0, one.count), move |from, to| {
             for first in from..to {
                 // SAFETY: rule "Interface": the program's function, with two elements.
                 (0..two.count).for_each(|second| unsafe { f(one.at(first).cast(), two.at(second).cast()) });
@@ -56,7 +62,7 @@ exports! {
     ) {
         let (Some(one), Some(two), Some(f)) = (one.get(), two.get(), f) else { return };
         let output = Argument(output.cast());
-        one.each_segment((0, one.count), &|from, to| {
+        one.each_segment((0, one.count), move |from, to| {
             for first in from..to {
                 // SAFETY: rule "Interface": there is a row for each element of the first array.
                 let row = unsafe { *output.get().cast::<*mut u8>().add(first) };
@@ -71,13 +77,13 @@ exports! {
     fn qt_basic_wavefront(table: *const *mut i32, columns: usize, rows: usize, f: Option<Cell>) {
         let Some(f) = f.filter(|_| !table.is_null()) else { return };
         let table = Argument(table.cast_mut().cast());
-        let at = |column: usize, row: usize| -> *mut i32 {
+        let at = move |column: usize, row: usize| -> *mut i32 {
             // SAFETY: rule "Interface": the table has this number of columns, each with this number of rows.
             unsafe { (*table.get().cast::<*mut i32>().add(column)).add(row) }
         };
         // SAFETY: rule "Interface": the program's function, with a cell that no other thread has, and with three cells
         // that are done.
-        wavefront(columns.saturating_sub(1), rows.saturating_sub(1), &|column, row| unsafe {
+        wavefront(columns.saturating_sub(1), rows.saturating_sub(1), move |column, row| unsafe {
             f(
                 at(column - 1, row).cast(),
                 at(column - 1, row - 1).cast(),
@@ -98,7 +104,8 @@ exports! {
         };
         let mut cells = vec![0_u64; bytes.div_ceil(8)];
         let base = Argument(cells.as_mut_ptr().cast());
-        let at = |column: usize, row: usize| base.get().cast::<u8>().wrapping_add((row * columns + column) * unit);
+        let cells = Arc::new(cells);
+        let at = move |column: usize, row: usize| base.get().cast::<u8>().wrapping_add((row * columns + column) * unit);
         for row in 0..rows {
             // SAFETY: an element of the array and a cell, of the same size.
             unsafe { ptr::copy_nonoverlapping(left.at(row), at(0, row), unit) };
@@ -107,15 +114,19 @@ exports! {
             // SAFETY: an element of the array and a cell, of the same size.
             unsafe { ptr::copy_nonoverlapping(below.at(column), at(column, 0), unit) };
         }
-        // SAFETY: rule "Interface": the program's function, with a cell that no other thread has, and with three cells
-        // that are done.
-        wavefront(columns.saturating_sub(1), rows.saturating_sub(1), &|column, row| unsafe {
-            f(
-                at(column - 1, row).cast(),
-                at(column - 1, row - 1).cast(),
-                at(column, row - 1).cast(),
-                at(column, row).cast(),
-            );
+        let theirs = Arc::clone(&cells);
+        wavefront(columns.saturating_sub(1), rows.saturating_sub(1), move |column, row| {
+            let _cells = &theirs;
+            // SAFETY: rule "Interface": the program's function, with a cell that no other thread has, and with three
+            // cells that are done. Rule "Shared": this function owns them.
+            unsafe {
+                f(
+                    at(column - 1, row).cast(),
+                    at(column - 1, row - 1).cast(),
+                    at(column, row - 1).cast(),
+                    at(column, row).cast(),
+                );
+            }
         });
         Box::into_raw(Box::new(Lattice { columns, rows, unit, cells }))
     }

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
     use std::sync::Arc;
     use vicus::machine::Runtime;
-    use vicus::threads::{Builder, OnDeadlock};
+    use vicus::threads::{Builder, OnDeadlock, yield_now};
 
     // The runtime unwound a thread in a queue, and the queue still had the word in the thread's frame: its release
     // wrote there.
@@ -118,7 +118,19 @@ mod tests {
         let runtime: Runtime = Runtime::builder().threads(1).deadlock(OnDeadlock::Unwind).start();
         let theirs = Arc::clone(&queue);
         let waits = Builder::new().spawn_on(&runtime, move || theirs.join());
+        let theirs = Arc::clone(&queue);
+        let sees = Builder::new().spawn_on(&runtime, move || {
+            loop {
+                if let Some(word) = theirs.lock().0.front() {
+                    return word.expose_provenance();
+                }
+                yield_now();
+            }
+        });
+        let word = ptr::with_exposed_provenance_mut(sees.join().unwrap());
         assert!(waits.join().is_err(), "no other thread releases it");
         assert_eq!((queue.release(usize::MAX), waiting()), (0, 0));
+        // SAFETY: the runtime keeps the stack for its next thread.
+        assert!(full_empty::is_full(unsafe { full_empty::word_at(word) }.unwrap()), "it is the next thread's");
     }
 }

@@ -4,6 +4,7 @@ use crate::each::{each, each_worker, part, worker_in_turn, workers};
 use crate::exports;
 use crate::loops::Argument;
 use std::slice;
+use std::sync::Arc;
 use vicus::threads::full_empty;
 
 /// Below this many elements, threads cost more than they save.
@@ -13,16 +14,16 @@ const SMALL: usize = 4096;
 ///
 /// # Safety
 /// Rule "Interface": null, or an array of this length, which no thread writes if it does not wait.
-unsafe fn fold<T: Copy + Default + Send + Sync>(
+unsafe fn fold<T: Copy + Default + Send + Sync + 'static>(
     array: *const T,
     length: usize,
     waits: i32,
-    f: impl Fn(T, T) -> T + Sync,
+    f: impl Fn(T, T) -> T + Copy + Send + Sync + 'static,
 ) -> T {
     if length == 0 || array.is_null() {
         return T::default();
     }
-    let read = |at: *const T| {
+    let read = move |at: *const T| {
         if waits != 0
             // SAFETY: rule "Words": another address is refused.
             && let Ok(word) = unsafe { full_empty::word_at(at.cast_mut().cast()) }
@@ -33,7 +34,7 @@ unsafe fn fold<T: Copy + Default + Send + Sync>(
         unsafe { *at }
     };
     let base = Argument(array.cast_mut().cast());
-    let run = |from: usize, to: usize| {
+    let run = move |from: usize, to: usize| {
         let at = |index: usize| base.get().cast::<T>().wrapping_add(index).cast_const();
         (from + 1..to).fold(read(at(from)), |sum, index| f(sum, read(at(index))))
     };
@@ -43,23 +44,26 @@ unsafe fn fold<T: Copy + Default + Send + Sync>(
     }
     let mut results = vec![T::default(); parts];
     let slots = Argument(results.as_mut_ptr().cast());
-    each_worker(parts, &|index| {
+    let results = Arc::new(results);
+    let theirs = Arc::clone(&results);
+    each_worker(parts, move |index| {
+        let _results = &theirs;
         let (from, to) = part(0, length, index, parts);
         let result = run(from, to);
-        // SAFETY: rule "Frame": each part has its own place.
+        // SAFETY: rule "Shared": the function owns the results; each part has its own place.
         unsafe { slots.get().cast::<T>().add(index).write(result) };
     });
-    results.into_iter().reduce(f).unwrap_or_default()
+    results.iter().copied().reduce(f).unwrap_or_default()
 }
 
 /// Sorts: parts by themselves, then pairs of neighbours are merged.
 ///
 /// # Safety
 /// Rule "Interface": null, or an array of this length, which no other thread uses.
-unsafe fn sort<T: Copy + Send + Sync>(
+unsafe fn sort<T: Copy + Send + Sync + 'static>(
     array: *mut T,
     length: usize,
-    less: impl Fn(&T, &T) -> std::cmp::Ordering + Sync,
+    less: impl Fn(&T, &T) -> std::cmp::Ordering + Copy + Send + Sync + 'static,
 ) {
     if array.is_null() || length < 2 {
         return;
@@ -70,28 +74,39 @@ unsafe fn sort<T: Copy + Send + Sync>(
         return unsafe { slice::from_raw_parts_mut(array, length) }.sort_unstable_by(&less);
     }
     let base = Argument(array.cast());
-    each(parts, |index, library| worker_in_turn(index % workers(), library), &|index| {
-        let (from, to) = part(0, length, index, parts);
-        // SAFETY: the caller's promise, and each part is another one.
-        unsafe { slice::from_raw_parts_mut(base.get().cast::<T>().add(from), to - from) }.sort_unstable_by(&less);
-    });
+    each(
+        parts,
+        |index, library| worker_in_turn(index % workers(), library),
+        move |index| {
+            let (from, to) = part(0, length, index, parts);
+            // SAFETY: the caller's promise, and each part is another one.
+            unsafe { slice::from_raw_parts_mut(base.get().cast::<T>().add(from), to - from) }.sort_unstable_by(&less);
+        },
+    );
     let mut other: Vec<T> = Vec::with_capacity(length);
     let (mut source, mut target) = (base, Argument(other.as_mut_ptr().cast()));
+    let other = Arc::new(other);
     let count = parts;
     while parts > 1 {
         let together = count / parts;
-        each(parts / 2, |index, library| worker_in_turn(index % workers(), library), &|pair| {
-            let edge = |index: usize| if index == count { length } else { part(0, length, index, count).0 };
-            let [from, middle, to] = [0, 1, 2].map(|half| edge((2 * pair + half) * together));
-            let of = |all: Argument, from: usize| all.get().cast::<T>().wrapping_add(from);
-            // SAFETY: the caller's promise; the source is written by no thread, and each pair of parts has its own
-            // place in the target, which has as much room.
-            unsafe {
-                let left = slice::from_raw_parts(of(source, from), middle - from);
-                let right = slice::from_raw_parts(of(source, middle), to - middle);
-                merge(left, right, of(target, from), &less);
-            }
-        });
+        let theirs = Arc::clone(&other);
+        each(
+            parts / 2,
+            |index, library| worker_in_turn(index % workers(), library),
+            move |pair| {
+                let _other = &theirs;
+                let edge = |index: usize| if index == count { length } else { part(0, length, index, count).0 };
+                let [from, middle, to] = [0, 1, 2].map(|half| edge((2 * pair + half) * together));
+                let of = |all: Argument, from: usize| all.get().cast::<T>().wrapping_add(from);
+                // SAFETY: the caller's promise; rule "Shared": the function owns the other array. The source is written
+                // by no thread, and each pair of parts has its own place in the target, which has as much room.
+                unsafe {
+                    let left = slice::from_raw_parts(of(source, from), middle - from);
+                    let right = slice::from_raw_parts(of(source, middle), to - middle);
+                    merge(left, right, of(target, from), &less);
+                }
+            },
+        );
         (source, target) = (target, source);
         parts /= 2;
     }

@@ -315,6 +315,26 @@ fn a_unit_that_is_relocated_keeps_what_it_holds() {
 }
 
 #[test]
+fn relocations_are_counted_and_known_while_they_are_under_way() {
+    let (memory, pages) = memory(2, WhenFull::Strict);
+    let each = Arrangement::Each { locations: [0, 0].map(LocationId::new).into() };
+    let placed = memory.place_as(bytes(4 * PAGE), 2 * PAGE, each).unwrap();
+    assert_eq!(memory.relocations(), Some(0));
+    placed.relocate(1, NodeId::new(1)).unwrap();
+    assert_eq!(memory.relocations(), Some(1));
+    pages.set_free(NodeId::new(1), 0);
+    placed.relocate(0, NodeId::new(1)).unwrap_err();
+    assert_eq!(memory.relocations(), Some(2));
+    let under_way = memory.placing.begin_relocation();
+    assert_eq!(memory.relocations(), None);
+    let another = memory.placing.begin_relocation();
+    drop(under_way);
+    assert_eq!(memory.relocations(), None);
+    drop(another);
+    assert_eq!(memory.relocations(), Some(4));
+}
+
+#[test]
 fn nodes_without_memory_are_no_locations() {
     let mut machine = Topology::parse("node:3 core:1").unwrap();
     machine.nodes[1].bytes = 0;

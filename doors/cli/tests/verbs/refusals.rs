@@ -47,7 +47,8 @@ fn run(args: &[&str], calls: &[libc::c_long], error: i32) -> Option<Output> {
     Some(child.wait_with_output().expect("it has ended"))
 }
 
-/// What happened: with `sched_getaffinity` refused, no command ever ended, because the mask was asked for again and again.
+/// What happened: with `sched_getaffinity` refused, no command ever ended, because the mask was asked for again and
+/// again.
 #[test]
 fn a_command_runs_on_and_says_once_what_is_refused() {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("refusals");

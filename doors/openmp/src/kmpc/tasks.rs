@@ -169,7 +169,7 @@ fn spawn(task: *mut KmpTask) -> i32 {
             return 0;
         }
         if crate::settings::get().cancels && tasks::is_dropped(thread) {
-            tasks::finish(record);
+            tasks::drop_unspawned(record);
             return 0;
         }
         if (*record).flags & PROXY != 0 {
@@ -397,7 +397,7 @@ exports! {
         // over. There are `count` and `more` clauses.
         unsafe {
             if crate::settings::get().cancels && tasks::is_dropped(here()) {
-                tasks::finish(record);
+                tasks::drop_unspawned(record);
                 return 0;
             }
             if (*record).flags & PROXY != 0 {
@@ -479,7 +479,9 @@ exports! {
                 }
             }
             let detached = &mut here().detached;
-            let accesses = if ptr::eq(detached.0, task) { std::mem::replace(detached, (ptr::null_mut(), Vec::new())).1 } else { Vec::new() };
+            let is_detached = ptr::eq(detached.0, task);
+            let held = is_detached.then(|| std::mem::replace(detached, (ptr::null_mut(), Vec::new())).1);
+            let accesses = held.unwrap_or_default();
             tasks::complete(record, accesses);
         }
     }

@@ -1,12 +1,13 @@
 //! Finds the node of memory: our own by arithmetic, other memory by the kernel's answer.
 //!
 //! Muddukrishna et al. could not see the place of pages placed by others; here the kernel is asked, for many pages at a
-//! time, and its answers count for a while ([`crate::known`]).
+//! time, and its answers count for a while ([`crate::memory::known`]).
 
 use crate::memory::heaps::{Process, node_of_thread, process};
+use crate::memory::stays::Away;
 use crate::memory::{known, migrate, stays};
 use std::ops::Range;
-use vicus_memory::{Footprint, NodeBytes, Region, Rows};
+use vicus_memory::{Footprint, Memory, NodeBytes, Region, Rows};
 use vicus_schedule::{Access, Whereabouts};
 use vicus_topology::NodeId;
 
@@ -65,20 +66,16 @@ impl Whereabouts for Everywhere {
 
     fn tell_all(&mut self, access: &Access, cycle: usize, tell: &mut dyn FnMut(NodeId, usize, u64)) {
         let &Access { start, bytes, rows, stride, .. } = access;
-        let is_moved = |process: &&Process| {
-            stays::look(process, start);
-            migrate::was_moved(&(start..start.saturating_add(rows.saturating_mul(stride))))
-        };
-        let together = process()
-            .filter(|_| rows > 1)
-            .filter(|process| !is_moved(process))
-            .zip(start.checked_add(bytes))
-            .is_some_and(|(process, end)| {
-                let rows = Rows { first: start..end, count: rows, stride };
-                process.memory.tell_rows(&rows, cycle, &mut |NodeBytes { node, home, bytes, .. }| {
+        let together = process().filter(|_| rows > 1).zip(start.checked_add(bytes)).is_some_and(|(process, end)| {
+            let all = start..start.saturating_add(rows.saturating_mul(stride));
+            stays::look(process, &all);
+            let rows = Rows { first: start..end, count: rows, stride };
+            let is_away = lies_elsewhere(&process.memory, &rows, stays::away()) || migrate::was_moved(&all);
+            !is_away
+                && process.memory.tell_rows(&rows, cycle, &mut |NodeBytes { node, home, bytes, .. }| {
                     tell(node.expect("it is known of all of them"), home, bytes as u64);
                 })
-            });
+        });
         if !together {
             access.stretches().for_each(|stretch| self.tell(stretch, cycle, tell));
         }
@@ -89,7 +86,6 @@ impl Whereabouts for Everywhere {
         // A table has the kernel's answers about other memory's pages: no list is needed.
         if let Some(process) = process()
             && !process.memory.owns(std::ptr::without_provenance(address))
-            && !migrate::was_moved(&byte)
         {
             let page = address / process.memory.pages().page_bytes();
             let is_due = known::look(page);
@@ -153,15 +149,16 @@ fn tell_where(range: Range<usize>, cycle: usize, detail: Detail, tell: &mut dyn 
     };
     let memory = &process.memory;
     let is_one_node = memory.nodes() == 1;
-    stays::look(process, range.start + range.len() / 2);
+    stays::look(process, &range);
+    let away = if is_one_node { Away::NONE } else { stays::away() };
     if !is_one_node && migrate::was_moved(&range) {
-        return tell_stretch(process, range, Class::Moved, known::now(), cycle, detail, tell);
+        return tell_pages(process, range, Moved { all: true, away }, cycle, detail, tell);
     }
     // Told at once up to the first part that needs the kernel: dealing asks about many short ranges, and a list would
     // double their cost.
     let (mut from, mut unsettled) = (range.start, false);
     memory.tell(range.clone(), cycle, &mut |part| {
-        unsettled |= part.node.is_none() || (part.is_learned && !is_one_node);
+        unsettled |= part.node.is_none_or(|node| away.has(node)) || (part.is_learned && !is_one_node);
         if !unsettled {
             from += part.bytes;
             tell(part);
@@ -172,7 +169,7 @@ fn tell_where(range: Range<usize>, cycle: usize, detail: Detail, tell: &mut dyn 
     }
     let range = from..range.end;
     if !is_one_node {
-        return tell_pages(process, range, cycle, detail, tell);
+        return tell_pages(process, range, Moved { all: false, away }, cycle, detail, tell);
     }
     // There is only one node, also for untouched memory.
     let node = Some(NodeId::new(0));
@@ -214,11 +211,11 @@ fn parts(range: Range<usize>, page_bytes: usize) -> impl Iterator<Item = (usize,
 }
 
 /// Knowledge of a stretch without the kernel.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     /// Asked to lie there.
     Settled,
-    /// Ours, and a part of it was moved ([`migrate`]).
+    /// Ours, and a part of it was moved ([`migrate`]), or its node is marked ([`stays`]).
     Moved,
     /// Memory outside of this library.
     Others,
@@ -229,15 +226,31 @@ enum Class {
     Unlearned,
 }
 
-/// Goes through memory with an unplaced part.
-fn tell_pages(process: &Process, range: Range<usize>, cycle: usize, detail: Detail, tell: &mut dyn FnMut(NodeBytes)) {
-    let memory = &process.memory;
+/// Our own memory that lies elsewhere than it was asked to lie: all of a range, or the part on some nodes.
+#[derive(Clone, Copy)]
+struct Moved {
+    all: bool,
+    away: Away,
+}
+
+/// Whether some of the rows are to lie on marked nodes. Nothing is asked if no node is marked.
+fn lies_elsewhere(memory: &Memory, rows: &Rows, away: Away) -> bool {
+    let mut some = false;
+    if !away.is_none() {
+        memory.tell_rows(rows, 1, &mut |part| some |= part.node.is_some_and(|node| away.has(node)));
+    }
+    some
+}
+
+/// The stretches of a range by what is known of them.
+fn stretches(memory: &Memory, range: Range<usize>, moved: Moved, cycle: usize) -> Vec<(Class, NodeBytes)> {
     let mut stretches: Vec<(Class, NodeBytes)> = Vec::new();
     let mut at = range.start;
-    memory.tell(range.clone(), cycle, &mut |part| {
+    memory.tell(range, cycle, &mut |part| {
         let class = match part.node {
-            Some(_) if !part.is_learned => Class::Settled,
-            Some(_) => Class::Learned,
+            Some(_) if part.is_learned => Class::Learned,
+            Some(node) if moved.all || moved.away.has(node) => Class::Moved,
+            Some(_) => Class::Settled,
             None if memory.owns(std::ptr::without_provenance(at)) => Class::Unlearned,
             None => Class::Others,
         };
@@ -247,6 +260,19 @@ fn tell_pages(process: &Process, range: Range<usize>, cycle: usize, detail: Deta
             _ => stretches.push((class, part)),
         }
     });
+    stretches
+}
+
+/// Goes through memory with a part that the kernel is asked about.
+fn tell_pages(
+    process: &Process,
+    range: Range<usize>,
+    moved: Moved,
+    cycle: usize,
+    detail: Detail,
+    tell: &mut dyn FnMut(NodeBytes),
+) {
+    let stretches = stretches(&process.memory, range.clone(), moved, cycle);
     let (mut at, now) = (range.start, known::now());
     for (class, part) in stretches {
         let stretch = at..at + part.bytes;
@@ -382,6 +408,63 @@ fn ask(process: &Process, pages: &[usize], are_ours: bool, now: u64, mut f: impl
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::alloc::Layout;
+    use std::sync::Arc;
+    use vicus_memory::distribution::Distribution;
+    use vicus_memory::{FakePages, MemoryOptions};
+    use vicus_topology::Topology;
+
+    /// What happened: after a move of all memory, that of others counted as ours, and had the home 0 on nodes with
+    /// several groups of cores.
+    #[test]
+    fn moves_are_of_our_own_memory_and_of_marked_nodes() {
+        let machine = Topology::parse("node:2 core:1").unwrap();
+        let options = MemoryOptions { range_bytes: 32 << 20, placed_bytes: 32 << 20, ..MemoryOptions::default() };
+        let memory = Memory::new(Arc::new(FakePages::new(2)), &machine, options).unwrap();
+        let placed = memory.place(Layout::array::<u8>(4 << 12).unwrap(), Some(&Distribution::Blocked)).unwrap();
+        let vector = vec![1u8; 64 << 12];
+        let of = |bytes: &[u8]| bytes.as_ptr().addr()..bytes.as_ptr().addr() + bytes.len();
+        let classes = |range: Range<usize>, all: bool, away: &[usize]| {
+            let moved = Moved { all, away: Away::of(away) };
+            [1, 2].map(|cycle| {
+                let found = stretches(&memory, range.clone(), moved, cycle);
+                let mut found: Vec<_> = found.into_iter().map(|(class, part)| (class, part.bytes)).collect();
+                found.dedup_by(|next, last| {
+                    let is_same = next.0 == last.0;
+                    last.1 += if is_same { next.1 } else { 0 };
+                    is_same
+                });
+                found
+            })
+        };
+        let half = 2 << 12;
+        for (all, away) in [(true, vec![]), (true, vec![0, 1]), (false, vec![0, 1]), (false, vec![])] {
+            let others = vec![(Class::Others, 64 << 12)];
+            assert_eq!(classes(of(&vector), all, &away), [others.clone(), others], "{all}, {away:?}");
+        }
+        let range = of(placed.bytes());
+        for (all, away, zero, one) in
+            [(false, vec![1], Class::Settled, Class::Moved), (false, vec![0], Class::Moved, Class::Settled)]
+        {
+            let ours = vec![(zero, half), (one, half)];
+            assert_eq!(classes(range.clone(), all, &away), [ours.clone(), ours], "{away:?}");
+        }
+        for (all, away, class) in [(true, vec![], Class::Moved), (false, vec![], Class::Settled)] {
+            let ours = vec![(class, 2 * half)];
+            assert_eq!(classes(range.clone(), all, &away), [ours.clone(), ours]);
+        }
+        // Two rows on the first node, or one on each.
+        for (stride, marked, is_away) in [
+            (1 << 12, vec![], false),
+            (1 << 12, vec![0], true),
+            (1 << 12, vec![1], false),
+            (half, vec![0], true),
+            (half, vec![1], true),
+        ] {
+            let rows = Rows { first: range.start..range.start + 100, count: 2, stride };
+            assert_eq!(lies_elsewhere(&memory, &rows, Away::of(&marked)), is_away, "{stride}, {marked:?}");
+        }
+    }
 
     /// The samples' answer for pages of which each lies as a function says.
     fn by_samples(pages: Range<usize>, lies_on: impl Fn(usize) -> Option<usize>) -> Option<Option<usize>> {

@@ -120,15 +120,30 @@ pub fn migrate(range: Range<usize>, to: NodeId) -> io::Result<usize> {
     let page = process.memory.pages().page_bytes();
     let first = range.start.saturating_add(page / 2) / page;
     let pages = first..(range.end.saturating_add(page / 2) / page).max(first);
-    let moved = vicus_os::pages::migrate(pages.clone(), page, number)?;
+    let whole = pages.start * page..pages.end * page;
+    let is_ours = !pages.is_empty() && owns_some(process, &whole);
+    let moved = moving(whole, page, is_ours, || vicus_os::pages::migrate(pages, page, number))?;
+    Ok(moved * page)
+}
+
+/// Moves whole pages. A part of them may be at another node before all of them are, or if the system stops half-way:
+/// so their requested place counts no more from the beginning on. What the kernel says meanwhile is forgotten.
+fn moving<R>(whole: Range<usize>, page: usize, is_ours: bool, moves: impl FnOnce() -> R) -> R {
+    let pages = whole.start / page..whole.end / page;
+    if is_ours {
+        note_moved(whole);
+        known::forget(pages.clone());
+    }
+    let moved = moves();
     if !pages.is_empty() {
-        let whole = pages.start * page..pages.end * page;
-        if owns_some(process, &whole) {
-            MOVED.add(whole, true);
-        }
         known::forget(pages);
     }
-    Ok(moved * page)
+    moved
+}
+
+/// Our own memory at these addresses may lie elsewhere than it was asked to lie, until they get new pages.
+pub(crate) fn note_moved(range: Range<usize>) {
+    MOVED.add(range, true);
 }
 
 /// Whether a part of a range is our own and was asked to lie somewhere.
@@ -187,14 +202,8 @@ pub fn touch(of: &[Access]) -> usize {
     parts.into_iter().map(|part| migrate(part, node).unwrap_or(0)).sum()
 }
 
-/// All of our own memory may lie elsewhere than it was asked to lie ([`crate::stays`]). Addresses that get new pages
-/// are taken out.
-#[cold]
-pub(crate) fn note_all_moved() {
-    MOVED.add(0..usize::MAX, true);
-}
-
-/// Whether a part of a range was moved away from its requested place.
+/// Whether a part of a range was moved away from its requested place, on request. [`crate::memory::stays`] knows of
+/// moves by the kernel.
 #[inline]
 pub(crate) fn was_moved(range: &Range<usize>) -> bool {
     if MOVED.are_none() {
@@ -242,6 +251,26 @@ mod tests {
         take_out(&mut ranges.lock(), &(12..35), |_| panic!("nothing is left there"));
         take_out(&mut ranges.lock(), &(36..37), |part| assert_eq!(part, 36..37));
         assert_eq!(all(&ranges), [10..12, 35..36, 37..40]);
+    }
+
+    #[test]
+    fn a_move_is_noted_before_it_begins_and_where_it_stops_half_way() {
+        let page = 4096;
+        let range = |first: usize| (0xbeef_0000 + first) * page..(0xbeef_0000 + first + 4) * page;
+        let (ours, others) = (range(0), range(4));
+        let stopped: Result<(), &str> = moving(ours.clone(), page, true, || {
+            assert!(was_moved(&ours), "another thread asks the kernel from now on");
+            Err("half of them are moved")
+        });
+        assert!(stopped.is_err() && was_moved(&ours));
+        // An answer of the kernel during the move is no answer after it.
+        let (at, now, node) = (ours.start / page, known::now(), Some(NodeId::new(1)));
+        moving(ours.clone(), page, true, || known::keep(at, node, now, known::forgotten()));
+        assert_eq!(known::node(at, now), None);
+        moving(others.clone(), page, false, || ());
+        assert!(!was_moved(&others));
+        forget_moved(ours.clone(), page);
+        assert!(!was_moved(&ours));
     }
 
     #[test]
