@@ -50,7 +50,7 @@
 
 /** @name The version of this header @{ */
 #define VICUS_VERSION_MAJOR 0
-#define VICUS_VERSION_MINOR 1
+#define VICUS_VERSION_MINOR 2
 #define VICUS_VERSION_PATCH 0
 /** major * 10000 + minor * 100 + patch. */
 #define VICUS_VERSION (VICUS_VERSION_MAJOR * 10000 + VICUS_VERSION_MINOR * 100 + VICUS_VERSION_PATCH)

@@ -42,7 +42,7 @@ static ALLOCATOR: vicus::Allocator<vicus::LastWords> =
 
 /// Locality-aware parallel data processing: load RDF, ask SPARQL, look at the machine.
 #[derive(Parser)]
-#[command(version, arg_required_else_help = true)]
+#[command(name = "vicus", version, arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
