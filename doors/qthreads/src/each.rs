@@ -134,8 +134,6 @@ pub(crate) fn part(start: usize, stop: usize, index: usize, parts: usize) -> (us
 mod tests {
     use super::*;
     use std::sync::Mutex;
-    use std::sync::atomic::{AtomicBool, Ordering};
-    use std::thread;
     use vicus::machine::Runtime;
     use vicus::threads::{Builder, OnDeadlock};
 
@@ -146,61 +144,6 @@ mod tests {
         let theirs = Arc::clone(&seen);
         each_worker(workers() + 2, move |index| theirs.lock().unwrap().push(index));
         assert_eq!(*seen.lock().unwrap(), [0, 1, 2]);
-    }
-
-    /// Tells that it is dropped.
-    struct Tells(Arc<AtomicBool>);
-
-    impl Drop for Tells {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::SeqCst);
-        }
-    }
-
-    fn flag() -> Arc<AtomicBool> {
-        Arc::new(AtomicBool::new(false))
-    }
-
-    fn wait_for(flag: &AtomicBool) {
-        while !flag.load(Ordering::SeqCst) {
-            thread::yield_now();
-        }
-    }
-
-    // The runtime ended and unwound the caller, whose frame had the results, while a part was running: the part wrote
-    // its result into freed memory, and then counted itself there.
-    #[test]
-    fn data_of_a_part_outlive_an_unwound_caller() {
-        let runtime: Arc<Runtime> = Arc::new(Runtime::builder().threads(2).start());
-        let [is_running, may_end, are_data_dropped, is_caller_unwound] = [(); 4].map(|()| flag());
-        let data = Tells(Arc::clone(&are_data_dropped));
-        let (runs, ends) = (Arc::clone(&is_running), Arc::clone(&may_end));
-        let part = move |_| {
-            let _data = &data;
-            runs.store(true, Ordering::SeqCst);
-            wait_for(&ends);
-        };
-        let (theirs, unwound) = (Arc::downgrade(&runtime), Tells(Arc::clone(&is_caller_unwound)));
-        let caller = move || {
-            let _unwound = unwound;
-            let spawn = |part: Part<_>| {
-                let runtime = theirs.upgrade().expect("it has not ended");
-                Builder::new().try_detached_on(&runtime, move || part.run()).is_ok()
-            };
-            each_by(1, spawn, part);
-        };
-        Builder::new().try_detached_on(&runtime, caller).expect("there is memory for a thread");
-        wait_for(&is_running);
-        // The caller may have it for a moment longer.
-        while Arc::strong_count(&runtime) > 1 {
-            thread::yield_now();
-        }
-        let ending = thread::spawn(move || drop(runtime));
-        wait_for(&is_caller_unwound);
-        assert!(!are_data_dropped.load(Ordering::SeqCst), "the part uses them");
-        may_end.store(true, Ordering::SeqCst);
-        ending.join().unwrap();
-        assert!(are_data_dropped.load(Ordering::SeqCst));
     }
 
     impl AsRef<Count> for Count {

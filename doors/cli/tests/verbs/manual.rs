@@ -22,7 +22,7 @@ fn each_command_has_a_page() {
         assert!(page.contains(&format!(".TH vicus-{name} 1")), "{name}: {page}");
         // groff itself finds no mistake, where it is installed.
         let file = folder.join(format!("vicus-{name}.1"));
-        match Command::new("groff").args(["-man", "-ww", "-z", text(&file)]).output() {
+        match Command::new("groff").args(["-K", "utf8", "-man", "-ww", "-z", text(&file)]).output() {
             Ok(read) => assert_eq!(String::from_utf8_lossy(&read.stderr), "", "{name}"),
             Err(_) => eprintln!("groff is not installed: {name} was not read by it"),
         }
