@@ -994,7 +994,7 @@ fn it_is_installed_under_the_names_by_which_programs_ask() {
         fs::create_dir_all(&project).expect("a folder can be made");
         let text = format!(
             "cmake_minimum_required(VERSION 3.14)\nproject(consumer LANGUAGES C)\n\
-             find_package(vicus 0.1 REQUIRED COMPONENTS omp)\nadd_executable(consumer \"{}\")\n\
+             find_package(vicus 0.2 REQUIRED COMPONENTS omp)\nadd_executable(consumer \"{}\")\n\
              target_link_libraries(consumer PRIVATE vicus::omp dl)\n",
             source.display()
         );
