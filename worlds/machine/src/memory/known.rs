@@ -127,14 +127,14 @@ pub(crate) fn forget(pages: std::ops::Range<usize>) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// Pages for this test alone.
     const FIRST: usize = 0xabcd << 20;
 
-    /// One test at a time: each forgets something.
-    fn in_turn() -> impl Drop {
+    /// One test at a time: each forgets something, those of moves as well.
+    pub(crate) fn in_turn() -> impl Drop {
         static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
         TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }

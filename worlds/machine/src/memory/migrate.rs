@@ -255,6 +255,7 @@ mod tests {
 
     #[test]
     fn a_move_is_noted_before_it_begins_and_where_it_stops_half_way() {
+        let _turn = known::tests::in_turn();
         let page = 4096;
         let range = |first: usize| (0xbeef_0000 + first) * page..(0xbeef_0000 + first + 4) * page;
         let (ours, others) = (range(0), range(4));

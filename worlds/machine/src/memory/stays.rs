@@ -278,6 +278,7 @@ mod tests {
     /// Pages at home, elsewhere, and moved on request before the question, during it, or by a relocation.
     #[test]
     fn moves_on_request_mark_no_node() {
+        let _turn = known::tests::in_turn();
         let (memory, _placed, pages) = memory();
         let home = |at: &[usize]| memory.pages().truth(at);
         let elsewhere = |at: &[usize]| home(at).into_iter().map(|node| node.map(|node| NodeId::new(1 - node.index())));
