@@ -57,6 +57,7 @@ mod bell;
 mod event;
 #[path = "lock.rs"]
 mod lock;
+mod race;
 #[path = "returned.rs"]
 mod returned;
 #[path = "shares.rs"]
@@ -68,49 +69,13 @@ use atomics::{AtomicU32, Ordering};
 use bell::Bell;
 use event::Event;
 use lock::Lock;
-use loom::cell::UnsafeCell;
 use loom::thread;
+use race::{Data, check, finds};
 use returned::{Free, Returned};
 use shares::{Line, Share, take};
 use stage::Stage;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 // Not loom's: a model that fails drops it outside of the model.
 use std::sync::Arc;
-
-/// Data that threads use in turn: loom tells if two use them at once, or if one does not see what the other wrote.
-struct Data(UnsafeCell<u32>);
-
-// SAFETY: loom tells if two threads use the cell at once.
-unsafe impl Sync for Data {}
-// SAFETY: as above.
-unsafe impl Send for Data {}
-
-impl Data {
-    fn new(value: u32) -> Data {
-        Data(UnsafeCell::new(value))
-    }
-
-    fn get(&self) -> u32 {
-        // SAFETY: see the type.
-        self.0.with(|value| unsafe { *value })
-    }
-
-    fn set(&self, new: u32) {
-        // SAFETY: see the type.
-        self.0.with_mut(|value| unsafe { *value = new });
-    }
-}
-
-/// Whether a model finds a mistake: a failed assertion, a race, or a thread that waits for ever.
-fn finds(model: impl Fn() + Sync + Send + 'static) -> bool {
-    catch_unwind(AssertUnwindSafe(|| check(model))).is_err()
-}
-
-fn check(model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.check(model);
-}
 
 // ---- a thread that waits for its next region ----
 

@@ -50,54 +50,20 @@ mod each {
 mod count;
 #[path = "meeting.rs"]
 mod meeting;
+#[path = "../../openmp/src/models/race.rs"]
+mod race;
 
 use count::Count;
-use loom::cell::UnsafeCell;
 use loom::thread;
 use meeting::Barrier;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use race::{Data, check, finds};
 // Not loom's: a model that fails drops it outside of the model.
 use std::sync::Arc;
-
-/// A number of each thread: loom tells if one reads it while its thread writes it.
-struct Data(UnsafeCell<u32>);
-
-// SAFETY: loom tells if two threads use the cell at once.
-unsafe impl Sync for Data {}
-// SAFETY: as above.
-unsafe impl Send for Data {}
-
-impl Data {
-    fn new() -> Data {
-        Data(UnsafeCell::new(0))
-    }
-
-    fn get(&self) -> u32 {
-        // SAFETY: see the type.
-        self.0.with(|value| unsafe { *value })
-    }
-
-    fn set(&self, new: u32) {
-        // SAFETY: see the type.
-        self.0.with_mut(|value| unsafe { *value = new });
-    }
-}
-
-/// Whether a model finds a mistake: a failed assertion, a race, or a thread that waits for ever.
-fn finds(model: impl Fn() + Sync + Send + 'static) -> bool {
-    catch_unwind(AssertUnwindSafe(|| check(model))).is_err()
-}
-
-fn check(model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.check(model);
-}
 
 /// The maker waits for two threads, and sees what they have done. `counts_both` is false in the broken variant: one
 /// thread was not added.
 fn counted(counts_both: bool) {
-    let all = Arc::new((Count::new(), [Data::new(), Data::new()]));
+    let all = Arc::new((Count::new(), [Data::new(0), Data::new(0)]));
     all.0.add(if counts_both { 2 } else { 1 });
     let threads: Vec<_> = (0..2)
         .map(|number| {
@@ -126,7 +92,7 @@ fn loom_a_thread_that_is_not_counted_is_found() {
 /// Two threads meet twice at a barrier, and each sees what the other one has done before. `wanted` is 2, or 1 in the
 /// broken variant.
 fn met(wanted: usize) {
-    let all = Arc::new((Barrier::new(wanted), [Data::new(), Data::new()]));
+    let all = Arc::new((Barrier::new(wanted), [Data::new(0), Data::new(0)]));
     let run = |(barrier, data): &(Barrier, [Data; 2]), own: usize| {
         for time in 1..=2 {
             data[own].set(time);
