@@ -15,7 +15,7 @@ struct Floors {
 const FLOORS: [Floors; 3] = [
     Floors {
         of: "worlds/os",
-        rooms: &["pin", "latency", "learned", "signals", "mapped", "files", "pages", "discover"],
+        rooms: &["pin", "latency", "learned", "signals", "mapped", "files", "set", "pages", "discover"],
         back: &[("signals", "mapped")],
     },
     Floors {

@@ -7,7 +7,6 @@
 #[cfg(feature = "hwloc")]
 pub mod hwloc;
 pub mod limits;
-mod set;
 mod shape;
 mod synthetic;
 mod sysfs;
@@ -269,10 +268,6 @@ fn flat(cpus: &[u32]) -> Topology {
     };
     machine.group_by_nodes();
     machine
-}
-
-fn shortened(text: &str) -> String {
-    if text.chars().count() <= 40 { text.to_owned() } else { text.chars().take(40).chain(['…']).collect() }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod learned;
 mod mapped;
 pub mod pages;
 pub mod pin;
+mod set;
 pub mod signals;
 
 pub use discover::limits::default_threads;

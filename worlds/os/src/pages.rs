@@ -4,6 +4,7 @@
 //! NUMA balancing also leaves a range with its own policy alone.
 
 use crate::pin::mask;
+use crate::set::Set;
 use std::collections::HashMap;
 use std::io;
 use std::ptr::NonNull;
@@ -247,14 +248,9 @@ fn allowed() -> Option<Vec<u32>> {
     numbers(text.lines().find_map(|line| line.strip_prefix("Mems_allowed_list:"))?)
 }
 
-/// A list as the kernel writes it: `0-1,4`.
+/// The numbers of a list as the kernel writes it: `0-1,4`.
 fn numbers(list: &str) -> Option<Vec<u32>> {
-    let mut numbers = Vec::new();
-    for part in list.trim().split(',').filter(|part| !part.is_empty()) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        numbers.extend(first.parse::<u32>().ok()?..=last.parse().ok()?);
-    }
-    Some(numbers)
+    Some(Set::parse_list(list).ok()?.numbers().collect())
 }
 
 /// The kernel's version. Before 6.7 it took turns by the lower 32 bits of a page's number (`offset_il_node` in its

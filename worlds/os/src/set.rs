@@ -1,13 +1,13 @@
 //! Sets of the operating system's numbers, of CPUs or of nodes.
 
 /// The largest number in a set: above the numbers of PUs and nodes of any machine.
-pub(super) const MOST_NUMBERS: u32 = 1 << 14;
+pub(crate) const MOST_NUMBERS: u32 = 1 << 14;
 /// The most numbers of a list's parts together. The kernel names each number once; a list by hand may name some again.
 const MOST_LISTED: u32 = 4 * MOST_NUMBERS;
 
 /// A set of numbers, 32 to a word.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Set {
+pub(crate) struct Set {
     /// The place of the first word: 0 if there is none.
     start: usize,
     /// Invariant: neither the first nor the last is zero. So a set of a few neighbours is small, whatever their
@@ -16,7 +16,7 @@ pub(super) struct Set {
 }
 
 impl Set {
-    pub(super) const EMPTY: Set = Set { start: 0, words: Vec::new() };
+    pub(crate) const EMPTY: Set = Set { start: 0, words: Vec::new() };
 
     fn trimmed(start: usize, mut words: Vec<u32>) -> Set {
         while words.last() == Some(&0) {
@@ -29,14 +29,14 @@ impl Set {
 
     /// Parses the kernel's masks and hwloc's: words of 32 bits, the highest first, with commas between; an empty word
     /// is 0.
-    pub(super) fn parse(text: &str) -> Result<Set, String> {
+    pub(crate) fn parse(text: &str) -> Result<Set, String> {
         let words = text.split(',').rev().enumerate();
         let mut set = Vec::new();
         for (place, word) in words {
             let digits = word.strip_prefix("0x").unwrap_or(word);
             let is_plain = digits.len() <= 8 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
             if !is_plain {
-                return Err(format!("`{}` is no word of a set", super::shortened(word)));
+                return Err(format!("`{}` is no word of a set", shortened(word)));
             }
             let word =
                 if digits.is_empty() { 0 } else { u32::from_str_radix(digits, 16).map_err(|e| e.to_string())? };
@@ -48,16 +48,16 @@ impl Set {
         Ok(Set::trimmed(0, set))
     }
 
-    pub(super) fn only(number: u32) -> Set {
+    pub(crate) fn only(number: u32) -> Set {
         Set { start: number as usize / 32, words: vec![1 << (number % 32)] }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
     /// How many words it has.
-    pub(super) fn words(&self) -> usize {
+    pub(crate) fn words(&self) -> usize {
         self.words.len()
     }
 
@@ -69,15 +69,15 @@ impl Set {
         (self.start..).zip(self.words.iter().copied())
     }
 
-    pub(super) fn is_in(&self, other: &Set) -> bool {
+    pub(crate) fn is_in(&self, other: &Set) -> bool {
         self.places().all(|(place, own)| own & !other.word(place) == 0)
     }
 
-    pub(super) fn overlaps(&self, other: &Set) -> bool {
+    pub(crate) fn overlaps(&self, other: &Set) -> bool {
         self.places().any(|(place, own)| own & other.word(place) != 0)
     }
 
-    pub(super) fn add(&mut self, other: &Set) {
+    pub(crate) fn add(&mut self, other: &Set) {
         if other.is_empty() {
             return;
         }
@@ -103,15 +103,15 @@ impl Set {
         self.words.resize(self.words.len().max(least), 0);
     }
 
-    pub(super) fn first(&self) -> u32 {
+    pub(crate) fn first(&self) -> u32 {
         self.words.first().map_or(u32::MAX, |word| self.start as u32 * 32 + word.trailing_zeros())
     }
 
     /// Parses the kernel's lists: `0-3,8`, and with a step as in `0-8:1/2`.
-    pub(super) fn parse_list(text: &str) -> Result<Set, String> {
+    pub(crate) fn parse_list(text: &str) -> Result<Set, String> {
         let (mut set, mut listed) = (Set::default(), 0);
         for part in text.trim().split(',').map(str::trim).filter(|part| !part.is_empty()) {
-            let wrong = || format!("`{}` is no number or range from 0 to {}", super::shortened(part), MOST_NUMBERS - 1);
+            let wrong = || format!("`{}` is no number or range from 0 to {}", shortened(part), MOST_NUMBERS - 1);
             let (range, group) = part.split_once(':').unwrap_or((part, "1/1"));
             let (first, last) = range.split_once('-').unwrap_or((range, range));
             let (used, every) = group.split_once('/').ok_or_else(wrong)?;
@@ -129,23 +129,23 @@ impl Set {
         Ok(set)
     }
 
-    pub(super) fn insert(&mut self, number: u32) {
+    pub(crate) fn insert(&mut self, number: u32) {
         self.reach(number as usize / 32);
         self.words[number as usize / 32 - self.start] |= 1 << (number % 32);
     }
 
-    pub(super) fn contains(&self, number: u32) -> bool {
+    pub(crate) fn contains(&self, number: u32) -> bool {
         self.word(number as usize / 32) >> (number % 32) & 1 == 1
     }
 
     /// The numbers of both.
-    pub(super) fn within(self, other: &Set) -> Set {
+    pub(crate) fn within(self, other: &Set) -> Set {
         let words = self.places().map(|(place, word)| word & other.word(place)).collect();
         Set::trimmed(self.start, words)
     }
 
     /// Its numbers, the lowest first.
-    pub(super) fn numbers(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> + '_ {
         self.places().flat_map(|(place, word)| {
             let mut left = word;
             std::iter::from_fn(move || {
@@ -163,6 +163,11 @@ impl FromIterator<u32> for Set {
         numbers.into_iter().for_each(|number| set.insert(number));
         set
     }
+}
+
+/// A text for a message: its beginning, if it is long.
+pub(crate) fn shortened(text: &str) -> String {
+    if text.chars().count() <= 40 { text.to_owned() } else { text.chars().take(40).chain(['…']).collect() }
 }
 
 #[cfg(test)]

@@ -816,7 +816,7 @@ impl Worker {
 
 /// Length of a long queue: a thread spawned into one begins at once, on top of its spawner, with a stack of its own. So
 /// a program that spawns a million threads in a loop does not write a million cells and then read them again, out of
-/// its caches. The rings of other strategies ([`crate::deque`]) refuse tasks at such a length, too.
+/// its caches. The rings of other strategies ([`crate::queues::deque`]) refuse tasks at such a length, too.
 const LONG: usize = crate::queues::fifo::CAPACITY;
 
 impl Worker {

@@ -2,8 +2,8 @@
 //!
 //! On Linux nothing of a program uses this: tests hold our own reader against it. Other systems are described by it.
 
-use super::set::Set;
 use super::shape::{FoundCache, FoundNode, Shape};
+use crate::set::Set;
 use hwlocality::object::TopologyObject;
 use hwlocality::object::attributes::ObjectAttributes;
 use hwlocality::object::distance::DistancesKind;

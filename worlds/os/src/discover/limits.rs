@@ -1,7 +1,7 @@
 //! How much of the machine this process may use: its affinity mask and its cgroups' CPU quota.
 
-use super::set::Set;
 use super::sysfs;
+use crate::set::Set;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 

@@ -3,7 +3,7 @@
 //! The order is that of hwloc's logical numbers: parts of a machine by their first PU, so that neighbours in a list are
 //! neighbours in silicon.
 
-use super::set::Set;
+use crate::set::Set;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use vicus_topology::{

@@ -2,9 +2,9 @@
 //! (`package:2 [numanode(memory=16GB)] l3:1(size=8MB) core:4 pu:2`). What is left out of hwloc's form: numbers given by
 //! an interleaving (`indexes=core:pu`), and memory-side caches.
 
-use super::set::{MOST_NUMBERS, Set};
 use super::shape::{FoundCache, FoundNode, Shape};
-use super::shortened;
+use crate::set::shortened;
+use crate::set::{MOST_NUMBERS, Set};
 use std::cmp::Reverse;
 
 /// The most objects of the lowest level.

@@ -10,8 +10,8 @@
 
 mod devices;
 
-use super::set::{MOST_NUMBERS, Set};
 use super::shape::{FoundCache, FoundNode, FoundSpeed, Part, Shape};
+use crate::set::{MOST_NUMBERS, Set, shortened};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
@@ -115,7 +115,7 @@ impl Files<'_> {
     fn number(&mut self, name: &str, most: u64) -> Option<u64> {
         self.parsed(name, |text| {
             let number = text.parse::<u64>().ok().filter(|&number| number <= most);
-            number.ok_or_else(|| format!("`{}` is no number from 0 to {most}", super::shortened(text)))
+            number.ok_or_else(|| format!("`{}` is no number from 0 to {most}", shortened(text)))
         })
     }
 
@@ -162,14 +162,14 @@ impl Files<'_> {
         // What this kernel tells at all, by its present and its former names.
         let told = self.names(&topology(first, ""));
         let has = |file: &&str| told.iter().any(|name| name == *file);
-        let one_of = |files: [&'static str; 2]| files.into_iter().find(|file| has(file));
+        let one_of = |files: &[&'static str]| files.iter().copied().find(has);
         let parts = [
-            one_of(["package_cpus", "core_siblings"]),
-            one_of(["die_cpus", "die_cpus"]),
-            one_of(["cluster_cpus", "cluster_cpus"]),
+            one_of(&["package_cpus", "core_siblings"]),
+            one_of(&["die_cpus"]),
+            one_of(&["cluster_cpus"]),
             // Of IBM Z.
-            one_of(["drawer_siblings", "drawer_siblings"]),
-            one_of(["book_siblings", "book_siblings"]),
+            one_of(&["drawer_siblings"]),
+            one_of(&["book_siblings"]),
         ];
         for part in parts.into_iter().flatten() {
             let mut seen = Set::default();
@@ -185,7 +185,7 @@ impl Files<'_> {
                 shape.parts.push(set.into());
             }
         }
-        if let Some(siblings) = one_of(["core_cpus", "thread_siblings"]) {
+        if let Some(siblings) = one_of(&["core_cpus", "thread_siblings"]) {
             self.cores(&cpus, siblings, shape);
         }
         // By index. A CPU may lack a cache of an index that others have, and may have one more than those before it.
@@ -217,7 +217,7 @@ impl Files<'_> {
                 }
                 let level = self.parsed(&file("level"), |text| {
                     let level = text.parse::<u8>().ok().filter(|level| (1..=5).contains(level));
-                    level.ok_or_else(|| format!("`{}` is no level from 1 to 5", super::shortened(text)))
+                    level.ok_or_else(|| format!("`{}` is no level from 1 to 5", shortened(text)))
                 });
                 let Some(level) = level else { continue };
                 let bytes = self.parsed(&file("size"), |text| size(text, MOST_CACHE_BYTES)).unwrap_or(0);
@@ -258,7 +258,7 @@ impl Files<'_> {
     /// A core's number; the kernel writes -1 if it doesn't know.
     fn core_id(&mut self, cpu: u32) -> Option<u32> {
         let number = self.parsed(&format!("sys/devices/system/cpu/cpu{cpu}/topology/core_id"), |text| {
-            text.parse::<i64>().map_err(|_| format!("`{}` is no number", super::shortened(text)))
+            text.parse::<i64>().map_err(|_| format!("`{}` is no number", shortened(text)))
         });
         number.and_then(|number| u32::try_from(number).ok())
     }
@@ -478,7 +478,7 @@ fn size(text: &str, most: u64) -> Result<u64, String> {
     let number = digits.parse::<u64>().ok().filter(|&number| number <= most >> shift);
     number
         .map(|number| number << shift)
-        .ok_or_else(|| format!("`{}` is no size such as 32K, up to {} GiB", super::shortened(text), most >> 30))
+        .ok_or_else(|| format!("`{}` is no size such as 32K, up to {} GiB", shortened(text), most >> 30))
 }
 
 /// The bytes of a line `MemTotal: 16384 kB`, which may begin with the node's number.

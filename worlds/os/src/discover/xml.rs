@@ -6,9 +6,9 @@
 
 mod checked;
 
-use super::set::{MOST_NUMBERS, Set};
 use super::shape::{FoundCache, FoundNode, Part, Shape};
-use super::shortened;
+use crate::set::shortened;
+use crate::set::{MOST_NUMBERS, Set};
 use quick_xml::events::{BytesStart, Event};
 use std::collections::BTreeSet;
 

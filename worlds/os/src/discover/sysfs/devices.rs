@@ -2,6 +2,7 @@
 
 use super::Files;
 use crate::discover::shape::{FoundDevice, Shape};
+use crate::set::shortened;
 use std::collections::BTreeMap;
 use vicus_topology::DeviceKind;
 
@@ -42,11 +43,11 @@ pub(super) fn read(files: &mut Files<'_>, shape: &Shape) -> Vec<FoundDevice> {
         let file = |file: &str| format!("sys/bus/pci/devices/{address}/{file}");
         let class = files.parsed(&file("class"), |text| {
             let class = text.strip_prefix("0x").and_then(|digits| u32::from_str_radix(digits, 16).ok());
-            class.ok_or_else(|| format!("`{}` is no class such as 0x020000", crate::discover::shortened(text)))
+            class.ok_or_else(|| format!("`{}` is no class such as 0x020000", shortened(text)))
         });
         let Some(kind) = class.and_then(DeviceKind::of_class) else { continue };
         let number = files.parsed(&file("numa_node"), |text| {
-            text.parse::<i64>().map_err(|_| format!("`{}` is no number", crate::discover::shortened(text)))
+            text.parse::<i64>().map_err(|_| format!("`{}` is no number", shortened(text)))
         });
         // -1 is unknown.
         let node = number.and_then(|number| u32::try_from(number).ok());

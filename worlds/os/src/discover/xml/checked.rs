@@ -2,7 +2,7 @@
 //! relies on unchecked.
 
 use super::{ALLOWED_CPUSET, ALLOWED_NODESET, COMPLETE_CPUSET, COMPLETE_NODESET, CPUSET, NODESET, Object, SETS, Wrong};
-use crate::discover::set::{MOST_NUMBERS, Set};
+use crate::set::{MOST_NUMBERS, Set};
 use std::collections::BTreeSet;
 
 /// The numbers seen in the tree so far.
