@@ -72,9 +72,7 @@ impl Common {
             give_up(Left::Asked);
         }
     }
-}
 
-impl Common {
     fn letter(&self) {
         if self.most.is_none() {
             self.step();
