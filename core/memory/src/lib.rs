@@ -19,6 +19,7 @@
 
 mod array;
 mod atlas;
+mod bare;
 pub mod distribution;
 mod foreign;
 mod fork;

@@ -6,9 +6,10 @@
 //! first block of a slab begins a few lines behind the slab's beginning, a different number for each ([`colour`]).
 //!
 //! The list of free blocks is in the free blocks (Falt et al. §5.1). It is linked in one direction: blocks are put in
-//! and taken at the front. A second list has the free blocks whose pages went back to the system: each of them goes
-//! back once for each time that it was in use, and the blocks with pages are taken first.
+//! and taken at the front. Free blocks whose pages went back to the system are known apart ([`Bare`]): their pages go
+//! back once for each time that a block was in use, and the blocks with pages are taken first.
 
+use crate::bare::{Bare, Blocks};
 use crate::sizes::LINE;
 use std::cell::Cell;
 use std::ptr::{NonNull, null};
@@ -79,8 +80,8 @@ pub(crate) struct Slab {
     pub(crate) released: Cell<u64>,
     /// The committed bytes of a mapped block.
     pub(crate) committed: Cell<usize>,
-    /// The free blocks whose pages, but for those of their links, went back to the system.
-    bare: Cell<*mut Block>,
+    /// The free blocks whose pages went back to the system.
+    bare: Bare,
 }
 
 // A header is two lines: the first has all fields read by an allocation and a free.
@@ -106,7 +107,7 @@ impl Slab {
             previous: Cell::new(null()),
             released: Cell::new(0),
             committed: Cell::new(0),
-            bare: Cell::new(std::ptr::null_mut()),
+            bare: Bare::none(),
         }
     }
 
@@ -121,7 +122,7 @@ impl Slab {
         self.carved.set(0);
         self.tail_is_clean.set(false);
         self.free.set(std::ptr::null_mut());
-        self.bare.set(std::ptr::null_mut());
+        self.bare.clear();
         self.floor.set(u32::MAX);
     }
 
@@ -184,13 +185,11 @@ impl Slab {
 
     /// Takes a free block, the way that costs least: one with its pages, one without, or the first unused one.
     pub(crate) fn take(&self) -> Option<*mut u8> {
-        if self.free.get().is_null() {
-            // `take_freed` finds it at the front.
-            if let Some(block) = NonNull::new(self.bare.get()) {
-                Slab::move_front(block, &self.bare, &self.free);
-            }
-        }
-        self.take_freed().or_else(|| self.take_untouched())
+        self.take_freed().or_else(|| self.take_bare()).or_else(|| self.take_untouched())
+    }
+
+    fn take_bare(&self) -> Option<*mut u8> {
+        self.bare.take(self.blocks()).inspect(|_| self.used.set(self.used.get() + 1))
     }
 
     /// Takes the first unused block.
@@ -215,24 +214,30 @@ impl Slab {
         !self.free.get().is_null()
     }
 
-    /// Calls `give_back` with the address of each free block that was in use since the last call of this, to give back
-    /// its pages behind its link. The caller has the slab.
-    pub(crate) fn strip(&self, mut give_back: impl FnMut(usize)) {
-        while let Some(block) = NonNull::new(self.free.get()) {
-            Slab::move_front(block, &self.free, &self.bare);
-            give_back(block.addr().get());
-        }
+    /// Calls `give_back` with the begin and the end of stretches of pages that are in free blocks alone, and in blocks
+    /// that were in use since the last call of this. The caller has the slab, whose blocks are larger than a `page` and
+    /// than [`DIRECTORY_BYTES`](crate::bare::DIRECTORY_BYTES).
+    pub(crate) fn strip(&self, page: usize, give_back: impl FnMut(usize, usize)) {
+        let take_free = |take: &mut dyn FnMut(*mut u8) -> bool| {
+            let mut next = self.free.replace(std::ptr::null_mut());
+            while let Some(block) = NonNull::new(next) {
+                #[expect(unsafe_code, reason = "the list is in the blocks")]
+                // SAFETY: it is in the list of free blocks, so `put` wrote it, and it was not used since. `take` may
+                // write to it, and is called when the link was read.
+                unsafe {
+                    next = (*block.as_ptr()).next;
+                    if !take(block.as_ptr().cast()) {
+                        (*block.as_ptr()).next = self.free.get();
+                        self.free.set(block.as_ptr());
+                    }
+                }
+            }
+        };
+        self.bare.strip(self.blocks(), page, take_free, give_back);
     }
 
-    /// Moves the first block of one list to the front of another one.
-    fn move_front(first: NonNull<Block>, from: &Cell<*mut Block>, to: &Cell<*mut Block>) {
-        #[expect(unsafe_code, reason = "the lists are in the blocks")]
-        // SAFETY: it is in a list of free blocks, so `put` wrote it, and it was not used since; links keep their pages.
-        unsafe {
-            from.set((*first.as_ptr()).next);
-            (*first.as_ptr()).next = to.get();
-        }
-        to.set(first.as_ptr());
+    fn blocks(&self) -> Blocks {
+        Blocks { start: self.start.get(), bytes: self.block_bytes.get(), count: self.capacity.get() }
     }
 
     /// Takes a block back.
@@ -474,27 +479,29 @@ mod tests {
 
     #[test]
     fn blocks_are_stripped_once_and_taken_behind_those_with_pages() {
-        let mut memory = vec![0u64; 8 * 4];
+        const SIZE: usize = 8 << 10;
+        let mut memory = vec![0u64; SIZE / 8 * 5];
         let slab = Slab::none();
-        slab.cut(Kind::Blocks, 0, memory.as_mut_ptr().cast(), 64, 4);
+        let start = memory.as_mut_ptr().cast::<u8>();
+        slab.cut(Kind::Blocks, 0, start.wrapping_add(start.align_offset(4096)), SIZE, 4);
         let blocks: Vec<*mut u8> = (0..3).map_while(|_| slab.take()).collect();
         #[expect(unsafe_code, reason = "frees")]
         // SAFETY: tests free blocks in use.
         let put = |at: usize| unsafe { slab.put(blocks[at]) };
         let stripped = || {
             let mut all = Vec::new();
-            slab.strip(|block| all.push(blocks.iter().position(|known| known.addr() == block).unwrap()));
+            slab.strip(4096, |begin, end| all.push([begin, end].map(|at| at - blocks[0].addr())));
             all
         };
         (0..2).for_each(put);
-        assert_eq!(stripped(), [1, 0]);
+        assert_eq!(stripped(), [[0, 8192], [12288, 16384]], "the one freed last is the directory");
         assert!(stripped().is_empty() && !slab.has_freed());
         put(2);
         assert_eq!([0; 4].map(|_| slab.take().unwrap())[..3], [blocks[2], blocks[0], blocks[1]]);
         assert!(slab.is_full() && slab.take().is_none());
         // The last one freed is the same as before, but all were in use.
         [1, 0].into_iter().for_each(put);
-        assert_eq!(stripped(), [0, 1]);
+        assert_eq!(stripped(), [[4096, 16384]]);
     }
 
     #[test]

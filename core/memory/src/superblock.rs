@@ -653,7 +653,8 @@ impl Superblocks {
     }
 
     /// Gives back the pages of free blocks: those behind the last block that was in use since the superblock was cut,
-    /// once, as they stay untouched; and those of blocks in use since the last call, but for the ones with their links.
+    /// once, as they stay untouched; and those of blocks in use since the last call, but for what [`crate::bare`]
+    /// writes there.
     /// The caller has the superblock.
     pub(crate) fn discard_free(&self, slab: &Slab) {
         debug_assert!(matches!(slab.kind.get(), Kind::Blocks | Kind::Runs), "a superblock with blocks in use is cut");
@@ -661,7 +662,9 @@ impl Superblocks {
             let end = self.ranges.address(self.ranges.index_of(slab)).addr().get() + self.ranges.superblock();
             self.discard(slab.untouched(), end);
         }
-        slab.strip(|block| self.discard(block + size_of::<*mut u8>(), block + slab.block_bytes()));
+        if slab.block_bytes() > self.discarded_unit() {
+            slab.strip(self.discarded_unit(), |begin, end| self.discard(begin, end));
+        }
     }
 
     /// Pages go back in multiples of this: a huge page stays whole.

@@ -71,6 +71,11 @@ impl Held {
         !Arc::ptr_eq(&lock(&self.last).snapshot, &self.data.snapshot())
     }
 
+    /// The number of the last call of [`Held::now`].
+    pub(crate) fn last_version(&self) -> u64 {
+        lock(&self.last).number
+    }
+
     /// The number of [`Held::now`].
     pub(crate) fn version(&self) -> u64 {
         self.now().number

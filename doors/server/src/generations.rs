@@ -75,6 +75,21 @@ impl<K: Eq + Hash, V: Clone> Generations<K, V> {
         }
     }
 
+    /// Whether it keeps values of an older version of the data.
+    pub(crate) fn is_behind(&self, version: u64) -> bool {
+        let state = self.lock();
+        state.version < version && !(state.young.values.is_empty() && state.old.values.is_empty())
+    }
+
+    /// Drops the values of older versions than this one.
+    pub(crate) fn move_to(&self, version: u64) {
+        let mut state = self.lock();
+        let before = (version > state.version).then(|| std::mem::replace(&mut *state, State::new(version)));
+        drop(state);
+        // Not under the lock: freeing much takes time.
+        drop(before);
+    }
+
     /// Drops all.
     pub(crate) fn clear(&self) {
         let mut state = self.lock();

@@ -48,6 +48,20 @@ impl Shared {
         Failure::of(error, text)
     }
 
+    /// Whether data that was replaced may still be held here: by what was asked last, or by plans, which keep the data
+    /// that they were made for.
+    pub(crate) fn may_hold_replaced_data(&self) -> bool {
+        let version = self.data.last_version();
+        self.data.has_changed() || self.plans.kept.is_behind(version) || self.answers.kept.is_behind(version)
+    }
+
+    /// Drops data that was replaced, with its plans and answers.
+    pub(crate) fn drop_replaced_data(&self) {
+        let version = self.data.version();
+        self.plans.kept.move_to(version);
+        self.answers.kept.move_to(version);
+    }
+
     /// Waits for memory, for a request begun at `began` with a limit of `time`: until `freed` reports that another
     /// request has given some back. The caller gets `freed` before it asks for memory. `false`: too many wait, or its
     /// time is up.

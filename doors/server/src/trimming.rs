@@ -55,7 +55,7 @@ pub(crate) async fn trim(shared: Arc<Shared>) {
     loop {
         tokio::time::sleep(PAUSE).await;
         // Merging changes the data of a store without a request.
-        if !due.now(shared.service.memory().ended()) && !shared.data.has_changed() {
+        if !due.now(shared.service.memory().ended()) && !shared.may_hold_replaced_data() {
             continue;
         }
         let began = Instant::now();
@@ -63,7 +63,7 @@ pub(crate) async fn trim(shared: Arc<Shared>) {
         let data = Arc::clone(&shared);
         let network = Handle::current();
         let give_back = move || {
-            drop(data.data.now());
+            data.drop_replaced_data();
             give_back_of(&network);
             give_back_own_blocks();
             give_back_small_blocks();

@@ -336,6 +336,23 @@ fn plans_of_sql_are_kept_until_the_data_changes() {
     assert_eq!((ask(count), kept()), ("11".to_owned(), [1, 1]));
 }
 
+/// A store that had been merged, and was not asked for anything then, stayed in memory as it was before: 130 MiB after
+/// updates of two million triples.
+#[test]
+fn plans_and_answers_of_replaced_data_go_without_a_query() {
+    let server = Running::start(&numbers(1000), open());
+    let count = Ask::query("SELECT (COUNT(*) AS ?n) { ?s <http://e/p> ?o }");
+    (0..3).for_each(|_| assert_eq!(server.ask(&count).status, 200));
+    let kept = || server.metric("vicus_plan_cache_plans") + server.metric("vicus_answer_cache_bytes");
+    assert!(kept() > 1, "a plan, and an answer");
+    server.update("INSERT DATA { <http://e/more> <http://e/p> 11 }");
+    let began = std::time::Instant::now();
+    while kept() > 0 {
+        assert!(began.elapsed().as_secs() < 60, "{} are kept", kept());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
 #[test]
 fn hints_limit_rows_and_time() {
     let server = Running::start(&numbers(100), open());
