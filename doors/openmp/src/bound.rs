@@ -11,23 +11,35 @@
 //! The thread that comes to the region is not bound, because the threads and processes it starts would be bound with
 //! it. It is brought to its seat's place when a region begins while it runs elsewhere, and may leave it again.
 //!
-//! Nothing is bound if `OMP_PROC_BIND`, `OMP_PLACES`, `GOMP_CPU_AFFINITY` or `KMP_AFFINITY` is set: they decide then.
-//! Nor in regions within regions, nor in regions of a thread restricted to a part of the process's processors. There,
-//! under a strategy with a parameter `pin`, each thread asks for its current place before it looks for a task
-//! (`pin=off`).
+//! Nothing is bound if `OMP_PROC_BIND`, `OMP_PLACES`, `GOMP_CPU_AFFINITY` or a kind of `KMP_AFFINITY` is set: they
+//! decide then. Nor in regions within regions, nor in regions of a thread restricted to a part of the process's
+//! processors. There, under a strategy with a parameter `pin`, each thread asks for its current place before it looks
+//! for a task (`pin=off`).
 
 use crate::places::{self, Nodes, set_affinity, set_of};
 use crate::thread::Thread;
+use vicus::team::Team;
 
-/// For the summary: the binding of a team of this size.
-pub(crate) fn told(size: u32) -> &'static str {
-    let (nodes, says) = (places::nodes(), crate::settings::get().says_binding);
+/// Whether the threads of a team are bound if nothing else says so: a plan without places gains nothing by it.
+pub(crate) fn is_by_plan(team: &Team) -> bool {
+    let plan = team.plan();
+    !plan.homes.is_empty() || plan.dealing.is_some()
+}
+
+/// For the summary: the binding of a team.
+pub(crate) fn told(team: &Team) -> &'static str {
+    let nodes = places::nodes();
     let all: usize = nodes.iter().map(Vec::len).sum();
-    match (nodes.len(), says) {
-        (_, true) => "as OMP_PROC_BIND and OMP_PLACES say",
-        (1, false) => "wherever the system puts them: the process has the processors of one node",
-        _ if size as usize == all => "each on a processor of its own, if the strategy uses places",
-        _ => "each on a processor of its node, if the strategy uses places",
+    if crate::settings::get().says_binding {
+        "as OMP_PROC_BIND and OMP_PLACES say"
+    } else if nodes.len() == 1 {
+        "wherever the system puts them: the process has the processors of one node"
+    } else if !is_by_plan(team) {
+        "wherever the system puts them: the strategy has no places"
+    } else if team.members() == all {
+        "each on a processor of its own"
+    } else {
+        "each on a processor of its node"
     }
 }
 

@@ -395,7 +395,7 @@ fn shown(teams: &[Team], sums: &BTreeMap<Spent, Sums>, sources: &BTreeMap<usize,
         largest.members(),
         largest.topology().name
     ));
-    line(format_args!("threads run {}", crate::bound::told(largest.members() as u32)));
+    line(format_args!("threads run {}", crate::bound::told(largest)));
     let mut levels = [0; Level::ALL.len()];
     for ((_, level), count) in teams.iter().flat_map(Team::takes) {
         levels[level as usize] += count;

@@ -310,6 +310,18 @@ fn binds(text: &str) -> Result<Vec<u8>, String> {
     all.ok_or_else(|| "false, true, primary, close or spread".to_owned())
 }
 
+/// The binding by libomp's own variable: whether the threads are to lie close or spread, or are not bound. How fine,
+/// from which place on, and whether it is told of is left out.
+fn kmp_affinity(text: &str) -> Result<u8, String> {
+    let kind = text.split(',').find_map(|word| match word.trim().to_ascii_lowercase().as_str() {
+        "none" | "disabled" => Some(0),
+        "compact" => Some(3),
+        "scatter" | "balanced" => Some(4),
+        _ => None,
+    });
+    kind.ok_or_else(|| "none, disabled, compact, scatter or balanced; OMP_PLACES has lists of processors".to_owned())
+}
+
 fn offload(text: &str) -> Result<i32, String> {
     match text.to_ascii_lowercase().as_str() {
         "disabled" => Ok(0),
@@ -341,7 +353,10 @@ fn read() -> Settings {
     let has_places = variable("OMP_PLACES").is_some();
     let places = if has_places { known("OMP_PLACES") } else { known("GOMP_CPU_AFFINITY") };
     let bind_by_level = parsed("OMP_PROC_BIND", binds);
-    let bind = bind_by_level.as_ref().and_then(|all| all.first().copied());
+    let says_places = places.is_some() || has_places;
+    // libomp's variable comes behind those of OpenMP, as in programs that never ask for it.
+    let affinity = if bind_by_level.is_none() && !says_places { parsed("KMP_AFFINITY", kmp_affinity) } else { None };
+    let bind = bind_by_level.as_ref().and_then(|all| all.first().copied()).or(affinity);
     let is_nested = parsed("OMP_NESTED", truth);
     let levels = parsed("OMP_MAX_ACTIVE_LEVELS", |text| number(text, 0)).unwrap_or(match is_nested {
         Some(true) => i32::MAX,
@@ -386,7 +401,7 @@ fn read() -> Settings {
             Schedule { kind: Kind::Dynamic, is_monotonic: false, chunk: 1 }
         }),
         is_dynamic: parsed("OMP_DYNAMIC", truth).unwrap_or(false),
-        bind: bind.unwrap_or(u8::from(places.is_some() || has_places)),
+        bind: bind.unwrap_or(u8::from(says_places)),
         default_device: parsed("OMP_DEFAULT_DEVICE", |text| number(text, 0)).unwrap_or(0),
     };
     // All loops of a team that may be under way at once have room, so the number has no effect.
@@ -399,8 +414,7 @@ fn read() -> Settings {
     Settings {
         icv,
         threads_by_level,
-        says_binding: bind_by_level.is_some()
-            || ["OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"].iter().any(|name| variable(name).is_some()),
+        says_binding: bind.is_some() || says_places,
         bind_by_level: bind_by_level.filter(|all| all.len() > 1).unwrap_or_default(),
         offload: parsed("OMP_TARGET_OFFLOAD", offload).unwrap_or(1),
         cancels: parsed("OMP_CANCELLATION", truth).unwrap_or(false),

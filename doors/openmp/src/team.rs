@@ -192,9 +192,7 @@ impl Team {
         let setting = strategy(kind, is_exact);
         let team = crate::process::unforked(|| builder.strategy(setting).team());
         let team = team.unwrap_or_else(|error| crate::settings::fail(&format!("no team of {size} threads: {error}")));
-        // A strategy without places gains nothing.
-        let uses_places = !team.plan().homes.is_empty() || team.plan().dealing.is_some();
-        bound = bound.filter(|_| uses_places);
+        bound = bound.filter(|_| crate::bound::is_by_plan(&team));
         report::keep_team(&team);
         static TOLD: AtomicBool = AtomicBool::new(false);
         if let Some(warning) = team.plan().idle_warning()

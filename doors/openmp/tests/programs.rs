@@ -3,6 +3,9 @@
 
 mod view;
 
+#[path = "programs/settings.rs"]
+mod settings;
+
 use std::collections::BTreeSet;
 use std::env;
 use std::fs;
@@ -455,78 +458,6 @@ fn objects() {
 }
 
 /// Each line names the variable left out, and its expected form; the program runs as if it were not set.
-#[test]
-fn wrong_settings_are_told_of_and_left_out() {
-    let Some(compiler) = for_c().first() else { return };
-    let program = compile(compiler, "settings.c").expect("it can be compiled");
-    let wrong = [
-        ("OMP_NUM_THREADS", "many"),
-        ("OMP_SCHEDULE", "sometimes"),
-        ("OMP_STACKSIZE", "12Q"),
-        ("OMP_DYNAMIC", "perhaps"),
-        ("OMP_PROC_BIND", "glue"),
-        ("OMP_WAIT_POLICY", "lazy"),
-        ("OMP_TOOL", "perhaps"),
-        ("VICUS_STRATEGY", "none"),
-        ("VICUS_SUMMARY_ALONE_MS", "-1"),
-        ("VICUS_DATA_DISTRIBUTION", "everywhere"),
-        ("VICUS_DATA_DISTRIBUTION_FROM", "1"),
-        ("VICUS_CHECK", "perhaps"),
-        ("OMP_PLACES", "{0"),
-        ("OMP_TARGET_OFFLOAD", "never"),
-        ("KMP_DISP_NUM_BUFFERS", "0"),
-        ("KMP_BLOCKTIME", "long"),
-        ("KMP_STACKSIZE", "deep"),
-    ];
-    let mut command = Command::new(&program);
-    let output = command.env("LD_PRELOAD", library()).envs(wrong).output().expect("the program was compiled");
-    assert!(output.status.success());
-    // gcc's own library is loaded as well, and prints its own messages about them.
-    let said = String::from_utf8_lossy(&output.stderr);
-    let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("libvicus_omp: ")).collect();
-    assert_eq!(lines.len(), wrong.len(), "{said}");
-    for (name, value) in wrong {
-        let value = if name.starts_with("VICUS_") { "" } else { &format!("={value}") };
-        let begin = format!("libvicus_omp: {name}{value} is left out: ");
-        assert!(lines.iter().any(|line| line.starts_with(&begin)), "{begin}: {said}");
-    }
-    // What happened: each program of a pipeline said so, as all inherit the variables and the library.
-    let mut command = Command::new("cat");
-    let output =
-        command.stdin(Stdio::null()).env("LD_PRELOAD", library()).envs(wrong).output().expect("there is a cat");
-    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
-    let mut command = Command::new("cat");
-    command.stdin(Stdio::null()).env("LD_PRELOAD", library()).envs(wrong).env("VICUS_TRACE", "/no/such.trace");
-    let output = command.env("VICUS_DATA_DISTRIBUTION", "fine").output().expect("there is a cat");
-    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
-    // A list of bindings is one of levels; a stack too small for a thread is left out.
-    for (name, value, levels, lines) in [
-        ("OMP_PROC_BIND", "spread,close", true, 0),
-        ("OMP_PROC_BIND", "spread", false, 0),
-        ("OMP_NUM_THREADS", "2,2", true, 0),
-        ("OMP_STACKSIZE", "0", false, 1),
-        ("OMP_STACKSIZE", "1B", false, 1),
-        ("OMP_STACKSIZE", "15K", false, 1),
-        ("OMP_STACKSIZE", "16K", false, 0),
-        ("GOMP_STACKSIZE", "0", false, 1),
-        ("KMP_STACKSIZE", "4096", false, 1),
-    ] {
-        let mut command = Command::new(&program);
-        command.env("LD_PRELOAD", library()).env(name, value).env("OMP_DISPLAY_ENV", "true");
-        let output = command.output().expect("the program was compiled");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{name}={value}: {output:?}");
-        let own = said.lines().filter(|line| line.starts_with("libvicus_omp: ")).count();
-        let nested = if levels { "OMP_NESTED = 'TRUE'" } else { "OMP_NESTED = 'FALSE'" };
-        assert!(own == lines && said.contains(nested), "{name}={value}: {said}");
-    }
-    let mut command = Command::new(&program);
-    let output = command.env("LD_PRELOAD", library()).env("VICUS_LEARNED", "/no/such.json").output().unwrap();
-    assert!(output.status.success());
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("libvicus_omp: VICUS_LEARNED is left out: /no/such.json: can't be read"), "{said}");
-}
-
 /// Each is one line, and the program ends well.
 #[test]
 fn mistakes_of_a_program_are_told_of() {
