@@ -3,12 +3,13 @@
 //!
 //! How a page is read:
 //!
-//! * A block of `sh` has commands. Bash runs them in the page's folder, which is empty at first; a failure ends the page.
-//! * A block of `text` right behind it is what they print, on both streams. `…` stands for any text of a line, and alone
-//!   for any lines.
+//! * A block of `sh` has commands. Bash runs them in the page's folder, which is empty at first. A failure ends the
+//!   page.
+//! * A block of `text` right behind it is what they print, on both streams. `…` stands for any text of a line, and
+//!   alone for any lines.
 //! * A line that ends in `` `NAME`: `` before another block names the file to which the block is written.
-//! * `<!-- not run: REASON -->` before a block of `sh`: it needs more than this test has, and only its options are looked
-//!   up in the help.
+//! * `<!-- not run: REASON -->` before a block of `sh`: it needs more than this test has. Only its options are looked up
+//!   in the help.
 //! * `<!-- needs: PROGRAM… -->`: programs without which the page is skipped, with a message. `libraries` are our own.
 //!
 //! `PAGE=openmp cargo test -p vicus-cli --test docs` runs the pages whose paths contain that word.
