@@ -245,3 +245,8 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/rust.md")]
 struct PageOnRust;
+
+/// And those of the tutorial.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/tutorials/rust.md")]
+struct Tutorial;
