@@ -43,6 +43,10 @@ impl ArrowTable {
         };
         Ok(ArrowTable { columns: convert::columns(&schema), file, batches })
     }
+
+    pub(crate) fn file(&self) -> &Shared {
+        &self.file
+    }
 }
 
 impl Table for ArrowTable {

@@ -19,7 +19,7 @@ use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vicus_flow::{BoxError, Envelope};
-use vicus_sql::{ColumnRange, Scan, SqlType, Table, TableColumn};
+use vicus_sql::{ColumnRange, Scan, SqlType, Table, TableColumn, UnreadableTable};
 
 const FORMAT: &str = "CSV";
 
@@ -226,6 +226,7 @@ impl Table for CsvTable {
         Box::new(CsvScan {
             path: self.path.clone(),
             quotes: Quotes::new(self.options.delimiter),
+            file: self.file.clone(),
             reader: self.file.reader(),
             decoder,
             schema: Arc::clone(&self.schema),
@@ -261,6 +262,7 @@ fn rows_at_once(columns: usize) -> usize {
 struct CsvScan {
     path: PathBuf,
     quotes: Quotes,
+    file: Shared,
     reader: Reader,
     decoder: Decoder,
     schema: SchemaRef,
@@ -290,6 +292,8 @@ impl Scan for CsvScan {
             }
         }
         self.block.truncate(filled);
+        let changed = |error: io::Error| UnreadableTable(format!("{}: {error}", self.path.display()));
+        self.file.check().map_err(changed)?;
         self.quotes.see(&self.block);
         if let Some(line) = self.quotes.open().filter(|_| self.is_at_end) {
             return Err(format!("{}: {}", self.path.display(), unclosed(line)).into());

@@ -1,5 +1,6 @@
 //! Why a file is no table.
 
+use crate::file::Shared;
 use std::any::Any;
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -89,6 +90,7 @@ impl std::error::Error for TableError {
 /// it.
 pub(crate) struct Guarded<T> {
     pub(crate) table: T,
+    pub(crate) file: Shared,
     pub(crate) path: PathBuf,
     pub(crate) format: &'static str,
     /// The name of a part of such a file.
@@ -114,7 +116,7 @@ impl<T: Table> Table for Guarded<T> {
         // The file's data about its parts is read here.
         let scan = caught(|| self.table.scan(columns, part, filters));
         let scan = scan.map_err(|panic| text_of(panic).to_string());
-        Box::new(GuardedScan { scan, path, format, place })
+        Box::new(GuardedScan { scan, file: self.file.clone(), path, format, place })
     }
 
     fn blocks(&self) -> bool {
@@ -133,6 +135,7 @@ impl<T: Table> Table for Guarded<T> {
 struct GuardedScan {
     /// The scan, or the reason why it could not begin.
     scan: Result<Box<dyn Scan>, String>,
+    file: Shared,
     path: PathBuf,
     format: &'static str,
     place: String,
@@ -152,7 +155,11 @@ impl GuardedScan {
             if error.is::<NoMemory>() || error.is::<OverBudget>() {
                 return error;
             }
-            let reason = format!("{}: {error}", self.place);
+            // A change of the file may be the cause.
+            let reason = match self.file.check() {
+                Ok(()) => format!("{}: {error}", self.place),
+                Err(changed) => changed.to_string(),
+            };
             UnreadableTable(TableError::format(&self.path, self.format, reason).to_string()).into()
         })
     }
@@ -164,7 +171,9 @@ impl Scan for GuardedScan {
     }
 
     fn load(&mut self) -> Result<(), BoxError> {
-        self.told(|scan| scan.load())
+        self.told(|scan| scan.load())?;
+        let file = self.file.clone();
+        self.told(|_| Ok(file.check()?))
     }
 
     fn held_bytes(&self) -> u64 {

@@ -1,17 +1,18 @@
 //! A file for several concurrent scans, each at places of its own.
 
 use crate::TableError;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
-/// An open file and its length when it was opened. Clones share it.
+/// An open file, with its length and the time of its last change when it was opened. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Shared {
     file: Arc<File>,
     pub(crate) length: u64,
+    changed: (i64, i64),
 }
 
 impl Shared {
@@ -21,7 +22,24 @@ impl Shared {
         if facts.is_dir() {
             return Err(TableError::io(path, io::ErrorKind::IsADirectory.into()));
         }
-        Ok(Shared { file: Arc::new(file), length: facts.len() })
+        Ok(Shared { file: Arc::new(file), length: facts.len(), changed: changed(&facts) })
+    }
+
+    /// Checks that the file is as it was opened: of a shorter one, a scan would end early, and the metadata of another
+    /// one would be wrong for it.
+    ///
+    /// # Errors
+    /// It was changed.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        let facts = self.file.metadata()?;
+        if (facts.len(), changed(&facts)) == (self.length, self.changed) {
+            return Ok(());
+        }
+        Err(io::Error::other(format!(
+            "the file was changed after it was opened: it had {} bytes then, and has {} now",
+            self.length,
+            facts.len()
+        )))
     }
 
     /// `count` bytes from this place.
@@ -43,6 +61,11 @@ impl Shared {
     pub(crate) fn reader(&self) -> Reader {
         Reader { shared: self.clone(), at: 0 }
     }
+}
+
+/// Seconds and nanoseconds of the last change.
+fn changed(facts: &Metadata) -> (i64, i64) {
+    (facts.mtime(), facts.mtime_nsec())
 }
 
 /// Reads a shared file from one place to the next.

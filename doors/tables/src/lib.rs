@@ -1,7 +1,8 @@
 //! Tables in Parquet, CSV and Arrow files, for SQL.
 //!
 //! [`open`] takes a file's format from its name: `.parquet` or `.pq`, `.csv` or `.tsv`, `.arrow`, `.feather`, `.ipc` or
-//! `.arrows`. A table keeps its file open: it does not see a later file in its place.
+//! `.arrows`. A table keeps its file open: it does not see a later file in its place, and a statement fails if the
+//! file itself was changed since.
 //!
 //! A row group of a Parquet file, and a record batch of an Arrow file, is a part that boxes read by themselves; CSV
 //! files and Arrow streams have one part. Files are read on threads that may wait, and decoded on the others. Row
@@ -86,7 +87,8 @@ pub fn open_until(
 pub fn open_parquet(path: impl AsRef<Path>) -> Result<Arc<dyn Table>, TableError> {
     let path = path.as_ref();
     let table = guarded(path, "Parquet", || parquet::ParquetTable::open(path))?;
-    Ok(Arc::new(Guarded { table, path: path.to_owned(), format: "Parquet", part: "row group" }))
+    let (file, path) = (table.file().clone(), path.to_owned());
+    Ok(Arc::new(Guarded { table, file, path, format: "Parquet", part: "row group" }))
 }
 
 /// Opens a file of values with a delimiter between them, a row a line.
@@ -108,5 +110,6 @@ fn open_csv_until(path: &Path, options: &CsvOptions, ends: &dyn Fn() -> bool) ->
 pub fn open_arrow(path: impl AsRef<Path>) -> Result<Arc<dyn Table>, TableError> {
     let path = path.as_ref();
     let table = guarded(path, "Arrow", || arrow::ArrowTable::open(path))?;
-    Ok(Arc::new(Guarded { table, path: path.to_owned(), format: "Arrow", part: "record batch" }))
+    let (file, path) = (table.file().clone(), path.to_owned());
+    Ok(Arc::new(Guarded { table, file, path, format: "Arrow", part: "record batch" }))
 }

@@ -62,6 +62,10 @@ impl ParquetTable {
         Ok(ParquetTable { file, metadata, columns, leaves })
     }
 
+    pub(crate) fn file(&self) -> &Shared {
+        &self.file
+    }
+
     fn group(&self, part: usize) -> &RowGroupMetaData {
         self.metadata.metadata().row_group(part)
     }

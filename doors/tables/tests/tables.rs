@@ -280,6 +280,52 @@ fn a_column_of_an_unknown_type_spoils_only_statements_that_use_it() {
     }
 }
 
+/// An Arrow file and an Arrow stream with columns of types that are unknown here, beside two that are known.
+#[test]
+fn a_column_of_an_unknown_type_in_arrow_spoils_only_statements_that_use_it() {
+    use arrow_array::{ArrayRef, BinaryArray, FixedSizeBinaryArray, Int64Array, RecordBatch, StringArray};
+    use arrow_array::{DurationSecondArray, IntervalDayTimeArray, NullArray, StructArray, Time64MicrosecondArray};
+    use arrow_schema::{DataType, Field};
+    let ids: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+    let part = Arc::new(Field::new("part", DataType::Int64, false));
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("id", Arc::clone(&ids)),
+        ("moment", Arc::new(Time64MicrosecondArray::from(vec![1, 2, 3]))),
+        ("bytes", Arc::new(BinaryArray::from(vec![&b"a"[..], b"", b"\xff"]))),
+        ("fixed", Arc::new(FixedSizeBinaryArray::try_from_iter([[1_u8; 4], [2; 4], [3; 4]].into_iter()).unwrap())),
+        ("long", Arc::new(DurationSecondArray::from(vec![1, 2, 3]))),
+        ("between", Arc::new(IntervalDayTimeArray::from(vec![None, None, None]))),
+        ("parts", Arc::new(StructArray::from(vec![(part, ids)]))),
+        ("nothing", Arc::new(NullArray::new(3))),
+        ("name", Arc::new(StringArray::from(vec!["a", "b", "c"]))),
+    ];
+    let unknown: Vec<&str> =
+        columns.iter().map(|(name, _)| *name).filter(|name| !["id", "name"].contains(name)).collect();
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let mut whole = arrow_ipc::writer::FileWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+    let mut stream = arrow_ipc::writer::StreamWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+    for _ in 0..2 {
+        whole.write(&batch).unwrap();
+        stream.write(&batch).unwrap();
+    }
+    let (whole, stream) = (whole.into_inner().unwrap(), stream.into_inner().unwrap());
+    for (name, bytes) in [("unknown.arrow", whole), ("unknown.arrows", stream)] {
+        let file = Written::new(name, bytes);
+        let table = open(&file.0).unwrap();
+        assert_eq!(ask("t", &table, "SELECT COUNT(*), SUM(id), MAX(name) FROM t").unwrap(), ["6|12|c"], "{name}");
+        for column in &unknown {
+            let is_known = table.columns().iter().any(|one| one.name == *column && one.unreadable.is_none());
+            for statement in [format!("SELECT {column} FROM t"), format!("SELECT id FROM t WHERE {column} IS NULL")] {
+                match ask("t", &table, &statement) {
+                    Err(error) => assert!(error.contains(&format!("t: column {column}: it is of the type")), "{error}"),
+                    Ok(_) => assert!(is_known, "{statement}"),
+                }
+            }
+        }
+        assert!(ask("t", &table, "SELECT * FROM t").is_err());
+    }
+}
+
 /// What happened: a postal code lost its zero and a telephone number its sign, a number beyond 64 bits made texts of a
 /// column, and all rows behind a quotation mark that was never closed were one value.
 #[test]
@@ -309,6 +355,30 @@ fn csv_values_are_what_was_written() {
         Ok(table) => ask("t", &table, "SELECT COUNT(*) FROM t").unwrap_err(),
     };
     assert!(error.contains("line 22: a quotation mark"), "{error}");
+}
+
+/// What happened: a mark that programs for tables write before a file became a part of the first column's name.
+#[test]
+fn a_byte_order_mark_is_no_part_of_a_csv_file() {
+    for (name, text) in [
+        ("marked.csv", "\u{FEFF}id,name\n1,x\n2,y\n"),
+        ("quoted.csv", "\u{FEFF}\"id\",\"name\"\r\n1,x\r\n2,y\r\n"),
+        ("marked.tsv", "\u{FEFF}id\tname\n1\tx\n2\ty\n"),
+    ] {
+        let file = Written::new(name, text);
+        let table = open(&file.0).unwrap();
+        let names: Vec<&str> = table.columns().iter().map(|column| column.name.as_str()).collect();
+        assert_eq!(names, ["id", "name"], "{name}");
+        assert_eq!(ask("t", &table, "SELECT SUM(id), MAX(name) FROM t").unwrap(), ["3|y"], "{name}");
+    }
+    // Without a header, the first value is a number.
+    let file = Written::new("bare.csv", "\u{FEFF}1,x\n2,y\n");
+    let table = open_csv(&file.0, &CsvOptions { header: false, ..CsvOptions::default() }).unwrap();
+    assert_eq!(table.columns()[0].kind, SqlType::BigInt);
+    assert_eq!(ask("t", &table, "SELECT SUM(column_1), COUNT(*) FROM t").unwrap(), ["3|2"]);
+    // Within the file it is text.
+    let file = Written::new("within.csv", "id,name\n1,\u{FEFF}x\n");
+    assert_eq!(ask("t", &open(&file.0).unwrap(), "SELECT LENGTH(name) FROM t").unwrap(), ["2"]);
 }
 
 #[test]
@@ -364,6 +434,63 @@ fn damaged_bytes_fail_a_request_and_nothing_else() {
     }
     assert!(refused > 100, "{refused}");
     println!("{refused} of 300 were refused");
+}
+
+/// What happened: a file that was cut at a line's end under an open table gave fewer rows, without an error.
+#[test]
+fn a_file_that_was_changed_after_it_was_opened_is_an_error() {
+    use std::io::Write;
+    let csv: String = "id,name\n".to_owned() + &(0..50_000).map(|id| format!("{id},name {id}\n")).collect::<String>();
+    let other: String = csv.replace("name 7\n", "name 8\n");
+    assert_eq!(csv.len(), other.len());
+    let cut = csv[..csv.len() / 2].rfind('\n').unwrap() + 1;
+    let (parquet, arrow) = (data("numbers-snappy.parquet"), data("numbers.arrow"));
+    let (parquet, arrow) = (std::fs::read(parquet).unwrap(), std::fs::read(arrow).unwrap());
+    let stream = std::fs::read(data("numbers.arrows")).unwrap();
+    let cases: [(&str, &[u8], &[u8]); 9] = [
+        ("t.csv", csv.as_bytes(), &csv.as_bytes()[..cut]),
+        ("t.csv", csv.as_bytes(), b""),
+        ("t.csv", csv.as_bytes(), &[csv.as_bytes(), b"50000,name 50000\n"].concat()),
+        ("t.csv", csv.as_bytes(), other.as_bytes()),
+        ("t.parquet", &parquet, &std::fs::read(data("numbers-zstd.parquet")).unwrap()),
+        ("t.parquet", &parquet, &parquet[..parquet.len() / 2]),
+        ("t.parquet", &parquet, &vec![0; parquet.len()]),
+        ("t.arrow", &arrow, &arrow[..arrow.len() / 2]),
+        ("t.arrows", &stream, &stream[..stream.len() / 2]),
+    ];
+    for (name, before, after) in cases {
+        let file = Written::new(name, before);
+        // A clock of the file system may go in steps, so a change soon after the opening could have its time.
+        let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(100);
+        let open_file = std::fs::File::options().write(true).open(&file.0).unwrap();
+        open_file.set_modified(long_ago).unwrap();
+        let table = open(&file.0).unwrap();
+        let all = ask("t", &table, "SELECT COUNT(*), COUNT(name), MIN(id) FROM t").unwrap();
+        // The same file, in place.
+        open_file.set_len(0).unwrap();
+        (&open_file).write_all(after).unwrap();
+        for text in [
+            "SELECT COUNT(*), COUNT(name), MIN(id) FROM t",
+            "SELECT name FROM t WHERE id = 7",
+            "SELECT COUNT(*) FROM t WHERE id > 1000000",
+        ] {
+            let error = ask("t", &table, text).expect_err("the file has changed");
+            let says = format!("the file was changed after it was opened: it had {} bytes", before.len());
+            assert!(error.contains(name) && error.contains(&says), "{text}: {error}");
+        }
+        assert_ne!(all[0], "0|0|NULL");
+        // A table that is opened now has the file's new rows, if it is a whole one.
+        if let Ok(table) = open(&file.0) {
+            println!("{name}: {:?}", ask("t", &table, "SELECT COUNT(*) FROM t"));
+        }
+        // A file that takes its place is another one, and the table keeps its own.
+        let file = Written::new(name, before);
+        let table = open(&file.0).unwrap();
+        let beside = file.0.with_file_name("beside");
+        std::fs::write(&beside, after).unwrap();
+        std::fs::rename(&beside, &file.0).unwrap();
+        assert_eq!(ask("t", &table, "SELECT COUNT(*), COUNT(name), MIN(id) FROM t").unwrap(), all);
+    }
 }
 
 /// A file of `rows` rows: a number, its remainder by 1000, and a text.
