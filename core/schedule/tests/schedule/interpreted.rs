@@ -6,7 +6,7 @@
 
 use vicus_schedule::{
     ALL, End, Found, Idle, Kind, Order, Plan, Probe, Queue, QueueId, Queues, QueuesByRequest, RequestId, Scan, SeatId,
-    Setting, Shares, Take, Tokens, Values, When, look, look_waiting,
+    Setting, Shares, Strategy, Take, Tokens, Values, When, look, look_waiting,
 };
 use vicus_topology::{NodeId, Topology, fixtures};
 
@@ -345,7 +345,7 @@ fn record(plan: &Plan, nodes: usize, seed: u64) -> Vec<(Step, Done)> {
 }
 
 /// Every strategy, with some values of every parameter.
-fn settings() -> Vec<Setting> {
+pub(crate) fn settings() -> Vec<Setting> {
     let mut settings = Vec::new();
     for strategy in ALL {
         settings.push(strategy.name().to_owned());
@@ -489,10 +489,15 @@ fn thresholds_pauses_and_bounds_are_what_was_set() {
     let machine = Topology::parse("node:4 l3:1 core:4").unwrap();
     let plan = |setting: &str| setting.parse::<Setting>().unwrap().plan(&machine, 16);
     let idle = |setting: &str| plan(setting).seats[0].idle;
-    for strategy in ["las", "nls", "bobox", "steal", "locality-queues", "central", "shepherd", "vicus"] {
+    let is_woken_late =
+        |strategy: &dyn Strategy| strategy.parameters().iter().any(|parameter| parameter.name == "backoff_ns");
+    let (back_off, sleep): (Vec<_>, Vec<_>) = ALL.into_iter().partition(|strategy| is_woken_late(*strategy));
+    for strategy in sleep.iter().map(|strategy| strategy.name()) {
         assert_eq!(idle(&format!("{strategy}:spin_ns=77")), Idle::Sleep { spin_ns: 77 });
     }
-    for strategy in ["footprint", "vicinity"] {
+    let back_off: Vec<&str> = back_off.iter().map(|strategy| strategy.name()).collect();
+    assert_eq!(back_off, ["footprint", "vicinity"], "these threads poll (Muddukrishna et al., §4.1)");
+    for strategy in back_off {
         let setting = format!("{strategy}:backoff_ns=5,backoff_factor=3,backoff_max_ns=600");
         assert_eq!(idle(&setting), Idle::BackOff { first_ns: 5, factor: 3, max_ns: 600, sleeps: true });
         let never = Idle::BackOff { first_ns: 5, factor: 3, max_ns: 600, sleeps: false };
