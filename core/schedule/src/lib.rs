@@ -35,7 +35,6 @@ mod sleepers;
 mod sync;
 mod task;
 mod turn_order;
-mod turns;
 mod valid;
 
 pub use access::{Access, Mode};
@@ -55,8 +54,7 @@ pub use policies::{
     ALL, DEFAULT, DEFAULT_OF_QUERIES, Latencies, Parameter, Setting, SettingError, Settings, Strategy, Values,
 };
 pub use queue::Queue;
-pub use seat::{After, OWN_TURN, Put, Rest, Run, Seat, WOKEN_TURN, YIELDED_TURN};
+pub use seat::{After, OWN_TURN, Put, Rest, Run, Seat, TURN_NS, WOKEN_TURN, YIELDED_TURN};
 pub use sleepers::{Sleeper, Sleepers, Wake};
 pub use task::{Kind, RequestId, RunTask, TaskClass, TaskHeader, TaskRef};
 pub use turn_order::{Share, TurnOrder, Turned};
-pub use turns::TURN_NS;

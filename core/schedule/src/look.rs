@@ -77,15 +77,21 @@ impl<Q: QueuesByRequest> QueuesByRequest for &mut Q {
     }
 }
 
-/// The result of a look.
+/// A task found by a seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found<T> {
     /// The task to run.
     pub task: T,
-    /// The number of the rule that found it.
-    pub rule: u8,
-    /// The queue that gave it.
-    pub queue: QueueId,
+    /// How the seat got it.
+    pub way: Way,
+}
+
+impl<T> Found<T> {
+    /// A task that was in no queue.
+    #[inline]
+    pub(crate) fn kept(task: T) -> Found<T> {
+        Found { task, way: Way::KEPT }
+    }
 }
 
 /// How a seat got a task: the rule and the queue, or no queue for a kept task. One word: it is stored and loaded with
@@ -172,7 +178,7 @@ pub(crate) fn look_of<Q: QueuesByRequest>(
         let mut list = probe.scan.queues().iter().enumerate();
         list.find_map(|(at, &queue)| {
             let task = queues.take_of(request, queue, probe.take, probe.when.longer_than(at))?;
-            Some(Found { task, rule: probe.rule, queue })
+            Some(Found { task, way: Way::new(probe.rule, queue) })
         })
     })
 }
@@ -196,7 +202,7 @@ pub(crate) fn scan<T>(
             if let Scan::Ring(_, cursor) = probe.scan {
                 cursors[cursor] = at;
             }
-            return Some(Found { task, rule: probe.rule, queue: list[at] });
+            return Some(Found { task, way: Way::new(probe.rule, list[at]) });
         }
     }
     None

@@ -11,8 +11,10 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-const STRATEGIES: [&str; 10] =
-    ["las", "nls", "bobox", "steal", "footprint", "vicinity", "locality-queues", "central", "shepherd", "vicus"];
+/// The names of all strategies.
+fn strategies() -> [&'static str; vicus::STRATEGIES.len()] {
+    vicus::STRATEGIES.map(|strategy| strategy.name())
+}
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -154,7 +156,7 @@ fn ends_well(compilers: &[Compiler], file: &str, arguments: &[Vec<String>]) {
 
 fn everywhere() -> Vec<Vec<String>> {
     let with = |strategy: &str| [1, 2, 3, 8].map(|threads| vec![strategy.to_owned(), threads.to_string()]);
-    STRATEGIES.into_iter().flat_map(with).collect()
+    strategies().into_iter().flat_map(with).collect()
 }
 
 /// With more warnings than a program may ask for.

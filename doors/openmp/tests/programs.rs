@@ -15,10 +15,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
-use vicus::{Learned, Treatment};
-
-const STRATEGIES: [&str; 10] =
-    ["las", "nls", "bobox", "steal", "footprint", "vicinity", "locality-queues", "central", "shepherd", "vicus"];
+use vicus::{Learned, STRATEGIES, Treatment};
 
 /// The library built by cargo for these tests. It lies beside them, or in a folder above.
 fn library() -> PathBuf {
@@ -179,7 +176,7 @@ fn sizes(strategy: usize) -> Vec<usize> {
 fn holds(compilers: &[Compiler], file: &str, variables: &[(&str, &str)]) {
     for compiler in compilers {
         let Some(program) = compile(compiler, file) else { continue };
-        for (number, strategy) in STRATEGIES.into_iter().enumerate() {
+        for (number, strategy) in STRATEGIES.map(|strategy| strategy.name()).into_iter().enumerate() {
             for threads in sizes(number) {
                 let (status, said) = run(&program, strategy, threads, variables);
                 let what = format!("{file} by {}, {strategy}, {threads} threads", compiler.name);
@@ -239,7 +236,7 @@ fn taskloops() {
     let caches = view::CachesApart::new("taskloops").expect("files can be written");
     for compiler in for_c() {
         let Some(program) = compile(compiler, "taskloops.c") else { continue };
-        for strategy in STRATEGIES {
+        for strategy in STRATEGIES.map(|strategy| strategy.name()) {
             let mut command = Command::new(&program);
             caches.show(&mut command);
             let (status, said) = run_command(&mut command, strategy, 3, &[]);
@@ -313,7 +310,7 @@ fn kernels() {
         let program = compile(compiler, "kernels.c").expect("it can be compiled");
         let expected = run(&program, "las", 1, &[("LD_PRELOAD", "")]);
         assert_eq!((expected.0, expected.1.lines().count()), (Some(0), 4), "{}", expected.1);
-        for (number, strategy) in STRATEGIES.into_iter().enumerate() {
+        for (number, strategy) in STRATEGIES.map(|strategy| strategy.name()).into_iter().enumerate() {
             for threads in sizes(number) {
                 assert_eq!(run(&program, strategy, threads, &[]), expected, "{}, {strategy}, {threads}", compiler.name);
             }
@@ -348,7 +345,7 @@ fn a_plan_is_made_for_the_places_of_its_threads() {
     let program = compile(compiler, "settings.c").expect("it can be compiled");
     let machine = vicus::this_machine().topology;
     let path = scratch("places");
-    for strategy in STRATEGIES {
+    for strategy in STRATEGIES.map(|strategy| strategy.name()) {
         let [a, b] = two_processors();
         for places in [[a, b], [b, a], [b, b]] {
             let mut command = Command::new(&program);
@@ -412,7 +409,7 @@ fn calls_of_fortran_s_module() {
     for variables in [&[][..], &[("OMP_PLACES", place.as_str())]] {
         let own = run(&program, "las", 2, &[&[("LD_PRELOAD", "")], variables].concat());
         assert!(own.0 == Some(0) && own.1.lines().count() > 40, "{own:?}");
-        for strategy in STRATEGIES {
+        for strategy in STRATEGIES.map(|strategy| strategy.name()) {
             for threads in [1, 2, 4, 8] {
                 let answers = run(&program, strategy, threads, variables);
                 assert_eq!(answers, own, "{strategy}, {threads} threads");
@@ -438,7 +435,7 @@ fn collapsed_nests_by_calls() {
 fn limited_addresses() {
     let Some(program) = for_c().first().and_then(|compiler| compile(compiler, "limited.c")) else { return };
     let (both, own) = (libraries(), library().display().to_string());
-    for strategy in STRATEGIES {
+    for strategy in STRATEGIES.map(|strategy| strategy.name()) {
         for threads in [1, 2, 8] {
             for (preload, distribution) in [(&own, "standard"), (&both, "standard"), (&both, "fine")] {
                 let limited = format!("ulimit -v 4194304; LD_PRELOAD={preload} exec {}", program.display());
@@ -537,7 +534,7 @@ fn a_program_is_told_what_its_tasks_cost() {
     let (summary, trace) = (scratch("summary"), scratch("trace"));
     for compiler in for_c() {
         let program = compile(compiler, "report.c").expect("it can be compiled");
-        for strategy in STRATEGIES {
+        for strategy in STRATEGIES.map(|strategy| strategy.name()) {
             for threads in [1, 2, 3, 8] {
                 for end in ["return", "exit"] {
                     let what = format!("{}, {strategy}, {threads} threads, {end}", compiler.name);
@@ -599,7 +596,7 @@ fn the_sections_of_a_placed_block_are_known() {
     let program = compile(gcc, "sections.c").expect("it can be compiled");
     let (summary, trace) = (scratch("sections"), scratch("sections-trace"));
     let (preload, path, traced) = (libraries(), summary.display().to_string(), trace.display().to_string());
-    for strategy in STRATEGIES {
+    for strategy in STRATEGIES.map(|strategy| strategy.name()) {
         for threads in [1, 2, 3, 8] {
             let variables = [
                 ("LD_PRELOAD", preload.as_str()),
@@ -801,7 +798,7 @@ fn options_that_idle_threads_are_warned_of() {
         assert!(output.status.success(), "{output:?}");
         Some(String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    for strategy in STRATEGIES {
+    for strategy in STRATEGIES.map(|strategy| strategy.name()) {
         assert!(told(strategy).is_none_or(|said| said.is_empty()), "{strategy}");
     }
     let Some(said) = told("vicinity:undealt=beside,reach=1") else { return };
@@ -822,7 +819,7 @@ fn traces_of_all_constructs_are_sound() {
     for compiler in for_c() {
         for file in ["tasks.c", "cancel.c", "regions.c", "process.c"] {
             let program = compile(compiler, file).expect("it can be compiled");
-            for strategy in STRATEGIES {
+            for strategy in STRATEGIES.map(|strategy| strategy.name()) {
                 let path = trace.display().to_string();
                 let variables = [("VICUS_TRACE", path.as_str()), ("OMP_CANCELLATION", "true")];
                 let (status, said) = run(&program, strategy, 3, &variables);

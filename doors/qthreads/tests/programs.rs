@@ -11,22 +11,13 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const STRATEGIES: [&str; 11] = [
-    "las",
-    "nls",
-    "bobox",
-    "steal",
-    "footprint",
-    "vicinity",
-    "locality-queues",
-    "central",
-    "shepherd",
-    DEFAULT,
-    "vicus",
-];
-
 /// The library's default strategy.
 const DEFAULT: &str = "shepherd:unplaced=own";
+
+/// The default, and all strategies by their names.
+fn strategies() -> impl Iterator<Item = &'static str> {
+    std::iter::once(DEFAULT).chain(vicus::STRATEGIES.into_iter().map(|strategy| strategy.name()))
+}
 
 /// Shepherds, and workers of each.
 const SHAPES: [(usize, usize); 4] = [(1, 1), (2, 1), (3, 1), (4, 2)];
@@ -166,7 +157,7 @@ fn run_as(
 fn holds(compilers: &[&str], standard: &str, file: &str) {
     for (number, compiler) in compilers.iter().enumerate() {
         let program = compile(compiler, standard, file);
-        for strategy in STRATEGIES {
+        for strategy in strategies() {
             for shape in SHAPES.into_iter().skip(number).step_by(1 + number) {
                 let (status, said) = run(&program, strategy, shape);
                 let what = format!("{file} by {compiler}, {strategy}, {shape:?} shepherds and workers");
@@ -215,7 +206,7 @@ fn threads_go_on_while_the_main_thread_joins_another_one() {
 fn limited_addresses() {
     for compiler in for_c() {
         let program = compile(compiler, "gnu11", "limited.c");
-        for strategy in STRATEGIES {
+        for strategy in strategies() {
             for shape in SHAPES {
                 let limited = format!("ulimit -v 4194304; exec {}", program.display());
                 let (status, said, told) = run_as(Command::new("sh").args(["-c", &limited]), strategy, shape);
@@ -369,7 +360,8 @@ fn a_deadlock_aborts_if_that_is_wanted() {
         assert!(told.contains("qthread_lock"), "{strategy} has a backtrace: {told}");
     };
     // At once: they mostly sleep.
-    thread::scope(|scope| STRATEGIES.iter().for_each(|strategy| _ = scope.spawn(|| run(strategy))));
+    let run = &run;
+    thread::scope(|scope| strategies().for_each(|strategy| _ = scope.spawn(move || run(strategy))));
 }
 
 #[test]
@@ -497,7 +489,8 @@ fn a_deadlock_that_unwinds_threads_reaches_their_joiners() {
         };
         // At once: they mostly sleep.
         thread::scope(|scope| {
-            let cases = STRATEGIES.iter().flat_map(|strategy| [(strategy, (1, 1)), (strategy, (2, 1))]);
+            let run = &run;
+            let cases = strategies().flat_map(|strategy| [(strategy, (1, 1)), (strategy, (2, 1))]);
             cases.for_each(|(strategy, shape)| _ = scope.spawn(move || run(strategy, shape)));
         });
     }
@@ -510,7 +503,7 @@ fn an_exception_that_leaves_a_thread_ends_the_program_with_one_line() {
         for_cpp().into_iter().flat_map(|compiler| [(compiler, shared), (compiler, &["-static-libstdc++"])]).collect();
     for (compiler, options) in with_own {
         let program = compile_with(compiler, "c++17", "exception.cpp", options);
-        for strategy in STRATEGIES {
+        for strategy in strategies() {
             for shape in [(1, 1), (2, 1)] {
                 let (status, said, told) = run_as(&mut Command::new(&program), strategy, shape);
                 let what = format!("{compiler} {options:?}, {strategy}, {shape:?}: {said}{told}");

@@ -6,7 +6,7 @@
 mod rooms;
 mod shape;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
@@ -366,6 +366,51 @@ fn what_is_left_lying_around_is_found() {
         ["a.md:1: ends in white space", "a.md:2: ends in white space"]
     );
     assert_eq!(untidy(&sample("a.md", "no end")), ["a.md: doesn't end with a newline"]);
+}
+
+// ---- strategies ----
+
+/// The names of all strategies, from their files.
+fn strategy_names() -> Vec<String> {
+    let is_policy = |source: &&Source| source.path.starts_with("core/schedule/src/policies/");
+    let name = |source: &Source| {
+        let (_, body) = source.text.split_once("fn name(&self) -> &'static str {\n")?;
+        Some(body.split('"').nth(1)?.to_owned())
+    };
+    sources().iter().filter(is_policy).filter_map(name).collect()
+}
+
+/// Lists in brackets with most of these names as strings, without parameters.
+fn strategies_by_hand(source: &Source, names: &[String]) -> Vec<String> {
+    let mut broken = Vec::new();
+    for (start, _) in source.text.match_indices('[') {
+        let list = &source.text[start + 1..];
+        let list = &list[..list.find([']', '[']).unwrap_or(list.len())];
+        let items = list.split(',').filter_map(|item| item.trim().strip_prefix('"')?.strip_suffix('"'));
+        let listed: BTreeSet<&str> = items.filter(|item| names.iter().any(|name| name == item)).collect();
+        if listed.len() * 3 > names.len() * 2 {
+            broken.push(at(source, source.text[..start].matches('\n').count()));
+        }
+    }
+    broken
+}
+
+#[test]
+fn strategies_are_listed_once() {
+    let names = strategy_names();
+    assert!(names.iter().any(|name| name == "las") && names.iter().any(|name| name == "vicus"), "{names:?}");
+    assert_none(
+        "most strategies by name in one list: take `vicus_schedule::ALL`, so that a new one is tested as well",
+        in_files(".rs", |source| strategies_by_hand(source, &names)),
+    );
+}
+
+#[test]
+fn a_list_of_strategies_is_found() {
+    let names = ["a", "b", "c"].map(str::to_owned);
+    let broken = |text: &str| strategies_by_hand(&sample("a.rs", text), &names);
+    assert_eq!(broken("\nconst A: [&str; 3] = [\n    \"a\",\n    \"b\",\n    \"c\",\n];\n"), ["a.rs:2"]);
+    assert_eq!(broken("for one in [\"a\", \"b\", \"c:x=1\", \"d\"] {}\n"), [""; 0]);
 }
 
 // ---- lints ----

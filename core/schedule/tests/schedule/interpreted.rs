@@ -6,7 +6,7 @@
 
 use vicus_schedule::{
     ALL, End, Found, Idle, Kind, Order, Plan, Probe, Queue, QueueId, Queues, QueuesByRequest, RequestId, Scan, SeatId,
-    Setting, Shares, Take, Tokens, Values, When, look, look_waiting,
+    Setting, Shares, Strategy, Take, Tokens, Values, Way, When, look, look_waiting,
 };
 use vicus_topology::{NodeId, Topology, fixtures};
 
@@ -84,10 +84,10 @@ enum Done {
 }
 
 /// The generator splitmix64 of Steele and Vigna; good enough for choices.
-struct Chance(u64);
+pub(crate) struct Chance(pub(crate) u64);
 
 impl Chance {
-    fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -269,7 +269,7 @@ impl Model<'_> {
                     self.queues[rest_to.unwrap().index()].extend(rest);
                 }
                 self.run.push(task.1);
-                return Some(Found { task, rule: *rule, queue });
+                return Some(Found { task, way: Way::new(*rule, queue) });
             }
         }
         None
@@ -345,7 +345,7 @@ fn record(plan: &Plan, nodes: usize, seed: u64) -> Vec<(Step, Done)> {
 }
 
 /// Every strategy, with some values of every parameter.
-fn settings() -> Vec<Setting> {
+pub(crate) fn settings() -> Vec<Setting> {
     let mut settings = Vec::new();
     for strategy in ALL {
         settings.push(strategy.name().to_owned());
@@ -399,7 +399,7 @@ fn every_setting_of_every_strategy_moves_legally_on_every_fixture() {
 fn a_seat_whose_task_waits_robs_by_the_papers_rules() {
     let machine = Topology::parse("node:2 core:2").unwrap();
     let plan = |strategy: &str, threads| strategy.parse::<Setting>().unwrap().plan(&machine, threads);
-    let found = |task, rule, queue| Some(Found { task, rule, queue });
+    let found = |task, rule, queue| Some(Found { task, way: Way::new(rule, queue) });
 
     // Muddukrishna et al., algorithm 2, line 4: longer than rank 1 times two cores; and first in, first out.
     let footprint = plan("footprint:undealt=beside", 4);
@@ -441,7 +441,7 @@ fn tasks_that_are_not_dealt_lie_apart_and_are_robbed_at_any_length() {
     let plan = "footprint:undealt=apart,share_bytes=1000".parse::<Setting>().unwrap().plan(&machine, 4);
     let mut world = World::new(&plan);
     let spawn = |far: u64| Step::Spawn { seat: 3, kind: Kind::Deferred, request: 0, bytes: vec![0, far], home: None };
-    let found = |number, rule, queue| Some(Found { task: (0, number), rule, queue });
+    let found = |number, rule, queue| Some(Found { task: (0, number), way: Way::new(rule, queue) });
     let stays = plan.seats[3].place[0];
     let dealt = plan.dealing.as_ref().unwrap().queues[1];
     assert_ne!(stays, dealt);
@@ -476,7 +476,7 @@ fn a_submitter_to_a_full_pool_takes_the_oldest_block_of_its_own_domain() {
     let [own, other] = [plan.seats[0].place[0], plan.seats[1].place[0]];
     assert_eq!(world.follow(&block(0), 0), Done::Queued(own));
     assert_eq!(world.follow(&block(1), 1), Done::Queued(other));
-    let found = |number, rule, queue| Found { task: (0, number), rule, queue };
+    let found = |number, rule, queue| Found { task: (0, number), way: Way::new(rule, queue) };
     assert_eq!(world.follow(&block(1), 2), Done::Helped(other, found(0, 1, own)), "not the block that it submitted");
     assert_eq!(world.follow(&block(1), 3), Done::Helped(other, found(1, 2, other)), "its own domain has none");
     assert_eq!(world.look(1), Some(found(2, 1, other)));
@@ -489,10 +489,15 @@ fn thresholds_pauses_and_bounds_are_what_was_set() {
     let machine = Topology::parse("node:4 l3:1 core:4").unwrap();
     let plan = |setting: &str| setting.parse::<Setting>().unwrap().plan(&machine, 16);
     let idle = |setting: &str| plan(setting).seats[0].idle;
-    for strategy in ["las", "nls", "bobox", "steal", "locality-queues", "central", "shepherd", "vicus"] {
+    let is_woken_late =
+        |strategy: &dyn Strategy| strategy.parameters().iter().any(|parameter| parameter.name == "backoff_ns");
+    let (back_off, sleep): (Vec<_>, Vec<_>) = ALL.into_iter().partition(|strategy| is_woken_late(*strategy));
+    for strategy in sleep.iter().map(|strategy| strategy.name()) {
         assert_eq!(idle(&format!("{strategy}:spin_ns=77")), Idle::Sleep { spin_ns: 77 });
     }
-    for strategy in ["footprint", "vicinity"] {
+    let back_off: Vec<&str> = back_off.iter().map(|strategy| strategy.name()).collect();
+    assert_eq!(back_off, ["footprint", "vicinity"], "these threads poll (Muddukrishna et al., §4.1)");
+    for strategy in back_off {
         let setting = format!("{strategy}:backoff_ns=5,backoff_factor=3,backoff_max_ns=600");
         assert_eq!(idle(&setting), Idle::BackOff { first_ns: 5, factor: 3, max_ns: 600, sleeps: true });
         let never = Idle::BackOff { first_ns: 5, factor: 3, max_ns: 600, sleeps: false };

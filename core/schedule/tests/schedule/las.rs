@@ -170,12 +170,12 @@ fn follow(strategy: &str, machine: &Topology, threads: usize, steps: &[Step]) {
         match (&found, first) {
             (None, None) => return false,
             (Some(found), Some((rule, tasks))) => {
-                assert_eq!(found.rule, *rule, "no rule is skipped while an earlier one could serve");
+                assert_eq!(found.way.rule(), *rule, "no rule is skipped while an earlier one could serve");
                 assert!(tasks.contains(&found.task), "rule {rule} takes one of {tasks:?}, not {:?}", found.task);
                 if las && *rule >= 5 {
                     // Round robin: from the last hit on, no queue between it and this one could have served.
                     let ring = plan.seats[seat].look.iter().find(|probe| probe.rule == *rule).unwrap().scan.queues();
-                    let at = ring.iter().position(|queue| *queue == found.queue).unwrap();
+                    let at = ring.iter().position(|queue| Some(*queue) == found.way.queue()).unwrap();
                     let resume = &mut oracle.resume[usize::from(rule - 5)][seat];
                     let from = *resume;
                     let passed = (0..ring.len()).map(|step| (from + step) % ring.len()).take_while(|&i| i != at);

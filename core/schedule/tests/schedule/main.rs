@@ -4,4 +4,5 @@ mod depend;
 mod interpreted;
 mod las;
 mod plans;
+mod recorded;
 mod seat;

@@ -7,10 +7,10 @@ use vicus_schedule::{
 use vicus_topology::Topology;
 
 /// A task is its request and a number; a task in none of these queues was kept.
-type Task = (u64, u32);
+pub(crate) type Task = (u64, u32);
 
 /// Queues as lists, the youngest task last.
-struct Lists(Vec<Vec<Task>>);
+pub(crate) struct Lists(pub(crate) Vec<Vec<Task>>);
 
 impl Queues for Lists {
     type Task = Task;
@@ -41,11 +41,11 @@ impl QueuesByRequest for Lists {
     }
 }
 
-struct World {
-    plan: Plan,
-    seat: Seat<Task>,
-    queues: Lists,
-    called: Vec<Task>,
+pub(crate) struct World {
+    pub(crate) plan: Plan,
+    pub(crate) seat: Seat<Task>,
+    pub(crate) queues: Lists,
+    pub(crate) called: Vec<Task>,
 }
 
 impl World {
@@ -60,7 +60,7 @@ impl World {
         World::of(World::new(strategy).plan.with_front())
     }
 
-    fn of(plan: Plan) -> World {
+    pub(crate) fn of(plan: Plan) -> World {
         let lock_free = plan.owner_lifos();
         let seat = Seat::new(&plan, SeatId::new(0), |queue| lock_free[queue.index()]);
         let queues = Lists(vec![Vec::new(); plan.queues.len()]);

@@ -1,6 +1,7 @@
 //! `vicus strategies`, run as a user runs it.
 
 use std::process::{Command, Output};
+use vicus_schedule::ALL;
 
 fn vicus(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_vicus")).arg("strategies").args(arguments).output().unwrap()
@@ -20,9 +21,7 @@ fn each_strategy_stands_there_with_its_paper_and_parameters() {
     assert!(defaults.contains("las is the default of queries"), "{defaults}");
     let names: Vec<&str> =
         strategies.lines().filter(|line| !line.starts_with(' ')).filter_map(|line| line.split(' ').next()).collect();
-    let all =
-        ["las", "nls", "bobox", "steal", "footprint", "vicinity", "locality-queues", "central", "shepherd", "vicus"];
-    assert_eq!(names, all);
+    assert_eq!(names, ALL.map(|strategy| strategy.name()));
     assert!(text.contains("Falt et al., §4\n  pin=auto (default) or group or pu or off: "), "{text}");
     for parameter in [
         "spin_ns=10000",

@@ -7,22 +7,21 @@ use proptest::prelude::*;
 use std::time::{Duration, Instant};
 use vicus_flow::FlowError;
 use vicus_machine::{Request, Runtime};
+use vicus_schedule::ALL;
 
-const STRATEGIES: [&str; 13] = [
-    "las",
-    "las:pin=pu",
-    "nls",
-    "bobox",
-    "steal",
-    "central:capacity=2",
-    "shepherd",
-    "shepherd:unplaced=own",
-    "locality-queues",
-    "locality-queues:capacity=2",
-    "footprint:share_bytes=1",
-    "vicinity:private_bytes=1",
-    "vicus",
-];
+/// All strategies, and settings with which queues are soon full, or tasks are placed otherwise.
+fn settings() -> Vec<String> {
+    let others = [
+        "las:pin=pu",
+        "central:capacity=2",
+        "shepherd:unplaced=own",
+        "locality-queues:capacity=2",
+        "footprint:share_bytes=1",
+        "vicinity:private_bytes=1",
+    ];
+    let all = ALL.iter().map(|strategy| strategy.name());
+    all.chain(others).map(str::to_owned).collect()
+}
 
 /// A request ends soon, unless there is a mistake.
 fn wait(request: &Request) -> Result<vicus_flow::Totals, FlowError> {
@@ -47,7 +46,7 @@ proptest! {
         recipes in proptest::collection::vec(recipes(), 1..4),
         requests in proptest::collection::vec((any::<usize>(), fault(), 0u8..8), 1..9),
         threads in prop_oneof![Just(1usize), Just(2), Just(8)],
-        strategy in proptest::sample::select(&STRATEGIES[..]),
+        strategy in proptest::sample::select(settings()),
     ) {
         networks::expect_panics();
         let several: Vec<Network> = recipes.iter().map(|recipes| Network::new(recipes, true)).collect();
@@ -94,7 +93,7 @@ proptest! {
         recipes in recipes(),
         fault in fault(),
         threads in prop_oneof![Just(1usize), Just(2), Just(8)],
-        strategy in proptest::sample::select(&STRATEGIES[..]),
+        strategy in proptest::sample::select(settings()),
         caller_works in prop_oneof![Just(Duration::ZERO), Just(Duration::MAX), (1u64..200).prop_map(Duration::from_micros)],
         gives_up_after in prop_oneof![3 => Just(usize::MAX), 1 => 0usize..20],
     ) {
@@ -123,7 +122,7 @@ proptest! {
     fn a_network_that_waits_for_itself_says_so_on_any_number_of_threads(
         recipes in recipes(),
         threads in prop_oneof![Just(1usize), Just(2), Just(8)],
-        strategy in proptest::sample::select(&STRATEGIES[..]),
+        strategy in proptest::sample::select(settings()),
     ) {
         let network = Network::new(&recipes, false);
         let runtime = Runtime::builder().strategy(strategy.parse().unwrap()).threads(threads).quiet().start();

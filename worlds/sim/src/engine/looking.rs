@@ -4,7 +4,7 @@ use super::{Engine, picoseconds};
 use crate::fluid::Time;
 use crate::options::Fault;
 use crate::seats::{Doing, Thread, Waiting};
-use vicus_schedule::{Decision, QueueId, RequestId, Rest, Run, Way};
+use vicus_schedule::{Decision, Found, QueueId, RequestId, Rest, Run, Way};
 use vicus_trace::What;
 
 impl Engine<'_> {
@@ -121,7 +121,7 @@ impl Engine<'_> {
 
     /// The seat has made more tokens than their pool holds: it takes a task at once, seldom its own last one.
     pub(super) fn help(&mut self, seat: usize) {
-        if let Some((task, way)) = self.seats[seat].state.help(&self.plan.seats[seat], &mut self.queues) {
+        if let Some(Found { task, way }) = self.seats[seat].state.help(&self.plan.seats[seat], &mut self.queues) {
             let (begin, cost) = self.took(seat, task.0, way);
             self.begin_help(seat);
             self.owe(seat, begin - self.now);

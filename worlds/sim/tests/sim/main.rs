@@ -4,6 +4,7 @@ mod by_hand;
 mod kernels;
 mod memory;
 mod papers;
+mod recorded;
 mod reenact;
 mod shares;
 mod strategies;

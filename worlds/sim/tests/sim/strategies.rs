@@ -9,10 +9,14 @@ use vicus_sim::{ArraySpec, Cost, Machine, Options, Outcome, Parameters, Program,
 use vicus_topology::{LocationId, Topology, fixtures};
 use vicus_trace::{BoxId, Trace, What, Why};
 
-struct Chance(Pcg64);
+pub(crate) struct Chance(Pcg64);
 
 impl Chance {
-    fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn new(seed: u64) -> Chance {
+        Chance(Pcg64::seed_from_u64(seed))
+    }
+
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.0.next_u64() % end as u64) as usize
     }
 }
@@ -20,8 +24,8 @@ impl Chance {
 const ARRAY: usize = 1 << 20;
 
 /// Random tasks that spawn, wait, depend on each other, are pinned, and touch memory.
-fn random(seed: u64) -> Program {
-    let mut chance = Chance(Pcg64::seed_from_u64(seed));
+pub(crate) fn random(seed: u64) -> Program {
+    let mut chance = Chance::new(seed);
     let distributions = ["standard", "fine", "coarse", "blocked", "on:0"];
     let arrays = (0..6).map(|number| ArraySpec {
         base: number * 2 * ARRAY,

@@ -4,6 +4,7 @@ use super::{fails, file, run, stderr, stdout, vicus};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use vicus_schedule::ALL;
 
 const PEOPLE: &str = r#"<http://e/ann> <http://e/name> "Ann" .
 <http://e/ann> <http://e/age> "41"^^<http://www.w3.org/2001/XMLSchema#integer> .
@@ -183,7 +184,7 @@ fn computed_strings_need_no_more_memory_than_the_rows_on_their_way() {
     let streaming = format!("SELECT ?x {{ {bind} FILTER (CONTAINS(?x, \"9-1x\")) }}");
     let folded = format!("SELECT (SUM(STRLEN(?x)) AS ?n) (MAX(?x) AS ?last) {{ {bind} }}");
     let joined = format!("SELECT ?x {{ {{ {bind} }} ?g ?p ?d }}");
-    for strategy in STRATEGIES {
+    for strategy in strategies() {
         for (query, rows) in [(&streaming, 160), (&folded, 1), (&joined, 16_000)] {
             let args = ["query", "--data", &data, "--memory-limit", "24M", "--format", "count", "--threads", "2"];
             let output = run(&[&args[..], &["--strategy", strategy, query]].concat());
@@ -469,7 +470,7 @@ fn strategies_threads_envelopes_and_copies_change_no_answer() {
     let every_size = ["las", "nls", "las:pin=pu"].map(|strategy| (strategy, &["1", "37", "4096"][..]));
     let tight =
         ["footprint:share_bytes=1", "vicinity:private_bytes=1", "locality-queues:capacity=2", "central:capacity=2"];
-    let others = STRATEGIES[2..].iter().copied().chain(tight).map(|strategy| (strategy, &["37"][..]));
+    let others = strategies().into_iter().skip(2).chain(tight).map(|strategy| (strategy, &["37"][..]));
     for (strategy, sizes) in every_size.into_iter().chain(others) {
         for threads in ["1", "2", "8"] {
             for rows in sizes {
@@ -485,9 +486,10 @@ fn strategies_threads_envelopes_and_copies_change_no_answer() {
     }
 }
 
-/// All strategies.
-const STRATEGIES: [&str; 10] =
-    ["las", "nls", "bobox", "steal", "footprint", "vicinity", "locality-queues", "central", "shepherd", "vicus"];
+/// The names of all strategies.
+fn strategies() -> [&'static str; ALL.len()] {
+    ALL.map(|strategy| strategy.name())
+}
 
 fn sp2b(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("queries/sp2b").join(format!("{name}.sparql"));
@@ -741,10 +743,11 @@ fn the_17_queries_have_the_published_counts() {
         let expected: String = names.iter().zip(cells).map(|(name, count)| format!("{name}\t{count}\n")).collect();
         let data = folder.join("data").join(name);
         // The large ones once; `vicus bench counts` runs all of them under all strategies.
+        let all = strategies();
         let (strategies, threads): (&[&str], &[&str]) = match name {
             "sp2b-1000000.nt.gz" => (&[], &[]),
             "sp2b-250000.nt.gz" => (&["las"], &["2"]),
-            "sp2b-10000.nt.gz" => (&STRATEGIES, &["1", "2", "8"]),
+            "sp2b-10000.nt.gz" => (&all, &["1", "2", "8"]),
             _ => (&["las", "nls"], &["1", "2", "8"]),
         };
         let settings = strategies.iter().flat_map(|strategy| threads.iter().map(move |threads| (strategy, threads)));

@@ -2,10 +2,7 @@
 
 use super::{file, run, stderr, stdout};
 use sparesults::{QueryResultsFormat, QueryResultsParser, SliceQueryResultsParserOutput};
-
-/// All strategies.
-const STRATEGIES: [&str; 10] =
-    ["las", "nls", "bobox", "steal", "footprint", "vicinity", "locality-queues", "central", "shepherd", "vicus"];
+use vicus_schedule::ALL;
 
 /// The terms of each row in N-Triples, in the order of the result.
 fn rows(format: QueryResultsFormat, text: &str) -> Vec<Vec<String>> {
@@ -38,7 +35,7 @@ fn all_threads_write_one_result_under_all_strategies() {
     let mut expected = rows(FORMATS[2].1, &one[2]);
     expected.sort_unstable();
     assert_eq!(expected.len(), 280 * 280);
-    for (number, strategy) in STRATEGIES.into_iter().enumerate() {
+    for (number, strategy) in ALL.map(|strategy| strategy.name()).into_iter().enumerate() {
         // Parsing the result takes longest, so each strategy is tested with one of the two formats.
         let (format, parsed) = FORMATS[number % 2];
         let mut found = rows(parsed, &stdout(&run(&args(format, strategy, "4"))));

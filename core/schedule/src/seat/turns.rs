@@ -15,9 +15,10 @@
 //! A front goes before both ([`Plan::with_front`](crate::Plan::with_front)); after [`FRONT_TURN_NS`] of it, it rests
 //! for a turn.
 
+use super::{Run, Seat, Source, Sources};
 use crate::front::{FRONT_RULE, FRONT_TAKE, FRONT_TURN_NS};
 use crate::look::{look_of, scan};
-use crate::{End, QueuesByRequest, RequestId, Run, Seat, SeatPlan, Share, Take, Turned, Way};
+use crate::{End, Found, QueuesByRequest, RequestId, SeatPlan, Share, Take, Turned, Way};
 
 /// The length of a turn, in nanoseconds. A turn is over when the task running at that time ends.
 pub const TURN_NS: u64 = 4_000_000;
@@ -59,8 +60,6 @@ pub(crate) struct Turns {
     beyond: usize,
     /// The front rests until this time: the seat has worked for long at tasks from there.
     front_rests_until_ns: u64,
-    /// Whether several requests ran when the seat looked last.
-    are_on: bool,
 }
 
 impl Turns {
@@ -74,14 +73,7 @@ impl Turns {
             behind: 0,
             beyond: 0,
             front_rests_until_ns: 0,
-            are_on: false,
         }
-    }
-
-    /// Whether several requests ran when the seat looked last.
-    #[inline]
-    pub(crate) fn are_on(&self) -> bool {
-        self.are_on
     }
 
     /// Sets the time. After the end of a turn the next one begins.
@@ -130,13 +122,14 @@ impl<T> Seat<T> {
         if is_its_turn && now_ns < self.turns.ends_ns {
             return None;
         }
-        if !std::mem::replace(&mut self.turns.are_on, true) {
+        if !self.ready.has(Source::Turns) {
+            self.ready.set_turns(true);
             (self.turns.now, self.turns.ends_ns) = (Turn::Strategy, now_ns.saturating_add(TURN_NS));
         }
-        if self.front_ns >= FRONT_TURN_NS {
-            (self.front_ns, self.turns.front_rests_until_ns) = (0, now_ns.saturating_add(TURN_NS));
+        if self.front.worked_ns >= FRONT_TURN_NS {
+            (self.front.worked_ns, self.turns.front_rests_until_ns) = (0, now_ns.saturating_add(TURN_NS));
         }
-        self.front_rests = now_ns < self.turns.front_rests_until_ns;
+        self.front.rests = now_ns < self.turns.front_rests_until_ns;
         self.turns.tick(now_ns, order);
         if self.turns.now == Turn::Strategy {
             return None;
@@ -148,7 +141,7 @@ impl<T> Seat<T> {
             }
             found
         });
-        found.map(|(task, way)| self.found(task, way))
+        found.map(|found| self.found(found))
     }
 
     /// Whether a resumed task should leave the seat again: the turn is over, or it is one of all suspended tasks. To be
@@ -160,8 +153,9 @@ impl<T> Seat<T> {
     /// Several requests run no more.
     #[inline]
     pub fn end_turns(&mut self) {
-        if self.turns.are_on {
-            (self.turns.are_on, self.front_rests) = (false, false);
+        if self.ready.has(Source::Turns) {
+            self.ready.set_turns(false);
+            self.front.rests = false;
         }
     }
 
@@ -173,18 +167,18 @@ impl<T> Seat<T> {
         now_ns: u64,
         order: &mut impl Turned,
         but: Option<RequestId>,
-    ) -> Option<(T, Way)>
+    ) -> Option<Found<T>>
     where
         Q: QueuesByRequest<Task = T>,
     {
         if self.turns.now == Turn::Suspended {
             self.turns.is_calleds_turn = !self.turns.is_calleds_turn;
             let task = match self.turns.is_calleds_turn {
-                true => called().or_else(|| self.take_suspended()),
-                false => self.take_suspended().or_else(called),
+                true => called().or_else(|| self.ready.take_suspended()),
+                false => self.ready.take_suspended().or_else(called),
             };
             if let Some(task) = task {
-                return Some((task, Way::KEPT));
+                return Some(Found::kept(task));
             }
             self.turns.now = Turn::Beyond;
         }
@@ -220,36 +214,41 @@ impl<T> Seat<T> {
     }
 
     /// A task of this request, wherever the seat may look.
-    fn find_of<Q>(&mut self, request: RequestId, plan: &SeatPlan, queues: &mut Q) -> Option<(T, Way)>
+    fn find_of<Q>(&mut self, request: RequestId, plan: &SeatPlan, queues: &mut Q) -> Option<Found<T>>
     where
         Q: QueuesByRequest<Task = T>,
     {
-        if let Some(next) = self.next.take_if(|next| queues.request_of(&next.task) == request) {
-            return Some((next.task, Way::new(next.rule, next.queue)));
+        const ASKED: Sources = Sources::of(&[Source::Next, Source::Kept, Source::Own, Source::Probes]);
+        let mut left = self.ready.sources().among(ASKED);
+        while let Some(source) = left.take_first() {
+            let found = match source {
+                Source::Next => self.ready.take_next_if(|next| queues.request_of(next) == request),
+                Source::Kept => {
+                    let is_its = |task: &T| queues.request_of(task) == request && queues.may_begin(task);
+                    self.ready.take_kept_if(is_its).map(Found::kept)
+                }
+                Source::Own => {
+                    let task = self.own.queue.and_then(|own| queues.take_own_of(own, request));
+                    task.map(|task| Found { task, way: self.own.way })
+                }
+                _ => look_of(&plan.look[self.own.probes..], queues, request),
+            };
+            if found.is_some() {
+                return found;
+            }
         }
-        let is_its = |task: &T| queues.request_of(task) == request && queues.may_begin(task);
-        if let Some(at) = self.kept.iter().rposition(is_its) {
-            return Some((self.kept.remove(at), Way::KEPT));
-        }
-        if let Some(own) = self.own
-            && let Some(task) = queues.take_own_of(own, request)
-        {
-            return Some((task, self.own_way));
-        }
-        if let Some(found) = look_of(&plan.look[self.own_probes..], queues, request) {
-            return Some((found.task, Way::new(found.rule, found.queue)));
-        }
-        let front = self.front?;
-        Some((queues.take_of(request, front, FRONT_TAKE, 0)?, Way::new(FRONT_RULE, front)))
+        // The front had its turn before.
+        let front = self.front.queue?;
+        Some(Found { task: queues.take_of(request, front, FRONT_TAKE, 0)?, way: Way::new(FRONT_RULE, front) })
     }
 
     /// A task beyond the seat's own queue. Each look begins with another probe, and takes requests in turn, so no probe
     /// hides the tasks of the others.
-    fn look_around<Q>(&mut self, plan: &SeatPlan, queues: &mut Q) -> Option<(T, Way)>
+    fn look_around<Q>(&mut self, plan: &SeatPlan, queues: &mut Q) -> Option<Found<T>>
     where
         Q: QueuesByRequest<Task = T>,
     {
-        let probes = &plan.look[self.own_probes..];
+        let probes = &plan.look[self.own.probes..];
         self.turns.beyond = (self.turns.beyond + 1) % probes.len().max(1);
         let (before, from) = probes.split_at(self.turns.beyond.min(probes.len()));
         from.iter().chain(before).find_map(|probe| {
@@ -258,10 +257,7 @@ impl<T> Seat<T> {
                 Take::Youngest => Take::Oldest,
                 take => take,
             };
-            let found = scan(probe, &mut self.cursors, |queue, longer_than| {
-                queues.take(queue, take, longer_than, probe.rest_to)
-            })?;
-            Some((found.task, Way::new(found.rule, found.queue)))
+            scan(probe, &mut self.cursors, |queue, longer_than| queues.take(queue, take, longer_than, probe.rest_to))
         })
     }
 }
