@@ -11,9 +11,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
 use std::sync::{Arc, Once};
 use vicus::FlowError;
-use vicus_service::ErrorKind;
 
-/// The statuses of `vicus.h`, by the same names. A test compares the numbers.
+/// The statuses of `vicus.h`, by the same names. A test compares the numbers. Those without a use here are
+/// [`ErrorKind::code`](vicus_service::ErrorKind::code)'s alone.
 pub(crate) mod status {
     pub(crate) const OK: i32 = 0;
     pub(crate) const ARGUMENT: i32 = -1;
@@ -26,8 +26,10 @@ pub(crate) mod status {
     pub(crate) const CALLBACK: i32 = -8;
     pub(crate) const SCHEMA: i32 = -9;
     pub(crate) const NETWORK: i32 = -10;
+    #[cfg(test)]
     pub(crate) const QUERY: i32 = -11;
     pub(crate) const LIMIT: i32 = -12;
+    #[cfg(test)]
     pub(crate) const BUSY: i32 = -13;
     pub(crate) const DATA: i32 = -14;
     pub(crate) const CLOSED: i32 = -15;
@@ -144,16 +146,7 @@ impl From<FlowError> for Failure {
 
 impl From<vicus_service::Error> for Failure {
     fn from(error: vicus_service::Error) -> Failure {
-        let status = match error.kind() {
-            ErrorKind::Query | ErrorKind::Failed | ErrorKind::Format => status::QUERY,
-            ErrorKind::PlanLimit | ErrorKind::TimeLimit | ErrorKind::MemoryLimit | ErrorKind::RowLimit => status::LIMIT,
-            ErrorKind::Busy | ErrorKind::NoThread => status::BUSY,
-            ErrorKind::Cancelled => status::CANCELLED,
-            ErrorKind::NoMemory => status::NO_MEMORY,
-            ErrorKind::Sink | ErrorKind::Internal => status::INTERNAL,
-            ErrorKind::Store => status::DATA,
-        };
-        let failure = Failure::new(status, &error);
+        let failure = Failure::new(error.kind().code(), &error);
         match &error {
             vicus_service::Error::Query(text) if text.place.is_known() => {
                 failure.with_place(text.place.line, text.place.column)
@@ -319,6 +312,30 @@ mod tests {
         let caught = catch_unwind(|| sent.travel()).unwrap_err();
         let arrived = Failure::of_panic(caught);
         assert_eq!((arrived.status, &*arrived.message(), arrived.place), (7, "seven\u{fffd}", (2, 3)));
+    }
+
+    /// The service has the numbers of the header.
+    #[test]
+    fn kinds_of_errors_have_the_statuses_of_the_header() {
+        use vicus_service::ErrorKind;
+        for (kind, status) in [
+            (ErrorKind::Query, status::QUERY),
+            (ErrorKind::Failed, status::QUERY),
+            (ErrorKind::Format, status::QUERY),
+            (ErrorKind::PlanLimit, status::LIMIT),
+            (ErrorKind::TimeLimit, status::LIMIT),
+            (ErrorKind::MemoryLimit, status::LIMIT),
+            (ErrorKind::RowLimit, status::LIMIT),
+            (ErrorKind::Busy, status::BUSY),
+            (ErrorKind::NoThread, status::BUSY),
+            (ErrorKind::Cancelled, status::CANCELLED),
+            (ErrorKind::NoMemory, status::NO_MEMORY),
+            (ErrorKind::Sink, status::INTERNAL),
+            (ErrorKind::Internal, status::INTERNAL),
+            (ErrorKind::Store, status::DATA),
+        ] {
+            assert_eq!(kind.code(), status, "{kind:?}");
+        }
     }
 
     #[test]

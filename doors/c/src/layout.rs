@@ -6,7 +6,7 @@ use crate::flow::{taken, vicus_operator};
 use crate::map_reduce::vicus_map_reduce;
 use crate::matrices::{order, pattern, vicus_matrix_options, vicus_tile};
 use crate::memory::to;
-use crate::queries::{language, open, query, vicus_query_options};
+use crate::queries::{open, query, vicus_query_options};
 use crate::runtime::about;
 use crate::tasks::{access, task, vicus_access, vicus_task_options};
 use crate::topology::{kind, place, vicus_place};
@@ -18,6 +18,7 @@ use std::io::Write as _;
 use std::mem::offset_of;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use vicus_service::LANGUAGES;
 
 /// A structure's size, and its fields' offsets.
 macro_rules! structure {
@@ -50,7 +51,10 @@ fn assertions() -> String {
     numbers!(out, "VICUS_", order, BY_ROWS BY_TILES);
     numbers!(out, "VICUS_PATTERN_", pattern, HASH STRIPES FIELDS RANDOM PLACE);
     numbers!(out, "VICUS_OPEN_", open, EXISTING CREATE);
-    numbers!(out, "VICUS_LANGUAGE_", language, SPARQL SQL);
+    for language in LANGUAGES {
+        let name = language.name().to_uppercase();
+        writeln!(out, "SAME(VICUS_LANGUAGE_{name}, {});", language.number()).unwrap();
+    }
     numbers!(out, "VICUS_QUERY_", query, ANY_ORDER);
     numbers!(out, "VICUS_", to, NEXT_TOUCH);
     numbers!(out, "VICUS_TAKEN_", taken, NOTHING ROWS END);

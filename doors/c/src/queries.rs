@@ -1,6 +1,6 @@
 //! Data, questions to it, and changes of it.
 
-use crate::answers::{Answer, Stream, ToArrow, Truth};
+use crate::answers::Answer;
 use crate::error::{Failure, Outcome, guard, guard_or, status};
 use crate::runtime::{Threads, threads};
 use crate::tasks::{Data, ended};
@@ -14,16 +14,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vicus::environment;
-use vicus::tasks::is_in_runtime;
-use vicus_language::Answer as Form;
-use vicus_rdf::load::{LoadOptions, Source, Syntax};
+use vicus_service::data::{LoadOptions, Source, Store, Syntax};
 use vicus_service::{
-    Call, Cancel, Count, Dataset, Document, ErrorKind, Format, Keeper, Limits, NotStored, Prepared, Session,
-    SessionOptions, SharedDataset, TextSink, create_store, file_iri, graph_name, open_store, syntax_by_ending,
-    unpacked,
+    ArrowStream, Call, Cancel, Count, Dataset, Document, ErrorKind, Format, Keeper, LANGUAGES, Limits, NotStored,
+    Prepared, Session, SessionOptions, SharedDataset, Tables, TextSink, create_store, file_iri, graph_name, open_store,
+    syntax_by_ending, unpacked,
 };
-use vicus_sql::Tables;
-use vicus_store::Store;
 
 /// `vicus_data`.
 pub(crate) struct Held {
@@ -31,7 +27,7 @@ pub(crate) struct Held {
     threads: Threads,
     hash_seed: u64,
     /// The tables of files, for SQL.
-    tables: Mutex<Tables>,
+    tables: Mutex<Arc<Tables>>,
 }
 
 enum Kept {
@@ -50,7 +46,7 @@ impl Held {
         Held { kept, threads, hash_seed, tables: Mutex::default() }
     }
 
-    fn tables(&self) -> MutexGuard<'_, Tables> {
+    fn tables(&self) -> MutexGuard<'_, Arc<Tables>> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -273,7 +269,7 @@ pub(crate) unsafe extern "C" fn vicus_data_add_table(
         // SAFETY: rules "Handles" and "Texts".
         let (data, name, path) = unsafe { (handle(data, "data")?, required(name, "name")?, required(path, "path")?) };
         let table = vicus_tables::open(path).map_err(data_failure)?;
-        data.tables().add(name, table);
+        Arc::make_mut(&mut *data.tables()).add(name, table);
         Ok(())
     })
 }
@@ -325,7 +321,7 @@ pub(crate) unsafe extern "C" fn vicus_data_free(data: *mut Held) {
 pub(crate) struct vicus_query_options {
     /// The bytes of the program's structure.
     pub(crate) size: u32,
-    /// The query's language, from `language`.
+    /// The number of the query's language.
     pub(crate) language: u32,
     /// 0: no limit.
     pub(crate) timeout_ms: u64,
@@ -345,47 +341,39 @@ pub(crate) struct vicus_query_options {
     pub(crate) reserved: u32,
 }
 
-/// The languages of queries, by the numbers of the header.
-pub(crate) mod language {
-    pub(crate) const SPARQL: u32 = 0;
-    pub(crate) const SQL: u32 = 1;
-}
-
 /// The flags of queries, by the numbers of the header.
 pub(crate) mod query {
     pub(crate) const ANY_ORDER: u32 = 1;
 }
 
 /// How a query is asked.
-struct Asked {
-    language: u32,
-    options: SessionOptions,
-}
+struct Asked(SessionOptions);
 
 impl Asked {
     /// # Safety
     /// Rules "Handles" and "Texts".
-    unsafe fn new(options: *const vicus_query_options, hash_seed: u64) -> Outcome<Asked> {
-        let mut asked = Asked { language: language::SPARQL, options: SessionOptions::default() };
-        asked.options.plan.hash_seed = hash_seed;
+    unsafe fn new(options: *const vicus_query_options, data: &Held) -> Outcome<Asked> {
+        let mut asked = SessionOptions::default();
+        asked.plan.hash_seed = data.hash_seed;
+        asked.languages.sql.tables = Arc::clone(&data.tables());
         // SAFETY: rule "Handles"; the size is the first field of every version.
-        let Some(size) = (unsafe { options.cast::<u32>().as_ref() }) else { return Ok(asked) };
+        let Some(size) = (unsafe { options.cast::<u32>().as_ref() }) else { return Ok(Asked(asked)) };
         if *size as usize != size_of::<vicus_query_options>() {
             let message = format!("`options.size` is {size}: begin with VICUS_QUERY_OPTIONS_INIT, which sets it");
             return Err(Failure::argument(message));
         }
         // SAFETY: the structure is whole, as its size says.
         let said = unsafe { &*options };
-        if said.language > language::SQL || said.flags & !query::ANY_ORDER != 0 {
-            return Err(Failure::argument("the options of a query have a language or a flag that is not known"));
-        }
+        let unknown = || Failure::argument("the options of a query have a language or a flag that is not known");
+        let language = LANGUAGES.into_iter().find(|language| language.number() == said.language);
+        let (Some(language), 0) = (language, said.flags & !query::ANY_ORDER) else { return Err(unknown()) };
         let some = |number: u64| (number > 0).then_some(number);
-        asked.language = said.language;
+        asked.language = language;
         // SAFETY: rule "Texts".
-        asked.options.base = unsafe { optional(said.base) }?.map(str::to_owned);
-        asked.options.parallel_answers = said.flags & query::ANY_ORDER != 0;
-        asked.options.first_rows = some(said.first_rows);
-        asked.options.limits = Limits {
+        asked.base = unsafe { optional(said.base) }?.map(str::to_owned);
+        asked.parallel_answers = said.flags & query::ANY_ORDER != 0;
+        asked.first_rows = some(said.first_rows);
+        asked.limits = Limits {
             time: some(said.timeout_ms).map(Duration::from_millis),
             memory: some(said.memory_bytes),
             rows: some(said.most_rows),
@@ -393,21 +381,16 @@ impl Asked {
             cancel: unsafe { said.cancel.as_ref() }.cloned().unwrap_or_default(),
             ..Limits::default()
         };
-        Ok(asked)
+        Ok(Asked(asked))
     }
 
-    fn session(self, data: &Held) -> (u32, Session) {
-        (self.language, data.threads.session(&data.dataset(), self.options))
+    fn session(self, data: &Held) -> Session {
+        data.threads.session(&data.dataset(), self.0)
     }
 
     fn prepare(self, data: &Held, text: &str) -> Outcome<(Call, Arc<Prepared>)> {
-        let (language, session) = self.session(data);
-        let tables = data.tables().clone();
-        let mut call = session.call()?;
-        let prepared = match language {
-            language::SQL => call.prepare_sql(text, &tables),
-            _ => call.prepare(text),
-        }?;
+        let mut call = self.session(data).call()?;
+        let prepared = call.prepare(text)?;
         Ok((call, prepared))
     }
 }
@@ -426,7 +409,7 @@ pub(crate) unsafe extern "C" fn vicus_query(
         // SAFETY: rules "Handles" and "Texts".
         let (data, text) = unsafe { (handle(data, "data")?, required(text, "text")?) };
         // SAFETY: rules "Handles" and "Texts".
-        let (call, prepared) = unsafe { Asked::new(options, data.hash_seed) }?.prepare(data, text)?;
+        let (call, prepared) = unsafe { Asked::new(options, data) }?.prepare(data, text)?;
         let given = begin(call, &prepared)?;
         // SAFETY: rule "Outputs"; the old value is not dropped, because it may be anything.
         unsafe { out.write(given) };
@@ -436,15 +419,7 @@ pub(crate) unsafe extern "C" fn vicus_query(
 
 /// Begins to answer a query.
 fn begin(call: Call, prepared: &Arc<Prepared>) -> Outcome<FFI_ArrowArrayStream> {
-    if matches!(prepared.form(), Form::Truth) {
-        let (_, outcome) = call.answer(prepared, Count)?;
-        return Ok(FFI_ArrowArrayStream::new(Box::new(Truth(Some(outcome.rows > 0)))));
-    }
-    // A task that waited for its reader would hold up the thread of the writer.
-    let is_bounded = !is_in_runtime();
-    let stream = Stream::new(is_bounded);
-    let answer = Answer::new(Arc::clone(&stream), call.begin(prepared, ToArrow(stream))?);
-    Ok(FFI_ArrowArrayStream::new(Box::new(if is_bounded { answer } else { answer.collect()? })))
+    Ok(FFI_ArrowArrayStream::new(Box::new(Answer(ArrowStream::begin(call, prepared)?))))
 }
 
 /// `vicus_prepared`: a parsed and planned query, and its data.
@@ -467,14 +442,8 @@ pub(crate) unsafe extern "C" fn vicus_prepare(
         // SAFETY: rules "Handles" and "Texts".
         let (data, text) = unsafe { (handle(data, "data")?, required(text, "text")?) };
         // SAFETY: rules "Handles" and "Texts".
-        let (language, session) = unsafe { Asked::new(options, data.hash_seed) }?.session(data);
-        let tables = data.tables().clone();
-        let mut call = session.call()?;
-        let prepared = match language {
-            language::SQL => call.prepare_sql(text, &tables),
-            _ => call.prepare(text),
-        }?;
-        drop(call);
+        let session = unsafe { Asked::new(options, data) }?.session(data);
+        let prepared = session.call()?.prepare(text)?;
         // SAFETY: rule "Outputs".
         unsafe { give(out, Kit { session, prepared }) };
         Ok(())
@@ -518,7 +487,7 @@ pub(crate) unsafe extern "C" fn vicus_query_count(
         // SAFETY: rules "Handles" and "Texts".
         let (data, text) = unsafe { (handle(data, "data")?, required(text, "text")?) };
         // SAFETY: rules "Handles" and "Texts".
-        let (call, prepared) = unsafe { Asked::new(options, data.hash_seed) }?.prepare(data, text)?;
+        let (call, prepared) = unsafe { Asked::new(options, data) }?.prepare(data, text)?;
         let (_, outcome) = call.answer(&prepared, Count)?;
         // SAFETY: rule "Outputs".
         unsafe { out.write(outcome.rows) };
@@ -574,7 +543,7 @@ pub(crate) unsafe extern "C" fn vicus_query_write(
             Failure::new(status::SETTING, format_args!("there is no format `{name}`, only {names}"))
         })?;
         // SAFETY: rules "Handles" and "Texts".
-        let (call, prepared) = unsafe { Asked::new(options, data.hash_seed) }?.prepare(data, text)?;
+        let (call, prepared) = unsafe { Asked::new(options, data) }?.prepare(data, text)?;
         let failed = Arc::new(Mutex::new(None));
         let writer = Writer { function, data: Data(function_data), failed: Arc::clone(&failed) };
         let answered = call.answer(&prepared, TextSink::new(format, writer));
@@ -600,7 +569,7 @@ pub(crate) unsafe extern "C" fn vicus_query_explain(
         // SAFETY: rules "Handles" and "Texts".
         let (data, text) = unsafe { (handle(data, "data")?, required(text, "text")?) };
         // SAFETY: rules "Handles" and "Texts".
-        let (_, prepared) = unsafe { Asked::new(options, data.hash_seed) }?.prepare(data, text)?;
+        let (_, prepared) = unsafe { Asked::new(options, data) }?.prepare(data, text)?;
         // SAFETY: as asked of the caller; rule "Outputs".
         unsafe { output(length, "length")?.write(print(&prepared.explain(None), buffer, capacity)) };
         Ok(())
@@ -619,8 +588,8 @@ pub(crate) unsafe extern "C" fn vicus_update(
         // SAFETY: rules "Handles" and "Texts".
         let (data, text) = unsafe { (handle(data, "data")?, required(text, "text")?) };
         // SAFETY: rules "Handles" and "Texts".
-        let Asked { language, options } = unsafe { Asked::new(options, data.hash_seed) }?;
-        if language != language::SPARQL {
+        let Asked(options) = unsafe { Asked::new(options, data) }?;
+        if !options.language.has_updates() {
             return Err(Failure::argument("updates are texts of SPARQL"));
         }
         match &data.kept {

@@ -9,10 +9,11 @@ use std::io::{self, ErrorKind, IsTerminal};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vicus::{Runtime, RuntimeBuilder, Topology};
-use vicus_rdf::load::{LoadError, LoadOptions, Phase, Source};
 use vicus_schedule::MOST_THREADS;
-use vicus_service::{DocumentFailed, Error, FileNotPermitted, Loaded, MemoryBudget, Service, Unwritable, WebError};
-use vicus_sparql::ServiceFailed;
+use vicus_service::data::{LoadError, LoadOptions, Phase, Source};
+use vicus_service::{
+    DocumentFailed, Error, FileNotPermitted, Loaded, MemoryBudget, Service, ServiceFailed, Unwritable, WebError,
+};
 
 /// Loads sources with the threads of a service, with a bar on a terminal.
 pub(crate) fn load(

@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use vicus_rdf::load::{Source, Syntax};
+use vicus_service::data::{Source, Syntax};
 use vicus_service::{file_iri, syntax_by_ending, unpacked};
 
 /// The bytes of all files, and how many of them have been read.

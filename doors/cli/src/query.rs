@@ -12,6 +12,7 @@ use crate::tell::tell;
 use crate::web::WebArgs;
 use crate::{engine, engine::plain};
 use anyhow::{Context, anyhow, bail, ensure};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use report::{Report, Timing, Timings};
 use std::ffi::OsString;
 use std::io::{Stdout, Write as _};
@@ -20,13 +21,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 pub(crate) use tables::{ColumnTypes, column_types, table, tables};
 use vicus::{Runtime, Setting, Totals, environment};
-use vicus_language::{Answer, TextError, TextErrorKind};
-use vicus_rdf::load::{LoadOptions, OnError, Syntax};
+use vicus_service::data::{LoadOptions, OnError, Syntax};
 use vicus_service::{
-    Call, Count, Dataset, Error, MemoryBudget, Outcome, Prepared, Running, Service, Session, SessionOptions, TextSink,
-    check,
+    Answer, Call, CheckedText, Count, Dataset, Error, LANGUAGES, LanguageOptions, Limits, MOST_DEPTH, MemoryBudget,
+    Moment, Outcome, PlanOptions, Prepared, QueryLanguage, Running, Service, Session, SessionOptions, SparqlOptions,
+    TextError, TextLimits, TextOption, TextSink, check, language, option_of,
 };
-use vicus_sparql::{Moment, ParseOptions, PlanOptions, QueryError, QueryErrorKind};
 
 /// See `vicus query --help`.
 #[derive(clap::Args)]
@@ -44,8 +44,8 @@ pub(crate) struct Args {
     syntax: Option<SyntaxName>,
     /// The language of the queries. In SQL, a table is a file ('people.csv', or by its name in --table), a predicate of
     /// the data by its IRI, with columns subject and object, or the solutions of a query, SPARQL('SELECT …').
-    #[arg(long, value_enum, default_value_t = Language::Sparql)]
-    language: Language,
+    #[arg(long, value_parser = languages(), default_value = LANGUAGES[0].name())]
+    language: &'static dyn QueryLanguage,
     /// For SQL, a file as a table of this name: .parquet, .csv, .tsv, .arrow or .arrows. May be given several times.
     #[arg(long, value_name = "NAME=FILE", value_parser = table)]
     table: Vec<(String, PathBuf)>,
@@ -112,19 +112,19 @@ pub(crate) struct Args {
     #[arg(long = "rdf-12")]
     rdf_12: bool,
     /// The most bytes of a query's text: 500000, 64K, 10M.
-    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value_t = ParseOptions::default().bytes as u64)]
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value_t = TextLimits::default().bytes as u64)]
     max_query_bytes: u64,
     /// The deepest nesting of a query, 1 to 10000 levels: brackets, and operators and patterns that apply to the one
     /// before, such as OPTIONAL, BIND, EXISTS and paths of any length.
-    #[arg(long, value_name = "LEVELS", value_parser = levels, default_value_t = ParseOptions::default().depth)]
+    #[arg(long, value_name = "LEVELS", value_parser = levels, default_value_t = TextLimits::default().depth)]
     max_query_depth: usize,
     /// How many bytes longer a query may become when its names are written out, for each byte of its text and for 1024
     /// more: a long prefix or base may occur in many names.
-    #[arg(long, value_name = "TIMES", default_value_t = ParseOptions::default().longer)]
+    #[arg(long, value_name = "TIMES", default_value_t = SparqlOptions::default().longer)]
     max_longer: usize,
     /// How many signs of property paths may be counted again because their path has another object; for long queries
     /// one more for four bytes of text.
-    #[arg(long, value_name = "N", default_value_t = ParseOptions::default().path_signs)]
+    #[arg(long, value_name = "N", default_value_t = SparqlOptions::default().path_signs)]
     max_path_signs: usize,
     /// The most steps of planning a query: looks at operators, at their variables, and at ways to join, some ten
     /// nanoseconds each. Only queries with very many variables in very many patterns reach this.
@@ -169,14 +169,21 @@ impl Args {
     /// The options of its session, after [`Args::choose_hash_seed`]; each query has a moment of its own.
     fn session_options(&self) -> anyhow::Result<SessionOptions> {
         Ok(SessionOptions {
-            parse: ParseOptions {
-                base: None,
+            language: self.language,
+            languages: LanguageOptions {
+                sparql: SparqlOptions {
+                    longer: self.max_longer,
+                    path_signs: self.max_path_signs,
+                    strict_functions: self.strict_functions,
+                    rdf_12: self.rdf_12,
+                    default_graph: self.default_graph.planned(),
+                    ..SparqlOptions::default()
+                },
+                ..LanguageOptions::default()
+            },
+            text: TextLimits {
                 bytes: usize::try_from(self.max_query_bytes).unwrap_or(usize::MAX),
-                longer: self.max_longer,
-                path_signs: self.max_path_signs,
                 depth: self.max_query_depth,
-                strict_functions: self.strict_functions,
-                rdf_12: self.rdf_12,
             },
             base: self.base.clone(),
             longest_iri: usize::try_from(self.max_iri).unwrap_or(usize::MAX),
@@ -184,7 +191,6 @@ impl Args {
                 envelope_rows: self.envelope_rows,
                 hash_seed: self.hash_seed.expect("it was chosen"),
                 plan_steps: self.max_plan_steps,
-                default_graph: self.default_graph.planned(),
                 ..PlanOptions::default()
             },
             // A table is kept, and its rows stand in one order.
@@ -204,13 +210,10 @@ impl Args {
     }
 }
 
-/// A language of queries.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Language {
-    /// SPARQL 1.1.
-    Sparql,
-    /// SELECT of SQL.
-    Sql,
+/// Reads the name of a language.
+fn languages() -> impl TypedValueParser<Value = &'static dyn QueryLanguage> {
+    let names = LANGUAGES.map(|language| PossibleValue::new(language.name()).help(language.about()));
+    PossibleValuesParser::new(names).map(|name| language(&name).expect("it is a possible value"))
 }
 
 /// The value of `--table-types`: clap takes an `Option` for an option that may be missing.
@@ -226,10 +229,10 @@ pub(crate) enum DefaultGraph {
 }
 
 impl DefaultGraph {
-    pub(crate) fn planned(self) -> vicus_sparql::DefaultGraph {
+    pub(crate) fn planned(self) -> vicus_service::DefaultGraph {
         match self {
-            DefaultGraph::Own => vicus_sparql::DefaultGraph::Own,
-            DefaultGraph::Union => vicus_sparql::DefaultGraph::Union,
+            DefaultGraph::Own => vicus_service::DefaultGraph::Own,
+            DefaultGraph::Union => vicus_service::DefaultGraph::Union,
         }
     }
 }
@@ -334,10 +337,7 @@ fn rows(text: &str) -> Result<usize, String> {
 }
 
 fn levels(text: &str) -> Result<usize, String> {
-    text.parse()
-        .ok()
-        .filter(|levels| (1..=ParseOptions::MOST_DEPTH).contains(levels))
-        .ok_or_else(|| "expected 1 to 10000".to_owned())
+    text.parse().ok().filter(|levels| (1..=MOST_DEPTH).contains(levels)).ok_or_else(|| "expected 1 to 10000".to_owned())
 }
 
 fn copies(text: &str) -> Result<usize, String> {
@@ -388,12 +388,12 @@ impl Question {
 
 /// Runs `vicus sql`.
 pub(crate) fn run_sql(mut args: Args) -> anyhow::Result<()> {
-    args.language = Language::Sql;
+    args.language = language("sql").expect("a language");
     run(args)
 }
 
 pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
-    if args.language == Language::Sparql && args.data.is_empty() && args.store.is_none() && args.table.is_empty() {
+    if args.language.needs_data() && args.data.is_empty() && args.store.is_none() && args.table.is_empty() {
         let missing = "the following required arguments were not provided:\n  --data <FILE>, or --store <DIR>\n";
         return Err(clap::Error::raw(clap::error::ErrorKind::MissingRequiredArgument, missing).into());
     }
@@ -414,24 +414,19 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     let (sources, reading) = input::open(&args.data, syntax)?;
     // Errors in the queries are reported before the data is read.
     let memory = MemoryBudget::new(args.memory());
-    let options = args.session_options()?;
-    for question in &questions {
-        let bytes = options.parse.bytes;
+    let mut options = args.session_options()?;
+    let read = |question: Question| {
+        let bytes = options.text.bytes;
         let too_long = || anyhow!("query {}: it has more than {bytes} bytes (--max-query-bytes)", question.name);
         ensure!(question.text.len() <= bytes, too_long());
-        if args.language == Language::Sql {
-            let format = args.format.unwrap_or(Format::Table).of_text();
-            let form = Answer::Rows { columns: Vec::new() };
-            format
-                .map_or(Ok(()), |format| format.check(&form))
-                .map_err(|wrong| question.error(Error::Format(wrong)))?;
-            continue;
-        }
-        let form = check(&question.text, &memory, &options).map_err(|error| question.error(error))?.answer();
+        let checked = check(&question.text, &memory, &options).map_err(|error| question.error(error))?;
+        let form = checked.question().answer;
         if let Some(format) = args.format.unwrap_or(Format::usual(&form)).of_text() {
             format.check(&form).map_err(|wrong| question.error(Error::Format(wrong)))?;
         }
-    }
+        Ok((question, checked))
+    };
+    let questions = questions.into_iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
 
     let service = Service::new(engine::start(builder, args.threads)?, memory);
     let (dataset, time) = match &args.store {
@@ -453,20 +448,22 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
             (loaded.dataset, loaded.time)
         }
     };
-    let is_sql = args.language == Language::Sql;
-    let statements: Vec<&str> = questions.iter().filter(|_| is_sql).map(|question| question.text.as_str()).collect();
+    let statements = questions.iter().filter(|(_, checked)| checked.language().reads_files());
+    let statements: Vec<&str> = statements.map(|(question, _)| question.text.as_str()).collect();
     let types: Vec<ColumnTypes> = args.table_types.iter().flatten().cloned().collect();
-    let tables = tables(&args.table, &types, &statements, args.timeout)?;
+    options.languages.sql = tables(&args.table, &types, &statements, args.timeout)?;
     if asks_types {
-        std::io::stdout().write_all(tables::shown(&tables)?.as_bytes())?;
+        std::io::stdout().write_all(tables::shown(&options.languages.sql).as_bytes())?;
         return Ok(());
     }
     let mut report = Report::new(args.timings);
-    let ask = |question: &Question| {
-        Asking { question, args: &args, options: &options, service: &service, dataset: &dataset, tables: &tables }
+    // A text's tree is dropped behind its answer.
+    let ask = |(question, checked): (Question, CheckedText)| {
+        let (question, checked) = (&question, &checked);
+        Asking { question, checked, args: &args, options: &options, service: &service, dataset: &dataset }
             .answer(&mut report)
     };
-    let done = questions.iter().try_for_each(ask);
+    let done = questions.into_iter().try_for_each(ask);
     let reported = report.load(time.as_secs_f64() * 1e3, dataset.snapshot().len());
     if let Some(path) = &args.trace {
         let runtime = service.into_runtime().expect("no session is left");
@@ -507,11 +504,11 @@ fn questions(args: &Args) -> anyhow::Result<Vec<Question>> {
 /// A query to be run on loaded data.
 struct Asking<'a> {
     question: &'a Question,
+    checked: &'a CheckedText,
     args: &'a Args,
     options: &'a SessionOptions,
     service: &'a Service,
     dataset: &'a Dataset,
-    tables: &'a vicus_sql::Tables,
 }
 
 /// One of a query's copies; they run at once.
@@ -539,11 +536,7 @@ impl Asking<'_> {
             service.memory().set_total(args.memory());
             let session = self.session();
             let mut call = session.call().map_err(failed)?;
-            let prepared = match args.language {
-                Language::Sparql => call.prepare(&question.text),
-                Language::Sql => call.prepare_sql(&question.text, self.tables),
-            };
-            let prepared = prepared.map_err(failed)?;
+            let prepared = call.plan(self.checked).map_err(failed)?;
             if args.explain && args.timings.is_none() {
                 return show(&prepared.explain(None));
             }
@@ -587,7 +580,10 @@ impl Asking<'_> {
     fn session(&self) -> Session {
         let now_ms = vicus_service::millis(SystemTime::now());
         let moment = Some(Moment { now_ms, seed: now_ms as u64 });
-        self.service.session(self.dataset, SessionOptions { moment, ..self.options.clone() })
+        // Reading its text was a part of its time.
+        let time = self.options.limits.time.map(|time| time.saturating_sub(self.checked.parsing()));
+        let limits = Limits { time, ..self.options.limits.clone() };
+        self.service.session(self.dataset, SessionOptions { moment, limits, ..self.options.clone() })
     }
 
     /// The format of a copy's results, if they are written.
@@ -649,18 +645,14 @@ fn show(text: &str) -> anyhow::Result<()> {
 
 /// An error in a query or an update, with its line and a caret under the place.
 pub(crate) fn with_caret(error: &TextError, noun: &str, name: &str, asked: &str) -> anyhow::Error {
-    let of_sparql = |own: &QueryError| match own.kind {
-        QueryErrorKind::NamesTooLong => " (--max-longer)",
-        QueryErrorKind::TooManySigns => " (--max-path-signs)",
-        QueryErrorKind::WrongBase => " (--base)",
-        _ => "",
-    };
-    let option = match error.kind {
-        TextErrorKind::TooLong => " (--max-query-bytes)",
-        TextErrorKind::TooDeep => " (--max-query-depth)",
-        TextErrorKind::TooManySteps => " (--max-plan-steps)",
-        _ => error.own().map_or("", of_sparql),
-    };
+    let option = option_of(error).map_or("", |option| match option {
+        TextOption::Bytes => " (--max-query-bytes)",
+        TextOption::Depth => " (--max-query-depth)",
+        TextOption::PlanSteps => " (--max-plan-steps)",
+        TextOption::Base => " (--base)",
+        TextOption::Longer => " (--max-longer)",
+        TextOption::PathSigns => " (--max-path-signs)",
+    });
     let mut text = format!("{noun} {name}: {error}{option}");
     // Line 0: the error has no place.
     let (line_number, column) = (error.place.line, error.place.column.max(1));

@@ -14,10 +14,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use vicus::{Runtime, Setting};
-use vicus_rdf::load::{LoadOptions, Syntax};
 use vicus_server::{Access, AccessLog, ClientLimits, Data, Options, Server};
-use vicus_service::{Limits, MemoryBudget, Service, SessionOptions, StoreError, create_store, open_store};
-use vicus_sparql::{ParseOptions, PlanOptions};
+use vicus_service::data::{LoadOptions, Syntax};
+use vicus_service::{
+    LanguageOptions, Limits, MemoryBudget, PlanOptions, Service, SessionOptions, SparqlOptions, StoreError, TextLimits,
+    create_store, open_store,
+};
 
 /// See `vicus serve --help`.
 #[derive(clap::Args)]
@@ -114,7 +116,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     max_rows: Option<u64>,
     /// The most bytes of a query's or an update's text: 500000, 64K, 10M.
-    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value_t = ParseOptions::default().bytes as u64)]
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value_t = TextLimits::default().bytes as u64)]
     max_query_bytes: u64,
     /// The most bytes of a request's body when it is unpacked, such as a graph's document. By default 1G, or a quarter
     /// of --total-memory if this is less. All bodies together hold half of --total-memory, beside it. A body that comes
@@ -164,17 +166,20 @@ pub(crate) struct Args {
 impl Args {
     fn session(&self) -> anyhow::Result<SessionOptions> {
         Ok(SessionOptions {
-            parse: ParseOptions {
+            languages: LanguageOptions {
+                sparql: SparqlOptions {
+                    rdf_12: self.rdf_12,
+                    default_graph: self.default_graph.planned(),
+                    ..SparqlOptions::default()
+                },
+                sql: tables(&self.table, &[], &[], None)?,
+            },
+            text: TextLimits {
                 bytes: usize::try_from(self.max_query_bytes).unwrap_or(usize::MAX),
-                rdf_12: self.rdf_12,
-                ..ParseOptions::default()
+                ..TextLimits::default()
             },
             longest_iri: usize::try_from(self.max_iri).unwrap_or(usize::MAX),
-            plan: PlanOptions {
-                hash_seed: by_chance(),
-                default_graph: self.default_graph.planned(),
-                ..PlanOptions::default()
-            },
+            plan: PlanOptions { hash_seed: by_chance(), ..PlanOptions::default() },
             web: self.web.web(),
             folder: self.load_folder.clone(),
             temporary: self.spill.folder(self.store.as_deref())?,
@@ -247,7 +252,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         answer_cache_bytes: args.answer_cache,
         stay_awake: Duration::from_micros(args.stay_awake),
         name: args.name(),
-        tables: tables(&args.table, &[], &[], None)?,
     };
     let builder = Runtime::builder().strategy(strategy).count_takes().head_start(HEAD_START);
     let memory = MemoryBudget::new(total);

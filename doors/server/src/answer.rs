@@ -5,8 +5,7 @@ use crate::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::json;
 use std::time::Duration;
-use vicus_language::TextErrorKind;
-use vicus_service::{Error, ErrorKind};
+use vicus_service::{Error, TextErrorKind};
 
 /// Why a request has no result.
 #[derive(Clone, Debug)]
@@ -86,30 +85,21 @@ impl Failure {
 
     /// An error of the service; `text` is the request's text.
     pub(crate) fn of(error: &Error, text: &str) -> Failure {
-        let (status, kind) = match error.kind() {
-            _ if matches!(error, Error::Query(query) if query.kind == TextErrorKind::TooLong) => {
-                (StatusCode::PAYLOAD_TOO_LARGE, "limit")
-            }
-            ErrorKind::Query => (StatusCode::BAD_REQUEST, "query"),
-            ErrorKind::Failed => (StatusCode::BAD_REQUEST, "failed"),
-            ErrorKind::Format => (StatusCode::NOT_ACCEPTABLE, "format"),
-            ErrorKind::PlanLimit | ErrorKind::MemoryLimit | ErrorKind::RowLimit => {
-                (StatusCode::PAYLOAD_TOO_LARGE, "limit")
-            }
-            ErrorKind::TimeLimit => (StatusCode::REQUEST_TIMEOUT, "time"),
-            ErrorKind::Busy | ErrorKind::NoMemory | ErrorKind::NoThread => return Failure::busy(error.to_string()),
-            // The request was stopped from elsewhere; its own client would not read this.
-            ErrorKind::Cancelled => (StatusCode::from_u16(499).expect("it is in range"), "cancelled"),
-            ErrorKind::Sink => (StatusCode::NOT_ACCEPTABLE, "format"),
-            ErrorKind::Store if error.is_full() => (StatusCode::INSUFFICIENT_STORAGE, "full"),
-            ErrorKind::Store => (StatusCode::INTERNAL_SERVER_ERROR, "store"),
-            _ => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+        let kind = error.kind();
+        let (status, word) = match error {
+            // The body is too large, whatever it says.
+            Error::Query(query) if query.kind == TextErrorKind::TooLong => (StatusCode::PAYLOAD_TOO_LARGE, "limit"),
+            error if error.is_full() => (StatusCode::INSUFFICIENT_STORAGE, "full"),
+            _ => (StatusCode::from_u16(kind.http()).expect("a status of HTTP"), kind.word()),
         };
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            return Failure::busy(error.to_string());
+        }
         let place = match error {
             Error::Query(query) => Place::of(text, query.place.line, query.place.column).map(Box::new),
             _ => None,
         };
-        Failure { place, ..Failure::new(status, kind, error.to_string()) }
+        Failure { place, ..Failure::new(status, word, error.to_string()) }
     }
 
     /// The answer, in JSON if the client prefers it to text.

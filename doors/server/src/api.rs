@@ -16,9 +16,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
-use vicus_language::{Ends, TextErrorKind};
-use vicus_service::{Error, Limits, SessionOptions, check, check_update};
-use vicus_sparql::{Form, KNOWN_PREFIXES, SuggestionKind, complete};
+use vicus_service::{
+    Answer, Error, KNOWN_PREFIXES, LANGUAGES, Limits, QueryLanguage, SPARQL, SessionOptions, SqlType, SuggestionKind,
+    TextErrorKind, check, check_update, language,
+};
 
 /// The most bytes of a text checked or completed while it is written.
 const TEXT_BYTES: u64 = 1 << 20;
@@ -116,18 +117,13 @@ fn info(shared: &Shared, reads: bool) -> Value {
         })
         .collect();
     let prefixes: Vec<Value> = KNOWN_PREFIXES.iter().map(|(name, iri)| json!({ "name": name, "iri": iri })).collect();
-    let names = if reads { vicus_sql::Catalogue::names(&options.tables) } else { Vec::new() };
-    let tables: Vec<Value> = names
-        .iter()
-        .filter_map(|name| {
-            vicus_sql::Catalogue::table(&options.tables, std::slice::from_ref(name)).map(|table| (name, table))
-        })
-        .map(|(name, table)| {
-            let columns =
-                table.columns().iter().map(|column| json!({ "name": column.name, "type": column.kind.to_string() }));
-            json!({ "name": name, "columns": columns.collect::<Vec<_>>() })
-        })
-        .collect();
+    let tables = if reads { options.session.languages.sql.columns() } else { Vec::new() };
+    let table = |(name, columns): (String, Vec<_>)| {
+        let column = |(name, kind): (String, SqlType)| json!({ "name": name, "type": kind.to_string() });
+        json!({ "name": name, "columns": columns.into_iter().map(column).collect::<Vec<_>>() })
+    };
+    let tables: Vec<Value> = tables.into_iter().map(table).collect();
+    let languages = LANGUAGES.map(|language| language.name());
     let limits = &options.session.limits;
     // None if the data is damaged: requests that need it say how.
     let graphs = version.snapshot.read_by(|| version.snapshot.graphs().len()).ok();
@@ -138,7 +134,7 @@ fn info(shared: &Shared, reads: bool) -> Value {
             "quads": if reads { version.snapshot.len() } else { 0 }, "graphs": if reads { graphs } else { Some(0) },
             "version": if reads { shared.data.tag(version.number) } else { String::new() }, "readOnly": options.access.is_read_only,
         },
-        "threads": runtime.plan().threads(), "strategy": runtime.plan().strategy, "languages": ["sparql", "sql"], "tables": tables,
+        "threads": runtime.plan().threads(), "strategy": runtime.plan().strategy, "languages": languages, "tables": tables,
         "limits": {
             "timeMs": limits.time.map(|time| time.as_secs_f64() * 1e3),
             "memoryBytes": limits.memory.unwrap_or_else(|| shared.service.memory().total()).min(shared.service.memory().total()),
@@ -252,6 +248,12 @@ struct Written {
     language: String,
 }
 
+impl Written {
+    fn language(&self) -> &'static dyn QueryLanguage {
+        language(&self.language).unwrap_or(SPARQL)
+    }
+}
+
 async fn written(shared: &Shared, request: &Request, body: Incoming) -> Result<Written, Failure> {
     let bound = Bound { bytes: TEXT_BYTES, stretch: shared.options.clients.body_time };
     let body = body::read(&request.headers, body, bound, shared.bodies.begin(request.client)).await?;
@@ -275,18 +277,17 @@ fn units(text: &str) -> usize {
 }
 
 async fn completion(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Result<Response<Body>, Failure> {
-    let Written { text, cursor, language } = written(shared, request, body).await?;
-    if language == "sql" {
-        return Ok(json_answer(&json!({ "from": cursor, "to": cursor, "items": [], "ms": 0 })));
-    }
+    let written = written(shared, request, body).await?;
+    let language = written.language();
+    let Written { text, cursor, .. } = written;
     let began = Instant::now();
     let job = {
         let shared = Arc::clone(shared);
         move || {
             let snapshot = shared.data.now().snapshot;
             let until = Instant::now() + COMPLETION_TIME;
-            let found =
-                snapshot.read_by(|| complete(&text, byte_at(&text, cursor), &snapshot, &|| Instant::now() >= until));
+            let found = snapshot
+                .read_by(|| language.complete(&text, byte_at(&text, cursor), &snapshot, &|| Instant::now() >= until));
             found.map(|found| (text, found)).map_err(|error| error.to_string())
         }
     };
@@ -313,52 +314,35 @@ async fn completion(shared: &Arc<Shared>, request: &Request, body: Incoming) -> 
     Ok(json_answer(&json!({ "from": from, "to": to, "items": items, "ms": began.elapsed().as_secs_f64() * 1e3 })))
 }
 
-/// Whether a text is a statement of SQL. Its names are looked at when it is planned.
-fn checked_sql(text: &str) -> Value {
-    let until = Instant::now() + CHECK_TIME;
-    let ends: Ends = Arc::new(move || Instant::now() >= until);
-    match vicus_sql::parse_until(text, &vicus_sql::ParseOptions::default(), Some(ends)) {
-        Ok(_) => json!({ "form": "select", "variables": [] }),
-        Err(error) => {
-            let place = Place::of(text, error.place.line, error.place.column);
-            let (from, to) = place.map_or((0, 0), |place| (place.from, place.to));
-            let (line, column) = (error.place.line, error.place.column);
-            json!({ "error": { "message": error.to_string(), "line": line, "column": column, "from": from, "to": to } })
-        }
-    }
-}
-
-/// Whether a text is a query or an update, and the place of an error.
+/// Whether a text is a query or an update, and the place of an error. Names of tables are looked at when a query is
+/// planned.
 async fn checked(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Result<Response<Body>, Failure> {
-    let Written { text, language, .. } = written(shared, request, body).await?;
+    let written = written(shared, request, body).await?;
+    let language = written.language();
+    let Written { text, .. } = written;
     let job = {
         let shared = Arc::clone(shared);
         move || {
-            if language == "sql" {
-                return checked_sql(&text);
-            }
             let limits = Limits { time: Some(CHECK_TIME), ..Limits::default() };
-            let options = SessionOptions { limits, ..shared.options.session.clone() };
+            let options = SessionOptions { language, limits, ..shared.options.session.clone() };
             let memory = shared.service.memory();
             let error = match check(&text, memory, &options) {
-                Ok(form) => {
-                    let (form, variables) = match form {
-                        Form::Select { variables } => ("select", variables),
-                        Form::Ask => ("ask", Vec::new()),
-                        Form::Construct => ("construct", Vec::new()),
-                        Form::Describe => ("describe", Vec::new()),
+                Ok(checked) => {
+                    let question = checked.question();
+                    let variables = match question.answer {
+                        Answer::Rows { columns } => columns,
+                        Answer::Truth | Answer::Triples => Vec::new(),
                     };
-                    return json!({ "form": form, "variables": variables });
+                    return json!({ "form": question.word, "variables": variables });
                 }
                 Err(error) => error,
             };
-            if let Ok(()) = check_update(&text, memory, &options) {
-                return json!({ "form": "update", "variables": [] });
-            }
-            // For a text that begins as an update, the update's error helps.
-            let begins_update = error.to_string().contains("begins an update");
-            let error =
-                if begins_update { check_update(&text, memory, &options).err().unwrap_or(error) } else { error };
+            let error = match language.has_updates().then(|| check_update(&text, memory, &options)) {
+                Some(Ok(_)) => return json!({ "form": "update", "variables": [] }),
+                // For a text that begins as an update, the update's error helps.
+                Some(Err(of_update)) if error.to_string().contains("begins an update") => of_update,
+                _ => error,
+            };
             let place = match &error {
                 Error::Query(query) if query.kind != TextErrorKind::TooLong => {
                     Place::of(&text, query.place.line, query.place.column)

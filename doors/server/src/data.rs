@@ -2,9 +2,8 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use vicus_rdf::Snapshot;
+use vicus_service::data::{CommitError, Snapshot, Store, StoreError};
 use vicus_service::{Dataset, Error, Keeper, NotStored, Service, SessionOptions, SharedDataset};
-use vicus_store::{CommitError, Store, StoreError};
 
 /// Data for queries; updates may change it meanwhile.
 pub enum Data {

@@ -8,9 +8,8 @@ use crate::shared::Shared;
 use axum::http::{Response, StatusCode};
 use std::fmt::Write as _;
 use std::sync::Arc;
-use vicus_rdf::Snapshot;
-use vicus_service::{Dataset, SessionOptions};
-use vicus_sparql::DefaultGraph;
+use vicus_service::data::Snapshot;
+use vicus_service::{Dataset, DefaultGraph, SessionOptions};
 
 pub(crate) async fn answer(shared: &Arc<Shared>, request: &Request) -> Result<Response<Body>, Failure> {
     let Some(format) = request.wanted()?.accepted.graph(false) else {
@@ -45,7 +44,7 @@ fn turtle(shared: &Shared, request: &Request, snapshot: &Snapshot) -> String {
     let mut text = String::from(
         "@prefix sd: <http://www.w3.org/ns/sparql-service-description#> . @prefix void: <http://rdfs.org/ns/void#> .\n",
     );
-    let union = match shared.options.session.plan.default_graph {
+    let union = match shared.options.session.languages.sparql.default_graph {
         DefaultGraph::Union => ", sd:UnionDefaultGraph",
         DefaultGraph::Own => "",
     };

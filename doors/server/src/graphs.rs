@@ -8,7 +8,7 @@ use crate::body::{self, Body, Bound, Part};
 use crate::metrics::Kind;
 use crate::multipart;
 use crate::negotiate::{coding_of, syntax_of};
-use crate::query::{self, Asked, Language};
+use crate::query::{self, Asked};
 use crate::routes::{Incoming, Request};
 use crate::shared::Shared;
 use crate::update::{self, Change};
@@ -16,9 +16,8 @@ use axum::http::{Method, Response, StatusCode};
 use oxrdf::NamedNode;
 use std::io::Cursor;
 use std::sync::Arc;
-use vicus_rdf::Order;
-use vicus_rdf::load::Syntax;
-use vicus_service::Document;
+use vicus_service::data::{Order, Syntax};
+use vicus_service::{Document, SPARQL};
 
 /// The graph of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -105,7 +104,7 @@ async fn get(shared: &Arc<Shared>, request: &Request, graph: Named) -> Result<Re
     };
     let asked = Asked {
         text: text.into(),
-        language: Language::Sparql,
+        language: SPARQL,
         base: None,
         graphs: None,
         wanted: request.wanted()?,

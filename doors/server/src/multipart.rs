@@ -4,7 +4,7 @@
 use crate::answer::Failure;
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
-use vicus_rdf::load::Syntax;
+use vicus_service::data::Syntax;
 use vicus_service::{syntax_by_ending, syntax_by_media_type};
 
 /// More documents in one body are an error.

@@ -2,9 +2,8 @@
 
 use crate::coding::Coding;
 use axum::http::{HeaderMap, header};
-use vicus_language::Answer;
-use vicus_rdf::load::Syntax;
-use vicus_service::Format;
+use vicus_service::data::Syntax;
+use vicus_service::{Answer, Format};
 
 /// A format as it is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

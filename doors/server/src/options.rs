@@ -6,12 +6,12 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 use vicus_service::SessionOptions;
-use vicus_sql::Tables;
 
 /// How a server answers.
 #[derive(Clone)]
 pub struct Options {
-    /// How queries and updates are parsed, planned and run. Its time and its memory are the limits of a request.
+    /// How queries and updates are parsed, planned and run. Its time and its memory are the limits of a request; its
+    /// language is that of each request's path.
     pub session: SessionOptions,
     /// The rights of clients.
     pub access: Access,
@@ -40,8 +40,6 @@ pub struct Options {
     pub stay_awake: Duration,
     /// The name of the data on the page.
     pub name: String,
-    /// Files for SQL to read as tables.
-    pub tables: Tables,
 }
 
 impl Default for Options {
@@ -61,7 +59,6 @@ impl Default for Options {
             answer_cache_bytes: 64 << 20,
             stay_awake: Duration::from_micros(50),
             name: String::new(),
-            tables: Tables::default(),
         }
     }
 }

@@ -5,7 +5,6 @@
 //! again, they may be others. Plans are bounded together in bytes ([`Generations`]).
 
 use crate::generations::Generations;
-use crate::query::Language;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::Arc;
 use vicus_service::{Prepared, ReadGraphs};
@@ -17,7 +16,7 @@ pub(crate) struct Key(Arc<Parts>);
 #[derive(PartialEq, Eq, Debug)]
 struct Parts {
     hash: u64,
-    language: Language,
+    language: &'static str,
     text: Arc<str>,
     base: Option<String>,
     graphs: Option<Vec<String>>,
@@ -33,7 +32,7 @@ impl Key {
     /// `hashes` must be the same for all compared keys.
     pub(crate) fn new(
         hashes: &RandomState,
-        language: Language,
+        language: &'static str,
         text: &Arc<str>,
         base: Option<&str>,
         graphs: Option<&ReadGraphs>,

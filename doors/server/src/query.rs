@@ -21,25 +21,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::oneshot;
-use vicus_language::Answer;
 use vicus_service::{
-    Dataset, Error, Limits, Outcome, Prepared, ReadGraphs, Running, Service, SessionOptions, StreamReader,
-    StreamWriter, TextSink, Watching, text_stream,
+    Answer, Dataset, DefaultGraph, Error, Limits, Outcome, Prepared, QueryLanguage, ReadGraphs, Running, Service,
+    SessionOptions, StreamReader, StreamWriter, TextSink, Watching, text_stream,
 };
-use vicus_sparql::DefaultGraph;
-
-/// The language of a text.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Language {
-    Sparql,
-    Sql,
-}
 
 /// A client's query.
 #[derive(Clone)]
 pub(crate) struct Asked {
     pub(crate) text: Arc<str>,
-    pub(crate) language: Language,
+    pub(crate) language: &'static dyn QueryLanguage,
     /// The base of its relative IRIs.
     pub(crate) base: Option<String>,
     pub(crate) graphs: Option<ReadGraphs>,
@@ -242,6 +233,7 @@ impl From<Error> for Stopped {
 fn options(shared: &Shared, asked: &Asked, entry: &Entry) -> SessionOptions {
     let session = &shared.options.session;
     let mut options = SessionOptions {
+        language: asked.language,
         base: asked.base.clone().or_else(|| session.base.clone()),
         graphs: asked.graphs.clone(),
         parallel_answers: true,
@@ -255,7 +247,7 @@ fn options(shared: &Shared, asked: &Asked, entry: &Entry) -> SessionOptions {
         ..session.clone()
     };
     if asked.own_default {
-        options.plan.default_graph = DefaultGraph::Own;
+        options.languages.sparql.default_graph = DefaultGraph::Own;
     }
     options
 }
@@ -273,10 +265,7 @@ fn try_begin(shared: &Arc<Shared>, asked: &Asked, entry: &Arc<Entry>) -> Result<
     let prepared = match kept {
         Some(prepared) => prepared,
         None => {
-            let prepared = match asked.language {
-                Language::Sparql => call.prepare(&asked.text)?,
-                Language::Sql => call.prepare_sql(&asked.text, &shared.options.tables)?,
-            };
+            let prepared = call.prepare(&asked.text)?;
             if may_be_kept && prepared.can_be_kept() {
                 shared.plans.put(version.number, key.clone(), &prepared);
             }
@@ -349,7 +338,7 @@ fn count(shared: &Shared, outcome: &Outcome) {
 }
 
 fn key_of(shared: &Shared, asked: &Asked) -> Key {
-    Key::new(&shared.plans.hashes, asked.language, &asked.text, asked.base.as_deref(), asked.graphs.as_ref())
+    Key::new(&shared.plans.hashes, asked.language.name(), &asked.text, asked.base.as_deref(), asked.graphs.as_ref())
 }
 
 /// The tag of an answer, if the same query at the same version of the data gives the same answer.
@@ -360,10 +349,8 @@ fn tag_of(
     version: &Version,
     offer: Offer,
 ) -> Option<String> {
-    const SERVICE: &[u8] = b"service";
-    let asks_others = || asked.text.as_bytes().windows(SERVICE.len()).any(|word| word.eq_ignore_ascii_case(SERVICE));
-    // Files may change.
-    if prepared.may_differ() || asks_others() || asked.language == Language::Sql {
+    // A query that asks other servers may differ; so may files.
+    if prepared.may_differ() || asked.language.reads_files() {
         return None;
     }
     let mut hasher = DefaultHasher::new();

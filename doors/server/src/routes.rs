@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `/sparql`, `/query` | queries (GET, POST), and updates by POST; without a query, the description of the service |
 //! | `/update` | updates |
-//! | `/sql` | statements of SQL |
+//! | `/sql`, and the name of each further language | its statements |
 //! | `/store`, `/store/…` | graphs as documents |
 //! | `/metrics`, `/health` | for those who watch over servers |
 
@@ -17,7 +17,7 @@ use crate::log::Line;
 use crate::metrics::{self, Kind};
 use crate::negotiate::{self, Accepted, Wanted, coding_of};
 use crate::parameters::Parameters;
-use crate::query::{self, Asked, Language, time_limit};
+use crate::query::{self, Asked, time_limit};
 use crate::requests::{Begun, NotBegun};
 use crate::shared::Shared;
 use crate::update::{self, Change};
@@ -33,7 +33,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
-use vicus_service::ReadGraphs;
+use vicus_service::{LANGUAGES, QueryLanguage, ReadGraphs, SPARQL};
 
 /// A request's body.
 pub(crate) type Incoming = axum::body::Body;
@@ -61,11 +61,12 @@ pub(crate) struct Arrived {
 
 /// All paths.
 pub(crate) fn routes(shared: Arc<Shared>) -> Router {
-    Router::new()
+    let names = LANGUAGES.iter().filter(|language| !language.has_updates()).map(|language| language.name());
+    names
+        .fold(Router::new(), |router, name| router.route(&format!("/{name}"), any(handle)))
         .route("/sparql", any(handle))
         .route("/query", any(handle))
         .route("/update", any(handle))
-        .route("/sql", any(handle))
         .route("/store", any(handle))
         .route("/store/{*rest}", any(handle))
         .fallback(handle)
@@ -277,12 +278,19 @@ impl Request {
 
     fn kind(&self) -> Kind {
         match self.path.as_str() {
-            "/sparql" | "/query" | "/sql" => Kind::Query,
+            "/sparql" | "/query" => Kind::Query,
+            path if statements_at(path).is_some() => Kind::Query,
             "/update" => Kind::Update,
             path if path.starts_with("/store") => Kind::Graph,
             _ => Kind::Page,
         }
     }
+}
+
+/// The language of the statements sent to a path. SPARQL's queries and updates have a protocol of their own.
+fn statements_at(path: &str) -> Option<&'static dyn QueryLanguage> {
+    let name = path.strip_prefix('/')?;
+    LANGUAGES.into_iter().find(|language| language.name() == name && !language.has_updates())
 }
 
 /// Whether a chunked body has no other coding (RFC 9112, §6.1): other readers might find another end for the same
@@ -313,6 +321,13 @@ async fn answer(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Resu
     if request.method == Method::OPTIONS {
         return Ok(options(shared, request));
     }
+    if let Some(language) = statements_at(&request.path) {
+        request.may_read(shared)?;
+        let Text { query, parameters, _held, .. } = statement(shared, request, body, language).await?;
+        let text =
+            query.ok_or_else(|| Failure::bad("there is no statement: send it as the body of a POST, or as `query`"))?;
+        return ask(shared, request, text, &parameters, language).await;
+    }
     match request.path.as_str() {
         "/sparql" | "/query" => sparql(shared, request, body).await,
         "/update" => {
@@ -327,13 +342,6 @@ async fn answer(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Resu
                     "there is no update: send it as application/sparql-update, or as `update` in a form",
                 )),
             }
-        }
-        "/sql" => {
-            request.may_read(shared)?;
-            let Text { query, parameters, _held, .. } = statement(shared, request, body).await?;
-            let text = query
-                .ok_or_else(|| Failure::bad("there is no statement: send it as the body of a POST, or as `query`"))?;
-            ask(shared, request, text, &parameters, Language::Sql).await
         }
         path if path == "/store" || path.starts_with("/store/") => {
             request.may_read(shared)?;
@@ -450,7 +458,7 @@ async fn parsed(shared: &Shared, request: &Request, body: Incoming) -> Result<Te
 }
 
 fn text_bound(shared: &Shared) -> Bound {
-    Bound { bytes: shared.options.session.parse.bytes as u64, stretch: shared.options.clients.body_time }
+    Bound { bytes: shared.options.session.text.bytes as u64, stretch: shared.options.clients.body_time }
 }
 
 /// The contents of the form in a body.
@@ -466,12 +474,18 @@ async fn form(shared: &Shared, request: &Request, body: Incoming, mut parameters
 }
 
 /// The statement of a request: its body, or the parameter `query` of its URL or its form.
-async fn statement(shared: &Shared, request: &Request, body: Incoming) -> Result<Text, Failure> {
+async fn statement(
+    shared: &Shared,
+    request: &Request,
+    body: Incoming,
+    language: &'static dyn QueryLanguage,
+) -> Result<Text, Failure> {
     let parameters = request.parameters.clone();
     if request.method == Method::POST {
+        let names = language.media_types();
         return match media_type_of(request)?.as_str() {
             FORM => form(shared, request, body, parameters).await,
-            "" | "application/sql" | "text/plain" | "text/sql" | "text/x-sql" => {
+            name if name.is_empty() || name == "text/plain" || names.contains(&name) => {
                 if parameters.has("query") {
                     return Err(Failure::bad("the text is the body, and is not a parameter as well"));
                 }
@@ -482,7 +496,7 @@ async fn statement(shared: &Shared, request: &Request, body: Incoming) -> Result
             }
             other => {
                 let message =
-                    format!("a body of `{other}` is no statement: expected application/sql, text/plain or {FORM}");
+                    format!("a body of `{other}` is no statement: expected {}, text/plain or {FORM}", names[0]);
                 Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "format", message))
             }
         };
@@ -504,7 +518,7 @@ async fn sparql(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Resu
         }
         Text { query: Some(text), parameters, _held, .. } => {
             request.may_read(shared)?;
-            ask(shared, request, text, &parameters, Language::Sparql).await
+            ask(shared, request, text, &parameters, SPARQL).await
         }
         Text { update: Some(text), parameters, _held, .. } => change(shared, request, &text, &parameters).await,
         Text { parameters, .. } if request.method != Method::POST && !parameters.has("update") => {
@@ -523,7 +537,7 @@ async fn ask(
     request: &Request,
     text: String,
     parameters: &Parameters,
-    language: Language,
+    language: &'static dyn QueryLanguage,
 ) -> Result<Response<Body>, Failure> {
     let one = |name| parameters.one(name).map_err(Failure::bad);
     let first_rows = match one("limit")? {
@@ -552,10 +566,9 @@ async fn ask(
         none_match: request.none_match(),
         own_default: false,
         is_traced: request.headers.contains_key("vicus-trace") && request.headers.contains_key("vicus-request-id"),
-        key: request.key.filter(|_| language == Language::Sparql),
+        key: request.key.filter(|_| !language.reads_files()),
     };
-    let name = if language == Language::Sql { "sql" } else { "sparql" };
-    let begun = request.begin(shared, ("query", name), &asked.text)?;
+    let begun = request.begin(shared, ("query", language.name()), &asked.text)?;
     let id = Arc::clone(&begun.entry.id);
     let mut response = query::answer(shared, asked, begun).await;
     let lasting = response.extensions_mut().remove::<Lasting>();

@@ -64,18 +64,23 @@ pub enum Error {
     Internal(FlowError),
 }
 
-/// The kinds of [`Error`], as doors tell them.
+/// The kinds of [`Error`], as doors tell them: [`ErrorKind::word`], [`ErrorKind::http`] and [`ErrorKind::code`] are the
+/// last three columns.
 ///
-/// | kind | what helps | HTTP |
-/// |---|---|---|
-/// | `Query`, `Failed` | another query | 400 |
-/// | `Format` | another format | 406 |
-/// | `PlanLimit`, `MemoryLimit`, `RowLimit` | a smaller query, or a higher limit | 413 |
-/// | `TimeLimit` | the same | 408 |
-/// | `Busy`, `NoMemory`, `NoThread` | asking again later | 503 |
-/// | `Cancelled`, `Sink` | the client has gone | – |
-/// | `Store` | a look at the disk | 500, or 507 if it [is full](Error::is_full) |
-/// | `Internal` | a report to us | 500 |
+/// | kind | what helps | word | HTTP | `vicus.h` |
+/// |---|---|---|---|---|
+/// | `Query` | another query | `query` | 400 | -11, `VICUS_ERROR_QUERY` |
+/// | `Failed` | the same | `failed` | 400 | -11 |
+/// | `Format` | another format | `format` | 406 | -11 |
+/// | `PlanLimit`, `MemoryLimit`, `RowLimit` | less, or a higher limit | `limit` | 413 | -12, `VICUS_ERROR_LIMIT` |
+/// | `TimeLimit` | the same | `time` | 408 | -12 |
+/// | `Busy`, `NoThread` | asking again later | `busy` | 503 | -13, `VICUS_ERROR_BUSY` |
+/// | `NoMemory` | the same | `busy` | 503 | -6, `VICUS_ERROR_NO_MEMORY` |
+/// | `Cancelled` | the client has gone | `cancelled` | 499 | -7, `VICUS_ERROR_CANCELLED` |
+/// | `Sink` | the same | `format` | 406 | -16, `VICUS_ERROR_INTERNAL` |
+/// | `Store` | a look at the disk | `store` | 500 | -14, `VICUS_ERROR_DATA` |
+/// | a `Store` that [is full](Error::is_full) | room on the disk | `full` | 507 | -14 |
+/// | `Internal` | a report to us | `internal` | 500 | -16 |
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[expect(missing_docs, reason = "the table says it")]
 pub enum ErrorKind {
@@ -93,6 +98,41 @@ pub enum ErrorKind {
     Failed,
     Store,
     Internal,
+}
+
+impl ErrorKind {
+    /// A word for programs, the status in HTTP, and the status in `vicus.h`.
+    const fn row(self) -> (&'static str, u16, i32) {
+        match self {
+            ErrorKind::Query => ("query", 400, -11),
+            ErrorKind::Failed => ("failed", 400, -11),
+            ErrorKind::Format => ("format", 406, -11),
+            ErrorKind::PlanLimit | ErrorKind::MemoryLimit | ErrorKind::RowLimit => ("limit", 413, -12),
+            ErrorKind::TimeLimit => ("time", 408, -12),
+            ErrorKind::Busy | ErrorKind::NoThread => ("busy", 503, -13),
+            ErrorKind::NoMemory => ("busy", 503, -6),
+            ErrorKind::Cancelled => ("cancelled", 499, -7),
+            // A writer of the answer has failed: most writers of text can't write each term.
+            ErrorKind::Sink => ("format", 406, -16),
+            ErrorKind::Store => ("store", 500, -14),
+            ErrorKind::Internal => ("internal", 500, -16),
+        }
+    }
+
+    /// A word for programs.
+    pub const fn word(self) -> &'static str {
+        self.row().0
+    }
+
+    /// The status in HTTP.
+    pub const fn http(self) -> u16 {
+        self.row().1
+    }
+
+    /// The status in `vicus.h`, and in languages above it.
+    pub const fn code(self) -> i32 {
+        self.row().2
+    }
 }
 
 /// The stage of a call.

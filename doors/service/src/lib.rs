@@ -12,7 +12,7 @@
 //! Nothing here polls: a waiting caller sleeps until the answer is there, a thread of the service sleeps until the time
 //! of the next call is up, whether that is waited for or not, and a cancelled call is told. (Two exceptions look from
 //! time to time: a box that waits for a server on the web, whether its run goes on, and an update that waits for
-//! others, whether it still does.) Reading a text is bounded by its length and its depth, planning by its steps; both
+//! others, whether it still does.) TextReading a text is bounded by its length and its depth, planning by its steps; both
 //! run on the calling thread, so no thread is left behind when their time is up.
 
 mod budget;
@@ -20,18 +20,26 @@ mod cancel;
 mod document;
 mod error;
 mod keeper;
-mod language;
+mod languages;
 mod load;
 mod service;
 mod session;
 mod shared;
 mod sink;
-mod sql;
 mod store;
 mod temporary;
 mod timer;
 mod update;
 mod web;
+
+/// Data and where it comes from: snapshots, sources and their syntaxes, stores.
+pub mod data {
+    pub use vicus_rdf::load::{
+        LONGEST_IRI, LoadError, LoadOptions, Malformed, OnError, Phase, Source, Spill as LoadSpill, Syntax,
+    };
+    pub use vicus_rdf::{Id, Order, Snapshot};
+    pub use vicus_store::{CommitError, Store, StoreError};
+}
 
 pub use budget::{Admission, Busy, Ended, MemoryBudget};
 pub use cancel::Cancel;
@@ -40,22 +48,27 @@ pub use document::{
 };
 pub use error::{Error, ErrorKind, SinkFailed, Stage};
 pub use keeper::{Keeper, Kept};
-pub use language::Surroundings;
+pub use languages::{
+    CheckedText, LANGUAGES, LanguageOptions, MOST_DEPTH, QueryLanguage, Question, SPARQL, SparqlOptions, SqlOptions,
+    Surroundings, TextOption, TextReading, check, is_prefix, language, option_of,
+};
 pub use load::{Dataset, Loaded, Loading};
 pub use service::Service;
-pub use session::{
-    Call, Limits, Outcome, Prepared, ReadGraphs, Running, Session, SessionOptions, Watching, check, millis,
-};
+pub use session::{Call, Limits, Outcome, Prepared, ReadGraphs, Running, Session, SessionOptions, Watching, millis};
 pub use shared::{SharedDataset, SharedDraft};
 pub use sink::{
-    Batch, BrokenOff, Count, DumpError, Each, EachTaker, Format, Pace, Reader, Sink, Solutions, StreamReader,
-    StreamWatch, StreamWriter, Taker, TextSink, TextTaker, TooManyRows, Unwritable, WrongFormat, dump, text_stream,
+    ArrowStream, Batch, BrokenOff, Count, DumpError, Each, EachTaker, Format, Pace, Reader, Sink, Solutions,
+    StreamReader, StreamWatch, StreamWriter, Taker, TextSink, TextTaker, TooManyRows, Unwritable, WrongFormat, dump,
+    text_stream,
 };
 pub use store::{
     NewStore, back_up_store, check_store, copy_store, create_store, graph_name, open_store, read_store,
     read_store_up_to, repair_store,
 };
 pub use temporary::TemporaryFolder;
-pub use update::{Draft, NotStored, Stored, Updated, Updating, check_update};
+pub use update::{CheckedUpdate, Draft, NotStored, Stored, Updated, Updating, check_update};
+pub use vicus_language::{Answer, PlanNode, PlanOptions, TextError, TextErrorKind, TextLimits};
+pub use vicus_sparql::{Completion, DefaultGraph, KNOWN_PREFIXES, Moment, ServiceFailed, Suggestion, SuggestionKind};
+pub use vicus_sql::{SqlType, Tables};
 pub use vicus_store::{Ask, Repaired, Store, StoreError, Torn, Unread};
 pub use web::{Permit, Web, WebError, WebOptions};

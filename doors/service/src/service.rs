@@ -7,7 +7,7 @@ use crate::keeper::Keeper;
 use crate::load::{Dataset, Loading};
 use crate::session::{Session, SessionOptions};
 use crate::timer::Timer;
-use crate::update::{self, NotStored, Stored, Updated, Updating};
+use crate::update::{self, CheckedUpdate, NotStored, Stored, Updated, Updating};
 use std::sync::Arc;
 use std::{fmt, io};
 use vicus::Runtime;
@@ -94,6 +94,20 @@ impl Service {
     /// As [`Service::update`]; or the store can't be changed.
     pub fn update_store(&self, text: &str, store: &Store, options: SessionOptions) -> Result<Stored, NotStored> {
         update::run_in_store(self, text, store, options)
+    }
+
+    /// The variant of [`Service::update_store`] for a text that [`check_update`](crate::check_update) has read with the
+    /// same options.
+    ///
+    /// # Errors
+    /// As [`Service::update_store`].
+    pub fn update_store_checked(
+        &self,
+        checked: CheckedUpdate,
+        store: &Store,
+        options: SessionOptions,
+    ) -> Result<Stored, NotStored> {
+        update::run_checked_in_store(self, checked, store, options)
     }
 
     /// Merges a store's changes in the background from now on, a slice at a time on one of its threads, behind the

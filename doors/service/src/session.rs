@@ -13,7 +13,7 @@ use crate::budget::{Admission, MemoryBudget, Share};
 use crate::cancel::{Cancel, Submitted};
 use crate::document::Document;
 use crate::error::{Error, Stage};
-use crate::language::{AnyPlan, Surroundings};
+use crate::languages::{AnyPlan, CheckedText, LanguageOptions, QueryLanguage, SPARQL, Surroundings, TextReading};
 use crate::load::Dataset;
 use crate::service::Service;
 use crate::sink::{Count, Format, Handed, Reader, Sink, Solutions, TextSink, operator};
@@ -28,11 +28,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vicus::{BoxCounts, Budget, FlowError, Model, Request, RequestOptions, Totals};
 use vicus_language::{
-    Answer, Ends, Language, PlanNode, Planned as _, RunOperators, Runnable, TextError, TextErrorKind, TextLimits, Watch,
+    Answer, Ends, Language, PlanNode, PlanOptions, Planned as _, RunOperators, Runnable, TextError, TextErrorKind,
+    TextLimits, Watch,
 };
 use vicus_rdf::Snapshot;
 use vicus_rdf::load::LONGEST_IRI;
-use vicus_sparql::{Form, Moment, ParseOptions, PlanOptions, Sparql, parse_with, parsing_bytes_with};
+use vicus_sparql::Moment;
 use vicus_store::Ask;
 
 /// The limits of a call.
@@ -54,8 +55,12 @@ pub struct Limits {
 /// The options shared by the calls of a session.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
-    /// The limits of a text; its base is [`SessionOptions::base`].
-    pub parse: ParseOptions<'static>,
+    /// The language of its queries. Updates are texts of SPARQL in any case.
+    pub language: &'static dyn QueryLanguage,
+    /// The options of each language.
+    pub languages: LanguageOptions,
+    /// The limits of a text. A language may have lower ones of its own.
+    pub text: TextLimits,
     /// The base of relative IRIs until the text has a BASE of its own.
     pub base: Option<String>,
     /// The longest IRI of a document of LOAD when it is written out.
@@ -89,10 +94,12 @@ pub struct SessionOptions {
 }
 
 impl Default for SessionOptions {
-    /// No base, one box that hands out solutions, no counts, no limits but the service's.
+    /// SPARQL, no base, one box that hands out solutions, no counts, no limits but the service's.
     fn default() -> SessionOptions {
         SessionOptions {
-            parse: ParseOptions::default(),
+            language: SPARQL,
+            languages: LanguageOptions::default(),
+            text: TextLimits::default(),
             base: None,
             longest_iri: LONGEST_IRI,
             graphs: None,
@@ -120,29 +127,6 @@ pub struct ReadGraphs {
     pub named: Vec<NamedNode>,
 }
 
-impl SessionOptions {
-    pub(crate) fn parse_options(&self) -> ParseOptions<'_> {
-        ParseOptions { base: self.base.as_deref(), ..self.parse.clone() }
-    }
-
-    /// The limits of texts of any language.
-    fn text_limits(&self) -> TextLimits {
-        TextLimits { bytes: self.parse.bytes, depth: self.parse.depth }
-    }
-}
-
-/// Checks that a text is a query of SPARQL, within the limits of the options, and returns its form; for doors that
-/// check before there is data.
-///
-/// # Errors
-/// As [`Call::prepare`], but for those of planning.
-pub fn check(text: &str, memory: &Arc<MemoryBudget>, options: &SessionOptions) -> Result<Form, Error> {
-    let (ticket, options) = (Ticket::begin(memory, &options.limits)?, options.parse_options());
-    let parsed =
-        ticket.parse(parsing_bytes_with(text, &options), || parse_with(text, &options).map_err(TextError::from));
-    parsed.map(|parsed| parsed.form())
-}
-
 /// Calls to one dataset.
 #[derive(Clone, Debug)]
 pub struct Session {
@@ -168,13 +152,6 @@ impl Session {
     /// The session's dataset.
     pub fn dataset(&self) -> &Dataset {
         &self.dataset
-    }
-
-    /// The language of its queries: SPARQL over its dataset, as its options say.
-    pub(crate) fn sparql(&self) -> Sparql<'_> {
-        let options = &self.options;
-        let graphs = options.graphs.as_ref().map(|ReadGraphs { default, named }| (&default[..], &named[..]));
-        Sparql { snapshot: self.dataset.snapshot(), parse: options.parse_options(), plan: options.plan, graphs }
     }
 
     /// Begins a call: its time runs from now on, and it takes its first share of memory.
@@ -316,17 +293,28 @@ impl Watch for Planner<'_> {
 }
 
 impl Call {
-    /// Parses and plans a query of SPARQL over the session's dataset.
+    /// Parses and plans a query over the session's dataset, in the session's language.
     ///
     /// # Errors
     /// The text is no query, or exceeds the call's limits.
     pub fn prepare(&mut self, text: &str) -> Result<Arc<Prepared>, Error> {
-        self.prepare_beside(0, &self.session.sparql(), text)
+        let Call { session, ticket } = &*self;
+        let language = session.options.language;
+        let checked = language.read(text, &TextReading { ticket, options: &session.options })?;
+        language.plan(self, &checked)
     }
 
-    /// Parses and plans a text of any language. The session's options for SPARQL's texts and plans hold for it as far
-    /// as they apply to every language: [`ParseOptions::bytes`] and [`ParseOptions::depth`], and
-    /// [`PlanOptions::common`].
+    /// Plans a text that [`check`](crate::check) has read with the session's options, in the text's own language.
+    ///
+    /// # Errors
+    /// As [`Call::prepare`], apart from errors of syntax.
+    pub fn plan(&mut self, checked: &CheckedText) -> Result<Arc<Prepared>, Error> {
+        let bytes = checked.bytes();
+        self.ticket.hold(bytes, [("its text, when it is parsed,", bytes)])?;
+        checked.language().plan(self, checked)
+    }
+
+    /// Parses and plans a text of a language without a line in [`LANGUAGES`](crate::LANGUAGES).
     ///
     /// # Errors
     /// As [`Call::prepare`].
@@ -344,16 +332,29 @@ impl Call {
     {
         let began = Instant::now();
         let text_bytes = bytes.saturating_add(language.parsing_bytes(text));
-        let limits = self.session.options.text_limits();
         let ends = self.ticket.ends();
-        let read = || language.parse_until(text, &limits, &ends).map_err(Into::into);
+        let read = || language.parse_until(text, &self.session.options.text, &ends).map_err(Into::into);
         let parsed = self.ticket.parse(text_bytes, read)?;
         let parsing = began.elapsed();
-        Ok(Arc::new(Prepared { parsing, ..self.plan(language, &parsed, text_bytes)? }))
+        Ok(Arc::new(Prepared { parsing, ..self.plan_parsed(language, &parsed, text_bytes)? }))
+    }
+
+    /// Plans a text that is read, by its language over a catalogue.
+    pub(crate) fn plan_in<L>(
+        &self,
+        language: &L,
+        parsed: &L::Parsed,
+        checked: &CheckedText,
+    ) -> Result<Arc<Prepared>, Error>
+    where
+        L: Language<Plan: AnyPlan>,
+    {
+        let planned = self.plan_parsed(language, parsed, checked.bytes())?;
+        Ok(Arc::new(Prepared { parsing: checked.parsing(), ..planned }))
     }
 
     /// Plans a parsed text, with `text_bytes` held for it.
-    pub(crate) fn plan<L>(&self, language: &L, parsed: &L::Parsed, text_bytes: u64) -> Result<Prepared, Error>
+    pub(crate) fn plan_parsed<L>(&self, language: &L, parsed: &L::Parsed, text_bytes: u64) -> Result<Prepared, Error>
     where
         L: Language<Plan: AnyPlan>,
     {
@@ -361,11 +362,11 @@ impl Call {
         let options = &*session.options;
         let began = Instant::now();
         let threads = options.threads.unwrap_or_else(|| session.service.runtime().plan().threads());
-        let plan_options = vicus_language::PlanOptions {
+        let plan_options = PlanOptions {
             threads,
             sinks: if options.parallel_answers { threads } else { 1 },
             plan_bytes: options.plan.plan_bytes.min(ticket.most - text_bytes),
-            ..options.plan.common()
+            ..options.plan
         };
         let planner = Planner { ticket, text_bytes };
         let snapshot = session.dataset.snapshot();

@@ -9,6 +9,7 @@
 use crate::budget::MemoryBudget;
 use crate::document;
 use crate::error::{Error, ErrorKind, Stage};
+use crate::languages::{parse_options, sparql};
 use crate::load::Dataset;
 use crate::service::Service;
 use crate::session::{Call, ReadGraphs, Session, SessionOptions, Ticket, now, reading};
@@ -195,8 +196,33 @@ pub(crate) fn run_in_store(
     options: SessionOptions,
 ) -> Result<Stored, NotStored> {
     let began = Instant::now();
-    let (ticket, update, text_bytes) = parse(service.memory(), text, &options)?;
-    let data = if text.len() <= LONGEST_BATCH { update.data() } else { None };
+    let (ticket, checked) = parse(service.memory(), text, &options)?;
+    stored(service, began, ticket, checked, store, options)
+}
+
+/// Carries out an update of a store whose text is read already.
+pub(crate) fn run_checked_in_store(
+    service: &Service,
+    checked: CheckedUpdate,
+    store: &Store,
+    options: SessionOptions,
+) -> Result<Stored, NotStored> {
+    let (began, bytes) = (Instant::now(), checked.text_bytes);
+    let ticket = Ticket::begin_with(service.memory(), &options.limits, bytes)?;
+    ticket.hold(bytes, [("its text, when it is parsed,", bytes)])?;
+    stored(service, began, ticket, checked, store, options)
+}
+
+fn stored(
+    service: &Service,
+    began: Instant,
+    ticket: Ticket,
+    checked: CheckedUpdate,
+    store: &Store,
+    options: SessionOptions,
+) -> Result<Stored, NotStored> {
+    let CheckedUpdate { update, text_bytes, is_short } = checked;
+    let data = if is_short { update.data() } else { None };
     if let Some(data) = data {
         let mut batch = store::Batch::new();
         for (quad, there) in data {
@@ -223,17 +249,34 @@ pub(crate) fn run_in_store(
     Ok(Stored { updated: Updated { time: began.elapsed(), ..updated }, number: committed.number })
 }
 
-/// Checks that a text is an update, within the limits of the options; for doors that check before there is data.
+/// An update with valid syntax, to be [carried out](Service::update_store_checked).
+#[derive(Debug)]
+pub struct CheckedUpdate {
+    update: Update,
+    /// The bytes that it takes.
+    text_bytes: u64,
+    /// Whether its text is short enough for a batch.
+    is_short: bool,
+}
+
+impl CheckedUpdate {
+    /// The bytes that its call holds for it.
+    pub fn bytes(&self) -> u64 {
+        self.text_bytes
+    }
+}
+
+/// Reads an update, within the limits of the options; for doors that check before there is data.
 ///
 /// # Errors
 /// As [`Service::update`], as far as it depends on the text alone.
-pub fn check_update(text: &str, memory: &Arc<MemoryBudget>, options: &SessionOptions) -> Result<(), Error> {
-    parse(memory, text, options).map(drop)
+pub fn check_update(text: &str, memory: &Arc<MemoryBudget>, options: &SessionOptions) -> Result<CheckedUpdate, Error> {
+    parse(memory, text, options).map(|(_, checked)| checked)
 }
 
-/// Begins and parses an update; returns the bytes it takes.
-fn parse(memory: &Arc<MemoryBudget>, text: &str, options: &SessionOptions) -> Result<(Ticket, Update, u64), Error> {
-    let parse = options.parse_options();
+/// Begins and parses an update.
+fn parse(memory: &Arc<MemoryBudget>, text: &str, options: &SessionOptions) -> Result<(Ticket, CheckedUpdate), Error> {
+    let parse = parse_options(options);
     let bytes = update_bytes_with(text, &parse);
     let ticket = Ticket::begin_with(memory, &options.limits, bytes)?;
     let read = || parse_update_with(text, &parse).map_err(TextError::from);
@@ -241,7 +284,7 @@ fn parse(memory: &Arc<MemoryBudget>, text: &str, options: &SessionOptions) -> Re
     if let Some(ReadGraphs { default, named }) = &options.graphs {
         update.set_dataset(default, named).map_err(of_update)?;
     }
-    Ok((ticket, update, bytes))
+    Ok((ticket, CheckedUpdate { update, text_bytes: bytes, is_short: text.len() <= LONGEST_BATCH }))
 }
 
 pub(crate) fn run(
@@ -251,7 +294,7 @@ pub(crate) fn run(
     options: SessionOptions,
 ) -> Result<Updated, Error> {
     let began = Instant::now();
-    let (ticket, update, text_bytes) = parse(service.memory(), text, &options)?;
+    let (ticket, CheckedUpdate { update, text_bytes, .. }) = parse(service.memory(), text, &options)?;
     let updated = run_parsed(service, &update, (ticket, text_bytes), data, options)?;
     Ok(Updated { time: began.elapsed(), ..updated })
 }
@@ -325,7 +368,7 @@ impl Running<'_> {
     fn solve(&mut self, snapshot: Arc<Snapshot>, pattern: &Parsed, filling: Filling) -> Result<Change, Error> {
         let session = Session::new(self.service.clone(), Dataset::new(snapshot), Arc::clone(&self.options));
         let call = Call { session, ticket: self.ticket.clone() };
-        let prepared = Arc::new(call.plan(&call.session.sparql(), pattern, self.text_bytes)?);
+        let prepared = Arc::new(call.plan_parsed(&sparql(&call.session), pattern, self.text_bytes)?);
         let (changes, outcome) = call.answer(&prepared, Fill { filling, filled: Mutex::default() })?;
         // A run gives back its share; the text is held until the update's end.
         self.ticket.hold(self.text_bytes, [("its text", self.text_bytes)])?;
@@ -344,7 +387,7 @@ impl Running<'_> {
     }
 
     fn loaded(&self, load: Load<'_>, filling: &Filling) -> Result<Change, Error> {
-        let SessionOptions { web, folder, parse, plan, document, longest_iri, .. } = &*self.options;
+        let SessionOptions { web, folder, languages, plan, document, longest_iri, .. } = &*self.options;
         let Ticket { cancel, until, .. } = &self.ticket;
         let holding = Arc::new(Holding {
             ticket: self.ticket.clone(),
@@ -369,7 +412,7 @@ impl Running<'_> {
         };
         let load_options = LoadOptions {
             hash_seed: plan.hash_seed,
-            rdf_12: parse.rdf_12,
+            rdf_12: languages.sparql.rdf_12,
             longest_iri: *longest_iri,
             room: Some(Room(Arc::new(room))),
             ..LoadOptions::default()

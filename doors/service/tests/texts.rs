@@ -9,8 +9,7 @@ use counting::peak;
 use std::sync::{Arc, Mutex, PoisonError};
 use vicus::Runtime;
 use vicus_rdf::Snapshot;
-use vicus_service::{Count, Dataset, Error, ErrorKind, MemoryBudget, Service, Session, SessionOptions};
-use vicus_sql::Tables;
+use vicus_service::{Count, Dataset, Error, ErrorKind, MemoryBudget, Service, Session, SessionOptions, language};
 
 const BUDGET: u64 = 32 << 20;
 
@@ -20,9 +19,26 @@ const BESIDE: u64 = 16 << 20;
 /// Held by a test, since the allocator counts the bytes of all tests.
 static ALONE: Mutex<()> = Mutex::new(());
 
-fn counted(session: &Session, text: &str) -> Result<u64, Error> {
+/// A session of each language.
+struct Sessions {
+    sparql: Session,
+    sql: Session,
+}
+
+impl Sessions {
+    fn new(service: &Service, dataset: &Dataset) -> Sessions {
+        let of = |name| {
+            let language = language(name).expect("it is a language");
+            service.session(dataset, SessionOptions { language, ..SessionOptions::default() })
+        };
+        Sessions { sparql: of("sparql"), sql: of("sql") }
+    }
+}
+
+fn counted(sessions: &Sessions, text: &str) -> Result<u64, Error> {
+    let session = if text.contains('{') { &sessions.sparql } else { &sessions.sql };
     let mut call = session.call()?;
-    let prepared = if text.contains('{') { call.prepare(text)? } else { call.prepare_sql(text, &Tables::default())? };
+    let prepared = call.prepare(text)?;
     Ok(call.answer(&prepared, Count)?.1.rows)
 }
 
@@ -40,7 +56,7 @@ fn computed_texts_are_booked_before_they_are_made() {
     let service = Service::new(Runtime::builder().threads(2).quiet().start(), MemoryBudget::new(BUDGET));
     let text: String = (0..3000).map(|n| format!("<http://e/{}> <http://e/p> \"{n}\" .\n", n % 500)).collect();
     let dataset = Dataset::new(Arc::new(Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples")));
-    let session = service.session(&dataset, SessionOptions::default());
+    let sessions = Sessions::new(&service, &dataset);
     let from = "FROM \"http://e/p\" AS p";
     let long = "REPEAT('a', 1000000)";
     let nested = (0..26).fold("'aaaaaaaaaa'".to_owned(), |text, _| format!("SELECT x || x AS x FROM ({text}) AS t"));
@@ -123,7 +139,7 @@ fn computed_texts_are_booked_before_they_are_made() {
         ),
         format!("SELECT ?n {{ VALUES ?x0 {{ \"ää\" }} {} BIND(CONCAT(?x21, ?x20) AS ?n) }} ORDER BY ?n", first(22)),
     ] {
-        let (most, outcome) = peak(|| counted(&session, &text));
+        let (most, outcome) = peak(|| counted(&sessions, &text));
         let shown: String = text.chars().take(150).collect();
         let error = outcome.expect_err(&shown);
         assert_eq!(error.kind(), ErrorKind::MemoryLimit, "{shown}: {error}");
@@ -132,10 +148,10 @@ fn computed_texts_are_booked_before_they_are_made() {
     }
     // A query with enough room is answered.
     assert_eq!(
-        counted(&session, &format!("SELECT * FROM (SELECT LENGTH({long}) AS n) AS t WHERE n = 1000000")).unwrap(),
+        counted(&sessions, &format!("SELECT * FROM (SELECT LENGTH({long}) AS n) AS t WHERE n = 1000000")).unwrap(),
         1
     );
-    assert_eq!(counted(&session, &format!("SELECT p.subject || REPEAT('a', 1000) AS x {from}")).unwrap(), 3000);
+    assert_eq!(counted(&sessions, &format!("SELECT p.subject || REPEAT('a', 1000) AS x {from}")).unwrap(), 3000);
 }
 
 /// What happened: a text of SQL was said to hold sixteen times its bytes when it is parsed, and held a thousand times
@@ -145,7 +161,7 @@ fn texts_of_sql_are_booked_before_they_are_parsed() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let service = Service::new(Runtime::builder().threads(2).quiet().start(), MemoryBudget::new(BUDGET));
     let dataset = Dataset::new(Arc::new(Snapshot::of_ntriples(b"").expect("good N-Triples")));
-    let session = service.session(&dataset, SessionOptions::default());
+    let sessions = Sessions::new(&service, &dataset);
     let list = |item: &str, count: usize| vec![item; count].join(",");
     for count in [3_000, 10_000, 100_000] {
         for text in [
@@ -160,13 +176,12 @@ fn texts_of_sql_are_booked_before_they_are_parsed() {
             format!("SELECT {}", list("CASE a WHEN 1 THEN 1 END", count)),
             format!("-- '\nSELECT {}", list("f()OVER()", count)),
         ] {
-            let (most, _) =
-                peak(|| session.call().and_then(|mut call| call.prepare_sql(&text, &Tables::default())).is_ok());
+            let (most, _) = peak(|| sessions.sql.call().and_then(|mut call| call.prepare(&text)).is_ok());
             let shown: String = text.chars().take(50).collect();
             assert!(most <= BUDGET + BESIDE, "{count} {shown}: {most} bytes");
             assert_eq!(service.memory().taken(), 0, "{shown}");
         }
     }
     let small = format!("SELECT 1 IN ({})", list("1", 5_000));
-    assert_eq!(counted(&session, &small).unwrap(), 1, "lists of ordinary lengths have room");
+    assert_eq!(counted(&sessions, &small).unwrap(), 1, "lists of ordinary lengths have room");
 }

@@ -9,7 +9,7 @@ use anyhow::Context;
 use std::process::{Command, Stdio};
 use vicus::memory::{Foreign, MemoryOptions, Series, WhenFull};
 use vicus::{Runtime, Setting};
-use vicus_sparql::PlanOptions;
+use vicus_service::PlanOptions;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -19,8 +19,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use vicus::{Runtime, Setting};
 use vicus_rdf::{Changes, Id, Order, Snapshot, Storage};
-use vicus_service::{Dataset, Service, create_store, open_store};
-use vicus_sparql::PlanOptions;
+use vicus_service::{Dataset, PlanOptions, Service, create_store, open_store};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -5,7 +5,7 @@
 
 use super::measure::{self, Outcome, median};
 use super::{copies, queries};
-use vicus_sparql::PlanOptions;
+use vicus_service::PlanOptions;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

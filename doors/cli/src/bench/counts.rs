@@ -6,7 +6,7 @@ use crate::engine;
 use anyhow::{Context, ensure};
 use std::path::PathBuf;
 use vicus::{Runtime, Settings};
-use vicus_sparql::PlanOptions;
+use vicus_service::PlanOptions;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -5,7 +5,7 @@ use super::queries;
 use crate::engine;
 use std::path::PathBuf;
 use vicus::{Runtime, Setting};
-use vicus_sparql::PlanOptions;
+use vicus_service::PlanOptions;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -12,8 +12,7 @@ use super::queries;
 use super::scratch::Scratch;
 use crate::engine;
 use vicus::{Runtime, Setting, Topology};
-use vicus_service::{Dataset, Service};
-use vicus_sparql::PlanOptions;
+use vicus_service::{Dataset, PlanOptions, Service};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

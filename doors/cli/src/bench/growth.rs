@@ -11,8 +11,7 @@ use crate::tell::tell;
 use crate::{engine, memory};
 use vicus::{Runtime, Setting};
 use vicus_rdf::SnapshotMemory;
-use vicus_service::{Dataset, Service};
-use vicus_sparql::PlanOptions;
+use vicus_service::{Dataset, PlanOptions, Service};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -4,9 +4,8 @@ use anyhow::Context;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use vicus::Totals;
-use vicus_rdf::load::LoadOptions;
-use vicus_service::{Count, Dataset, Loaded, Outcome, Service, SessionOptions};
-use vicus_sparql::{Moment, PlanOptions};
+use vicus_service::data::LoadOptions;
+use vicus_service::{Count, Dataset, Loaded, Moment, Outcome, PlanOptions, Service, SessionOptions};
 
 /// Names and texts.
 const SP2B: [(&str, &str); 17] = [

@@ -6,8 +6,7 @@ use super::{queries, shop};
 use crate::engine;
 use anyhow::Context;
 use vicus::{Runtime, Setting};
-use vicus_service::{Count, Session};
-use vicus_sparql::PlanOptions;
+use vicus_service::{Count, PlanOptions, Session};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

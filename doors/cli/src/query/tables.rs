@@ -1,10 +1,11 @@
 //! Tables of SQL: named by options, or files named in a statement by their path, as in `SELECT * FROM 'people.csv'`.
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use vicus_sql::{Catalogue, SqlType, Tables};
+use vicus_service::{SqlOptions, SqlType, Tables};
 
 const TYPES: [SqlType; 6] =
     [SqlType::Boolean, SqlType::BigInt, SqlType::Double, SqlType::Varchar, SqlType::Date, SqlType::Timestamp];
@@ -45,7 +46,7 @@ pub(crate) fn tables(
     types: &[ColumnTypes],
     statements: &[&str],
     timeout: Option<Duration>,
-) -> anyhow::Result<Tables> {
+) -> anyhow::Result<SqlOptions> {
     let began = Instant::now();
     let ends = || timeout.is_some_and(|timeout| began.elapsed() >= timeout);
     let mut made = Tables::default();
@@ -63,22 +64,22 @@ pub(crate) fn tables(
     for file in files.iter().filter(|file| !named.contains(file.as_str())) {
         open(file, Path::new(file))?;
     }
+    let made = SqlOptions { tables: Arc::new(made) };
+    let names: BTreeSet<String> = made.columns().into_iter().map(|(name, _)| name).collect();
     for of in types {
-        let is_known = made.table(std::slice::from_ref(&of.table)).is_some();
+        let is_known = names.contains(&of.table);
         ensure!(is_known, "--table-types {}: there is no table of this name; give it by --table", of.table);
     }
     Ok(made)
 }
 
 /// The types of all columns, a line for each table, in the form of `--table-types`.
-pub(crate) fn shown(tables: &Tables) -> anyhow::Result<String> {
-    let mut lines = String::new();
-    for name in tables.names() {
-        let Some(table) = tables.table(std::slice::from_ref(&name)) else { bail!("table {name} is gone") };
-        let columns = table.columns().iter().map(|column| format!("{}:{}", column.name, column.kind));
-        lines.push_str(&format!("{name}={}\n", columns.collect::<Vec<_>>().join(",")));
-    }
-    Ok(lines)
+pub(crate) fn shown(tables: &SqlOptions) -> String {
+    let line = |(name, columns): (String, Vec<(String, SqlType)>)| {
+        let columns: Vec<String> = columns.iter().map(|(column, kind)| format!("{column}:{kind}")).collect();
+        format!("{name}={}\n", columns.join(","))
+    };
+    tables.columns().into_iter().map(line).collect()
 }
 
 /// The quoted names behind FROM, JOIN and commas with the ending of a table file. Texts in other quotes, and comments,

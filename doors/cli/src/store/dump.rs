@@ -11,9 +11,8 @@ use std::io::{BufWriter, ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use vicus_rdf::load::Syntax;
-use vicus_rdf::{Id, Order, Snapshot};
-use vicus_service::{DumpError, Format, dump, graph_name, syntax_by_ending};
+use vicus_service::data::{Id, Order, Snapshot, Syntax};
+use vicus_service::{DumpError, Format, dump, graph_name, is_prefix, syntax_by_ending};
 
 /// See `vicus dump --help`.
 #[derive(clap::Args)]
@@ -41,11 +40,10 @@ pub(crate) struct Args {
 
 fn prefix(text: &str) -> Result<(String, String), String> {
     let (name, iri) = text.split_once('=').ok_or("expected a name, = and an IRI")?;
-    let written = format!("PREFIX {name}: <{iri}>");
-    // A prefix allowed in a query.
-    let query = format!("{written} ASK {{}}");
-    vicus_sparql::parse(&query).map_err(|_| format!("`{written}` is no prefix"))?;
-    Ok((name.to_owned(), iri.to_owned()))
+    match is_prefix(name, iri) {
+        true => Ok((name.to_owned(), iri.to_owned())),
+        false => Err(format!("`PREFIX {name}: <{iri}>` is no prefix")),
+    }
 }
 
 /// The target of the quads.

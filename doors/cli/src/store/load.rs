@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 use vicus::{Runtime, Setting};
-use vicus_rdf::load::{LoadOptions, OnError, Spill};
+use vicus_service::data::{LoadOptions, LoadSpill, OnError};
 use vicus_service::{NewStore, graph_name};
 
 /// See `vicus load --help`.
@@ -79,7 +79,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         graph,
         hash_seed: by_chance(),
         rdf_12: args.rdf_12,
-        spill: Some(Spill { memory, scratch: store.scratch() }),
+        spill: Some(LoadSpill { memory, scratch: store.scratch() }),
         ..LoadOptions::default()
     };
     let loaded = engine::load(&service, sources, &reading, options)?;

@@ -11,8 +11,9 @@ use anyhow::{anyhow, ensure};
 use std::path::PathBuf;
 use std::time::Duration;
 use vicus::{Runtime, Setting};
-use vicus_service::{Error, MemoryBudget, NotStored, Service, SessionOptions, check_update};
-use vicus_sparql::{ParseOptions, PlanOptions};
+use vicus_service::{
+    Error, LanguageOptions, MemoryBudget, NotStored, PlanOptions, Service, SessionOptions, SparqlOptions, check_update,
+};
 
 /// See `vicus update --help`.
 #[derive(clap::Args)]
@@ -64,7 +65,10 @@ pub(crate) struct Args {
 impl Args {
     fn session_options(&self) -> anyhow::Result<SessionOptions> {
         Ok(SessionOptions {
-            parse: ParseOptions { rdf_12: self.rdf_12, ..ParseOptions::default() },
+            languages: LanguageOptions {
+                sparql: SparqlOptions { rdf_12: self.rdf_12, ..SparqlOptions::default() },
+                ..LanguageOptions::default()
+            },
             base: self.base.clone(),
             longest_iri: usize::try_from(self.max_iri).unwrap_or(usize::MAX),
             plan: PlanOptions { hash_seed: by_chance(), ..PlanOptions::default() },
@@ -88,14 +92,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         error => engine::plain(error).context(format!("update {name}")),
     };
     let options = args.session_options()?;
-    for (name, text) in &texts {
-        check_update(text, &memory, &options).map_err(|error| failed(name, text, error))?;
-    }
+    let check = |(name, text): &(String, String)| {
+        check_update(text, &memory, &options).map_err(|error| failed(name, text, error))
+    };
+    let checked = texts.iter().map(check).collect::<anyhow::Result<Vec<_>>>()?;
     let store = open(&args.store)?;
     let service = Service::new(engine::start(Runtime::builder().strategy(strategy), args.threads)?, memory);
-    for (name, text) in &texts {
+    for ((name, text), checked) in texts.iter().zip(checked) {
         let before = store.snapshot().len();
-        let stored = service.update_store(text, &store, options.clone());
+        let stored = service.update_store_checked(checked, &store, options.clone());
         let updated = stored.map(|stored| stored.updated).map_err(|error| match error {
             NotStored::Update(error) => failed(name, text, error),
             NotStored::Store(error) => anyhow::Error::new(error).context(of(&args.store)),

@@ -4,7 +4,7 @@ use crate::client::{Ask, Reply};
 use crate::running::{Running, numbers, open, with_session};
 use std::io::{Read, Write};
 use vicus_server::{Access, Options};
-use vicus_service::{Limits, SessionOptions};
+use vicus_service::{Limits, SessionOptions, TextLimits};
 
 const SELECT: &str = "SELECT ?o { <http://e/s1> <http://e/p> ?o }";
 const CONSTRUCT: &str = "CONSTRUCT { ?s ?p ?o } WHERE { ?s ?p ?o }";
@@ -353,6 +353,35 @@ fn plans_and_answers_of_replaced_data_go_without_a_query() {
     }
 }
 
+/// The answer of another server may change. Its name in a text alone says nothing.
+#[test]
+fn an_answer_of_another_server_has_no_tag() {
+    let server = Running::start(&numbers(10), open());
+    let tag = |text: &str| {
+        let reply = server.ask(&Ask::query(text));
+        assert_eq!(reply.status, 200, "{text}: {}", reply.text());
+        reply.header("etag").map(str::to_owned)
+    };
+    let other = "SERVICE SILENT <http://127.0.0.1:9/> { ?a ?b ?c }";
+    for text in [
+        format!("SELECT * {{ {other} }}"),
+        format!("SELECT * {{ {other} }} LIMIT 5"),
+        format!("SELECT * {{ ?s ?p ?o OPTIONAL {{ {other} }} }}"),
+        format!("SELECT * {{ ?s ?p ?o FILTER EXISTS {{ {other} }} }}"),
+        format!("SELECT * {{ ?s ?p ?o MINUS {{ {other} }} }}"),
+        format!("SELECT * {{ {{ SELECT ?a {{ {{ {other} }} UNION {{ ?a ?p ?o }} }} }} }}"),
+        format!("SELECT (COUNT(*) AS ?n) {{ {other} }}"),
+        format!("ASK {{ {other} }}"),
+        format!("CONSTRUCT {{ ?s ?p ?o }} WHERE {{ ?s ?p ?o {other} }}"),
+        format!("DESCRIBE ?s {{ ?s ?p ?o {other} }}"),
+    ] {
+        assert_eq!(tag(&text), None, "{text}");
+        let lower = text.replace("SERVICE SILENT", "service silent");
+        assert_eq!(tag(&lower), None, "{lower}");
+    }
+    assert!(tag("SELECT * { ?s <http://e/service> ?o }").is_some());
+}
+
 #[test]
 fn hints_limit_rows_and_time() {
     let server = Running::start(&numbers(100), open());
@@ -376,8 +405,8 @@ fn hints_limit_rows_and_time() {
 #[test]
 fn what_takes_too_long_or_too_much_is_refused() {
     let limits = Limits { rows: Some(10), memory: Some(64 << 20), ..Limits::default() };
-    let parse = vicus_sparql::ParseOptions { bytes: 1000, ..vicus_sparql::ParseOptions::default() };
-    let mut options = with_session(SessionOptions { limits, parse, ..SessionOptions::default() });
+    let text = TextLimits { bytes: 1000, ..TextLimits::default() };
+    let mut options = with_session(SessionOptions { limits, text, ..SessionOptions::default() });
     options.clients.body_bytes = 2000;
     let server = Running::start(&numbers(2000), options);
     let reply = server.ask(&Ask::query(crate::running::SILENT).parameter("timeout", "0.1"));

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use vicus::{Runtime, Setting};
-use vicus_rdf::Snapshot;
 use vicus_server::{Access, ClientLimits, Data, Options, Server, Stop};
+use vicus_service::data::Snapshot;
 use vicus_service::{Dataset, MemoryBudget, Service, SessionOptions, open_store};
 
 pub(crate) struct Running {

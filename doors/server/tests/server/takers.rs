@@ -124,7 +124,7 @@ fn a_document_that_is_not_taken_is_broken_off() {
     let text: String = (0..count)
         .map(|n| format!("<http://e/a-long-name-of-a-subject/{n}> <http://e/predicate> \"{n}\" .\n"))
         .collect();
-    let snapshot = vicus_rdf::Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples");
+    let snapshot = vicus_service::data::Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples");
     let data = Data::Memory(Dataset::new(std::sync::Arc::new(snapshot)));
     let mut options = impatient();
     options.session.limits.time = None;

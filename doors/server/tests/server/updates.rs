@@ -5,10 +5,9 @@ use crate::running::{Running, folder, memory, numbers, open, service};
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
-use vicus_rdf::Snapshot;
 use vicus_server::{Access, Options};
-use vicus_service::{Dataset, SessionOptions, create_store};
-use vicus_sparql::{ParseOptions, parsing_bytes, update_bytes_with};
+use vicus_service::data::Snapshot;
+use vicus_service::{Dataset, MemoryBudget, SessionOptions, check, check_update, create_store};
 
 const ADD: &str = "INSERT DATA { <http://e/new> <http://e/p> 1 }";
 
@@ -210,14 +209,15 @@ fn graphs_are_documents() {
 fn an_update_that_has_no_room_waits_for_it() {
     let line = |number: usize| format!("<http://example.org/{number}> <http://example.org/p> {number} .\n");
     let text = format!("INSERT DATA {{\n{}}}", (0..4000).map(line).collect::<String>());
-    let bytes = update_bytes_with(&text, &ParseOptions::default());
+    let (enough, options) = (MemoryBudget::new(1 << 30), SessionOptions::default());
+    let bytes = check_update(&text, &enough, &options).expect("an update").bytes();
     let service = service("las", bytes * 5 / 2);
     // A call with the memory of two.
     let empty = Dataset::new(Arc::new(Snapshot::of_ntriples(b"").unwrap()));
-    let mut other = service.session(&empty, SessionOptions::default()).call().unwrap();
+    let mut other = service.session(&empty, options.clone()).call().unwrap();
     let mut long = "SELECT * {} #".to_owned();
-    while parsing_bytes(&long) < bytes * 2 {
-        long.push('x');
+    while check(&long, &enough, &options).expect("a query").bytes() < bytes * 2 {
+        long.push_str(&"x".repeat(64));
     }
     other.prepare(&long).unwrap();
     assert!(service.memory().taken() >= bytes * 2);

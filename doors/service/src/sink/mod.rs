@@ -4,6 +4,7 @@ mod arrow;
 mod cells;
 mod format;
 mod graph;
+mod pull;
 mod stream;
 mod syntax;
 mod text;
@@ -11,6 +12,7 @@ mod text;
 pub use cells::Reader;
 pub use format::{Format, WrongFormat};
 pub use graph::{DumpError, dump};
+pub use pull::ArrowStream;
 pub use stream::{BrokenOff, Pace, StreamReader, StreamWatch, StreamWriter, text_stream};
 pub use text::{TextSink, TextTaker, Unwritable};
 

@@ -3,9 +3,7 @@
 use super::*;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
-use vicus_language::Answer;
-use vicus_service::{Cancel, Count, Each, Error, ErrorKind, Format, Limits, Stage, check};
-use vicus_sparql::{Moment, ParseOptions};
+use vicus_service::{Answer, Cancel, Count, Each, Error, ErrorKind, Format, Limits, Moment, Stage, TextLimits, check};
 
 #[test]
 fn a_call_that_fails_or_is_cancelled_leaves_the_others_and_the_data_as_they_are() {
@@ -164,8 +162,8 @@ fn errors_are_of_kinds_that_a_door_can_tell() {
     let session_of = |options| service.session(&dataset(), options);
     let few = session_of(SessionOptions { plan: steps, ..SessionOptions::default() });
     assert_eq!(few.count(GREEDY).unwrap_err().kind(), ErrorKind::PlanLimit);
-    let short = ParseOptions { bytes: 10, ..ParseOptions::default() };
-    let short = SessionOptions { parse: short, ..SessionOptions::default() };
+    let text = TextLimits { bytes: 10, ..TextLimits::default() };
+    let short = SessionOptions { text, ..SessionOptions::default() };
     assert_eq!(check(MODEST, service.memory(), &short).unwrap_err().kind(), ErrorKind::Query);
     assert!(check(MODEST, service.memory(), &SessionOptions::default()).is_ok());
     let panics = Each::new(|_: &vicus_service::Batch<'_>| panic!("the sink's own mistake"));

@@ -14,7 +14,6 @@ use vicus_language::{
     TextErrorKind, TextLimits, ValueType, Values, Watch,
 };
 use vicus_service::{Cancel, Count, Error, ErrorKind, Format, Limits, Session, SessionOptions, Stage, TextSink};
-use vicus_sparql::ParseOptions;
 
 /// The language. Its catalogue is empty.
 struct Ranges;
@@ -215,13 +214,13 @@ fn the_limits_of_a_call_are_its_limits() {
         Error::Query(error) => error.kind,
         error => panic!("{error}"),
     };
-    let parse = ParseOptions { bytes: 30, depth: 2, ..ParseOptions::default() };
-    let short = session(SessionOptions { parse, ..SessionOptions::default() });
+    let text = TextLimits { bytes: 30, depth: 2 };
+    let short = session(SessionOptions { text, ..SessionOptions::default() });
     assert_eq!(of_text(refused(&short, &format!("RANGE 1 2{}", " ".repeat(30)))), TextErrorKind::TooLong);
     assert_eq!(of_text(refused(&short, "(((RANGE 1 2)))")), TextErrorKind::TooDeep);
     assert!(written(&short, "((RANGE 1 2))", Format::Csv).is_ok());
 
-    let plan = vicus_sparql::PlanOptions { plan_steps: 10, ..Default::default() };
+    let plan = PlanOptions { plan_steps: 10, ..PlanOptions::default() };
     let few_steps = session(SessionOptions { plan, ..SessionOptions::default() });
     assert_eq!(refused(&few_steps, "RANGE 1 2000").kind(), ErrorKind::PlanLimit);
     assert!(written(&few_steps, "RANGE 1 20", Format::Csv).is_ok());

@@ -17,8 +17,7 @@ mod web;
 use std::sync::Arc;
 use vicus::{Runtime, Setting};
 use vicus_rdf::Snapshot;
-use vicus_service::{Dataset, MemoryBudget, Service, SessionOptions};
-use vicus_sparql::PlanOptions;
+use vicus_service::{Dataset, MemoryBudget, PlanOptions, Service, SessionOptions, language};
 
 /// Has more solutions than anything can take.
 const ENDLESS: &str = "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l }";
@@ -43,6 +42,11 @@ fn service(strategy: &str, bytes: u64) -> Service {
 fn shared() -> SessionOptions {
     let plan = PlanOptions { parallel_rows: 100, ..PlanOptions::default() };
     SessionOptions { plan, parallel_answers: true, ..SessionOptions::default() }
+}
+
+/// Options for statements of SQL.
+fn of_sql() -> SessionOptions {
+    SessionOptions { language: language("sql").expect("it is a language"), ..SessionOptions::default() }
 }
 
 /// Runs a test of a promise that holds under each strategy.

@@ -1,25 +1,25 @@
 //! Statements of SQL over the data of a session.
 
-use crate::{ENDLESS, GREEDY, dataset, service};
+use crate::{ENDLESS, GREEDY, dataset, of_sql, service};
 use std::time::{Duration, Instant};
 use vicus_service::{Cancel, Error, ErrorKind, Format, Limits, Session, SessionOptions, Stage, TextSink};
-use vicus_sql::{SqlError, SqlErrorKind, Tables};
+use vicus_sql::{SqlError, SqlErrorKind};
 
 fn written(session: &Session, text: &str) -> Result<String, Error> {
     let mut call = session.call()?;
-    let prepared = call.prepare_sql(text, &Tables::default())?;
+    let prepared = call.prepare(text)?;
     let (bytes, _) = call.answer(&prepared, TextSink::new(Format::Csv, Vec::new()))?;
     Ok(String::from_utf8(bytes).expect("it is text"))
 }
 
 fn limited(service: &vicus_service::Service, limits: Limits) -> Session {
-    service.session(&dataset(), SessionOptions { limits, ..SessionOptions::default() })
+    service.session(&dataset(), SessionOptions { limits, ..of_sql() })
 }
 
 #[test]
 fn predicates_and_solutions_are_tables() {
     let service = service("las", 1 << 30);
-    let session = service.session(&dataset(), SessionOptions::default());
+    let session = service.session(&dataset(), of_sql());
     let count = |from: &str| written(&session, &format!("SELECT COUNT(*) AS n FROM {from}")).unwrap();
     assert_eq!(count("\"http://e/p\""), "n\r\n3000\r\n");
     assert_eq!(count("SPARQL('SELECT DISTINCT ?s { ?s ?p ?o }') AS s"), "n\r\n500\r\n");
@@ -31,7 +31,7 @@ fn predicates_and_solutions_are_tables() {
 #[test]
 fn errors_say_where_in_the_statement() {
     let service = service("las", 1 << 30);
-    let session = service.session(&dataset(), SessionOptions::default());
+    let session = service.session(&dataset(), of_sql());
     let error = written(&session, "SELECT subject\nFROM \"http://e/q\"").unwrap_err();
     let Error::Query(error) = error else { panic!("{error}") };
     assert_eq!((error.place.line, error.place.column, error.place.offset), (2, 6, Some(20)));
@@ -44,8 +44,8 @@ fn errors_say_where_in_the_statement() {
 #[test]
 fn a_plan_with_solutions_holds_them_and_is_not_kept() {
     let service = service("las", 1 << 30);
-    let session = service.session(&dataset(), SessionOptions::default());
-    let prepare = |text: &str| session.call().unwrap().prepare_sql(text, &Tables::default()).unwrap();
+    let session = service.session(&dataset(), of_sql());
+    let prepare = |text: &str| session.call().unwrap().prepare(text).unwrap();
     let predicate = prepare("SELECT * FROM \"http://e/p\"");
     let solutions = prepare("SELECT * FROM SPARQL('SELECT ?s ?o { ?s ?p ?o }') AS s");
     assert!(predicate.can_be_kept() && !solutions.can_be_kept());
@@ -91,8 +91,7 @@ fn solutions_are_a_part_of_the_call() {
 
     // The statement's limit of rows does not apply to the solutions.
     let limits = Limits { rows: Some(5), ..Limits::default() };
-    let first =
-        service.session(&dataset(), SessionOptions { first_rows: Some(1), limits, ..SessionOptions::default() });
+    let first = service.session(&dataset(), SessionOptions { first_rows: Some(1), limits, ..of_sql() });
     assert_eq!(written(&first, &of("SELECT * { ?s ?p ?o }")).unwrap(), "n\r\n3000\r\n");
     assert_eq!(service.memory().taken(), 0);
 }

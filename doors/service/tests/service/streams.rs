@@ -296,9 +296,9 @@ fn each_row_of_sql_comes_once_as_arrow() {
             b.object < 1000"
     );
     for reading in [Reading::Fast, Reading::Late] {
-        let session = service.session(&data, shared());
+        let session = service.session(&data, SessionOptions { language: of_sql().language, ..shared() });
         let mut call = session.call().expect("there is memory");
-        let prepared = call.prepare_sql(&text, &vicus_sql::Tables::default()).expect("a statement");
+        let prepared = call.prepare(&text).expect("a statement");
         let (running, reader) = begin_small(call, &prepared, Format::Arrow);
         let (streamed, rows) = taken(running, reader, reading);
         let mut seen: Vec<u64> =

@@ -13,7 +13,7 @@ use vicus_service::{
     Ask, Cancel, Draft, Error, ErrorKind, Limits, NotStored, Store, Updated, Updating, Web, WebOptions, check_update,
     create_store, open_store,
 };
-use vicus_sparql::{Change, Moment, ParseOptions};
+use vicus_sparql::{Change, Moment};
 
 fn lines(dataset: &Dataset) -> BTreeSet<String> {
     let snapshot = dataset.snapshot();
@@ -352,8 +352,9 @@ fn triple_terms_that_grow_by_a_level_with_each_update_end_at_the_limit_and_the_s
     let store = create_store(&folder).unwrap();
     let service = service("las", 1 << 30);
     let options = || {
-        let parse = ParseOptions { rdf_12: true, ..ParseOptions::default() };
-        SessionOptions { parse, ..shared() }
+        let mut options = shared();
+        options.languages.sparql.rdf_12 = true;
+        options
     };
     let update = |store: &Store, text: &str| service.update_store(text, store, options()).unwrap();
     // The levels of each object, ascending.

@@ -14,10 +14,9 @@ use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use vicus::Runtime;
-use vicus_rdf::load::{LoadOptions, Source, Syntax};
-use vicus_service::{Count, Dataset, SessionOptions};
+use vicus_service::data::{LoadOptions, Source, Syntax};
+use vicus_service::{Count, Dataset, PlanOptions, SessionOptions};
 use vicus_sim::papers::Figure;
-use vicus_sparql::PlanOptions;
 use vicus_trace::{BoxId, Log, SeatLog, Trace, What};
 
 /// The number of runs of a query.

@@ -1,4 +1,4 @@
-//! The tables for a statement of SQL: files, the store's predicates, and the rows of a query of SPARQL.
+//! SQL over the tables of a session: files, the store's predicates, and the rows of a query of SPARQL.
 //!
 //! | in FROM | rows |
 //! |---|---|
@@ -9,30 +9,93 @@
 //! IRIs, blank nodes and literals are texts here, as in CSV results; a column of terms that are all integers or all
 //! truth values is one of `bigint` or `boolean`, and a column of other numbers is one of `double`.
 
+use super::sparql::sparql;
+use super::{CheckedText, QueryLanguage, Question, TextReading};
 use crate::error::Error;
 use crate::session::{Call, Limits, Prepared, SessionOptions};
 use crate::sink::{Batch, Sink, Solutions, Taker};
 use oxrdf::NamedNodeRef;
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use vicus::{BoxError, Column, Envelope, Turn};
 use vicus_language::{Answer, Language as _};
 use vicus_rdf::{Id, Kind, Order, Snapshot, TermView};
-use vicus_sql::{Catalogue, ColumnRange, MemoryTable, Scan, Sql, SqlType, Table, TableColumn, Tables};
+use vicus_sql::{Catalogue, ColumnRange, MemoryTable, Parsed, Scan, Sql, SqlType, Table, TableColumn, Tables};
 
-impl Call {
-    /// Parses and plans a statement of SQL over tables of files, and over the session's dataset. A call of
-    /// `SPARQL('…')` in it is answered at once, as a part of this call: within its time and its memory.
-    ///
-    /// # Errors
-    /// As [`Call::prepare`]; also as [`Running::wait`](crate::Running::wait), for `SPARQL('…')`.
-    pub fn prepare_sql(&mut self, text: &str, files: &Tables) -> Result<Arc<Prepared>, Error> {
-        let tables = SqlTables { files, call: self, held: Cell::default(), refused: RefCell::default() };
-        let sql = Sql { catalogue: &tables };
-        tables.held.set(sql.parsing_bytes(text));
-        let prepared = self.prepare_beside(0, &sql, text);
+/// The options of SQL.
+#[derive(Clone, Default)]
+pub struct SqlOptions {
+    /// Files that statements read as tables, by their names.
+    pub tables: Arc<Tables>,
+}
+
+impl SqlOptions {
+    /// The tables' names, each with the names and the types of its columns.
+    pub fn columns(&self) -> Vec<(String, Vec<(String, SqlType)>)> {
+        let shown = |name: String| {
+            let table = self.tables.table(std::slice::from_ref(&name))?;
+            let columns = table.columns().iter().map(|column| (column.name.clone(), column.kind)).collect();
+            Some((name, columns))
+        };
+        self.tables.names().into_iter().filter_map(shown).collect()
+    }
+}
+
+impl fmt::Debug for SqlOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqlOptions").field("tables", &self.tables.names()).finish()
+    }
+}
+
+/// Statements of SQL, as a door names them.
+#[derive(Debug)]
+pub(super) struct SqlTexts;
+
+impl QueryLanguage for SqlTexts {
+    fn name(&self) -> &'static str {
+        "sql"
+    }
+
+    fn number(&self) -> u32 {
+        1
+    }
+
+    fn about(&self) -> &'static str {
+        "SELECT of SQL"
+    }
+
+    fn media_types(&self) -> &'static [&'static str] {
+        &["application/sql", "text/sql", "text/x-sql"]
+    }
+
+    fn needs_data(&self) -> bool {
+        false
+    }
+
+    fn reads_files(&self) -> bool {
+        true
+    }
+
+    fn read(&self, text: &str, reading: &TextReading<'_>) -> Result<CheckedText, Error> {
+        let options = reading.options();
+        let sql = Sql { catalogue: &*options.languages.sql.tables };
+        let ends = reading.ends();
+        let parse = || sql.parse_until(text, &options.text, &ends).map_err(Into::into);
+        reading.read(&SqlTexts, sql.parsing_bytes(text), parse)
+    }
+
+    fn question(&self, _: &CheckedText) -> Question {
+        Question { word: "select", answer: Answer::Rows { columns: Vec::new() } }
+    }
+
+    /// A call of `SPARQL('…')` in the text is answered at once, as a part of this call: within its time and its memory.
+    fn plan(&self, call: &Call, checked: &CheckedText) -> Result<Arc<Prepared>, Error> {
+        let files = &*call.session.options().languages.sql.tables;
+        let tables = SqlTables { files, call, held: Cell::new(checked.bytes()), refused: RefCell::default() };
+        let prepared = call.plan_in(&Sql { catalogue: &tables }, checked.parsed::<Parsed>(), checked);
         match tables.refused.take() {
             // It says more than the error of a text.
             Some(refused) if prepared.is_err() => Err(refused),
@@ -92,7 +155,7 @@ impl SqlTables<'_> {
         let options =
             SessionOptions { first_rows: None, parallel_answers: false, counts: false, limits, ..options.clone() };
         let call = Call { session: session.with(options), ticket: ticket.clone() };
-        let prepared = call.prepare_beside(self.held.get(), &call.session.sparql(), text).map_err(wrong)?;
+        let prepared = call.prepare_beside(self.held.get(), &sparql(&call.session), text).map_err(wrong)?;
         let Answer::Rows { columns: names } = prepared.form().clone() else {
             return Err("SPARQL takes a SELECT, whose solutions are rows".to_owned());
         };
