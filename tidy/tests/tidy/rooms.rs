@@ -26,7 +26,7 @@ const FLOORS: [Floors; 3] = [
     Floors {
         of: "worlds/machine",
         rooms: &["sync", "defaults", "queues", "memory", "runtime", "tasks", "team", "threads", "map_reduce"],
-        back: &[("runtime", "tasks"), ("runtime", "threads")],
+        back: &[("runtime", "threads")],
     },
 ];
 

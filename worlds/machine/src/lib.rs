@@ -3,8 +3,8 @@
 //! It follows a plan of `vicus-schedule`, and runs requests of `vicus-flow`; see [`Runtime`]. `vicus-os` answers for
 //! the system, and `vicus-fibres` has the stacks of lightweight threads.
 //!
-//! Its rooms, from the ground up. A room names the rooms below it; two arrows still go up, from `runtime` to `tasks`
-//! and to `threads` (a test holds this list: `tidy/tests/tidy/rooms.rs`).
+//! Its rooms, from the ground up. A room names the rooms below it; one arrow still goes up, from `runtime` to `threads`
+//! (a test holds this list: `tidy/tests/tidy/rooms.rs`).
 //!
 //! | room | content | it never |
 //! |---|---|---|

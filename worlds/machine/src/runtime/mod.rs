@@ -17,6 +17,7 @@ pub(crate) mod recorder;
 pub(crate) mod request;
 pub(crate) mod requests;
 mod roaming;
+pub(crate) mod seatless;
 pub(crate) mod shared;
 pub(crate) mod takes;
 pub(crate) mod worker;

@@ -8,6 +8,7 @@
 //! they get the worker anew.
 
 mod at_once;
+pub(crate) mod context;
 mod own;
 
 pub(crate) use at_once::AtOnce;

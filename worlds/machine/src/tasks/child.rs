@@ -5,13 +5,12 @@ use super::included::{begin_child, end_child};
 use super::job::Job;
 use super::place::assert_known;
 use super::said::Said;
-use super::seatless;
-use crate::runtime::awaited::Awaited;
-use crate::runtime::worker::{self, Worker, in_task, is_seated, with_worker};
-use std::any::Any;
+use crate::runtime::seatless;
+use crate::runtime::worker::context::{Children, close_innermost, recorded, wait_until};
+use crate::runtime::worker::{in_task, is_seated, with_worker};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::ptr::{self, NonNull};
-use vicus_schedule::{Access, Context, Kind, SeatId, Wanted};
+use std::ptr::NonNull;
+use vicus_schedule::{Access, Context, Kind};
 use vicus_topology::Place;
 use vicus_trace::Awaits;
 
@@ -49,7 +48,7 @@ pub fn spawn_child(f: impl FnOnce() + Send + 'static) {
 
 fn spawn_kind(kind: Kind, f: impl FnOnce() + Send + 'static) {
     if !is_seated() {
-        return seatless::spawn(Said::default(), f);
+        return seatless::spawn(None, &[], f);
     }
     let at_once = in_task(|worker| {
         let context = worker.context();
@@ -219,7 +218,12 @@ impl ChildBuilder {
         }
         said.place.inspect(|place| assert_known(*place));
         if !is_seated() {
-            return seatless::spawn(said, f);
+            let (priority, ordered) = (said.priority, said.ordered().to_vec());
+            let code = move || {
+                said.by_address.check();
+                f();
+            };
+            return seatless::spawn(priority, &ordered, code);
         }
         let at_once = in_task(|worker| {
             let context = worker.context();
@@ -318,173 +322,4 @@ pub fn cancel_group() {
         is_cancelled.unwrap_or_else(seatless::cancel_group),
         "cancel_group is called where a group is open, or in a task of one"
     );
-}
-
-/// Closes the innermost group of the running task. `None` if none is open; else the first panic of a task of it.
-fn close_innermost() -> Option<Option<Box<dyn Any + Send>>> {
-    let group = with_worker(|worker| worker.frame.context).flatten()?;
-    #[expect(unsafe_code, reason = "follows a pointer, and frees what `open_group` made")]
-    // SAFETY: it is this task's, and alive until it is closed here; when all its tasks are over, no pointer to it is
-    // left.
-    unsafe {
-        let outer = NonNull::from(group.as_ref().outer()?);
-        recorded(Awaits::Section, || wait_until(&Tasks { context: group.as_ref(), wanted: Wanted::Subtrees }));
-        let panic = group.as_ref().take_panic();
-        in_task(|worker| worker.frame.context = Some(outer));
-        drop(Box::from_raw(group.as_ptr()));
-        Some(panic)
-    }
-}
-
-/// Closes the groups left open by the ending task. It has spawned tasks, or opened a group.
-pub(super) fn close_all_groups() {
-    while let Some(panic) = close_innermost() {
-        let outer = in_task(|worker| worker.frame.context).expect("a group has a context around it");
-        if let Some(panic) = panic {
-            #[expect(unsafe_code, reason = "follows a pointer")]
-            // SAFETY: it is this task's.
-            unsafe { outer.as_ref() }.keep_panic(panic);
-        }
-    }
-}
-
-/// For the end of a task counted in no context: waits for all its descendants. Returns their first panic.
-#[inline]
-pub(crate) fn wait_for_descendants() -> Option<Box<dyn Any + Send>> {
-    if in_task(|worker| worker.frame.context.is_some()) { wait_for_all() } else { None }
-}
-
-#[cold]
-fn wait_for_all() -> Option<Box<dyn Any + Send>> {
-    close_all_groups();
-    let own = in_task(|worker| worker.frame.context)?;
-    #[expect(unsafe_code, reason = "follows a pointer, and frees what `Worker::context` made")]
-    // SAFETY: it is this task's; when all its tasks are over, no pointer to it is left.
-    unsafe {
-        wait_for(own.as_ref(), Wanted::Subtrees);
-        in_task(|worker| worker.frame.context = None);
-        Box::from_raw(own.as_ptr()).take_panic()
-    }
-}
-
-/// Waits for the tasks of a context.
-#[inline]
-pub(super) fn wait_for(context: &Context, wanted: Wanted) {
-    recorded(Awaits::Children, || wait_until(&Tasks { context, wanted }));
-}
-
-/// Calls `wait`, in which the running task waits, and records the wait if events are recorded.
-#[inline]
-pub(crate) fn recorded(awaits: Awaits, wait: impl FnOnce()) {
-    let keeps_events = in_task(|worker| worker.recorder.keeps_events());
-    if keeps_events {
-        record_wait_begins(awaits);
-    }
-    // In one place: the wait is a part of its caller then.
-    wait();
-    if keeps_events {
-        record_wait_ends();
-    }
-}
-
-#[cold]
-fn record_wait_begins(awaits: Awaits) {
-    in_task(|worker| worker.recorder.wait_begins(worker.frame.request, awaits));
-}
-
-#[cold]
-fn record_wait_ends() {
-    in_task(|worker| worker.recorder.wait_ends(worker.frame.request));
-}
-
-#[inline]
-pub(super) fn wait_until(awaited: &impl Awaited) {
-    if awaited.is_done() {
-        in_task(|worker| worker.recorder.observe_tasks());
-    } else {
-        wait_within(awaited);
-    }
-}
-
-/// Waits as the running task may: its thread runs tasks of its request meanwhile, and if it is tied, its own
-/// descendants alone.
-pub(super) fn wait_within(awaited: &impl Awaited) {
-    let (request, own) = in_task(|worker| (worker.frame.request, worker.frame.context.filter(|_| worker.is_tied)));
-    worker::wait_below(Some(request), own.map_or(ptr::null(), |own| own.as_ptr().cast_const()), awaited);
-}
-
-/// Waits for the descendants of the running task, which go on as its context's do: any task is run meanwhile.
-pub(crate) fn wait_for_own() {
-    let Some(context) = in_task(|worker| worker.frame.context) else { return };
-    #[expect(unsafe_code, reason = "follows a pointer")]
-    // SAFETY: it is this task's, and alive as long as the task.
-    let tasks = Tasks { context: unsafe { context.as_ref() }, wanted: Wanted::Subtrees };
-    if !tasks.is_done() {
-        worker::wait(None, &tasks);
-    }
-}
-
-struct Tasks<'a> {
-    context: &'a Context,
-    wanted: Wanted,
-}
-
-impl Awaited for Tasks<'_> {
-    #[inline]
-    fn is_done(&self) -> bool {
-        self.context.is_done(self.wanted)
-    }
-
-    fn announce_sleep(&self) -> bool {
-        self.context.announce_sleep(self.wanted)
-    }
-
-    fn announce_suspension(&self) -> bool {
-        self.context.announce_suspension(self.wanted)
-    }
-
-    fn goes_on(&self, seat: SeatId) {
-        self.context.goes_on(seat);
-    }
-}
-
-/// The children of a task, by its innermost context.
-struct Children<'a>(&'a Context);
-
-impl Awaited for Children<'_> {
-    fn is_done(&self) -> bool {
-        self.0.is_done_with_children()
-    }
-
-    fn announce_sleep(&self) -> bool {
-        self.0.announce_sleep_for_children()
-    }
-
-    fn announce_suspension(&self) -> bool {
-        self.0.announce_suspension_for_children()
-    }
-
-    fn goes_on(&self, seat: SeatId) {
-        self.0.goes_on_with_children(seat);
-    }
-}
-
-impl Worker {
-    /// The running task's current context for spawning children.
-    #[inline]
-    pub(super) fn context(&mut self) -> NonNull<Context> {
-        match self.frame.context {
-            Some(context) => context,
-            None => self.new_context(),
-        }
-    }
-
-    #[cold]
-    fn new_context(&mut self) -> NonNull<Context> {
-        #[expect(unsafe_code, reason = "follows a pointer")]
-        // SAFETY: the running task is counted there.
-        let parent = unsafe { self.frame.parent.get() };
-        let own = Context::of_task(parent, self.frame.request, self.owner());
-        *self.frame.context.insert(NonNull::from(Box::leak(Box::new(own))))
-    }
 }

@@ -1,10 +1,10 @@
 //! A closure in a block of its own, which is counted in a context until it is over.
 
-use super::child::close_all_groups;
 use super::closure_class;
 use crate::memory::heaps;
 use crate::memory::slab::BLOCK_ALIGN;
 use crate::memory::slab::BLOCK_BYTES;
+use crate::runtime::worker::context::close_all_groups;
 use crate::runtime::worker::{Worker, in_task, with_shared};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;

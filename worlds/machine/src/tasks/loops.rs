@@ -1,10 +1,10 @@
 //! Loops with iterations that run near the same place each time.
 
-use super::child::recorded;
 use super::scope::keep_first;
 use super::visitors::Visitors;
-use super::{closure_class, end_task, wait_for_descendants};
+use super::{closure_class, end_task};
 use crate::runtime::awaited::Awaited;
+use crate::runtime::worker::context::{recorded, wait_for_descendants};
 use crate::runtime::worker::{self, in_task, is_seated, outside};
 use crate::runtime::{Runtime, Shared};
 use crate::sync::Padded;

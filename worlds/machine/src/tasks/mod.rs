@@ -17,13 +17,11 @@ mod request;
 mod run;
 mod said;
 mod scope;
-pub(crate) mod seatless;
 mod visitors;
 
 pub use child::{
     ChildBuilder, cancel_group, child, close_group, open_group, run_child, spawn_child, wait_for_children,
 };
-pub(crate) use child::{recorded, wait_for_descendants, wait_for_own};
 pub use collect::{collect, map_reduce};
 pub use data::{Append, Data, Part, SharedSlice, TaskBuilder, Views};
 pub use included::{Held, Included, begin_child, end_child, has_queued, wait_for_earlier, yield_to_descendants};
@@ -34,10 +32,11 @@ pub use scope::{Scope, in_place_scope, scope};
 
 use crate::memory::heaps;
 use crate::runtime::recorder::ASIDE;
+use crate::runtime::worker::context::wait_for_descendants;
 use crate::runtime::worker::drop_quietly;
 use crate::runtime::worker::{Worker, in_task, outside};
 use std::any::Any;
-use vicus_schedule::{RunTask, SeatId, TaskClass, TaskHeader, TaskRef, Waiter};
+use vicus_schedule::{RunTask, TaskClass, TaskHeader, TaskRef};
 
 /// The class of closures with this run function. A task waits for each of them, so it is never dropped unrun.
 const fn closure_class(run: RunTask) -> TaskClass {
@@ -76,12 +75,6 @@ fn end_task(task: &TaskHeader) {
 }
 
 impl Worker {
-    /// The owner of the running task's awaited latches.
-    #[inline]
-    fn owner(&self) -> (SeatId, Waiter) {
-        (self.seat, self.waiter)
-    }
-
     /// For a closure that is a part of the running task, which waits for it: it is cancelled and counted with this
     /// task.
     #[inline]

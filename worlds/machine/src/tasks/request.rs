@@ -1,11 +1,11 @@
 //! Closures as requests of their own, beside their caller.
 
-use super::seatless;
 use super::{closure_class, end_task, with_descendants};
 use crate::runtime::done::Done;
 use crate::runtime::requests::nested::Within;
 use crate::runtime::requests::open::Over;
 use crate::runtime::requests::reserve::account_here;
+use crate::runtime::seatless;
 use crate::runtime::worker::drop_quietly;
 use crate::runtime::worker::{Worker, in_task, outside, with_worker};
 use crate::runtime::{Runtime, Shared};

@@ -2,10 +2,10 @@
 //! the time of queueing, follow from these.
 
 use super::alive::ByAddress;
-use super::child::close_all_groups;
 use super::included::Held;
 use super::job::Job;
 use crate::memory::locality::{self, Everywhere};
+use crate::runtime::worker::context::close_all_groups;
 use crate::runtime::worker::{AtOnce, Worker, in_task};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;

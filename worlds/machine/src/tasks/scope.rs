@@ -1,10 +1,10 @@
 //! Many closures, all over when the scope ends.
 
-use super::child::wait_for;
 use super::job::Job;
 use super::place::assert_known;
 use super::said::Said;
 use crate::runtime::Runtime;
+use crate::runtime::worker::context::wait_for;
 use crate::runtime::worker::drop_quietly;
 use crate::runtime::worker::{AtOnce, Worker, in_task, is_seated, with_worker};
 use std::any::Any;

@@ -6,7 +6,6 @@
 //! delays the wait. It leads to all of the awaited ones: a child outside of the list follows one in the list, or a
 //! begun one, and a begun child is over or stands on the stack above the waiting task.
 
-use super::said::Said;
 use crate::runtime::caller;
 use crate::runtime::worker::drop_quietly;
 use std::any::Any;
@@ -17,7 +16,7 @@ use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
-use vicus_schedule::{TaskGraph, TaskNode, Unspawned};
+use vicus_schedule::{Access, TaskGraph, TaskNode, Unspawned};
 
 /// The state of the calling thread, if it sits on no seat.
 enum Running {
@@ -118,19 +117,15 @@ fn with_children<R>(f: impl FnOnce(&mut Children) -> R) -> Option<R> {
     })
 }
 
-/// Like [`spawn_child`](super::spawn_child), with a description. One thread has no choice of places.
-pub(super) fn spawn(said: Said, f: impl FnOnce() + Send + 'static) {
-    let priority = said.priority;
+/// Like [`spawn_child`](crate::spawn_child), with a priority, and the accesses that order it among its siblings.
+pub(crate) fn spawn(priority: Option<i32>, ordered: &[Access], f: impl FnOnce() + Send + 'static) {
     let is_spawned = with_children(|children| {
         let level = Rc::clone(&children.level);
-        let unspawned = match said.ordered() {
+        let unspawned = match ordered {
             [] => None,
             ordered => Some(level.with_graph(|graph| graph.get_or_insert_default().add(ordered))),
         };
-        let code = Box::new(move || {
-            said.by_address.check();
-            f();
-        });
+        let code = Box::new(f);
         let Some(unspawned) = unspawned else {
             return children.put(Child { level, priority, task: Task { code, node: None } });
         };
@@ -140,8 +135,8 @@ pub(super) fn spawn(said: Said, f: impl FnOnce() + Send + 'static) {
     is_spawned.expect("spawn_child is called in a task; Runtime::run makes one, and scope does without");
 }
 
-/// Like [`wait_for_children`](super::wait_for_children).
-pub(super) fn wait() {
+/// Like [`wait_for_children`](crate::wait_for_children).
+pub(crate) fn wait() {
     run_all();
     let Some(level) = with_children(|children| Rc::clone(&children.level)) else { return };
     let panic = level.and_around().find_map(Level::take_panic);
@@ -150,16 +145,16 @@ pub(super) fn wait() {
     }
 }
 
-/// Like [`open_group`](super::open_group).
-pub(super) fn open_group() {
+/// Like [`open_group`](crate::open_group).
+pub(crate) fn open_group() {
     let is_open = with_children(|children| {
         children.level = Level::of_group(&children.level);
     });
     is_open.expect("open_group is called in a task; Runtime::run makes one");
 }
 
-/// Like [`close_group`](super::close_group). `None` if none is open.
-pub(super) fn close_group() -> Option<Option<Box<dyn Any + Send>>> {
+/// Like [`close_group`](crate::close_group). `None` if none is open.
+pub(crate) fn close_group() -> Option<Option<Box<dyn Any + Send>>> {
     let group = with_children(|children| Rc::clone(&children.level)).filter(|level| level.is_group)?;
     run_all();
     group.is_over.set(true);
@@ -167,15 +162,15 @@ pub(super) fn close_group() -> Option<Option<Box<dyn Any + Send>>> {
     Some(group.take_panic())
 }
 
-/// Like [`cancel_group`](super::cancel_group). Returns whether there is a group.
-pub(super) fn cancel_group() -> bool {
+/// Like [`cancel_group`](crate::cancel_group). Returns whether there is a group.
+pub(crate) fn cancel_group() -> bool {
     let level = with_children(|children| Rc::clone(&children.level));
     let group = level.and_then(|level| level.innermost_group());
     group.map(|group| group.is_cancelled.set(true)).is_some()
 }
 
-/// Like [`is_cancelled`](super::is_cancelled).
-pub(super) fn is_cancelled() -> bool {
+/// Like [`is_cancelled`](crate::is_cancelled).
+pub(crate) fn is_cancelled() -> bool {
     let (is_box, level) = RUNNING.with_borrow(|running| match running {
         Running::Nothing => (false, None),
         Running::Box => (true, None),
