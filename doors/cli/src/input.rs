@@ -37,6 +37,13 @@ fn open_one(path: &OsStr, syntax: Option<Syntax>, reading: &mut Reading) -> anyh
     if name.is_empty() {
         bail!("a data file's name is empty");
     }
+    let is_of_the_web = ["http://", "https://"].iter().any(|scheme| name.starts_with(scheme));
+    if is_of_the_web && !path.exists() {
+        bail!("{name}: files of the web aren't read: load it in an update, `LOAD <{name}>`, with --allow-service");
+    }
+    if path.is_dir() {
+        bail!("{name}: is a folder; expected a file");
+    }
     let Some(syntax) = syntax.or_else(|| syntax_by_ending(&name)) else {
         bail!(
             "{name}: the ending says no syntax that can be read; expected .nt, .nq, .ttl, .trig, .rdf, .xml, .owl or \
@@ -45,9 +52,6 @@ fn open_one(path: &OsStr, syntax: Option<Syntax>, reading: &mut Reading) -> anyh
     };
     let file = File::open(path).with_context(|| format!("{name}: can't be opened"))?;
     let about = file.metadata().with_context(|| format!("{name}: can't be read"))?;
-    if about.is_dir() {
-        bail!("{name}: is a folder; expected a file");
-    }
     reading.total += about.len();
     let counted = Counted { inner: file, done: Arc::clone(&reading.done) };
     let base = file_iri(path).with_context(|| format!("{name}: its place in the file system can't be found"))?;

@@ -15,7 +15,7 @@ use anyhow::{Context, anyhow, bail, ensure};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use report::{Report, Timing, Timings};
 use std::ffi::OsString;
-use std::io::{Stdout, Write as _};
+use std::io::{self, IsTerminal as _, Stdout, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -24,9 +24,12 @@ use vicus::{Runtime, Setting, Totals, environment};
 use vicus_service::data::{LoadOptions, OnError, Syntax};
 use vicus_service::{
     Answer, Call, CheckedText, Count, Dataset, Error, LANGUAGES, LanguageOptions, Limits, MOST_DEPTH, MemoryBudget,
-    Moment, Outcome, PlanOptions, Prepared, QueryLanguage, Running, Service, Session, SessionOptions, SparqlOptions,
-    TextError, TextLimits, TextOption, TextSink, check, language, option_of,
+    Moment, Outcome, PlanOptions, Prepared, QueryLanguage, Running, Screen, Service, Session, SessionOptions,
+    SparqlOptions, TextError, TextLimits, TextOption, TextSink, check, language, option_of,
 };
+
+/// The rows of a table on a terminal, unless all are wanted.
+const SHOWN_ROWS: usize = 40;
 
 /// See `vicus query --help`.
 #[derive(clap::Args)]
@@ -54,7 +57,7 @@ pub(crate) struct Args {
     /// columns in this form instead of an answer. May be given several times.
     #[arg(long, value_name = "NAME=COLUMN:TYPE,…", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = column_types)]
     table_types: Vec<OptionalTypes>,
-    /// A query's file; may be given several times, each is answered in turn.
+    /// A query's file, or - for standard input; may be given several times, each is answered in turn.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     query: Vec<PathBuf>,
     /// The query itself.
@@ -68,6 +71,9 @@ pub(crate) struct Args {
     /// rows, triples or yes/no.
     #[arg(long, value_enum)]
     format: Option<Format>,
+    /// On a terminal, shows all rows of a table; otherwise the first 40. In a file or a pipe are always all.
+    #[arg(long)]
+    all: bool,
     /// The scheduling strategy, with parameters as in las:pin=pu; see `vicus strategies`; by default the one of
     /// VICUS_STRATEGY, else las.
     #[arg(long)]
@@ -164,6 +170,17 @@ impl Args {
     fn choose_hash_seed(&mut self) -> anyhow::Result<u64> {
         let given = self.hash_seed.map(Ok).or_else(environment::hash_seed).transpose().map_err(strategy::wrong)?;
         Ok(*self.hash_seed.insert(given.unwrap_or_else(by_chance)))
+    }
+
+    /// Where answers are written. On a terminal, tables fit its lines.
+    fn sink(&self, format: vicus_service::Format) -> TextSink<Stdout> {
+        let out = io::stdout();
+        let screen = out.is_terminal().then(|| Screen {
+            columns: terminal_size::terminal_size_of(&out).map_or(80, |(width, _)| width.0.into()),
+            rows: if self.all { usize::MAX } else { SHOWN_ROWS },
+            all: "--all",
+        });
+        TextSink::new(format, out).on_screen(screen)
     }
 
     /// The options of its session, after [`Args::choose_hash_seed`]; each query has a moment of its own.
@@ -349,14 +366,16 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 }
 
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
-    let wrong = || "expected a number of bytes, with K, M or G for 1024, 1024² or 1024³ of them".to_owned();
-    let (number, unit) = match text.char_indices().next_back() {
-        Some((at, 'k' | 'K')) => (&text[..at], 1 << 10),
-        Some((at, 'm' | 'M')) => (&text[..at], 1 << 20),
-        Some((at, 'g' | 'G')) => (&text[..at], 1 << 30),
-        _ => (text, 1u64),
+    let wrong = || "expected a number of bytes, with K, M or G (also KB, KiB …) for 1024, 1024² or 1024³".to_owned();
+    let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
+    let unit = match text[digits..].trim_start().to_ascii_lowercase().as_str() {
+        "" | "b" => 1u64,
+        "k" | "kb" | "kib" => 1 << 10,
+        "m" | "mb" | "mib" => 1 << 20,
+        "g" | "gb" | "gib" => 1 << 30,
+        _ => return Err(wrong()),
     };
-    number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).ok_or_else(wrong)
+    text[..digits].parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).ok_or_else(wrong)
 }
 
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
@@ -494,6 +513,10 @@ fn questions(args: &Args) -> anyhow::Result<Vec<Question>> {
     }
     ensure!(!args.query.is_empty(), "there is no query: give its text, or its file with --query");
     let read = |path: &PathBuf| {
+        if path.as_os_str() == "-" {
+            let text = io::read_to_string(io::stdin()).context("standard input can't be read")?;
+            return Ok(question("query".to_owned(), text));
+        }
         let text = std::fs::read_to_string(path).with_context(|| format!("{}: can't be read", path.display()))?;
         let name = path.file_stem().map_or_else(|| "query".to_owned(), |stem| stem.to_string_lossy().into_owned());
         Ok(question(name, text))
@@ -594,7 +617,7 @@ impl Asking<'_> {
 
     fn one(&self, call: Call, prepared: &Arc<Prepared>, repeat: usize) -> Result<Outcome, Error> {
         match self.format(prepared.form(), repeat, 0) {
-            Some(format) => Ok(call.answer(prepared, TextSink::new(format, std::io::stdout()))?.1),
+            Some(format) => Ok(call.answer(prepared, self.args.sink(format))?.1),
             None => Ok(call.answer(prepared, Count)?.1),
         }
     }
@@ -612,7 +635,7 @@ impl Asking<'_> {
             calls.push(session.call()?);
         }
         let start = |(copy, call): (usize, Call)| match self.format(prepared.form(), repeat, copy) {
-            Some(format) => call.start(prepared, TextSink::new(format, std::io::stdout())).map(Copy::Written),
+            Some(format) => call.start(prepared, self.args.sink(format)).map(Copy::Written),
             None => call.start(prepared, Count).map(Copy::Counted),
         };
         calls.into_iter().enumerate().map(start).collect()

@@ -68,6 +68,10 @@ pub enum ServerError {
 impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            ServerError::Address { address, error } if error.kind() == io::ErrorKind::AddrInUse => write!(
+                f,
+                "{address} is in use: end the program that listens there, or choose another port; 0 takes any free one"
+            ),
             ServerError::Address { address, error } => write!(f, "{address}: can't be listened at: {error}"),
             ServerError::Certificate { path, why } => write!(f, "{}: {why}", path.display()),
             ServerError::Threads(error) => write!(f, "no threads for the network: {error}"),

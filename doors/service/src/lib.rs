@@ -57,7 +57,7 @@ pub use service::Service;
 pub use session::{Call, Limits, Outcome, Prepared, ReadGraphs, Running, Session, SessionOptions, Watching, millis};
 pub use shared::{SharedDataset, SharedDraft};
 pub use sink::{
-    ArrowStream, Batch, BrokenOff, Count, DumpError, Each, EachTaker, Format, Pace, Reader, Sink, Solutions,
+    ArrowStream, Batch, BrokenOff, Count, DumpError, Each, EachTaker, Format, Pace, Reader, Screen, Sink, Solutions,
     StreamReader, StreamWatch, StreamWriter, Taker, TextSink, TextTaker, TooManyRows, Unwritable, WrongFormat, dump,
     text_stream,
 };

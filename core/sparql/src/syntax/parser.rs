@@ -5,6 +5,7 @@ use super::ast::{Dataset, Form, Query, Select, Term, Update, Var};
 use super::names::Blanks;
 use super::token::{Kind, Token, Tokens};
 use super::{ParseOptions, Result, Wrong, unescape};
+use crate::complete::KNOWN_PREFIXES;
 use crate::error::{QueryError, QueryErrorKind};
 use oxiri::Iri;
 use oxrdf::vocab::xsd;
@@ -487,7 +488,10 @@ impl<'a> Parser<'a> {
                 let (prefix, local) = self.slice(token).split_once(':').expect("a name has a colon");
                 let at = token.start as usize;
                 let Some(namespace) = self.prefixes.get(prefix) else {
-                    return Err(Wrong::new(at, format!("the prefix `{prefix}:` is not declared")));
+                    let known = KNOWN_PREFIXES.iter().find(|(name, _)| *name == prefix);
+                    let hint = known
+                        .map_or_else(String::new, |(name, iri)| format!("; its usual IRI: PREFIX {name}: <{iri}>"));
+                    return Err(Wrong::new(at, format!("the prefix `{prefix}:` is not declared{hint}")));
                 };
                 let local = unescape::local(local);
                 let longer = namespace.len();

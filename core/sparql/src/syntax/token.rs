@@ -189,10 +189,14 @@ fn token(text: &str, at: usize, nameless: &mut usize) -> Result<(Kind, usize), W
         b'!' if next == b'=' => two(Kind::NotEqual),
         b'!' => one(Kind::Bang),
         b'=' => one(Kind::Equal),
-        b'<' => Ok(iri_end(bytes, at).map_or_else(
-            || if next == b'=' { (Kind::LessOrEqual, at + 2) } else { (Kind::Less, at + 1) },
-            |end| (Kind::Iri, end),
-        )),
+        b'<' => match iri_end(bytes, at) {
+            Some(end) => Ok((Kind::Iri, end)),
+            None if begins_iri(&bytes[at + 1..]) => {
+                Err(Wrong { at, message: "an IRI that doesn't end: `>` is missing".to_owned() })
+            }
+            None if next == b'=' => two(Kind::LessOrEqual),
+            None => one(Kind::Less),
+        },
         b'>' if next == b'=' => two(Kind::GreaterOrEqual),
         b'>' => one(Kind::Greater),
         b'+' => one(Kind::Plus),
@@ -280,6 +284,12 @@ fn iri_end(bytes: &[u8], at: usize) -> Option<usize> {
         }
         _ => None,
     }
+}
+
+/// Whether a text begins an IRI of the web, so that `<` before it is no comparison: `http:` would be a prefix, and no
+/// name has `//`.
+fn begins_iri(text: &[u8]) -> bool {
+    [&b"http://"[..], b"https://"].iter().any(|scheme| text.starts_with(scheme))
 }
 
 /// The end of the string that begins at a place.

@@ -7,6 +7,7 @@ mod graph;
 mod pull;
 mod stream;
 mod syntax;
+mod table;
 mod text;
 
 pub use cells::Reader;
@@ -14,6 +15,7 @@ pub use format::{Format, WrongFormat};
 pub use graph::{DumpError, dump};
 pub use pull::ArrowStream;
 pub use stream::{BrokenOff, Pace, StreamReader, StreamWatch, StreamWriter, text_stream};
+pub use table::Screen;
 pub use text::{TextSink, TextTaker, Unwritable};
 
 use crate::error::{Error, SharedSinkFailed, SinkFailed};

@@ -6,6 +6,7 @@ use super::cells::{Cells, Reader, TermCells, ValueCells};
 use super::format::{Format, WrongFormat};
 use super::graph::{self, Triples};
 use super::syntax::{NotInXml, Syntax, most_bytes};
+use super::table::{self, Screen, Style, Table};
 use super::{Batch, Pace, Sink, Solutions, Taker};
 use sparesults::{QueryResultsFormat, QueryResultsSerializer};
 use std::fmt;
@@ -26,6 +27,7 @@ pub struct TextSink<W> {
     table: Mutex<Vec<Envelope>>,
     /// The pace of the boxes, if writing does not block.
     pace: Option<Arc<dyn Pace>>,
+    screen: Option<Screen>,
 }
 
 struct Written<W> {
@@ -42,7 +44,13 @@ impl<W: Write + Send + 'static> TextSink<W> {
             written: Mutex::new(Written { out: Some(out), head: None }),
             table: Mutex::default(),
             pace: None,
+            screen: None,
         }
+    }
+
+    /// Tables are for this screen.
+    pub fn on_screen(self, screen: Option<Screen>) -> TextSink<W> {
+        TextSink { screen, ..self }
     }
 
     /// Writes to `out`, which never blocks; the boxes pause when `pace` says so.
@@ -141,13 +149,17 @@ impl<W: Write + Send + 'static> Sink for TextSink<W> {
                 match &solutions.reader {
                     Reader::Terms(run) => {
                         let names: Vec<String> = variables.iter().map(|name| format!("?{name}")).collect();
-                        write_table(&mut out, |at| TermCells::new(run, &table[at]), cut, &names, &table)?;
+                        let style = Style::Terms(solutions.prepared.prefixes());
+                        let cells = table.iter().map(|rows| TermCells::new(run, rows)).collect();
+                        Table { names: &names, rows: &table, cells, style }.write(&mut out, self.screen)?;
                         // These terms were read after the last solution had come.
                         solutions.check_kept().map_err(io::Error::other)?;
                     }
                     Reader::Values(types) => {
-                        let names: Vec<String> = variables.iter().map(|name| plain(TermView::String(name))).collect();
-                        write_table(&mut out, |at| ValueCells::new(types, &table[at]), plain, &names, &table)?;
+                        let names: Vec<String> = variables.iter().map(|name| table::escaped(name)).collect();
+                        let cells = table.iter().map(|rows| ValueCells::new(types, rows)).collect();
+                        Table { names: &names, rows: &table, cells, style: Style::Values }
+                            .write(&mut out, self.screen)?;
                     }
                 }
             }
@@ -404,26 +416,12 @@ impl Text {
     }
 }
 
-/// A term in a table for people has no more characters.
+/// A term in an error has no more characters.
 const WIDEST: usize = 60;
 
-/// A term as people see it: in N-Triples, its control characters as escapes, the end left out if it is long.
+/// A term in an error: in N-Triples, its control characters as escapes, the end left out if it is long.
 pub(super) fn cut(view: TermView<'_>) -> String {
     shortened(|out| write!(out, "{view}"))
-}
-
-/// A value as people see it: its text, its control characters as escapes, the end left out if it is long.
-fn plain(view: TermView<'_>) -> String {
-    struct Escaped<'a>(&'a mut dyn fmt::Write);
-    impl fmt::Write for Escaped<'_> {
-        fn write_str(&mut self, text: &str) -> fmt::Result {
-            text.chars().try_for_each(|character| match character {
-                control if control.is_control() => write!(self.0, "{}", control.escape_default()),
-                other => self.0.write_char(other),
-            })
-        }
-    }
-    shortened(|out| view.write_lexical(&mut Escaped(out)))
 }
 
 /// The written text, with its end left out if it is long.
@@ -447,46 +445,4 @@ fn shortened(write: impl FnOnce(&mut dyn fmt::Write) -> fmt::Result) -> String {
     // The write fails at the cut.
     let _ = write(&mut cut);
     cut.0
-}
-
-/// Columns as wide as their widest value, up to a limit that still fits a screen.
-fn write_table<C: Cells>(
-    out: &mut impl Write,
-    cells_of: impl Fn(usize) -> C,
-    show: fn(TermView<'_>) -> String,
-    names: &[String],
-    rows: &[Envelope],
-) -> io::Result<()> {
-    let cell =
-        |cells: &C, row: usize, column: usize| cells.view(row, column, |view| view.map(show).unwrap_or_default());
-    let all: Vec<C> = (0..rows.len()).map(cells_of).collect();
-    let width = |column: usize| {
-        let mut widest = names[column].chars().count();
-        for (cells, envelope) in all.iter().zip(rows) {
-            for row in 0..envelope.rows() {
-                if widest >= WIDEST {
-                    return widest;
-                }
-                widest = widest.max(cell(cells, row, column).chars().count());
-            }
-        }
-        widest
-    };
-    let mut out = io::BufWriter::new(out);
-    let widths: Vec<usize> = (0..names.len()).map(width).collect();
-    let mut line = |cells: &mut dyn Iterator<Item = String>| -> io::Result<()> {
-        let padded: Vec<String> = cells.zip(&widths).map(|(cell, &width)| format!("{cell:width$}")).collect();
-        writeln!(out, "{}", padded.join("  ").trim_end())
-    };
-    line(&mut names.iter().cloned())?;
-    line(&mut widths.iter().map(|&width| "-".repeat(width)))?;
-    for (cells, envelope) in all.iter().zip(rows) {
-        for row in 0..envelope.rows() {
-            line(&mut (0..names.len()).map(|column| cell(cells, row, column)))?;
-        }
-    }
-    let count: usize = rows.iter().map(Envelope::rows).sum();
-    let plural = if count == 1 { "" } else { "s" };
-    writeln!(out, "{count} row{plural}")?;
-    out.flush()
 }

@@ -19,7 +19,7 @@ fn results_come_in_every_format() {
     let data = file("formats.nt", PEOPLE);
     let answer = |format: &str, query: &str| stdout(&run(&["query", "--data", &data, query, "--format", format]));
     let table = answer("table", NAMES);
-    assert!(table.contains("?who") && table.contains("<http://e/ann>") && table.ends_with("3 rows\n"), "{table}");
+    assert!(table.contains("?who") && table.contains("<http://e/ann>  Ann\n") && table.lines().count() == 5, "{table}");
     let json: serde_json::Value = serde_json::from_str(&answer("json", NAMES)).unwrap();
     assert_eq!(json["head"]["vars"], serde_json::json!(["who", "name"]));
     assert_eq!(json["results"]["bindings"].as_array().unwrap().len(), 3);

@@ -17,7 +17,7 @@ fn sql_needs_no_data_and_shows_plain_values() {
             .collect();
         assert_eq!(lines[0][..4], ["n", "x", "t", "d"], "{text}");
         assert_eq!(lines[2], ["1", "2.5", "a, b", "2024-02-29", "two\\nlines"], "{text}");
-        assert!(!text.contains("^^") && text.ends_with("1 row\n"), "{text}");
+        assert!(!text.contains("^^") && lines.len() == 3, "{text}");
     }
 }
 
