@@ -15,7 +15,9 @@
 //! `PAGE=openmp cargo test -p vicus-cli --test docs` runs the pages whose paths contain that word.
 #![cfg(target_os = "linux")]
 
+mod http;
 mod page;
+mod reference;
 mod run;
 
 use std::path::{Path, PathBuf};

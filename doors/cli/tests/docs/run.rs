@@ -60,6 +60,21 @@ impl Home {
     }
 }
 
+/// An empty folder for a test.
+pub(crate) fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("docs-{name}"));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder can be made");
+    folder
+}
+
+/// The command, in a folder.
+pub(crate) fn vicus_in(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vicus"));
+    command.current_dir(folder);
+    command
+}
+
 /// The first thing that a page needs and that this machine lacks.
 pub(crate) fn missing(home: &Home, page: &Page) -> Option<String> {
     let has = |need: &str| match need {
