@@ -166,6 +166,30 @@ fn the_glossary_has_the_words_of_the_architecture() {
     assert_eq!(table(&read("docs/glossary.md"), "word"), words, "the glossary's first table, and ARCHITECTURE.md");
 }
 
+/// The README's figures are those of the file of measurements: each number of its second column, for that command.
+#[test]
+fn figures_are_those_that_were_measured() {
+    let measured = read("docs/benchmarks-2026-11.csv");
+    let rows: Vec<Vec<&str>> = measured.lines().skip(1).map(|line| line.split(',').collect()).collect();
+    let figures = table(&read("README.md"), "beside");
+    assert!(figures.len() > 5, "{figures:?}");
+    for row in figures {
+        let [_, shown, command, day] = &row[..] else { panic!("{row:?} has four cells") };
+        let date = format!("2026-11-{day}");
+        let own: Vec<&Vec<&str>> =
+            rows.iter().filter(|own| own[0] == date && own[1] == command.trim_matches('`')).collect();
+        for number in shown.split(|sign: char| !sign.is_ascii_digit() && sign != '.').filter(|text| text.contains('.'))
+        {
+            let number: f64 = number.trim_end_matches('.').parse().expect("a figure is a number");
+            let is_there = own.iter().any(|own| {
+                let ratio: f64 = own[7].parse().expect("a ratio is a number");
+                (ratio / number - 1.0).abs() < 0.03
+            });
+            assert!(is_there, "{command} of the {day}th: {number} is not in docs/benchmarks-2026-11.csv");
+        }
+    }
+}
+
 /// The tests of the W3C that are not passed: how many for each reason and suite.
 fn not_passed(list: &str) -> BTreeMap<(String, String), usize> {
     let mut found = BTreeMap::new();
