@@ -25,6 +25,11 @@ check() {
   rm -rf "$target/doc/vicus"
   RUSTDOCFLAGS="-D warnings" cargo doc "${locked[@]}" --release --no-deps --workspace
   check_facade
+  if command -v mdbook >/dev/null; then
+    docs
+  else
+    say "the book was not built: mdbook is not installed"
+  fi
   say "all checks passed"
 }
 

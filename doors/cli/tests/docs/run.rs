@@ -60,6 +60,21 @@ impl Home {
     }
 }
 
+/// An empty folder for a test.
+pub(crate) fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("docs-{name}"));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder can be made");
+    folder
+}
+
+/// The command, in a folder.
+pub(crate) fn vicus_in(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vicus"));
+    command.current_dir(folder);
+    command
+}
+
 /// The first thing that a page needs and that this machine lacks.
 pub(crate) fn missing(home: &Home, page: &Page) -> Option<String> {
     let has = |need: &str| match need {
@@ -135,7 +150,9 @@ fn with_servers(text: &str, address: &str) -> String {
         script += &line;
         script.push('\n');
         if served.contains(&number) {
-            script += &format!("until vicus serve --bind {address} --check >/dev/null 2>&1; do sleep 0.05; done\n");
+            script += &format!(
+                "until vicus serve --bind {address} --check >/dev/null 2>&1; do kill -0 $!; sleep 0.05; done\n"
+            );
         }
     }
     script
@@ -221,7 +238,7 @@ fn help_of_dev(home: &Home, words: &[&str]) -> Result<String, String> {
 #[test]
 fn servers_listen_at_their_own_port_and_are_waited_for() {
     let script = with_servers("vicus serve --store db \\\n  --token x &   # why\nvicus query\n", "127.0.0.1:9");
-    let wait = "until vicus serve --bind 127.0.0.1:9 --check >/dev/null 2>&1; do sleep 0.05; done\n";
+    let wait = "until vicus serve --bind 127.0.0.1:9 --check >/dev/null 2>&1; do kill -0 $!; sleep 0.05; done\n";
     let shown = "vicus serve --bind 127.0.0.1:9 --store db \\\n  --token x &   # why\n";
     assert_eq!(script, format!("{shown}{wait}vicus query\n"));
 }
