@@ -21,6 +21,7 @@ use std::time::{Duration, Instant, SystemTime};
 pub(crate) use tables::{ColumnTypes, column_types, table, tables};
 use vicus::{Runtime, Setting, Totals, environment};
 use vicus_language::{Answer, TextError, TextErrorKind};
+use vicus_rdf::TermLimits;
 use vicus_rdf::load::{LoadOptions, OnError, Syntax};
 use vicus_service::{
     Call, Count, Dataset, Error, MemoryBudget, Outcome, Prepared, Running, Service, Session, SessionOptions, TextSink,
@@ -138,8 +139,8 @@ pub(crate) struct Args {
     /// then run on these threads.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// The longest line of data, in Turtle, TriG and RDF/XML the longest statement, in JSON-LD the longest file: 64K,
-    /// 10M, 2G. A longer one, such as all of /dev/zero, is an error, because it must fit in memory as a whole.
+    /// The longest line of data, in Turtle, TriG and RDF/XML the longest statement, in JSON-LD the longest item of a
+    /// list, or the file if it is no list: 64K, 10M, 2G. A longer one, such as all of /dev/zero, is an error, because it must fit in memory as a whole.
     #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = bytes)]
     max_line: u64,
     /// The longest IRI of data when it is written out: 2K, 64K. A long prefix or base makes many short names long.
@@ -177,6 +178,8 @@ impl Args {
                 depth: self.max_query_depth,
                 strict_functions: self.strict_functions,
                 rdf_12: self.rdf_12,
+                // A query inserts nothing.
+                longest: TermLimits::default(),
             },
             base: self.base.clone(),
             longest_iri: usize::try_from(self.max_iri).unwrap_or(usize::MAX),

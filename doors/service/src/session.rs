@@ -30,8 +30,8 @@ use vicus::{BoxCounts, Budget, FlowError, Model, Request, RequestOptions, Totals
 use vicus_language::{
     Answer, Ends, Language, PlanNode, Planned as _, RunOperators, Runnable, TextError, TextErrorKind, TextLimits, Watch,
 };
-use vicus_rdf::Snapshot;
 use vicus_rdf::load::LONGEST_IRI;
+use vicus_rdf::{Snapshot, TermLimits};
 use vicus_sparql::{Form, Moment, ParseOptions, PlanOptions, Sparql, parse_with, parsing_bytes_with};
 use vicus_store::Ask;
 
@@ -58,7 +58,7 @@ pub struct SessionOptions {
     pub parse: ParseOptions<'static>,
     /// The base of relative IRIs until the text has a BASE of its own.
     pub base: Option<String>,
-    /// The longest IRI of a document of LOAD when it is written out.
+    /// The longest IRI that an update inserts, and of a document of LOAD, when it is written out.
     pub longest_iri: usize,
     /// The graphs read by queries and the patterns of updates, whatever their texts say.
     pub graphs: Option<ReadGraphs>,
@@ -122,7 +122,8 @@ pub struct ReadGraphs {
 
 impl SessionOptions {
     pub(crate) fn parse_options(&self) -> ParseOptions<'_> {
-        ParseOptions { base: self.base.as_deref(), ..self.parse.clone() }
+        let longest = TermLimits { iri: self.longest_iri, ..self.parse.longest };
+        ParseOptions { base: self.base.as_deref(), longest, ..self.parse.clone() }
     }
 
     /// The limits of texts of any language.
