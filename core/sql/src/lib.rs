@@ -32,6 +32,7 @@ mod relation;
 mod table;
 mod types;
 
+pub use bind::FUNCTIONS;
 pub use date::{date_text, timestamp_text};
 pub use error::{Place, SqlError, SqlErrorKind};
 pub use module::Sql;

@@ -105,6 +105,8 @@ pub fn parse_until(text: &str, options: &ParseOptions, ends: Option<Ends>) -> Re
         let message = format!("the text has {} bytes, and at most {} are allowed", text.len(), options.bytes);
         return Err(SqlError::new(SqlErrorKind::TooLong, Place::default(), message));
     }
+    // A mark at the beginning of a file is no part of the text.
+    let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
     let mut tokens = Vec::new();
     let dialect = Common::of_tokens(ends.clone());
     let tokenized = or_given_up(|| Tokenizer::new(&dialect, text).tokenize_with_location_into_buf(&mut tokens));

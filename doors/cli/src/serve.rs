@@ -98,7 +98,8 @@ pub(crate) struct Args {
     /// A request is stopped when it takes longer: 30, 1.5s, 500ms. Its `timeout` parameter may ask for less.
     #[arg(long, value_name = "SECONDS", value_parser = duration)]
     timeout: Option<Duration>,
-    /// How long a client may take nothing of its answer; then the answer is broken off, and its query stopped.
+    /// How long a client may take nothing of its answer; then the answer is broken off, and its query stopped. While
+    /// requests hold more than three quarters of --total-memory, 5 seconds are enough for the one that holds the most.
     #[arg(long, value_name = "SECONDS", value_parser = duration, default_value = "60")]
     take_timeout: Duration,
     /// The bytes of memory that one request may hold: 500000, 64K, 10M, 2G. By default as much as all together.
@@ -107,9 +108,10 @@ pub(crate) struct Args {
     /// The bytes of memory that all requests may hold together. A request without room waits, and is refused when too
     /// many do. By default half of the free memory at the server's start.
     ///
-    /// The process holds more: the data and its indexes, bodies (see --max-body), kept plans and answers (--plan-cache,
-    /// --answer-cache), and up to 256M for connections, threads and freed memory to be used again. Memory not used
-    /// again goes back to the system in some ten seconds (VICUS_DECAY_MS).
+    /// The process holds more beside it: the data and its indexes, up to twice while a change is made; bodies of
+    /// requests, up to half of --total-memory (see --max-body); kept plans and answers (--plan-cache, --answer-cache);
+    /// and up to 256M for connections, threads and freed memory to be used again. Memory not used again goes back to
+    /// the system in some ten seconds (VICUS_DECAY_MS).
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     total_memory: Option<u64>,
     /// The most rows of an answer. A query with more fails.
@@ -123,8 +125,8 @@ pub(crate) struct Args {
     /// at less than 1 KiB in a second, over 10 s, is given up.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     max_body: Option<u64>,
-    /// The longest IRI of data and documents when it is written out: 2K, 64K. A long prefix or base makes many short
-    /// names long.
+    /// The longest IRI of data, documents and updates when it is written out: 2K, 64K. A long prefix or base makes
+    /// many short names long.
     #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = bytes)]
     max_iri: u64,
     /// How many connections may be open at once.

@@ -52,7 +52,7 @@ pub(crate) async fn answer(shared: &Arc<Shared>, request: &Request, body: Incomi
             let writes = shared.options.access.check(Right::Write, &request.headers).is_ok();
             let shown = |entry: &Arc<Entry>| {
                 // The text of an update shows the data written by it.
-                let is_shown = entry.kind == "query" || writes || entry.is_of(request.client, &request.headers);
+                let is_shown = entry.kind == "query" || writes || entry.is_of(&request.headers);
                 entry.json(request.client, is_shown)
             };
             json_answer(&Value::Array(shared.requests.all().iter().map(shown).collect()))
@@ -60,7 +60,7 @@ pub(crate) async fn answer(shared: &Arc<Shared>, request: &Request, body: Incomi
         ("DELETE", ["requests", id]) => {
             let entry =
                 shared.requests.get(id).filter(|entry| entry.ended().is_none()).ok_or_else(|| no_request(id))?;
-            if !entry.is_of(request.client, &request.headers) {
+            if !entry.is_of(&request.headers) {
                 shared.options.access.check(Right::Write, &request.headers)?;
             }
             request.is_own(shared)?;

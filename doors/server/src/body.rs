@@ -4,6 +4,7 @@ use crate::answer::Failure;
 use crate::answers::Kept;
 use crate::coding::Coding;
 use crate::requests::Entry;
+use crate::shared::Shared;
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
@@ -30,25 +31,37 @@ pub(crate) enum Body {
     Events(tokio::sync::mpsc::Receiver<Bytes>),
 }
 
-/// Stops a request if its client takes nothing of its answer for `most`. Neither a full connection nor a closed window
+/// Stops a request if its client takes nothing of its answer for too long. Neither a full connection nor a closed window
 /// of HTTP/2 asks for the next piece, so a separate task looks at the stream.
-pub(crate) fn watch(stream: StreamWatch, entry: Arc<Entry>, most: Duration) {
+///
+/// While requests hold most of the memory for all, a shorter time is too long for the one of them that holds the most.
+pub(crate) fn watch(shared: Arc<Shared>, stream: StreamWatch, entry: Arc<Entry>) {
+    entry.set_stream(stream.clone());
     tokio::spawn(async move {
+        let most = shared.options.clients.take_time;
         while !stream.is_over() {
             let untaken = stream.untaken();
-            if untaken >= most {
-                entry.give_up(most);
+            let gives_way = || shared.memory_is_scarce() && shared.requests.holds_most_for(&entry, SCARCE_TAKE_TIME);
+            if untaken >= most || (untaken >= SCARCE_TAKE_TIME && gives_way()) {
+                entry.give_up(untaken);
                 // After the cancel, so that its boxes end without an error of their own.
                 return stream.give_up();
             }
             // A stream that is taken soon ends before a long sleep would.
-            tokio::time::sleep((most - untaken).min(LOOK)).await;
+            let look = if untaken < SCARCE_TAKE_TIME { LOOK } else { SCARCE_LOOK };
+            tokio::time::sleep((most - untaken).min(look)).await;
         }
     });
 }
 
 /// The longest sleep between two looks at a stream: the task does not outlive it for longer.
 const LOOK: Duration = Duration::from_secs(2);
+
+/// A client that takes nothing for this long gives way to others when memory is scarce.
+const SCARCE_TAKE_TIME: Duration = Duration::from_secs(5);
+
+/// The longest sleep between two looks at the stream of such a client.
+const SCARCE_LOOK: Duration = Duration::from_millis(250);
 
 /// A text sent while it is written.
 pub(crate) struct Stream {

@@ -69,7 +69,7 @@ pub(crate) async fn answer(shared: &Arc<Shared>, request: &Request) -> Result<Re
         writer.end();
         begun.end("done", None, 0);
     }
-    watch(reader.watch(), Arc::clone(&entry), shared.options.clients.take_time);
+    watch(Arc::clone(shared), reader.watch(), Arc::clone(&entry));
     let first = match poll_fn(|context| reader.poll_piece(context)).await {
         Some(Ok(piece)) => Bytes::from(piece),
         None => Bytes::new(),

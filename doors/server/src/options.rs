@@ -86,6 +86,8 @@ pub struct ClientLimits {
     /// second.
     pub body_time: Duration,
     /// How long a client may take nothing of a waiting answer. Then the answer is broken off, and its query is stopped.
+    /// While requests hold more than three quarters of their memory, 5 seconds are enough for the one that holds the
+    /// most.
     pub take_time: Duration,
     /// Bytes of text waiting for a client, beside its connection's buffers.
     pub stream_bytes: usize,

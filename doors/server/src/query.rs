@@ -427,7 +427,7 @@ async fn stream(shared: &Arc<Shared>, asked: &Asked, streaming: Streaming, begun
         }
     };
     tokio::spawn(finishing);
-    watch(reader.watch(), Arc::clone(&entry), shared.options.clients.take_time);
+    watch(Arc::clone(shared), reader.watch(), Arc::clone(&entry));
     // A query that fails before its first row has an error for an answer.
     let first = poll_fn(|context| reader.poll_piece(context)).await;
     let first = match first {

@@ -4,12 +4,13 @@ use crate::access::{bearer, is_same};
 use axum::http::HeaderMap;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
-use vicus_service::{Cancel, Prepared, Watching};
+use vicus_service::{Cancel, Prepared, StreamWatch, Watching};
 
 /// The most plans kept of ended requests; only requests named by their clients keep one.
 const KEPT: usize = 64;
@@ -34,6 +35,20 @@ struct State {
     ended: VecDeque<Arc<Entry>>,
 }
 
+/// A client gives its request a secret by this header; otherwise the answer's header has one.
+pub(crate) const SECRET: &str = "vicus-request-secret";
+
+/// The secret that a request names. A short one could be guessed.
+fn secret_of(headers: &HeaderMap) -> Option<&str> {
+    headers.get(SECRET)?.to_str().ok().filter(|secret| (16..=LONGEST_ID).contains(&secret.len()))
+}
+
+/// 128 bits that nobody can guess: two hashes with keys of the system's chance.
+fn new_secret() -> String {
+    let word = || RandomState::new().hash_one(Instant::now());
+    format!("{:016x}{:016x}", word(), word())
+}
+
 /// A request.
 pub(crate) struct Entry {
     pub(crate) id: Arc<str>,
@@ -45,10 +60,14 @@ pub(crate) struct Entry {
     pub(crate) client: IpAddr,
     /// The token of its client, if any.
     token: Option<String>,
+    /// Known to its client alone, who ends it by this if there is no token.
+    secret: String,
     pub(crate) began: Instant,
     pub(crate) cancel: Cancel,
     progress: Mutex<Progress>,
     pub(crate) bytes: AtomicU64,
+    /// Its answer, if it is sent while it is written.
+    stream: OnceLock<StreamWatch>,
 }
 
 #[derive(Default)]
@@ -131,10 +150,12 @@ impl Requests {
             kind,
             client,
             token: bearer(headers).map(str::to_owned),
+            secret: secret_of(headers).map_or_else(new_secret, str::to_owned),
             began: Instant::now(),
             cancel: Cancel::new(),
             progress: Mutex::default(),
             bytes: AtomicU64::new(0),
+            stream: OnceLock::new(),
         });
         let mut state = self.lock();
         if state.running.contains_key(&entry.id) {
@@ -162,6 +183,15 @@ impl Requests {
         let mut all: Vec<_> = self.lock().running.values().cloned().collect();
         all.sort_by_key(|entry| entry.began);
         all
+    }
+
+    /// Whether no running request whose client takes nothing for `time` holds more memory than this one. Of two that hold
+    /// the same, it is the older one.
+    pub(crate) fn holds_most_for(&self, entry: &Arc<Entry>, time: Duration) -> bool {
+        let idle = self.all().into_iter().filter(|entry| entry.untaken() >= time);
+        let most =
+            idle.map(|entry| (entry.held(), entry)).reduce(|most, next| if next.0 > most.0 { next } else { most });
+        most.is_some_and(|(_, most)| Arc::ptr_eq(&most, entry))
     }
 
     /// A running or ended request.
@@ -229,6 +259,22 @@ impl Entry {
     pub(crate) fn give_up(&self, after: Duration) {
         self.set_end("cancelled", Some(format!("its client took nothing of the answer for {after:?}")), self.rows());
         self.cancel.cancel();
+    }
+
+    /// Its answer is sent by this stream.
+    pub(crate) fn set_stream(&self, stream: StreamWatch) {
+        // A request has one answer.
+        let _ = self.stream.set(stream);
+    }
+
+    /// How long its client has taken nothing of its waiting answer.
+    fn untaken(&self) -> Duration {
+        self.stream.get().map_or(Duration::ZERO, StreamWatch::untaken)
+    }
+
+    /// The bytes that its boxes, its text and its plan hold.
+    fn held(&self) -> u64 {
+        self.holders().map_or(0, |(boxes, plan)| plan + boxes.iter().map(|(_, bytes)| bytes).sum::<u64>())
     }
 
     /// The request runs from now on.
@@ -302,13 +348,16 @@ impl Entry {
         Some(Arc::new(crate::query::plan_json(self, &plan, Some(&watching), None)))
     }
 
-    /// Whether a request has the same origin as this one: the same token, or the same address without a token.
-    pub(crate) fn is_of(&self, client: IpAddr, headers: &HeaderMap) -> bool {
-        match (&self.token, bearer(headers)) {
-            (Some(own), Some(token)) => is_same(own, token),
-            (None, _) => self.client == client,
-            (Some(_), None) => false,
-        }
+    /// Whether a request comes from this one's client: it has the same token, or this one's secret. The same address is
+    /// not enough, since a proxy has many clients.
+    pub(crate) fn is_of(&self, headers: &HeaderMap) -> bool {
+        let has_token = self.token.as_deref().zip(bearer(headers)).is_some_and(|(own, token)| is_same(own, token));
+        has_token || secret_of(headers).is_some_and(|secret| is_same(&self.secret, secret))
+    }
+
+    /// The secret for the answer's header: a client with a token needs none.
+    pub(crate) fn secret_to_tell(&self) -> Option<String> {
+        self.token.is_none().then(|| self.secret.clone())
     }
 
     /// Its entry in a list, for a reader at the address `looks`; without its text if it must not be shown.

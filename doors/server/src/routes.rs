@@ -18,7 +18,7 @@ use crate::metrics::{self, Kind};
 use crate::negotiate::{self, Accepted, Wanted, coding_of};
 use crate::parameters::Parameters;
 use crate::query::{self, Asked, time_limit};
-use crate::requests::{Begun, NotBegun};
+use crate::requests::{Begun, NotBegun, SECRET};
 use crate::shared::Shared;
 use crate::update::{self, Change};
 use crate::{description, graphs};
@@ -118,7 +118,7 @@ fn complete(shared: &Shared, response: &mut Response<Body>, origin: bool) {
         put(
             headers,
             "access-control-expose-headers",
-            "vicus-request-id, vicus-rows-limited, etag, location, retry-after",
+            "vicus-request-id, vicus-request-secret, vicus-rows-limited, etag, location, retry-after",
         );
     }
     if shared.is_draining.load(Ordering::Relaxed) {
@@ -377,7 +377,7 @@ fn options(shared: &Shared, request: &Request) -> Response<Body> {
         put(
             headers,
             "access-control-allow-headers",
-            "accept, authorization, content-type, vicus-request-id, vicus-trace, if-none-match",
+            "accept, authorization, content-type, vicus-request-id, vicus-request-secret, vicus-trace, if-none-match",
         );
         put(headers, "access-control-max-age", "86400");
     }
@@ -569,7 +569,7 @@ async fn ask(
         key: request.key.filter(|_| !language.reads_files()),
     };
     let begun = request.begin(shared, ("query", language.name()), &asked.text)?;
-    let id = Arc::clone(&begun.entry.id);
+    let (id, secret) = (Arc::clone(&begun.entry.id), begun.entry.secret_to_tell());
     let mut response = query::answer(shared, asked, begun).await;
     let lasting = response.extensions_mut().remove::<Lasting>();
     if let (Some(key), Some(lasting), Body::Whole(Some(bytes))) = (request.key, lasting, response.body()) {
@@ -579,6 +579,9 @@ async fn ask(
         }
     }
     put(response.headers_mut(), "vicus-request-id", &*id);
+    if let Some(secret) = secret {
+        put(response.headers_mut(), SECRET, secret);
+    }
     if let Some(rows) = first_rows {
         put(response.headers_mut(), "vicus-rows-limited", rows.to_string());
     }

@@ -62,6 +62,12 @@ impl Shared {
         self.answers.kept.move_to(version);
     }
 
+    /// Whether requests hold more than three quarters of the memory for all.
+    pub(crate) fn memory_is_scarce(&self) -> bool {
+        let memory = self.service.memory();
+        memory.taken() > memory.total() / 4 * 3
+    }
+
     /// Waits for memory, for a request begun at `began` with a limit of `time`: until `freed` reports that another
     /// request has given some back. The caller gets `freed` before it asks for memory. `false`: too many wait, or its
     /// time is up.

@@ -31,7 +31,6 @@ use vicus_language::{
     Answer, Ends, Language, PlanNode, PlanOptions, Planned as _, RunOperators, Runnable, TextError, TextErrorKind,
     TextLimits, Watch,
 };
-use vicus_rdf::Snapshot;
 use vicus_rdf::load::LONGEST_IRI;
 use vicus_sparql::Moment;
 use vicus_store::Ask;
@@ -63,7 +62,7 @@ pub struct SessionOptions {
     pub text: TextLimits,
     /// The base of relative IRIs until the text has a BASE of its own.
     pub base: Option<String>,
-    /// The longest IRI of a document of LOAD when it is written out.
+    /// The longest IRI that an update inserts, and of a document of LOAD, when it is written out.
     pub longest_iri: usize,
     /// The graphs read by queries and the patterns of updates, whatever their texts say.
     pub graphs: Option<ReadGraphs>,

@@ -544,7 +544,11 @@ impl Taker for FillTaker {
             self.fill.filled.lock().expect("nothing panics under this lock").push(filled);
             return Ok(());
         }
-        self.fill.filling.fill(batch.solutions().run(), batch.envelope(), &mut self.filled)?;
+        let filled = self.fill.filling.fill(batch.solutions().run(), batch.envelope(), &mut self.filled);
+        filled.map_err(|error| match error {
+            UpdateError::NoMemory(error) => BoxError::from(error),
+            error => error.into(),
+        })?;
         turn.book(self.filled.bytes())?;
         Ok(())
     }

@@ -9,7 +9,10 @@ use counting::peak;
 use std::sync::{Arc, Mutex, PoisonError};
 use vicus::Runtime;
 use vicus_rdf::Snapshot;
-use vicus_service::{Count, Dataset, Error, ErrorKind, MemoryBudget, Service, Session, SessionOptions, language};
+use vicus_rdf::load::Syntax;
+use vicus_service::{
+    Count, Dataset, Document, Draft, Error, ErrorKind, MemoryBudget, Service, Session, SessionOptions, language,
+};
 
 const BUDGET: u64 = 32 << 20;
 
@@ -154,6 +157,54 @@ fn computed_texts_are_booked_before_they_are_made() {
     assert_eq!(counted(&sessions, &format!("SELECT p.subject || REPEAT('a', 1000) AS x {from}")).unwrap(), 3000);
 }
 
+/// Each function of SQL, by its name, with long texts for its arguments: a new one has to be added here.
+#[test]
+fn every_function_of_sql_books_its_texts() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let service = Service::new(Runtime::builder().threads(2).quiet().start(), MemoryBudget::new(BUDGET));
+    let text: String = (0..200).map(|n| format!("<http://e/{n}> <http://e/p> \"{n}\" .\n")).collect();
+    let dataset = Dataset::new(Arc::new(Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples")));
+    let sessions = Sessions::new(&service, &dataset);
+    // Two and a half, and 25 million bytes: of the first, some fit, and of the second none.
+    let (long, longer) = ("REPEAT(p.subject, 250000)", "REPEAT(p.subject, 2500000)");
+    let mut refused = 0;
+    for &name in vicus_sql::FUNCTIONS {
+        let calls: &[&str] = match name {
+            "abs" | "ceil" | "ceiling" | "exp" | "floor" | "ln" | "round" | "sign" | "sqrt" => &["LENGTH(T)"],
+            "mod" | "power" => &["LENGTH(T), 2"],
+            "avg" | "sum" => &["LENGTH(T)"],
+            "bool_and" | "bool_or" => &["T > 'a'"],
+            "count" | "max" | "min" => &["T", "DISTINCT T"],
+            "btrim" | "ltrim" | "rtrim" | "trim" => &["T", "T, 'ht'", "T, T"],
+            "char_length" | "length" | "lower" | "reverse" | "upper" => &["T"],
+            "coalesce" | "greatest" | "least" => &["T, p.object, T", "NULLIF(p.object, p.object), T"],
+            "concat" => &["T", "T, T", "T, p.object, T, T"],
+            "date_part" | "date_trunc" => &["'year', CAST(LEFT('2024-01-01' || T, 10) AS DATE)"],
+            "ifnull" | "nullif" => &["T, p.object", "T, T"],
+            "left" | "right" => &["T, 5", "T, 1000000000", "T, -5"],
+            "position" | "starts_with" | "strpos" => &["T, p.object", "T, T"],
+            "repeat" => &["T, 2", "T, 100000", "T, 1000000000"],
+            "replace" => &["T, 'e', 'ee'", "T, 'e', T", "p.subject, T, T"],
+            "substr" | "substring" => &["T, 5", "T, 5, 1000000000", "T, -1000000000, 2000000000"],
+            other => panic!("{other} is tested with long texts, and has no call here"),
+        };
+        for call in calls {
+            for text in [long, longer] {
+                let text = format!("SELECT {name}({}) FROM \"http://e/p\" AS p", call.replace('T', text));
+                let (most, outcome) = peak(|| counted(&sessions, &text));
+                if let Err(error) = &outcome {
+                    assert_eq!(error.kind(), ErrorKind::MemoryLimit, "{text}: {error}");
+                    refused += 1;
+                }
+                assert!(most <= BUDGET + BESIDE, "{text}: {most} bytes, {outcome:?}");
+                assert_eq!(service.memory().taken(), 0, "{text}");
+            }
+        }
+    }
+    println!("{refused} were refused");
+    assert!(refused > vicus_sql::FUNCTIONS.len());
+}
+
 /// What happened: a text of SQL was said to hold sixteen times its bytes when it is parsed, and held a thousand times
 /// as many: 5.7 GB for 6 MB.
 #[test]
@@ -184,4 +235,113 @@ fn texts_of_sql_are_booked_before_they_are_parsed() {
     }
     let small = format!("SELECT 1 IN ({})", list("1", 5_000));
     assert_eq!(counted(&sessions, &small).unwrap(), 1, "lists of ordinary lengths have room");
+}
+
+/// An update of an empty dataset, with a document for LOAD.
+fn updated(service: &Service, text: &str, document: Option<Arc<Document>>) -> Result<usize, Error> {
+    let dataset = Dataset::new(Arc::new(Snapshot::of_ntriples(b"").expect("good N-Triples")));
+    let mut draft = Draft::of(&dataset);
+    drop(dataset);
+    service.update(text, &mut draft, SessionOptions { document, ..SessionOptions::default() })?;
+    Ok(draft.dataset().snapshot().len())
+}
+
+/// What happened: 133 kB of Turtle with a long prefix took 1.2 GB where 300 MB were allowed, and 1 MB 4.6 GB; `xml:base`
+/// and `@vocab` alike.
+#[test]
+fn documents_with_long_prefixes_hold_what_is_booked() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let long = format!("http://e/{}/", "l".repeat(60_000));
+    let turtle = |count: usize| {
+        let names: String = (0..count).map(|n| format!("p:a{n} p:b p:c{n} .\n")).collect();
+        format!("@prefix p: <{long}> .\n{names}")
+    };
+    let base = |count: usize| {
+        let names: String = (0..count).map(|n| format!("<a{n}> <b> <c{n}> .\n")).collect();
+        format!("@base <{long}> .\n{names}")
+    };
+    let xml = |count: usize| {
+        let names: String = (0..count)
+            .map(|n| format!("<rdf:Description rdf:about=\"a{n}\"><e:p rdf:resource=\"c{n}\"/></rdf:Description>\n"))
+            .collect();
+        format!(
+            "<rdf:RDF xmlns:rdf=\"http://www.w3.org/1999/02/22-rdf-syntax-ns#\" xmlns:e=\"http://e/\" \
+                xml:base=\"{long}\">{names}</rdf:RDF>"
+        )
+    };
+    let vocabulary = |count: usize| {
+        let names: String = (0..count).map(|n| format!("{{\"@id\":\"http://e/{n}\",\"a{n}\":1}},\n")).collect();
+        format!("{{\"@context\":{{\"@vocab\":\"{long}\"}},\"@graph\":[{names}{{}}]}}")
+    };
+    let listed = |count: usize| {
+        let context = format!("{{\"@context\":{{\"@vocab\":\"{long}\"}},\"@id\":\"http://e/\"");
+        let names: String = (0..count).map(|n| format!("\"a{n}\":1,")).collect();
+        format!("[{context},{names}\"z\":1}}]")
+    };
+    for budget in [BUDGET, 2 << 30] {
+        // 133 kB, and 1 MB for the first form.
+        for count in [1_500, 45_000] {
+            for (syntax, text) in [
+                (Syntax::Turtle, turtle(count)),
+                (Syntax::TriG, turtle(count)),
+                (Syntax::Turtle, base(count)),
+                (Syntax::RdfXml, xml(count)),
+                (Syntax::JsonLd, vocabulary(count)),
+                (Syntax::JsonLd, listed(count)),
+            ] {
+                let service = Service::new(Runtime::builder().threads(2).quiet().start(), MemoryBudget::new(budget));
+                let bytes = text.len();
+                let source = std::io::Cursor::new(text.into_bytes());
+                let document = Document::new("http://e/document".to_owned(), syntax, None, source);
+                let (most, outcome) = peak(|| updated(&service, "LOAD <http://e/document>", Some(document)));
+                let booked = service.memory().most_taken();
+                let shown = format!("{bytes} bytes of {syntax:?}: {most} bytes held, {booked} booked, {outcome:?}");
+                println!("{shown}");
+                assert!(most <= booked + BESIDE, "{shown}");
+                match outcome {
+                    Ok(triples) => assert!(triples >= count, "{shown}"),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::MemoryLimit, "{shown}"),
+                }
+                assert_eq!(service.memory().taken(), 0, "{shown}");
+            }
+        }
+    }
+}
+
+/// What happened: INSERT DATA of a million triples, 38 MB, asked for 24.3 GB, thirty times what it took.
+#[test]
+fn an_update_books_at_most_five_times_what_it_takes() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    const COUNT: usize = 100_000;
+    let all = |triple: &dyn Fn(usize) -> String| (0..COUNT).map(triple).collect::<String>();
+    let texts = [
+        format!("INSERT DATA {{ {} }}", all(&|n| format!("<http://e/s{n}> <http://e/p> \"o{n}\" .\n"))),
+        format!("INSERT DATA {{ {} }}", all(&|n| format!("<http://e/s{n}> <http://e/p> <http://e/o{n}> .\n"))),
+        format!("INSERT DATA {{ {} }}", all(&|n| format!("<http://e/s{}> <http://e/p> {n} .\n", n % 100))),
+        format!("PREFIX e: <http://example.org/> INSERT DATA {{ {} }}", all(&|n| format!("e:s{n} e:p e:o{n} .\n"))),
+        format!("PREFIX e: <http://example.org/> INSERT DATA {{ e:s e:p e:o {} }}", all(&|n| format!(", e:o{n}"))),
+        format!("INSERT DATA {{ <http://e/s> <http://e/p> 0 {} }}", all(&|n| format!(";<http://e/p{n}> {n}"))),
+        format!(
+            "INSERT DATA {{ GRAPH <http://e/g> {{ {} }} }}",
+            all(&|n| format!("_:b{n} <http://e/p> \"{n}\"@en . "))
+        ),
+        format!(
+            "INSERT DATA {{ {} }}",
+            all(&|n| format!(
+                "<http://e/s{n}> <http://e/p> \"a text of an ordinary length, some sentences long, {n}\" .\n"
+            ))
+        ),
+        all(&|n| format!("INSERT DATA {{ <http://e/s{n}> <http://e/p> {n} }} ;\n")),
+    ];
+    for text in texts {
+        let service = Service::new(Runtime::builder().threads(2).quiet().start(), MemoryBudget::new(8 << 30));
+        let (most, outcome) = peak(|| updated(&service, &text, None));
+        let booked = service.memory().most_taken();
+        let shown: String = text.chars().take(70).collect();
+        let times = booked as f64 / most as f64;
+        println!("{times:.2} times: {booked} booked, {most} taken by {} bytes of {shown}", text.len());
+        assert!(outcome.is_ok_and(|triples| triples >= COUNT), "{shown}");
+        assert!(booked <= 5 * most, "{shown}: {booked} bytes are booked, and {most} are taken");
+        assert!(most <= booked + BESIDE, "{shown}: {most} bytes are taken, and {booked} are booked");
+    }
 }

@@ -69,8 +69,11 @@ const MARK: &[u8] = "\u{FEFF}".as_bytes();
 /// The longest IRI by default.
 pub const LONGEST_IRI: usize = 64 << 10;
 
+/// The longest line by default.
+pub(crate) const LONGEST_LINE: usize = 64 << 20;
+
 /// The error of a longer IRI.
-fn too_long_iri(most: usize) -> String {
+pub(crate) fn too_long_iri(most: usize) -> String {
     format!(
         "an IRI has more than {most} bytes when it is written out: a prefix or the base is too long, or the limit \
             (--max-iri) too low"

@@ -14,8 +14,8 @@ use vicus_flow::{Grow, NoMemory};
 
 /// Parses a file of RDF/XML or JSON-LD, some statements at a time. Panics if there is not enough memory.
 ///
-/// JSON-LD is held in memory as a whole, because names may be explained behind their use. It can't refer to contexts
-/// elsewhere.
+/// JSON-LD is held in memory as a whole, because names may be explained behind their use; of a list, only some items at
+/// a time. It can't refer to contexts elsewhere.
 ///
 /// ```
 /// use vicus_rdf::load::{OnError, PulledReader, Syntax};
@@ -39,11 +39,19 @@ enum Parser {
     Json(Box<Document>),
 }
 
-/// A document of JSON-LD, read as a whole.
+/// A document of JSON-LD. A list is read in parts of some items, and anything else as a whole.
 struct Document {
     source: Watched,
     base: Option<String>,
+    /// The text that was read and not parsed.
     text: Vec<u8>,
+    /// Room for the next read.
+    piece: Vec<u8>,
+    items: jsonld::Items,
+    /// The end of the last whole item in the text.
+    cut: Option<usize>,
+    /// The line feeds in the parts before, and the characters behind the last one; `None` if there are none.
+    before: Option<(u64, u64)>,
 }
 
 /// Why a file was not parsed further.
@@ -51,7 +59,7 @@ struct Document {
 pub(crate) enum Ended {
     Unparsed(Unparsed),
     Unreadable(io::Error),
-    /// About on this line there are more bytes without a statement than may be, of JSON-LD more bytes.
+    /// About on this line there are more bytes without a statement than may be, of JSON-LD without the end of an item.
     TooLong(u64),
     Stopped,
 }
@@ -71,7 +79,7 @@ struct Place {
     line: Vec<u8>,
     /// Bytes read of this line.
     line_bytes: u64,
-    /// Bytes since the last statement; of JSON-LD all.
+    /// Bytes since the last statement; of JSON-LD, since the last item of a list, or all.
     since: usize,
     /// The greatest value of `since`.
     most: usize,
@@ -125,7 +133,10 @@ const BETWEEN_STOPS: usize = 64;
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
 
-/// The bytes of a document of JSON-LD as a tree, for each byte of its text, unless it is made to need many.
+/// A part of a list of JSON-LD has about this number of bytes, or a single item.
+const PART_BYTES: usize = 1 << 20;
+
+/// The bytes of a part of JSON-LD as a tree, for each byte of its text, unless it is made to need many.
 const TREE_COPIES: u64 = 12;
 
 /// Memory is checked whenever this number of bytes has come without a statement.
@@ -200,7 +211,16 @@ impl PulledReader {
                     Iri::parse(base).map_err(|error| no_base(file, error))?;
                 }
                 let base = base.map(str::to_owned);
-                Parser::Json(Box::new(Document { source: watched, base, text: Vec::new() }))
+                let document = Document {
+                    source: watched,
+                    base,
+                    text: Vec::new(),
+                    piece: vec![0; READ_BYTES],
+                    items: jsonld::Items::default(),
+                    cut: None,
+                    before: None,
+                };
+                Parser::Json(Box::new(document))
             }
             other => panic!("{other:?} is not read by its parser"),
         };
@@ -238,7 +258,8 @@ impl PulledReader {
         self
     }
 
-    /// Makes more bytes than this without a statement an error, or for JSON-LD more bytes at all.
+    /// Makes more bytes than this without a statement an error, or for JSON-LD more bytes of an item of a list or of a
+    /// document that is no list.
     pub(crate) fn with_longest(self, most: usize) -> PulledReader {
         lock(&self.place).most = most;
         let mut reader = self;
@@ -282,7 +303,10 @@ impl PulledReader {
 
     /// Parses up to `count` statements; false at the end of the file. Reading may block.
     pub(crate) fn pull(&mut self, count: usize, stopped: &dyn Fn() -> bool) -> Result<bool, Ended> {
-        let Parser::Xml(parser) = &mut self.parser else { return self.document(stopped).map(|()| false) };
+        let parser = match &mut self.parser {
+            Parser::Xml(parser) => parser,
+            Parser::Json(_) => return self.document(stopped),
+        };
         let (place, found) = (Arc::clone(&self.place), Cell::new(0));
         let mut told = || {
             lock(&place).since = 0;
@@ -315,35 +339,70 @@ impl PulledReader {
         Ok(true)
     }
 
-    /// Reads a whole document of JSON-LD.
-    fn document(&mut self, stopped: &dyn Fn() -> bool) -> Result<(), Ended> {
+    /// Reads the next part of a document of JSON-LD; false at its end.
+    fn document(&mut self, stopped: &dyn Fn() -> bool) -> Result<bool, Ended> {
         let Parser::Json(document) = &mut self.parser else { unreachable!("the caller has seen that it is JSON-LD") };
-        let Document { source, base, text } = &mut **document;
-        let mut piece = vec![0; READ_BYTES];
-        loop {
+        let Document { source, text, piece, items, cut, .. } = &mut **document;
+        let is_last = loop {
+            if cut.is_some_and(|cut| cut >= PART_BYTES) {
+                break false;
+            }
             if stopped() {
                 return Err(Ended::Stopped);
             }
-            let read = match source.read(&mut piece) {
-                Ok(0) => break,
+            let read = match source.read(piece) {
+                Ok(0) => break true,
                 Ok(read) => read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(self.unreadable(error)),
             };
             text.grow(read)?;
+            if let Some(end) = items.last_end(&piece[..read]) {
+                *cut = Some(text.len() + end);
+                lock(&self.place).since = read - end;
+            }
             text.extend_from_slice(&piece[..read]);
-        }
-        let (text, base) = (std::mem::take(text), base.take());
+        };
+        let is_wrong = self.part(is_last, stopped)?;
+        Ok(!is_last && !is_wrong)
+    }
+
+    /// Reads the text of a document up to its cut, or its rest. Whether there was an error: then the rest can't be
+    /// understood.
+    fn part(&mut self, is_last: bool, stopped: &dyn Fn() -> bool) -> Result<bool, Ended> {
+        let Parser::Json(document) = &mut self.parser else { unreachable!("the caller has seen that it is JSON-LD") };
+        let Document { base, text, cut, before, .. } = &mut **document;
+        let rest = match cut.take().filter(|_| !is_last) {
+            Some(cut) => {
+                let mut rest = Vec::with_room(text.len() - cut)?;
+                rest.extend_from_slice(&text[cut..]);
+                text.truncate(cut);
+                rest
+            }
+            None => Vec::new(),
+        };
+        let text = std::mem::replace(text, rest);
         let (bytes, utf8) = match str::from_utf8(&text) {
             Ok(text) => (text, Ok(())),
             Err(error) => (str::from_utf8(&text[..error.valid_up_to()]).expect("it is valid up to there"), Err(())),
         };
-        let whole = bytes.strip_prefix('\u{FEFF}').unwrap_or(bytes);
+        let part = jsonld::Part { is_first: before.is_none(), is_last };
+        let whole = if part.is_first { bytes.strip_prefix('\u{FEFF}').unwrap_or(bytes) } else { bytes };
         self.statements.set_beside(TREE_COPIES * text.len() as u64)?;
-        let outcome = jsonld::read(whole, base.as_deref(), &mut self.statements, stopped);
+        let outcome = jsonld::read((whole, part), base.as_deref(), &mut self.statements, stopped);
         self.statements.parsed.beside = 0;
+        // Line feeds before this part, and characters behind the last one.
+        let (lines, characters) = before.unwrap_or_default();
+        let place_of = |text: &str| {
+            let feeds = text.bytes().filter(|&byte| byte == b'\n').count() as u64;
+            let last = text.rsplit('\n').next().unwrap_or_default().chars().count() as u64;
+            (lines + feeds, if feeds == 0 { characters + last } else { last })
+        };
         let (message, at) = match outcome {
-            Ok(()) if utf8.is_ok() => return Ok(()),
+            Ok(()) if utf8.is_ok() => {
+                *before = Some(place_of(whole));
+                return Ok(false);
+            }
             Ok(()) => ("this is no UTF-8".to_owned(), None),
             Err(Fault::Wrong(_, Some(at))) if utf8.is_err() && at + 3 >= whole.len() => {
                 ("this is no UTF-8".to_owned(), None)
@@ -352,11 +411,10 @@ impl PulledReader {
             Err(Fault::Stopped) => return Err(Ended::Stopped),
             Err(Fault::Ended(ended)) => return Err(ended),
         };
-        let before = &whole[..at.unwrap_or(whole.len())];
-        let line = before.bytes().filter(|&byte| byte == b'\n').count() as u64 + 1;
-        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() as u64 + 1;
-        let error = SyntaxError::new(self.statements.file, line, column, &message);
-        Ok(self.statements.refuse(error, self.statements.on_error)?)
+        let (line, column) = place_of(&whole[..at.unwrap_or(whole.len())]);
+        let error = SyntaxError::new(self.statements.file, line + 1, column + 1, &message);
+        self.statements.refuse(error, self.statements.on_error)?;
+        Ok(true)
     }
 
     /// The parser's place.
@@ -377,5 +435,109 @@ impl PulledReader {
             Some(Failed::NoMemory(error)) => Ended::Unparsed(error.into()),
             None => Ended::Unreadable(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads a text and asks at each question whether it is the one to stop at: the number of questions, and of quads.
+    fn asked(syntax: Syntax, text: &str, stops_at: usize) -> (usize, usize, bool) {
+        let source = io::Cursor::new(text.as_bytes().to_vec());
+        let mut reader = PulledReader::new(Box::new(source), syntax, 0, Some("http://e/"), OnError::Fail).unwrap();
+        let asked = Cell::new(0);
+        let stopped = || {
+            asked.set(asked.get() + 1);
+            asked.get() == stops_at
+        };
+        let ended = loop {
+            match reader.pull(4096, &stopped) {
+                Ok(true) => {}
+                Ok(false) => break false,
+                Err(Ended::Stopped) => break true,
+                Err(ended) => panic!("{ended:?}"),
+            }
+        };
+        (asked.get(), reader.parsed().quads().len(), ended)
+    }
+
+    /// What happened: with attributes and contexts that took time in the square of their number, reading went on for
+    /// long behind the time limit of its request.
+    #[test]
+    fn reading_asks_whether_it_is_to_stop() {
+        let xml = |body: &str| {
+            format!(
+                "<rdf:RDF xmlns:rdf=\"http://www.w3.org/1999/02/22-rdf-syntax-ns#\" xmlns:e=\"http://e/\">{body}</rdf:RDF>"
+            )
+        };
+        let attributes: String = (0..100_000).map(|n| format!(" e:a{n}=\"v\"")).collect();
+        let nested = |levels: usize| {
+            let open: String = (0..levels).map(|n| format!("<e:C{n}><e:p>")).collect();
+            let close: String = (0..levels).rev().map(|n| format!("</e:p></e:C{n}>")).collect();
+            format!("{open}{close}")
+        };
+        let terms: String = (0..12_500).map(|n| format!("\"t{n}\":\"t{}:x\",", n + 1)).collect();
+        let many: String = (0..50_000).map(|n| format!("\"t{n}\":\"http://e/{n}\",")).collect();
+        let few: String = (0..800).map(|n| format!("\"t{n}\":\"http://e/{n}\",")).collect();
+        let each = format!("{{\"@context\":{{{few}\"x\":\"http://e/x\"}},\"x\":1}}");
+        let node = |n: usize| format!("{{\"@id\":\"n{n}\",\"http://e/p\":[{{\"@value\":\"v\"}},{n}]}}");
+        let nodes = |count: usize| (0..count).map(node).collect::<Vec<_>>().join(",\n");
+        let texts = [
+            (Syntax::RdfXml, "attributes", xml(&format!("<e:C{attributes}/>")), 1),
+            (Syntax::RdfXml, "elements", xml(&"<e:C><e:p>v</e:p></e:C>".repeat(50_000)), 500),
+            (Syntax::RdfXml, "levels", xml(&nested(5_000)), 50),
+            (Syntax::RdfXml, "a long text", xml(&format!("<e:C><e:p>{}</e:p></e:C>", "v &lt; ".repeat(1 << 20))), 1),
+            (
+                Syntax::RdfXml,
+                "empty elements of a collection",
+                xml(&format!(
+                    "<e:C><e:p rdf:parseType=\"Collection\">{}</e:p></e:C>",
+                    "<rdf:Description/>".repeat(50_000)
+                )),
+                500,
+            ),
+            (
+                Syntax::RdfXml,
+                "an XML literal",
+                xml(&format!("<e:C><e:p rdf:parseType=\"Literal\">{}</e:p></e:C>", "<b>v</b>".repeat(100_000))),
+                500,
+            ),
+            (Syntax::JsonLd, "a list of nodes", format!("[{}]", nodes(50_000)), 50),
+            (Syntax::JsonLd, "a graph", format!("{{\"@graph\":[{}]}}", nodes(50_000)), 50),
+            (
+                Syntax::JsonLd,
+                "a context of many terms",
+                format!("{{\"@context\":{{{many}\"x\":\"http://e/x\"}},\"x\":1}}"),
+                10,
+            ),
+            (Syntax::JsonLd, "a context for each node", format!("[{}]", vec![each; 100].join(",")), 10),
+            (Syntax::JsonLd, "values", format!("{{\"@id\":\"n\",\"http://e/p\":[{}1]}}", "1,".repeat(1 << 20)), 100),
+            (
+                Syntax::JsonLd,
+                "a long string",
+                format!("[{{\"@id\":\"n\",\"http://e/p\":\"{}\"}}]", "\\u0041".repeat(1 << 20)),
+                10,
+            ),
+        ];
+        for (syntax, name, text, least) in &texts {
+            let (questions, quads, stopped) = asked(*syntax, text, usize::MAX);
+            println!("{name}: {questions} questions, {quads} quads of {} bytes", text.len());
+            assert!(!stopped && questions >= *least, "{name}: {questions} questions");
+            for stops_at in [1, questions / 2, questions] {
+                let (asked, read, stopped) = asked(*syntax, text, stops_at.max(1));
+                assert!(
+                    stopped && asked == stops_at.max(1) && read <= quads,
+                    "{name}: {asked} questions, {read} quads"
+                );
+            }
+            assert_eq!(asked(*syntax, text, 1).1, 0, "{name}: nothing was read before the first question");
+        }
+        // A chain of terms is refused, and soon.
+        let chain = format!("{{\"@context\":{{{terms}\"t12500\":\"http://e/\"}},\"t0\":1}}");
+        let source = io::Cursor::new(chain.into_bytes());
+        let reader = PulledReader::new(Box::new(source), Syntax::JsonLd, 0, None, OnError::Fail).unwrap();
+        let error = reader.finish().err().expect("a chain is too long");
+        println!("{error}");
     }
 }

@@ -23,7 +23,7 @@ type Found = SmallVec<[Id; 1]>;
 #[derive(Debug)]
 pub(super) struct Members {
     /// The list. While this is alive, no other list has its address.
-    of: Arc<Vec<Expr>>,
+    _of: Arc<Vec<Expr>>,
     /// The places of non-constant operands.
     pub(super) rest: Vec<usize>,
     /// All members that equal themselves: all but NaN, and triple terms, as their parts may be NaN.
@@ -44,7 +44,7 @@ impl Members {
     /// Looks up the constants among these operands; the rest is for the caller.
     pub(super) fn of(terms: &Terms, list: &Arc<Vec<Expr>>) -> Members {
         let mut members = Members {
-            of: Arc::clone(list),
+            _of: Arc::clone(list),
             rest: Vec::new(),
             ids: HashSet::with_hasher(terms.key),
             values: HashMap::with_hasher(terms.key),
@@ -85,10 +85,6 @@ impl Members {
         if zone_of(&value).is_some() {
             self.moments.push(value);
         }
-    }
-
-    pub(super) fn is_of(&self, list: &Arc<Vec<Expr>>) -> bool {
-        Arc::ptr_eq(&self.of, list)
     }
 
     /// Bytes held, the list not counted.

@@ -6,7 +6,7 @@ use super::regexes::Regexes;
 use crate::expression::Expr;
 use crate::terms::Terms;
 use crate::value::{Number, Value};
-use rustc_hash::FxBuildHasher;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::cell::RefCell;
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
@@ -25,8 +25,11 @@ pub(crate) struct Scratch {
     constants: RefCell<Vec<(Id, Value)>>,
     /// Ids of short computed texts, each at the place given by its hash: a dictionary lookup takes longer.
     made: RefCell<Vec<(TextType, String, Id)>>,
-    /// The long lists of IN.
-    lists: Vec<Arc<Members>>,
+    /// The long lists of IN, by their addresses. They belong to the expressions, so a query has a fixed number of them.
+    lists: FxHashMap<usize, Arc<Members>>,
+    /// How many lists were hashed.
+    #[cfg(test)]
+    hashed: usize,
 }
 
 /// The type of a computed text.
@@ -48,9 +51,6 @@ const PLACES: usize = 256;
 /// Further constants are parsed each time.
 const MOST_CONSTANTS: usize = 16;
 
-/// More lists of IN are hashed again.
-const MOST_LISTS: usize = 16;
-
 /// Longer texts are not remembered.
 const LONGEST: usize = 40;
 
@@ -63,7 +63,7 @@ impl Scratch {
     pub(crate) fn bytes(&self) -> u64 {
         let values = self.values.borrow().capacity() + self.constants.borrow().capacity();
         let made = self.made.borrow().capacity() * (size_of::<(TextType, String, Id)>() + LONGEST);
-        let lists: u64 = self.lists.iter().map(|list| list.bytes()).sum();
+        let lists: u64 = self.lists.values().map(|list| list.bytes()).sum();
         lists + self.regexes.bytes() + self.exists.bytes() + (values * size_of::<(Id, Value)>() + made) as u64
     }
 
@@ -80,15 +80,14 @@ impl Scratch {
         if list.len() < members::FEWEST {
             return None;
         }
-        if let Some(known) = self.lists.iter().find(|known| known.is_of(list)) {
-            return Some(Arc::clone(known));
-        }
-        let made = Arc::new(Members::of(terms, list));
-        if self.lists.len() == MOST_LISTS {
-            self.lists.clear();
-        }
-        self.lists.push(Arc::clone(&made));
-        Some(made)
+        let known = self.lists.entry(Arc::as_ptr(list).addr()).or_insert_with(|| {
+            #[cfg(test)]
+            {
+                self.hashed += 1;
+            }
+            Arc::new(Members::of(terms, list))
+        });
+        Some(Arc::clone(known))
     }
 
     /// Remembers the value of a constant.
@@ -160,5 +159,32 @@ impl Scratch {
             known.2 = find();
         }
         known.2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vicus_rdf::Snapshot;
+
+    /// What happened: with seventeen long lists, each row had the hashes of all of them built again.
+    #[test]
+    fn each_long_list_is_hashed_once() {
+        let snapshot = Arc::new(Snapshot::of_ntriples(b"").expect("no triples"));
+        let terms = Terms::new(&snapshot);
+        let mut scratch = Scratch::default();
+        let list = |first: i64| {
+            let integer = |value| Expr::Constant(Id::integer(value).expect("a small integer"));
+            Arc::new((first..first + 20).map(integer).collect::<Vec<_>>())
+        };
+        let lists: Vec<_> = (0..100).map(|number| list(number * 100)).collect();
+        for row in 0..50 {
+            for (number, list) in (0..).zip(&lists) {
+                let members = scratch.members(&terms, list).expect("it is long");
+                let has = |value: i64| members.has_value(&terms, &Value::Number(Number::Integer(value)));
+                assert_eq!((has(number * 100 + row), has(number * 100 + 50)), (Some(row < 20), Some(false)));
+            }
+        }
+        assert_eq!(scratch.hashed, lists.len());
     }
 }

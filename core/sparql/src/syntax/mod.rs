@@ -19,6 +19,7 @@ mod update;
 
 use crate::error::{QueryError, QueryErrorKind};
 use parser::Parser;
+use vicus_rdf::TermLimits;
 
 /// How a text is parsed.
 ///
@@ -53,6 +54,9 @@ pub struct ParseOptions<'a> {
     /// Whether the syntax of SPARQL 1.2 is read: triple terms and their constructors, base directions, VERSION, and the
     /// functions of these. Otherwise each is an error.
     pub rdf_12: bool,
+    /// The longest terms that an update inserts: those of its text, those that its expressions compute, and those of
+    /// its documents.
+    pub longest: TermLimits,
 }
 
 /// The default of [`ParseOptions::longer`].
@@ -65,7 +69,7 @@ impl ParseOptions<'_> {
 
 impl Default for ParseOptions<'_> {
     /// No base, at most 64 MiB, 64 bytes longer for each byte, 32,768 repeated signs, 1000 levels, unknown functions
-    /// fail, SPARQL 1.1.
+    /// fail, SPARQL 1.1, terms that every reader takes.
     fn default() -> Self {
         ParseOptions {
             base: None,
@@ -75,6 +79,7 @@ impl Default for ParseOptions<'_> {
             depth: 1000,
             strict_functions: false,
             rdf_12: false,
+            longest: TermLimits::default(),
         }
     }
 }

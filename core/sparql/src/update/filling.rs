@@ -15,7 +15,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vicus_flow::library::HashKey;
 use vicus_flow::{Envelope, Grow, NoMemory};
-use vicus_rdf::{Changes, Encoded, Encoder, Id, Interrupt, Kind, Order, Snapshot, TermView, Unranked};
+use vicus_rdf::{Changes, Encoded, Encoder, Id, Interrupt, Kind, Order, Snapshot, TermLimits, TermView, Unranked};
 
 /// Fills the templates of an operation.
 pub struct Filling {
@@ -45,6 +45,8 @@ struct Shared {
     /// The number of the next new blank node.
     next: u64,
     encoder: Encoder,
+    /// Others are refused.
+    longest: TermLimits,
 }
 
 /// Quads filled in by one box.
@@ -73,16 +75,20 @@ impl fmt::Debug for Filling {
 
 impl Shared {
     /// The id of a term, added if the snapshot lacks it.
-    fn id(&mut self, snapshot: &Snapshot, term: TermRef<'_>) -> Result<Id, NoMemory> {
+    fn id(&mut self, snapshot: &Snapshot, term: TermRef<'_>) -> Result<Id, UpdateError> {
         match self.encoder.term(term) {
             Encoded::Inlined(id) => Ok(id),
-            Encoded::Key(kind, key) => snapshot.find_or_add(&mut self.fresh, kind, key),
+            encoded @ Encoded::Key(kind, key) => {
+                self.longest.check(encoded)?;
+                Ok(snapshot.find_or_add(&mut self.fresh, kind, key)?)
+            }
         }
     }
 
     /// The id of a term with this key, added if the snapshot lacks it.
-    fn with_key(&mut self, snapshot: &Snapshot, kind: Kind, key: &str) -> Result<Id, NoMemory> {
-        snapshot.find_or_add(&mut self.fresh, kind, key)
+    fn with_key(&mut self, snapshot: &Snapshot, kind: Kind, key: &str) -> Result<Id, UpdateError> {
+        self.longest.check(Encoded::Key(kind, key))?;
+        Ok(snapshot.find_or_add(&mut self.fresh, kind, key)?)
     }
 
     /// The triple term with this key, with blank nodes replaced by `of`.
@@ -90,11 +96,11 @@ impl Shared {
         &mut self,
         snapshot: &Snapshot,
         key: &str,
-        of: &mut dyn FnMut(&mut Shared, &str) -> Result<Id, NoMemory>,
-    ) -> Result<Id, NoMemory> {
+        of: &mut dyn FnMut(&mut Shared, &str) -> Result<Id, UpdateError>,
+    ) -> Result<Id, UpdateError> {
         let TermView::Triple(triple) = TermView::of_key(Kind::Triple, key) else { unreachable!("its kind says so") };
         let mut made = String::new();
-        triple.with_blanks(
+        triple.with_blanks::<UpdateError>(
             &mut |key, into| {
                 let id = of(self, key)?;
                 match snapshot.has(id) {
@@ -139,7 +145,7 @@ impl Filling {
         delete: &[Quads],
         insert: &[Quads],
         pattern: Option<&Parsed>,
-        moment: Moment,
+        (moment, longest): (Moment, TermLimits),
         interrupt: &Interrupt<'_>,
     ) -> Result<Filling, UpdateError> {
         let fresh = snapshot.fresh().behind();
@@ -147,7 +153,7 @@ impl Filling {
         // Numbers very likely unused by all other updates, so few are tried.
         let next = key.mix(moment.seed ^ key.mix(snapshot.fresh().len() as u64));
         let blanks = HashMap::with_hasher(key);
-        let mut shared = Shared { fresh, blanks, next, encoder: Encoder::default() };
+        let mut shared = Shared { fresh, blanks, next, encoder: Encoder::default(), longest };
         let items = pattern.map_or(&[][..], |pattern| &pattern.query.select.projection);
         let columns: FxHashMap<Var, usize> = items
             .iter()
@@ -174,8 +180,8 @@ impl Filling {
     /// Fills the templates in for the rows of an envelope made by the pattern's run.
     ///
     /// # Errors
-    /// There is not enough memory.
-    pub fn fill(&self, run: &Run, envelope: &Envelope, into: &mut Filled) -> Result<(), NoMemory> {
+    /// There is not enough memory, or a term may not be inserted.
+    pub fn fill(&self, run: &Run, envelope: &Envelope, into: &mut Filled) -> Result<(), UpdateError> {
         let columns: Vec<&[u64]> = envelope.columns().iter().map(|column| column.u64s()).collect();
         into.deletes.grow(self.delete.len() * envelope.rows())?;
         into.inserts.grow(self.insert.len() * envelope.rows())?;
@@ -231,9 +237,9 @@ impl Filling {
     }
 
     /// The new id of a computed term unknown to the snapshot.
-    fn added(&self, run: &Run, id: Id) -> Result<Id, NoMemory> {
+    fn added(&self, run: &Run, id: Id) -> Result<Id, UpdateError> {
         if id.kind() == Kind::Blank {
-            return self.lock().blank_of(&self.snapshot, id);
+            return Ok(self.lock().blank_of(&self.snapshot, id)?);
         }
         if id.is_triple() {
             return run.with_key(id, |key| {
@@ -241,7 +247,7 @@ impl Filling {
                 shared.triple(&self.snapshot, key, &mut |shared, key| {
                     let fresh = TermView::of_key(Kind::Blank, key).fresh_number();
                     match (fresh, self.snapshot.find(Kind::Blank, key)) {
-                        (Some(number), _) => shared.blank_of(&self.snapshot, Terms::fresh_blank(number)),
+                        (Some(number), _) => Ok(shared.blank_of(&self.snapshot, Terms::fresh_blank(number))?),
                         (None, Some(id)) => Ok(id),
                         (None, None) => shared.with_key(&self.snapshot, Kind::Blank, key),
                     }
@@ -256,7 +262,7 @@ impl Filling {
     /// this name; without a name, each quad into its graph in the document.
     ///
     /// # Errors
-    /// There is not enough memory; the snapshot's data is damaged; the document has named graphs, and a name is given;
+    /// There is not enough memory; a term may not be inserted; the snapshot's data is damaged; the document has named graphs, and a name is given;
     /// or the caller ends it.
     pub fn document(
         &self,
@@ -275,13 +281,13 @@ impl Filling {
         document: &Snapshot,
         into: Option<&NamedNode>,
         interrupt: &Interrupt<'_>,
-    ) -> Result<Filled, NoMemory> {
+    ) -> Result<Filled, UpdateError> {
         let graph = self.graph(into)?;
         let mut shared = self.lock();
         let mut known: HashMap<Id, Id, HashKey> = HashMap::with_hasher(HashKey::default());
         // The replacements of blank nodes, in triple terms as well.
         let mut inner: HashMap<String, Id, HashKey> = HashMap::with_hasher(HashKey::default());
-        let mut stored = |id: Id| -> Result<Id, NoMemory> {
+        let mut stored = |id: Id| -> Result<Id, UpdateError> {
             if !id.is_unbound() && id.rank().is_none() {
                 return Ok(id);
             }
@@ -291,7 +297,8 @@ impl Filling {
             let made = match id.kind() {
                 Kind::Blank => document.key(id, |key| new_blank(&mut shared, &self.snapshot, &mut inner, key))?,
                 Kind::Triple => document.key(id, |key| {
-                    let mut blank = |shared: &mut Shared, key: &str| new_blank(shared, &self.snapshot, &mut inner, key);
+                    let mut blank =
+                        |shared: &mut Shared, key: &str| Ok(new_blank(shared, &self.snapshot, &mut inner, key)?);
                     shared.triple(&self.snapshot, key, &mut blank)
                 })?,
                 _ => shared.id(&self.snapshot, document.term(id).as_ref())?,
@@ -313,7 +320,7 @@ impl Filling {
     }
 
     /// The id of a graph's name, possibly new.
-    pub(super) fn graph(&self, name: Option<&NamedNode>) -> Result<Id, NoMemory> {
+    pub(super) fn graph(&self, name: Option<&NamedNode>) -> Result<Id, UpdateError> {
         name.map_or(Ok(Id::UNBOUND), |name| self.lock().id(&self.snapshot, name.as_ref().into()))
     }
 
@@ -394,8 +401,8 @@ impl Template<'_> {
     fn parts(
         &mut self,
         quads: &[Quads],
-        mut id: impl FnMut(&Snapshot, &mut Shared, TermRef<'_>) -> Result<Option<Id>, NoMemory>,
-    ) -> Result<Vec<[Part; 4]>, NoMemory> {
+        mut id: impl FnMut(&Snapshot, &mut Shared, TermRef<'_>) -> Result<Option<Id>, UpdateError>,
+    ) -> Result<Vec<[Part; 4]>, UpdateError> {
         let mut all = Vec::new();
         all.grow(quads.iter().map(|quads| quads.triples.len()).sum())?;
         for Quads { graph, triples } in quads.iter().filter(|quads| !quads.triples.is_empty()) {
@@ -426,8 +433,8 @@ impl Template<'_> {
     fn part(
         &mut self,
         term: &Term,
-        id: &mut impl FnMut(&Snapshot, &mut Shared, TermRef<'_>) -> Result<Option<Id>, NoMemory>,
-    ) -> Result<Option<Part>, NoMemory> {
+        id: &mut impl FnMut(&Snapshot, &mut Shared, TermRef<'_>) -> Result<Option<Id>, UpdateError>,
+    ) -> Result<Option<Part>, UpdateError> {
         let term = match term {
             Term::Var(var) => return Ok(Some(Part::Column(self.columns[var]))),
             Term::Blank(label) => {

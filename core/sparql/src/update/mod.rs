@@ -31,7 +31,7 @@ use std::fmt;
 use std::sync::Arc;
 use vicus_flow::NoMemory;
 use vicus_language::stack::{Deep, LEVEL, of_levels};
-use vicus_rdf::{Id, Interrupt, Order, Snapshot};
+use vicus_rdf::{Encoder, Id, Interrupt, Order, Snapshot, TermLimits, TermRefused};
 
 /// An update with a valid text, supported by this engine.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl Update {
     /// # Errors
     /// An operation has a USING, USING NAMED or WITH of its own.
     pub fn set_dataset(&mut self, default: &[NamedNode], named: &[NamedNode]) -> Result<(), UpdateError> {
-        let modified = self.operations.iter_mut().filter_map(|Operation(kind)| match kind {
+        let modified = self.operations.iter_mut().filter_map(|operation| match &mut operation.kind {
             Kind::Modify(modify) => modify.pattern.as_mut(),
             _ => None,
         });
@@ -71,7 +71,10 @@ impl Update {
 }
 
 /// One operation of an update.
-pub struct Operation(Kind);
+pub struct Operation {
+    kind: Kind,
+    longest: TermLimits,
+}
 
 enum Kind {
     Load { silent: bool, from: NamedNode, into: Option<NamedNode> },
@@ -122,6 +125,8 @@ pub enum UpdateError {
     DocumentHasGraphs,
     /// Graphs to read are named beside the text, and an operation has a USING or WITH of its own.
     HasGraphs,
+    /// A term may not be inserted.
+    Term(TermRefused),
     /// There is not enough memory.
     NoMemory(NoMemory),
     /// The data can't be read: it is damaged.
@@ -139,6 +144,7 @@ impl fmt::Display for UpdateError {
             UpdateError::HasGraphs => f.write_str(
                 "an operation has a USING or a WITH of its own, so the graphs can't be named beside the text",
             ),
+            UpdateError::Term(error) => error.fmt(f),
             UpdateError::NoMemory(error) => error.fmt(f),
             UpdateError::Unreadable(error) => error.fmt(f),
         }
@@ -157,6 +163,12 @@ impl UpdateError {
             Err(error) => UpdateError::Unreadable(error.into()),
         })?;
         outcome.map_err(Into::into)
+    }
+}
+
+impl From<TermRefused> for UpdateError {
+    fn from(error: TermRefused) -> UpdateError {
+        UpdateError::Term(error)
     }
 }
 
@@ -192,7 +204,10 @@ pub fn parse_update_with(text: &str, options: &ParseOptions<'_>) -> Result<Updat
     let levels = options.depth.min(ParseOptions::MOST_DEPTH).min(text.len());
     of_levels(levels, LEVEL, || {
         let ast::Update { operations, depth } = syntax::read_update(text, options)?;
-        Ok(Update { operations: operations.into_iter().map(|operation| Operation::of(operation, depth)).collect() })
+        let longest = TermLimits { rdf_12: options.rdf_12, ..options.longest };
+        Ok(Update {
+            operations: operations.into_iter().map(|operation| Operation::of(operation, depth, longest)).collect(),
+        })
     })
 }
 
@@ -204,7 +219,7 @@ impl Update {
 
     /// If the update looks at no data, its effect, in order: quads to be present from then on (true), and quads to be
     /// absent. This holds if all of its operations are INSERT DATA and DELETE DATA without blank nodes, as a blank node
-    /// must differ from all present ones.
+    /// must differ from all present ones, and without a term that is too long.
     ///
     /// ```
     /// use vicus_sparql::parse_update;
@@ -217,26 +232,38 @@ impl Update {
     /// # Ok::<(), vicus_sparql::QueryError>(())
     /// ```
     pub fn data(&self) -> Option<Vec<(QuadRef<'_>, bool)>> {
-        let mut data = Vec::new();
+        let (mut data, mut encoder) = (Vec::new(), Encoder::default());
         for operation in &self.operations {
-            let Kind::Modify(modify) = &operation.0 else { return None };
+            let Kind::Modify(modify) = &operation.kind else { return None };
             let Modify { delete, insert, pattern: None } = &**modify else { return None };
             for (quads, there) in [(delete, false), (insert, true)] {
                 for Quads { graph, triples } in quads {
                     let graph = match graph {
-                        None => GraphNameRef::DefaultGraph,
-                        Some(graph) => node_of(graph)?.into(),
+                        None => None,
+                        Some(graph) => Some(node_of(graph)?),
                     };
                     for triple in triples {
                         let Verb::Path(path) = &triple.verb else { return None };
                         let Path::Iri(predicate) = &**path else { return None };
+                        let predicate = predicate.as_ref();
                         let object: TermRef<'_> = match &triple.object {
                             Term::Literal(literal) => literal.as_ref().into(),
                             object => node_of(object)?.into(),
                         };
                         let subject: NamedOrBlankNodeRef<'_> = node_of(&triple.subject)?.into();
+                        let graph_term = graph.map(TermRef::from);
+                        let terms = [Some(subject.into()), Some(predicate.into()), Some(object), graph_term];
+                        if there {
+                            let mut terms = terms.into_iter().flatten();
+                            terms.try_for_each(|term| operation.longest.check(encoder.term(term))).ok()?;
+                        }
                         data.push((
-                            QuadRef { subject, predicate: predicate.as_ref(), object, graph_name: graph },
+                            QuadRef {
+                                subject,
+                                predicate,
+                                object,
+                                graph_name: graph.map_or(GraphNameRef::DefaultGraph, Into::into),
+                            },
                             there,
                         ));
                     }
@@ -262,8 +289,8 @@ impl fmt::Debug for Operation {
 }
 
 impl Operation {
-    fn of(operation: ast::Operation, levels: usize) -> Operation {
-        Operation(match operation {
+    fn of(operation: ast::Operation, levels: usize, longest: TermLimits) -> Operation {
+        let kind = match operation {
             ast::Operation::Load { silent, from, into } => Kind::Load { silent, from, into },
             ast::Operation::Clear(graphs) => Kind::Clear(graphs),
             ast::Operation::Create { silent, graph } => Kind::Create { silent, graph },
@@ -279,12 +306,13 @@ impl Operation {
                 let pattern = Some(Parsed { query: Deep::new(levels, query) });
                 Kind::Modify(Box::new(Modify { delete, insert, pattern }))
             }
-        })
+        };
+        Operation { kind, longest }
     }
 
     /// Its name, for messages.
     pub fn name(&self) -> &'static str {
-        match &self.0 {
+        match &self.kind {
             Kind::Load { .. } => "LOAD",
             Kind::Clear(_) => "CLEAR",
             Kind::Create { .. } => "CREATE",
@@ -319,10 +347,13 @@ impl Operation {
         interrupt: &Interrupt<'_>,
     ) -> Result<Step<'_>, UpdateError> {
         let graph_id = |graph: &NamedNode| snapshot.id(graph.as_ref().into());
-        Ok(Step::Change(match &self.0 {
+        Ok(Step::Change(match &self.kind {
             Kind::Load { silent, from, into } => {
                 let load = Load { from: from.as_str(), into: into.as_ref(), silent: *silent };
-                return Ok(Step::Load(load, Filling::new(snapshot, &[], &[], None, moment, interrupt)?));
+                return Ok(Step::Load(
+                    load,
+                    Filling::new(snapshot, &[], &[], None, (moment, self.longest), interrupt)?,
+                ));
             }
             Kind::Clear(ast::Graphs::All) => vec![Change::Clear(Graphs::All)],
             Kind::Clear(ast::Graphs::Named) => vec![Change::Clear(Graphs::Named)],
@@ -338,10 +369,13 @@ impl Operation {
                 }
                 Vec::new()
             }
-            Kind::Transfer { how, silent, from, to } => transfer(snapshot, *how, *silent, from.as_ref(), to.as_ref())?,
+            Kind::Transfer { how, silent, from, to } => {
+                transfer(snapshot, (*how, *silent), [from.as_ref(), to.as_ref()], self.longest)?
+            }
             Kind::Modify(modify) => {
                 let Modify { delete, insert, pattern } = &**modify;
-                let filling = Filling::new(snapshot, delete, insert, pattern.as_ref(), moment, interrupt)?;
+                let filling =
+                    Filling::new(snapshot, delete, insert, pattern.as_ref(), (moment, self.longest), interrupt)?;
                 match pattern {
                     Some(pattern) => return Ok(Step::Solve(pattern, filling)),
                     None => vec![Change::Quads(filling.data(interrupt)?)],
@@ -354,10 +388,9 @@ impl Operation {
 /// ADD, COPY and MOVE. The target may be new, so the snapshot may lack its name.
 fn transfer(
     snapshot: &Arc<Snapshot>,
-    how: Transfer,
-    silent: bool,
-    from: Option<&NamedNode>,
-    to: Option<&NamedNode>,
+    (how, silent): (Transfer, bool),
+    [from, to]: [Option<&NamedNode>; 2],
+    longest: TermLimits,
 ) -> Result<Vec<Change>, UpdateError> {
     let source = match from {
         None => Some(Id::UNBOUND),
@@ -370,7 +403,7 @@ fn transfer(
     if from == to {
         return Ok(Vec::new());
     }
-    let filling = Filling::new(snapshot, &[], &[], None, Moment::default(), &Interrupt::never())?;
+    let filling = Filling::new(snapshot, &[], &[], None, (Moment::default(), longest), &Interrupt::never())?;
     let target = filling.graph(to)?;
     let copy = Change::Copy { from: source, to: target, fresh: filling.finish([]).fresh };
     Ok(match how {

@@ -7,8 +7,8 @@ use crate::types::{SqlType, Value};
 use sqlparser::ast;
 use std::sync::Arc;
 
-/// The names that can be called, for suggestions.
-const NAMES: &[&str] = &[
+/// The names that can be called, but for other names of the same functions. Suggestions are made of them.
+pub const FUNCTIONS: &[&str] = &[
     "abs",
     "avg",
     "bool_and",
@@ -271,7 +271,7 @@ impl<'a> Binder<'a> {
                 self.of_date(Function::Extract(field), date, SqlType::BigInt, at)
             }
             _ => {
-                let near = near(name, NAMES.iter().copied());
+                let near = near(name, FUNCTIONS.iter().copied());
                 let message = format!("there is no function {name}{}", suggestion(&near));
                 Err(SqlError::new(SqlErrorKind::Unknown { near }, place, message))
             }
@@ -282,5 +282,141 @@ impl<'a> Binder<'a> {
         let space = || Expr::Literal(Value::Varchar(Arc::from(" ")), SqlType::Varchar);
         let args = vec![self.text(text, place)?, self.text(what.unwrap_or_else(space), place)?];
         Ok(Expr::Call(Function::Trim(side), args, SqlType::Varchar))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The name by which a function can be called; `None` for operators, other syntax, and what the optimiser makes. A
+    /// new function has to be named here: other crates' tests call each of [`FUNCTIONS`].
+    fn name_of(function: &Function) -> Option<&'static str> {
+        match function {
+            Function::And
+            | Function::Or
+            | Function::Not
+            | Function::Compare(_)
+            | Function::IsDistinct
+            | Function::IsNull
+            | Function::IsTrue
+            | Function::IsFalse
+            | Function::InSet(_)
+            | Function::Case
+            | Function::Cast(_)
+            | Function::Negate
+            | Function::Add
+            | Function::Subtract
+            | Function::Multiply
+            | Function::Divide
+            | Function::Canonical
+            | Function::Concat
+            | Function::Like(_)
+            | Function::AddInterval(_)
+            | Function::AddDays
+            | Function::DaysBetween => None,
+            Function::Coalesce => Some("coalesce"),
+            Function::Modulo => Some("mod"),
+            Function::Power => Some("power"),
+            Function::Abs => Some("abs"),
+            Function::Sign => Some("sign"),
+            Function::Ceil => Some("ceil"),
+            Function::Floor => Some("floor"),
+            Function::Round => Some("round"),
+            Function::Sqrt => Some("sqrt"),
+            Function::Exp => Some("exp"),
+            Function::Ln => Some("ln"),
+            Function::Upper => Some("upper"),
+            Function::Lower => Some("lower"),
+            Function::Length => Some("length"),
+            Function::Substring => Some("substring"),
+            Function::Left => Some("left"),
+            Function::Right => Some("right"),
+            Function::Trim(Side::Both) => Some("trim"),
+            Function::Trim(Side::Leading) => Some("ltrim"),
+            Function::Trim(Side::Trailing) => Some("rtrim"),
+            Function::Replace => Some("replace"),
+            Function::ConcatAll => Some("concat"),
+            Function::Position => Some("position"),
+            Function::StartsWith => Some("starts_with"),
+            Function::Reverse => Some("reverse"),
+            Function::Repeat => Some("repeat"),
+            Function::Extract(_) => Some("date_part"),
+            Function::Truncate(_) => Some("date_trunc"),
+        }
+    }
+
+    #[test]
+    fn functions_have_the_names_by_which_they_are_called() {
+        for (name, args) in [
+            ("abs", "1"),
+            ("ceil", "1.5"),
+            ("coalesce", "'a', 'b'"),
+            ("concat", "'a', x"),
+            ("date_part", "'year', DATE '2024-01-01'"),
+            ("date_trunc", "'year', DATE '2024-01-01'"),
+            ("exp", "1"),
+            ("floor", "1.5"),
+            ("left", "x, 1"),
+            ("length", "x"),
+            ("ln", "1"),
+            ("lower", "x"),
+            ("ltrim", "x"),
+            ("mod", "5, 2"),
+            ("position", "x, 'a'"),
+            ("power", "2, 3"),
+            ("repeat", "x, 2"),
+            ("replace", "x, 'a', 'b'"),
+            ("reverse", "x"),
+            ("right", "x, 1"),
+            ("round", "1.5"),
+            ("rtrim", "x"),
+            ("sign", "1"),
+            ("sqrt", "1"),
+            ("starts_with", "x, 'a'"),
+            ("substring", "x, 1, 2"),
+            ("trim", "x"),
+            ("upper", "x"),
+        ] {
+            let args = args.replace('x', "'text'");
+            assert!(FUNCTIONS.contains(&name), "{name}");
+            let text = format!("SELECT {name}({args})");
+            let parsed = crate::parse(&text, &crate::ParseOptions::default()).expect("it is SQL");
+            let tables = crate::Tables::default();
+            let plan = crate::plan(&parsed, &tables, &crate::PlanOptions::default(), &|| false);
+            assert!(plan.is_ok(), "{text}: {:?}", plan.err().map(|error| error.to_string()));
+        }
+        let called = [
+            Function::Coalesce,
+            Function::Modulo,
+            Function::Power,
+            Function::Abs,
+            Function::Sign,
+            Function::Ceil,
+            Function::Floor,
+            Function::Round,
+            Function::Sqrt,
+            Function::Exp,
+            Function::Ln,
+            Function::Upper,
+            Function::Lower,
+            Function::Length,
+            Function::Substring,
+            Function::Left,
+            Function::Right,
+            Function::Trim(Side::Both),
+            Function::Trim(Side::Leading),
+            Function::Trim(Side::Trailing),
+            Function::Replace,
+            Function::ConcatAll,
+            Function::Position,
+            Function::StartsWith,
+            Function::Reverse,
+            Function::Repeat,
+        ];
+        for function in called {
+            let name = name_of(&function).unwrap_or_else(|| panic!("{function:?} is called by a name"));
+            assert!(FUNCTIONS.contains(&name), "{name}");
+        }
     }
 }

@@ -9,6 +9,8 @@ mod literal;
 mod query;
 mod subquery;
 
+pub use function::FUNCTIONS;
+
 use crate::error::{Place, SqlError, SqlErrorKind};
 use crate::expression::{ColumnId, Expr};
 use crate::parse::Parsed;

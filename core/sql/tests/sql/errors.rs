@@ -103,3 +103,16 @@ fn values_that_are_wrong_fail_the_request() {
     let guarded = "SELECT COUNT(*) FROM (VALUES ('1'), ('x')) AS v(t) WHERE t <> 'x' AND CAST(t AS BIGINT) = 1";
     assert_eq!(crate::run::lines(&answer(guarded, &tables, &options, 1).unwrap()), ["1"]);
 }
+
+/// What happened: a file of a statement that begins with a byte order mark was no SQL.
+#[test]
+fn a_byte_order_mark_is_no_part_of_a_statement() {
+    for text in ["\u{FEFF}SELECT 1 + 1", "\u{FEFF}-- a note\nSELECT 1 + 1;"] {
+        let parsed = parse(text, &ParseOptions::default()).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert!(plan(&parsed, &people(), &PlanOptions::default(), &|| false).is_ok(), "{text}");
+    }
+    let marked = parse("\u{FEFF}SELECT\n 1 +", &ParseOptions::default()).err().expect("it is no SQL");
+    let plain = parse("SELECT\n 1 +", &ParseOptions::default()).err().expect("it is no SQL");
+    assert_eq!((marked.place.line, marked.place.column), (plain.place.line, plain.place.column));
+    assert!(parse("\u{FEFF}\u{FEFF}SELECT 1", &ParseOptions::default()).is_err());
+}

@@ -126,6 +126,50 @@ static void long_answers(const vicus::runtime &runtime) {
     CHECK(failure([&] { data.count(product + " ORDER BY ?b ?a", small); }).status() == VICUS_ERROR_LIMIT);
 }
 
+// Each row comes once, however slowly it is read.
+static void rows_once(const vicus::runtime &runtime) {
+    constexpr std::size_t side = 200, all = side * side;
+    auto data = vicus::data::load(runtime, {});
+    std::string insert = "INSERT DATA {";
+    for (std::size_t n = 0; n < side; ++n) insert += " <http://e/" + std::to_string(n) + "> <http://e/p> " + std::to_string(n) + " .";
+    data.update(insert + "}");
+    const auto number = [](const std::string &iri) { return std::stoul(iri.substr(iri.rfind('/') + 1)); };
+    vicus::query_options any, sql;
+    any.any_order = true;
+    sql.sql = true;
+    const std::string pairs = "{ ?a <http://e/p> ?x . ?b <http://e/p> ?y }";
+    struct asked { std::string text; vicus::query_options options; };
+    const asked answers[] = {
+        {"SELECT ?a ?b " + pairs, {}},
+        {"SELECT ?a ?b " + pairs, any},
+        {"CONSTRUCT { ?a <http://e/q> ?b } " + pairs, {}},
+        {"CONSTRUCT { ?a <http://e/q> ?b } " + pairs, any},
+        {"SELECT a.object * 200 + b.object AS n FROM \"http://e/p\" a, \"http://e/p\" b", sql},
+    };
+    for (const auto &answer : answers) {
+        for (bool pauses : {false, true}) {
+            auto stream = data.query(answer.text, answer.options);
+            // By then it has written as much as may be unread.
+            if (pauses) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            std::vector<int> seen(all);
+            std::size_t batches = 0;
+            while (auto batch = stream.next()) {
+                for (std::size_t row = 0; row < batch->rows(); ++row) {
+                    std::size_t place = answer.options.sql
+                        ? static_cast<std::size_t>(batch->numbers<std::int64_t>(0)[row])
+                        : number(*batch->text(row, 0)) * side + number(*batch->text(row, batch->columns() - 1));
+                    CHECK(place < all);
+                    ++seen[place];
+                }
+                ++batches;
+                if (!pauses) std::this_thread::sleep_for(std::chrono::microseconds(100));
+                else if (batches % 8 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+            }
+            CHECK(batches > 4 && std::all_of(seen.begin(), seen.end(), [](int times) { return times == 1; }));
+        }
+    }
+}
+
 static void errors(const vicus::runtime &runtime, const std::string &folder) {
     auto data = vicus::data::parse(runtime, people, "ttl");
     auto error = failure([&] { data.query("SELECT ?x {\n  ?x <http://e/p> }"); });
@@ -233,6 +277,7 @@ int main(int argc, char **argv) {
     vicus::runtime runtime(vicus::options().strategy(argv[1]).set("threads", argv[2]).set("quiet", "yes"));
     answers(runtime);
     long_answers(runtime);
+    rows_once(runtime);
     errors(runtime, argv[3]);
     stores(runtime, argv[3]);
     tables_and_cancelling(runtime, argv[3]);

@@ -37,8 +37,8 @@ pub(crate) struct Args {
     /// How many threads; by default one for each usable PU.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// The longest line of data, in Turtle, TriG and RDF/XML the longest statement, in JSON-LD the longest file: 64K,
-    /// 10M, 2G.
+    /// The longest line of data, in Turtle, TriG and RDF/XML the longest statement, in JSON-LD the longest item of a
+    /// list, or the file if it is no list: 64K, 10M, 2G.
     #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = bytes)]
     max_line: u64,
     /// The longest IRI of data when it is written out: 2K, 64K. A long prefix or base makes many short names long.

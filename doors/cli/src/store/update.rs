@@ -52,8 +52,8 @@ pub(crate) struct Args {
     /// The folder of files for LOAD, by file: URLs; by default none.
     #[arg(long, value_name = "DIR")]
     load_folder: Option<PathBuf>,
-    /// The longest IRI of documents of LOAD when it is written out: 2K, 64K. A long prefix or base makes many short
-    /// names long.
+    /// The longest IRI that is inserted, also by documents of LOAD, when it is written out: 2K, 64K. A long prefix or
+    /// base makes many short names long.
     #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = bytes)]
     max_iri: u64,
     /// Reads SPARQL 1.2 (not final yet), and RDF 1.2 in documents of LOAD: triple terms, base directions, and their

@@ -67,7 +67,18 @@ export const check = (value, signal) => post('api/check', value, signal);
 export const requests = (signal) => json('api/requests', { signal });
 export const plan = (id) => json(`api/requests/${id}/plan`);
 export const trace = (id, signal) => json(`api/requests/${id}/trace`, { signal });
-export const stop = (id) => request(`api/requests/${id}`, { method: 'DELETE' });
+export const stop = (id) => request(`api/requests/${id}`, { method: 'DELETE', headers: secretOf(id) });
+
+/// The secrets of the requests that this page has begun. Who has no token ends a request by its secret alone: others may have the same
+/// address.
+const secrets = new Map();
+const secretOf = (id) => (secrets.has(id) ? { 'Vicus-Request-Secret': secrets.get(id) } : {});
+
+/// The headers of a request with this id.
+function named(id) {
+  if (!secrets.has(id)) secrets.set(id, newId());
+  return { 'Vicus-Request-Id': id, ...secretOf(id) };
+}
 
 /// Sends a query in either language; the answer's body is for the caller to read.
 export function query({ text, language, accept, id, trace, limit, timeout }, signal) {
@@ -78,14 +89,14 @@ export function query({ text, language, accept, id, trace, limit, timeout }, sig
     Accept: accept,
     'Content-Type': language === 'sql' ? 'application/sql' : 'application/sparql-query',
   };
-  if (id) headers['Vicus-Request-Id'] = id;
+  if (id) Object.assign(headers, named(id));
   if (trace) headers['Vicus-Trace'] = '1';
   const path = language === 'sql' ? 'sql' : 'sparql';
   return request(values.size ? `${path}?${values}` : path, { method: 'POST', headers, body: text, signal });
 }
 
 export async function update({ text, id }, signal) {
-  const headers = { Accept: 'application/json', 'Content-Type': 'application/sparql-update', 'Vicus-Request-Id': id };
+  const headers = { Accept: 'application/json', 'Content-Type': 'application/sparql-update', ...named(id) };
   const response = await request('update', { method: 'POST', headers, body: text, signal });
   return response.status === 204 ? {} : response.json().catch(() => ({}));
 }

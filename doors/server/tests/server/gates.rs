@@ -274,6 +274,51 @@ fn who_reads_sees_no_update_and_ends_no_request_of_others() {
     assert_eq!([stop("q", "r"), stop("u", "w2")], [204, 204]);
 }
 
+/// What happened: clients behind one proxy, which have one address, ended each other's requests.
+#[test]
+fn a_request_without_a_token_is_ended_by_its_secret() {
+    let server = Running::start(&numbers(2000), Options { grace: Duration::from_millis(200), ..Options::default() });
+    let stop = |name: &str, secret: &str| {
+        let ask = Ask::new("DELETE", &format!("/api/requests/{name}"));
+        let ask = if secret.is_empty() { ask } else { ask.with("vicus-request-secret", secret) };
+        server.ask(&ask).status
+    };
+    let running = |wanted: u64| server.wait_for("vicus_requests_running", move |running| running == wanted);
+    // The client's own secret.
+    let own = "0123456789abcdef0123456789abcdef";
+    let ask = Ask::query(SILENT).with("vicus-request-id", "mine").with("vicus-request-secret", own);
+    let mut stream = connect(server.address);
+    stream.write_all(&ask.bytes()).expect("it is sent");
+    running(1);
+    for wrong in ["", "0123456789abcdef", "0123456789abcdef0123456789abcdee", "mine"] {
+        assert_eq!(stop("mine", wrong), 403, "{wrong}");
+    }
+    let list = server.ask(&Ask::get("/api/requests")).text();
+    assert!(list.contains("\"id\":\"mine\"") && !list.contains(own), "{list}");
+    assert_eq!(stop("mine", own), 204);
+    running(0);
+    drop(stream);
+    // The server's, in the answer's header; a short secret of a client is none.
+    let mut secrets = Vec::new();
+    for given in ["", "short"] {
+        let ask = Ask::query(ENDLESS).with("accept", "text/csv");
+        let ask = if given.is_empty() { ask } else { ask.with("vicus-request-secret", given) };
+        let answer = ask.open(server.address);
+        let id = answer.head.header("vicus-request-id").expect("it has a name").to_owned();
+        let secret = answer.head.header("vicus-request-secret").expect("it has a secret").to_owned();
+        assert_eq!((secret.len(), secret.is_ascii()), (32, true));
+        assert_eq!([stop(&id, given), stop(&id, &secret)], [403, 204]);
+        running(0);
+        drop(answer);
+        secrets.push(secret);
+    }
+    assert_ne!(secrets[0], secrets[1]);
+    // A client with a token needs none, and the secret is not told.
+    let server = Running::start(&numbers(2000), with_tokens());
+    let ask = Ask::query("ASK {}").with("authorization", "Bearer r");
+    assert_eq!(server.ask(&ask).header("vicus-request-secret"), None);
+}
+
 /// What happened: a document of one graph replaced all data, named graphs included.
 #[test]
 fn all_data_is_replaced_by_data_with_graphs_alone() {
@@ -294,6 +339,29 @@ fn all_data_is_replaced_by_data_with_graphs_alone() {
     assert_eq!(put("application/trig", "<http://e/h> { <http://e/a> <http://e/b> 3 }"), 204);
     assert!(!server.boolean("ASK { GRAPH <http://e/g> { ?s ?p ?o } }"));
     assert!(server.boolean("ASK { GRAPH <http://e/h> { ?s ?p ?o } }"));
+    // A document of a syntax with graphs replaces all data, whether it has graphs or not.
+    let json = |number: &str| format!("{{\"@id\":\"http://e/a\",\"http://e/b\":{number}}}");
+    let named = "[{\"@id\":\"http://e/g\",\"@graph\":[{\"@id\":\"http://e/a\",\"http://e/b\":4}]}]";
+    for (media_type, text, default, graphs) in [
+        ("application/n-quads", "<http://e/a> <http://e/b> \"4\" <http://e/g> .".to_owned(), 0, 1),
+        ("application/n-quads", "<http://e/a> <http://e/b> \"4\" .".to_owned(), 1, 0),
+        ("application/n-quads", "_:a <http://e/b> \"4\" . \n_:a <http://e/b> _:a _:g .".to_owned(), 1, 1),
+        ("application/n-quads", String::new(), 0, 0),
+        ("application/ld+json", named.to_owned(), 0, 1),
+        ("application/ld+json", json("5"), 1, 0),
+        ("application/ld+json", format!("[{},{named}]", json("6")), 1, 1),
+        ("application/ld+json", "[]".to_owned(), 0, 0),
+        ("application/trig", "<http://e/a> <http://e/b> 7 .".to_owned(), 1, 0),
+    ] {
+        server.update("CLEAR ALL ; INSERT DATA { <http://e/old> <http://e/b> 1 GRAPH <http://e/old> { <http://e/a> <http://e/b> 1 } }");
+        assert_eq!(put(media_type, &text), 204, "{media_type}: {text}");
+        let counts = [
+            server.number("SELECT (COUNT(*) AS ?n) { ?s ?p ?o }"),
+            server.number("SELECT (COUNT(DISTINCT ?g) AS ?n) { GRAPH ?g { ?s ?p ?o } }"),
+        ];
+        assert_eq!(counts, [default, graphs], "{media_type}: {text}");
+        assert!(!server.boolean("ASK { { <http://e/old> ?p ?o } UNION { GRAPH <http://e/old> { ?s ?p ?o } } }"));
+    }
 }
 
 /// What happened: a form's `query=SELECT+1` was read as a statement.

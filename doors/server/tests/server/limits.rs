@@ -208,3 +208,27 @@ fn bodies_hold_so_much_together() {
         std::thread::sleep(Duration::from_millis(20));
     }
 }
+
+/// What happened: reading RDF/XML with many attributes and JSON-LD with large contexts went on for half a minute behind
+/// the time limit.
+#[test]
+fn a_document_that_takes_too_long_to_read_is_given_up() {
+    let mut options = open();
+    options.session.limits.time = Some(Duration::from_millis(250));
+    let server = Running::of(service("las", 4 << 30), memory(&numbers(10)), options);
+    let attributes: String = (0..1000).map(|n| format!(" e:a{n}=\"v\"")).collect();
+    let xml = format!(
+        "<rdf:RDF xmlns:rdf=\"http://www.w3.org/1999/02/22-rdf-syntax-ns#\" xmlns:e=\"http://e/\">{}</rdf:RDF>",
+        format!("<e:C{attributes}/>").repeat(1500)
+    );
+    let terms: String = (0..1000).map(|n| format!("\"t{n}\":\"http://e/{n}\",")).collect();
+    let node = format!("{{\"@context\":{{{terms}\"x\":\"http://e/x\"}},\"x\":[1,2,3]}}");
+    let json = format!("[{}]", vec![node; 1000].join(","));
+    for (media_type, text) in [("application/rdf+xml", xml), ("application/ld+json", json)] {
+        let put = Ask::new("PUT", "/store?graph=http://e/g").with("content-type", media_type).body(text);
+        let reply = server.ask(&put);
+        assert_eq!(reply.status, 408, "{media_type}: {}", reply.text());
+        assert!(reply.text().contains("time"), "{media_type}: {}", reply.text());
+        assert_eq!(server.number("SELECT (COUNT(*) AS ?n) { { ?s ?p ?o } UNION { GRAPH ?g { ?s ?p ?o } } }"), 10);
+    }
+}

@@ -86,6 +86,38 @@ fn a_client_that_takes_nothing_is_broken_off() {
     assert_eq!(lines, 1 + 2000 * 300);
 }
 
+/// What happened: twenty clients that took nothing held all memory for as long as a client may take nothing, and others
+/// got 503 until then.
+#[test]
+fn clients_that_take_nothing_give_way_when_memory_is_scarce() {
+    // The time that a client may take nothing is the default: a minute.
+    let total = 64 << 20;
+    let server = Running::of(service("las", total), memory(&numbers(80_000)), open());
+    let held = "SELECT * { ?a ?b ?c . ?d ?e ?f . FILTER(STRLEN(CONCAT(STR(?a), STR(?c), STR(?d), STR(?f))) > 3) }";
+    let taken = || server.metric("vicus_memory_taken_bytes");
+    for coding in ["identity", "gzip"] {
+        let silent: Vec<_> = (0..20)
+            .map(|_| {
+                let mut stream = connect(server.address);
+                stream.write_all(&Ask::query(held).with("accept-encoding", coding).bytes()).expect("it is sent");
+                stream
+            })
+            .collect();
+        server.wait_for("vicus_memory_taken_bytes", |bytes| bytes > total / 4 * 3);
+        // Longer than a minute would be a failure.
+        let took = server.wait_for("vicus_memory_taken_bytes", |bytes| bytes <= total / 4 * 3);
+        println!("{coding}: {} bytes are taken by {} after {took:?}", taken(), server.metric(RUNNING));
+        // Those that hold memory that others don't need go on waiting.
+        assert!(server.metric(RUNNING) > 2);
+        for number in 0..5 {
+            let count = format!("SELECT (COUNT(DISTINCT ?n) AS ?m) {{ ?s ?p ?n FILTER(?n < {}) }}", 10_000 + number);
+            assert_eq!(server.number(&count), 10_000 + number);
+        }
+        drop(silent);
+        server.wait_for(RUNNING, |running| running == 0);
+    }
+}
+
 /// What happened: an answer that is there as a whole waited for its client without an end, as did its connection.
 #[test]
 fn a_client_of_http_2_that_leaves_a_short_answer_is_broken_off() {

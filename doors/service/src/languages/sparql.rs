@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::session::{Call, Prepared, ReadGraphs, Session, SessionOptions};
 use std::sync::Arc;
 use vicus_language::{TextError, TextErrorKind, Watch};
-use vicus_rdf::Snapshot;
+use vicus_rdf::{Snapshot, TermLimits};
 use vicus_sparql::{
     Completion, DefaultGraph, Form, Limits, ParseOptions, Parsed, PlanOptions, QueryError, QueryErrorKind, Sparql,
     complete, parse, parse_with, parsing_bytes_with,
@@ -48,7 +48,8 @@ impl Default for SparqlOptions {
 pub(crate) fn parse_options(session: &SessionOptions) -> ParseOptions<'_> {
     let SparqlOptions { longer, path_signs, strict_functions, rdf_12, .. } = session.languages.sparql;
     let (base, bytes, depth) = (session.base.as_deref(), session.text.bytes, session.text.depth);
-    ParseOptions { base, bytes, longer, path_signs, depth, strict_functions, rdf_12 }
+    let longest = TermLimits { iri: session.longest_iri, ..TermLimits::default() };
+    ParseOptions { base, bytes, longer, path_signs, depth, strict_functions, rdf_12, longest }
 }
 
 /// SPARQL over a session's dataset, by its options.

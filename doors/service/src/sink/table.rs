@@ -62,7 +62,7 @@ const NUMBERS: [&str; 17] = [
 pub(super) struct Table<'a, C> {
     pub(super) names: &'a [String],
     pub(super) rows: &'a [Envelope],
-    /// Of each envelope.
+    /// The cells of each envelope.
     pub(super) cells: Vec<C>,
     pub(super) style: Style<'a>,
 }

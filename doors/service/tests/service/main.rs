@@ -13,6 +13,7 @@ mod sql;
 mod streams;
 mod updates;
 mod web;
+mod written;
 
 use std::sync::Arc;
 use vicus::{Runtime, Setting};

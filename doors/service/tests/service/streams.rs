@@ -252,13 +252,16 @@ fn begin_small(
 fn each_row_comes_once_in_every_format_at_every_speed() {
     const SUBJECT: &str = "<http://e/a-rather-long-name-of-a-subject/";
     let table = [Format::Json, Format::Xml, Format::Csv, Format::Tsv, Format::Arrow];
-    for count in [0, 1, 2048, if cfg!(debug_assertions) { 5007 } else { 20_007 }] {
+    let most = if cfg!(debug_assertions) { 5007 } else { 20_007 };
+    let of_las = [0, 1, 2048, most].map(|count| ("las", count));
+    let others = vicus::STRATEGIES.iter().map(|strategy| strategy.name()).filter(|name| *name != "las");
+    for (strategy, count) in of_las.into_iter().chain(others.map(|name| (name, 3007))) {
         let text: String = (0..count).map(|n| format!("{SUBJECT}{n}> <http://e/p> \"{n}\" .\n")).collect();
         let data = Dataset::new(Arc::new(Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples")));
         let mut expected: Vec<String> = (0..count).map(|n| format!("{SUBJECT}{n}> \"{n}\"")).collect();
         expected.sort_unstable();
         for options in [SessionOptions::default(), shared()] {
-            let service = service("las", 1 << 30);
+            let service = service(strategy, 1 << 30);
             let select = table.map(|format| ("SELECT ?s ?o { ?s ?p ?o }", format));
             let construct = graphs::RDF.map(|format| ("CONSTRUCT { ?s ?p ?o } { ?s ?p ?o }", format));
             let arrow = [("CONSTRUCT { ?s <http://e/p> ?o } { ?s ?p ?o }", Format::Arrow)];
@@ -269,14 +272,14 @@ fn each_row_comes_once_in_every_format_at_every_speed() {
                     let prepared = call.prepare(text).expect("a query");
                     let (running, reader) = begin_small(call, &prepared, format);
                     let (streamed, rows) = taken(running, reader, reading);
-                    assert_eq!(rows, count, "{text} as {format:?}, {reading:?}");
+                    assert_eq!(rows, count, "{strategy}: {text} as {format:?}, {reading:?}");
                     let mut streamed = rows_of(format, &streamed);
                     if text.starts_with('C') && format == Format::Arrow {
                         let short = |row: String| row.replace("<http://e/p> ", "");
                         streamed = streamed.into_iter().map(short).collect();
                     }
-                    assert_eq!(streamed.len(), expected.len(), "{text} as {format:?}, {reading:?}");
-                    assert!(streamed == expected, "{text} as {format:?}, {reading:?}");
+                    assert_eq!(streamed.len(), expected.len(), "{strategy}: {text} as {format:?}, {reading:?}");
+                    assert!(streamed == expected, "{strategy}: {text} as {format:?}, {reading:?}");
                 }
             }
         }

@@ -26,7 +26,7 @@ mod text;
 
 use super::pulled::Ended;
 use super::segment::Segment;
-use super::{LONGEST_IRI, OnError, Parsed, Syntax, SyntaxError, Unparsed};
+use super::{LONGEST_IRI, LONGEST_LINE, OnError, Parsed, Syntax, SyntaxError, Unparsed};
 use crate::index::Order;
 use crate::placed::Placement;
 use crate::snapshot::Snapshot;
@@ -83,8 +83,8 @@ pub struct LoadOptions {
     pub on_error: OnError,
     /// How many bytes are read and parsed at once. Only a longer line makes a longer chunk.
     pub chunk_bytes: usize,
-    /// A longer line of N-Triples or N-Quads, statement of Turtle, TriG or RDF/XML up to its first triple, or text of
-    /// JSON-LD is an error, so that an endless one fails before memory runs out.
+    /// A longer line of N-Triples or N-Quads, statement of Turtle, TriG or RDF/XML up to its first triple, item of a
+    /// list of JSON-LD or its text if it is no list is an error, so that an endless one fails before memory runs out.
     pub longest_line: usize,
     /// A longer IRI, when it is written out, is an error in Turtle, TriG, RDF/XML and JSON-LD: a long prefix or base
     /// makes short names long.
@@ -136,7 +136,7 @@ impl Default for LoadOptions {
             workers: 1,
             on_error: OnError::Fail,
             chunk_bytes: 1 << 20,
-            longest_line: 64 << 20,
+            longest_line: LONGEST_LINE,
             longest_iri: LONGEST_IRI,
             hash_seed: 0,
             graph: None,

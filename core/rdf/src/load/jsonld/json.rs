@@ -52,12 +52,68 @@ struct Reader<'a> {
     stopped: &'a dyn Fn() -> bool,
 }
 
-/// Reads a text. If it is a list with an error behind its first items, these are there all the same.
-pub(super) fn read(text: &str, stopped: &dyn Fn() -> bool) -> (Option<Json>, Result<(), Unread>) {
+/// Which part of a text is read. Only a list is read in parts: each ends behind a comma between two of its items, and
+/// the last one at the text's end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Part {
+    pub(crate) is_first: bool,
+    pub(crate) is_last: bool,
+}
+
+impl Part {
+    #[cfg(test)]
+    pub(crate) const WHOLE: Part = Part { is_first: true, is_last: true };
+}
+
+/// Finds the commas between the items of a list, in text that comes piece by piece. In text that is no JSON, it may find
+/// others, all of them behind the first error.
+#[derive(Default, Debug)]
+pub(crate) struct Items {
+    levels: usize,
+    in_string: bool,
+    is_escaped: bool,
+    /// The first byte that is no white space.
+    first: Option<u8>,
+}
+
+impl Items {
+    /// The place behind the last comma between two items in the text's next piece.
+    pub(crate) fn last_end(&mut self, piece: &[u8]) -> Option<usize> {
+        let mut end = None;
+        for (at, &byte) in piece.iter().enumerate() {
+            if self.in_string {
+                match byte {
+                    _ if self.is_escaped => self.is_escaped = false,
+                    b'\\' => self.is_escaped = true,
+                    b'"' => self.in_string = false,
+                    _ => {}
+                }
+                continue;
+            }
+            match byte {
+                b'"' => self.in_string = true,
+                b'[' | b'{' => self.levels += 1,
+                b']' | b'}' => self.levels = self.levels.saturating_sub(1),
+                b',' if self.levels == 1 && self.first == Some(b'[') => end = Some(at + 1),
+                b' ' | b'\t' | b'\n' | b'\r' | 0xEF | 0xBB | 0xBF => continue,
+                _ => {}
+            }
+            self.first.get_or_insert(byte);
+        }
+        end
+    }
+}
+
+/// Reads a part of a text. If it is a list with an error behind its first items, these are there all the same.
+pub(super) fn read(text: &str, part: Part, stopped: &dyn Fn() -> bool) -> (Option<Json>, Result<(), Unread>) {
     let mut reader = Reader { text, at: 0, levels: 0, values: 0, stopped };
     let mut first = Vec::new();
     let outcome = match reader.peek() {
-        Some(b'[') => reader.array(&mut first).map(|()| None),
+        _ if !part.is_first => {
+            reader.levels = 1;
+            reader.items(&mut first, part).map(|()| None)
+        }
+        Some(b'[') => reader.array(&mut first, part).map(|()| None),
         _ => reader.value().map(Some),
     };
     let ended = outcome.and_then(|value| match reader.peek() {
@@ -109,7 +165,7 @@ impl Reader<'_> {
             Some(b'{') => self.object(),
             Some(b'[') => {
                 let mut items = Vec::new();
-                self.array(&mut items)?;
+                self.array(&mut items, Part { is_first: true, is_last: true })?;
                 Ok(Json::Array(items))
             }
             Some(b'"') => Ok(Json::String(self.string()?)),
@@ -127,16 +183,27 @@ impl Reader<'_> {
         }
     }
 
-    fn array(&mut self, items: &mut Vec<Json>) -> Result<(), Unread> {
+    fn array(&mut self, items: &mut Vec<Json>, part: Part) -> Result<(), Unread> {
         self.deeper()?;
         if self.peek() != Some(b']') {
-            loop {
-                items.push(self.value()?);
-                match self.peek() {
-                    Some(b',') => self.at += 1,
-                    Some(b']') => break,
-                    _ => return self.expected("`,` or `]`"),
-                }
+            return self.items(items, part);
+        }
+        self.at += 1;
+        self.levels -= 1;
+        Ok(())
+    }
+
+    /// The items of a list up to its end, or those of a part.
+    fn items(&mut self, items: &mut Vec<Json>, part: Part) -> Result<(), Unread> {
+        loop {
+            items.push(self.value()?);
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b']') => break,
+                _ => return self.expected("`,` or `]`"),
+            }
+            if !part.is_last && self.levels == 1 && self.peek().is_none() {
+                return Ok(());
             }
         }
         self.at += 1;
@@ -349,7 +416,7 @@ mod tests {
     use super::*;
 
     fn read_all(text: &str) -> Result<String, String> {
-        match read(text, &|| false) {
+        match read(text, Part::WHOLE, &|| false) {
             (Some(value), Ok(())) => {
                 let mut written = String::new();
                 canonical(&value, &mut written);

@@ -11,6 +11,7 @@ mod json;
 use super::pulled::Ended;
 use super::statements::Statements;
 use context::{Containers, Context, Definition, Processor, direction_of, is_keyword, short};
+pub(super) use json::{Items, Part};
 use json::{Json, Member, Unread};
 use oxiri::Iri;
 use oxrdf::vocab::{rdf, xsd};
@@ -34,14 +35,14 @@ fn wrong<T>(what: impl Into<String>) -> Result<T> {
     Err(Fault::Wrong(what.into(), None))
 }
 
-/// Reads a document. If it is a list with an error in its JSON, the items before it are still read.
+/// Reads a part of a document. If it is a list with an error in its JSON, the items before it are still read.
 pub(super) fn read(
-    text: &str,
+    (text, part): (&str, Part),
     base: Option<&str>,
     statements: &mut Statements,
     stopped: &dyn Fn() -> bool,
 ) -> Result<()> {
-    let (document, outcome) = json::read(text, stopped);
+    let (document, outcome) = json::read(text, part, stopped);
     if let Some(document) = &document {
         let base = base.map(|base| Rc::new(Iri::parse(base.to_owned()).expect("it was checked")));
         let contexts = Processor::new(base.clone(), statements.longest_iri, stopped);

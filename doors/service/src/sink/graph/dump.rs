@@ -87,6 +87,9 @@ pub fn dump(
     written.map_err(|damage| DumpError::Damaged(damage.into()))?
 }
 
+/// An item of JSON-LD ends behind about this number of bytes, and another one goes on: readers hold an item as a whole.
+const LONGEST_ITEM: usize = 1 << 20;
+
 /// Checks that all bytes behind the text were there.
 fn kept(snapshot: &Snapshot) -> Result<(), DumpError> {
     snapshot.check_kept().map_err(|lost| DumpError::Damaged(lost.into()))
@@ -110,9 +113,13 @@ fn write(
     // The comma before the first node object.
     let mut unwanted = if format == Format::JsonLd { super::jsonld::BETWEEN_NODES.len() } else { 0 };
     let mut entered = Id::UNBOUND;
+    // Bytes of the current item of the list that is a document of JSON-LD, without the last piece.
+    let mut item = 0;
     for row in rows {
         let [subject, predicate, object, graph] = index.quad(row);
-        if has_graphs && graph != entered {
+        let is_long = format == Format::JsonLd && item >= LONGEST_ITEM;
+        if has_graphs && (graph != entered || is_long) {
+            item = 0;
             match graph.is_unbound() {
                 true => syntax.enter(None, &mut text),
                 false => snapshot.view(graph, |view| syntax.enter(Some(view), &mut text)),
@@ -128,6 +135,7 @@ fn write(
         if text.len() >= PIECE_BYTES {
             kept(snapshot)?;
             out.write_all(&text.as_bytes()[std::mem::take(&mut unwanted)..])?;
+            item += text.len();
             text.clear();
             pause(row + 1 - first)?;
         }
