@@ -14,10 +14,13 @@
 //! with the same index: forgetting costs speed alone. A mark is one word, and no other memory is read because of it, so
 //! it is read and written without an order ([`Relaxed`](Ordering::Relaxed)).
 
+use super::{Dealt, Whereabouts, Why};
 use crate::access::data_bytes;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
-use crate::{Access, Dealt, PoolId, Warm, Whereabouts, Why};
+use crate::valid::serves;
+use crate::{Access, Plan, PoolId, QueueId};
 use smallvec::SmallVec;
+use std::fmt;
 
 /// The number of a task's accesses that are marked and looked up: the largest ones.
 const ACCESSES: usize = 4;
@@ -33,7 +36,26 @@ const CLOCK_MASK: u64 = (1 << CLOCK_BITS) - 1;
 /// Bits of a word of a node: the key's upper half, and the node, counted from 1.
 const NODE_BITS: u32 = 16;
 
-/// The last uses of data. One for each runtime, for a plan with [`Plan::warm`](crate::Plan::warm).
+/// Tasks with data in the caches of a pool go there ([`LastUses`]): the next sweep over an array, the
+/// next product into a block.
+///
+/// This is only for tasks that are large enough to be dealt and are no parts of their spawners' work
+/// ([`Dealing::fan`](crate::Dealing::fan)).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Warm {
+    /// By pool, its queue for such tasks.
+    pub queues: Vec<QueueId>,
+    /// By pool, how many bytes its last-level caches hold.
+    pub cache_bytes: Vec<u64>,
+    /// The tasks with more bytes than this may be dealt.
+    pub more_bytes_than: u64,
+    /// At least this part of a task's bytes has to be there, in percent.
+    pub percent: u8,
+    /// How many nodes the machine has. Data moved to another node are in no cache.
+    pub nodes: usize,
+}
+
+/// The last uses of data. One for each runtime, for a plan with [`Plan::warm`].
 #[derive(Debug)]
 pub struct LastUses {
     /// Marks; 0 is none. Invariant: their number is a power of two.
@@ -112,6 +134,38 @@ impl Warm {
         let (pool, share) = uses.find(self, accesses).filter(|&(_, share)| share >= self.percent)?;
         let queue = Some(self.queues[pool.index()]);
         Some(Dealt { queue, looked_up: 1, why: Why::Warm, share, ..Dealt::NONE })
+    }
+
+    /// Panics unless each pool has a queue there, and takes from it.
+    pub(super) fn assert_valid(&self, plan: &Plan) {
+        let (name, pools) = (&plan.strategy, plan.pools.len());
+        let are_by_pool = self.queues.len() == pools && self.cache_bytes.len() == pools;
+        assert!(
+            are_by_pool && plan.dealing().is_some(),
+            "{name}: tasks go by pool to what is warm, and are dealt otherwise"
+        );
+        for (pool, &queue) in plan.pools.iter().zip(&self.queues) {
+            let spec = &plan.queues[queue.index()];
+            let node = plan.seats[pool.seats[0].index()].node;
+            assert_eq!(spec.home, node, "{name}: {} is on its pool's node", spec.name);
+            let is_open = spec.owner.is_none() && spec.capacity.is_none();
+            let is_served = pool.seats.iter().all(|seat| serves(&plan.seats[seat.index()], queue));
+            assert!(is_open && is_served, "{name}: any seat pushes to {}, and its pool takes from it", spec.name);
+        }
+    }
+
+    /// Its lines in a plan's text.
+    pub(super) fn write(&self, f: &mut fmt::Formatter<'_>, plan: &Plan) -> fmt::Result {
+        let Warm { queues, cache_bytes, more_bytes_than, percent, nodes: _ } = self;
+        writeln!(
+            f,
+            "tasks of more than {more_bytes_than} bytes, {percent} % of which a pool has used last and may have in its \
+                caches:"
+        )?;
+        for (pool, (&queue, bytes)) in queues.iter().zip(cache_bytes).enumerate() {
+            writeln!(f, "  pool{pool}, with {bytes} bytes: to {}", plan.name(queue))?;
+        }
+        Ok(())
     }
 }
 
@@ -227,7 +281,7 @@ fn tag(key: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Mode, QueueId, Seat, SeatId, Setting, Spawner, Whereabouts};
+    use crate::{Mode, Seat, SeatId, Setting, Spawner, Whereabouts};
     use proptest::prelude::*;
     use std::cmp::Reverse;
     use std::collections::{BTreeMap, BTreeSet};
@@ -401,7 +455,7 @@ mod tests {
     fn data_that_lie_on_another_node_now_are_in_no_cache() {
         let machine = Topology::parse("node:2 l3:2 core:2").unwrap();
         let plan = "vicus:deal_bytes=65536".parse::<Setting>().unwrap().plan(&machine, 8);
-        let warm = plan.warm.as_ref().unwrap();
+        let warm = plan.warm().unwrap();
         let uses = LastUses::new(warm);
         let datum = kib(1 << 10, 200);
         let deal = |data: OnNode, access: Access| {
@@ -448,7 +502,7 @@ mod tests {
         };
         let (large, small) = (kib(1 << 10, 200), kib(2 << 10, 60));
         let by_default = plan("vicus:deal_bytes=65536");
-        let warm = by_default.warm.as_ref().unwrap();
+        let warm = by_default.warm().unwrap();
         let uses = LastUses::new(warm);
         begin(&uses, warm, 3, &[large]);
         begin(&uses, warm, 3, &[small]);
@@ -463,15 +517,15 @@ mod tests {
         // Two thirds of the bytes.
         let setting = |percent: u32| plan(&format!("vicus:deal_bytes=65536,warm={percent}"));
         for (percent, is_warm) in [(66, true), (67, false)] {
-            let warm = setting(percent).warm.unwrap();
+            let warm = setting(percent).warm().unwrap().clone();
             let uses = LastUses::new(&warm);
             begin(&uses, &warm, 2, &[kib(5 << 10, 200)]);
             let dealt = warm.deal(&[kib(5 << 10, 200), kib(6 << 10, 100)], &uses, &mut OnNodeZero);
             assert_eq!(dealt.is_some(), is_warm, "{percent}");
         }
-        assert_eq!(setting(0).warm, None);
-        assert_eq!(plan("footprint").warm, None, "the papers' strategies have no such thing");
+        assert_eq!(setting(0).warm(), None);
+        assert_eq!(plan("footprint").warm(), None, "the papers' strategies have no such thing");
         let one = Topology::parse("node:1 l3:1 core:4").unwrap();
-        assert_eq!("vicus".parse::<Setting>().unwrap().plan(&one, 4).warm, None, "one pool has all");
+        assert_eq!("vicus".parse::<Setting>().unwrap().plan(&one, 4).warm(), None, "one pool has all");
     }
 }
