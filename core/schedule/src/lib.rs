@@ -44,7 +44,7 @@ pub use depend::Dependences;
 pub use front::{FRONT_RULE, FRONT_TURN_NS};
 pub use look::{DEEP, Found, Queues, QueuesByRequest, Way, look, look_waiting};
 pub use placement::{
-    BoxPlacement, Crowd, Dealing, Dealt, LastUses, Shares, Spawner, TaskPlacement, Uses, Warm, Whereabouts, Why,
+    BoxPlacement, Crowd, Dealing, Dealt, LastUses, Shares, Spawner, TaskPlacement, Uses, Warm, Whereabouts,
 };
 pub use plan::{
     End, Idle, MOST_THREADS, Order, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, RULES, Robber, Scan, SeatId,

@@ -7,7 +7,7 @@ use crate::{Access, Plan, QueueId};
 use smallvec::SmallVec;
 use std::fmt;
 use std::ops::Range;
-use vicus_topology::{LocationId, NodeId};
+use vicus_topology::{DealReason, LocationId, NodeId};
 
 /// How a task with a footprint finds its queue (Muddukrishna et al., algorithms 1 and 3).
 #[derive(Clone, Debug, PartialEq)]
@@ -159,30 +159,6 @@ impl Shares {
     }
 }
 
-/// The reason for a task's place, or for leaving it to its spawner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// The plan does not deal it: no question was asked.
-    Unasked,
-    /// Too few of its bytes have a known place ([`Dealing::more_bytes_than`]).
-    Small,
-    /// Its bytes lie evenly over all locations ([`Dealing::only_uneven`]).
-    Even,
-    /// An intensely used datum has its home there ([`Dealing::intensity_first`]).
-    Home,
-    /// Its bytes cost least there, or hardly more than the least.
-    Nearest,
-    /// The plan deals such tasks in turn ([`TaskPlacement::InTurn`](crate::TaskPlacement::InTurn)).
-    Turn,
-    /// There are many requests, so it stays on its spawner's node ([`Crowd`]).
-    Crowd,
-    /// The task is taken for a part of its spawner's work, and too few of its bytes lie in one place
-    /// ([`Dealing::fan`]).
-    Part,
-    /// A pool has used most of its bytes last, and may have them in its caches ([`Warm`](crate::Warm)).
-    Warm,
-}
-
 /// The result of dealing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dealt {
@@ -193,8 +169,8 @@ pub struct Dealt {
     pub looked_up: usize,
     /// How many further stretches these accesses have: each was looked up as well, beside the one before.
     pub stretches: usize,
-    /// Why it goes there, or why the spawner's own queue is right.
-    pub why: Why,
+    /// Why it goes there, or why the spawner's own queue is right; `None` if the plan does not deal it.
+    pub why: Option<DealReason>,
     /// The percentage of the bytes at the chosen destination, or at the one that would have been chosen if the task
     /// were no part of its spawner's work; 0 if the bytes did not decide.
     pub share: u8,
@@ -202,7 +178,7 @@ pub struct Dealt {
 
 impl Dealt {
     /// The spawner's own queue, without a look.
-    pub const NONE: Dealt = Dealt { queue: None, looked_up: 0, stretches: 0, why: Why::Unasked, share: 0 };
+    pub const NONE: Dealt = Dealt { queue: None, looked_up: 0, stretches: 0, why: None, share: 0 };
 }
 
 impl Dealing {
@@ -290,7 +266,7 @@ impl Dealing {
         }
         let is_asked_for_home = self.intensity_first && accesses.iter().any(|access| access.intense);
         if !is_asked_for_home && self.are_too_few(accesses) {
-            return Dealt { why: Why::Small, ..Dealt::NONE };
+            return Dealt { why: Some(DealReason::Small), ..Dealt::NONE };
         }
         let cycle = self.cycle();
         let mut add = |access: &Access, shares: &mut Shares| {
@@ -327,7 +303,7 @@ impl Dealing {
                 if let Some(home) = shares.most() {
                     let (queue, share) =
                         (Some(self.queues[home.index()]), shares.percent(|other| other == home.index()));
-                    return Dealt { queue, looked_up, stretches, why: Why::Home, share };
+                    return Dealt { queue, looked_up, stretches, why: Some(DealReason::Home), share };
                 }
             }
         }
@@ -374,8 +350,8 @@ impl Dealing {
 
     /// The decision for a dealt part of its spawner's work.
     pub(crate) fn keep_part(dealt: Dealt) -> Dealt {
-        let is_kept = dealt.why == Why::Nearest && dealt.share < Dealing::NEARLY_ALL;
-        if is_kept { Dealt { queue: None, why: Why::Part, ..dealt } } else { dealt }
+        let is_kept = dealt.why == Some(DealReason::Nearest) && dealt.share < Dealing::NEARLY_ALL;
+        if is_kept { Dealt { queue: None, why: Some(DealReason::Part), ..dealt } } else { dealt }
     }
 
     /// Adds some stretches of an access, standing for all, if it has more than the limit. Returns their number.
@@ -499,7 +475,7 @@ impl Dealing {
     /// Like [`Dealing::deal`], for summed bytes, none of them used intensely.
     pub fn deal_shares(&self, shares: &Shares) -> Dealt {
         if let Some(why) = self.why_not(&shares.bytes) {
-            return Dealt { why, ..Dealt::NONE };
+            return Dealt { why: Some(why), ..Dealt::NONE };
         }
         // Few locations have any, since a task usually touches few allocations.
         let there: SmallVec<[(usize, u64); 8]> =
@@ -521,17 +497,17 @@ impl Dealing {
         }
         // Locations without seats have the queues of others.
         let queue = self.queues[at.index()];
-        Dealt { queue: Some(queue), why: Why::Nearest, share: share(queue), ..Dealt::NONE }
+        Dealt { queue: Some(queue), why: Some(DealReason::Nearest), share: share(queue), ..Dealt::NONE }
     }
 
     /// Why a task with these bytes by location is not worth dealing; `None` if it is.
-    fn why_not(&self, bytes: &[u64]) -> Option<Why> {
+    fn why_not(&self, bytes: &[u64]) -> Option<DealReason> {
         let counts = |(bytes, holds): &(&u64, &bool)| **holds || **bytes > 0;
         let mut held = bytes.iter().zip(&self.holds).filter(counts).map(|(bytes, _)| bytes);
         let first = held.next();
         let even = held.all(|other| Some(other) == first);
         let is_small = bytes.iter().sum::<u64>() <= self.more_bytes_than;
-        if is_small { Some(Why::Small) } else { (self.only_uneven && even).then_some(Why::Even) }
+        if is_small { Some(DealReason::Small) } else { (self.only_uneven && even).then_some(DealReason::Even) }
     }
 }
 
@@ -740,16 +716,20 @@ mod tests {
             let dealt = deal(&by_default, 1 << 20, requests);
             assert_eq!(
                 (dealt.queue, dealt.why),
-                (queue(5), Why::Nearest),
+                (queue(5), Some(DealReason::Nearest)),
                 "{requests} requests, half as many as nodes"
             );
         }
         let crowd = deal(&by_default, 1 << 20, 5);
-        assert_eq!((crowd.queue, crowd.why, crowd.looked_up), (queue(3), Why::Crowd, 0), "seat 6 is on node 3");
-        assert_eq!(deal(&by_default, 1 << 10, 5).why, Why::Small, "it goes by its kind");
-        assert_eq!(deal(&plan("vicus:deal_bytes=65536,crowd=200"), 1 << 20, 16).why, Why::Nearest);
-        assert_eq!(deal(&plan("vicus:deal_bytes=65536,crowd=200"), 1 << 20, 17).why, Why::Crowd);
-        assert_eq!(deal(&plan("vicus:deal_bytes=65536,crowd=0"), 1 << 20, usize::MAX).why, Why::Nearest);
+        assert_eq!(
+            (crowd.queue, crowd.why, crowd.looked_up),
+            (queue(3), Some(DealReason::Crowd), 0),
+            "seat 6 is on node 3"
+        );
+        assert_eq!(deal(&by_default, 1 << 10, 5).why, Some(DealReason::Small), "it goes by its kind");
+        assert_eq!(deal(&plan("vicus:deal_bytes=65536,crowd=200"), 1 << 20, 16).why, Some(DealReason::Nearest));
+        assert_eq!(deal(&plan("vicus:deal_bytes=65536,crowd=200"), 1 << 20, 17).why, Some(DealReason::Crowd));
+        assert_eq!(deal(&plan("vicus:deal_bytes=65536,crowd=0"), 1 << 20, usize::MAX).why, Some(DealReason::Nearest));
     }
 
     #[test]
@@ -775,8 +755,8 @@ mod tests {
         };
         let by_default = plan("vicus:deal_bytes=65536,stretches=0");
         for (first, near) in [(0.9, Some(1)), (0.8, Some(1)), (0.7, None), (0.3, None), (0.1, Some(0))] {
-            let part = near.map_or((Why::Part, None), |node| (Why::Nearest, Some(node)));
-            let far = (Why::Nearest, Some(usize::from(first > 0.5)));
+            let part = near.map_or((Some(DealReason::Part), None), |node| (Some(DealReason::Nearest), Some(node)));
+            let far = (Some(DealReason::Nearest), Some(usize::from(first > 0.5)));
             for (spawned, has_data, expected) in [(0, false, part), (7, false, part), (8, false, far), (8, true, part)]
             {
                 assert_eq!(deal(&by_default, first, spawned, has_data), expected, "{first}, {spawned}, {has_data}");

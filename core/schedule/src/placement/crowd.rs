@@ -1,9 +1,9 @@
 //! Many requests: then tasks with data stay on their spawners' nodes.
 
-use super::{Dealt, Why};
+use super::Dealt;
 use crate::access::total_bytes;
 use crate::{Access, Plan, QueueId};
-use vicus_topology::NodeId;
+use vicus_topology::{DealReason, NodeId};
 
 /// From a number of requests on, a task large enough to be dealt goes to a queue of its spawner's node, wherever its
 /// bytes lie: requests then fill the machine, and caches have each request's recent data.
@@ -24,7 +24,7 @@ impl Crowd {
         let is_placed = self.queues.len() > 1
             && requests() >= self.requests as usize
             && total_bytes(accesses) > self.more_bytes_than;
-        is_placed.then(|| Dealt { queue: Some(self.queues[node.index()]), why: Why::Crowd, ..Dealt::NONE })
+        is_placed.then(|| Dealt { queue: Some(self.queues[node.index()]), why: Some(DealReason::Crowd), ..Dealt::NONE })
     }
 
     /// Panics unless the seats of each node have a queue there, to which every seat may push.

@@ -14,13 +14,14 @@
 //! with the same index: forgetting costs speed alone. A mark is one word, and no other memory is read because of it, so
 //! it is read and written without an order ([`Relaxed`](Ordering::Relaxed)).
 
-use super::{Dealt, Whereabouts, Why};
+use super::{Dealt, Whereabouts};
 use crate::access::data_bytes;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::valid::serves;
 use crate::{Access, Plan, PoolId, QueueId};
 use smallvec::SmallVec;
 use std::fmt;
+use vicus_topology::DealReason;
 
 /// The number of a task's accesses that are marked and looked up: the largest ones.
 const ACCESSES: usize = 4;
@@ -133,7 +134,7 @@ impl Warm {
         uses.drop_moved(accesses, data);
         let (pool, share) = uses.find(self, accesses).filter(|&(_, share)| share >= self.percent)?;
         let queue = Some(self.queues[pool.index()]);
-        Some(Dealt { queue, looked_up: 1, why: Why::Warm, share, ..Dealt::NONE })
+        Some(Dealt { queue, looked_up: 1, why: Some(DealReason::Warm), share, ..Dealt::NONE })
     }
 
     /// Panics unless each pool has a queue there, and takes from it.
@@ -466,8 +467,8 @@ mod tests {
             let dealt = seat.deal(&plan, &[access], &mut spawner, || 1, &mut { data }, Some(&uses));
             (dealt.why, dealt.queue.map(|queue| plan.queues[queue.index()].name.clone()).unwrap_or_default())
         };
-        let nearest = |node: usize| (Why::Nearest, format!("dealt to node{node}"));
-        let in_pool = |pool: usize| (Why::Warm, format!("warm in pool{pool}"));
+        let nearest = |node: usize| (Some(DealReason::Nearest), format!("dealt to node{node}"));
+        let in_pool = |pool: usize| (Some(DealReason::Warm), format!("warm in pool{pool}"));
         assert_eq!(deal(OnNode(Some(0)), datum), nearest(0));
         begin(&uses, warm, 3, &[datum]);
         assert_eq!(deal(OnNode(Some(0)), datum), in_pool(3), "another node has taken it");
@@ -481,7 +482,7 @@ mod tests {
         assert_eq!(deal(OnNode(Some(0)), datum), nearest(0));
         // First touched by a task: the datum is on that task's node.
         let new = kib(9 << 10, 200);
-        assert_ne!(deal(OnNode(None), new).0, Why::Warm);
+        assert_ne!(deal(OnNode(None), new).0, Some(DealReason::Warm));
         begin(&uses, warm, 2, &[new]);
         assert_eq!(deal(OnNode(Some(1)), new), in_pool(2));
     }
@@ -506,13 +507,13 @@ mod tests {
         let uses = LastUses::new(warm);
         begin(&uses, warm, 3, &[large]);
         begin(&uses, warm, 3, &[small]);
-        let in_pool3 = (Why::Warm, Some("warm in pool3".to_owned()), 100);
-        let on_node0 = (Why::Nearest, Some("dealt to node0".to_owned()), 100);
+        let in_pool3 = (Some(DealReason::Warm), Some("warm in pool3".to_owned()), 100);
+        let on_node0 = (Some(DealReason::Nearest), Some("dealt to node0".to_owned()), 100);
         assert_eq!(deal(&by_default, Some(&uses), large, 8, 1), in_pool3);
-        assert_eq!(deal(&by_default, Some(&uses), large, 8, 99).0, Why::Crowd, "not among many requests");
+        assert_eq!(deal(&by_default, Some(&uses), large, 8, 99).0, Some(DealReason::Crowd), "not among many requests");
         assert_eq!(deal(&by_default, Some(&uses), large, 7, 1), on_node0, "a part of its spawner's work");
         assert_eq!(deal(&by_default, Some(&uses), kib(3 << 10, 200), 8, 1), on_node0, "it is new");
-        assert_eq!(deal(&by_default, Some(&uses), small, 8, 1).0, Why::Small);
+        assert_eq!(deal(&by_default, Some(&uses), small, 8, 1).0, Some(DealReason::Small));
         assert_eq!(deal(&by_default, None, large, 8, 1), on_node0);
         // Two thirds of the bytes.
         let setting = |percent: u32| plan(&format!("vicus:deal_bytes=65536,warm={percent}"));

@@ -4,9 +4,9 @@ use super::Seat;
 use crate::placement::in_turn;
 use crate::{
     Access, BoxPlacement, DEEP, Dealing, Dealt, Found, Kind, LastUses, Plan, QueueId, RequestId, Shares, Spawner,
-    TaskPlacement, Way, Whereabouts, Why,
+    TaskPlacement, Way, Whereabouts,
 };
-use vicus_topology::NodeId;
+use vicus_topology::{DealReason, NodeId};
 
 /// A seat that finds the queue for its deferred tasks in use puts this number of them into its own queue before it
 /// looks there again: each look takes the queue's line away from its users.
@@ -234,7 +234,11 @@ impl<T> Seat<T> {
     ) -> Dealt {
         let Some(dealing) = plan.dealing().filter(|_| !accesses.is_empty()) else {
             let queue = self.next_in_turn(plan);
-            return queue.map_or(Dealt::NONE, |queue| Dealt { queue: Some(queue), why: Why::Turn, ..Dealt::NONE });
+            return queue.map_or(Dealt::NONE, |queue| Dealt {
+                queue: Some(queue),
+                why: Some(DealReason::Turn),
+                ..Dealt::NONE
+            });
         };
         // A spawner's tasks are counted wherever they go.
         let is_part = dealing.is_part(accesses, spawner);
@@ -253,7 +257,7 @@ impl<T> Seat<T> {
                 }
                 TaskPlacement::InTurn(queues) => {
                     let queue = self.take_turn(queues);
-                    queue.map(|queue| Dealt { queue: Some(queue), why: Why::Turn, ..dealt })
+                    queue.map(|queue| Dealt { queue: Some(queue), why: Some(DealReason::Turn), ..dealt })
                 }
                 TaskPlacement::Warm(_) | TaskPlacement::SpillToOwn | TaskPlacement::Own => None,
             };
@@ -264,8 +268,8 @@ impl<T> Seat<T> {
         }
         // Bytes count where they go, by any placement, and on this node for a part of its spawner's work.
         let node = match dealt.queue {
-            Some(queue) if dealt.why != Why::Turn => Some(plan.queues[queue.index()].home),
-            _ => (dealt.why == Why::Part).then_some(node),
+            Some(queue) if dealt.why != Some(DealReason::Turn) => Some(plan.queues[queue.index()].home),
+            _ => (dealt.why == Some(DealReason::Part)).then_some(node),
         };
         if let Some(node) = node {
             dealing.count(&mut self.placing.shares, node, accesses);
@@ -310,7 +314,7 @@ impl<T> Seat<T> {
                 }
                 BoxPlacement::ByNumber(queues) if home.is_none() => {
                     dealt.queue = in_turn::of_box(queues, request, index).filter(|&queue| queue != own);
-                    dealt.why = if dealt.queue.is_some() { Why::Turn } else { dealt.why };
+                    dealt.why = if dealt.queue.is_some() { Some(DealReason::Turn) } else { dealt.why };
                 }
                 // The world knows the ages of requests.
                 BoxPlacement::Front(_) => {}

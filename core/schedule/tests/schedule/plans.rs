@@ -2,9 +2,9 @@
 
 use vicus_schedule::{
     ALL, Access, Dealing, Dealt, Idle, Kind, Latencies, Mode, Order, Parameter, Plan, QueueId, Seat, SeatId, Setting,
-    Settings, Shares, Values, Whereabouts, Why,
+    Settings, Shares, Values, Whereabouts,
 };
-use vicus_topology::{LocationId, NodeId, Topology, fixtures};
+use vicus_topology::{DealReason, LocationId, NodeId, Topology, fixtures};
 
 /// Real machines, and the shapes of the papers.
 fn machines() -> Vec<Topology> {
@@ -438,7 +438,7 @@ fn the_same_data_are_dealt_to_the_same_place_and_equals_are_spread() {
         why,
         share,
     };
-    let to = |location, looked_up, share| by(location, looked_up, Why::Nearest, share);
+    let to = |location, looked_up, share| by(location, looked_up, Some(DealReason::Nearest), share);
     for _ in 0..3 {
         for (at, location) in [0, 2, 1, 3].into_iter().enumerate() {
             assert_eq!(deal(&[datum(at)]), to(location, 1, 100));
@@ -446,11 +446,11 @@ fn the_same_data_are_dealt_to_the_same_place_and_equals_are_spread() {
             assert_eq!(deal(&[datum(at), datum(at ^ 1)]), to(location, 2, 50));
             assert_eq!(
                 deal(&[datum(0), datum(at).intense(), datum(3).intense()]),
-                by(location, 1, Why::Home, 100),
+                by(location, 1, Some(DealReason::Home), 100),
                 "the first one"
             );
         }
-        let small = Dealt { why: Why::Small, ..Dealt::NONE };
+        let small = Dealt { why: Some(DealReason::Small), ..Dealt::NONE };
         assert_eq!(deal(&[datum(4)]), small, "it is not coarse");
         assert_eq!(deal(&[datum(4).intense(), datum(0)]), to(0, 1, 100), "nor does it decide");
         assert_eq!(deal(&[Access::new(0, 100, Mode::Read)]), small, "in a private cache, wherever it lies");
@@ -595,9 +595,9 @@ fn vicus_deals_to_nodes_and_on_a_chip_to_home_caches() {
         let Dealt { why, share, .. } = dealing.deal_shares(&shares);
         (why, share)
     };
-    assert_eq!(why([1 << 20, 1 << 20]), (Why::Even, 0));
-    assert_eq!(why([1 << 20, 3 << 20]), (Why::Nearest, 75));
-    assert_eq!(why([0, 0]), (Why::Small, 0));
+    assert_eq!(why([1 << 20, 1 << 20]), (Some(DealReason::Even), 0));
+    assert_eq!(why([1 << 20, 3 << 20]), (Some(DealReason::Nearest), 75));
+    assert_eq!(why([0, 0]), (Some(DealReason::Small), 0));
     // Measured latencies between the caches of a node make no difference there: the distance is memory's.
     let machine = Topology::parse("node:2 l3:2 core:2").unwrap();
     let near = |a: usize, b: usize| if a == b { 10 } else { 40 + 60 * u32::from(a / 2 != b / 2) };

@@ -401,8 +401,8 @@ mod tests {
     use crate::tasks::{child, in_place_scope, run_child, wait_for_children};
     use std::sync::Barrier;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-    use vicus_schedule::{ALL, Access, Mode, PoolId, Setting, Why};
-    use vicus_topology::Topology;
+    use vicus_schedule::{ALL, Access, Mode, PoolId, Setting};
+    use vicus_topology::{DealReason, Topology};
 
     const DATA: Access = Access::new(1 << 20, 1 << 20, Mode::Read);
 
@@ -489,10 +489,10 @@ mod tests {
                         for (number, ran) in ran.iter().enumerate() {
                             let dealt = worker.deal(&[datum(number)]);
                             let expected = warm.as_ref().map(|warm| warm.queues[pools[ran.load(Relaxed)].index()]);
-                            assert_eq!(dealt.why == Why::Warm, is_asked, "round {round}: {dealt:?}");
+                            assert_eq!(dealt.why == Some(DealReason::Warm), is_asked, "round {round}: {dealt:?}");
                             assert!(!is_asked || dealt.queue == expected, "round {round}: {dealt:?}");
                         }
-                        assert_ne!(worker.deal(&[datum(2000)]).why, Why::Warm);
+                        assert_ne!(worker.deal(&[datum(2000)]).why, Some(DealReason::Warm));
                     });
                 }
             });

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{ALL, Access, Kind, Mode, Plan, PoolId, Probe, RequestId, Setting};
 use vicus_sim::{ArraySpec, Cost, Machine, Options, Outcome, Parameters, Program, Step, TaskSpec, Work, simulate};
-use vicus_topology::{LocationId, Topology, fixtures};
-use vicus_trace::{BoxId, Trace, What, Why};
+use vicus_topology::{DealReason, LocationId, Topology, fixtures};
+use vicus_trace::{BoxId, Trace, What};
 
 pub(crate) struct Chance(Pcg64);
 
@@ -341,7 +341,8 @@ fn a_trace_says_why_each_task_went_where_it_was_dealt() {
         });
         let there = plan.dealing().unwrap().queues[3].index() as u32;
         let stays = BoxId::NONE;
-        let expected = [(1, Why::Nearest, 100, there), (2, Why::Small, 0, stays), (3, Why::Even, 0, stays)];
+        let expected =
+            [(1, DealReason::Nearest, 100, there), (2, DealReason::Small, 0, stays), (3, DealReason::Even, 0, stays)];
         assert_eq!(dealt.collect::<Vec<_>>(), expected, "{strategy}: the last one has no bytes");
     }
 }
@@ -374,7 +375,9 @@ fn the_next_task_with_the_same_data_goes_to_the_pool_that_ran_the_last_one() {
                     What::InvocationBegins { who } => {
                         ran[who.index as usize] = plan.seats.get(seat).map(|seat| seat.pool)
                     }
-                    What::Dealt { who, why: Why::Warm, queue, .. } => dealt[who.index as usize] = Some(queue as usize),
+                    What::Dealt { who, why: DealReason::Warm, queue, .. } => {
+                        dealt[who.index as usize] = Some(queue as usize)
+                    }
                     _ => {}
                 }
             }
