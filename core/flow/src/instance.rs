@@ -145,7 +145,7 @@ impl Instance {
     }
 
     /// Gives its boxes precedence over other requests' for this number of nanoseconds of invocations beside them, in a
-    /// world with a [front](vicus_schedule::Plan::front) and a clock. To be called before it starts.
+    /// world with a [front](vicus_schedule::BoxPlacement::Front) and a clock. To be called before it starts.
     pub fn set_head_start(&self, ns: u64) {
         self.head_start.store(ns, Ordering::Relaxed);
     }

@@ -15,7 +15,7 @@
 //! In the front the oldest request goes first, and of its boxes the youngest: a receiver runs behind its sender, as in
 //! a seat's own queue.
 
-use crate::{Order, Plan, PoolId, Probe, QueueId, QueueSpec, RULES, Scan, Take, When};
+use crate::{BoxPlacement, Order, Plan, PoolId, Probe, QueueId, QueueSpec, RULES, Scan, Take, When};
 
 /// The rule by which a seat takes from the front. Strategies have smaller ones.
 pub const FRONT_RULE: u8 = RULES as u8 - 1;
@@ -27,8 +27,8 @@ pub(crate) const FRONT_TAKE: Take = Take::YoungestOfOldestRequest;
 pub const FRONT_TURN_NS: u64 = 10_000_000;
 
 impl Plan {
-    /// This plan with a [front](Plan::front). By its last probe a seat takes from there while a task waits on it, tasks
-    /// of that task's request alone; a free seat looks there before it looks anywhere else
+    /// This plan with a [front](BoxPlacement::Front). By its last probe a seat takes from there while a task waits on
+    /// it, tasks of that task's request alone; a free seat looks there before it looks anywhere else
     /// ([`Seat::find`](crate::Seat::find)).
     ///
     /// ```
@@ -38,11 +38,11 @@ impl Plan {
     /// let machine = Topology::parse("node:1 core:2").unwrap();
     /// let plan = "las".parse::<Setting>().unwrap().plan(&machine, 2).with_front();
     /// plan.assert_valid();
-    /// assert_eq!(plan.queues[plan.front.unwrap().index()].name, "front");
+    /// assert_eq!(plan.queues[plan.front().unwrap().index()].name, "front");
     /// ```
     #[must_use]
     pub fn with_front(mut self) -> Plan {
-        if self.front.is_some() {
+        if self.front().is_some() {
             return self;
         }
         let front = QueueId::new(self.queues.len());
@@ -65,7 +65,7 @@ impl Plan {
                 while_waiting: false,
             });
         }
-        self.front = Some(front);
+        self.boxes.insert(0, BoxPlacement::Front(front));
         self
     }
 }

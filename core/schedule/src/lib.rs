@@ -20,12 +20,11 @@
 mod access;
 mod by_request;
 mod context;
-mod dealing;
 mod decision;
 mod depend;
 mod front;
-mod last_uses;
 mod look;
+mod placement;
 mod plan;
 mod policies;
 mod queue;
@@ -40,21 +39,22 @@ mod valid;
 pub use access::{Access, Mode};
 pub use by_request::ByRequest;
 pub use context::{Context, ContextRef, ReadyTask, TaskGraph, TaskNode, Unspawned, Waiter, Wanted};
-pub use dealing::{Dealing, Dealt, Shares, Spawner, Whereabouts, Why};
 pub use decision::{Decision, TaskName};
 pub use depend::Dependences;
 pub use front::{FRONT_RULE, FRONT_TURN_NS};
-pub use last_uses::{LastUses, Uses};
 pub use look::{DEEP, Found, Queues, QueuesByRequest, Way, look, look_waiting};
+pub use placement::{
+    BoxPlacement, Crowd, Dealing, Dealt, LastUses, Shares, Spawner, TaskPlacement, Uses, Warm, Whereabouts,
+};
 pub use plan::{
     End, Idle, MOST_THREADS, Order, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, RULES, Robber, Scan, SeatId,
-    SeatPlan, Take, Tokens, Warm, When,
+    SeatPlan, Take, Tokens, When,
 };
 pub use policies::{
     ALL, DEFAULT, DEFAULT_OF_QUERIES, Latencies, Parameter, Setting, SettingError, Settings, Strategy, Values,
 };
 pub use queue::Queue;
-pub use seat::{After, OWN_TURN, Put, Rest, Run, Seat, TURN_NS, WOKEN_TURN, YIELDED_TURN};
+pub use seat::{ActivatedBox, After, OWN_TURN, Put, Rest, Run, Seat, TURN_NS, WOKEN_TURN, YIELDED_TURN};
 pub use sleepers::{Sleeper, Sleepers, Wake};
 pub use task::{Kind, RequestId, RunTask, TaskClass, TaskHeader, TaskRef};
 pub use turn_order::{Share, TurnOrder, Turned};

@@ -4,7 +4,8 @@
 //! a trace, and checked ([`Plan::assert_valid`]). It never names a queue's implementation: worlds derive it
 //! ([`Plan::owner_lifos`]).
 
-use crate::{Access, DEEP, Dealing, Kind, RequestId};
+use crate::placement::in_turn;
+use crate::{Access, BoxPlacement, Crowd, Dealing, Kind, RequestId, TaskPlacement, Warm};
 use std::fmt;
 use vicus_topology::{NodeId, PuId};
 
@@ -57,46 +58,18 @@ pub struct Plan {
     /// By node, the queues for a task spawned elsewhere with its data there: it goes to one of them. Empty if the
     /// spawner's seat decides alone. Otherwise invariant: no node's list is empty.
     pub homes: Vec<Vec<QueueId>>,
-    /// The queues, in turn, for tasks that name no place and are not dealt by their bytes. Empty if these tasks go to
-    /// the spawner's [`SeatPlan::place`].
-    pub in_turn: Vec<QueueId>,
-    /// Whether a box with rows received is a deferred task, and not an immediate one.
-    pub defers_boxes: bool,
-    /// Whether deferred tasks without a named place, boxes excepted, go into their spawner's own queue once it has
-    /// found their usual queue in use by another seat, while there is one request: so the spawner waits for no lock
-    /// ([`Seat::spill`](crate::Seat::spill)).
-    pub spills: bool,
     /// Whether threads run on any PU the system puts them on: a seat asks for its PU before it looks for a task, and
     /// then behaves like one bound there ([`Seat::stand`](crate::Seat::stand)). Queues with an owner stay with their
     /// seat.
     pub roams: bool,
-    /// How a task with a footprint is dealt to a queue; `None` if only the spawner's seat decides.
-    pub dealing: Option<Dealing>,
     /// If not `None`, a seat takes a task only together with a token. Each push adds one.
     pub tokens: Option<Tokens>,
-    /// How a task goes to the pool that used its data last; `None` if it does not.
-    pub warm: Option<Warm>,
-    /// The queue of young requests, before all others ([`Plan::with_front`]); `None`: they go the way of all.
-    pub front: Option<QueueId>,
-}
-
-/// Tasks with data in the caches of a pool go there ([`LastUses`](crate::LastUses)): the next sweep over an array, the
-/// next product into a block.
-///
-/// This is only for tasks that are large enough to be dealt and are no parts of their spawners' work
-/// ([`Dealing::fan`]).
-#[derive(Clone, Debug, PartialEq)]
-pub struct Warm {
-    /// By pool, its queue for such tasks.
-    pub queues: Vec<QueueId>,
-    /// By pool, how many bytes its last-level caches hold.
-    pub cache_bytes: Vec<u64>,
-    /// The tasks with more bytes than this may be dealt.
-    pub more_bytes_than: u64,
-    /// At least this part of a task's bytes has to be there, in percent.
-    pub percent: u8,
-    /// How many nodes the machine has. Data moved to another node are in no cache.
-    pub nodes: usize,
+    /// The ways to place a task that names no place, in the order they are tried. Invariant: the last one is
+    /// [`TaskPlacement::Own`].
+    pub tasks: Vec<TaskPlacement>,
+    /// The ways to place an activated box, in the order they are tried. Invariant: a front is the first one, and the
+    /// last one is [`BoxPlacement::Own`] or [`BoxPlacement::OwnDeferred`].
+    pub boxes: Vec<BoxPlacement>,
 }
 
 /// Locality queues' pool of tokens (Wittmann and Hager, 2010, §2.2): the queues hold blocks of work, and the holder of
@@ -326,7 +299,7 @@ impl Plan {
     /// one's tasks without a place or data; `None` if each seat takes every other one's tasks. While such a pair
     /// exists, the second seat may idle beside a first one with many tasks.
     pub fn idles_beside(&self) -> Option<(SeatId, SeatId)> {
-        if !self.in_turn.is_empty() {
+        if !self.in_turn().is_empty() {
             // Each spawner gives every seat's queue its share.
             return None;
         }
@@ -376,7 +349,7 @@ impl Plan {
     /// Whether the tasks spawned by a task with this footprint are dealt as parts of its work ([`Dealing::fan`]).
     #[inline]
     pub fn divides(&self, accesses: &[Access]) -> bool {
-        self.dealing.as_ref().is_some_and(|dealing| dealing.divides(accesses))
+        self.dealing().is_some_and(|dealing| dealing.divides(accesses))
     }
 
     /// By queue, whether it may be a deque with an owner and thieves: one seat alone pushes, and pops at the same end;
@@ -385,8 +358,8 @@ impl Plan {
     pub fn owner_lifos(&self) -> Vec<bool> {
         let plain = |spec: &QueueSpec| spec.owner.is_some() && spec.order == Order::Deque && spec.capacity.is_none();
         let mut fits: Vec<bool> = self.queues.iter().map(plain).collect();
-        let dealt = self.dealing.iter().flat_map(|dealing| &dealing.queues);
-        dealt.chain(&self.in_turn).chain(&self.entry).for_each(|queue| fits[queue.index()] = false);
+        let placed = self.tasks.iter().flat_map(TaskPlacement::queues);
+        placed.chain(&self.entry).for_each(|queue| fits[queue.index()] = false);
         for (seat, plan) in self.seats.iter().enumerate() {
             let is_own = |queue: QueueId| self.queues[queue.index()].owner == Some(SeatId::new(seat));
             let rests = plan.look.iter().filter_map(|probe| probe.rest_to);
@@ -419,7 +392,7 @@ impl Plan {
             |spec: &QueueSpec| spec.order == Order::Deque && spec.capacity.is_none() && self.tokens.is_none();
         let mut fits: Vec<bool> = self.queues.iter().map(is_plain).collect();
         // Tasks in the front are taken in their own way.
-        self.front.iter().for_each(|front| fits[front.index()] = false);
+        self.front().iter().for_each(|front| fits[front.index()] = false);
         for probe in self.seats.iter().flat_map(|seat| &seat.look) {
             let is_oldest = probe.take == Take::Oldest && probe.when == When::NotEmpty;
             probe.scan.queues().iter().filter(|_| !is_oldest).for_each(|queue| fits[queue.index()] = false);
@@ -436,14 +409,8 @@ impl Plan {
         queues.get(number % queues.len()).copied()
     }
 
-    /// The queue of a closure without a named place, if the plan deals these in turn. `turn` counts those of the
-    /// spawning seat, from 0. Each seat begins with the queue behind its own number, so they don't all spawn to one at
-    /// first.
-    ///
-    /// A seat with more than [`DEEP`] waiting tasks on its stack (`waits`: their number) keeps the tasks it spawns, and
-    /// its stack grows with the depth of a recursion. Otherwise it would wait for tasks of other seats, meanwhile run
-    /// tasks dealt to it by these, wait again, and so on, as often as there are tasks. (A task of Qthreads has a stack
-    /// of its own.)
+    /// The queue of a task without a named place, if the plan deals these in turn. `turn` counts those of the spawning
+    /// seat, from 0, and `waits` the tasks that wait on its stack: beyond [`DEEP`](crate::DEEP) it keeps the task.
     ///
     /// ```
     /// use vicus_schedule::{SeatId, Setting};
@@ -455,21 +422,67 @@ impl Plan {
     /// assert_eq!([0, 1, 2, 3].map(to), [2, 0, 1, 2]);
     /// ```
     pub fn queue_in_turn(&self, seat: SeatId, turn: usize, waits: usize) -> Option<QueueId> {
-        if waits > DEEP {
-            return None;
-        }
-        self.nth_in_turn(seat.index().wrapping_add(1).wrapping_add(turn))
+        in_turn::of_task(self.in_turn(), seat, turn, waits)
     }
 
-    /// The queue of a box without a named place, if the plan deals in turn. A box is always queued at the same one,
-    /// near its state; neighbours in a request, and the first boxes of successive requests, at different ones.
+    /// The queue of a box without a named place, if the plan places boxes by number: always the same one.
     pub fn queue_of_box(&self, request: RequestId, index: usize) -> Option<QueueId> {
-        self.nth_in_turn((request.0 as usize).wrapping_add(index))
+        let by_number = self.boxes.iter().find_map(|placement| match placement {
+            BoxPlacement::ByNumber(queues) => Some(queues),
+            _ => None,
+        });
+        in_turn::of_box(by_number?, request, index)
     }
 
-    fn nth_in_turn(&self, number: usize) -> Option<QueueId> {
-        let turn = number.checked_rem(self.in_turn.len())?;
-        Some(self.in_turn[turn])
+    /// How a task with a footprint is dealt to a queue; `None` if bytes decide nothing.
+    #[inline]
+    pub fn dealing(&self) -> Option<&Dealing> {
+        self.tasks.iter().find_map(|placement| match placement {
+            TaskPlacement::ByBytes(dealing) => Some(dealing),
+            _ => None,
+        })
+    }
+
+    /// How a task goes to the pool that used its data last; `None` if it does not.
+    #[inline]
+    pub fn warm(&self) -> Option<&Warm> {
+        self.tasks.iter().find_map(|placement| match placement {
+            TaskPlacement::Warm(warm) => Some(warm),
+            _ => None,
+        })
+    }
+
+    /// How a task is placed among many requests; `None`: as among few.
+    pub fn crowd(&self) -> Option<&Crowd> {
+        self.tasks.iter().find_map(|placement| match placement {
+            TaskPlacement::Crowd(crowd) => Some(crowd),
+            _ => None,
+        })
+    }
+
+    /// The queues, in turn, for tasks that name no place. Empty if these tasks go to the spawner's
+    /// [`SeatPlan::place`].
+    pub fn in_turn(&self) -> &[QueueId] {
+        let in_turn = self.tasks.iter().find_map(|placement| match placement {
+            TaskPlacement::InTurn(queues) => Some(&queues[..]),
+            _ => None,
+        });
+        in_turn.unwrap_or_default()
+    }
+
+    /// Whether tasks go into their spawner's own queue while another seat uses the usual one
+    /// ([`TaskPlacement::SpillToOwn`]).
+    pub fn spills(&self) -> bool {
+        self.tasks.contains(&TaskPlacement::SpillToOwn)
+    }
+
+    /// The queue of young requests, before all others ([`Plan::with_front`]); `None`: they go the way of all.
+    #[inline]
+    pub fn front(&self) -> Option<QueueId> {
+        match self.boxes.first() {
+            Some(&BoxPlacement::Front(front)) => Some(front),
+            _ => None,
+        }
     }
 
     /// By queue, whether a waiting seat takes any task from it, or only those of its task's request.

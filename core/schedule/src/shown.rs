@@ -1,28 +1,15 @@
-//! The plan in words: queues, pools, the steps of each seat, and the dealing of tasks.
+//! The plan in words: queues, pools, the steps of each seat, and the placements of tasks and boxes.
 //!
-//! All structs are taken apart field by field, so the compiler reports a new field that is not shown.
+//! All structs are taken apart field by field, so the compiler reports a new field that is not shown. Each placement
+//! writes its own lines.
 
-use crate::{Dealing, Idle, Plan, Pool, Probe, QueueId, QueueSpec, Robber, Scan, SeatPlan, Tokens, Warm, When};
+use crate::placement::Section;
+use crate::{Idle, Plan, Pool, Probe, QueueId, QueueSpec, Robber, Scan, SeatPlan, Tokens, When};
 use std::fmt;
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Plan {
-            strategy,
-            queues,
-            seats,
-            pools,
-            entry,
-            homes,
-            in_turn,
-            defers_boxes,
-            spills,
-            roams,
-            dealing,
-            tokens,
-            warm,
-            front,
-        } = self;
+        let Plan { strategy, queues, seats, pools, entry, homes, roams, tokens, tasks: _, boxes: _ } = self;
         writeln!(f, "strategy {strategy}")?;
         for (index, queue) in queues.iter().enumerate() {
             writeln!(f, "q{index} {queue}")?;
@@ -37,51 +24,35 @@ impl fmt::Display for Plan {
         for (node, queues) in homes.iter().enumerate() {
             writeln!(f, "data on node{node}: to {}", self.names(queues))?;
         }
-        if !in_turn.is_empty() {
-            writeln!(f, "what names no place: in turn to {}", self.names(in_turn))?;
-        }
-        if *defers_boxes {
-            writeln!(f, "boxes that have received rows: as deferred tasks")?;
-        }
-        if *spills {
-            writeln!(
-                f,
-                "deferred tasks of an only request, once another seat uses their queue: to the spawner's immediate ones"
-            )?;
-        }
+        self.section(f, Section::Plain)?;
         if *roams {
             writeln!(f, "threads are not bound: each is, before it looks for a task, as a seat where it runs")?;
         }
-        if let Some(dealing) = dealing {
-            self.dealing(f, dealing)?;
-        }
+        self.section(f, Section::Bytes)?;
         if let Some(Tokens { capacity }) = tokens {
             let most = capacity.map_or("any number".to_owned(), |tokens| format!("at most {tokens}"));
             writeln!(f, "tokens: {most}; a task is taken with one")?;
         }
-        if let Some(Warm { queues, cache_bytes, more_bytes_than, percent, nodes: _ }) = warm {
-            writeln!(
-                f,
-                "tasks of more than {more_bytes_than} bytes, {percent} % of which a pool has used last and may have in \
-                    its caches:"
-            )?;
-            for (pool, (&queue, bytes)) in queues.iter().zip(cache_bytes).enumerate() {
-                writeln!(f, "  pool{pool}, with {bytes} bytes: to {}", self.name(queue))?;
-            }
-        }
-        if let Some(front) = front {
-            writeln!(f, "requests that have just begun: to {}, where a free seat looks first", self.name(*front))?;
-        }
+        self.section(f, Section::Caches)?;
+        self.section(f, Section::Young)?;
         writeln!(f, "entry: {}", self.names(entry))
     }
 }
 
 impl Plan {
-    fn name(&self, queue: QueueId) -> &str {
+    /// The lines of all placements in a section.
+    fn section(&self, f: &mut fmt::Formatter<'_>, section: Section) -> fmt::Result {
+        let mut tasks = self.tasks.iter().filter(|placement| placement.section() == section);
+        tasks.try_for_each(|placement| placement.write(f, self))?;
+        let mut boxes = self.boxes.iter().filter(|placement| placement.section() == section);
+        boxes.try_for_each(|placement| placement.write(f, self))
+    }
+
+    pub(crate) fn name(&self, queue: QueueId) -> &str {
         &self.queues[queue.index()].name
     }
 
-    fn names(&self, queues: &[QueueId]) -> String {
+    pub(crate) fn names(&self, queues: &[QueueId]) -> String {
         queues.iter().map(|&queue| self.name(queue)).collect::<Vec<_>>().join(", ")
     }
 
@@ -110,66 +81,6 @@ impl Plan {
             writeln!(f, "  {rule}. {take:?} of{ring} {}{when}{rest}{waiting}", self.names(queues))?;
         }
         writeln!(f, "  else {idle}")
-    }
-
-    fn dealing(&self, f: &mut fmt::Formatter<'_>, dealing: &Dealing) -> fmt::Result {
-        let Dealing {
-            more_bytes_than,
-            only_uneven,
-            crowd,
-            fan,
-            spread_within,
-            stretches_at_most,
-            holds,
-            intensity_first,
-            only_coarse,
-            boxes,
-            locations,
-            queues,
-            costs,
-        } = dealing;
-        let what = if *boxes { "tasks" } else { "tasks that are no boxes," };
-        let without: Vec<usize> = (0..holds.len()).filter(|&at| !holds[at]).collect();
-        let even = match (only_uneven, &without[..]) {
-            (false, _) => String::new(),
-            (true, []) => " that lie unevenly".to_owned(),
-            (true, without) => format!(" that lie unevenly, but for locations {without:?}, which have no memory"),
-        };
-        let looks = match stretches_at_most {
-            None => String::new(),
-            Some(most) => format!(", of which at most {most} stretches are looked up for each access"),
-        };
-        let coarse = if *only_coarse { ", coarse memory only" } else { "" };
-        let intense = if *intensity_first { ", an intensely used datum's home first" } else { "" };
-        let to = self.names(queues);
-        writeln!(f, "deals {what} of more than {more_bytes_than} bytes{even}{coarse}{intense}{looks}: to {to}")?;
-        if let Some(fan) = fan {
-            let all = Dealing::NEARLY_ALL;
-            writeln!(
-                f,
-                "  the first {fan} of a spawner, and all of one that has as many bytes itself: only if {all} % of \
-                    theirs lie there"
-            )?;
-        }
-        if let Some(percent) = spread_within {
-            writeln!(
-                f,
-                "  of places that cost at most {percent} % more than the cheapest: to the one with the fewest bytes of \
-                    the spawner's"
-            )?;
-        }
-        if let Some(requests) = crowd {
-            writeln!(f, "  from {requests} requests on: to the spawner's node")?;
-        }
-        for (node, locations) in locations.iter().enumerate() {
-            let in_turn = if locations.len() > 1 { ", in turn by home number" } else { "" };
-            let locations: Vec<usize> = locations.iter().map(|location| location.index()).collect();
-            writeln!(f, "  node{node} is at locations {locations:?}{in_turn}")?;
-        }
-        for (index, (&queue, costs)) in queues.iter().zip(costs).enumerate() {
-            writeln!(f, "  location{index}: {}; a byte costs {costs:?}", self.name(queue))?;
-        }
-        Ok(())
     }
 }
 

@@ -1,6 +1,6 @@
 //! The proof that no task is ever stranded, from the plan alone.
 
-use crate::{Dealing, Idle, Plan, PoolId, Probe, QueueId, RULES, Robber, SeatPlan, Take, When};
+use crate::{BoxPlacement, Idle, Plan, PoolId, Probe, QueueId, RULES, Robber, SeatPlan, Take, TaskPlacement, When};
 
 impl Plan {
     /// Panics with the broken fact if a task put somewhere by this plan could stay there for ever: a wake ring is empty
@@ -78,14 +78,6 @@ impl Plan {
         for queue in self.homes.iter().flatten().map(|queue| &self.queues[queue.index()]) {
             assert!(queue.owner.is_none(), "{name}: seats elsewhere push to {}, whose owner alone may", queue.name);
         }
-        for queue in self.in_turn.iter().map(|queue| &self.queues[queue.index()]) {
-            assert!(
-                queue.owner.is_none(),
-                "{name}: all seats push to {} in turn, whose owner alone may push",
-                queue.name
-            );
-            assert!(queue.capacity.is_none(), "{name}: {} is dealt to in turn, and may be full", queue.name);
-        }
         if self.roams {
             for (index, seat) in self.seats.iter().enumerate() {
                 assert!(seat.affinity.is_empty(), "{name}: threads are not bound, and seat{index} is");
@@ -101,36 +93,15 @@ impl Plan {
                 queue.name
             );
         }
-        if let Some(front) = self.front {
-            let queue = &self.queues[front.index()];
-            let everyone = self.seats.iter().all(|seat| serves(seat, front));
-            let is_open = queue.owner.is_none() && queue.capacity.is_none();
-            assert!(everyone && is_open, "{name}: every seat pushes to the front, and takes from it");
-        }
-        if let Some(warm) = &self.warm {
-            let pools = self.pools.len();
-            let are_by_pool = warm.queues.len() == pools && warm.cache_bytes.len() == pools;
-            assert!(
-                are_by_pool && self.dealing.is_some(),
-                "{name}: tasks go by pool to what is warm, and are dealt otherwise"
-            );
-            for (pool, &queue) in warm.queues.iter().enumerate() {
-                let spec = &self.queues[queue.index()];
-                let is_open = spec.owner.is_none() && spec.capacity.is_none();
-                let is_served = self.pools[pool].seats.iter().all(|seat| serves(&self.seats[seat.index()], queue));
-                assert_eq!(
-                    spec.home,
-                    self.seats[self.pools[pool].seats[0].index()].node,
-                    "{name}: {} is on its pool's node",
-                    spec.name
-                );
-                assert!(is_open && is_served, "{name}: any seat pushes to {}, and pool{pool} takes from it", spec.name);
-            }
-        }
+        self.tasks.iter().for_each(|placement| placement.assert_valid(self));
+        self.boxes.iter().for_each(|placement| placement.assert_valid(self));
+        let is_last_own = self.tasks.last() == Some(&TaskPlacement::Own);
+        assert!(is_last_own, "{name}: a task that is placed in no other way stays with its seat");
+        let is_last_own = matches!(self.boxes.last(), Some(BoxPlacement::Own | BoxPlacement::OwnDeferred));
+        assert!(is_last_own, "{name}: a box that is placed in no other way stays with its seat");
+        let is_front = |placement: &BoxPlacement| matches!(placement, BoxPlacement::Front(_));
+        assert!(!self.boxes.iter().skip(1).any(is_front), "{name}: a front goes before all other places");
         self.assert_waiting();
-        if let Some(dealing) = &self.dealing {
-            self.assert_dealing(dealing);
-        }
         if self.tokens.is_some() {
             self.assert_tokens();
         }
@@ -171,33 +142,6 @@ impl Plan {
         (0..self.pools.len()).filter_map(robber).collect()
     }
 
-    fn assert_dealing(&self, dealing: &Dealing) {
-        let (name, count) = (&self.strategy, dealing.queues.len());
-        assert_eq!(dealing.costs.len(), count, "{name}: a cost row for each location");
-        assert!(dealing.costs.iter().all(|row| row.len() == count), "{name}: square costs");
-        for locations in &dealing.locations {
-            assert!(!locations.is_empty(), "{name}: what lies on a node lies at a location");
-            assert!(
-                locations.iter().all(|location| location.index() < count),
-                "{name}: a node's locations are locations"
-            );
-        }
-        for (queue, costs) in dealing.queues.iter().zip(&dealing.costs) {
-            let first = dealing.queues.iter().position(|other| other == queue).expect("it is one of them");
-            assert_eq!(costs, &dealing.costs[first], "{name}: a task of {queue:?} costs what it costs where it runs");
-        }
-        for queue in dealing.queues.iter().map(|queue| &self.queues[queue.index()]) {
-            assert!(
-                queue.owner.is_none(),
-                "{name}: seats elsewhere deal to {}, whose owner alone may push",
-                queue.name
-            );
-            let first = self.pools[queue.wake[0].index()].seats[0];
-            let node = self.seats[first.index()].node;
-            assert_eq!(node, queue.home, "{name}: a deal to {} wakes a worker there first", queue.name);
-        }
-    }
-
     /// Every seat can take from every queue, one task at a time, so the holder of a token finds a task.
     fn assert_tokens(&self) {
         let name = &self.strategy;
@@ -217,7 +161,7 @@ impl Plan {
 }
 
 /// Whether a seat takes from a queue whenever it is not empty.
-fn serves(seat: &SeatPlan, queue: QueueId) -> bool {
+pub(crate) fn serves(seat: &SeatPlan, queue: QueueId) -> bool {
     longer_than(&seat.look, queue) == Some(0)
 }
 

@@ -59,7 +59,7 @@ pub use device::{Device, DeviceKind, NoSuchDevice};
 pub use fixtures::fixtures;
 pub use ids::{CacheId, CoreId, GroupId, LocationId, NodeId, PuId};
 pub use notation::NotationError;
-pub use place::{ByPlace, NoSuchPlace, Place};
+pub use place::{ByPlace, DealReason, NoSuchPlace, Place};
 pub use seats::threads_within;
 pub use speed::MemorySpeed;
 

@@ -26,6 +26,44 @@ pub enum Place {
     Group(GroupId),
 }
 
+/// The reason for the queue a task was dealt to, or for leaving it to its maker's seat. Schedules give it, and traces
+/// keep it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u8)]
+pub enum DealReason {
+    /// Too few of its bytes have a known place.
+    Small,
+    /// Its bytes lie evenly over all places.
+    Even,
+    /// An intensely used datum has its home there.
+    Home,
+    /// Its bytes cost least there, or hardly more than the least.
+    Nearest,
+    /// The plan deals such tasks in turn.
+    Turn,
+    /// There are many requests, so it stays on its maker's node.
+    Crowd,
+    /// The task is taken for a part of its maker's work, and too few of its bytes lie in one place.
+    Part,
+    /// A pool has used most of its bytes last, and may have them in its caches.
+    Warm,
+}
+
+impl DealReason {
+    /// All reasons, by their numbers in traces.
+    pub const ALL: [DealReason; 8] = [
+        DealReason::Small,
+        DealReason::Even,
+        DealReason::Home,
+        DealReason::Nearest,
+        DealReason::Turn,
+        DealReason::Crowd,
+        DealReason::Part,
+        DealReason::Warm,
+    ];
+}
+
 impl From<NodeId> for Place {
     fn from(node: NodeId) -> Place {
         Place::Node(node)

@@ -9,6 +9,7 @@
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
+use vicus_topology::DealReason;
 
 /// An event on one seat, known to the log. 32 bytes in memory and in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,33 +136,6 @@ pub enum Awaits {
 
 impl Awaits {
     const ALL: [Awaits; 3] = [Awaits::Children, Awaits::Section, Awaits::Team];
-}
-
-/// The reason for the queue a task was dealt to, or for leaving it to its maker's seat.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-#[repr(u8)]
-pub enum Why {
-    /// Too few of its bytes have a known place.
-    Small,
-    /// Its bytes lie evenly over all places.
-    Even,
-    /// An intensely used datum has its home there.
-    Home,
-    /// Its bytes cost least there, or hardly more than the least.
-    Nearest,
-    /// The plan deals such tasks in turn.
-    Turn,
-    /// There are many requests, so it stays on its maker's node.
-    Crowd,
-    /// The task is taken for a part of its maker's work, and too few of its bytes lie in one place.
-    Part,
-    /// A pool has used most of its bytes last, and may have them in its caches.
-    Warm,
-}
-
-impl Why {
-    const ALL: [Why; 8] = [Why::Small, Why::Even, Why::Home, Why::Nearest, Why::Turn, Why::Crowd, Why::Part, Why::Warm];
 }
 
 /// How a request ended.
@@ -314,7 +288,7 @@ pub enum What {
         /// The task.
         who: BoxId,
         /// Why it goes there.
-        why: Why,
+        why: DealReason,
         /// The percentage of its bytes at their chosen destination; 0 if they did not decide.
         share: u16,
         /// The index of the queue in the plan; or [`BoxId::NONE`] if it is left to its maker's seat.
@@ -722,16 +696,16 @@ impl fmt::Display for What {
                     queue => write!(f, "to queue {queue}: ")?,
                 }
                 match why {
-                    Why::Small => f.write_str("few bytes"),
-                    Why::Even => f.write_str("its bytes lie everywhere"),
-                    Why::Home => write!(f, "the home of what it uses intensely, with {share} % of that"),
-                    Why::Nearest => write!(f, "its bytes cost least there, {share} % lie there"),
-                    Why::Turn => f.write_str("in turn"),
-                    Why::Crowd => f.write_str("its maker's node, among many requests"),
-                    Why::Part => {
+                    DealReason::Small => f.write_str("few bytes"),
+                    DealReason::Even => f.write_str("its bytes lie everywhere"),
+                    DealReason::Home => write!(f, "the home of what it uses intensely, with {share} % of that"),
+                    DealReason::Nearest => write!(f, "its bytes cost least there, {share} % lie there"),
+                    DealReason::Turn => f.write_str("in turn"),
+                    DealReason::Crowd => f.write_str("its maker's node, among many requests"),
+                    DealReason::Part => {
                         write!(f, "a part of its maker's work, and only {share} % of its bytes lie in one place")
                     }
-                    Why::Warm => write!(f, "{share} % of its bytes were used last there"),
+                    DealReason::Warm => write!(f, "{share} % of its bytes were used last there"),
                 }
             }
             What::Refused { output, .. } | What::Resumed { output, .. } => write!(f, "output {output}"),
@@ -904,7 +878,9 @@ impl What {
             Kind::WaitBegins => What::WaitBegins { who, awaits: *Awaits::ALL.get(usize::from(detail))? },
             Kind::WaitEnds => What::WaitEnds { who },
             Kind::Named => What::Named { who, function: value },
-            Kind::Dealt => What::Dealt { who, why: *Why::ALL.get(usize::from(detail))?, share: port, queue: value },
+            Kind::Dealt => {
+                What::Dealt { who, why: *DealReason::ALL.get(usize::from(detail))?, share: port, queue: value }
+            }
         })
     }
 }
@@ -967,8 +943,8 @@ mod tests {
             "input 0, 9 rows, end of stream"
         );
         let dealt = |why, share, queue| text(What::Dealt { who, why, share, queue });
-        assert_eq!(dealt(Why::Nearest, 75, 12), "to queue 12: its bytes cost least there, 75 % lie there");
-        assert_eq!(dealt(Why::Small, 0, BoxId::NONE), "stays with its maker: few bytes");
+        assert_eq!(dealt(DealReason::Nearest, 75, 12), "to queue 12: its bytes cost least there, 75 % lie there");
+        assert_eq!(dealt(DealReason::Small, 0, BoxId::NONE), "stays with its maker: few bytes");
         assert_eq!(text(What::InvocationEnds { who }), "");
     }
 }

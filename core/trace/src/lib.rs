@@ -54,7 +54,7 @@ mod merge;
 mod summary;
 
 pub use check::{Rule, Violation};
-pub use event::{Awaits, BoxId, Event, Kind, Outcome, TaskKind, UnknownKind, Use, What, Why};
+pub use event::{Awaits, BoxId, Event, Kind, Outcome, TaskKind, UnknownKind, Use, What};
 pub use file::TraceError;
 pub use log::{Log, SeatLog};
 pub use merge::{Entry, Merged};

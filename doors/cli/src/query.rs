@@ -366,7 +366,7 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 }
 
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
-    let wrong = || "expected a number of bytes, with K, M or G (also KB, KiB …) for 1024, 1024² or 1024³".to_owned();
+    let wrong = || "expected a number of bytes, with K, M, G or KiB … for 1024, 1024², 1024³".to_owned();
     let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
     let unit = match text[digits..].trim_start().to_ascii_lowercase().as_str() {
         "" | "b" => 1u64,

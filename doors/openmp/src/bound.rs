@@ -23,7 +23,7 @@ use vicus::team::Team;
 /// Whether the threads of a team are bound if nothing else says so: a plan without places gains nothing by it.
 pub(crate) fn is_by_plan(team: &Team) -> bool {
     let plan = team.plan();
-    !plan.homes.is_empty() || plan.dealing.is_some()
+    !plan.homes.is_empty() || plan.dealing().is_some()
 }
 
 /// For the summary: the binding of a team.

@@ -144,7 +144,7 @@ impl Team {
             taskloops: machine
                 .as_ref()
                 // Tasks dealt in turn are where they were the last time anyway.
-                .filter(|team| size > 1 && team.topology().core_groups.len() > 1 && team.plan().in_turn.is_empty())
+                .filter(|team| size > 1 && team.topology().core_groups.len() > 1 && team.plan().in_turn().is_empty())
                 .map(|_| crate::taskloop::Memories::new()),
             groups: machine
                 .iter()
@@ -210,9 +210,7 @@ impl Team {
 
     /// Whether its strategy looks at the nodes of a task's bytes.
     pub(crate) fn deals(&self) -> bool {
-        self.machine
-            .as_ref()
-            .is_some_and(|team| team.plan().dealing.as_ref().is_some_and(|dealing| dealing.queues.len() > 1))
+        self.machine.as_ref().is_some_and(|team| team.plan().dealing().is_some_and(|dealing| dealing.queues.len() > 1))
     }
 
     /// The address of the function of its region; 0 if the region has none.

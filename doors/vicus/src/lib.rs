@@ -210,10 +210,11 @@ pub mod memory {
 /// prints one.
 pub mod plan {
     pub use vicus_schedule::{
-        DEEP, Dealing, Dealt, Decision, End, FRONT_RULE, FRONT_TURN_NS, Idle, LastUses, Latencies, MOST_THREADS, Order,
-        Pool, PoolId, Probe, QueueId, QueueSpec, RULES, RequestId, Robber, Scan, SeatId, SeatPlan, Shares, Take,
-        TaskName, Tokens, Uses, Warm, Way, When, Whereabouts, Why,
+        BoxPlacement, Crowd, DEEP, Dealing, Dealt, Decision, End, FRONT_RULE, FRONT_TURN_NS, Idle, LastUses, Latencies,
+        MOST_THREADS, Order, Pool, PoolId, Probe, QueueId, QueueSpec, RULES, RequestId, Robber, Scan, SeatId, SeatPlan,
+        Shares, Take, TaskName, TaskPlacement, Tokens, Uses, Warm, Way, When, Whereabouts,
     };
+    pub use vicus_topology::DealReason;
 }
 /// The parts of a [`Topology`]. `vicus topology` prints this machine's.
 pub mod topology {
@@ -224,10 +225,11 @@ pub mod topology {
 }
 /// The records of a runtime ([`RuntimeBuilder::record`]), and how they are written, read, checked and summed up.
 pub mod trace {
+    pub use vicus_topology::DealReason;
     pub use vicus_trace::{
         Bound, BoxId, BoxInfo, BoxSummary, Entry, Event, Header, Kind, Log, Merged, ModelInfo, Names, Outcome, Rule,
         SeatInfo, SeatLog, SeatSummary, Source, Summary, Takes, TaskKind, Trace, TraceError, UnknownKind, Violation,
-        What, Why,
+        What,
     };
 }
 

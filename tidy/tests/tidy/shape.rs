@@ -274,7 +274,7 @@ fn tuple_parameters(source: &Source) -> Vec<String> {
 #[test]
 fn parameters_have_names() {
     let broken: Vec<String> = crate_files().iter().flat_map(tuple_parameters).collect();
-    assert_ceiling("no tuple pattern is a parameter", 69, &broken);
+    assert_ceiling("no tuple pattern is a parameter", 68, &broken);
 }
 
 #[test]
@@ -377,7 +377,7 @@ fn shared_names(files: &[Source]) -> Vec<String> {
 
 #[test]
 fn a_public_name_is_one_thing() {
-    assert_ceiling("a public type's name stands once in the house", 48, &shared_names(&crate_files()));
+    assert_ceiling("a public type's name stands once in the house", 47, &shared_names(&crate_files()));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use crate::fluid::Time;
 use crate::{Machine, Program};
-use vicus_schedule::{Dealt, Kind, Plan, Why};
+use vicus_schedule::{Dealt, Kind, Plan};
 use vicus_trace::{BoxId, BoxInfo, Header, Log, ModelInfo, Outcome, SeatInfo, TaskKind, Trace, What};
 
 /// Tasks beyond this have no names in a trace: its header would be longer than its events.
@@ -74,17 +74,7 @@ pub(crate) fn enqueued(program: &Program, task: u32, kind: Kind, by: Option<u32>
 
 /// The reason for a dealt task's queue, if the plan deals it.
 pub(crate) fn dealt(program: &Program, task: u32, dealt: &Dealt) -> Option<What> {
-    let why = match dealt.why {
-        Why::Unasked => return None,
-        Why::Small => vicus_trace::Why::Small,
-        Why::Even => vicus_trace::Why::Even,
-        Why::Crowd => vicus_trace::Why::Crowd,
-        Why::Part => vicus_trace::Why::Part,
-        Why::Warm => vicus_trace::Why::Warm,
-        Why::Home => vicus_trace::Why::Home,
-        Why::Nearest => vicus_trace::Why::Nearest,
-        Why::Turn => vicus_trace::Why::Turn,
-    };
+    let why = dealt.why?;
     let queue = dealt.queue.map_or(BoxId::NONE, |queue| queue.index() as u32);
     Some(What::Dealt { who: who(program, task), why, share: dealt.share.into(), queue })
 }

@@ -315,7 +315,7 @@ impl<'a> Engine<'a> {
             seats: plan.seats.iter().enumerate().map(seat).collect(),
             pools: plan.pools.iter().map(|pool| Sleepers::new(pool.seats.len())).collect(),
             for_waiting: plan.for_waiting(),
-            last_uses: plan.warm.as_ref().map(LastUses::new),
+            last_uses: plan.warm().map(LastUses::new),
             threads: (0..plan.seats.len()).filter(|&seat| !plan.seats[seat].spare).collect(),
             at_work: vec![0; machine.topology.cores.len()],
             watching: 0,

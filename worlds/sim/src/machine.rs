@@ -391,7 +391,7 @@ impl Machine {
     /// ```
     /// let machine = vicus_sim::Machine::by_name("tilepro64").unwrap();
     /// let plan = machine.plan(&"vicinity".parse().unwrap(), 63);
-    /// let costs = &plan.dealing.unwrap().costs;
+    /// let costs = &plan.dealing().unwrap().costs;
     /// assert!(costs[0][1] < costs[0][63]); // by hops
     /// ```
     pub fn plan(&self, setting: &Setting, threads: usize) -> Plan {
@@ -471,7 +471,8 @@ mod tests {
     fn a_plan_for_home_caches_weighs_bytes_by_hops() {
         // What happened: plans were made without latencies, so that dealing knew only "here" and "elsewhere".
         let machine = Machine::by_name("tilepro64").unwrap();
-        let costs = machine.plan(&"vicinity".parse().unwrap(), 63).dealing.unwrap().costs;
+        let plan = machine.plan(&"vicinity".parse().unwrap(), 63);
+        let costs = &plan.dealing().unwrap().costs;
         // Tile 9 is in the second row and column: two hops from tile 0, and tile 0 is 14 from tile 63. In hundredths of
         // a nanosecond.
         assert_eq!([costs[0][0], costs[0][1], costs[0][9], costs[0][63]], [1143, 4572, 4748, 6858]);

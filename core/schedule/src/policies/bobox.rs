@@ -12,7 +12,7 @@
 //! are relaxed as well: one thread spawns many of them, and no other thread takes an immediate one.
 
 use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy, Values};
-use crate::{End, Order, Plan, QueueId, Scan, Take};
+use crate::{BoxPlacement, End, Order, Plan, QueueId, Scan, Take};
 use vicus_topology::{PuId, Topology};
 
 pub(super) struct Bobox;
@@ -89,6 +89,7 @@ impl Strategy for Bobox {
                 steal.rest_to = Some(if setting.value(STOLEN.name) == 1 { immediate[index] } else { stealing[domain] });
             }
         }
-        Plan { defers_boxes: setting.value(BOXES.name) == 0, ..draft.finish(setting, stealing) }
+        let own = if setting.value(BOXES.name) == 0 { BoxPlacement::OwnDeferred } else { BoxPlacement::Own };
+        Plan { boxes: vec![BoxPlacement::AtHome, own], ..draft.finish(setting, stealing) }
     }
 }

@@ -15,7 +15,7 @@
 //! larger share: the caches have grown, and the price of distance has not fallen.
 
 use super::{Draft, PIN, Parameter, SPARES, Setting, Strategy, Values, cache_bytes, cores};
-use crate::{Dealing, Idle, Order, Plan, PoolId, QueueId, Robber, Scan, Take};
+use crate::{BoxPlacement, Dealing, Idle, Order, Plan, PoolId, QueueId, Robber, Scan, Take, TaskPlacement};
 use vicus_topology::{NodeId, PuId, Topology};
 
 pub(super) struct Footprint;
@@ -144,7 +144,9 @@ impl Strategy for Footprint {
             ..draft.deal_to_nodes(&queues)
         };
         let homes = draft.homes(&queues);
-        Plan { homes, dealing: Some(dealing), ..draft.finish(setting, undealt) }
+        let tasks = vec![TaskPlacement::ByBytes(dealing), TaskPlacement::Own];
+        let boxes = vec![BoxPlacement::AtHome, BoxPlacement::ByHeads, BoxPlacement::Own];
+        Plan { homes, tasks, boxes, ..draft.finish(setting, undealt) }
     }
 }
 

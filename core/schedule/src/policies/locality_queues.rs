@@ -10,7 +10,7 @@
 //! this to later work. Records of distances count a thread at its seat.
 
 use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy, Values};
-use crate::{Dealing, Order, Plan, QueueId, Scan, Take, Tokens};
+use crate::{BoxPlacement, Dealing, Order, Plan, QueueId, Scan, Take, TaskPlacement, Tokens};
 use vicus_topology::{GroupId, PuId, Topology};
 
 pub(super) struct LocalityQueues;
@@ -79,6 +79,8 @@ impl Strategy for LocalityQueues {
         let dealing = Dealing { intensity_first: true, ..to_domains };
         let homes = draft.homes(&queues);
         let tokens = Some(Tokens { capacity: setting.above_zero("capacity") });
-        Plan { homes, dealing: Some(dealing), tokens, ..draft.finish(setting, queues) }
+        let tasks = vec![TaskPlacement::ByBytes(dealing), TaskPlacement::Own];
+        let boxes = vec![BoxPlacement::AtHome, BoxPlacement::ByHeads, BoxPlacement::Own];
+        Plan { homes, tokens, tasks, boxes, ..draft.finish(setting, queues) }
     }
 }

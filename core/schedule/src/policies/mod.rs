@@ -15,7 +15,10 @@ mod vicus;
 
 pub use setting::{Parameter, Setting, SettingError, Settings, Values};
 
-use crate::{Dealing, Idle, Order, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, Scan, SeatId, SeatPlan, Take, When};
+use crate::{
+    BoxPlacement, Dealing, Idle, Order, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, Scan, SeatId, SeatPlan, Take,
+    TaskPlacement, When,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use vicus_topology::{CoreGroup, GroupId, LocationId, NodeId, PuId, Topology};
 
@@ -310,6 +313,7 @@ impl<'a> Draft<'a> {
         Dealing::over(locations, nearest, &costs, of_seats)
     }
 
+    /// The plan, with tasks and boxes placed at their seats.
     fn finish(mut self, setting: &Setting, entry: Vec<QueueId>) -> Plan {
         let strategy = setting.to_string();
         // A description may have several PUs for one of the system's.
@@ -337,14 +341,10 @@ impl<'a> Draft<'a> {
             pools: self.pools,
             entry,
             homes: Vec::new(),
-            in_turn: Vec::new(),
-            defers_boxes: false,
-            spills: false,
             roams,
-            dealing: None,
             tokens: None,
-            warm: None,
-            front: None,
+            tasks: vec![TaskPlacement::Own],
+            boxes: vec![BoxPlacement::AtHome, BoxPlacement::Own],
         }
     }
 }

@@ -16,7 +16,7 @@
 
 use super::las::by_cache_distance;
 use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy, Values};
-use crate::{Order, Plan, PoolId, QueueId, Scan, Take};
+use crate::{BoxPlacement, Order, Plan, PoolId, QueueId, Scan, Take, TaskPlacement};
 use vicus_topology::{PuId, Topology};
 
 pub(super) struct Shepherd;
@@ -58,8 +58,9 @@ impl Strategy for Shepherd {
                 draft.seats[seat.index()].place = [own, own];
                 draft.probe(seat, 1, Scan::List(vec![own]), Take::Oldest);
             }
-            let in_turn = queues.clone();
-            return Plan { homes, in_turn, ..draft.finish(setting, queues) };
+            let tasks = vec![TaskPlacement::InTurn(queues.clone()), TaskPlacement::Own];
+            let boxes = vec![BoxPlacement::AtHome, BoxPlacement::ByNumber(queues.clone()), BoxPlacement::Own];
+            return Plan { homes, tasks, boxes, ..draft.finish(setting, queues) };
         }
         let of_seats: Vec<QueueId> = draft
             .seat_ids()

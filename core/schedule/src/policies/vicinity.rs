@@ -15,7 +15,7 @@
 
 use super::footprint::{BACK_OFF, BESIDE, UNDEALT, back_off, first_beyond_longest};
 use super::{Draft, Latencies, PIN, Parameter, SPARES, Setting, Strategy, Values, private_bytes};
-use crate::{Dealing, Order, Plan, PoolId, QueueId, Scan, Take};
+use crate::{BoxPlacement, Dealing, Order, Plan, PoolId, QueueId, Scan, Take, TaskPlacement};
 use vicus_topology::{GroupId, PuId, Topology};
 
 pub(super) struct Vicinity;
@@ -140,7 +140,9 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
         ..draft.deal_to_groups(&queues, &cost)
     };
     let homes = draft.homes(&queues);
-    Plan { homes, dealing: Some(dealing), ..draft.finish(setting, undealt) }
+    let tasks = vec![TaskPlacement::ByBytes(dealing), TaskPlacement::Own];
+    let boxes = vec![BoxPlacement::AtHome, BoxPlacement::ByHeads, BoxPlacement::Own];
+    Plan { homes, tasks, boxes, ..draft.finish(setting, undealt) }
 }
 
 /// All pools by the cost of a byte of their caches for a seat of this pool, itself first; at equal costs cyclically

@@ -20,7 +20,7 @@
 //!
 //! A core group's shared queue keeps a fan-out together, as long as one seat at a time uses it. While another seat uses
 //! it, a spawning seat puts its deferred tasks into its own queue, for a thief to take with one cache line and no lock
-//! ([`Plan::spills`]): all seats wait for the only spawner, and it would wait for them.
+//! ([`TaskPlacement::SpillToOwn`]): all seats wait for the only spawner, and it would wait for them.
 //!
 //! The bytes of blocks of a matrix lie in hundreds of rows. Looking all of them up, a spawner would keep all others
 //! waiting, so it looks at a few, and these stand for the rest ([`Dealing::stretches_at_most`]).
@@ -33,7 +33,7 @@
 //! Pages give a datum's place in memory, and nothing of the caches: the core group with its last use has it nearer than
 //! any node. Each task large enough to be dealt marks its data with its group when it begins
 //! ([`LastUses`](crate::LastUses)). The next task with most of these data goes to that group, if the group has used no
-//! more bytes since than its caches hold ([`Plan::warm`]), and if these lie on the same node as before: the next sweep
+//! more bytes since than its caches hold ([`Warm`]), and if these lie on the same node as before: the next sweep
 //! over a grid, the next step of a loop. Other groups would have to fetch the data. They take such a task only from a
 //! queue longer than the group's number of cores, or than a part of it with a lower `memory`. Among many requests no
 //! task goes to such a queue, since requests take turns in the others.
@@ -43,7 +43,7 @@
 //! cheaper than others by a hair, and they would get all tasks.
 //!
 //! While there are more requests than half of the nodes, tasks with such footprints go to their spawners' nodes,
-//! wherever their bytes lie ([`Dealing::crowd`]): the machine is full anyway, and a request on one node finds its
+//! wherever their bytes lie ([`Crowd`]): the machine is full anyway, and a request on one node finds its
 //! recent data in the caches there. They are protected from far seats like dealt ones.
 //!
 //! The requests in a queue take turns ([`Take::InTurn`]): a short one behind long ones waits for a task of each, while
@@ -66,7 +66,7 @@
 
 use super::las::{self, by_cache_distance};
 use super::{Draft, Latencies, Parameter, SPARES, SPIN, Setting, Strategy, Values, cores, private_bytes};
-use crate::{Dealing, End, Order, Plan, PoolId, QueueId, Robber, Scan, SeatId, Take, Warm};
+use crate::{Crowd, Dealing, End, Order, Plan, PoolId, QueueId, Robber, Scan, SeatId, Take, TaskPlacement, Warm};
 use vicus_topology::{GroupId, PuId, Topology};
 
 /// The number of requests from which data stay with their users.
@@ -266,8 +266,11 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
         .collect();
     let data_homes = draft.homes(&data_homes);
     let dealing = homes.dealing(&draft, pus, setting, &dealt_by_pool, &cost);
-    let spills = setting.value(SPILL.name) == 1;
-    Plan { homes: data_homes, dealing: Some(dealing), warm, spills, ..draft.finish(setting, deferred) }
+    let crowd = homes.crowd(setting, &dealing).map(TaskPlacement::Crowd);
+    let spill = (setting.value(SPILL.name) == 1).then_some(TaskPlacement::SpillToOwn);
+    let tasks = crowd.into_iter().chain(warm.map(TaskPlacement::Warm)).chain([TaskPlacement::ByBytes(dealing)]);
+    let tasks = tasks.chain(spill).chain([TaskPlacement::Own]).collect();
+    Plan { homes: data_homes, tasks, ..draft.finish(setting, deferred) }
 }
 
 /// A queue for each pool, for tasks with their data in the pool's caches. Another pool takes one of them when the queue
@@ -417,6 +420,19 @@ impl Homes {
         others
     }
 
+    /// How tasks stay on their nodes among many requests. Home caches have data of one place, wherever tasks run.
+    fn crowd(&self, setting: &Setting, dealing: &Dealing) -> Option<Crowd> {
+        let percent = setting.above_zero(CROWD.name).filter(|_| !self.are_caches)?;
+        // A request that submits the others and waits for them is counted as well, if there is one.
+        let many = (u64::from(percent) * self.pools.len() as u64).div_ceil(100).max(2) + 1;
+        Some(Crowd {
+            requests: u32::try_from(many).unwrap_or(u32::MAX),
+            more_bytes_than: dealing.more_bytes_than,
+            // Each node is a location.
+            queues: dealing.queues.clone(),
+        })
+    }
+
     fn dealing(
         &self,
         draft: &Draft<'_>,
@@ -427,27 +443,17 @@ impl Homes {
     ) -> Dealing {
         let machine = draft.machine;
         let more_bytes_than = more_bytes_than(machine, pus, setting);
-        // A request that submits the others and waits for them is counted as well, if there is one.
-        let many = |percent: u32| (u64::from(percent) * self.pools.len() as u64).div_ceil(100).max(2) + 1;
         if !self.are_caches {
             return Dealing {
                 more_bytes_than,
                 only_uneven: true,
-                crowd: setting.above_zero(CROWD.name).map(|percent| u32::try_from(many(percent)).unwrap_or(u32::MAX)),
                 fan: setting.above_zero(FAN.name),
                 spread_within: Some(setting.value(SPREAD.name)),
                 stretches_at_most: setting.above_zero(STRETCHES.name),
-                boxes: false,
                 holds: machine.nodes.iter().map(|node| machine.has_memory(node.id)).collect(),
                 ..draft.deal_to_nodes(by_pool)
             };
         }
-        Dealing {
-            more_bytes_than,
-            intensity_first: true,
-            only_coarse: true,
-            boxes: false,
-            ..draft.deal_to_groups(by_pool, cost)
-        }
+        Dealing { more_bytes_than, intensity_first: true, only_coarse: true, ..draft.deal_to_groups(by_pool, cost) }
     }
 }

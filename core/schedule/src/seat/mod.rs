@@ -29,7 +29,7 @@ mod rest;
 mod sources;
 mod turns;
 
-pub use placing::Put;
+pub use placing::{ActivatedBox, Put};
 pub use rest::Rest;
 pub use turns::TURN_NS;
 
@@ -177,7 +177,7 @@ impl<T> Seat<T> {
     pub fn new(plan: &Plan, id: SeatId, is_lock_free: impl FnOnce(QueueId) -> bool) -> Seat<T> {
         let own = Own::new(plan, id, is_lock_free);
         let mut sources = Sources::of(&[Source::Called, Source::Probes]);
-        sources.set(Source::Front, plan.front.is_some());
+        sources.set(Source::Front, plan.front().is_some());
         sources.set(Source::Own, own.queue.is_some());
         Seat {
             id,
@@ -187,8 +187,8 @@ impl<T> Seat<T> {
             ready: Ready::new(sources),
             stack: Stack::default(),
             resting: Resting::new(plan.seats[id.index()].is_alone),
-            placing: Placing::new(),
-            front: Front { queue: plan.front, worked_ns: 0, rests: false },
+            placing: Placing::new(plan),
+            front: Front { queue: plan.front(), worked_ns: 0, rests: false },
             turns: Turns::new(),
         }
     }

@@ -1,11 +1,12 @@
 //! Where a seat puts tasks: those it spawns, and the boxes it activates.
 
 use super::Seat;
+use crate::placement::in_turn;
 use crate::{
-    Access, DEEP, Dealing, Dealt, Found, Kind, LastUses, Plan, QueueId, RequestId, Shares, Spawner, Way, Whereabouts,
-    Why,
+    Access, BoxPlacement, DEEP, Dealing, Dealt, Found, Kind, LastUses, Plan, QueueId, RequestId, Shares, Spawner,
+    TaskPlacement, Way, Whereabouts,
 };
-use vicus_topology::NodeId;
+use vicus_topology::{DealReason, NodeId};
 
 /// A seat that finds the queue for its deferred tasks in use puts this number of them into its own queue before it
 /// looks there again: each look takes the queue's line away from its users.
@@ -20,9 +21,38 @@ pub enum Put {
     Into(QueueId, Kind),
 }
 
-/// A seat's counts of the tasks it has placed.
+/// A box that a seat has activated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ActivatedBox {
+    /// Its request.
+    pub request: RequestId,
+    /// Its number in the request's model.
+    pub index: usize,
+    /// Its kind.
+    pub kind: Kind,
+    /// The node of its part of a range, if it has one.
+    pub home: Option<NodeId>,
+}
+
+/// The place of a task without data, folded from the plan's list once: a spawn asks this and not the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Plain {
+    /// The seat's own queue.
+    Own,
+    /// The seat's own queue, or its own immediate one while another seat uses that.
+    SpillToOwn,
+    /// The queues in turn, in the placement of this index.
+    InTurn(usize),
+}
+
+/// A seat's placing of tasks: what the plan says, and counts of the tasks placed so far.
 #[derive(Debug)]
 pub(super) struct Placing {
+    plain: Plain,
+    /// Whether boxes without a part of a range stay with the seat: bytes and numbers place none.
+    boxes_stay: bool,
+    /// Whether boxes that stay are deferred tasks.
+    defers_boxes: bool,
     /// How many tasks with a named place it has spawned, so the tasks for one place go to its queues in turn.
     sent: usize,
     /// How many tasks without a named place it has dealt in turn. Counted apart: if every second task names a place,
@@ -35,8 +65,23 @@ pub(super) struct Placing {
 }
 
 impl Placing {
-    pub(super) fn new() -> Placing {
-        Placing { sent: 0, turn: 0, shares: Shares::default(), spills: 0 }
+    pub(super) fn new(plan: &Plan) -> Placing {
+        let plain = plan.tasks.iter().enumerate().find_map(|(at, placement)| match placement {
+            TaskPlacement::InTurn(_) => Some(Plain::InTurn(at)),
+            TaskPlacement::SpillToOwn => Some(Plain::SpillToOwn),
+            TaskPlacement::Own => Some(Plain::Own),
+            TaskPlacement::Crowd(_) | TaskPlacement::Warm(_) | TaskPlacement::ByBytes(_) => None,
+        });
+        let moves = |placement: &BoxPlacement| matches!(placement, BoxPlacement::ByHeads | BoxPlacement::ByNumber(_));
+        Placing {
+            plain: plain.unwrap_or(Plain::Own),
+            boxes_stay: !plan.boxes.iter().any(moves),
+            defers_boxes: plan.boxes.contains(&BoxPlacement::OwnDeferred),
+            sent: 0,
+            turn: 0,
+            shares: Shares::default(),
+            spills: 0,
+        }
     }
 }
 
@@ -68,21 +113,21 @@ impl<T> Seat<T> {
     }
 
     /// The seat's own queue for a task of this kind without a named place, if the plan spills such tasks
-    /// ([`Plan::spills`]), its request `is_alone`, and another seat uses the task's usual queue ([`Seat::place`]), or
-    /// did for one of the last tasks before it. A neighbourhood's shared queue keeps its tasks together. When many
-    /// seats want it at once, the spawner would stand in line for its lock, while all of them wait for the spawner.
+    /// ([`TaskPlacement::SpillToOwn`]), its request `is_alone`, and another seat uses the task's usual queue
+    /// ([`Seat::place`]), or did for one of the last tasks before it. A neighbourhood's shared queue keeps its tasks
+    /// together. When many seats want it at once, the spawner would stand in line for its lock, while all of them wait
+    /// for the spawner.
     ///
     /// Not among several requests: they take turns in such a queue, and tasks in a seat's own queue go before the other
     /// requests', and on top of their waiting tasks.
     #[inline]
     pub fn spill(
         &mut self,
-        plan: &Plan,
         kind: Kind,
         is_alone: impl FnOnce() -> bool,
         is_in_use: impl FnOnce() -> bool,
     ) -> Option<QueueId> {
-        if !plan.spills || kind != Kind::Deferred {
+        if self.placing.plain != Plain::SpillToOwn || kind != Kind::Deferred {
             return None;
         }
         let own = self.own.queue?;
@@ -154,14 +199,16 @@ impl<T> Seat<T> {
         }
     }
 
-    /// The queue of the next task without a named place, if the plan deals these in turn.
+    /// The queue of the next task without data or a named place, if the plan deals these in turn.
     #[inline]
     fn next_in_turn(&mut self, plan: &Plan) -> Option<QueueId> {
-        if plan.in_turn.is_empty() { None } else { self.take_turn(plan) }
+        let Plain::InTurn(at) = self.placing.plain else { return None };
+        let TaskPlacement::InTurn(queues) = &plan.tasks[at] else { return None };
+        self.take_turn(queues)
     }
 
-    fn take_turn(&mut self, plan: &Plan) -> Option<QueueId> {
-        let queue = plan.queue_in_turn(self.id, self.placing.turn, self.stack.waits.len())?;
+    fn take_turn(&mut self, queues: &[QueueId]) -> Option<QueueId> {
+        let queue = in_turn::of_task(queues, self.id, self.placing.turn, self.stack.waits.len())?;
         self.placing.turn = self.placing.turn.wrapping_add(1);
         Some(queue)
     }
@@ -172,8 +219,8 @@ impl<T> Seat<T> {
         plan.home_queue(self.stands, node, self.placing.sent)
     }
 
-    /// The queue of a task with a footprint, if the plan deals it by that, or in turn. `None`: the seat's own.
-    /// `requests` gives the number of requests, `last_uses` the last uses of its data, if the plan asks for them
+    /// The queue of a task with a footprint, by the first of the plan's placements that has one. `None`: the seat's
+    /// own. `requests` gives the number of requests, `last_uses` the last uses of its data, if the plan asks for them
     /// ([`Plan::warm`]). Counts the task among the spawner's.
     #[inline]
     pub fn deal(
@@ -181,65 +228,100 @@ impl<T> Seat<T> {
         plan: &Plan,
         accesses: &[Access],
         spawner: &mut Spawner,
-        requests: impl FnOnce() -> usize,
+        requests: impl Fn() -> usize,
         data: &mut impl Whereabouts,
         last_uses: Option<&LastUses>,
     ) -> Dealt {
-        let dealing = plan.dealing.as_ref().filter(|_| !accesses.is_empty());
-        let dealt = dealing.map_or(Dealt::NONE, |dealing| {
-            let is_part = dealing.is_part(accesses, spawner);
-            // First: where requests take turns, a task with warm data would go before the others'.
-            if let Some(near) = dealing.near(plan.seats[self.stands.index()].node, accesses, requests) {
-                return near;
-            }
-            if !is_part
-                && let Some((warm, uses)) = plan.warm.as_ref().zip(last_uses)
-                && let Some(dealt) = warm.deal(accesses, uses, data)
-            {
-                return dealt;
-            }
-            self.placing.shares.spreads = !is_part;
-            let dealt = dealing.deal(accesses, &mut self.placing.shares, data);
-            if is_part { Dealing::keep_part(dealt) } else { dealt }
-        });
-        if let Some(dealing) = dealing.filter(|_| dealt.queue.is_some() || dealt.why == Why::Part) {
-            let node = match dealt.queue {
-                Some(queue) => plan.queues[queue.index()].home,
-                None => plan.seats[self.stands.index()].node,
+        let Some(dealing) = plan.dealing().filter(|_| !accesses.is_empty()) else {
+            let queue = self.next_in_turn(plan);
+            return queue.map_or(Dealt::NONE, |queue| Dealt {
+                queue: Some(queue),
+                why: Some(DealReason::Turn),
+                ..Dealt::NONE
+            });
+        };
+        // A spawner's tasks are counted wherever they go.
+        let is_part = dealing.is_part(accesses, spawner);
+        let node = plan.seats[self.stands.index()].node;
+        let mut dealt = Dealt::NONE;
+        for placement in &plan.tasks {
+            let found = match placement {
+                TaskPlacement::Crowd(crowd) => crowd.deal(node, accesses, &requests),
+                TaskPlacement::Warm(warm) if !is_part => {
+                    last_uses.and_then(|last_uses| warm.deal(accesses, last_uses, data))
+                }
+                TaskPlacement::ByBytes(dealing) => {
+                    self.placing.shares.spreads = !is_part;
+                    let found = dealing.deal(accesses, &mut self.placing.shares, data);
+                    Some(if is_part { Dealing::keep_part(found) } else { found })
+                }
+                TaskPlacement::InTurn(queues) => {
+                    let queue = self.take_turn(queues);
+                    queue.map(|queue| Dealt { queue: Some(queue), why: Some(DealReason::Turn), ..dealt })
+                }
+                TaskPlacement::Warm(_) | TaskPlacement::SpillToOwn | TaskPlacement::Own => None,
             };
+            dealt = found.unwrap_or(dealt);
+            if dealt.queue.is_some() {
+                break;
+            }
+        }
+        // Bytes count where they go, by any placement, and on this node for a part of its spawner's work.
+        let node = match dealt.queue {
+            Some(queue) if dealt.why != Some(DealReason::Turn) => Some(plan.queues[queue.index()].home),
+            _ => (dealt.why == Some(DealReason::Part)).then_some(node),
+        };
+        if let Some(node) = node {
             dealing.count(&mut self.placing.shares, node, accesses);
         }
-        if dealt.queue.is_some() {
-            return dealt;
-        }
-        match self.next_in_turn(plan) {
-            Some(queue) => Dealt { queue: Some(queue), why: Why::Turn, ..dealt },
-            None => dealt,
-        }
+        dealt
     }
 
-    /// The queue of an activated box: that of the node of its part of a range (`home`), or the one it is dealt to by
-    /// its inputs' heads (`deal`), or else in turn by its number. `None`: the seat's own.
+    /// The queue of an activated box, by the first of the plan's placements that has one. `deal` sums the heads of its
+    /// inputs, if the plan asks for them. `None`: the seat's own.
     #[inline]
     pub fn deal_box(
         &mut self,
         plan: &Plan,
-        (request, index): (RequestId, usize),
-        kind: Kind,
-        home: Option<NodeId>,
+        activated: &ActivatedBox,
         deal: impl FnOnce(&Dealing, &mut Shares) -> Dealt,
     ) -> Dealt {
-        if let Some(queue) = home.and_then(|home| plan.home_queue(self.stands, home, index)) {
-            return Dealt { queue: Some(queue), ..Dealt::NONE };
+        if self.placing.boxes_stay && activated.home.is_none() {
+            return Dealt::NONE;
         }
+        self.deal_box_elsewhere(plan, activated, deal)
+    }
+
+    fn deal_box_elsewhere(
+        &mut self,
+        plan: &Plan,
+        activated: &ActivatedBox,
+        deal: impl FnOnce(&Dealing, &mut Shares) -> Dealt,
+    ) -> Dealt {
+        let ActivatedBox { request, index, kind, home } = *activated;
         let own = self.place_of_box(plan, kind);
-        let dealing = plan.dealing.as_ref().filter(|dealing| dealing.boxes);
-        let mut dealt = dealing.map_or(Dealt::NONE, |dealing| deal(dealing, &mut self.placing.shares));
-        dealt.queue = dealt.queue.filter(|&queue| queue != own);
-        if home.is_none() && dealt.queue.is_none() {
-            dealt.queue = plan.queue_of_box(request, index).filter(|&queue| queue != own);
+        let mut deal = Some(deal);
+        let mut dealt = Dealt::NONE;
+        for placement in &plan.boxes {
+            match placement {
+                BoxPlacement::AtHome => {
+                    dealt.queue = home.and_then(|home| plan.home_queue(self.stands, home, index));
+                }
+                BoxPlacement::ByHeads => {
+                    let dealing = plan.dealing().zip(deal.take());
+                    dealt = dealing.map_or(dealt, |(dealing, deal)| deal(dealing, &mut self.placing.shares));
+                    dealt.queue = dealt.queue.filter(|&queue| queue != own);
+                }
+                BoxPlacement::ByNumber(queues) if home.is_none() => {
+                    dealt.queue = in_turn::of_box(queues, request, index).filter(|&queue| queue != own);
+                    dealt.why = if dealt.queue.is_some() { Some(DealReason::Turn) } else { dealt.why };
+                }
+                // The world knows the ages of requests.
+                BoxPlacement::Front(_) => {}
+                BoxPlacement::ByNumber(_) | BoxPlacement::Own | BoxPlacement::OwnDeferred => {}
+            }
             if dealt.queue.is_some() {
-                dealt.why = Why::Turn;
+                break;
             }
         }
         dealt
@@ -257,7 +339,7 @@ impl<T> Seat<T> {
         queue: Option<QueueId>,
         is_last: bool,
     ) -> Option<(T, QueueId, Kind)> {
-        let kind = if plan.defers_boxes { Kind::Deferred } else { kind };
+        let kind = if self.placing.defers_boxes { Kind::Deferred } else { kind };
         let (queue, kind) = self.send(plan, kind, queue);
         if !(is_last && kind == Kind::Immediate && self.own.queue.is_some()) {
             return Some((task, queue, kind));

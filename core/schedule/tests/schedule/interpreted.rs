@@ -152,7 +152,7 @@ impl World<'_> {
                 Done::Queued(queue)
             }
             Step::Spawn { seat, kind, request, ref bytes, home } => {
-                let dealt = plan.dealing.as_ref().and_then(|dealing| {
+                let dealt = plan.dealing().and_then(|dealing| {
                     let mut shares = Shares::default();
                     let nodes = bytes.iter().enumerate();
                     nodes.for_each(|(node, &bytes)| shares.add(dealing, NodeId::new(node), number, bytes));
@@ -160,7 +160,7 @@ impl World<'_> {
                 });
                 let in_turn = if home.is_some() { None } else { plan.queue_in_turn(SeatId::new(seat), number, 0) };
                 let home = home.and_then(|home| plan.home_queue(SeatId::new(seat), NodeId::new(home), number));
-                let warm = plan.warm.as_ref().filter(|_| !bytes.is_empty() && number.is_multiple_of(3));
+                let warm = plan.warm().filter(|_| !bytes.is_empty() && number.is_multiple_of(3));
                 let warm = warm.map(|warm| warm.queues[number / 3 % warm.queues.len()]);
                 let queue = home.or(warm).or(dealt).or(in_turn).unwrap_or(plan.seats[seat].place[kind as usize]);
                 let spec = &plan.queues[queue.index()];
@@ -443,7 +443,7 @@ fn tasks_that_are_not_dealt_lie_apart_and_are_robbed_at_any_length() {
     let spawn = |far: u64| Step::Spawn { seat: 3, kind: Kind::Deferred, request: 0, bytes: vec![0, far], home: None };
     let found = |number, rule, queue| Some(Found { task: (0, number), way: Way::new(rule, queue) });
     let stays = plan.seats[3].place[0];
-    let dealt = plan.dealing.as_ref().unwrap().queues[1];
+    let dealt = plan.dealing().unwrap().queues[1];
     assert_ne!(stays, dealt);
     const MUCH: u64 = 1 << 30;
     assert_eq!(world.follow(&spawn(MUCH), 0), Done::Queued(dealt));
@@ -508,7 +508,7 @@ fn thresholds_pauses_and_bounds_are_what_was_set() {
     assert_eq!(plan("locality-queues").tokens, Some(Tokens { capacity: Some(256) }));
     assert_eq!(plan("locality-queues:capacity=0").tokens, Some(Tokens { capacity: None }));
 
-    let dealing = |setting: &str| plan(setting).dealing.unwrap();
+    let dealing = |setting: &str| plan(setting).dealing().unwrap().clone();
     assert_eq!(dealing("footprint:share_bytes=999").more_bytes_than, 999);
     assert_eq!(dealing("vicinity:private_bytes=999").more_bytes_than, 999);
     assert_eq!(dealing("vicus:deal_bytes=999").more_bytes_than, 999);

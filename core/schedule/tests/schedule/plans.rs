@@ -2,9 +2,9 @@
 
 use vicus_schedule::{
     ALL, Access, Dealing, Dealt, Idle, Kind, Latencies, Mode, Order, Parameter, Plan, QueueId, Seat, SeatId, Setting,
-    Settings, Shares, Values, Whereabouts, Why,
+    Settings, Shares, Values, Whereabouts,
 };
-use vicus_topology::{LocationId, NodeId, Topology, fixtures};
+use vicus_topology::{DealReason, LocationId, NodeId, Topology, fixtures};
 
 /// Real machines, and the shapes of the papers.
 fn machines() -> Vec<Topology> {
@@ -284,7 +284,7 @@ fn own_queues_of_las_nls_and_steal_are_lock_free() {
 fn footprint_deals_to_the_node_with_the_bytes_and_robs_only_long_queues() {
     // Muddukrishna et al., algorithm 1: 4 nodes, all bytes on the last.
     let plan = plan("footprint", "node:4 l3:1 core:4", 16);
-    let dealing = plan.dealing.as_ref().unwrap();
+    let dealing = plan.dealing().unwrap();
     let last = dealing.queues[3];
     assert_eq!(dealt(dealing, &[0, 0, 0, 64 << 20]), Some(last));
     assert_eq!(dealt(dealing, &[0, 0, 0, 1 << 10]), None, "less than a core's share of the cache stays");
@@ -316,7 +316,7 @@ fn a_deal_goes_to_the_nearest_node_with_threads_and_wakes_a_worker_there_first()
         let ranks = machine.numa_ranks();
         for (strategy, threads) in DEALS.into_iter().flat_map(|name| [1, 2, 5].map(|threads| (name, threads))) {
             let plan = strategy.parse::<Setting>().unwrap().plan(&machine, threads);
-            let dealing = plan.dealing.as_ref().unwrap();
+            let dealing = plan.dealing().unwrap();
             let seats = || plan.seats.iter().map(|seat| seat.node);
             for (node, row) in ranks.iter().enumerate() {
                 // All numbers: tasks with data on a node are dealt to each of its home caches.
@@ -358,7 +358,7 @@ fn locality_queues_are_of_nodes_or_of_shared_caches() {
         plan.seats[4].look.iter().flat_map(|probe| probe.scan.queues()).map(|queue| queue.index()).collect();
     assert_eq!(looks, [2, 3, 0, 1], "its own, and then the next ones, cyclically");
     // The homes on a node belong to its caches in turn.
-    let dealing = plan.dealing.as_ref().unwrap();
+    let dealing = plan.dealing().unwrap();
     let homes = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 2, 3]];
     let queues = homes.map(|bytes| dealt(dealing, &bytes).map(|queue| queue.index()));
     assert_eq!(queues, [Some(0), Some(1), Some(2), Some(2)], "both caches of a node are as near: the first byte's");
@@ -374,12 +374,12 @@ fn vicinity_deals_by_measured_latencies() {
     measured.assert_valid();
     // By hand: for a little more at the middle cache than at each other, 4 x 50 + 3 x 5 + 3 x 10 = 245 at the first,
     // 3 x 50 + 4 x 5 + 3 x 50 = 320 at the middle.
-    let dealt = |plan: &Plan| dealt(plan.dealing.as_ref().unwrap(), &[3, 4, 3]).unwrap();
+    let dealt = |plan: &Plan| dealt(plan.dealing().unwrap(), &[3, 4, 3]).unwrap();
     assert_eq!(dealt(&plain), plain.seats[2].place[0], "the most bytes");
     assert_eq!(dealt(&measured), measured.seats[0].place[0], "the least latency");
     // With one thread, in the first cache, all homes are its own.
     let alone = setting.plan_with(&machine, 1, Some(&latencies));
-    assert!(alone.dealing.unwrap().queues.iter().all(|&queue| queue == alone.seats[0].place[0]));
+    assert!(alone.dealing().unwrap().queues.iter().all(|&queue| queue == alone.seats[0].place[0]));
     for strategy in ALL.into_iter().filter(|strategy| !strategy.wants_latencies(&machine)) {
         let setting: Setting = strategy.name().parse().unwrap();
         assert_eq!(setting.plan(&machine, 6), setting.plan_with(&machine, 6, Some(&latencies)));
@@ -390,7 +390,7 @@ fn vicinity_deals_by_measured_latencies() {
 fn the_data_of_a_node_are_spread_over_its_home_caches() {
     let machine = Topology::parse("node:2 l3:2 core:2").unwrap();
     let plan = plan("vicinity", "node:2 l3:2 core:2", 8);
-    let dealing = plan.dealing.as_ref().unwrap();
+    let dealing = plan.dealing().unwrap();
     assert_eq!(dealing.locations, [[0, 1], [2, 3]].map(|of_node| of_node.map(LocationId::new)));
     assert_eq!(dealing.cycle(), 2);
     for number in 0..4 {
@@ -424,7 +424,7 @@ impl Whereabouts for Data {
 #[test]
 fn the_same_data_are_dealt_to_the_same_place_and_equals_are_spread() {
     let plan = plan("vicinity:private_bytes=32768", "node:2 l3:2 core:2", 8);
-    let dealing = plan.dealing.as_ref().unwrap();
+    let dealing = plan.dealing().unwrap();
     let (mib, mut shares) = (1 << 20, Shares::default());
     let places = [(0, 0), (1, 0), (0, 1), (1, 1)];
     let whole = places.iter().enumerate().map(|(at, &(node, home))| (at * mib, mib, node, home, true));
@@ -438,7 +438,7 @@ fn the_same_data_are_dealt_to_the_same_place_and_equals_are_spread() {
         why,
         share,
     };
-    let to = |location, looked_up, share| by(location, looked_up, Why::Nearest, share);
+    let to = |location, looked_up, share| by(location, looked_up, Some(DealReason::Nearest), share);
     for _ in 0..3 {
         for (at, location) in [0, 2, 1, 3].into_iter().enumerate() {
             assert_eq!(deal(&[datum(at)]), to(location, 1, 100));
@@ -446,11 +446,11 @@ fn the_same_data_are_dealt_to_the_same_place_and_equals_are_spread() {
             assert_eq!(deal(&[datum(at), datum(at ^ 1)]), to(location, 2, 50));
             assert_eq!(
                 deal(&[datum(0), datum(at).intense(), datum(3).intense()]),
-                by(location, 1, Why::Home, 100),
+                by(location, 1, Some(DealReason::Home), 100),
                 "the first one"
             );
         }
-        let small = Dealt { why: Why::Small, ..Dealt::NONE };
+        let small = Dealt { why: Some(DealReason::Small), ..Dealt::NONE };
         assert_eq!(deal(&[datum(4)]), small, "it is not coarse");
         assert_eq!(deal(&[datum(4).intense(), datum(0)]), to(0, 1, 100), "nor does it decide");
         assert_eq!(deal(&[Access::new(0, 100, Mode::Read)]), small, "in a private cache, wherever it lies");
@@ -465,7 +465,7 @@ fn thresholds_are_the_caches_of_the_machine() {
     let machine = fixtures().into_iter().find(|machine| machine.name == "AMD-19h-Zen3-2xEpyc-7763").unwrap();
     let threshold_on = |machine: &Topology, strategy: &str| {
         let plan = strategy.parse::<Setting>().unwrap().plan(machine, machine.usable_pus().count());
-        plan.dealing.unwrap().more_bytes_than
+        plan.dealing().unwrap().more_bytes_than
     };
     let threshold = |strategy: &str| threshold_on(&machine, strategy);
     assert_eq!(threshold("footprint"), 1 << 20, "as on the authors' machine, and not 4 MiB");
@@ -481,7 +481,7 @@ fn memory_without_cores_belongs_to_the_nearest_home_caches() {
     let machine = fixtures().into_iter().find(|machine| machine.name == "emulated-memory-node").unwrap();
     let memory = machine.nodes.iter().find(|node| node.pus.is_empty()).unwrap();
     let plan = "vicinity".parse::<Setting>().unwrap().plan(&machine, machine.usable_pus().count());
-    let dealing = plan.dealing.unwrap();
+    let dealing = plan.dealing().unwrap();
     let rank = |group: usize| machine.numa_rank(memory.id, machine.core_groups[group].node);
     let least = (0..machine.core_groups.len()).map(rank).min().unwrap();
     let nearest = (0..machine.core_groups.len()).filter(|&group| rank(group) == least).map(LocationId::new);
@@ -558,7 +558,7 @@ fn far_seats_take_beyond(far: u32, setting: &str) -> Vec<u32> {
     machine.distances = vec![vec![10, far], vec![far, 10]];
     let plan = setting.parse::<Setting>().unwrap().plan(&machine, 8);
     plan.assert_valid();
-    let dealt = &plan.queues[plan.dealing.as_ref().unwrap().queues[1].index()];
+    let dealt = &plan.queues[plan.dealing().unwrap().queues[1].index()];
     assert_eq!(dealt.name, "dealt to node1");
     dealt.robbers.iter().map(|robber| robber.longer_than).collect()
 }
@@ -576,7 +576,7 @@ fn vicus_leaves_a_dealt_task_where_its_bytes_are_as_long_as_that_pays() {
     assert!(far_seats_take_beyond(90, "vicus:memory=0").is_empty());
     let machine = Topology::parse("node:2 l3:1 core:4").unwrap();
     let plan = "vicus:memory=0".parse::<Setting>().unwrap().plan(&machine, 8);
-    let dealt = &plan.queues[plan.dealing.as_ref().unwrap().queues[1].index()];
+    let dealt = &plan.queues[plan.dealing().unwrap().queues[1].index()];
     assert_eq!(dealt.wake.iter().map(|pool| pool.index()).collect::<Vec<_>>(), [1, 0]);
 }
 
@@ -584,7 +584,7 @@ fn vicus_leaves_a_dealt_task_where_its_bytes_are_as_long_as_that_pays() {
 fn vicus_deals_to_nodes_and_on_a_chip_to_home_caches() {
     // A node with two core groups has one queue for both.
     let numa = plan("vicus", "node:2 l3:2 core:2", 8);
-    let dealing = numa.dealing.as_ref().unwrap();
+    let dealing = numa.dealing().unwrap();
     assert_eq!(dealing.queues.len(), 2);
     assert_eq!(numa.queues[dealing.queues[1].index()].wake.iter().map(|pool| pool.index()).collect::<Vec<_>>(), [2, 3]);
     assert_eq!(dealt(dealing, &[0, 1 << 20]), Some(dealing.queues[1]));
@@ -595,22 +595,22 @@ fn vicus_deals_to_nodes_and_on_a_chip_to_home_caches() {
         let Dealt { why, share, .. } = dealing.deal_shares(&shares);
         (why, share)
     };
-    assert_eq!(why([1 << 20, 1 << 20]), (Why::Even, 0));
-    assert_eq!(why([1 << 20, 3 << 20]), (Why::Nearest, 75));
-    assert_eq!(why([0, 0]), (Why::Small, 0));
+    assert_eq!(why([1 << 20, 1 << 20]), (Some(DealReason::Even), 0));
+    assert_eq!(why([1 << 20, 3 << 20]), (Some(DealReason::Nearest), 75));
+    assert_eq!(why([0, 0]), (Some(DealReason::Small), 0));
     // Measured latencies between the caches of a node make no difference there: the distance is memory's.
     let machine = Topology::parse("node:2 l3:2 core:2").unwrap();
     let near = |a: usize, b: usize| if a == b { 10 } else { 40 + 60 * u32::from(a / 2 != b / 2) };
     let rows = (0..4).map(|a| (0..4).map(|b| near(a, b)).collect()).collect();
     let latencies = Latencies::new(&machine, rows).unwrap();
     let setting: Setting = "vicus".parse().unwrap();
-    assert_eq!(setting.plan_with(&machine, 8, Some(&latencies)).dealing.unwrap().queues.len(), 2);
+    assert_eq!(setting.plan_with(&machine, 8, Some(&latencies)).dealing().unwrap().queues.len(), 2);
     // On one node they are all there is.
     let chip = Topology::parse("l3:3 core:2").unwrap();
     let latencies = Latencies::new(&chip, vec![vec![5, 50, 10], vec![50, 5, 50], vec![10, 50, 5]]).unwrap();
     let of_caches = setting.plan_with(&chip, 6, Some(&latencies));
     of_caches.assert_valid();
-    let dealing = of_caches.dealing.as_ref().unwrap();
+    let dealing = of_caches.dealing().unwrap();
     assert!(dealing.only_coarse && dealing.intensity_first);
     let names: Vec<&str> = dealing.queues.iter().map(|queue| of_caches.queues[queue.index()].name.as_str()).collect();
     assert_eq!(names, ["dealt to pool0", "dealt to pool1", "dealt to pool2"]);
@@ -637,16 +637,16 @@ fn deferred_tasks_spill_into_their_spawners_own_queue_under_vicus_alone() {
         let plan = setting.parse::<Setting>().unwrap().plan(&machine, 8);
         let locks = plan.owner_lifos();
         let mut seat: Seat<u32> = Seat::new(&plan, SeatId::new(5), |queue| locks[queue.index()]);
-        assert_eq!(seat.spill(&plan, kind, || true, || false), None, "{setting}");
-        let spilled = seat.spill(&plan, kind, || true, || true);
+        assert_eq!(seat.spill(kind, || true, || false), None, "{setting}");
+        let spilled = seat.spill(kind, || true, || true);
         assert!(spilled.is_none_or(|queue| plan.queues[queue.index()].owner == Some(SeatId::new(5))), "{setting}");
         // It looks again after 64 of them.
-        let mut count = || std::iter::from_fn(|| seat.spill(&plan, kind, || true, || false)).take(100).count();
+        let mut count = || std::iter::from_fn(|| seat.spill(kind, || true, || false)).take(100).count();
         assert_eq!(count(), if spilled.is_some() { 63 } else { 0 }, "{setting}");
         // Not one more when another request has come.
-        seat.spill(&plan, kind, || true, || true);
-        assert_eq!(seat.spill(&plan, kind, || false, || true), None, "{setting}");
-        let mut count = || std::iter::from_fn(|| seat.spill(&plan, kind, || true, || false)).take(100).count();
+        seat.spill(kind, || true, || true);
+        assert_eq!(seat.spill(kind, || false, || true), None, "{setting}");
+        let mut count = || std::iter::from_fn(|| seat.spill(kind, || true, || false)).take(100).count();
         assert_eq!(count(), 0, "{setting}");
         spilled.is_some()
     };

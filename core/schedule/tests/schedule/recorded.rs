@@ -99,7 +99,7 @@ fn event(world: &mut World, chance: &mut Chance, order: &mut TurnOrder, now_ns: 
         27 if chance.below(8) == 0 => answer = format!("{:?} {:?}", seat.take_private(), seat.take_woken()),
         28 => {
             let place = seat.place(plan, kind);
-            let spilled = seat.spill(plan, kind, || !number.is_multiple_of(5), || number.is_multiple_of(2));
+            let spilled = seat.spill(kind, || !number.is_multiple_of(5), || number.is_multiple_of(2));
             answer = format!("{place:?} {:?} {spilled:?}", seat.place_second(plan));
         }
         29 => seat.worked_at_front(chance.below(FRONT_TURN_NS as usize) as u64),

@@ -119,7 +119,7 @@ fn its_next_box_comes_first_then_what_it_was_called_for_then_what_it_kept_then_q
 fn what_is_in_the_front_comes_before_all_else_under_every_strategy() {
     for strategy in ALL.map(|strategy| strategy.name()) {
         let mut world = World::with_front(strategy);
-        let front = world.plan.front.unwrap();
+        let front = world.plan.front().unwrap();
         let queues = [world.place(Kind::Immediate), world.place(Kind::Deferred)];
         queues.iter().for_each(|queue| world.queues.0[queue.index()].push((1, 1)));
         world.seat.keep((1, 2));
@@ -138,7 +138,7 @@ fn what_is_in_the_front_comes_before_all_else_under_every_strategy() {
 #[test]
 fn a_seat_that_has_worked_at_the_front_for_long_does_one_task_of_its_strategy_s() {
     let mut world = World::with_front("las");
-    let (front, deferred) = (world.plan.front.unwrap(), world.place(Kind::Deferred));
+    let (front, deferred) = (world.plan.front().unwrap(), world.place(Kind::Deferred));
     world.queues.0[front.index()] = (0..6).map(|number| (2, number)).collect();
     world.queues.0[deferred.index()] = vec![(1, 10), (1, 11)];
     let mut run = |ns| {
@@ -159,7 +159,7 @@ fn a_seat_that_has_worked_at_the_front_for_long_does_one_task_of_its_strategy_s(
 #[test]
 fn a_seat_on_which_a_task_waits_takes_from_the_front_what_it_waits_for() {
     let mut world = World::with_front("las");
-    let (front, immediate) = (world.plan.front.unwrap(), world.place(Kind::Immediate));
+    let (front, immediate) = (world.plan.front().unwrap(), world.place(Kind::Immediate));
     world.queues.0[front.index()] = vec![(2, 1), (3, 2)];
     world.queues.0[immediate.index()] = vec![(1, 3)];
     world.seat.begin_wait(Some(RequestId(2)));

@@ -83,7 +83,7 @@ fn dealing(effort: Effort) -> (f64, f64) {
     // On a machine with one node, nothing is dealt: two of them are pretended, the memory is on the first.
     let two = Topology::parse("node:2 core:1").expect("a topology");
     let plan = "footprint".parse::<Setting>().expect("a strategy").plan(&two, 2);
-    let dealing = plan.dealing.expect("it deals");
+    let dealing = plan.dealing().expect("it deals");
     let mut shares = Shares::default();
     let mut deal = |access: Access| {
         let mut once = || _ = black_box(dealing.deal(black_box(&[access]), &mut shares, &mut Everywhere));

@@ -130,7 +130,7 @@ where
     let mut parts =
         Parts { tasks: types.iter().map(|name| (name.clone(), Treatment::Dealt)).collect(), ..<_>::default() };
     let mut choices: Vec<(Part, String, Choice)> = Vec::new();
-    if let Some(dealing) = plan.dealing.as_ref().filter(|dealing| dealing.queues.len() > 1) {
+    if let Some(dealing) = plan.dealing().filter(|dealing| dealing.queues.len() > 1) {
         let others = Treatment::ALL.into_iter().skip(1);
         let tried: Vec<Treatment> =
             others.filter(|&one| one != Treatment::Intense || dealing.intensity_first).collect();

@@ -11,7 +11,7 @@ use crate::runtime::worker::{Worker, in_task, outside, with_shared};
 use std::any::Any;
 use std::sync::Arc;
 use vicus_flow::{Activation, BoxId, Desk, FlowError, Instance, Queued, World, box_class};
-use vicus_schedule::{Dealing, Decision, Kind, QueueId, RequestId, Shares, TaskClass, TaskRef};
+use vicus_schedule::{ActivatedBox, Dealing, Decision, Kind, QueueId, RequestId, Shares, TaskClass, TaskRef};
 use vicus_topology::NodeId;
 use vicus_trace::Outcome;
 
@@ -192,7 +192,7 @@ impl Worker {
     /// Charges the time of an invocation to its request's head start, if other requests run beside it.
     fn spend_head_start(&mut self, ns: u64) {
         self.frame.current.as_ref().expect("the seat is at the box's request").spend_head_start(ns);
-        if self.frame.way.queue().is_some_and(|queue| self.shared.plan.front == Some(queue)) {
+        if self.frame.way.queue().is_some_and(|queue| self.shared.plan.front() == Some(queue)) {
             self.state.worked_at_front(ns);
         }
     }
@@ -286,7 +286,8 @@ impl Worker {
             queued.heads(|node, bytes| shares.add(dealing, node, index, bytes));
             dealing.deal_shares(shares)
         };
-        let dealt = self.state.deal_box(&self.shared.plan, (queued.request(), index), kind, home, heads);
+        let activated = ActivatedBox { request: queued.request(), index, kind, home };
+        let dealt = self.state.deal_box(&self.shared.plan, &activated, heads);
         if self.recorder.keeps_events() {
             self.recorder.dealt(vicus_trace::BoxId { request: queued.request().0 as u32, index: index as u32 }, &dealt);
         }

@@ -310,7 +310,7 @@ impl Chosen {
             tables: PlanTables {
                 for_waiting: plan.for_waiting(),
                 group_queues: GroupQueues::new(&plan, &topology),
-                last_uses: plan.warm.as_ref().map(LastUses::new),
+                last_uses: plan.warm().map(LastUses::new),
                 roaming: Roaming::of(&plan, &topology),
                 next_entry: AtomicUsize::new(0),
             },

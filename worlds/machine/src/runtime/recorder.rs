@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use vicus_flow::{BoxId, ConnectedBox, Desk, Fact, Instance, Model, refusable};
 use vicus_schedule::{
-    Access, Dealt, Decision, Kind, Mode, Plan, PoolId, RequestId, SeatId, TaskHeader, TaskName, TaskRef, Way, Why,
+    Access, Dealt, Decision, Kind, Mode, Plan, PoolId, RequestId, SeatId, TaskHeader, TaskName, TaskRef, Way,
 };
 use vicus_topology::Topology;
 use vicus_trace::{
@@ -545,17 +545,7 @@ impl Recorder {
     /// Records the reason for a dealt task's queue, if the plan deals it.
     #[cold]
     pub(crate) fn dealt(&mut self, who: vicus_trace::BoxId, dealt: &Dealt) {
-        let why = match dealt.why {
-            Why::Unasked => return,
-            Why::Small => vicus_trace::Why::Small,
-            Why::Even => vicus_trace::Why::Even,
-            Why::Crowd => vicus_trace::Why::Crowd,
-            Why::Part => vicus_trace::Why::Part,
-            Why::Warm => vicus_trace::Why::Warm,
-            Why::Home => vicus_trace::Why::Home,
-            Why::Nearest => vicus_trace::Why::Nearest,
-            Why::Turn => vicus_trace::Why::Turn,
-        };
+        let Some(why) = dealt.why else { return };
         let queue = dealt.queue.map_or(vicus_trace::BoxId::NONE, |queue| queue.index() as u32);
         if let Some(on) = &mut self.0 {
             on.record(What::Dealt { who, why, share: dealt.share.into(), queue });

@@ -386,7 +386,7 @@ impl Worker {
             self.shared.wake_for(entry, Some(request), true);
         }
         // Tasks meant to be this seat's next: no other seat was woken for them.
-        if let Some(front) = self.shared.plan.front.filter(|&front| self.shared.queues.len(front) > 0) {
+        if let Some(front) = self.shared.plan.front().filter(|&front| self.shared.queues.len(front) > 0) {
             self.shared.wake_for(front, None, true);
         }
     }

@@ -192,7 +192,7 @@ impl Worker {
         // A task dealt to this seat by its bytes has a ticket for this seat's queue; tickets without a queue are for
         // any seat.
         let has_data = !accesses.is_empty() && !is_undealt;
-        let is_dealt = priority.is_some() && has_data && self.shared.plan.dealing.is_some();
+        let is_dealt = priority.is_some() && has_data && self.shared.plan.dealing().is_some();
         let queue = queue.or_else(|| is_dealt.then(|| self.own_deferred()));
         let is_sent = queue.is_some() || place.is_some();
         let kind_or = |unsaid| if is_sent { Kind::Deferred } else { kind.unwrap_or(unsaid) };
@@ -320,7 +320,7 @@ impl Worker {
     #[inline]
     fn uses(&self, accesses: &[Access]) -> Uses {
         let shared = &self.shared;
-        let warm = shared.plan.warm.as_ref().zip(shared.tables.last_uses.as_ref());
+        let warm = shared.plan.warm().zip(shared.tables.last_uses.as_ref());
         warm.map_or(Uses::NONE, |(warm, last_uses)| last_uses.uses(warm, accesses))
     }
 
@@ -401,8 +401,8 @@ mod tests {
     use crate::tasks::{child, in_place_scope, run_child, wait_for_children};
     use std::sync::Barrier;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-    use vicus_schedule::{ALL, Access, Mode, PoolId, Setting, Why};
-    use vicus_topology::Topology;
+    use vicus_schedule::{ALL, Access, Mode, PoolId, Setting};
+    use vicus_topology::{DealReason, Topology};
 
     const DATA: Access = Access::new(1 << 20, 1 << 20, Mode::Read);
 
@@ -460,7 +460,7 @@ mod tests {
         {
             let setting: Setting = setting.parse().unwrap();
             let runtime = Runtime::builder().topology(topology.clone()).strategy(setting).threads(2).start();
-            let warm = runtime.plan().warm.clone();
+            let warm = runtime.plan().warm().cloned();
             assert_eq!(warm.is_some(), is_asked);
             let pools: Vec<PoolId> = runtime.plan().seats.iter().map(|seat| seat.pool).collect();
             const DATA: usize = 32;
@@ -489,10 +489,10 @@ mod tests {
                         for (number, ran) in ran.iter().enumerate() {
                             let dealt = worker.deal(&[datum(number)]);
                             let expected = warm.as_ref().map(|warm| warm.queues[pools[ran.load(Relaxed)].index()]);
-                            assert_eq!(dealt.why == Why::Warm, is_asked, "round {round}: {dealt:?}");
+                            assert_eq!(dealt.why == Some(DealReason::Warm), is_asked, "round {round}: {dealt:?}");
                             assert!(!is_asked || dealt.queue == expected, "round {round}: {dealt:?}");
                         }
-                        assert_ne!(worker.deal(&[datum(2000)]).why, Why::Warm);
+                        assert_ne!(worker.deal(&[datum(2000)]).why, Some(DealReason::Warm));
                     });
                 }
             });

@@ -204,7 +204,7 @@ impl Worker {
         let Put::Into(queue, kind) = put else { return self.put_or_keep(task, put) };
         let shared = &self.shared;
         let is_in_use = || shared.queues.is_in_use(queue);
-        let Some(own) = self.state.spill(&shared.plan, kind, || shared.has_one_request(), is_in_use) else {
+        let Some(own) = self.state.spill(kind, || shared.has_one_request(), is_in_use) else {
             return self.put(task, queue, kind);
         };
         // Before it is put: another seat may have run it then.

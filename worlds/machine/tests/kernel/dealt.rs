@@ -202,7 +202,7 @@ fn check(strategy: &str, kernel: &mut AnyKernel, distribution: &str, file: &Path
     }
     let by_cache = strategy.starts_with("vicinity");
     let plan = runtime.plan().clone();
-    let dealing = plan.dealing.as_ref().unwrap();
+    let dealing = plan.dealing().unwrap();
     let group = |seat: &vicus_schedule::SeatPlan| topology.pus[seat.pu.index()].group.index();
     let caches_of = |node: NodeId| -> Vec<usize> {
         let groups = || topology.core_groups.iter();

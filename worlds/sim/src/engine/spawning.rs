@@ -6,7 +6,9 @@ use crate::fluid::Time;
 use crate::memory::{DataOf, Memory};
 use crate::seats::{Doing, Frame, Phase};
 use crate::{Step, TaskSpec};
-use vicus_schedule::{Access, After, Dealt, Decision, Kind, Plan, PoolId, Put, QueueId, SeatId, Spawner, Wake, Way};
+use vicus_schedule::{
+    Access, ActivatedBox, After, Dealt, Decision, Kind, Plan, PoolId, Put, QueueId, SeatId, Spawner, Wake, Way,
+};
 use vicus_topology::NodeId;
 use vicus_trace::What;
 
@@ -77,7 +79,7 @@ impl Engine<'_> {
         if !is_unnamed || state.place_dealt(plan, kind, None) == Put::Keep {
             return kind;
         }
-        match state.spill(plan, kind, || *open <= 1, || queues.is_in_use(queue, *now)) {
+        match state.spill(kind, || *open <= 1, || queues.is_in_use(queue, *now)) {
             Some(_) => {
                 *goes = Goes::Near;
                 Kind::Immediate
@@ -128,10 +130,13 @@ impl Engine<'_> {
         let home = if spec.goes_home { home(plan, memory, &spec.accesses) } else { None };
         let mut data = DataOf { memory, of_box: spec.of_box };
         let dealt = match spec.of_box {
-            Some(index) => state.deal_box(plan, (spec.request, index as usize), spec.kind, home, |dealing, shares| {
-                // The envelopes don't contain the part of the range, which lies elsewhere.
-                if spec.goes_home { Dealt::NONE } else { dealing.deal(&spec.accesses, shares, &mut data) }
-            }),
+            Some(index) => {
+                let activated = ActivatedBox { request: spec.request, index: index as usize, kind: spec.kind, home };
+                state.deal_box(plan, &activated, |dealing, shares| {
+                    // The envelopes don't contain the part of the range, which lies elsewhere.
+                    if spec.goes_home { Dealt::NONE } else { dealing.deal(&spec.accesses, shares, &mut data) }
+                })
+            }
             None if spec.goes_home => Dealt { queue: home.and_then(|home| state.home(plan, home)), ..Dealt::NONE },
             // It names its data.
             None if !spec.accesses.is_empty() || !spec.after.is_empty() => {
@@ -267,7 +272,7 @@ impl Engine<'_> {
     pub(super) fn begin_task(&mut self, seat: usize, task: u32) {
         let spec = &self.program.tasks[task as usize];
         let divides = spec.of_box.is_none() && self.plan.divides(&spec.accesses);
-        if let (Some(warm), Some(last_uses), None) = (&self.plan.warm, &self.last_uses, spec.of_box) {
+        if let (Some(warm), Some(last_uses), None) = (self.plan.warm(), &self.last_uses, spec.of_box) {
             let stands = self.seats[seat].state.stands();
             last_uses.begin(self.plan.seats[stands.index()].pool, &last_uses.uses(warm, &spec.accesses));
         }

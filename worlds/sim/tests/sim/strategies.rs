@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{ALL, Access, Kind, Mode, Plan, PoolId, Probe, RequestId, Setting};
 use vicus_sim::{ArraySpec, Cost, Machine, Options, Outcome, Parameters, Program, Step, TaskSpec, Work, simulate};
-use vicus_topology::{LocationId, Topology, fixtures};
-use vicus_trace::{BoxId, Trace, What, Why};
+use vicus_topology::{DealReason, LocationId, Topology, fixtures};
+use vicus_trace::{BoxId, Trace, What};
 
 pub(crate) struct Chance(Pcg64);
 
@@ -339,9 +339,10 @@ fn a_trace_says_why_each_task_went_where_it_was_dealt() {
             What::Dealt { who, why, share, queue } => Some((who.index, why, share, queue)),
             _ => None,
         });
-        let there = plan.dealing.as_ref().unwrap().queues[3].index() as u32;
+        let there = plan.dealing().unwrap().queues[3].index() as u32;
         let stays = BoxId::NONE;
-        let expected = [(1, Why::Nearest, 100, there), (2, Why::Small, 0, stays), (3, Why::Even, 0, stays)];
+        let expected =
+            [(1, DealReason::Nearest, 100, there), (2, DealReason::Small, 0, stays), (3, DealReason::Even, 0, stays)];
         assert_eq!(dealt.collect::<Vec<_>>(), expected, "{strategy}: the last one has no bytes");
     }
 }
@@ -374,7 +375,9 @@ fn the_next_task_with_the_same_data_goes_to_the_pool_that_ran_the_last_one() {
                     What::InvocationBegins { who } => {
                         ran[who.index as usize] = plan.seats.get(seat).map(|seat| seat.pool)
                     }
-                    What::Dealt { who, why: Why::Warm, queue, .. } => dealt[who.index as usize] = Some(queue as usize),
+                    What::Dealt { who, why: DealReason::Warm, queue, .. } => {
+                        dealt[who.index as usize] = Some(queue as usize)
+                    }
                     _ => {}
                 }
             }
@@ -383,7 +386,7 @@ fn the_next_task_with_the_same_data_goes_to_the_pool_that_ran_the_last_one() {
             [0, 1].map(|pool| ran[1..half as usize].iter().filter(|ran| **ran == Some(PoolId::new(pool))).count());
         assert!(pools.iter().all(|&tasks| tasks > 0), "both pools have run some: {pools:?}");
         for task in 1..half as usize {
-            let queue = |pool: PoolId| plan.warm.as_ref().map(|warm| warm.queues[pool.index()].index());
+            let queue = |pool: PoolId| plan.warm().map(|warm| warm.queues[pool.index()].index());
             assert_eq!(dealt[task], None, "the first sweep's data are new");
             let expected = ran[task].and_then(queue).filter(|_| is_warm);
             assert_eq!(dealt[task + TASKS], expected, "{strategy}, task {task}");

@@ -14,10 +14,14 @@
 //! with the same index: forgetting costs speed alone. A mark is one word, and no other memory is read because of it, so
 //! it is read and written without an order ([`Relaxed`](Ordering::Relaxed)).
 
+use super::{Dealt, Whereabouts};
 use crate::access::data_bytes;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
-use crate::{Access, Dealt, PoolId, Warm, Whereabouts, Why};
+use crate::valid::serves;
+use crate::{Access, Plan, PoolId, QueueId};
 use smallvec::SmallVec;
+use std::fmt;
+use vicus_topology::DealReason;
 
 /// The number of a task's accesses that are marked and looked up: the largest ones.
 const ACCESSES: usize = 4;
@@ -33,7 +37,26 @@ const CLOCK_MASK: u64 = (1 << CLOCK_BITS) - 1;
 /// Bits of a word of a node: the key's upper half, and the node, counted from 1.
 const NODE_BITS: u32 = 16;
 
-/// The last uses of data. One for each runtime, for a plan with [`Plan::warm`](crate::Plan::warm).
+/// Tasks with data in the caches of a pool go there ([`LastUses`]): the next sweep over an array, the
+/// next product into a block.
+///
+/// This is only for tasks that are large enough to be dealt and are no parts of their spawners' work
+/// ([`Dealing::fan`](crate::Dealing::fan)).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Warm {
+    /// By pool, its queue for such tasks.
+    pub queues: Vec<QueueId>,
+    /// By pool, how many bytes its last-level caches hold.
+    pub cache_bytes: Vec<u64>,
+    /// The tasks with more bytes than this may be dealt.
+    pub more_bytes_than: u64,
+    /// At least this part of a task's bytes has to be there, in percent.
+    pub percent: u8,
+    /// How many nodes the machine has. Data moved to another node are in no cache.
+    pub nodes: usize,
+}
+
+/// The last uses of data. One for each runtime, for a plan with [`Plan::warm`].
 #[derive(Debug)]
 pub struct LastUses {
     /// Marks; 0 is none. Invariant: their number is a power of two.
@@ -111,7 +134,39 @@ impl Warm {
         uses.drop_moved(accesses, data);
         let (pool, share) = uses.find(self, accesses).filter(|&(_, share)| share >= self.percent)?;
         let queue = Some(self.queues[pool.index()]);
-        Some(Dealt { queue, looked_up: 1, why: Why::Warm, share, ..Dealt::NONE })
+        Some(Dealt { queue, looked_up: 1, why: Some(DealReason::Warm), share, ..Dealt::NONE })
+    }
+
+    /// Panics unless each pool has a queue there, and takes from it.
+    pub(super) fn assert_valid(&self, plan: &Plan) {
+        let (name, pools) = (&plan.strategy, plan.pools.len());
+        let are_by_pool = self.queues.len() == pools && self.cache_bytes.len() == pools;
+        assert!(
+            are_by_pool && plan.dealing().is_some(),
+            "{name}: tasks go by pool to what is warm, and are dealt otherwise"
+        );
+        for (pool, &queue) in plan.pools.iter().zip(&self.queues) {
+            let spec = &plan.queues[queue.index()];
+            let node = plan.seats[pool.seats[0].index()].node;
+            assert_eq!(spec.home, node, "{name}: {} is on its pool's node", spec.name);
+            let is_open = spec.owner.is_none() && spec.capacity.is_none();
+            let is_served = pool.seats.iter().all(|seat| serves(&plan.seats[seat.index()], queue));
+            assert!(is_open && is_served, "{name}: any seat pushes to {}, and its pool takes from it", spec.name);
+        }
+    }
+
+    /// Its lines in a plan's text.
+    pub(super) fn write(&self, f: &mut fmt::Formatter<'_>, plan: &Plan) -> fmt::Result {
+        let Warm { queues, cache_bytes, more_bytes_than, percent, nodes: _ } = self;
+        writeln!(
+            f,
+            "tasks of more than {more_bytes_than} bytes, {percent} % of which a pool has used last and may have in its \
+                caches:"
+        )?;
+        for (pool, (&queue, bytes)) in queues.iter().zip(cache_bytes).enumerate() {
+            writeln!(f, "  pool{pool}, with {bytes} bytes: to {}", plan.name(queue))?;
+        }
+        Ok(())
     }
 }
 
@@ -227,7 +282,7 @@ fn tag(key: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Mode, QueueId, Seat, SeatId, Setting, Spawner, Whereabouts};
+    use crate::{Mode, Seat, SeatId, Setting, Spawner, Whereabouts};
     use proptest::prelude::*;
     use std::cmp::Reverse;
     use std::collections::{BTreeMap, BTreeSet};
@@ -401,7 +456,7 @@ mod tests {
     fn data_that_lie_on_another_node_now_are_in_no_cache() {
         let machine = Topology::parse("node:2 l3:2 core:2").unwrap();
         let plan = "vicus:deal_bytes=65536".parse::<Setting>().unwrap().plan(&machine, 8);
-        let warm = plan.warm.as_ref().unwrap();
+        let warm = plan.warm().unwrap();
         let uses = LastUses::new(warm);
         let datum = kib(1 << 10, 200);
         let deal = |data: OnNode, access: Access| {
@@ -412,8 +467,8 @@ mod tests {
             let dealt = seat.deal(&plan, &[access], &mut spawner, || 1, &mut { data }, Some(&uses));
             (dealt.why, dealt.queue.map(|queue| plan.queues[queue.index()].name.clone()).unwrap_or_default())
         };
-        let nearest = |node: usize| (Why::Nearest, format!("dealt to node{node}"));
-        let in_pool = |pool: usize| (Why::Warm, format!("warm in pool{pool}"));
+        let nearest = |node: usize| (Some(DealReason::Nearest), format!("dealt to node{node}"));
+        let in_pool = |pool: usize| (Some(DealReason::Warm), format!("warm in pool{pool}"));
         assert_eq!(deal(OnNode(Some(0)), datum), nearest(0));
         begin(&uses, warm, 3, &[datum]);
         assert_eq!(deal(OnNode(Some(0)), datum), in_pool(3), "another node has taken it");
@@ -427,7 +482,7 @@ mod tests {
         assert_eq!(deal(OnNode(Some(0)), datum), nearest(0));
         // First touched by a task: the datum is on that task's node.
         let new = kib(9 << 10, 200);
-        assert_ne!(deal(OnNode(None), new).0, Why::Warm);
+        assert_ne!(deal(OnNode(None), new).0, Some(DealReason::Warm));
         begin(&uses, warm, 2, &[new]);
         assert_eq!(deal(OnNode(Some(1)), new), in_pool(2));
     }
@@ -448,30 +503,30 @@ mod tests {
         };
         let (large, small) = (kib(1 << 10, 200), kib(2 << 10, 60));
         let by_default = plan("vicus:deal_bytes=65536");
-        let warm = by_default.warm.as_ref().unwrap();
+        let warm = by_default.warm().unwrap();
         let uses = LastUses::new(warm);
         begin(&uses, warm, 3, &[large]);
         begin(&uses, warm, 3, &[small]);
-        let in_pool3 = (Why::Warm, Some("warm in pool3".to_owned()), 100);
-        let on_node0 = (Why::Nearest, Some("dealt to node0".to_owned()), 100);
+        let in_pool3 = (Some(DealReason::Warm), Some("warm in pool3".to_owned()), 100);
+        let on_node0 = (Some(DealReason::Nearest), Some("dealt to node0".to_owned()), 100);
         assert_eq!(deal(&by_default, Some(&uses), large, 8, 1), in_pool3);
-        assert_eq!(deal(&by_default, Some(&uses), large, 8, 99).0, Why::Crowd, "not among many requests");
+        assert_eq!(deal(&by_default, Some(&uses), large, 8, 99).0, Some(DealReason::Crowd), "not among many requests");
         assert_eq!(deal(&by_default, Some(&uses), large, 7, 1), on_node0, "a part of its spawner's work");
         assert_eq!(deal(&by_default, Some(&uses), kib(3 << 10, 200), 8, 1), on_node0, "it is new");
-        assert_eq!(deal(&by_default, Some(&uses), small, 8, 1).0, Why::Small);
+        assert_eq!(deal(&by_default, Some(&uses), small, 8, 1).0, Some(DealReason::Small));
         assert_eq!(deal(&by_default, None, large, 8, 1), on_node0);
         // Two thirds of the bytes.
         let setting = |percent: u32| plan(&format!("vicus:deal_bytes=65536,warm={percent}"));
         for (percent, is_warm) in [(66, true), (67, false)] {
-            let warm = setting(percent).warm.unwrap();
+            let warm = setting(percent).warm().unwrap().clone();
             let uses = LastUses::new(&warm);
             begin(&uses, &warm, 2, &[kib(5 << 10, 200)]);
             let dealt = warm.deal(&[kib(5 << 10, 200), kib(6 << 10, 100)], &uses, &mut OnNodeZero);
             assert_eq!(dealt.is_some(), is_warm, "{percent}");
         }
-        assert_eq!(setting(0).warm, None);
-        assert_eq!(plan("footprint").warm, None, "the papers' strategies have no such thing");
+        assert_eq!(setting(0).warm(), None);
+        assert_eq!(plan("footprint").warm(), None, "the papers' strategies have no such thing");
         let one = Topology::parse("node:1 l3:1 core:4").unwrap();
-        assert_eq!("vicus".parse::<Setting>().unwrap().plan(&one, 4).warm, None, "one pool has all");
+        assert_eq!("vicus".parse::<Setting>().unwrap().plan(&one, 4).warm(), None, "one pool has all");
     }
 }

@@ -1,11 +1,13 @@
 //! Dealing: the place of a task with a footprint. One function serves all worlds; a world only tells the places of
 //! bytes.
 
+use super::{BoxPlacement, Crowd};
 use crate::access::{data_bytes, total_bytes};
-use crate::{Access, QueueId};
+use crate::{Access, Plan, QueueId};
 use smallvec::SmallVec;
+use std::fmt;
 use std::ops::Range;
-use vicus_topology::{LocationId, NodeId};
+use vicus_topology::{DealReason, LocationId, NodeId};
 
 /// How a task with a footprint finds its queue (Muddukrishna et al., algorithms 1 and 3).
 #[derive(Clone, Debug, PartialEq)]
@@ -15,10 +17,6 @@ pub struct Dealing {
     pub more_bytes_than: u64,
     /// Whether bytes spread evenly over the locations stay with the spawner (algorithm 1, line 3).
     pub only_uneven: bool,
-    /// With at least this number of requests, a task large enough to be dealt goes to the location of its spawner's
-    /// node, wherever its bytes lie: requests then fill the machine, and caches have each request's recent data.
-    /// `None`: never.
-    pub crowd: Option<u32>,
     /// Up to this number of the first tasks spawned by one task, each larger than [`Dealing::more_bytes_than`], are
     /// dealt only if 80 percent of their bytes lie at their destination. The same holds for all of them if the spawner
     /// is as large itself. Such a spawner is taken to divide its work, so its tasks use its own recent data. `None`
@@ -39,9 +37,6 @@ pub struct Dealing {
     /// Whether only data in one place for each allocation (distribution `coarse`, and memory from a seat's heap) count
     /// as bytes and as the intensely used datum (algorithm 3, line 2).
     pub only_coarse: bool,
-    /// Whether boxes are dealt as well, by the heads of their inputs. Otherwise they go by their kind: a freshly sent
-    /// envelope is in its sender's caches, wherever its pages lie.
-    pub boxes: bool,
     /// By NUMA node, the locations that share its memory: its own, or those of the nearest node with any. Invariant: no
     /// list is empty.
     pub locations: Vec<Vec<LocationId>>,
@@ -164,30 +159,6 @@ impl Shares {
     }
 }
 
-/// The reason for a task's place, or for leaving it to its spawner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// The plan does not deal it: no question was asked.
-    Unasked,
-    /// Too few of its bytes have a known place ([`Dealing::more_bytes_than`]).
-    Small,
-    /// Its bytes lie evenly over all locations ([`Dealing::only_uneven`]).
-    Even,
-    /// An intensely used datum has its home there ([`Dealing::intensity_first`]).
-    Home,
-    /// Its bytes cost least there, or hardly more than the least.
-    Nearest,
-    /// The plan deals such tasks in turn ([`Plan::in_turn`](crate::Plan::in_turn)).
-    Turn,
-    /// There are many requests, so it stays on its spawner's node ([`Dealing::crowd`]).
-    Crowd,
-    /// The task is taken for a part of its spawner's work, and too few of its bytes lie in one place
-    /// ([`Dealing::fan`]).
-    Part,
-    /// A pool has used most of its bytes last, and may have them in its caches ([`Plan::warm`](crate::Plan::warm)).
-    Warm,
-}
-
 /// The result of dealing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dealt {
@@ -198,8 +169,8 @@ pub struct Dealt {
     pub looked_up: usize,
     /// How many further stretches these accesses have: each was looked up as well, beside the one before.
     pub stretches: usize,
-    /// Why it goes there, or why the spawner's own queue is right.
-    pub why: Why,
+    /// Why it goes there, or why the spawner's own queue is right; `None` if the plan does not deal it.
+    pub why: Option<DealReason>,
     /// The percentage of the bytes at the chosen destination, or at the one that would have been chosen if the task
     /// were no part of its spawner's work; 0 if the bytes did not decide.
     pub share: u8,
@@ -207,7 +178,7 @@ pub struct Dealt {
 
 impl Dealt {
     /// The spawner's own queue, without a look.
-    pub const NONE: Dealt = Dealt { queue: None, looked_up: 0, stretches: 0, why: Why::Unasked, share: 0 };
+    pub const NONE: Dealt = Dealt { queue: None, looked_up: 0, stretches: 0, why: None, share: 0 };
 }
 
 impl Dealing {
@@ -223,14 +194,12 @@ impl Dealing {
         Dealing {
             more_bytes_than: 0,
             only_uneven: false,
-            crowd: None,
             fan: None,
             spread_within: None,
             stretches_at_most: None,
             holds: vec![true; queues.len()],
             intensity_first: false,
             only_coarse: false,
-            boxes: true,
             locations,
             queues,
             costs,
@@ -278,7 +247,7 @@ impl Dealing {
     ///
     /// let machine = Topology::parse("node:2 l3:2 core:2").unwrap();
     /// let plan = "vicinity".parse::<Setting>().unwrap().plan(&machine, 8);
-    /// let dealing = plan.dealing.unwrap();
+    /// let dealing = plan.dealing().unwrap();
     /// let mut shares = Shares::default();
     /// let mut deal = |number: usize| {
     ///     let access = Access::new(number << 20, 1 << 20, Mode::Read);
@@ -297,7 +266,7 @@ impl Dealing {
         }
         let is_asked_for_home = self.intensity_first && accesses.iter().any(|access| access.intense);
         if !is_asked_for_home && self.are_too_few(accesses) {
-            return Dealt { why: Why::Small, ..Dealt::NONE };
+            return Dealt { why: Some(DealReason::Small), ..Dealt::NONE };
         }
         let cycle = self.cycle();
         let mut add = |access: &Access, shares: &mut Shares| {
@@ -334,24 +303,13 @@ impl Dealing {
                 if let Some(home) = shares.most() {
                     let (queue, share) =
                         (Some(self.queues[home.index()]), shares.percent(|other| other == home.index()));
-                    return Dealt { queue, looked_up, stretches, why: Why::Home, share };
+                    return Dealt { queue, looked_up, stretches, why: Some(DealReason::Home), share };
                 }
             }
         }
         shares.clear();
         accesses.iter().for_each(|access| add(access, shares));
         Dealt { looked_up, stretches, ..self.deal_shares(shares) }
-    }
-
-    /// The queue of the spawner's node, if the number of requests sends a task with this footprint there.
-    #[inline]
-    pub(crate) fn near(&self, node: NodeId, accesses: &[Access], requests: impl FnOnce() -> usize) -> Option<Dealt> {
-        let crowd = self.crowd.filter(|_| self.queues.len() > 1)?;
-        if requests() < crowd as usize || self.are_too_few(accesses) {
-            return None;
-        }
-        let queue = Some(self.queues[self.location(node, 0).index()]);
-        Some(Dealt { queue, why: Why::Crowd, ..Dealt::NONE })
     }
 
     /// The percentage of a task's bytes that has to lie at its destination, if the task is taken for a part of its
@@ -392,8 +350,8 @@ impl Dealing {
 
     /// The decision for a dealt part of its spawner's work.
     pub(crate) fn keep_part(dealt: Dealt) -> Dealt {
-        let is_kept = dealt.why == Why::Nearest && dealt.share < Dealing::NEARLY_ALL;
-        if is_kept { Dealt { queue: None, why: Why::Part, ..dealt } } else { dealt }
+        let is_kept = dealt.why == Some(DealReason::Nearest) && dealt.share < Dealing::NEARLY_ALL;
+        if is_kept { Dealt { queue: None, why: Some(DealReason::Part), ..dealt } } else { dealt }
     }
 
     /// Adds some stretches of an access, standing for all, if it has more than the limit. Returns their number.
@@ -425,6 +383,89 @@ impl Dealing {
         Some(most)
     }
 
+    /// Panics with the broken fact if a dealt task could be stranded, or would cost something else where it runs.
+    pub(super) fn assert_valid(&self, plan: &Plan) {
+        let (name, count) = (&plan.strategy, self.queues.len());
+        assert_eq!(self.costs.len(), count, "{name}: a cost row for each location");
+        assert!(self.costs.iter().all(|row| row.len() == count), "{name}: square costs");
+        for locations in &self.locations {
+            assert!(!locations.is_empty(), "{name}: what lies on a node lies at a location");
+            let are_there = locations.iter().all(|location| location.index() < count);
+            assert!(are_there, "{name}: a node's locations are locations");
+        }
+        for (queue, costs) in self.queues.iter().zip(&self.costs) {
+            let first = self.queues.iter().position(|other| other == queue).expect("it is one of them");
+            assert_eq!(costs, &self.costs[first], "{name}: a task of {queue:?} costs what it costs where it runs");
+        }
+        for queue in self.queues.iter().map(|queue| &plan.queues[queue.index()]) {
+            let is_open = queue.owner.is_none();
+            assert!(is_open, "{name}: seats elsewhere deal to {}, whose owner alone may push", queue.name);
+            let first = plan.pools[queue.wake[0].index()].seats[0];
+            let node = plan.seats[first.index()].node;
+            assert_eq!(node, queue.home, "{name}: a deal to {} wakes a worker there first", queue.name);
+        }
+    }
+
+    /// Its lines in a plan's text.
+    pub(super) fn write(&self, f: &mut fmt::Formatter<'_>, plan: &Plan) -> fmt::Result {
+        let Dealing {
+            more_bytes_than,
+            only_uneven,
+            fan,
+            spread_within,
+            stretches_at_most,
+            holds,
+            intensity_first,
+            only_coarse,
+            locations,
+            queues,
+            costs,
+        } = self;
+        let are_boxes_dealt = plan.boxes.contains(&BoxPlacement::ByHeads);
+        let what = if are_boxes_dealt { "tasks" } else { "tasks that are no boxes," };
+        let without: Vec<usize> = (0..holds.len()).filter(|&at| !holds[at]).collect();
+        let even = match (only_uneven, &without[..]) {
+            (false, _) => String::new(),
+            (true, []) => " that lie unevenly".to_owned(),
+            (true, without) => format!(" that lie unevenly, but for locations {without:?}, which have no memory"),
+        };
+        let looks = match stretches_at_most {
+            None => String::new(),
+            Some(most) => format!(", of which at most {most} stretches are looked up for each access"),
+        };
+        let coarse = if *only_coarse { ", coarse memory only" } else { "" };
+        let intense = if *intensity_first { ", an intensely used datum's home first" } else { "" };
+        let to = plan.names(queues);
+        writeln!(f, "deals {what} of more than {more_bytes_than} bytes{even}{coarse}{intense}{looks}: to {to}")?;
+        if let Some(fan) = fan {
+            let all = Dealing::NEARLY_ALL;
+            writeln!(
+                f,
+                "  the first {fan} of a spawner, and all of one that has as many bytes itself: only if {all} % of \
+                    theirs lie there"
+            )?;
+        }
+        if let Some(percent) = spread_within {
+            writeln!(
+                f,
+                "  of places that cost at most {percent} % more than the cheapest: to the one with the fewest bytes of \
+                    the spawner's"
+            )?;
+        }
+        if let Some(Crowd { requests, more_bytes_than: _, queues: _ }) = plan.crowd() {
+            writeln!(f, "  from {requests} requests on: to the spawner's node")?;
+        }
+        for (node, locations) in locations.iter().enumerate() {
+            let in_turn = if locations.len() > 1 { ", in turn by home number" } else { "" };
+            let locations: Vec<usize> = locations.iter().map(|location| location.index()).collect();
+            writeln!(f, "  node{node} is at locations {locations:?}{in_turn}")?;
+        }
+        for (index, (&queue, costs)) in queues.iter().zip(costs).enumerate() {
+            writeln!(f, "  location{index}: {}; a byte costs {costs:?}", plan.name(queue))?;
+        }
+        Ok(())
+    }
+
     /// Whether a task is not worth dealing wherever its bytes lie: small tasks pay for no look-up.
     #[inline]
     fn are_too_few(&self, accesses: &[Access]) -> bool {
@@ -434,7 +475,7 @@ impl Dealing {
     /// Like [`Dealing::deal`], for summed bytes, none of them used intensely.
     pub fn deal_shares(&self, shares: &Shares) -> Dealt {
         if let Some(why) = self.why_not(&shares.bytes) {
-            return Dealt { why, ..Dealt::NONE };
+            return Dealt { why: Some(why), ..Dealt::NONE };
         }
         // Few locations have any, since a task usually touches few allocations.
         let there: SmallVec<[(usize, u64); 8]> =
@@ -456,17 +497,17 @@ impl Dealing {
         }
         // Locations without seats have the queues of others.
         let queue = self.queues[at.index()];
-        Dealt { queue: Some(queue), why: Why::Nearest, share: share(queue), ..Dealt::NONE }
+        Dealt { queue: Some(queue), why: Some(DealReason::Nearest), share: share(queue), ..Dealt::NONE }
     }
 
     /// Why a task with these bytes by location is not worth dealing; `None` if it is.
-    fn why_not(&self, bytes: &[u64]) -> Option<Why> {
+    fn why_not(&self, bytes: &[u64]) -> Option<DealReason> {
         let counts = |(bytes, holds): &(&u64, &bool)| **holds || **bytes > 0;
         let mut held = bytes.iter().zip(&self.holds).filter(counts).map(|(bytes, _)| bytes);
         let first = held.next();
         let even = held.all(|other| Some(other) == first);
         let is_small = bytes.iter().sum::<u64>() <= self.more_bytes_than;
-        if is_small { Some(Why::Small) } else { (self.only_uneven && even).then_some(Why::Even) }
+        if is_small { Some(DealReason::Small) } else { (self.only_uneven && even).then_some(DealReason::Even) }
     }
 }
 
@@ -486,7 +527,7 @@ mod tests {
     fn bytes_lie_evenly_over_the_nodes_that_have_memory() {
         let mut machine = Topology::parse("node:3 core:2").unwrap();
         let dealt = |machine: &Topology, bytes: [u64; 3]| {
-            let dealing = "footprint".parse::<Setting>().unwrap().plan(machine, 6).dealing.unwrap();
+            let dealing = "footprint".parse::<Setting>().unwrap().plan(machine, 6).dealing().unwrap().clone();
             let mut shares = Shares::default();
             for (node, bytes) in bytes.into_iter().enumerate() {
                 shares.add(&dealing, NodeId::new(node), 0, bytes);
@@ -530,7 +571,7 @@ mod tests {
         let machine = Topology::parse("node:2 core:2").unwrap();
         for strategy in ["footprint:share_bytes=1048576", "vicinity:private_bytes=1", "locality-queues", "vicus"] {
             let plan = strategy.parse::<Setting>().unwrap().plan(&machine, 4);
-            let (dealing, mut shares) = (plan.dealing.as_ref().unwrap(), Shares::default());
+            let (dealing, mut shares) = (plan.dealing().unwrap(), Shares::default());
             let mut node = |access: Access| {
                 let dealt = dealing.deal(&[access], &mut shares, &mut Parts);
                 (dealt.queue.map(|queue| plan.queues[queue.index()].home.index()), dealt.share)
@@ -552,7 +593,7 @@ mod tests {
         for setting in ["footprint:share_bytes=1", "vicinity:private_bytes=1,coarse=off"] {
             let plan = setting.parse::<Setting>().unwrap().plan(&machine, 4);
             plan.assert_valid();
-            let dealing = plan.dealing.as_ref().unwrap();
+            let dealing = plan.dealing().unwrap();
             let dealt = |bytes: [u64; 3]| {
                 let mut shares = Shares::default();
                 for (node, bytes) in bytes.into_iter().enumerate() {
@@ -617,7 +658,7 @@ mod tests {
             let machine = Topology::parse(&format!("node:{nodes} core:2")).unwrap();
             let dealing = |stretches: u32| {
                 let setting = format!("vicus:deal_bytes=1,stretches={stretches}");
-                setting.parse::<Setting>().unwrap().plan(&machine, 2 * nodes).dealing.unwrap()
+                setting.parse::<Setting>().unwrap().plan(&machine, 2 * nodes).dealing().unwrap().clone()
             };
             for rows in [1, 7, 8, 9, 15, 16, 48, 56, 79, 100, 512, 1000] {
                 let access = Access::new(0, 4096, crate::Mode::Read).rows(rows, 4096);
@@ -654,7 +695,7 @@ mod tests {
         }
         // The product of step and stride was once too large.
         let machine = Topology::parse("node:2 core:2").unwrap();
-        let dealing = "vicus:deal_bytes=1".parse::<Setting>().unwrap().plan(&machine, 4).dealing.unwrap();
+        let dealing = "vicus:deal_bytes=1".parse::<Setting>().unwrap().plan(&machine, 4).dealing().unwrap().clone();
         let access = Access::new(0, 4096, crate::Mode::Read).rows(100, usize::MAX / 2);
         assert_eq!(dealing.deal(&[access], &mut Shares::default(), &mut InTurn(2)).looked_up, 1);
     }
@@ -670,21 +711,25 @@ mod tests {
             let access = Access::new(5 << 12, bytes, crate::Mode::Read);
             seat.deal(plan, &[access], &mut Spawner::default(), || requests, &mut InTurn(8), None)
         };
-        let queue = |node: usize| Some(by_default.dealing.as_ref().unwrap().queues[node]);
+        let queue = |node: usize| Some(by_default.dealing().unwrap().queues[node]);
         for requests in 1..=4 {
             let dealt = deal(&by_default, 1 << 20, requests);
             assert_eq!(
                 (dealt.queue, dealt.why),
-                (queue(5), Why::Nearest),
+                (queue(5), Some(DealReason::Nearest)),
                 "{requests} requests, half as many as nodes"
             );
         }
         let crowd = deal(&by_default, 1 << 20, 5);
-        assert_eq!((crowd.queue, crowd.why, crowd.looked_up), (queue(3), Why::Crowd, 0), "seat 6 is on node 3");
-        assert_eq!(deal(&by_default, 1 << 10, 5).why, Why::Small, "it goes by its kind");
-        assert_eq!(deal(&plan("vicus:deal_bytes=65536,crowd=200"), 1 << 20, 16).why, Why::Nearest);
-        assert_eq!(deal(&plan("vicus:deal_bytes=65536,crowd=200"), 1 << 20, 17).why, Why::Crowd);
-        assert_eq!(deal(&plan("vicus:deal_bytes=65536,crowd=0"), 1 << 20, usize::MAX).why, Why::Nearest);
+        assert_eq!(
+            (crowd.queue, crowd.why, crowd.looked_up),
+            (queue(3), Some(DealReason::Crowd), 0),
+            "seat 6 is on node 3"
+        );
+        assert_eq!(deal(&by_default, 1 << 10, 5).why, Some(DealReason::Small), "it goes by its kind");
+        assert_eq!(deal(&plan("vicus:deal_bytes=65536,crowd=200"), 1 << 20, 16).why, Some(DealReason::Nearest));
+        assert_eq!(deal(&plan("vicus:deal_bytes=65536,crowd=200"), 1 << 20, 17).why, Some(DealReason::Crowd));
+        assert_eq!(deal(&plan("vicus:deal_bytes=65536,crowd=0"), 1 << 20, usize::MAX).why, Some(DealReason::Nearest));
     }
 
     #[test]
@@ -698,7 +743,7 @@ mod tests {
             let mut spawner = Spawner::new(has_data);
             (0..spawned).for_each(|_| spawner.count_spawn());
             let dealt = seat.deal(plan, &[access], &mut spawner, || 1, &mut Bands { bytes, first }, None);
-            let has_fan = plan.dealing.as_ref().unwrap().fan.is_some();
+            let has_fan = plan.dealing().unwrap().fan.is_some();
             let counted = u64::from(spawned) + u64::from(has_fan);
             assert_eq!((spawner.spawned(), spawner.has_data()), (counted, has_data));
             // A task too small to be dealt is not counted.
@@ -710,8 +755,8 @@ mod tests {
         };
         let by_default = plan("vicus:deal_bytes=65536,stretches=0");
         for (first, near) in [(0.9, Some(1)), (0.8, Some(1)), (0.7, None), (0.3, None), (0.1, Some(0))] {
-            let part = near.map_or((Why::Part, None), |node| (Why::Nearest, Some(node)));
-            let far = (Why::Nearest, Some(usize::from(first > 0.5)));
+            let part = near.map_or((Some(DealReason::Part), None), |node| (Some(DealReason::Nearest), Some(node)));
+            let far = (Some(DealReason::Nearest), Some(usize::from(first > 0.5)));
             for (spawned, has_data, expected) in [(0, false, part), (7, false, part), (8, false, far), (8, true, part)]
             {
                 assert_eq!(deal(&by_default, first, spawned, has_data), expected, "{first}, {spawned}, {has_data}");
@@ -724,7 +769,7 @@ mod tests {
         machine.distances = vec![vec![10, 20, 30], vec![20, 10, 16], vec![30, 16, 10]];
         machine.pus.iter_mut().filter(|pu| pu.node.index() == 2).for_each(|pu| pu.usable = false);
         let plan = "vicus".parse::<Setting>().unwrap().plan(&machine, 4);
-        let dealing = plan.dealing.as_ref().unwrap();
+        let dealing = plan.dealing().unwrap();
         let mut shares = Shares::default();
         for (node, bytes) in [1u64, 4, 5].into_iter().enumerate() {
             shares.add(dealing, NodeId::new(node), 0, bytes << 20);
