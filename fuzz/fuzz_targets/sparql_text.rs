@@ -7,8 +7,9 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use vicus::Runtime;
 use vicus_rdf::Snapshot;
-use vicus_service::{Dataset, ErrorKind, Format, Limits, MemoryBudget, Service, Session, SessionOptions, check};
-use vicus_sparql::{Moment, PlanOptions};
+use vicus_service::{
+    Dataset, ErrorKind, Format, Limits, MemoryBudget, Moment, PlanOptions, Service, Session, SessionOptions, check,
+};
 
 static DATASET: LazyLock<Dataset> = LazyLock::new(|| {
     let text = br#"@prefix : <http://e/> . :a :p :b, 1, "x" . :b :p :a ; :q "x"@en, 2.5, true . _:c :q :a ."#;
@@ -20,22 +21,23 @@ static SERVICE: LazyLock<Service> = LazyLock::new(|| {
     Service::new(runtime, MemoryBudget::new(256 << 20))
 });
 
-fn session(plan: PlanOptions, parallel_answers: bool) -> Session {
+fn options(plan: PlanOptions) -> SessionOptions {
     let limits = Limits { time: Some(Duration::from_millis(100)), ..Limits::default() };
-    let options =
-        SessionOptions { plan, parallel_answers, moment: Some(Moment::default()), limits, ..SessionOptions::default() };
-    SERVICE.session(&DATASET, options)
+    SessionOptions { plan, moment: Some(Moment::default()), limits, ..SessionOptions::default() }
 }
 
 /// Everything is shared, and every table split.
 static SHARED: LazyLock<Session> = LazyLock::new(|| {
-    let options = PlanOptions { parallel_rows: 0, cache_bytes: 0, envelope_rows: 2, ..PlanOptions::default() };
-    session(options, true)
+    let mut options = options(PlanOptions { parallel_rows: 0, envelope_rows: 2, ..PlanOptions::default() });
+    options.parallel_answers = true;
+    options.languages.sparql.cache_bytes = 0;
+    SERVICE.session(&DATASET, options)
 });
 
 /// As it is written.
-static PLAIN: LazyLock<Session> =
-    LazyLock::new(|| session(PlanOptions { optimise: false, envelope_rows: 64, ..PlanOptions::default() }, false));
+static PLAIN: LazyLock<Session> = LazyLock::new(|| {
+    SERVICE.session(&DATASET, options(PlanOptions { optimise: false, envelope_rows: 64, ..PlanOptions::default() }))
+});
 
 /// The rows as text, in order of text; `None` if it took too long or failed.
 fn answer(session: &Session, text: &str) -> Option<Vec<String>> {

@@ -3,6 +3,7 @@
 use crate::doing::Doing;
 use crate::input::Reading;
 use crate::interrupt::{self, Interrupted};
+use crate::query::text_option;
 use anyhow::ensure;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, ErrorKind, IsTerminal};
@@ -52,6 +53,7 @@ pub(crate) fn load(
 pub(crate) fn plain(error: Error) -> anyhow::Error {
     let option = match &error {
         Error::Cancelled => return Interrupted.into(),
+        Error::Query(error) => text_option(error),
         Error::Format(_) => " (--format)",
         Error::TimeLimit { .. } => " (--timeout)",
         Error::MemoryLimit(_) | Error::Busy(_) => " (--memory-limit)",

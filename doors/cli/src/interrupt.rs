@@ -51,9 +51,9 @@ pub(crate) fn cancel() -> &'static Cancel {
     &CANCEL
 }
 
-/// The limits of a query or an update, with Ctrl-C's cancellation.
-pub(crate) fn limits(time: Option<Duration>, memory: Option<u64>) -> Limits {
-    Limits { time, memory, cancel: CANCEL.clone(), ..Limits::default() }
+/// Limits with Ctrl-C's cancellation.
+pub(crate) fn limits() -> Limits {
+    Limits { cancel: CANCEL.clone(), ..Limits::default() }
 }
 
 /// The error of an interrupted command.

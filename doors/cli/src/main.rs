@@ -1,5 +1,6 @@
 //! `vicus`, the command line: each command is handled by a file of its own.
 
+mod arguments;
 mod bench;
 mod calibrate;
 mod doing;

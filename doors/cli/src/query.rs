@@ -3,14 +3,14 @@
 mod report;
 mod tables;
 
-use crate::input;
+use crate::arguments::{AnswerArgs, DataArgs, LimitArgs, RuntimeArgs};
+use crate::engine::plain;
 use crate::interrupt;
 use crate::memory;
 use crate::spill::SpillArgs;
 use crate::strategy;
 use crate::tell::tell;
 use crate::web::WebArgs;
-use crate::{engine, engine::plain};
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use report::{Report, Timing, Timings};
@@ -20,12 +20,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 pub(crate) use tables::{ColumnTypes, column_types, table, tables};
-use vicus::{Runtime, Setting, Totals, environment};
-use vicus_service::data::{LoadOptions, OnError, Syntax};
+use vicus::{Totals, environment};
+use vicus_service::data::Syntax;
 use vicus_service::{
-    Answer, Call, CheckedText, Count, Dataset, Error, LANGUAGES, LanguageOptions, Limits, MOST_DEPTH, MemoryBudget,
-    Moment, Outcome, PlanOptions, Prepared, QueryLanguage, Running, Screen, Service, Session, SessionOptions,
-    SparqlOptions, TextError, TextLimits, TextOption, TextSink, check, language, option_of,
+    Answer, Call, CheckedText, Count, Dataset, Error, LANGUAGES, Limits, MOST_DEPTH, MemoryBudget, Moment, Outcome,
+    PlanOptions, Prepared, QueryLanguage, Running, Screen, Service, Session, SessionOptions, TextError, TextOption,
+    TextSink, check, language, option_of,
 };
 
 /// The rows of a table on a terminal, unless all are wanted.
@@ -34,17 +34,11 @@ const SHOWN_ROWS: usize = 40;
 /// See `vicus query --help`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A file of RDF, in the syntax of its ending (.nt, .nq, .ttl, .trig, .rdf, .xml, .owl, .jsonld), plain or packed
-    /// by gzip, zstd, bzip2 or xz, with .gz, .zst, .bz2 or .xz behind the ending or not; - is standard input. May be
-    /// given several times: the files are one dataset, and blank nodes are kept apart by file.
-    #[arg(long, value_name = "FILE")]
-    data: Vec<OsString>,
+    #[command(flatten)]
+    data: DataArgs,
     /// The folder of a store, to be asked instead of files: as it is now, beside a process that may be writing to it.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["data", "syntax", "skip_malformed"])]
     store: Option<PathBuf>,
-    /// The syntax of all data files, whatever their endings; of standard input nt by default.
-    #[arg(long, value_enum)]
-    syntax: Option<SyntaxName>,
     /// The language of the queries. In SQL, a table is a file ('people.csv', or by its name in --table), a predicate of
     /// the data by its IRI, with columns subject and object, or the solutions of a query, SPARQL('SELECT …').
     #[arg(long, value_parser = languages(), default_value = LANGUAGES[0].name())]
@@ -74,13 +68,8 @@ pub(crate) struct Args {
     /// On a terminal, shows all rows of a table; otherwise the first 40. In a file or a pipe are always all.
     #[arg(long)]
     all: bool,
-    /// The scheduling strategy, with parameters as in las:pin=pu; see `vicus strategies`; by default the one of
-    /// VICUS_STRATEGY, else las.
-    #[arg(long)]
-    strategy: Option<Setting>,
-    /// How many threads; by default one for each usable PU.
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
+    #[command(flatten)]
+    runtime: RuntimeArgs,
     /// Rows in an envelope.
     #[arg(long, value_name = "N", default_value_t = PlanOptions::default().envelope_rows, value_parser = rows)]
     envelope_rows: usize,
@@ -90,15 +79,8 @@ pub(crate) struct Args {
     /// Runs each query K times; the first time's results are written.
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = at_least_one)]
     repeat: usize,
-    /// The bytes of memory that a query may hold, its parsed text and its plan included: 500000, 64K, 10M, 2G. Rows
-    /// beyond go to temporary files if they are sorted or made distinct; other queries that need more fail. By default
-    /// half of the free memory at the query's beginning, shared by copies that run at once.
-    #[arg(long, value_name = "BYTES", value_parser = bytes)]
-    memory_limit: Option<u64>,
-    /// A query is cancelled when it takes longer, from parsing its text on: 30, 1.5s, 500ms. So is the opening of all
-    /// files of tables together.
-    #[arg(long, value_name = "SECONDS", value_parser = duration)]
-    timeout: Option<Duration>,
+    #[command(flatten)]
+    limits: LimitArgs,
     #[command(flatten)]
     spill: SpillArgs,
     #[command(flatten)]
@@ -106,36 +88,8 @@ pub(crate) struct Args {
     /// The base IRI of relative IRIs in a query, until it has a BASE of its own.
     #[arg(long, value_name = "IRI")]
     base: Option<String>,
-    /// The default graph of a query without FROM: the triples in no named graph, or the union of all named graphs; a
-    /// triple of several graphs counts once in it.
-    #[arg(long, value_enum, default_value_t = DefaultGraph::Own)]
-    default_graph: DefaultGraph,
-    /// Refuses queries with an unknown function; otherwise its call is an error, which a FILTER takes for false.
-    #[arg(long)]
-    strict_functions: bool,
-    /// Reads RDF 1.2 and SPARQL 1.2 (not final yet): triple terms, base directions, and their syntax. Without it, a
-    /// text with them is refused; a store with them is read in any case.
-    #[arg(long = "rdf-12")]
-    rdf_12: bool,
-    /// The most bytes of a query's text: 500000, 64K, 10M.
-    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value_t = TextLimits::default().bytes as u64)]
-    max_query_bytes: u64,
-    /// The deepest nesting of a query, 1 to 10000 levels: brackets, and operators and patterns that apply to the one
-    /// before, such as OPTIONAL, BIND, EXISTS and paths of any length.
-    #[arg(long, value_name = "LEVELS", value_parser = levels, default_value_t = TextLimits::default().depth)]
-    max_query_depth: usize,
-    /// How many bytes longer a query may become when its names are written out, for each byte of its text and for 1024
-    /// more: a long prefix or base may occur in many names.
-    #[arg(long, value_name = "TIMES", default_value_t = SparqlOptions::default().longer)]
-    max_longer: usize,
-    /// How many signs of property paths may be counted again because their path has another object; for long queries
-    /// one more for four bytes of text.
-    #[arg(long, value_name = "N", default_value_t = SparqlOptions::default().path_signs)]
-    max_path_signs: usize,
-    /// The most steps of planning a query: looks at operators, at their variables, and at ways to join, some ten
-    /// nanoseconds each. Only queries with very many variables in very many patterns reach this.
-    #[arg(long, value_name = "N", default_value_t = PlanOptions::default().plan_steps, value_parser = clap::value_parser!(u64).range(1..))]
-    max_plan_steps: u64,
+    #[command(flatten)]
+    answers: AnswerArgs,
     /// Prints times, rows, tasks, and bytes that boxes took near and far (from another NUMA node) to standard error, a
     /// line for each query and repeat; as JSON objects with =json.
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "text")]
@@ -144,20 +98,10 @@ pub(crate) struct Args {
     /// then run on these threads.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// The longest line of data, in Turtle, TriG and RDF/XML the longest statement, in JSON-LD the longest item of a
-    /// list, or the file if it is no list: 64K, 10M, 2G. A longer one, such as all of /dev/zero, is an error, because it must fit in memory as a whole.
-    #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = bytes)]
-    max_line: u64,
-    /// The longest IRI of data when it is written out: 2K, 64K. A long prefix or base makes many short names long.
-    #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = bytes)]
-    max_iri: u64,
     /// The key of the hashes of terms and rows; by default random, so that data and queries can't be made to slow the
     /// tables down. The same number gives the same tables. VICUS_HASH_SEED sets it, too.
     #[arg(long, value_name = "N")]
     hash_seed: Option<u64>,
-    /// Leaves malformed lines of the data out, and says how many. A file of RDF/XML or JSON-LD ends at its first error.
-    #[arg(long)]
-    skip_malformed: bool,
     /// Prints each query's plan instead of running it: operators with estimated rows and their boxes; boxes with their
     /// vias. With --timings each query is run, its results are not written, and the plan has the actual rows and bytes
     /// of each operator and box in the first run.
@@ -185,29 +129,12 @@ impl Args {
 
     /// The options of its session, after [`Args::choose_hash_seed`]; each query has a moment of its own.
     fn session_options(&self) -> anyhow::Result<SessionOptions> {
-        Ok(SessionOptions {
+        let mut options = SessionOptions {
             language: self.language,
-            languages: LanguageOptions {
-                sparql: SparqlOptions {
-                    longer: self.max_longer,
-                    path_signs: self.max_path_signs,
-                    strict_functions: self.strict_functions,
-                    rdf_12: self.rdf_12,
-                    default_graph: self.default_graph.planned(),
-                    ..SparqlOptions::default()
-                },
-                ..LanguageOptions::default()
-            },
-            text: TextLimits {
-                bytes: usize::try_from(self.max_query_bytes).unwrap_or(usize::MAX),
-                depth: self.max_query_depth,
-            },
             base: self.base.clone(),
-            longest_iri: usize::try_from(self.max_iri).unwrap_or(usize::MAX),
             plan: PlanOptions {
                 envelope_rows: self.envelope_rows,
                 hash_seed: self.hash_seed.expect("it was chosen"),
-                plan_steps: self.max_plan_steps,
                 ..PlanOptions::default()
             },
             // A table is kept, and its rows stand in one order.
@@ -215,15 +142,19 @@ impl Args {
             counts: self.explain,
             web: self.web.web(),
             temporary: self.spill.folder(self.store.as_deref())?,
-            limits: interrupt::limits(self.timeout, self.memory_limit),
+            limits: interrupt::limits(),
             ..SessionOptions::default()
-        })
+        };
+        self.data.documents.apply(&mut options);
+        self.answers.apply(&mut options);
+        self.limits.apply(&mut options);
+        Ok(options)
     }
 
     /// The memory limit of all copies of a query together.
     fn memory(&self) -> u64 {
         let of_copies = |limit: u64| limit.saturating_mul(self.concurrent as u64);
-        self.memory_limit.map_or_else(memory::free_limit, of_copies)
+        self.limits.memory_limit.map_or_else(memory::free_limit, of_copies)
     }
 }
 
@@ -353,7 +284,7 @@ fn rows(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|rows| (1..=1 << 24).contains(rows)).ok_or_else(|| "expected 1 to 16777216".to_owned())
 }
 
-fn levels(text: &str) -> Result<usize, String> {
+pub(crate) fn levels(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|levels| (1..=MOST_DEPTH).contains(levels)).ok_or_else(|| "expected 1 to 10000".to_owned())
 }
 
@@ -389,18 +320,39 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     parsed.ok_or_else(|| "expected a time in seconds, or in milliseconds as in 500ms".to_owned())
 }
 
-/// A query's name and text.
-struct Question {
-    name: String,
-    text: String,
+/// The text of a query or an update.
+pub(crate) struct Asked {
+    /// Its file's name, without the ending; of the command line's text the noun alone.
+    pub(crate) name: String,
+    /// Its name in errors.
+    title: String,
+    pub(crate) text: String,
 }
 
-impl Question {
+impl Asked {
+    /// The text of the command line. `noun`: `query` or `update`.
+    pub(crate) fn given(noun: &str, text: OsString) -> anyhow::Result<Asked> {
+        let title = format!("the {noun}");
+        let refused = |text: OsString| anyhow!("{title}: `{}` is no UTF-8", text.to_string_lossy());
+        Ok(Asked { text: text.into_string().map_err(refused)?, name: noun.to_owned(), title })
+    }
+
+    /// The text of a file, or of standard input for `-`.
+    pub(crate) fn read(noun: &str, path: &Path) -> anyhow::Result<Asked> {
+        if path.as_os_str() == "-" {
+            let text = io::read_to_string(io::stdin()).context("standard input can't be read")?;
+            return Ok(Asked { title: "standard input".to_owned(), name: noun.to_owned(), text });
+        }
+        let text = std::fs::read_to_string(path).with_context(|| format!("{}: can't be read", path.display()))?;
+        let name = path.file_stem().map_or_else(|| noun.to_owned(), |stem| stem.to_string_lossy().into_owned());
+        Ok(Asked { title: format!("{noun} {name}"), name, text })
+    }
+
     /// An error for people.
-    fn error(&self, error: Error) -> anyhow::Error {
+    pub(crate) fn error(&self, error: Error) -> anyhow::Error {
         match error {
-            Error::Query(error) => with_caret(&error, "query", &self.name, &self.text),
-            error => plain(error).context(format!("query {}", self.name)),
+            Error::Query(error) => with_caret(&error, &self.title, &self.text),
+            error => plain(error).context(self.title.clone()),
         }
     }
 }
@@ -412,31 +364,28 @@ pub(crate) fn run_sql(mut args: Args) -> anyhow::Result<()> {
 }
 
 pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
-    if args.language.needs_data() && args.data.is_empty() && args.store.is_none() && args.table.is_empty() {
+    if args.language.needs_data() && args.data.data.is_empty() && args.store.is_none() && args.table.is_empty() {
         let missing = "the following required arguments were not provided:\n  --data <FILE>, or --store <DIR>\n";
         return Err(clap::Error::raw(clap::error::ErrorKind::MissingRequiredArgument, missing).into());
     }
     interrupt::listen();
-    engine::check_threads(args.threads)?;
-    let strategy = strategy::one(args.strategy.as_ref())?;
+    let mut builder = args.runtime.builder()?;
     let hash_seed = args.choose_hash_seed()?;
     let asks_types = args.table_types.iter().any(Option::is_none);
     let is_asked = args.text.is_some() || !args.query.is_empty();
     let questions = if asks_types && !is_asked { Vec::new() } else { questions(&args)? };
-    let mut builder = Runtime::builder().strategy(strategy);
     if let Some(path) = &args.trace {
         // Fails now, not after the work.
         std::fs::File::create(path).with_context(|| format!("{}: can't be written", path.display()))?;
         builder = builder.record(vicus_trace::Log::DEFAULT_ROOM);
     }
-    let syntax = args.syntax.map(SyntaxName::syntax);
-    let (sources, reading) = input::open(&args.data, syntax)?;
+    let opened = args.data.open()?;
     // Errors in the queries are reported before the data is read.
     let memory = MemoryBudget::new(args.memory());
     let mut options = args.session_options()?;
-    let read = |question: Question| {
+    let read = |question: Asked| {
         let bytes = options.text.bytes;
-        let too_long = || anyhow!("query {}: it has more than {bytes} bytes (--max-query-bytes)", question.name);
+        let too_long = || anyhow!("{}: it has more than {bytes} bytes (--max-query-bytes)", question.title);
         ensure!(question.text.len() <= bytes, too_long());
         let checked = check(&question.text, &memory, &options).map_err(|error| question.error(error))?;
         let form = checked.question().answer;
@@ -447,37 +396,28 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     };
     let questions = questions.into_iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
 
-    let service = Service::new(engine::start(builder, args.threads)?, memory);
+    let service = Service::new(args.runtime.start(builder)?, memory);
     let (dataset, time) = match &args.store {
         Some(path) => {
             let began = Instant::now();
             (crate::store::read(path)?, began.elapsed())
         }
         None => {
-            let on_error = if args.skip_malformed { OnError::Skip } else { OnError::Fail };
-            let longest_line = usize::try_from(args.max_line).unwrap_or(usize::MAX);
-            let longest_iri = usize::try_from(args.max_iri).unwrap_or(usize::MAX);
-            let rdf_12 = args.rdf_12;
-            let options =
-                LoadOptions { on_error, longest_line, longest_iri, hash_seed, rdf_12, ..LoadOptions::default() };
-            let loaded = engine::load(&service, sources, &reading, options)?;
-            if let Some(first) = &loaded.first_skipped {
-                tell(format_args!("vicus: {} malformed lines were left out; the first: {first}", loaded.skipped));
-            }
+            let loaded = DataArgs::load(&service, opened, args.data.load_options(hash_seed))?;
             (loaded.dataset, loaded.time)
         }
     };
     let statements = questions.iter().filter(|(_, checked)| checked.language().reads_files());
     let statements: Vec<&str> = statements.map(|(question, _)| question.text.as_str()).collect();
     let types: Vec<ColumnTypes> = args.table_types.iter().flatten().cloned().collect();
-    options.languages.sql = tables(&args.table, &types, &statements, args.timeout)?;
+    options.languages.sql = tables(&args.table, &types, &statements, args.limits.timeout)?;
     if asks_types {
         std::io::stdout().write_all(tables::shown(&options.languages.sql).as_bytes())?;
         return Ok(());
     }
     let mut report = Report::new(args.timings);
     // A text's tree is dropped behind its answer.
-    let ask = |(question, checked): (Question, CheckedText)| {
+    let ask = |(question, checked): (Asked, CheckedText)| {
         let (question, checked) = (&question, &checked);
         Asking { question, checked, args: &args, options: &options, service: &service, dataset: &dataset }
             .answer(&mut report)
@@ -496,8 +436,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     }
 }
 
-fn questions(args: &Args) -> anyhow::Result<Vec<Question>> {
-    let question = |name, text: String| Question { name, text };
+fn questions(args: &Args) -> anyhow::Result<Vec<Asked>> {
     if !args.rest.is_empty() {
         let words: Vec<_> = args.text.iter().chain(&args.rest).map(|word| word.to_string_lossy()).collect();
         bail!(
@@ -508,25 +447,15 @@ fn questions(args: &Args) -> anyhow::Result<Vec<Question>> {
         );
     }
     if let Some(text) = &args.text {
-        let refused = |text: OsString| anyhow!("query query: `{}` is no UTF-8", text.to_string_lossy());
-        return Ok(vec![question("query".to_owned(), text.clone().into_string().map_err(refused)?)]);
+        return Ok(vec![Asked::given("query", text.clone())?]);
     }
     ensure!(!args.query.is_empty(), "there is no query: give its text, or its file with --query");
-    let read = |path: &PathBuf| {
-        if path.as_os_str() == "-" {
-            let text = io::read_to_string(io::stdin()).context("standard input can't be read")?;
-            return Ok(question("query".to_owned(), text));
-        }
-        let text = std::fs::read_to_string(path).with_context(|| format!("{}: can't be read", path.display()))?;
-        let name = path.file_stem().map_or_else(|| "query".to_owned(), |stem| stem.to_string_lossy().into_owned());
-        Ok(question(name, text))
-    };
-    args.query.iter().map(read).collect()
+    args.query.iter().map(|path| Asked::read("query", path)).collect()
 }
 
 /// A query to be run on loaded data.
 struct Asking<'a> {
-    question: &'a Question,
+    question: &'a Asked,
     checked: &'a CheckedText,
     args: &'a Args,
     options: &'a SessionOptions,
@@ -582,8 +511,8 @@ impl Asking<'_> {
             let run_ms = ms(began.elapsed());
             let expected = *first.get_or_insert(rows[0]);
             if let Some(other) = rows.iter().find(|&&other| other != expected && !prepared.may_differ()) {
-                let name = &question.name;
-                bail!("query {name}: one run had {expected} rows and another {other}; please report this");
+                let title = &question.title;
+                bail!("{title}: one run had {expected} rows and another {other}; please report this");
             }
             let (parse_ms, plan_ms) = (ms(prepared.parsing()), ms(prepared.planning()));
             report.query(&Timing {
@@ -666,17 +595,21 @@ fn show(text: &str) -> anyhow::Result<()> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")
 }
 
-/// An error in a query or an update, with its line and a caret under the place.
-pub(crate) fn with_caret(error: &TextError, noun: &str, name: &str, asked: &str) -> anyhow::Error {
-    let option = option_of(error).map_or("", |option| match option {
+/// The option that bounds what an error of a text is about.
+pub(crate) fn text_option(error: &TextError) -> &'static str {
+    option_of(error).map_or("", |option| match option {
         TextOption::Bytes => " (--max-query-bytes)",
         TextOption::Depth => " (--max-query-depth)",
         TextOption::PlanSteps => " (--max-plan-steps)",
         TextOption::Base => " (--base)",
         TextOption::Longer => " (--max-longer)",
         TextOption::PathSigns => " (--max-path-signs)",
-    });
-    let mut text = format!("{noun} {name}: {error}{option}");
+    })
+}
+
+/// An error in a query or an update, with its line and a caret under the place.
+fn with_caret(error: &TextError, title: &str, asked: &str) -> anyhow::Error {
+    let mut text = format!("{title}: {error}{}", text_option(error));
     // Line 0: the error has no place.
     let (line_number, column) = (error.place.line, error.place.column.max(1));
     if line_number > 0

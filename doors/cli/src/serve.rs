@@ -1,46 +1,38 @@
 //! `vicus serve`: answers over HTTP from a store or from files.
 
-use crate::query::{DefaultGraph, SyntaxName, by_chance, bytes, duration, table, tables};
+use crate::arguments::{AnswerArgs, DataArgs, LimitArgs, RuntimeArgs};
+use crate::query::{by_chance, bytes, duration, table, tables};
 use crate::spill::SpillArgs;
 use crate::store::{self, of};
 use crate::tell::{print, tell};
 use crate::web::WebArgs;
-use crate::{engine, hangup, health, input, interrupt, memory, strategy};
+use crate::{hangup, health, interrupt, memory};
 use anyhow::{Context, anyhow, bail, ensure};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use vicus::{Runtime, Setting};
 use vicus_server::{Access, AccessLog, ClientLimits, Data, Options, Server};
-use vicus_service::data::{LoadOptions, Syntax};
-use vicus_service::{
-    LanguageOptions, Limits, MemoryBudget, PlanOptions, Service, SessionOptions, SparqlOptions, StoreError, TextLimits,
-    create_store, open_store,
-};
+use vicus_service::{Limits, MemoryBudget, PlanOptions, Service, SessionOptions, StoreError, create_store, open_store};
 
 /// See `vicus serve --help`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The folder of a store. No other process may be writing to it, unless --read-only is given: then the data is the
     /// store's of now.
-    #[arg(long, value_name = "DIR", required_unless_present_any = ["data", "check"], conflicts_with = "data")]
+    #[arg(long, value_name = "DIR", required_unless_present_any = ["data", "check"])]
+    #[arg(conflicts_with_all = ["data", "syntax", "skip_malformed"])]
     store: Option<PathBuf>,
     /// Makes an empty store if the folder of --store is missing or empty.
     #[arg(long, requires = "store", conflicts_with = "read_only")]
     create: bool,
-    /// A file of RDF to load into memory, as in `vicus query`; may be given several times. Updates are lost with the
-    /// process.
-    #[arg(long, value_name = "FILE")]
-    data: Vec<OsString>,
+    #[command(flatten)]
+    data: DataArgs,
     /// For SQL, a file as a table of this name: .parquet, .csv, .tsv, .arrow or .arrows. May be given several times.
     #[arg(long, value_name = "NAME=FILE", value_parser = table)]
     table: Vec<(String, PathBuf)>,
-    /// The syntax of all data files, whatever their endings; of standard input nt by default.
-    #[arg(long, value_enum, requires = "data")]
-    syntax: Option<SyntaxName>,
     /// The address to listen at. Port 0 is any free one. Only this machine reaches 127.0.0.1; 0.0.0.0 and [::] are for
     /// all.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7878")]
@@ -88,23 +80,14 @@ pub(crate) struct Args {
     /// anew.
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
-    /// The scheduling strategy, with parameters as in las:pin=pu; see `vicus strategies`; by default the one of
-    /// VICUS_STRATEGY, else las.
-    #[arg(long)]
-    strategy: Option<Setting>,
-    /// How many threads answer; by default one for each usable PU.
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
-    /// A request is stopped when it takes longer: 30, 1.5s, 500ms. Its `timeout` parameter may ask for less.
-    #[arg(long, value_name = "SECONDS", value_parser = duration)]
-    timeout: Option<Duration>,
+    #[command(flatten)]
+    runtime: RuntimeArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
     /// How long a client may take nothing of its answer; then the answer is broken off, and its query stopped. While
     /// requests hold more than three quarters of --total-memory, 5 seconds are enough for the one that holds the most.
     #[arg(long, value_name = "SECONDS", value_parser = duration, default_value = "60")]
     take_timeout: Duration,
-    /// The bytes of memory that one request may hold: 500000, 64K, 10M, 2G. By default as much as all together.
-    #[arg(long, value_name = "BYTES", value_parser = bytes)]
-    memory_limit: Option<u64>,
     /// The bytes of memory that all requests may hold together. A request without room waits, and is refused when too
     /// many do. By default half of the free memory at the server's start.
     ///
@@ -117,18 +100,11 @@ pub(crate) struct Args {
     /// The most rows of an answer. A query with more fails.
     #[arg(long, value_name = "N")]
     max_rows: Option<u64>,
-    /// The most bytes of a query's or an update's text: 500000, 64K, 10M.
-    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value_t = TextLimits::default().bytes as u64)]
-    max_query_bytes: u64,
     /// The most bytes of a request's body when it is unpacked, such as a graph's document. By default 1G, or a quarter
     /// of --total-memory if this is less. All bodies together hold half of --total-memory, beside it. A body that comes
     /// at less than 1 KiB in a second, over 10 s, is given up.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     max_body: Option<u64>,
-    /// The longest IRI of data, documents and updates when it is written out: 2K, 64K. A long prefix or base makes
-    /// many short names long.
-    #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = bytes)]
-    max_iri: u64,
     /// How many connections may be open at once.
     #[arg(long, value_name = "N", default_value_t = ClientLimits::default().connections)]
     max_connections: usize,
@@ -150,12 +126,8 @@ pub(crate) struct Args {
     /// once.
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 50)]
     stay_awake: u64,
-    /// The default graph of a query without FROM: the triples in no named graph, or the union of all named graphs.
-    #[arg(long, value_enum, default_value_t = DefaultGraph::Own)]
-    default_graph: DefaultGraph,
-    /// Reads RDF 1.2 and SPARQL 1.2 (not final yet).
-    #[arg(long = "rdf-12")]
-    rdf_12: bool,
+    #[command(flatten)]
+    answers: AnswerArgs,
     /// The folder of files for LOAD, by file: URLs; by default none.
     #[arg(long, value_name = "DIR")]
     load_folder: Option<PathBuf>,
@@ -167,27 +139,19 @@ pub(crate) struct Args {
 
 impl Args {
     fn session(&self) -> anyhow::Result<SessionOptions> {
-        Ok(SessionOptions {
-            languages: LanguageOptions {
-                sparql: SparqlOptions {
-                    rdf_12: self.rdf_12,
-                    default_graph: self.default_graph.planned(),
-                    ..SparqlOptions::default()
-                },
-                sql: tables(&self.table, &[], &[], None)?,
-            },
-            text: TextLimits {
-                bytes: usize::try_from(self.max_query_bytes).unwrap_or(usize::MAX),
-                ..TextLimits::default()
-            },
-            longest_iri: usize::try_from(self.max_iri).unwrap_or(usize::MAX),
+        let mut options = SessionOptions {
             plan: PlanOptions { hash_seed: by_chance(), ..PlanOptions::default() },
             web: self.web.web(),
             folder: self.load_folder.clone(),
             temporary: self.spill.folder(self.store.as_deref())?,
-            limits: Limits { time: self.timeout, memory: self.memory_limit, rows: self.max_rows, ..Limits::default() },
+            limits: Limits { rows: self.max_rows, ..Limits::default() },
             ..SessionOptions::default()
-        })
+        };
+        options.languages.sql = tables(&self.table, &[], &[], None)?;
+        self.data.documents.apply(&mut options);
+        self.answers.apply(&mut options);
+        self.limits.apply(&mut options);
+        Ok(options)
     }
 
     fn access(&self) -> anyhow::Result<Access> {
@@ -212,10 +176,10 @@ impl Args {
     }
 
     fn name(&self) -> String {
-        let path = match (&self.store, &self.data[..]) {
+        let path = match (&self.store, &self.data.data[..]) {
             (Some(path), _) => path.as_os_str(),
             (None, [file]) => file,
-            _ => return format!("{} files", self.data.len()),
+            _ => return format!("{} files", self.data.data.len()),
         };
         std::path::Path::new(path).file_name().unwrap_or(path).to_string_lossy().into_owned()
     }
@@ -229,8 +193,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     if args.check {
         return health::check(&args.bind, args.tls_cert.is_some());
     }
-    engine::check_threads(args.threads)?;
-    let strategy = strategy::one(args.strategy.as_ref())?;
+    let builder = args.runtime.builder()?;
     let total = args.total_memory.unwrap_or_else(memory::free_limit);
     let clients = ClientLimits {
         connections: args.max_connections,
@@ -255,9 +218,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         stay_awake: Duration::from_micros(args.stay_awake),
         name: args.name(),
     };
-    let builder = Runtime::builder().strategy(strategy).count_takes().head_start(HEAD_START);
+    let builder = builder.count_takes().head_start(HEAD_START);
     let memory = MemoryBudget::new(total);
-    let service = Service::new(engine::start(builder, args.threads)?, memory);
+    let service = Service::new(args.runtime.start(builder)?, memory);
     let data = data(&args, &service, options.session.plan.hash_seed)?;
     if args.store.is_some() && !args.read_only && matches!(data, Data::Memory(_)) {
         options.access.is_read_only = true;
@@ -291,15 +254,12 @@ fn data(args: &Args, service: &Service, hash_seed: u64) -> anyhow::Result<Data> 
             Ok(Data::Store { store, keeper: Some(keeper) })
         }
         None => {
-            if args.data.is_empty() {
+            if args.data.data.is_empty() {
                 bail!("there is no data: --store DIR or --data FILE");
             }
             interrupt::listen();
-            let syntax: Option<Syntax> = args.syntax.map(SyntaxName::syntax);
-            let (sources, reading) = input::open(&args.data, syntax)?;
-            let longest_iri = usize::try_from(args.max_iri).unwrap_or(usize::MAX);
-            let options = LoadOptions { longest_iri, hash_seed, rdf_12: args.rdf_12, ..LoadOptions::default() };
-            Ok(Data::Memory(engine::load(service, sources, &reading, options)?.dataset))
+            let loaded = DataArgs::load(service, args.data.open()?, args.data.load_options(hash_seed))?;
+            Ok(Data::Memory(loaded.dataset))
         }
     }
 }

@@ -9,7 +9,7 @@
 
 use super::measure::{self, Outcome, median};
 use super::queries;
-use crate::engine;
+use crate::arguments::RuntimeArgs;
 use anyhow::{Context, ensure};
 use oxrdf::{GraphName, NamedNode, NamedOrBlankNode, Quad, Term};
 use rand_pcg::Pcg64;
@@ -17,7 +17,6 @@ use rand_pcg::rand_core::RngCore;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
-use vicus::{Runtime, Setting};
 use vicus_rdf::{Changes, Id, Order, Snapshot, Storage};
 use vicus_service::{Dataset, PlanOptions, Service, create_store, open_store};
 
@@ -44,12 +43,8 @@ pub(crate) struct Args {
     /// The seed for the choice of these quads.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many threads; by default one for each usable PU.
-    #[arg(long, value_name = "N", value_parser = measure::threads)]
-    threads: Option<usize>,
-    /// The strategy, with its parameters; by default the one of VICUS_STRATEGY, else las.
-    #[arg(long)]
-    strategy: Option<Setting>,
+    #[command(flatten)]
+    runtime: RuntimeArgs,
     /// How often each query is asked; the medians are shown.
     #[arg(long, default_value_t = 15, value_parser = measure::count)]
     repeats: usize,
@@ -241,8 +236,7 @@ fn sides(work: &Work, loaded: &Dataset, stores: Option<&Stores>, service: &Servi
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
-    let strategy = crate::strategy::one(args.strategy.as_ref())?;
-    let service = engine::serve(Runtime::builder().strategy(strategy), args.threads)?;
+    let service = args.runtime.serve(args.runtime.builder()?)?;
     let queries = queries::queries(args.queries.as_deref())?;
     let loaded = queries::load(&service, &args.data)?.dataset;
     let make = |folder: &PathBuf| -> anyhow::Result<Stores> {

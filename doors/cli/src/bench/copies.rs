@@ -2,7 +2,7 @@
 
 use super::measure;
 use super::queries::{self, Query};
-use crate::{engine, strategy};
+use crate::arguments::RuntimeArgs;
 use vicus::{Runtime, RuntimeBuilder, Setting};
 use vicus_service::Service;
 
@@ -18,12 +18,8 @@ pub(super) struct Args {
     /// The queries.
     #[arg(long, value_delimiter = ',', default_value = "q2,q4,q5a,q6,q7,q8,q9,q11")]
     queries: Vec<String>,
-    /// The strategy, with its parameters; by default the one of VICUS_STRATEGY, else las.
-    #[arg(long)]
-    strategy: Option<Setting>,
-    /// How many threads; by default one for each usable PU.
-    #[arg(long, value_name = "N", value_parser = measure::threads)]
-    threads: Option<usize>,
+    #[command(flatten)]
+    runtime: RuntimeArgs,
     /// The seed of the resampling.
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
@@ -31,7 +27,7 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn strategy(&self) -> anyhow::Result<Setting> {
-        strategy::one(self.strategy.as_ref())
+        self.runtime.setting()
     }
 
     pub(super) fn queries(&self) -> anyhow::Result<Vec<Query>> {
@@ -43,11 +39,11 @@ impl Args {
     }
 
     pub(super) fn start_as(&self, builder: RuntimeBuilder) -> anyhow::Result<Service> {
-        engine::serve(builder, self.threads)
+        self.runtime.serve(builder)
     }
 
     /// Checks first of all that this many threads are available.
     pub(super) fn check(&self) -> anyhow::Result<()> {
-        engine::check_threads(self.threads)
+        self.runtime.check()
     }
 }

@@ -1,8 +1,8 @@
-//! The demo's table: every query under both strategies, alternating.
+//! The demo's table: every query under the strategy asked for and under nls, alternating.
 
 use super::measure::{self, Outcome, median};
 use super::queries;
-use crate::engine;
+use crate::arguments::RuntimeArgs;
 use std::path::PathBuf;
 use vicus::{Runtime, Setting};
 use vicus_service::PlanOptions;
@@ -15,20 +15,17 @@ pub(crate) struct Args {
     /// A folder of .sparql files; by default the 17 queries of SP2Bench.
     #[arg(long, value_name = "FOLDER")]
     queries: Option<PathBuf>,
-    /// How many threads; by default one for each usable PU.
-    #[arg(long, value_name = "N", value_parser = measure::threads)]
-    threads: Option<usize>,
-    /// The strategy to compare with nls, with its parameters; by default the one of VICUS_STRATEGY, else las.
-    #[arg(long)]
-    strategy: Option<Setting>,
+    #[command(flatten)]
+    runtime: RuntimeArgs,
     /// How often each query is run under each strategy; the medians are shown.
     #[arg(long, default_value_t = 3, value_parser = measure::count)]
     repeats: usize,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
-    let strategy = crate::strategy::one(args.strategy.as_ref())?;
-    let start = |strategy: Setting| engine::serve(Runtime::builder().strategy(strategy), args.threads);
+    args.runtime.check()?;
+    let strategy = args.runtime.setting()?;
+    let start = |strategy: Setting| args.runtime.serve(Runtime::builder().strategy(strategy));
     let las = start(strategy.clone())?;
     let queries = queries::queries(args.queries.as_deref())?;
     let loaded = queries::load(&las, &args.data)?;

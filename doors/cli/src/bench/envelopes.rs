@@ -10,8 +10,8 @@
 use super::measure::{self, Outcome, deviation, median};
 use super::queries;
 use super::scratch::Scratch;
-use crate::engine;
-use vicus::{Runtime, Setting, Topology};
+use crate::arguments::RuntimeArgs;
+use vicus::Topology;
 use vicus_service::{Dataset, PlanOptions, Service};
 
 #[derive(clap::Args)]
@@ -22,12 +22,8 @@ pub(crate) struct Args {
     /// How often each query is run with each size; the medians count. The report has the means of five.
     #[arg(long, default_value_t = 5, value_parser = measure::count)]
     repeats: usize,
-    /// How many threads; by default one for each usable PU. The report used four.
-    #[arg(long, value_name = "N", value_parser = measure::threads)]
-    threads: Option<usize>,
-    /// The strategy, with its parameters; by default the one of VICUS_STRATEGY, else las.
-    #[arg(long)]
-    strategy: Option<Setting>,
+    #[command(flatten)]
+    runtime: RuntimeArgs,
 }
 
 /// The number of rows, and the report's milliseconds and standard deviation.
@@ -59,8 +55,7 @@ const TABLES: [(&str, &str, Table); 2] = [
 ];
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
-    let strategy = crate::strategy::one(args.strategy.as_ref())?;
-    let service = engine::serve(Runtime::builder().strategy(strategy), args.threads)?;
+    let service = args.runtime.serve(args.runtime.builder()?)?;
     let scratch = Scratch::new()?;
     let files = if args.data.is_empty() { vec![scratch.generate(1_000_000)?] } else { args.data.clone() };
     let dataset = queries::load(&service, &files)?.dataset;

@@ -7,9 +7,9 @@ use super::measure::{self, Outcome, exponent, median};
 use super::queries::{self, Query};
 use super::scratch::Scratch;
 use super::spin::{calibrate, spin};
+use crate::arguments::RuntimeArgs;
 use crate::tell::tell;
 use crate::{engine, memory};
-use vicus::{Runtime, Setting};
 use vicus_rdf::SnapshotMemory;
 use vicus_service::{Dataset, PlanOptions, Service};
 
@@ -28,12 +28,8 @@ pub(crate) struct Args {
     /// How often each query is run at each size; the medians count.
     #[arg(long, default_value_t = 5, value_parser = measure::count)]
     repeats: usize,
-    /// How many threads; by default one for each usable PU.
-    #[arg(long, value_name = "N", value_parser = measure::threads)]
-    threads: Option<usize>,
-    /// The strategy, with its parameters; by default the one of VICUS_STRATEGY, else las.
-    #[arg(long)]
-    strategy: Option<Setting>,
+    #[command(flatten)]
+    runtime: RuntimeArgs,
 }
 
 /// The results for one size.
@@ -53,10 +49,9 @@ struct Resident {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
-    let strategy = crate::strategy::one(args.strategy.as_ref())?;
+    let builder = args.runtime.builder()?;
     let queries = if args.queries.is_empty() { queries::queries(None)? } else { queries::named(&args.queries)? };
-    let start = |threads: Option<usize>| engine::serve(Runtime::builder().strategy(strategy.clone()), threads);
-    let service = start(args.threads)?;
+    let service = args.runtime.serve(builder.clone())?;
     let scratch = Scratch::new()?;
     let (mut sizes, mut resident, mut speed_up) = (Vec::new(), None, None);
     for source in sources(args) {
@@ -77,7 +72,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
         });
         let times = time(&service, &dataset, &queries, args.repeats)?;
         if speed_up.is_none() {
-            speed_up = Some(SpeedUp::measure(&start(Some(1))?, &service, &dataset, args.repeats)?);
+            speed_up =
+                Some(SpeedUp::measure(&engine::serve(builder.clone(), Some(1))?, &service, &dataset, args.repeats)?);
         }
         sizes.push(Size { triples, times, held: snapshot.memory() });
     }

@@ -6,8 +6,9 @@
 //! that is not timed. Like the times, they cover the measured part only.
 
 use super::measure::{self, Outcome, interval, median, quartiles};
+use crate::arguments::SweepArgs;
+use crate::kernel;
 use crate::threads::{self, Threads};
-use crate::{engine, kernel};
 use anyhow::{Context, ensure};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use vicus::{Level, Runtime, Setting, Settings};
+use vicus::{Level, Runtime, Setting};
 use vicus_kernels::{AnyKernel, Kernel, Serial};
 
 /// See `vicus bench kernels --help`.
@@ -23,14 +24,8 @@ use vicus_kernels::{AnyKernel, Kernel, Serial};
 pub(crate) struct Args {
     #[command(flatten)]
     kernels: kernel::Args,
-    /// The strategies to compare, a list such as las,nls:spares=2,steal; by default those of VICUS_STRATEGY, else
-    /// vicus. The first line of each kernel (first number of threads, strategy, submission and distribution) is the
-    /// reference: `ratio` and its paired 95 % interval are its time divided by the other's.
-    #[arg(long, value_name = "LIST")]
-    strategy: Vec<Settings>,
-    /// Numbers of threads; by default one for each usable PU.
-    #[arg(long, value_delimiter = ',', value_name = "N", value_parser = measure::threads)]
-    threads: Vec<usize>,
+    #[command(flatten)]
+    sweep: SweepArgs,
     /// How often each is run; the medians count.
     #[arg(long, default_value_t = 3, value_parser = measure::count)]
     repeats: usize,
@@ -99,12 +94,10 @@ fn measure(args: &Args, kernel: &AnyKernel) -> anyhow::Result<Vec<Outcome>> {
 
 /// One side for every combination of strategy, distribution and number of threads.
 fn sides(args: &Args, kernel: &AnyKernel) -> anyhow::Result<Vec<Side>> {
-    let strategies = crate::strategy::several(&args.strategy, vicus::DEFAULT)?;
-    let default_threads = [vicus::this_machine().topology.default_threads()];
-    let threads = if args.threads.is_empty() { &default_threads[..] } else { &args.threads };
+    let strategies = args.sweep.strategies()?;
+    let threads = args.sweep.threads_or([vicus::this_machine().topology.default_threads()])?;
     let mut sides = Vec::new();
-    for &threads in threads {
-        engine::check_threads(Some(threads))?;
+    for threads in threads {
         for setting in &strategies {
             for (kernel, distribution) in args.kernels.variants(kernel) {
                 sides.push(Side { kernel, setting: setting.clone(), distribution, threads, seconds: Vec::new() });

@@ -3,11 +3,12 @@
 
 use super::kernels::once;
 use super::measure::{self, Outcome, median, quartiles};
+use crate::arguments::SweepArgs;
 use crate::{calibrate, engine};
 use anyhow::{Context, ensure};
 use std::ops::Range;
 use std::path::PathBuf;
-use vicus::{Runtime, Setting, Settings};
+use vicus::{Runtime, Setting};
 use vicus_kernels::{AnyKernel, Kernel, NAMES, Size, by_name};
 use vicus_sim::{Machine, Options, Recorder, simulate};
 
@@ -20,12 +21,8 @@ pub(crate) struct Args {
     /// The kernels; all by default.
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     kernel: Vec<String>,
-    /// The strategies, a list such as las,nls:spares=2,steal; by default those of VICUS_STRATEGY, else vicus.
-    #[arg(long, value_name = "LIST")]
-    strategy: Vec<Settings>,
-    /// Numbers of threads; by default one, and one for each usable PU.
-    #[arg(long, value_delimiter = ',', value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    threads: Vec<u16>,
+    #[command(flatten)]
+    sweep: SweepArgs,
     /// How often each is run, and simulated with another seed; the faster quartile counts, as in the calibration.
     #[arg(long, default_value_t = 7, value_parser = measure::count)]
     repeats: usize,
@@ -51,11 +48,8 @@ fn times(kernel: &str) -> f64 {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
-    let strategies = crate::strategy::several(&args.strategy, vicus::DEFAULT)?;
-    args.threads.iter().try_for_each(|&threads| engine::check_threads(Some(threads.into())))?;
-    let here = vicus::this_machine().topology.default_threads();
-    let threads: Vec<usize> = args.threads.iter().copied().map(usize::from).collect();
-    let threads = if threads.is_empty() { vec![1, here] } else { threads };
+    let strategies = args.sweep.strategies()?;
+    let threads = args.sweep.threads_or([1, vicus::this_machine().topology.default_threads()])?;
     let named: Vec<&str> = args.kernel.iter().map(String::as_str).collect();
     let mut cases = Vec::new();
     for name in if named.is_empty() { NAMES } else { &named } {

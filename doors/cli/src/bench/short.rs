@@ -3,9 +3,8 @@
 use super::measure::{self, Outcome, median};
 use super::scratch::Scratch;
 use super::{queries, shop};
-use crate::engine;
+use crate::arguments::RuntimeArgs;
 use anyhow::Context;
-use vicus::{Runtime, Setting};
 use vicus_service::{Count, PlanOptions, Session};
 
 #[derive(clap::Args)]
@@ -16,12 +15,8 @@ pub(crate) struct Args {
     /// How many constants each query is asked with; the medians count.
     #[arg(long, default_value_t = 100, value_parser = measure::count)]
     repeats: usize,
-    /// How many threads; by default one for each usable PU.
-    #[arg(long, value_name = "N", value_parser = measure::threads)]
-    threads: Option<usize>,
-    /// The strategy, with its parameters; by default the one of VICUS_STRATEGY, else las.
-    #[arg(long)]
-    strategy: Option<Setting>,
+    #[command(flatten)]
+    runtime: RuntimeArgs,
 }
 
 /// The times in microseconds, and the number of rows.
@@ -33,8 +28,7 @@ struct Asked {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
-    let strategy = crate::strategy::one(args.strategy.as_ref())?;
-    let service = engine::serve(Runtime::builder().strategy(strategy), args.threads)?;
+    let service = args.runtime.serve(args.runtime.builder()?)?;
     let scratch = Scratch::new()?;
     let files = [scratch.write("shop.nt", &shop::triples(args.products, 1))?, scratch.generate(50_000)?];
     let dataset = queries::load(&service, &files)?.dataset;
@@ -83,7 +77,9 @@ fn ask(session: &Session, text: &str) -> anyhow::Result<Asked> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine;
     use std::sync::Arc;
+    use vicus::Runtime;
     use vicus_rdf::Snapshot;
     use vicus_service::Dataset;
 

@@ -126,7 +126,7 @@ fn what_query_can_not_take_is_said() {
         ("--max-query-depth 10001", "--max-query-depth <LEVELS>': expected 1 to 10000"),
         ("--hash-seed x", "--hash-seed <N>"),
         // What happened: the error pointed to the first character of the query.
-        ("--base nowhere", "query query: the base `nowhere` is no absolute IRI…(--base)"),
+        ("--base nowhere", "the query: the base `nowhere` is no absolute IRI…(--base)"),
         ("--max-longer x", "--max-longer <TIMES>"),
         ("--max-path-signs x", "--max-path-signs <N>"),
         ("--format yaml", "--format <FORMAT>"),
@@ -154,7 +154,7 @@ fn what_query_can_not_take_is_said() {
         ("--data ok.nt --query noise.rq", "noise.rq: can't be read"),
         ("--data ok.nt --query .", ".: can't be read"),
         ("--data ok.nt $'SELECT \\xff'", "no UTF-8"),
-        ("--data ok.nt $'SELECT \\x1b[31m'", "query query: line 1"),
+        ("--data ok.nt $'SELECT \\x1b[31m'", "the query: line 1"),
     ] {
         fails(&folder, &format!("$V query {words}"), says);
     }
@@ -345,7 +345,7 @@ fn an_interrupted_backup_leaves_nothing() {
     assert!(!folder.join("copy").exists());
 }
 
-/// What happened: the error was `query query`, without a word of the interruption.
+/// What happened: the error named the query, without a word of the interruption.
 #[test]
 fn an_interrupted_command_ends_and_says_so() {
     let folder = folder("interrupted");

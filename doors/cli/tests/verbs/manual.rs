@@ -1,6 +1,7 @@
 //! Manual pages and completions, by programs that read them, and what a package's service relies on.
 
 use super::store::{fails, folder, good, text};
+use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 
 /// The commands that `vicus --help` lists.
@@ -68,6 +69,53 @@ fn bash_completes_commands_and_options() {
     };
     assert_eq!(ask("vicus topo", 1), "topology\n");
     assert!(ask("vicus serve --total", 2).contains("--total-memory"));
+}
+
+/// The options of a command with their explanations, as its help has them, each in one line of words.
+fn options(command: &str) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut last = String::new();
+    for line in good(&[command, "--help"]).lines() {
+        let words = line.trim_start();
+        if let Some(rest) = words.strip_prefix("--") {
+            let (name, text) = rest.split_once("  ").unwrap_or((rest, ""));
+            last = name.split([' ', '=', '[']).next().unwrap_or_default().to_owned();
+            found.insert(last.clone(), text.trim().to_owned());
+        } else if let Some(text) = found.get_mut(&last).filter(|_| line.starts_with("          ")) {
+            text.push(' ');
+            text.push_str(words);
+        }
+    }
+    for text in found.values_mut() {
+        *text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    }
+    found
+}
+
+/// What happened: `vicus serve` had three limits of seven, and `--data` was told in three ways.
+#[test]
+fn shared_options_are_explained_in_the_same_words() {
+    let query = options("query");
+    let limits = ["timeout", "memory-limit", "max-query-bytes", "max-query-depth"];
+    let of_texts = ["max-longer", "max-path-signs", "max-plan-steps"];
+    let runtime = ["strategy", "threads"];
+    let documents = ["max-iri", "rdf-12"];
+    let data = ["data", "syntax", "skip-malformed", "max-line"];
+    let answers = ["default-graph", "strict-functions"];
+    let groups: [&[&str]; 6] = [&limits, &of_texts, &runtime, &documents, &data, &answers];
+    let of = |numbers: &[usize]| numbers.iter().flat_map(|&number| groups[number]).copied().collect::<Vec<_>>();
+    for (command, names) in [
+        ("sql", of(&[0, 1, 2, 3, 4, 5])),
+        ("serve", of(&[0, 1, 2, 3, 4, 5])),
+        ("update", of(&[0, 1, 2, 3])),
+        ("load", of(&[2, 3, 4])),
+    ] {
+        let options = options(command);
+        for name in names {
+            assert!(query[name].len() > 20, "{name}: {}", query[name]);
+            assert_eq!(options.get(name), query.get(name), "{command} --{name}");
+        }
+    }
 }
 
 #[test]

@@ -220,7 +220,14 @@ fn a_wrong_update_changes_nothing() {
     good(&["load", "--store", store, "--data", &data]);
     let before = quads(store);
     let third = "CLEAR ALL ;\nCLEAR ALL ;\nDELETE { ?s ?p } WHERE { ?s ?p ?o }";
-    fails(&["update", "--store", store, third], &["update update: line 3, column 16", "DELETE { ?s ?p } WHERE", "^"]);
+    fails(&["update", "--store", store, third], &["the update: line 3, column 16", "DELETE { ?s ?p } WHERE", "^"]);
+    let named = file(&here, "update.ru", third);
+    fails(&["update", "--store", store, "--update", &named], &["update update: line 3, column 16"]);
+    // An update has the limits of a query.
+    let deep = "INSERT { ?s ?p 1 } WHERE { { { { ?s ?p ?o } } } }";
+    fails(&["update", "--store", store, "--max-query-depth", "2", deep], &["the update: ", "(--max-query-depth)"]);
+    fails(&["update", "--store", store, "--max-query-bytes", "9", deep], &["the update: ", "(--max-query-bytes)"]);
+    fails(&["update", "--store", store, "--max-plan-steps", "1", deep], &["the update: ", "(--max-plan-steps)"]);
     for (wrong, says) in [
         ("CLEAR ALL ; COPY <http://e/none> TO DEFAULT", &["operation 2, COPY: there is no graph <http://e/none>"][..]),
         (

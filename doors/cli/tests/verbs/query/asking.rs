@@ -368,7 +368,7 @@ fn memory_that_can_not_be_had_is_an_error_of_the_box_that_asked() {
         assert_eq!(output.status.code(), Some(1), "{name}: {:?} {said}", output.status);
         assert!(!said.contains("memory allocation of") && !said.contains("panicked"), "{name}: {said}");
         let error = said.lines().last().unwrap_or_default();
-        assert!(error.starts_with("vicus: query query: box ") && error.contains(" failed: "), "{name}: {said}");
+        assert!(error.starts_with("vicus: the query: box ") && error.contains(" failed: "), "{name}: {said}");
         assert!(error.ends_with(" of memory can't be had"), "{name}: {said}");
         eprintln!("{name}: {error}");
     }

@@ -40,7 +40,7 @@ fn a_format_that_can_not_hold_the_answer_is_refused_with_those_that_can() {
     for format in ["csv", "table", "json", "xml", "tsv"] {
         let says = format!("triples can't be written as {format}, {graphs}");
         let data = file("refused.nt", "");
-        fails(&["query", "--data", &data, KNOWN, "--format", format], &["query query: ", &says]);
+        fails(&["query", "--data", &data, KNOWN, "--format", format], &["the query: ", &says]);
     }
     let data = file("refused-too.nt", "");
     let says = ["rows can't be written as ttl, but as table, json, xml, csv, tsv or arrow (--format)"];

@@ -88,7 +88,7 @@ fn xml_refuses_what_it_cannot_write_and_says_where() {
     let output = answer("xml");
     assert_eq!(output.status.code(), Some(1));
     let text = stderr(&output);
-    for part in ["query query", "?text of row 2", "\"a\\u0001b\"", "U+0001", "--format json"] {
+    for part in ["the query", "?text of row 2", "\"a\\u0001b\"", "U+0001", "--format json"] {
         assert!(text.contains(part), "`{part}` is part of: {text}");
     }
     for (format, parsed) in [FORMATS[0], FORMATS[2]] {
