@@ -18,7 +18,7 @@ check() {
   say "clippy"
   cargo clippy "${locked[@]}" --release --workspace --all-targets -- -D warnings
   # What is only there with debug assertions.
-  cargo clippy "${locked[@]}" -p vicus-memory -p vicus-machine --all-targets -- -D warnings
+  cargo clippy "${locked[@]}" -p vicus-memory -p vicus-machine -p vicus-threads --all-targets -- -D warnings
   for suite in $checked_suites; do "test_$suite"; done
   say "documentation"
   # Pages of what is no longer there would be checked as well.

@@ -1,9 +1,10 @@
 # Tests on emulated machines with several nodes. Read by `dev`.
 # shellcheck shell=bash
 
-# The paths of what the guests run, as the workspace's tests have it: the tests `kernel` and `whole_machine`, and `vicus`.
+# The paths of what the guests run, as the workspace's tests have it: the tests `kernel`, `stacks` and
+# `whole_machine`, and `vicus`.
 numa_programs() {
-  cargo test "${locked[@]}" --workspace --test kernel --test whole_machine --no-run --message-format json |
+  cargo test "${locked[@]}" --workspace --test kernel --test stacks --test whole_machine --no-run --message-format json |
     sed -n 's/.*"executable":"\([^"]*\)".*/\1/p'
 }
 
@@ -57,9 +58,10 @@ test_numa() {
     return
   fi
   say "building what the guests run"
-  local programs kernel whole_machine vicus files=() file topology began failed=()
+  local programs kernel stacks whole_machine vicus files=() file topology began failed=()
   programs="$(numa_programs)"
   kernel="$(grep '/kernel-' <<<"$programs")"
+  stacks="$(grep '/stacks-' <<<"$programs")"
   whole_machine="$(grep '/whole_machine-' <<<"$programs")"
   vicus="$(grep '/vicus$' <<<"$programs")"
   scratch="$(mktemp -d)"
@@ -77,7 +79,7 @@ test_numa() {
   gcc -O1 -fopenmp -I include doors/openmp/tests/programs/nodes.c -o "$scratch/nodes"
   cp "$target/debug/libvicus_omp.so" "$target/debug/libvicus_malloc.so" "$scratch"
   numa_doors "$scratch/doors"
-  for file in "$kernel" "$whole_machine" "$vicus" tools/numa-doors doors/cli/queries "$scratch"; do
+  for file in "$kernel" "$stacks" "$whole_machine" "$vicus" tools/numa-doors doors/cli/queries "$scratch"; do
     files+=(--file "$file")
   done
   for topology in "${guests[@]}"; do
@@ -87,7 +89,7 @@ test_numa() {
     if tools/numa-vm --one-thread --timeout 900 "${files[@]}" --env "VICUS_TEST_DATA=$scratch/data.nt" \
       --env "VICUS_TEST_COUNTS=$scratch/counts" --env "VICUS_TEST_DOORS=$scratch/doors" \
       --env "NUMA_SHOW=${NUMA_SHOW:-no}" "$topology" \
-      tools/numa-checks "$kernel" "$whole_machine" "$vicus" "$scratch/pages" "$scratch/nodes" \
+      tools/numa-checks "$kernel" "$stacks" "$whole_machine" "$vicus" "$scratch/pages" "$scratch/nodes" \
       "$(realpath tools/numa-doors)" "$scratch/doors"; then
       echo "passed in $((SECONDS - began)) s"
     else

@@ -22,7 +22,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use vicus::team::{Meetings, Member, Setting, gather};
+use vicus::team::{BuildTeam as _, Meetings, Member, Setting, gather};
 
 /// A region's function: gcc's has one argument, clang's many.
 #[derive(Clone, Copy)]

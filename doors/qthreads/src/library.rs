@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::thread::{self, ThreadId};
 use vicus::memory::SystemPages;
-use vicus::team::{SeatId, Sitting};
+use vicus::team::{CountThreads as _, SeatId, Sitting, StartSitting as _};
 use vicus::{NodeId, Place, Runtime, Setting, environment, team};
 
 /// Between two starts and ends of the library.

@@ -31,8 +31,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::OnceLock;
 use std::time::Duration;
-use vicus_machine::threads::OnDeadlock;
-use vicus_machine::{Defaults, LatencyFile, Learned, Treatment};
+use vicus_machine::{Defaults, LatencyFile, Learned, OnDeadlock, Treatment};
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Setting, Settings};
 

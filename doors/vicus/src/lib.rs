@@ -103,17 +103,19 @@ pub mod machine {
 pub mod guide {}
 
 #[doc(inline)]
-pub use vicus_machine::map_reduce;
+pub use vicus_threads::map_reduce;
 
 /// Teams of a caller's own threads, for runtimes of languages; a caller's thread on a seat of a runtime; and the calls
 /// of such runtimes beside those of [`tasks`] and [`threads`].
 pub mod team {
-    pub use vicus_machine::threads::{Lent, Sitting, help, lend, seat, set_word, stack, wait_outside, word};
     pub use vicus_machine::{
-        Held, Included, Meetings, Member, Team, begin_child, end_child, gather, has_queued, name_task, run_child,
-        wait_for_earlier, yield_to_descendants,
+        Held, Included, begin_child, end_child, has_queued, run_child, wait_for_earlier, yield_to_descendants,
     };
     pub use vicus_schedule::{MOST_THREADS, SeatId, Setting};
+    pub use vicus_threads::team::{BuildTeam, Meetings, Member, Team, gather, name_task};
+    pub use vicus_threads::{
+        CountThreads, Lent, Sitting, StartSitting, help, lend, seat, set_word, stack, wait_outside, word,
+    };
 }
 
 /// Memory placed by node.
@@ -192,8 +194,8 @@ pub mod team {
 /// | `replicated` | a copy on each location | what is only read |
 pub mod memory {
     pub use vicus_machine::{
-        Everywhere, SystemPages, awaits_touch, block_on, footprint, footprint_of, forget, forget_at, free_bytes, here,
-        migrate, migrate_at_next_touch, node_of, process_memory, touch,
+        Everywhere, SystemPages, awaits_touch, footprint, footprint_of, forget, forget_at, free_bytes, here, migrate,
+        migrate_at_next_touch, node_of, process_memory, touch,
     };
     pub use vicus_memory::distribution::{self, Distribution, DistributionError, Tiles};
     pub use vicus_memory::{
@@ -204,6 +206,7 @@ pub mod memory {
         QueueOptions, Region, Rows, Run, RunMut, SegmentSource, Series, SeriesError, Sizes, Stencil, SystemSegments,
         Tile, TileOrder, Tiling, TryPopError, UntypedHandle, UntypedPool, WhenFull, Zero, together,
     };
+    pub use vicus_threads::block_on;
 }
 
 /// The parts of a [`Plan`]: queues, pools of seats, and each seat's search for work. `vicus strategies --plan las`

@@ -30,7 +30,7 @@ pub struct Runtime(vicus_machine::Runtime);
 impl Runtime {
     /// A builder with the settings of the [environment](crate::environment).
     pub fn builder() -> RuntimeBuilder {
-        RuntimeBuilder::new(environment::defaults())
+        RuntimeBuilder::new(environment::defaults()).layer(vicus_threads::LAYER)
     }
 
     /// The runtime for programs that have not started one: [`tasks::join`](crate::tasks::join) and the like run there

@@ -44,7 +44,7 @@
 use crate::Runtime;
 use vicus_topology::Place;
 
-pub use vicus_machine::threads::{
+pub use vicus_threads::{
     Builder, Countdown, Deadlock, Ended, JoinHandle, Local, MigrateError, OnDeadlock, STACK_BYTES, SpawnError, SyncVar,
     ThreadId, ThreadInfo, block_on, current, full_empty, is_thread, limit_stacks, migrate_to, sleep, yield_now,
 };

@@ -60,7 +60,7 @@ fn too_wide(source: &Source) -> Vec<String> {
 #[test]
 fn lines_fit_the_width() {
     let broken = in_files(".rs", too_wide);
-    assert_ceiling("no line of code or comment beyond 120 columns", 127, &broken);
+    assert_ceiling("no line of code or comment beyond 120 columns", 125, &broken);
 }
 
 #[test]
@@ -431,7 +431,7 @@ fn strayed_impls(files: &[Source]) -> Vec<String> {
 
 #[test]
 fn a_types_code_stands_in_its_folder() {
-    assert_ceiling("`impl` of a type stands in its own folder", 29, &strayed_impls(&crate_files()));
+    assert_ceiling("`impl` of a type stands in its own folder", 17, &strayed_impls(&crate_files()));
 }
 
 #[test]

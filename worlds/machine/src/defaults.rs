@@ -62,7 +62,7 @@ pub enum OnDeadlock {
     /// Reports on standard error the waiting threads and their words.
     #[default]
     Report,
-    /// Reports, and unwinds these threads: their joiners get a [`Deadlock`](crate::threads::Deadlock). For programs in
+    /// Reports, and unwinds these threads: their joiners get a `Deadlock` (worlds/threads). For programs in
     /// which no thread of the system fills or empties words. Code waiting on the own stack of a thread of the system
     /// goes on waiting.
     Unwind,

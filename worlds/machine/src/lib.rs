@@ -1,10 +1,17 @@
-//! The real world: threads on seats, tasks, lightweight threads, sleep and wake, the clock.
+//! The real world: threads on seats, tasks, sleep and wake, the clock.
 //!
 //! It follows a plan of `vicus-schedule`, and runs requests of `vicus-flow`; see [`Runtime`]. `vicus-os` answers for
-//! the system, and `vicus-fibres` has the stacks of lightweight threads.
+//! the system. Above it, `vicus-threads` has lightweight threads and teams: the runtime knows them by one hook
+//! ([`layer`]).
 //!
-//! Its rooms, from the ground up. A room names the rooms below it; one arrow still goes up, from `runtime` to `threads`
-//! (a test holds this list: `tidy/tests/tidy/rooms.rs`).
+//! This crate never:
+//!
+//! * knows a lightweight thread, a stack of its own, or a team, but for the hook's words;
+//! * decides which task runs where and next: a seat of `vicus-schedule` does;
+//! * reads the environment.
+//!
+//! Its rooms, from the ground up. A room names the rooms below it, and none above it (a test holds this list:
+//! `tidy/tests/tidy/rooms.rs`).
 //!
 //! | room | content | it never |
 //! |---|---|---|
@@ -14,21 +21,15 @@
 //! | `memory` | the process's heaps, questions to the kernel about pages | runs a task |
 //! | `runtime` | workers, requests, boxes, the recorder | decides: its seats do (`vicus-schedule`) |
 //! | `tasks` | closures, their children and data | starts a thread of the system |
-//! | `team` | threads of a caller on seats of their own | starts a thread |
-//! | `threads` | lightweight threads, words with full/empty bits | switches stacks by itself (`vicus-fibres`) |
-//! | `map_reduce` | MapReduce on boxes and queues | reaches into a worker or a queue |
 
 mod defaults;
-pub mod map_reduce;
 mod memory;
 mod queues;
 mod runtime;
 mod sync;
 mod tasks;
-mod team;
-pub mod threads;
 
-pub use defaults::Defaults;
+pub use defaults::{Defaults, OnDeadlock};
 pub use memory::allocator::{Allocator, give_back_own_blocks, give_back_small_blocks, merge_when_freed};
 pub use memory::heaps::process_memory;
 pub use memory::locality::{Everywhere, footprint, footprint_of, forget, forget_at, here, node_of};
@@ -46,10 +47,35 @@ pub use tasks::{
     has_queued, in_place_scope, is_cancelled, join, join_or, map_reduce, open_group, run_child, scope, spawn_child,
     wait_for_children, wait_for_earlier, yield_to_descendants,
 };
-pub use team::meetings::Meetings;
-pub use team::{Member, Team, gather, name_task};
-pub use threads::block_on;
 pub use vicus_os::{
     DiscoverError, Discovered, LatencyFile, Learned, SystemDirectory, SystemPages, Treatment, default_threads,
     describe, free_bytes, from_synthetic, from_sysfs, from_xml, this_machine,
 };
+
+/// The runtime as the layer above it sees it (`vicus-threads`): workers on seats, the state they share, and the hook.
+/// No program needs this.
+pub mod layer {
+    pub use crate::memory::heaps::{finish_task, prefer, thread_moved};
+    pub use crate::queues::SharedQueues;
+    pub use crate::queues::deque::Deque;
+    pub use crate::queues::fifo::CAPACITY as LONG_QUEUE;
+    pub use crate::queues::inbox::Inbox;
+    pub use crate::runtime::awaited::Awaited;
+    pub use crate::runtime::done::EndSignal;
+    pub use crate::runtime::gathering::{Came, Gathered, Gathering};
+    pub use crate::runtime::hook::{Hook, Layer, NewLayer, SeatState, is_apart};
+    pub use crate::runtime::latch::Latch;
+    pub use crate::runtime::lending::{LentThread, lend_here};
+    pub use crate::runtime::moves::Moves;
+    pub use crate::runtime::recorder::{ASIDE, SeatRecorder};
+    pub use crate::runtime::requests::waits::Beneath;
+    pub use crate::runtime::shared::{RunSettings, RuntimeState, STACK_BYTES};
+    pub use crate::runtime::worker::context::{recorded, wait_for_descendants, wait_for_own};
+    pub use crate::runtime::worker::{
+        AtOnce, Frame, Stay, Worker, drop_quietly, in_task, is_seated, leave_to_program, outside, run, wait,
+        with_shared, with_worker,
+    };
+    pub use crate::sync::Padded;
+    pub use crate::sync::lock::{ShortGuard, ShortLock};
+    pub use crate::tasks::with_descendants;
+}

@@ -275,7 +275,7 @@ impl Process {
 
 /// Asks for untouched pages of the process on a node, as long as the node has room. Does nothing if the process's
 /// memory has one node, or if the system refuses: then they lie on the node of their first touch.
-pub(crate) fn prefer(start: usize, bytes: usize, node: usize) {
+pub fn prefer(start: usize, bytes: usize, node: usize) {
     if let Some(process) = process().filter(|process| process.numbers.len() > 1)
         && let Some(&number) = process.numbers.get(node)
     {
@@ -386,7 +386,8 @@ pub(crate) fn sit(process: &Process, number: Option<u32>) {
 }
 
 /// This thread may run elsewhere from now on. Its next block comes from a heap of its new node.
-pub(crate) fn moved(process: &Process) {
+pub fn thread_moved() {
+    let Some(process) = process() else { return };
     let _ = HERE.try_with(|here| here.with(|heap| heap.take_if(|heap| here.node(process) != heap.node())));
 }
 
@@ -396,7 +397,7 @@ pub(crate) fn node_of_thread(process: &Process) -> NodeId {
 }
 
 /// A task has finished: others' blocks go home, and own ones come back.
-pub(crate) fn finish_task() {
+pub fn finish_task() {
     with_own(Heap::finish_task);
 }
 

@@ -19,7 +19,8 @@ use vicus_schedule::{TaskHeader, TaskRef};
 /// Capacity of a seat's own queue in tasks: 32 KiB of words. Loom sees a small one, so that it wraps and fills.
 pub(crate) const CAPACITY: usize = if cfg!(loom) { 2 } else { 4096 };
 
-pub(crate) struct Deque {
+/// A seat's queue of immediate tasks, open to thieves.
+pub struct Deque {
     /// The public part, a [`Public`].
     public: Padded<AtomicU64>,
     /// [`NOT_WANTED`], [`WANTED`], or the side moving the split point.
@@ -105,7 +106,7 @@ impl Deque {
     /// The owner's push. Gives the task back if the ring is full. No fence and no read-modify-write, unless a thief
     /// wants tasks.
     #[inline]
-    pub(crate) fn push(&self, task: TaskRef) -> Result<(), TaskRef> {
+    pub fn push(&self, task: TaskRef) -> Result<(), TaskRef> {
         let bottom = self.own.0.bottom.load(Ordering::Relaxed);
         // Acquire: the thief of a taken task has read its slot. An old value makes the ring seem fuller.
         let top = Public::of(self.public.0.load(Ordering::Acquire)).first();
@@ -122,7 +123,7 @@ impl Deque {
 
     /// The owner's pop: the youngest task.
     #[inline]
-    pub(crate) fn pop(&self) -> Option<TaskRef> {
+    pub fn pop(&self) -> Option<TaskRef> {
         let own = &self.own.0;
         let end = own.bottom.load(Ordering::Relaxed);
         if end == own.split.load(Ordering::Relaxed) {
@@ -146,7 +147,7 @@ impl Deque {
     /// The owner's look at the youngest task, the result of a pop unless a thief takes it. It may have been taken: the
     /// pop tells.
     #[inline]
-    pub(crate) fn youngest(&self) -> Option<TaskRef> {
+    pub fn youngest(&self) -> Option<TaskRef> {
         let end = self.own.0.bottom.load(Ordering::Relaxed);
         if end == self.own.0.split.load(Ordering::Relaxed) {
             return None;
@@ -299,7 +300,8 @@ impl Deque {
     }
 
     /// Whether it holds nothing. A hint unless the caller is the owner.
-    pub(crate) fn is_empty(&self) -> bool {
+    #[inline]
+    pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 

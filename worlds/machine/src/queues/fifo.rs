@@ -23,7 +23,7 @@ use vicus_schedule::{Order, Queue, TaskHeader, TaskRef};
 const LOOKS: u32 = if cfg!(loom) { 2 } else { 64 };
 
 /// Capacity of the ring in tasks. Loom sees a small one, so that it wraps and fills.
-pub(crate) const CAPACITY: usize = if cfg!(loom) { 2 } else { 1024 };
+pub const CAPACITY: usize = if cfg!(loom) { 2 } else { 1024 };
 
 pub(crate) struct Fifo {
     young: Padded<Young>,

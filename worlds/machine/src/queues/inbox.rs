@@ -10,7 +10,7 @@ use vicus_schedule::{TaskHeader, TaskRef};
 /// Usually one task, for a seat waiting for it. It lies beside the count, and both go from core to core in one cache
 /// line.
 #[derive(Default)]
-pub(crate) struct Inbox {
+pub struct Inbox {
     /// The first task to take, or null. It is filled only while no others wait.
     first: AtomicPtr<TaskHeader>,
     /// Number of further tasks, so that the seat can look without a lock.
@@ -19,8 +19,9 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
+    /// Whether it may hold a task. Without its lock.
     #[inline]
-    pub(crate) fn is_waiting(&self) -> bool {
+    pub fn is_waiting(&self) -> bool {
         !self.first.load(Ordering::Acquire).is_null() || self.waiting.load(Ordering::Acquire) != 0
     }
 
@@ -28,9 +29,9 @@ impl Inbox {
         usize::from(!self.first.load(Ordering::Relaxed).is_null()) + self.waiting.load(Ordering::Relaxed)
     }
 
-    /// The seat may be asleep: see `Shared::call`, which wakes it.
+    /// The seat may be asleep: see `RuntimeState::call`, which wakes it.
     #[inline]
-    pub(crate) fn put(&self, task: TaskRef) {
+    pub fn put(&self, task: TaskRef) {
         // Behind others it is not the first one. They may be taken meanwhile, and then the order of two threads' tasks
         // is open.
         let is_first = self.waiting.load(Ordering::Relaxed) == 0
@@ -51,8 +52,9 @@ impl Inbox {
         self.waiting.store(tasks.len(), Ordering::Release);
     }
 
+    /// Takes the oldest task.
     #[inline]
-    pub(crate) fn take(&self) -> Option<TaskRef> {
+    pub fn take(&self) -> Option<TaskRef> {
         self.take_first().or_else(|| if self.waiting.load(Ordering::Acquire) == 0 { None } else { self.take_waiting() })
     }
 
@@ -104,7 +106,7 @@ mod loom_models {
             Arc::new(Seat { pool: SleepPool::new(1), inbox: Inbox::default(), open: AtomicUsize::new(1) })
         }
 
-        /// Like `Shared::call`.
+        /// Like `RuntimeState::call`.
         fn call(&self, number: u64) {
             self.inbox.put(task(number));
             self.pool.ask_if_announced(0, &Barrier::new());

@@ -24,7 +24,8 @@ use vicus_schedule::{
     Context, End, Plan, Queue, QueueId, QueueSpec, Queues, QueuesByRequest, RequestId, SeatId, Take, TaskRef,
 };
 
-pub(crate) struct SharedQueues {
+/// The queues of a plan's seats.
+pub struct SharedQueues {
     /// Each on lines of its own: neighbours are those of different seats.
     queues: Vec<Padded<SharedQueue>>,
     /// If the plan has them.
@@ -74,7 +75,7 @@ impl SharedQueues {
 
     /// Puts a task. Gives it back if the queue is full, or there is no memory for a longer one: the caller runs it.
     /// Only the owner may put into its own queue.
-    pub(crate) fn push(&self, queue: QueueId, task: TaskRef) -> Result<(), TaskRef> {
+    pub fn push(&self, queue: QueueId, task: TaskRef) -> Result<(), TaskRef> {
         match &self.queues[queue.index()].0 {
             SharedQueue::Own { deque, .. } => {
                 deque.push(task)?;
@@ -120,7 +121,7 @@ impl SharedQueues {
 
     /// The oldest task of a locked queue, if it is wanted. The plan has no tokens.
     #[inline]
-    pub(crate) fn take_oldest_if(&self, queue: QueueId, wanted: impl FnOnce(&TaskRef) -> bool) -> Option<TaskRef> {
+    pub fn take_oldest_if(&self, queue: QueueId, wanted: impl FnOnce(&TaskRef) -> bool) -> Option<TaskRef> {
         debug_assert!(self.tokens.is_none(), "a token goes with each task");
         match &self.queues[queue.index()].0 {
             SharedQueue::Fifo(fifo) => fifo.take_if(wanted),
@@ -130,7 +131,7 @@ impl SharedQueues {
 
     /// Whether a locked queue was empty at a moment since this was called.
     #[inline]
-    pub(crate) fn looks_empty(&self, queue: QueueId) -> bool {
+    pub fn looks_empty(&self, queue: QueueId) -> bool {
         match &self.queues[queue.index()].0 {
             SharedQueue::Fifo(fifo) => fifo.looks_empty(),
             _ => self.len(queue) == 0,
@@ -139,7 +140,7 @@ impl SharedQueues {
 
     /// Whether a locked queue is so long that a new thread had better begin at once: see `LONG` of `threads`.
     #[inline]
-    pub(crate) fn is_long(&self, queue: QueueId, tasks: usize) -> bool {
+    pub fn is_long(&self, queue: QueueId, tasks: usize) -> bool {
         match &self.queues[queue.index()].0 {
             // Reading its length would touch lines written by other seats.
             SharedQueue::Fifo(fifo) => fifo.look_long(),

@@ -1,9 +1,9 @@
 //! Runs a box on a worker: begin, act, send, finish; and queues its activated boxes.
 
 use crate::memory::heaps;
-use crate::runtime::Shared;
+use crate::runtime::RuntimeState;
 use crate::runtime::lending::lend_here;
-use crate::runtime::recorder::{Recorder, name_of};
+use crate::runtime::recorder::{SeatRecorder, name_of};
 use crate::runtime::request::worked_ns;
 use crate::runtime::worker::context::wait_for_descendants;
 use crate::runtime::worker::drop_quietly;
@@ -91,7 +91,7 @@ fn wait_for_tasks(index: BoxId) {
 
 /// Records an event of the current request.
 #[cold]
-fn record(f: impl FnOnce(&mut Recorder, &Instance)) {
+fn record(f: impl FnOnce(&mut SeatRecorder, &Instance)) {
     in_task(|worker| {
         let Worker { frame, recorder, .. } = worker;
         f(recorder, frame.current.as_ref().expect("the seat is at the box's request"));
@@ -306,7 +306,7 @@ impl World for Neighbourhood {
     }
 }
 
-impl Shared {
+impl RuntimeState {
     /// Settles a request without further tasks, and wakes the threads waiting for it.
     pub(crate) fn settle(&self, instance: &Instance) -> Option<Outcome> {
         let result = instance.settle()?;

@@ -11,16 +11,16 @@ use crate::runtime::Runtime;
 use crate::runtime::caller::{Callers, LONG};
 use crate::runtime::fit::{assert_fits, pus_of};
 use crate::runtime::gathering::Gathering;
+use crate::runtime::hook::{Hook, NewLayer};
 use crate::runtime::last_words::count_refusable_calls;
 use crate::runtime::lending::Lent;
 use crate::runtime::recorder::Recording;
 use crate::runtime::requests::Ongoing;
 use crate::runtime::roaming::Roaming;
-use crate::runtime::shared::{PlanTables, RunSettings, Shared, SleepPools, Storage, SystemThreads};
+use crate::runtime::shared::{PlanTables, RunSettings, RuntimeState, SleepPools, Storage, SystemThreads};
 use crate::runtime::worker::Worker;
 use crate::sync::Padded;
 use crate::sync::gate::Gate;
-use crate::threads::Threads;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{ErrorKind, Write as _};
@@ -56,11 +56,12 @@ pub(crate) struct Chosen {
     quiet: bool,
     distribution: Option<Distribution>,
     caller_works: Option<Duration>,
-    pub(crate) on_deadlock: Option<OnDeadlock>,
-    pub(crate) waits_have_backtraces: bool,
+    on_deadlock: Option<OnDeadlock>,
+    waits_have_backtraces: bool,
     head_start: Duration,
     without_turns: bool,
-    pub(crate) members_spin: Duration,
+    members_spin: Duration,
+    layer: Option<NewLayer>,
     defaults: Defaults,
 }
 
@@ -96,9 +97,8 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
     /// ```
     /// use vicus_machine::Runtime;
     /// let builder = Runtime::builder().topology(vicus_topology::Topology::parse("core:4").unwrap());
-    /// let team = builder.processors([3, 1, 3]).team()?;
-    /// assert_eq!(team.plan().seats[..3].iter().map(|seat| seat.pu.index()).collect::<Vec<_>>(), [3, 1, 3]);
-    /// # Ok::<(), vicus_machine::StartError>(())
+    /// let plan = builder.processors([3, 1, 3]).planned();
+    /// assert_eq!(plan.seats[..3].iter().map(|seat| seat.pu.index()).collect::<Vec<_>>(), [3, 1, 3]);
     /// ```
     pub fn processors(mut self, processors: impl Into<Vec<u32>>) -> Self {
         self.chosen.processors = processors.into();
@@ -238,6 +238,34 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
         self
     }
 
+    /// Sets its reaction when its lightweight threads wait for full/empty bits and no running code could change these;
+    /// by default it reports.
+    pub fn deadlock(mut self, on_deadlock: OnDeadlock) -> Self {
+        self.chosen.on_deadlock = Some(on_deadlock);
+        self
+    }
+
+    /// Lets its lightweight threads note their backtraces when they wait for full/empty bits, which takes some
+    /// microseconds each. Reports of a [`RuntimeBuilder::deadlock`] then have backtraces.
+    pub fn wait_backtraces(mut self) -> Self {
+        self.chosen.waits_have_backtraces = true;
+        self
+    }
+
+    /// For a team: the least time that waiting members look around before they sleep, whatever the strategy says of its
+    /// idle seats. If each member has a processor, it should exceed the time to wake a thread: otherwise two members
+    /// waiting for each other in turn both fall asleep before the other one is awake, each time.
+    pub fn members_spin(mut self, least: Duration) -> Self {
+        self.chosen.members_spin = least;
+        self
+    }
+
+    /// The layer above the runtime, from its start on; else from its first use on. For doors.
+    pub fn layer(mut self, new: NewLayer) -> Self {
+        self.chosen.layer = Some(new);
+        self
+    }
+
     /// Starts the threads. Features that the machine does not allow are left out, with a warning once on standard
     /// error. Panics if the system gives too few threads; [`RuntimeBuilder::try_start`] returns an error instead.
     pub fn start(self) -> R {
@@ -253,9 +281,20 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
         self.chosen.try_start().map(R::from)
     }
 
-    /// The state shared by a team's members.
-    pub(crate) fn shared(&self) -> Result<Arc<Shared>, StartError> {
+    /// The state shared by a team's members, for the layer above. No thread is started.
+    ///
+    /// # Errors
+    /// More members are wanted than [`vicus_schedule::MOST_THREADS`].
+    pub fn team_state(&self) -> Result<Arc<RuntimeState>, StartError> {
         self.chosen.shared(true)
+    }
+
+    /// Starts a runtime without a thread on its first regular seat, for the layer above.
+    ///
+    /// # Errors
+    /// As [`RuntimeBuilder::try_start`].
+    pub fn try_start_without_first(self) -> Result<Runtime, StartError> {
+        self.chosen.try_start_but(true)
     }
 
     /// The plan for its threads, without any thread. Latencies are measured if they are needed and unknown.
@@ -283,7 +322,7 @@ impl<R> fmt::Debug for RuntimeBuilder<R> {
 
 impl Chosen {
     /// The state shared by all threads, without any thread. `team`: of a team.
-    fn shared(&self, team: bool) -> Result<Arc<Shared>, StartError> {
+    fn shared(&self, team: bool) -> Result<Arc<RuntimeState>, StartError> {
         let mut warnings = Vec::new();
         if let Some(threads) = self.threads.filter(|&threads| threads > MOST_THREADS) {
             let error = std::io::Error::new(ErrorKind::InvalidInput, format!("at most {MOST_THREADS} are planned for"));
@@ -306,7 +345,7 @@ impl Chosen {
         let seats = plan.seats.len();
         let recording = (self.events.is_some() || self.counts_takes || self.decides)
             .then(|| Recording::new(self.events, self.decides, team, &plan, &topology));
-        let shared = Arc::new_cyclic(|weak: &Weak<Shared>| Shared {
+        let shared = Arc::new_cyclic(|weak: &Weak<RuntimeState>| RuntimeState {
             tables: PlanTables {
                 for_waiting: plan.for_waiting(),
                 group_queues: GroupQueues::new(&plan, &topology),
@@ -328,6 +367,8 @@ impl Chosen {
                 caller_works: self.caller_works.unwrap_or(LONG),
                 yields: if team { TEAM_YIELDS } else { 0 },
                 least_spin: if team { self.members_spin } else { Duration::ZERO },
+                on_deadlock: on_deadlock.unwrap_or_default(),
+                waits_have_backtraces: self.waits_have_backtraces,
             },
             system: SystemThreads {
                 handles: Mutex::new(Vec::new()),
@@ -339,12 +380,12 @@ impl Chosen {
             callers: Callers::default(),
             entry: entry(weak.clone()),
             recording,
-            threads_here: Threads::new(seats, on_deadlock.unwrap_or_default(), self.waits_have_backtraces),
+            hook: Hook::new(seats, self.layer),
             gathering: Gathering::new(plan.threads()),
             topology,
             plan,
         });
-        let seats: Weak<dyn heaps::Seats> = Arc::<Shared>::downgrade(&shared);
+        let seats: Weak<dyn heaps::Seats> = Arc::<RuntimeState>::downgrade(&shared);
         heaps::register(seats);
         Ok(shared)
     }
@@ -354,7 +395,7 @@ impl Chosen {
     }
 
     /// `leaves_first`: no thread for the first seat that is not spare.
-    pub(crate) fn try_start_but(self, leaves_first: bool) -> Result<Runtime, StartError> {
+    fn try_start_but(self, leaves_first: bool) -> Result<Runtime, StartError> {
         let shared = self.shared(false)?;
         let threads = shared.plan.threads();
         let left_out = shared.first_seat().filter(|_| leaves_first);
@@ -469,7 +510,7 @@ impl fmt::Display for StartError {
 impl std::error::Error for StartError {}
 
 /// A runtime's entry for boxes resumed from outside. When the runtime has ended, no box is paused any more.
-fn entry(shared: Weak<Shared>) -> Entry {
+fn entry(shared: Weak<RuntimeState>) -> Entry {
     Arc::new(move |queued| {
         if let Some(shared) = shared.upgrade() {
             shared.enter(queued);

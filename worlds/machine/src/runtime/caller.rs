@@ -17,7 +17,7 @@ use crate::runtime::request::{RequestOptions, now_ns};
 use crate::runtime::requests::nested::request_here;
 use crate::runtime::worker::drop_quietly;
 use crate::runtime::worker::{is_seated, outside};
-use crate::runtime::{Runtime, Shared, seatless};
+use crate::runtime::{Runtime, RuntimeState, seatless};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -101,15 +101,17 @@ impl Runtime {
         Runtime::of_this_thread_or(Runtime::of_no_thread)
     }
 
-    /// Like [`Runtime::of_this_thread`]; the other one if it runs none.
-    pub(crate) fn of_this_thread_or<'a>(other: fn() -> &'static Runtime) -> &'a Runtime {
+    /// The runtime of a thread without a seat, for the layer above: that of its running request, or the other one if it
+    /// runs none. The reference is for a call that returns before that request's end.
+    pub fn of_this_thread_or<'a>(other: fn() -> &'static Runtime) -> &'a Runtime {
         #[expect(unsafe_code, reason = "the runtime whose request this thread runs")]
         // SAFETY: `submit_here` has it borrowed on this thread, and resets this before it returns. The callers of this
         // function use the reference only for a call that returns before then.
         unsafe { HERE.get().runtime.as_ref() }.unwrap_or_else(other)
     }
 
-    pub(crate) fn of_no_thread() -> &'static Runtime {
+    /// Panics: the caller spawns outside of tasks and boxes.
+    pub fn of_no_thread() -> &'static Runtime {
         panic!("tasks are spawned in a task or a box of a runtime; Runtime::run makes one")
     }
 }
@@ -154,7 +156,7 @@ pub(crate) fn account_of_this_thread() -> Option<Arc<Account>> {
 }
 
 /// The request run by the calling thread without a seat, and its runtime.
-pub(crate) fn request_of_this_thread() -> Option<(Arc<Shared>, RequestId)> {
+pub(crate) fn request_of_this_thread() -> Option<(Arc<RuntimeState>, RequestId)> {
     with_caller(|caller| (Arc::clone(caller.shared), caller.instance().id()))
 }
 
@@ -187,7 +189,7 @@ pub(crate) struct Callers(AtomicUsize);
 
 impl Callers {
     /// Takes one of the places for callers, if there is one.
-    fn come<'a>(&'a self, shared: &Shared) -> Option<CallersPlace<'a>> {
+    fn come<'a>(&'a self, shared: &RuntimeState) -> Option<CallersPlace<'a>> {
         // Relaxed: only the number of threads at work depends on it.
         let place = CallersPlace(self);
         (self.0.fetch_add(1, Ordering::Relaxed) < shared.plan.threads()).then_some(place)
@@ -230,7 +232,7 @@ impl Tasks {
 
 /// A thread without a seat, running its request.
 struct Caller<'a> {
-    shared: &'a Arc<Shared>,
+    shared: &'a Arc<RuntimeState>,
     state: &'a Arc<RequestState>,
     /// The index to count by: the one after the last seat's. No other thread uses it before the request has a handle.
     slot: usize,
@@ -240,7 +242,7 @@ struct Caller<'a> {
     outer: Here,
     /// The request of the task or box that has submitted this one: in a runtime of the calling thread's seat, or the
     /// one beneath.
-    within: Option<(Arc<Shared>, RequestId)>,
+    within: Option<(Arc<RuntimeState>, RequestId)>,
 }
 
 impl Caller<'_> {

@@ -3,7 +3,7 @@
 use crate::runtime::latch::Latch;
 use crate::runtime::requests::waits::Waiting;
 use crate::runtime::worker::{self, with_worker};
-use crate::runtime::{Shared, caller};
+use crate::runtime::{RuntimeState, caller};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use vicus_schedule::RequestId;
@@ -12,24 +12,29 @@ use vicus_schedule::RequestId;
 const ASKS: Duration = Duration::from_millis(1);
 
 /// Tells a caller the end of the awaited closure.
-pub(crate) enum Done {
+pub enum EndSignal {
     /// A sleeping thread.
-    Thread { is_done: Mutex<bool>, changed: Condvar },
+    Thread {
+        /// Whether it has ended.
+        is_done: Mutex<bool>,
+        /// Told once it has.
+        changed: Condvar,
+    },
     /// A seat, at work there meanwhile: the awaited closure may be a task of the same runtime, or call back into it.
-    Seat(Latch, Arc<Shared>),
+    Seat(Latch, Arc<RuntimeState>),
 }
 
-impl Done {
+impl EndSignal {
     /// For the calling thread.
-    pub(crate) fn new() -> Arc<Done> {
-        let seated = with_worker(|worker| Done::Seat(Latch::new(worker.waiter), Arc::clone(&worker.shared)));
-        Arc::new(seated.unwrap_or_else(|| Done::Thread { is_done: Mutex::new(false), changed: Condvar::new() }))
+    pub fn new() -> Arc<EndSignal> {
+        let seated = with_worker(|worker| EndSignal::Seat(Latch::new(worker.waiter), Arc::clone(&worker.shared)));
+        Arc::new(seated.unwrap_or_else(|| EndSignal::Thread { is_done: Mutex::new(false), changed: Condvar::new() }))
     }
 
     /// Called by the thread that made it. A seat waiting for a request of its own runtime runs tasks of that request,
     /// and else of any. A thread without a seat asks meanwhile whether its box's request goes on; a request given up
     /// cancels the awaited tasks.
-    pub(crate) fn wait(&self, request: Option<RequestId>) {
+    pub fn wait(&self, request: Option<RequestId>) {
         if !caller::is_caller() || !self.wait_unless(caller::is_given_up) {
             self.wait_on(request);
         }
@@ -37,21 +42,21 @@ impl Done {
 
     fn wait_on(&self, request: Option<RequestId>) {
         match self {
-            Done::Thread { is_done, changed } => {
+            EndSignal::Thread { is_done, changed } => {
                 let is_done = is_done.lock().expect("nothing panics under this lock");
                 drop(changed.wait_while(is_done, |is_done| !*is_done).expect("nothing panics under this lock"));
             }
-            Done::Seat(latch, shared) => {
+            EndSignal::Seat(latch, shared) => {
                 let _waiting = request.map(|request| Waiting::begin(shared, request));
                 worker::wait(request, latch);
             }
         }
     }
 
-    /// Like [`Done::wait_on`] without a request; a thread without a seat asks now and then whether it stops waiting.
+    /// Like [`EndSignal::wait_on`] without a request; a thread without a seat asks now and then whether it stops waiting.
     /// Returns whether it is done. `stops` does not panic.
     fn wait_unless(&self, stops: impl Fn() -> bool) -> bool {
-        let Done::Thread { is_done, changed } = self else {
+        let EndSignal::Thread { is_done, changed } = self else {
             self.wait_on(None);
             return true;
         };
@@ -69,13 +74,14 @@ impl Done {
         }
     }
 
-    pub(crate) fn set(&self) {
+    /// The awaited closure has ended.
+    pub fn set(&self) {
         match self {
-            Done::Thread { is_done, changed } => {
+            EndSignal::Thread { is_done, changed } => {
                 *is_done.lock().expect("nothing panics under this lock") = true;
                 changed.notify_one();
             }
-            Done::Seat(latch, shared) => latch.set(shared),
+            EndSignal::Seat(latch, shared) => latch.set(shared),
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::runtime::awaited::Awaited;
 use crate::sync::{AtomicU64, Ordering, Padded};
 
 /// The meeting point of a team's members.
-pub(crate) struct Gathering {
+pub struct Gathering {
     /// The number of past gatherings, a bit for a sleeping member, and the number of members that have come.
     state: Padded<AtomicU64>,
     /// How many members there are.
@@ -15,17 +15,19 @@ const ASLEEP: u64 = 1 << 31;
 const TIMES: u64 = 1 << 32;
 const COME: u64 = ASLEEP - 1;
 
-pub(crate) enum Came {
+/// A member's arrival at the meeting point.
+pub enum Came {
     /// All others have come before.
     Last {
         /// Whether some of them sleep.
         is_awaited: bool,
     },
+    /// Others have yet to come.
     Early(Gathered),
 }
 
 /// The end awaited by members that came early.
-pub(crate) struct Gathered {
+pub struct Gathered {
     state: *const AtomicU64,
     times: u64,
 }
@@ -36,7 +38,8 @@ impl Gathering {
         Gathering { state: Padded(AtomicU64::new(0)), members: members as u64 }
     }
 
-    pub(crate) fn come(&self) -> Came {
+    /// A member comes.
+    pub fn come(&self) -> Came {
         // Release: the last one sees the work of all. Acquire: and they see its work, by `is_done`.
         let before = self.state.0.fetch_add(1, Ordering::AcqRel);
         let times = before / TIMES;

@@ -1,13 +1,13 @@
 //! Threads for spare seats: they work while threads of other seats block.
 
-use crate::runtime::Shared;
-use crate::runtime::worker::{Worker, in_task, with_worker};
-use crate::threads::fibres::{self, Fibre};
+use crate::runtime::RuntimeState;
+use crate::runtime::hook::Hook;
+use crate::runtime::worker::{Worker, in_task, send_away, with_worker};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use vicus_schedule::{PoolId, SeatId, SeatPlan};
+use vicus_schedule::{PoolId, SeatId, SeatPlan, Waiter};
 
 /// Whether a spare seat's thread is to work.
 #[derive(Default)]
@@ -31,7 +31,7 @@ impl Lent {
 
     /// Its thread waits until it is wanted, or until the runtime ends. It gives back the memory of its heap before a
     /// long wait, like the thread of any other seat.
-    fn wait(&self, closing: impl Fn() -> bool) {
+    fn wait(&self, hook: &Hook, closing: impl Fn() -> bool) {
         let waits = || !self.wanted.load(Ordering::Acquire) && !closing();
         #[cfg(loom)]
         let is_woken = || false;
@@ -41,7 +41,7 @@ impl Lent {
                 let slept = self.changed.wait_timeout_while(self.lock(), long, |()| waits());
                 (!slept.expect("nothing panics under this lock").1.timed_out()).then_some(())
             };
-            let woken = crate::runtime::worker::nap_before_sleep(nap);
+            let woken = crate::runtime::worker::nap_before_sleep(hook, nap);
             crate::memory::heaps::put_down();
             woken.is_some()
         };
@@ -76,23 +76,22 @@ impl Lent {
 /// The calling thread is about to block: private tasks of its seat go to queues open to others. A thread is put on a
 /// spare seat of its pool until the returned value is dropped, if there is such a seat, and a thread to be had. `None`
 /// if it sits on no seat.
-pub(crate) fn lend_here() -> Option<LentThread> {
-    let (shared, seat, pool) = with_worker(|worker| {
+pub fn lend_here() -> Option<LentThread> {
+    let (shared, seat, pool, code) = with_worker(|worker| {
         worker.share_tasks();
-        // From here on, movable fibres are not sent to this seat; earlier ones are sent away.
-        worker.shared.threads_here.of_seat(worker.seat).blocks();
-        (Arc::clone(&worker.shared), worker.seat, worker.pool())
+        // From here on, movable code is not sent to this seat; earlier code is sent away.
+        worker.shared.hook.of_seat(worker.seat).blocks();
+        (Arc::clone(&worker.shared), worker.seat, worker.pool(), worker.waiter)
     })?;
-    fibres::send_away();
+    send_away();
     let spare = shared.lend(pool, seat);
     // Its end is on this seat.
-    let fibre = with_worker(|worker| worker.fibres.current).flatten();
-    fibre.inspect(|fibre| fibre.enter_task());
+    shared.hook.enter_task(code);
     let is_of_thread = PhantomData;
-    Some(LentThread { shared, blocked: seat, fibre, spare: spare.map(|spare| (spare, pool)), is_of_thread })
+    Some(LentThread { shared, blocked: seat, code, spare: spare.map(|spare| (spare, pool)), is_of_thread })
 }
 
-impl Shared {
+impl RuntimeState {
     /// Puts a thread on a spare seat of a pool, for a seat with a blocking thread. `None` if there is no spare seat
     /// left.
     fn lend(self: &Arc<Self>, pool: PoolId, blocked: SeatId) -> Option<SeatId> {
@@ -120,11 +119,11 @@ impl Shared {
         let lent = &self.system.lent[seat.index()];
         let closing = || self.system.closing.load(Ordering::Acquire);
         while !closing() {
-            lent.wait(closing);
+            lent.wait(&self.hook, closing);
             worker.recorder.lent_begins(SeatId::new(lent.blocked.load(Ordering::Relaxed)));
-            // Lightweight threads begun by it are its own.
-            let has_threads = || in_task(|worker| worker.has_threads());
-            worker.work(|| (lent.wanted.load(Ordering::Acquire) || has_threads()) && !closing());
+            // Code of the layer begun by it is its own.
+            let has_code = || in_task(|worker| worker.has_code());
+            worker.work(|| (lent.wanted.load(Ordering::Acquire) || has_code()) && !closing());
             worker.recorder.lent_ends();
             // Tasks left in its own queue are for others to take.
             let SeatPlan { place: [boxes, _], tasks, .. } = self.plan.seats[seat.index()];
@@ -139,11 +138,11 @@ impl Shared {
 }
 
 /// A seat's thread blocks, and another one works on a spare seat, as long as this lives.
-pub(crate) struct LentThread {
-    shared: Arc<Shared>,
+pub struct LentThread {
+    shared: Arc<RuntimeState>,
     blocked: SeatId,
-    /// The thread's fibre; it stays with its seat meanwhile.
-    fibre: Option<&'static Fibre>,
+    /// The code that blocks. On a stack of its own, it stays with its seat meanwhile.
+    code: Waiter,
     /// With its pool; `None` if there was none.
     spare: Option<(SeatId, PoolId)>,
     is_of_thread: PhantomData<*const ()>,
@@ -157,8 +156,8 @@ impl fmt::Debug for LentThread {
 
 impl Drop for LentThread {
     fn drop(&mut self) {
-        self.shared.threads_here.of_seat(self.blocked).unblocks();
-        self.fibre.inspect(|fibre| fibre.leave_task());
+        self.shared.hook.of_seat(self.blocked).unblocks();
+        self.shared.hook.leave_task(self.code);
         if let Some((seat, pool)) = self.spare {
             // The seat can be lent again at once: its thread leaves when it learns of this, or stays if it is wanted
             // again by then. A sleeping thread would learn of it only with the next wake.

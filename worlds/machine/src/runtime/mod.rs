@@ -8,10 +8,12 @@ pub(crate) mod done;
 mod fit;
 pub(crate) mod gathering;
 pub(crate) mod here;
+pub(crate) mod hook;
 pub(crate) mod last_words;
 pub(crate) mod latch;
 pub(crate) mod lending;
 pub(crate) mod load;
+pub(crate) mod moves;
 mod near;
 pub(crate) mod recorder;
 pub(crate) mod request;
@@ -23,10 +25,9 @@ pub(crate) mod takes;
 pub(crate) mod worker;
 
 pub use builder::{RuntimeBuilder, StartError};
-pub(crate) use shared::Shared;
+pub(crate) use shared::RuntimeState;
 
 use crate::defaults::Defaults;
-use crate::runtime::recorder::Recording;
 use crate::runtime::takes::Level;
 use std::alloc::Layout;
 use std::collections::BTreeMap;
@@ -52,7 +53,7 @@ use vicus_topology::{Place, Topology};
 /// assert!(totals.tasks >= 3); // initialization, source, termination
 /// ```
 pub struct Runtime {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<RuntimeState>,
 }
 
 impl Runtime {
@@ -61,7 +62,12 @@ impl Runtime {
         RuntimeBuilder::new(Defaults::default())
     }
 
-    /// Like [`Shared::next_of`].
+    /// The state shared by its threads, for the layer above ([`crate::layer`]).
+    pub fn shared(&self) -> &Arc<RuntimeState> {
+        &self.shared
+    }
+
+    /// Like [`RuntimeState::next_of`].
     pub(crate) fn next_of(&self, entries: &[QueueId]) -> QueueId {
         self.shared.next_of(entries)
     }
@@ -165,7 +171,7 @@ impl Runtime {
     /// });
     /// ```
     pub fn takes(&self) -> BTreeMap<(u8, Level), u64> {
-        self.shared.recording.as_ref().map(Recording::takes).unwrap_or_default()
+        self.shared.takes()
     }
 
     /// Ends the runtime and returns its recording; `None` if it did not record.

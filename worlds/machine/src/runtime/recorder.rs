@@ -8,7 +8,7 @@
 //!
 //! A trace tells closures apart by numbers: each seat counts its own, in steps of the number of seats.
 
-use crate::runtime::Shared;
+use crate::runtime::RuntimeState;
 use crate::runtime::takes::{Level, SeatTakes};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -24,7 +24,7 @@ use vicus_trace::{
 };
 
 /// The number of a thread that only runs another task aside: it is none of the program's, and not recorded.
-pub(crate) const ASIDE: u32 = TaskHeader::UNNUMBERED - 1;
+pub const ASIDE: u32 = TaskHeader::UNNUMBERED - 1;
 
 /// The data of a recorded run beside its seats' logs.
 pub(crate) struct Recording {
@@ -343,7 +343,7 @@ fn now_said() -> String {
 }
 
 /// One seat's recorder.
-pub(crate) struct Recorder(Option<On>);
+pub struct SeatRecorder(Option<On>);
 
 struct On {
     /// Shared with the collector.
@@ -452,8 +452,8 @@ impl On {
     }
 }
 
-impl Recorder {
-    pub(crate) fn new(shared: &Shared, seat: SeatId) -> Recorder {
+impl SeatRecorder {
+    pub(crate) fn new(shared: &RuntimeState, seat: SeatId) -> SeatRecorder {
         let on = |recording: &Recording| On {
             log: recording.log_of(seat),
             keeps_events: recording.keeps_events(),
@@ -464,15 +464,18 @@ impl Recorder {
             decisions: recording.decisions.is_some().then(Vec::new),
             open: Vec::new(),
         };
-        Recorder(shared.recording.as_ref().map(on))
+        SeatRecorder(shared.recording.as_ref().map(on))
     }
 
-    pub(crate) fn is_on(&self) -> bool {
+    /// Whether it records anything.
+    #[inline]
+    pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
     /// Whether events are kept, rather than takes just counted.
-    pub(crate) fn keeps_events(&self) -> bool {
+    #[inline]
+    pub fn keeps_events(&self) -> bool {
         self.0.as_ref().is_some_and(|on| on.keeps_events)
     }
 
@@ -501,7 +504,7 @@ impl Recorder {
 
     /// A number for a closure made by this seat.
     #[inline]
-    pub(crate) fn number(&mut self) -> u32 {
+    pub fn number(&mut self) -> u32 {
         match &mut self.0 {
             Some(on) => on.numbers.next(),
             None => TaskHeader::UNNUMBERED,
@@ -636,7 +639,7 @@ impl Recorder {
 
     /// The running task is one of this function.
     #[inline]
-    pub(crate) fn named(&mut self, request: RequestId, function: u32) {
+    pub fn named(&mut self, request: RequestId, function: u32) {
         if self.keeps_events() {
             self.record_of_running(request, |who| What::Named { who, function });
         }
@@ -677,8 +680,9 @@ impl Recorder {
         }
     }
 
+    /// The running task has ended.
     #[inline]
-    pub(crate) fn task_ends(&mut self, task: &TaskHeader) {
+    pub fn task_ends(&mut self, task: &TaskHeader) {
         if self.is_on() && task.number != ASIDE {
             self.record_end(task);
         }
@@ -696,7 +700,7 @@ impl Recorder {
     /// A team's member begins its part of a region, a task from no queue. `slept`: since its last part it has done
     /// nothing here.
     #[cold]
-    pub(crate) fn member_begins(&mut self, request: RequestId, slept: bool) -> u32 {
+    pub fn member_begins(&mut self, request: RequestId, slept: bool) -> u32 {
         let number = self.number();
         let who = vicus_trace::BoxId::task(request.0 as u32, number);
         if let Some(on) = &mut self.0
@@ -712,7 +716,7 @@ impl Recorder {
 
     /// A member's part of a region is over. It sleeps, as far as this seat is concerned.
     #[cold]
-    pub(crate) fn member_ends(&mut self, request: RequestId, number: u32) {
+    pub fn member_ends(&mut self, request: RequestId, number: u32) {
         let who = vicus_trace::BoxId::task(request.0 as u32, number);
         if let Some(on) = &mut self.0
             && on.keeps_events
@@ -724,13 +728,13 @@ impl Recorder {
     }
 
     /// How many tasks' code is open on the seat.
-    pub(crate) fn open(&self) -> usize {
+    pub fn open(&self) -> usize {
         self.0.as_ref().map_or(0, |on| on.open.len())
     }
 
     /// A lightweight thread is suspended: its code, above the first `beneath` tasks, is not open any more. Gives it,
-    /// for [`Recorder::thread_goes_on`].
-    pub(crate) fn thread_is_suspended(&mut self, thread: &TaskHeader, beneath: usize) -> Vec<u32> {
+    /// for [`SeatRecorder::thread_goes_on`].
+    pub fn thread_is_suspended(&mut self, thread: &TaskHeader, beneath: usize) -> Vec<u32> {
         let Some(on) = &mut self.0 else { return Vec::new() };
         let open = on.open.split_off(beneath.min(on.open.len()));
         if !open.is_empty() {
@@ -740,7 +744,7 @@ impl Recorder {
     }
 
     /// The lightweight thread goes on.
-    pub(crate) fn thread_goes_on(&mut self, thread: &TaskHeader, open: Vec<u32>) {
+    pub fn thread_goes_on(&mut self, thread: &TaskHeader, open: Vec<u32>) {
         if let Some(on) = &mut self.0
             && !open.is_empty()
         {
@@ -759,7 +763,7 @@ impl Recorder {
     /// Orders the next event after those of the closures that this seat, or the closure it makes or queues, has waited
     /// for.
     #[inline]
-    pub(crate) fn observe_tasks(&mut self) {
+    pub fn observe_tasks(&mut self) {
         if let Some(on) = &mut self.0 {
             on.observe(on.tasks.load(Ordering::Acquire));
         }
@@ -851,7 +855,7 @@ impl Recorder {
         }
     }
 
-    pub(crate) fn sleep_ends(&mut self, shared: &Shared, pool: PoolId) {
+    pub(crate) fn sleep_ends(&mut self, shared: &RuntimeState, pool: PoolId) {
         if let (Some(on), Some(recording)) = (&mut self.0, &shared.recording) {
             on.observe(recording.wakes[pool.index()].load(Ordering::Acquire));
             on.record(What::SleepEnds);
@@ -869,7 +873,7 @@ impl Recorder {
     }
 
     #[cold]
-    pub(crate) fn woke(&mut self, shared: &Shared, pool: PoolId) {
+    pub(crate) fn woke(&mut self, shared: &RuntimeState, pool: PoolId) {
         self.record_decision(|| Decision::Wakes(pool));
         if let (Some(on), Some(recording)) = (&mut self.0, &shared.recording) {
             let clock = on.record(What::Woke { pool: pool.index() as u32 });
@@ -877,7 +881,7 @@ impl Recorder {
         }
     }
 
-    pub(crate) fn hand_in(self, shared: &Shared, seat: SeatId) {
+    pub(crate) fn hand_in(self, shared: &RuntimeState, seat: SeatId) {
         if let (Some(on), Some(recording)) = (self.0, &shared.recording) {
             recording.live.lock().expect("nothing panics under this lock")[seat.index()] = None;
             let mut logs = recording.logs.lock().expect("nothing panics under this lock");

@@ -1,9 +1,9 @@
 //! A request as its caller has it: how it runs, and a handle on it.
 
-use crate::runtime::done::Done;
+use crate::runtime::done::EndSignal;
 use crate::runtime::requests::nested::Within;
 use crate::runtime::requests::reserve::account_here;
-use crate::runtime::{Runtime, Shared};
+use crate::runtime::{Runtime, RuntimeState};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -144,7 +144,7 @@ impl Runtime {
 /// assert_eq!(request.wait(), Ok(Ok(false)));
 /// ```
 pub struct Request {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<RuntimeState>,
     pub(crate) state: Arc<RequestState>,
 }
 
@@ -172,7 +172,7 @@ impl Request {
     pub fn wait(&self) -> Result<Totals, FlowError> {
         let mut answer = self.state.lock();
         if answer.result.is_none() {
-            let done = Done::new();
+            let done = EndSignal::new();
             answer.waiting.push(Arc::clone(&done));
             drop(answer);
             done.wait(self.shared.is_here().then(|| self.state.instance.id()));
@@ -249,7 +249,7 @@ impl Request {
     }
 }
 
-impl Shared {
+impl RuntimeState {
     /// Cancels a request of boxes, without the requests submitted by it.
     pub(crate) fn cancel(&self, instance: &Instance) {
         instance.fail(FlowError::Cancelled);
@@ -267,7 +267,7 @@ pub(crate) struct RequestState {
     answer: Mutex<Answer>,
     pub(crate) done: Condvar,
     /// Whether the runtime knows of it, because seats may have tasks of it. Changed under the lock of
-    /// `Shared::requests`.
+    /// `RuntimeState::requests`.
     pub(crate) is_known: AtomicBool,
 }
 
@@ -275,7 +275,7 @@ pub(crate) struct RequestState {
 pub(crate) struct Answer {
     pub(crate) result: Option<Result<Totals, FlowError>>,
     /// The signals of the waiting callers.
-    pub(crate) waiting: Vec<Arc<Done>>,
+    pub(crate) waiting: Vec<Arc<EndSignal>>,
     /// Called when it is over.
     pub(crate) told: Vec<Told>,
     /// Until it is over: its place in another request.

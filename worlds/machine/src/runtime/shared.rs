@@ -1,5 +1,6 @@
 //! The state shared by the threads of a runtime, in its parts.
 
+use crate::defaults::OnDeadlock;
 use crate::memory::heaps;
 use crate::memory::slab::Blocks;
 use crate::queues::SharedQueues;
@@ -9,13 +10,15 @@ use crate::queues::sleep::{Barrier, SleepPool};
 use crate::runtime::boxes;
 use crate::runtime::caller::Callers;
 use crate::runtime::gathering::Gathering;
+use crate::runtime::hook::Hook;
 use crate::runtime::lending::Lent;
 use crate::runtime::recorder::Recording;
 use crate::runtime::request::{Request, RequestState};
 use crate::runtime::requests::Ongoing;
 use crate::runtime::roaming::Roaming;
+use crate::runtime::takes::Level;
 use crate::sync::Padded;
-use crate::threads::Threads;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -24,11 +27,12 @@ use vicus_flow::{Account, BoxId, Entry, FlowError, Instance, Model, Operator, Qu
 use vicus_memory::Memory;
 use vicus_memory::distribution::Distribution;
 use vicus_os::{pages, pin};
-use vicus_schedule::{Kind, LastUses, Plan, PoolId, QueueId, QueueSpec, RequestId, SeatId, TaskRef, Wake};
-use vicus_topology::Topology;
+use vicus_schedule::{Kind, LastUses, Plan, PoolId, QueueId, QueueSpec, RequestId, SeatId, TaskHeader, TaskRef, Wake};
+use vicus_topology::{NoSuchPlace, Place, Topology};
+use vicus_trace::Trace;
 
 /// Limit of a thread's stack; a page is taken on its first touch. A waiting task runs others on top of itself.
-pub(crate) const STACK_BYTES: usize = 16 << 20;
+pub const STACK_BYTES: usize = 16 << 20;
 
 /// Memory for a starting thread beside its stack, with room for other threads starting at the same time. The standard
 /// library ends the process if a thread gets no stack for signals. The C library ends it if it can't note a destructor
@@ -37,26 +41,29 @@ pub(crate) const STACK_BYTES: usize = 16 << 20;
 const BESIDE_STACK: usize = 4 << 20;
 
 /// The state shared by all threads of a runtime.
-pub(crate) struct Shared {
-    pub(crate) plan: Plan,
+pub struct RuntimeState {
+    /// The plan followed by its seats.
+    pub plan: Plan,
     pub(crate) topology: Topology,
     pub(crate) tables: PlanTables,
-    pub(crate) queues: SharedQueues,
+    /// All queues but the seats' inboxes.
+    pub queues: SharedQueues,
     /// By seat.
     pub(crate) inboxes: Box<[Padded<Inbox>]>,
     pub(crate) sleepers: SleepPools,
     pub(crate) ongoing: Ongoing,
     pub(crate) storage: Storage,
-    pub(crate) settings: RunSettings,
+    /// Settings read while tasks run.
+    pub settings: RunSettings,
     pub(crate) system: SystemThreads,
     pub(crate) callers: Callers,
     /// Entry for boxes resumed from outside.
     pub(crate) entry: Entry,
     pub(crate) recording: Option<Recording>,
-    /// Its lightweight threads.
-    pub(crate) threads_here: Threads,
+    /// The way to the layer above.
+    pub hook: Hook,
     /// For a team: the meeting point of its members.
-    pub(crate) gathering: Gathering,
+    pub gathering: Gathering,
 }
 
 /// Answers prepared from the plan.
@@ -89,7 +96,7 @@ pub(crate) struct Storage {
 }
 
 /// Settings read while tasks run.
-pub(crate) struct RunSettings {
+pub struct RunSettings {
     /// Whether requests take turns.
     pub(crate) has_turns: bool,
     /// Time of a request's boxes during which it goes before older ones.
@@ -100,6 +107,10 @@ pub(crate) struct RunSettings {
     pub(crate) yields: u32,
     /// Least time a waiting thread looks around before it yields or sleeps, whatever its strategy says.
     pub(crate) least_spin: Duration,
+    /// The reaction to lightweight threads that wait for one another.
+    pub on_deadlock: OnDeadlock,
+    /// Whether waits of lightweight threads note their backtraces.
+    pub waits_have_backtraces: bool,
 }
 
 /// The system's threads on seats.
@@ -110,12 +121,12 @@ pub(crate) struct SystemThreads {
     pub(crate) spares: Vec<Mutex<Vec<SeatId>>>,
     /// By seat; used for spare ones.
     pub(crate) lent: Vec<Lent>,
-    pub(crate) warnings: Mutex<Vec<String>>,
+    pub warnings: Mutex<Vec<String>>,
 }
 
-impl heaps::Seats for Shared {
+impl heaps::Seats for RuntimeState {
     fn is_closing(&self) -> bool {
-        Shared::is_closing(self)
+        RuntimeState::is_closing(self)
     }
 
     fn wake_any(&self) -> bool {
@@ -123,11 +134,11 @@ impl heaps::Seats for Shared {
     }
 }
 
-impl Shared {
+impl RuntimeState {
     pub(crate) fn thread(
         self: &Arc<Self>,
         seat: SeatId,
-        body: impl FnOnce(Arc<Shared>) + Send + 'static,
+        body: impl FnOnce(Arc<RuntimeState>) + Send + 'static,
     ) -> std::io::Result<()> {
         let shared = Arc::clone(self);
         let name = format!("vicus {}", seat.index());
@@ -200,6 +211,34 @@ impl Shared {
         entries[self.tables.next_entry.fetch_add(1, Ordering::Relaxed) % entries.len()]
     }
 
+    /// The entry queue of the next task of a caller without a seat.
+    pub fn next_entry(&self) -> QueueId {
+        self.next_of(&self.plan.entry)
+    }
+
+    /// A number for a new request.
+    pub fn next_request(&self) -> RequestId {
+        self.ongoing.next_id()
+    }
+
+    /// The number of a task that a caller without a seat is about to queue.
+    pub fn number_submitted(&self, request: RequestId) -> u32 {
+        self.recording.as_ref().map_or(TaskHeader::UNNUMBERED, |recording| recording.task_submitted(request))
+    }
+
+    /// Number of tasks taken by its seats so far, by rule and distance; see
+    /// [`Runtime::takes`](crate::Runtime::takes).
+    pub fn takes(&self) -> BTreeMap<(u8, Level), u64> {
+        self.recording.as_ref().map(Recording::takes).unwrap_or_default()
+    }
+
+    /// The recording of its seats so far; they may go on, and record no more. `None` if it does not record events.
+    pub fn cut_trace(&self) -> Option<Trace> {
+        let recording = self.recording.as_ref().filter(|recording| recording.keeps_events())?;
+        recording.cut_off();
+        Some(recording.collect(&self.plan, &self.topology))
+    }
+
     /// Puts a caller's task into an entry queue, and wakes one thread for it.
     pub(crate) fn put_into_entry(&self, queue: QueueId, task: TaskRef) {
         let request = task.header().request;
@@ -208,14 +247,14 @@ impl Shared {
         self.wake_for(queue, Some(request), true);
     }
 
-    /// Like [`Shared::put_into_entry`], into the front or the next entry in turn.
+    /// Like [`RuntimeState::put_into_entry`], into the front or the next entry in turn.
     pub(crate) fn put_at_entry(&self, queued: Queued) {
         let queue = self.front_for(queued.instance()).unwrap_or_else(|| self.next_of(&self.plan.entry));
         self.put_into_entry(queue, queued.into_task());
     }
 
-    /// Like [`Shared::put_into_entry`], into the next entry in turn, for a plain task.
-    pub(crate) fn put_task_at_entry(&self, task: TaskRef) {
+    /// Like [`RuntimeState::put_into_entry`], into the next entry in turn, for a plain task.
+    pub fn put_task_at_entry(&self, task: TaskRef) {
         self.put_into_entry(self.next_of(&self.plan.entry), task);
     }
 
@@ -230,7 +269,7 @@ impl Shared {
     /// free seats. `must`: perhaps no awake thread will find the task, so a thread falling asleep at this moment must
     /// not be missed (see `sleep`).
     #[inline]
-    pub(crate) fn wake_for(&self, queue: QueueId, request: Option<RequestId>, must: bool) -> Option<PoolId> {
+    pub fn wake_for(&self, queue: QueueId, request: Option<RequestId>, must: bool) -> Option<PoolId> {
         self.sleepers.barrier.before_look(must);
         let QueueSpec { wake, robbers, .. } = &self.plan.queues[queue.index()];
         let has_sleepers = |pool: PoolId| self.sleepers.pools[pool.index()].has_sleepers();
@@ -256,15 +295,17 @@ impl Shared {
     }
 
     /// Makes all seats check their wait conditions.
-    pub(crate) fn ask_all(&self) {
+    pub fn ask_all(&self) {
         self.sleepers.pools.iter().for_each(SleepPool::ask_all);
     }
 
-    pub(crate) fn warnings(&self) -> Vec<String> {
+    /// The features that could not be used on this machine.
+    pub fn warnings(&self) -> Vec<String> {
         self.system.warnings.lock().expect("nothing panics under this lock").clone()
     }
 
-    pub(crate) fn topology(&self) -> &Topology {
+    /// The machine it runs on.
+    pub fn topology(&self) -> &Topology {
         &self.topology
     }
 
@@ -288,12 +329,12 @@ impl Shared {
 
     /// The queue of the tasks reserved for this seat.
     #[inline]
-    pub(crate) fn inbox(&self, seat: SeatId) -> &Inbox {
+    pub fn inbox(&self, seat: SeatId) -> &Inbox {
         &self.inboxes[seat.index()].0
     }
 
     /// A seat is to run this task, and no other may.
-    pub(crate) fn call(&self, seat: SeatId, task: TaskRef) {
+    pub fn call(&self, seat: SeatId, task: TaskRef) {
         self.inbox(seat).put(task);
         let pool = self.plan.seats[seat.index()].pool;
         self.sleepers.pools[pool.index()].ask_if_announced(self.slot_of(seat), &self.sleepers.barrier);
@@ -319,7 +360,7 @@ impl Shared {
         }
     }
 
-    /// Like [`Shared::sweep`], without the requests it has submitted.
+    /// Like [`RuntimeState::sweep`], without the requests it has submitted.
     pub(crate) fn sweep_boxes(&self, instance: &Instance, seat: Option<usize>) {
         self.stop_tasks(instance);
         instance.discard_paused(seat);
@@ -365,14 +406,14 @@ impl Shared {
     }
 }
 
-impl Shared {
+impl RuntimeState {
     /// Calls `f` with a runtime that may end as soon as `f` has done its work. `is_here`: the calling thread sits on a
     /// seat of this runtime, and so keeps it alive; any other caller holds a reference meanwhile.
     ///
     /// # Safety
     /// The runtime is alive at the call, and the pointer comes from its `Arc`.
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
-    pub(crate) unsafe fn held<R>(shared: *const Shared, is_here: bool, f: impl FnOnce(&Shared) -> R) -> R {
+    pub unsafe fn held<R>(shared: *const RuntimeState, is_here: bool, f: impl FnOnce(&RuntimeState) -> R) -> R {
         // SAFETY: the caller's promise.
         unsafe {
             if is_here {
@@ -396,7 +437,7 @@ impl Shared {
     }
 
     /// The first regular (not spare) seat.
-    pub(crate) fn first_seat(&self) -> Option<SeatId> {
+    pub fn first_seat(&self) -> Option<SeatId> {
         self.plan.seats.iter().position(|seat| !seat.spare).map(SeatId::new)
     }
 
@@ -410,18 +451,17 @@ impl Shared {
             let _ = request.wait();
         }
         self.ongoing.closures.end_all(self, true);
-        if self.threads_here.any() && !self.end_threads() {
-            // They go on by themselves, on threads kept alive for them.
+        let layer = self.hook.layer().filter(|_| self.hook.any());
+        if layer.is_some_and(|layer| !layer.end(self)) {
+            // Its code goes on by itself, on threads kept alive for it.
             return;
         }
         self.end_system_threads();
-        if self.threads_here.any() {
-            crate::threads::give_back_cells();
-        }
+        layer.inspect(|layer| layer.give_back_memory());
     }
 
     /// Ends the threads on seats. Queued tasks and waiting lightweight threads are left as they are.
-    pub(crate) fn end_system_threads(&self) {
+    pub fn end_system_threads(&self) {
         self.system.closing.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
         for lent in &self.system.lent {
@@ -443,8 +483,48 @@ impl Shared {
     }
 }
 
-impl Shared {
-    /// Number of requests without lightweight threads. It only influences the queues chosen for tasks.
+impl RuntimeState {
+    /// Whether nothing of it runs or will run by itself, apart from one seat and from the layer's code that waits.
+    pub fn is_quiet_but(&self, own: Option<SeatId>) -> bool {
+        let sleeps = |seat: SeatId| {
+            let plan = &self.plan.seats[seat.index()];
+            let is_away = Some(seat) == own || plan.spare && self.system.lent[seat.index()].is_idle();
+            let is_asleep = is_away || self.sleepers.pools[plan.pool.index()].is_announced(self.slot_of(seat));
+            is_asleep && self.inbox(seat).len() == 0
+        };
+        (0..self.plan.seats.len()).map(SeatId::new).all(sleeps)
+            && (0..self.plan.queues.len()).map(QueueId::new).all(|queue| self.queues.len(queue) == 0)
+    }
+
+    /// A seat at a place: this one if it is there, else the one with the fewest tasks in its inbox.
+    pub fn seat_at(&self, place: Place, own: SeatId) -> Option<SeatId> {
+        let is_there = |seat: &SeatId| {
+            let seat = &self.plan.seats[seat.index()];
+            match place {
+                Place::Node(node) => seat.node == node,
+                Place::Group(group) => self.topology().pus[seat.pu.index()].group == group,
+            }
+        };
+        if is_there(&own) {
+            return Some(own);
+        }
+        let seats = (0..self.plan.seats.len()).map(SeatId::new);
+        let regular = seats.filter(|seat| !self.plan.seats[seat.index()].spare && is_there(seat));
+        regular.min_by_key(|&seat| self.inbox(seat).len())
+    }
+
+    /// The queue of a place, for a caller without a seat; `None` if the plan has none for places.
+    pub fn queue_at(&self, place: Place) -> Result<Option<QueueId>, NoSuchPlace> {
+        let node = self.topology.try_node_of(place)?;
+        if let Place::Group(group) = place
+            && let Some(queue) = self.tables.group_queues.of(group)
+        {
+            return Ok(Some(queue));
+        }
+        Ok(self.plan.homes.get(node.index()).and_then(|queues| queues.first()).copied())
+    }
+
+    /// Number of requests without code of the layer. It only influences the queues chosen for tasks.
     #[inline]
     pub(crate) fn requests(&self) -> usize {
         self.ongoing.open.count.0.load(Ordering::Relaxed)
@@ -468,7 +548,7 @@ impl Shared {
     pub(crate) fn are_several(&self) -> bool {
         match self.requests() {
             0 => false,
-            1 => self.settings.has_turns && self.threads_here.any(),
+            1 => self.settings.has_turns && self.hook.any(),
             _ => self.settings.has_turns,
         }
     }
@@ -477,6 +557,6 @@ impl Shared {
     /// request. It only influences the queues chosen for tasks.
     #[inline]
     pub(crate) fn has_one_request(&self) -> bool {
-        self.requests() <= 1 && !self.threads_here.any()
+        self.requests() <= 1 && !self.hook.any()
     }
 }

@@ -7,12 +7,18 @@
 //! may spawn and wait, and so change the worker. Functions that run tasks are therefore no methods; between two tasks
 //! they get the worker anew.
 
+mod apart;
 mod at_once;
 pub(crate) mod context;
 mod own;
+mod stay;
 
-pub(crate) use at_once::AtOnce;
+pub use apart::leave_to_program;
+pub(crate) use apart::send_away;
+use apart::{may_be_suspended, wait_apart, with_layer};
+pub use at_once::AtOnce;
 use own::OwnQueue;
+pub use stay::Stay;
 
 use crate::memory::allocator::column_block;
 use crate::memory::heaps;
@@ -21,16 +27,14 @@ use crate::queues::Reach;
 use crate::queues::deque::Deque;
 use crate::queues::inbox::Inbox;
 use crate::queues::sleep::{SleepPool, Woken};
-use crate::runtime::Shared;
+use crate::runtime::RuntimeState;
 use crate::runtime::awaited::Awaited;
 use crate::runtime::boxes::{end_if_last, leave, recover, sweep_boxes};
 use crate::runtime::here::HERE;
-use crate::runtime::recorder::{Recorder, name_of};
+use crate::runtime::hook::{Hook, Layer, SeatState, is_apart, waiter_of_seat};
+use crate::runtime::recorder::{SeatRecorder, name_of};
 use crate::runtime::request::now_ns;
 use crate::runtime::requests::waits::Beneath;
-use crate::threads::Core;
-use crate::threads::fibres::SeatFibres;
-use crate::threads::fibres::{self, Fibre};
 #[cfg(debug_assertions)]
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -45,26 +49,30 @@ use vicus_schedule::{
 };
 
 /// The state of a thread working on a seat.
-pub(crate) struct Worker {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) seat: SeatId,
+pub struct Worker {
+    /// The state shared by the runtime's threads.
+    pub shared: Arc<RuntimeState>,
+    /// Its seat.
+    pub seat: SeatId,
     /// Its place among the seats of its pool.
     slot: usize,
     /// The seat's decisions.
-    pub(crate) state: Seat<TaskRef>,
+    pub state: Seat<TaskRef>,
     /// The running task.
-    pub(crate) frame: Frame,
+    pub frame: Frame,
     /// The tasks beneath the running one on its stack.
-    pub(crate) beneath: Beneath,
-    /// Its lightweight threads.
-    pub(crate) fibres: SeatFibres,
-    /// The waiter to wake when the running code's wait ends: its fibre, or the seat.
-    pub(crate) waiter: Waiter,
+    pub beneath: Beneath,
+    /// The waiter to wake when the running code's wait ends: code with a stack of its own, or the seat.
+    pub waiter: Waiter,
+    /// The layer's state for this seat.
+    pub above: SeatState,
+    /// How much code of the layer has begun here, less what has ended here; see [`Worker::has_code`].
+    pub began: isize,
     /// Only tasks below this context may begin on this seat. Null if any may.
-    pub(crate) below: *const Context,
+    pub below: *const Context,
     /// Whether it sits for a member of a team: its tasks are tied to their threads, and wait for their own descendants
     /// alone.
-    pub(crate) is_tied: bool,
+    pub is_tied: bool,
     /// For the next box; `None` while one runs.
     pub(crate) desk: Option<Box<Desk>>,
     /// The seat's own queue, and the seats that wait for its tasks.
@@ -73,14 +81,16 @@ pub(crate) struct Worker {
     pub(crate) slab: Slab,
     /// The number of the last sweep done by this seat.
     pub(crate) swept: u64,
-    pub(crate) recorder: Recorder,
+    /// The seat's log.
+    pub recorder: SeatRecorder,
 }
 
 /// The worker's data about the running task. A waiting task puts its frame aside while others run on top of it.
-pub(crate) struct Frame {
-    pub(crate) request: RequestId,
+pub struct Frame {
+    /// The request of the task.
+    pub request: RequestId,
     /// How the worker got it.
-    pub(crate) way: Way,
+    pub way: Way,
     /// The request of the last box. The worker owns this reference, because it uses the instance after its last task.
     pub(crate) current: Option<Arc<Instance>>,
     /// The box with an invocation under way.
@@ -88,7 +98,7 @@ pub(crate) struct Frame {
     /// The context that counts the task.
     pub(crate) parent: ContextRef,
     /// The task's current context for spawning children; `None` until it spawns one or opens a group.
-    pub(crate) context: Option<NonNull<Context>>,
+    pub context: Option<NonNull<Context>>,
     /// Input for dealing the task's children, beside their data.
     pub(crate) spawner: Spawner,
 }
@@ -96,7 +106,7 @@ pub(crate) struct Frame {
 /// Calls `f` with the worker of the calling thread's seat; `None` if the thread sits on none. `f` runs no user's code:
 /// such code could call this function again.
 #[inline]
-pub(crate) fn with_worker<R>(f: impl FnOnce(&mut Worker) -> R) -> Option<R> {
+pub fn with_worker<R>(f: impl FnOnce(&mut Worker) -> R) -> Option<R> {
     NonNull::new(HERE.get()).map(|worker| {
         #[expect(unsafe_code, reason = "the worker of the calling thread's seat")]
         // SAFETY: the pointer is the worker in `HERE`.
@@ -108,7 +118,7 @@ pub(crate) fn with_worker<R>(f: impl FnOnce(&mut Worker) -> R) -> Option<R> {
 
 /// Like [`with_worker`], in a running task.
 #[inline]
-pub(crate) fn in_task<R>(f: impl FnOnce(&mut Worker) -> R) -> R {
+pub fn in_task<R>(f: impl FnOnce(&mut Worker) -> R) -> R {
     // Avoids `with_worker`: its `Option` would pass the result of `f` through memory.
     let Some(worker) = NonNull::new(HERE.get()) else { no_seat() };
     #[expect(unsafe_code, reason = "the worker of the calling thread's seat")]
@@ -138,13 +148,13 @@ unsafe fn lend<R>(mut worker: NonNull<Worker>, f: impl FnOnce(&mut Worker) -> R)
 
 /// Whether the calling thread sits on a seat.
 #[inline]
-pub(crate) fn is_seated() -> bool {
+pub fn is_seated() -> bool {
     !HERE.get().is_null()
 }
 
 /// Calls `f` with the shared state of the calling thread's runtime, in a running task. `f` may run a user's code.
 #[inline]
-pub(crate) fn with_shared<R>(f: impl FnOnce(&Shared) -> R) -> R {
+pub fn with_shared<R>(f: impl FnOnce(&RuntimeState) -> R) -> R {
     let shared = in_task(|worker| Arc::as_ptr(&worker.shared));
     #[expect(unsafe_code, reason = "a reference that does not borrow the worker")]
     // SAFETY: the worker holds it, and sits on its seat for longer than `f` runs there. Cloning the `Arc` instead would
@@ -154,13 +164,13 @@ pub(crate) fn with_shared<R>(f: impl FnOnce(&Shared) -> R) -> R {
 
 /// Calls `f` as if the calling thread sat on no seat: a user's destructors are no part of a task.
 #[inline]
-pub(crate) fn outside<R>(f: impl FnOnce() -> R) -> R {
+pub fn outside<R>(f: impl FnOnce() -> R) -> R {
     let _inside = Restore(HERE.replace(ptr::null_mut()));
     f()
 }
 
 /// Drops a user's value; a panic of its drop is caught and ignored.
-pub(crate) fn drop_quietly<T>(value: T) {
+pub fn drop_quietly<T>(value: T) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
         // The payload's drop may panic as well.
         std::mem::forget(panic);
@@ -208,7 +218,14 @@ const NAP_WHILE_WAITING: Duration = Duration::from_millis(1);
 
 /// Sleeps until it is woken, or for a pause. After a nap, the thread gives up its free superblocks to other heaps;
 /// after a longer time they go back to the system, even if no thread works.
-fn sleep(sleepers: &SleepPool, slot: usize, pause: Option<Duration>, reason: impl Fn() -> bool) -> Woken {
+fn sleep(
+    shared: &RuntimeState,
+    pool: PoolId,
+    slot: usize,
+    pause: Option<Duration>,
+    reason: impl Fn() -> bool,
+) -> Woken {
+    let sleepers = &shared.sleepers.pools[pool.index()];
     #[cfg(not(loom))]
     if let Some(pause) = pause {
         return sleepers.sleep_for(slot, pause, &reason);
@@ -221,7 +238,7 @@ fn sleep(sleepers: &SleepPool, slot: usize, pause: Option<Duration>, reason: imp
         woken => Some(woken),
     };
     #[cfg(not(loom))]
-    if let Some(woken) = nap_before_sleep(nap) {
+    if let Some(woken) = nap_before_sleep(&shared.hook, nap) {
         return woken;
     }
     sleepers.sleep(slot, reason)
@@ -230,7 +247,7 @@ fn sleep(sleepers: &SleepPool, slot: usize, pause: Option<Duration>, reason: imp
 /// Before this seat's thread sleeps for good: naps, after which its heap gives up free superblocks, and later the pages
 /// of free blocks. `nap` says why it ended early; then the caller calls [`heaps::put_down`].
 #[cfg(not(loom))]
-pub(crate) fn nap_before_sleep<W>(mut nap: impl FnMut(Duration) -> Option<W>) -> Option<W> {
+pub(crate) fn nap_before_sleep<W>(hook: &Hook, mut nap: impl FnMut(Duration) -> Option<W>) -> Option<W> {
     if let Some(woken) = nap(NAP) {
         return Some(woken);
     }
@@ -252,7 +269,7 @@ pub(crate) fn nap_before_sleep<W>(mut nap: impl FnMut(Duration) -> Option<W>) ->
                 return Some(woken);
             }
         }
-        crate::threads::give_back_cells();
+        hook.layer().inspect(|layer| layer.give_back_memory());
         if !heaps::leave_off() {
             break;
         }
@@ -261,8 +278,9 @@ pub(crate) fn nap_before_sleep<W>(mut nap: impl FnMut(Duration) -> Option<W>) ->
 }
 
 impl Worker {
-    pub(crate) fn new(shared: Arc<Shared>, seat: SeatId) -> Worker {
-        let recorder = Recorder::new(&shared, seat);
+    /// A worker for a thread about to sit down.
+    pub fn new(shared: Arc<RuntimeState>, seat: SeatId) -> Worker {
+        let recorder = SeatRecorder::new(&shared, seat);
         let state = Seat::new(&shared.plan, seat, |queue| shared.queues.deque(queue).is_some());
         let own = OwnQueue::new(&shared, &state, seat);
         let plan = &shared.plan.seats[seat.index()];
@@ -270,10 +288,11 @@ impl Worker {
         Worker {
             slot: slot.expect("a seat is in its pool"),
             state,
-            frame: Frame::new(RequestId(0)),
+            frame: Frame::new(RequestId(0), Way::KEPT),
             beneath: Beneath::default(),
-            fibres: SeatFibres::new(seat, plan.node, shared.threads_here.of_seat(seat).gone()),
-            waiter: fibres::waiter_of_seat(seat),
+            waiter: waiter_of_seat(seat),
+            above: SeatState::none(),
+            began: shared.hook.of_seat(seat).gone(),
             below: ptr::null(),
             is_tied: false,
             desk: None,
@@ -308,13 +327,13 @@ impl Worker {
     }
 
     /// The calling thread sits here while `f` runs.
-    pub(crate) fn on_seat<R>(&mut self, f: impl FnOnce() -> R) -> R {
+    pub fn on_seat<R>(&mut self, f: impl FnOnce() -> R) -> R {
         let _outer = Restore(HERE.replace(ptr::from_mut(self)));
         f()
     }
 
     /// Begins a task that came from no queue and is counted nowhere.
-    pub(crate) fn begin_alone(&mut self, request: RequestId) {
+    pub fn begin_alone(&mut self, request: RequestId) {
         self.frame.request = request;
         self.frame.way = Way::KEPT;
         self.frame.parent = ContextRef::NONE;
@@ -324,13 +343,13 @@ impl Worker {
 
     /// Whether other threads have sent a task to the seat.
     #[inline]
-    pub(crate) fn is_called(&self) -> bool {
+    pub fn is_called(&self) -> bool {
         self.shared.inbox(self.seat).is_waiting()
     }
 
     /// The seat's own lock-free queue for immediate tasks.
     #[inline]
-    pub(crate) fn own(&self) -> Option<&Deque> {
+    pub fn own(&self) -> Option<&Deque> {
         self.own.queue()
     }
 
@@ -343,7 +362,7 @@ impl Worker {
     /// Puts an immediate plain task into the seat's own queue, if it has one for these. Other seats see the task when
     /// they want some.
     #[inline]
-    pub(crate) fn put_own(&mut self, task: TaskRef) -> Result<(), TaskRef> {
+    pub fn put_own(&mut self, task: TaskRef) -> Result<(), TaskRef> {
         self.tasks().ok_or(task)?.push(task)?;
         if self.own.has_sleepers() {
             self.share_own();
@@ -353,7 +372,7 @@ impl Worker {
 
     /// Records a queued closure, in the seat's own queue (`is_near`) if it has one.
     #[inline]
-    pub(crate) fn record_queued(&mut self, task: TaskRef, kind: Kind, is_near: bool) {
+    pub fn record_queued(&mut self, task: TaskRef, kind: Kind, is_near: bool) {
         if self.recorder.is_on() {
             self.record_closure(task, kind, is_near);
         }
@@ -401,13 +420,14 @@ impl Worker {
     }
 
     /// The origin of this seat's distances.
-    pub(crate) fn node(&self) -> vicus_topology::NodeId {
+    #[inline]
+    pub fn node(&self) -> vicus_topology::NodeId {
         self.shared.plan.seats[self.seat.index()].node
     }
 
     /// A task to run. `last`: the seat would sleep otherwise.
     #[inline(always)]
-    fn find(&mut self, shared: &Shared, last: bool) -> Option<Run<TaskRef>> {
+    fn find(&mut self, shared: &RuntimeState, last: bool) -> Option<Run<TaskRef>> {
         let mut reach = self.reach(shared, last);
         let plan = self.stand(shared);
         if shared.are_several() {
@@ -435,7 +455,7 @@ impl Worker {
     /// Whether a seat with a waiting task may run any task meanwhile: several requests run, and the waiting one has
     /// nothing to do.
     #[inline]
-    fn helps_others(&self, shared: &Shared) -> bool {
+    fn helps_others(&self, shared: &RuntimeState) -> bool {
         shared.are_several() && self.state.waits_for().is_some() && !self.state.is_deep() && !self.is_tied
     }
 
@@ -444,7 +464,7 @@ impl Worker {
     #[inline(never)]
     fn find_in_turn(
         &mut self,
-        shared: &Shared,
+        shared: &RuntimeState,
         plan: &SeatPlan,
         reach: &mut Reach<'_>,
         but: Option<RequestId>,
@@ -465,7 +485,7 @@ impl Worker {
 
     /// The queues as this seat reaches them.
     #[inline]
-    fn reach<'a>(&self, shared: &'a Shared, last: bool) -> Reach<'a> {
+    fn reach<'a>(&self, shared: &'a RuntimeState, last: bool) -> Reach<'a> {
         let own = self.own.queue_of(shared);
         #[expect(unsafe_code, reason = "follows a pointer")]
         // SAFETY: null, or a context of a waiting task on this thread's stack.
@@ -497,7 +517,7 @@ impl Worker {
     }
 
     /// A queue had no room for a task that may run on top of its spawner.
-    pub(crate) fn refused(&mut self, task: TaskRef) -> AtOnce {
+    pub fn refused(&mut self, task: TaskRef) -> AtOnce {
         AtOnce(self.state.refused(task, true).map(|task| (task, Way::KEPT)))
     }
 
@@ -531,7 +551,7 @@ impl Worker {
 
     /// The plan to look by: the seat's own, or, for unbound threads, that of the place the thread runs at now.
     #[inline(always)]
-    fn stand<'a>(&mut self, shared: &'a Shared) -> &'a SeatPlan {
+    fn stand<'a>(&mut self, shared: &'a RuntimeState) -> &'a SeatPlan {
         if let Some(roaming) = &shared.tables.roaming {
             self.state.stand(roaming.seat_here().unwrap_or(self.seat));
         }
@@ -546,11 +566,6 @@ impl Worker {
         }
     }
 
-    /// Whether lightweight threads have begun that go on with this seat when woken.
-    pub(crate) fn has_threads(&self) -> bool {
-        self.fibres.began > self.shared.threads_here.of_seat(self.seat).gone()
-    }
-
     /// Whether this queue is another node's.
     pub(crate) fn is_far(&self, queue: QueueId) -> bool {
         self.shared.plan.queues[queue.index()].home != self.node()
@@ -559,7 +574,7 @@ impl Worker {
 
 /// The state checked between tasks by the thread on a seat.
 struct Seated<'a> {
-    shared: &'a Shared,
+    shared: &'a RuntimeState,
     seat: SeatId,
     plan: &'a SeatPlan,
     /// The seat's place among those of its pool.
@@ -567,7 +582,7 @@ struct Seated<'a> {
 }
 
 impl<'a> Seated<'a> {
-    fn of_this_thread(shared: &'a Shared) -> Seated<'a> {
+    fn of_this_thread(shared: &'a RuntimeState) -> Seated<'a> {
         let (seat, slot) = in_task(|worker| (worker.seat, worker.slot));
         Seated { shared, seat, plan: &shared.plan.seats[seat.index()], slot }
     }
@@ -577,11 +592,11 @@ impl<'a> Seated<'a> {
     }
 
     fn begin_idle(&self) {
-        self.shared.threads_here.of_seat(self.seat).begin_idle();
+        self.shared.hook.of_seat(self.seat).begin_idle();
     }
 
     fn end_idle(&self) {
-        self.shared.threads_here.of_seat(self.seat).end_idle();
+        self.shared.hook.of_seat(self.seat).end_idle();
     }
 
     fn inbox(&self) -> &'a Inbox {
@@ -589,7 +604,7 @@ impl<'a> Seated<'a> {
     }
 
     fn work_while(&self, goes_on: impl Fn() -> bool) {
-        let (shared, sleepers) = (self.shared, self.sleepers());
+        let shared = self.shared;
         let mut idle_since = None;
         while goes_on() {
             sweep(shared);
@@ -616,8 +631,9 @@ impl<'a> Seated<'a> {
                 Rest::Sleep { sleeper, at_most_ns } => {
                     let at_most = at_most_ns.map(Duration::from_nanos);
                     let is_called = || !goes_on() || self.inbox().is_waiting();
-                    crate::threads::give_stacks();
-                    let found = self.sleep(sleeper, || Some(sleep(sleepers, self.slot, at_most, is_called)));
+                    with_layer(Layer::before_sleep);
+                    let slept = || sleep(shared, self.plan.pool, self.slot, at_most, is_called);
+                    let found = self.sleep(sleeper, || Some(slept()));
                     // The seat is not announced any more: it would be no use to have itself woken.
                     #[cfg(not(loom))]
                     heaps::put_down();
@@ -681,7 +697,7 @@ impl<'a> Seated<'a> {
         let chosen = if let Some(Woken::Spawn(wake)) = slept { Some(wake) } else { sleepers.stay(self.slot) };
         in_task(|worker| {
             worker.recorder.sleep_ends(shared, self.plan.pool);
-            worker.state.woken(chosen, slept_ns, worker.has_threads());
+            worker.state.woken(chosen, slept_ns, worker.has_code());
         });
         let found = found?;
         // The spawn chose this thread for another task than the one it found by itself.
@@ -692,7 +708,7 @@ impl<'a> Seated<'a> {
 
 /// A task for the calling thread's seat.
 #[inline]
-pub(crate) fn find(shared: &Shared) -> Option<(TaskRef, Way)> {
+pub(crate) fn find(shared: &RuntimeState) -> Option<(TaskRef, Way)> {
     let Run { task, way, leaves } = in_task(|worker| worker.find(shared, false))?;
     if leaves {
         leave_to_others(shared);
@@ -702,21 +718,21 @@ pub(crate) fn find(shared: &Shared) -> Option<(TaskRef, Way)> {
 
 /// A task for the calling thread's seat; without one, the seat sleeps.
 #[cold]
-fn find_last(shared: &Shared) -> Option<Run<TaskRef>> {
+fn find_last(shared: &RuntimeState) -> Option<Run<TaskRef>> {
     in_task(|worker| worker.find(shared, true))
 }
 
 /// A task for a seat that may only begin descendants of its waiting task, from any queue: they may lie in queues polled
 /// by other seats of the plan, and these may all wait like this one.
 #[cold]
-fn find_below(shared: &Shared, reach: &mut Reach<'_>, request: RequestId) -> Option<Run<TaskRef>> {
+fn find_below(shared: &RuntimeState, reach: &mut Reach<'_>, request: RequestId) -> Option<Run<TaskRef>> {
     let mut all = (0..shared.plan.queues.len()).map(QueueId::new);
     let task = all.find_map(|queue| reach.take_of(request, queue, Take::Youngest, 0))?;
     Some(Run { task, way: Way::KEPT, leaves: false })
 }
 
 /// If the seat was woken for a task, and has other work: wakes another seat for that task.
-fn leave_to_others(shared: &Shared) {
+fn leave_to_others(shared: &RuntimeState) {
     let woken = in_task(|worker| {
         let woken = worker.state.take_wake();
         if let Some(wake) = woken {
@@ -731,14 +747,14 @@ fn leave_to_others(shared: &Shared) {
 
 /// If a tied seat was woken for a task it may not begin: wakes a seat that may begin any.
 #[cold]
-fn leave_to_free(shared: &Shared) {
+fn leave_to_free(shared: &RuntimeState) {
     if let Some(wake) = in_task(|worker| worker.state.take_wake()) {
         shared.pass_on(Wake { request: None, while_waiting: false, ..wake });
     }
 }
 
 /// Runs a task taken out of its queue.
-pub(crate) fn run(task: TaskRef, way: Way) {
+pub fn run(task: TaskRef, way: Way) {
     let run = task.header().class.run;
     in_task(|worker| {
         worker.frame.way = way;
@@ -778,28 +794,34 @@ pub(crate) fn run_on_top(task: TaskRef, way: Way) {
 
 /// Runs a task on top of a waiting one, or of its spawner if the queue had no room. While several requests run, a
 /// closure of another request gets a stack of its own: when it waits, the task beneath can go on.
-fn run_while_waiting(shared: &Shared, task: TaskRef, way: Way) {
-    let is_closure = || task.header().class.runs_inline && !Core::is(task) && !fibres::is_fibre(task);
-    let is_apart = shared.are_several() && in_task(|worker| worker.frame.request) != task.header().request;
-    if !is_apart || !is_closure() {
-        run_on_top(task, way);
-    } else if let Err(task) = crate::threads::run_aside(task, way) {
+fn run_while_waiting(shared: &RuntimeState, task: TaskRef, way: Way) {
+    let goes_aside = shared.are_several()
+        && task.header().class.runs_inline
+        && in_task(|worker| worker.frame.request) != task.header().request;
+    let layer = shared.hook.layer().filter(|_| goes_aside);
+    if let Err(task) = layer.map_or(Err(task), |layer| layer.run_aside(task, way)) {
         run_on_top(task, way);
     }
 }
 
 impl Frame {
     /// The frame of a beginning task, counted nowhere.
-    pub(crate) fn new(request: RequestId) -> Frame {
+    #[inline]
+    pub fn new(request: RequestId, way: Way) -> Frame {
         Frame {
             request,
-            way: Way::KEPT,
+            way,
             current: None,
             running: None,
             parent: ContextRef::NONE,
             context: None,
             spawner: Spawner::default(),
         }
+    }
+
+    /// Whether a box's request is the current one.
+    pub fn is_at_box(&self) -> bool {
+        self.current.is_some()
     }
 
     /// Takes this frame out, to make room for a task on top of it.
@@ -831,18 +853,18 @@ impl Frame {
 
 /// Waits until the awaited thing is there. The calling thread sits on a seat.
 ///
-/// Here it is decided how. On a fibre, the waiting code is suspended, and its seat goes on with something else. On the
-/// thread's own stack, the thread runs other tasks on top of the waiting one, and sleeps when there are none: tasks of
-/// this request, or any with `None`.
-pub(crate) fn wait(request: Option<RequestId>, awaited: &impl Awaited) {
+/// Here it is decided how. On a stack of its own, the waiting code is suspended, and its seat goes on with something
+/// else. On the thread's own stack, the thread runs other tasks on top of the waiting one, and sleeps when there are
+/// none: tasks of this request, or any with `None`.
+pub fn wait(request: Option<RequestId>, awaited: &impl Awaited) {
     wait_below(request, ptr::null(), awaited);
 }
 
 /// Like [`wait`]; if the context is not null, only tasks below it are run meanwhile. It is one of a task on this
 /// thread's stack.
 pub(crate) fn wait_below(request: Option<RequestId>, below: *const Context, awaited: &impl Awaited) {
-    if let Some(fibre) = fibres::current() {
-        return wait_on_fibre(fibre, awaited);
+    if may_be_suspended() {
+        return with_layer(|layer| wait_apart(layer, awaited)).expect("code has stacks of its own by a layer");
     }
     while_waiting(request, below, || with_shared(|shared| wait_until_done(shared, awaited)));
 }
@@ -851,8 +873,8 @@ pub(crate) fn wait_below(request: Option<RequestId>, below: *const Context, awai
 fn while_waiting(request: Option<RequestId>, below: *const Context, runs: impl FnOnce()) {
     let bomb = Abort;
     let outer = in_task(|worker| {
-        // The wait may depend on a lightweight thread, and the thread on any task.
-        worker.state.begin_wait(request.filter(|_| !worker.shared.threads_here.any()));
+        // The wait may depend on code of the layer, and that on any task.
+        worker.state.begin_wait(request.filter(|_| !worker.shared.hook.any()));
         std::mem::replace(&mut worker.below, below)
     });
     runs();
@@ -866,34 +888,13 @@ fn while_waiting(request: Option<RequestId>, below: *const Context, runs: impl F
     });
 }
 
-/// Suspends the fibre until the awaited thing is there.
-fn wait_on_fibre<A: Awaited>(fibre: &'static Fibre, awaited: &A) {
-    if A::IS_EXACT {
-        if awaited.announce_suspension() {
-            fibre.suspend_exactly();
-        }
-        return;
-    }
-    while !awaited.is_done() {
-        // It may be woken for nothing, and then looks again.
-        if awaited.announce_suspension() {
-            fibre.suspend();
-        }
-        if !awaited.is_done() && fibre.is_told_to_end() && awaited.withdraw() {
-            return;
-        }
-        awaited.goes_on(in_task(|worker| worker.seat));
-    }
-    in_task(|worker| worker.recorder.observe_tasks());
-}
-
 /// How often an idle thread checks for events of its seat alone, before it polls the queues again.
 const GLANCES: usize = 4;
 
 /// How long a thread of a team spins before it gives way to another one on its PU.
 const GIVES_WAY_AFTER_US: u128 = 10;
 
-fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
+fn wait_until_done(shared: &RuntimeState, awaited: &impl Awaited) {
     let mut idle_since = None;
     let mut yields = 0;
     while !awaited.is_done() {
@@ -911,7 +912,7 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
             leave_to_free(shared);
         }
         let is_narrow = in_task(|worker| worker.state.waits_for().is_some()) && !is_tied;
-        if is_narrow && shared.threads_here.any() {
+        if is_narrow && shared.hook.any() {
             in_task(|worker| worker.state.widen_wait());
             continue;
         }
@@ -942,14 +943,14 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
             Rest::Sleep { sleeper, .. } => {
                 let helps = !is_tied && shared.are_several();
                 let sleeper = if helps { Sleeper::Free } else { sleeper };
-                let is_widened = || is_narrow && (shared.threads_here.any() || !helps && shared.are_several());
+                let is_widened = || is_narrow && (shared.hook.any() || !helps && shared.are_several());
                 let is_called = || awaited.is_done() || seated.inbox().is_waiting() || is_widened();
-                if shared.threads_here.any() {
-                    crate::threads::give_stacks();
+                if shared.hook.any() {
+                    with_layer(Layer::before_sleep);
                 }
-                // While a fibre unwinds, wakes go to the fibre, which is not suspended, and never reach the seat. So it
-                // naps.
-                let naps = is_tied || in_task(|worker| worker.fibres.current.is_some());
+                // While code unwinds on a stack of its own, wakes go to that code, which is not suspended, and never
+                // reach the seat. So it naps.
+                let naps = is_tied || in_task(|worker| is_apart(worker.waiter));
                 let sleeps = || awaited.announce_sleep().then(|| seated.sleep_while_waiting(naps, is_called));
                 let found = seated.sleep(sleeper, sleeps);
                 seated.end_idle();
@@ -963,8 +964,8 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
     if idle_since.is_some() {
         Seated::of_this_thread(shared).end_idle();
     }
-    if shared.threads_here.any() {
-        fibres::leave_to_program();
+    if shared.hook.any() {
+        leave_to_program();
     }
     leave_to_others(shared);
 }
@@ -975,7 +976,7 @@ fn nanoseconds_since(since: Instant) -> u64 {
 
 /// Drops the boxes of stopped requests from this seat's own queue, after another seat asked for it.
 #[inline]
-fn sweep(shared: &Shared) {
+fn sweep(shared: &RuntimeState) {
     // Acquire: the requests behind this sweep are seen as stopped.
     let wanted = shared.ongoing.sweeps.load(Ordering::Acquire);
     if in_task(|worker| worker.swept != wanted) {

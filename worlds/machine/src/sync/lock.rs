@@ -20,11 +20,11 @@ pub(crate) struct ModelledLock<T>(crate::sync::Mutex<T>);
 
 #[cfg(loom)]
 impl<T> ModelledLock<T> {
-    pub(crate) fn new(value: T) -> ModelledLock<T> {
+    pub fn new(value: T) -> ModelledLock<T> {
         ModelledLock(crate::sync::Mutex::new(value))
     }
 
-    pub(crate) fn lock(&self) -> crate::sync::MutexGuard<'_, T> {
+    pub fn lock(&self) -> crate::sync::MutexGuard<'_, T> {
         self.0.lock().expect("nothing panics under this lock")
     }
 }
@@ -32,8 +32,9 @@ impl<T> ModelledLock<T> {
 /// How often a thread looks at the lock before it yields its core.
 const LOOKS: u32 = 64;
 
+/// A lock held for some instructions.
 #[repr(C)] // the lock's word beside the first part of its value
-pub(crate) struct ShortLock<T> {
+pub struct ShortLock<T> {
     held: AtomicU32,
     value: UnsafeCell<T>,
 }
@@ -49,17 +50,19 @@ impl<T> fmt::Debug for ShortLock<T> {
 }
 
 impl<T> ShortLock<T> {
-    pub(crate) fn new(value: T) -> ShortLock<T> {
+    /// A free lock.
+    pub fn new(value: T) -> ShortLock<T> {
         ShortLock { held: AtomicU32::new(0), value: UnsafeCell::new(value) }
     }
 
+    /// Waits for it, and holds it until the returned value is dropped.
     #[inline]
-    pub(crate) fn lock(&self) -> Held<'_, T> {
+    pub fn lock(&self) -> ShortGuard<'_, T> {
         // Acquire: sees the last holder's writes.
         if self.held.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             self.wait();
         }
-        Held(self)
+        ShortGuard(self)
     }
 
     /// Whether a thread held it a moment ago.
@@ -85,9 +88,9 @@ impl<T> ShortLock<T> {
 }
 
 /// Access to the value, until this is dropped.
-pub(crate) struct Held<'a, T>(&'a ShortLock<T>);
+pub struct ShortGuard<'a, T>(&'a ShortLock<T>);
 
-impl<T> Deref for Held<'_, T> {
+impl<T> Deref for ShortGuard<'_, T> {
     type Target = T;
 
     #[inline]
@@ -100,7 +103,7 @@ impl<T> Deref for Held<'_, T> {
     }
 }
 
-impl<T> DerefMut for Held<'_, T> {
+impl<T> DerefMut for ShortGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         #[expect(unsafe_code, reason = "the lock's value")]
@@ -111,7 +114,7 @@ impl<T> DerefMut for Held<'_, T> {
     }
 }
 
-impl<T> Drop for Held<'_, T> {
+impl<T> Drop for ShortGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         // Release: the next holder sees this one's writes.

@@ -33,4 +33,4 @@ pub(crate) fn light_fence() {
 /// A value on cache lines of its own: two, since processors fetch them in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Padded<T>(pub(crate) T);
+pub struct Padded<T>(pub T);

@@ -3,7 +3,7 @@
 
 use super::job::{ask, free};
 use super::{ChildBuilder, child};
-use crate::runtime::Shared;
+use crate::runtime::RuntimeState;
 use crate::runtime::awaited::Awaited;
 use crate::runtime::latch::Latch;
 use crate::runtime::worker::context::{close_all_groups, recorded, wait_until, wait_within};
@@ -98,7 +98,7 @@ impl fmt::Debug for Included {
 pub struct Held {
     pub(super) unspawned: Unspawned,
     pub(super) ready: ReadyTask,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<RuntimeState>,
 }
 
 impl Held {

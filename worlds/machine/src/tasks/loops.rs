@@ -6,7 +6,7 @@ use super::{closure_class, end_task};
 use crate::runtime::awaited::Awaited;
 use crate::runtime::worker::context::{recorded, wait_for_descendants};
 use crate::runtime::worker::{self, in_task, is_seated, outside};
-use crate::runtime::{Runtime, Shared};
+use crate::runtime::{Runtime, RuntimeState};
 use crate::sync::Padded;
 use std::any::Any;
 use std::ops::Range;
@@ -157,7 +157,7 @@ unsafe impl Sync for Loop {}
 
 impl Loop {
     fn new<'a>(
-        shared: &Shared,
+        shared: &RuntimeState,
         waiter: Waiter,
         request: RequestId,
         range: Range<usize>,
@@ -188,7 +188,7 @@ impl Loop {
     }
 
     /// Does pieces until there are none left: first those of this seat's part, and then others', the nearest first.
-    fn help(&self, shared: &Shared, seat: SeatId) {
+    fn help(&self, shared: &RuntimeState, seat: SeatId) {
         #[expect(unsafe_code, reason = "follows a pointer into the caller's frame")]
         // SAFETY: by the field's invariant.
         let f = unsafe { &*self.f };
@@ -213,7 +213,7 @@ impl Loop {
     }
 
     /// An invited thread comes.
-    fn visit(&self, shared: &Shared, seat: SeatId) {
+    fn visit(&self, shared: &RuntimeState, seat: SeatId) {
         if self.visitors.enter() {
             self.help(shared, seat);
             if let Some(panic) = wait_for_descendants() {
@@ -250,7 +250,7 @@ impl ThreadPart {
     }
 }
 
-impl Shared {
+impl RuntimeState {
     /// The other threads' seats, the nearest first; at equal distance cyclically, so that helpers spread.
     fn seats_by_distance(&self, seat: SeatId, threads: usize) -> Vec<usize> {
         let own = &self.plan.seats[seat.index()];

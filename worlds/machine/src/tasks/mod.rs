@@ -45,7 +45,7 @@ const fn closure_class(run: RunTask) -> TaskClass {
 
 /// The result of a closure counted in no context, after all its descendants are over; or their first panic.
 #[inline]
-pub(crate) fn with_descendants<R>(result: std::thread::Result<R>) -> std::thread::Result<R> {
+pub fn with_descendants<R>(result: std::thread::Result<R>) -> std::thread::Result<R> {
     match wait_for_descendants() {
         None => result,
         Some(panic) => instead(result, panic),
@@ -84,7 +84,7 @@ impl Worker {
 
     /// A closure's task begins.
     #[inline]
-    pub(crate) fn begin_task(&mut self, task: TaskRef) {
+    pub fn begin_task(&mut self, task: TaskRef) {
         self.frame.request = task.header().request;
         if self.recorder.is_on() && task.header().number != ASIDE {
             self.record_begins(task);

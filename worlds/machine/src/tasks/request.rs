@@ -1,14 +1,14 @@
 //! Closures as requests of their own, beside their caller.
 
 use super::{closure_class, end_task, with_descendants};
-use crate::runtime::done::Done;
+use crate::runtime::done::EndSignal;
 use crate::runtime::requests::nested::Within;
 use crate::runtime::requests::open::Over;
 use crate::runtime::requests::reserve::account_here;
 use crate::runtime::seatless;
 use crate::runtime::worker::drop_quietly;
 use crate::runtime::worker::{Worker, in_task, outside, with_worker};
-use crate::runtime::{Runtime, Shared};
+use crate::runtime::{Runtime, RuntimeState};
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -97,7 +97,7 @@ impl Runtime {
 
 /// A closure running as a request. Dropping the handle lets it run on by itself.
 pub struct TaskRequest<R> {
-    shared: Arc<Shared>,
+    shared: Arc<RuntimeState>,
     id: RequestId,
     answer: Arc<Answer<R>>,
 }
@@ -165,7 +165,7 @@ struct State<R> {
     /// Until it is taken.
     result: Outcome<R>,
     /// The waiting callers, to be told when it is over.
-    waiting: Vec<Arc<Done>>,
+    waiting: Vec<Arc<EndSignal>>,
 }
 
 impl<R> Answer<R> {
@@ -184,7 +184,7 @@ impl<R> Answer<R> {
         if state.is_over {
             return state;
         }
-        let done = Done::new();
+        let done = EndSignal::new();
         state.waiting.push(Arc::clone(&done));
         drop(state);
         done.wait(request);

@@ -2,10 +2,10 @@
 
 use super::{closure_class, end_task, with_descendants};
 use crate::runtime::caller;
-use crate::runtime::done::Done;
+use crate::runtime::done::EndSignal;
 use crate::runtime::requests::reserve::account_here;
 use crate::runtime::worker::{in_task, with_worker};
-use crate::runtime::{Runtime, Shared};
+use crate::runtime::{Runtime, RuntimeState};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
@@ -68,21 +68,21 @@ impl Runtime {
     }
 }
 
-impl Shared {
+impl RuntimeState {
     /// Whether the calling thread runs a task of this runtime.
-    pub(crate) fn is_here(&self) -> bool {
+    pub fn is_here(&self) -> bool {
         with_worker(|worker| Arc::as_ptr(&worker.shared)) == Some(ptr::from_ref(self))
     }
 
     /// Runs a closure as the task handed to `put`, and sleeps until it is over.
-    fn wait_for_task<R: Send>(self: &Arc<Shared>, f: impl FnOnce() -> R + Send, put: impl FnOnce(TaskRef)) -> R {
+    fn wait_for_task<R: Send>(self: &Arc<RuntimeState>, f: impl FnOnce() -> R + Send, put: impl FnOnce(TaskRef)) -> R {
         let request = self.ongoing.next_id();
         let _booking = self.ongoing.accounts.lend(request, account_here());
         // Asked first: a request given up before it begins is cancelled as a part of the caller's request.
         _ = caller::is_given_up();
         self.open_request(request);
         let within = self.nest(request);
-        let done = Done::new();
+        let done = EndSignal::new();
         let number =
             self.recording.as_ref().map_or(TaskHeader::UNNUMBERED, |recording| recording.task_submitted(request));
         let mut job = Call::new(request, number, f, &done);
@@ -106,13 +106,13 @@ struct Call<F, R> {
     f: Option<F>,
     result: Option<Result<R, Box<dyn Any + Send>>>,
     /// In an allocation of its own, because the frame may be gone before the setting thread is done with it.
-    done: Arc<Done>,
+    done: Arc<EndSignal>,
 }
 
 impl<F: FnOnce() -> R, R> Call<F, R> {
     const CLASS: &'static TaskClass = &closure_class(run_call::<F, R>);
 
-    fn new(request: RequestId, number: u32, f: F, done: &Arc<Done>) -> Call<F, R> {
+    fn new(request: RequestId, number: u32, f: F, done: &Arc<EndSignal>) -> Call<F, R> {
         let header = TaskHeader { class: Self::CLASS, context: ContextRef::NONE, request, number, has_data: false };
         Call { header, f: Some(f), result: None, done: Arc::clone(done) }
     }

@@ -363,7 +363,7 @@ impl Worker {
     }
 
     /// The queue for tasks near a place; `None` if the plan has none for places.
-    pub(crate) fn home_of(&mut self, place: Place) -> Option<QueueId> {
+    pub fn home_of(&mut self, place: Place) -> Option<QueueId> {
         if self.shared.plan.homes.is_empty() {
             return None;
         }

@@ -215,7 +215,8 @@ impl Worker {
         }
     }
 
-    pub(crate) fn put_or_keep(&mut self, task: TaskRef, put: Put) -> AtOnce {
+    /// Puts a task where the seat has decided.
+    pub fn put_or_keep(&mut self, task: TaskRef, put: Put) -> AtOnce {
         match put {
             Put::Keep => {
                 self.keep(task);
@@ -226,7 +227,7 @@ impl Worker {
     }
 
     /// Queues a task without predecessors.
-    pub(crate) fn queue(&mut self, queued: ReadyTask) -> AtOnce {
+    pub fn queue(&mut self, queued: ReadyTask) -> AtOnce {
         let ReadyTask { task, kind, queue, priority } = queued;
         if let Some(priority) = priority {
             return self.queue_ticket(queued, priority);

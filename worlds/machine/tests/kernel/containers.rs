@@ -1,7 +1,7 @@
 //! Placed containers lie where they say, as the kernel's `move_pages` reports it.
 
 use crate::affinity::Alone;
-use crate::pages::nodes_of;
+use crate::nodes::nodes_of;
 use crate::placed::{Placeable, placeable};
 use std::alloc::Layout;
 use std::collections::{BTreeMap, BTreeSet};

@@ -7,7 +7,7 @@
 //! has each task's seat.
 
 use crate::left_out;
-use crate::pages::nodes_of;
+use crate::nodes::nodes_of;
 use crate::sysfs::Machine;
 use std::alloc::Layout;
 use std::collections::{BTreeMap, BTreeSet};

@@ -11,12 +11,12 @@ mod files;
 mod foreign;
 mod heaps;
 mod migrate;
+mod nodes;
 mod pages;
 mod placed;
 mod spill;
 mod store;
 mod sysfs;
-mod threads;
 mod topology;
 
 /// Reports a check left out because this machine's kernel does not tell or allow something; a guest's kernel does.

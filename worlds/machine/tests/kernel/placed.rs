@@ -1,7 +1,7 @@
 //! Distributions lie over the nodes as they promise, as the kernel's `move_pages` reports it.
 
 use crate::left_out;
-use crate::pages::nodes_of;
+use crate::nodes::nodes_of;
 use crate::sysfs::{Machine, own_memory};
 use std::alloc::Layout;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
 //! Children of tasks, and groups of them: the tasks awaited by each call, under every strategy.
 
+use crate::helpers::{panic_of, strategy};
 use crate::one_box::one_box;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,17 +24,6 @@ fn runtimes() -> impl Iterator<Item = Runtime> {
             Runtime::builder().threads(threads).strategy(strategy).quiet().start()
         })
     })
-}
-
-pub(crate) fn strategy(runtime: &Runtime) -> String {
-    format!("{} on {} threads", runtime.plan().strategy, runtime.plan().threads())
-}
-
-/// The message of the panic.
-pub(crate) fn panic_of(f: impl FnOnce()) -> String {
-    let panic = catch_unwind(AssertUnwindSafe(f)).expect_err("it panics");
-    let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).expect("a text")
 }
 
 /// Counts up when it is dropped.

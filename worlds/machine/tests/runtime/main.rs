@@ -7,13 +7,10 @@ mod collect;
 mod dealing;
 mod deep;
 mod flow;
-mod following;
-mod full_empty;
 mod head_start;
-mod histories;
+mod helpers;
 mod lending;
 mod library_boxes;
-mod map_reduce;
 mod near;
 mod nested;
 #[path = "../../../../core/flow/tests/flow/networks.rs"]
@@ -24,16 +21,12 @@ mod places;
 mod priority;
 mod random_networks;
 mod roaming;
-mod shares;
 mod shepherds;
 mod siblings;
 mod soak;
 mod start;
-mod suspending;
 #[path = "../../../../core/flow/tests/flow/tables.rs"]
 mod tables;
 mod tasks;
-mod team;
-mod threads;
 #[path = "../../../../core/flow/tests/flow/trials.rs"]
 mod trials;

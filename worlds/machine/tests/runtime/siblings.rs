@@ -1,7 +1,8 @@
 //! Children with declared data: they run in the order of their accesses among their siblings, under every strategy, on
 //! seats and on a box's caller.
 
-use crate::children::{next, panic_of, results, strategy};
+use crate::children::{next, results};
+use crate::helpers::{panic_of, strategy};
 use crate::one_box::one_box;
 use std::ops::Range;
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 //! outer one marks it first and looks here afterwards; a submit of an inner one notes it here first and looks for the
 //! mark afterwards.
 
-use crate::runtime::Shared;
+use crate::runtime::RuntimeState;
 use crate::runtime::caller;
 use crate::runtime::worker::with_worker;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ struct Noted {
 
 #[derive(Clone)]
 struct Inner {
-    shared: Weak<Shared>,
+    shared: Weak<RuntimeState>,
     request: RequestId,
 }
 
@@ -48,7 +48,7 @@ impl Nested {
 
 /// A request is an inner one of another until this is dropped.
 pub(crate) struct Within {
-    outer: Weak<Shared>,
+    outer: Weak<RuntimeState>,
     key: (RequestId, u64),
 }
 
@@ -61,14 +61,14 @@ impl Drop for Within {
 }
 
 /// The request of the calling thread's task or box, and its runtime.
-pub(crate) fn request_here() -> Option<(Arc<Shared>, RequestId)> {
+pub(crate) fn request_here() -> Option<(Arc<RuntimeState>, RequestId)> {
     with_worker(|worker| (Arc::clone(&worker.shared), worker.frame.request)).or_else(caller::request_of_this_thread)
 }
 
-impl Shared {
+impl RuntimeState {
     /// For a request, perhaps begun by seats already, submitted by a task or a box: it is cancelled with the
     /// submitter's request, and at once if the submitter's was cancelled already.
-    pub(crate) fn nest(self: &Arc<Shared>, request: RequestId) -> Option<Within> {
+    pub(crate) fn nest(self: &Arc<RuntimeState>, request: RequestId) -> Option<Within> {
         let (shared, outer) = request_here()?;
         let key = shared.ongoing.nested.add(outer, Inner { shared: Arc::downgrade(self), request });
         if shared.ongoing.stopped.has(outer) || caller::has_failed() {

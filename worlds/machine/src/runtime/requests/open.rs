@@ -1,6 +1,6 @@
 //! Requests that may have tasks, and whose turn it is.
 
-use crate::runtime::Shared;
+use crate::runtime::RuntimeState;
 use crate::sync::Padded;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,7 +31,7 @@ impl Requests {
     }
 
     /// Stops all requests, which belong to this runtime, and waits for them if told to.
-    pub(crate) fn end_all(&self, shared: &Shared, waits: bool) {
+    pub(crate) fn end_all(&self, shared: &RuntimeState, waits: bool) {
         let open: Vec<_> = self.lock().iter().map(|(id, answer)| (*id, Arc::clone(answer))).collect();
         open.iter().for_each(|(id, _)| shared.stop(*id));
         if waits {

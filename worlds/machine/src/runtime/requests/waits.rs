@@ -3,7 +3,7 @@
 //! A wait stands on a stack, on top of the tasks there. The requests of these tasks can't end before it. The cost of a
 //! wait grows with the new part of the stack since the wait beneath it, however deep the stack is.
 
-use crate::runtime::Shared;
+use crate::runtime::RuntimeState;
 use crate::runtime::worker::in_task;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -36,7 +36,7 @@ struct Wait {
 
 /// The part of a stack beneath the running task.
 #[derive(Default)]
-pub(crate) struct Beneath {
+pub struct Beneath {
     /// The requests of tasks, at each change from one request to another.
     pub(crate) requests: Vec<RequestId>,
     /// The waits, the lowest first.
@@ -44,7 +44,9 @@ pub(crate) struct Beneath {
 }
 
 impl Beneath {
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether no other request's task, and no wait, is there.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
         self.requests.is_empty() && self.waits.is_empty()
     }
 }
@@ -142,14 +144,14 @@ impl Waits {
 
 /// A present wait of the calling task.
 pub(crate) struct Waiting<'a> {
-    shared: &'a Arc<Shared>,
+    shared: &'a Arc<RuntimeState>,
     id: WaitId,
 }
 
 impl Waiting<'_> {
     /// The calling task of this runtime waits for a request as long as the result is held. Panics if the awaited one
     /// waits for one with a task on the stack.
-    pub(crate) fn begin(shared: &Arc<Shared>, awaited: RequestId) -> Waiting<'_> {
+    pub(crate) fn begin(shared: &Arc<RuntimeState>, awaited: RequestId) -> Waiting<'_> {
         let begun: Result<WaitId, Vec<RequestId>> = in_task(|worker| {
             let stood = worker.beneath.waits.last().copied();
             let frames = worker.beneath.requests.iter().chain([&worker.frame.request]);

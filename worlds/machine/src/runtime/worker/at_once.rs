@@ -1,23 +1,24 @@
 //! A task that found no room in its queue runs on top of its spawner, which then leaves its turn to other requests.
 
 use super::{Worker, in_task, leave_to_others, run_while_waiting, while_waiting, with_shared};
-use crate::runtime::Shared;
+use super::{leave_to_program, may_be_suspended, with_layer};
+use crate::runtime::RuntimeState;
+use crate::runtime::hook::Layer;
 use crate::runtime::request::now_ns;
-use crate::threads::fibres;
-use crate::threads::{Core, begin};
 use std::ptr;
 use vicus_schedule::{Run, TaskRef, Way};
 
 /// A task for a seat to run at once, on top of its spawner: a queue had no room.
 #[must_use = "the task is in no queue any more"]
-pub(crate) struct AtOnce(pub(super) Option<(TaskRef, Way)>);
+pub struct AtOnce(pub(super) Option<(TaskRef, Way)>);
 
 impl AtOnce {
-    pub(crate) const NONE: AtOnce = AtOnce(None);
+    /// No task.
+    pub const NONE: AtOnce = AtOnce(None);
 
     /// Runs it, if there is one.
     #[inline]
-    pub(crate) fn run(self) {
+    pub fn run(self) {
         if let Some((task, way)) = self.0 {
             run_at_once(task, way);
         }
@@ -32,37 +33,36 @@ impl AtOnce {
 #[cold]
 fn run_at_once(task: TaskRef, way: Way) {
     in_task(|worker| worker.state.begin_help());
-    if Core::is(task) {
-        // It has a stack of its own, which also stops its panics: nothing stands on top of this frame.
-        begin(task, Some(way));
-    } else {
-        let beneath = in_task(|worker| worker.fibres.current);
-        beneath.inspect(|fibre| fibre.enter_task());
-        with_shared(|shared| run_while_waiting(shared, task, way));
-        beneath.inspect(|fibre| fibre.leave_task());
+    // A stack of its own also stops its panics: nothing stands on top of this frame.
+    let begun = with_layer(|layer| layer.begin(task, way)).unwrap_or(Err(task));
+    if let Err(task) = begun {
+        let beneath = in_task(|worker| worker.waiter);
+        with_shared(|shared| {
+            shared.hook.enter_task(beneath);
+            run_while_waiting(shared, task, way);
+            shared.hook.leave_task(beneath);
+        });
     }
     in_task(|worker| worker.state.end_help());
-    fibres::leave_to_program();
+    leave_to_program();
     // Now that it has run: others may wait for this task, which is in no queue.
     leave_turn();
 }
 
 /// A task spawns more than the queues hold, and may do so for as long as it likes: other requests take their turns
-/// meanwhile. A fibre lets its seat go on without it; on a thread's own stack they run on top of the task.
+/// meanwhile. Code with a stack of its own lets its seat go on without it; elsewhere they run on top of the task.
 fn leave_turn() {
     if std::thread::panicking() {
         return;
     }
-    match fibres::current() {
-        None => with_shared(take_turn),
-        Some(fibre) if in_task(|worker| worker.shared.are_several() && worker.state.is_turn_over(now_ns())) => {
-            fibre.yield_now();
-        }
-        Some(_) => {}
+    if !may_be_suspended() {
+        with_shared(take_turn);
+    } else if in_task(|worker| worker.shared.are_several() && worker.state.is_turn_over(now_ns())) {
+        with_layer(Layer::yield_now);
     }
 }
 
-fn take_turn(shared: &Shared) {
+fn take_turn(shared: &RuntimeState) {
     let find = || {
         let of_worker = |worker: &mut Worker| {
             let mut reach = worker.reach(shared, false);

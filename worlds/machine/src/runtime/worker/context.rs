@@ -37,7 +37,7 @@ pub(crate) fn close_all_groups() {
 
 /// For the end of a task counted in no context: waits for all its descendants. Returns their first panic.
 #[inline]
-pub(crate) fn wait_for_descendants() -> Option<Box<dyn Any + Send>> {
+pub fn wait_for_descendants() -> Option<Box<dyn Any + Send>> {
     if in_task(|worker| worker.frame.context.is_some()) { wait_for_all() } else { None }
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn wait_for(context: &Context, wanted: Wanted) {
 
 /// Calls `wait`, in which the running task waits, and records the wait if events are recorded.
 #[inline]
-pub(crate) fn recorded(awaits: Awaits, wait: impl FnOnce()) {
+pub fn recorded(awaits: Awaits, wait: impl FnOnce()) {
     let keeps_events = in_task(|worker| worker.recorder.keeps_events());
     if keeps_events {
         record_wait_begins(awaits);
@@ -101,7 +101,7 @@ pub(crate) fn wait_within(awaited: &impl Awaited) {
 }
 
 /// Waits for the descendants of the running task, which go on as its context's do: any task is run meanwhile.
-pub(crate) fn wait_for_own() {
+pub fn wait_for_own() {
     let Some(context) = in_task(|worker| worker.frame.context) else { return };
     #[expect(unsafe_code, reason = "follows a pointer")]
     // SAFETY: it is this task's, and alive as long as the task.

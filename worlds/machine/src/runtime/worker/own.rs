@@ -2,12 +2,12 @@
 
 use crate::queues::deque::Deque;
 use crate::queues::sleep::SleepPool;
-use crate::runtime::Shared;
+use crate::runtime::RuntimeState;
 use crate::sync::light_fence;
 use std::ptr;
 use vicus_schedule::{Seat, SeatId, TaskRef};
 
-/// The seat's own queue. Its pointers are to parts of the [`Shared`] held by the worker; these parts never move.
+/// The seat's own queue. Its pointers are to parts of the [`RuntimeState`] held by the worker; these parts never move.
 pub(super) struct OwnQueue {
     /// The lock-free queue for immediate tasks ([`Seat::own`]); null if the plan has no such queue.
     queue: *const Deque,
@@ -18,7 +18,7 @@ pub(super) struct OwnQueue {
 }
 
 impl OwnQueue {
-    pub(super) fn new(shared: &Shared, state: &Seat<TaskRef>, seat: SeatId) -> OwnQueue {
+    pub(super) fn new(shared: &RuntimeState, state: &Seat<TaskRef>, seat: SeatId) -> OwnQueue {
         let queue = state.own().and_then(|queue| shared.queues.deque(queue)).map_or(ptr::null(), ptr::from_ref);
         let plan = &shared.plan.seats[seat.index()];
         let near = shared.plan.queues[plan.tasks.index()].wake.iter();
@@ -37,7 +37,7 @@ impl OwnQueue {
 
     /// Borrowed for as long as the worker's `shared` is borrowed.
     #[inline]
-    pub(super) fn queue_of<'a>(&self, _: &'a Shared) -> Option<&'a Deque> {
+    pub(super) fn queue_of<'a>(&self, _: &'a RuntimeState) -> Option<&'a Deque> {
         #[expect(unsafe_code, reason = "a way to a part of what the worker shares that is short")]
         // SAFETY: as in `queue`; the caller holds the same `shared`.
         unsafe {

@@ -1,0 +1,37 @@
+//! The thread of the calling code.
+
+use crate::threads::core::{Core, Ended};
+use crate::threads::fibres::{self, of_worker};
+use std::cell::Cell;
+use std::ptr::NonNull;
+use vicus_machine::layer::{Awaited, in_task, wait};
+
+/// The thread on the caller's fibre.
+pub(crate) fn core_here() -> Option<NonNull<Core>> {
+    fibres::beneath()?.thread()
+}
+
+/// Unwinds the calling thread, if it is told to end.
+pub(crate) fn unwind_if_told() {
+    if in_task(|worker| of_worker(worker).threads.is_ending()) {
+        std::panic::resume_unwind(Box::new(Ended));
+    }
+}
+
+/// Over when it is asked again.
+struct Once(Cell<bool>);
+
+impl Awaited for Once {
+    fn is_done(&self) -> bool {
+        self.0.replace(true)
+    }
+
+    fn announce_sleep(&self) -> bool {
+        false
+    }
+}
+
+/// On a seat, on its thread's own stack: runs one other task, if there is one.
+pub(crate) fn help_once() {
+    wait(None, &Once(Cell::new(false)));
+}
