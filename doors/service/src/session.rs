@@ -31,6 +31,7 @@ use vicus_language::{
     Answer, Ends, Language, PlanNode, PlanOptions, Planned as _, RunOperators, Runnable, TextError, TextErrorKind,
     TextLimits, Watch,
 };
+use vicus_rdf::Snapshot;
 use vicus_rdf::load::LONGEST_IRI;
 use vicus_sparql::Moment;
 use vicus_store::Ask;
