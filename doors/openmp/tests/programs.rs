@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
-use vicus::{Learned, Treatment};
+use vicus::kit::{Learned, Treatment};
 
 const STRATEGIES: [&str; 10] =
     ["las", "nls", "bobox", "steal", "footprint", "vicinity", "locality-queues", "central", "shepherd", "vicus"];

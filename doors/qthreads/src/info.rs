@@ -7,7 +7,7 @@ use crate::library::{self, Library};
 use std::mem::size_of;
 use std::ptr;
 use std::sync::atomic::Ordering;
-use vicus::team;
+use vicus::kit::team;
 
 fn set_shepherd(to: *mut u16, library: Option<&Library>) {
     // SAFETY: rule "Interface": null, or it can be written.
