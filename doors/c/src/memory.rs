@@ -206,7 +206,7 @@ pub(crate) extern "C" fn vicus_node_of(address: *const c_void) -> i32 {
 pub(crate) extern "C" fn vicus_migrate(address: *mut c_void, bytes: usize, node: i32) -> i32 {
     guard(|| {
         // Nodes are known with the process's memory.
-        memory::process_memory(&vicus::environment::defaults());
+        vicus::kit::process_memory(&vicus::environment::defaults());
         let range = address.addr()..address.addr().saturating_add(bytes);
         let moved = match usize::try_from(node) {
             Ok(node) => memory::migrate(range, NodeId::new(node)).map(drop),

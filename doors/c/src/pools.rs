@@ -8,7 +8,8 @@ use crate::topology::vicus_place;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use vicus::memory::{Frees, PoolOptions, UntypedHandle, UntypedPool};
+use vicus::kit::{UntypedHandle, UntypedPool};
+use vicus::memory::{Frees, PoolOptions};
 use vicus::{NodeId, Topology};
 
 /// A pool, and its machine.

@@ -14,8 +14,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
-use vicus::tasks::{TaskRequest, is_in_runtime};
-use vicus::{Budget, Defaults, LatencyFile, Request, Reservation, Runtime, RuntimeBuilder, Topology, environment};
+use vicus::kit::TaskRequest;
+use vicus::kit::{LatencyFile, Reservation};
+use vicus::tasks::is_in_runtime;
+use vicus::{Budget, Defaults, Request, Runtime, RuntimeBuilder, Topology, environment};
 use vicus_service::{MemoryBudget, Service};
 
 /// `vicus_options`.

@@ -248,7 +248,7 @@ impl Said {
 impl Said {
     /// The data used first by the task, if some memory is to move to a task that uses it.
     fn awaited(&self) -> Vec<Access> {
-        if !vicus::memory::awaits_touch() {
+        if !vicus::kit::awaits_touch() {
             return Vec::new();
         }
         self.follows.iter().chain(&self.touches).cloned().collect()
@@ -376,7 +376,7 @@ pub(crate) unsafe extern "C" fn vicus_scope_spawn_with(
         let awaited = said.awaited();
         as_state(|| {
             task.spawn(move |()| {
-                vicus::memory::touch(&awaited);
+                vicus::kit::touch(&awaited);
                 call.run();
             });
         })
@@ -417,7 +417,7 @@ pub(crate) unsafe extern "C" fn vicus_spawn(
         let call = call?;
         in_task("vicus_spawn")?;
         if options.is_null() {
-            tasks::spawn_child(move || call.run());
+            vicus::kit::spawn_child(move || call.run());
             return Ok(());
         }
         // SAFETY: rules "Handles" and "Arrays".
@@ -441,7 +441,7 @@ pub(crate) unsafe extern "C" fn vicus_spawn(
         let awaited = said.awaited();
         as_state(|| {
             child.spawn(move || {
-                vicus::memory::touch(&awaited);
+                vicus::kit::touch(&awaited);
                 call.run();
             });
         })
@@ -460,7 +460,7 @@ pub(crate) extern "C" fn vicus_wait() -> i32 {
 pub(crate) extern "C" fn vicus_group_open() -> i32 {
     guard(|| {
         in_task("vicus_group_open")?;
-        as_state(tasks::open_group)
+        as_state(vicus::kit::open_group)
     })
 }
 
@@ -468,7 +468,7 @@ pub(crate) extern "C" fn vicus_group_open() -> i32 {
 pub(crate) extern "C" fn vicus_group_close() -> i32 {
     guard(|| {
         in_task("vicus_group_close")?;
-        as_state(tasks::close_group)
+        as_state(vicus::kit::close_group)
     })
 }
 
@@ -476,7 +476,7 @@ pub(crate) extern "C" fn vicus_group_close() -> i32 {
 pub(crate) extern "C" fn vicus_group_cancel() -> i32 {
     guard(|| {
         in_task("vicus_group_cancel")?;
-        as_state(tasks::cancel_group)
+        as_state(vicus::kit::cancel_group)
     })
 }
 

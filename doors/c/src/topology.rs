@@ -128,7 +128,7 @@ pub(crate) unsafe extern "C" fn vicus_topology_describe(
 
 /// A machine by its description.
 pub(crate) fn describe(text: &str) -> Outcome<Topology> {
-    vicus::describe(text).map_err(|error| Failure::new(status::SETTING, error))
+    vicus::kit::describe(text).map_err(|error| Failure::new(status::SETTING, error))
 }
 
 /// # Safety

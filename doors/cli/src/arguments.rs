@@ -8,7 +8,8 @@ use crate::strategy;
 use crate::tell::tell;
 use std::ffi::OsString;
 use std::time::Duration;
-use vicus::{Runtime, RuntimeBuilder, Setting, Settings};
+use vicus::kit::Settings;
+use vicus::{Runtime, RuntimeBuilder, Setting};
 use vicus_service::data::{LoadOptions, OnError, Source};
 use vicus_service::{Loaded, PlanOptions, Service, SessionOptions, SparqlOptions, TextLimits};
 

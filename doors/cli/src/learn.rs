@@ -16,9 +16,10 @@ use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
+use vicus::kit::{Learned, Settings};
 use vicus::memory::Distribution;
 use vicus::trace::Trace;
-use vicus::{Learned, STRATEGIES, Setting, Settings, Topology, this_machine};
+use vicus::{STRATEGIES, Setting, Topology, this_machine};
 use vicus_schedule::Plan;
 use vicus_sim::{LeafSums, Machine, Options, Outcome, Program, ReplayOptions, SimError, simulate};
 

@@ -3,7 +3,7 @@
 use crate::tell::tell;
 use anyhow::{Context, anyhow, bail};
 use std::path::Path;
-use vicus::{DiscoverError, Discovered};
+use vicus::kit::{DiscoverError, Discovered};
 use vicus_sim::Machine;
 use vicus_topology::{Topology, fixtures};
 
@@ -17,11 +17,11 @@ pub(crate) fn named(text: &str) -> anyhow::Result<Topology> {
         return Ok(Topology { name, ..topology });
     }
     if Path::new(text).is_dir() {
-        let Discovered { topology, warnings } = vicus::from_sysfs(text)?;
+        let Discovered { topology, warnings } = vicus::kit::from_sysfs(text)?;
         warnings.iter().for_each(|warning| tell(format_args!("vicus: warning: {warning}")));
         return Ok(topology);
     }
-    match vicus::describe(text) {
+    match vicus::kit::describe(text) {
         Err(error @ DiscoverError::NoDescription { .. }) if !Path::new(text).exists() => {
             let known = fixtures().into_iter().map(|machine| machine.name);
             let names: Vec<String> = Machine::names().map(str::to_owned).chain(known).collect();

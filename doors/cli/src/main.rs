@@ -107,7 +107,7 @@ enum Command {
 const STACK_BYTES: usize = 64 << 20;
 
 fn main() -> ExitCode {
-    vicus::merge_when_freed();
+    vicus::kit::merge_when_freed();
     ALLOCATOR.small().reserve();
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |about| {

@@ -19,8 +19,9 @@ use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
+use vicus::Setting;
+use vicus::kit::Settings;
 use vicus::memory::Distribution;
-use vicus::{Setting, Settings};
 use vicus_kernels::{AnyKernel, Kernel};
 use vicus_schedule::{MOST_THREADS, Plan};
 use vicus_sim::{

@@ -31,7 +31,7 @@ pub(crate) struct ThreadCounts {
 
 impl ThreadCounts {
     fn add(&self, accesses: &[Access]) {
-        let footprint = memory::footprint_of(accesses);
+        let footprint = vicus::kit::footprint_of(accesses);
         let here = memory::here().map_or(0, |node| node.index());
         let near = footprint.nodes.get(here).copied().unwrap_or(0);
         let far = footprint.nodes.iter().sum::<usize>() - near;

@@ -8,7 +8,7 @@ mod text;
 
 use crate::tell::{self, tell};
 use clap::ValueEnum;
-use vicus::Discovered;
+use vicus::kit::Discovered;
 use vicus_topology::{PuId, Topology};
 
 /// Show the machine: PUs, cores, caches, core groups, NUMA nodes, distances, memory's speed, devices, and the part

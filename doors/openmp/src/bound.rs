@@ -18,7 +18,7 @@
 
 use crate::places::{self, Nodes, set_affinity, set_of};
 use crate::thread::Thread;
-use vicus::team::Team;
+use vicus::kit::team::Team;
 
 /// Whether the threads of a team are bound if nothing else says so: a plan without places gains nothing by it.
 pub(crate) fn is_by_plan(team: &Team) -> bool {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use vicus::Treatment;
+use vicus::kit::Treatment;
 use vicus::tasks::Access;
 
 /// The file, and its treatment of each function.

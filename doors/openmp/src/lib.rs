@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  a program ── GOMP_* (gcc) ─┐
-//!            ── __kmpc_* (clang) ─┼─▶ team.rs (regions), work.rs (loops), tasks.rs ──▶ vicus::team, vicus::tasks
+//!            ── __kmpc_* (clang) ─┼─▶ team.rs (regions), work.rs (loops), tasks.rs ──▶ vicus::kit, vicus::tasks
 //!            ── omp_* ───────────┘
 //! ```
 //!

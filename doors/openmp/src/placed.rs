@@ -16,7 +16,8 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use vicus::memory::{Distribution, Memory, PlaceError, Placed, distribution, process_memory};
+use vicus::kit::process_memory;
+use vicus::memory::{Distribution, Memory, PlaceError, Placed, distribution};
 
 /// The blocks in use, by their addresses, and freed blocks for later use.
 static BLOCKS: Guarded<Blocks> = Guarded::new(Blocks { used: BTreeMap::new(), spare: Vec::new(), spare_bytes: 0 });
@@ -457,5 +458,5 @@ pub(crate) extern "C" fn vicus_omp_forget_block(at: *const u8, bytes: usize) {
     let block = at.addr()..at.addr().saturating_add(bytes);
     LARGE.with(|all| all.remove(&block.start));
     crate::sections::forget(block.clone());
-    vicus::memory::forget_at(block);
+    vicus::kit::forget_at(block);
 }

@@ -20,9 +20,9 @@ use std::io::{BufWriter, Write as _};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use vicus::Level;
+use vicus::kit::Level;
+use vicus::kit::team::Team;
 use vicus::tasks::Access;
-use vicus::team::Team;
 
 /// Whether accounts are kept.
 static IS_ON: AtomicBool = AtomicBool::new(false);
@@ -137,7 +137,7 @@ pub(crate) fn leave_to_parent() {
 
 /// How many events each thread of a new team records, if a trace is wanted.
 pub(crate) fn events() -> Option<usize> {
-    IS_TRACED.load(Ordering::Relaxed).then_some(vicus::trace::Log::DEFAULT_ROOM)
+    IS_TRACED.load(Ordering::Relaxed).then_some(vicus::kit::Log::DEFAULT_ROOM)
 }
 
 /// A team was made.
@@ -216,7 +216,7 @@ pub(crate) fn name(function: usize) {
         let next = kept.functions.len() as u32;
         *kept.functions.entry(function).or_insert(next)
     });
-    vicus::team::name_task(number);
+    vicus::kit::team::name_task(number);
 }
 
 /// A placed block begins here: for the trace.
@@ -235,7 +235,7 @@ pub(crate) fn note_array(address: usize, bytes: usize) {
 #[cold]
 #[inline(never)]
 pub(crate) fn note_bytes(function: usize, of: &[Access]) {
-    let footprint = vicus::memory::footprint_of(of);
+    let footprint = vicus::kit::footprint_of(of);
     let here_ = vicus::memory::here().map_or(0, vicus::NodeId::index);
     let all: usize = footprint.nodes.iter().sum();
     let near = footprint.nodes.get(here_).copied().unwrap_or(0);

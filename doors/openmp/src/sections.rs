@@ -23,7 +23,7 @@ use vicus::tasks::Access;
 /// Whether it matters how many bytes tasks use: to the strategy, to the summary, to the trace, or because some are to
 /// move.
 pub(crate) fn matter(thread: &Thread) -> bool {
-    crate::report::is_on() || crate::report::is_traced() || thread.team().deals() || vicus::memory::awaits_touch()
+    crate::report::is_on() || crate::report::is_traced() || thread.team().deals() || vicus::kit::awaits_touch()
 }
 
 /// The bytes behind accesses of single addresses, in a task that runs this function; and for how many of them a length

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::Duration;
+use vicus::kit::team::Setting;
 use vicus::memory::Distribution;
-use vicus::team::Setting;
 
 /// How a loop's iterations are dealt out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,7 +195,7 @@ pub(crate) fn fail(what: &str) -> ! {
 /// The number of usable processors: the process's mask, or its cgroups' quota of time, rounded up.
 pub(crate) fn processors() -> u32 {
     static PROCESSORS: OnceLock<u32> = OnceLock::new();
-    *PROCESSORS.get_or_init(|| vicus::default_threads() as u32)
+    *PROCESSORS.get_or_init(|| vicus::kit::default_threads() as u32)
 }
 
 fn variable(name: &str) -> Option<String> {

@@ -14,8 +14,8 @@ use crate::wait::Guarded;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
-use vicus::tasks::spawn_child;
-use vicus::team::has_queued;
+use vicus::kit::spawn_child;
+use vicus::kit::team::has_queued;
 
 /// The iterations of each task of a taskloop: the number of tasks, the iterations of each, and how many tasks have one
 /// more.

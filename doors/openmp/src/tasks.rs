@@ -12,8 +12,9 @@ use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use vicus::GroupId;
-use vicus::tasks::{Access, Mode, child, close_group, open_group, spawn_child, wait_for_children};
-use vicus::team::{Held, begin_child, end_child, wait_for_earlier, yield_to_descendants};
+use vicus::kit::team::{Held, begin_child, end_child, wait_for_earlier, yield_to_descendants};
+use vicus::kit::{close_group, open_group, spawn_child};
+use vicus::tasks::{Access, Mode, child, wait_for_children};
 
 pub(crate) type Function = unsafe extern "C-unwind" fn(*mut u8);
 
@@ -361,11 +362,7 @@ fn is_alone(thread: &Thread) -> bool {
 /// then, so there is nothing to wait for, and the data of a task do not matter.
 #[inline]
 pub(crate) fn runs_all_as_calls(thread: &Thread) -> bool {
-    thread.is_seated
-        && is_alone(thread)
-        && !report::is_on()
-        && !crate::checks::is_on()
-        && !vicus::memory::awaits_touch()
+    thread.is_seated && is_alone(thread) && !report::is_on() && !crate::checks::is_on() && !vicus::kit::awaits_touch()
 }
 
 /// Begins a task that runs as a call, on top of its maker. The seat hears of it only when the task first spawns a child
@@ -553,7 +550,7 @@ pub(crate) unsafe fn spawn(record: *mut Record, said: Said) {
         if !is_dealt {
             new = new.undealt();
         }
-        if report::is_on() || vicus::memory::awaits_touch() {
+        if report::is_on() || vicus::kit::awaits_touch() {
             // The summary and waiting moves of memory use it when the task runs.
             // SAFETY: rule "Record": not spawned yet, so it is the caller's alone.
             unsafe { (*record).affinity = affinity };
@@ -687,7 +684,7 @@ unsafe fn run(record: *mut Record) {
             place.store(group, Ordering::Relaxed);
         }
         if !(*record).affinity.is_empty() {
-            vicus::memory::touch(&(*record).affinity);
+            vicus::kit::touch(&(*record).affinity);
             if report::is_on() {
                 report::note_bytes(report::function_of(record), &(*record).affinity);
             }
@@ -944,7 +941,7 @@ pub(crate) fn cancel_group() {
         group.is_cancelled.store(true, Ordering::Relaxed);
         if group.is_open && thread.is_seated {
             tell(thread);
-            vicus::tasks::cancel_group();
+            vicus::kit::cancel_group();
         }
     }
 }

@@ -22,7 +22,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use vicus::team::{BuildTeam as _, Meetings, Member, Setting, gather};
+use vicus::kit::team::{BuildTeam as _, Meetings, Member, Setting, gather};
 
 /// A region's function: gcc's has one argument, clang's many.
 #[derive(Clone, Copy)]
@@ -89,7 +89,7 @@ pub(crate) struct Team {
     pub(crate) meetings: Meetings,
     /// The cancelled loop, as one more than the number of earlier meetings of its threads.
     pub(crate) cancelled_loop: AtomicU64,
-    machine: Option<vicus::team::Team>,
+    machine: Option<vicus::kit::team::Team>,
     members: Box<[Slotted]>,
     is_busy: Cell<bool>,
     /// See [`Kind`].
@@ -117,7 +117,7 @@ impl Team {
         Team::with(Kind::initial(), None, None)
     }
 
-    fn with(kind: Kind, machine: Option<vicus::team::Team>, bound: Option<Bound>) -> Team {
+    fn with(kind: Kind, machine: Option<vicus::kit::team::Team>, bound: Option<Bound>) -> Team {
         let size = kind.size;
         let ring = if machine.is_some() || size > 1 { RING } else { 1 };
         Team {
@@ -529,12 +529,12 @@ pub(crate) fn resolve(thread: &Thread, wanted: u32) -> u32 {
     if icv.is_dynamic {
         size = size.min(settings::processors());
     }
-    if size as usize > vicus::team::MOST_THREADS {
+    if size as usize > vicus::kit::team::MOST_THREADS {
         static SAID: AtomicBool = AtomicBool::new(false);
         if !SAID.swap(true, Ordering::Relaxed) {
-            complain(&format!("{size} threads are wanted, and {} are the most", vicus::team::MOST_THREADS));
+            complain(&format!("{size} threads are wanted, and {} are the most", vicus::kit::team::MOST_THREADS));
         }
-        size = vicus::team::MOST_THREADS as u32;
+        size = vicus::kit::team::MOST_THREADS as u32;
     }
     if icv.thread_limit != i32::MAX {
         let free = (icv.thread_limit - 1 - BUSY.load(Ordering::Relaxed)).max(0) as u32;

@@ -106,7 +106,7 @@ pub(crate) struct Thread {
     /// How many tasks, the innermost ones on its stack, run as calls unknown to its seat: they have no children.
     pub(crate) untold: u32,
     /// The stacked tasks known to its seat, as children on top of their parents. Behind each stand only others.
-    pub(crate) told: Vec<vicus::team::Included>,
+    pub(crate) told: Vec<vicus::kit::team::Included>,
     /// Whether a task of this region waits for an event, or has.
     pub(crate) has_events: bool,
     /// Outside of all regions: the events of tasks with ended blocks, each with its task's maker.
@@ -146,7 +146,7 @@ pub(crate) struct Thread {
     pub(crate) initial_task: Task,
     /// Regions of one thread and tasks that compilers begin and end with separate calls.
     pub(crate) serialized: Vec<crate::kmpc::fork::Serialized>,
-    pub(crate) included: Vec<(Option<vicus::team::Included>, *mut Task)>,
+    pub(crate) included: Vec<(Option<vicus::kit::team::Included>, *mut Task)>,
     /// The account of its time, or null: see [`crate::report`].
     pub(crate) account: *const crate::report::Account,
     /// A word for a tool.

@@ -15,7 +15,8 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
-use vicus::{Learned, STRATEGIES, Treatment};
+use vicus::STRATEGIES;
+use vicus::kit::{Learned, Treatment};
 
 /// The library built by cargo for these tests. It lies beside them, or in a folder above.
 fn library() -> PathBuf {

@@ -16,7 +16,8 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use vicus::NodeId;
-use vicus::memory::{MOST_RUNS, PageError, Pages, Placement, WhenFull};
+use vicus::kit::{MOST_RUNS, PageError, Pages, Placement};
+use vicus::memory::WhenFull;
 use vicus::threads::full_empty;
 
 /// The header's structure, and behind it the library's fields.

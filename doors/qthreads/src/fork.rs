@@ -11,7 +11,7 @@ use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use vicus::team;
+use vicus::kit::team;
 use vicus::threads::{Builder, SyncVar, full_empty};
 
 /// The function of a thread.

@@ -7,7 +7,7 @@ use crate::library::{self, Library};
 use std::mem::size_of;
 use std::ptr;
 use std::sync::atomic::Ordering;
-use vicus::team::{self, CountThreads as _};
+use vicus::kit::team::{self, CountThreads as _};
 
 fn set_shepherd(to: *mut u16, library: Option<&Library>) {
     // SAFETY: rule "Interface": null, or it can be written.

@@ -13,7 +13,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
-use vicus::team;
+use vicus::kit::team;
 use vicus::threads::full_empty;
 
 type Work = Box<dyn FnOnce() + Send>;

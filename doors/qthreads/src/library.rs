@@ -8,9 +8,9 @@ use std::ptr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::thread::{self, ThreadId};
-use vicus::memory::SystemPages;
-use vicus::team::{CountThreads as _, SeatId, Sitting, StartSitting as _};
-use vicus::{NodeId, Place, Runtime, Setting, environment, team};
+use vicus::kit::SystemPages;
+use vicus::kit::team::{self, CountThreads as _, SeatId, Sitting, StartSitting as _};
+use vicus::{NodeId, Place, Runtime, Setting, environment};
 
 /// Between two starts and ends of the library.
 pub(crate) struct Library {
@@ -193,8 +193,8 @@ fn start(shepherds: Option<usize>) -> i32 {
     if let Some(shepherds) = shepherds {
         shape = Shape { shepherds, workers: 1 };
     }
-    if shape.threads() > vicus::team::MOST_THREADS {
-        eprintln!("vicus: {} workers are too many: at most {}", shape.threads(), vicus::team::MOST_THREADS);
+    if shape.threads() > vicus::kit::team::MOST_THREADS {
+        eprintln!("vicus: {} workers are too many: at most {}", shape.threads(), vicus::kit::team::MOST_THREADS);
         return PTHREAD_ERROR;
     }
     let builder = Runtime::builder().topology(machine::machine(&real, shape)).threads(shape.threads());

@@ -6,7 +6,7 @@ use crate::fork::here;
 use std::ptr;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use vicus::team;
+use vicus::kit::team;
 use vicus::threads::full_empty;
 
 /// The data of a word that its owner may lock again. The word itself is empty meanwhile, like any locked word.

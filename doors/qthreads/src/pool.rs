@@ -11,8 +11,10 @@ use std::alloc::Layout;
 use std::cell::UnsafeCell;
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, Mutex};
-use vicus::memory::{self, PoolOptions, UntypedHandle, UntypedPool};
-use vicus::{NodeId, environment, team};
+use vicus::kit::team;
+use vicus::kit::{UntypedHandle, UntypedPool};
+use vicus::memory::{self, PoolOptions};
+use vicus::{NodeId, environment};
 
 pub(crate) struct Pool {
     pool: Arc<UntypedPool>,
@@ -50,7 +52,7 @@ impl Pool {
         let memory = match library {
             Some(library) => library.runtime().memory().cloned(),
             // A pool may be older than the library.
-            None => memory::process_memory(&environment::defaults()).0,
+            None => vicus::kit::process_memory(&environment::defaults()).0,
         }?;
         let pool = UntypedPool::new(&memory, block, options(block)?).ok()?;
         let own = (0..library.map_or(0, Library::seats)).map(|_| Own(UnsafeCell::new(None))).collect();

@@ -7,8 +7,10 @@ use crate::object::Object;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use vicus::memory::{DistOptions, DistQueue, LfQueue, Locations, SystemSegments};
-use vicus::{NodeId, team};
+use vicus::NodeId;
+use vicus::kit::team;
+use vicus::kit::{DistOptions, Locations, SystemSegments};
+use vicus::memory::{DistQueue, LfQueue};
 
 /// An element: a non-null pointer.
 fn element(pointer: *mut libc::c_void) -> Option<usize> {

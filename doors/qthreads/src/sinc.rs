@@ -5,7 +5,7 @@ use crate::library;
 use std::cell::UnsafeCell;
 use std::ptr;
 use std::sync::Mutex;
-use vicus::team;
+use vicus::kit::team;
 use vicus::threads::Countdown;
 
 /// The program's structure of three words; the first is the library's.

@@ -169,13 +169,13 @@ fn load(shared: &Arc<Shared>) -> Response<Body> {
     events(|sender| {
         tokio::spawn(async move {
             let topology = shared.service.runtime().topology().clone();
-            let mut before = vicus::pu_times(&topology);
+            let mut before = vicus::kit::pu_times(&topology);
             loop {
                 tokio::select! {
                     () = tokio::time::sleep(Duration::from_secs(1)) => {}
                     () = sender.closed() => return,
                 }
-                let now = vicus::pu_times(&topology);
+                let now = vicus::kit::pu_times(&topology);
                 let busy = now.iter().zip(&before).map(|(now, before)| {
                     let all = now.all.saturating_sub(before.all).max(1) as f64;
                     let busy = now.busy.saturating_sub(before.busy) as f64 / all;

@@ -133,7 +133,7 @@ impl Shared {
                 if late.timed_out() && state.waiting.is_empty() {
                     has_blocks = false;
                     drop(state);
-                    vicus::give_back_own_blocks();
+                    vicus::kit::give_back_own_blocks();
                     state = self.lock();
                 }
             } else {

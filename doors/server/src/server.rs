@@ -162,7 +162,7 @@ impl Server {
         let Server { listener, tls, shared, stop } = self;
         let grace = shared.options.grace;
         // This thread has read the data, and only waits from now on.
-        vicus::give_back_own_blocks();
+        vicus::kit::give_back_own_blocks();
         let done = network.block_on(async {
             let listener = Arc::new(tokio::net::TcpListener::from_std(listener)?);
             let awake = Arc::clone(&shared.awake);

@@ -6,7 +6,8 @@
 use crate::shared::Shared;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use vicus::trace::{Log, Trace, What};
+use vicus::kit::{Log, What};
+use vicus::trace::Trace;
 use vicus::{Runtime, RuntimeBuilder};
 use vicus_service::Service;
 
@@ -42,9 +43,8 @@ fn json(trace: &Trace, threads: usize) -> Value {
     let first = all.clone().map(|event| event.time_ns).min().unwrap_or(0);
     let last = all.map(|event| event.time_ns).max().unwrap_or(0);
     let (mut left, mut cut) = (MOST_SPANS, trace.lost() > 0);
-    let has_run = |log: &vicus::trace::SeatLog| {
-        log.events.iter().any(|event| matches!(event.what, What::InvocationBegins { .. }))
-    };
+    let has_run =
+        |log: &vicus::kit::SeatLog| log.events.iter().any(|event| matches!(event.what, What::InvocationBegins { .. }));
     // Spare seats mostly have nothing to do.
     let seats = trace.header().seats.iter().zip(trace.logs()).enumerate();
     let seats = seats.filter(|(number, (seat, log))| !seat.is_callers && (*number < threads || has_run(log)));

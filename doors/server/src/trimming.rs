@@ -10,7 +10,7 @@ use crate::shared::Shared;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
-use vicus::{give_back_own_blocks, give_back_small_blocks};
+use vicus::kit::{give_back_own_blocks, give_back_small_blocks};
 use vicus_service::Ended;
 
 /// How often it is looked whether requests have ended.

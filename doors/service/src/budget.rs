@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::Instant;
-use vicus::Grants;
+use vicus::kit::Grants;
 use vicus::memory::Memory;
 
 /// The memory for all calls together.
@@ -427,7 +427,7 @@ impl Drop for Share {
 mod tests {
     use super::*;
     use vicus::Topology;
-    use vicus::memory::{FakePages, MemoryOptions};
+    use vicus::kit::{FakePages, MemoryOptions};
 
     /// What happened: each budget told the process's memory its own bound, so the last one to change it bounded all,
     /// and went on doing so when it had been dropped.

@@ -112,7 +112,7 @@ impl ErrorKind {
             ErrorKind::Busy | ErrorKind::NoThread => ("busy", 503, -13),
             ErrorKind::NoMemory => ("busy", 503, -6),
             ErrorKind::Cancelled => ("cancelled", 499, -7),
-            // A writer of the answer has failed: most writers of text can't write each term.
+            // As a rule, the format cannot hold a term.
             ErrorKind::Sink => ("format", 406, -16),
             ErrorKind::Store => ("store", 500, -14),
             ErrorKind::Internal => ("internal", 500, -16),

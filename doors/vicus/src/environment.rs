@@ -57,11 +57,13 @@ pub fn defaults() -> Defaults {
 }
 
 /// The strategy of `VICUS_STRATEGY`, else the one in the file of `VICUS_LEARNED`; or the fault in them.
+#[doc(hidden)]
 pub fn strategy() -> Option<Result<Setting, String>> {
     parsed(STRATEGY).or_else(|| Some(learned()?.map(|learned| learned.setting)))
 }
 
 /// The strategies of `VICUS_STRATEGY`, for a program that compares several.
+#[doc(hidden)]
 pub fn strategies() -> Option<Result<Settings, String>> {
     parsed(STRATEGY)
 }
@@ -86,6 +88,7 @@ pub fn hash_seed() -> Option<Result<u64, String>> {
 
 /// The distribution of `VICUS_DATA_DISTRIBUTION`, or `OMP_DATA_DISTRIBUTION`, else the one in the file of
 /// `VICUS_LEARNED`; or the fault in them.
+#[doc(hidden)]
 pub fn distribution() -> Option<Result<Distribution, String>> {
     let named = parsed("VICUS_DATA_DISTRIBUTION").or_else(|| parsed("OMP_DATA_DISTRIBUTION"));
     named.or_else(|| match learned()? {
@@ -97,6 +100,7 @@ pub fn distribution() -> Option<Result<Distribution, String>> {
 
 /// The treatments of tasks, by the symbols of their functions, and the file of `VICUS_LEARNED` with them; `None` if it
 /// has none. [`strategy`] or [`distribution`] report a fault in the file.
+#[doc(hidden)]
 pub fn learned_tasks() -> Option<(PathBuf, BTreeMap<String, Treatment>)> {
     let file = variable(LEARNED).map(PathBuf::from)?;
     let tasks = learned()?.ok()?.tasks;
@@ -105,6 +109,7 @@ pub fn learned_tasks() -> Option<(PathBuf, BTreeMap<String, Treatment>)> {
 
 /// The distributions of `VICUS_DATA_DISTRIBUTION_OF` for blocks of certain sizes, else the ones in the file of
 /// `VICUS_LEARNED`, if no variable sets a distribution; or the fault in its value.
+#[doc(hidden)]
 pub fn distributions_of() -> Option<Result<Vec<(usize, Distribution)>, String>> {
     const NAME: &str = "VICUS_DATA_DISTRIBUTION_OF";
     let one = |text: &str| {
@@ -125,9 +130,11 @@ pub fn distributions_of() -> Option<Result<Vec<(usize, Distribution)>, String>> 
 }
 
 /// The default of [`placed_from`]: below this, glibc keeps blocks together that a program has freed and takes again.
+#[doc(hidden)]
 pub const PLACED_FROM: usize = 128 << 10;
 
 /// The bytes of `VICUS_DATA_DISTRIBUTION_FROM`, or the fault in its value.
+#[doc(hidden)]
 pub fn placed_from() -> Option<Result<usize, String>> {
     let from = text("VICUS_DATA_DISTRIBUTION_FROM")?.parse().ok().filter(|&from| from >= 4096);
     Some(
@@ -138,11 +145,13 @@ pub fn placed_from() -> Option<Result<usize, String>> {
 }
 
 /// The file of `VICUS_SUMMARY` for a summary, or `1` for standard error; `None` also if it is `0`.
+#[doc(hidden)]
 pub fn summary() -> Option<OsString> {
     variable("VICUS_SUMMARY").filter(|value| value != "0")
 }
 
 /// The milliseconds of `VICUS_SUMMARY_ALONE_MS`, or the fault in its value.
+#[doc(hidden)]
 pub fn summary_alone() -> Option<Result<Duration, String>> {
     let ms = text("VICUS_SUMMARY_ALONE_MS")?.parse().ok();
     let time = ms.and_then(|ms: f64| Duration::try_from_secs_f64(ms / 1e3).ok());
@@ -150,11 +159,13 @@ pub fn summary_alone() -> Option<Result<Duration, String>> {
 }
 
 /// The file of `VICUS_TRACE` for a trace.
+#[doc(hidden)]
 pub fn trace() -> Option<PathBuf> {
     variable("VICUS_TRACE").map(PathBuf::from)
 }
 
 /// Whether `VICUS_CHECK` asks for checks, or the fault in its value.
+#[doc(hidden)]
 pub fn checks() -> Option<Result<bool, String>> {
     Some(match &*text("VICUS_CHECK")? {
         "1" => Ok(true),
@@ -164,6 +175,7 @@ pub fn checks() -> Option<Result<bool, String>> {
 }
 
 /// The file of functions of `VICUS_INTENSE`.
+#[doc(hidden)]
 pub fn intense() -> Option<PathBuf> {
     variable("VICUS_INTENSE").map(PathBuf::from)
 }

@@ -73,20 +73,17 @@
 //! and joined again) and `validity` (rows deleted on one branch and kept on another, without copying).
 
 pub use vicus_flow::{
-    Attachment, Bound, BoxCounts, BoxError, BoxId, BoxModel, Budget, Column, ConnectedBox, Envelope, EnvelopeBuilder,
-    Field, FlowError, Grants, Grow, InputCounts, InputId, LinkOptions, Model, ModelBuilder, ModelError, Native,
-    NoMemory, Operator, OutputCounts, OutputId, OverBudget, Plain, Reservation, Resume, Room, Schema, SentTooMuch,
-    TextRoom, Totals, Turn, Type, give_up, library, or_given_up, refusable,
+    Bound, BoxCounts, BoxError, BoxId, BoxModel, Budget, Column, Envelope, EnvelopeBuilder, Field, FlowError, Grow,
+    InputCounts, InputId, Model, ModelBuilder, ModelError, NoMemory, Operator, OutputCounts, OutputId, OverBudget,
+    Resume, Schema, Totals, Turn, Type, give_up, library, refusable,
 };
 #[cfg(feature = "arrow")]
 pub use vicus_flow::{FromArrowError, arrow};
-pub use vicus_machine::{
-    Allocator, Defaults, DiscoverError, Discovered, LastWords, LatencyFile, Learned, Level, PuTime, Request,
-    RequestOptions, StartError, Treatment, default_threads, describe, from_synthetic, from_sysfs, from_xml,
-    give_back_own_blocks, give_back_small_blocks, merge_when_freed, pu_times, this_machine,
-};
+pub use vicus_machine::{Allocator, Defaults, LastWords, Request, RequestOptions, StartError, this_machine};
 
 pub mod environment;
+#[doc(hidden)]
+pub mod kit;
 mod runtime;
 pub mod tasks;
 pub mod threads;
@@ -104,19 +101,6 @@ pub mod guide {}
 
 #[doc(inline)]
 pub use vicus_threads::map_reduce;
-
-/// Teams of a caller's own threads, for runtimes of languages; a caller's thread on a seat of a runtime; and the calls
-/// of such runtimes beside those of [`tasks`] and [`threads`].
-pub mod team {
-    pub use vicus_machine::{
-        Held, Included, begin_child, end_child, has_queued, run_child, wait_for_earlier, yield_to_descendants,
-    };
-    pub use vicus_schedule::{MOST_THREADS, SeatId, Setting};
-    pub use vicus_threads::team::{BuildTeam, Meetings, Member, Team, gather, name_task};
-    pub use vicus_threads::{
-        CountThreads, Lent, Sitting, StartSitting, help, lend, seat, set_word, stack, wait_outside, word,
-    };
-}
 
 /// Memory placed by node.
 ///
@@ -193,32 +177,17 @@ pub mod team {
 /// | `tiles:ROW_BYTES,TILE_ROWS,TILE_BYTES` | the tiles of a matrix, round a grid of the locations | matrices that are worked on tile by tile |
 /// | `replicated` | a copy on each location | what is only read |
 pub mod memory {
-    pub use vicus_machine::{
-        Everywhere, SystemPages, awaits_touch, footprint, footprint_of, forget, forget_at, free_bytes, here, migrate,
-        migrate_at_next_touch, node_of, process_memory, touch,
-    };
+    pub use vicus_machine::{footprint, here, migrate, migrate_at_next_touch, node_of};
     pub use vicus_memory::distribution::{self, Distribution, DistributionError, Tiles};
     pub use vicus_memory::{
-        AllocError, ArrayError, ArrayOptions, Audit, Burst, Call, Closed, Consumer, DistArray, DistOptions, DistPool,
-        DistQueue, Exhausted, FakePages, Footprint, Foreign, Frees, Heap, Iter, LfQueue, Locations, LocationsError,
-        Locks, MOST_RUNS, Memory, MemoryOptions, NodeBytes, NodeCounts, NodeSegments, Operand, OptionsError, PageError,
-        Pages, Pattern, PlaceError, Placed, Placement, PoolError, PoolHandle, PoolItem, PoolOptions, Pop, PushError,
-        QueueOptions, Region, Rows, Run, RunMut, SegmentSource, Series, SeriesError, Sizes, Stencil, SystemSegments,
-        Tile, TileOrder, Tiling, TryPopError, UntypedHandle, UntypedPool, WhenFull, Zero, together,
+        AllocError, ArrayError, ArrayOptions, Closed, Consumer, DistArray, DistPool, DistQueue, Exhausted, Footprint,
+        Frees, Iter, LfQueue, Memory, Operand, OptionsError, Pattern, PlaceError, Placed, PoolError, PoolHandle,
+        PoolItem, PoolOptions, Pop, PushError, QueueOptions, Region, Rows, Run, RunMut, Stencil, Tile, TileOrder,
+        Tiling, TryPopError, WhenFull, Zero, together,
     };
     pub use vicus_threads::block_on;
 }
 
-/// The parts of a [`Plan`]: queues, pools of seats, and each seat's search for work. `vicus strategies --plan las`
-/// prints one.
-pub mod plan {
-    pub use vicus_schedule::{
-        BoxPlacement, Crowd, DEEP, Dealing, Dealt, Decision, End, FRONT_RULE, FRONT_TURN_NS, Idle, LastUses, Latencies,
-        MOST_THREADS, Order, Pool, PoolId, Probe, QueueId, QueueSpec, RULES, RequestId, Robber, Scan, SeatId, SeatPlan,
-        Shares, Take, TaskName, TaskPlacement, Tokens, Uses, Warm, Way, When, Whereabouts,
-    };
-    pub use vicus_topology::DealReason;
-}
 /// The parts of a [`Topology`]. `vicus topology` prints this machine's.
 pub mod topology {
     pub use vicus_topology::{
@@ -230,15 +199,12 @@ pub mod topology {
 pub mod trace {
     pub use vicus_topology::DealReason;
     pub use vicus_trace::{
-        Bound, BoxId, BoxInfo, BoxSummary, Entry, Event, Header, Kind, Log, Merged, ModelInfo, Names, Outcome, Rule,
-        SeatInfo, SeatLog, SeatSummary, Source, Summary, Takes, TaskKind, Trace, TraceError, UnknownKind, Violation,
-        What,
+        Bound, BoxId, BoxInfo, BoxSummary, Entry, Event, Header, Kind, Merged, ModelInfo, Names, Outcome, Rule,
+        SeatInfo, SeatSummary, Source, Summary, Takes, TaskKind, Trace, TraceError, UnknownKind, Violation,
     };
 }
 
-pub use vicus_schedule::{
-    ALL as STRATEGIES, DEFAULT, DEFAULT_OF_QUERIES, Parameter, Plan, Setting, SettingError, Settings, Strategy, Values,
-};
+pub use vicus_schedule::{ALL as STRATEGIES, DEFAULT, DEFAULT_OF_QUERIES, Plan, Setting, SettingError};
 pub use vicus_topology::{GroupId, LocationId, NoSuchDevice, NoSuchPlace, NodeId, Place, Topology};
 
 /// The README's programs are tests.

@@ -50,9 +50,8 @@
 use crate::Runtime;
 use std::ops::Range;
 pub use vicus_machine::{
-    Append, Cancelled, ChildBuilder, Data, Part, Scope, SharedSlice, TaskBuilder, TaskRequest, Views, cancel_group,
-    child, close_group, in_place_scope, is_cancelled, is_in_runtime, open_group, reserve, spawn_child,
-    wait_for_children,
+    Append, Cancelled, ChildBuilder, Data, Part, Scope, SharedSlice, TaskBuilder, Views, child, in_place_scope,
+    is_cancelled, is_in_runtime, reserve, wait_for_children,
 };
 pub use vicus_schedule::{Access, Kind, Mode};
 

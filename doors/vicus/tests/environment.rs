@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use vicus::kit::{LatencyFile, Learned, Treatment};
 use vicus::memory::{Distribution, node_of};
-use vicus::{Defaults, LatencyFile, Learned, Runtime, Topology, Treatment, environment, tasks, this_machine};
+use vicus::{Defaults, Runtime, Topology, environment, tasks, this_machine};
 
 #[global_allocator]
 static ALLOCATOR: vicus::Allocator = vicus::Allocator::new();

@@ -7,7 +7,8 @@ use super::measure::{self, Outcome, median};
 use super::{copies, queries};
 use anyhow::Context;
 use std::process::{Command, Stdio};
-use vicus::memory::{Foreign, MemoryOptions, Series, WhenFull};
+use vicus::kit::{Foreign, MemoryOptions, Series};
+use vicus::memory::WhenFull;
 use vicus::{Runtime, Setting};
 use vicus_service::PlanOptions;
 

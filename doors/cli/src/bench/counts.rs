@@ -5,7 +5,8 @@ use super::{measure, queries};
 use crate::engine;
 use anyhow::{Context, ensure};
 use std::path::PathBuf;
-use vicus::{Runtime, Settings};
+use vicus::Runtime;
+use vicus::kit::Settings;
 use vicus_service::PlanOptions;
 
 #[derive(clap::Args)]

@@ -16,7 +16,8 @@ use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use vicus::{Level, Runtime, Setting};
+use vicus::kit::Level;
+use vicus::{Runtime, Setting};
 use vicus_kernels::{AnyKernel, Kernel, Serial};
 
 /// See `vicus bench kernels --help`.

@@ -4,7 +4,7 @@ use super::{Effort, median, quartiles};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use vicus::memory::Everywhere;
+use vicus::kit::Everywhere;
 use vicus::tasks::{in_place_scope, join};
 use vicus::{Runtime, Setting};
 use vicus_schedule::{Access, Mode, Shares};

@@ -8,7 +8,7 @@ use super::AS_GOOD;
 use crate::simulate::jobs::on_all_threads;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use vicus::Treatment;
+use vicus::kit::Treatment;
 use vicus::memory::Distribution;
 use vicus_schedule::{Access, Plan};
 use vicus_sim::{Program, Step, TaskSpec};

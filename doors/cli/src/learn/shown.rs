@@ -4,7 +4,7 @@ use super::parts::{Part, Tried};
 use super::{Findings, SEEDS, TaskType, TypeAdvice};
 use std::fmt::Write as _;
 use std::path::Path;
-use vicus::Treatment;
+use vicus::kit::Treatment;
 
 const FITS: &str = "a string takes everything";
 

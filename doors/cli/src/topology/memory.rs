@@ -3,7 +3,8 @@
 use super::{bytes, count, node_name};
 use std::alloc::Layout;
 use std::fmt::Write;
-use vicus::memory::{Audit, Distribution, free_bytes};
+use vicus::kit::{Audit, free_bytes};
+use vicus::memory::Distribution;
 use vicus::{Runtime, Topology};
 
 /// How many bytes are tried on each node.

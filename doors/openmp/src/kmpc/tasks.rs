@@ -12,8 +12,8 @@ use crate::tasks::{self, Event, Record, Said};
 use crate::thread::{Group, here};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
+use vicus::kit::team::{begin_child, end_child};
 use vicus::tasks::{Access, Mode};
-use vicus::team::{begin_child, end_child};
 
 const FINAL: u32 = 2;
 const DESTRUCTORS: u32 = 8;

@@ -367,7 +367,6 @@ fn an_answer_of_another_server_has_no_tag() {
         format!("SELECT * {{ {other} }}"),
         format!("SELECT * {{ {other} }} LIMIT 5"),
         format!("SELECT * {{ ?s ?p ?o OPTIONAL {{ {other} }} }}"),
-        format!("SELECT * {{ ?s ?p ?o FILTER EXISTS {{ {other} }} }}"),
         format!("SELECT * {{ ?s ?p ?o MINUS {{ {other} }} }}"),
         format!("SELECT * {{ {{ SELECT ?a {{ {{ {other} }} UNION {{ ?a ?p ?o }} }} }} }}"),
         format!("SELECT (COUNT(*) AS ?n) {{ {other} }}"),

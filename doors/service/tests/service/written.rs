@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use vicus_rdf::load::{LoadOptions, Source, Syntax};
 use vicus_rdf::{Order, TermView};
 use vicus_service::{
-    Cancel, Document, DumpError, Error, Format, NotStored, Store, check_store, create_store, dump, open_store,
+    Cancel, Document, DumpError, Error, Format, NotStored, Store, TextLimits, check_store, create_store, dump,
+    open_store,
 };
-use vicus_sparql::ParseOptions;
 
 const SYNTAXES: [(Format, Syntax); 6] = [
     (Format::NTriples, Syntax::NTriples),
@@ -96,7 +96,9 @@ fn is_read_again(service: &Service, store: Store, folder: &Folder, rdf_12: bool)
 }
 
 fn rdf_12() -> SessionOptions {
-    SessionOptions { parse: ParseOptions { rdf_12: true, ..ParseOptions::default() }, ..SessionOptions::default() }
+    let mut options = SessionOptions::default();
+    options.languages.sparql.rdf_12 = true;
+    options
 }
 
 /// Numbers from a seed: Marsaglia, "Xorshift RNGs", 2003.
@@ -304,10 +306,8 @@ fn terms_that_no_dump_could_hold_are_refused() {
 #[test]
 fn texts_that_no_line_could_hold_are_refused() {
     let service = service("las", 16 << 30);
-    let options = || SessionOptions {
-        parse: ParseOptions { bytes: 128 << 20, ..ParseOptions::default() },
-        ..SessionOptions::default()
-    };
+    let text = || TextLimits { bytes: 128 << 20, ..TextLimits::default() };
+    let options = || SessionOptions { text: text(), ..SessionOptions::default() };
     let folder = Folder::new("escaped");
     let store = create_store(&folder.0).expect("a folder can be made");
     for (letter, mib, is_good) in [

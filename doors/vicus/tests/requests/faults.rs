@@ -4,9 +4,8 @@ use crate::{numbers, source, strategies, wait};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
-use vicus::{
-    BoxModel, Column, Envelope, FlowError, Model, ModelBuilder, Request, Runtime, Schema, SentTooMuch, Turn, library,
-};
+use vicus::kit::SentTooMuch;
+use vicus::{BoxModel, Column, Envelope, FlowError, Model, ModelBuilder, Request, Runtime, Schema, Turn, library};
 
 fn runtime(strategy: &str, threads: usize) -> Runtime {
     Runtime::builder().strategy(strategy.parse().unwrap()).threads(threads).quiet().start()

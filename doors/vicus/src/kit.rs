@@ -1,0 +1,42 @@
+//! The parts of the house that its other doors are built of, and a program does without. They may change with every
+//! version.
+
+/// Boxes over memory and threads of others.
+pub use vicus_flow::{
+    Attachment, ConnectedBox, Grants, LinkOptions, Native, Plain, Reservation, Room, SentTooMuch, TextRoom, or_given_up,
+};
+/// The machine as others describe it, and learned treatments of programs.
+pub use vicus_machine::{
+    DiscoverError, Discovered, LatencyFile, Learned, Level, PuTime, Treatment, default_threads, describe,
+    from_synthetic, from_sysfs, from_xml, pu_times,
+};
+/// Memory that is moved, looked at and given back.
+pub use vicus_machine::{
+    Everywhere, SystemPages, awaits_touch, footprint_of, forget, forget_at, free_bytes, give_back_own_blocks,
+    give_back_small_blocks, merge_when_freed, process_memory, touch,
+};
+/// Groups of tasks, and requests of tasks alone.
+pub use vicus_machine::{TaskRequest, cancel_group, close_group, open_group, spawn_child};
+/// The allocator's own parts, and containers without a type.
+pub use vicus_memory::{
+    Audit, Burst, Call, DistOptions, FakePages, Foreign, Heap, Locations, LocationsError, Locks, MOST_RUNS,
+    MemoryOptions, NodeBytes, NodeCounts, NodeSegments, PageError, Pages, Placement, SegmentSource, Series,
+    SeriesError, Sizes, SystemSegments, UntypedHandle, UntypedPool,
+};
+/// Strategies, as lists and with their parameters.
+pub use vicus_schedule::{Parameter, Settings, Strategy, Values};
+/// A recording while it is written.
+pub use vicus_trace::{Log, SeatLog, What};
+
+/// Teams of a caller's own threads, for runtimes of languages; a caller's thread on a seat of a runtime; and the calls
+/// of such runtimes beside those of [`tasks`](crate::tasks) and [`threads`](crate::threads).
+pub mod team {
+    pub use vicus_machine::{
+        Held, Included, begin_child, end_child, has_queued, run_child, wait_for_earlier, yield_to_descendants,
+    };
+    pub use vicus_schedule::{MOST_THREADS, SeatId, Setting};
+    pub use vicus_threads::team::{BuildTeam, Meetings, Member, Team, gather, name_task};
+    pub use vicus_threads::{
+        CountThreads, Lent, Sitting, StartSitting, help, lend, seat, set_word, stack, wait_outside, word,
+    };
+}
