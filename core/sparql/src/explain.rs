@@ -159,7 +159,9 @@ impl Explainer<'_> {
                     Keep::Least(column) => format!(", least {}", self.slot(build.columns[column])),
                     Keep::Greatest(column) => format!(", greatest {}", self.slot(build.columns[column])),
                 };
-                ((format!("{}hash join", kind(join.kind)), format!("on {keys}{keep}")), vec![probe, build])
+                let (name, on) = if keys.is_empty() { ("cross product", "") } else { ("hash join", "on ") };
+                let detail = format!("{on}{keys}{keep}");
+                ((format!("{}{name}", kind(join.kind)), detail.trim_start_matches(", ").to_owned()), vec![probe, build])
             }
             Op::Service { input, service, .. } => {
                 let endpoint = match &service.endpoint {
@@ -176,7 +178,8 @@ impl Explainer<'_> {
             Op::Distinct { input } => (named("distinct", String::new()), vec![input]),
             Op::Aggregate { input, spec } => {
                 let keys = plan.columns[..spec.keys.len()].iter().map(|slot| self.slot(*slot)).collect::<Vec<_>>();
-                (named("aggregate", format!("by {}", keys.join(", "))), vec![input])
+                let by = if keys.is_empty() { "" } else { "by " };
+                (named("aggregate", format!("{by}{}", keys.join(", "))), vec![input])
             }
             Op::Sort { input, .. } => (named("sort", String::new()), vec![input]),
             Op::Top { input, count, .. } => (named("top", count.to_string()), vec![input]),

@@ -54,6 +54,12 @@ impl Access {
         }
     }
 
+    /// Whether a request has a token of this server.
+    pub(crate) fn knows(&self, headers: &HeaderMap) -> bool {
+        let all = || self.write.iter().chain(&self.read);
+        bearer(headers).is_some_and(|token| all().fold(false, |known, each| known | is_same(each, token)))
+    }
+
     /// Whether a request has a token with the right to write; only a client with that token knows it.
     pub(crate) fn knows_write(&self, headers: &HeaderMap) -> bool {
         bearer(headers).is_some_and(|token| self.write.iter().fold(false, |known, each| known | is_same(each, token)))
@@ -116,6 +122,9 @@ mod tests {
         assert_eq!(access.check(Right::Write, &with("r")), Err(Denied::WrongToken));
         assert_eq!(access.check(Right::Write, &none), Err(Denied::TokenNeeded));
         assert!(access.check(Right::Write, &with("w")).is_ok());
+        assert!(
+            access.knows(&with("r")) && access.knows(&with("w")) && !access.knows(&with("x")) && !access.knows(&none)
+        );
         let read_only = Access { is_read_only: true, ..access };
         assert!(matches!(read_only.check(Right::Write, &with("w")), Err(Denied::Never(_))));
     }

@@ -8,7 +8,7 @@ use crate::page;
 use crate::requests::Entry;
 use crate::routes::{Incoming, Request};
 use crate::shared::Shared;
-use axum::http::{Response, StatusCode};
+use axum::http::{HeaderMap, Response, StatusCode};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -42,9 +42,7 @@ pub(crate) async fn answer(shared: &Arc<Shared>, request: &Request, body: Incomi
     }
     let parts: Vec<&str> = path.split('/').collect();
     let answer = match (request.method.as_str(), &parts[..]) {
-        ("GET" | "HEAD", ["info"]) => {
-            json_answer(&info(shared, shared.options.access.check(Right::Read, &request.headers).is_ok()))
-        }
+        ("GET" | "HEAD", ["info"]) => json_answer(&info(shared, &request.headers)),
         ("GET", ["load"]) => load(shared),
         ("POST", ["complete"]) => completion(shared, request, body).await?,
         ("POST", ["check"]) => checked(shared, request, body).await?,
@@ -94,8 +92,10 @@ fn entry(shared: &Shared, id: &str) -> Result<Arc<Entry>, Failure> {
 }
 
 /// The page's start-up data. Without the right to read, it has nothing of the data or the machine.
-fn info(shared: &Shared, reads: bool) -> Value {
+fn info(shared: &Shared, headers: &HeaderMap) -> Value {
     let (options, runtime) = (&shared.options, shared.service.runtime());
+    let may = |right| options.access.check(right, headers).is_ok();
+    let (reads, writes, knows) = (may(Right::Read), may(Right::Write), options.access.knows(headers));
     let (version, topology) = (shared.data.now(), runtime.topology());
     let nodes: Vec<Value> = topology
         .nodes
@@ -140,6 +140,7 @@ fn info(shared: &Shared, reads: bool) -> Value {
             "memoryBytes": limits.memory.unwrap_or_else(|| shared.service.memory().total()).min(shared.service.memory().total()),
         },
         "update": options.access.of_updates(), "query": options.access.of_queries(), "prefixes": prefixes,
+        "rights": { "read": reads, "write": writes, "known": knows },
         "topology": {
             "pus": if reads { topology.pus.len() } else { 0 }, "nodes": nodes,
             "distances": if reads { &*topology.distances } else { &[] },

@@ -31,6 +31,8 @@ import { indented } from './indent.js';
 import { missingDeclarations } from './prologue.js';
 
 const CHECK_AFTER_MS = 450;
+/// An error's text comes when nothing has been typed for so long, so that it does not stand in the way of one who writes.
+const SHOW_AFTER_MS = 2000;
 const CHECK_WITHIN_MS = 3000;
 
 const colours = HighlightStyle.define([
@@ -50,27 +52,22 @@ const colours = HighlightStyle.define([
 
 const setError = StateEffect.define();
 
-/// The message that stands in a line of its own under the place of an error.
+/// The message that stands behind the line of an error, so that the lines below it stay where they are.
 class ErrorLine extends WidgetType {
-  constructor(message, column) {
+  constructor(message) {
     super();
-    Object.assign(this, { message, column });
+    this.message = message;
   }
 
   eq(other) {
-    return other.message === this.message && other.column === this.column;
+    return other.message === this.message;
   }
 
   toDOM() {
-    const line = document.createElement('div');
-    line.className = 'error-line';
-    const caret = document.createElement('span');
-    caret.className = 'error-caret';
-    caret.textContent = `${' '.repeat(Math.min(this.column, 60))}▲`;
     const text = document.createElement('span');
+    text.className = 'error-line';
     text.textContent = this.message;
-    line.append(caret, text);
-    return line;
+    return text;
   }
 }
 
@@ -87,9 +84,8 @@ const errorField = StateField.define({
 function decorate(state, error) {
   if (!error?.place) return Decoration.none;
   const from = Math.min(error.place.from, state.doc.length);
-  const line = state.doc.lineAt(from);
-  const widget = new ErrorLine(error.message, from - line.from);
-  return Decoration.set([Decoration.widget({ widget, block: true, side: 1 }).range(line.to)]);
+  const widget = new ErrorLine(error.message);
+  return Decoration.set([Decoration.widget({ widget, side: 1 }).range(state.doc.lineAt(from).to)]);
 }
 
 export class Editor {
@@ -102,6 +98,8 @@ export class Editor {
     this.syntax = new Compartment();
     this.checking = null;
     this.checkSoon = debounce(CHECK_AFTER_MS, () => this.check());
+    this.told = null;
+    this.tellSoon = debounce(SHOW_AFTER_MS - CHECK_AFTER_MS, () => this.tellError());
     const run = () => {
       onRun();
       return true;
@@ -157,6 +155,7 @@ export class Editor {
           }),
           EditorView.updateListener.of((update) => {
             if (update.docChanged) {
+              this.told = null;
               onChange(this.text);
               this.checkSoon();
             }
@@ -176,6 +175,11 @@ export class Editor {
     const { head } = this.view.state.selection.main;
     const line = this.view.state.doc.lineAt(head);
     return { line: line.number, column: head - line.from + 1 };
+  }
+
+  /// Shows the text of the error that is marked, now rather than after a pause.
+  tellError() {
+    if (this.told) this.view.dispatch({ effects: setError.of(this.told) });
   }
 
   /// Replaces the text in one step that can be undone.
@@ -241,7 +245,8 @@ export class Editor {
         AbortSignal.any([signal, AbortSignal.timeout(CHECK_WITHIN_MS)]),
       );
       if (text !== this.text) return null;
-      this.showError(answer.error ? { message: answer.error.message, place: placeOf(answer.error) } : null);
+      const error = answer.error && { message: withoutPlace(answer.error.message), place: placeOf(answer.error) };
+      this.showError(error ?? null, { waits: true });
       this.onCheck(answer);
       return answer;
     } catch {
@@ -250,8 +255,10 @@ export class Editor {
     }
   }
 
-  /// Marks an error `{message, place}` under its place, or removes the mark.
-  showError(error) {
+  /// Marks an error `{message, place}` under its place, or removes the mark. Its text follows at once, or when it `waits`, after a
+  /// pause.
+  showError(error, { waits = false } = {}) {
+    this.told = error?.place ? error : null;
     const { state } = this.view;
     const diagnostics = [];
     if (error?.place) {
@@ -264,7 +271,8 @@ export class Editor {
         message: error.message,
       });
     }
-    this.view.dispatch(setDiagnostics(state, diagnostics), { effects: setError.of(error) });
+    this.view.dispatch(setDiagnostics(state, diagnostics), { effects: setError.of(waits ? null : error) });
+    if (waits && this.told) this.tellSoon();
   }
 
   /// Puts the cursor to a place and shows it.
@@ -279,6 +287,12 @@ function syntaxOf(language) {
   return language === 'sql' ? sql({ dialect: StandardSQL }) : sparql();
 }
 
+/// A message without the place that it begins with: the mark in the text shows it.
+export function withoutPlace(message) {
+  return message.replace(/^line \d+, column \d+:\s*/i, '');
+}
+
+/// The place of an error that has one.
 export function placeOf(error) {
   return Number.isInteger(error.from)
     ? { line: error.line, column: error.column, from: error.from, to: error.to ?? error.from }

@@ -50,7 +50,9 @@ export class Explain {
     this.update(null);
   }
 
-  update(plan) {
+  /// `cut` is the number of rows at which the page's limit ended the run, if it did.
+  update(plan, cut = null) {
+    this.cut = cut;
     if (plan?.id !== this.plan?.id || !plan) this.chosen = null;
     this.plan = plan;
     const isThere = Boolean(plan?.operators);
@@ -69,7 +71,7 @@ export class Explain {
     const ran = plan.state !== 'planned';
     const fact = (name, value, title) =>
       h('div', { class: 'fact-block', title }, h('dt', {}, name), h('dd', {}, value));
-    const off = plan.operators.filter((operator) => misestimate(operator, isOver(plan))).length;
+    const off = plan.operators.filter((operator) => misestimate(operator, hasAll(operator, plan))).length;
     const takes = Object.entries(totals?.takes ?? {})
       .map(([distance, number]) => `distance ${distance}: ${count(number)}`)
       .join(', ');
@@ -93,6 +95,18 @@ export class Explain {
         ran && totals && fact('Bytes near', bytes(totals.nearBytes), 'Bytes read from memory of the same node'),
         ran && totals && fact('Bytes far', bytes(totals.farBytes), 'Bytes read from memory of other nodes'),
         ran && takes && fact('Takes', takes, 'Where cores found their tasks: 1 is their own queue'),
+        this.#isPart() &&
+          h(
+            'div',
+            { class: 'fact-block warn' },
+            h('dt', {}, 'Counts'),
+            h(
+              'dd',
+              { title: 'Operators marked with ≥ were stopped before their last row, so their counts are of a part.' },
+              icon('warning'),
+              this.cut === null ? 'of a part' : `of a part: this page ended it at ${plural(this.cut, 'row')}`,
+            ),
+          ),
         off > 0 &&
           h(
             'div',
@@ -110,16 +124,21 @@ export class Explain {
     const rows = treeRows(plan.operators);
     const shares = timeShares(plan.operators);
     const longest = Math.max(1e-9, ...shares.values());
-    const over = isOver(plan);
     const focused = this.body.contains(document.activeElement) ? document.activeElement.dataset.id : null;
     const tabbable = this.chosen ?? rows[0]?.operator.id;
-    const lines = rows.map((row) => this.#row(row, shares, longest, over, tabbable));
+    const lines = rows.map((row) => this.#row(row, shares, longest, tabbable));
     replace(this.body, lines);
     if (focused !== null) this.body.querySelector(`tr[data-id="${focused}"]`)?.focus({ preventScroll: true });
   }
 
-  #row({ operator, depth, last, guides }, shares, longest, over, tabbable) {
-    const off = misestimate(operator, over);
+  /// Whether some operators were stopped before their end.
+  #isPart() {
+    return isOver(this.plan) && this.plan.operators.some((operator) => operator.isWhole === false);
+  }
+
+  #row({ operator, depth, last, guides }, shares, longest, tabbable) {
+    const off = misestimate(operator, hasAll(operator, this.plan));
+    const least = isOver(this.plan) && operator.isWhole === false;
     const share = shares.get(operator.id);
     const lines = guides.map((goesOn) => h('span', { class: goesOn ? 'guide on' : 'guide' }));
     if (depth) lines.push(h('span', { class: last ? 'guide elbow last' : 'guide elbow' }));
@@ -164,7 +183,13 @@ export class Explain {
           ),
         ),
       ),
-      h('td', { class: 'number rows' }, count(operator.actualRows), mark),
+      h(
+        'td',
+        { class: 'number rows', title: least ? 'It was stopped before its last row' : null },
+        least && '≥ ',
+        count(operator.actualRows),
+        mark,
+      ),
       h('td', { class: 'number quiet' }, count(operator.estimatedRows)),
       h(
         'td',
@@ -254,6 +279,11 @@ export class Explain {
       ),
     );
   }
+}
+
+/// Whether an operator has made all of its rows.
+function hasAll(operator, plan) {
+  return isOver(plan) && operator.isWhole !== false;
 }
 
 function isOver(plan) {

@@ -2,7 +2,7 @@
 
 import * as api from './api.js';
 import { announce, byId, debounce, h, icon, replace, toast } from './dom.js';
-import { Editor, placeOf } from './editor.js';
+import { Editor, placeOf, withoutPlace } from './editor.js';
 import { examples } from './examples.js';
 import { count, plural } from './format.js';
 import { History, load, save } from './history.js';
@@ -10,7 +10,7 @@ import { askToken, openMenu } from './menu.js';
 import { prologue } from './prologue.js';
 import { Requests } from './requests.js';
 import { Results } from './results.js';
-import { Run } from './run.js';
+import { Run, guessForm } from './run.js';
 import { decodeShare, encodeShare } from './share.js';
 import { copy } from './term-view.js';
 import { shortener } from './terms.js';
@@ -18,6 +18,7 @@ import { startTheme } from './theme.js';
 import { Machine } from './topology.js';
 
 const DRAFT = 'vicus.draft';
+const DRAFTS = 'vicus.drafts';
 const OPTIONS = 'vicus.options';
 const ROW_LIMITS = [1000, 10_000, 100_000];
 const TIME_LIMITS = [null, 10, 60, 600];
@@ -33,7 +34,9 @@ class Page {
     const start =
       shared.query !== null ? { text: shared.query, language: shared.language ?? 'sparql' } : (draft ?? first);
     if (!info.languages.includes(start.language)) start.language = info.languages[0];
-    this.keepDraft = debounce(400, () => save(DRAFT, { text: this.editor.text, language: this.editor.language }));
+    /// The text of each language, so that each has its own.
+    this.drafts = load(DRAFTS, {});
+    this.keepDraft = debounce(400, () => this.#keep());
     this.results = new Results({
       short: (iri) => this.short(iri),
       onDescribe: (iri) => this.describe(iri),
@@ -47,6 +50,7 @@ class Page {
       onChange: (text) => {
         this.keepDraft();
         this.#fitEditor(text);
+        this.#compare();
       },
       onCheck: (answer) => this.#showCheck(answer),
       onCursor: ({ line, column }) => {
@@ -120,6 +124,11 @@ class Page {
   #toolbar() {
     for (const button of document.querySelectorAll('[data-open]'))
       button.addEventListener('click', () => this.show(button.dataset.open));
+    document.querySelector('.skip').addEventListener('click', (event) => {
+      event.preventDefault();
+      this.show('query');
+      this.editor.focus();
+    });
     byId('run').addEventListener('click', () => this.execute());
     byId('stop').addEventListener('click', () => this.run?.stop());
     byId('explain').addEventListener('click', () => this.execute({ planOnly: true }));
@@ -151,11 +160,7 @@ class Page {
           {
             type: 'button',
             'data-language': language,
-            onClick: () => {
-              this.editor.setLanguage(language);
-              this.#showLanguage();
-              this.keepDraft();
-            },
+            onClick: () => this.setLanguage(language),
           },
           names[language] ?? language,
         ),
@@ -191,7 +196,7 @@ class Page {
         { heading: 'Token' },
         {
           label: api.token.get() ? 'Change it…' : 'Set one…',
-          action: () => this.#askToken('A token allows more than reading without one.'),
+          action: () => this.#askToken('A token allows more than reading without one.', null),
         },
       );
       if (api.token.get()) items.push({ label: 'Forget it', action: () => api.token.set(null) });
@@ -202,6 +207,37 @@ class Page {
   #showLanguage() {
     for (const button of byId('languages').children)
       button.setAttribute('aria-pressed', String(button.dataset.language === this.editor.language));
+  }
+
+  /// Changes the language: the text in the editor is kept for its own, and the other's text comes back.
+  setLanguage(language) {
+    if (language === this.editor.language) return;
+    this.#keep();
+    this.editor.setText(this.drafts[language] ?? this.#firstText(language), language);
+    this.#showLanguage();
+    this.#keep();
+    this.#compare();
+    this.editor.focus();
+  }
+
+  #firstText(language) {
+    return examples(this.info).find((example) => example.language === language)?.text ?? '';
+  }
+
+  /// Keeps the text of the editor for the next visit.
+  #keep() {
+    const { text, language } = this.editor;
+    this.drafts[language] = text;
+    save(DRAFT, { text, language });
+    save(DRAFTS, this.drafts);
+  }
+
+  /// Marks the result if it is of another text than the one in the editor.
+  #compare() {
+    const { run } = this;
+    this.results?.setStale(
+      Boolean(run) && (run.text.trim() !== this.editor.text.trim() || run.language !== this.editor.language),
+    );
   }
 
   toggleHistory(open = byId('history').hidden) {
@@ -296,12 +332,9 @@ class Page {
     else if (answer.error)
       replace(
         place,
-        h(
-          'span',
-          { class: 'check-bad' },
-          icon('warning'),
-          `Line ${answer.error.line}: ${answer.error.message.split('\n')[0]}`,
-        ),
+        answer.error.line > 0
+          ? h('span', { class: 'check-bad' }, icon('warning'), `Line ${answer.error.line}, column ${answer.error.column}`)
+          : h('span', { class: 'check-bad' }, icon('warning'), answer.error.message.split('\n')[0]),
       );
     else
       replace(
@@ -319,6 +352,7 @@ class Page {
 
   /// Puts a text into the editor.
   take(text, language = 'sparql', runs = false) {
+    if (language !== this.editor.language) this.#keep();
     this.editor.setText(text, language);
     this.#showLanguage();
     this.editor.focus();
@@ -339,10 +373,9 @@ class Page {
     }
   }
 
-  async #askToken(why) {
-    const given = await askToken(why);
-    if (given) api.token.set(given);
-    return Boolean(given);
+  /// Asks for a token until one has the right that is needed ("read", "write", or null for either), or the dialog is left.
+  #askToken(why, right) {
+    return tokenFor(why, (rights) => (right ? rights[right] : rights.read && rights.known));
   }
 
   async execute({ planOnly = false, again = false } = {}) {
@@ -350,30 +383,40 @@ class Page {
     this.editor.declareMissing();
     const { text, language } = this.editor;
     if (!text.trim()) return this.editor.focus();
+    // What an update needs is asked for before it counts as running.
+    let permitted = null;
+    if (!planOnly && guessForm(text, language) === 'update') {
+      const answer = await this.editor.check();
+      if (answer?.form === 'update') permitted = await this.#mayUpdate();
+    }
     const run = new Run({ text, language, ...this.options });
     run.planOnly = planOnly;
     this.run = run;
     this.#shorten(text);
     this.results.follow(run);
+    this.#compare();
     this.#running(true);
     announce('Running');
     run.addEventListener('end', () => run === this.run && this.#ended(run, { planOnly, again }));
     const answer = await this.editor.check();
     if (run.aborter.signal.aborted) run.refuse(Object.assign(new Error('stopped'), { name: 'AbortError' }));
-    else if (answer?.error)
-      run.refuse(Object.assign(new Error(answer.error.message), { place: placeOf(answer.error) }));
+    else if (answer?.error) {
+      run.refuse(Object.assign(new Error(withoutPlace(answer.error.message)), { place: placeOf(answer.error) }));
+    }
     else if (planOnly && answer?.form === 'update') run.refuse(new Error('An update has no plan to explain.'));
     else if (planOnly) run.explain();
-    else if (answer?.form === 'update' && !(await this.#mayUpdate(run))) run.refuse(new Error(this.refusal));
+    else if (answer?.form === 'update' && !(permitted ?? (await this.#mayUpdate()))) run.refuse(new Error(this.refusal));
     else run.run(answer?.form ?? null);
   }
 
   async #ended(run, { planOnly, again }) {
     this.#running(false);
-    if (run.error?.place) this.editor.showError(run.error);
-    if (run.error?.status === 401 && !again) {
-      api.token.set(null);
-      if (await this.#askToken(run.error.message)) return this.execute({ planOnly, again: true });
+    if (run.error?.place) this.editor.showError({ ...run.error, message: withoutPlace(run.error.message) });
+    // Without a token, or with one that does not permit this, another one is asked for.
+    const refused = run.error?.status === 401 || (run.error?.status === 403 && api.token.get() !== null);
+    if (refused && !again) {
+      const right = run.form === 'update' ? 'write' : 'read';
+      if (await this.#askToken(run.error.message, right)) return this.execute({ planOnly, again: true });
     }
     // What was refused before it was sent is not worth remembering.
     if (!planOnly && run.wasSent) this.history.add(run);
@@ -391,7 +434,7 @@ class Page {
       return false;
     }
     return (
-      update === 'open' || Boolean(api.token.get()) || this.#askToken('This server takes updates with a token only.')
+      update === 'open' || Boolean(api.token.get()) || this.#askToken('This server takes updates with a token only.', 'write')
     );
   }
 
@@ -432,7 +475,10 @@ class Page {
     const { query, language, view } = decodeShare(location.hash);
     if (view && view in this.views) return this.show(view);
     this.show('query');
-    if (query !== null && query !== this.editor.text) this.editor.setText(query, language ?? 'sparql');
+    if (query !== null && query !== this.editor.text) {
+      this.#keep();
+      this.editor.setText(query, language ?? 'sparql');
+    }
     this.#showLanguage();
     if (view) this.results.wanted = view;
   }
@@ -445,21 +491,39 @@ function outcome(run) {
   return run.form === 'update' || run.planOnly ? 'Done' : `Done: ${plural(run.received, 'row')}`;
 }
 
+/// Asks for a token and keeps it if `suits` the rights that the server gives with it; else the one before comes back, and it asks
+/// again. Whether one was found.
+async function tokenFor(why, suits) {
+  const before = api.token.get();
+  for (let text = why; ; text = 'The server does not take this token, or it does not permit this. Enter another one.') {
+    const given = await askToken(text);
+    if (!given) return false;
+    api.token.set(given);
+    try {
+      const { rights } = await api.info();
+      // An older server does not tell rights: its next answer does.
+      if (!rights || suits(rights)) return true;
+    } catch (error) {
+      if (error.status !== 401 && error.status !== 403) throw error;
+    }
+    api.token.set(before);
+  }
+}
+
 async function start() {
   startTheme();
   for (;;) {
     try {
       const info = await api.info();
+      if (info.rights && !info.rights.read) throw new api.ServerError(401);
       byId('loading').remove();
       byId('app').hidden = false;
       return new Page(info);
     } catch (error) {
       if (error.status === 401) {
         api.token.set(null);
-        const given = await askToken('This server answers with a token only.');
-        if (given) api.token.set(given);
-        else byId('loading').textContent = 'Without a token this server does not answer. Reload the page to try again.';
-        if (given) continue;
+        if (await tokenFor('This server answers with a token only.', (rights) => rights.read)) continue;
+        byId('loading').textContent = 'Without a token this server does not answer. Reload the page to try again.';
         return null;
       }
       byId('loading').textContent = `The server cannot be reached: ${error.message}`;

@@ -28,6 +28,7 @@ export class ResultsTable {
     replace(this.head);
     replace(this.body);
     replace(this.pager);
+    this.isFresh = true;
   }
 
   /// Shows a run's rows. While rows come this is called again and again and only does what is new.
@@ -105,6 +106,11 @@ export class ResultsTable {
       );
     }
     replace(this.body, lines);
+    // A place that is not shown keeps its scroll position whatever is set, so the first rows set it.
+    if (this.isFresh && lines.length > 0) {
+      this.isFresh = false;
+      this.scroller.scrollTop = 0;
+    }
     this.grid.setAttribute('aria-rowcount', String(this.#rowCount() + 1));
     const start = this.body.querySelector('td');
     if (start) start.tabIndex = 0;

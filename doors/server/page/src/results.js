@@ -49,16 +49,23 @@ export class Results {
     this.explain.update(null);
     run.addEventListener('change', this.refresh);
     run.addEventListener('plan', () => {
-      if (run === this.run) this.explain.update(run.plan);
+      if (run === this.run) this.explain.update(run.plan, cutAt(run));
     });
     run.addEventListener('end', () => {
+      if (run === this.run && run.plan) this.explain.update(run.plan, cutAt(run));
       clearInterval(this.clock);
       this.refresh();
     });
     clearInterval(this.clock);
     this.clock = setInterval(this.refresh, 100);
-    // Tabs that this run cannot fill give way to the table.
-    if (run.planOnly) this.open('explain');
+    // A plan alone opens its own tab, and the next run goes back to the one before. Tabs that this run cannot fill give way to the
+    // table.
+    if (run.planOnly && this.view !== 'explain') {
+      const before = this.view;
+      this.open('explain');
+      this.before = before;
+    } else if (!run.planOnly && this.before) this.open(this.before);
+    if (run.planOnly) this.wanted = null;
     else if (!['table', 'explain', 'raw', 'timeline'].includes(this.view)) this.wanted = this.view;
     this.refresh();
   }
@@ -76,8 +83,17 @@ export class Results {
     });
   }
 
+  /// Marks what is shown as the result of another text than the one in the editor.
+  setStale(stale) {
+    if (stale === this.stale) return;
+    this.stale = stale;
+    byId('results').classList.toggle('stale', stale);
+    this.refresh();
+  }
+
   #show(view) {
     this.view = view;
+    this.before = null;
     // A tab that was chosen meanwhile is not taken away again.
     this.wanted = null;
     for (const panel of document.querySelectorAll('[data-panel]')) panel.hidden = panel.dataset.panel !== view;
@@ -139,6 +155,10 @@ export class Results {
           `first ${count(run.rows.length)} only`,
         ),
       );
+    if (run && this.stale)
+      spans.push(
+        h('span', { class: 'badge warn', title: 'The text in the editor is another one now. Run it for its result.' }, 'of an earlier text'),
+      );
     if (run?.state === 'cancelled') spans.push(h('span', { class: 'badge warn' }, 'stopped'));
     replace(byId('result-summary'), spans);
   }
@@ -182,7 +202,8 @@ export class Results {
       h(
         'div',
         {},
-        h('pre', {}, error.message),
+        // The editor shows an error under its place: once is enough.
+        h('pre', {}, place ? 'The text has an error, marked in the editor.' : error.message),
         (where || notes.length > 0) &&
           h(
             'p',
@@ -250,4 +271,9 @@ export class Results {
         this.timeline.show(null, error.status === 404 ? 'The server has no time line of this query.' : error.message);
     }
   }
+}
+
+/// The number of rows at which the page's limit ended a run, or null.
+function cutAt(run) {
+  return run.limited ? run.received : null;
 }

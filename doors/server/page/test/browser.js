@@ -153,7 +153,13 @@ test('the Tab key leaves the editor after Escape', async () => {
   assert(!(await page.evaluate(() => document.activeElement.classList.contains('cm-content'))));
 });
 
-test('shows an error under its place', async () => {
+test('the link to the editor puts the cursor into it', async () => {
+  await page.focus('.skip');
+  await page.keyboard.press('Enter');
+  assert(await page.evaluate(() => document.activeElement.classList.contains('cm-content')));
+});
+
+test('shows an error at its place', async () => {
   await type('SELECT * WHERE {\n?s ?p oops oops }');
   await page.waitForSelector('.error-line');
   await page.waitForSelector('.check-bad');
@@ -161,6 +167,10 @@ test('shows an error under its place', async () => {
   await page.keyboard.press('ControlOrMeta+Enter');
   await page.waitForSelector('.failure');
   await picture('03-error');
+  // The message stands once, without its place.
+  const message = await page.$eval('.error-line', (line) => line.textContent);
+  assert.doesNotMatch(message, /^line \d/i);
+  assert(!(await page.$eval('#results', (results) => results.textContent)).includes(message));
   await page.click('.failure button');
   assert(await page.evaluate(() => document.activeElement.classList.contains('cm-content')));
 });
@@ -196,6 +206,19 @@ test('shows rows, sorts them and turns pages', async () => {
   assert.notEqual(await first(), up);
   await page.click('[aria-label="Next page"]');
   assert.match(await page.$eval('.pager-range', (range) => range.textContent), /^101–/);
+  // Another result begins at its first row, however far the one before was scrolled.
+  await page.$eval('.table-scroll', (place) => (place.scrollTop = place.scrollHeight));
+  await page.waitForFunction(() => document.querySelector('.table-scroll').scrollTop > 0);
+  await run('SELECT ?s ?o WHERE { ?s ?p ?o } LIMIT 900');
+  await page.waitForFunction(() => document.querySelector('.table-scroll').scrollTop === 0);
+  // A result is marked once the text is another one.
+  assert.equal(await page.$('#results.stale'), null);
+  await page.click('.cm-content');
+  await page.keyboard.press('End');
+  await page.keyboard.type(' # more');
+  await page.waitForSelector('#results.stale');
+  await run(SELECT);
+  await page.waitForSelector('#results:not(.stale)');
   await picture('05-table-sorted');
   await page.keyboard.press('Tab');
   await page.focus('.results td[tabindex="0"]');
@@ -280,6 +303,9 @@ test('explains without running, and while a query runs', async () => {
     : 'SELECT (COUNT(*) AS ?n) WHERE { ?a ?p ?b . ?c ?p ?d . FILTER(?b != ?d) }';
   await type(text, { pasted: true });
   await page.keyboard.press('ControlOrMeta+Enter');
+  // The plan was asked for, the rows are wanted: a run leaves the tab that “Explain” had opened.
+  await page.waitForSelector('#tab-table[aria-selected=true]');
+  await tab('explain');
   await page.waitForSelector('.state.running');
   await page.waitForTimeout(600);
   await page.click('.plan tbody tr:nth-child(2)');
@@ -408,6 +434,11 @@ test('sends an update only with a token, or says that updates are off', async (t
     await isDone();
     if (!isMock) return;
     await page.keyboard.press('ControlOrMeta+Enter');
+    // A token that the server does not take is not kept: the dialog comes back.
+    await page.fill('#token-field', 'wrong');
+    await page.keyboard.press('Enter');
+    await page.waitForSelector('dialog p:has-text("does not take")');
+    assert.equal(await page.evaluate(() => sessionStorage.getItem('vicus.token')), null);
     await page.fill('#token-field', 'secret');
     await page.keyboard.press('Enter');
     await page.waitForSelector('.verdict.yes');
@@ -439,6 +470,11 @@ test('switches to SQL where the server has it', async (t) => {
   await button.click();
   await type('SELECT name, id FROM people WHERE id > 10 LIMIT 5', { pasted: true });
   await picture('22-sql');
+  // Each language has a text of its own.
+  await page.click('[data-language=sparql]');
+  assert.doesNotMatch(await editorText(), /FROM people/);
+  await page.click('[data-language=sql]');
+  assert.match(await editorText(), /FROM people WHERE/);
   await page.click('[data-language=sparql]');
 });
 

@@ -276,7 +276,12 @@ async function answer(request, response, own) {
   const body = Buffer.concat(pieces).toString();
   if (own.query === 'token' && request.headers.authorization !== 'Bearer secret')
     return json({ error: { kind: 'rights', message: 'a token is missing' } }, 401);
-  if (path === 'api/info') return json({ ...INFO, ...own });
+  if (path === 'api/info') {
+    const known = request.headers.authorization === 'Bearer secret';
+    const update = own.update ?? INFO.update;
+    const write = update === 'open' || (update === 'token' && known);
+    return json({ ...INFO, ...own, rights: { read: own.query !== 'token' || known, write, known } });
+  }
   if (path === 'api/complete') {
     await sleep(8);
     return json(completions(JSON.parse(body)));
