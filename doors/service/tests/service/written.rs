@@ -1,5 +1,5 @@
-//! What an update acknowledges is read again: by the store that is opened anew, and by a loader with default limits from
-//! a dump in each syntax.
+//! What an update acknowledges is read again: by the store that is opened anew, and by a loader with default limits
+//! from a dump in each syntax.
 
 use super::*;
 use std::path::PathBuf;

@@ -53,8 +53,8 @@ impl EndSignal {
         }
     }
 
-    /// Like [`EndSignal::wait_on`] without a request; a thread without a seat asks now and then whether it stops waiting.
-    /// Returns whether it is done. `stops` does not panic.
+    /// Like [`EndSignal::wait_on`] without a request; a thread without a seat asks now and then whether it stops
+    /// waiting. Returns whether it is done. `stops` does not panic.
     fn wait_unless(&self, stops: impl Fn() -> bool) -> bool {
         let EndSignal::Thread { is_done, changed } = self else {
             self.wait_on(None);
