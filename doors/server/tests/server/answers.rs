@@ -362,13 +362,13 @@ fn an_answer_of_another_server_has_no_tag() {
         assert_eq!(reply.status, 200, "{text}: {}", reply.text());
         reply.header("etag").map(str::to_owned)
     };
-    let other = "SERVICE SILENT <http://127.0.0.1:9/> { ?a ?b ?c }";
+    let other = "SERVICE SILENT <http://127.0.0.1:9/> { ?s ?b ?c }";
     for text in [
         format!("SELECT * {{ {other} }}"),
         format!("SELECT * {{ {other} }} LIMIT 5"),
         format!("SELECT * {{ ?s ?p ?o OPTIONAL {{ {other} }} }}"),
         format!("SELECT * {{ ?s ?p ?o MINUS {{ {other} }} }}"),
-        format!("SELECT * {{ {{ SELECT ?a {{ {{ {other} }} UNION {{ ?a ?p ?o }} }} }} }}"),
+        format!("SELECT * {{ {{ SELECT ?s {{ {{ {other} }} UNION {{ ?s ?p ?o }} }} }} }}"),
         format!("SELECT (COUNT(*) AS ?n) {{ {other} }}"),
         format!("ASK {{ {other} }}"),
         format!("CONSTRUCT {{ ?s ?p ?o }} WHERE {{ ?s ?p ?o {other} }}"),
