@@ -1,11 +1,11 @@
-//! What a term may be, so that readers with default options take every dump of it.
+//! Limits of terms, by which readers with default options take every dump.
 
 use crate::ids::Kind;
 use crate::load::{LONGEST_IRI, LONGEST_LINE, too_long_iri};
 use crate::term::{Encoded, TermView};
 use std::fmt;
 
-/// What a term may be.
+/// Limits of a term.
 ///
 /// ```
 /// use vicus_rdf::{Encoder, TermLimits, TermRefused};
@@ -19,9 +19,9 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TermLimits {
-    /// Of an IRI, also one within another term.
+    /// Bytes of an IRI, also of one within another term.
     pub iri: usize,
-    /// Of a whole term as it is written in the syntax that needs the most bytes for it.
+    /// Bytes of a whole term, written in the syntax that needs the most for it.
     pub written: usize,
     /// Whether it may be a triple term, or have a base direction: readers without RDF 1.2 refuse these.
     pub rdf_12: bool,
@@ -30,11 +30,11 @@ pub struct TermLimits {
 /// Why a term is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TermRefused {
-    /// It exceeds [`TermLimits::iri`].
+    /// An IRI exceeds [`TermLimits::iri`].
     LongIri(usize),
-    /// It exceeds [`TermLimits::written`].
+    /// The whole exceeds [`TermLimits::written`].
     Long(usize),
-    /// It is one of RDF 1.2, and [`TermLimits::rdf_12`] is not set.
+    /// Only RDF 1.2 has it, and [`TermLimits::rdf_12`] is not set.
     Rdf12,
 }
 

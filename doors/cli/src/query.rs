@@ -140,7 +140,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// The longest line of data, in Turtle, TriG and RDF/XML the longest statement, in JSON-LD the longest item of a
-    /// list, or the file if it is no list: 64K, 10M, 2G. A longer one, such as all of /dev/zero, is an error, because it must fit in memory as a whole.
+    /// list, or the file if it is no list: 64K, 10M, 2G. A longer one, such as all of /dev/zero, is an error, since it
+    /// must fit in memory as a whole.
     #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = bytes)]
     max_line: u64,
     /// The longest IRI of data when it is written out: 2K, 64K. A long prefix or base makes many short names long.

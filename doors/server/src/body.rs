@@ -31,8 +31,8 @@ pub(crate) enum Body {
     Events(tokio::sync::mpsc::Receiver<Bytes>),
 }
 
-/// Stops a request if its client takes nothing of its answer for too long. Neither a full connection nor a closed window
-/// of HTTP/2 asks for the next piece, so a separate task looks at the stream.
+/// Stops a request if its client takes nothing of its answer for too long. Neither a full connection nor a closed
+/// window of HTTP/2 asks for the next piece, so a separate task looks at the stream.
 ///
 /// While requests hold most of the memory for all, a shorter time is too long for the one of them that holds the most.
 pub(crate) fn watch(shared: Arc<Shared>, stream: StreamWatch, entry: Arc<Entry>) {

@@ -185,8 +185,8 @@ impl Requests {
         all
     }
 
-    /// Whether no running request whose client takes nothing for `time` holds more memory than this one. Of two that hold
-    /// the same, it is the older one.
+    /// Whether no running request whose client takes nothing for `time` holds more memory than this one. Of two that
+    /// hold the same, it is the older one.
     pub(crate) fn holds_most_for(&self, entry: &Arc<Entry>, time: Duration) -> bool {
         let idle = self.all().into_iter().filter(|entry| entry.untaken() >= time);
         let most =

@@ -231,8 +231,8 @@ fn updated(service: &Service, text: &str, document: Option<Arc<Document>>) -> Re
     Ok(draft.dataset().snapshot().len())
 }
 
-/// What happened: 133 kB of Turtle with a long prefix took 1.2 GB where 300 MB were allowed, and 1 MB 4.6 GB; `xml:base`
-/// and `@vocab` alike.
+/// What happened: 133 kB of Turtle with a long prefix took 1.2 GB where 300 MB were allowed, and 1 MB 4.6 GB;
+/// `xml:base` and `@vocab` alike.
 #[test]
 fn documents_with_long_prefixes_hold_what_is_booked() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

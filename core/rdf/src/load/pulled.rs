@@ -391,7 +391,7 @@ impl PulledReader {
         let part = jsonld::Part { is_first: before.is_none(), is_last };
         let whole = if part.is_first { bytes.strip_prefix('\u{FEFF}').unwrap_or(bytes) } else { bytes };
         self.statements.set_beside(TREE_COPIES * text.len() as u64)?;
-        let outcome = jsonld::read((whole, part), base.as_deref(), &mut self.statements, stopped);
+        let outcome = jsonld::read(whole, part, base.as_deref(), &mut self.statements, stopped);
         self.statements.parsed.beside = 0;
         // Line feeds before this part, and characters behind the last one.
         let (lines, characters) = before.unwrap_or_default();
@@ -470,7 +470,8 @@ mod tests {
     fn reading_asks_whether_it_is_to_stop() {
         let xml = |body: &str| {
             format!(
-                "<rdf:RDF xmlns:rdf=\"http://www.w3.org/1999/02/22-rdf-syntax-ns#\" xmlns:e=\"http://e/\">{body}</rdf:RDF>"
+                "<rdf:RDF xmlns:rdf=\"http://www.w3.org/1999/02/22-rdf-syntax-ns#\" \
+                    xmlns:e=\"http://e/\">{body}</rdf:RDF>"
             )
         };
         let attributes: String = (0..100_000).map(|n| format!(" e:a{n}=\"v\"")).collect();

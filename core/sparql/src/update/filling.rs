@@ -145,7 +145,8 @@ impl Filling {
         delete: &[Quads],
         insert: &[Quads],
         pattern: Option<&Parsed>,
-        (moment, longest): (Moment, TermLimits),
+        moment: Moment,
+        longest: TermLimits,
         interrupt: &Interrupt<'_>,
     ) -> Result<Filling, UpdateError> {
         let fresh = snapshot.fresh().behind();
@@ -262,8 +263,8 @@ impl Filling {
     /// this name; without a name, each quad into its graph in the document.
     ///
     /// # Errors
-    /// There is not enough memory; a term may not be inserted; the snapshot's data is damaged; the document has named graphs, and a name is given;
-    /// or the caller ends it.
+    /// There is not enough memory; a term may not be inserted; the snapshot's data is damaged; the document has named
+    /// graphs, and a name is given; or the caller ends it.
     pub fn document(
         &self,
         document: &Snapshot,

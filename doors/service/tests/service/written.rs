@@ -1,5 +1,5 @@
-//! What an update acknowledges is read again: by the store that is opened anew, and by a loader with default limits from
-//! a dump in each syntax.
+//! What an update acknowledges is read again: by the store that is opened anew, and by a loader with default limits
+//! from a dump in each syntax.
 
 use super::*;
 use std::path::PathBuf;
@@ -197,7 +197,8 @@ impl Chance {
                 let template = in_graph(template, self.below(2) == 0);
                 let deletes = self.of(&["", "DELETE { ?s ?p ?o } "]);
                 format!(
-                    "{deletes}INSERT {{ {template} }} WHERE {{ {{ SELECT * {{ ?s ?p ?o }} LIMIT 20 }} BIND({made} AS ?x) }}"
+                    "{deletes}INSERT {{ {template} }} WHERE {{ {{ SELECT * {{ ?s ?p ?o }} LIMIT 20 }} \
+                        BIND({made} AS ?x) }}"
                 )
             }
             6 => format!("CLEAR SILENT {}", self.of(&["DEFAULT", "NAMED", "GRAPH p:g0", "GRAPH p:g1"])),

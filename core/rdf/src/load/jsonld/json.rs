@@ -65,8 +65,8 @@ impl Part {
     pub(crate) const WHOLE: Part = Part { is_first: true, is_last: true };
 }
 
-/// Finds the commas between the items of a list, in text that comes piece by piece. In text that is no JSON, it may find
-/// others, all of them behind the first error.
+/// Finds the commas between the items of a list, in text that comes piece by piece. In text that is no JSON, it may
+/// find others, all of them behind the first error.
 #[derive(Default, Debug)]
 pub(crate) struct Items {
     levels: usize,

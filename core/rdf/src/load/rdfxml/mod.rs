@@ -171,8 +171,8 @@ impl<R: Read> RdfXmlReader<R> {
         (lines + 1, column + 1)
     }
 
-    /// Reads the next part of the document, and adds its triples; false at the end. `told` is called for each triple, and says
-    /// whether to stop.
+    /// Reads the next part of the document, and adds its triples; false at the end. `told` is called for each triple,
+    /// and says whether to stop.
     pub(super) fn step(
         &mut self,
         statements: &mut Statements,
