@@ -540,7 +540,7 @@ mod tests {
         let chain = format!("{{\"@context\":{{{terms}\"t12500\":\"http://e/\"}},\"t0\":1}}");
         let source = io::Cursor::new(chain.into_bytes());
         let reader = PulledReader::new(Box::new(source), Syntax::JsonLd, 0, None, OnError::Fail).unwrap();
-        let error = reader.finish().err().expect("a chain is too long");
+        let error = reader.finish().expect_err("a chain is too long");
         println!("{error}");
     }
 }
