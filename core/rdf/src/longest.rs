@@ -1,4 +1,4 @@
-//! Limits of terms, so that readers with default options take every dump of it.
+//! Limits of terms, by which readers with default options take every dump.
 
 use crate::ids::Kind;
 use crate::load::{LONGEST_IRI, LONGEST_LINE, too_long_iri};
@@ -19,9 +19,9 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TermLimits {
-    /// The bytes of an IRI, also of one within another term.
+    /// Bytes of an IRI, also of one within another term.
     pub iri: usize,
-    /// The bytes of a whole term as it is written in the syntax that needs the most bytes for it.
+    /// Bytes of a whole term, written in the syntax that needs the most for it.
     pub written: usize,
     /// Whether it may be a triple term, or have a base direction: readers without RDF 1.2 refuse these.
     pub rdf_12: bool,
@@ -32,9 +32,9 @@ pub struct TermLimits {
 pub enum TermRefused {
     /// An IRI exceeds [`TermLimits::iri`].
     LongIri(usize),
-    /// The whole term exceeds [`TermLimits::written`].
+    /// The whole exceeds [`TermLimits::written`].
     Long(usize),
-    /// The term is one of RDF 1.2, and [`TermLimits::rdf_12`] is not set.
+    /// Only RDF 1.2 has it, and [`TermLimits::rdf_12`] is not set.
     Rdf12,
 }
 

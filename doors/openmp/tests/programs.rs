@@ -1,10 +1,8 @@
-//! Programs in C and C++ (`tests/programs`), as gcc and clang compile them, with the library loaded before the
-//! compiler's own: under every strategy, with 1, 2, 3 and 8 threads.
+//! Programs in C and C++ (`tests/programs`) by gcc and clang, with the library loaded before the compiler's own.
 
-mod view;
-
-#[path = "programs/settings.rs"]
+mod plugins;
 mod settings;
+mod view;
 
 use std::collections::BTreeSet;
 use std::env;
@@ -417,63 +415,6 @@ fn calls_of_fortran_s_module() {
             }
         }
     }
-}
-
-/// flang's functions of the module have fewer forms, so its answers are its own: they are the same with this library as
-/// with the compiler's, if it compiles the program.
-#[test]
-fn calls_of_flang_s_module() {
-    let Some(compiler) = for_fortran().iter().find(|compiler| compiler.name == "flang") else { return };
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fortran_library-flang");
-    let mut command = Command::new(compiler.command);
-    command.current_dir(env!("CARGO_TARGET_TMPDIR")).args(["-O1", "-fopenmp"]);
-    let built = command.arg(programs().join("fortran_library.f90")).arg("-o").arg(&program).output();
-    let built = built.expect("the compiler was there a moment ago");
-    if !built.status.success() {
-        eprintln!("left out: {} has no calls with integers of 8 bytes", compiler.command);
-        return;
-    }
-    let own = run(&program, "las", 2, &[("LD_PRELOAD", "")]);
-    assert!(own.0 == Some(0) && own.1.lines().count() > 40, "{own:?}");
-    for strategy in STRATEGIES.map(|strategy| strategy.name()) {
-        for threads in [1, 2, 4, 8] {
-            assert_eq!(run(&program, strategy, threads, &[]), own, "{strategy}, {threads} threads");
-        }
-    }
-}
-
-/// What happened: a plugin opened with RTLD_DEEPBIND, closed and opened again, ended in SIGSEGV, because the library
-/// had been unloaded under its threads.
-#[test]
-fn plugins_are_opened_closed_and_opened_again() {
-    let folder = scratch("plugins");
-    fs::create_dir_all(&folder).expect("a folder can be made");
-    // The names by which the compilers' programs ask for their runtimes.
-    for name in ["libgomp.so.1", "libomp.so.5", "libomp.so", "libiomp5.so"] {
-        let _ = std::os::unix::fs::symlink(library(), folder.join(name));
-    }
-    let search = folder.display().to_string();
-    for compiler in for_c() {
-        let build = |name: &str, flags: &[&str]| {
-            let out = folder.join(format!("{name}-{}", compiler.name));
-            let mut command = Command::new(compiler.command);
-            command.args(["-O1", "-w"]).args(flags).arg(programs().join("opened.c")).arg("-ldl").arg("-o").arg(&out);
-            output(&mut command);
-            out
-        };
-        let plugin = ["-DPLUGIN", "-shared", "-fPIC", "-fopenmp"];
-        let (program, plugins) = (build("program", &[]), [build("one", &plugin), build("two", &plugin)]);
-        for (number, strategy) in STRATEGIES.map(|strategy| strategy.name()).into_iter().enumerate() {
-            for threads in sizes(number) {
-                let mut command = Command::new(&program);
-                command.args(&plugins);
-                let variables = [("LD_PRELOAD", ""), ("LD_LIBRARY_PATH", search.as_str())];
-                let ran = run_command(&mut command, strategy, threads, &variables);
-                assert_eq!(ran, (Some(0), "ok\n".to_owned()), "{}, {strategy}, {threads} threads", compiler.name);
-            }
-        }
-    }
-    let _ = fs::remove_dir_all(folder);
 }
 
 #[test]

@@ -457,8 +457,8 @@ impl Holding {
     /// Books the bytes read and parsed so far. A refusal is noted.
     fn book(&self) -> Result<(), ()> {
         let (read, parsed) = (self.read.load(Ordering::Relaxed), self.parsed.load(Ordering::Relaxed));
-        // The parsed part is there beside the structures built of it.
-        let holds = read.max(parsed.saturating_add(parsed / 2));
+        // The parsed part is there beside the structures built of it, and a list that grows is there twice.
+        let holds = read.max(parsed.saturating_add(parsed / 8 * 5));
         self.hold(holds).map_err(|error| {
             let _ = self.refused.set(error);
         })

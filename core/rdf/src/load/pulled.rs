@@ -307,10 +307,12 @@ impl PulledReader {
             Parser::Xml(parser) => parser,
             Parser::Json(_) => return self.document(stopped),
         };
-        let (place, found) = (Arc::clone(&self.place), Cell::new(0));
+        let (place, found) = (Arc::clone(&self.place), Cell::new(0_usize));
         let mut told = || {
             lock(&place).since = 0;
             found.set(found.get() + 1);
+            // An element may have many attributes.
+            found.get().is_multiple_of(BETWEEN_STOPS) && stopped()
         };
         for step in 0_usize.. {
             if step.is_multiple_of(BETWEEN_STOPS) && stopped() {
@@ -389,7 +391,7 @@ impl PulledReader {
         let part = jsonld::Part { is_first: before.is_none(), is_last };
         let whole = if part.is_first { bytes.strip_prefix('\u{FEFF}').unwrap_or(bytes) } else { bytes };
         self.statements.set_beside(TREE_COPIES * text.len() as u64)?;
-        let outcome = jsonld::read((whole, part), base.as_deref(), &mut self.statements, stopped);
+        let outcome = jsonld::read(whole, part, base.as_deref(), &mut self.statements, stopped);
         self.statements.parsed.beside = 0;
         // Line feeds before this part, and characters behind the last one.
         let (lines, characters) = before.unwrap_or_default();
@@ -468,7 +470,8 @@ mod tests {
     fn reading_asks_whether_it_is_to_stop() {
         let xml = |body: &str| {
             format!(
-                "<rdf:RDF xmlns:rdf=\"http://www.w3.org/1999/02/22-rdf-syntax-ns#\" xmlns:e=\"http://e/\">{body}</rdf:RDF>"
+                "<rdf:RDF xmlns:rdf=\"http://www.w3.org/1999/02/22-rdf-syntax-ns#\" \
+                    xmlns:e=\"http://e/\">{body}</rdf:RDF>"
             )
         };
         let attributes: String = (0..100_000).map(|n| format!(" e:a{n}=\"v\"")).collect();
@@ -484,9 +487,9 @@ mod tests {
         let node = |n: usize| format!("{{\"@id\":\"n{n}\",\"http://e/p\":[{{\"@value\":\"v\"}},{n}]}}");
         let nodes = |count: usize| (0..count).map(node).collect::<Vec<_>>().join(",\n");
         let texts = [
-            (Syntax::RdfXml, "attributes", xml(&format!("<e:C{attributes}/>")), 1),
+            (Syntax::RdfXml, "attributes", xml(&format!("<e:C{attributes}/>")), 1000),
             (Syntax::RdfXml, "elements", xml(&"<e:C><e:p>v</e:p></e:C>".repeat(50_000)), 500),
-            (Syntax::RdfXml, "levels", xml(&nested(5_000)), 50),
+            (Syntax::RdfXml, "levels", xml(&nested(1000)), 15),
             (Syntax::RdfXml, "a long text", xml(&format!("<e:C><e:p>{}</e:p></e:C>", "v &lt; ".repeat(1 << 20))), 1),
             (
                 Syntax::RdfXml,
@@ -537,7 +540,7 @@ mod tests {
         let chain = format!("{{\"@context\":{{{terms}\"t12500\":\"http://e/\"}},\"t0\":1}}");
         let source = io::Cursor::new(chain.into_bytes());
         let reader = PulledReader::new(Box::new(source), Syntax::JsonLd, 0, None, OnError::Fail).unwrap();
-        let error = reader.finish().err().expect("a chain is too long");
+        let error = reader.finish().expect_err("a chain is too long");
         println!("{error}");
     }
 }

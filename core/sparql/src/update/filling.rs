@@ -145,7 +145,8 @@ impl Filling {
         delete: &[Quads],
         insert: &[Quads],
         pattern: Option<&Parsed>,
-        (moment, longest): (Moment, TermLimits),
+        moment: Moment,
+        longest: TermLimits,
         interrupt: &Interrupt<'_>,
     ) -> Result<Filling, UpdateError> {
         let fresh = snapshot.fresh().behind();

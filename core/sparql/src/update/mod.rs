@@ -350,10 +350,7 @@ impl Operation {
         Ok(Step::Change(match &self.kind {
             Kind::Load { silent, from, into } => {
                 let load = Load { from: from.as_str(), into: into.as_ref(), silent: *silent };
-                return Ok(Step::Load(
-                    load,
-                    Filling::new(snapshot, &[], &[], None, (moment, self.longest), interrupt)?,
-                ));
+                return Ok(Step::Load(load, Filling::new(snapshot, &[], &[], None, moment, self.longest, interrupt)?));
             }
             Kind::Clear(ast::Graphs::All) => vec![Change::Clear(Graphs::All)],
             Kind::Clear(ast::Graphs::Named) => vec![Change::Clear(Graphs::Named)],
@@ -370,12 +367,12 @@ impl Operation {
                 Vec::new()
             }
             Kind::Transfer { how, silent, from, to } => {
-                transfer(snapshot, (*how, *silent), [from.as_ref(), to.as_ref()], self.longest)?
+                transfer(snapshot, *how, *silent, from.as_ref(), to.as_ref(), self.longest)?
             }
             Kind::Modify(modify) => {
                 let Modify { delete, insert, pattern } = &**modify;
                 let filling =
-                    Filling::new(snapshot, delete, insert, pattern.as_ref(), (moment, self.longest), interrupt)?;
+                    Filling::new(snapshot, delete, insert, pattern.as_ref(), moment, self.longest, interrupt)?;
                 match pattern {
                     Some(pattern) => return Ok(Step::Solve(pattern, filling)),
                     None => vec![Change::Quads(filling.data(interrupt)?)],
@@ -388,8 +385,10 @@ impl Operation {
 /// ADD, COPY and MOVE. The target may be new, so the snapshot may lack its name.
 fn transfer(
     snapshot: &Arc<Snapshot>,
-    (how, silent): (Transfer, bool),
-    [from, to]: [Option<&NamedNode>; 2],
+    how: Transfer,
+    silent: bool,
+    from: Option<&NamedNode>,
+    to: Option<&NamedNode>,
     longest: TermLimits,
 ) -> Result<Vec<Change>, UpdateError> {
     let source = match from {
@@ -403,7 +402,7 @@ fn transfer(
     if from == to {
         return Ok(Vec::new());
     }
-    let filling = Filling::new(snapshot, &[], &[], None, (Moment::default(), longest), &Interrupt::never())?;
+    let filling = Filling::new(snapshot, &[], &[], None, Moment::default(), longest, &Interrupt::never())?;
     let target = filling.graph(to)?;
     let copy = Change::Copy { from: source, to: target, fresh: filling.finish([]).fresh };
     Ok(match how {

@@ -111,8 +111,8 @@ fn a_byte_order_mark_is_no_part_of_a_statement() {
         let parsed = parse(text, &ParseOptions::default()).unwrap_or_else(|error| panic!("{text}: {error}"));
         assert!(plan(&parsed, &people(), &PlanOptions::default(), &|| false).is_ok(), "{text}");
     }
-    let marked = parse("\u{FEFF}SELECT\n 1 +", &ParseOptions::default()).err().expect("it is no SQL");
-    let plain = parse("SELECT\n 1 +", &ParseOptions::default()).err().expect("it is no SQL");
+    let marked = parse("\u{FEFF}SELECT\n 1 +", &ParseOptions::default()).expect_err("it is no SQL");
+    let plain = parse("SELECT\n 1 +", &ParseOptions::default()).expect_err("it is no SQL");
     assert_eq!((marked.place.line, marked.place.column), (plain.place.line, plain.place.column));
     assert!(parse("\u{FEFF}\u{FEFF}SELECT 1", &ParseOptions::default()).is_err());
 }

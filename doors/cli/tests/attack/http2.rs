@@ -69,6 +69,12 @@ fn query(text: &str) -> Vec<u8> {
     request(&format!("/sparql?query={}", escaped(text)))
 }
 
+/// The bytes of a connection with a request for a query.
+pub(crate) fn asking(text: &str) -> Vec<u8> {
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    [preface, frame(SETTINGS, 0, 0, &[]), frame(HEADERS, END_HEADERS | END_STREAM, 1, &query(text))].concat()
+}
+
 /// A received frame.
 #[derive(Debug)]
 struct Came {

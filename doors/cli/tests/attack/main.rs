@@ -12,6 +12,7 @@ mod deep;
 mod engine;
 mod http;
 mod http2;
+mod large;
 mod mutated;
 mod page;
 mod served;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
     suite.theme("web", web::attack);
     suite.theme("engine", engine::attack);
     suite.theme("deep", deep::attack);
+    suite.theme("large", large::attack);
     suite.theme("mutated", mutated::attack);
     suite.theme("store", store::attack);
     suite.end()

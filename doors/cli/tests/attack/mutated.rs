@@ -2,7 +2,7 @@
 //! and never by a signal.
 
 use crate::client::Ask;
-use crate::deep::ends;
+use crate::deep::{ends, ends_with};
 use crate::served::{Served, is_blameless, vicus};
 use crate::store::{Chance, seed};
 use crate::suite::{Suite, file, folder, text};
@@ -136,6 +136,55 @@ pub(crate) fn attack(suite: &mut Suite) {
             (round, ends(&["simulate", "--machine", &path, "--kernel", "fib", "--size", "0.001"]))
         })
     });
+    for name in ["8intel64-4n2t-memattrs.xml", "20em64t-hybrid-1p6c2t+2ca4co1t.xml"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../worlds/os/fixtures").join(name);
+        let (machines, whole) = (here.clone(), std::fs::read(path).expect("it can be read"));
+        suite.case(&format!("{name} (seed {seed})"), move || {
+            let mut chance = Chance(seed | 1);
+            each_of(60, |round| {
+                let path = file(&machines, "m.xml", mutated(&whole, &mut chance));
+                let told = match round % 2 {
+                    0 => ends(&["simulate", "--machine", &path, "--kernel", "fib", "--size", "0.001"]),
+                    _ => ends(&["topology", "--machine", &path]),
+                };
+                (round, told)
+            })
+        });
+    }
+    let (learns, query_data) = (here.clone(), data.clone());
+    suite.case(&format!("learned files (seed {seed})"), move || {
+        let learned = learns.join("learned.json");
+        let trace = learns.join("good.trace");
+        let args = ["learn", "--strategy", "las,steal", "--output", text(&learned), text(&trace)];
+        let (made, _) = vicus(&args, Duration::from_secs(60), 12 << 30);
+        let whole = match std::fs::read(&learned) {
+            Ok(whole) if made.status.success() => whole,
+            _ => panic!("{}", String::from_utf8_lossy(&made.stderr)),
+        };
+        let mut chance = Chance(seed | 1);
+        each_of(60, |round| {
+            let path = file(&learns, "changed.json", mutated(&whole, &mut chance));
+            let variables = [("VICUS_LEARNED", path.as_str())];
+            let count = "SELECT (COUNT(*) AS ?n) { ?s ?p ?o }";
+            // A wrong file is a wrong setting: status 2.
+            (round, ends_with(&variables, 2, &["query", "--data", &query_data, "--format", "count", count]))
+        })
+    });
+    for (tool, ending) in [("bzip2", "bz2"), ("xz", "xz")] {
+        let packed = std::process::Command::new(tool).args(["-c", "-k", &data]).output();
+        let Ok(packed) = packed.map(|output| output.stdout) else {
+            println!("left out: {tool} is not there");
+            continue;
+        };
+        let here = here.clone();
+        suite.case(&format!("a dump packed by {tool} (seed {seed})"), move || {
+            let mut chance = Chance(seed | 1);
+            each_of(60, |round| {
+                let path = file(&here, &format!("d.nt.{ending}"), mutated(&packed, &mut chance));
+                (round, ends(&["query", "--data", &path, "--format", "count", "SELECT * { ?s ?p ?o }"]))
+            })
+        });
+    }
     let csv = "a,b,c\n1,\"x\"\"y\",2020-01-01\n2,,2020-01-01T00:00:00\n-3.5e9,z,\n";
     let tables = here.clone();
     suite.case(&format!("CSV (seed {seed})"), move || {

@@ -257,8 +257,23 @@ pub(crate) fn shown(reply: &Reply) -> String {
 
 /// The output of a command, and its time. It is killed after `longest`, and may have `bytes` of memory.
 pub(crate) fn vicus(args: &[&str], longest: Duration, bytes: u64) -> (Output, Duration) {
+    vicus_with(&[], args, longest, bytes)
+}
+
+/// The variant with more variables of the environment.
+pub(crate) fn vicus_with(
+    variables: &[(&str, &str)],
+    args: &[&str],
+    longest: Duration,
+    bytes: u64,
+) -> (Output, Duration) {
     let mut command = Command::new(VICUS);
-    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .envs(variables.iter().copied())
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     ends_with_us(&mut command);
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
     let limits = move || {

@@ -89,6 +89,127 @@ impl Drop for Served {
     }
 }
 
+/// A library that is loaded before the C library and has a clock of its own for the time of day.
+const CLOCK: &str = r#"
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+int clock_gettime(clockid_t which, struct timespec *now) {
+  int done = syscall(SYS_clock_gettime, which, now);
+  const char *kind = getenv("CLOCK_KIND");
+  if (done || which != CLOCK_REALTIME || !kind) return done;
+  static long calls;
+  long call = __atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED);
+  if (!strcmp(kind, "stands")) now->tv_sec = 1700000000, now->tv_nsec = 5;
+  if (!strcmp(kind, "steps")) now->tv_sec += call % 2 ? 3600 : -3600;
+  if (!strcmp(kind, "leaps")) now->tv_sec += call % 5 * 40000000000;
+  if (!strcmp(kind, "backwards")) now->tv_sec -= call * 86400;
+  if (!strcmp(kind, "epoch")) now->tv_sec = 0, now->tv_nsec = 0;
+  return 0;
+}
+"#;
+
+/// A clock may step, leap by centuries, go backwards or stand still: requests are answered all the same, and nothing
+/// panics.
+#[test]
+fn a_clock_that_steps_or_stands_still_is_served_with() {
+    let folder = folder("serve-clock");
+    let (source, library) = (file(&folder, "clock.c", CLOCK), folder.join("clock.so"));
+    let compiled = Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o", text(&library), &source]).output();
+    if !compiled.as_ref().is_ok_and(|output| output.status.success()) {
+        eprintln!("left out: cc can't make a library: {compiled:?}");
+        return;
+    }
+    // Before 1970 and beyond 9999, hyper's own date ends connections of HTTP/1.1, though it is not sent.
+    for kind in ["stands", "steps", "leaps", "backwards", "epoch"] {
+        let here = folder.join(kind);
+        std::fs::create_dir(&here).unwrap();
+        let (store, log) = (empty(&here), here.join("log"));
+        let args = ["--store", &store, "--open-updates", "--timeout", "20", "--access-log", text(&log)];
+        let served = Served::start_with(&args, &[("LD_PRELOAD", text(&library)), ("CLOCK_KIND", kind)]);
+        for round in 0..3 {
+            let data = format!("INSERT DATA {{ <http://e/s{round}> <http://e/p> {round} }}");
+            let reply = Ask::update(&data).send(served.address);
+            assert!(reply.status < 300, "{kind}: {}", reply.text());
+            let update =
+                "INSERT { ?s <http://e/at> ?now ; <http://e/of> [] } WHERE { ?s <http://e/p> ?o BIND(NOW() AS ?now) }";
+            let reply = Ask::update(update).send(served.address);
+            assert!(reply.status < 300, "{kind}: {}", reply.text());
+            let times = "SELECT (NOW() AS ?a) (YEAR(NOW()) AS ?b) (STR(NOW()) AS ?c) (RAND() AS ?d) (UUID() AS ?e) {}";
+            for accept in ["text/csv", "application/json", "application/vnd.apache.arrow.stream"] {
+                let reply = Ask::query(times).with("accept", accept).send(served.address);
+                assert_eq!(reply.status, 200, "{kind}: {}", reply.text());
+                // Thu, 01 Jan 1970 00:00:00 GMT
+                if let Some(date) = reply.header("date") {
+                    assert!(date.len() == 29 && date.ends_with(" GMT"), "{kind}: {date}");
+                }
+            }
+            // Of a clock that stands still, times are the same; blank nodes are new ones each time.
+            let blanks = "SELECT (COUNT(?o) AS ?n) { ?s <http://e/of> ?o }";
+            assert_eq!(served.number(blanks), (round + 1) * (round + 2) / 2, "{kind}");
+            for path in ["/", "/health", "/metrics", "/api/info", "/api/requests", "/store?default"] {
+                let reply = Ask::get(path).send(served.address);
+                assert_eq!(reply.status, 200, "{kind}: {path}");
+            }
+            assert_eq!(
+                Ask::get("/").with("if-modified-since", "Thu, 01 Jan 1970 00:00:00 GMT").send(served.address).status,
+                200
+            );
+        }
+        served.signal(libc::SIGTERM);
+        let (status, said) = served.end();
+        assert!(status.success(), "{kind}, {status}: {said}");
+        let lines = std::fs::read_to_string(&log).unwrap();
+        assert!(lines.lines().count() > 10, "{kind}: {lines}");
+        for line in lines.lines() {
+            serde_json::from_str::<serde_json::Value>(line).unwrap_or_else(|error| panic!("{kind}: {line}: {error}"));
+        }
+        // Without that clock, the store is as it was left.
+        good(&["check", "--store", &store]);
+    }
+}
+
+/// What happened: with `--open-updates`, a server that others reach began without a word.
+#[test]
+fn open_updates_beyond_this_machine_are_warned_of() {
+    let folder = folder("serve-open");
+    let data = numbers(&folder, 10);
+    for (bind, options, warns) in [
+        ("0.0.0.0:0", &["--open-updates"][..], true),
+        ("[::]:0", &["--open-updates"], true),
+        ("127.0.0.1:0", &["--open-updates"], false),
+        ("0.0.0.0:0", &[], false),
+        ("0.0.0.0:0", &["--read-only"], false),
+    ] {
+        if bind.starts_with("[::]") && TcpListener::bind(bind).is_err() {
+            eprintln!("left out: this machine has no IPv6");
+            continue;
+        }
+        let child = Command::new(env!("CARGO_BIN_EXE_vicus"))
+            .args(["serve", "--data", &data, "--bind", bind, "--threads", "1"])
+            .args(options)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let address = (std::net::Ipv4Addr::LOCALHOST, 0).into();
+        let mut served = Served { child, address };
+        let mut line = String::new();
+        BufReader::new(served.child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.contains("vicus serves"), "{line}");
+        served.signal(libc::SIGTERM);
+        let (status, said) = served.end();
+        assert!(status.success(), "{status}: {said}");
+        let says = said.contains("warning: --open-updates: everybody who reaches");
+        assert_eq!(says, warns, "{bind} {options:?}: {said}");
+    }
+}
+
 /// An empty store.
 fn empty(folder: &Path) -> String {
     let store = folder.join("db");
@@ -461,35 +582,58 @@ fn a_hangup_opens_the_access_log_anew() {
     assert!(served.end().0.success());
 }
 
-/// What happened: beside two queries without an end on two threads, a scan stood still when its head start was over,
-/// and a count gave nothing.
+/// An answer, if no part of it comes later than this after the one before: a share of the threads is enough for that.
+fn within(time: Duration, ask: &Ask, address: SocketAddr) -> std::io::Result<client::Reply> {
+    let mut stream = connect(address);
+    stream.set_read_timeout(Some(time))?;
+    ask.over(&mut stream)
+}
+
+/// What happened: beside two queries without an end on two threads, a scan stood still for 40 seconds when its head
+/// start was over, and a count gave nothing.
 #[test]
 fn queries_end_beside_endless_ones_under_every_strategy() {
-    const ENDLESS: &str = "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i FILTER(?c + ?f != ?i) }";
+    const ENDLESS: &str = "SELECT DISTINCT ?a ?f { ?a ?b ?c . ?d ?e ?f }";
+    const WAIT: Duration = Duration::from_secs(10);
+    // Each takes some tenths of a second by itself, and has one row of this number.
+    const WORK: [(&str, u64); 3] = [
+        ("SELECT (COUNT(*) AS ?n) { ?s ?p ?o FILTER(STRLEN(SHA512(CONCAT(STR(?s), STR(?o)))) = 128) }", 100_000),
+        (
+            "SELECT (SUM(?m) AS ?n) { SELECT ?k (COUNT(*) AS ?m) { ?s ?p ?o } GROUP BY (SUBSTR(SHA256(STR(?s)), 1, 4) \
+                AS ?k) }",
+            100_000,
+        ),
+        ("SELECT (SUM(?o) AS ?n) { SELECT ?o { ?s ?p ?o } ORDER BY MD5(STR(?s)) }", 4_999_950_000),
+    ];
     let folder = folder("serve-shares");
     let data = numbers(&folder, 100_000);
     for strategy in vicus_schedule::ALL {
-        let served = Served::start(&["--data", &data, "--strategy", strategy.name()]);
-        let endless = [ENDLESS; 2].map(|query| {
-            let mut stream = connect(served.address);
-            stream.write_all(&Ask::query(query).bytes()).unwrap();
-            stream
+        let served = Served::start(&["--data", &data, "--strategy", strategy.name(), "--total-memory", "1G"]);
+        let address = served.address;
+        // Their clients take all rows: a query whose answer is not taken would pause.
+        let takers = [ENDLESS; 2].map(|query| {
+            let answer = Ask::query(query).open(address);
+            std::thread::spawn(move || answer.skip())
         });
         while served.running() < 2 {
             std::thread::sleep(Duration::from_millis(5));
         }
         // Longer than a head start.
         std::thread::sleep(Duration::from_millis(100));
-        assert_eq!(
-            served.number("SELECT (COUNT(*) AS ?n) { ?s ?p ?o FILTER(?o >= 0) }"),
-            100_000,
-            "{}",
-            strategy.name()
-        );
-        let scan = Ask::query("SELECT * { ?s ?p ?o }").send(served.address);
+        for (query, number) in WORK {
+            let ask = Ask::query(query).with("accept", "text/csv");
+            let reply =
+                within(WAIT, &ask, address).unwrap_or_else(|error| panic!("{}, {query}: {error}", strategy.name()));
+            assert_eq!((reply.status, reply.text()), (200, format!("n\r\n{number}\r\n")), "{}", strategy.name());
+        }
+        let scan = within(WAIT, &Ask::query("SELECT * { ?s ?p ?o }"), address);
+        let scan = scan.unwrap_or_else(|error| panic!("{}: {error}", strategy.name()));
         assert_eq!((scan.status, scan.text().lines().count() > 100_000), (200, true), "{}", strategy.name());
-        assert_eq!(served.running(), 2, "{}", strategy.name());
-        drop(endless);
+        assert_eq!(served.running(), 2, "{}: the endless ones go on", strategy.name());
+        drop(served);
+        for taker in takers {
+            taker.join().unwrap();
+        }
     }
 }
 

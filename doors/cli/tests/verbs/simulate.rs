@@ -336,6 +336,46 @@ fn figures_of_queries_replay_what_they_record() {
     assert!((all.1[0] - 16.0 * one.1[0]).abs() < 0.01, "{sixteen}");
 }
 
+/// The claims of the first paper's figures, by the recordings in the program: a claim holds, or the figure says what
+/// the model lacks for it.
+#[test]
+#[cfg_attr(debug_assertions, ignore = "the simulator takes minutes without optimisation")]
+fn the_first_paper_s_claims_hold_or_say_what_is_missing() {
+    // Of one seed: it is 1.6 % slower, where 1 % is permitted.
+    const UNEXPLAINED: [(&str, &str); 1] = [("falt-fig7", "q4 is never slower under las")];
+    let figures = [
+        ("falt-fig5", 10),
+        ("falt-fig6", 10),
+        ("falt-fig7", 9),
+        ("falt-fig8", 10),
+        ("falt-fig9", 11),
+        ("falt-fig10", 10),
+        ("falt-fig11", 14),
+    ];
+    let (mut held, mut claims) = (0, 0);
+    for (id, count) in figures {
+        let text = printed(&["simulate", "paper", id, "--quick", "--format", "json"]);
+        let reports: Vec<serde_json::Value> = serde_json::from_str(&text).expect("JSON");
+        let [report] = &reports[..] else { panic!("one figure is asked for: {text}") };
+        let verdicts = report["verdicts"].as_array().expect("a figure has claims");
+        assert_eq!((report["id"].as_str(), verdicts.len()), (Some(id), count));
+        for verdict in verdicts {
+            let claim = verdict["claim"].as_str().expect("a text");
+            let value = verdict["value"].as_f64().expect("a number");
+            // The verdict is what the bounds say of the value.
+            let least = verdict["at_least"].as_f64().unwrap_or(f64::NEG_INFINITY);
+            let most = verdict["at_most"].as_f64().unwrap_or(f64::INFINITY);
+            let holds = verdict["holds"].as_bool().expect("yes or no");
+            assert_eq!(holds, (least..=most).contains(&value), "{id}: {claim}: {value}");
+            let is_known = verdict["missing"].is_string() || UNEXPLAINED.contains(&(id, claim));
+            assert_eq!(holds, !is_known, "{id}: {claim}: {value:.4}");
+            held += usize::from(holds);
+            claims += 1;
+        }
+    }
+    println!("{held} of {claims} claims hold");
+}
+
 #[test]
 fn recordings_that_are_none_are_told_apart() {
     let folder = Folder::new("simulate-recordings");

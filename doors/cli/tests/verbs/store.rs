@@ -211,6 +211,43 @@ fn what_is_dumped_is_read_again_in_every_syntax() {
     fails(&["dump", "--store", store, "--output", "-", "--graph", "http://e/none"], &["no graph <http://e/none>"]);
 }
 
+/// Dumps as others publish them, read by each way in.
+#[test]
+fn dumps_packed_by_bzip2_and_xz_are_read() {
+    let here = folder("packed");
+    let lines: String = (0..5000).map(|n| format!("<http://e/s{n}> <http://e/p> \"{n}\" .\n")).collect();
+    let plain = file(&here, "dump.nt", &lines);
+    for (tool, ending) in [("bzip2", "bz2"), ("xz", "xz")] {
+        let packed = Command::new(tool).args(["-c", "-k", &plain]).output();
+        let Ok(packed) = packed.map(|output| output.stdout) else {
+            eprintln!("left out: {tool} is not there");
+            continue;
+        };
+        let path = here.join(format!("dump.nt.{ending}"));
+        // Several streams one after the other, as parallel programs write them.
+        std::fs::write(&path, [&packed[..], &packed].concat()).unwrap();
+        let count = "SELECT (COUNT(*) AS ?n) { ?s ?p ?o }";
+        let loaded = here.join(format!("loaded-{ending}"));
+        good(&["load", "--store", text(&loaded), "--data", text(&path)]);
+        assert_eq!(good(&["query", "--store", text(&loaded), count, "--format", "csv"]), "n\r\n5000\r\n");
+        assert_eq!(good(&["query", "--data", text(&path), count, "--format", "csv"]), "n\r\n5000\r\n");
+        let updated = here.join(format!("updated-{ending}"));
+        let none = file(&here, "none.nt", "");
+        good(&["load", "--store", text(&updated), "--data", &none]);
+        let load = format!("LOAD <file://{}>", text(&path));
+        good(&["update", "--store", text(&updated), "--load-folder", text(&here), &load]);
+        assert_eq!(quads(text(&updated)), quads(text(&loaded)), "{tool}");
+        // A part of one is no dump.
+        std::fs::write(&path, &packed[..packed.len() - 9]).unwrap();
+        fails(&["query", "--data", text(&path), count], &[&format!("dump.nt.{ending}")]);
+        fails(
+            &["update", "--store", text(&updated), "--load-folder", text(&here), &load],
+            &["operation 1, LOAD", &format!("dump.nt.{ending}")],
+        );
+        assert_eq!(quads(text(&updated)), quads(text(&loaded)), "{tool}: a failed update changes nothing");
+    }
+}
+
 #[test]
 fn a_wrong_update_changes_nothing() {
     let here = folder("wrong");

@@ -353,7 +353,10 @@ fn all_data_is_replaced_by_data_with_graphs_alone() {
         ("application/ld+json", "[]".to_owned(), 0, 0),
         ("application/trig", "<http://e/a> <http://e/b> 7 .".to_owned(), 1, 0),
     ] {
-        server.update("CLEAR ALL ; INSERT DATA { <http://e/old> <http://e/b> 1 GRAPH <http://e/old> { <http://e/a> <http://e/b> 1 } }");
+        server.update(
+            "CLEAR ALL ; INSERT DATA { <http://e/old> <http://e/b> 1 GRAPH <http://e/old> { <http://e/a> \
+                <http://e/b> 1 } }",
+        );
         assert_eq!(put(media_type, &text), 204, "{media_type}: {text}");
         let counts = [
             server.number("SELECT (COUNT(*) AS ?n) { ?s ?p ?o }"),

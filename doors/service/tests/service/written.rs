@@ -199,7 +199,8 @@ impl Chance {
                 let template = in_graph(template, self.below(2) == 0);
                 let deletes = self.of(&["", "DELETE { ?s ?p ?o } "]);
                 format!(
-                    "{deletes}INSERT {{ {template} }} WHERE {{ {{ SELECT * {{ ?s ?p ?o }} LIMIT 20 }} BIND({made} AS ?x) }}"
+                    "{deletes}INSERT {{ {template} }} WHERE {{ {{ SELECT * {{ ?s ?p ?o }} LIMIT 20 }} \
+                        BIND({made} AS ?x) }}"
                 )
             }
             6 => format!("CLEAR SILENT {}", self.of(&["DEFAULT", "NAMED", "GRAPH p:g0", "GRAPH p:g1"])),

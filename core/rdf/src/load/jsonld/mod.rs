@@ -37,7 +37,8 @@ fn wrong<T>(what: impl Into<String>) -> Result<T> {
 
 /// Reads a part of a document. If it is a list with an error in its JSON, the items before it are still read.
 pub(super) fn read(
-    (text, part): (&str, Part),
+    text: &str,
+    part: Part,
     base: Option<&str>,
     statements: &mut Statements,
     stopped: &dyn Fn() -> bool,

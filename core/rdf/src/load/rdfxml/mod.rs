@@ -171,11 +171,12 @@ impl<R: Read> RdfXmlReader<R> {
         (lines + 1, column + 1)
     }
 
-    /// Reads the next part of the document, and adds its triples; false at the end. `told` is called for each triple.
+    /// Reads the next part of the document, and adds its triples; false at the end. `told` is called for each triple,
+    /// and says whether to stop.
     pub(super) fn step(
         &mut self,
         statements: &mut Statements,
-        told: &mut dyn FnMut(),
+        told: &mut dyn FnMut() -> bool,
     ) -> std::result::Result<bool, Stop> {
         let mut out = Out { statements, told };
         let event = self.xml.next()?;
@@ -592,7 +593,9 @@ impl<R: Read> RdfXmlReader<R> {
             }
         }
         self.xml.forget_longer();
-        (out.told)();
+        if (out.told)() {
+            return Err(Stop::Ended(Ended::Stopped));
+        }
         out.statements.push(quad).map_err(|error| Stop::Ended(error.into()))
     }
 }
@@ -611,7 +614,7 @@ fn plain(scope: &Scope, text: String) -> Literal {
 /// The target of triples.
 struct Out<'o> {
     statements: &'o mut Statements,
-    told: &'o mut dyn FnMut(),
+    told: &'o mut dyn FnMut() -> bool,
 }
 
 /// Why a document is not read further.
