@@ -7,9 +7,9 @@
 use crate::runtime::RuntimeState;
 use crate::runtime::moves::Moves;
 use crate::sync::Padded;
-use std::any::{Any, TypeId};
+use std::any::Any;
 use std::fmt;
-use std::ptr::NonNull;
+use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use vicus_schedule::{SeatId, TaskRef, Waiter, Way};
@@ -161,60 +161,57 @@ pub fn is_apart(waiter: Waiter) -> bool {
 
 /// A seat's state of the layer: one value, made at its first use.
 pub struct SeatState {
-    /// Dangling as long as there is none.
-    value: NonNull<()>,
-    /// The value's type, `()` as long as there is none. It is compared in place, without the call of a `dyn Any`.
-    of: TypeId,
-    drop: unsafe fn(NonNull<()>),
+    /// Null as long as there is none.
+    value: *mut (),
+    drop: unsafe fn(*mut ()),
 }
 
 impl SeatState {
     /// No value.
     pub(crate) fn none() -> SeatState {
-        SeatState { value: NonNull::dangling(), of: TypeId::of::<()>(), drop: |_| () }
+        SeatState { value: ptr::null_mut(), drop: |_| () }
     }
 
-    /// The value, if there is one of this type.
+    /// Whether there is a value.
     #[inline]
-    pub fn get<T: Any>(&mut self) -> Option<&mut T> {
-        if self.of != TypeId::of::<T>() {
-            return None;
-        }
-        #[expect(unsafe_code, reason = "a value whose type was compared")]
-        // SAFETY: the value is a `T`, and this owns it.
-        Some(unsafe { self.value.cast::<T>().as_mut() })
+    pub fn has_value(&self) -> bool {
+        !self.value.is_null()
+    }
+
+    /// The value, if there is one.
+    ///
+    /// # Safety
+    /// All calls for all workers of the process have the same type: there is one layer, which has one such type.
+    #[inline]
+    #[expect(unsafe_code, reason = "the caller promises the type: comparing it would be most of a switch's new cost")]
+    pub unsafe fn get<T>(&mut self) -> Option<&mut T> {
+        // SAFETY: null, or a `T` owned by this, by the caller's promise.
+        unsafe { self.value.cast::<T>().as_mut() }
     }
 
     /// The value; a new one if there is none.
     ///
-    /// # Panics
-    /// If there is one of another type.
+    /// # Safety
+    /// As for [`SeatState::get`].
     #[inline]
-    pub fn get_or<T: Any>(&mut self, new: impl FnOnce() -> T) -> &mut T {
-        if !self.has_value() {
+    #[expect(unsafe_code, reason = "the caller promises the type: comparing it would be most of a switch's new cost")]
+    pub unsafe fn get_or<T>(&mut self, new: impl FnOnce() -> T) -> &mut T {
+        if self.value.is_null() {
             self.put(new());
         }
-        self.get().expect("a worker has one layer above it")
-    }
-
-    #[inline]
-    fn has_value(&self) -> bool {
-        self.of != TypeId::of::<()>()
+        // SAFETY: a `T` owned by this, by the caller's promise.
+        unsafe { &mut *self.value.cast::<T>() }
     }
 
     #[cold]
-    fn put<T: Any>(&mut self, value: T) {
+    fn put<T>(&mut self, value: T) {
         #[expect(unsafe_code, reason = "the type of a table's functions")]
-        // SAFETY of callers: the value is a `T` from `Box::leak`, and is not used any more.
-        unsafe fn drop_box<T>(value: NonNull<()>) {
+        // SAFETY of callers: the value is a `T` from `Box::into_raw`, and is not used any more.
+        unsafe fn drop_box<T>(value: *mut ()) {
             // SAFETY: the caller's promise.
-            drop(unsafe { Box::from_raw(value.cast::<T>().as_ptr()) });
+            drop(unsafe { Box::from_raw(value.cast::<T>()) });
         }
-        *self = SeatState {
-            value: NonNull::from(Box::leak(Box::new(value))).cast(),
-            of: TypeId::of::<T>(),
-            drop: drop_box::<T>,
-        };
+        *self = SeatState { value: Box::into_raw(Box::new(value)).cast(), drop: drop_box::<T> };
     }
 }
 
