@@ -4,8 +4,8 @@
 //! alone: where code waits or is woken, before a seat sleeps, and at the end. A runtime without a layer runs every task
 //! on its thread's own stack.
 
-use crate::runtime::RuntimeState;
 use crate::runtime::moves::Moves;
+use crate::runtime::shared::RuntimeState;
 use crate::sync::Padded;
 use std::any::Any;
 use std::fmt;
@@ -65,7 +65,7 @@ pub struct Hook {
     /// Set at the runtime's start, or later by the layer's first code.
     layer: OnceLock<Arc<dyn Layer>>,
     /// Whether code of the layer has been spawned.
-    any: AtomicBool,
+    pub(super) any: AtomicBool,
     /// By seat.
     moves: Box<[Padded<Moves>]>,
 }
@@ -111,6 +111,11 @@ impl Hook {
         self.of_seat(to).receive_one();
     }
 
+    /// [`Layer::give_back_memory`], if there is a layer.
+    pub(crate) fn give_back_memory(&self) {
+        self.layer().inspect(|layer| layer.give_back_memory());
+    }
+
     /// [`Layer::enter_task`], if this is code of the layer.
     pub(crate) fn enter_task(&self, code: Waiter) {
         self.layer().filter(|_| is_apart(code)).inspect(|layer| layer.enter_task(code));
@@ -119,32 +124,6 @@ impl Hook {
     /// [`Layer::leave_task`], if this is code of the layer.
     pub(crate) fn leave_task(&self, code: Waiter) {
         self.layer().filter(|_| is_apart(code)).inspect(|layer| layer.leave_task(code));
-    }
-}
-
-impl RuntimeState {
-    /// Code of the layer is about to be spawned. From the first one on, waiting tasks let any task run on top of them.
-    #[inline]
-    pub fn note_code(&self) {
-        if !self.hook.any() {
-            self.note_first_code();
-        }
-    }
-
-    #[cold]
-    fn note_first_code(&self) {
-        self.hook.any.store(true, Ordering::SeqCst);
-        self.ask_all();
-    }
-
-    /// Makes a waiter check its wait condition: a seat of this runtime, or code of its layer.
-    #[inline]
-    pub(crate) fn tell(&self, waiter: Waiter) {
-        if is_apart(waiter) {
-            self.hook.layer().expect("code of a layer waits").wake(waiter);
-        } else {
-            self.ask(SeatId::new(waiter.0 >> 1));
-        }
     }
 }
 
