@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use vicus_machine::Runtime;
-use vicus_threads::{self as threads, Builder, CountThreads, SyncVar, full_empty};
+use vicus_threads::{self as threads, Builder, SyncVar, full_empty};
 
 /// Vicus' lightweight threads beside std's threads, tokio's tasks, Qthreads and Argobots.
 #[derive(Parser)]

@@ -2,7 +2,7 @@
 
 use super::shape::{bare, crate_files};
 use super::{Source, assert_none, sample};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The rooms of a crate: its top modules, from the ground up. A room names the rooms below it. `back` has the arrows
 /// that still go up.
@@ -128,6 +128,131 @@ fn an_arrow_up_is_found() {
         ]
     );
 }
+
+// ---- circles ----
+
+/// The greatest number of files of a crate that name one another in a circle.
+const CIRCLE: usize = 5;
+
+/// The module of a file below `src`: its path's parts.
+fn module_of(path: &str) -> Vec<String> {
+    let below = path.split_once("/src/").map_or("", |(_, below)| below).trim_end_matches(".rs");
+    let below = below.strip_suffix("/mod").unwrap_or(below);
+    below.split('/').map(str::to_owned).collect()
+}
+
+/// The paths of a tree of imports: `a::{b::C, d}` has two.
+fn expand(before: &[String], tree: &str, found: &mut Vec<Vec<String>>) {
+    let mut path = before.to_vec();
+    let mut rest = tree.trim();
+    loop {
+        if let Some(list) = rest.strip_prefix('{') {
+            let (mut depth, mut start) = (0, 0);
+            for (at, char) in list.char_indices() {
+                depth += i32::from(char == '{') - i32::from(char == '}');
+                if depth < 0 || depth == 0 && char == ',' {
+                    expand(&path, &list[start..at], found);
+                    start = at + 1;
+                }
+                if depth < 0 {
+                    return;
+                }
+            }
+            return;
+        }
+        let end = rest.find(|char: char| !char.is_alphanumeric() && char != '_').unwrap_or(rest.len());
+        if end > 0 {
+            path.push(rest[..end].to_owned());
+        }
+        match rest[end..].strip_prefix("::") {
+            Some(behind) if end > 0 => rest = behind,
+            _ => break,
+        }
+    }
+    found.push(path);
+}
+
+/// The files of a crate that each file names, as modules: `crate::…`, `super::…`, and imports of its own modules.
+fn arrows(files: &[&Source]) -> BTreeMap<Vec<String>, BTreeSet<Vec<String>>> {
+    let modules: BTreeSet<Vec<String>> = files.iter().map(|source| module_of(&source.path)).collect();
+    let root = vec!["lib".to_owned()];
+    let mut arrows = BTreeMap::new();
+    for source in files {
+        let here = module_of(&source.path);
+        let text = bare(&source.text);
+        let mut paths = Vec::new();
+        for word in ["crate::", "super::", "use "] {
+            for (at, _) in text.match_indices(word) {
+                let is_part = |char: char| char.is_alphanumeric() || char == '_' || char == ':';
+                if !text[..at].ends_with(is_part) {
+                    let from = if word == "use " { at + word.len() } else { at };
+                    expand(&[], text[from..].split(';').next().unwrap_or_default(), &mut paths);
+                }
+            }
+        }
+        let mut named = BTreeSet::new();
+        for path in paths {
+            let supers = path.iter().take_while(|part| *part == "super").count();
+            let is_of_crate = path.first().is_some_and(|part| part == "crate");
+            let outer = &here[..here.len().saturating_sub(supers)];
+            let whole = if is_of_crate { path[1..].to_vec() } else { [outer, &path[supers..]].concat() };
+            let target = (1..=whole.len()).rev().map(|length| whole[..length].to_vec());
+            let target = target.into_iter().find(|module| modules.contains(module));
+            named.extend(target.filter(|module| *module != here && *module != root));
+        }
+        if here != root {
+            arrows.insert(here, named);
+        }
+    }
+    arrows
+}
+
+/// The files of a crate that name one another in too large a circle.
+fn large_circles(of: &str, files: &[Source]) -> Vec<String> {
+    let prefix = format!("{of}/src/");
+    let arrows = arrows(&files.iter().filter(|source| source.path.starts_with(&prefix)).collect::<Vec<_>>());
+    let reached = |from: &Vec<String>| {
+        let (mut seen, mut next) = (BTreeSet::new(), vec![from]);
+        while let Some(module) = next.pop() {
+            for to in arrows.get(module).into_iter().flatten() {
+                if seen.insert(to) {
+                    next.push(to);
+                }
+            }
+        }
+        seen
+    };
+    let all: BTreeMap<_, _> = arrows.keys().map(|module| (module, reached(module))).collect();
+    let circle = |module: &Vec<String>| -> Vec<String> {
+        let back = all[module].iter().filter(|other| all.get(**other).is_some_and(|seen| seen.contains(module)));
+        back.map(|other| other.join("::")).collect()
+    };
+    let circles: BTreeSet<Vec<String>> = arrows.keys().map(circle).filter(|circle| circle.len() > CIRCLE).collect();
+    circles.into_iter().map(|circle| format!("{of}: {}", circle.join(", "))).collect()
+}
+
+#[test]
+fn circles_of_files_are_small() {
+    let files = crate_files();
+    let circles = FLOORS.iter().flat_map(|floors| large_circles(floors.of, &files));
+    assert_none("at most five files name one another in a circle", circles);
+}
+
+#[test]
+fn a_large_circle_is_found() {
+    let mut files: Vec<Source> = (0..CIRCLE)
+        .map(|number| sample(&format!("worlds/a/src/in/f{number}.rs"), &format!("use super::f{}::A;\n", number + 1)))
+        .collect();
+    files.push(sample("worlds/a/src/in/mod.rs", "mod f0;\nuse f0::B;\n"));
+    files.push(sample("worlds/a/src/in/f5.rs", "use crate::{other::B, in::{f4::C, f3}};\n"));
+    files.push(sample("worlds/a/src/other.rs", "// use crate::in::f5::A;\n"));
+    assert!(large_circles("worlds/a", &files).is_empty());
+    files.last_mut().expect("it was pushed").text = "fn f() { crate::in::f0::g() }\n".to_owned();
+    let circle = "in::f0, in::f1, in::f2, in::f3, in::f4, in::f5, other";
+    assert_eq!(large_circles("worlds/a", &files), [format!("worlds/a: {circle}")]);
+}
+
+// ---- words ----
 
 /// Words against a crate's first page: beginnings of names that its code never has.
 const NEVER: [(&str, &[&str]); 4] = [

@@ -67,13 +67,14 @@ pub mod layer {
     pub use crate::runtime::latch::Latch;
     pub use crate::runtime::lending::{LentThread, lend_here};
     pub use crate::runtime::moves::Moves;
+    pub use crate::runtime::quietly::drop_quietly;
     pub use crate::runtime::recorder::{ASIDE, SeatRecorder};
     pub use crate::runtime::requests::waits::Beneath;
     pub use crate::runtime::shared::{RunSettings, RuntimeState, STACK_BYTES};
+    pub use crate::runtime::stay::Stay;
     pub use crate::runtime::worker::context::{recorded, wait_for_descendants, wait_for_own};
     pub use crate::runtime::worker::{
-        AtOnce, Frame, Stay, Worker, drop_quietly, in_task, is_seated, leave_to_program, outside, run, wait,
-        with_shared, with_worker,
+        AtOnce, Frame, Worker, in_task, is_seated, leave_to_program, outside, run, wait, with_shared, with_worker,
     };
     pub use crate::sync::Padded;
     pub use crate::sync::lock::{ShortGuard, ShortLock};

@@ -17,7 +17,7 @@
 //!
 //! let runtime = Runtime::builder().threads(2).start();
 //! let sum: u64 = runtime.run(|| {
-//!     let thread = |n| vicus_threads::spawn(move || { vicus_threads::yield_now(); n * n });
+//!     let thread = |n: u64| vicus_threads::spawn(move || { vicus_threads::yield_now(); n * n });
 //!     let threads: Vec<_> = (0..100).map(thread).collect();
 //!     threads.into_iter().map(|thread| thread.join().unwrap()).sum()
 //! });

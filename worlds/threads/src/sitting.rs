@@ -17,10 +17,7 @@ use std::io;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use vicus_machine::layer::RuntimeState;
-use vicus_machine::layer::{LentThread, lend_here};
-use vicus_machine::layer::{Stay, thread_moved};
-use vicus_machine::layer::{in_task, is_seated, with_worker};
+use vicus_machine::layer::{LentThread, RuntimeState, Stay, in_task, is_seated, lend_here, thread_moved, with_worker};
 use vicus_machine::{Runtime, RuntimeBuilder, StartError};
 use vicus_os::discover::limits;
 use vicus_os::pin;
@@ -95,6 +92,7 @@ impl<R> Sitting<R> {
     ///
     /// ```
     /// use vicus_machine::Runtime;
+    /// use vicus_threads::StartSitting;
     ///
     /// let mut sitting = Runtime::builder().threads(1).start_sitting()?;
     /// assert!(sitting.bind()?);
@@ -199,6 +197,7 @@ pub trait CountThreads {
     ///
     /// ```
     /// use vicus_machine::Runtime;
+    /// use vicus_threads::CountThreads;
     ///
     /// assert_eq!(Runtime::builder().threads(1).start().lightweight_threads(), (0, 0));
     /// ```
@@ -209,6 +208,7 @@ pub trait CountThreads {
     ///
     /// ```
     /// use vicus_machine::Runtime;
+    /// use vicus_threads::CountThreads;
     ///
     /// let runtime = Runtime::builder().threads(1).start();
     /// runtime.run(|| vicus_threads::spawn(|| ()).join().unwrap());

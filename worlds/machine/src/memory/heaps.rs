@@ -370,6 +370,7 @@ pub(crate) fn with_heap<R>(process: &Process, use_heap: impl FnOnce(&mut Heap) -
 }
 
 /// Lets this thread use its heap if it has one.
+#[inline]
 fn with_own(use_heap: impl FnOnce(&mut Heap)) {
     let _ = HERE.try_with(|here| here.with(|heap| heap.as_mut().map(use_heap)));
 }
@@ -397,6 +398,7 @@ pub(crate) fn node_of_thread(process: &Process) -> NodeId {
 }
 
 /// A task has finished: others' blocks go home, and own ones come back.
+#[inline]
 pub fn finish_task() {
     with_own(Heap::finish_task);
 }

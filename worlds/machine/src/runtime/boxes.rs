@@ -1,12 +1,12 @@
 //! Runs a box on a worker: begin, act, send, finish; and queues its activated boxes.
 
 use crate::memory::heaps;
-use crate::runtime::RuntimeState;
+use crate::runtime::clock::worked_ns;
 use crate::runtime::lending::lend_here;
+use crate::runtime::quietly::drop_quietly;
 use crate::runtime::recorder::{SeatRecorder, name_of};
-use crate::runtime::request::worked_ns;
+use crate::runtime::shared::RuntimeState;
 use crate::runtime::worker::context::wait_for_descendants;
-use crate::runtime::worker::drop_quietly;
 use crate::runtime::worker::{Worker, in_task, outside, with_shared};
 use std::any::Any;
 use std::sync::Arc;

@@ -11,30 +11,27 @@
 use crate::Request;
 use crate::memory::allocator::column_block;
 use crate::memory::heaps;
+use crate::runtime::caller_here::{self, Here, Restore, RunsHere};
+use crate::runtime::clock::now_ns;
+use crate::runtime::handle::Runtime;
+use crate::runtime::quietly::drop_quietly;
 use crate::runtime::recorder::Recording;
-use crate::runtime::request::RequestState;
-use crate::runtime::request::{RequestOptions, now_ns};
-use crate::runtime::requests::nested::request_here;
-use crate::runtime::worker::drop_quietly;
+use crate::runtime::request::RequestOptions;
+use crate::runtime::request::new_request;
+use crate::runtime::requests::here::request_here;
+use crate::runtime::requests::state::RequestState;
+use crate::runtime::seatless;
+use crate::runtime::shared::RuntimeState;
 use crate::runtime::worker::{is_seated, outside};
-use crate::runtime::{Runtime, RuntimeState, seatless};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
-use vicus_flow::{
-    Account, Activation, Blocks, BoxId, Desk, Entry, FlowError, Instance, Model, Operator, Queued, World,
-};
+use std::time::Instant;
+use vicus_flow::{Activation, Blocks, BoxId, Desk, Entry, FlowError, Instance, Model, Operator, Queued, World};
 use vicus_schedule::{Kind, RequestId};
 use vicus_topology::NodeId;
-
-/// How long a caller works for its request before the seats do, by default. Remaining work then wakes threads and finds
-/// their caches cold: some 60 µs, a small part by then.
-pub(crate) const LONG: Duration = Duration::from_millis(1);
 
 impl Runtime {
     /// Submits a request expected to be short. The calling thread begins with it, and no other one is woken; the call
@@ -74,20 +71,20 @@ impl Runtime {
     ) -> Request {
         let shared = &self.shared;
         let is_of_seats = shared.recording.as_ref().is_some_and(Recording::is_of_seats);
-        let place = if is_of_seats || shared.is_here() { None } else { shared.callers.come(shared) };
+        let place = if is_of_seats || shared.is_here() { None } else { shared.callers.come(shared.plan.threads()) };
         let Some(_place) = place else { return self.submit_within(model, operators, options) };
-        let state = shared.new_request(model, operators, options.into().accounted());
+        let state = new_request(shared, model, operators, options.into().accounted());
         let caller = Caller {
             shared,
             state: &state,
             slot: shared.plan.seats.len(),
             tasks: RefCell::default(),
             gives_up,
-            outer: HERE.get(),
+            outer: caller_here::here(),
             within: request_here(),
         };
         // Boxes here spawn into this runtime, even if the calling thread belongs to another one.
-        let outer = Restore(HERE.replace(Here { runtime: self, caller: ptr::from_ref(&caller).cast() }));
+        let outer = Restore::begin(self, &caller);
         outside(|| caller.run());
         drop(outer);
         Request { shared: Arc::clone(shared), state }.nested()
@@ -104,10 +101,7 @@ impl Runtime {
     /// The runtime of a thread without a seat, for the layer above: that of its running request, or the other one if it
     /// runs none. The reference is for a call that returns before that request's end.
     pub fn of_this_thread_or<'a>(other: fn() -> &'static Runtime) -> &'a Runtime {
-        #[expect(unsafe_code, reason = "the runtime whose request this thread runs")]
-        // SAFETY: `submit_here` has it borrowed on this thread, and resets this before it returns. The callers of this
-        // function use the reference only for a call that returns before then.
-        unsafe { HERE.get().runtime.as_ref() }.unwrap_or_else(other)
+        caller_here::runtime().unwrap_or_else(other)
     }
 
     /// Panics: the caller spawns outside of tasks and boxes.
@@ -126,82 +120,7 @@ impl Runtime {
 /// ```
 #[inline]
 pub fn is_in_runtime() -> bool {
-    is_seated() || !HERE.get().runtime.is_null()
-}
-
-thread_local! {
-    static HERE: Cell<Here> = const { Cell::new(Here { runtime: ptr::null(), caller: ptr::null() }) };
-}
-
-/// The request run by the calling thread without a seat.
-#[derive(Clone, Copy)]
-struct Here {
-    /// The request's runtime; null if there is no request.
-    runtime: *const Runtime,
-    /// Null if there is none.
-    caller: *const Caller<'static>,
-}
-
-/// Calls `f` with the calling thread's state, if it runs a request without a seat.
-fn with_caller<R>(f: impl FnOnce(&Caller<'_>) -> R) -> Option<R> {
-    #[expect(unsafe_code, reason = "the caller's state is on this thread's stack")]
-    // SAFETY: `submit_here` has it in its frame, and sets this back before it returns. `f` gets it for a call, for any
-    // lifetimes.
-    unsafe { HERE.get().caller.as_ref() }.map(f)
-}
-
-/// The account of the request run by the calling thread without a seat.
-pub(crate) fn account_of_this_thread() -> Option<Arc<Account>> {
-    with_caller(|caller| caller.instance().account().cloned()).flatten()
-}
-
-/// The request run by the calling thread without a seat, and its runtime.
-pub(crate) fn request_of_this_thread() -> Option<(Arc<RuntimeState>, RequestId)> {
-    with_caller(|caller| (Arc::clone(caller.shared), caller.instance().id()))
-}
-
-/// Whether this request is known to be cancelled or failed.
-pub(crate) fn has_failed() -> bool {
-    with_caller(|caller| caller.instance().has_failed()).unwrap_or(false)
-}
-
-/// Whether the calling thread runs a request without a seat.
-pub(crate) fn is_caller() -> bool {
-    !HERE.get().caller.is_null()
-}
-
-/// Whether this request was cancelled or has failed. Asks whether its caller gives up.
-pub(crate) fn is_given_up() -> bool {
-    with_caller(|caller| caller.is_given_up()).unwrap_or(false)
-}
-
-struct Restore(Here);
-
-impl Drop for Restore {
-    fn drop(&mut self) {
-        HERE.set(self.0);
-    }
-}
-
-/// How many callers run requests of their own.
-#[derive(Default)]
-pub(crate) struct Callers(AtomicUsize);
-
-impl Callers {
-    /// Takes one of the places for callers, if there is one.
-    fn come<'a>(&'a self, shared: &RuntimeState) -> Option<CallersPlace<'a>> {
-        // Relaxed: only the number of threads at work depends on it.
-        let place = CallersPlace(self);
-        (self.0.fetch_add(1, Ordering::Relaxed) < shared.plan.threads()).then_some(place)
-    }
-}
-
-struct CallersPlace<'a>(&'a Callers);
-
-impl Drop for CallersPlace<'_> {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
-    }
+    is_seated() || caller_here::runtime().is_some()
 }
 
 /// The boxes to be run by this caller.
@@ -246,10 +165,6 @@ struct Caller<'a> {
 }
 
 impl Caller<'_> {
-    fn instance(&self) -> &Instance {
-        &self.state.instance
-    }
-
     /// Whether the request was cancelled or has failed. Asks whether the caller gives up, and cancels it then.
     ///
     /// # Errors
@@ -261,9 +176,9 @@ impl Caller<'_> {
         let is_given_up = catch_unwind(AssertUnwindSafe(|| {
             // The question is the caller's: if it asks whether its own task is cancelled, this is about the request
             // beneath.
-            let _inner = Restore(HERE.replace(self.outer));
+            let _inner = Restore::before(self.outer);
             (self.gives_up)()
-                || is_given_up()
+                || caller_here::is_given_up()
                 || self.within.as_ref().is_some_and(|(shared, id)| shared.ongoing.stopped.has(*id))
         }))?;
         if is_given_up {
@@ -271,20 +186,6 @@ impl Caller<'_> {
             self.sweep();
         }
         Ok(is_given_up)
-    }
-
-    /// Like [`Caller::ask`], while a box runs: a panic of the question fails the request. It does not unwind tasks.
-    fn is_given_up(&self) -> bool {
-        self.ask().unwrap_or_else(|panic| {
-            let running = self.tasks.borrow().running;
-            match running {
-                Some(index) => self.instance().fail_by(index, panic),
-                // The box is being dropped at the end of its request.
-                None => drop_quietly(panic),
-            }
-            self.sweep();
-            true
-        })
     }
 
     /// The request has stopped: takes its boxes from the seats, and stops their tasks.
@@ -385,6 +286,30 @@ impl Caller<'_> {
     }
 }
 
+impl RunsHere for Caller<'_> {
+    fn shared(&self) -> &Arc<RuntimeState> {
+        self.shared
+    }
+
+    fn instance(&self) -> &Instance {
+        &self.state.instance
+    }
+
+    /// Like [`Caller::ask`], while a box runs: a panic of the question fails the request. It does not unwind tasks.
+    fn is_given_up(&self) -> bool {
+        self.ask().unwrap_or_else(|panic| {
+            let running = self.tasks.borrow().running;
+            match running {
+                Some(index) => self.instance().fail_by(index, panic),
+                // The box is being dropped at the end of its request.
+                None => drop_quietly(panic),
+            }
+            self.sweep();
+            true
+        })
+    }
+}
+
 impl World for Caller<'_> {
     fn blocking(&self, section: &mut dyn FnMut()) {
         self.leave_to_seats();
@@ -393,17 +318,5 @@ impl World for Caller<'_> {
 
     fn is_over(&self) -> bool {
         self.is_given_up()
-    }
-}
-
-impl RequestState {
-    fn is_known(&self) -> bool {
-        // Relaxed: if another thread has made it known, the counts of the request's tasks have told this one.
-        self.is_known.load(Ordering::Relaxed)
-    }
-
-    /// The request is over, run completely by its caller. No thread waits for it yet.
-    fn set(&self, result: Result<vicus_flow::Totals, FlowError>) {
-        self.lock().result = Some(result);
     }
 }

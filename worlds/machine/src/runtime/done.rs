@@ -1,9 +1,10 @@
 //! The end of a closure or a request, for its waiting caller.
 
+use crate::runtime::caller_here;
 use crate::runtime::latch::Latch;
-use crate::runtime::requests::waits::Waiting;
+use crate::runtime::requests::waiting::Waiting;
+use crate::runtime::shared::RuntimeState;
 use crate::runtime::worker::{self, with_worker};
-use crate::runtime::{RuntimeState, caller};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use vicus_schedule::RequestId;
@@ -35,7 +36,7 @@ impl EndSignal {
     /// and else of any. A thread without a seat asks meanwhile whether its box's request goes on; a request given up
     /// cancels the awaited tasks.
     pub fn wait(&self, request: Option<RequestId>) {
-        if !caller::is_caller() || !self.wait_unless(caller::is_given_up) {
+        if !caller_here::is_caller() || !self.wait_unless(caller_here::is_given_up) {
             self.wait_on(request);
         }
     }
@@ -81,7 +82,7 @@ impl EndSignal {
                 *is_done.lock().expect("nothing panics under this lock") = true;
                 changed.notify_one();
             }
-            EndSignal::Seat(latch, shared) => latch.set(shared),
+            EndSignal::Seat(latch, shared) => latch.set(&**shared),
         }
     }
 }

@@ -4,8 +4,6 @@
 //! times. So on x86-64 the word is in the part of a thread's storage present from its start (the initial-exec model),
 //! and is read by two instructions.
 
-use crate::runtime::worker::Worker;
-
 /// The calling thread's word.
 pub(crate) struct Here;
 
@@ -31,7 +29,7 @@ mod word {
 #[cfg(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu"))]
 impl Here {
     #[inline(always)]
-    pub(crate) fn get(&self) -> *mut Worker {
+    pub(crate) fn get(&self) -> *mut () {
         let worker;
         #[expect(unsafe_code, reason = "reads a word of the thread's storage")]
         // SAFETY: the linker knows the word's place in this thread's storage; it is 0 at first.
@@ -47,7 +45,7 @@ impl Here {
     }
 
     #[inline(always)]
-    pub(crate) fn set(&self, worker: *mut Worker) {
+    pub(crate) fn set(&self, worker: *mut ()) {
         #[expect(unsafe_code, reason = "writes a word of the thread's storage")]
         // SAFETY: as in `get`.
         unsafe {
@@ -64,7 +62,7 @@ impl Here {
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]
 thread_local! {
-    static WORD: std::cell::Cell<*mut Worker> = const { std::cell::Cell::new(std::ptr::null_mut()) };
+    static WORD: std::cell::Cell<*mut ()> = const { std::cell::Cell::new(std::ptr::null_mut()) };
 }
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]
@@ -72,12 +70,12 @@ impl Here {
     // Not inlined: a fibre's frame may be on another thread the next time, and the compiler would keep the word's
     // address.
     #[inline(never)]
-    pub(crate) fn get(&self) -> *mut Worker {
+    pub(crate) fn get(&self) -> *mut () {
         WORD.get()
     }
 
     #[inline(never)]
-    pub(crate) fn set(&self, worker: *mut Worker) {
+    pub(crate) fn set(&self, worker: *mut ()) {
         WORD.set(worker);
     }
 }
@@ -85,7 +83,7 @@ impl Here {
 impl Here {
     /// Sets the word. Returns the earlier one.
     #[inline]
-    pub(crate) fn replace(&self, worker: *mut Worker) -> *mut Worker {
+    pub(crate) fn replace(&self, worker: *mut ()) -> *mut () {
         let before = self.get();
         self.set(worker);
         before

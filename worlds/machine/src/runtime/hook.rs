@@ -4,12 +4,12 @@
 //! alone: where code waits or is woken, before a seat sleeps, and at the end. A runtime without a layer runs every task
 //! on its thread's own stack.
 
-use crate::runtime::RuntimeState;
 use crate::runtime::moves::Moves;
+use crate::runtime::shared::RuntimeState;
 use crate::sync::Padded;
-use std::any::{Any, TypeId};
+use std::any::Any;
 use std::fmt;
-use std::ptr::NonNull;
+use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use vicus_schedule::{SeatId, TaskRef, Waiter, Way};
@@ -65,7 +65,7 @@ pub struct Hook {
     /// Set at the runtime's start, or later by the layer's first code.
     layer: OnceLock<Arc<dyn Layer>>,
     /// Whether code of the layer has been spawned.
-    any: AtomicBool,
+    pub(super) any: AtomicBool,
     /// By seat.
     moves: Box<[Padded<Moves>]>,
 }
@@ -111,6 +111,11 @@ impl Hook {
         self.of_seat(to).receive_one();
     }
 
+    /// [`Layer::give_back_memory`], if there is a layer.
+    pub(crate) fn give_back_memory(&self) {
+        self.layer().inspect(|layer| layer.give_back_memory());
+    }
+
     /// [`Layer::enter_task`], if this is code of the layer.
     pub(crate) fn enter_task(&self, code: Waiter) {
         self.layer().filter(|_| is_apart(code)).inspect(|layer| layer.enter_task(code));
@@ -119,32 +124,6 @@ impl Hook {
     /// [`Layer::leave_task`], if this is code of the layer.
     pub(crate) fn leave_task(&self, code: Waiter) {
         self.layer().filter(|_| is_apart(code)).inspect(|layer| layer.leave_task(code));
-    }
-}
-
-impl RuntimeState {
-    /// Code of the layer is about to be spawned. From the first one on, waiting tasks let any task run on top of them.
-    #[inline]
-    pub fn note_code(&self) {
-        if !self.hook.any() {
-            self.note_first_code();
-        }
-    }
-
-    #[cold]
-    fn note_first_code(&self) {
-        self.hook.any.store(true, Ordering::SeqCst);
-        self.ask_all();
-    }
-
-    /// Makes a waiter check its wait condition: a seat of this runtime, or code of its layer.
-    #[inline]
-    pub(crate) fn tell(&self, waiter: Waiter) {
-        if is_apart(waiter) {
-            self.hook.layer().expect("code of a layer waits").wake(waiter);
-        } else {
-            self.ask(SeatId::new(waiter.0 >> 1));
-        }
     }
 }
 
@@ -161,60 +140,57 @@ pub fn is_apart(waiter: Waiter) -> bool {
 
 /// A seat's state of the layer: one value, made at its first use.
 pub struct SeatState {
-    /// Dangling as long as there is none.
-    value: NonNull<()>,
-    /// The value's type, `()` as long as there is none. It is compared in place, without the call of a `dyn Any`.
-    of: TypeId,
-    drop: unsafe fn(NonNull<()>),
+    /// Null as long as there is none.
+    value: *mut (),
+    drop: unsafe fn(*mut ()),
 }
 
 impl SeatState {
     /// No value.
     pub(crate) fn none() -> SeatState {
-        SeatState { value: NonNull::dangling(), of: TypeId::of::<()>(), drop: |_| () }
+        SeatState { value: ptr::null_mut(), drop: |_| () }
     }
 
-    /// The value, if there is one of this type.
+    /// Whether there is a value.
     #[inline]
-    pub fn get<T: Any>(&mut self) -> Option<&mut T> {
-        if self.of != TypeId::of::<T>() {
-            return None;
-        }
-        #[expect(unsafe_code, reason = "a value whose type was compared")]
-        // SAFETY: the value is a `T`, and this owns it.
-        Some(unsafe { self.value.cast::<T>().as_mut() })
+    pub fn has_value(&self) -> bool {
+        !self.value.is_null()
+    }
+
+    /// The value, if there is one.
+    ///
+    /// # Safety
+    /// All calls for all workers of the process have the same type: there is one layer, which has one such type.
+    #[inline]
+    #[expect(unsafe_code, reason = "the caller promises the type: comparing it would be most of a switch's new cost")]
+    pub unsafe fn get<T>(&mut self) -> Option<&mut T> {
+        // SAFETY: null, or a `T` owned by this, by the caller's promise.
+        unsafe { self.value.cast::<T>().as_mut() }
     }
 
     /// The value; a new one if there is none.
     ///
-    /// # Panics
-    /// If there is one of another type.
+    /// # Safety
+    /// As for [`SeatState::get`].
     #[inline]
-    pub fn get_or<T: Any>(&mut self, new: impl FnOnce() -> T) -> &mut T {
-        if !self.has_value() {
+    #[expect(unsafe_code, reason = "the caller promises the type: comparing it would be most of a switch's new cost")]
+    pub unsafe fn get_or<T>(&mut self, new: impl FnOnce() -> T) -> &mut T {
+        if self.value.is_null() {
             self.put(new());
         }
-        self.get().expect("a worker has one layer above it")
-    }
-
-    #[inline]
-    fn has_value(&self) -> bool {
-        self.of != TypeId::of::<()>()
+        // SAFETY: a `T` owned by this, by the caller's promise.
+        unsafe { &mut *self.value.cast::<T>() }
     }
 
     #[cold]
-    fn put<T: Any>(&mut self, value: T) {
+    fn put<T>(&mut self, value: T) {
         #[expect(unsafe_code, reason = "the type of a table's functions")]
-        // SAFETY of callers: the value is a `T` from `Box::leak`, and is not used any more.
-        unsafe fn drop_box<T>(value: NonNull<()>) {
+        // SAFETY of callers: the value is a `T` from `Box::into_raw`, and is not used any more.
+        unsafe fn drop_box<T>(value: *mut ()) {
             // SAFETY: the caller's promise.
-            drop(unsafe { Box::from_raw(value.cast::<T>().as_ptr()) });
+            drop(unsafe { Box::from_raw(value.cast::<T>()) });
         }
-        *self = SeatState {
-            value: NonNull::from(Box::leak(Box::new(value))).cast(),
-            of: TypeId::of::<T>(),
-            drop: drop_box::<T>,
-        };
+        *self = SeatState { value: Box::into_raw(Box::new(value)).cast(), drop: drop_box::<T> };
     }
 }
 

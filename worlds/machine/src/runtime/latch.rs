@@ -1,9 +1,14 @@
 //! A flag that becomes true once, for a waiting seat or suspended code.
 
-use crate::runtime::RuntimeState;
 use crate::runtime::awaited::Awaited;
 use crate::sync::{AtomicU32, Ordering};
 use vicus_schedule::Waiter;
+
+/// Wakes waiters.
+pub trait Tell {
+    /// Makes this one check its wait condition.
+    fn tell(&self, waiter: Waiter);
+}
 
 /// Set once by the thread that finishes the task awaited by a seat, or by code with a stack of its own.
 ///
@@ -29,7 +34,7 @@ impl Latch {
 
     /// The awaited task is done. After this only the waiting one's sleeping place is touched, not the latch.
     #[inline]
-    pub fn set(&self, shared: &RuntimeState) {
+    pub fn set(&self, shared: &impl Tell) {
         let waiter = self.waiter;
         if self.state.swap(SET, Ordering::AcqRel) == ASLEEP {
             shared.tell(waiter);

@@ -1,7 +1,7 @@
 //! How busy the machine's PUs are, as the system counts, and whether a runtime has work.
 
 use crate::queues::sleep::SleepPool;
-use crate::runtime::Runtime;
+use crate::runtime::handle::Runtime;
 use vicus_topology::{PuId, Topology};
 
 /// A PU's time since the machine's start, in the system's ticks.

@@ -3,7 +3,7 @@
 //! Wheeler et al. §5.2 start a thread at each location of an array, to work on the segments there. We differ: all seats
 //! of a node share its pieces, and a seat without pieces left there takes those of the nearest others.
 
-use crate::runtime::Runtime;
+use crate::runtime::handle::Runtime;
 use crate::runtime::request::Request;
 use std::sync::{Arc, Mutex};
 use vicus_flow::{BoxModel, FlowError, Model, ModelBuilder, Schema, Turn};

@@ -8,7 +8,6 @@
 //!
 //! A trace tells closures apart by numbers: each seat counts its own, in steps of the number of seats.
 
-use crate::runtime::RuntimeState;
 use crate::runtime::takes::{Level, SeatTakes};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -453,7 +452,7 @@ impl On {
 }
 
 impl SeatRecorder {
-    pub(crate) fn new(shared: &RuntimeState, seat: SeatId) -> SeatRecorder {
+    pub(crate) fn new(recording: Option<&Recording>, seat: SeatId) -> SeatRecorder {
         let on = |recording: &Recording| On {
             log: recording.log_of(seat),
             keeps_events: recording.keeps_events(),
@@ -464,7 +463,7 @@ impl SeatRecorder {
             decisions: recording.decisions.is_some().then(Vec::new),
             open: Vec::new(),
         };
-        SeatRecorder(shared.recording.as_ref().map(on))
+        SeatRecorder(recording.map(on))
     }
 
     /// Whether it records anything.
@@ -855,8 +854,8 @@ impl SeatRecorder {
         }
     }
 
-    pub(crate) fn sleep_ends(&mut self, shared: &RuntimeState, pool: PoolId) {
-        if let (Some(on), Some(recording)) = (&mut self.0, &shared.recording) {
+    pub(crate) fn sleep_ends(&mut self, recording: Option<&Recording>, pool: PoolId) {
+        if let (Some(on), Some(recording)) = (&mut self.0, recording) {
             on.observe(recording.wakes[pool.index()].load(Ordering::Acquire));
             on.record(What::SleepEnds);
         }
@@ -873,16 +872,16 @@ impl SeatRecorder {
     }
 
     #[cold]
-    pub(crate) fn woke(&mut self, shared: &RuntimeState, pool: PoolId) {
+    pub(crate) fn woke(&mut self, recording: Option<&Recording>, pool: PoolId) {
         self.record_decision(|| Decision::Wakes(pool));
-        if let (Some(on), Some(recording)) = (&mut self.0, &shared.recording) {
+        if let (Some(on), Some(recording)) = (&mut self.0, recording) {
             let clock = on.record(What::Woke { pool: pool.index() as u32 });
             recording.wakes[pool.index()].fetch_max(clock, Ordering::AcqRel);
         }
     }
 
-    pub(crate) fn hand_in(self, shared: &RuntimeState, seat: SeatId) {
-        if let (Some(on), Some(recording)) = (self.0, &shared.recording) {
+    pub(crate) fn hand_in(self, recording: Option<&Recording>, seat: SeatId) {
+        if let (Some(on), Some(recording)) = (self.0, recording) {
             recording.live.lock().expect("nothing panics under this lock")[seat.index()] = None;
             let mut logs = recording.logs.lock().expect("nothing panics under this lock");
             logs[seat.index()] = on.take_log();

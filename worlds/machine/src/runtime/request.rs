@@ -1,12 +1,14 @@
 //! A request as its caller has it: how it runs, and a handle on it.
 
+use crate::runtime::boxes::BOX;
 use crate::runtime::done::EndSignal;
-use crate::runtime::requests::nested::Within;
+use crate::runtime::handle::Runtime;
+use crate::runtime::requests::here::nest;
 use crate::runtime::requests::reserve::account_here;
-use crate::runtime::{Runtime, RuntimeState};
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use crate::runtime::requests::state::RequestState;
+use crate::runtime::shared::RuntimeState;
+use std::sync::Arc;
+use std::time::Duration;
 use vicus_flow::{Account, BoxCounts, BoxId, Budget, FlowError, Instance, Model, Operator, Totals};
 use vicus_schedule::QueueId;
 use vicus_topology::NodeId;
@@ -61,21 +63,6 @@ impl RequestOptions {
     }
 }
 
-/// Nanoseconds on a clock of this process.
-pub(crate) fn now_ns() -> u64 {
-    static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
-    BEGAN.elapsed().as_nanos() as u64
-}
-
-/// The calling thread's time on a PU, in nanoseconds. Takes some 200 ns, as it is a call of the system.
-pub(crate) fn worked_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    #[expect(unsafe_code, reason = "the standard library has no such clock")]
-    // SAFETY: it writes to the given value, which outlives the call.
-    let failed = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) } != 0;
-    if failed { now_ns() } else { time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64 }
-}
-
 impl Runtime {
     /// Submits an instance of a model as a request. Requests are numbered as they come; older ones go first.
     pub fn submit(&self, model: &Arc<Model>) -> Request {
@@ -116,7 +103,7 @@ impl Runtime {
         accounted: (Option<Arc<Account>>, bool),
     ) -> Request {
         let shared = &self.shared;
-        let state = shared.new_request(model, operators, accounted);
+        let state = new_request(shared, model, operators, accounted);
         shared.keep(&state);
         let instance = &state.instance;
         let first = instance.start(None);
@@ -173,7 +160,8 @@ impl Request {
         let mut answer = self.state.lock();
         if answer.result.is_none() {
             let done = EndSignal::new();
-            answer.waiting.push(Arc::clone(&done));
+            let theirs = Arc::clone(&done);
+            answer.told.push(Box::new(move || theirs.set()));
             drop(answer);
             done.wait(self.shared.is_here().then(|| self.state.instance.id()));
             answer = self.state.lock();
@@ -239,14 +227,31 @@ impl Request {
 
     /// If a task or a box submits it, it ends with their request.
     pub(crate) fn nested(self) -> Request {
-        if let Some(within) = self.shared.nest(self.state.instance.id()) {
+        if let Some(within) = nest(&self.shared, self.state.instance.id()) {
             let mut answer = self.state.lock();
             if answer.result.is_none() {
-                answer.within = Some(within);
+                answer.within = Some(Box::new(within));
             }
         }
         self
     }
+}
+
+/// Builds a request that is yet to start.
+pub(crate) fn new_request(
+    shared: &RuntimeState,
+    model: &Arc<Model>,
+    operators: Vec<(BoxId, Box<dyn Operator>)>,
+    (account, is_timed): (Option<Arc<Account>>, bool),
+) -> Arc<RequestState> {
+    let id = shared.ongoing.next_id();
+    let instance = Instance::new(model, id, shared.plan.seats.len(), &BOX, operators);
+    instance.set_account(account);
+    instance.set_head_start(shared.settings.head_start_ns);
+    if is_timed {
+        instance.set_timed();
+    }
+    Arc::new(RequestState::new(instance))
 }
 
 impl RuntimeState {
@@ -258,40 +263,5 @@ impl RuntimeState {
         if let (Some(outcome), Some(recording)) = (outcome, &self.recording) {
             recording.ended(instance, outcome);
         }
-    }
-}
-
-/// A request as the runtime has it.
-pub(crate) struct RequestState {
-    pub(crate) instance: Arc<Instance>,
-    answer: Mutex<Answer>,
-    pub(crate) done: Condvar,
-    /// Whether the runtime knows of it, because seats may have tasks of it. Changed under the lock of
-    /// `RuntimeState::requests`.
-    pub(crate) is_known: AtomicBool,
-}
-
-#[derive(Default)]
-pub(crate) struct Answer {
-    pub(crate) result: Option<Result<Totals, FlowError>>,
-    /// The signals of the waiting callers.
-    pub(crate) waiting: Vec<Arc<EndSignal>>,
-    /// Called when it is over.
-    pub(crate) told: Vec<Told>,
-    /// Until it is over: its place in another request.
-    pub(crate) within: Option<Within>,
-}
-
-/// A function to call once.
-type Told = Box<dyn FnOnce() + Send>;
-
-impl RequestState {
-    /// No seat has a task of it yet.
-    pub(crate) fn new(instance: Arc<Instance>) -> RequestState {
-        RequestState { instance, answer: Mutex::default(), done: Condvar::new(), is_known: AtomicBool::new(false) }
-    }
-
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Answer> {
-        self.answer.lock().expect("nothing panics under this lock")
     }
 }

@@ -6,8 +6,8 @@
 //! delays the wait. It leads to all of the awaited ones: a child outside of the list follows one in the list, or a
 //! begun one, and a begun child is over or stands on the stack above the waiting task.
 
-use crate::runtime::caller;
-use crate::runtime::worker::drop_quietly;
+use crate::runtime::caller_here;
+use crate::runtime::quietly::drop_quietly;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -178,7 +178,7 @@ pub(crate) fn is_cancelled() -> bool {
     });
     // Groups opened by the task itself don't count.
     let around = level.and_then(|level| level.and_around().last().and_then(|task| task.group.clone()));
-    is_box && (around.is_some_and(|group| group.is_dropped()) || caller::is_given_up())
+    is_box && (around.is_some_and(|group| group.is_dropped()) || caller_here::is_given_up())
 }
 
 impl Children {
@@ -334,7 +334,7 @@ impl Drop for Level {
 fn run_all() {
     while let Some((level, Task { code, node })) = with_children(Children::take).flatten() {
         let follows_panic = node.as_ref().is_some_and(|node| node.is_broken());
-        let is_sound = if follows_panic || level.is_dropped() || caller::is_given_up() {
+        let is_sound = if follows_panic || level.is_dropped() || caller_here::is_given_up() {
             drop_quietly(code);
             !follows_panic
         } else {

@@ -7,14 +7,15 @@ use crate::queues::SharedQueues;
 use crate::queues::groups::GroupQueues;
 use crate::queues::inbox::Inbox;
 use crate::queues::sleep::{Barrier, SleepPool};
-use crate::runtime::boxes;
-use crate::runtime::caller::Callers;
+use crate::runtime::callers::Callers;
 use crate::runtime::gathering::Gathering;
-use crate::runtime::hook::Hook;
-use crate::runtime::lending::Lent;
+use crate::runtime::hook::{Hook, is_apart};
+use crate::runtime::latch::Tell;
+use crate::runtime::lent::Lent;
+use crate::runtime::quietly::drop_quietly;
 use crate::runtime::recorder::Recording;
-use crate::runtime::request::{Request, RequestState};
 use crate::runtime::requests::Ongoing;
+use crate::runtime::requests::state::RequestState;
 use crate::runtime::roaming::Roaming;
 use crate::runtime::takes::Level;
 use crate::sync::Padded;
@@ -23,11 +24,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use vicus_flow::{Account, BoxId, Entry, FlowError, Instance, Model, Operator, Queued, Totals};
+use vicus_flow::{Entry, FlowError, Instance, Queued, Totals};
 use vicus_memory::Memory;
 use vicus_memory::distribution::Distribution;
 use vicus_os::{pages, pin};
-use vicus_schedule::{Kind, LastUses, Plan, PoolId, QueueId, QueueSpec, RequestId, SeatId, TaskHeader, TaskRef, Wake};
+use vicus_schedule::{
+    Kind, LastUses, Plan, PoolId, QueueId, QueueSpec, RequestId, SeatId, TaskHeader, TaskRef, Waiter, Wake,
+};
 use vicus_topology::{NoSuchPlace, Place, Topology};
 use vicus_trace::Trace;
 
@@ -164,23 +167,6 @@ impl RuntimeState {
         })?;
         self.system.handles.lock().expect("nothing panics under this lock").push(thread);
         Ok(())
-    }
-
-    /// Builds a request that is yet to start.
-    pub(crate) fn new_request(
-        &self,
-        model: &Arc<Model>,
-        operators: Vec<(BoxId, Box<dyn Operator>)>,
-        (account, is_timed): (Option<Arc<Account>>, bool),
-    ) -> Arc<RequestState> {
-        let id = self.ongoing.next_id();
-        let instance = Instance::new(model, id, self.plan.seats.len(), &boxes::BOX, operators);
-        instance.set_account(account);
-        instance.set_head_start(self.settings.head_start_ns);
-        if is_timed {
-            instance.set_timed();
-        }
-        Arc::new(RequestState::new(instance))
     }
 
     /// Registers the request: it ends with the runtime, and the ending thread finds it. Call this before a seat can
@@ -385,16 +371,14 @@ impl RuntimeState {
         if let Some(state) = state {
             let mut answer = state.lock();
             answer.result = Some(result);
-            let waiting = std::mem::take(&mut answer.waiting);
             let told = std::mem::take(&mut answer.told);
             let within = answer.within.take();
             drop(answer);
             drop(within);
             state.done.notify_all();
-            waiting.iter().for_each(|done| done.set());
             told.into_iter().for_each(|tell| tell());
             // The last one to know of it drops a user's error.
-            crate::runtime::worker::drop_quietly(state);
+            drop_quietly(state);
         }
     }
 
@@ -439,25 +423,6 @@ impl RuntimeState {
     /// The first regular (not spare) seat.
     pub fn first_seat(&self) -> Option<SeatId> {
         self.plan.seats.iter().position(|seat| !seat.spare).map(SeatId::new)
-    }
-
-    /// Ends all requests, and then the threads.
-    pub(super) fn end(self: &Arc<Self>) {
-        let open: Vec<Arc<RequestState>> =
-            self.ongoing.boxes.lock().expect("nothing panics under this lock").values().cloned().collect();
-        for state in open {
-            let request = Request { shared: Arc::clone(self), state };
-            request.cancel();
-            let _ = request.wait();
-        }
-        self.ongoing.closures.end_all(self, true);
-        let layer = self.hook.layer().filter(|_| self.hook.any());
-        if layer.is_some_and(|layer| !layer.end(self)) {
-            // Its code goes on by itself, on threads kept alive for it.
-            return;
-        }
-        self.end_system_threads();
-        layer.inspect(|layer| layer.give_back_memory());
     }
 
     /// Ends the threads on seats. Queued tasks and waiting lightweight threads are left as they are.
@@ -558,5 +523,32 @@ impl RuntimeState {
     #[inline]
     pub(crate) fn has_one_request(&self) -> bool {
         self.requests() <= 1 && !self.hook.any()
+    }
+}
+
+impl RuntimeState {
+    /// Code of the layer is about to be spawned. From the first one on, waiting tasks let any task run on top of them.
+    #[inline]
+    pub fn note_code(&self) {
+        if !self.hook.any() {
+            self.note_first_code();
+        }
+    }
+
+    #[cold]
+    fn note_first_code(&self) {
+        self.hook.any.store(true, Ordering::SeqCst);
+        self.ask_all();
+    }
+}
+
+impl Tell for RuntimeState {
+    #[inline]
+    fn tell(&self, waiter: Waiter) {
+        if is_apart(waiter) {
+            self.hook.layer().expect("code of a layer waits").wake(waiter);
+        } else {
+            self.ask(SeatId::new(waiter.0 >> 1));
+        }
     }
 }

@@ -11,14 +11,13 @@ mod apart;
 mod at_once;
 pub(crate) mod context;
 mod own;
-mod stay;
+mod room;
 
 pub use apart::leave_to_program;
 pub(crate) use apart::send_away;
 use apart::{may_be_suspended, wait_apart, with_layer};
 pub use at_once::AtOnce;
 use own::OwnQueue;
-pub use stay::Stay;
 
 use crate::memory::allocator::column_block;
 use crate::memory::heaps;
@@ -27,14 +26,15 @@ use crate::queues::Reach;
 use crate::queues::deque::Deque;
 use crate::queues::inbox::Inbox;
 use crate::queues::sleep::{SleepPool, Woken};
-use crate::runtime::RuntimeState;
 use crate::runtime::awaited::Awaited;
 use crate::runtime::boxes::{end_if_last, leave, recover, sweep_boxes};
+use crate::runtime::clock::now_ns;
 use crate::runtime::here::HERE;
-use crate::runtime::hook::{Hook, Layer, SeatState, is_apart, waiter_of_seat};
+use crate::runtime::hook::{Layer, SeatState, is_apart, waiter_of_seat};
+use crate::runtime::naps::nap_before_sleep;
 use crate::runtime::recorder::{SeatRecorder, name_of};
-use crate::runtime::request::now_ns;
 use crate::runtime::requests::waits::Beneath;
+use crate::runtime::shared::RuntimeState;
 #[cfg(debug_assertions)]
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -107,7 +107,7 @@ pub struct Frame {
 /// such code could call this function again.
 #[inline]
 pub fn with_worker<R>(f: impl FnOnce(&mut Worker) -> R) -> Option<R> {
-    NonNull::new(HERE.get()).map(|worker| {
+    NonNull::new(HERE.get().cast::<Worker>()).map(|worker| {
         #[expect(unsafe_code, reason = "the worker of the calling thread's seat")]
         // SAFETY: the pointer is the worker in `HERE`.
         unsafe {
@@ -120,7 +120,7 @@ pub fn with_worker<R>(f: impl FnOnce(&mut Worker) -> R) -> Option<R> {
 #[inline]
 pub fn in_task<R>(f: impl FnOnce(&mut Worker) -> R) -> R {
     // Avoids `with_worker`: its `Option` would pass the result of `f` through memory.
-    let Some(worker) = NonNull::new(HERE.get()) else { no_seat() };
+    let Some(worker) = NonNull::new(HERE.get().cast::<Worker>()) else { no_seat() };
     #[expect(unsafe_code, reason = "the worker of the calling thread's seat")]
     // SAFETY: the pointer is the worker in `HERE`.
     unsafe {
@@ -169,14 +169,6 @@ pub fn outside<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Drops a user's value; a panic of its drop is caught and ignored.
-pub fn drop_quietly<T>(value: T) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
-        // The payload's drop may panic as well.
-        std::mem::forget(panic);
-    }
-}
-
 /// Marks a reference to the worker as in use.
 #[cfg(debug_assertions)]
 struct Once;
@@ -207,11 +199,6 @@ impl Drop for Once {
     }
 }
 
-/// A thread woken within this time keeps its superblocks: giving them up and taking them again costs more than a small
-/// query's rows.
-#[cfg(not(loom))]
-const NAP: Duration = Duration::from_millis(10);
-
 /// Longest sleep of a waiting thread without a waker. It then looks around again.
 #[cfg(not(loom))]
 const NAP_WHILE_WAITING: Duration = Duration::from_millis(1);
@@ -238,49 +225,16 @@ fn sleep(
         woken => Some(woken),
     };
     #[cfg(not(loom))]
-    if let Some(woken) = nap_before_sleep(&shared.hook, nap) {
+    if let Some(woken) = nap_before_sleep(|| shared.hook.give_back_memory(), nap) {
         return woken;
     }
     sleepers.sleep(slot, reason)
 }
 
-/// Before this seat's thread sleeps for good: naps, after which its heap gives up free superblocks, and later the pages
-/// of free blocks. `nap` says why it ended early; then the caller calls [`heaps::put_down`].
-#[cfg(not(loom))]
-pub(crate) fn nap_before_sleep<W>(hook: &Hook, mut nap: impl FnMut(Duration) -> Option<W>) -> Option<W> {
-    if let Some(woken) = nap(NAP) {
-        return Some(woken);
-    }
-    heaps::trim();
-    while let Some(decay) = heaps::look_after() {
-        while heaps::give_back() {
-            // Other threads want the node's lock as well, and it is not fair.
-            if let Some(woken) = nap(Duration::from_millis(1)) {
-                return Some(woken);
-            }
-        }
-        if let Some(woken) = nap(decay) {
-            return Some(woken);
-        }
-        heaps::tick();
-        while heaps::give_back_some_pages() {
-            // A task for this seat waits for one step, not for all of its memory.
-            if let Some(woken) = nap(Duration::from_millis(1)) {
-                return Some(woken);
-            }
-        }
-        hook.layer().inspect(|layer| layer.give_back_memory());
-        if !heaps::leave_off() {
-            break;
-        }
-    }
-    None
-}
-
 impl Worker {
     /// A worker for a thread about to sit down.
     pub fn new(shared: Arc<RuntimeState>, seat: SeatId) -> Worker {
-        let recorder = SeatRecorder::new(&shared, seat);
+        let recorder = SeatRecorder::new(shared.recording.as_ref(), seat);
         let state = Seat::new(&shared.plan, seat, |queue| shared.queues.deque(queue).is_some());
         let own = OwnQueue::new(&shared, &state, seat);
         let plan = &shared.plan.seats[seat.index()];
@@ -317,7 +271,7 @@ impl Worker {
     /// Works until `goes_on` is false. It is checked between two tasks and around sleep.
     pub(crate) fn work(&mut self, goes_on: impl Fn() -> bool) {
         let shared = Arc::clone(&self.shared);
-        let _outer = Restore(HERE.replace(ptr::from_mut(self)));
+        let _outer = Restore(HERE.replace(ptr::from_mut(self).cast()));
         let seat = Seated::of_this_thread(&shared);
         // A panic outside of an invocation's own catch fails its request, and costs no thread. The catch stands here,
         // because it costs nothing for each invocation here.
@@ -328,7 +282,7 @@ impl Worker {
 
     /// The calling thread sits here while `f` runs.
     pub fn on_seat<R>(&mut self, f: impl FnOnce() -> R) -> R {
-        let _outer = Restore(HERE.replace(ptr::from_mut(self)));
+        let _outer = Restore(HERE.replace(ptr::from_mut(self).cast()));
         f()
     }
 
@@ -412,7 +366,7 @@ impl Worker {
 
     /// Leaves the seat for good: its log goes into the runtime's trace.
     pub(crate) fn hand_in(self) {
-        self.recorder.hand_in(&self.shared, self.seat);
+        self.recorder.hand_in(self.shared.recording.as_ref(), self.seat);
     }
 
     pub(crate) fn pool(&self) -> PoolId {
@@ -562,7 +516,7 @@ impl Worker {
     #[inline]
     pub(crate) fn wake(&mut self, queue: QueueId, request: RequestId, kind: Kind) {
         if let Some(pool) = self.shared.wake_for(queue, Some(request), kind == Kind::Deferred) {
-            self.recorder.woke(&self.shared, pool);
+            self.recorder.woke(self.shared.recording.as_ref(), pool);
         }
     }
 
@@ -696,7 +650,7 @@ impl<'a> Seated<'a> {
         let slept_ns = slept.is_some().then(|| nanoseconds_since(since));
         let chosen = if let Some(Woken::Spawn(wake)) = slept { Some(wake) } else { sleepers.stay(self.slot) };
         in_task(|worker| {
-            worker.recorder.sleep_ends(shared, self.plan.pool);
+            worker.recorder.sleep_ends(shared.recording.as_ref(), self.plan.pool);
             worker.state.woken(chosen, slept_ns, worker.has_code());
         });
         let found = found?;
@@ -996,7 +950,7 @@ impl Drop for Abort {
 }
 
 /// Restores the thread's previous seat.
-struct Restore(*mut Worker);
+struct Restore(*mut ());
 
 impl Drop for Restore {
     fn drop(&mut self) {

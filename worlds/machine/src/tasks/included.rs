@@ -1,11 +1,11 @@
 //! Children of the running task that come from no queue: begun at once, between two calls, or released later by a call.
 //! And waits for a part of a task's children. For runtimes of languages with such calls.
 
+use super::child::{ChildBuilder, child};
 use super::job::{ask, free};
-use super::{ChildBuilder, child};
-use crate::runtime::RuntimeState;
 use crate::runtime::awaited::Awaited;
 use crate::runtime::latch::Latch;
+use crate::runtime::shared::RuntimeState;
 use crate::runtime::worker::context::{close_all_groups, recorded, wait_until, wait_within};
 use crate::runtime::worker::{Frame, in_task, with_shared, with_worker};
 use std::cell::Cell;

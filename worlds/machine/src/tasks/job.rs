@@ -1,9 +1,10 @@
 //! A closure in a block of its own, which is counted in a context until it is over.
 
-use super::closure_class;
+use super::class::closure_class;
 use crate::memory::heaps;
 use crate::memory::slab::BLOCK_ALIGN;
 use crate::memory::slab::BLOCK_BYTES;
+use crate::runtime::latch::Tell as _;
 use crate::runtime::worker::context::close_all_groups;
 use crate::runtime::worker::{Worker, in_task, with_shared};
 use std::panic::{AssertUnwindSafe, catch_unwind};

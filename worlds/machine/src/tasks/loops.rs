@@ -1,12 +1,14 @@
 //! Loops with iterations that run near the same place each time.
 
+use super::class::{closure_class, end_task};
 use super::scope::keep_first;
 use super::visitors::Visitors;
-use super::{closure_class, end_task};
 use crate::runtime::awaited::Awaited;
+use crate::runtime::handle::Runtime;
+use crate::runtime::latch::Tell as _;
+use crate::runtime::shared::RuntimeState;
 use crate::runtime::worker::context::{recorded, wait_for_descendants};
 use crate::runtime::worker::{self, in_task, is_seated, outside};
-use crate::runtime::{Runtime, RuntimeState};
 use crate::sync::Padded;
 use std::any::Any;
 use std::ops::Range;

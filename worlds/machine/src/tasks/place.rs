@@ -1,6 +1,6 @@
 //! Tasks sent to a place: the check of the place.
 
-use crate::runtime::Runtime;
+use crate::runtime::handle::Runtime;
 use crate::runtime::worker::{is_seated, with_shared};
 use vicus_topology::Place;
 

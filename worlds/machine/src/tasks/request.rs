@@ -1,14 +1,16 @@
 //! Closures as requests of their own, beside their caller.
 
-use super::{closure_class, end_task, with_descendants};
+use super::class::{closure_class, end_task, with_descendants};
 use crate::runtime::done::EndSignal;
+use crate::runtime::handle::Runtime;
+use crate::runtime::quietly::drop_quietly;
+use crate::runtime::requests::here::nest;
 use crate::runtime::requests::nested::Within;
 use crate::runtime::requests::open::Over;
 use crate::runtime::requests::reserve::account_here;
 use crate::runtime::seatless;
-use crate::runtime::worker::drop_quietly;
+use crate::runtime::shared::RuntimeState;
 use crate::runtime::worker::{Worker, in_task, outside, with_worker};
-use crate::runtime::{Runtime, RuntimeState};
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -87,7 +89,7 @@ impl Runtime {
         shared.ongoing.accounts.begin(id, Account::within(budget, account_here()));
         let queue = self.next_of(&shared.plan.entry);
         let number = shared.recording.as_ref().map_or(TaskHeader::UNNUMBERED, |recording| recording.task_submitted(id));
-        let within = shared.nest(id);
+        let within = nest(shared, id);
         let task = RequestJob::task(id, number, f, &answer, within);
         shared.queues.push(queue, task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
         shared.wake_for(queue, Some(id), true);

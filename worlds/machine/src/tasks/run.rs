@@ -1,11 +1,13 @@
 //! A caller without a seat has a closure run on one, and waits.
 
-use super::{closure_class, end_task, with_descendants};
-use crate::runtime::caller;
+use super::class::{closure_class, end_task, with_descendants};
+use crate::runtime::caller_here;
 use crate::runtime::done::EndSignal;
+use crate::runtime::handle::Runtime;
+use crate::runtime::requests::here::nest;
 use crate::runtime::requests::reserve::account_here;
+use crate::runtime::shared::RuntimeState;
 use crate::runtime::worker::{in_task, with_worker};
-use crate::runtime::{Runtime, RuntimeState};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
@@ -79,9 +81,9 @@ impl RuntimeState {
         let request = self.ongoing.next_id();
         let _booking = self.ongoing.accounts.lend(request, account_here());
         // Asked first: a request given up before it begins is cancelled as a part of the caller's request.
-        _ = caller::is_given_up();
+        _ = caller_here::is_given_up();
         self.open_request(request);
-        let within = self.nest(request);
+        let within = nest(self, request);
         let done = EndSignal::new();
         let number =
             self.recording.as_ref().map_or(TaskHeader::UNNUMBERED, |recording| recording.task_submitted(request));

@@ -3,9 +3,9 @@
 use super::job::Job;
 use super::place::assert_known;
 use super::said::Said;
-use crate::runtime::Runtime;
+use crate::runtime::handle::Runtime;
+use crate::runtime::quietly::drop_quietly;
 use crate::runtime::worker::context::wait_for;
-use crate::runtime::worker::drop_quietly;
 use crate::runtime::worker::{AtOnce, Worker, in_task, is_seated, with_worker};
 use std::any::Any;
 use std::marker::PhantomData;

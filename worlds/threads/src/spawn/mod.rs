@@ -43,6 +43,7 @@ pub const STACK_BYTES: usize = 64 << 10;
 ///
 /// # Panics
 /// Outside of a runtime ([`is_in_runtime`](vicus_machine::is_in_runtime)): there, see [`Builder::spawn_on`].
+#[inline]
 #[track_caller]
 pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     Builder::new().spawn(f)
@@ -275,6 +276,7 @@ impl Builder {
     ///
     /// # Panics
     /// Outside of a runtime, and for the reasons of [`SpawnError`].
+    #[inline]
     #[track_caller]
     pub fn spawn<T: Send + 'static>(self, f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
         self.spawn_or(Runtime::of_no_thread, f)
@@ -284,6 +286,7 @@ impl Builder {
     ///
     /// # Panics
     /// For the reasons of [`SpawnError`].
+    #[inline]
     #[track_caller]
     pub fn spawn_or<T: Send + 'static>(
         self,
@@ -311,6 +314,7 @@ impl Builder {
     /// # Errors
     /// The stack's size is out of range, the machine has no such place, or there is no memory for the thread itself. A
     /// lack of memory for its stack now is no error: it begins when another one has ended.
+    #[inline]
     #[track_caller]
     pub fn try_spawn_or<T: Send + 'static>(
         self,
@@ -339,13 +343,14 @@ impl Builder {
         let spawned_at = Location::caller();
         let core = in_task(|worker| {
             let (request, number) = (worker.frame.request, worker.recorder.number());
-            attach(&worker.shared);
-            let seat = worker.seat;
+            if !worker.above.has_value() {
+                attach(&worker.shared);
+            }
             let own = of_worker(worker);
-            let id = own.threads.next_number(seat);
+            let id = own.counts.0.next_number();
             let described = Described { request, number, id, name, class, follows, spawned_at, is_detached };
             let core = core::new(Some(&mut own.cells), described, f)?;
-            own.threads.spawned(seat);
+            own.counts.0.spawn();
             Ok(core)
         });
         // The closure is a user's: it is dropped here.

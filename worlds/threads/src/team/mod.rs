@@ -24,12 +24,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vicus_machine::Level;
 use vicus_machine::RuntimeBuilder;
-use vicus_machine::layer::Awaited;
-use vicus_machine::layer::Came;
-use vicus_machine::layer::RuntimeState;
-use vicus_machine::layer::finish_task;
-use vicus_machine::layer::{Worker, in_task, wait, with_shared};
-use vicus_machine::layer::{recorded, wait_for_descendants, wait_for_own};
+use vicus_machine::layer::{
+    Awaited, Came, RuntimeState, Worker, finish_task, in_task, recorded, wait, wait_for_descendants, wait_for_own,
+    with_shared,
+};
 use vicus_machine::{Runtime, StartError};
 use vicus_schedule::{Plan, RequestId, SeatId};
 use vicus_topology::{GroupId, Topology};

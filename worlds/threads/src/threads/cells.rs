@@ -15,14 +15,13 @@
 //!
 //! Magazines are those of Bonwick and Adams, "Magazines and Vmem", USENIX ATC 2001, §3.1.
 
-use crate::threads::fibres::SeatFibres;
+use crate::threads::fibres::of_worker_if_any;
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 use std::collections::HashMap;
 use std::ptr::{self, NonNull};
 use std::sync::{Mutex, MutexGuard};
 use vicus_fibres::NODES;
-use vicus_machine::layer::Padded;
-use vicus_machine::layer::with_worker;
+use vicus_machine::layer::{Padded, with_worker};
 use vicus_memory::prefetch;
 
 const LINE: usize = 64;
@@ -266,7 +265,7 @@ pub(crate) unsafe fn release<T>(place: NonNull<T>) {
         // SAFETY: the caller's promise; it was allocated with this layout.
         return unsafe { dealloc(place.as_ptr(), Layout::new::<T>()) };
     };
-    let given = with_worker(|worker| worker.above.get::<SeatFibres>().map(|own| own.cells.give(class, place)));
+    let given = with_worker(|worker| of_worker_if_any(worker).map(|own| own.cells.give(class, place)));
     if given.flatten().is_none() {
         Pool::lock(0, class).give_one(place);
     }

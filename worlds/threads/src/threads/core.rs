@@ -15,10 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
 use std::thread;
 use vicus_fibres::Class;
-use vicus_machine::layer::EndSignal;
-use vicus_machine::layer::finish_task;
-use vicus_machine::layer::with_descendants;
-use vicus_machine::layer::{drop_quietly, in_task, outside};
+use vicus_machine::layer::{EndSignal, drop_quietly, finish_task, in_task, outside, with_descendants};
 use vicus_schedule::{ContextRef, RequestId, TaskClass, TaskHeader, TaskRef, Way};
 
 /// The error of a thread that did not begin, or of an aborted wait, because the runtime was dropped.
@@ -319,10 +316,7 @@ impl Core {
         finish_task();
         fibre.forget_thread();
         end(core);
-        in_task(|worker| {
-            let seat = worker.seat;
-            of_worker(worker).threads.ended(seat);
-        });
+        in_task(|worker| of_worker(worker).counts.0.end());
     }
 
     /// Writes the thread's name and origin, for a message.

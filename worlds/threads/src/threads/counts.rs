@@ -3,14 +3,13 @@
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use vicus_machine::layer::Padded;
-use vicus_machine::layer::RuntimeState;
+use vicus_machine::layer::{Padded, RuntimeState};
 use vicus_schedule::SeatId;
 
 /// The lightweight threads of a runtime.
 pub(crate) struct Threads {
     /// By seat, and last the threads spawned by callers without one.
-    pub(crate) counts: Box<[Padded<Counts>]>,
+    counts: Box<[Arc<Padded<Counts>>]>,
     pub(crate) watch: Watch,
     /// How many wait for a time.
     pub(crate) sleeping: AtomicUsize,
@@ -29,12 +28,14 @@ pub(crate) struct Watch {
     pub(crate) was_told: AtomicBool,
 }
 
-#[derive(Default)]
+/// The threads of a seat, whose thread alone writes this.
 pub(crate) struct Counts {
+    /// The number of its first thread, and the step from one to the next.
+    numbers: (u64, u64),
     spawned: AtomicU64,
     ended: AtomicU64,
     /// Waits for words, by [`Waits`]: how many have begun, and how many have ended.
-    pub(crate) waits: [[AtomicU64; 2]; 2],
+    waits: [[AtomicU64; 2]; 2],
 }
 
 /// The owners of waits for words.
@@ -50,7 +51,7 @@ impl Threads {
     pub(crate) fn new(seats: usize) -> Threads {
         Threads {
             watch: Watch::default(),
-            counts: (0..=seats).map(|_| Padded(Counts::default())).collect(),
+            counts: (0..=seats).map(|seat| Arc::new(Padded(Counts::new(seat, seats + 1)))).collect(),
             sleeping: AtomicUsize::new(0),
             ending: AtomicBool::new(false),
         }
@@ -69,36 +70,21 @@ impl Threads {
         threads.expect("the runtime has lightweight threads")
     }
 
-    /// The number of the seat's next thread.
-    #[inline]
-    pub(crate) fn next_number(&self, seat: SeatId) -> u64 {
-        // Only this seat's thread writes it.
-        let number = self.counts[seat.index()].0.spawned.load(Ordering::Relaxed);
-        number * self.counts.len() as u64 + seat.index() as u64 + 1
+    /// The counts of a seat.
+    pub(crate) fn of_seat(&self, seat: SeatId) -> Arc<Padded<Counts>> {
+        Arc::clone(&self.counts[seat.index()])
     }
 
-    /// Counts a thread spawned by a seat.
-    #[inline]
-    pub(crate) fn spawned(&self, seat: SeatId) {
-        add_one(&self.counts[seat.index()].0.spawned);
-    }
-
+    /// Counts a thread spawned by a caller without a seat. Returns its number.
     pub(crate) fn spawned_outside(&self) -> u64 {
-        let seats = self.counts.len() - 1;
-        let number = self.counts[seats].0.spawned.fetch_add(1, Ordering::AcqRel);
-        number * self.counts.len() as u64 + seats as u64 + 1
+        let counts = &self.counts[self.counts.len() - 1].0;
+        counts.number(counts.spawned.fetch_add(1, Ordering::AcqRel))
     }
 
     /// Takes back a count of [`Threads::spawned_outside`]: the spawn failed.
     #[cold]
     pub(crate) fn ended_outside(&self) {
         self.counts[self.counts.len() - 1].0.ended.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// Counts a thread that has ended on a seat.
-    #[inline]
-    pub(crate) fn ended(&self, seat: SeatId) {
-        add_one(&self.counts[seat.index()].0.ended);
     }
 
     /// How many there are. If it is 0, there was none at a moment since this was called.
@@ -141,8 +127,48 @@ impl Threads {
     }
 }
 
+impl Counts {
+    fn new(index: usize, all: usize) -> Counts {
+        let numbers = (index as u64 + 1, all as u64);
+        Counts { numbers, spawned: AtomicU64::new(0), ended: AtomicU64::new(0), waits: Default::default() }
+    }
+
+    #[inline]
+    fn number(&self, before: u64) -> u64 {
+        self.numbers.0 + before * self.numbers.1
+    }
+
+    /// Counts a thread spawned by the seat.
+    #[inline]
+    pub(crate) fn spawn(&self) {
+        add_one(&self.spawned);
+    }
+
+    /// The number of the next thread.
+    #[inline]
+    pub(crate) fn next_number(&self) -> u64 {
+        self.number(self.spawned.load(Ordering::Relaxed))
+    }
+
+    /// Counts a thread that has ended on the seat.
+    #[inline]
+    pub(crate) fn end(&self) {
+        add_one(&self.ended);
+    }
+
+    /// A wait for a word begins.
+    pub(crate) fn begin_wait(&self, whose: Waits) {
+        add_one(&self.waits[whose as usize][0]);
+    }
+
+    /// The wait is over.
+    pub(crate) fn end_wait(&self, whose: Waits) {
+        add_one(&self.waits[whose as usize][1]);
+    }
+}
+
 /// Only one thread writes it.
 #[inline]
-pub(crate) fn add_one(count: &AtomicU64) {
+fn add_one(count: &AtomicU64) {
     count.store(count.load(Ordering::Relaxed) + 1, Ordering::Release);
 }

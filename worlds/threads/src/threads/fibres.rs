@@ -13,7 +13,7 @@ mod state;
 
 use crate::threads::cells::SeatCells;
 use crate::threads::core::Core;
-use crate::threads::counts::Threads;
+use crate::threads::counts::{Counts, Threads};
 use crate::threads::starved;
 use state::State;
 use std::cell::{Cell, UnsafeCell};
@@ -23,12 +23,9 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use vicus_fibres::{Class, Exceptions, OwnStacks, Pools, Record, Stack, report_broken_canary};
-use vicus_machine::layer::Beneath;
-use vicus_machine::layer::Deque;
-use vicus_machine::layer::RuntimeState;
-use vicus_machine::layer::prefer;
-use vicus_machine::layer::{Frame, Worker, in_task, with_worker};
-use vicus_machine::layer::{SeatState, is_apart};
+use vicus_machine::layer::{
+    Beneath, Deque, Frame, Padded, RuntimeState, SeatState, Worker, in_task, is_apart, prefer, with_worker,
+};
 use vicus_schedule::{ContextRef, RequestId, SeatId, TaskClass, TaskHeader, TaskRef, Waiter, Way};
 
 /// Why a fibre switches back.
@@ -121,6 +118,8 @@ unsafe impl Send for Fibre {}
 pub(crate) struct SeatFibres {
     /// The runtime's.
     pub(crate) threads: Arc<Threads>,
+    /// The seat's.
+    pub(crate) counts: Arc<Padded<Counts>>,
     /// Where C++ keeps the exceptions of the system's thread.
     pub(crate) exceptions: Exceptions,
     /// How many lightweight threads may begin before the seat's loop looks around.
@@ -140,8 +139,10 @@ impl SeatFibres {
     #[cold]
     fn new(shared: &RuntimeState, seat: SeatId) -> SeatFibres {
         let node = shared.plan.seats[seat.index()].node;
+        let threads = Threads::shared_of(shared);
         SeatFibres {
-            threads: Threads::shared_of(shared),
+            counts: threads.of_seat(seat),
+            threads,
             exceptions: Exceptions::default(),
             starts: 0,
             not_on_top: 0,
@@ -161,7 +162,21 @@ pub(crate) fn of_worker(worker: &mut Worker) -> &mut SeatFibres {
 /// Like [`of_worker`], by parts of the worker.
 #[inline]
 pub(crate) fn of_parts<'a>(above: &'a mut SeatState, shared: &RuntimeState, seat: SeatId) -> &'a mut SeatFibres {
-    above.get_or(|| SeatFibres::new(shared, seat))
+    #[expect(unsafe_code, reason = "the type of a seat's state")]
+    // SAFETY: this crate is the one layer, and this file alone names the type.
+    unsafe {
+        above.get_or(|| SeatFibres::new(shared, seat))
+    }
+}
+
+/// Like [`of_worker`], if the seat has had any.
+#[inline]
+pub(crate) fn of_worker_if_any(worker: &mut Worker) -> Option<&mut SeatFibres> {
+    #[expect(unsafe_code, reason = "the type of a seat's state")]
+    // SAFETY: as in `of_parts`.
+    unsafe {
+        worker.above.get()
+    }
 }
 
 /// A suspended fibre due to go on.

@@ -1,13 +1,12 @@
 //! Threads that wait for a stack.
 
 use crate::threads::core::Core;
-use crate::threads::fibres::{SeatFibres, of_worker};
+use crate::threads::fibres::{of_worker, of_worker_if_any};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use vicus_fibres::{CLASSES, Class};
-use vicus_machine::layer::RuntimeState;
-use vicus_machine::layer::{Worker, in_task};
+use vicus_machine::layer::{RuntimeState, Worker, in_task};
 use vicus_schedule::TaskRef;
 
 /// Threads taken out of their queues and waiting for a stack.
@@ -50,7 +49,7 @@ pub(crate) fn serve_starved() {
 
 /// The calling thread's seat is about to sleep: others may want its stacks.
 pub(crate) fn give_stacks() {
-    in_task(|worker| worker.above.get::<SeatFibres>().map(|own| own.stacks.give_all()));
+    in_task(|worker| of_worker_if_any(worker).map(|own| own.stacks.give_all()));
     serve_starved();
 }
 

@@ -7,8 +7,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::{Duration, Instant};
-use vicus_machine::layer::EndSignal;
-use vicus_machine::layer::{in_task, is_seated};
+use vicus_machine::layer::{EndSignal, in_task, is_seated};
 
 /// Waits for this time. A lightweight thread is suspended meanwhile, a task's or box's thread runs other tasks, and a
 /// thread of the system sleeps.

@@ -4,9 +4,7 @@ use crate::threads::core::{self, Core, Described};
 use crate::threads::fibres::{self, of_worker};
 use std::panic::Location;
 use vicus_fibres::Class;
-use vicus_machine::layer::ASIDE;
-use vicus_machine::layer::STACK_BYTES;
-use vicus_machine::layer::{self as worker, in_task};
+use vicus_machine::layer::{self as worker, ASIDE, STACK_BYTES, in_task};
 use vicus_schedule::{TaskRef, Way};
 
 /// Stack size of a task run aside: a seat's own.
@@ -18,12 +16,11 @@ const ASIDE_BYTES: usize = STACK_BYTES;
 pub(crate) fn run(task: TaskRef, way: Way) -> Result<(), TaskRef> {
     let class = Class::of(ASIDE_BYTES).expect("there are stacks of this size");
     let core = in_task(|worker| {
-        let seat = worker.seat;
         let own = of_worker(worker);
         if own.threads.is_ending() {
             return Err(task);
         }
-        let id = own.threads.next_number(seat);
+        let id = own.counts.0.next_number();
         let described = Described {
             request: task.header().request,
             number: ASIDE,
@@ -36,14 +33,11 @@ pub(crate) fn run(task: TaskRef, way: Way) -> Result<(), TaskRef> {
         };
         let runs = move || worker::run(task, way);
         let core = core::new(Some(&mut own.cells), described, runs).map_err(|_| task)?;
-        own.threads.spawned(seat);
+        own.counts.0.spawn();
         Ok(core)
     })?;
     if fibres::start(Core::task(core), class, Some(way)).is_err() {
-        in_task(|worker| {
-            let seat = worker.seat;
-            of_worker(worker).threads.ended(seat);
-        });
+        in_task(|worker| of_worker(worker).counts.0.end());
         core::discard(core);
         return Err(task);
     }

@@ -7,8 +7,7 @@ use crate::threads::counts::Threads;
 use crate::threads::fibres::{self, Fibre};
 use crate::threads::{cells, starved};
 use std::sync::Arc;
-use vicus_machine::layer::RuntimeState;
-use vicus_machine::layer::{Layer, NewLayer};
+use vicus_machine::layer::{Layer, NewLayer, RuntimeState};
 use vicus_schedule::{TaskRef, Waiter, Way};
 
 /// The hook of a runtime from its start on ([`RuntimeBuilder::layer`](vicus_machine::RuntimeBuilder::layer)): while

@@ -2,7 +2,7 @@
 
 use super::deadlock;
 use super::layer::attach;
-use crate::threads::counts::{Threads, Waits, add_one};
+use crate::threads::counts::{Threads, Waits};
 use crate::threads::fibres::{of_parts, of_worker};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,18 +13,15 @@ use vicus_machine::layer::{RuntimeState, in_task};
 pub(crate) fn begin_wait(whose: Waits) {
     in_task(|worker| {
         attach(&worker.shared);
-        let threads = &of_parts(&mut worker.above, &worker.shared, worker.seat).threads;
-        add_one(&threads.counts[worker.seat.index()].0.waits[whose as usize][0]);
-        watch(threads, &worker.shared);
+        let own = of_parts(&mut worker.above, &worker.shared, worker.seat);
+        own.counts.0.begin_wait(whose);
+        watch(&own.threads, &worker.shared);
     });
 }
 
 /// The wait is over.
 pub(crate) fn end_wait(whose: Waits) {
-    in_task(|worker| {
-        let seat = worker.seat.index();
-        add_one(&of_worker(worker).threads.counts[seat].0.waits[whose as usize][1]);
-    });
+    in_task(|worker| of_worker(worker).counts.0.end_wait(whose));
 }
 
 /// Makes the runtime look for deadlocks, if it does not yet.

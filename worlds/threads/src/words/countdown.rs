@@ -5,8 +5,7 @@ use crate::mutant::{Mutant, Planted};
 use crate::sync;
 use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
-use vicus_machine::layer::Padded;
-use vicus_machine::layer::ShortLock;
+use vicus_machine::layer::{Padded, ShortLock};
 
 /// Threads wait until as many submissions have come as are expected; each submission may expect more.
 ///

@@ -52,12 +52,9 @@ use std::panic::resume_unwind;
 use std::ptr;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, LazyLock};
-use vicus_machine::layer::EndSignal;
-use vicus_machine::layer::Latch;
-use vicus_machine::layer::Padded;
-use vicus_machine::layer::RuntimeState;
-use vicus_machine::layer::ShortLock;
-use vicus_machine::layer::{Worker, in_task, is_seated, leave_to_program, with_worker};
+use vicus_machine::layer::{
+    EndSignal, Latch, Padded, RuntimeState, ShortLock, Worker, in_task, is_seated, leave_to_program, with_worker,
+};
 use vicus_schedule::SeatId;
 
 /// Waits until the word is full, and reads it.

@@ -1,16 +1,20 @@
 //! The requests of a runtime: those of boxes, and closures.
 
+mod accounts;
+pub(crate) mod here;
 pub(crate) mod nested;
 pub(crate) mod open;
 pub(crate) mod reserve;
+pub(crate) mod state;
 pub(crate) mod stopped;
+pub(crate) mod waiting;
 pub(crate) mod waits;
 
-use crate::runtime::request::RequestState;
+use crate::runtime::requests::accounts::Accounts;
 use crate::runtime::requests::nested::Nested;
 use crate::runtime::requests::open::OpenRequests;
 use crate::runtime::requests::open::Requests;
-use crate::runtime::requests::reserve::Accounts;
+use crate::runtime::requests::state::RequestState;
 use crate::runtime::requests::stopped::Stopped;
 use crate::runtime::requests::waits::Waits;
 use crate::sync::Padded;

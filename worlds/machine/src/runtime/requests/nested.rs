@@ -4,11 +4,9 @@
 //! outer one marks it first and looks here afterwards; a submit of an inner one notes it here first and looks for the
 //! mark afterwards.
 
-use crate::runtime::RuntimeState;
-use crate::runtime::caller;
-use crate::runtime::worker::with_worker;
+use crate::runtime::shared::RuntimeState;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Mutex, MutexGuard, Weak};
 use vicus_schedule::RequestId;
 
 /// The unfinished inner requests of a runtime's requests.
@@ -23,9 +21,9 @@ struct Noted {
 }
 
 #[derive(Clone)]
-struct Inner {
-    shared: Weak<RuntimeState>,
-    request: RequestId,
+pub(super) struct Inner {
+    pub(super) shared: Weak<RuntimeState>,
+    pub(super) request: RequestId,
 }
 
 impl Nested {
@@ -33,7 +31,7 @@ impl Nested {
         self.0.lock().expect("nothing panics under this lock")
     }
 
-    fn add(&self, outer: RequestId, inner: Inner) -> (RequestId, u64) {
+    pub(super) fn add(&self, outer: RequestId, inner: Inner) -> (RequestId, u64) {
         let mut noted = self.lock();
         let key = (outer, noted.next);
         noted.next += 1;
@@ -48,8 +46,8 @@ impl Nested {
 
 /// A request is an inner one of another until this is dropped.
 pub(crate) struct Within {
-    outer: Weak<RuntimeState>,
-    key: (RequestId, u64),
+    pub(super) outer: Weak<RuntimeState>,
+    pub(super) key: (RequestId, u64),
 }
 
 impl Drop for Within {
@@ -60,24 +58,7 @@ impl Drop for Within {
     }
 }
 
-/// The request of the calling thread's task or box, and its runtime.
-pub(crate) fn request_here() -> Option<(Arc<RuntimeState>, RequestId)> {
-    with_worker(|worker| (Arc::clone(&worker.shared), worker.frame.request)).or_else(caller::request_of_this_thread)
-}
-
 impl RuntimeState {
-    /// For a request, perhaps begun by seats already, submitted by a task or a box: it is cancelled with the
-    /// submitter's request, and at once if the submitter's was cancelled already.
-    pub(crate) fn nest(self: &Arc<RuntimeState>, request: RequestId) -> Option<Within> {
-        let (shared, outer) = request_here()?;
-        let key = shared.ongoing.nested.add(outer, Inner { shared: Arc::downgrade(self), request });
-        if shared.ongoing.stopped.has(outer) || caller::has_failed() {
-            self.cancel_by_id(request);
-            self.cancel_nested(request);
-        }
-        Some(Within { outer: Arc::downgrade(&shared), key })
-    }
-
     /// Cancels the inner requests of a stopped one, and theirs.
     pub(crate) fn cancel_nested(&self, outer: RequestId) {
         // Without recursion: requests may be nested deeper than a stack.
@@ -91,7 +72,7 @@ impl RuntimeState {
     }
 
     /// Cancels a request of any kind, if it is not over.
-    fn cancel_by_id(&self, request: RequestId) {
+    pub(super) fn cancel_by_id(&self, request: RequestId) {
         match self.ongoing.boxes_of(request) {
             Some(state) => self.cancel(&state.instance),
             None => self.stop(request),

@@ -1,6 +1,5 @@
 //! Requests that may have tasks, and whose turn it is.
 
-use crate::runtime::RuntimeState;
 use crate::sync::Padded;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,9 +30,9 @@ impl Requests {
     }
 
     /// Stops all requests, which belong to this runtime, and waits for them if told to.
-    pub(crate) fn end_all(&self, shared: &RuntimeState, waits: bool) {
+    pub(crate) fn end_all(&self, stop: impl Fn(RequestId), waits: bool) {
         let open: Vec<_> = self.lock().iter().map(|(id, answer)| (*id, Arc::clone(answer))).collect();
-        open.iter().for_each(|(id, _)| shared.stop(*id));
+        open.iter().for_each(|(id, _)| stop(*id));
         if waits {
             open.iter().for_each(|(id, answer)| answer.wait_until_over(Some(*id)));
         }

@@ -3,10 +3,8 @@
 //! A wait stands on a stack, on top of the tasks there. The requests of these tasks can't end before it. The cost of a
 //! wait grows with the new part of the stack since the wait beneath it, however deep the stack is.
 
-use crate::runtime::RuntimeState;
-use crate::runtime::worker::in_task;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard};
 use vicus_schedule::RequestId;
 
 /// The present waits of a runtime's tasks for requests.
@@ -14,7 +12,7 @@ use vicus_schedule::RequestId;
 pub(crate) struct Waits(Mutex<Graph>);
 
 #[derive(Default)]
-struct Graph {
+pub(super) struct Graph {
     waits: BTreeMap<WaitId, Wait>,
     /// By request: the waits on top of its tasks, except those on top of such a wait.
     on: BTreeMap<RequestId, Vec<WaitId>>,
@@ -22,7 +20,7 @@ struct Graph {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct WaitId(u64);
+pub(super) struct WaitId(u64);
 
 struct Wait {
     awaited: RequestId,
@@ -40,7 +38,7 @@ pub struct Beneath {
     /// The requests of tasks, at each change from one request to another.
     pub(crate) requests: Vec<RequestId>,
     /// The waits, the lowest first.
-    waits: Vec<Stood>,
+    pub(super) waits: Vec<Stood>,
 }
 
 impl Beneath {
@@ -53,10 +51,10 @@ impl Beneath {
 
 /// A wait on a stack.
 #[derive(Clone, Copy)]
-struct Stood {
-    id: WaitId,
+pub(super) struct Stood {
+    pub(super) id: WaitId,
     /// Number of requests beneath it, including the waiting task's.
-    height: usize,
+    pub(super) height: usize,
 }
 
 impl Graph {
@@ -64,7 +62,7 @@ impl Graph {
     ///
     /// # Errors
     /// The requests on the circle this would close, with the first one again at the end.
-    fn begin(
+    pub(super) fn begin(
         &mut self,
         requests: Vec<RequestId>,
         beneath: Option<WaitId>,
@@ -86,7 +84,7 @@ impl Graph {
         Ok(id)
     }
 
-    fn end(&mut self, id: WaitId, beneath: Option<WaitId>) {
+    pub(super) fn end(&mut self, id: WaitId, beneath: Option<WaitId>) {
         let ended = self.waits.remove(&id).expect("it has begun");
         for request in &ended.requests {
             let on = self.on.get_mut(request).expect("it was added when the wait began");
@@ -137,52 +135,14 @@ impl Graph {
 }
 
 impl Waits {
-    fn lock(&self) -> MutexGuard<'_, Graph> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Graph> {
         self.0.lock().expect("nothing panics under this lock")
     }
 }
 
-/// A present wait of the calling task.
-pub(crate) struct Waiting<'a> {
-    shared: &'a Arc<RuntimeState>,
-    id: WaitId,
-}
-
-impl Waiting<'_> {
-    /// The calling task of this runtime waits for a request as long as the result is held. Panics if the awaited one
-    /// waits for one with a task on the stack.
-    pub(crate) fn begin(shared: &Arc<RuntimeState>, awaited: RequestId) -> Waiting<'_> {
-        let begun: Result<WaitId, Vec<RequestId>> = in_task(|worker| {
-            let stood = worker.beneath.waits.last().copied();
-            let frames = worker.beneath.requests.iter().chain([&worker.frame.request]);
-            let mut requests: Vec<RequestId> = frames.skip(stood.map_or(0, |wait| wait.height)).copied().collect();
-            requests.sort_unstable();
-            requests.dedup();
-            let id = shared.ongoing.waits.lock().begin(requests, stood.map(|wait| wait.id), awaited)?;
-            worker.beneath.waits.push(Stood { id, height: worker.beneath.requests.len() + 1 });
-            Ok(id)
-        });
-        match begun {
-            Ok(id) => Waiting { shared, id },
-            Err(circle) => panic!("requests wait in a circle, so none of them would end: {}", told(&circle)),
-        }
-    }
-}
-
-fn told(circle: &[RequestId]) -> String {
+pub(super) fn told(circle: &[RequestId]) -> String {
     let pairs: Vec<String> = circle.windows(2).map(|pair| format!("{} for {}", pair[0].0, pair[1].0)).collect();
     pairs.join(", ")
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        in_task(|worker| {
-            let ended = worker.beneath.waits.pop();
-            debug_assert!(ended.is_some_and(|wait| wait.id == self.id), "waits on a stack end in turn");
-            let beneath = worker.beneath.waits.last().map(|wait| wait.id);
-            self.shared.ongoing.waits.lock().end(self.id, beneath);
-        });
-    }
 }
 
 #[cfg(all(test, not(loom)))]

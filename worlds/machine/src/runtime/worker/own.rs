@@ -2,7 +2,7 @@
 
 use crate::queues::deque::Deque;
 use crate::queues::sleep::SleepPool;
-use crate::runtime::RuntimeState;
+use crate::runtime::shared::RuntimeState;
 use crate::sync::light_fence;
 use std::ptr;
 use vicus_schedule::{Seat, SeatId, TaskRef};

@@ -1,9 +1,9 @@
 //! A thread that sits on a seat while its own code runs.
 
-use super::Worker;
 use crate::memory::heaps;
-use crate::runtime::RuntimeState;
 use crate::runtime::here::HERE;
+use crate::runtime::shared::RuntimeState;
+use crate::runtime::worker::Worker;
 use std::fmt;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ impl Stay {
         let mut worker = Box::new(Worker::new(Arc::clone(shared), seat));
         worker.begin_alone(shared.ongoing.next_id());
         let worker = NonNull::from(Box::leak(worker));
-        HERE.set(worker.as_ptr());
+        HERE.set(worker.as_ptr().cast());
         Stay { worker, seat }
     }
 
@@ -32,7 +32,7 @@ impl Stay {
 
     /// Whether the calling thread is the one that stays.
     pub fn is_here(&self) -> bool {
-        HERE.get() == self.worker.as_ptr()
+        HERE.get() == self.worker.as_ptr().cast()
     }
 
     /// The thread leaves its seat, and others get the tasks there.
