@@ -9,6 +9,11 @@ use vicus_files::{Failure, FakeDisk};
 /// How many steps a program has.
 const STEPS: u32 = 24;
 
+/// How many programs there are: `VICUS_SEEDS` asks for more, in a long run.
+fn seeds(usual: u64) -> u64 {
+    std::env::var("VICUS_SEEDS").map_or(usual, |seeds| seeds.parse().expect("VICUS_SEEDS is a number"))
+}
+
 /// Runs a program with a failure at its n-th operation, then loses power; `false` when it has fewer operations. If all
 /// operations fail, they do so until the program was told `until` times.
 fn run_with_failure(seed: u64, at: u64, failure: Failure, until: usize) -> bool {
@@ -60,8 +65,7 @@ fn goes_on(disk: &FakeDisk, before: &Run, seed: u64) {
 }
 
 fn every_operation_fails(failure: Failure, until: usize) {
-    let seeds = if cfg!(debug_assertions) { 12 } else { 40 };
-    for seed in 0..seeds {
+    for seed in 0..seeds(12) {
         let failed = (0..).take_while(|&at| run_with_failure(seed, at, failure, until)).count();
         assert!(failed > 40, "the program has many operations: {failed}");
     }
@@ -93,8 +97,7 @@ fn nothing_acknowledged_is_lost_when_the_disk_comes_back() {
 /// Only operations with a need for room fail: the programs' other operations leave no error.
 #[test]
 fn nothing_acknowledged_is_lost_when_the_disk_is_full_at_any_operation() {
-    let seeds = if cfg!(debug_assertions) { 12 } else { 40 };
-    for seed in 0..seeds {
+    for seed in 0..seeds(12) {
         for at in 0..400 {
             run_with_failure(seed, at, Failure::Full, usize::MAX);
         }
@@ -105,8 +108,7 @@ fn nothing_acknowledged_is_lost_when_the_disk_is_full_at_any_operation() {
 /// next one.
 #[test]
 fn a_crash_while_a_crash_is_recovered_loses_nothing() {
-    let seeds = if cfg!(debug_assertions) { 6 } else { 30 };
-    for seed in 0..seeds {
+    for seed in 0..seeds(6) {
         let disk = FakeDisk::new(seed);
         let mut run = Run::new(&disk, seed);
         run.steps(STEPS);

@@ -4,7 +4,9 @@ use super::class::{closure_class, end_task, with_descendants};
 use crate::runtime::caller_here;
 use crate::runtime::done::EndSignal;
 use crate::runtime::handle::Runtime;
+use crate::runtime::requests::accounts::Lent;
 use crate::runtime::requests::here::nest;
+use crate::runtime::requests::nested::Within;
 use crate::runtime::requests::reserve::account_here;
 use crate::runtime::shared::RuntimeState;
 use crate::runtime::worker::{in_task, with_worker};
@@ -32,11 +34,7 @@ impl Runtime {
             return f();
         }
         let queue = self.next_of(&self.shared.plan.entry);
-        self.shared.wait_for_task(f, |task| {
-            let request = task.header().request;
-            self.shared.queues.push(queue, task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
-            self.shared.wake_for(queue, Some(request), true);
-        })
+        self.shared.wait_for_task(f, queue)
     }
 
     /// Runs a closure once on each of its threads, with the thread's number and the number of threads, and waits for
@@ -76,27 +74,49 @@ impl RuntimeState {
         with_worker(|worker| Arc::as_ptr(&worker.shared)) == Some(ptr::from_ref(self))
     }
 
-    /// Runs a closure as the task handed to `put`, and sleeps until it is over.
-    fn wait_for_task<R: Send>(self: &Arc<RuntimeState>, f: impl FnOnce() -> R + Send, put: impl FnOnce(TaskRef)) -> R {
+    /// Runs a closure as a task in this entry queue, and sleeps until it is over.
+    fn wait_for_task<R: Send>(self: &Arc<RuntimeState>, f: impl FnOnce() -> R + Send, queue: QueueId) -> R {
+        let awaited = self.await_task();
+        let mut job = Call::new(awaited.request, awaited.number, f, &awaited.done);
+        #[expect(unsafe_code, reason = "the task lies in this frame")]
+        // SAFETY: the header is its first field; this frame waits until it was run; closure and result are `Send`.
+        let task = unsafe { TaskRef::new(NonNull::new_unchecked(ptr::from_mut(&mut job).cast())) };
+        self.put_into_entry(queue, task);
+        awaited.wait(self);
+        job.result.expect("it was run").unwrap_or_else(|panic| resume_unwind(panic))
+    }
+
+    /// A request for a task that the caller waits for.
+    fn await_task(self: &Arc<RuntimeState>) -> Awaited<'_> {
         let request = self.ongoing.next_id();
-        let _booking = self.ongoing.accounts.lend(request, account_here());
+        let booking = self.ongoing.accounts.lend(request, account_here());
         // Asked first: a request given up before it begins is cancelled as a part of the caller's request.
         _ = caller_here::is_given_up();
         self.open_request(request);
         let within = nest(self, request);
-        let done = EndSignal::new();
         let number =
             self.recording.as_ref().map_or(TaskHeader::UNNUMBERED, |recording| recording.task_submitted(request));
-        let mut job = Call::new(request, number, f, &done);
-        #[expect(unsafe_code, reason = "the task lies in this frame")]
-        // SAFETY: the header is its first field; this frame waits until it was run; closure and result are `Send`.
-        put(unsafe { TaskRef::new(NonNull::new_unchecked(ptr::from_mut(&mut job).cast())) });
+        Awaited { request, number, done: EndSignal::new(), within, booking }
+    }
+}
+
+/// A request for one task whose caller waits for it, apart from the task's type.
+struct Awaited<'a> {
+    request: RequestId,
+    number: u32,
+    done: Arc<EndSignal>,
+    within: Option<Within>,
+    booking: Option<Lent<'a>>,
+}
+
+impl Awaited<'_> {
+    fn wait(self, shared: &RuntimeState) {
         // `None`: the closure runs in another runtime, otherwise there would be no need to wait.
-        done.wait(None);
-        drop(within);
-        self.ongoing.open.end(request);
-        self.ongoing.stopped.remove(request);
-        job.result.expect("it was run").unwrap_or_else(|panic| resume_unwind(panic))
+        self.done.wait(None);
+        drop(self.within);
+        shared.ongoing.open.end(self.request);
+        shared.ongoing.stopped.remove(self.request);
+        drop(self.booking);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The requests of a runtime: those of boxes, and closures.
 
-mod accounts;
+pub(crate) mod accounts;
 pub(crate) mod here;
 pub(crate) mod nested;
 pub(crate) mod open;
