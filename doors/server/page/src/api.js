@@ -62,6 +62,7 @@ function post(path, value, signal) {
 }
 
 export const info = () => json('api/info');
+export const contents = () => json('api/contents');
 export const complete = (value, signal) => post('api/complete', value, signal);
 export const check = (value, signal) => post('api/check', value, signal);
 export const requests = (signal) => json('api/requests', { signal });

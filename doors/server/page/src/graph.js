@@ -49,13 +49,16 @@ export function graphOf(triples, { literals = true, most = MAX_NODES } = {}) {
   return { nodes, edges: [...edges.values()], left };
 }
 
-/// An IRI without a prefix is named by its last part.
+/// An IRI without a prefix is named by its last part, or by the last two where the last one is a number.
 function nodeLabel(term, short) {
-  const name =
-    term.type === 'uri' && !short(term.value)
-      ? (/[^/#]+[/#]?$/.exec(term.value)?.[0] ?? term.value)
-      : termLabel(term, short);
+  const name = term.type === 'uri' && !short(term.value) ? lastPieces(term.value) : termLabel(term, short);
   return name.length > 30 ? `${name.slice(0, 29)}…` : name;
+}
+
+export function lastPieces(iri) {
+  const found = /([^/#]+[/#])?([^/#]+)[/#]?$/.exec(iri);
+  if (!found) return iri;
+  return /^\d+$/.test(found[2]) ? `${found[1] ?? ''}${found[2]}` : found[2];
 }
 
 export class GraphView {
@@ -93,7 +96,7 @@ export class GraphView {
     const places = layout(
       nodes.length,
       edges.map(({ from, to }) => [from, to]),
-      { rounds: nodes.length > 120 ? 160 : 260 },
+      { rounds: nodes.length > 120 ? 160 : 260, aspect: this.plane.parentElement.clientWidth / (this.plane.parentElement.clientHeight || 1) || 1.6 },
     );
     // The plane is wide, and labels need width.
     const { clientWidth, clientHeight } = this.plane.parentElement;
@@ -330,7 +333,7 @@ export class GraphView {
     // Labels stand at the right of their nodes.
     const scale = Math.max(
       0.05,
-      Math.min(1.25, (width - 250) / (box.right - box.left + 1), (height - 50) / (box.bottom - box.top + 1)),
+      Math.min(1.25, Math.max(60, width - 320) / (box.right - box.left + 1), (height - 50) / (box.bottom - box.top + 1)),
     );
     this.camera = {
       scale,

@@ -90,6 +90,18 @@ class Page {
     }
     this.editor.check();
     if (this.view === undefined) this.show('query');
+    this.#look();
+  }
+
+  /// Asks what the data has: examples and the panel beside the editor follow it.
+  async #look() {
+    try {
+      this.contents = await api.contents();
+    } catch {
+      // Without it there is no panel, and examples are those that hold for any data.
+      return;
+    }
+    this.results.welcomeAgain();
   }
 
   // ---- the frame ----
@@ -139,7 +151,7 @@ class Page {
     byId('share').addEventListener('click', () => this.share());
     byId('toggle-history').addEventListener('click', () => this.toggleHistory());
     byId('examples').addEventListener('click', (event) => {
-      const items = examples(this.info).map(({ label, text, language }) => ({
+      const items = examples(this.info, this.contents).map(({ label, text, language }) => ({
         label,
         action: () => this.take(text, language),
       }));
@@ -221,7 +233,7 @@ class Page {
   }
 
   #firstText(language) {
-    return examples(this.info).find((example) => example.language === language)?.text ?? '';
+    return examples(this.info, this.contents).find((example) => example.language === language)?.text ?? '';
   }
 
   /// Keeps the text of the editor for the next visit.
@@ -297,7 +309,7 @@ class Page {
   }
 
   #welcome() {
-    const items = examples(this.info)
+    const items = examples(this.info, this.contents)
       .slice(0, 6)
       .map(({ label, text, language }) =>
         h('button', { type: 'button', class: 'button', onClick: () => this.take(text, language, true) }, label),

@@ -23,7 +23,7 @@ export class Results {
     this.table = new ResultsTable(own('table'), options);
     this.chart = new Chart(own('chart'), options);
     this.graph = new GraphView(own('graph'), options);
-    this.explain = new Explain(own('explain'));
+    this.explain = new Explain(own('explain'), options);
     this.timeline = new Timeline(own('timeline'));
     this.tabs = tablist(byId('result-tabs'), (view) => this.#show(view));
     this.downloads = byId('download');
@@ -83,6 +83,12 @@ export class Results {
     });
   }
 
+  /// Draws anew what stands here before the first run.
+  welcomeAgain() {
+    this.told = null;
+    this.refresh();
+  }
+
   /// Marks what is shown as the result of another text than the one in the editor.
   setStale(stale) {
     if (stale === this.stale) return;
@@ -103,10 +109,10 @@ export class Results {
   #refresh() {
     const { run } = this;
     const chart = Boolean(run?.isOver && !run.isGraph && canChart(run));
-    const graph = Boolean(run?.isOver && run.isGraph && run.rows.length > 0);
-    this.#able('chart', chart);
-    this.#able('graph', graph);
-    this.#able('raw', Boolean(run?.raw));
+    const graph = Boolean(run?.isOver && hasTriples(run) && run.rows.length > 0);
+    this.#able('chart', chart, 'A chart needs a result with a column of numbers or dates.');
+    this.#able('graph', graph, 'A graph needs triples: CONSTRUCT, DESCRIBE, or SELECT ?s ?p ?o.');
+    this.#able('raw', Boolean(run?.raw), 'Nothing has come yet.');
     this.downloads.disabled = !run?.isOver || run.form === 'update' || run.planOnly || run.state === 'failed';
     byId('results').classList.toggle('busy', Boolean(run && !run.isOver));
     byId('results').setAttribute('aria-busy', String(Boolean(run && !run.isOver)));
@@ -131,8 +137,9 @@ export class Results {
     if (this.view === 'timeline') this.#trace();
   }
 
-  #able(view, can) {
+  #able(view, can, why) {
     byId(`tab-${view}`).disabled = !can;
+    byId(`tab-${view}`).title = can ? '' : why;
   }
 
   #summary() {
@@ -143,7 +150,7 @@ export class Results {
       if (run.form !== 'update' && run.boolean === null && run.state !== 'checking')
         parts.push(plural(run.received, run.isGraph ? 'triple' : 'row'));
       parts.push(duration(elapsed));
-      if (run.firstRowMs !== null) parts.push(`first after ${duration(run.firstRowMs)}`);
+      if (run.firstRowMs !== null) parts.push(`first row after ${duration(run.firstRowMs)}`);
       if (run.bytes) parts.push(bytes(run.bytes));
     }
     const spans = parts.map((text) => h('span', {}, text));
@@ -271,6 +278,13 @@ export class Results {
         this.timeline.show(null, error.status === 404 ? 'The server has no time line of this query.' : error.message);
     }
   }
+}
+
+/// Whether rows are triples: those of CONSTRUCT and DESCRIBE, and of a SELECT with the three columns that a graph needs.
+function hasTriples(run) {
+  const isTriple = ([subject, predicate, object]) =>
+    subject && subject.type !== 'literal' && predicate?.type === 'uri' && object;
+  return run.isGraph || (run.columns.length === 3 && run.rows.slice(0, 100).every(isTriple));
 }
 
 /// The number of rows at which the page's limit ended a run, or null.

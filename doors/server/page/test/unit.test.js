@@ -3,13 +3,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { EventLines } from '../src/event-lines.js';
+import { examples } from '../src/examples.js';
 import { bytes, count, duration } from '../src/format.js';
+import { lastPieces } from '../src/graph.js';
 import { layout } from '../src/graph-layout.js';
 import { indented } from '../src/indent.js';
 import { ResultsParser } from '../src/json-stream.js';
 import { TriplesParser, parseLine } from '../src/ntriples.js';
 import { misestimate, timeShares, treeRows } from '../src/plan.js';
 import { declaration, missingDeclarations, prefixBefore, prologue, usedPrefixes } from '../src/prologue.js';
+import { barRange } from '../src/results-table.js';
 import { guessForm } from '../src/run.js';
 import { dateTicks, linear, niceAxis, ticks } from '../src/scales.js';
 import { decodeShare, encodeShare } from '../src/share.js';
@@ -210,6 +213,39 @@ test('the layout is the same each time, keeps nodes apart and neighbours near', 
   for (let a = 0; a < 6; a += 1) for (let b = 0; b < a; b += 1) assert(distance(a, b) > 20, `${a} and ${b}`);
   assert(distance(0, 1) < distance(0, 3));
   assert.deepEqual(layout(0, []), []);
+});
+
+test('parts of a graph without connection are packed, none within another', () => {
+  // Twenty pairs: one that pushed the others away would stretch the picture.
+  const edges = Array.from({ length: 20 }, (_, at) => [2 * at, 2 * at + 1]);
+  const places = layout(40, edges, { ideal: 90 });
+  const xs = places.map(({ x }) => x);
+  const ys = places.map(({ y }) => y);
+  const area = (Math.max(...xs) - Math.min(...xs)) * (Math.max(...ys) - Math.min(...ys));
+  assert(area < 20 * 180 * 180 * 1.5, `an area of ${area}`);
+  for (let a = 0; a < 40; a += 1)
+    for (let b = 0; b < a; b += 1) assert(Math.hypot(xs[a] - xs[b], ys[a] - ys[b]) > 20, `${a} and ${b}`);
+});
+
+test('bars stand for amounts, and not for years or numbers that name', () => {
+  const rows = (...values) => values.map((value) => [literal(String(value), 'integer')]);
+  assert.deepEqual(barRange('pages', rows(-5, 20, 7), 0), { least: -5, greatest: 20 });
+  assert.equal(barRange('year', rows(1936, 2005), 0), null);
+  assert.equal(barRange('person_id', rows(1, 2, 3), 0), null);
+  assert.equal(barRange('n', rows(7, 7), 0), null);
+});
+
+test('a node is named by the last piece of its IRI that says something', () => {
+  assert.equal(lastPieces('http://localhost/publications/journals/Journal1/1940'), 'Journal1/1940');
+  assert.equal(lastPieces('http://example.org/people#Ann'), 'Ann');
+  assert.equal(lastPieces('http://example.org/people/Ann/'), 'Ann');
+});
+
+test('examples are offered where the data has their predicates', () => {
+  const info = { prefixes: [{ name: 'foaf', iri: 'http://xmlns.com/foaf/0.1/' }], languages: ['sparql'], tables: [] };
+  const labels = (predicates) => examples(info, { predicates }).map(({ label }) => label);
+  assert(!labels([{ iri: 'http://xmlns.com/foaf/0.1/name' }]).includes('Who knows whom'));
+  assert(labels([{ iri: 'http://xmlns.com/foaf/0.1/knows' }]).includes('Who knows whom'));
 });
 
 test('a plan is a tree with shares, and marks estimates that were far off', () => {
