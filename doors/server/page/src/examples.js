@@ -58,6 +58,7 @@ export function examples(info, contents = null) {
   return all;
 }
 
-function identifier(name) {
+/// A name as SQL has it.
+export function identifier(name) {
   return /^[a-z_][a-z0-9_]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`;
 }

@@ -1,6 +1,6 @@
 // Triples as a graph: nodes that can be dragged, on a plane that pans and zooms, with a list beside it that says the same in words.
 
-import { h, icon, replace, svg } from './dom.js';
+import { h, icon, replace, svg, toast } from './dom.js';
 import { count, plural } from './format.js';
 import { bounds, layout } from './graph-layout.js';
 import { termElement, termLabel } from './term-view.js';
@@ -79,6 +79,10 @@ export class GraphView {
     this.plane.addEventListener('wheel', (event) => this.#wheel(event), { passive: false });
     this.plane.addEventListener('pointerdown', (event) => this.#press(event));
     this.plane.addEventListener('keydown', (event) => this.#key(event));
+    this.plane.addEventListener('dblclick', (event) => {
+      const element = event.target.closest('.node');
+      if (element) this.expand(Number(element.dataset.node));
+    });
   }
 
   update(run) {
@@ -86,12 +90,14 @@ export class GraphView {
     this.run = run;
     this.drawn = run.rows.length;
     this.chosen = null;
+    /// Triples of nodes that were expanded.
+    this.more = [];
     this.#build();
   }
 
   #build() {
     const { short } = this.options;
-    this.graph = graphOf(this.run.rows, { literals: this.literals });
+    this.graph = graphOf([...this.run.rows, ...this.more], { literals: this.literals });
     const { nodes, edges, left } = this.graph;
     const places = layout(
       nodes.length,
@@ -237,6 +243,23 @@ export class GraphView {
     });
   }
 
+  /// Adds the triples about a node that the data has, some of them, and draws again.
+  async expand(at) {
+    const { term } = this.graph.nodes[at];
+    const { run } = this;
+    if (term.type !== 'uri') return;
+    try {
+      const triples = await this.options.onExpand(term.value);
+      if (run !== this.run) return;
+      this.more.push(...triples);
+      this.#build();
+      const again = this.graph.nodes.findIndex((node) => node.term.type === 'uri' && node.term.value === term.value);
+      if (again >= 0) this.choose(again);
+    } catch (error) {
+      toast(error.message, { kind: 'bad' });
+    }
+  }
+
   choose(at) {
     this.chosen = at;
     this.#highlight(at);
@@ -314,6 +337,18 @@ export class GraphView {
         h(
           'p',
           {},
+          h(
+            'button',
+            {
+              type: 'button',
+              class: 'button small',
+              title: 'Adds what the data says of it, as a double click on the node does',
+              onClick: () => this.expand(this.chosen),
+            },
+            icon('plus'),
+            'Expand',
+          ),
+          ' ',
           h(
             'button',
             { type: 'button', class: 'button small', onClick: () => this.options.onDescribe(term.value) },

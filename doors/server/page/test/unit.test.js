@@ -1,6 +1,7 @@
 // The modules without a browser: parsers, the order of terms, prefixes, scales, layout, plans, time lines, links.
 
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
 import { EventLines } from '../src/event-lines.js';
 import { examples } from '../src/examples.js';
@@ -16,7 +17,9 @@ import { barRange } from '../src/results-table.js';
 import { guessForm } from '../src/run.js';
 import { dateTicks, linear, niceAxis, ticks } from '../src/scales.js';
 import { decodeShare, encodeShare } from '../src/share.js';
+import { asCurl, asPython, countQuery } from '../src/snippets.js';
 import { XSD, columnKind, isWeb, kindOf, shortener, sortedBy, termText, timeOf } from '../src/terms.js';
+import { typeOf } from '../src/upload.js';
 import { firstEndingAfter, occupancy, spanAt, sumsByBox, visit } from '../src/time-index.js';
 
 const literal = (value, type) => ({ type: 'literal', value, ...(type && { datatype: XSD + type }) });
@@ -239,6 +242,35 @@ test('a node is named by the last piece of its IRI that says something', () => {
   assert.equal(lastPieces('http://localhost/publications/journals/Journal1/1940'), 'Journal1/1940');
   assert.equal(lastPieces('http://example.org/people#Ann'), 'Ann');
   assert.equal(lastPieces('http://example.org/people/Ann/'), 'Ann');
+});
+
+test('a query is copied for a shell and for Python so that they send the same text', () => {
+  const text = `PREFIX e: <http://e/>\nSELECT * { ?s e:p "it's \\"so\\"" }\n`;
+  const base = 'http://127.0.0.1:7878/';
+  const shell = asCurl({ text, language: 'sparql', base, token: true }).replace(/^curl/, "printf '%s\\n'");
+  const said = execFileSync('sh', ['-c', shell], { env: { VICUS_TOKEN: 't' } }).toString();
+  assert(said.includes(`--data-binary\n${text}`), said);
+  assert(said.includes('Authorization: Bearer t\n') && said.startsWith('http://127.0.0.1:7878/sparql\n'), said);
+  const python = asPython({ text, language: 'sql', base, token: false });
+  assert.match(python, /"http:\/\/127\.0\.0\.1:7878\/sql"/);
+  const literal = /text = ([\s\S]*?\n\))/.exec(python)[1];
+  // Adjacent literals within brackets are one, in Python; each is JSON here.
+  assert.equal(literal.match(/"(?:[^"\\]|\\.)*"/g).map((each) => JSON.parse(each)).join(''), text);
+});
+
+test('the rows of a query are counted by another one', () => {
+  assert.equal(
+    countQuery('PREFIX e: <http://e/>\nSELECT ?s { ?s e:p ?o } LIMIT 5', 'sparql'),
+    'PREFIX e: <http://e/>\nSELECT (COUNT(*) AS ?n) WHERE {\n{\nSELECT ?s { ?s e:p ?o } LIMIT 5\n}\n}',
+  );
+  assert.equal(countQuery('SELECT ?s FROM <http://e/g> { ?s ?p ?o }', 'sparql'), null);
+  assert.equal(countQuery('CONSTRUCT WHERE { ?s ?p ?o }', 'sparql'), null);
+  assert.equal(countQuery('SELECT a FROM t;', 'sql'), 'SELECT COUNT(*) AS n FROM (\nSELECT a FROM t\n) AS counted');
+});
+
+test('a file says its syntax by its ending', () => {
+  assert.equal(typeOf('people.TTL'), 'text/turtle');
+  assert.equal(typeOf('people.csv'), null);
 });
 
 test('examples are offered where the data has their predicates', () => {
