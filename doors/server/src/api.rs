@@ -3,6 +3,7 @@
 use crate::access::Right;
 use crate::answer::{Failure, Place, json as json_answer, put, short};
 use crate::body::{self, Body, Bound};
+use crate::contents::contents;
 use crate::metrics::Kind;
 use crate::page;
 use crate::requests::Entry;
@@ -10,21 +11,27 @@ use crate::routes::{Incoming, Request};
 use crate::shared::Shared;
 use axum::http::{HeaderMap, Response, StatusCode};
 use bytes::Bytes;
+use oxrdf::Term;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use vicus_language::{Ends, TextErrorKind};
 use vicus_service::{Error, Limits, SessionOptions, check, check_update};
-use vicus_sparql::{Form, KNOWN_PREFIXES, SuggestionKind, complete};
+use vicus_sparql::{Form, KNOWN_PREFIXES, Suggestion, SuggestionKind, complete};
+use vicus_sql::{Catalogue, MemoryTable, SqlSuggestionKind, SqlType, Table, TableColumn, Tables, complete_sql};
 
 /// The most bytes of a text checked or completed while it is written.
 const TEXT_BYTES: u64 = 1 << 20;
 
 /// A longer completion returns the finds up to then.
 const COMPLETION_TIME: Duration = Duration::from_millis(40);
+
+/// So many predicates are told or suggested, in the order of the data.
+const PREDICATES: usize = 1000;
 
 /// A check of a text takes this time at most.
 const CHECK_TIME: Duration = Duration::from_secs(1);
@@ -42,6 +49,16 @@ pub(crate) async fn answer(shared: &Arc<Shared>, request: &Request, body: Incomi
     let parts: Vec<&str> = path.split('/').collect();
     let answer = match (request.method.as_str(), &parts[..]) {
         ("GET" | "HEAD", ["info"]) => json_answer(&info(shared, &request.headers)),
+        ("GET", ["contents"]) => {
+            let job = {
+                let shared = Arc::clone(shared);
+                move || contents(&shared)
+            };
+            let told =
+                shared.jobs.run(job).map_err(|_| Failure::busy("too many requests wait: ask again later"))?.await;
+            let mistake = |message| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "store", message);
+            json_answer(&told.map_err(|error| mistake(error.to_string()))?.map_err(mistake)?)
+        }
         ("GET", ["load"]) => load(shared),
         ("POST", ["complete"]) => completion(shared, request, body).await?,
         ("POST", ["check"]) => checked(shared, request, body).await?,
@@ -72,7 +89,7 @@ pub(crate) async fn answer(shared: &Arc<Shared>, request: &Request, body: Incomi
             json_answer(&*entry(shared, id)?.trace().ok_or_else(missing)?)
         }
         ("GET", ["requests", id, "watch"]) => watch(shared, id),
-        (_, ["info" | "load" | "complete" | "check" | "requests", ..]) => {
+        (_, ["info" | "contents" | "load" | "complete" | "check" | "requests", ..]) => {
             return Err(Failure::method("GET, POST, DELETE, OPTIONS"));
         }
         _ => return Err(nothing()),
@@ -116,12 +133,10 @@ fn info(shared: &Shared, headers: &HeaderMap) -> Value {
         })
         .collect();
     let prefixes: Vec<Value> = KNOWN_PREFIXES.iter().map(|(name, iri)| json!({ "name": name, "iri": iri })).collect();
-    let names = if reads { vicus_sql::Catalogue::names(&options.tables) } else { Vec::new() };
+    let names = if reads { options.tables.names() } else { Vec::new() };
     let tables: Vec<Value> = names
         .iter()
-        .filter_map(|name| {
-            vicus_sql::Catalogue::table(&options.tables, std::slice::from_ref(name)).map(|table| (name, table))
-        })
+        .filter_map(|name| options.tables.table(std::slice::from_ref(name)).map(|table| (name, table)))
         .map(|(name, table)| {
             let columns =
                 table.columns().iter().map(|column| json!({ "name": column.name, "type": column.kind.to_string() }));
@@ -168,13 +183,22 @@ fn event(name: Option<&str>, data: &Value) -> Bytes {
     Bytes::from(format!("{name}data: {data}\n\n"))
 }
 
+/// The time that this process has worked, in the ticks of [`vicus::pu_times`], if the system tells.
+fn own_ticks() -> Option<u64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // proc(5): the name in brackets may have spaces; the 12th and 13th field behind it are user and system time.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut times = fields.split_whitespace().skip(11).take(2).map(str::parse::<u64>);
+    Some(times.next()?.ok()? + times.next()?.ok()?)
+}
+
 /// The machine's load, once a second.
 fn load(shared: &Arc<Shared>) -> Response<Body> {
     let shared = Arc::clone(shared);
     events(|sender| {
         tokio::spawn(async move {
             let topology = shared.service.runtime().topology().clone();
-            let mut before = vicus::pu_times(&topology);
+            let (mut before, mut own_before) = (vicus::pu_times(&topology), own_ticks());
             loop {
                 tokio::select! {
                     () = tokio::time::sleep(Duration::from_secs(1)) => {}
@@ -187,17 +211,30 @@ fn load(shared: &Arc<Shared>) -> Response<Body> {
                     json!({ "id": now.pu.index(), "busy": (busy * 1e3).round() / 1e3 })
                 });
                 let pus: Vec<Value> = busy.collect();
-                before = now;
+                let own = own_ticks();
+                let passed =
+                    now.iter().zip(&before).map(|(now, before)| now.all.saturating_sub(before.all)).sum::<u64>();
+                let share = own.zip(own_before).filter(|_| passed > 0).map(|(now, before)| {
+                    let share = now.saturating_sub(before) as f64 / passed as f64;
+                    (share.min(1.0) * 1e3).round() / 1e3
+                });
+                (before, own_before) = (now, own);
                 let plan = shared.service.runtime().plan();
                 let seats = plan.seats.iter().enumerate().filter(|(_, seat)| !seat.spare);
                 let seats: Vec<Value> =
                     seats.map(|(number, seat)| json!({ "seat": number, "pu": seat.pu.index() })).collect();
                 let memory = shared.service.memory();
                 let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+                // Counters have what has ended; the others tell what they have read so far.
+                let (near, far) = shared.requests.all().iter().map(|entry| entry.read_bytes()).fold(
+                    (read(&shared.metrics.near_bytes), read(&shared.metrics.far_bytes)),
+                    |(near, far), (more_near, more_far)| (near + more_near, far + more_far),
+                );
                 let data = json!({
-                    "pus": pus, "seats": seats, "memory": { "taken": memory.taken(), "total": memory.total() },
+                    "pus": pus, "own": share, "seats": seats,
+                    "memory": { "taken": memory.taken(), "total": memory.total() },
                     "requests": { "running": shared.requests.running(), "waiting": shared.jobs.waiting() },
-                    "nearBytes": read(&shared.metrics.near_bytes), "farBytes": read(&shared.metrics.far_bytes),
+                    "nearBytes": near, "farBytes": far,
                 });
                 if sender.send(event(None, &data)).await.is_err() || shared.is_draining.load(Ordering::Relaxed) {
                     return;
@@ -277,41 +314,100 @@ fn units(text: &str) -> usize {
 
 async fn completion(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Result<Response<Body>, Failure> {
     let Written { text, cursor, language } = written(shared, request, body).await?;
-    if language == "sql" {
-        return Ok(json_answer(&json!({ "from": cursor, "to": cursor, "items": [], "ms": 0 })));
-    }
     let began = Instant::now();
     let job = {
         let shared = Arc::clone(shared);
         move || {
+            if language == "sql" {
+                return Ok(completed_sql(&shared, &text, cursor));
+            }
             let snapshot = shared.data.now().snapshot;
             let until = Instant::now() + COMPLETION_TIME;
             let found =
                 snapshot.read_by(|| complete(&text, byte_at(&text, cursor), &snapshot, &|| Instant::now() >= until));
-            found.map(|found| (text, found)).map_err(|error| error.to_string())
+            let found = found.map_err(|error| error.to_string())?;
+            let items: Vec<Value> = found.suggestions.into_iter().map(completed).collect();
+            Ok(told(&text, &found.range, &items))
         }
     };
     let found = shared.jobs.run(job).map_err(|_| Failure::busy("too many requests wait: ask again later"))?.await;
     let mistake = |message: String| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "store", message);
-    let (text, found) = found.map_err(|error| mistake(error.to_string()))?.map_err(mistake)?;
+    let mut found = found.map_err(|error| mistake(error.to_string()))?.map_err(mistake)?;
+    found["ms"] = (began.elapsed().as_secs_f64() * 1e3).into();
+    Ok(json_answer(&found))
+}
+
+/// Suggestions for the place of a text.
+fn told(text: &str, range: &Range<usize>, items: &[Value]) -> Value {
+    json!({ "from": units(&text[..range.start]), "to": units(&text[..range.end]), "items": items })
+}
+
+/// A suggestion without a count or a prefix.
+fn item(text: &str, kind: &str, detail: &str) -> Value {
+    json!({ "label": text, "insert": text, "kind": kind, "detail": detail, "count": null, "prefix": null })
+}
+
+/// A suggestion in the words of the page.
+fn completed(each: Suggestion) -> Value {
+    let kind = match each.kind {
+        SuggestionKind::Predicate => "predicate",
+        SuggestionKind::Class => "class",
+        SuggestionKind::Graph => "graph",
+        SuggestionKind::Iri => "iri",
+        SuggestionKind::Literal => "literal",
+        SuggestionKind::Variable => "variable",
+        SuggestionKind::Keyword => "keyword",
+        SuggestionKind::Function => "function",
+        SuggestionKind::Prefix => "prefix",
+    };
+    let prefix = each.prefix.map(|(name, iri)| json!({ "name": name, "iri": iri }));
+    let mut told = item(&each.text, kind, &each.detail);
+    (told["count"], told["prefix"]) = (each.count.into(), prefix.into());
+    told
+}
+
+/// The tables of files, and those of the data's predicates.
+struct Names<'a> {
+    tables: &'a Tables,
+    predicates: Vec<String>,
+}
+
+impl Catalogue for Names<'_> {
+    fn table(&self, name: &[String]) -> Option<Arc<dyn Table>> {
+        self.tables.table(name).or_else(|| {
+            // The columns of every predicate have these names.
+            let columns = ["subject", "object"].map(|name| TableColumn::new(name, SqlType::Varchar));
+            self.predicates.contains(&name.join(".")).then(|| Arc::new(MemoryTable::new(columns, [])) as _)
+        })
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.tables.names().into_iter().chain(self.predicates.iter().cloned()).collect()
+    }
+}
+
+fn completed_sql(shared: &Shared, text: &str, cursor: usize) -> Value {
+    let snapshot = shared.data.now().snapshot;
+    let predicates = snapshot.read_by(|| {
+        let iris = snapshot.statistics().predicates().filter_map(|each| match snapshot.term(each.id) {
+            Term::NamedNode(iri) => Some(iri.into_string()),
+            _ => None,
+        });
+        iris.take(PREDICATES).collect()
+    });
+    // Damaged data has no predicates to suggest; the statement's own error says how.
+    let names = Names { tables: &shared.options.tables, predicates: predicates.unwrap_or_default() };
+    let found = complete_sql(text, byte_at(text, cursor), &names);
     let items = found.suggestions.into_iter().map(|each| {
         let kind = match each.kind {
-            SuggestionKind::Predicate => "predicate",
-            SuggestionKind::Class => "class",
-            SuggestionKind::Graph => "graph",
-            SuggestionKind::Iri => "iri",
-            SuggestionKind::Literal => "literal",
-            SuggestionKind::Variable => "variable",
-            SuggestionKind::Keyword => "keyword",
-            SuggestionKind::Function => "function",
-            SuggestionKind::Prefix => "prefix",
+            SqlSuggestionKind::Table => "table",
+            SqlSuggestionKind::Column => "column",
+            SqlSuggestionKind::Function => "function",
+            SqlSuggestionKind::Keyword => "keyword",
         };
-        let prefix = each.prefix.map(|(name, iri)| json!({ "name": name, "iri": iri }));
-        json!({ "label": each.text, "insert": each.text, "kind": kind, "detail": each.detail, "count": each.count, "prefix": prefix })
+        item(&each.text, kind, &each.detail)
     });
-    let items: Vec<Value> = items.collect();
-    let (from, to) = (units(&text[..found.range.start]), units(&text[..found.range.end]));
-    Ok(json_answer(&json!({ "from": from, "to": to, "items": items, "ms": began.elapsed().as_secs_f64() * 1e3 })))
+    told(text, &found.range, &items.collect::<Vec<Value>>())
 }
 
 /// Whether a text is a statement of SQL. Its names are looked at when it is planned.

@@ -8,7 +8,7 @@ use sqlparser::ast;
 use std::sync::Arc;
 
 /// The names that can be called, for suggestions.
-const NAMES: &[&str] = &[
+pub(crate) const NAMES: &[&str] = &[
     "abs",
     "avg",
     "bool_and",

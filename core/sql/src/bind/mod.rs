@@ -5,6 +5,7 @@ mod expression;
 mod from;
 pub(crate) use from::equalities;
 mod function;
+pub(crate) use function::NAMES as FUNCTION_NAMES;
 mod literal;
 mod query;
 mod subquery;
