@@ -16,6 +16,7 @@
 
 mod bind;
 mod boxes;
+mod complete;
 mod cost;
 mod date;
 mod dialect;
@@ -33,6 +34,7 @@ mod table;
 mod types;
 
 pub use bind::FUNCTIONS;
+pub use complete::{SqlCompletion, SqlSuggestion, SqlSuggestionKind, complete_sql};
 pub use date::{date_text, timestamp_text};
 pub use error::{Place, SqlError, SqlErrorKind};
 pub use module::Sql;

@@ -3,6 +3,7 @@
 use crate::access::Right;
 use crate::answer::{Failure, Place, json as json_answer, put, short};
 use crate::body::{self, Body, Bound};
+use crate::contents::contents;
 use crate::metrics::Kind;
 use crate::page;
 use crate::requests::Entry;
@@ -12,13 +13,14 @@ use axum::http::{HeaderMap, Response, StatusCode};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use vicus_service::{
-    Answer, Error, KNOWN_PREFIXES, LANGUAGES, Limits, QueryLanguage, SPARQL, SessionOptions, SqlType, SuggestionKind,
-    TextErrorKind, check, check_update, language,
+    Answer, Error, KNOWN_PREFIXES, LANGUAGES, Limits, QueryLanguage, SPARQL, SessionOptions, SqlType, Suggestion,
+    SuggestionKind, TextErrorKind, check, check_update, language,
 };
 
 /// The most bytes of a text checked or completed while it is written.
@@ -43,6 +45,16 @@ pub(crate) async fn answer(shared: &Arc<Shared>, request: &Request, body: Incomi
     let parts: Vec<&str> = path.split('/').collect();
     let answer = match (request.method.as_str(), &parts[..]) {
         ("GET" | "HEAD", ["info"]) => json_answer(&info(shared, &request.headers)),
+        ("GET", ["contents"]) => {
+            let job = {
+                let shared = Arc::clone(shared);
+                move || contents(&shared)
+            };
+            let told =
+                shared.jobs.run(job).map_err(|_| Failure::busy("too many requests wait: ask again later"))?.await;
+            let mistake = |message| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "store", message);
+            json_answer(&told.map_err(|error| mistake(error.to_string()))?.map_err(mistake)?)
+        }
         ("GET", ["load"]) => load(shared),
         ("POST", ["complete"]) => completion(shared, request, body).await?,
         ("POST", ["check"]) => checked(shared, request, body).await?,
@@ -73,7 +85,7 @@ pub(crate) async fn answer(shared: &Arc<Shared>, request: &Request, body: Incomi
             json_answer(&*entry(shared, id)?.trace().ok_or_else(missing)?)
         }
         ("GET", ["requests", id, "watch"]) => watch(shared, id),
-        (_, ["info" | "load" | "complete" | "check" | "requests", ..]) => {
+        (_, ["info" | "contents" | "load" | "complete" | "check" | "requests", ..]) => {
             return Err(Failure::method("GET, POST, DELETE, OPTIONS"));
         }
         _ => return Err(nothing()),
@@ -164,13 +176,22 @@ fn event(name: Option<&str>, data: &Value) -> Bytes {
     Bytes::from(format!("{name}data: {data}\n\n"))
 }
 
+/// The time that this process has worked, in the ticks of [`vicus::pu_times`], if the system tells.
+fn own_ticks() -> Option<u64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // proc(5): the name in brackets may have spaces; the 12th and 13th field behind it are user and system time.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut times = fields.split_whitespace().skip(11).take(2).map(str::parse::<u64>);
+    Some(times.next()?.ok()? + times.next()?.ok()?)
+}
+
 /// The machine's load, once a second.
 fn load(shared: &Arc<Shared>) -> Response<Body> {
     let shared = Arc::clone(shared);
     events(|sender| {
         tokio::spawn(async move {
             let topology = shared.service.runtime().topology().clone();
-            let mut before = vicus::kit::pu_times(&topology);
+            let (mut before, mut own_before) = (vicus::kit::pu_times(&topology), own_ticks());
             loop {
                 tokio::select! {
                     () = tokio::time::sleep(Duration::from_secs(1)) => {}
@@ -183,17 +204,30 @@ fn load(shared: &Arc<Shared>) -> Response<Body> {
                     json!({ "id": now.pu.index(), "busy": (busy * 1e3).round() / 1e3 })
                 });
                 let pus: Vec<Value> = busy.collect();
-                before = now;
+                let own = own_ticks();
+                let passed =
+                    now.iter().zip(&before).map(|(now, before)| now.all.saturating_sub(before.all)).sum::<u64>();
+                let share = own.zip(own_before).filter(|_| passed > 0).map(|(now, before)| {
+                    let share = now.saturating_sub(before) as f64 / passed as f64;
+                    (share.min(1.0) * 1e3).round() / 1e3
+                });
+                (before, own_before) = (now, own);
                 let plan = shared.service.runtime().plan();
                 let seats = plan.seats.iter().enumerate().filter(|(_, seat)| !seat.spare);
                 let seats: Vec<Value> =
                     seats.map(|(number, seat)| json!({ "seat": number, "pu": seat.pu.index() })).collect();
                 let memory = shared.service.memory();
                 let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+                // Counters have what has ended; the others tell what they have read so far.
+                let (near, far) = shared.requests.all().iter().map(|entry| entry.read_bytes()).fold(
+                    (read(&shared.metrics.near_bytes), read(&shared.metrics.far_bytes)),
+                    |(near, far), (more_near, more_far)| (near + more_near, far + more_far),
+                );
                 let data = json!({
-                    "pus": pus, "seats": seats, "memory": { "taken": memory.taken(), "total": memory.total() },
+                    "pus": pus, "own": share, "seats": seats,
+                    "memory": { "taken": memory.taken(), "total": memory.total() },
                     "requests": { "running": shared.requests.running(), "waiting": shared.jobs.waiting() },
-                    "nearBytes": read(&shared.metrics.near_bytes), "farBytes": read(&shared.metrics.far_bytes),
+                    "nearBytes": near, "farBytes": far,
                 });
                 if sender.send(event(None, &data)).await.is_err() || shared.is_draining.load(Ordering::Relaxed) {
                     return;
@@ -287,32 +321,51 @@ async fn completion(shared: &Arc<Shared>, request: &Request, body: Incoming) -> 
         move || {
             let snapshot = shared.data.now().snapshot;
             let until = Instant::now() + COMPLETION_TIME;
-            let found = snapshot
-                .read_by(|| language.complete(&text, byte_at(&text, cursor), &snapshot, &|| Instant::now() >= until));
-            found.map(|found| (text, found)).map_err(|error| error.to_string())
+            let options = &shared.options.session.languages;
+            let ends = || Instant::now() >= until;
+            let found =
+                snapshot.read_by(|| language.complete(&text, byte_at(&text, cursor), &snapshot, options, &ends));
+            let found = found.map_err(|error| error.to_string())?;
+            let items: Vec<Value> = found.suggestions.into_iter().map(completed).collect();
+            Ok(told(&text, &found.range, &items))
         }
     };
     let found = shared.jobs.run(job).map_err(|_| Failure::busy("too many requests wait: ask again later"))?.await;
     let mistake = |message: String| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "store", message);
-    let (text, found) = found.map_err(|error| mistake(error.to_string()))?.map_err(mistake)?;
-    let items = found.suggestions.into_iter().map(|each| {
-        let kind = match each.kind {
-            SuggestionKind::Predicate => "predicate",
-            SuggestionKind::Class => "class",
-            SuggestionKind::Graph => "graph",
-            SuggestionKind::Iri => "iri",
-            SuggestionKind::Literal => "literal",
-            SuggestionKind::Variable => "variable",
-            SuggestionKind::Keyword => "keyword",
-            SuggestionKind::Function => "function",
-            SuggestionKind::Prefix => "prefix",
-        };
-        let prefix = each.prefix.map(|(name, iri)| json!({ "name": name, "iri": iri }));
-        json!({ "label": each.text, "insert": each.text, "kind": kind, "detail": each.detail, "count": each.count, "prefix": prefix })
-    });
-    let items: Vec<Value> = items.collect();
-    let (from, to) = (units(&text[..found.range.start]), units(&text[..found.range.end]));
-    Ok(json_answer(&json!({ "from": from, "to": to, "items": items, "ms": began.elapsed().as_secs_f64() * 1e3 })))
+    let mut found = found.map_err(|error| mistake(error.to_string()))?.map_err(mistake)?;
+    found["ms"] = (began.elapsed().as_secs_f64() * 1e3).into();
+    Ok(json_answer(&found))
+}
+
+/// Suggestions for the place of a text.
+fn told(text: &str, range: &Range<usize>, items: &[Value]) -> Value {
+    json!({ "from": units(&text[..range.start]), "to": units(&text[..range.end]), "items": items })
+}
+
+/// A suggestion without a count or a prefix.
+fn item(text: &str, kind: &str, detail: &str) -> Value {
+    json!({ "label": text, "insert": text, "kind": kind, "detail": detail, "count": null, "prefix": null })
+}
+
+/// A suggestion in the words of the page.
+fn completed(each: Suggestion) -> Value {
+    let kind = match each.kind {
+        SuggestionKind::Predicate => "predicate",
+        SuggestionKind::Class => "class",
+        SuggestionKind::Graph => "graph",
+        SuggestionKind::Iri => "iri",
+        SuggestionKind::Literal => "literal",
+        SuggestionKind::Variable => "variable",
+        SuggestionKind::Keyword => "keyword",
+        SuggestionKind::Function => "function",
+        SuggestionKind::Prefix => "prefix",
+        SuggestionKind::Table => "table",
+        SuggestionKind::Column => "column",
+    };
+    let prefix = each.prefix.map(|(name, iri)| json!({ "name": name, "iri": iri }));
+    let mut told = item(&each.text, kind, &each.detail);
+    (told["count"], told["prefix"]) = (each.count.into(), prefix.into());
+    told
 }
 
 /// Whether a text is a query or an update, and the place of an error. Names of tables are looked at when a query is

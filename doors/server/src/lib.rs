@@ -26,6 +26,7 @@ mod awake;
 mod body;
 mod coding;
 mod connection;
+mod contents;
 mod data;
 mod date;
 mod description;

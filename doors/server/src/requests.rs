@@ -337,6 +337,16 @@ impl Entry {
         Some((watching.holders(), plan.bytes()))
     }
 
+    /// The bytes that a running request has read so far, near and far.
+    pub(crate) fn read_bytes(&self) -> (u64, u64) {
+        let progress = self.lock();
+        let running = progress.run.as_ref().filter(|_| progress.end.is_none());
+        running.map_or((0, 0), |(_, watching)| {
+            let totals = watching.totals();
+            (totals.near_bytes, totals.far_bytes)
+        })
+    }
+
     /// Its plan as it is now.
     pub(crate) fn plan(&self) -> Option<Arc<Value>> {
         let progress = self.lock();

@@ -9,7 +9,8 @@
 mod reading;
 
 use crate::Watch;
-use oxrdf::{NamedNodeRef, Term, TermRef};
+use oxrdf::vocab::xsd;
+use oxrdf::{Literal, NamedNodeRef, Term, TermRef};
 use reading::{Named, Next, Reading, tokens};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -53,6 +54,10 @@ pub enum SuggestionKind {
     Keyword,
     Function,
     Prefix,
+    /// In languages that have them.
+    Table,
+    /// In languages that have them.
+    Column,
 }
 
 /// Prefixes known without a declaration, and their IRIs.
@@ -251,6 +256,33 @@ impl Prefixes {
     }
 }
 
+impl Prefixes {
+    /// A literal in its shortest written form, and the prefix to declare for it.
+    fn literal(&self, literal: &Literal) -> (String, Option<(String, String)>) {
+        let (value, datatype) = (literal.value(), literal.datatype());
+        if literal.language().is_some() || datatype == xsd::STRING {
+            return (literal.to_string(), None);
+        }
+        let digits = value.strip_prefix(['+', '-']).unwrap_or(value);
+        let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        // SPARQL's grammar, rules 146 to 148 and 134: these need no quotes.
+        let is_short = if datatype == xsd::INTEGER {
+            !digits.is_empty() && are_digits(digits)
+        } else if datatype == xsd::DECIMAL {
+            digits
+                .split_once('.')
+                .is_some_and(|(whole, part)| are_digits(whole) && !part.is_empty() && are_digits(part))
+        } else {
+            datatype == xsd::BOOLEAN && matches!(value, "true" | "false")
+        };
+        if is_short {
+            return (value.to_owned(), None);
+        }
+        let (name, prefix) = self.written(datatype.as_str());
+        (format!("{}^^{name}", Literal::from(value)), prefix)
+    }
+}
+
 struct Completer<'a> {
     data: &'a Snapshot,
     read: &'a Reading,
@@ -364,7 +396,69 @@ impl Completer<'_> {
         counts
     }
 
+    /// The predicates of the terms that `step` leads to, with their frequencies among some of these terms, spread over
+    /// all. Only terms with all that the query says of the subject count.
+    fn of_objects(&self, step: &str, wanted: &[Attribute]) -> BTreeMap<Id, usize> {
+        let Some(step) = self.id(step) else { return BTreeMap::new() };
+        let rdf_type = self.id(oxrdf::vocab::rdf::TYPE.as_str());
+        let (to, from) = (self.data.index(Order::Gpos), self.data.index(Order::Gspo));
+        let mut counts: BTreeMap<Id, usize> = BTreeMap::new();
+        for graph in self.looked_through() {
+            let rows = to.range(&[graph, step]);
+            let stride = rows.len().div_ceil(LOOKED_AT).max(1);
+            let mut last = None;
+            for row in rows.step_by(stride).take_while(|_| !self.watch.ends()) {
+                let object = to.get(2, row);
+                if last.replace(object) == Some(object) {
+                    continue;
+                }
+                let has = |each: &Attribute| match (each.class.is_unbound(), rdf_type) {
+                    (false, Some(rdf_type)) => from.count(&[graph, object, rdf_type, each.class]) > 0,
+                    _ => from.count(&[graph, object, each.predicate]) > 0,
+                };
+                if wanted.iter().all(has) {
+                    let groups = from.groups(from.range(&[graph, object]));
+                    groups.for_each(|(predicate, rows)| *counts.entry(predicate).or_default() += rows.len());
+                }
+            }
+        }
+        counts
+    }
+
+    /// The graphs whose triples are looked at.
+    fn looked_through(&self) -> Vec<Id> {
+        /// More graphs say nothing new, mostly.
+        const GRAPHS: usize = 20;
+        match self.read.in_graph || self.data.statistics().triples == 0 {
+            true => self.data.graphs().filter(|graph| !graph.is_unbound()).take(GRAPHS).collect(),
+            false => vec![Id::UNBOUND],
+        }
+    }
+
+    /// Predicates that go on from the terms a path or a variable has reached; none if the query does not say how.
+    fn onward(&self) -> Vec<Suggestion> {
+        let wanted = self.attributes();
+        let steps: Vec<(&str, &[Attribute])> = match (self.read.next, &self.read.step, &self.read.subject) {
+            (Next::Path, Some(Named::Iri(step)), _) => vec![(step.as_str(), &[][..])],
+            (Next::Predicate, _, Some(subject)) => self.read.lead_to(subject).map(|step| (step, &wanted[..])).collect(),
+            _ => Vec::new(),
+        };
+        let mut all = steps.into_iter().map(|(step, wanted)| self.of_objects(step, wanted));
+        let Some(mut counts) = all.next() else { return Vec::new() };
+        for others in all {
+            counts.retain(|predicate, _| others.contains_key(predicate));
+        }
+        let mut found = self.counted(counts, SuggestionKind::Predicate);
+        // Counts among some terms order the list; they are no counts of the data.
+        found.iter_mut().for_each(|each| each.count = None);
+        found
+    }
+
     fn predicates(&self) -> Vec<Suggestion> {
+        let onward = self.onward();
+        if !onward.is_empty() {
+            return onward;
+        }
         if self.read.next == Next::Predicate {
             if let Some(Named::Iri(subject)) = &self.read.subject
                 && let Some(id) = self.id(subject)
@@ -443,15 +537,15 @@ impl Completer<'_> {
             Term::NamedNode(iri) => {
                 self.fits(iri.as_str()).then(|| self.iri(iri.as_str(), SuggestionKind::Iri, Some(count)))
             }
-            term @ Term::Literal(_) => {
-                let text = term.to_string();
+            Term::Literal(literal) => {
+                let (text, prefix) = self.prefixes.literal(&literal);
                 let fits = text.len() <= 120 && contains(&text, self.typed);
                 fits.then(|| Suggestion {
                     text,
                     kind: SuggestionKind::Literal,
                     detail: String::new(),
                     count: Some(count),
-                    prefix: None,
+                    prefix,
                 })
             }
             _ => None,
@@ -616,9 +710,11 @@ mod tests {
         e:g { }
     ";
 
+    const GRAPH: &[u8] = b"\n        e:g { }\n    ";
+
     /// The suggestions at the sign `^` of a text.
     fn at(text: &str) -> Vec<String> {
-        let data = Snapshot::of_turtle(DATA.strip_suffix(b"\n        e:g { }\n    ").unwrap(), None).unwrap();
+        let data = Snapshot::of_turtle(DATA.strip_suffix(GRAPH).unwrap(), None).unwrap();
         let cursor = text.find('^').unwrap();
         let text = text.replacen('^', "", 1);
         let found = complete(&text, cursor, &data, &|| false);
@@ -649,6 +745,49 @@ mod tests {
             ["STRLEN(", "STRLANG("].map(str::to_owned)[..].to_vec()
         );
         assert!(at("SEL^").contains(&"SELECT".to_owned()));
+    }
+
+    /// An object has the predicates of those that its own predicate leads to, and so has the next step of a path.
+    #[test]
+    fn predicates_of_objects_are_those_of_what_leads_to_them() {
+        // Documents have creators, which are persons: with a name, without a title.
+        for text in [
+            "SELECT * { ?d dc:creator ?p . ?p ^ }",
+            "SELECT * { ?d dc:creator/^ }",
+            "SELECT * { ?d a/dc:title|dc:creator/^ }",
+            "SELECT * { ?d dc:creator+/^ }",
+            "SELECT * { ?d foaf:maker/dc:creator ?p . ?p ^ }",
+            "SELECT * { ?p ^ . ?d dc:creator ?p . ?q foaf:knows ?p }",
+        ] {
+            let all = at(text);
+            let known = ["foaf:name", "foaf:knows", "rdf:type"];
+            let are_of_persons = all.iter().all(|each| known.contains(&each.as_str()));
+            assert!(are_of_persons && all.contains(&"foaf:name".to_owned()), "{text}: {all:?}");
+        }
+        // After a step that may be left out, or one backwards, all are offered.
+        assert!(at("SELECT * { ?d dc:creator*/^ }").contains(&"dc:title".to_owned()));
+        let (text, data) = ("SELECT * { ?p ^dc:creator/", Snapshot::of_turtle(DATA.strip_suffix(GRAPH).unwrap(), None));
+        let found = complete(text, text.len(), &data.unwrap(), &|| false);
+        assert!(found.suggestions.iter().any(|each| each.text == "dc:title"), "{found:?}");
+    }
+
+    #[test]
+    fn literals_are_written_as_one_would() {
+        let data = b"@prefix e: <http://e/> . @prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
+            e:a e:p 7, -7, 1.5, 1e0, true, '01'^^xsd:boolean, 'x'@en, '2001'^^xsd:gYear .
+            e:a e:p 'x'^^e:t, 'abc'^^xsd:integer .";
+        let data = Snapshot::of_turtle(data, None).unwrap();
+        let text = "PREFIX e: <http://e/> SELECT * { ?x e:p ";
+        let found = complete(text, text.len(), &data, &|| false);
+        let all: Vec<_> = found.suggestions.iter().filter(|each| each.kind == SuggestionKind::Literal).collect();
+        let texts: Vec<&str> = all.iter().map(|each| each.text.as_str()).collect();
+        for wanted in ["7", "-7", "1.5", "true", "\"2001\"^^xsd:gYear", "\"x\"^^e:t", "\"x\"@en"] {
+            assert!(texts.contains(&wanted), "{wanted}: {texts:?}");
+        }
+        // What is no integer's form keeps its quotes, and all are what the data has.
+        assert!(texts.contains(&"\"abc\"^^xsd:integer"), "{texts:?}");
+        let prefix = all.iter().find(|each| each.text.ends_with("gYear")).unwrap().prefix.clone().unwrap();
+        assert_eq!(prefix, ("xsd".to_owned(), "http://www.w3.org/2001/XMLSchema#".to_owned()));
     }
 
     /// Reads any text, at any place.

@@ -129,10 +129,23 @@ pub(super) enum Named {
     Other,
 }
 
+/// A triple as it is written.
+pub(super) struct Triple {
+    subject: Named,
+    predicate: Named,
+    object: Named,
+    /// The step that leads to the object: the predicate, or a path's last one.
+    step: Option<Named>,
+}
+
 struct Level {
     next: Next,
     subject: Option<Named>,
     predicate: Option<Named>,
+    /// The last step of the predicate or path so far, if it leads forwards.
+    step: Option<Named>,
+    /// The next step leads backwards.
+    is_inverse: bool,
     /// How many brackets of expressions are open.
     brackets: usize,
 }
@@ -141,11 +154,13 @@ struct Level {
 pub(super) struct Reading {
     pub(super) prefixes: BTreeMap<String, String>,
     pub(super) variables: Vec<String>,
-    pub(super) triples: Vec<(Named, Named, Named)>,
+    triples: Vec<Triple>,
     /// At the cursor.
     pub(super) next: Next,
     pub(super) subject: Option<Named>,
     pub(super) predicate: Option<Named>,
+    /// Along a path: the step before, if it leads forwards.
+    pub(super) step: Option<Named>,
     pub(super) in_graph: bool,
 }
 
@@ -172,6 +187,7 @@ impl Reading {
             next: Next::Word,
             subject: None,
             predicate: None,
+            step: None,
             in_graph: false,
         };
         let mut levels: Vec<Level> = Vec::new();
@@ -195,7 +211,7 @@ impl Reading {
             let number = token.range.start;
             match token.kind {
                 TokenKind::Sign('{') => {
-                    levels.push(Level { next: Next::Subject, subject: None, predicate: None, brackets: 0 });
+                    levels.push(Level::new(Next::Subject, None));
                     graphs.push(std::mem::take(&mut after_graph) || graphs.last().is_some_and(|graph| *graph));
                 }
                 TokenKind::Sign('}') => {
@@ -208,12 +224,7 @@ impl Reading {
                 TokenKind::Sign('[') => {
                     if let Some(level) = levels.last_mut().filter(|level| level.next != Next::Expression) {
                         level.take(Named::Blank(number), &mut reading.triples);
-                        levels.push(Level {
-                            next: Next::Predicate,
-                            subject: Some(Named::Blank(number)),
-                            predicate: None,
-                            brackets: 0,
-                        });
+                        levels.push(Level::new(Next::Predicate, Some(Named::Blank(number))));
                         graphs.push(graphs.last().is_some_and(|graph| *graph));
                     }
                 }
@@ -271,6 +282,7 @@ impl Reading {
                 self.next = if after_graph && level.next == Next::Graph { Next::Graph } else { level.next };
                 self.subject.clone_from(&level.subject);
                 self.predicate.clone_from(&level.predicate);
+                self.step.clone_from(&level.step);
             }
         }
     }
@@ -293,20 +305,30 @@ impl Reading {
 
     /// The statements on a subject: its predicates, and its classes.
     pub(super) fn said_of<'a>(&'a self, subject: &'a Named) -> impl Iterator<Item = (&'a str, Option<&'a str>)> {
-        self.triples.iter().filter(move |(each, ..)| each == subject).filter_map(|(_, predicate, object)| {
-            match predicate {
-                Named::Iri(predicate) if predicate == oxrdf::vocab::rdf::TYPE.as_str() => match object {
-                    Named::Iri(class) => Some((predicate.as_str(), Some(class.as_str()))),
-                    _ => Some((predicate.as_str(), None)),
-                },
-                Named::Iri(predicate) => Some((predicate.as_str(), None)),
-                _ => None,
-            }
+        self.triples.iter().filter(move |each| each.subject == *subject).filter_map(|each| match &each.predicate {
+            Named::Iri(predicate) if predicate == oxrdf::vocab::rdf::TYPE.as_str() => match &each.object {
+                Named::Iri(class) => Some((predicate.as_str(), Some(class.as_str()))),
+                _ => Some((predicate.as_str(), None)),
+            },
+            Named::Iri(predicate) => Some((predicate.as_str(), None)),
+            _ => None,
+        })
+    }
+
+    /// The predicates with this term as their object.
+    pub(super) fn lead_to<'a>(&'a self, object: &'a Named) -> impl Iterator<Item = &'a str> {
+        self.triples.iter().filter(move |each| each.object == *object).filter_map(|each| match &each.step {
+            Some(Named::Iri(step)) => Some(step.as_str()),
+            _ => None,
         })
     }
 }
 
 impl Level {
+    fn new(next: Next, subject: Option<Named>) -> Level {
+        Level { next, subject, predicate: None, step: None, is_inverse: false, brackets: 0 }
+    }
+
     fn sign(&mut self, sign: char) {
         match (self.next, sign) {
             (Next::Expression, '(') => self.brackets += 1,
@@ -317,7 +339,11 @@ impl Level {
                 }
             }
             (Next::Expression, _) => {}
-            (Next::Object | Next::Sign, '/' | '|') => self.next = Next::Path,
+            (Next::Object | Next::Sign, '/') => self.next = Next::Path,
+            (Next::Object | Next::Sign, '|') => (self.next, self.step) = (Next::Path, None),
+            // Such a step may be left out, or a group may end in several: what comes before it is not known.
+            (Next::Object, '*' | '?' | ')') => self.step = None,
+            (Next::Predicate | Next::Path, '^') => self.is_inverse = true,
             (_, '.') => self.next = Next::Subject,
             (_, ';') => self.next = Next::Predicate,
             (_, ',') => self.next = Next::Object,
@@ -326,7 +352,7 @@ impl Level {
     }
 
     /// Whether a graph's name comes next.
-    fn word(&mut self, word: &str, upper: &str, triples: &mut Vec<(Named, Named, Named)>) -> bool {
+    fn word(&mut self, word: &str, upper: &str, triples: &mut Vec<Triple>) -> bool {
         match upper {
             _ if word == "a" && matches!(self.next, Next::Predicate) => {
                 self.take(Named::Iri(oxrdf::vocab::rdf::TYPE.as_str().to_owned()), triples);
@@ -348,7 +374,10 @@ impl Level {
         false
     }
 
-    fn take(&mut self, term: Named, triples: &mut Vec<(Named, Named, Named)>) {
+    fn take(&mut self, term: Named, triples: &mut Vec<Triple>) {
+        if matches!(self.next, Next::Predicate | Next::Path) {
+            self.step = (!std::mem::take(&mut self.is_inverse)).then(|| term.clone());
+        }
         self.next = match self.next {
             Next::Subject | Next::Sign => {
                 self.subject = Some(term);
@@ -364,7 +393,8 @@ impl Level {
             }
             Next::Object => {
                 if let (Some(subject), Some(predicate)) = (&self.subject, &self.predicate) {
-                    triples.push((subject.clone(), predicate.clone(), term));
+                    let (subject, predicate, step) = (subject.clone(), predicate.clone(), self.step.clone());
+                    triples.push(Triple { subject, predicate, object: term, step });
                 }
                 Next::Sign
             }

@@ -62,6 +62,7 @@ function post(path, value, signal) {
 }
 
 export const info = () => json('api/info');
+export const contents = () => json('api/contents');
 export const complete = (value, signal) => post('api/complete', value, signal);
 export const check = (value, signal) => post('api/check', value, signal);
 export const requests = (signal) => json('api/requests', { signal });
@@ -99,6 +100,33 @@ export async function update({ text, id }, signal) {
   const headers = { Accept: 'application/json', 'Content-Type': 'application/sparql-update', ...named(id) };
   const response = await request('update', { method: 'POST', headers, body: text, signal });
   return response.status === 204 ? {} : response.json().catch(() => ({}));
+}
+
+/// Adds a document to a graph, or to the default graph without a name. `fetch` tells no progress of what it sends, so this is the old way.
+export function addToGraph({ body, type, graph }, signal, onSent) {
+  return new Promise((resolve, reject) => {
+    const path = graph ? `store?graph=${encodeURIComponent(graph)}` : 'store?default';
+    const sending = new XMLHttpRequest();
+    sending.open('POST', new URL(path, document.baseURI));
+    sending.setRequestHeader('Content-Type', type);
+    sending.setRequestHeader('Accept', 'application/json');
+    if (token.get()) sending.setRequestHeader('Authorization', `Bearer ${token.get()}`);
+    sending.upload.addEventListener('progress', (event) => onSent(event.loaded));
+    sending.addEventListener('load', () => {
+      if (sending.status >= 200 && sending.status < 300) return resolve();
+      let error = { message: sending.responseText.slice(0, 4000).trim() };
+      try {
+        error = JSON.parse(sending.responseText).error ?? error;
+      } catch {
+        // It is no JSON: the text is the message.
+      }
+      return reject(new ServerError(sending.status, error));
+    });
+    sending.addEventListener('error', () => reject(new TypeError('the server cannot be reached')));
+    sending.addEventListener('abort', () => reject(Object.assign(new Error('stopped'), { name: 'AbortError' })));
+    signal.addEventListener('abort', () => sending.abort());
+    sending.send(body);
+  });
 }
 
 /// The plan without running the query.

@@ -28,7 +28,7 @@ import * as api from './api.js';
 import { autoPrefix, completion } from './completion.js';
 import { debounce } from './dom.js';
 import { indented } from './indent.js';
-import { missingDeclarations } from './prologue.js';
+import { declaration, missingDeclarations } from './prologue.js';
 
 const CHECK_AFTER_MS = 450;
 /// An error's text comes when nothing has been typed for so long, so that it does not stand in the way of one who writes.
@@ -191,6 +191,22 @@ export class Editor {
       userEvent: 'input.paste',
     });
     this.showError(null);
+  }
+
+  /// Puts a word at the cursor, and declares a prefix that it needs: `{name, iri}`.
+  insert(text, prefix = null) {
+    const { from, to } = this.view.state.selection.main;
+    const before = this.view.state.sliceDoc(Math.max(0, from - 1), from);
+    const word = `${before === '' || /[\s({[,.^/|]/.test(before) ? '' : ' '}${text} `;
+    this.view.dispatch({
+      changes: { from, to, insert: word },
+      selection: { anchor: from + word.length },
+      userEvent: 'input.complete',
+      scrollIntoView: true,
+    });
+    const declared = prefix && declaration(this.text, prefix.name, prefix.iri);
+    if (declared) this.view.dispatch({ changes: declared, userEvent: 'input.prefix' });
+    this.focus();
   }
 
   setLanguage(language) {

@@ -1,4 +1,4 @@
-// Queries to begin with. They hold for any data; some more are offered where the server knows their prefixes.
+// Queries to begin with. They hold for any data; some more are offered where the data has their predicates.
 
 const ANY = [
   ['Some triples', 'SELECT * WHERE {\n  ?subject ?predicate ?object\n}\nLIMIT 100\n'],
@@ -24,7 +24,7 @@ const ANY = [
 const KNOWN = [
   [
     'Articles and journals of each year',
-    ['bench', 'dcterms'],
+    ['dcterms'],
     'SELECT ?year (COUNT(?document) AS ?documents) WHERE {\n  ?document dcterms:issued ?year\n}\nGROUP BY ?year\nORDER BY ?year\n',
   ],
   [
@@ -35,10 +35,16 @@ const KNOWN = [
   ['Who knows whom', ['foaf'], 'CONSTRUCT {\n  ?a foaf:knows ?b\n} WHERE {\n  ?a foaf:knows ?b\n}\nLIMIT 80\n'],
 ];
 
-/// The examples for a server: `{label, text, language}`.
-export function examples(info) {
+/// The examples for a server: `{label, text, language}`. `contents` is what the data has, or null while that is not known.
+export function examples(info, contents = null) {
   const iris = new Map(info.prefixes.map(({ name, iri }) => [name, iri]));
-  const known = KNOWN.filter(([, names]) => names.every((name) => iris.has(name))).map(([label, names, text]) => {
+  const occurring = new Set((contents?.predicates ?? []).map(({ iri }) => iri));
+  const occur = (text, names) => {
+    const used = [...text.matchAll(/\b([a-z]+):(\w+)/g)].filter(([, name]) => names.includes(name));
+    return used.every(([, name, local]) => occurring.has(iris.get(name) + local));
+  };
+  const isKnown = ([, names, text]) => names.every((name) => iris.has(name)) && occur(text, names);
+  const known = KNOWN.filter(isKnown).map(([label, names, text]) => {
     const lines = names
       .filter((name) => text.includes(`${name}:`))
       .map((name) => `PREFIX ${name}: <${iris.get(name)}>`);
@@ -52,6 +58,7 @@ export function examples(info) {
   return all;
 }
 
-function identifier(name) {
+/// A name as SQL has it.
+export function identifier(name) {
   return /^[a-z_][a-z0-9_]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`;
 }

@@ -13,18 +13,20 @@ const STATES = {
 };
 
 export class Explain {
-  constructor(parent) {
+  /// `short` writes IRIs with prefixes.
+  constructor(parent, { short }) {
     this.parent = parent;
+    this.short = (text) => text.replace(/<([^<>\s]+)>/g, (whole, iri) => short(iri) ?? whole);
     this.summary = h('div', { class: 'plan-summary' });
     this.body = h('tbody');
     const heads = [
       ['Operator', ''],
-      ['Rows', 'number rows'],
-      ['Estimate', 'number'],
-      ['Time', 'time'],
-      ['Near', 'number bytes'],
-      ['Far', 'number bytes'],
-      ['Spilled', 'number bytes'],
+      ['Rows', 'number rows', 'Rows that the operator has made'],
+      ['Estimate', 'number', 'Rows that the planner expected'],
+      ['Time', 'time', 'Time in its boxes, summed over all cores'],
+      ['Near', 'number bytes', 'Bytes read from memory of the same node'],
+      ['Far', 'number bytes', 'Bytes read from memory of other nodes'],
+      ['Spilled', 'number bytes', 'Bytes written to disk for want of memory'],
     ];
     this.grid = h(
       'table',
@@ -35,7 +37,7 @@ export class Explain {
         h(
           'tr',
           {},
-          heads.map(([text, kind]) => h('th', { class: kind, scope: 'col' }, text)),
+          heads.map(([text, kind, title]) => h('th', { class: kind, scope: 'col', title }, text)),
         ),
       ),
       this.body,
@@ -73,7 +75,7 @@ export class Explain {
       h('div', { class: 'fact-block', title }, h('dt', {}, name), h('dd', {}, value));
     const off = plan.operators.filter((operator) => misestimate(operator, hasAll(operator, plan))).length;
     const takes = Object.entries(totals?.takes ?? {})
-      .map(([distance, number]) => `distance ${distance}: ${count(number)}`)
+      .map(([distance, number]) => `rule ${distance}: ${count(number)}`)
       .join(', ');
     replace(
       this.summary,
@@ -94,7 +96,7 @@ export class Explain {
         ran && totals && fact('Far tasks', count(totals.far), 'Tasks that ran on another node than their data'),
         ran && totals && fact('Bytes near', bytes(totals.nearBytes), 'Bytes read from memory of the same node'),
         ran && totals && fact('Bytes far', bytes(totals.farBytes), 'Bytes read from memory of other nodes'),
-        ran && takes && fact('Takes', takes, 'Where cores found their tasks: 1 is their own queue'),
+        ran && takes && fact('Takes', takes, 'The rule of the strategy by which seats, the threads of cores, found their tasks: 1 is their own queue'),
         this.#isPart() &&
           h(
             'div',
@@ -179,7 +181,7 @@ export class Explain {
               operator.degree > 1 &&
                 h('span', { class: 'tag', title: 'instances side by side' }, `×${operator.degree}`),
             ),
-            h('span', { class: 'operator-detail', title: operator.detail }, operator.detail),
+            h('span', { class: 'operator-detail', title: operator.detail }, this.short(operator.detail)),
           ),
         ),
       ),
@@ -249,7 +251,7 @@ export class Explain {
     replace(
       this.side,
       h('h3', {}, operator.name),
-      h('p', { class: 'mono small' }, operator.detail),
+      h('p', { class: 'mono small', title: operator.detail }, this.short(operator.detail)),
       operator.order?.length > 0 && h('p', { class: 'quiet small' }, `Sorted by ${operator.order.join(', ')}`),
       boxes.length === 0 && h('p', { class: 'quiet' }, 'No boxes of its own: it runs within its parent.'),
       boxes.map((box) =>

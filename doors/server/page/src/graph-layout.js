@@ -1,10 +1,65 @@
 // Where the nodes of a graph go: forces push nodes apart and pull neighbours together. Pure, and the same for the same graph.
 //
 // Fruchterman and Reingold, "Graph drawing by force-directed placement", Software: Practice and Experience 21, 1991. We differ: the
-// nodes begin on a spiral instead of by chance, and a weak pull to the middle keeps parts without connection together.
+// nodes begin on a spiral instead of by chance, a weak pull to the middle keeps each part together, and parts without connection, which
+// would only push each other away, are laid out one by one and then packed in rows.
 
-/// Places of `count` nodes as `{x, y}`; `edges` are pairs of node numbers. `ideal` is the length that an edge tries to have.
-export function layout(count, edges, { ideal = 90, rounds = 260 } = {}) {
+/// Places of `count` nodes as `{x, y}`; `edges` are pairs of node numbers. `ideal` is the length that an edge tries to have, `aspect` how
+/// many times wider than high the picture may be.
+export function layout(count, edges, { ideal = 90, rounds = 260, aspect = 1.6 } = {}) {
+  const parts = components(count, edges);
+  if (parts.length < 2) return drawn(count, edges, ideal, rounds);
+  const part = new Int32Array(count);
+  const number = new Int32Array(count);
+  parts.forEach((nodes, at) =>
+    nodes.forEach((node, own) => {
+      part[node] = at;
+      number[node] = own;
+    }),
+  );
+  const own = parts.map(() => []);
+  for (const [a, b] of edges) own[part[a]].push([number[a], number[b]]);
+  const boxes = parts.map((nodes, at) => {
+    const places = drawn(nodes.length, own[at], ideal, rounds);
+    const box = bounds(places);
+    return { nodes, places, box, width: box.right - box.left + ideal, height: box.bottom - box.top + ideal };
+  });
+  // Rows from the highest part down, each as wide as a picture of this aspect and of the area of all.
+  boxes.sort((a, b) => b.height - a.height || b.width - a.width || a.nodes[0] - b.nodes[0]);
+  const area = boxes.reduce((sum, { width, height }) => sum + width * height, 0);
+  const most = Math.max(Math.sqrt(area * aspect), ...boxes.map(({ width }) => width));
+  const all = new Array(count);
+  let [left, top, high] = [0, 0, 0];
+  for (const { nodes, places, box, width, height } of boxes) {
+    if (left > 0 && left + width > most) [left, top, high] = [0, top + high, 0];
+    nodes.forEach((node, at) => {
+      all[node] = { x: left + places[at].x - box.left, y: top + places[at].y - box.top };
+    });
+    left += width;
+    high = Math.max(high, height);
+  }
+  return all;
+}
+
+/// The nodes of each connected part, in the order of their numbers.
+function components(count, edges) {
+  const root = Array.from({ length: count }, (_, node) => node);
+  const find = (node) => {
+    while (root[node] !== node) node = root[node] = root[root[node]];
+    return node;
+  };
+  for (const [a, b] of edges) root[find(a)] = find(b);
+  const parts = new Map();
+  for (let node = 0; node < count; node += 1) {
+    const at = find(node);
+    if (!parts.has(at)) parts.set(at, []);
+    parts.get(at).push(node);
+  }
+  return [...parts.values()];
+}
+
+/// The places of nodes that are connected.
+function drawn(count, edges, ideal, rounds) {
   const x = new Float64Array(count);
   const y = new Float64Array(count);
   const golden = Math.PI * (3 - Math.sqrt(5));

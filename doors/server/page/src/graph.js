@@ -1,6 +1,6 @@
 // Triples as a graph: nodes that can be dragged, on a plane that pans and zooms, with a list beside it that says the same in words.
 
-import { h, icon, replace, svg } from './dom.js';
+import { h, icon, replace, svg, toast } from './dom.js';
 import { count, plural } from './format.js';
 import { bounds, layout } from './graph-layout.js';
 import { termElement, termLabel } from './term-view.js';
@@ -49,13 +49,16 @@ export function graphOf(triples, { literals = true, most = MAX_NODES } = {}) {
   return { nodes, edges: [...edges.values()], left };
 }
 
-/// An IRI without a prefix is named by its last part.
+/// An IRI without a prefix is named by its last part, or by the last two where the last one is a number.
 function nodeLabel(term, short) {
-  const name =
-    term.type === 'uri' && !short(term.value)
-      ? (/[^/#]+[/#]?$/.exec(term.value)?.[0] ?? term.value)
-      : termLabel(term, short);
+  const name = term.type === 'uri' && !short(term.value) ? lastPieces(term.value) : termLabel(term, short);
   return name.length > 30 ? `${name.slice(0, 29)}…` : name;
+}
+
+export function lastPieces(iri) {
+  const found = /([^/#]+[/#])?([^/#]+)[/#]?$/.exec(iri);
+  if (!found) return iri;
+  return /^\d+$/.test(found[2]) ? `${found[1] ?? ''}${found[2]}` : found[2];
 }
 
 export class GraphView {
@@ -76,6 +79,10 @@ export class GraphView {
     this.plane.addEventListener('wheel', (event) => this.#wheel(event), { passive: false });
     this.plane.addEventListener('pointerdown', (event) => this.#press(event));
     this.plane.addEventListener('keydown', (event) => this.#key(event));
+    this.plane.addEventListener('dblclick', (event) => {
+      const element = event.target.closest('.node');
+      if (element) this.expand(Number(element.dataset.node));
+    });
   }
 
   update(run) {
@@ -83,17 +90,19 @@ export class GraphView {
     this.run = run;
     this.drawn = run.rows.length;
     this.chosen = null;
+    /// Triples of nodes that were expanded.
+    this.more = [];
     this.#build();
   }
 
   #build() {
     const { short } = this.options;
-    this.graph = graphOf(this.run.rows, { literals: this.literals });
+    this.graph = graphOf([...this.run.rows, ...this.more], { literals: this.literals });
     const { nodes, edges, left } = this.graph;
     const places = layout(
       nodes.length,
       edges.map(({ from, to }) => [from, to]),
-      { rounds: nodes.length > 120 ? 160 : 260 },
+      { rounds: nodes.length > 120 ? 160 : 260, aspect: this.plane.parentElement.clientWidth / (this.plane.parentElement.clientHeight || 1) || 1.6 },
     );
     // The plane is wide, and labels need width.
     const { clientWidth, clientHeight } = this.plane.parentElement;
@@ -234,6 +243,23 @@ export class GraphView {
     });
   }
 
+  /// Adds the triples about a node that the data has, some of them, and draws again.
+  async expand(at) {
+    const { term } = this.graph.nodes[at];
+    const { run } = this;
+    if (term.type !== 'uri') return;
+    try {
+      const triples = await this.options.onExpand(term.value);
+      if (run !== this.run) return;
+      this.more.push(...triples);
+      this.#build();
+      const again = this.graph.nodes.findIndex((node) => node.term.type === 'uri' && node.term.value === term.value);
+      if (again >= 0) this.choose(again);
+    } catch (error) {
+      toast(error.message, { kind: 'bad' });
+    }
+  }
+
   choose(at) {
     this.chosen = at;
     this.#highlight(at);
@@ -313,6 +339,18 @@ export class GraphView {
           {},
           h(
             'button',
+            {
+              type: 'button',
+              class: 'button small',
+              title: 'Adds what the data says of it, as a double click on the node does',
+              onClick: () => this.expand(this.chosen),
+            },
+            icon('plus'),
+            'Expand',
+          ),
+          ' ',
+          h(
+            'button',
             { type: 'button', class: 'button small', onClick: () => this.options.onDescribe(term.value) },
             'Describe',
           ),
@@ -330,7 +368,7 @@ export class GraphView {
     // Labels stand at the right of their nodes.
     const scale = Math.max(
       0.05,
-      Math.min(1.25, (width - 250) / (box.right - box.left + 1), (height - 50) / (box.bottom - box.top + 1)),
+      Math.min(1.25, Math.max(60, width - 320) / (box.right - box.left + 1), (height - 50) / (box.bottom - box.top + 1)),
     );
     this.camera = {
       scale,

@@ -2,23 +2,31 @@
 
 import * as api from './api.js';
 import { announce, byId, debounce, h, icon, replace, toast } from './dom.js';
+import { DataPanel } from './data-panel.js';
 import { Editor, placeOf, withoutPlace } from './editor.js';
-import { examples } from './examples.js';
+import { examples, identifier } from './examples.js';
 import { count, plural } from './format.js';
 import { History, load, save } from './history.js';
 import { askToken, openMenu } from './menu.js';
+import { TriplesParser } from './ntriples.js';
 import { prologue } from './prologue.js';
 import { Requests } from './requests.js';
 import { Results } from './results.js';
 import { Run, guessForm } from './run.js';
 import { decodeShare, encodeShare } from './share.js';
+import { asCurl, asPython } from './snippets.js';
 import { copy } from './term-view.js';
 import { shortener } from './terms.js';
 import { startTheme } from './theme.js';
 import { Machine } from './topology.js';
+import { askUpload, upload } from './upload.js';
 
 const DRAFT = 'vicus.draft';
 const DRAFTS = 'vicus.drafts';
+const TABS = 'vicus.tabs';
+const MAX_TABS = 20;
+/// A node that expands brings so many triples.
+const EXPANDED = 40;
 const OPTIONS = 'vicus.options';
 const ROW_LIMITS = [1000, 10_000, 100_000];
 const TIME_LIMITS = [null, 10, 60, 600];
@@ -37,10 +45,18 @@ class Page {
     /// The text of each language, so that each has its own.
     this.drafts = load(DRAFTS, {});
     this.keepDraft = debounce(400, () => this.#keep());
+    // Queries stay open over visits, each in a tab of its own; a link opens another one.
+    this.tabs = load(TABS, null)?.tabs?.filter(({ text, language }) => typeof text === 'string' && info.languages.includes(language)) ?? [];
+    const chosen = load(TABS, null)?.at ?? 0;
+    if (shared.query !== null || this.tabs.length === 0) this.tabs.push({ text: start.text, language: start.language });
+    else Object.assign(start, { ...(this.tabs[chosen] ?? this.tabs[0]), label: null });
+    this.tabs = this.tabs.slice(-MAX_TABS);
+    this.tab = shared.query !== null ? this.tabs.at(-1) : (this.tabs[chosen] ?? this.tabs[0]);
     this.results = new Results({
       short: (iri) => this.short(iri),
       onDescribe: (iri) => this.describe(iri),
       onGoTo: (place) => this.editor.goTo(place),
+      onExpand: (iri) => this.#around(iri),
       welcome: () => this.#welcome(),
     });
     this.editor = new Editor(byId('editor'), {
@@ -66,6 +82,12 @@ class Page {
       },
       onClose: () => this.toggleHistory(false),
     });
+    this.data = new DataPanel(byId('data-panel'), {
+      onInsert: (entry) => this.#insert(entry),
+      onClose: () => this.toggleData(false),
+      onUpload: info.update !== 'off' && !info.dataset.readOnly && (() => this.upload()),
+      short: (iri) => this.short(iri),
+    });
     this.views = {
       query: null,
       machine: new Machine(byId('view-machine'), info),
@@ -77,6 +99,7 @@ class Page {
     this.#keys();
     this.#showLanguage();
     this.history.render();
+    this.#showTabs();
     addEventListener('hashchange', () => this.#fromLink());
     addEventListener('pagehide', () => this.run?.aborter.abort());
     // A page in the background asks for nothing.
@@ -90,6 +113,141 @@ class Page {
     }
     this.editor.check();
     if (this.view === undefined) this.show('query');
+    this.#look();
+  }
+
+  /// Asks what the data has: examples and the panel beside the editor follow it.
+  async #look() {
+    try {
+      this.contents = await api.contents();
+    } catch {
+      // Without it there is no panel, and examples are those that hold for any data.
+      return;
+    }
+    this.results.welcomeAgain();
+    this.data.render(this.contents);
+  }
+
+  // ---- tabs ----
+
+  get run() {
+    return this.tab.run ?? null;
+  }
+
+  set run(run) {
+    this.tab.run = run;
+  }
+
+  #showTabs() {
+    const name = ({ text, language }) => {
+      const plain = text
+        .replace(/^\s*(PREFIX|BASE)[^\n]*\n?/gim, '')
+        .replace(/\s+/g, ' ')
+        .trim();
+      return plain ? plain.slice(0, 40) : language === 'sql' ? 'New statement' : 'New query';
+    };
+    const all = this.tabs.map((tab) => {
+      const chosen = tab === this.tab;
+      const close = (event) => {
+        event.stopPropagation();
+        this.closeTab(tab);
+      };
+      return h(
+        'button',
+        {
+          type: 'button',
+          role: 'tab',
+          'aria-selected': String(chosen),
+          'aria-controls': 'editor-card',
+          tabindex: chosen ? '0' : '-1',
+          title: `${name(tab)}${this.tabs.length > 1 ? ' (Delete closes it)' : ''}`,
+          onClick: () => this.openTab(tab),
+          onKeydown: (event) => {
+            const at = this.tabs.indexOf(tab);
+            const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: this.tabs.length - 1 }[event.key];
+            if (to !== undefined) this.openTab(this.tabs[(to + this.tabs.length) % this.tabs.length]);
+            else if (event.key === 'Delete') this.closeTab(tab);
+            else return;
+            event.preventDefault();
+          },
+        },
+        h('span', { class: 'ellipsis' }, name(tab)),
+        this.tabs.length > 1 && h('span', { class: 'close', 'aria-hidden': 'true', onClick: close }, icon('close')),
+      );
+    });
+    const focused = byId('query-tabs').contains(document.activeElement);
+    replace(byId('query-tabs'), all);
+    if (focused) byId('query-tabs').querySelector('[aria-selected=true]').focus();
+    save(TABS, { tabs: this.tabs.map(({ text, language }) => ({ text, language })), at: this.tabs.indexOf(this.tab) });
+  }
+
+  openTab(tab) {
+    if (tab === this.tab) return;
+    this.#keep();
+    this.tab = tab;
+    this.editor.setText(tab.text, tab.language);
+    this.#showLanguage();
+    this.results.show(this.run);
+    this.#running(Boolean(this.run && !this.run.isOver));
+    this.#compare();
+    this.#showTabs();
+  }
+
+  newTab(text = '', language = this.editor.language) {
+    const tab = { text, language };
+    this.tabs.push(tab);
+    if (this.tabs.length > MAX_TABS) this.closeTab(this.tabs[0]);
+    this.openTab(tab);
+    this.editor.focus();
+  }
+
+  closeTab(tab) {
+    if (this.tabs.length < 2) return;
+    tab.run?.stop();
+    const at = this.tabs.indexOf(tab);
+    if (tab === this.tab) this.openTab(this.tabs[at + 1] ?? this.tabs[at - 1]);
+    this.tabs.splice(at, 1);
+    this.#showTabs();
+  }
+
+  // ---- data ----
+
+  toggleData(open = byId('data-panel').hidden) {
+    if (open) this.toggleHistory(false);
+    byId('data-panel').hidden = !open;
+    byId('toggle-data').setAttribute('aria-expanded', String(open));
+    (open ? this.data.search : byId('toggle-data')).focus();
+  }
+
+  /// Puts a name of the panel at the cursor, in the language that has it.
+  #insert({ iri, name, table }) {
+    if (table) {
+      if (this.editor.language !== 'sql') this.setLanguage('sql');
+      return this.editor.insert(identifier(name));
+    }
+    if (this.editor.language === 'sql') return this.editor.insert(identifier(iri));
+    const written = this.short(iri);
+    const prefix = written && this.info.prefixes.find((known) => known.name === written.slice(0, written.indexOf(':')));
+    return this.editor.insert(written ?? `<${iri}>`, prefix ?? null);
+  }
+
+  /// Some triples from and to a node.
+  async #around(iri) {
+    const text = `CONSTRUCT { <${iri}> ?p ?o . ?s ?q <${iri}> } WHERE { { <${iri}> ?p ?o } UNION { ?s ?q <${iri}> } } LIMIT ${EXPANDED}`;
+    const response = await api.query({ text, language: 'sparql', accept: 'application/n-triples' });
+    const triples = [];
+    const parser = new TriplesParser({ onRow: (row) => triples.push(row) });
+    await api.readText(response, (piece) => parser.write(piece));
+    parser.end();
+    return triples;
+  }
+
+  async upload() {
+    const chosen = await askUpload(this.contents?.graphs.map(({ iri }) => iri) ?? []);
+    if (!chosen || !(await this.#mayUpdate())) return;
+    if (!(await upload(chosen))) return;
+    this.#refreshInfo();
+    this.#look();
   }
 
   // ---- the frame ----
@@ -136,10 +294,25 @@ class Page {
       this.editor.format();
       this.editor.focus();
     });
-    byId('share').addEventListener('click', () => this.share());
+    byId('share').addEventListener('click', (event) => {
+      const query = () => ({
+        text: this.editor.text,
+        language: this.editor.language,
+        base: document.baseURI.replace(/[?#].*$/, ''),
+        token: this.info.query === 'token',
+      });
+      const items = [
+        { label: 'Copy a link', action: () => this.share() },
+        { label: 'Copy as curl', action: () => copy(asCurl(query()), 'Copied for a shell') },
+        { label: 'Copy as Python', action: () => copy(asPython(query()), 'Copied for Python') },
+      ];
+      openMenu(event.currentTarget, items, { label: 'Share' });
+    });
+    byId('new-tab').addEventListener('click', () => this.newTab());
+    byId('toggle-data').addEventListener('click', () => this.toggleData());
     byId('toggle-history').addEventListener('click', () => this.toggleHistory());
     byId('examples').addEventListener('click', (event) => {
-      const items = examples(this.info).map(({ label, text, language }) => ({
+      const items = examples(this.info, this.contents).map(({ label, text, language }) => ({
         label,
         action: () => this.take(text, language),
       }));
@@ -221,13 +394,15 @@ class Page {
   }
 
   #firstText(language) {
-    return examples(this.info).find((example) => example.language === language)?.text ?? '';
+    return examples(this.info, this.contents).find((example) => example.language === language)?.text ?? '';
   }
 
   /// Keeps the text of the editor for the next visit.
   #keep() {
     const { text, language } = this.editor;
     this.drafts[language] = text;
+    Object.assign(this.tab, { text, language });
+    this.#showTabs();
     save(DRAFT, { text, language });
     save(DRAFTS, this.drafts);
   }
@@ -241,6 +416,8 @@ class Page {
   }
 
   toggleHistory(open = byId('history').hidden) {
+    if (open && !byId('data-panel').hidden) this.toggleData(false);
+    if (!open && byId('history').hidden) return;
     byId('history').hidden = !open;
     byId('toggle-history').setAttribute('aria-expanded', String(open));
     if (open) {
@@ -289,6 +466,7 @@ class Page {
       const isMod = event.ctrlKey || event.metaKey;
       if (isMod && event.key === 'Enter' && !event.defaultPrevented && this.view === 'query') this.execute();
       else if (event.key === 'Escape' && event.target.closest?.('#history')) this.toggleHistory(false);
+      else if (event.key === 'Escape' && event.target.closest?.('#data-panel')) this.toggleData(false);
       else if (event.altKey && !isMod && '123'.includes(event.key))
         this.show(['query', 'machine', 'requests'][Number(event.key) - 1]);
       else return;
@@ -297,7 +475,7 @@ class Page {
   }
 
   #welcome() {
-    const items = examples(this.info)
+    const items = examples(this.info, this.contents)
       .slice(0, 6)
       .map(({ label, text, language }) =>
         h('button', { type: 'button', class: 'button', onClick: () => this.take(text, language, true) }, label),
@@ -359,9 +537,11 @@ class Page {
     if (runs) this.execute();
   }
 
+  /// In a tab of its own: the query that one writes stays.
   describe(iri) {
     this.show('query');
-    this.take(`DESCRIBE <${iri}>\n`, 'sparql', true);
+    this.newTab(`DESCRIBE <${iri}>\n`, 'sparql');
+    this.execute();
   }
 
   async explainOther(request) {
@@ -397,7 +577,7 @@ class Page {
     this.#compare();
     this.#running(true);
     announce('Running');
-    run.addEventListener('end', () => run === this.run && this.#ended(run, { planOnly, again }));
+    run.addEventListener('end', () => (run === this.run ? this.#ended(run, { planOnly, again }) : run.wasSent && this.history.add(run)));
     const answer = await this.editor.check();
     if (run.aborter.signal.aborted) run.refuse(Object.assign(new Error('stopped'), { name: 'AbortError' }));
     else if (answer?.error) {
@@ -476,8 +656,7 @@ class Page {
     if (view && view in this.views) return this.show(view);
     this.show('query');
     if (query !== null && query !== this.editor.text) {
-      this.#keep();
-      this.editor.setText(query, language ?? 'sparql');
+      this.newTab(query, language ?? 'sparql');
     }
     this.#showLanguage();
     if (view) this.results.wanted = view;

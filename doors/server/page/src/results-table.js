@@ -79,7 +79,7 @@ export class ResultsTable {
     const { columns, rows } = this.run;
     this.headed = columns;
     this.kinds = columns.map((_, column) => columnKind(rows, column));
-    const greatest = columns.map((_, column) => (this.kinds[column] === 'number' ? this.#greatest(column) : 0));
+    const ranges = columns.map((name, column) => (this.kinds[column] === 'number' ? barRange(name, this.run.rows, column) : null));
     const first = this.page * this.size;
     const last = Math.min(this.#rowCount(), first + this.size);
     this.shown = last;
@@ -95,7 +95,7 @@ export class ResultsTable {
     const lines = [];
     for (let at = first; at < last; at += 1) {
       const row = this.#row(at);
-      const cells = columns.map((_, column) => this.#cell(row[column], column, greatest[column]));
+      const cells = columns.map((_, column) => this.#cell(row[column], column, ranges[column]));
       lines.push(
         h(
           'tr',
@@ -131,36 +131,18 @@ export class ResultsTable {
     );
   }
 
-  #cell(term, column, greatest) {
+  #cell(term, column, range) {
     const kind = this.kinds[column];
     const cell = h('td', { class: `kind-${kind}`, tabindex: '-1', role: 'gridcell' });
     const content = h('div', { class: 'cell' }, termElement(term, this.options));
-    if (greatest > 0 && term && kindOf(term) === 'number') {
+    if (range && term && kindOf(term) === 'number') {
       const value = numberOf(term);
-      const share = Number.isFinite(value) ? Math.abs(value) / greatest : 1;
-      content.prepend(
-        h('span', {
-          class: value < 0 ? 'bar negative' : 'bar',
-          'aria-hidden': 'true',
-          style: { '--share': share.toFixed(4) },
-        }),
-      );
+      const share = Math.min(1, Math.max(0, (value - range.least) / (range.greatest - range.least)));
+      cell.classList.add('barred');
+      if (Number.isFinite(share)) content.style.setProperty('--share', share.toFixed(4));
     }
     cell.append(content);
     return cell;
-  }
-
-  /// The greatest absolute value of a column, or 0 where bars would say nothing: all values are the same.
-  #greatest(column) {
-    let greatest = 0;
-    let least = Infinity;
-    for (const row of this.run.rows) {
-      const value = row[column] && kindOf(row[column]) === 'number' ? Math.abs(numberOf(row[column])) : NaN;
-      if (!Number.isFinite(value)) continue;
-      greatest = Math.max(greatest, value);
-      least = Math.min(least, value);
-    }
-    return greatest > least ? greatest : 0;
   }
 
   #renderPager() {
@@ -260,4 +242,19 @@ export class ResultsTable {
       copy(termText(this.#row(at)[here], this.options.short), 'Term copied');
     }
   }
+}
+
+/// The least and the greatest value of a column for bars behind its numbers, or null where bars would say nothing: all values are the
+/// same, or they are years or numbers that only name something.
+export function barRange(name, rows, column) {
+  if (/(^|[_-])(id|key|no|nr|number|code)$|[a-z](Id|ID|Key)$/.test(name)) return null;
+  let [least, greatest, areYears] = [Infinity, -Infinity, true];
+  for (const row of rows) {
+    const value = row[column] && kindOf(row[column]) === 'number' ? numberOf(row[column]) : NaN;
+    if (!Number.isFinite(value)) continue;
+    least = Math.min(least, value);
+    greatest = Math.max(greatest, value);
+    areYears &&= Number.isInteger(value) && value >= 1000 && value <= 2200;
+  }
+  return greatest > least && !areYears ? { least, greatest } : null;
 }

@@ -2,7 +2,7 @@
 
 import * as api from './api.js';
 import { Chart, canChart } from './chart.js';
-import { byId, eachFrame, h, icon, replace, tablist } from './dom.js';
+import { announce, byId, eachFrame, h, icon, replace, tablist, toast } from './dom.js';
 import { downloadItems } from './downloads.js';
 import { Explain } from './explain.js';
 import { bytes, count, duration, plural } from './format.js';
@@ -10,6 +10,7 @@ import { GraphView } from './graph.js';
 import { openMenu } from './menu.js';
 import { renderRaw } from './raw.js';
 import { ResultsTable } from './results-table.js';
+import { countQuery } from './snippets.js';
 import { Timeline } from './timeline.js';
 
 export class Results {
@@ -23,7 +24,7 @@ export class Results {
     this.table = new ResultsTable(own('table'), options);
     this.chart = new Chart(own('chart'), options);
     this.graph = new GraphView(own('graph'), options);
-    this.explain = new Explain(own('explain'));
+    this.explain = new Explain(own('explain'), options);
     this.timeline = new Timeline(own('timeline'));
     this.tabs = tablist(byId('result-tabs'), (view) => this.#show(view));
     this.downloads = byId('download');
@@ -40,6 +41,22 @@ export class Results {
     this.tabs.select(view);
   }
 
+  /// Shows a run of another tab, or null for none; one that still runs goes on being followed.
+  show(run) {
+    if (run === this.run) return;
+    this.told = null;
+    if (run) return this.follow(run);
+    this.others?.abort();
+    clearInterval(this.clock);
+    this.run = null;
+    this.explain.update(null);
+    this.timeline.show(null, 'The time line comes when the query has ended.');
+    this.open('table');
+    this.table.clear();
+    this.refresh();
+    return undefined;
+  }
+
   /// Follows a run from its beginning.
   follow(run) {
     this.others?.abort();
@@ -52,12 +69,14 @@ export class Results {
       if (run === this.run) this.explain.update(run.plan, cutAt(run));
     });
     run.addEventListener('end', () => {
+      if (run !== this.run) return;
       if (run === this.run && run.plan) this.explain.update(run.plan, cutAt(run));
       clearInterval(this.clock);
       this.refresh();
     });
     clearInterval(this.clock);
-    this.clock = setInterval(this.refresh, 100);
+    if (!run.isOver) this.clock = setInterval(this.refresh, 100);
+    if (run.plan) this.explain.update(run.plan, cutAt(run));
     // A plan alone opens its own tab, and the next run goes back to the one before. Tabs that this run cannot fill give way to the
     // table.
     if (run.planOnly && this.view !== 'explain') {
@@ -83,6 +102,12 @@ export class Results {
     });
   }
 
+  /// Draws anew what stands here before the first run.
+  welcomeAgain() {
+    this.told = null;
+    this.refresh();
+  }
+
   /// Marks what is shown as the result of another text than the one in the editor.
   setStale(stale) {
     if (stale === this.stale) return;
@@ -103,10 +128,10 @@ export class Results {
   #refresh() {
     const { run } = this;
     const chart = Boolean(run?.isOver && !run.isGraph && canChart(run));
-    const graph = Boolean(run?.isOver && run.isGraph && run.rows.length > 0);
-    this.#able('chart', chart);
-    this.#able('graph', graph);
-    this.#able('raw', Boolean(run?.raw));
+    const graph = Boolean(run?.isOver && hasTriples(run) && run.rows.length > 0);
+    this.#able('chart', chart, 'A chart needs a result with a column of numbers or dates.');
+    this.#able('graph', graph, 'A graph needs triples: CONSTRUCT, DESCRIBE, or SELECT ?s ?p ?o.');
+    this.#able('raw', Boolean(run?.raw), 'Nothing has come yet.');
     this.downloads.disabled = !run?.isOver || run.form === 'update' || run.planOnly || run.state === 'failed';
     byId('results').classList.toggle('busy', Boolean(run && !run.isOver));
     byId('results').setAttribute('aria-busy', String(Boolean(run && !run.isOver)));
@@ -131,8 +156,9 @@ export class Results {
     if (this.view === 'timeline') this.#trace();
   }
 
-  #able(view, can) {
+  #able(view, can, why) {
     byId(`tab-${view}`).disabled = !can;
+    byId(`tab-${view}`).title = can ? '' : why;
   }
 
   #summary() {
@@ -143,24 +169,57 @@ export class Results {
       if (run.form !== 'update' && run.boolean === null && run.state !== 'checking')
         parts.push(plural(run.received, run.isGraph ? 'triple' : 'row'));
       parts.push(duration(elapsed));
-      if (run.firstRowMs !== null) parts.push(`first after ${duration(run.firstRowMs)}`);
+      if (run.firstRowMs !== null) parts.push(`first row after ${duration(run.firstRowMs)}`);
       if (run.bytes) parts.push(bytes(run.bytes));
     }
-    const spans = parts.map((text) => h('span', {}, text));
+    const [first, ...rest] = parts.map((text) => h('span', {}, text));
+    // Marks stand beside the number of rows: where the place is too narrow, the times behind them are cut, and no mark.
+    const spans = first ? [first] : [];
     if (run?.limited)
       spans.push(
-        h(
-          'span',
-          { class: 'badge', title: 'The page keeps this many rows. Downloads have all; the options change the limit.' },
-          `first ${count(run.rows.length)} only`,
-        ),
+        run.total !== undefined
+          ? h('span', { class: 'badge' }, `first ${count(run.rows.length)} of ${run.total === null ? '…' : count(run.total)}`)
+          : h(
+              countable(run) ? 'button' : 'span',
+              {
+                type: countable(run) ? 'button' : null,
+                class: countable(run) ? 'badge action' : 'badge',
+                title: 'The page keeps this many rows. Downloads have all; the options change the limit. A click counts all.',
+                onClick: countable(run) ? () => this.#countAll(run) : null,
+              },
+              `first ${count(run.rows.length)} only`,
+            ),
       );
     if (run && this.stale)
       spans.push(
         h('span', { class: 'badge warn', title: 'The text in the editor is another one now. Run it for its result.' }, 'of an earlier text'),
       );
     if (run?.state === 'cancelled') spans.push(h('span', { class: 'badge warn' }, 'stopped'));
+    spans.push(...rest);
+    // A button stays the same element while nothing changes, so that a click that began on it ends on it.
+    const key = [...parts, run?.limited, run?.total, run?.state, run?.id, this.stale].join('|');
+    if (key === this.summed) return;
+    this.summed = key;
     replace(byId('result-summary'), spans);
+  }
+
+  /// Asks how many rows there are without the page's limit.
+  async #countAll(run) {
+    run.total = null;
+    this.refresh();
+    try {
+      const { language, timeout } = run;
+      const response = await api.query(
+        { text: countQuery(run.text, language), language, accept: 'text/csv', timeout },
+        run.aborter.signal,
+      );
+      run.total = Number((await response.text()).trim().split('\n').at(-1));
+      announce(`${plural(run.total, 'row')} in all`);
+    } catch (error) {
+      delete run.total;
+      toast(`The rows could not be counted: ${error.message}`, { kind: 'bad' });
+    }
+    this.refresh();
   }
 
   /// What stands above or instead of the table: a failure, an answer without rows, or a hint.
@@ -271,6 +330,18 @@ export class Results {
         this.timeline.show(null, error.status === 404 ? 'The server has no time line of this query.' : error.message);
     }
   }
+}
+
+/// Whether another query can count the rows of this one.
+function countable(run) {
+  return run.isOver && !run.isGraph && run.boolean === null && countQuery(run.text, run.language) !== null;
+}
+
+/// Whether rows are triples: those of CONSTRUCT and DESCRIBE, and of a SELECT with the three columns that a graph needs.
+function hasTriples(run) {
+  const isTriple = ([subject, predicate, object]) =>
+    subject && subject.type !== 'literal' && predicate?.type === 'uri' && object;
+  return run.isGraph || (run.columns.length === 3 && run.rows.slice(0, 100).every(isTriple));
 }
 
 /// The number of rows at which the page's limit ended a run, or null.

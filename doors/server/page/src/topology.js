@@ -46,10 +46,12 @@ export class Machine {
   #build() {
     const { topology, threads, strategy, version, dataset, limits } = this.info;
     const seats = (number) => plural(number, 'seat');
-    const fact = (name, value) => h('div', { class: 'fact-block' }, h('dt', {}, name), h('dd', {}, value));
+    const fact = (name, value, title) =>
+      h('div', { class: 'fact-block', title }, h('dt', {}, name), h('dd', {}, value));
     this.running = h('span', {}, '–');
     this.waiting = h('span', {}, '–');
     this.busy = h('span', {}, '–');
+    this.own = h('span', {}, '–');
     this.state = h('span', { class: 'quiet', role: 'status' }, 'Waiting for the first load…');
     this.memoryText = h('span', { class: 'quiet' }, '–');
     this.memoryBar = h('span', { class: 'meter-fill' });
@@ -59,14 +61,15 @@ export class Machine {
     const facts = h(
       'dl',
       { class: 'facts' },
-      fact('Busy', this.busy),
+      fact('Machine busy', this.busy, 'All processes on all PUs'),
+      fact('Vicus', this.own, 'The part of all PUs that this server used'),
       fact('Running', this.running),
       fact('Waiting', this.waiting),
       fact('Threads', seats(threads)),
       fact('Strategy', strategy.toUpperCase()),
       fact('Data', `${count(dataset.quads)} quads`),
       limits.timeMs && fact('Time limit', `${limits.timeMs / 1000} s`),
-      fact('Vicus', version),
+      fact('Version', version),
     );
     const nodes = topology.nodes.map((node) => this.#node(node));
     const distances = topology.distances ?? [];
@@ -195,6 +198,7 @@ export class Machine {
       box.element.classList.toggle('ours', seats.has(pu.id));
     }
     this.busy.textContent = load.pus.length ? `${Math.round((busy / load.pus.length) * 100)} %` : '–';
+    this.own.textContent = Number.isFinite(load.own) ? `${Math.round(load.own * 100)} %` : '–';
     this.running.textContent = count(load.requests.running);
     this.waiting.textContent = count(load.requests.waiting);
     const { taken, total } = load.memory;

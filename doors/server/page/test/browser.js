@@ -267,6 +267,9 @@ test('offers to describe an IRI, and shows its triples as a graph', async () => 
   await page.click('#panel-graph .side .list-button');
   await page.waitForSelector('#panel-graph .side .fact');
   await picture('08-graph-node');
+  const nodes = await page.$$eval('.graph .node', (all) => all.length);
+  await page.click('#panel-graph .side button:has-text("Expand")');
+  await page.waitForFunction((nodes) => document.querySelectorAll('.graph .node').length >= nodes, nodes);
   await page.focus('.graph');
   for (const key of ['+', '-', 'ArrowLeft', '0']) await page.keyboard.press(key);
   await tab('table');
@@ -378,6 +381,47 @@ test('lists requests and stops one', async () => {
   await isDone();
 });
 
+test('has the names of the data beside the editor', async (t) => {
+  await type('SELECT * WHERE { ?s ', { pasted: true });
+  await page.click('#toggle-data');
+  await page.waitForSelector('.data-list .list-button, .data-list .empty');
+  if (await page.$('.data-list .empty')) return t.skip('the server does not tell what the data has');
+  await picture('18-data');
+  await page.click('[data-section=Predicates] .list-button');
+  const [name, iri] = await page.$eval('[data-section=Predicates] .list-button', (line) => [
+    line.firstChild.textContent,
+    line.title,
+  ]);
+  const text = await editorText();
+  assert(text.includes(`{ ?s ${name} `), text);
+  assert(name.startsWith('<') || text.startsWith('PREFIX '), `${iri} needs its prefix: ${text}`);
+  await page.click('[aria-label="Close the panel of the data"]');
+});
+
+test('keeps queries in tabs, over visits', async () => {
+  await type('ASK { ?first ?p ?o }', { pasted: true });
+  await page.keyboard.press('ControlOrMeta+Enter');
+  await page.waitForSelector('.verdict');
+  const open = await page.$$eval('#query-tabs [role=tab]', (tabs) => tabs.length);
+  await page.click('#new-tab');
+  await type('SELECT ?second WHERE { ?second ?p ?o } LIMIT 5', { pasted: true });
+  assert.equal(await page.$('.verdict'), null);
+  await page.click('#query-tabs [role=tab]:has-text("first")');
+  assert.match(await editorText(), /first/);
+  // Its result came back with it.
+  await page.waitForSelector('.verdict');
+  await page.waitForTimeout(600);
+  const other = await newPage(context);
+  await other.goto(base);
+  await other.waitForSelector('.cm-content');
+  assert.equal(await other.$$eval('#query-tabs [role=tab]', (tabs) => tabs.length), open + 1);
+  assert.match(await other.$eval('.cm-line', (line) => line.textContent), /first/);
+  await other.close();
+  await page.click('#query-tabs [role=tab]:has-text("second")');
+  await page.keyboard.press('Delete');
+  await page.waitForFunction((open) => document.querySelectorAll('#query-tabs [role=tab]').length === open, open);
+});
+
 test('keeps a history', async () => {
   await page.click('#toggle-history');
   await page.waitForSelector('.history-entry');
@@ -397,6 +441,7 @@ test('keeps a history', async () => {
 test('shares a link that holds the query', async () => {
   await type('SELECT * WHERE { ?s ?p "a+b & c#d" }', { pasted: true });
   await page.click('#share');
+  await page.click('.menu-item:has-text("link")');
   const link = page.url();
   assert.match(link, /#query=/);
   const other = await newPage(context);

@@ -282,6 +282,7 @@ async function answer(request, response, own) {
     const write = update === 'open' || (update === 'token' && known);
     return json({ ...INFO, ...own, rights: { read: own.query !== 'token' || known, write, known } });
   }
+  if (path === 'api/contents') return json(contents());
   if (path === 'api/complete') {
     await sleep(8);
     return json(completions(JSON.parse(body)));
@@ -342,6 +343,18 @@ const INFO = {
     ],
   },
 };
+
+function contents() {
+  const of = (kind) => WORDS.filter((word) => word[1] === kind).map(([, , iri, count]) => ({ iri, count }));
+  return {
+    quads: 250128,
+    defaultGraph: 250100,
+    predicates: of('predicate'),
+    classes: of('class'),
+    graphs: [{ iri: 'http://localhost/graphs/extra', count: 28 }],
+    tables: INFO.tables.map((table) => ({ ...table, rows: 40 })),
+  };
+}
 
 function completions({ text, cursor }) {
   const word = /[\p{L}\p{N}_:?-]*$/u.exec(text.slice(0, cursor))[0];

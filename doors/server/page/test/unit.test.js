@@ -1,19 +1,25 @@
 // The modules without a browser: parsers, the order of terms, prefixes, scales, layout, plans, time lines, links.
 
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
 import { EventLines } from '../src/event-lines.js';
+import { examples } from '../src/examples.js';
 import { bytes, count, duration } from '../src/format.js';
+import { lastPieces } from '../src/graph.js';
 import { layout } from '../src/graph-layout.js';
 import { indented } from '../src/indent.js';
 import { ResultsParser } from '../src/json-stream.js';
 import { TriplesParser, parseLine } from '../src/ntriples.js';
 import { misestimate, timeShares, treeRows } from '../src/plan.js';
 import { declaration, missingDeclarations, prefixBefore, prologue, usedPrefixes } from '../src/prologue.js';
+import { barRange } from '../src/results-table.js';
 import { guessForm } from '../src/run.js';
 import { dateTicks, linear, niceAxis, ticks } from '../src/scales.js';
 import { decodeShare, encodeShare } from '../src/share.js';
+import { asCurl, asPython, countQuery } from '../src/snippets.js';
 import { XSD, columnKind, isWeb, kindOf, shortener, sortedBy, termText, timeOf } from '../src/terms.js';
+import { typeOf } from '../src/upload.js';
 import { firstEndingAfter, occupancy, spanAt, sumsByBox, visit } from '../src/time-index.js';
 
 const literal = (value, type) => ({ type: 'literal', value, ...(type && { datatype: XSD + type }) });
@@ -210,6 +216,68 @@ test('the layout is the same each time, keeps nodes apart and neighbours near', 
   for (let a = 0; a < 6; a += 1) for (let b = 0; b < a; b += 1) assert(distance(a, b) > 20, `${a} and ${b}`);
   assert(distance(0, 1) < distance(0, 3));
   assert.deepEqual(layout(0, []), []);
+});
+
+test('parts of a graph without connection are packed, none within another', () => {
+  // Twenty pairs: one that pushed the others away would stretch the picture.
+  const edges = Array.from({ length: 20 }, (_, at) => [2 * at, 2 * at + 1]);
+  const places = layout(40, edges, { ideal: 90 });
+  const xs = places.map(({ x }) => x);
+  const ys = places.map(({ y }) => y);
+  const area = (Math.max(...xs) - Math.min(...xs)) * (Math.max(...ys) - Math.min(...ys));
+  assert(area < 20 * 180 * 180 * 1.5, `an area of ${area}`);
+  for (let a = 0; a < 40; a += 1)
+    for (let b = 0; b < a; b += 1) assert(Math.hypot(xs[a] - xs[b], ys[a] - ys[b]) > 20, `${a} and ${b}`);
+});
+
+test('bars stand for amounts, and not for years or numbers that name', () => {
+  const rows = (...values) => values.map((value) => [literal(String(value), 'integer')]);
+  assert.deepEqual(barRange('pages', rows(-5, 20, 7), 0), { least: -5, greatest: 20 });
+  assert.equal(barRange('year', rows(1936, 2005), 0), null);
+  assert.equal(barRange('person_id', rows(1, 2, 3), 0), null);
+  assert.equal(barRange('n', rows(7, 7), 0), null);
+});
+
+test('a node is named by the last piece of its IRI that says something', () => {
+  assert.equal(lastPieces('http://localhost/publications/journals/Journal1/1940'), 'Journal1/1940');
+  assert.equal(lastPieces('http://example.org/people#Ann'), 'Ann');
+  assert.equal(lastPieces('http://example.org/people/Ann/'), 'Ann');
+});
+
+test('a query is copied for a shell and for Python so that they send the same text', () => {
+  const text = `PREFIX e: <http://e/>\nSELECT * { ?s e:p "it's \\"so\\"" }\n`;
+  const base = 'http://127.0.0.1:7878/';
+  const shell = asCurl({ text, language: 'sparql', base, token: true }).replace(/^curl/, "printf '%s\\n'");
+  const said = execFileSync('sh', ['-c', shell], { env: { VICUS_TOKEN: 't' } }).toString();
+  assert(said.includes(`--data-binary\n${text}`), said);
+  assert(said.includes('Authorization: Bearer t\n') && said.startsWith('http://127.0.0.1:7878/sparql\n'), said);
+  const python = asPython({ text, language: 'sql', base, token: false });
+  assert.match(python, /"http:\/\/127\.0\.0\.1:7878\/sql"/);
+  const literal = /text = ([\s\S]*?\n\))/.exec(python)[1];
+  // Adjacent literals within brackets are one, in Python; each is JSON here.
+  assert.equal(literal.match(/"(?:[^"\\]|\\.)*"/g).map((each) => JSON.parse(each)).join(''), text);
+});
+
+test('the rows of a query are counted by another one', () => {
+  assert.equal(
+    countQuery('PREFIX e: <http://e/>\nSELECT ?s { ?s e:p ?o } LIMIT 5', 'sparql'),
+    'PREFIX e: <http://e/>\nSELECT (COUNT(*) AS ?n) WHERE {\n{\nSELECT ?s { ?s e:p ?o } LIMIT 5\n}\n}',
+  );
+  assert.equal(countQuery('SELECT ?s FROM <http://e/g> { ?s ?p ?o }', 'sparql'), null);
+  assert.equal(countQuery('CONSTRUCT WHERE { ?s ?p ?o }', 'sparql'), null);
+  assert.equal(countQuery('SELECT a FROM t;', 'sql'), 'SELECT COUNT(*) AS n FROM (\nSELECT a FROM t\n) AS counted');
+});
+
+test('a file says its syntax by its ending', () => {
+  assert.equal(typeOf('people.TTL'), 'text/turtle');
+  assert.equal(typeOf('people.csv'), null);
+});
+
+test('examples are offered where the data has their predicates', () => {
+  const info = { prefixes: [{ name: 'foaf', iri: 'http://xmlns.com/foaf/0.1/' }], languages: ['sparql'], tables: [] };
+  const labels = (predicates) => examples(info, { predicates }).map(({ label }) => label);
+  assert(!labels([{ iri: 'http://xmlns.com/foaf/0.1/name' }]).includes('Who knows whom'));
+  assert(labels([{ iri: 'http://xmlns.com/foaf/0.1/knows' }]).includes('Who knows whom'));
 });
 
 test('a plan is a tree with shares, and marks estimates that were far off', () => {

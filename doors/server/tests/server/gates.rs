@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 use vicus_server::{Access, ClientLimits, Options};
 
-fn with_tokens() -> Options {
+pub(crate) fn with_tokens() -> Options {
     let access = Access { write: vec!["w".into()], read: vec!["r".into()], ..Access::default() };
     Options { access, ..open() }
 }

@@ -6,6 +6,7 @@ mod ending;
 mod gates;
 mod hostile;
 mod limits;
+mod page;
 mod running;
 mod streaming;
 mod takers;

@@ -82,7 +82,14 @@ pub trait QueryLanguage: fmt::Debug + Sync {
     fn plan(&self, call: &Call, checked: &CheckedText) -> Result<Arc<Prepared>, Error>;
 
     /// Texts that may stand at byte `cursor` of a text that is being written. By default none.
-    fn complete(&self, _text: &str, cursor: usize, _data: &Snapshot, _watch: &dyn Watch) -> Completion {
+    fn complete(
+        &self,
+        _text: &str,
+        cursor: usize,
+        _data: &Snapshot,
+        _options: &LanguageOptions,
+        _watch: &dyn Watch,
+    ) -> Completion {
         Completion { range: cursor..cursor, suggestions: Vec::new() }
     }
 

@@ -1,6 +1,6 @@
 //! SPARQL over the dataset of a session.
 
-use super::{CheckedText, QueryLanguage, Question, TextOption, TextReading};
+use super::{CheckedText, LanguageOptions, QueryLanguage, Question, TextOption, TextReading};
 use crate::error::Error;
 use crate::session::{Call, Prepared, ReadGraphs, Session, SessionOptions};
 use std::sync::Arc;
@@ -120,7 +120,14 @@ impl QueryLanguage for SparqlTexts {
         call.plan_in(&sparql(&call.session), checked.parsed::<Parsed>(), checked)
     }
 
-    fn complete(&self, text: &str, cursor: usize, data: &Snapshot, watch: &dyn Watch) -> Completion {
+    fn complete(
+        &self,
+        text: &str,
+        cursor: usize,
+        data: &Snapshot,
+        _options: &LanguageOptions,
+        watch: &dyn Watch,
+    ) -> Completion {
         complete(text, cursor, data, watch)
     }
 

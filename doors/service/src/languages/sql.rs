@@ -10,20 +10,24 @@
 //! truth values is one of `bigint` or `boolean`, and a column of other numbers is one of `double`.
 
 use super::sparql::sparql;
-use super::{CheckedText, QueryLanguage, Question, TextReading};
+use super::{CheckedText, LanguageOptions, QueryLanguage, Question, TextReading};
 use crate::error::Error;
 use crate::session::{Call, Limits, Prepared, SessionOptions};
 use crate::sink::{Batch, Sink, Solutions, Taker};
-use oxrdf::NamedNodeRef;
+use oxrdf::{NamedNodeRef, Term};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use vicus::{BoxError, Column, Envelope, Turn};
-use vicus_language::{Answer, Language as _};
+use vicus_language::{Answer, Language as _, Watch};
 use vicus_rdf::{Id, Kind, Order, Snapshot, TermView};
-use vicus_sql::{Catalogue, ColumnRange, MemoryTable, Parsed, Scan, Sql, SqlType, Table, TableColumn, Tables};
+use vicus_sparql::{Completion, Suggestion, SuggestionKind};
+use vicus_sql::{
+    Catalogue, ColumnRange, MemoryTable, Parsed, Scan, Sql, SqlSuggestion, SqlSuggestionKind, SqlType, Table,
+    TableColumn, Tables, complete_sql,
+};
 
 /// The options of SQL.
 #[derive(Clone, Default)]
@@ -33,6 +37,11 @@ pub struct SqlOptions {
 }
 
 impl SqlOptions {
+    /// About how many rows a table has, if known.
+    pub fn rows(&self, table: &str) -> Option<u64> {
+        self.tables.table(&[table.to_owned()])?.rows()
+    }
+
     /// The tables' names, each with the names and the types of its columns.
     pub fn columns(&self) -> Vec<(String, Vec<(String, SqlType)>)> {
         let shown = |name: String| {
@@ -101,6 +110,62 @@ impl QueryLanguage for SqlTexts {
             Some(refused) if prepared.is_err() => Err(refused),
             _ => prepared,
         }
+    }
+
+    fn complete(
+        &self,
+        text: &str,
+        cursor: usize,
+        data: &Snapshot,
+        options: &LanguageOptions,
+        _watch: &dyn Watch,
+    ) -> Completion {
+        let names = Names { tables: &options.sql.tables, predicates: predicates(data) };
+        let found = complete_sql(text, cursor, &names);
+        let suggested = |each: SqlSuggestion| Suggestion {
+            text: each.text,
+            kind: match each.kind {
+                SqlSuggestionKind::Table => SuggestionKind::Table,
+                SqlSuggestionKind::Column => SuggestionKind::Column,
+                SqlSuggestionKind::Function => SuggestionKind::Function,
+                SqlSuggestionKind::Keyword => SuggestionKind::Keyword,
+            },
+            detail: each.detail,
+            count: None,
+            prefix: None,
+        };
+        Completion { range: found.range, suggestions: found.suggestions.into_iter().map(suggested).collect() }
+    }
+}
+
+/// So many predicates are suggested as tables, in the order of the data.
+const PREDICATES: usize = 1000;
+
+fn predicates(data: &Snapshot) -> Vec<String> {
+    let iris = data.statistics().predicates().filter_map(|each| match data.term(each.id) {
+        Term::NamedNode(iri) => Some(iri.into_string()),
+        _ => None,
+    });
+    iris.take(PREDICATES).collect()
+}
+
+/// The tables of files, and those of the data's predicates.
+struct Names<'a> {
+    tables: &'a Tables,
+    predicates: Vec<String>,
+}
+
+impl Catalogue for Names<'_> {
+    fn table(&self, name: &[String]) -> Option<Arc<dyn Table>> {
+        self.tables.table(name).or_else(|| {
+            // The columns of every predicate have these names.
+            let columns = ["subject", "object"].map(|name| TableColumn::new(name, SqlType::Varchar));
+            self.predicates.contains(&name.join(".")).then(|| Arc::new(MemoryTable::new(columns, [])) as _)
+        })
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.tables.names().into_iter().chain(self.predicates.iter().cloned()).collect()
     }
 }
 

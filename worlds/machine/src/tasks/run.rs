@@ -14,7 +14,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use vicus_schedule::{ContextRef, RequestId, SeatId, TaskClass, TaskHeader, TaskRef};
+use vicus_schedule::{ContextRef, QueueId, RequestId, SeatId, TaskClass, TaskHeader, TaskRef};
 
 impl Runtime {
     /// Runs a closure as a task on one of its threads, as a request of its own, and waits for it. There [`crate::join`]

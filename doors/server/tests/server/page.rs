@@ -1,0 +1,62 @@
+//! The page's own queries: what the data has, what a token permits, and suggestions for both languages.
+
+use crate::client::Ask;
+use crate::gates::with_tokens;
+use crate::running::{Running, open};
+use serde_json::{Value, json};
+
+/// Two persons, and a document by one of them with a year.
+const DATA: &str = "@prefix e: <http://e/> .
+    e:ann a e:Person ; e:name 'Ann' . e:bob a e:Person ; e:name 'Bob' .
+    e:doc a e:Document ; e:creator e:ann ; e:issued 1971 .";
+
+fn json_of(text: &str) -> Value {
+    serde_json::from_str(text).expect("an answer is JSON")
+}
+
+#[test]
+fn the_contents_are_counted() {
+    let server = Running::start(DATA, open());
+    let told = json_of(&server.ask(&Ask::get("/api/contents")).text());
+    let of = |name: &str| told[name].as_array().expect("a list").clone();
+    assert_eq!(
+        of("classes"),
+        [json!({ "iri": "http://e/Person", "count": 2 }), json!({ "iri": "http://e/Document", "count": 1 })]
+    );
+    let predicates = of("predicates");
+    assert!(predicates.contains(&json!({ "iri": "http://e/name", "count": 2 })), "{predicates:?}");
+    assert_eq!((predicates.len(), told["quads"].as_u64(), of("graphs").len()), (4, Some(7), 0));
+}
+
+#[test]
+fn a_token_tells_what_it_permits() {
+    let server = Running::start(DATA, with_tokens());
+    let rights = |token: Option<&str>| {
+        let ask = Ask::get("/api/info");
+        let ask = token.map_or(ask.clone(), |token| ask.with("authorization", &format!("Bearer {token}")));
+        json_of(&server.ask(&ask).text())["rights"].clone()
+    };
+    assert_eq!(rights(None), json!({ "read": false, "write": false, "known": false }));
+    assert_eq!(rights(Some("r")), json!({ "read": true, "write": false, "known": true }));
+    assert_eq!(rights(Some("w")), json!({ "read": true, "write": true, "known": true }));
+    assert_eq!(rights(Some("x")), json!({ "read": false, "write": false, "known": false }));
+    assert_eq!(server.ask(&Ask::get("/api/contents")).status, 401);
+}
+
+#[test]
+fn both_languages_are_completed() {
+    let server = Running::start(DATA, open());
+    let labels = |text: &str, language: &str| {
+        let body = json!({ "text": text, "cursor": text.len(), "language": language }).to_string();
+        let told = json_of(&server.ask(&Ask::post("/api/complete", "application/json", body)).text());
+        let items = told["items"].as_array().expect("a list").clone();
+        items.iter().map(|item| item["label"].as_str().expect("a text").to_owned()).collect::<Vec<_>>()
+    };
+    let of_creators = labels("PREFIX e: <http://e/> SELECT * { ?d e:creator ?p . ?p ", "sparql");
+    assert!(of_creators.contains(&"e:name".to_owned()), "{of_creators:?}");
+    assert!(!of_creators.contains(&"e:issued".to_owned()), "{of_creators:?}");
+    assert_eq!(labels("PREFIX e: <http://e/> SELECT * { ?d e:issued ", "sparql")[0], "1971");
+    // A predicate is a table of SQL, with the columns `subject` and `object`.
+    assert_eq!(labels("SELECT * FROM \"http://e/na", "sql"), ["\"http://e/name\""]);
+    assert_eq!(labels("SELECT * FROM \"http://e/name\" AS n WHERE n.", "sql"), ["subject", "object"]);
+}
