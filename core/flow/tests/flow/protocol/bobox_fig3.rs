@@ -62,7 +62,7 @@ impl Threads {
         let probes = &self.plan.seats[seat].look;
         let found = look(probes, &mut self.cursors[seat], &mut Reach(&mut self.queues)).expect("there is work");
         self.world.queue = vec![found.task];
-        (self.world.queued()[0].trim_start_matches('~').to_owned(), found.rule)
+        (self.world.queued()[0].trim_start_matches('~').to_owned(), found.way.rule())
     }
 
     /// Runs the taken box on that thread.
