@@ -250,37 +250,60 @@ impl<T> Seat<T> {
     where
         Q: QueuesByRequest<Task = T>,
     {
-        let mut called = Some(called);
         // Turns had theirs, and the wake is seen to with what is found.
         let mut left = self.ready.sources().without(Sources::of(&[Source::Turns, Source::Wake]));
-        while let Some(source) = left.take_first() {
-            let found = match source {
-                Source::Turns | Source::Wake => None,
-                Source::Front => self.find_front(&mut queues),
-                Source::Next => self.ready.take_next(),
-                Source::Called => {
-                    // Woken tasks had their turns.
-                    if left.has(Source::Left) {
-                        self.ready.end_row();
-                    }
-                    called.take().and_then(|called| called()).map(Found::kept)
-                }
-                Source::Kept => self.ready.take_kept(|task| queues.may_begin(task)),
-                Source::Own => self.find_own(self.waits_for(), &mut queues),
-                Source::Probes => self.look_beyond(self.waits_for(), plan, &mut queues),
-                Source::Woken | Source::Near | Source::Yielded | Source::Left => {
-                    self.find_resumed(source, left, &mut queues)
-                }
-            };
-            if let Some(found) = found {
-                // After a task of a queue a yielded task has its turn.
-                if left.has(Source::Left) && matches!(source, Source::Own | Source::Probes) {
-                    self.ready.set_yielded_turns(1);
-                }
-                return Some(self.found(found));
+        let found = 'found: {
+            if left.take(Source::Front)
+                && let Some(found) = self.find_front(&mut queues)
+            {
+                break 'found found;
             }
-        }
-        None
+            if left.take(Source::Next)
+                && let Some(found) = self.ready.take_next()
+            {
+                break 'found found;
+            }
+            if left.take(Source::Woken)
+                && let Some(task) = self.ready.take_woken_in_turn()
+            {
+                break 'found Found::kept(task);
+            }
+            if left.has(Source::Left) {
+                // Woken tasks had their turns.
+                self.ready.end_row();
+            }
+            if left.take(Source::Called)
+                && let Some(task) = called()
+            {
+                break 'found Found::kept(task);
+            }
+            if left.take(Source::Kept)
+                && let Some(found) = self.ready.take_kept(|task| queues.may_begin(task))
+            {
+                break 'found found;
+            }
+            if left.take(Source::Near)
+                && left.has(Source::Left)
+                && let Some(found) = self.find_in_nears_turn(&mut queues)
+            {
+                break 'found found;
+            }
+            if left.take(Source::Yielded)
+                && let Some(task) = self.ready.take_yielded_in_turn()
+            {
+                break 'found Found::kept(task);
+            }
+            let is_own = left.take(Source::Own);
+            let mut found = if is_own { self.find_own(self.waits_for(), &mut queues) } else { None };
+            if found.is_none() && left.take(Source::Probes) {
+                found = self.look_beyond(self.waits_for(), plan, &mut queues);
+            }
+            if left.has(Source::Left) {
+                found = self.after_queues(found);
+            }
+            found?
+        };
+        Some(self.found(found))
     }
 
     /// The seat has found a task.
@@ -293,35 +316,34 @@ impl<T> Seat<T> {
         Run { task, way, leaves: self.leaves_wake(way) }
     }
 
-    /// The part of [`Seat::find`] for suspended tasks that have to go on. `left`: the sources behind this one.
+    /// A task of its first queue, in that queue's turn between two yielded tasks.
     #[cold]
-    fn find_resumed<Q>(&mut self, source: Source, left: Sources, queues: &mut Q) -> Option<Found<T>>
+    fn find_in_nears_turn<Q>(&mut self, queues: &mut Q) -> Option<Found<T>>
     where
         Q: QueuesByRequest<Task = T>,
     {
-        match source {
-            Source::Woken => self.ready.take_woken_in_turn().map(Found::kept),
-            Source::Near if left.has(Source::Left) => {
-                self.ready.end_nears_turn();
-                let found = self.find_near(queues)?;
-                // Then a yielded task has its turn again: else two of the queue would begin for each of these.
-                self.ready.allow_yielded(u32::from(self.own.first.is_some()));
-                Some(found)
-            }
-            Source::Yielded => self.ready.take_yielded_in_turn().map(Found::kept),
-            Source::Left => {
-                let turns = if self.own.queue.is_some() {
-                    YIELDED_TURN
-                } else if self.own.first.is_some() && self.waits_for().is_none() {
-                    YIELDED_TURN_OF_SHARED
-                } else {
-                    1
-                };
-                self.ready.set_yielded_turns(turns);
-                self.ready.take_left().map(Found::kept)
-            }
-            _ => None,
-        }
+        self.ready.end_nears_turn();
+        let found = self.find_near(queues)?;
+        // Then a yielded task has its turn again: else two of the queue would begin for each of these.
+        self.ready.allow_yielded(u32::from(self.own.first.is_some()));
+        Some(found)
+    }
+
+    /// With suspended tasks left, gives yielded ones their turns after a look into the queues. Returns what was found
+    /// there, or a suspended task.
+    #[cold]
+    fn after_queues(&mut self, found: Option<Found<T>>) -> Option<Found<T>> {
+        let turns = if found.is_some() {
+            1
+        } else if self.own.queue.is_some() {
+            YIELDED_TURN
+        } else if self.own.first.is_some() && self.waits_for().is_none() {
+            YIELDED_TURN_OF_SHARED
+        } else {
+            1
+        };
+        self.ready.set_yielded_turns(turns);
+        found.or_else(|| self.ready.take_left().map(Found::kept))
     }
 
     /// A task of its first queue.
@@ -370,17 +392,17 @@ impl<T> Seat<T> {
     /// for this seat alone: for a world that works from that queue for a while without looking elsewhere.
     #[inline]
     pub fn is_own_next(&self) -> bool {
-        let first = self.ready.sources().without(Sources::of(&[Source::Called])).first();
-        let is_near = first == Some(Source::Near) && self.own.queue.is_some();
-        (is_near || first == Some(Source::Own)) && self.may_take_own(self.waits_for())
+        let asked = self.ready.sources().without(Sources::of(&[Source::Called]));
+        let is_next = asked.has_first(Source::Own) || asked.has_first(Source::Near) && asked.has(Source::Own);
+        is_next && self.may_take_own(self.waits_for())
     }
 
     /// Like [`Seat::is_own_next`], for a seat without such a queue: whether [`Seat::find`] would take a task found by
     /// the plan's probes.
     #[inline]
     pub fn is_look_next(&self) -> bool {
-        let first = self.ready.sources().without(Sources::of(&[Source::Called, Source::Near])).first();
-        first == Some(Source::Probes) && self.waits_for().is_none()
+        let asked = self.ready.sources().without(Sources::of(&[Source::Called, Source::Near]));
+        asked.has_first(Source::Probes) && self.waits_for().is_none()
     }
 
     /// A task was taken from its own queue, by [`Seat::is_own_next`].
@@ -396,22 +418,20 @@ impl<T> Seat<T> {
     pub fn next_resumed(&mut self, is_first_empty: impl FnOnce() -> bool) -> Option<T> {
         const ASKED: Sources =
             Sources::of(&[Source::Turns, Source::Woken, Source::Kept, Source::Near, Source::Yielded]);
-        let mut is_first_empty = Some(is_first_empty);
         let mut left = self.ready.sources().among(ASKED);
-        while let Some(source) = left.take_first() {
-            match source {
-                Source::Woken => {
-                    if let Some(task) = self.ready.take_woken_in_turn() {
-                        return Some(task);
-                    }
-                }
-                // Otherwise a yielding task would have no turn while others are woken again and again.
-                Source::Near if is_first_empty.take().is_some_and(|is_empty| is_empty()) => {}
-                Source::Yielded => return self.ready.take_yielded_in_turn(),
-                _ => return None,
-            }
+        if left.take(Source::Turns) {
+            return None;
         }
-        None
+        if left.take(Source::Woken)
+            && let Some(task) = self.ready.take_woken_in_turn()
+        {
+            return Some(task);
+        }
+        // Otherwise a yielding task would have no turn while others are woken again and again.
+        if left.take(Source::Kept) || left.take(Source::Near) && !is_first_empty() {
+            return None;
+        }
+        if left.take(Source::Yielded) { self.ready.take_yielded_in_turn() } else { None }
     }
 
     /// A task from the front, before all else. A seat with a waiting task finds those of its request by the plan's last
@@ -433,13 +453,11 @@ impl<T> Seat<T> {
         self.front.worked_ns = self.front.worked_ns.saturating_add(ns);
     }
 
-    /// Whether the seat was woken for another task than the found one, and is still to leave that to another seat.
+    /// Drops the wake for the found task's queue. Returns whether the seat was woken for another task, and is still to
+    /// leave that to another seat.
     #[inline]
     fn leaves_wake(&mut self, way: Way) -> bool {
-        if self.ready.has(Source::Wake) {
-            self.ready.drop_own_wake(way);
-        }
-        self.ready.has(Source::Wake)
+        self.ready.has(Source::Wake) && self.ready.keep_others_wake(way)
     }
 
     /// Like [`Seat::find`], for a seat whose push has made more tokens than their pool holds ([`After::Help`]). It

@@ -1,7 +1,8 @@
 //! Where a seat gets its next task from: the sources, in the order of their precedence, and the tasks it has at hand.
 //!
 //! [`Seat::find`](crate::Seat::find) and the fast paths beside it go through one set of sources. A bit is set while its
-//! source may have a task, and the lowest bit goes first: nothing else tells the order.
+//! source may have a task, and the lowest bit goes first. Code that asks one source after the other takes each out of
+//! the set, and a debug build checks that none before it is left ([`Sources::take`]).
 
 use super::WOKEN_TURN;
 use crate::{Found, Wake, Way};
@@ -83,6 +84,30 @@ impl Sources {
     #[inline]
     pub(crate) const fn has(self, source: Source) -> bool {
         self.0 & 1 << source as u16 != 0
+    }
+
+    /// Whether this source is in the set, and none that goes before it.
+    #[inline]
+    pub(crate) const fn has_first(self, source: Source) -> bool {
+        let bit = 1 << source as u16;
+        self.0 & (bit | (bit - 1)) == bit
+    }
+
+    /// Takes a source out of the set. Returns whether it was there. All that go before it have been taken out.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, source: Source) -> bool {
+        debug_assert!(self.first().is_none_or(|first| first as u8 >= source as u8), "{source:?} goes before {self:?}");
+        let was_there = self.has(source);
+        self.set(source, false);
+        was_there
+    }
+
+    #[inline]
+    fn add(&mut self, others: Sources) {
+        // Mostly they are there. A store would be waited for by the next load of the set: a nanosecond for each yield.
+        if self.0 & others.0 != others.0 {
+            self.0 |= others.0;
+        }
     }
 
     #[inline]
@@ -236,16 +261,15 @@ impl<T> Ready<T> {
         self.wake.take()
     }
 
-    /// Forgets the wake if the found task is from its queue.
+    /// Forgets the wake if the found task is from its queue. Returns whether there is still one.
     #[cold]
-    pub(super) fn drop_own_wake(&mut self, way: Way) {
-        if self.wake.as_ref().is_some_and(|wake| way.queue() == Some(wake.queue)) {
-            self.set_wake(None);
-        }
+    pub(super) fn keep_others_wake(&mut self, way: Way) -> bool {
+        let wake = self.take_wake().filter(|wake| way.queue() != Some(wake.queue));
+        self.set_wake(wake);
+        wake.is_some()
     }
 
-    /// Sets the bits of suspended tasks, after one came or left.
-    #[inline]
+    /// Sets the bits of suspended tasks, after the last one of a list left.
     fn note_suspended(&mut self) {
         let (has_woken, has_yielded) = (!self.woken.is_empty(), !self.yielded.is_empty());
         self.sources.set(Source::Woken, has_woken);
@@ -256,13 +280,13 @@ impl<T> Ready<T> {
     #[inline]
     pub(super) fn push_woken(&mut self, task: T) {
         self.woken.push_back(task);
-        self.note_suspended();
+        self.sources.add(Sources::of(&[Source::Woken, Source::Left]));
     }
 
     #[inline]
     pub(super) fn push_yielded(&mut self, task: T) {
         self.yielded.push_back(task);
-        self.note_suspended();
+        self.sources.add(Sources::of(&[Source::Yielded, Source::Left]));
     }
 
     pub(super) fn take_all_woken(&mut self) -> VecDeque<T> {
@@ -276,16 +300,22 @@ impl<T> Ready<T> {
         self.woken.len()
     }
 
+    #[inline]
     fn take_woken(&mut self) -> Option<T> {
         let task = self.woken.pop_front()?;
-        self.note_suspended();
+        if self.woken.is_empty() {
+            self.note_suspended();
+        }
         Some(task)
     }
 
+    #[inline]
     fn take_yielded(&mut self) -> Option<T> {
         let task = self.yielded.pop_front()?;
-        self.note_suspended();
-        self.sources.set(Source::Near, true);
+        self.sources.add(Sources::of(&[Source::Near]));
+        if self.yielded.is_empty() {
+            self.note_suspended();
+        }
         Some(task)
     }
 
