@@ -28,7 +28,10 @@ impl Lent {
     pub(super) fn wait(&self, give_back: impl Fn(), closing: impl Fn() -> bool) {
         let waits = || !self.wanted.load(Ordering::Acquire) && !closing();
         #[cfg(loom)]
-        let is_woken = || false;
+        let is_woken = || {
+            let _ = &give_back;
+            false
+        };
         #[cfg(not(loom))]
         let is_woken = || {
             let nap = |long| {

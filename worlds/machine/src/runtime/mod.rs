@@ -20,6 +20,7 @@ pub(crate) mod lending;
 mod lent;
 pub(crate) mod load;
 pub(crate) mod moves;
+#[cfg(not(loom))]
 mod naps;
 mod near;
 pub(crate) mod quietly;

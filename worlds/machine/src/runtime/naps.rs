@@ -5,12 +5,10 @@ use std::time::Duration;
 
 /// A thread woken within this time keeps its superblocks: giving them up and taking them again costs more than a small
 /// query's rows.
-#[cfg(not(loom))]
 const NAP: Duration = Duration::from_millis(10);
 
 /// Before this seat's thread sleeps for good: naps, after which its heap gives up free superblocks, and later the pages
 /// of free blocks. `nap` says why it ended early; then the caller calls [`heaps::put_down`].
-#[cfg(not(loom))]
 pub(crate) fn nap_before_sleep<W>(give_back: impl Fn(), mut nap: impl FnMut(Duration) -> Option<W>) -> Option<W> {
     if let Some(woken) = nap(NAP) {
         return Some(woken);

@@ -31,6 +31,7 @@ use crate::runtime::boxes::{end_if_last, leave, recover, sweep_boxes};
 use crate::runtime::clock::now_ns;
 use crate::runtime::here::HERE;
 use crate::runtime::hook::{Layer, SeatState, is_apart, waiter_of_seat};
+#[cfg(not(loom))]
 use crate::runtime::naps::nap_before_sleep;
 use crate::runtime::recorder::{SeatRecorder, name_of};
 use crate::runtime::requests::waits::Beneath;

@@ -20,11 +20,11 @@ pub(crate) struct ModelledLock<T>(crate::sync::Mutex<T>);
 
 #[cfg(loom)]
 impl<T> ModelledLock<T> {
-    pub fn new(value: T) -> ModelledLock<T> {
+    pub(crate) fn new(value: T) -> ModelledLock<T> {
         ModelledLock(crate::sync::Mutex::new(value))
     }
 
-    pub fn lock(&self) -> crate::sync::MutexGuard<'_, T> {
+    pub(crate) fn lock(&self) -> crate::sync::MutexGuard<'_, T> {
         self.0.lock().expect("nothing panics under this lock")
     }
 }

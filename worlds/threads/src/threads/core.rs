@@ -40,14 +40,14 @@ pub(crate) struct Core {
     state: AtomicUsize,
     pub(crate) id: u64,
     pub(crate) spawned_at: &'static Location<'static>,
-    /// See [`set_word`](super::set_word).
+    /// See [`set_word`](crate::set_word).
     pub(crate) word: Cell<usize>,
     pub(crate) locals: Cell<Option<Box<Locals>>>,
     pub(crate) name: Option<Name>,
     /// Its values are dropped, or were: there are no more.
     pub(crate) are_locals_over: Cell<bool>,
     class: Class,
-    /// See [`Builder::follow`](super::Builder::follow).
+    /// See [`Builder::follow`](crate::Builder::follow).
     follows: bool,
 }
 

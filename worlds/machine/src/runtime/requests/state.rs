@@ -11,7 +11,7 @@ pub(crate) struct RequestState {
     answer: Mutex<Answer>,
     pub(crate) done: Condvar,
     /// Whether the runtime knows of it, because seats may have tasks of it. Changed under the lock of
-    /// `RuntimeState::requests`.
+    /// [`Ongoing::boxes`](super::Ongoing::boxes).
     pub(crate) is_known: AtomicBool,
 }
 
