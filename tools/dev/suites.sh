@@ -11,7 +11,7 @@ test_release() {
 
 # The crates with most of the unsafe code, on which all others stand, and those that compute with numbers from users' bytes.
 # All crates with these checks would be built a second time, a third of the checks' time.
-asserted=(topology trace schedule memory kernels disk files flow machine openmp qthreads rdf store)
+asserted=(topology trace schedule memory kernels disk files flow fibres machine threads openmp qthreads rdf store)
 
 test_assertions() {
   say "tests of ${asserted[*]} with debug assertions and checks of overflow"
