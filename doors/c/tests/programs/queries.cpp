@@ -133,7 +133,7 @@ static void rows_once(const vicus::runtime &runtime) {
     std::string insert = "INSERT DATA {";
     for (std::size_t n = 0; n < side; ++n) insert += " <http://e/" + std::to_string(n) + "> <http://e/p> " + std::to_string(n) + " .";
     data.update(insert + "}");
-    const auto number = [](const std::string &iri) { return std::stoul(iri.substr(iri.rfind('/') + 1)); };
+    const auto number = [](std::string_view iri) { return std::stoul(std::string(iri.substr(iri.rfind('/') + 1))); };
     vicus::query_options any, sql;
     any.any_order = true;
     sql.sql = true;
