@@ -11,7 +11,7 @@ const STEPS: u32 = 24;
 
 /// How many programs there are: `VICUS_SEEDS` asks for more, in a long run.
 fn seeds(usual: u64) -> u64 {
-    std::env::var("VICUS_SEEDS").map_or(usual, |seeds| seeds.parse().expect("VICUS_SEEDS is a number"))
+    option_env!("VICUS_SEEDS").map_or(usual, |seeds| seeds.parse().expect("VICUS_SEEDS is a number"))
 }
 
 /// Runs a program with a failure at its n-th operation, then loses power; `false` when it has fewer operations. If all

@@ -44,7 +44,7 @@ mod tests {
     use crate::pages::{Call, FakePages, WhenFull};
     use rand_pcg::rand_core::{RngCore, SeedableRng};
     use std::alloc::Layout;
-    use std::collections::HashSet;
+    use std::collections::BTreeSet;
     use std::ptr::NonNull;
     use std::sync::Arc;
     use vicus_topology::{NodeId, Topology};
@@ -173,7 +173,7 @@ mod tests {
             let (memory, pages) = memory(MemoryOptions { decay_ticks: 1, ..MemoryOptions::default() });
             let mut heap = heap(&memory);
             let begin = memory.superblocks.ranges.address(0).addr().get();
-            let (mut blocks, mut resident) = (Vec::new(), HashSet::new());
+            let (mut blocks, mut resident) = (Vec::new(), BTreeSet::new());
             let mut number = 0u8;
             for round in 0..if cfg!(miri) { 4 } else { 40 } {
                 let aim = chance.next_u32() as usize % if round % 4 == 3 { 4 } else { 300 };

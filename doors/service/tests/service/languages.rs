@@ -174,7 +174,7 @@ fn a_language_of_its_own_is_answered_into_every_sink() {
     let last = serde_json::json!({ "n": { "type": "literal", "value": "2", "datatype": integer } });
     assert_eq!((&json["head"]["vars"][0], &json["results"]["bindings"][3]), (&"n".into(), &last));
     assert!(text(Format::Xml).contains("<literal"));
-    assert_eq!(text(Format::Table), "?n\n--\n-1\n 0\n 1\n 2\n");
+    assert_eq!(text(Format::Table), " n\n--\n-1\n 0\n 1\n 2\n");
     let bytes = written(&session, "RANGE 1 100000", Format::Arrow).unwrap();
     let batches = arrow_ipc::reader::StreamReader::try_new(&bytes[..], None).unwrap();
     assert_eq!(batches.schema().field(0).name(), "n");
