@@ -239,7 +239,7 @@ impl RuntimeState {
         self.put_into_entry(queue, queued.into_task());
     }
 
-    /// Like [`RuntimeState::put_into_entry`], into the next entry in turn, for a plain task.
+    /// Like `RuntimeState::put_into_entry`, into the next entry in turn, for a plain task.
     pub fn put_task_at_entry(&self, task: TaskRef) {
         self.put_into_entry(self.next_of(&self.plan.entry), task);
     }

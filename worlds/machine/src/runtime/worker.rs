@@ -67,7 +67,7 @@ pub struct Worker {
     pub waiter: Waiter,
     /// The layer's state for this seat.
     pub above: SeatState,
-    /// How much code of the layer has begun here, less what has ended here; see [`Worker::has_code`].
+    /// How much code of the layer has begun here, less what has ended here; see `Worker::has_code`.
     pub began: isize,
     /// Only tasks below this context may begin on this seat. Null if any may.
     pub below: *const Context,

@@ -9,7 +9,7 @@
 //! seats, and places to sleep. Its tasks run on its threads alone, since no other thread sits on a seat of its plan.
 //!
 //! A team's tasks are *tied*: a thread with a waiting task on its stack only begins descendants of this task
-//! ([`Context::is_below`]). The waiting task may hold a lock, and another task on top of it would never get this lock.
+//! (`Context::is_below`). The waiting task may hold a lock, and another task on top of it would never get this lock.
 //! OpenMP calls this the task scheduling constraint (OpenMP 5.2, §12.9). While all gather, any task may be begun.
 
 mod meetings;
