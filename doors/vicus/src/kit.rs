@@ -40,3 +40,16 @@ pub mod team {
         CountThreads, Lent, Sitting, StartSitting, help, lend, seat, set_word, stack, wait_outside, word,
     };
 }
+
+/// The parts of a [`Plan`](crate::Plan): queues, pools of seats, and each seat's search for work. `vicus strategies
+/// --plan las` prints one.
+pub mod plan {
+    pub use vicus_schedule::{
+        BoxPlacement, Crowd, DEEP, Dealing, Dealt, Decision, End, FRONT_RULE, FRONT_TURN_NS, Idle, LastUses, Latencies,
+        MOST_THREADS, Order, Pool, PoolId, Probe, QueueId, QueueSpec, RULES, RequestId, Robber, Scan, SeatId, SeatPlan,
+        Shares, Take, TaskName, TaskPlacement, Tokens, Uses, Warm, Way, When, Whereabouts,
+    };
+}
+
+/// The parts of events of a recording.
+pub use vicus_trace::{Awaits, Use};

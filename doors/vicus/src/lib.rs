@@ -82,7 +82,6 @@ pub use vicus_flow::{FromArrowError, arrow};
 pub use vicus_machine::{Allocator, Defaults, LastWords, Request, RequestOptions, StartError, this_machine};
 
 pub mod environment;
-#[doc(hidden)]
 pub mod kit;
 mod runtime;
 pub mod tasks;

@@ -261,6 +261,7 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
     }
 
     /// The layer above the runtime, from its start on; else from its first use on. For doors.
+    #[doc(hidden)]
     pub fn layer(mut self, new: NewLayer) -> Self {
         self.chosen.layer = Some(new);
         self
@@ -285,6 +286,7 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
     ///
     /// # Errors
     /// More members are wanted than [`vicus_schedule::MOST_THREADS`].
+    #[doc(hidden)]
     pub fn team_state(&self) -> Result<Arc<RuntimeState>, StartError> {
         self.chosen.shared(true)
     }

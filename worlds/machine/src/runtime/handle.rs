@@ -38,6 +38,7 @@ impl Runtime {
     }
 
     /// The state shared by its threads, for the layer above ([`crate::layer`]).
+    #[doc(hidden)]
     pub fn shared(&self) -> &Arc<RuntimeState> {
         &self.shared
     }
