@@ -231,7 +231,7 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
     /// use std::time::Duration;
     ///
     /// let builder = vicus_machine::Runtime::builder().threads(2).head_start(Duration::from_millis(20));
-    /// assert!(builder.start().plan().front.is_some());
+    /// assert!(builder.start().plan().front().is_some());
     /// ```
     pub fn head_start(mut self, long: Duration) -> Self {
         self.chosen.head_start = long;
