@@ -176,28 +176,30 @@ impl SeatState {
     #[expect(unsafe_code, reason = "the caller promises the type: comparing it would be most of a switch's new cost")]
     pub unsafe fn get_or<T>(&mut self, new: impl FnOnce() -> T) -> &mut T {
         if self.value.is_null() {
-            self.put(new());
+            self.fill(new);
         }
         // SAFETY: a `T` owned by this, by the caller's promise.
         unsafe { &mut *self.value.cast::<T>() }
     }
 
+    /// Not inlined: the new value would have room in each caller's frame.
     #[cold]
-    fn put<T>(&mut self, value: T) {
+    #[inline(never)]
+    fn fill<T>(&mut self, new: impl FnOnce() -> T) {
         #[expect(unsafe_code, reason = "the type of a table's functions")]
         // SAFETY of callers: the value is a `T` from `Box::into_raw`, and is not used any more.
         unsafe fn drop_box<T>(value: *mut ()) {
             // SAFETY: the caller's promise.
             drop(unsafe { Box::from_raw(value.cast::<T>()) });
         }
-        *self = SeatState { value: Box::into_raw(Box::new(value)).cast(), drop: drop_box::<T> };
+        *self = SeatState { value: Box::into_raw(Box::new(new())).cast(), drop: drop_box::<T> };
     }
 }
 
 impl Drop for SeatState {
     fn drop(&mut self) {
         #[expect(unsafe_code, reason = "drops the value by the function of its type")]
-        // SAFETY: `put` has set both; without a value the function does nothing.
+        // SAFETY: `fill` has set both; without a value the function does nothing.
         unsafe {
             (self.drop)(self.value);
         }

@@ -29,6 +29,8 @@ impl Runtime {
     ///
     /// # Panics
     /// If the closure panics, with its panic.
+    // Not inlined: in a function that calls `join`, it would take the room for which the function itself is inlined.
+    #[inline(never)]
     pub fn run<R: Send>(&self, f: impl FnOnce() -> R + Send) -> R {
         if self.shared.is_here() {
             return f();

@@ -165,7 +165,7 @@ pub(crate) fn of_parts<'a>(above: &'a mut SeatState, shared: &RuntimeState, seat
     #[expect(unsafe_code, reason = "the type of a seat's state")]
     // SAFETY: this crate is the one layer, and this file alone names the type.
     unsafe {
-        above.get_or(|| SeatFibres::new(shared, seat))
+        above.get_or(move || SeatFibres::new(shared, seat))
     }
 }
 
