@@ -5,7 +5,7 @@
 //! ([`Plan::owner_lifos`]).
 
 use crate::placement::in_turn;
-use crate::{Access, BoxPlacement, Crowd, Dealing, Kind, RequestId, TaskPlacement, Warm};
+use crate::{Access, BoxPlacement, Crowd, Dealing, Kind, TaskPlacement, Warm};
 use std::fmt;
 use vicus_topology::{NodeId, PuId};
 
@@ -423,15 +423,6 @@ impl Plan {
     /// ```
     pub fn queue_in_turn(&self, seat: SeatId, turn: usize, waits: usize) -> Option<QueueId> {
         in_turn::of_task(self.in_turn(), seat, turn, waits)
-    }
-
-    /// The queue of a box without a named place, if the plan places boxes by number: always the same one.
-    pub fn queue_of_box(&self, request: RequestId, index: usize) -> Option<QueueId> {
-        let by_number = self.boxes.iter().find_map(|placement| match placement {
-            BoxPlacement::ByNumber(queues) => Some(queues),
-            _ => None,
-        });
-        in_turn::of_box(by_number?, request, index)
     }
 
     /// How a task with a footprint is dealt to a queue; `None` if bytes decide nothing.

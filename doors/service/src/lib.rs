@@ -12,7 +12,7 @@
 //! Nothing here polls: a waiting caller sleeps until the answer is there, a thread of the service sleeps until the time
 //! of the next call is up, whether that is waited for or not, and a cancelled call is told. (Two exceptions look from
 //! time to time: a box that waits for a server on the web, whether its run goes on, and an update that waits for
-//! others, whether it still does.) TextReading a text is bounded by its length and its depth, planning by its steps; both
+//! others, whether it still does.) Reading a text is bounded by its length and its depth, planning by its steps; both
 //! run on the calling thread, so no thread is left behind when their time is up.
 
 mod budget;

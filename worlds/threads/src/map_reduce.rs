@@ -27,8 +27,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 pub use stored::Stored;
-#[doc(no_inline)]
-pub use vicus_files::{FileError, Scratch};
+use vicus_files::Scratch;
+pub use vicus_files::{FileError, Operation};
 use vicus_machine::Runtime;
 use vicus_machine::scope;
 use vicus_memory::{DistQueue, TryPopError};
@@ -96,6 +96,7 @@ impl<'a> MapReduce<'a> {
     }
 
     /// Like [`MapReduce::files_in`], sharing the folder of other temporary files.
+    #[doc(hidden)]
     pub fn scratch(mut self, scratch: Arc<Scratch>) -> Self {
         self.scratch = Some(scratch);
         self

@@ -45,7 +45,7 @@ pub enum BoxPlacement {
     /// A box goes where the heads of its inputs cost least, by the dealing of the plan's tasks. In plans without this,
     /// boxes go by their kind: a freshly sent envelope is in its sender's caches, wherever its pages lie.
     ByHeads,
-    /// A box without a part of a range goes to one of these queues by its number ([`Plan::queue_of_box`]).
+    /// A box without a part of a range goes to one of these queues by its number.
     ByNumber(Vec<QueueId>),
     /// A box goes to the queue of its kind of the activating seat.
     Own,

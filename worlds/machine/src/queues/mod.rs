@@ -138,7 +138,8 @@ impl SharedQueues {
         }
     }
 
-    /// Whether a locked queue is so long that a new thread had better begin at once: see `LONG` of `threads`.
+    /// Whether a locked queue is so long that a new thread had better begin at once: see `LONG` in
+    /// `worlds/threads/src/spawn/mod.rs`.
     #[inline]
     pub fn is_long(&self, queue: QueueId, tasks: usize) -> bool {
         match &self.queues[queue.index()].0 {

@@ -7,8 +7,8 @@ pub trait Awaited {
     /// Whether it is true.
     fn is_done(&self) -> bool;
 
-    /// The seat is about to sleep: from now on the thread that makes the condition true has to call
-    /// `tell`. Returns whether the seat still has to wait.
+    /// The seat is about to sleep: from now on the thread that makes the condition true has to call `tell`
+    /// (`latch.rs`). Returns whether the seat still has to wait.
     fn announce_sleep(&self) -> bool;
 
     /// Like [`Awaited::announce_sleep`], by code about to be suspended, while its seat goes on with other tasks: if

@@ -141,9 +141,9 @@ fn no_seat() -> ! {
 unsafe fn lend<R>(mut worker: NonNull<Worker>, f: impl FnOnce(&mut Worker) -> R) -> R {
     #[cfg(debug_assertions)]
     let _once = Once::new();
-    // SAFETY: `Worker::sit` put it there and takes it away before it ends, so it is this thread's and alive. Only `f`
-    // has a reference: there is no other way to it, and `f` runs nothing that calls this again (debug builds check
-    // this).
+    // SAFETY: `Worker::work` and `Worker::on_seat` put it there and take it away before it ends, so it is this thread's
+    // and alive. Only `f` has a reference: there is no other way to it, and `f` runs nothing that calls this again
+    // (debug builds check this).
     f(unsafe { worker.as_mut() })
 }
 

@@ -3,8 +3,7 @@
 //! an interleaving (`indexes=core:pu`), and memory-side caches.
 
 use super::shape::{FoundCache, FoundNode, Shape};
-use crate::set::shortened;
-use crate::set::{MOST_NUMBERS, Set};
+use crate::set::{MOST_NUMBERS, Set, shortened};
 use std::cmp::Reverse;
 
 /// The most objects of the lowest level.

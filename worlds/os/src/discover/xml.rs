@@ -7,8 +7,7 @@
 mod checked;
 
 use super::shape::{FoundCache, FoundNode, Part, Shape};
-use crate::set::shortened;
-use crate::set::{MOST_NUMBERS, Set};
+use crate::set::{MOST_NUMBERS, Set, shortened};
 use quick_xml::events::{BytesStart, Event};
 use std::collections::BTreeSet;
 

@@ -475,7 +475,7 @@ impl<T: Send + 'static> JoinHandle<T> {
     /// runs other tasks on top of it, and a thread of the system blocks.
     ///
     /// # Errors
-    /// The thread has panicked: with its panic, or `Ended`.
+    /// The thread has panicked: with its panic, or [`Ended`](crate::Ended).
     pub fn join(self) -> std::thread::Result<T> {
         self.joiner.wait();
         #[expect(unsafe_code, reason = "the type of a result")]

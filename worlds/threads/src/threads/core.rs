@@ -1,8 +1,7 @@
 //! A lightweight thread: its closure before it runs, its result afterwards, and its waiting joiner.
 
 use crate::threads::cells::{self, SeatCells};
-use crate::threads::fibres::of_worker;
-use crate::threads::fibres::{self, Fibre};
+use crate::threads::fibres::{self, Fibre, of_worker};
 use crate::threads::locals::Locals;
 use crate::threads::starved;
 use std::cell::{Cell, UnsafeCell};

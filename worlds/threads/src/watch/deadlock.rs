@@ -13,7 +13,6 @@ use crate::threads::counts::{Threads, Waits};
 use crate::threads::fibres::Fibre;
 use crate::threads::starved::starved_of;
 use crate::threads::timer::{Call, timer};
-
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::ptr;

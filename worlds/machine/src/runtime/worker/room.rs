@@ -1,7 +1,9 @@
 //! A task that found no room in its queue runs on top of its spawner, which then leaves its turn to other requests.
 
-use super::{AtOnce, Worker, in_task, leave_to_others, run_while_waiting, while_waiting, with_shared};
-use super::{leave_to_program, may_be_suspended, with_layer};
+use super::{
+    AtOnce, Worker, in_task, leave_to_others, leave_to_program, may_be_suspended, run_while_waiting, while_waiting,
+    with_layer, with_shared,
+};
 use crate::runtime::clock::now_ns;
 use crate::runtime::hook::Layer;
 use crate::runtime::shared::RuntimeState;
