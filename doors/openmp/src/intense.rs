@@ -5,12 +5,12 @@
 //! clause for it. clang passes `affinity` clauses, and their first item counts as intensely used; gcc 12 leaves them
 //! out of its code.
 
+use crate::process::Once;
 use crate::report::symbols::Symbols;
 use crate::settings::warn;
 use crate::wait::Guarded;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::sync::OnceLock;
 use vicus::tasks::Access;
 
 /// The listed functions: names as in the summary, and distances from the start of the mapped file, with `0x` before
@@ -30,9 +30,9 @@ pub(crate) fn begin() {
 }
 
 fn listed() -> Option<&'static Listed> {
-    static LISTED: OnceLock<Option<Listed>> = OnceLock::new();
+    static LISTED: Once<Option<Listed>> = Once::new();
     LISTED
-        .get_or_init(|| {
+        .get_or(|| {
             let file = vicus::environment::intense()?;
             let wrong = |error: &str| warn(&format!("VICUS_INTENSE={} is left out: {error}", file.display()));
             let text = fs::read_to_string(&file).map_err(|error| wrong(&error.to_string())).ok()?;

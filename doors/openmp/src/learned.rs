@@ -1,11 +1,11 @@
 //! Tasks dealt by their data and tasks exempted, by their functions, from the file of `VICUS_LEARNED`.
 
+use crate::process::Once;
 use crate::report::symbols::Symbols;
 use crate::settings::warn;
 use crate::wait::Guarded;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use vicus::kit::Treatment;
 use vicus::tasks::Access;
@@ -81,8 +81,8 @@ const TREATMENT_BITS: u32 = 2;
 static TREATED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 fn said() -> Option<&'static Said> {
-    static SAID: OnceLock<Option<Said>> = OnceLock::new();
-    SAID.get_or_init(vicus::environment::learned_tasks).as_ref()
+    static SAID: Once<Option<Said>> = Once::new();
+    SAID.get_or(vicus::environment::learned_tasks).as_ref()
 }
 
 /// Whether a task with these data is dealt by them. The first one is marked if it alone decides.

@@ -2,15 +2,16 @@
 
 use crate::exports::exports;
 use crate::names::fortran;
+use crate::process::{Once, unforked};
 use crate::settings::{self, complain};
 use crate::thread::{Thread, here};
+use crate::wait::Guarded;
 use std::fmt::Write as _;
-use std::sync::{Mutex, OnceLock};
 
 /// The processors of the process's mask.
 pub(crate) fn allowed() -> &'static [usize] {
-    static ALLOWED: OnceLock<Vec<usize>> = OnceLock::new();
-    ALLOWED.get_or_init(own_processors)
+    static ALLOWED: Once<Vec<usize>> = Once::new();
+    ALLOWED.get_or(own_processors)
 }
 
 /// The processors of the calling thread's mask.
@@ -63,7 +64,7 @@ pub(crate) fn begins_on(number: u32, size: u32) -> Option<usize> {
 
 /// All places.
 fn places() -> &'static [Vec<usize>] {
-    static PLACES: OnceLock<Vec<Vec<usize>>> = OnceLock::new();
+    static PLACES: Once<Vec<Vec<usize>>> = Once::new();
     let find = || {
         let settings = settings::get();
         if settings.icv.bind == 0 && settings.places.is_none() {
@@ -84,7 +85,7 @@ fn places() -> &'static [Vec<usize>] {
         }
         places
     };
-    PLACES.get().unwrap_or_else(|| crate::process::unforked(|| PLACES.get_or_init(find)))
+    PLACES.get_or(find)
 }
 
 /// The value of a file of the kernel about a processor.
@@ -117,8 +118,8 @@ pub(crate) type Nodes = Vec<Vec<usize>>;
 /// The processors of the process, by node; in each node one of each core before the second ones. One list if the system
 /// does not report the nodes.
 pub(crate) fn nodes() -> &'static Nodes {
-    static NODES: OnceLock<Nodes> = OnceLock::new();
-    NODES.get().unwrap_or_else(|| crate::process::unforked(|| NODES.get_or_init(find_nodes)))
+    static NODES: Once<Nodes> = Once::new();
+    NODES.get_or(find_nodes)
 }
 
 fn find_nodes() -> Nodes {
@@ -313,14 +314,15 @@ impl Binding {
     }
 }
 
-/// The format for showing affinity.
-fn format() -> &'static Mutex<String> {
-    static FORMAT: OnceLock<Mutex<String>> = OnceLock::new();
-    FORMAT.get_or_init(|| Mutex::new(settings::get().affinity_format.clone()))
+/// Calls `f` with the format for showing affinity. No process is forked with the lock held.
+fn with_format<R>(f: impl FnOnce(&mut String) -> R) -> R {
+    static FORMAT: Guarded<Option<String>> = Guarded::new(None);
+    let first = || settings::get().affinity_format.clone();
+    unforked(|| FORMAT.with(|format| f(format.get_or_insert_with(first))))
 }
 
 fn current_format() -> String {
-    format().lock().map(|format| format.clone()).unwrap_or_default()
+    with_format(|format| format.clone())
 }
 
 /// Numbers as ranges: `0-3,6`.
@@ -414,9 +416,7 @@ fn format_of(text: String) -> String {
 }
 
 fn set_format(text: String) {
-    if let Ok(mut format) = format().lock() {
-        *format = text;
-    }
+    with_format(|format| *format = text);
 }
 
 /// Writes a text as Fortran has it: with blanks up to the buffer's end. How long it is.

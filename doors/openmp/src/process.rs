@@ -54,8 +54,8 @@ pub(crate) fn start_thread(
 
 /// The key with a destructor for each thread's end.
 fn key() -> Option<libc::pthread_key_t> {
-    static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
-    *KEY.get_or_init(|| {
+    static KEY: Once<Option<libc::pthread_key_t>> = Once::new();
+    *KEY.get_or(|| {
         let mut key = 0;
         // SAFETY: rule "System": the key has room here, and `ends` is a destructor for the values of `watch_end`.
         (unsafe { libc::pthread_key_create(&raw mut key, Some(ends)) } == 0).then_some(key)
@@ -159,6 +159,27 @@ pub(crate) fn watch_forks() {
 /// none.
 static LOOKING: Lock = Lock::new();
 static LOOKS: AtomicUsize = AtomicUsize::new(0);
+
+/// A value found once, while the process is not forked. In a forked child, `OnceLock` by itself would wait for the
+/// parent's thread that was finding the value.
+pub(crate) struct Once<T>(OnceLock<T>);
+
+impl<T> Once<T> {
+    pub(crate) const fn new() -> Once<T> {
+        Once(OnceLock::new())
+    }
+
+    #[inline]
+    pub(crate) fn get_or(&self, find: impl FnOnce() -> T) -> &T {
+        self.0.get().unwrap_or_else(|| self.find(find))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find(&self, find: impl FnOnce() -> T) -> &T {
+        unforked(|| self.0.get_or_init(find))
+    }
+}
 
 /// Calls `f` while the process is not forked.
 pub(crate) fn unforked<R>(f: impl FnOnce() -> R) -> R {

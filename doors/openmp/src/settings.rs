@@ -1,12 +1,12 @@
 //! The users' settings: variables of the environment. They are read once, before `main` or, in programs of clang, by
 //! the first call. A wrong value is reported in one line, and left out.
 
+use crate::process::Once;
 use crate::thread::Icv;
 use std::env::{self, VarError};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::Duration;
 use vicus::kit::team::Setting;
@@ -101,27 +101,22 @@ pub(crate) struct Settings {
 /// The settings of the process.
 #[inline]
 pub(crate) fn get() -> &'static Settings {
-    static SETTINGS: OnceLock<Settings> = OnceLock::new();
-    SETTINGS.get().unwrap_or_else(|| begin(&SETTINGS))
+    static SETTINGS: Once<Settings> = Once::new();
+    SETTINGS.get_or(begin)
 }
 
-#[cold]
-#[inline(never)]
-fn begin(settings: &'static OnceLock<Settings>) -> &'static Settings {
-    let first = || {
-        let settings = read();
-        let checks = vicus::environment::checks().and_then(told);
-        crate::checks::begin(checks == Some(true));
-        crate::intense::begin();
-        if let Some(is_verbose) = settings.display.filter(|_| !IS_QUIET.load(Ordering::Relaxed)) {
-            eprint!("{}", settings.shown(is_verbose));
-        }
-        if settings.shows_effective && !IS_QUIET.load(Ordering::Relaxed) {
-            eprint!("{}", settings.effective());
-        }
-        settings
-    };
-    crate::process::unforked(|| settings.get_or_init(first))
+fn begin() -> Settings {
+    let settings = read();
+    let checks = vicus::environment::checks().and_then(told);
+    crate::checks::begin(checks == Some(true));
+    crate::intense::begin();
+    if let Some(is_verbose) = settings.display.filter(|_| !IS_QUIET.load(Ordering::Relaxed)) {
+        eprint!("{}", settings.shown(is_verbose));
+    }
+    if settings.shows_effective && !IS_QUIET.load(Ordering::Relaxed) {
+        eprint!("{}", settings.effective());
+    }
+    settings
 }
 
 /// Before `main`: a variable set later by the program has no effect, as in gcc's library.
@@ -194,8 +189,8 @@ pub(crate) fn fail(what: &str) -> ! {
 
 /// The number of usable processors: the process's mask, or its cgroups' quota of time, rounded up.
 pub(crate) fn processors() -> u32 {
-    static PROCESSORS: OnceLock<u32> = OnceLock::new();
-    *PROCESSORS.get_or_init(|| vicus::kit::default_threads() as u32)
+    static PROCESSORS: Once<u32> = Once::new();
+    *PROCESSORS.get_or(|| vicus::kit::default_threads() as u32)
 }
 
 fn variable(name: &str) -> Option<String> {
