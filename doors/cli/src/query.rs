@@ -24,8 +24,8 @@ use vicus::{Totals, environment};
 use vicus_service::data::Syntax;
 use vicus_service::{
     Answer, Call, CheckedText, Count, Dataset, Error, LANGUAGES, Limits, MOST_DEPTH, MemoryBudget, Moment, Outcome,
-    PlanOptions, Prepared, QueryLanguage, Running, Screen, Service, Session, SessionOptions, TextError, TextOption,
-    TextSink, check, language, option_of,
+    PlanOptions, Prepared, QueryLanguage, RemarkKind, Running, Screen, Service, Session, SessionOptions, TextError,
+    TextOption, TextSink, check, language, option_of,
 };
 
 /// The rows of a table on a terminal, unless all are wanted.
@@ -514,6 +514,9 @@ impl Asking<'_> {
                 let title = &question.title;
                 bail!("{title}: one run had {expected} rows and another {other}; please report this");
             }
+            if repeat == 1 {
+                self.remark(&session, rows[0]).map_err(failed)?;
+            }
             let (parse_ms, plan_ms) = (ms(prepared.parsing()), ms(prepared.planning()));
             report.query(&Timing {
                 query: &question.name,
@@ -525,6 +528,14 @@ impl Asking<'_> {
                 totals,
             })?;
         }
+        Ok(())
+    }
+
+    /// Tells likely slips in the text: why an answer is empty, or a column.
+    fn remark(&self, session: &Session, rows: u64) -> Result<(), Error> {
+        let remarks = session.call()?.remarks(self.checked)?;
+        let told = remarks.iter().filter(|remark| rows == 0 || remark.kind == RemarkKind::Always);
+        told.for_each(|remark| tell(format_args!("vicus: warning: {}: {remark}", self.question.title)));
         Ok(())
     }
 

@@ -19,8 +19,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use vicus_service::{
-    Answer, Error, KNOWN_PREFIXES, LANGUAGES, Limits, QueryLanguage, SPARQL, SessionOptions, SqlType, Suggestion,
-    SuggestionKind, TextErrorKind, check, check_update, language,
+    Answer, Dataset, Error, KNOWN_PREFIXES, LANGUAGES, Limits, QueryLanguage, Remark, RemarkKind, SPARQL,
+    SessionOptions, SqlType, Suggestion, SuggestionKind, TextErrorKind, check, check_update, language,
 };
 
 /// The most bytes of a text checked or completed while it is written.
@@ -342,6 +342,11 @@ fn told(text: &str, range: &Range<usize>, items: &[Value]) -> Value {
     json!({ "from": units(&text[..range.start]), "to": units(&text[..range.end]), "items": items })
 }
 
+/// A remark in the words of the page.
+fn remarked(remark: &Remark) -> Value {
+    json!({ "text": remark.text, "always": remark.kind == RemarkKind::Always })
+}
+
 /// A suggestion without a count or a prefix.
 fn item(text: &str, kind: &str, detail: &str) -> Value {
     json!({ "label": text, "insert": text, "kind": kind, "detail": detail, "count": null, "prefix": null })
@@ -387,12 +392,15 @@ async fn checked(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Res
                         Answer::Rows { columns } => columns,
                         Answer::Truth | Answer::Triples => Vec::new(),
                     };
-                    return json!({ "form": question.word, "variables": variables });
+                    let session = shared.service.session(&Dataset::new(shared.data.now().snapshot), options);
+                    let remarks = session.call().and_then(|call| call.remarks(&checked)).unwrap_or_default();
+                    let remarks: Vec<Value> = remarks.iter().map(remarked).collect();
+                    return json!({ "form": question.word, "variables": variables, "remarks": remarks });
                 }
                 Err(error) => error,
             };
             let error = match language.has_updates().then(|| check_update(&text, memory, &options)) {
-                Some(Ok(_)) => return json!({ "form": "update", "variables": [] }),
+                Some(Ok(_)) => return json!({ "form": "update", "variables": [], "remarks": [] }),
                 // For a text that begins as an update, the update's error helps.
                 Some(Err(of_update)) if error.to_string().contains("begins an update") => of_update,
                 _ => error,

@@ -67,7 +67,7 @@ pub use store::{
 };
 pub use temporary::TemporaryFolder;
 pub use update::{CheckedUpdate, Draft, NotStored, Stored, Updated, Updating, check_update};
-pub use vicus_language::{Answer, PlanNode, PlanOptions, TextError, TextErrorKind, TextLimits};
+pub use vicus_language::{Answer, PlanNode, PlanOptions, Remark, RemarkKind, TextError, TextErrorKind, TextLimits};
 pub use vicus_sparql::{Completion, DefaultGraph, KNOWN_PREFIXES, Moment, ServiceFailed, Suggestion, SuggestionKind};
 pub use vicus_sql::{SqlType, Tables};
 pub use vicus_store::{Ask, Repaired, Store, StoreError, Torn, Unread};

@@ -28,8 +28,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vicus::{BoxCounts, Budget, FlowError, Model, Request, RequestOptions, Totals};
 use vicus_language::{
-    Answer, Ends, Language, PlanNode, PlanOptions, Planned as _, RunOperators, Runnable, TextError, TextErrorKind,
-    TextLimits, Watch,
+    Answer, Ends, Language, PlanNode, PlanOptions, Planned as _, Remark, RunOperators, Runnable, TextError,
+    TextErrorKind, TextLimits, Watch,
 };
 use vicus_rdf::Snapshot;
 use vicus_rdf::load::LONGEST_IRI;
@@ -312,6 +312,20 @@ impl Call {
         let bytes = checked.bytes();
         self.ticket.hold(bytes, [("its text, when it is parsed,", bytes)])?;
         checked.language().plan(self, checked)
+    }
+
+    /// Remarks on a text that [`check`](crate::check) has read, over the session's data: likely slips, for the person
+    /// who wrote it. Some are missing if the call's time is over.
+    ///
+    /// # Errors
+    /// The data is damaged.
+    pub fn remarks(&self, checked: &CheckedText) -> Result<Vec<Remark>, Error> {
+        checked.language().remarks(self, checked)
+    }
+
+    /// Whether the call is to end.
+    pub(crate) fn ends(&self) -> Ends {
+        self.ticket.ends()
     }
 
     /// Parses and plans a text of a language without a line in [`LANGUAGES`](crate::LANGUAGES).

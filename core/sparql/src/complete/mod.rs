@@ -228,32 +228,42 @@ fn floor(text: &str, mut at: usize) -> usize {
 }
 
 /// How IRIs are abbreviated.
-struct Prefixes {
-    declared: BTreeMap<String, String>,
+pub(crate) struct Prefixes {
+    pub(crate) declared: BTreeMap<String, String>,
 }
 
 impl Prefixes {
     /// An IRI in its shortest written form, and the prefix to declare for it.
     fn written(&self, iri: &str) -> (String, Option<(String, String)>) {
-        let plain = |local: &str| {
-            let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-            !local.is_empty() && local.chars().all(is_plain) && !local.starts_with('-')
-        };
-        let fits = |(name, namespace): (&str, &str)| {
-            let local = iri.strip_prefix(namespace).filter(|local| plain(local))?;
-            Some((namespace.len(), format!("{name}:{local}"), (name.to_owned(), namespace.to_owned())))
-        };
-        let declared = self.declared.iter().map(|(name, iri)| (name.as_str(), iri.as_str())).filter_map(fits);
-        if let Some((_, written, _)) = declared.max_by_key(|(length, ..)| *length) {
-            return (written, None);
-        }
-        let free =
-            KNOWN_PREFIXES.iter().copied().filter(|(name, _)| !self.declared.contains_key(*name)).filter_map(fits);
-        match free.max_by_key(|(length, ..)| *length) {
-            Some((_, written, prefix)) => (written, Some(prefix)),
-            None => (format!("<{iri}>"), None),
+        let free = || KNOWN_PREFIXES.iter().copied().filter(|(name, _)| !self.declared.contains_key(*name));
+        if let Some((written, _)) = shortest(iri, self.pairs()) {
+            (written, None)
+        } else if let Some((written, (name, namespace))) = shortest(iri, free()) {
+            (written, Some((name.to_owned(), namespace.to_owned())))
+        } else {
+            (format!("<{iri}>"), None)
         }
     }
+
+    /// An IRI in its shortest written form by the declared prefixes.
+    pub(crate) fn declared_form(&self, iri: &str) -> String {
+        shortest(iri, self.pairs()).map_or_else(|| format!("<{iri}>"), |(written, _)| written)
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.declared.iter().map(|(name, iri)| (name.as_str(), iri.as_str()))
+    }
+}
+
+/// An IRI abbreviated by the longest of these namespaces, and the name and IRI of this prefix.
+fn shortest<'p>(iri: &str, prefixes: impl Iterator<Item = (&'p str, &'p str)>) -> Option<(String, (&'p str, &'p str))> {
+    let plain = |local: &str| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        !local.is_empty() && local.chars().all(is_plain) && !local.starts_with('-')
+    };
+    let fits = |prefix: (&'p str, &'p str)| Some((iri.strip_prefix(prefix.1).filter(|local| plain(local))?, prefix));
+    let (local, prefix) = prefixes.filter_map(fits).max_by_key(|(_, (_, namespace))| namespace.len())?;
+    Some((format!("{}:{local}", prefix.0), prefix))
 }
 
 impl Prefixes {

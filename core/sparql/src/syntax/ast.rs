@@ -402,7 +402,7 @@ impl Expression {
     }
 
     /// The direct operands. The pattern of EXISTS and the operand of an aggregate are not among them.
-    fn operands(&self) -> Vec<&Expression> {
+    pub(crate) fn operands(&self) -> Vec<&Expression> {
         match self {
             Expression::Iri(_)
             | Expression::Literal(_)

@@ -1,11 +1,12 @@
 //! Functions by name.
 
 use super::Binder;
-use crate::error::{Place, SqlError, SqlErrorKind, near, suggestion};
+use crate::error::{Place, SqlError, SqlErrorKind};
 use crate::expression::{Comparison, Expr, Function, Side};
 use crate::types::{SqlType, Value};
 use sqlparser::ast;
 use std::sync::Arc;
+use vicus_language::{near, suggestion};
 
 /// The names that can be called, but for other names of the same functions. Suggestions are made of them.
 pub const FUNCTIONS: &[&str] = &[
@@ -271,7 +272,8 @@ impl<'a> Binder<'a> {
                 self.of_date(Function::Extract(field), date, SqlType::BigInt, at)
             }
             _ => {
-                let near = near(name, FUNCTIONS.iter().copied());
+                let known = FUNCTIONS.iter().map(|&known| (known, known));
+                let near: Vec<String> = near(name, known).into_iter().map(str::to_owned).collect();
                 let message = format!("there is no function {name}{}", suggestion(&near));
                 Err(SqlError::new(SqlErrorKind::Unknown { near }, place, message))
             }

@@ -22,8 +22,8 @@ use sqlparser::ast::Spanned;
 use sqlparser::tokenizer::Span;
 use std::collections::BTreeMap;
 use subquery::Attached;
-use vicus_language::Stop;
 use vicus_language::stack::deep;
+use vicus_language::{Stop, near, suggestion};
 
 /// A plan as it is written, with the names of its columns.
 pub(crate) struct Bound {
@@ -250,8 +250,8 @@ impl<'a> Binder<'a> {
     }
 
     fn unknown<'n>(&self, place: Place, what: &str, name: &str, names: impl Iterator<Item = &'n str>) -> SqlError {
-        let near = crate::error::near(name, names);
-        let message = format!("there is no {what} {name}{}", crate::error::suggestion(&near));
+        let near: Vec<String> = near(name, names.map(|name| (name, name))).into_iter().map(str::to_owned).collect();
+        let message = format!("there is no {what} {name}{}", suggestion(&near));
         SqlError::new(SqlErrorKind::Unknown { near }, place, message)
     }
 }

@@ -586,7 +586,10 @@ class Page {
     else if (planOnly && answer?.form === 'update') run.refuse(new Error('An update has no plan to explain.'));
     else if (planOnly) run.explain();
     else if (answer?.form === 'update' && !(permitted ?? (await this.#mayUpdate()))) run.refuse(new Error(this.refusal));
-    else run.run(answer?.form ?? null);
+    else {
+      run.remarks = answer?.remarks ?? [];
+      run.run(answer?.form ?? null);
+    }
   }
 
   async #ended(run, { planOnly, again }) {

@@ -289,6 +289,7 @@ export class Results {
       return line(
         h('p', { class: `verdict ${run.boolean ? 'yes' : 'no'}` }, run.boolean ? 'Yes' : 'No'),
         h('p', { class: 'quiet' }, run.boolean ? 'The pattern matches.' : 'The pattern does not match.'),
+        remarks(run, !run.boolean),
       );
     if (run.form === 'update') {
       const { operations, rows } = run.updated ?? {};
@@ -303,12 +304,11 @@ export class Results {
         ),
       );
     }
-    return (
-      run.received === 0 &&
-      line(
-        h('p', { class: 'verdict' }, run.isGraph ? 'No triples' : 'No rows'),
-        h('p', { class: 'quiet' }, 'The query ran to its end and found nothing.'),
-      )
+    if (run.received > 0) return remarks(run, false);
+    return line(
+      h('p', { class: 'verdict' }, run.isGraph ? 'No triples' : 'No rows'),
+      h('p', { class: 'quiet' }, 'The query ran to its end and found nothing.'),
+      remarks(run, true),
     );
   }
 
@@ -330,6 +330,19 @@ export class Results {
         this.timeline.show(null, error.status === 404 ? 'The server has no time line of this query.' : error.message);
     }
   }
+}
+
+/// Likely slips in the text of a run: all of them for an empty answer, else those that say why values are missing.
+function remarks(run, isEmpty) {
+  const told = run.remarks.filter((remark) => isEmpty || remark.always);
+  return (
+    told.length > 0 &&
+    h(
+      'ul',
+      { class: 'remarks' },
+      told.map((remark) => h('li', {}, remark.text)),
+    )
+  );
 }
 
 /// Whether another query can count the rows of this one.

@@ -27,6 +27,8 @@ export class Run extends EventTarget {
     this.received = 0;
     this.limited = false;
     this.boolean = null;
+    /// What the server's check remarks on the text, `{text, always}`: likely slips.
+    this.remarks = [];
     this.updated = null;
     this.raw = '';
     this.bytes = 0;

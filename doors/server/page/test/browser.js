@@ -281,6 +281,17 @@ test('answers ASK with yes or no', async () => {
   await picture('09-ask');
 });
 
+test('says why an answer is empty, or a column', async (t) => {
+  if (!isMock) return t.skip('needs the remarks of the mock server');
+  const remarks = () => page.$$eval('.remarks li', (items) => items.map((item) => item.textContent));
+  await run('SELECT ?nmae { ?s ?p ?name }');
+  assert.deepEqual(await remarks(), ['nothing binds ?nmae; did you mean ?name?']);
+  await run('SELECT ?s { ?s e:nothing ?o }');
+  assert.deepEqual(await remarks(), ['the data has no predicate e:nothing']);
+  await run('SELECT ?s { ?s ?p ?o }');
+  assert.deepEqual(await remarks(), []);
+});
+
 test('draws a chart', async () => {
   await run('SELECT ?p (COUNT(*) AS ?n) (COUNT(DISTINCT ?s) AS ?subjects) WHERE { ?s ?p ?o } GROUP BY ?p');
   await tab('chart');

@@ -245,6 +245,10 @@ function checked(text) {
   return {
     form,
     variables: form === 'select' ? [...new Set([...bare.matchAll(/\?(\w+)/g)].map((found) => found[1]))] : [],
+    remarks: [
+      { text: 'nothing binds ?nmae; did you mean ?name?', always: true },
+      { text: 'the data has no predicate e:nothing', always: false },
+    ].filter(({ text }) => text.split(/[ ;]/).some((word) => /^(\?nmae|e:nothing)$/.test(word) && bare.includes(word))),
   };
 }
 

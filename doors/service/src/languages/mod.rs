@@ -20,7 +20,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use vicus_language::{Answer, Ends, Planned, RunOperators, Runnable, TextError, TextErrorKind, Watch};
+use vicus_language::{Answer, Ends, Planned, Remark, RunOperators, Runnable, TextError, TextErrorKind, Watch};
 use vicus_rdf::Snapshot;
 use vicus_sparql::{Completion, Moment, RunOptions, Spill};
 
@@ -91,6 +91,15 @@ pub trait QueryLanguage: fmt::Debug + Sync {
         _watch: &dyn Watch,
     ) -> Completion {
         Completion { range: cursor..cursor, suggestions: Vec::new() }
+    }
+
+    /// Remarks on a text that this language has read, over the call's data. Panics for another language's. By default
+    /// none.
+    ///
+    /// # Errors
+    /// The data is damaged.
+    fn remarks(&self, _call: &Call, _checked: &CheckedText) -> Result<Vec<Remark>, Error> {
+        Ok(Vec::new())
     }
 
     /// The option of a session that sets the bound in an error of a text.

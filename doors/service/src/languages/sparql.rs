@@ -2,13 +2,13 @@
 
 use super::{CheckedText, LanguageOptions, QueryLanguage, Question, TextOption, TextReading};
 use crate::error::Error;
-use crate::session::{Call, Prepared, ReadGraphs, Session, SessionOptions};
+use crate::session::{Call, Prepared, ReadGraphs, Session, SessionOptions, reading};
 use std::sync::Arc;
-use vicus_language::{TextError, TextErrorKind, Watch};
+use vicus_language::{Remark, TextError, TextErrorKind, Watch};
 use vicus_rdf::{Snapshot, TermLimits};
 use vicus_sparql::{
     Completion, DefaultGraph, Form, Limits, ParseOptions, Parsed, PlanOptions, QueryError, QueryErrorKind, Sparql,
-    complete, parse, parse_with, parsing_bytes_with,
+    complete, parse, parse_with, parsing_bytes_with, remarks,
 };
 
 /// The deepest nesting that [`SessionOptions::text`] can allow.
@@ -118,6 +118,14 @@ impl QueryLanguage for SparqlTexts {
 
     fn plan(&self, call: &Call, checked: &CheckedText) -> Result<Arc<Prepared>, Error> {
         call.plan_in(&sparql(&call.session), checked.parsed::<Parsed>(), checked)
+    }
+
+    fn remarks(&self, call: &Call, checked: &CheckedText) -> Result<Vec<Remark>, Error> {
+        let snapshot = call.session.dataset().snapshot();
+        let default_graph = call.session.options().languages.sparql.default_graph;
+        let ends = call.ends();
+        let all = || remarks(checked.parsed::<Parsed>(), snapshot, default_graph, &|| ends());
+        reading(snapshot, "remarks", all)
     }
 
     fn complete(

@@ -146,7 +146,7 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
     /// A process has one memory, installed by its first runtime. A later runtime with other options uses the existing
     /// one, and warns ([`Runtime::warnings`]).
     ///
-    /// ```
+    /// ```standalone_crate
     /// use vicus_machine::Runtime;
     /// use vicus_memory::{Foreign, MemoryOptions};
     ///
