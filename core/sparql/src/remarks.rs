@@ -267,7 +267,8 @@ impl Names<'_> {
             let (in_default, in_named) = self.occurs(used, iri);
             // A default graph of the caller's or the text's choice is made of named graphs.
             let is_own = place == Place::Default && self.is_own;
-            if if is_own { in_default } else { in_named } {
+            let is_there = if is_own { in_default } else { in_named };
+            if is_there {
                 continue;
             }
             let what = match used {
