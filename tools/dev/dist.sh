@@ -7,6 +7,8 @@ dist_crates=(vicus-cli vicus-c vicus-openmp vicus-malloc vicus-qthreads)
 # Sets `built` to the folder of the programs, for glibc $1 (empty: this system's) and in the profile $2.
 build_dist() {
   local glibc="$1" profile="$2" triple
+  VICUS_COMMIT="$(git rev-parse --short=12 HEAD 2>/dev/null || true)"
+  export VICUS_COMMIT
   if [[ -z "$glibc" ]]; then
     cargo build "${locked[@]}" --profile "$profile" "${dist_crates[@]/#/-p}"
     built="$target/$profile"

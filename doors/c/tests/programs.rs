@@ -71,8 +71,8 @@ fn for_cpp() -> Vec<Compiler> {
     compilers([("g++", &["g++"]), ("clang++", &["clang++-19", "clang++"])], &CPP)
 }
 
-/// The compilers of C++ for programs, which take long to compile and to run: where there are two, each has a standard of
-/// its own.
+/// The compilers of C++ for programs, which take long to compile and to run. Where there are two, each has a standard
+/// of its own.
 fn for_programs_in_cpp() -> Vec<Compiler> {
     let mut found = for_cpp();
     if found.len() == CPP.len() {

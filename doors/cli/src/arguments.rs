@@ -18,10 +18,10 @@ use vicus_service::{Loaded, PlanOptions, Service, SessionOptions, SparqlOptions,
 pub(crate) struct RuntimeArgs {
     /// The scheduling strategy, with parameters as in las:pin=pu; see `vicus strategies`; by default the one of
     /// VICUS_STRATEGY, else las.
-    #[arg(long)]
+    #[arg(long, help_heading = "Scheduling")]
     strategy: Option<Setting>,
     /// How many threads; by default one for each usable PU.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Scheduling")]
     threads: Option<usize>,
 }
 
@@ -82,32 +82,37 @@ impl SweepArgs {
 pub(crate) struct LimitArgs {
     /// A query or an update is cancelled when it takes longer, from parsing its text on: 30, 1.5s, 500ms. So is the
     /// opening of all files of tables together. With `vicus serve`, a request's `timeout` parameter may ask for less.
-    #[arg(long, value_name = "SECONDS", value_parser = duration)]
+    #[arg(long, value_name = "SECONDS", value_parser = duration, help_heading = "Limits")]
     pub(crate) timeout: Option<Duration>,
     /// The bytes of memory that a query or an update may hold, its parsed text and its plan included: 500000, 64K, 10M,
     /// 2G. Rows beyond go to temporary files if they are sorted or made distinct; others that need more fail. By
     /// default half of the free memory at its beginning, shared by copies that run at once, and with `vicus serve` as
     /// much as all requests together.
-    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "Limits")]
     pub(crate) memory_limit: Option<u64>,
     /// The most bytes of a query's or an update's text: 500000, 64K, 10M.
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value_t = TextLimits::default().bytes as u64)]
+    #[arg(help_heading = "Limits")]
     max_query_bytes: u64,
     /// The deepest nesting of a query or an update, 1 to 10000 levels: brackets, and operators and patterns that apply
     /// to the one before, such as OPTIONAL, BIND, EXISTS and paths of any length.
     #[arg(long, value_name = "LEVELS", value_parser = levels, default_value_t = TextLimits::default().depth)]
+    #[arg(help_heading = "Limits")]
     max_query_depth: usize,
     /// How many bytes longer a text may become when its names are written out, for each byte of it and for 1024 more: a
     /// long prefix or base may occur in many names.
     #[arg(long, value_name = "TIMES", default_value_t = SparqlOptions::default().longer)]
+    #[arg(help_heading = "Limits")]
     max_longer: usize,
     /// How many signs of property paths may be counted again because their path has another object; for long texts one
     /// more for four bytes of text.
     #[arg(long, value_name = "N", default_value_t = SparqlOptions::default().path_signs)]
+    #[arg(help_heading = "Limits")]
     max_path_signs: usize,
     /// The most steps of planning a query: looks at operators, at their variables, and at ways to join, some ten
     /// nanoseconds each. Only queries with very many variables in very many patterns reach this.
     #[arg(long, value_name = "N", default_value_t = PlanOptions::default().plan_steps)]
+    #[arg(help_heading = "Limits")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     max_plan_steps: u64,
 }
@@ -131,10 +136,11 @@ pub(crate) struct DocumentArgs {
     /// The longest IRI of data, documents and updates when it is written out: 2K, 64K. A long prefix or base makes many
     /// short names long.
     #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = bytes)]
+    #[arg(help_heading = "Reading RDF")]
     max_iri: u64,
     /// Reads RDF 1.2 and SPARQL 1.2 (not final yet): triple terms, base directions, and their syntax. Without it, a
     /// text or a document with them is refused; a store with them is read in any case.
-    #[arg(long = "rdf-12")]
+    #[arg(long = "rdf-12", help_heading = "Reading RDF")]
     rdf_12: bool,
 }
 
@@ -157,18 +163,19 @@ pub(crate) struct DataArgs {
     /// by gzip, zstd, bzip2 or xz, with .gz, .zst, .bz2 or .xz behind the ending or not; - is standard input. May be
     /// given several times: all files together are loaded, or, after an error, none; blank nodes are kept apart by
     /// file.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Reading RDF")]
     pub(crate) data: Vec<OsString>,
     /// The syntax of all data files, whatever their endings; of standard input nt by default.
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = "Reading RDF")]
     syntax: Option<SyntaxName>,
     /// Leaves malformed lines of the data out, and says how many. A file of RDF/XML or JSON-LD ends at its first error.
-    #[arg(long)]
+    #[arg(long, help_heading = "Reading RDF")]
     skip_malformed: bool,
     /// The longest line of data, in Turtle, TriG and RDF/XML the longest statement, in JSON-LD the longest item of a
     /// list, or the file if it is no list: 64K, 10M, 2G. A longer one, such as all of /dev/zero, is an error, because
     /// it must fit in memory as a whole.
     #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = bytes)]
+    #[arg(help_heading = "Reading RDF")]
     max_line: u64,
     #[command(flatten)]
     pub(crate) documents: DocumentArgs,
@@ -214,10 +221,10 @@ impl DataArgs {
 pub(crate) struct AnswerArgs {
     /// The default graph of a query without FROM: the triples in no named graph, or the union of all named graphs; a
     /// triple of several graphs counts once in it.
-    #[arg(long, value_enum, default_value_t = DefaultGraph::Own)]
+    #[arg(long, value_enum, default_value_t = DefaultGraph::Own, help_heading = "Meaning of queries")]
     default_graph: DefaultGraph,
     /// Refuses queries with an unknown function; otherwise its call is an error, which a FILTER takes for false.
-    #[arg(long)]
+    #[arg(long, help_heading = "Meaning of queries")]
     strict_functions: bool,
 }
 

@@ -5,6 +5,7 @@ mod bench;
 mod calibrate;
 mod doing;
 mod engine;
+mod examples;
 mod generate;
 mod hangup;
 mod health;
@@ -33,6 +34,7 @@ mod web;
 use clap::{CommandFactory, Parser, Subcommand};
 use doing::Doing;
 use std::process::ExitCode;
+use std::sync::LazyLock;
 use tell::tell;
 
 /// Columns of envelopes and tables lie on the node of the seat that fills them. If even a small allocation fails, the
@@ -43,7 +45,7 @@ static ALLOCATOR: vicus::Allocator<vicus::LastWords> =
 
 /// Locality-aware parallel data processing: load RDF, ask SPARQL, look at the machine.
 #[derive(Parser)]
-#[command(name = "vicus", version, arg_required_else_help = true)]
+#[command(name = "vicus", version = version(), arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -54,13 +56,17 @@ enum Command {
     /// Write test data.
     Generate(generate::Args),
     /// Answer SPARQL queries over RDF files or a store.
+    #[command(after_help = examples::QUERY)]
     Query(query::Args),
     /// Answer statements of SQL over files of tables (`SELECT * FROM 'people.csv'`), RDF files or a store: `query
     /// --language sql`.
+    #[command(after_help = examples::SQL)]
     Sql(query::Args),
     /// Load RDF files into a store on disk.
+    #[command(after_help = examples::LOAD)]
     Load(store::load::Args),
     /// Change a store by SPARQL updates.
+    #[command(after_help = examples::UPDATE)]
     Update(store::update::Args),
     /// Write the quads of a store to a file.
     Dump(store::dump::Args),
@@ -71,15 +77,18 @@ enum Command {
     /// Build a store anew with the changes since.
     Compact(store::CompactArgs),
     /// Answer queries and updates over HTTP.
+    #[command(after_help = examples::SERVE)]
     Serve(serve::Args),
     /// Run an OpenMP program, as gcc or clang has compiled it, on the scheduler of Vicus.
     #[cfg(target_os = "linux")]
     Run(run::Args),
     /// Show the machine: PUs, cores, caches, core groups, nodes, distances.
+    #[command(after_help = examples::TOPOLOGY)]
     Topology(topology::Args),
     /// Show the scheduling strategies and their parameters, or the plan of one.
     Strategies(strategies::Args),
     /// Predict how long kernels or recorded runs take on a described machine.
+    #[command(after_help = examples::SIMULATE)]
     Simulate(simulate::Args),
     /// Find the strategy and the distribution of data that suit a program, from traces of its runs.
     ///
@@ -101,6 +110,16 @@ enum Command {
     Bench(bench::Args),
     /// Write the completions of a shell, or manual pages.
     Manual(manual::Args),
+}
+
+/// The version, with the commit that a packager built it from.
+fn version() -> &'static str {
+    static VERSION: LazyLock<String> = LazyLock::new(|| {
+        let commit = option_env!("VICUS_COMMIT").filter(|commit| !commit.is_empty());
+        let commit = commit.map(|commit| format!(" ({commit})"));
+        [env!("CARGO_PKG_VERSION"), commit.as_deref().unwrap_or_default()].concat()
+    });
+    &VERSION
 }
 
 /// Bytes of stack for a command: the shell's limit (`ulimit -s`) may be too small for a deep query.

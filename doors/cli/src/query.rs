@@ -72,12 +72,15 @@ pub(crate) struct Args {
     runtime: RuntimeArgs,
     /// Rows in an envelope.
     #[arg(long, value_name = "N", default_value_t = PlanOptions::default().envelope_rows, value_parser = rows)]
+    #[arg(help_heading = "Runs and their measurement")]
     envelope_rows: usize,
     /// Runs K copies of each query at once; the first one's results are written.
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = copies)]
+    #[arg(help_heading = "Runs and their measurement")]
     concurrent: usize,
     /// Runs each query K times; the first time's results are written.
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = at_least_one)]
+    #[arg(help_heading = "Runs and their measurement")]
     repeat: usize,
     #[command(flatten)]
     limits: LimitArgs,
@@ -93,19 +96,20 @@ pub(crate) struct Args {
     /// Prints times, rows, tasks, and bytes that boxes took near and far (from another NUMA node) to standard error, a
     /// line for each query and repeat; as JSON objects with =json.
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "text")]
+    #[arg(help_heading = "Runs and their measurement")]
     timings: Option<Timings>,
     /// Records the events of every thread; see `vicus trace`. Short queries, which otherwise run on the calling thread,
     /// then run on these threads.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Runs and their measurement")]
     trace: Option<PathBuf>,
     /// The key of the hashes of terms and rows; by default random, so that data and queries can't be made to slow the
     /// tables down. The same number gives the same tables. VICUS_HASH_SEED sets it, too.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Runs and their measurement")]
     hash_seed: Option<u64>,
     /// Prints each query's plan instead of running it: operators with estimated rows and their boxes; boxes with their
     /// vias. With --timings each query is run, its results are not written, and the plan has the actual rows and bytes
     /// of each operator and box in the first run.
-    #[arg(long)]
+    #[arg(long, help_heading = "Runs and their measurement")]
     explain: bool,
 }
 

@@ -8,14 +8,12 @@ use crate::tell::{print, tell};
 use crate::web::WebArgs;
 use crate::{hangup, health, interrupt, memory};
 use anyhow::{Context, anyhow, bail, ensure};
-use std::ffi::OsStr;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use vicus_server::{Access, AccessLog, ClientLimits, Data, Options, Server};
-use vicus_service::{Limits, MemoryBudget, PlanOptions, Service, SessionOptions, StoreError, create_store, open_store};
+use vicus_service::{Limits, MemoryBudget, PlanOptions, Service, SessionOptions, StoreError};
 
 /// See `vicus serve --help`.
 #[derive(clap::Args)]
@@ -35,50 +33,50 @@ pub(crate) struct Args {
     table: Vec<(String, PathBuf)>,
     /// The address to listen at. Port 0 is any free one. Only this machine reaches 127.0.0.1; 0.0.0.0 and [::] are for
     /// all.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7878")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7878", help_heading = "Server")]
     bind: String,
     /// Asks the server at the address of --bind whether it takes requests, and ends: status 0 if it does, else 1. For
     /// health checks of containers.
-    #[arg(long, conflicts_with_all = ["store", "data"])]
+    #[arg(long, conflicts_with_all = ["store", "data"], help_heading = "Server")]
     check: bool,
     /// Refuses all updates.
-    #[arg(long, conflicts_with_all = ["token", "open_updates"])]
+    #[arg(long, conflicts_with_all = ["token", "open_updates"], help_heading = "Permissions")]
     read_only: bool,
     /// Clients with this token (`Authorization: Bearer TOKEN`) may update. May be given several times; VICUS_TOKEN has
     /// one, too. Without any, updates are refused.
-    #[arg(long, value_name = "TOKEN")]
+    #[arg(long, value_name = "TOKEN", help_heading = "Permissions")]
     token: Vec<String>,
     /// Only clients with this token, or one that permits updates, may read. May be given several times;
     /// VICUS_READ_TOKEN has one, too.
-    #[arg(long, value_name = "TOKEN")]
+    #[arg(long, value_name = "TOKEN", help_heading = "Permissions")]
     read_token: Vec<String>,
     /// Every client may update without a token, except pages of other origins.
-    #[arg(long, conflicts_with = "token")]
+    #[arg(long, conflicts_with = "token", help_heading = "Permissions")]
     open_updates: bool,
     /// Pages of this origin may read answers (`Access-Control-Allow-Origin`) and update as other clients may, or of all
     /// with `*`, which update with a token alone. By default, none may.
-    #[arg(long, value_name = "ORIGIN")]
+    #[arg(long, value_name = "ORIGIN", help_heading = "Permissions")]
     cors: Option<String>,
     /// Pages of this origin may update as the server's own page may: https://data.example, behind a proxy of this name,
     /// say. May be given several times.
-    #[arg(long, value_name = "ORIGIN")]
+    #[arg(long, value_name = "ORIGIN", help_heading = "Permissions")]
     allow_origin: Vec<String>,
     /// On this machine's own address (127.0.0.1, [::1]), requests are also answered for this host, beside localhost and
     /// the address: for a proxy's name, say. May be given several times.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "Permissions")]
     allow_host: Vec<String>,
     /// A certificate chain as a PEM file: the server then speaks TLS.
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = "Server")]
     tls_cert: Option<PathBuf>,
     /// The certificate's key as a PEM file.
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Server")]
     tls_key: Option<PathBuf>,
     /// How long running requests may go on after Ctrl-C or SIGTERM.
-    #[arg(long, value_name = "SECONDS", value_parser = duration, default_value = "10")]
+    #[arg(long, value_name = "SECONDS", value_parser = duration, default_value = "10", help_heading = "Server")]
     grace: Duration,
     /// Writes a line of JSON for each request to this file, or to standard error with -. On SIGHUP the file is opened
     /// anew.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Server")]
     access_log: Option<PathBuf>,
     #[command(flatten)]
     runtime: RuntimeArgs,
@@ -86,7 +84,7 @@ pub(crate) struct Args {
     limits: LimitArgs,
     /// How long a client may take nothing of its answer; then the answer is broken off, and its query stopped. While
     /// requests hold more than three quarters of --total-memory, 5 seconds are enough for the one that holds the most.
-    #[arg(long, value_name = "SECONDS", value_parser = duration, default_value = "60")]
+    #[arg(long, value_name = "SECONDS", value_parser = duration, default_value = "60", help_heading = "Limits")]
     take_timeout: Duration,
     /// The bytes of memory that all requests may hold together. A request without room waits, and is refused when too
     /// many do. By default half of the free memory at the server's start.
@@ -95,36 +93,36 @@ pub(crate) struct Args {
     /// requests, up to half of --total-memory (see --max-body); kept plans and answers (--plan-cache, --answer-cache);
     /// and up to 256M for connections, threads and freed memory to be used again. Memory not used again goes back to
     /// the system in some ten seconds (VICUS_DECAY_MS).
-    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "Limits")]
     total_memory: Option<u64>,
     /// The most rows of an answer. A query with more fails.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Limits")]
     max_rows: Option<u64>,
     /// The most bytes of a request's body when it is unpacked, such as a graph's document. By default 1G, or a quarter
     /// of --total-memory if this is less. All bodies together hold half of --total-memory, beside it. A body that comes
     /// at less than 1 KiB in a second, over 10 s, is given up.
-    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "Limits")]
     max_body: Option<u64>,
     /// How many connections may be open at once.
-    #[arg(long, value_name = "N", default_value_t = ClientLimits::default().connections)]
+    #[arg(long, value_name = "N", default_value_t = ClientLimits::default().connections, help_heading = "Limits")]
     max_connections: usize,
     /// How many requests of one address may run at once.
-    #[arg(long, value_name = "N", default_value_t = ClientLimits::default().requests)]
+    #[arg(long, value_name = "N", default_value_t = ClientLimits::default().requests, help_heading = "Limits")]
     max_client_requests: usize,
     /// How many requests may wait for a thread or for memory.
-    #[arg(long, value_name = "N", default_value_t = ClientLimits::default().waiting)]
+    #[arg(long, value_name = "N", default_value_t = ClientLimits::default().waiting, help_heading = "Limits")]
     max_waiting: usize,
     /// The bytes of memory for plans of queries, kept for the next time.
-    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "64M")]
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "64M", help_heading = "Server")]
     plan_cache: u64,
     /// The bytes of memory for answers to queries, kept while the data stays as it is, each of an eighth at most; 0
     /// keeps none.
-    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "64M")]
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "64M", help_heading = "Server")]
     answer_cache: u64,
     /// How many microseconds a thread of the network and one for plans stay awake after an answer, while no query runs
     /// on the other threads: a request that follows at once is answered in a third of the time. 0 lets them sleep at
     /// once.
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = 50)]
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 50, help_heading = "Server")]
     stay_awake: u64,
     #[command(flatten)]
     answers: AnswerArgs,
@@ -243,8 +241,8 @@ fn data(args: &Args, service: &Service, hash_seed: u64) -> anyhow::Result<Data> 
     match &args.store {
         Some(path) if args.read_only => Ok(Data::Memory(store::read(path)?)),
         Some(path) => {
-            let opened = if args.create && is_empty(path) { create_store(path) } else { open_store(path) };
-            let store = match opened {
+            store::ensure_there(path, args.create)?;
+            let store = match store::opened(path, args.create) {
                 // Acknowledged records that can't be read must not be written over.
                 Err(StoreError::Unread(_)) => return Ok(Data::Memory(store::read(path)?)),
                 opened => Arc::new(opened.with_context(|| of(path))?),
@@ -261,19 +259,6 @@ fn data(args: &Args, service: &Service, hash_seed: u64) -> anyhow::Result<Data> 
             let loaded = DataArgs::load(service, args.data.open()?, args.data.load_options(hash_seed))?;
             Ok(Data::Memory(loaded.dataset))
         }
-    }
-}
-
-/// Whether the folder is missing or has nothing in it, except what a first start left that was interrupted, and a
-/// volume's own folder.
-fn is_empty(path: &Path) -> bool {
-    let leaves_room = |name: &OsStr| {
-        let name = name.to_string_lossy();
-        ["LOCK", "BEGUN", "lost+found"].contains(&&*name) || name.ends_with(".new")
-    };
-    match std::fs::read_dir(path) {
-        Ok(mut entries) => entries.all(|entry| entry.is_ok_and(|entry| leaves_room(&entry.file_name()))),
-        Err(error) => error.kind() == ErrorKind::NotFound,
     }
 }
 

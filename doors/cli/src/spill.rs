@@ -10,13 +10,14 @@ pub(crate) struct SpillArgs {
     /// The folder of temporary files, for rows of joins, GROUP BY, ORDER BY, DISTINCT and CONSTRUCT beyond the memory
     /// limit. The files have no names, and are gone when the query ends. By default the store's own folder, or, for
     /// data without a store and for read-only stores, the system's folder (TMPDIR, else /tmp).
-    #[arg(long, value_name = "DIR", conflicts_with = "no_spill")]
+    #[arg(long, value_name = "DIR", conflicts_with = "no_spill", help_heading = "Temporary files")]
     temp_folder: Option<PathBuf>,
     /// The most bytes of a query's temporary files; a query that needs more fails.
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "32G", conflicts_with = "no_spill")]
+    #[arg(help_heading = "Temporary files")]
     temp_limit: u64,
     /// Writes no temporary files: queries that outgrow the memory limit fail.
-    #[arg(long)]
+    #[arg(long, help_heading = "Temporary files")]
     no_spill: bool,
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let memory = args.memory_limit.unwrap_or_else(memory::free_limit);
     let (new, old) = match args.store.join("CURRENT").exists() {
         false => (Some(NewStore::create(&args.store).with_context(|| of(&args.store))?.within(memory)), None),
-        true => (None, Some(open(&args.store)?.within(memory))),
+        true => (None, Some(open(&args.store, false)?.within(memory))),
     };
     let store = new.as_deref().or(old.as_ref()).expect("it was made or opened");
     let service = args.runtime.serve(builder)?;

@@ -1,6 +1,6 @@
 //! `vicus update`: SPARQL updates of a store, each durable when the command says so.
 
-use super::{Bar, Unit, bytes_of, of, open, show};
+use super::{Bar, Unit, bytes_of, ensure_there, of, open, show};
 use crate::arguments::{DocumentArgs, LimitArgs, RuntimeArgs};
 use crate::query::{Asked, by_chance};
 use crate::spill::SpillArgs;
@@ -18,6 +18,9 @@ pub(crate) struct Args {
     /// The folder of the store. No other process may be writing to it.
     #[arg(long, value_name = "DIR")]
     store: PathBuf,
+    /// Makes an empty store if the folder is missing or empty.
+    #[arg(long)]
+    create: bool,
     /// An update's file; may be given several times, each is carried out in turn. All are checked before the first one.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     update: Vec<PathBuf>,
@@ -67,7 +70,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let options = args.session_options()?;
     let check = |asked: &Asked| check_update(&asked.text, &memory, &options).map_err(|error| asked.error(error));
     let checked = texts.iter().map(check).collect::<anyhow::Result<Vec<_>>>()?;
-    let store = open(&args.store)?;
+    ensure_there(&args.store, args.create)?;
+    let store = open(&args.store, args.create)?;
     let service = Service::new(args.runtime.start(builder)?, memory);
     for (asked, checked) in texts.iter().zip(checked) {
         let before = store.snapshot().len();

@@ -33,6 +33,38 @@ fn each_command_has_a_page() {
     assert!(main.contains("vicus\\-query(1)"), "{main}");
 }
 
+/// Each example in the help of a command ends well in a folder with the files that it names; a server is only started
+/// as far as its help.
+#[test]
+fn examples_of_the_help_run() {
+    let folder = folder("examples");
+    let prefixes = "@prefix foaf: <http://xmlns.com/foaf/0.1/> . @prefix e: <http://e/> .";
+    std::fs::write(folder.join("people.ttl"), format!("{prefixes} e:ann foaf:name \"Ann\" .\n")).unwrap();
+    std::fs::write(folder.join("names.nt"), "<http://e/bob> <http://xmlns.com/foaf/0.1/name> \"Bob\" .\n").unwrap();
+    std::fs::write(folder.join("people.csv"), "name,city,age\nAnn,Prague,41\nBob,Brno,39\n").unwrap();
+    let run = |line: &str| {
+        let path = std::path::Path::new(env!("CARGO_BIN_EXE_vicus")).parent().unwrap();
+        let path = format!("{}:{}", text(path), std::env::var("PATH").unwrap());
+        let ran = Command::new("sh").args(["-c", line]).current_dir(&folder).env("PATH", path).output().unwrap();
+        let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr).into_owned());
+        assert!(ran.status.success() && !err.contains("warning"), "{line}: {out}{err}");
+        out.into_owned()
+    };
+    run("vicus load --store db --data people.ttl");
+    let mut examples = Vec::new();
+    for name in commands() {
+        let help = good(&[&name, "--help"]);
+        let shown = help.lines().skip_while(|line| *line != "Examples:").skip(1).map(str::trim);
+        examples.extend(shown.map(str::to_owned));
+    }
+    assert!(examples.len() > 10, "{examples:?}");
+    for line in examples {
+        let is_server = line.starts_with("vicus serve");
+        let out = run(&if is_server { format!("{line} --help") } else { line.clone() });
+        assert!(!out.is_empty(), "{line} says something");
+    }
+}
+
 #[test]
 fn shells_read_the_completions() {
     for shell in ["bash", "zsh", "fish"] {

@@ -1,0 +1,37 @@
+//! Examples in the help of commands. A test runs them as they stand here.
+
+pub(crate) const QUERY: &str = "\
+Examples:
+  vicus query --data people.ttl 'SELECT * { ?s ?p ?o } LIMIT 10'
+  vicus query --store db --format csv --timeout 10 'SELECT * { ?s ?p ?o }'
+  vicus query --data people.ttl --explain --timings 'SELECT (COUNT(*) AS ?n) { ?s ?p ?o }'";
+
+pub(crate) const SQL: &str = "\
+Examples:
+  vicus sql \"SELECT city, COUNT(*) AS people FROM 'people.csv' GROUP BY city\"
+  vicus sql --table p=people.csv --format json 'SELECT name FROM p WHERE age > 40'
+  vicus sql --data people.ttl \"SELECT who FROM SPARQL('SELECT ?who { ?who ?p ?o }') LIMIT 5\"";
+
+pub(crate) const LOAD: &str = "\
+Examples:
+  vicus load --store new --data people.ttl
+  vicus load --store more --data people.ttl --data names.nt";
+
+pub(crate) const UPDATE: &str = "\
+Examples:
+  vicus update --store db 'INSERT DATA { <http://e/ann> <http://e/knows> <http://e/bob> }'
+  vicus update --store empty --create 'INSERT DATA { <http://e/ann> <http://e/age> 41 }'";
+
+pub(crate) const SERVE: &str = "\
+Examples:
+  vicus serve --data people.ttl
+  vicus serve --store db --create --token SECRET --timeout 30 --total-memory 2G";
+
+pub(crate) const SIMULATE: &str = "\
+Examples:
+  vicus simulate --machine opteron-6172 --kernel map --strategy las,vicus,steal";
+
+pub(crate) const TOPOLOGY: &str = "\
+Examples:
+  vicus topology
+  vicus topology --format svg";
