@@ -1,6 +1,7 @@
 // Whether tasks that name memory run on the node of its pages. The argument says who has placed them: `touch` (the
 // threads of a loop, each on its node), `free` (the same, of threads that are bound nowhere) or `malloc`
-// (OMP_DATA_DISTRIBUTION=coarse with libvicus_malloc.so); or `control`, as `touch` for any OpenMP library: what is
+// (OMP_DATA_DISTRIBUTION=coarse with libvicus_malloc.so); `next`: the first thread, and they move to the first tasks
+// that name them (VICUS_NEXT_TOUCH=1 with libvicus_malloc.so); or `control`, as `touch` for any OpenMP library: what is
 // near is only printed. The threads of a node without memory have theirs on another one. Vectors on a node without
 // processors belong to the nearest node with some, if there is one that is nearest.
 #include "near.h"
@@ -33,7 +34,8 @@ int main(int count, char **arguments) {
   CHECK(count == 2);
   // A library may have bound the first thread before.
   allowed = all_cpus();
-  int is_touched = strcmp(arguments[1], "malloc") != 0, is_free = strcmp(arguments[1], "free") == 0;
+  int is_next = strcmp(arguments[1], "next") == 0, is_free = strcmp(arguments[1], "free") == 0;
+  int is_touched = strcmp(arguments[1], "malloc") != 0 && !is_next;
   int near_late = 0, counted_late = 0;
   for (int at = 0; at < VECTORS; at++) vectors[at] = is_touched ? fresh_memory(BYTES) : malloc(BYTES);
   if (is_touched) {
@@ -49,6 +51,8 @@ int main(int count, char **arguments) {
   for (int pass = 0; pass < PASSES; pass++) {
     int is_late = is_touched && pass >= LATE && pass % 2 == 0;
     if (is_late) work_ms(1300);
+    // The first tasks have moved them.
+    if (is_next && pass == LEARNING) look_at_vectors();
     near_now = counted_now = 0;
 #pragma omp parallel
     {
@@ -74,6 +78,9 @@ int main(int count, char **arguments) {
     puts("");
   }
   if (strcmp(arguments[1], "control") == 0) return 0;
+  int homes[NODES];
+  // Of as many nodes as possible, each has some of what was on one node.
+  CHECK(!is_next || bests >= homes_of(&allowed, homes));
   if (bests < 2) {
     puts("not checked: all memory is near one node");
     return 0;
@@ -86,7 +93,7 @@ int main(int count, char **arguments) {
   // take others' tasks as soon as they have none, which is before all are there.
   const char *strategy = getenv("VICUS_STRATEGY");
   int waits = strategy == NULL || strcmp(strategy, "locality-queues") != 0;
-  CHECK(!waits || near_first * 8 * VECTORS >= counted_first * (is_free ? 4 : 7) * most);
+  CHECK(!waits || is_next || near_first * 8 * VECTORS >= counted_first * (is_free ? 4 : 7) * most);
   CHECK(near_late * 3 * VECTORS >= counted_late * 2 * most);
   puts("ok");
 }
