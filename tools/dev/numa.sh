@@ -17,7 +17,9 @@ numa_doors() {
   # Programs ask for the name that the library was linked with.
   name="$(readelf -d "$target/release/libvicus_c.so" | sed -n 's/.*(SONAME).*\[\(.*\)\]$/\1/p')"
   cp "$target/release/libvicus_c.so" "$to/${name:=libvicus_c.so}"
-  gcc -O1 -I include "$from/c_spread.c" -o "$to/c_spread" "-Wl,-rpath,$to" "$to/$name"
+  for program in c_spread c_near; do
+    gcc -O1 -I include "$from/$program.c" -o "$to/$program" "-Wl,-rpath,$to" "$to/$name"
+  done
   gcc -O1 -D_GNU_SOURCE -I include/qthreads-compat "$from/qthreads_nodes.c" -o "$to/qthreads_nodes" \
     "-Wl,-rpath,$to" "$to/libvicus_qthreads.so" -lpthread
   gcc -O1 "$from/side_by_side.c" -o "$to/side_by_side"
@@ -29,7 +31,11 @@ numa_doors() {
       echo "left out: OpenMP programs by $compiler, which is not there"
       continue
     fi
-    for program in openmp_spread openmp_near openmp_again openmp_teams openmp_learned; do
+    if ! echo '#include <omp.h>' | "$found" -fopenmp -fsyntax-only -x c - 2>/dev/null; then
+      echo "left out: OpenMP programs by $compiler, whose headers and library for OpenMP are not there"
+      continue
+    fi
+    for program in openmp_spread openmp_near openmp_again openmp_teams openmp_learned openmp_tiles; do
       "$found" -O1 -fopenmp "$from/$program.c" -o "$to/$program.$compiler"
     done
   done
@@ -39,9 +45,10 @@ numa_doors() {
     echo "left out: an OpenMP program in Fortran, since gfortran is not there"
   fi
   if ! command -v g++ >/dev/null; then
-    echo "left out: locality queues in C++, since g++ is not there"
+    echo "left out: tasks and locality queues in C++, since g++ is not there"
     return
   fi
+  g++ -std=c++17 -O1 -I include "$from/cpp_near.cpp" -o "$to/cpp_near" "-Wl,-rpath,$to" "$to/$name"
   if echo '#include <tbb/version.h>' | g++ -std=c++17 -fsyntax-only -x c++ - 2>/dev/null; then
     tbb=(-DWITH_TBB -ltbb)
     touch "$to/with_tbb"

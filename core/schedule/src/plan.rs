@@ -346,6 +346,22 @@ impl Plan {
         ))
     }
 
+    /// Whether queues of it lie at places, or tasks are dealt to places by their data: threads elsewhere would take the
+    /// tasks of a place although their data are far. A plan without places gains nothing by bound threads.
+    ///
+    /// ```
+    /// use vicus_schedule::Setting;
+    /// use vicus_topology::Topology;
+    ///
+    /// let machine = Topology::parse("node:2 core:2").unwrap();
+    /// let has_places = |strategy: &str| strategy.parse::<Setting>().unwrap().plan(&machine, 4).has_places();
+    /// assert!(["las", "footprint", "vicinity", "locality-queues", "shepherd", "vicus"].into_iter().all(has_places));
+    /// assert!(!["nls", "bobox", "steal", "central"].into_iter().any(has_places));
+    /// ```
+    pub fn has_places(&self) -> bool {
+        !self.homes.is_empty() || self.dealing().is_some()
+    }
+
     /// Whether the tasks spawned by a task with this footprint are dealt as parts of its work ([`Dealing::fan`]).
     #[inline]
     pub fn divides(&self, accesses: &[Access]) -> bool {

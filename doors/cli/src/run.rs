@@ -54,7 +54,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let setting = strategy::one_of_tasks(args.strategy.as_ref())?;
     let is_placed = args.data_distribution.is_some()
         || environment::distribution().is_some()
-        || environment::distributions_of().is_some();
+        || environment::distributions_of().is_some()
+        || environment::next_touch().is_some();
     let mut preload = OsString::new();
     if is_placed {
         preload.push(library(MALLOC)?);

@@ -72,6 +72,18 @@ fn defaults() -> String {
     )
 }
 
+/// The default binding of an OpenMP program's threads on several nodes.
+fn binding(strategy: &dyn Strategy) -> &'static str {
+    // The same on all machines with several nodes.
+    let machine = Topology::parse("node:2 core:1").expect("two nodes of one core");
+    let setting: Setting = strategy.name().parse().expect("a strategy's name is a setting");
+    if setting.plan(&machine, 2).has_places() {
+        "OpenMP's threads on several nodes: each bound to a processor or a node, unless OMP_PROC_BIND says otherwise"
+    } else {
+        "OpenMP's threads on several nodes: bound nowhere, for want of places, unless OMP_PROC_BIND says otherwise"
+    }
+}
+
 /// A strategy, with a line for each parameter.
 fn list(strategy: &dyn Strategy) -> String {
     let mut text = format!("{:16} {}\n", strategy.name(), strategy.source());
@@ -93,5 +105,6 @@ fn list(strategy: &dyn Strategy) -> String {
         };
         writeln!(text, "  {name}={value}: {what}{bounds}").expect("a string takes everything");
     }
+    writeln!(text, "  {}", binding(strategy)).expect("a string takes everything");
     text
 }

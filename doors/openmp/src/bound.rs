@@ -20,12 +20,6 @@ use crate::places::{self, Nodes, set_affinity, set_of};
 use crate::thread::Thread;
 use vicus::kit::team::Team;
 
-/// Whether the threads of a team are bound if nothing else says so: a plan without places gains nothing by it.
-pub(crate) fn is_by_plan(team: &Team) -> bool {
-    let plan = team.plan();
-    !plan.homes.is_empty() || plan.dealing().is_some()
-}
-
 /// For the summary: the binding of a team.
 pub(crate) fn told(team: &Team) -> &'static str {
     let nodes = places::nodes();
@@ -34,7 +28,7 @@ pub(crate) fn told(team: &Team) -> &'static str {
         "as OMP_PROC_BIND and OMP_PLACES say"
     } else if nodes.len() == 1 {
         "wherever the system puts them: the process has the processors of one node"
-    } else if !is_by_plan(team) {
+    } else if !team.plan().has_places() {
         "wherever the system puts them: the strategy has no places"
     } else if team.members() == all {
         "each on a processor of its own"

@@ -7,10 +7,11 @@
 
 use crate::process::Once;
 use crate::report::symbols::Symbols;
-use crate::settings::warn;
+use crate::settings::{complain, warn};
 use crate::wait::Guarded;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
 use vicus::tasks::Access;
 
 /// The listed functions: names as in the summary, and distances from the start of the mapped file, with `0x` before
@@ -78,6 +79,18 @@ fn is_listed(listed: &Listed, function: usize) -> bool {
                 || symbols.distance(function).is_some_and(|distance| listed.distances.contains(&distance))
         })
     })
+}
+
+/// Says once, if a file is named, that a team's strategy asks for no intensity.
+pub(crate) fn tell_of_idle(plan: &vicus::Plan) {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    let asks = plan.dealing().is_some_and(|dealing| dealing.intensity_first && dealing.queues.len() > 1);
+    if !asks && listed().is_some() && !SAID.swap(true, Ordering::Relaxed) {
+        let strategy = &plan.strategy;
+        complain(&format!(
+            "VICUS_INTENSE does nothing: strategy {strategy} deals no tasks by one of their data on these processors"
+        ));
+    }
 }
 
 /// In a forked child.

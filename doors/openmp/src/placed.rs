@@ -94,8 +94,14 @@ thread_local! {
     static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Whether large blocks of the C library are to move at their next touch.
+static MOVES: AtomicBool = AtomicBool::new(false);
+
 /// The settings are known.
 pub(crate) fn begin() {
+    // Without the variable, programs of clang may set others until their first call.
+    let moves = vicus::environment::next_touch().is_some() && get().next_touch;
+    MOVES.store(moves, Ordering::Relaxed);
     HAS_BEGUN.store(true, Ordering::Release);
 }
 
@@ -212,7 +218,9 @@ fn is_wanted() -> bool {
 
 /// Whether the environment says how memory lies.
 pub(crate) fn is_asked_for() -> bool {
-    vicus::environment::distribution().is_some() || vicus::environment::distributions_of().is_some()
+    vicus::environment::distribution().is_some()
+        || vicus::environment::distributions_of().is_some()
+        || vicus::environment::next_touch().is_some()
 }
 
 /// The distribution named for blocks of exactly this size.
@@ -448,7 +456,15 @@ pub(crate) extern "C" fn vicus_omp_placed_bytes(at: *const u8) -> usize {
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn vicus_omp_note_block(at: *const u8, bytes: usize) {
     let _errno = crate::wait::KeepErrno::new();
-    LARGE.with(|all| all.insert(at.addr(), bytes));
+    let moves = MOVES.load(Ordering::Relaxed);
+    LARGE.with(|all| {
+        all.insert(at.addr(), bytes);
+        // Under the lock: a thread that forks holds it, so that no other one is at work on the marked ranges. A block
+        // too many stays where it is.
+        if moves {
+            let _ = vicus::memory::migrate_at_next_touch(at.addr()..at.addr().saturating_add(bytes));
+        }
+    });
 }
 
 /// Such a block is about to be freed, or its addresses are about to be unmapped.

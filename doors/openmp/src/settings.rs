@@ -88,6 +88,8 @@ pub(crate) struct Settings {
     /// The distributions of blocks of exactly these sizes.
     pub(crate) distribution_of: Vec<(usize, Distribution)>,
     pub(crate) placed_from: usize,
+    /// Whether the C library's large blocks move to the first tasks that name them.
+    pub(crate) next_touch: bool,
     /// The target of the summary at the end: `1` is standard error, else a file. And the target of the trace.
     pub(crate) summary: Option<OsString>,
     pub(crate) trace: Option<PathBuf>,
@@ -110,6 +112,9 @@ fn begin() -> Settings {
     let checks = vicus::environment::checks().and_then(told);
     crate::checks::begin(checks == Some(true));
     crate::intense::begin();
+    for line in settings.idle() {
+        warn(line);
+    }
     if let Some(is_verbose) = settings.display.filter(|_| !IS_QUIET.load(Ordering::Relaxed)) {
         eprint!("{}", settings.shown(is_verbose));
     }
@@ -453,6 +458,7 @@ fn read() -> Settings {
         distribution_of: vicus::environment::distributions_of()
             .and_then(|value| told_by(value, warn_of_memory))
             .unwrap_or_default(),
+        next_touch: vicus::environment::next_touch().and_then(|value| told_by(value, warn_of_memory)) == Some(true),
         summary: vicus::environment::summary(),
         trace: vicus::environment::trace(),
         work_alone: vicus::environment::summary_alone().and_then(told),
@@ -542,9 +548,48 @@ impl Settings {
         if is_verbose {
             line("GOMP_SPINCOUNT", self.spins.to_string());
             let strategy = self.strategy.as_ref().map_or(vicus::DEFAULT.to_owned(), ToString::to_string);
+            let binding = self.binding(crate::places::nodes().len(), &strategy);
             line("VICUS_STRATEGY", strategy);
-            let binds = crate::places::nodes().len() > 1 && !self.says_binding;
-            line("VICUS_BINDING", if binds { "NODES" } else { "AS OMP_PROC_BIND" }.to_owned());
+            line("VICUS_BINDING", binding.to_owned());
+        }
+    }
+}
+
+impl Settings {
+    /// Variables that are right and set nothing, because of others.
+    fn idle(&self) -> impl Iterator<Item = &'static str> {
+        let is_set = |name: &str| variable(name).is_some();
+        // `placed_from` and `work_alone` are the usual ones where a wrong value was left out.
+        let has_size = self.placed_from != vicus::environment::PLACED_FROM;
+        [
+            (is_set("VICUS_DATA_DISTRIBUTION") && is_set("OMP_DATA_DISTRIBUTION"))
+                .then_some("OMP_DATA_DISTRIBUTION does nothing: VICUS_DATA_DISTRIBUTION goes before it"),
+            (has_size && self.distribution.is_none()).then_some(
+                "VICUS_DATA_DISTRIBUTION_FROM does nothing without a distribution of VICUS_DATA_DISTRIBUTION",
+            ),
+            (self.next_touch && !crate::placed::has_malloc()).then_some(
+                "VICUS_NEXT_TOUCH does nothing without libvicus_malloc.so before libvicus_omp.so (LD_PRELOAD)",
+            ),
+            (self.work_alone.is_some() && self.summary.is_none())
+                .then_some("VICUS_SUMMARY_ALONE_MS does nothing without VICUS_SUMMARY"),
+            (is_set("OMP_PLACES") && self.says_binding && self.icv.bind == 0)
+                .then_some("OMP_PLACES does nothing: the threads are not bound, as OMP_PROC_BIND says"),
+        ]
+        .into_iter()
+        .flatten()
+    }
+
+    /// The binding of outermost teams on this number of nodes: by nodes (`bound.rs`), or none, if the strategy has no
+    /// places or there is one node; or as the variables say that set one.
+    fn binding(&self, nodes: usize, strategy: &str) -> &'static str {
+        // Whether a strategy has places is the same for all machines with several nodes.
+        let machine = vicus::Topology::parse("node:2 core:1").ok();
+        let setting = strategy.parse::<Setting>().ok();
+        let has_places = machine.zip(setting).is_some_and(|(machine, setting)| setting.plan(&machine, 2).has_places());
+        match (self.says_binding, nodes > 1 && has_places) {
+            (true, _) => "AS OMP_PROC_BIND",
+            (false, true) => "NODES",
+            (false, false) => "NONE",
         }
     }
 }

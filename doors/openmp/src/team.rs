@@ -192,8 +192,9 @@ impl Team {
         let setting = strategy(kind, is_exact);
         let team = crate::process::unforked(|| builder.strategy(setting).team());
         let team = team.unwrap_or_else(|error| crate::settings::fail(&format!("no team of {size} threads: {error}")));
-        bound = bound.filter(|_| crate::bound::is_by_plan(&team));
+        bound = bound.filter(|_| team.plan().has_places());
         report::keep_team(&team);
+        crate::intense::tell_of_idle(team.plan());
         static TOLD: AtomicBool = AtomicBool::new(false);
         if let Some(warning) = team.plan().idle_warning()
             && !TOLD.swap(true, Ordering::Relaxed)

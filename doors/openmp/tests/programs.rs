@@ -724,7 +724,10 @@ fn intensely_used_data_are_listed_by_function() {
     fs::write(&list, "main._omp_fn.1 # the sections\n0x10\n").expect("a file can be written");
     let path = list.display().to_string();
     for strategy in ["vicinity", "vicus"] {
-        assert_eq!(run(&program, strategy, 2, &[("VICUS_INTENSE", path.as_str())]), (Some(0), "ok\n".to_owned()));
+        let (status, said) = run(&program, strategy, 2, &[("VICUS_INTENSE", path.as_str())]);
+        // On processors with one cache in common, it does nothing, which is told of.
+        let lines = said.lines().filter(|line| !line.starts_with("libvicus_omp: VICUS_INTENSE does nothing: "));
+        assert_eq!((status, lines.collect::<Vec<_>>()), (Some(0), vec!["ok"]), "{said}");
     }
     fs::write(&list, "0xno\n").expect("a file can be written");
     let (_, said) = run(&program, "vicinity", 2, &[("VICUS_INTENSE", path.as_str())]);

@@ -8,6 +8,7 @@
 //! | `VICUS_DATA_DISTRIBUTION`, or the paper's `OMP_DATA_DISTRIBUTION` | [how memory lies](crate::memory) | `standard` |
 //! | `VICUS_DATA_DISTRIBUTION_OF` | how an OpenMP program's blocks of certain sizes lie: `BYTES=DISTRIBUTION`, with semicolons between several | as all others |
 //! | `VICUS_DATA_DISTRIBUTION_FROM` | from how many bytes on the blocks of an OpenMP program's `malloc` lie so | 131072 |
+//! | `VICUS_NEXT_TOUCH` | `1`: an OpenMP program's large blocks of `malloc` move to the first tasks naming them | not |
 //! | `VICUS_ALLOCATOR` | `vicus`, or `system` to leave all vectors and columns to the system's allocator | `vicus` |
 //! | `VICUS_DECAY_MS` | after how many milliseconds freed memory goes back to the system if it is not used again | 10000 |
 //! | `VICUS_LATENCY_FILE` | the file in which `vicinity` keeps the latencies that it measures | one for each machine in `$XDG_CACHE_HOME/vicus`, or `~/.cache/vicus` |
@@ -167,10 +168,21 @@ pub fn trace() -> Option<PathBuf> {
 /// Whether `VICUS_CHECK` asks for checks, or the fault in its value.
 #[doc(hidden)]
 pub fn checks() -> Option<Result<bool, String>> {
-    Some(match &*text("VICUS_CHECK")? {
+    switch("VICUS_CHECK")
+}
+
+/// Whether `VICUS_NEXT_TOUCH` asks for memory that moves, or the fault in its value.
+#[doc(hidden)]
+pub fn next_touch() -> Option<Result<bool, String>> {
+    switch("VICUS_NEXT_TOUCH")
+}
+
+/// A variable that is 1 or 0.
+fn switch(name: &str) -> Option<Result<bool, String>> {
+    Some(match &*text(name)? {
         "1" => Ok(true),
         "0" => Ok(false),
-        _ => Err("VICUS_CHECK: expected 1 or 0".to_owned()),
+        _ => Err(format!("{name}: expected 1 or 0")),
     })
 }
 

@@ -247,9 +247,11 @@ impl<T> Seat<T> {
         for placement in &plan.tasks {
             let found = match placement {
                 TaskPlacement::Crowd(crowd) => crowd.deal(node, accesses, &requests),
-                TaskPlacement::Warm(warm) if !is_part => {
-                    last_uses.and_then(|last_uses| warm.deal(accesses, last_uses, data))
-                }
+                TaskPlacement::Warm(warm) => last_uses.and_then(|last_uses| {
+                    // Also of a part of its spawner's work: its data are marked when it begins.
+                    warm.note_places(accesses, last_uses, data);
+                    if is_part { None } else { warm.deal(accesses, last_uses) }
+                }),
                 TaskPlacement::ByBytes(dealing) => {
                     self.placing.shares.spreads = !is_part;
                     let found = dealing.deal(accesses, &mut self.placing.shares, data);
@@ -259,7 +261,7 @@ impl<T> Seat<T> {
                     let queue = self.take_turn(queues);
                     queue.map(|queue| Dealt { queue: Some(queue), why: Some(DealReason::Turn), ..dealt })
                 }
-                TaskPlacement::Warm(_) | TaskPlacement::SpillToOwn | TaskPlacement::Own => None,
+                TaskPlacement::SpillToOwn | TaskPlacement::Own => None,
             };
             dealt = found.unwrap_or(dealt);
             if dealt.queue.is_some() {

@@ -1,10 +1,11 @@
 //! Every strategy's plan on real machines: no task is stranded, and it has the papers' structure.
 
+use std::collections::BTreeSet;
 use vicus_schedule::{
-    ALL, Access, Dealing, Dealt, Idle, Kind, Latencies, Mode, Order, Parameter, Plan, QueueId, Seat, SeatId, Setting,
-    Settings, Shares, Values, Whereabouts,
+    ALL, Access, Dealing, Dealt, Idle, Kind, Latencies, Mode, Order, Parameter, Plan, QueueId, Seat, SeatId, SeatPlan,
+    Setting, Settings, Shares, Values, Whereabouts,
 };
-use vicus_topology::{DealReason, LocationId, NodeId, Topology, fixtures};
+use vicus_topology::{DealReason, GroupId, LocationId, NodeId, Topology, fixtures};
 
 /// Real machines, and the shapes of the papers.
 fn machines() -> Vec<Topology> {
@@ -63,6 +64,48 @@ fn under_no_strategy_a_seat_leaves_the_tasks_of_a_program_to_another_one() {
     let vicinity = |setting: &str| setting.parse::<Setting>().unwrap().plan(&machine, 8).idles_beside();
     assert_eq!(vicinity("vicinity:undealt=beside,reach=1"), Some((SeatId::new(0), SeatId::new(2))));
     assert_eq!(vicinity("vicinity:undealt=beside,reach=0"), None);
+}
+
+/// The plan's threads, none of them spare, that take from a queue.
+fn takers(plan: &Plan, queue: QueueId) -> Vec<SeatId> {
+    let takes = |seat: &SeatPlan| seat.look.iter().any(|probe| probe.scan.queues().contains(&queue));
+    let threads = plan.seats.iter().enumerate().filter(|(_, seat)| !seat.spare);
+    threads.filter(|(_, seat)| takes(seat)).map(|(at, _)| SeatId::new(at)).collect()
+}
+
+/// The data of all tasks of a program lie at one place: its queue is full, and threads of other places take from it.
+/// Those of `vicinity` stay in the vicinity of their data, as in the paper: eight core groups, unless `reach` is 0.
+#[test]
+fn under_no_strategy_a_seat_leaves_the_tasks_dealt_to_one_place_to_its_threads() {
+    let mut dealing = BTreeSet::new();
+    for machine in machines() {
+        for setting in ALL.map(|strategy| strategy.name()).into_iter().chain(["vicinity:reach=0"]) {
+            for threads in thread_counts(&machine) {
+                let plan = setting.parse::<Setting>().unwrap().plan(&machine, threads);
+                let queues = plan.dealing().map_or(&[][..], |dealing| &dealing.queues);
+                let groups = |seats: &[SeatId]| -> BTreeSet<GroupId> {
+                    seats.iter().map(|seat| machine.pus[plan.seats[seat.index()].pu.index()].group).collect()
+                };
+                let all: Vec<SeatId> =
+                    (0..plan.seats.len()).map(SeatId::new).filter(|seat| !plan.seats[seat.index()].spare).collect();
+                for &queue in queues {
+                    dealing.insert(setting);
+                    let found = takers(&plan, queue);
+                    let what = format!("{} on {}, {threads} threads: {queue:?}", plan.strategy, machine.name);
+                    if setting == "vicinity" && machine.core_groups.len() > 8 {
+                        assert!((1..=8).contains(&groups(&found).len()), "{what}");
+                        let whole =
+                            all.iter().filter(|&&seat| groups(&found).contains(&groups(&[seat]).pop_first().unwrap()));
+                        assert_eq!(whole.count(), found.len(), "{what}: all threads of these groups");
+                    } else {
+                        assert_eq!(found, all, "{what}");
+                    }
+                }
+            }
+        }
+    }
+    let names = ["footprint", "locality-queues", "vicinity", "vicinity:reach=0", "vicus"];
+    assert_eq!(dealing, BTreeSet::from(names), "these deal");
 }
 
 /// All values of a parameter, or its ends and some in between.

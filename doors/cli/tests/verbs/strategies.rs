@@ -54,6 +54,26 @@ fn each_strategy_stands_there_with_its_paper_and_parameters() {
     }
 }
 
+/// `./dev test numa` asks the kernel for the same under each strategy: tools/numa-doors.
+#[test]
+fn a_strategy_says_whether_the_threads_of_an_openmp_program_are_bound() {
+    let text = stdout(&[]);
+    let (mut name, mut bound, mut free) = ("", Vec::new(), Vec::new());
+    for line in text.lines() {
+        if !line.starts_with(' ') {
+            name = line.split(' ').next().unwrap();
+        } else if line.starts_with("  OpenMP's threads on several nodes: each bound") {
+            bound.push(name);
+        } else if line.starts_with("  OpenMP's threads on several nodes: bound nowhere") {
+            free.push(name);
+        }
+    }
+    bound.sort_unstable();
+    free.sort_unstable();
+    assert_eq!(bound, ["footprint", "las", "locality-queues", "shepherd", "vicinity", "vicus"]);
+    assert_eq!(free, ["bobox", "central", "nls", "steal"]);
+}
+
 #[test]
 fn machines_are_known_by_name() {
     let plan = stdout(&["--plan", "footprint", "--machine", "48amd64-4pa2n6c-sparse"]);

@@ -33,6 +33,52 @@ fn a_binding_by_libomp_s_variable_is_obeyed() {
 }
 
 #[test]
+fn settings_that_others_make_idle_are_told_of() {
+    let Some(compiler) = for_c().first() else { return };
+    let program = compile(compiler, "settings.c").expect("it can be compiled");
+    let file = std::env::temp_dir().join(format!("vicus-intense-{}", std::process::id()));
+    std::fs::write(&file, "main._omp_fn.0\n").expect("a file in the folder for these");
+    let file = file.to_str().expect("a name of letters");
+    // Of the variables in a case, the last one does nothing.
+    let cases: [&[(&str, &str)]; 6] = [
+        &[("VICUS_NEXT_TOUCH", "1")],
+        &[("VICUS_DATA_DISTRIBUTION", "fine"), ("OMP_DATA_DISTRIBUTION", "coarse")],
+        &[("VICUS_DATA_DISTRIBUTION_FROM", "65536")],
+        &[("VICUS_SUMMARY_ALONE_MS", "10")],
+        &[("OMP_PROC_BIND", "false"), ("OMP_PLACES", "cores")],
+        &[("VICUS_STRATEGY", "footprint"), ("VICUS_INTENSE", file)],
+    ];
+    let told = |variables: &[(&str, &str)]| {
+        let mut command = Command::new(&program);
+        command.env("LD_PRELOAD", library()).envs(variables.iter().copied());
+        let output = command.output().expect("the program was compiled");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    for case in cases {
+        let (name, _) = case.last().expect("a case has variables");
+        let text = told(case);
+        let lines = text.lines().filter(|line| line.starts_with("libvicus_omp: ") && line.contains("does nothing"));
+        let of_name = format!("libvicus_omp: {name} does nothing");
+        assert_eq!(lines.filter(|line| line.starts_with(&of_name)).count(), 1, "{case:?}: {text}");
+    }
+    let summary = format!("{file}.summary");
+    let used: [&[(&str, &str)]; 4] = [
+        &[("VICUS_DATA_DISTRIBUTION", "fine"), ("VICUS_DATA_DISTRIBUTION_FROM", "65536")],
+        &[("VICUS_SUMMARY", &summary), ("VICUS_SUMMARY_ALONE_MS", "10")],
+        &[("OMP_PROC_BIND", "close"), ("OMP_PLACES", "cores")],
+        &[("OMP_DATA_DISTRIBUTION", "coarse")],
+    ];
+    for case in used {
+        let text = told(case);
+        assert!(!text.contains("does nothing"), "{case:?}: {text}");
+    }
+    for file in [file, &summary] {
+        std::fs::remove_file(file).expect("it was written");
+    }
+}
+
+#[test]
 fn wrong_settings_are_told_of_and_left_out() {
     let Some(compiler) = for_c().first() else { return };
     let program = compile(compiler, "settings.c").expect("it can be compiled");
@@ -49,6 +95,7 @@ fn wrong_settings_are_told_of_and_left_out() {
         ("VICUS_DATA_DISTRIBUTION", "everywhere"),
         ("VICUS_DATA_DISTRIBUTION_FROM", "1"),
         ("VICUS_CHECK", "perhaps"),
+        ("VICUS_NEXT_TOUCH", "perhaps"),
         ("OMP_PLACES", "{0"),
         ("OMP_TARGET_OFFLOAD", "never"),
         ("KMP_DISP_NUM_BUFFERS", "0"),

@@ -57,6 +57,9 @@ impl Whereabouts for Everywhere {
     }
 
     fn tell(&mut self, stretch: Range<usize>, cycle: usize, tell: &mut dyn FnMut(NodeId, usize, u64)) {
+        if migrate::awaits(&stretch) {
+            return;
+        }
         tell_where(stretch, cycle, Detail::Samples, &mut |NodeBytes { node, home, bytes, .. }| {
             if let Some(node) = node {
                 tell(node, home, bytes as u64);
@@ -70,7 +73,9 @@ impl Whereabouts for Everywhere {
             let all = start..start.saturating_add(rows.saturating_mul(stride));
             stays::look(process, &all);
             let rows = Rows { first: start..end, count: rows, stride };
-            let is_away = lies_elsewhere(&process.memory, &rows, stays::away()) || migrate::was_moved(&all);
+            let is_away = lies_elsewhere(&process.memory, &rows, stays::away())
+                || migrate::was_moved(&all)
+                || migrate::awaits(&all);
             !is_away
                 && process.memory.tell_rows(&rows, cycle, &mut |NodeBytes { node, home, bytes, .. }| {
                     tell(node.expect("it is known of all of them"), home, bytes as u64);
@@ -83,6 +88,9 @@ impl Whereabouts for Everywhere {
 
     fn node_of(&mut self, address: usize) -> Option<NodeId> {
         let byte = address..address.saturating_add(1);
+        if migrate::awaits(&byte) {
+            return None;
+        }
         // A table has the kernel's answers about other memory's pages: no list is needed.
         if let Some(process) = process()
             && !process.memory.owns(std::ptr::without_provenance(address))

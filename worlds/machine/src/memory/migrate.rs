@@ -171,6 +171,17 @@ pub fn awaits_touch() -> bool {
     !AWAITED.are_none()
 }
 
+/// Whether a part of a range is to move at the next touch. Then it has no place yet: tasks that name it are not dealt,
+/// so that all threads take them, and it comes to lie where they run.
+#[inline]
+pub(crate) fn awaits(range: &Range<usize>) -> bool {
+    if AWAITED.are_none() {
+        return false;
+    }
+    let ends = AWAITED.lock();
+    ends.range(..range.end).next_back().is_some_and(|(_, end)| *end > range.start)
+}
+
 /// A task with these data begins on this thread: the marked parts of them move here. Returns how many bytes.
 ///
 /// ```

@@ -5,10 +5,12 @@ use crate::left_out;
 use crate::placed::kernel_says;
 use crate::sysfs::{Cpus, Machine, own_cpus};
 use std::alloc::Layout;
-use vicus_machine::{Runtime, awaits_touch, footprint, footprint_of, migrate, migrate_at_next_touch, touch};
+use vicus_machine::{
+    Everywhere, Runtime, awaits_touch, footprint, footprint_of, migrate, migrate_at_next_touch, touch,
+};
 use vicus_memory::Footprint;
 use vicus_memory::distribution::Distribution;
-use vicus_schedule::{Access, Mode};
+use vicus_schedule::{Access, Mode, Whereabouts};
 use vicus_topology::NodeId;
 
 fn addresses(of: &[u8]) -> std::ops::Range<usize> {
@@ -111,6 +113,18 @@ fn marked_memory_moves_to_the_first_task_that_uses_it() {
             assert!(touch(&[all]) > 0 && touch(&[all]) == 0);
             assert_eq!(footprint(&mapped), at.truth(&mapped));
         }
+        // A task that names memory without a place yet is not dealt by it: all threads take such tasks.
+        let told = || {
+            let mut bytes = 0;
+            Everywhere.tell(addresses(&mapped), 1, &mut |_, _, more| bytes += more);
+            Everywhere.tell_all(&half, 1, &mut |_, _, more| bytes += more);
+            (bytes > 0, Everywhere.node_of(half.start).is_some())
+        };
+        assert_eq!(told(), (true, true));
+        migrate_at_next_touch(addresses(&mapped)).unwrap();
+        assert_eq!(told(), (false, false));
+        touch(&[all]);
+        assert_eq!(told(), (true, true));
         // Freed memory is not marked any more.
         migrate_at_next_touch(addresses(&mapped)).unwrap();
         vicus_machine::forget(&mapped);
