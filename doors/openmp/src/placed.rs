@@ -100,7 +100,8 @@ static MOVES: AtomicBool = AtomicBool::new(false);
 /// The settings are known.
 pub(crate) fn begin() {
     // Without the variable, programs of clang may set others until their first call.
-    let moves = vicus::environment::next_touch().is_some() && get().next_touch;
+    // On one node there is no other to move to.
+    let moves = vicus::environment::next_touch().is_some() && get().next_touch && crate::places::nodes().len() > 1;
     MOVES.store(moves, Ordering::Relaxed);
     HAS_BEGUN.store(true, Ordering::Release);
 }
