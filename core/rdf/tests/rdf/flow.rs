@@ -410,6 +410,9 @@ fn a_line_of_the_longest_length_is_read_and_a_longer_one_is_not() {
     }
 }
 
+/// Documents of one syntax with this IRI in each place.
+type Documents<'a> = &'a dyn Fn(&str) -> Vec<String>;
+
 /// What happened: a line of N-Triples with an IRI beyond the limit was loaded, and the same triple in Turtle refused.
 #[test]
 fn the_longest_iri_is_the_same_in_every_syntax() {
@@ -454,7 +457,7 @@ fn the_longest_iri_is_the_same_in_every_syntax() {
         ]
         .to_vec()
     };
-    let syntaxes: [(Syntax, &dyn Fn(&str) -> Vec<String>); 6] = [
+    let syntaxes: [(Syntax, Documents<'_>); 6] = [
         (Syntax::NTriples, &lines),
         (Syntax::NQuads, &quads),
         (Syntax::Turtle, &lines),
