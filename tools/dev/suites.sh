@@ -56,6 +56,28 @@ test_miri() {
     block:: builder:: column:: envelope:: nulls:: room::
 }
 
+# Answers read back by Python's library, and by rdflib and pyarrow if pip fetches them.
+test_readers() {
+  if ! command -v python3 >/dev/null; then
+    skipped+=(readers)
+    return
+  fi
+  build_vicus release
+  say "answers in every format, read by Python, rdflib and pyarrow"
+  local python=python3 folder
+  folder="$(mktemp -d)"
+  # In a subshell, so that its folder goes away whatever happens.
+  (
+    trap 'rm -rf "$folder"' EXIT
+    if python3 -m venv "$folder/venv" && "$folder/venv/bin/pip" install --quiet rdflib pyarrow; then
+      python="$folder/venv/bin/python"
+    else
+      say "pip fetches neither rdflib nor pyarrow: Python's own readers alone"
+    fi
+    "$python" tools/dev/readers.py "$target/release/vicus" "$folder"
+  )
+}
+
 # The page in a browser, with a server that answers it.
 test_page() {
   local browser="${CHROMIUM:-}" port url

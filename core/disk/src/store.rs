@@ -81,6 +81,8 @@ pub struct Recovered {
     pub broken: Option<Broken>,
     /// The remains of an unfinished write behind the last record.
     pub torn: Option<Torn>,
+    /// The first wrong byte of the log between two records, where no record is.
+    pub spoiled: Option<Damage>,
     /// The places of its log's frames, in order.
     pub frames: Vec<FramePlace>,
 }
@@ -127,7 +129,8 @@ impl Recovered {
         let mut show = |_, record: &[u8]| records.push(record.to_vec());
         let mut tail = read_log(directory, manifest, &mut show)?;
         let (frames, broken, torn) = (std::mem::take(&mut tail.frames), tail.broken.take(), tail.torn.take());
-        Ok((Recovered { manifest: manifest.clone(), bases, records, broken, torn, frames }, tail))
+        let spoiled = tail.spoiled.take();
+        Ok((Recovered { manifest: manifest.clone(), bases, records, broken, torn, spoiled, frames }, tail))
     }
 
     /// The broken place if this record, though read, makes no sense to its reader.

@@ -6,7 +6,7 @@ use crate::store::KIND;
 use rustc_hash::FxBuildHasher;
 use std::fmt;
 use std::hash::BuildHasher;
-use vicus_disk::{Recovered, Torn};
+use vicus_disk::{Damage, Recovered, Torn};
 use vicus_files::Directory;
 use vicus_flow::BoxError;
 use vicus_rdf::{Id, Kind, Order, Position, Snapshot, TripleView};
@@ -24,6 +24,8 @@ pub struct Checked {
     pub terms: usize,
     /// The remains of an unfinished write at the end of the log.
     pub torn: Option<Torn>,
+    /// The first wrong byte of the log between two records, where no record is.
+    pub spoiled: Option<Damage>,
     /// The files beside it with unreadable parts of its log.
     pub aside: Vec<String>,
 }
@@ -31,7 +33,7 @@ pub struct Checked {
 impl fmt::Display for Checked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes: u64 = self.files.iter().map(|(_, bytes)| bytes).sum();
-        let Checked { files, records, quads, terms, torn, aside } = self;
+        let Checked { files, records, quads, terms, torn, spoiled, aside } = self;
         let several = |count: usize| if count == 1 { "" } else { "s" };
         write!(
             f,
@@ -42,6 +44,9 @@ impl fmt::Display for Checked {
         )?;
         if let Some(torn) = torn {
             write!(f, "\nnote: {torn}")?;
+        }
+        if let Some(spoiled) = spoiled {
+            write!(f, "\nnote: {spoiled}")?;
         }
         aside.iter().try_for_each(|file| write!(f, "\nnote: {file} has what was cut off the log before"))
     }
@@ -88,7 +93,8 @@ pub fn check(directory: &dyn Directory, pause: &mut dyn FnMut(u64, u64)) -> Resu
         snapshot.len()
     };
     pause(total, total);
-    Ok(Checked { files, records, quads, terms, torn: recovered.torn, aside: vicus_disk::kept_aside(directory)? })
+    let (torn, spoiled, aside) = (recovered.torn, recovered.spoiled, vicus_disk::kept_aside(directory)?);
+    Ok(Checked { files, records, quads, terms, torn, spoiled, aside })
 }
 
 /// Compares the parts of a snapshot with each other. `one` is called for each row.

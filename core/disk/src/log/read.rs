@@ -25,6 +25,8 @@ pub(crate) struct Tail {
     pub(crate) broken: Option<Broken>,
     /// The bytes behind the last frame that are no frame.
     pub(crate) torn: Option<Torn>,
+    /// The first wrong byte between two records, where no record is.
+    pub(crate) spoiled: Option<Damage>,
 }
 
 /// The place of a frame of the log.
@@ -178,6 +180,8 @@ fn read_segment(
     let mut length = segment.file.len()?;
     let mut next = segment.header.first;
     let mut at = HEADER as u64;
+    // The end of the last frame, if it is unwritten: that is damage if another frame follows.
+    let mut unwritten = None;
     while end != Some(next) {
         let damaged = |what: String| DiskError::damaged(segment.path.clone(), at, what);
         let records = match read_frame(segment, at, length, next) {
@@ -188,8 +192,8 @@ fn read_segment(
             }
             frame => frame?,
         };
-        let records = match records {
-            Frame::Records(records) => records,
+        let (records, spoiled) = match records {
+            Frame::Records(records, spoiled) => (records, spoiled),
             Frame::End(bytes) if end.is_none() => {
                 let (file, segment) = (segment.path.clone(), segment.header.number);
                 tail.torn = (bytes > 0).then_some(Torn { file, segment, offset: at, bytes, number: next, kept: None });
@@ -197,6 +201,9 @@ fn read_segment(
             }
             Frame::End(_) => return Err(damaged(format!("records from {next} on are missing"))),
         };
+        if let Some(damage) = unwritten.take() {
+            tail.spoiled.get_or_insert(damage);
+        }
         let first = next;
         let mut shown: Vec<(u64, &[u8])> = Vec::new();
         let mut rest = &records[..];
@@ -220,15 +227,25 @@ fn read_segment(
             tail.holding.push((segment.header.number, first));
         }
         let unpadded = segment.form.unpadded(records.len()).expect("it is in memory, and that has room for more");
+        if let Some((place, is_unwritten)) = spoiled {
+            let what = "a byte between two records is not as it was written; no record is affected".to_owned();
+            let damage = Damage { file: segment.path.clone(), offset: at + place, what };
+            if is_unwritten { unwritten = Some(damage) } else { _ = tail.spoiled.get_or_insert(damage) }
+        }
         at += unpadded.next_multiple_of(8) as u64;
         tail.last = next - 1;
         tail.unproven = end.is_none().then_some((first, records));
+    }
+    if let Some(damage) = unwritten {
+        tail.spoiled.get_or_insert(damage);
     }
     Ok(())
 }
 
 enum Frame {
-    Records(Vec<u8>),
+    /// The records; and the first wrong byte between them and the frame's end, from the frame's beginning, and whether
+    /// all bytes there are zeros, as if they had not been written yet.
+    Records(Vec<u8>, Option<(u64, bool)>),
     /// There is no finished frame there, nor behind it. The number of bytes up to the last one that is not zero.
     End(u64),
 }
@@ -243,11 +260,20 @@ fn read_frame(segment: &Reading, at: u64, length: u64, next: u64) -> Result<Fram
         // The rest behind the records need not be there: a full disk may have taken only these.
         let fits = |found: &FrameHeader| found.bytes <= length - at - FRAME_HEADER as u64;
         if let Some(found) = found.filter(fits) {
-            let mut records = vec![0; memory_for(&segment.path, found.bytes)?];
+            let bytes = memory_for(&segment.path, found.bytes)?;
+            // With the end of the frame, as far as it is there.
+            let padded = segment.form.unpadded(bytes).map_or(bytes, |end| end.next_multiple_of(8) - FRAME_HEADER);
+            let there = usize::try_from(length - at).map_or(padded, |there| padded.min(there - FRAME_HEADER));
+            let mut records = vec![0; there];
             segment.file.read_at(at + FRAME_HEADER as u64, &mut records)?;
-            if crc32c::crc32c_append(salt, &records) == found.checksum {
+            if crc32c::crc32c_append(salt, &records[..bytes]) == found.checksum {
+                let behind = &records[bytes..];
+                let is_unwritten = behind.iter().all(|&byte| byte == 0);
+                let place = segment.form.spoiled(behind);
+                let spoiled = place.map(|place| ((FRAME_HEADER + bytes + place) as u64, is_unwritten));
+                records.truncate(bytes);
                 whiten(&mut records);
-                return Ok(Frame::Records(records));
+                return Ok(Frame::Records(records, spoiled));
             }
         }
     }

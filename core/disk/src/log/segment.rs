@@ -121,6 +121,13 @@ impl Form {
         records.checked_add(FRAME_HEADER + usize::from(self.has_last))
     }
 
+    /// The place of the first of these bytes, those behind the last record of a frame up to its end, that is not as it
+    /// is written. The file may end before.
+    pub(super) fn spoiled(self, bytes: &[u8]) -> Option<usize> {
+        let expected = |at: usize| if self.has_last && at == 0 { LAST } else { 0 };
+        bytes.iter().enumerate().position(|(at, &byte)| byte != expected(at))
+    }
+
     /// Whether these bytes, from a place in a file to its end, can be a frame with an unwritten part.
     pub(super) fn is_torn(self, bytes: &[u8], at: u64) -> bool {
         let Some(start) = bytes.first_chunk() else { return true };

@@ -114,7 +114,7 @@ impl Run {
             Err(DiskError::NoStore(_)) if !self.is_created => StoreFiles::create(directory, KIND, 4711).map(|store| {
                 let (bases, records, frames) = Default::default();
                 let manifest = store.manifest().clone();
-                (store, Recovered { manifest, bases, records, frames, broken: None, torn: None })
+                (store, Recovered { manifest, bases, records, frames, broken: None, torn: None, spoiled: None })
             }),
             opened => opened,
         };

@@ -3,17 +3,18 @@
 use super::chunk::Chunk;
 use super::edition::{Edition, Found};
 use super::plain::{Plain, PlainLines};
-use super::{MARK, OnError, Parsed, Syntax, SyntaxError, Unparsed, could_have};
+use super::statements::has_longer_iri;
+use super::{LONGEST_IRI, MARK, OnError, Parsed, Syntax, SyntaxError, Unparsed, could_have, too_long_iri};
 use memchr::memchr;
 use oxrdf::{GraphName, Quad};
 use oxttl::{NQuadsParser, NTriplesParser, TurtleSyntaxError};
 
 /// Parses whole lines of file number `file` (below 1,112,064).
 ///
-/// A malformed line is an error with its number; with [`OnError::Skip`] it is counted in [`Parsed::skipped`] and leaves
-/// nothing behind. Lines end with a newline, perhaps with a carriage return before it; a carriage return alone ends a
-/// statement, but isn't counted as a line. Takes linear time, however long a line is. Panics if there is not enough
-/// memory.
+/// A malformed line is an error with its number, and so is one with an IRI of more than [`LONGEST_IRI`] bytes; with
+/// [`OnError::Skip`] it is counted in [`Parsed::skipped`] and leaves nothing behind. Lines end with a newline, perhaps
+/// with a carriage return before it; a carriage return alone ends a statement, but isn't counted as a line. Takes
+/// linear time, however long a line is. Panics if there is not enough memory.
 ///
 /// ```
 /// use vicus_rdf::load::{Chunk, OnError, parse_ntriples};
@@ -49,20 +50,22 @@ pub fn parse_lines_into(
     file: u32,
     on_error: OnError,
 ) -> Result<(), SyntaxError> {
-    parse_lines(parsed, chunk, syntax, file, on_error).map_err(Unparsed::malformed)
+    parse_lines(parsed, chunk, syntax, file, on_error, LONGEST_IRI).map_err(Unparsed::malformed)
 }
 
-/// Like [`parse_lines_into`]; lack of memory is an error. Panics for a syntax without lines.
+/// Like [`parse_lines_into`], with the longest accepted IRI; lack of memory is an error. Panics for a syntax without
+/// lines.
 pub(super) fn parse_lines(
     parsed: &mut Parsed,
     chunk: Chunk<'_>,
     syntax: Syntax,
     file: u32,
     on_error: OnError,
+    longest_iri: usize,
 ) -> Result<(), Unparsed> {
     assert!(syntax.is_of_lines(), "{syntax:?} can't be cut into lines");
     let quads = syntax == Syntax::NQuads;
-    let mut plain = PlainLines::default();
+    let mut plain = PlainLines::new(longest_iri);
     let mut number = chunk.first_line;
     // A mark at the file's beginning is no part of the text.
     let mut rest = if number == 1 { chunk.bytes.strip_prefix(MARK).unwrap_or(chunk.bytes) } else { chunk.bytes };
@@ -76,7 +79,7 @@ pub(super) fn parse_lines(
             Plain::Unsure => {
                 parsed.terms.truncate(known);
                 plain.forget();
-                match any_line(parsed, line, quads, number, file) {
+                match any_line(parsed, line, quads, number, file, longest_iri) {
                     Err(Unparsed::Malformed(error)) => parsed.refuse(error, on_error)?,
                     done => done?,
                 }
@@ -90,7 +93,14 @@ pub(super) fn parse_lines(
 
 /// Parses a line with oxttl. If it is malformed, nothing is added.
 #[cold]
-fn any_line(parsed: &mut Parsed, line: &[u8], is_quads: bool, number: u64, file: u32) -> Result<(), Unparsed> {
+fn any_line(
+    parsed: &mut Parsed,
+    line: &[u8],
+    is_quads: bool,
+    number: u64,
+    file: u32,
+    longest_iri: usize,
+) -> Result<(), Unparsed> {
     // oxttl copies terms, some of them twice.
     if line.len() > LONG_LINE {
         could_have(3 * line.len())?;
@@ -133,6 +143,9 @@ fn any_line(parsed: &mut Parsed, line: &[u8], is_quads: bool, number: u64, file:
     }
     if let Some(error) = first.filter(|_| !parsed.rdf_12) {
         return Err(error.into());
+    }
+    if quads.iter().any(|quad| has_longer_iri(quad.as_ref(), longest_iri)) {
+        return Err(SyntaxError::new(file, number, 1, &too_long_iri(longest_iri)).into());
     }
     for quad in &quads {
         parsed.push(quad.as_ref(), file)?;

@@ -3,8 +3,8 @@
 //!
 //! It must never accept a line that oxttl rejects, nor parse another triple from it: `tests/rdf/plain_lines.rs`
 //! compares the two on random and damaged lines. It is sure about: absolute IRIs of ASCII characters without IP
-//! literals, strings without escapes, blank node labels of ASCII letters, digits, `_` and `-`, the commonest forms of
-//! language tags, and one triple in the line, or one quad.
+//! literals and within the limit of length, strings without escapes, blank node labels of ASCII letters, digits, `_`
+//! and `-`, the commonest forms of language tags, and one triple in the line, or one quad.
 
 use super::terms::Terms;
 use crate::ids::Kind;
@@ -27,9 +27,10 @@ pub(crate) enum Plain {
 pub(crate) const ROOM_BESIDE_TEXT: usize = 64;
 
 /// Remembers parts of a line that the next one is likely to repeat.
-#[derive(Default)]
 pub(crate) struct PlainLines<'a> {
     encoder: Encoder,
+    /// The longest IRI that it is sure about.
+    longest_iri: usize,
     /// The subject of the last line, as written, and its number.
     subject: Option<(&'a [u8], u32)>,
     /// The last valid datatype.
@@ -37,6 +38,10 @@ pub(crate) struct PlainLines<'a> {
 }
 
 impl<'a> PlainLines<'a> {
+    pub(crate) fn new(longest_iri: usize) -> PlainLines<'a> {
+        PlainLines { encoder: Encoder::default(), longest_iri, subject: None, datatype: &[] }
+    }
+
     /// Forgets the remembered numbers, because they may have been taken back.
     pub(crate) fn forget(&mut self) {
         self.subject = None;
@@ -64,10 +69,10 @@ impl<'a> PlainLines<'a> {
     #[inline]
     fn statement(&mut self, line: &'a [u8], quads: bool, file: u32, terms: &mut Terms) -> Option<Plain> {
         let (subject, rest) = self.subject(line, file, terms)?;
-        let (predicate, rest) = iri(skip_blanks(rest), terms)?;
+        let (predicate, rest) = self.iri(skip_blanks(rest), terms)?;
         let rest = skip_blanks(rest);
         let (object, rest) = match *rest.first()? {
-            b'<' => iri(rest, terms)?,
+            b'<' => self.iri(rest, terms)?,
             b'"' => self.literal(rest, terms)?,
             _ => self.blank(rest, file, terms)?,
         };
@@ -75,7 +80,7 @@ impl<'a> PlainLines<'a> {
         let mut made = Plain::Triple(triple);
         if quads && rest.first() != Some(&b'.') {
             let (graph, behind) =
-                if rest.first() == Some(&b'<') { iri(rest, terms)? } else { self.blank(rest, file, terms)? };
+                if rest.first() == Some(&b'<') { self.iri(rest, terms)? } else { self.blank(rest, file, terms)? };
             (made, rest) = (Plain::Quad(triple, graph), skip_blanks(behind));
         }
         let rest = skip_blanks(rest.strip_prefix(b".")?);
@@ -91,9 +96,19 @@ impl<'a> PlainLines<'a> {
             return Some((number, rest));
         }
         let (number, rest) =
-            if line.first() == Some(&b'<') { iri(line, terms)? } else { self.blank(line, file, terms)? };
+            if line.first() == Some(&b'<') { self.iri(line, terms)? } else { self.blank(line, file, terms)? };
         self.subject = Some((&line[..line.len() - rest.len()], number));
         Some((number, rest))
+    }
+
+    fn iri(&self, text: &'a [u8], terms: &mut Terms) -> Option<(u32, &'a [u8])> {
+        let text = text.strip_prefix(b"<")?;
+        let end = memchr(b'>', text)?;
+        if end > self.longest_iri {
+            return None;
+        }
+        let number = terms.intern_if(Kind::Iri as u8, &text[..end], is_surely_iri)?;
+        Some((number, &text[end + 1..]))
     }
 
     fn blank(&mut self, text: &'a [u8], file: u32, terms: &mut Terms) -> Option<(u32, &'a [u8])> {
@@ -125,7 +140,10 @@ impl<'a> PlainLines<'a> {
                 }
                 if datatype != self.datatype {
                     let needs_more = [oxrdf::vocab::rdf::LANG_STRING, oxrdf::vocab::rdf::DIR_LANG_STRING];
-                    if !is_surely_iri(datatype) || needs_more.iter().any(|iri| iri.as_str().as_bytes() == datatype) {
+                    if datatype.len() > self.longest_iri
+                        || !is_surely_iri(datatype)
+                        || needs_more.iter().any(|iri| iri.as_str().as_bytes() == datatype)
+                    {
                         return None;
                     }
                     self.datatype = datatype;
@@ -159,13 +177,6 @@ impl<'a> PlainLines<'a> {
 fn string<'a>(value: &[u8], rest: &'a [u8], terms: &mut Terms) -> Option<(u32, &'a [u8])> {
     let number = terms.intern_if(Kind::String as u8, value, |value| str::from_utf8(value).is_ok())?;
     Some((number, rest))
-}
-
-fn iri<'a>(text: &'a [u8], terms: &mut Terms) -> Option<(u32, &'a [u8])> {
-    let text = text.strip_prefix(b"<")?;
-    let end = memchr(b'>', text)?;
-    let number = terms.intern_if(Kind::Iri as u8, &text[..end], is_surely_iri)?;
-    Some((number, &text[end + 1..]))
 }
 
 fn skip_blanks(text: &[u8]) -> &[u8] {

@@ -38,6 +38,18 @@ pub(super) struct Statements {
     nameless: HashMap<u128, u32, HashKey>,
 }
 
+/// Whether an IRI of a quad has more bytes than this.
+pub(super) fn has_longer_iri(quad: QuadRef<'_>, most: usize) -> bool {
+    let is_long = |term: TermRef<'_>| match term {
+        TermRef::NamedNode(node) => node.as_str().len() > most,
+        TermRef::Literal(literal) => literal.datatype().as_str().len() > most,
+        TermRef::BlankNode(_) => false,
+        TermRef::Triple(triple) => has_longer_iri(triple.as_ref().in_graph(GraphNameRef::DefaultGraph), most),
+    };
+    let graph = matches!(quad.graph_name, GraphNameRef::NamedNode(node) if node.as_str().len() > most);
+    graph || is_long(quad.subject.into()) || is_long(quad.predicate.into()) || is_long(quad.object)
+}
+
 impl Statements {
     pub(super) fn new(file: u32, on_error: OnError) -> Statements {
         Statements {
@@ -72,14 +84,7 @@ impl Statements {
 
     /// Whether an IRI of a quad is too long.
     pub(super) fn has_long(&self, quad: QuadRef<'_>) -> bool {
-        let is_long = |term: TermRef<'_>| match term {
-            TermRef::NamedNode(node) => node.as_str().len() > self.longest_iri,
-            TermRef::Literal(literal) => literal.datatype().as_str().len() > self.longest_iri,
-            TermRef::BlankNode(_) => false,
-            TermRef::Triple(triple) => self.has_long(triple.as_ref().in_graph(GraphNameRef::DefaultGraph)),
-        };
-        let graph = matches!(quad.graph_name, GraphNameRef::NamedNode(node) if node.as_str().len() > self.longest_iri);
-        graph || is_long(quad.subject.into()) || is_long(quad.predicate.into()) || is_long(quad.object)
+        has_longer_iri(quad, self.longest_iri)
     }
 
     /// Adds a quad.

@@ -409,3 +409,81 @@ fn a_line_of_the_longest_length_is_read_and_a_longer_one_is_not() {
         }
     }
 }
+
+/// Documents of one syntax with this IRI in each place.
+type Documents<'a> = &'a dyn Fn(&str) -> Vec<String>;
+
+/// What happened: a line of N-Triples with an IRI beyond the limit was loaded, and the same triple in Turtle refused.
+#[test]
+fn the_longest_iri_is_the_same_in_every_syntax() {
+    const LONGEST: usize = 300;
+    const RDF: &str = "xmlns:rdf='http://www.w3.org/1999/02/22-rdf-syntax-ns#'";
+    let iri = |bytes: usize| format!("http://e/{}", "x".repeat(bytes - "http://e/".len()));
+    // A statement with this IRI as subject, predicate, object, datatype and graph; each first one has no graph.
+    let lines = |iri: &str| {
+        let triples = ["<@> <a:p> <a:o> .", "<a:s> <@> \"o\" .", "<a:s> <a:p> <@> .", "<a:s> <a:p> \"1\"^^<@> ."];
+        triples.map(|text| text.replace('@', iri)).to_vec()
+    };
+    let quads = |iri: &str| {
+        let mut quads: Vec<_> = lines(iri).iter().map(|line| line.replace(" .", " <a:g> .")).collect();
+        quads.push(format!("<a:s> <a:p> <a:o> <{iri}> ."));
+        // Not plain: a string with an escape, and an IRI beyond ASCII.
+        quads.extend([format!("<a:s> <a:p> \"\\n\"^^<{iri}> ."), format!("<a:é> <a:p> <{iri}> <a:g> .")]);
+        quads
+    };
+    let trig = |iri: &str| {
+        let mut all: Vec<_> = lines(iri).iter().map(|line| format!("<a:g> {{ {line} }}")).collect();
+        all.extend([format!("<{iri}> {{ <a:s> <a:p> <a:o> }}"), format!("PREFIX l: <{iri}> <a:s> <a:p> l: .")]);
+        all
+    };
+    let xml = |iri: &str| {
+        let (space, name) = iri.split_at(20);
+        [
+            format!("<rdf:Description rdf:about='{iri}'><p xmlns='a:'>o</p></rdf:Description>"),
+            format!("<rdf:Description rdf:about='a:s'><l:{name} xmlns:l='{space}'>o</l:{name}></rdf:Description>"),
+            format!("<rdf:Description rdf:about='a:s'><p xmlns='a:' rdf:resource='{iri}'/></rdf:Description>"),
+            format!("<rdf:Description rdf:about='a:s'><p xmlns='a:' rdf:datatype='{iri}'>1</p></rdf:Description>"),
+        ]
+        .map(|text| format!("<rdf:RDF {RDF}>{text}</rdf:RDF>"))
+        .to_vec()
+    };
+    let json = |iri: &str| {
+        [
+            format!(r#"{{"@id": "{iri}", "a:p": "o"}}"#),
+            format!(r#"{{"@id": "a:s", "{iri}": "o"}}"#),
+            format!(r#"{{"@id": "a:s", "a:p": {{"@id": "{iri}"}}}}"#),
+            format!(r#"{{"@id": "a:s", "a:p": {{"@value": "1", "@type": "{iri}"}}}}"#),
+            format!(r#"{{"@id": "{iri}", "@graph": [{{"@id": "a:s", "a:p": "o"}}]}}"#),
+        ]
+        .to_vec()
+    };
+    let syntaxes: [(Syntax, Documents<'_>); 6] = [
+        (Syntax::NTriples, &lines),
+        (Syntax::NQuads, &quads),
+        (Syntax::Turtle, &lines),
+        (Syntax::TriG, &trig),
+        (Syntax::RdfXml, &xml),
+        (Syntax::JsonLd, &json),
+    ];
+    for (syntax, texts) in syntaxes {
+        for (bytes, is_read) in [(LONGEST, true), (LONGEST + 1, false)] {
+            for text in texts(&iri(bytes)) {
+                for on_error in [OnError::Fail, OnError::Skip] {
+                    let source = Source::new("long", syntax, std::io::Cursor::new(text.clone().into_bytes()));
+                    let options = LoadOptions { longest_iri: LONGEST, on_error, ..LoadOptions::default() };
+                    match load(vec![source], options, 5) {
+                        Ok(loaded) if is_read => assert_eq!((loaded.snapshot.len(), loaded.skipped), (1, 0), "{text}"),
+                        Ok(loaded) if on_error == OnError::Skip => {
+                            assert_eq!((loaded.snapshot.len(), loaded.skipped), (0, 1), "{text}");
+                        }
+                        Ok(_) => panic!("{syntax:?} reads {text}"),
+                        Err(failure) => {
+                            let error = LoadError::of(&failure).expect("it says what is wrong").to_string();
+                            assert!(!is_read && error.contains("more than 300 bytes"), "{syntax:?}: {error} {text}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -309,6 +309,16 @@ impl<T> Ready<T> {
         Some(task)
     }
 
+    /// The youngest woken task that fits, among this number of the youngest ones.
+    pub(super) fn take_woken_if(&mut self, among: usize, fits: impl Fn(&T) -> bool) -> Option<T> {
+        let at = self.woken.iter().rev().take(among).position(fits)?;
+        let task = self.woken.remove(self.woken.len() - 1 - at);
+        if self.woken.is_empty() {
+            self.note_suspended();
+        }
+        task
+    }
+
     #[inline]
     fn take_yielded(&mut self) -> Option<T> {
         let task = self.yielded.pop_front()?;

@@ -12,6 +12,11 @@
 //! outside the strategy, as long as there are any. And a request's turn begins with one task out of queues hidden
 //! behind the seat's own.
 //!
+//! The tasks of a turn's request may be on other seats for a moment, or its root suspended. So a woken task of the
+//! request goes on in its turn ([`WOKEN_IN_TURN`]), and between tasks of the strategy the seat looks for the request's
+//! tasks again ([`MOST_IN_VAIN`]). If there are none, the turn ends early, and the seat's next turn goes to another
+//! request with a task. Otherwise a request with little time in turns and all of the strategy's would have each turn.
+//!
 //! A front goes before both ([`Plan::with_front`](crate::Plan::with_front)); after [`FRONT_TURN_NS`] of it, it rests
 //! for a turn.
 
@@ -26,6 +31,13 @@ pub const TURN_NS: u64 = 4_000_000;
 /// The number of requests whose tasks a seat looks for before its turn goes back to its strategy.
 const MOST_LOOKS: usize = 8;
 
+/// How many woken tasks, the youngest ones, are checked for the request of the turn: the turn's own tasks have just
+/// woken them. There may be any number of others.
+const WOKEN_IN_TURN: usize = 16;
+
+/// A turn ends early after this number of looks for tasks of its request in a row that found none.
+const MOST_IN_VAIN: u32 = 32;
+
 /// The owner of the turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
@@ -37,8 +49,27 @@ enum Turn {
     Beyond,
     /// A request still to be found.
     Next,
-    /// This request, since that time.
-    Of(RequestId, u64),
+    /// This request's.
+    Of(Begun),
+}
+
+/// A request's turn that has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Begun {
+    request: RequestId,
+    /// The time of its beginning, later by the time that the strategy had between its tasks.
+    since_ns: u64,
+    /// The time of the first of the last looks that found no task of it, and the number of these looks.
+    in_vain: Option<(u64, u32)>,
+}
+
+impl Begun {
+    /// Ends the looks that found nothing.
+    fn goes_on(&mut self, now_ns: u64) {
+        if let Some((vain_ns, _)) = self.in_vain.take() {
+            self.since_ns = self.since_ns.saturating_add(now_ns.saturating_sub(vain_ns));
+        }
+    }
 }
 
 /// The turns of a seat.
@@ -56,6 +87,8 @@ pub(crate) struct Turns {
     in_vain: Option<Share>,
     /// The number of turns with a task that still begin behind that request, for as many that found nothing.
     behind: u32,
+    /// The request of the last turn, if that turn ended early: other requests go before it in the next one.
+    ended_early: Option<RequestId>,
     /// The first probe of the next look beyond the seat's own queue.
     beyond: usize,
     /// The front rests until this time: the seat has worked for long at tasks from there.
@@ -71,6 +104,7 @@ impl Turns {
             is_calleds_turn: false,
             in_vain: None,
             behind: 0,
+            ended_early: None,
             beyond: 0,
             front_rests_until_ns: 0,
         }
@@ -82,19 +116,38 @@ impl Turns {
             return;
         }
         self.ends_ns = now_ns.saturating_add(TURN_NS);
-        if self.now != Turn::Strategy {
-            self.give_back(now_ns, order);
-            return;
+        match self.now {
+            Turn::Strategy => {}
+            // The strategy has had the time since the request had no more tasks.
+            Turn::Of(Begun { request, in_vain: Some(_), .. }) => {
+                self.ended_early = Some(request);
+                self.give_back(now_ns, order);
+            }
+            _ => return self.give_back(now_ns, order),
         }
         self.were_suspended = !self.were_suspended;
         self.now = if self.were_suspended { Turn::Suspended } else { Turn::Beyond };
     }
 
+    /// The seat has found no task for the turn. A request's turn goes on for a few looks.
+    fn found_none(&mut self, now_ns: u64, order: &mut impl Turned) {
+        if let Turn::Of(begun) = &mut self.now {
+            let (_, looks) = begun.in_vain.get_or_insert((now_ns, 0));
+            *looks += 1;
+            if *looks < MOST_IN_VAIN {
+                return;
+            }
+            self.ended_early = Some(begun.request);
+        }
+        self.give_back(now_ns, order);
+    }
+
     /// The turn is the strategy's from now on.
     fn give_back(&mut self, now_ns: u64, order: &mut impl Turned) {
-        if let Turn::Of(request, since_ns) = std::mem::replace(&mut self.now, Turn::Strategy) {
-            let took_ns = i64::try_from(now_ns.saturating_sub(since_ns)).unwrap_or(i64::MAX);
-            order.correct(request, took_ns.saturating_sub_unsigned(TURN_NS));
+        if let Turn::Of(mut begun) = std::mem::replace(&mut self.now, Turn::Strategy) {
+            begun.goes_on(now_ns);
+            let took_ns = i64::try_from(now_ns.saturating_sub(begun.since_ns)).unwrap_or(i64::MAX);
+            order.correct(begun.request, took_ns.saturating_sub_unsigned(TURN_NS));
         }
     }
 }
@@ -118,7 +171,7 @@ impl<T> Seat<T> {
     where
         Q: QueuesByRequest<Task = T>,
     {
-        let is_its_turn = matches!(self.turns.now, Turn::Of(request, _) if Some(request) == but);
+        let is_its_turn = matches!(self.turns.now, Turn::Of(Begun { request, .. }) if Some(request) == but);
         if is_its_turn && now_ns < self.turns.ends_ns {
             return None;
         }
@@ -137,7 +190,7 @@ impl<T> Seat<T> {
         let found = self.find_front(&mut queues).or_else(|| {
             let found = self.find_turn(plan, &mut queues, called, now_ns, order, but);
             if found.is_none() {
-                self.turns.give_back(now_ns, order);
+                self.turns.found_none(now_ns, order);
             }
             found
         });
@@ -188,29 +241,59 @@ impl<T> Seat<T> {
                 return Some(found);
             }
         }
-        if let Turn::Of(request, _) = self.turns.now {
-            return self.find_of(request, plan, queues);
+        if let Turn::Of(mut begun) = self.turns.now {
+            let found = self.find_of(begun.request, plan, queues)?;
+            begun.goes_on(now_ns);
+            self.turns.now = Turn::Of(begun);
+            return Some(found);
         }
+        let last = self.turns.ended_early.take();
         for _ in 0..MOST_LOOKS {
-            let next = order.next(self.turns.in_vain);
-            let is_its = next.is_some_and(|share| Some(share.request) == but);
-            let Some(share) = (if is_its { order.next(next) } else { next }) else {
+            let mut next = order.next(self.turns.in_vain);
+            while next.is_some_and(|share| [but, last].contains(&Some(share.request))) {
+                next = order.next(next);
+            }
+            let Some(share) = next else {
                 (self.turns.in_vain, self.turns.behind) = (None, 0);
-                return None;
+                break;
             };
-            if let Some(found) = self.find_of(share.request, plan, queues) {
-                self.turns.now = Turn::Of(share.request, now_ns);
-                order.charge(share.request, TURN_NS);
-                match self.turns.behind.checked_sub(1) {
-                    Some(behind) => self.turns.behind = behind,
-                    None => self.turns.in_vain = None,
-                }
+            if let Some(found) = self.begin_turn(share.request, plan, queues, now_ns, order) {
                 return Some(found);
             }
             self.turns.in_vain = Some(share);
         }
-        self.turns.behind += 1;
+        // The others have no task.
+        if let Some(request) = last.filter(|&last| Some(last) != but)
+            && let Some(found) = self.begin_turn(request, plan, queues, now_ns, order)
+        {
+            return Some(found);
+        }
+        if self.turns.in_vain.is_some() {
+            self.turns.behind += 1;
+        }
         None
+    }
+
+    /// Begins the turn of this request, if the seat finds a task of it.
+    fn begin_turn<Q>(
+        &mut self,
+        request: RequestId,
+        plan: &SeatPlan,
+        queues: &mut Q,
+        now_ns: u64,
+        order: &mut impl Turned,
+    ) -> Option<Found<T>>
+    where
+        Q: QueuesByRequest<Task = T>,
+    {
+        let found = self.find_of(request, plan, queues)?;
+        self.turns.now = Turn::Of(Begun { request, since_ns: now_ns, in_vain: None });
+        order.charge(request, TURN_NS);
+        match self.turns.behind.checked_sub(1) {
+            Some(behind) => self.turns.behind = behind,
+            None => self.turns.in_vain = None,
+        }
+        Some(found)
     }
 
     /// A task of this request, wherever the seat may look.
@@ -218,11 +301,15 @@ impl<T> Seat<T> {
     where
         Q: QueuesByRequest<Task = T>,
     {
-        const ASKED: Sources = Sources::of(&[Source::Next, Source::Kept, Source::Own, Source::Probes]);
+        const ASKED: Sources = Sources::of(&[Source::Next, Source::Woken, Source::Kept, Source::Own, Source::Probes]);
         let mut left = self.ready.sources().among(ASKED);
         while let Some(source) = left.take_first() {
             let found = match source {
                 Source::Next => self.ready.take_next_if(|next| queues.request_of(next) == request),
+                Source::Woken => {
+                    let is_its = |task: &T| queues.request_of(task) == request;
+                    self.ready.take_woken_if(WOKEN_IN_TURN, is_its).map(Found::kept)
+                }
                 Source::Kept => {
                     let is_its = |task: &T| queues.request_of(task) == request && queues.may_begin(task);
                     self.ready.take_kept_if(is_its).map(Found::kept)

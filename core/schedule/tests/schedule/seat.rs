@@ -475,6 +475,53 @@ fn requests_without_tasks_take_half_of_the_turns_at_most() {
     assert!(least >= 8 && most <= 4 * least, "{least} to {most} turns");
 }
 
+/// What happened: the root of a request was suspended while its tasks ran, and went on in turns of the strategy alone.
+/// So its own turns were short, it had the least time in turns, and each turn was its.
+#[test]
+fn short_turns_of_a_request_leave_each_second_turn_to_others() {
+    let mut world = World::new("las");
+    let own = world.plan.seats[0].place[0];
+    let mut order = TurnOrder::default();
+    (1..=2).for_each(|number| _ = order.begin(RequestId(number)));
+    let mut had = [0; 2];
+    for turn in 0..80 {
+        // At the beginning of a turn request 1 has a single task, and request 2 as many as it likes.
+        world.queues.0[own.index()] = [vec![(1, 0)], vec![(2, 0); 100]].concat();
+        for part in 0..100 {
+            let World { plan, seat, queues, .. } = &mut world;
+            let now_ns = turn * TURN_NS + part * TURN_NS / 100;
+            let run = seat.find_in_turn(&plan.seats[0], &mut *queues, || None, now_ns, &mut order, None);
+            had[run.map_or(0, |run| run.task.0 as usize).saturating_sub(1)] += usize::from(run.is_some());
+        }
+    }
+    // Of 80 turns, 40 are the strategy's at least, and request 2 has a third of the others or more.
+    assert!(had[0] >= 10 && had[1] >= 40 / 3 * 90, "{had:?}");
+}
+
+/// What happened: the task that waits for the tasks of a turn was woken by them, and no turn of its request found it.
+#[test]
+fn a_task_woken_in_a_turn_of_its_request_goes_on_in_that_turn() {
+    let mut world = World::new("las");
+    let own = world.plan.seats[0].place[0];
+    let mut order = TurnOrder::default();
+    (1..=2).for_each(|number| _ = order.begin(RequestId(number)));
+    world.queues.0[own.index()] = vec![(1, 0), (2, 0)];
+    let World { plan, seat, queues, .. } = &mut world;
+    let mut find = |seat: &mut Seat<Task>, now_ns| {
+        seat.find_in_turn(&plan.seats[0], &mut *queues, || None, now_ns, &mut order, None).map(|run| run.task)
+    };
+    assert_eq!([find(seat, 0), find(seat, TURN_NS)], [None, Some((1, 0))]);
+    seat.woke((2, 7));
+    seat.woke((1, 7));
+    seat.woke((2, 8));
+    assert_eq!(find(seat, TURN_NS + 1), Some((1, 7)));
+    // Others go on in other turns, and between these the strategy finds them.
+    assert_eq!([find(seat, TURN_NS + 2), find(seat, TURN_NS + 3)], [None; 2]);
+    seat.woke((1, 8));
+    assert_eq!(find(seat, TURN_NS + 4), Some((1, 8)));
+    assert_eq!(seat.woken_count(), 2);
+}
+
 #[test]
 fn a_task_that_leaves_its_turn_gets_no_task_of_its_own_request() {
     let mut world = World::new("las");

@@ -109,9 +109,38 @@ int clock_gettime(clockid_t which, struct timespec *now) {
   if (!strcmp(kind, "leaps")) now->tv_sec += call % 5 * 40000000000;
   if (!strcmp(kind, "backwards")) now->tv_sec -= call * 86400;
   if (!strcmp(kind, "epoch")) now->tv_sec = 0, now->tv_nsec = 0;
+  if (!strcmp(kind, "before")) now->tv_sec = -86401, now->tv_nsec = 7;
+  if (!strcmp(kind, "ancient")) now->tv_sec = -99999999999999, now->tv_nsec = 0;
+  if (!strcmp(kind, "beyond")) now->tv_sec = 253402300800;
+  if (!strcmp(kind, "far")) now->tv_sec = 99999999999999;
   return 0;
 }
 "#;
+
+/// The status of the page over HTTP/2, by a connection of its own; `None` if that ends before.
+fn status_by_http2(address: SocketAddr) -> Option<u16> {
+    let mut connection = connect(address);
+    let host = address.to_string();
+    // GET, http and `/` out of the static table, and the host (RFC 7541, appendix A).
+    let mut head = vec![0x82, 0x86, 0x84, 0x41, host.len() as u8];
+    head.extend_from_slice(host.as_bytes());
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    // No settings; then a head that ends its stream.
+    bytes.extend_from_slice(&[0, 0, 0, 4, 0, 0, 0, 0, 0]);
+    bytes.extend_from_slice(&[0, 0, head.len() as u8, 1, 0x5, 0, 0, 0, 1]);
+    bytes.extend_from_slice(&head);
+    connection.write_all(&bytes).unwrap();
+    loop {
+        let mut frame = [0; 9];
+        connection.read_exact(&mut frame).ok()?;
+        let mut payload = vec![0; u32::from_be_bytes([0, frame[0], frame[1], frame[2]]) as usize];
+        connection.read_exact(&mut payload).ok()?;
+        // The status is the first field, and 200 has an index of its own.
+        if frame[3] == 1 {
+            return (payload.first() == Some(&0x88)).then_some(200);
+        }
+    }
+}
 
 /// A clock may step, leap by centuries, go backwards or stand still: requests are answered all the same, and nothing
 /// panics.
@@ -124,8 +153,8 @@ fn a_clock_that_steps_or_stands_still_is_served_with() {
         eprintln!("left out: cc can't make a library: {compiled:?}");
         return;
     }
-    // Before 1970 and beyond 9999, hyper's own date ends connections of HTTP/1.1, though it is not sent.
-    for kind in ["stands", "steps", "leaps", "backwards", "epoch"] {
+    // Before 1970 and beyond 9999, hyper's own date ended connections of HTTP/1.1, though it was not sent.
+    for kind in ["stands", "steps", "leaps", "backwards", "epoch", "before", "ancient", "beyond", "far"] {
         let here = folder.join(kind);
         std::fs::create_dir(&here).unwrap();
         let (store, log) = (empty(&here), here.join("log"));
@@ -155,6 +184,7 @@ fn a_clock_that_steps_or_stands_still_is_served_with() {
                 let reply = Ask::get(path).send(served.address);
                 assert_eq!(reply.status, 200, "{kind}: {path}");
             }
+            assert_eq!(status_by_http2(served.address), Some(200), "{kind}");
             assert_eq!(
                 Ask::get("/").with("if-modified-since", "Thu, 01 Jan 1970 00:00:00 GMT").send(served.address).status,
                 200

@@ -28,6 +28,32 @@ fn calls_of_flang_s_module() {
     }
 }
 
+/// The flags of a library by which the loader treats it (`DT_FLAGS_1`), out of an ELF file of 64 bits, the lowest byte
+/// first.
+fn loader_flags(file: &[u8]) -> u64 {
+    let number = |at: usize, bytes: usize| {
+        let mut word = [0; 8];
+        word[..bytes].copy_from_slice(&file[at..at + bytes]);
+        u64::from_le_bytes(word)
+    };
+    assert_eq!(&file[..6], b"\x7fELF\x02\x01");
+    let (table, size, count) = (number(32, 8) as usize, number(54, 2) as usize, number(56, 2) as usize);
+    let headers = (0..count).map(|at| table + at * size);
+    let dynamic = headers.into_iter().find(|&at| number(at, 4) == 2).expect("a library has a dynamic section");
+    let (offset, bytes) = (number(dynamic + 8, 8) as usize, number(dynamic + 32, 8) as usize);
+    let flags = (offset..offset + bytes).step_by(16).find(|&at| number(at, 8) == 0x6fff_fffb);
+    flags.map_or(0, |at| number(at + 8, 8))
+}
+
+/// The loader pins a library with destructors of threads that live, so programs pass without this flag as well, until
+/// their threads end.
+#[test]
+fn the_library_refuses_to_be_unloaded() {
+    const NO_DELETE: u64 = 8;
+    let flags = loader_flags(&fs::read(library()).expect("it was built"));
+    assert_eq!(flags & NO_DELETE, NO_DELETE, "{flags:#x}");
+}
+
 /// What happened: a plugin opened with RTLD_DEEPBIND, closed and opened again, ended in SIGSEGV, because the library
 /// had been unloaded under its threads.
 #[test]

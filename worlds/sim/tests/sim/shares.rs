@@ -1,5 +1,5 @@
 //! Each request has a share of many cores under every strategy: requests of a millisecond and of a hundred end beside
-//! more long ones than there are seats. worlds/machine/tests/runtime/shares.rs asks the same of real threads, on as
+//! more long ones than there are seats. worlds/threads/tests/threads/shares.rs asks the same of real threads, on as
 //! many as there are here.
 
 use vicus_schedule::{ALL, Kind, RequestId};

@@ -175,6 +175,82 @@ fn beside(strategy: &str, threads: usize, endless: &[Parts], many: u64) {
     }
 }
 
+/// The pieces of work of a request whose share is measured: some milliseconds of work, two turns or more.
+const LONG: u64 = 800;
+
+/// The pieces that two endless requests may do for each piece of a third one, on this number of threads. A request of N
+/// has at least one part in 2 N of a seat's time ([`TURN_NS`](vicus_schedule::TURN_NS)), and one without parallel parts
+/// works on one seat. Four times that is left to the system's scheduler and to pieces of different cost.
+fn most_of_others(threads: usize) -> u64 {
+    4 * 2 * 3 * threads as u64
+}
+
+/// The pieces that endless requests may do before one beside them has its first turn, or while it ends: those of some
+/// turns.
+const BEFORE: u64 = 40_000;
+
+/// Checks that a request of much work has its share of the threads beside endless ones, counted in pieces of work.
+/// An error says which share it had.
+fn share(strategy: &str, threads: usize, endless: [Parts; 2], parts: Parts) -> Result<(), String> {
+    let setting: Setting = strategy.parse().unwrap();
+    let runtime = Runtime::builder().layer(vicus_threads::LAYER).strategy(setting).threads(threads).quiet().start();
+    let (goes_on, always) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(true)));
+    let stops = Stops(Arc::clone(&goes_on));
+    let counts: [Arc<AtomicU64>; 2] = Default::default();
+    let long: Vec<_> = endless
+        .iter()
+        .zip(&counts)
+        .map(|(&parts, count)| begin(&runtime, parts, u64::MAX / 4, &goes_on, count))
+        .collect();
+    let done = || counts.iter().map(|count| count.load(Ordering::Relaxed)).sum::<u64>();
+    until(|| counts.iter().all(|count| count.load(Ordering::Relaxed) > 50), &(strategy, threads, endless, "begins"));
+    let (before, count) = (done(), Arc::new(AtomicU64::new(0)));
+    let is_over = begin(&runtime, parts, LONG, &always, &count);
+    let own = || count.load(Ordering::Relaxed);
+    // Checked until it ends, so a request that stands still fails regardless of its work before.
+    while !is_over() {
+        let (others, own) = (done() - before, own());
+        if others > most_of_others(threads) * own + BEFORE {
+            always.store(false, Ordering::Relaxed);
+            return Err(format!(
+                "{strategy} on {threads} beside {endless:?}: {own} of {parts:?} were done while they did {others}"
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    if std::env::var_os("VICUS_TEST_TIMES").is_some() {
+        let others = (done() - before) as f64 / own() as f64;
+        println!("{strategy} on {threads} beside {endless:?}: {others:.2} pieces to one of {parts:?}");
+    }
+    drop(stops);
+    for (is_over, parts) in long.iter().zip(endless) {
+        until(is_over, &(strategy, threads, endless, "ends", parts));
+    }
+    Ok(())
+}
+
+/// What happened: beside two endless requests of tasks on one thread a network did 22 pieces of work while they did
+/// 21,031. One of these had all turns: its root was suspended, so each of its turns ended at once.
+#[test]
+fn every_strategy_gives_a_long_request_its_share_beside_two_endless_ones() {
+    const PAIRS: [[Parts; 2]; 3] =
+        [[Parts::Boxes, Parts::Tasks], [Parts::Tasks, Parts::Threads], [Parts::Threads, Parts::Boxes]];
+    // With more threads than PUs, the system decides who works, and a seat's turns are no part of the machine.
+    let most = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut unfair = Vec::new();
+    for strategy in ALL {
+        for threads in [1, 2, 8].into_iter().filter(|&threads| threads <= most) {
+            let pairs = if threads == 1 { &PAIRS[..] } else { &[] };
+            for endless in PARTS.map(|parts| [parts; 2]).iter().chain(pairs) {
+                for parts in PARTS {
+                    unfair.extend(share(strategy.name(), threads, *endless, parts).err());
+                }
+            }
+        }
+    }
+    assert!(unfair.is_empty(), "{}", unfair.join("\n"));
+}
+
 #[test]
 fn every_strategy_gives_each_request_a_share_beside_endless_ones() {
     for strategy in ALL {

@@ -354,7 +354,7 @@ pub(super) fn parse(
                     shared.check_lines(&bytes, first_line, file)?;
                     let known = parsed.quads().len();
                     let chunk = Chunk { bytes: &bytes, first_line };
-                    ntriples::parse_lines(&mut parsed, chunk, syntax, file, shared.on_error)
+                    ntriples::parse_lines(&mut parsed, chunk, syntax, file, shared.on_error, shared.longest_iri)
                         .map_err(|error| shared.unparsed(error))?;
                     shared.progress.add_parsed(known, parsed.quads().len());
                     shared.note_skipped(&mut parsed);
