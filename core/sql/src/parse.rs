@@ -2,7 +2,7 @@
 
 use crate::dialect::{Common, Left};
 use crate::error::{Place, SqlError, SqlErrorKind};
-use sqlparser::ast::{Query, Statement};
+use sqlparser::ast::{DescribeAlias, ObjectName, Query, Statement};
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use std::fmt;
@@ -77,10 +77,19 @@ const FEW: usize = 64;
 /// A statement with valid syntax.
 pub struct Parsed {
     text: String,
-    query: Deep<Box<Query>>,
+    asked: Deep<Asked>,
 }
 
-/// Reads a SELECT, or a VALUES, in the common dialect of SQL. A semicolon may follow it.
+/// The statements that can be asked.
+pub(crate) enum Asked {
+    Query(Box<Query>),
+    /// SHOW TABLES.
+    Tables,
+    /// DESCRIBE with the name of a table.
+    Columns(ObjectName),
+}
+
+/// Reads a SELECT, a VALUES, SHOW TABLES or DESCRIBE, in the common dialect of SQL. A semicolon may follow it.
 ///
 /// ```
 /// use vicus_sql::{ParseOptions, parse};
@@ -120,14 +129,38 @@ pub fn parse_until(text: &str, options: &ParseOptions, ends: Option<Ends>) -> Re
     let statement =
         of_levels(limit.min(4 * levels.brackets + FEW), PARSED_LEVEL, || statement(text, tokens, limit, ends))?;
     let levels = levels.brackets + levels.links;
+    let of = |asked| Parsed { text: text.to_owned(), asked: Deep::new(levels, asked) };
     match statement {
-        Statement::Query(query) => Ok(Parsed { text: text.to_owned(), query: Deep::new(levels, query) }),
+        Statement::Query(query) => Ok(of(Asked::Query(query))),
+        Statement::ShowTables {
+            terse: false,
+            history: false,
+            extended: false,
+            full: false,
+            external: false,
+            show_options,
+        } if show_options.show_in.is_none()
+            && show_options.starts_with.is_none()
+            && show_options.limit.is_none()
+            && show_options.limit_from.is_none()
+            && show_options.filter_position.is_none() =>
+        {
+            Ok(of(Asked::Tables))
+        }
+        Statement::ExplainTable { describe_alias, hive_format: None, table_name, .. }
+            if describe_alias != DescribeAlias::Explain =>
+        {
+            Ok(of(Asked::Columns(table_name)))
+        }
         other => {
             let name = of_levels(levels, PARSED_LEVEL / 8, || other.to_string());
             let verb = name.split_whitespace().next().unwrap_or("this statement").to_owned();
             of_levels(levels, LEVEL, move || drop(other));
             let start = text.len() - text.trim_start().len();
-            Err(SqlError::unsupported(Place::at(text, start), format_args!("{verb}: only SELECT can be asked, it")))
+            Err(SqlError::unsupported(
+                Place::at(text, start),
+                format_args!("{verb} (only SELECT, SHOW TABLES and DESCRIBE can be asked)"),
+            ))
         }
     }
 }
@@ -251,13 +284,13 @@ fn measure(
 }
 
 impl Parsed {
-    pub(crate) fn query(&self) -> &Query {
-        &self.query
+    pub(crate) fn asked(&self) -> &Asked {
+        &self.asked
     }
 
     /// At least as many levels as its tree has.
     pub(crate) fn levels(&self) -> usize {
-        self.query.levels()
+        self.asked.levels()
     }
 
     /// A place without its offset: the offset takes time in proportion to the text.

@@ -5,7 +5,7 @@ use crate::input::Reading;
 use crate::interrupt::{self, Interrupted};
 use crate::query::text_option;
 use anyhow::ensure;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use std::io::{self, ErrorKind, IsTerminal};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -29,17 +29,26 @@ pub(crate) fn load(
     let loading = service.load(sources, options, interrupt::cancel());
     let bar = bar(reading);
     if !bar.is_hidden() {
-        let (progress, began) = (loading.progress(), Instant::now());
+        let (progress, began, mut shown) = (loading.progress(), Instant::now(), Phase::Text);
         while !loading.wait_for(DRAWN) {
             bar.set_position(reading.done.load(Ordering::Relaxed));
-            let phase = match progress.phase() {
-                Phase::Text => "reading",
-                Phase::Terms => "sorting terms",
-                Phase::Triples => "sorting triples",
+            let phase = progress.phase();
+            let triples = HumanCount(progress.triples());
+            let at_work = match phase {
+                Phase::Text => {
+                    let rate = progress.triples() as f64 / began.elapsed().as_secs_f64().max(1e-3);
+                    bar.set_message(format!("{triples} triples, {}/s", HumanCount(rate as u64)));
+                    continue;
+                }
+                Phase::Terms => "sorting their terms",
+                Phase::Triples => "sorting them",
                 Phase::Indexes | Phase::Done => "making indexes",
             };
-            let rate = progress.triples() as f64 / began.elapsed().as_secs_f64().max(1e-3);
-            bar.set_message(format!("{} triples, {rate:.0}/s, {phase}", progress.triples()));
+            // The text has been read, so nothing tells how much is left.
+            if std::mem::replace(&mut shown, phase) == Phase::Text {
+                bar.set_style(style("{spinner} {msg}, {elapsed}"));
+            }
+            bar.set_message(format!("{triples} triples read, {at_work}"));
         }
         bar.finish_and_clear();
     }
@@ -110,12 +119,16 @@ fn bar(reading: &Reading) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let (bar, style) = match reading.total {
+    let (bar, template) = match reading.total {
         0 => (ProgressBar::new_spinner(), "{spinner} loading: {bytes} read, {msg}"),
-        total => (ProgressBar::new(total), "loading {wide_bar} {bytes}/{total_bytes}, {msg}, {eta} left to read"),
+        total => (ProgressBar::new(total), "loading {wide_bar} {bytes}/{total_bytes}, {msg}, {eta} left"),
     };
-    bar.set_style(ProgressStyle::with_template(style).expect("the template is well-formed"));
-    bar
+    // The first drawing has a count as well.
+    bar.with_style(style(template)).with_message("0 triples")
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the template is well-formed")
 }
 
 /// A service with the user's number of threads, and no bound on its calls' memory together.

@@ -1,5 +1,6 @@
 //! `vicus query`: loads RDF files and answers SPARQL queries. `vicus sql`: the same for SQL.
 
+mod progress;
 mod report;
 mod tables;
 
@@ -13,6 +14,7 @@ use crate::tell::tell;
 use crate::web::WebArgs;
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use progress::watched;
 use report::{Report, Timing, Timings};
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Stdout, Write as _};
@@ -561,8 +563,16 @@ impl Asking<'_> {
 
     fn one(&self, call: Call, prepared: &Arc<Prepared>, repeat: usize) -> Result<Outcome, Error> {
         match self.format(prepared.form(), repeat, 0) {
-            Some(format) => Ok(call.answer(prepared, self.args.sink(format))?.1),
-            None => Ok(call.answer(prepared, Count)?.1),
+            Some(format) => {
+                let running = call.begin(prepared, self.args.sink(format))?;
+                watched(&running, format != vicus_service::Format::Table);
+                Ok(running.wait()?.1)
+            }
+            None => {
+                let running = call.begin(prepared, Count)?;
+                watched(&running, false);
+                Ok(running.wait()?.1)
+            }
         }
     }
 

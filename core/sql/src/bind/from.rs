@@ -201,15 +201,7 @@ impl<'a> Binder<'a> {
                 if !is_plain {
                     return Err(SqlError::unsupported(place, "a table with hints, versions or samples"));
                 }
-                let mut parts = Vec::with_capacity(name.0.len());
-                for part in &name.0 {
-                    match part {
-                        ast::ObjectNamePart::Identifier(part) => parts.push(part),
-                        ast::ObjectNamePart::Function(_) => {
-                            return Err(SqlError::unsupported(place, "a function in a table's name"));
-                        }
-                    }
-                }
+                let parts = parts_of(name, place)?;
                 if let Some(args) = args {
                     let [name] = parts[..] else {
                         return Err(SqlError::unsupported(place, "a table function whose name has dots"));
@@ -306,7 +298,7 @@ impl<'a> Binder<'a> {
         self.add_tables(vec![NamedTable { name, columns: named }], place)
     }
 
-    fn find_table(&self, parts: &[&ast::Ident], place: Place) -> Result<Arc<dyn Table>, SqlError> {
+    pub(super) fn find_table(&self, parts: &[&ast::Ident], place: Place) -> Result<Arc<dyn Table>, SqlError> {
         let written: Vec<String> = parts.iter().map(|part| part.value.clone()).collect();
         if let Some(table) = self.catalogue.table(&written) {
             return Ok(table);
@@ -393,6 +385,15 @@ impl<'a> Binder<'a> {
             }
         }
     }
+}
+
+/// The words of a table's name.
+pub(super) fn parts_of<'n>(name: &'n ast::ObjectName, place: Place) -> Result<Vec<&'n ast::Ident>, SqlError> {
+    let part = |part: &'n ast::ObjectNamePart| match part {
+        ast::ObjectNamePart::Identifier(part) => Ok(part),
+        ast::ObjectNamePart::Function(_) => Err(SqlError::unsupported(place, "a function in a table's name")),
+    };
+    name.0.iter().map(part).collect()
 }
 
 /// An outer join by the equalities among its conditions; the other ones are checked for each pair.

@@ -64,7 +64,7 @@ impl<'a> Binder<'a> {
         let place = self.place(ident.span);
         let name = ident.value.to_lowercase();
         if function.over.is_some() {
-            return Err(SqlError::unsupported(place, format_args!("OVER: windows such as that of {name}")));
+            return Err(SqlError::unsupported(place, format_args!("a window (OVER) such as that of {name}")));
         }
         if function.null_treatment.is_some() || !matches!(function.parameters, ast::FunctionArguments::None) {
             return Err(SqlError::unsupported(place, format_args!("this form of a call of {name}")));

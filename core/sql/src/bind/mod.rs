@@ -7,13 +7,14 @@ pub(crate) use from::equalities;
 mod function;
 mod literal;
 mod query;
+mod shown;
 mod subquery;
 
 pub use function::FUNCTIONS;
 
 use crate::error::{Place, SqlError, SqlErrorKind};
 use crate::expression::{ColumnId, Expr};
-use crate::parse::Parsed;
+use crate::parse::{Asked, Parsed};
 use crate::relation::{Columns, Fold, Relation};
 use crate::table::Catalogue;
 use crate::types::SqlType;
@@ -66,7 +67,11 @@ pub(crate) fn bind(
         unreadable: BTreeMap::new(),
         made_bytes: None,
     };
-    let bound = binder.query(parsed.query(), false)?;
+    let bound = match parsed.asked() {
+        Asked::Query(query) => binder.query(query, false)?,
+        Asked::Tables => binder.tables(),
+        Asked::Columns(table) => binder.columns_of(table)?,
+    };
     if let Some(column) = bound.relation.missing() {
         let place = binder.outer_places.get(&column).copied().unwrap_or_default();
         let name = binder.columns.name(column);

@@ -2,6 +2,8 @@
 //! `data/expected.py`.
 
 use crate::run::{answer, lines, people, ways};
+use std::sync::Arc;
+use vicus_sql::{MemoryTable, SqlType, TableColumn};
 
 /// The statements, each with the rows of its answer.
 fn statements() -> Vec<(&'static str, Vec<&'static str>)> {
@@ -60,4 +62,22 @@ fn statements_have_the_answers_of_duckdb() {
         }
     }
     assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), statements.len(), wrong.join("\n\n"));
+}
+
+#[test]
+fn tables_and_their_columns_are_shown() {
+    let mut tables = people();
+    let closed = TableColumn::unreadable("parts", "it is a list");
+    tables.add("Zoo", Arc::new(MemoryTable::new([TableColumn::new("n", SqlType::BigInt), closed], [])));
+    let shown = |statement: &str| lines(&answer(statement, &tables, &ways()[0], 0).unwrap());
+    let names = shown("SHOW TABLES");
+    assert_eq!(names[0], "Zoo", "{names:?}");
+    assert!(names.contains(&"people".to_owned()) && names.is_sorted(), "{names:?}");
+    assert_eq!(shown("show tables;"), names);
+    let columns = ["n|bigint|NULL", "parts|NULL|it is a list"];
+    for statement in ["DESCRIBE Zoo", "desc \"Zoo\";", "DESCRIBE TABLE zoo"] {
+        assert_eq!(shown(statement), columns, "{statement}");
+    }
+    let error = answer("DESCRIBE zo", &tables, &ways()[0], 0).unwrap_err();
+    assert!(error.to_string().contains("line 1, column 10: there is no table zo; did you mean Zoo?"), "{error}");
 }

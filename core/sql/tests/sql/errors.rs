@@ -65,16 +65,18 @@ fn wrong_types_and_places_are_named() {
 #[test]
 fn what_is_not_supported_is_named() {
     for (text, what) in [
-        ("SELECT ROW_NUMBER() OVER (ORDER BY id) FROM people", "OVER: windows such as that of row_number"),
+        ("SELECT ROW_NUMBER() OVER (ORDER BY id) FROM people", "a window (OVER) such as that of row_number"),
         ("WITH RECURSIVE r AS (SELECT 1) SELECT * FROM r", "WITH RECURSIVE"),
         ("SELECT 1 FROM people GROUP BY ROLLUP (id)", "GROUPING SETS, CUBE and ROLLUP"),
         ("SELECT DISTINCT ON (id) id FROM people", "DISTINCT ON"),
         ("SELECT id FROM people WHERE (id, team) IN (SELECT 1, 2)", "IN for several values in brackets"),
         ("SELECT CAST('1' AS DECIMAL(10, 2))", "the type decimal (double is the nearest one)"),
         ("SELECT * FROM people, LATERAL (SELECT 1) AS x", "LATERAL"),
-        ("INSERT INTO people VALUES (1)", "INSERT: only SELECT can be asked, it"),
+        ("INSERT INTO people VALUES (1)", "INSERT (only SELECT, SHOW TABLES and DESCRIBE can be asked)"),
         ("SELECT id = ANY (SELECT 1) FROM people", "ANY and ALL"),
         ("SELECT ?", "a parameter"),
+        ("SHOW TABLES LIKE 'p%'", "SHOW (only SELECT, SHOW TABLES and DESCRIBE can be asked)"),
+        ("EXPLAIN SELECT 1", "EXPLAIN (only SELECT, SHOW TABLES and DESCRIBE can be asked)"),
     ] {
         let found = error(text);
         assert_eq!(found.2, format!("{what} is not supported"), "{text}");

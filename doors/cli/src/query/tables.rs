@@ -82,7 +82,7 @@ pub(crate) fn shown(tables: &SqlOptions) -> String {
     tables.columns().into_iter().map(line).collect()
 }
 
-/// The quoted names behind FROM, JOIN and commas with the ending of a table file. Texts in other quotes, and comments,
+/// The quoted names behind FROM, JOIN, DESCRIBE and commas with the ending of a table file. Texts in other quotes, and comments,
 /// are passed over.
 fn files_in(statement: &str) -> Vec<String> {
     const ENDINGS: [&str; 8] = ["csv", "tsv", "parquet", "pq", "arrow", "feather", "ipc", "arrows"];
@@ -109,7 +109,8 @@ fn files_in(statement: &str) -> Vec<String> {
                 name.push(character);
             }
             rest = &rest[end..];
-            let follows = matches!(word.to_ascii_uppercase().as_str(), "FROM" | "JOIN") || in_from && word == ",";
+            let is_before = ["FROM", "JOIN", "DESCRIBE", "DESC"].iter().any(|before| word.eq_ignore_ascii_case(before));
+            let follows = is_before || in_from && word == ",";
             if follows && is_table(&name) {
                 files.push(name);
             }

@@ -58,6 +58,27 @@ fn a_query_that_needs_too_much_memory_says_what_grew() {
     fails(&table, &["4.0 MiB", "MiB for solutions"]);
 }
 
+/// On a terminal that `script` makes: what has a second to itself counts its rows, and leaves nothing behind.
+#[test]
+fn a_query_that_runs_for_long_counts_its_rows_on_a_terminal() {
+    let data = file("counted.nt", generated_text());
+    let asked = |options: &str| {
+        let query = "'SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l }'";
+        let line = format!("{} query --data {data} {options} {query}", env!("CARGO_BIN_EXE_vicus"));
+        let made = Command::new("script").args(["-qec", &line, "/dev/null"]).stdin(Stdio::null()).output().ok()?;
+        Some(String::from_utf8_lossy(&made.stdout).into_owned())
+    };
+    let Some(told) = asked("--timeout 3 --format count") else {
+        eprintln!("`script` is not installed: no terminal");
+        return;
+    };
+    assert!(told.contains("0 rows so far; Ctrl-C ends it"), "{told}");
+    assert!(told.contains("--timeout"), "{told}");
+    // Rows that come on the terminal are seen there.
+    let told = asked("--timeout 3 --format tsv").unwrap();
+    assert!(told.contains("--timeout") && !told.contains("so far;"), "{told}");
+}
+
 #[test]
 fn rows_beyond_the_memory_limit_go_to_the_temporary_folder_and_leave_nothing_there() {
     let text: String =
