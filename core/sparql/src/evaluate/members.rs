@@ -6,12 +6,13 @@
 
 use crate::expression::Expr;
 use crate::terms::Terms;
-use crate::value::{self, Value};
+use crate::value::{self, Instant, Value};
 use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
 use vicus_flow::library::HashKey;
+use vicus_language::stack::deep;
 use vicus_rdf::{Id, Kind, TermView};
 
 /// Shorter lists are searched from their beginning.
@@ -32,8 +33,12 @@ pub(super) struct Members {
     values: HashMap<u64, Found, HashKey>,
     /// All others but triple terms, by kind and key.
     texts: HashMap<u64, Found, HashKey>,
-    triples: Vec<Id>,
-    moments: Vec<Value>,
+    /// Triple terms, by [`value::value_key`].
+    triples: HashMap<u64, Found, HashKey>,
+    /// Those of them for which `=` may be an error: see [`is_odd`].
+    odd: Vec<Id>,
+    /// Moments by their datatype and by whether they have a zone, ascending.
+    moments: [Vec<Instant>; 6],
     /// Whether there is a literal without a language.
     has_plain: bool,
     /// Whether there is a literal of an unknown datatype, or one whose text is not valid.
@@ -49,8 +54,9 @@ impl Members {
             ids: HashSet::with_hasher(terms.key),
             values: HashMap::with_hasher(terms.key),
             texts: HashMap::with_hasher(terms.key),
-            triples: Vec::new(),
-            moments: Vec::new(),
+            triples: HashMap::with_hasher(terms.key),
+            odd: Vec::new(),
+            moments: Default::default(),
             has_plain: false,
             has_unknown: false,
         };
@@ -60,12 +66,16 @@ impl Members {
                 _ => members.rest.push(place),
             }
         }
+        members.moments.iter_mut().for_each(|moments| moments.sort_unstable());
         members
     }
 
     fn add(&mut self, terms: &Terms, id: Id) {
         if id.is_triple() {
-            self.triples.push(id);
+            self.triples.entry(value::value_key(terms, id)).or_default().push(id);
+            if is_odd(terms, id) {
+                self.odd.push(id);
+            }
             return;
         }
         let value = terms.view(id, Value::of_view);
@@ -82,17 +92,20 @@ impl Members {
             Some(key) => self.values.entry(key).or_default().push(id),
             None => self.texts.entry(text_key(terms, id.kind(), &terms.key(id))).or_default().push(id),
         }
-        if zone_of(&value).is_some() {
-            self.moments.push(value);
+        if let Some((of, moment)) = value.moment() {
+            self.moments[of].push(moment);
         }
     }
 
     /// Bytes held, the list not counted.
     pub(super) fn bytes(&self) -> u64 {
-        let maps = (self.values.capacity() + self.texts.capacity()) * (size_of::<(u64, Found)>() + 1);
-        let moments = self.moments.capacity() * size_of::<Value>();
-        (maps + moments + self.ids.capacity() * (size_of::<u64>() + 1) + self.triples.capacity() * size_of::<Id>())
-            as u64
+        let entries = self.values.capacity() + self.texts.capacity() + self.triples.capacity();
+        let moments: usize = self.moments.iter().map(Vec::capacity).sum();
+        let bytes = entries * (size_of::<(u64, Found)>() + 1)
+            + moments * size_of::<Instant>()
+            + self.ids.capacity() * (size_of::<u64>() + 1)
+            + self.odd.capacity() * size_of::<Id>();
+        bytes as u64
     }
 
     /// Whether this text is in the list; `None` is an error.
@@ -134,14 +147,9 @@ impl Members {
         if self.values.get(&key).is_some_and(|found| found.iter().any(equals)) {
             return Some(true);
         }
-        if let Some(zone) = zone_of(value) {
-            // Moments of which one has no zone may be the same or not.
-            let mut others = self.moments.iter().filter(|other| zone_of(other).is_some_and(|it| it != zone));
-            if others.any(|other| other.equals(value).is_none()) {
-                return None;
-            }
-        }
-        self.none()
+        // Moments of which one has no zone may be the same or not.
+        let may_be = |(of, moment): (usize, Instant)| moment.may_be_any_of(&self.moments[of ^ 1]);
+        if value.moment().is_some_and(may_be) { None } else { self.none() }
     }
 
     /// The answer for a literal without a language, of a known datatype, that no member equals.
@@ -150,15 +158,17 @@ impl Members {
     }
 
     fn has_triple(&self, terms: &Terms, id: Id) -> Option<bool> {
-        let mut all = Some(false);
-        for other in &self.triples {
-            match value::equal(terms, id, *other) {
-                Some(true) => return Some(true),
-                Some(false) => {}
-                None => all = None,
-            }
+        let is = |other: &Id| value::equal(terms, id, *other);
+        let found = self.triples.get(&value::value_key(terms, id));
+        if found.is_some_and(|found| found.iter().any(|other| is(other) == Some(true))) {
+            return Some(true);
         }
-        all
+        // Only where one of the two is odd may `=` be an error.
+        let fails = match is_odd(terms, id) {
+            true => self.triples.values().flatten().any(|other| is(other).is_none()),
+            false => self.odd.iter().any(|other| is(other).is_none()),
+        };
+        if fails { None } else { Some(false) }
     }
 
     fn has_key(&self, terms: &Terms, id: Id) -> bool {
@@ -171,12 +181,73 @@ fn text_key(terms: &Terms, kind: Kind, key: &str) -> u64 {
     terms.key.hash_one((kind as u8, key))
 }
 
-/// Whether a moment has a zone; `None` for other values.
-fn zone_of(value: &Value) -> Option<bool> {
-    match value {
-        Value::DateTime(value) => Some(value.zone().is_some()),
-        Value::Date(value) => Some(value.zone.is_some()),
-        Value::Time(value) => Some(value.zone.is_some()),
-        _ => None,
+/// Whether a triple term has a part whose comparison with another one may be an error: a moment, or a literal of an
+/// unknown datatype or without a valid text.
+fn is_odd(terms: &Terms, id: Id) -> bool {
+    match id.kind() {
+        Kind::Triple => terms.parts(id).into_iter().any(|part| deep(|| is_odd(terms, part))),
+        Kind::Typed => {
+            let value = terms.view(id, Value::of_view);
+            matches!(value, Value::Other | Value::IllTyped) || value.moment().is_some()
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vicus_rdf::Order;
+    use vicus_rdf::load::Loader;
+
+    /// What happened: each needle was compared with all triple terms of a list, and each moment with all moments of
+    /// which one had no zone. The answers are those of `=` with each member by itself.
+    #[test]
+    fn triple_terms_and_moments_are_found_as_by_one_comparison_after_the_other() {
+        let mut text = String::new();
+        let typed = |value: &str, datatype: &str| format!("\"{value}\"^^<http://www.w3.org/2001/XMLSchema#{datatype}>");
+        let mut objects = vec!["<http://e/a>".to_owned(), "\"a\"".to_owned(), "\"x\"^^<http://e/t>".to_owned()];
+        objects.extend(["1", "01", "x"].map(|value| typed(value, "integer")));
+        objects.push(typed("NaN", "double"));
+        for zone in ["", "Z", "+14:00", "-14:00"] {
+            for hour in [0, 10, 11, 23] {
+                objects.push(typed(&format!("2024-02-03T{hour:02}:00:00{zone}"), "dateTime"));
+                objects.push(typed(&format!("{hour:02}:00:00{zone}"), "time"));
+            }
+            objects.push(typed(&format!("2024-02-03{zone}"), "date"));
+            objects.push(typed(&format!("2024-02-05{zone}"), "date"));
+        }
+        for object in &objects {
+            text += &format!("<http://e/s> <http://e/p> {object} .\n");
+            text += &format!("<http://e/s> <http://e/q> <<( <http://e/s> <http://e/p> {object} )>> .\n");
+        }
+        let mut loader = Loader::default().with_rdf_12(true);
+        loader.ntriples(text.as_bytes()).expect("they are well-formed");
+        let snapshot = Arc::new(loader.finish());
+        let terms = Terms::new(&snapshot);
+        let index = snapshot.index(Order::Gspo);
+        let ids: Vec<Id> = (0..snapshot.len()).map(|row| index.get(3, row)).collect();
+        let mut seed = 1u64;
+        println!("seed {seed}");
+        for _ in 0..500 {
+            // Each list has another part of them.
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let chosen: Vec<Id> =
+                ids.iter().enumerate().filter(|(at, _)| seed >> (at % 61) & 3 == 0).map(|(_, id)| *id).collect();
+            let list = Arc::new(chosen.iter().map(|id| Expr::Constant(*id)).collect::<Vec<_>>());
+            let members = Members::of(&terms, &list);
+            for &needle in &ids {
+                let found = members.has_term(&terms, needle, || terms.view(needle, Value::of_view));
+                let mut expected = Some(false);
+                for &member in &chosen {
+                    match value::equal(&terms, needle, member) {
+                        Some(true) => expected = Some(true),
+                        None if expected == Some(false) => expected = None,
+                        _ => {}
+                    }
+                }
+                assert_eq!(found, expected, "{} in {:?}", snapshot.term(needle), chosen);
+            }
+        }
     }
 }

@@ -7,7 +7,7 @@ mod moment;
 mod number;
 
 pub(crate) use decimal::Decimal;
-pub(crate) use moment::{Date, DateTime, Duration, Time, Zone};
+pub(crate) use moment::{Date, DateTime, Duration, Instant, Time, Zone};
 pub(crate) use number::{Number, Rounding, rounded};
 
 use crate::terms::Terms;
@@ -108,6 +108,18 @@ impl Value {
             (Value::Duration(a), Value::Duration(b)) => a.compare(*b),
             _ => None,
         }
+    }
+
+    /// A moment's place on the time line, and the number of its datatype: even with a zone, odd without. `None` for
+    /// other values.
+    pub(crate) fn moment(&self) -> Option<(usize, Instant)> {
+        let (datatype, zone, instant) = match self {
+            Value::DateTime(value) => (0, value.zone(), value.instant()),
+            Value::Date(value) => (2, value.zone, value.start().instant()),
+            Value::Time(value) => (4, value.zone, value.instant()),
+            _ => return None,
+        };
+        Some((datatype + usize::from(zone.is_none()), instant))
     }
 
     /// Whether two different terms have equal values; `None` is an error.

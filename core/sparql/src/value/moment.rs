@@ -57,6 +57,18 @@ pub(crate) struct Instant {
     part: u64,
 }
 
+impl Instant {
+    fn later(self, seconds: i64) -> Instant {
+        Instant { seconds: self.seconds + seconds, ..self }
+    }
+
+    /// Whether the order of this moment and one of these, ascending, is unknown, because only one of the two has a zone.
+    pub(crate) fn may_be_any_of(self, others: &[Instant]) -> bool {
+        let first = others.partition_point(|other| other.later(WIDEST_ZONE) < self);
+        others.get(first).is_some_and(|other| *other <= self.later(WIDEST_ZONE))
+    }
+}
+
 /// Parses a text from its beginning.
 struct Reader<'a>(&'a [u8]);
 
@@ -336,11 +348,10 @@ impl DateTime {
     /// XSD 1.1, §D.2.1: if only one of the two has a zone, they are ordered only if every zone gives the same order.
     pub(crate) fn compare(self, other: DateTime) -> Option<Ordering> {
         let (a, b) = (self.instant(), other.instant());
-        let later = |instant: Instant, by: i64| Instant { seconds: instant.seconds + by, ..instant };
         let between = |zoned: Instant, other: Instant| {
-            if zoned < later(other, -WIDEST_ZONE) {
+            if zoned < other.later(-WIDEST_ZONE) {
                 Some(Ordering::Less)
-            } else if zoned > later(other, WIDEST_ZONE) {
+            } else if zoned > other.later(WIDEST_ZONE) {
                 Some(Ordering::Greater)
             } else {
                 None

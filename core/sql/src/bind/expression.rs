@@ -327,11 +327,11 @@ impl<'a> Binder<'a> {
                     let one = self.expr(one)?;
                     equal.push(self.compared(Comparison::Equal, value.clone(), one, place)?);
                 }
-                Ok(match as_set(&value, &equal) {
-                    Some(set) => Expr::Call(Function::InSet(Arc::new(set)), vec![value], SqlType::Boolean),
-                    None if equal.is_empty() => Expr::truth(false),
-                    None if equal.len() == 1 => equal.remove(0),
-                    None => Expr::Call(Function::Or, equal, SqlType::Boolean),
+                equal = as_sets(equal);
+                Ok(match equal.len() {
+                    0 => Expr::truth(false),
+                    1 => equal.remove(0),
+                    _ => Expr::Call(Function::Or, equal, SqlType::Boolean),
                 })
             }
             _ => Err(SqlError::unsupported(place, "this form of IN")),
@@ -514,22 +514,34 @@ fn coerced(expr: Expr, kind: SqlType, place: Place) -> Result<Expr, SqlError> {
     }
 }
 
-/// The values of an IN list, if they are literals.
-fn as_set(value: &Expr, equal: &[Expr]) -> Option<Set> {
+/// The comparisons of an IN list, with those with literals in a set for each type that the value is cast to.
+fn as_sets(equal: Vec<Expr>) -> Vec<Expr> {
     if equal.len() < SET {
-        return None;
+        return equal;
     }
-    let mut set = Set { values: Vec::with_capacity(equal.len()), has_null: false };
+    let (mut sets, mut others): (Vec<(Expr, Set)>, Vec<Expr>) = (Vec::new(), Vec::new());
     for one in equal {
         match one {
-            Expr::Call(_, sides, _) if sides[0] == *value => match &sides[1] {
-                Expr::Literal(Value::Null, _) => set.has_null = true,
-                Expr::Literal(value, _) => set.values.push(value.clone()),
-                _ => return None,
-            },
-            _ => return None,
+            Expr::Call(_, mut sides, _) if matches!(sides[..], [_, Expr::Literal(..)]) => {
+                let (Some(Expr::Literal(literal, _)), Some(value)) = (sides.pop(), sides.pop()) else {
+                    unreachable!("its sides were looked at");
+                };
+                // There are as many as types of numbers, at most.
+                let at = sets.iter().position(|(other, _)| *other == value).unwrap_or_else(|| {
+                    sets.push((value, Set { values: Vec::new(), has_null: false }));
+                    sets.len() - 1
+                });
+                match literal {
+                    Value::Null => sets[at].1.has_null = true,
+                    literal => sets[at].1.values.push(literal),
+                }
+            }
+            other => others.push(other),
         }
     }
-    set.values.sort_by(|a, b| a.order(b).unwrap_or(std::cmp::Ordering::Equal));
-    Some(set)
+    let call = |(value, mut set): (Expr, Set)| {
+        set.values.sort_by(|a, b| a.order(b).unwrap_or(std::cmp::Ordering::Equal));
+        Expr::Call(Function::InSet(Arc::new(set)), vec![value], SqlType::Boolean)
+    };
+    sets.into_iter().map(call).chain(others).collect()
 }

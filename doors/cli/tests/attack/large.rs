@@ -17,6 +17,7 @@ pub(crate) fn attack(suite: &mut Suite) {
     graphs(suite);
     literals(suite);
     heavy(suite);
+    mixed(suite);
     waits(suite);
     leaves(suite);
 }
@@ -236,6 +237,83 @@ fn heavy(suite: &mut Suite) {
         });
     }
     server.close(suite, "heavy");
+}
+
+/// What happened: memory grew from 257 to 643 MB in six minutes of all kinds of requests at once, with no sign of an
+/// end. It is freed memory for later requests, and it is bounded: six clients query, update, put documents, ask SQL, and
+/// some leave before their answer is whole.
+fn mixed(suite: &mut Suite) {
+    const TIME: Duration = Duration::from_secs(45);
+    /// What the manual says that stays beside requests and data, and the two caches.
+    const BESIDE: u64 = (256 + 64 + 64) << 20;
+    let (here, store) = store("large-mixed");
+    let total: u64 = 400 << 20;
+    let server = Served::of(&here, &["--store", &store, "--open-updates", "--total-memory", &total.to_string()]);
+    let each = Arc::clone(&server);
+    suite.case("mixed: six clients with all kinds of requests", move || {
+        let data: String = (0..2000).map(|n| format!("<http://e/m{n}> <http://e/m> {n} . ")).collect();
+        assert_eq!(Ask::update(&format!("INSERT DATA {{ {data} }}")).send(each.address).status, 204);
+        let (until, address) = (Instant::now() + TIME, each.address);
+        let clients: Vec<_> = (0..6u64)
+            .map(|client| {
+                std::thread::spawn(move || {
+                    let (mut seed, mut answered, mut refused) = (client + 1, 0u64, 0u64);
+                    println!("seed {seed}");
+                    let mut below = |bound: u64| {
+                        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                        (seed >> 33) % bound
+                    };
+                    while Instant::now() < until {
+                        let ask = request_of_a_mix(below(8), below(2000), below(1 << 30));
+                        if below(10) == 0 {
+                            // It leaves: with the stream, its request ends.
+                            drop(ask.open(address));
+                            continue;
+                        }
+                        match ask.send(address).status {
+                            200 | 204 => answered += 1,
+                            503 => refused += 1,
+                            other => panic!("status {other}"),
+                        }
+                    }
+                    (answered, refused)
+                })
+            })
+            .collect();
+        let counts: Vec<(u64, u64)> = clients.into_iter().map(|client| client.join().expect("its answers")).collect();
+        let (answered, refused) = counts.iter().fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+        assert!(counts.iter().all(|count| count.0 > 0), "each client was answered: {counts:?}");
+        let grown = each.held().most_bytes;
+        let most = total + BESIDE + 2 * each.data().max(64 << 20);
+        assert!(grown <= most, "memory grew to {} MiB, of {} MiB at most", grown >> 20, most >> 20);
+        format!("{answered} answered, {refused} refused, {} MiB at most", grown >> 20)
+    });
+    server.close(suite, "mixed");
+}
+
+/// A request of one of eight kinds; those with a greater `size` have more to do.
+fn request_of_a_mix(kind: u64, size: u64, name: u64) -> Ask {
+    let pairs = "?a <http://e/m> ?b . ?c <http://e/m> ?d";
+    let triples = |count: u64| -> String {
+        (0..count).map(|n| format!("<http://e/u{name}-{n}> <http://e/q> \"text {n}\" .\n")).collect()
+    };
+    match kind {
+        0 => Ask::query(&format!("SELECT ?s ?o {{ ?s <http://e/m> ?o FILTER(?o < {size}) }}")),
+        1 => Ask::query(&format!("SELECT ?a (COUNT(*) AS ?n) {{ {pairs} FILTER(?d < {}) }} GROUP BY ?a", size / 20)),
+        2 => Ask::query(&format!("SELECT * {{ {pairs} FILTER(?d < {}) }} ORDER BY DESC(?b) ?d", size / 100)),
+        3 => Ask::query(&format!("SELECT (GROUP_CONCAT(CONCAT(STR(?s), '{name}')) AS ?x) {{ ?s ?p ?o }}")),
+        4 => Ask::update(&format!("INSERT DATA {{ {} }}", triples(size))),
+        5 => Ask::update("DELETE WHERE { ?s <http://e/q> ?o }"),
+        6 => {
+            let put = Ask::new("PUT", &format!("/store?graph=http://e/g{}", name % 6));
+            put.with("content-type", "text/turtle").body(triples(size))
+        }
+        _ => {
+            let join = r#"FROM "http://e/m" a, "http://e/m" b"#;
+            let text = format!("SELECT a.object, COUNT(*) {join} WHERE b.object < {} GROUP BY a.object", size / 20);
+            Ask::post("/sql", "application/sql", text)
+        }
+    }
 }
 
 /// A server whose answers have no end: a byte now and then, or as many as are taken, or none.
