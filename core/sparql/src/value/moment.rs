@@ -62,7 +62,7 @@ impl Instant {
         Instant { seconds: self.seconds + seconds, ..self }
     }
 
-    /// Whether the order of this moment and one of these, ascending, is unknown, because only one of the two has a zone.
+    /// Whether the order of this moment and one of these, ascending, is unknown: only one of the two has a zone.
     pub(crate) fn may_be_any_of(self, others: &[Instant]) -> bool {
         let first = others.partition_point(|other| other.later(WIDEST_ZONE) < self);
         others.get(first).is_some_and(|other| *other <= self.later(WIDEST_ZONE))

@@ -1,4 +1,4 @@
-//! What a query that runs for over a second shows on a terminal.
+//! A line on the terminal for a query that runs for over a second.
 
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use std::io::{self, IsTerminal as _};

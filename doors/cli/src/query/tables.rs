@@ -82,8 +82,8 @@ pub(crate) fn shown(tables: &SqlOptions) -> String {
     tables.columns().into_iter().map(line).collect()
 }
 
-/// The quoted names behind FROM, JOIN, DESCRIBE and commas with the ending of a table file. Texts in other quotes, and comments,
-/// are passed over.
+/// The quoted names behind FROM, JOIN, DESCRIBE and commas with the ending of a table file. Texts in other quotes, and
+/// comments, are passed over.
 fn files_in(statement: &str) -> Vec<String> {
     const ENDINGS: [&str; 8] = ["csv", "tsv", "parquet", "pq", "arrow", "feather", "ipc", "arrows"];
     let is_table = |name: &str| {

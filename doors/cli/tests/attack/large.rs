@@ -240,8 +240,8 @@ fn heavy(suite: &mut Suite) {
 }
 
 /// What happened: memory grew from 257 to 643 MB in six minutes of all kinds of requests at once, with no sign of an
-/// end. It is freed memory for later requests, and it is bounded: six clients query, update, put documents, ask SQL, and
-/// some leave before their answer is whole.
+/// end. It is freed memory for later requests, and it is bounded. Six clients query, update, put documents and ask SQL,
+/// and some leave before their answer is whole.
 fn mixed(suite: &mut Suite) {
     const TIME: Duration = Duration::from_secs(45);
     /// What the manual says that stays beside requests and data, and the two caches.
