@@ -75,7 +75,7 @@ fn tables_and_their_columns_are_shown() {
     assert!(names.contains(&"people".to_owned()) && names.is_sorted(), "{names:?}");
     assert_eq!(shown("show tables;"), names);
     let columns = ["n|bigint|NULL", "parts|NULL|it is a list"];
-    for statement in ["DESCRIBE Zoo", "desc \"Zoo\";", "DESCRIBE TABLE zoo"] {
+    for statement in ["DESCRIBE Zoo", "desc \"Zoo\";", "describe zoo"] {
         assert_eq!(shown(statement), columns, "{statement}");
     }
     let error = answer("DESCRIBE zo", &tables, &ways()[0], 0).unwrap_err();
