@@ -436,6 +436,70 @@ fn damaged_bytes_fail_a_request_and_nothing_else() {
     println!("{refused} of 300 were refused");
 }
 
+/// What happened: the decoder asked for the memory that a packed buffer said it needs, and the process ended.
+#[test]
+fn packed_buffers_of_impossible_sizes_are_refused() {
+    use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+    use arrow_ipc::CompressionType;
+    use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
+    const ROWS: i64 = 9_999;
+    let column = Arc::new(Int64Array::from_iter_values((0..ROWS).map(|row| row % 7))) as ArrayRef;
+    let batch = RecordBatch::try_from_iter([("id", column)]).unwrap();
+    for codec in [CompressionType::LZ4_FRAME, CompressionType::ZSTD] {
+        let options = || IpcWriteOptions::default().try_with_compression(Some(codec)).unwrap();
+        let mut file = FileWriter::try_new_with_options(Vec::new(), &batch.schema(), options()).unwrap();
+        let mut stream = StreamWriter::try_new_with_options(Vec::new(), &batch.schema(), options()).unwrap();
+        for _ in 0..2 {
+            file.write(&batch).unwrap();
+            stream.write(&batch).unwrap();
+        }
+        for (name, whole) in [("p.arrow", file.into_inner().unwrap()), ("p.arrows", stream.into_inner().unwrap())] {
+            let sum = "SELECT COUNT(*), SUM(id) FROM t";
+            let written = Written::new(name, &whole);
+            // 1428 sevens of 0 to 6, and 0, 1, 2; twice.
+            assert_eq!(ask("t", &open(&written.0).unwrap(), sum).unwrap(), ["19998|59982"], "{codec:?} {name}");
+            // In the last batch.
+            let said = (8 * ROWS).to_le_bytes();
+            let at = whole.windows(8).rposition(|bytes| bytes == said).unwrap();
+            for size in [i64::MAX, i64::MIN, -2, 1 << 54, 1 << 40, (2 << 30) + 1, 2 << 30] {
+                let mut bytes = whole.clone();
+                bytes[at..at + 8].copy_from_slice(&size.to_le_bytes());
+                let written = Written::new(name, &bytes);
+                let error = ask("t", &open(&written.0).unwrap(), sum).unwrap_err();
+                let told = error.contains(name) && error.contains("can't have the size");
+                assert!(told && error.contains("record batch"), "{codec:?} {name} {size}: {error}");
+            }
+        }
+    }
+    for name in ["numbers-zstd.arrow", "numbers-lz4.arrow"] {
+        let whole = std::fs::read(data(name)).unwrap();
+        for step in 2..40 {
+            let mut bytes = whole.clone();
+            let end = bytes.len() - 6;
+            bytes[8..end].iter_mut().step_by(step).for_each(|byte| *byte ^= 0x2a);
+            let written = Written::new(name, &bytes);
+            let outcome = open(&written.0)
+                .map_err(|error| error.to_string())
+                .and_then(|table| ask("numbers", &table, "SELECT COUNT(name), MIN(id), COUNT(day) FROM numbers"));
+            assert!(outcome.is_err_and(|error| error.contains(name)), "every {step}th byte of {name}");
+        }
+        // Random bytes at random places, the last of each file among them.
+        let mut state = 9u64;
+        for _ in 0..200 {
+            let mut bytes = whole.clone();
+            for _ in 0..20 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let at = (state >> 33) as usize % bytes.len();
+                bytes[at] = (state >> 25) as u8;
+            }
+            let written = Written::new(name, &bytes);
+            if let Ok(table) = open(&written.0) {
+                let _ = ask("numbers", &table, "SELECT COUNT(name), MIN(id), COUNT(day) FROM numbers");
+            }
+        }
+    }
+}
+
 /// What happened: a file that was cut at a line's end under an open table gave fewer rows, without an error.
 #[test]
 fn a_file_that_was_changed_after_it_was_opened_is_an_error() {
