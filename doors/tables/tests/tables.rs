@@ -255,6 +255,99 @@ fn a_later_csv_value_of_another_type_is_an_error_with_line_and_column() {
     assert!(error.contains("is not a whole CSV file") && error.contains("line 3"), "{error}");
 }
 
+/// What happened: types come from the first rows, and further down `0870` was read as 870, without a word.
+#[test]
+fn a_later_csv_number_that_would_lose_its_zeros_or_sign_is_an_error() {
+    const FIRST: usize = 100;
+    let options = || CsvOptions { inferred_rows: FIRST, ..CsvOptions::default() };
+    let line = |row: usize| format!("{row},{row}.5,name {row}\n");
+    // In the batch of the first rows, and in a later block.
+    for rows in [FIRST, 60_000] {
+        let start = "id,price,name\n".to_owned() + &(0..rows).map(line).collect::<String>();
+        for (last, column, value, kind) in [
+            ("0870,1.5,x", "id", "0870", "bigint"),
+            ("+49123,1.5,x", "id", "+49123", "bigint"),
+            ("-007,1.5,x", "id", "-007", "bigint"),
+            ("\"0870\",1.5,x", "id", "0870", "bigint"),
+            ("1,007.50,x", "price", "007.50", "double"),
+            ("1,+1.5,x", "price", "+1.5", "double"),
+            ("1,-01e5,x", "price", "-01e5", "double"),
+        ] {
+            let file = Written::new("late.csv", start.clone() + last + "\n" + &line(7));
+            let table = open_csv(&file.0, &options()).unwrap();
+            let error = ask("t", &table, &format!("SELECT MAX({column}) FROM t")).unwrap_err();
+            let line = rows + 2;
+            let expected = format!(
+                "late.csv: line {line}, column {column}: '{value}' would lose its zeros or its sign as a {kind}, the \
+                 type of the column's first rows; as varchar all of it can be read (--table-types)"
+            );
+            assert!(error.contains(&expected), "{error}");
+            // Other columns can be read, and this one, if its type is given.
+            assert_eq!(ask("t", &table, "SELECT COUNT(name) FROM t").unwrap(), [(rows + 2).to_string()]);
+            let kind = if kind == "bigint" { SqlType::BigInt } else { SqlType::Double };
+            let types = BTreeMap::from([(column.to_owned(), kind)]);
+            let given = open_csv(&file.0, &CsvOptions { types, ..options() }).unwrap();
+            assert!(ask("t", &given, &format!("SELECT MAX({column}) FROM t")).is_ok(), "{last}");
+            let types = BTreeMap::from([(column.to_owned(), SqlType::Varchar)]);
+            let given = open_csv(&file.0, &CsvOptions { types, ..options() }).unwrap();
+            let found = ask("t", &given, &format!("SELECT COUNT(*) FROM t WHERE {column} = '{value}'")).unwrap();
+            assert_eq!(found, ["1"], "{last}");
+        }
+        // The same signs in texts change nothing, and faults behind them are told with their lines.
+        let texts = start.clone()
+            + "1,0.5,+49123\n2,-0.25,\"a,0870\nb\"\n,,0870\n-3,1e3,x\n4,NaN,07:30\n"
+            + &(0..rows).map(line).collect::<String>();
+        let file = Written::new("texts.csv", &texts);
+        let table = open_csv(&file.0, &options()).unwrap();
+        let found = ask("t", &table, "SELECT COUNT(*), COUNT(id), SUM(id) FROM t").unwrap();
+        assert_eq!(found, [format!("{}|{}|{}", 2 * rows + 5, 2 * rows + 4, rows * (rows - 1) + 4)]);
+        let found = ask("t", &table, "SELECT id, price FROM t WHERE price < 0 OR price = 1000").unwrap();
+        assert_eq!(found, ["2|-0.25", "-3|1000.0"]);
+        assert_eq!(ask("t", &table, "SELECT id FROM t WHERE name = '0870'").unwrap(), ["NULL"]);
+        let line = 2 * rows + 7;
+        for (last, statement, expected) in [
+            ("x,1,y", "SELECT SUM(id) FROM t", format!("line {line}, column id: 'x' is no bigint, as the first rows")),
+            ("1.5,1,y", "SELECT SUM(id) FROM t", format!("line {line}, column id: '1.5' is no bigint, as the first")),
+            ("1,0x1,y", "SELECT SUM(price) FROM t", format!("line {line}, column price: '0x1' is no double, as the")),
+            ("1,2", "SELECT SUM(id) FROM t", format!("for line {line}, expected 3 got 2")),
+        ] {
+            let file = Written::new("fault.csv", texts.clone() + last + "\n");
+            let table = open_csv(&file.0, &options()).unwrap();
+            let error = ask("t", &table, statement).unwrap_err();
+            assert!(error.contains(&expected), "{error} instead of {expected}");
+        }
+    }
+}
+
+/// What happened: a batch had 4096 rows, however long they were, and nothing told of their bytes.
+#[test]
+fn long_csv_rows_are_read_a_few_at_a_time() {
+    const ROWS: usize = 400;
+    const MOST: usize = 4 << 20;
+    for (name, quote, end) in [("long.csv", "", "\n"), ("quoted.csv", "\"", "\r\n")] {
+        let mut text = format!("id,text{end}");
+        (0..ROWS).for_each(|row| text += &format!("{row},{quote}{}{quote}{end}", "x".repeat(60_000 + row)));
+        let file = Written::new(name, &text);
+        let table = open(&file.0).unwrap();
+        for columns in [&[0, 1][..], &[1], &[0]] {
+            let (mut scan, mut rows, mut bytes) = (table.scan(columns, 0, &[]), 0, 0);
+            loop {
+                scan.load().unwrap();
+                let held = scan.held_bytes() as usize;
+                assert!(held < 2 * MOST, "{held} bytes are held");
+                let Some(piece) = scan.next(4096).unwrap() else { break };
+                rows += piece.rows();
+                assert!((piece.held_bytes() as usize) < MOST, "{} bytes at once", piece.held_bytes());
+                if let Some(column) = piece.columns().iter().find(|column| column.kind() == vicus_flow::Type::Text) {
+                    bytes += (0..piece.rows()).map(|row| column.text_at(row).len()).sum::<usize>();
+                }
+            }
+            let all = if columns.contains(&1) { 60_000 * ROWS + ROWS * (ROWS - 1) / 2 } else { 0 };
+            assert_eq!((rows, bytes), (ROWS, all), "{name} {columns:?}");
+        }
+    }
+}
+
 /// What happened: a column of another type made the whole table unreadable.
 #[test]
 fn a_column_of_an_unknown_type_spoils_only_statements_that_use_it() {
