@@ -372,9 +372,10 @@ impl Scan for CsvScan {
         }
         self.from = 0;
         self.block.resize(BLOCK, 0);
+        let unreadable = |error: io::Error| UnreadableTable(format!("{}: {error}", self.form.path.display()));
         let mut filled = 0;
         while filled < BLOCK {
-            match self.reader.read(&mut self.block[filled..])? {
+            match self.reader.read(&mut self.block[filled..]).map_err(unreadable)? {
                 0 => {
                     self.is_at_end = true;
                     break;
@@ -383,8 +384,7 @@ impl Scan for CsvScan {
             }
         }
         self.block.truncate(filled);
-        let changed = |error: io::Error| UnreadableTable(format!("{}: {error}", self.form.path.display()));
-        self.file.check().map_err(changed)?;
+        self.file.check().map_err(unreadable)?;
         self.lines = self.quotes.see(&self.block);
         if let Some(line) = self.quotes.open().filter(|_| self.is_at_end) {
             return Err(format!("{}: {}", self.form.path.display(), unclosed(line)).into());

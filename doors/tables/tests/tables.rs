@@ -551,6 +551,14 @@ fn packed_buffers_of_impossible_sizes_are_refused() {
             let written = Written::new(name, &whole);
             // 1428 sevens of 0 to 6, and 0, 1, 2; twice.
             assert_eq!(ask("t", &open(&written.0).unwrap(), sum).unwrap(), ["19998|59982"], "{codec:?} {name}");
+            // Its bytes are told of before it is unpacked.
+            let table = open(&written.0).unwrap();
+            let mut scan = table.scan(&[0], 0, &[]);
+            scan.load().unwrap();
+            assert!(scan.held_bytes() >= 8 * ROWS as u64, "{} bytes", scan.held_bytes());
+            assert_eq!(scan.next(1000).unwrap().map(|rows| rows.rows()), Some(0));
+            scan.load().unwrap();
+            assert_eq!(scan.next(1000).unwrap().map(|rows| rows.rows()), Some(1000));
             // In the last batch.
             let said = (8 * ROWS).to_le_bytes();
             let at = whole.windows(8).rposition(|bytes| bytes == said).unwrap();

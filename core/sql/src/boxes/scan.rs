@@ -129,3 +129,21 @@ impl Operator for Scan {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: each error became a text, so damage and a lack of memory were the statement's fault.
+    #[test]
+    fn the_type_of_a_tables_error_stays() {
+        let lack = of_table("t", NoMemory { bytes: 7 }.into());
+        assert_eq!(lack.downcast_ref::<NoMemory>(), Some(&NoMemory { bytes: 7 }));
+        let over = OverBudget { budget: 7, holders: Vec::new() };
+        assert_eq!(of_table("t", over.clone().into()).downcast_ref::<OverBudget>(), Some(&over));
+        let damaged = of_table("t", UnreadableTable("a.csv: it is damaged".to_owned()).into());
+        let told = UnreadableTable("table t: a.csv: it is damaged".to_owned());
+        assert_eq!(damaged.downcast_ref::<UnreadableTable>(), Some(&told));
+        assert_eq!(of_table("t", "x is no number".into()).to_string(), "table t: x is no number");
+    }
+}
