@@ -44,12 +44,12 @@ fn kind(data_type: &DataType) -> Option<SqlType> {
 
 /// The rows of a batch, with the columns in these places.
 pub(crate) fn envelope(batch: &RecordBatch, places: &[usize]) -> Result<Envelope, BoxError> {
+    u32::try_from(batch.num_rows()).map_err(|_| "a batch has more than four billion rows")?;
     let column = |&place: &usize| {
         let name = || batch.schema_ref().field(place).name().clone();
         column(batch.column(place)).map_err(|error| BoxError::from(format!("column {}: {error}", name())))
     };
     let columns = places.iter().map(column).collect::<Result<Vec<_>, _>>()?;
-    u32::try_from(batch.num_rows()).map_err(|_| "a batch has more than four billion rows")?;
     Ok(Envelope::of_rows(columns, batch.num_rows()))
 }
 

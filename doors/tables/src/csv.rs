@@ -1,6 +1,7 @@
 //! Files of values with a delimiter between them, a row a line. The types of columns are given, or inferred from the
 //! first rows.
 
+mod exact;
 mod guess;
 mod quotes;
 
@@ -11,6 +12,7 @@ use arrow_array::cast::AsArray;
 use arrow_csv::ReaderBuilder;
 use arrow_csv::reader::{Decoder, Format};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
+use exact::{Exact, Leading};
 use guess::Guess;
 use quotes::Quotes;
 use std::cell::Cell;
@@ -31,7 +33,7 @@ pub struct CsvOptions {
     /// Whether the first line has the names of the columns; otherwise they are called `column_1` and so on.
     pub header: bool,
     /// The number of rows from which the types of columns are inferred. A value further down with another type is an
-    /// error.
+    /// error, and so is a number there that would lose leading zeros or a plus.
     pub inferred_rows: usize,
     /// The types of columns by their names; those of the others are inferred.
     pub types: BTreeMap<String, SqlType>,
@@ -46,12 +48,31 @@ impl Default for CsvOptions {
 
 /// A file of values as a table of one part.
 pub(crate) struct CsvTable {
-    path: PathBuf,
+    form: Arc<Form>,
     file: Shared,
-    schema: SchemaRef,
     columns: Vec<TableColumn>,
-    options: CsvOptions,
+    /// The columns whose type is a number by their first rows.
+    numbers: Vec<usize>,
     rows: u64,
+}
+
+/// The facts of a file by which it is decoded.
+struct Form {
+    path: PathBuf,
+    schema: SchemaRef,
+    options: CsvOptions,
+}
+
+impl Form {
+    /// A decoder of some columns, at a file's beginning or at a later row.
+    fn decoder(&self, schema: SchemaRef, read: &[usize], is_behind_header: bool) -> Decoder {
+        ReaderBuilder::new(schema)
+            .with_header(self.options.header && !is_behind_header)
+            .with_delimiter(self.options.delimiter)
+            .with_projection(read.to_vec())
+            .with_batch_size(rows_at_once(self.schema.fields().len()))
+            .build_decoder()
+    }
 }
 
 impl CsvTable {
@@ -96,10 +117,15 @@ impl CsvTable {
         };
         let schema = Schema::new(names.iter().zip(guesses).map(field).collect::<Vec<_>>());
         let columns = convert::columns(&schema);
+        let is_number = |column: &usize| {
+            let kind = columns[*column].kind;
+            matches!(kind, SqlType::BigInt | SqlType::Double) && !options.types.contains_key(&names[*column])
+        };
+        let numbers = (0..columns.len()).filter(is_number).collect();
         // As if the rest looked like the beginning.
         let rows = (rows as u128 * u128::from(file.length) / u128::from(bytes.max(1))) as u64;
-        let (path, options) = (path.to_owned(), options.clone());
-        Ok(CsvTable { path, file, schema: Arc::new(schema), columns, options, rows })
+        let form = Form { path: path.to_owned(), schema: Arc::new(schema), options: options.clone() };
+        Ok(CsvTable { form: Arc::new(form), file, columns, numbers, rows })
     }
 }
 
@@ -154,33 +180,42 @@ fn inferred(
         .with_batch_size(batch)
         .build_decoder();
     let (mut reader, mut quotes) = (asked.reader(), Quotes::new(options.delimiter));
-    let (mut block, mut rows, mut bytes) = (vec![0; BLOCK], 0, 0);
+    let (mut block, mut rows, mut bytes, mut fed) = (vec![0; BLOCK], 0, 0, 0);
     while rows < most {
         let count = reader.read(&mut block);
         let count = count.map_err(|error| asked.or_stopped(path, |path| TableError::io(path, error)))?;
-        let mut rest = &block[..count];
-        quotes.see(rest);
+        let lines = quotes.see(&block[..count]);
         if let Some(line) = quotes.open().filter(|_| count == 0) {
             return Err(TableError::format(path, FORMAT, unclosed(line)));
         }
         bytes += count as u64;
+        let mut from = 0;
         // At the end, the decoder is told so by an empty piece.
         loop {
-            let used = decoder.decode(rest).map_err(wrong)?;
-            rest = &rest[used..];
-            if !rest.is_empty() && decoder.capacity() > 0 && used > 0 {
+            let piece = Piece::next(from, lines, count, fed);
+            let used = decoder.decode(&block[from..piece.end]).map_err(wrong)?;
+            from += used;
+            fed += used;
+            let (is_used_up, is_full) = (from == piece.end, decoder.capacity() == 0);
+            if !is_used_up && !is_full && used > 0 {
                 continue;
             }
-            if count > 0 && rest.is_empty() && decoder.capacity() > 0 {
+            if count > 0 && from == count && !is_full && !piece.ends_batch {
                 break;
             }
-            let Some(batch) = decoder.flush().map_err(wrong)? else { break };
+            fed = 0;
+            let Some(batch) = decoder.flush().map_err(wrong)? else {
+                if from < count && used > 0 {
+                    continue;
+                }
+                break;
+            };
             rows += batch.num_rows();
             for (guess, column) in guesses.iter_mut().zip(batch.columns()) {
                 let values = column.as_string::<i32>();
                 values.iter().flatten().filter(|text| !text.is_empty()).for_each(|text| guess.see(text));
             }
-            if rest.is_empty() || rows >= most {
+            if from == count || rows >= most {
                 break;
             }
         }
@@ -217,23 +252,26 @@ impl Table for CsvTable {
             read.push(0);
         }
         let places = columns.iter().map(|column| read.binary_search(column).expect("it is one of them")).collect();
-        let decoder = ReaderBuilder::new(Arc::clone(&self.schema))
-            .with_header(self.options.header)
-            .with_delimiter(self.options.delimiter)
-            .with_projection(read)
-            .with_batch_size(rows_at_once(self.schema.fields().len()))
-            .build_decoder();
+        let numbers = (0..read.len()).filter(|place| self.numbers.contains(&read[*place])).collect();
         Box::new(CsvScan {
-            path: self.path.clone(),
-            quotes: Quotes::new(self.options.delimiter),
+            quotes: Quotes::new(self.form.options.delimiter),
             file: self.file.clone(),
             reader: self.file.reader(),
-            decoder,
-            schema: Arc::clone(&self.schema),
+            decoder: self.form.decoder(Arc::clone(&self.form.schema), &read, false),
+            leading: Leading::new(self.form.options.delimiter),
+            form: Arc::clone(&self.form),
+            read,
             places,
             block: Vec::new(),
             from: 0,
+            lines: 0,
             is_at_end: false,
+            fed: 0,
+            most_fed: 0,
+            is_behind_header: false,
+            rows: 0,
+            rows_before: 0,
+            exact: Exact::new(numbers),
             pieces: Pieces::none(),
         })
     }
@@ -255,23 +293,76 @@ const BLOCK: usize = 1 << 18;
 /// beginning.
 const BATCH_VALUES: usize = 1 << 20;
 
+/// Bytes after which a batch is decoded, at the next end of a line: the bytes of all its columns are held until then.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// The bytes to decode next.
+struct Piece {
+    end: usize,
+    /// Whether no more belong to the batch.
+    ends_batch: bool,
+}
+
+impl Piece {
+    /// The rest of a block of this length, after `fed` bytes of the same batch: all of it, or up to its last end of a
+    /// line. The decoder has no half row there, with which it would make no batch.
+    fn next(from: usize, lines: usize, length: usize, fed: usize) -> Piece {
+        let ends_batch = lines > from && fed + (length - from) >= BATCH_BYTES;
+        Piece { end: if ends_batch { lines } else { length }, ends_batch }
+    }
+}
+
 fn rows_at_once(columns: usize) -> usize {
     (BATCH_VALUES / columns.max(1)).clamp(1, BATCH)
 }
 
 struct CsvScan {
-    path: PathBuf,
+    form: Arc<Form>,
     quotes: Quotes,
     file: Shared,
     reader: Reader,
     decoder: Decoder,
-    schema: SchemaRef,
+    /// The columns that are read, and the places of the asked ones among them.
+    read: Vec<usize>,
     places: Vec<usize>,
-    /// Bytes of the file; the ones before `from` are decoded.
+    /// Bytes of the file; the ones before `from` are decoded, and `lines` is the last end of a line.
     block: Vec<u8>,
     from: usize,
+    lines: usize,
     is_at_end: bool,
+    /// Bytes decoded for the next batch, and the most of a batch.
+    fed: usize,
+    most_fed: usize,
+    is_behind_header: bool,
+    /// The rows of all batches, and of those before this decoder was made.
+    rows: usize,
+    rows_before: usize,
+    leading: Leading,
+    exact: Exact,
     pieces: Pieces,
+}
+
+impl CsvScan {
+    fn explained(&self, error: &ArrowError) -> BoxError {
+        // A decoder counts lines from its own beginning.
+        let header = usize::from(self.form.options.header && self.rows_before > 0);
+        explained(error, self.rows_before + header, &self.form.path, &self.form.schema)
+    }
+
+    /// Goes over to texts for numbers, from the first row of the batch on.
+    fn be_exact(&mut self) -> Result<(), BoxError> {
+        let bytes = self.exact.turn_on();
+        self.rows_before = self.rows;
+        let texts = self.exact.texts(&self.form.schema, &self.read);
+        let mut decoder = self.form.decoder(texts, &self.read, self.is_behind_header);
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let count = decoder.decode(rest).map_err(|error| self.explained(&error))?;
+            rest = &rest[count..];
+        }
+        self.decoder = decoder;
+        Ok(())
+    }
 }
 
 impl Scan for CsvScan {
@@ -281,9 +372,10 @@ impl Scan for CsvScan {
         }
         self.from = 0;
         self.block.resize(BLOCK, 0);
+        let unreadable = |error: io::Error| UnreadableTable(format!("{}: {error}", self.form.path.display()));
         let mut filled = 0;
         while filled < BLOCK {
-            match self.reader.read(&mut self.block[filled..])? {
+            match self.reader.read(&mut self.block[filled..]).map_err(unreadable)? {
                 0 => {
                     self.is_at_end = true;
                     break;
@@ -292,11 +384,13 @@ impl Scan for CsvScan {
             }
         }
         self.block.truncate(filled);
-        let changed = |error: io::Error| UnreadableTable(format!("{}: {error}", self.path.display()));
-        self.file.check().map_err(changed)?;
-        self.quotes.see(&self.block);
+        self.file.check().map_err(unreadable)?;
+        self.lines = self.quotes.see(&self.block);
         if let Some(line) = self.quotes.open().filter(|_| self.is_at_end) {
-            return Err(format!("{}: {}", self.path.display(), unclosed(line)).into());
+            return Err(format!("{}: {}", self.form.path.display(), unclosed(line)).into());
+        }
+        if self.exact.waits() && self.leading.see(&self.block) {
+            self.be_exact()?;
         }
         Ok(())
     }
@@ -307,30 +401,46 @@ impl Scan for CsvScan {
         }
         // Until a batch is full, or the block is used up; at the end, the decoder is told so by an empty piece.
         loop {
-            let rest = &self.block[self.from..];
+            let piece = Piece::next(self.from, self.lines, self.block.len(), self.fed);
+            let rest = &self.block[self.from..piece.end];
             let is_last = rest.is_empty();
             if is_last && !self.is_at_end {
                 // The next block comes before the next call.
                 return Ok(Some(nothing_yet()));
             }
-            let count = self.decoder.decode(rest).map_err(|error| explained(&error, &self.path, &self.schema))?;
+            let count = self.decoder.decode(rest).map_err(|error| self.explained(&error))?;
+            self.exact.keep(&rest[..count]);
             self.from += count;
-            if is_last || count == 0 || self.decoder.capacity() == 0 {
+            self.fed += count;
+            if is_last || count == 0 || self.decoder.capacity() == 0 || piece.ends_batch && self.from == piece.end {
                 break;
             }
         }
-        match self.decoder.flush().map_err(|error| explained(&error, &self.path, &self.schema))? {
-            Some(batch) => {
-                self.pieces = Pieces::of(convert::envelope(&batch, &self.places)?);
-                Ok(Some(self.pieces.next(most_rows).unwrap_or_else(nothing_yet)))
-            }
-            None if self.from < self.block.len() => Ok(Some(nothing_yet())),
-            None => Ok(None),
-        }
+        self.most_fed = self.most_fed.max(self.fed);
+        self.fed = 0;
+        let batch = self.decoder.flush().map_err(|error| self.explained(&error))?;
+        let has_text = self.exact.forget();
+        let Some(batch) = batch else {
+            self.is_behind_header |= has_text;
+            let is_over = self.is_at_end && self.from == self.block.len();
+            return Ok(if is_over { None } else { Some(nothing_yet()) });
+        };
+        self.is_behind_header = true;
+        let first = self.rows + usize::from(self.form.options.header) + 1;
+        let batch = self.exact.numbers(batch, &self.form.schema, &self.read).map_err(|wrong| {
+            let (line, field) = (first + wrong.row, self.form.schema.field(self.read[wrong.place]));
+            refused(&self.form.path, line, field, &wrong.text, wrong.is_lossy)
+        })?;
+        self.rows += batch.num_rows();
+        self.pieces = Pieces::of(convert::envelope(&batch, &self.places)?);
+        Ok(Some(self.pieces.next(most_rows).unwrap_or_else(nothing_yet)))
     }
 
     fn held_bytes(&self) -> u64 {
-        self.block.capacity() as u64 + self.pieces.held_bytes()
+        // The decoder has texts in a buffer that grows by doubling, and the places of their ends.
+        let rows = rows_at_once(self.form.schema.fields().len());
+        let decoder = 2 * self.most_fed.max(self.fed) + rows * self.form.schema.fields().len() * size_of::<usize>();
+        (self.block.capacity() + decoder + self.exact.held_bytes()) as u64 + self.pieces.held_bytes()
     }
 }
 
@@ -339,8 +449,9 @@ fn nothing_yet() -> Envelope {
     Envelope::of_rows(Vec::new(), 0)
 }
 
-/// The error with the file, and with the column's name instead of its number.
-fn explained(error: &ArrowError, path: &Path, schema: &Schema) -> BoxError {
+/// The error of a decoder that was made after `before` lines, with the file, and with the column's name instead of its
+/// number.
+fn explained(error: &ArrowError, before: usize, path: &Path, schema: &Schema) -> BoxError {
     let text = without_kind(error);
     let named = || {
         let (what, rest) = text.split_once(" for column ")?;
@@ -349,21 +460,34 @@ fn explained(error: &ArrowError, path: &Path, schema: &Schema) -> BoxError {
         let line = rest.split(['.', ':']).next()?.parse::<usize>().ok()? + 1;
         let field = schema.fields().get(column.parse::<usize>().ok()?)?;
         let value = what.strip_prefix("Error while parsing value ")?.rsplit_once(" as type ")?.0;
-        let kind = match field.data_type() {
-            DataType::Int64 => "bigint",
-            DataType::Float64 => "double",
-            DataType::Boolean => "boolean",
-            DataType::Date32 => "date",
-            DataType::Timestamp(..) => "timestamp",
-            _ => "varchar",
-        };
-        let name = field.name();
-        Some(format!(
-            "line {line}, column {name}: {value} is no {kind}, as the first rows of the column are; as varchar all of \
-                it can be read"
-        ))
+        Some(refused(path, before + line, field, value, false))
     };
-    format!("{}: {}", path.display(), named().unwrap_or_else(|| text.clone())).into()
+    let counted = || {
+        let (what, rest) = text.split_once("for line ")?;
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let line = rest[..digits].parse::<usize>().ok()?;
+        Some(format!("{what}for line {}{}", before + line, &rest[digits..]))
+    };
+    named().unwrap_or_else(|| format!("{}: {}", path.display(), counted().unwrap_or_else(|| text.clone())).into())
+}
+
+/// The error of a value that is not of its column's type, or one whose zeros or sign it would lose.
+fn refused(path: &Path, line: usize, field: &Field, value: &str, is_lossy: bool) -> BoxError {
+    let kind = match field.data_type() {
+        DataType::Int64 => "bigint",
+        DataType::Float64 => "double",
+        DataType::Boolean => "boolean",
+        DataType::Date32 => "date",
+        DataType::Timestamp(..) => "timestamp",
+        _ => "varchar",
+    };
+    let why = if is_lossy {
+        format!("{value} would lose its zeros or its sign as a {kind}, the type of the column's first rows")
+    } else {
+        format!("{value} is no {kind}, as the first rows of the column are")
+    };
+    let (path, name) = (path.display(), field.name());
+    format!("{path}: line {line}, column {name}: {why}; as varchar all of it can be read (--table-types)").into()
 }
 
 fn without_kind(error: &ArrowError) -> String {

@@ -57,6 +57,14 @@ impl Shared {
         Ok(bytes)
     }
 
+    /// Fills a buffer with the bytes from this place on.
+    ///
+    /// # Errors
+    /// The file is shorter, or can't be read.
+    pub(crate) fn fill(&self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(buffer, at)
+    }
+
     /// A reader with a place of its own, from the beginning on.
     pub(crate) fn reader(&self) -> Reader {
         Reader { shared: self.clone(), at: 0 }

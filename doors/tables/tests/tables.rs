@@ -255,6 +255,99 @@ fn a_later_csv_value_of_another_type_is_an_error_with_line_and_column() {
     assert!(error.contains("is not a whole CSV file") && error.contains("line 3"), "{error}");
 }
 
+/// What happened: types come from the first rows, and further down `0870` was read as 870, without a word.
+#[test]
+fn a_later_csv_number_that_would_lose_its_zeros_or_sign_is_an_error() {
+    const FIRST: usize = 100;
+    let options = || CsvOptions { inferred_rows: FIRST, ..CsvOptions::default() };
+    let line = |row: usize| format!("{row},{row}.5,name {row}\n");
+    // In the batch of the first rows, and in a later block.
+    for rows in [FIRST, 60_000] {
+        let start = "id,price,name\n".to_owned() + &(0..rows).map(line).collect::<String>();
+        for (last, column, value, kind) in [
+            ("0870,1.5,x", "id", "0870", "bigint"),
+            ("+49123,1.5,x", "id", "+49123", "bigint"),
+            ("-007,1.5,x", "id", "-007", "bigint"),
+            ("\"0870\",1.5,x", "id", "0870", "bigint"),
+            ("1,007.50,x", "price", "007.50", "double"),
+            ("1,+1.5,x", "price", "+1.5", "double"),
+            ("1,-01e5,x", "price", "-01e5", "double"),
+        ] {
+            let file = Written::new("late.csv", start.clone() + last + "\n" + &line(7));
+            let table = open_csv(&file.0, &options()).unwrap();
+            let error = ask("t", &table, &format!("SELECT MAX({column}) FROM t")).unwrap_err();
+            let line = rows + 2;
+            let expected = format!(
+                "late.csv: line {line}, column {column}: '{value}' would lose its zeros or its sign as a {kind}, the \
+                 type of the column's first rows; as varchar all of it can be read (--table-types)"
+            );
+            assert!(error.contains(&expected), "{error}");
+            // Other columns can be read, and this one, if its type is given.
+            assert_eq!(ask("t", &table, "SELECT COUNT(name) FROM t").unwrap(), [(rows + 2).to_string()]);
+            let kind = if kind == "bigint" { SqlType::BigInt } else { SqlType::Double };
+            let types = BTreeMap::from([(column.to_owned(), kind)]);
+            let given = open_csv(&file.0, &CsvOptions { types, ..options() }).unwrap();
+            assert!(ask("t", &given, &format!("SELECT MAX({column}) FROM t")).is_ok(), "{last}");
+            let types = BTreeMap::from([(column.to_owned(), SqlType::Varchar)]);
+            let given = open_csv(&file.0, &CsvOptions { types, ..options() }).unwrap();
+            let found = ask("t", &given, &format!("SELECT COUNT(*) FROM t WHERE {column} = '{value}'")).unwrap();
+            assert_eq!(found, ["1"], "{last}");
+        }
+        // The same signs in texts change nothing, and faults behind them are told with their lines.
+        let texts = start.clone()
+            + "1,0.5,+49123\n2,-0.25,\"a,0870\nb\"\n,,0870\n-3,1e3,x\n4,NaN,07:30\n"
+            + &(0..rows).map(line).collect::<String>();
+        let file = Written::new("texts.csv", &texts);
+        let table = open_csv(&file.0, &options()).unwrap();
+        let found = ask("t", &table, "SELECT COUNT(*), COUNT(id), SUM(id) FROM t").unwrap();
+        assert_eq!(found, [format!("{}|{}|{}", 2 * rows + 5, 2 * rows + 4, rows * (rows - 1) + 4)]);
+        let found = ask("t", &table, "SELECT id, price FROM t WHERE price < 0 OR price = 1000").unwrap();
+        assert_eq!(found, ["2|-0.25", "-3|1000.0"]);
+        assert_eq!(ask("t", &table, "SELECT id FROM t WHERE name = '0870'").unwrap(), ["NULL"]);
+        let line = 2 * rows + 7;
+        for (last, statement, expected) in [
+            ("x,1,y", "SELECT SUM(id) FROM t", format!("line {line}, column id: 'x' is no bigint, as the first rows")),
+            ("1.5,1,y", "SELECT SUM(id) FROM t", format!("line {line}, column id: '1.5' is no bigint, as the first")),
+            ("1,0x1,y", "SELECT SUM(price) FROM t", format!("line {line}, column price: '0x1' is no double, as the")),
+            ("1,2", "SELECT SUM(id) FROM t", format!("for line {line}, expected 3 got 2")),
+        ] {
+            let file = Written::new("fault.csv", texts.clone() + last + "\n");
+            let table = open_csv(&file.0, &options()).unwrap();
+            let error = ask("t", &table, statement).unwrap_err();
+            assert!(error.contains(&expected), "{error} instead of {expected}");
+        }
+    }
+}
+
+/// What happened: a batch had 4096 rows, however long they were, and nothing told of their bytes.
+#[test]
+fn long_csv_rows_are_read_a_few_at_a_time() {
+    const ROWS: usize = 400;
+    const MOST: usize = 4 << 20;
+    for (name, quote, end) in [("long.csv", "", "\n"), ("quoted.csv", "\"", "\r\n")] {
+        let mut text = format!("id,text{end}");
+        (0..ROWS).for_each(|row| text += &format!("{row},{quote}{}{quote}{end}", "x".repeat(60_000 + row)));
+        let file = Written::new(name, &text);
+        let table = open(&file.0).unwrap();
+        for columns in [&[0, 1][..], &[1], &[0]] {
+            let (mut scan, mut rows, mut bytes) = (table.scan(columns, 0, &[]), 0, 0);
+            loop {
+                scan.load().unwrap();
+                let held = scan.held_bytes() as usize;
+                assert!(held < 2 * MOST, "{held} bytes are held");
+                let Some(piece) = scan.next(4096).unwrap() else { break };
+                rows += piece.rows();
+                assert!((piece.held_bytes() as usize) < MOST, "{} bytes at once", piece.held_bytes());
+                if let Some(column) = piece.columns().iter().find(|column| column.kind() == vicus_flow::Type::Text) {
+                    bytes += (0..piece.rows()).map(|row| column.text_at(row).len()).sum::<usize>();
+                }
+            }
+            let all = if columns.contains(&1) { 60_000 * ROWS + ROWS * (ROWS - 1) / 2 } else { 0 };
+            assert_eq!((rows, bytes), (ROWS, all), "{name} {columns:?}");
+        }
+    }
+}
+
 /// What happened: a column of another type made the whole table unreadable.
 #[test]
 fn a_column_of_an_unknown_type_spoils_only_statements_that_use_it() {
@@ -434,6 +527,78 @@ fn damaged_bytes_fail_a_request_and_nothing_else() {
     }
     assert!(refused > 100, "{refused}");
     println!("{refused} of 300 were refused");
+}
+
+/// What happened: the decoder asked for the memory that a packed buffer said it needs, and the process ended.
+#[test]
+fn packed_buffers_of_impossible_sizes_are_refused() {
+    use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+    use arrow_ipc::CompressionType;
+    use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
+    const ROWS: i64 = 9_999;
+    let column = Arc::new(Int64Array::from_iter_values((0..ROWS).map(|row| row % 7))) as ArrayRef;
+    let batch = RecordBatch::try_from_iter([("id", column)]).unwrap();
+    for codec in [CompressionType::LZ4_FRAME, CompressionType::ZSTD] {
+        let options = || IpcWriteOptions::default().try_with_compression(Some(codec)).unwrap();
+        let mut file = FileWriter::try_new_with_options(Vec::new(), &batch.schema(), options()).unwrap();
+        let mut stream = StreamWriter::try_new_with_options(Vec::new(), &batch.schema(), options()).unwrap();
+        for _ in 0..2 {
+            file.write(&batch).unwrap();
+            stream.write(&batch).unwrap();
+        }
+        for (name, whole) in [("p.arrow", file.into_inner().unwrap()), ("p.arrows", stream.into_inner().unwrap())] {
+            let sum = "SELECT COUNT(*), SUM(id) FROM t";
+            let written = Written::new(name, &whole);
+            // 1428 sevens of 0 to 6, and 0, 1, 2; twice.
+            assert_eq!(ask("t", &open(&written.0).unwrap(), sum).unwrap(), ["19998|59982"], "{codec:?} {name}");
+            // Its bytes are told of before it is unpacked.
+            let table = open(&written.0).unwrap();
+            let mut scan = table.scan(&[0], 0, &[]);
+            scan.load().unwrap();
+            assert!(scan.held_bytes() >= 8 * ROWS as u64, "{} bytes", scan.held_bytes());
+            assert_eq!(scan.next(1000).unwrap().map(|rows| rows.rows()), Some(0));
+            scan.load().unwrap();
+            assert_eq!(scan.next(1000).unwrap().map(|rows| rows.rows()), Some(1000));
+            // In the last batch.
+            let said = (8 * ROWS).to_le_bytes();
+            let at = whole.windows(8).rposition(|bytes| bytes == said).unwrap();
+            for size in [i64::MAX, i64::MIN, -2, 1 << 54, 1 << 40, (2 << 30) + 1, 2 << 30] {
+                let mut bytes = whole.clone();
+                bytes[at..at + 8].copy_from_slice(&size.to_le_bytes());
+                let written = Written::new(name, &bytes);
+                let error = ask("t", &open(&written.0).unwrap(), sum).unwrap_err();
+                let told = error.contains(name) && error.contains("can't have the size");
+                assert!(told && error.contains("record batch"), "{codec:?} {name} {size}: {error}");
+            }
+        }
+    }
+    for name in ["numbers-zstd.arrow", "numbers-lz4.arrow"] {
+        let whole = std::fs::read(data(name)).unwrap();
+        for step in 2..40 {
+            let mut bytes = whole.clone();
+            let end = bytes.len() - 6;
+            bytes[8..end].iter_mut().step_by(step).for_each(|byte| *byte ^= 0x2a);
+            let written = Written::new(name, &bytes);
+            let outcome = open(&written.0)
+                .map_err(|error| error.to_string())
+                .and_then(|table| ask("numbers", &table, "SELECT COUNT(name), MIN(id), COUNT(day) FROM numbers"));
+            assert!(outcome.is_err_and(|error| error.contains(name)), "every {step}th byte of {name}");
+        }
+        // Random bytes at random places, the last of each file among them.
+        let mut state = 9u64;
+        for _ in 0..200 {
+            let mut bytes = whole.clone();
+            for _ in 0..20 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let at = (state >> 33) as usize % bytes.len();
+                bytes[at] = (state >> 25) as u8;
+            }
+            let written = Written::new(name, &bytes);
+            if let Ok(table) = open(&written.0) {
+                let _ = ask("numbers", &table, "SELECT COUNT(name), MIN(id), COUNT(day) FROM numbers");
+            }
+        }
+    }
 }
 
 /// What happened: a file that was cut at a line's end under an open table gave fewer rows, without an error.

@@ -1,9 +1,9 @@
 //! Reads the parts of a table handed out by a splitter.
 
-use crate::table::{ColumnRange, Scan as TableScan, Table};
+use crate::table::{ColumnRange, Scan as TableScan, Table, UnreadableTable};
 use std::ops::Range;
 use std::sync::Arc;
-use vicus_flow::{BoxError, Envelope, Operator, Turn, Type};
+use vicus_flow::{BoxError, Envelope, NoMemory, Operator, OverBudget, Turn, Type};
 
 pub(crate) struct Scan {
     table: Arc<dyn Table>,
@@ -41,12 +41,12 @@ impl Scan {
     fn next(&mut self, turn: &Turn<'_>) -> Result<Option<Envelope>, BoxError> {
         let Some(scan) = &mut self.scan else { return Ok(None) };
         if self.table.loads() {
-            turn.blocking(|| scan.load()).map_err(|error| format!("table {}: {error}", self.name))?;
+            turn.blocking(|| scan.load()).map_err(|error| of_table(&self.name, error))?;
         }
         let next =
             if self.table.blocks() { turn.blocking(|| scan.next(self.most_rows)) } else { scan.next(self.most_rows) };
         turn.book(scan.held_bytes())?;
-        let Some(envelope) = next.map_err(|error| format!("table {}: {error}", self.name))? else {
+        let Some(envelope) = next.map_err(|error| of_table(&self.name, error))? else {
             self.scan = None;
             turn.book(0)?;
             return Ok(None);
@@ -73,6 +73,18 @@ impl Scan {
         for from in (0..rows).step_by(self.most_rows) {
             turn.send(0, envelope.slice(from..rows.min(from + self.most_rows)));
         }
+    }
+}
+
+/// A table's error with the table's name. Its type tells the request whose fault it is, so it stays.
+fn of_table(name: &str, error: BoxError) -> BoxError {
+    // Of these, no table is the cause.
+    if error.is::<NoMemory>() || error.is::<OverBudget>() {
+        return error;
+    }
+    match error.downcast::<UnreadableTable>() {
+        Ok(unreadable) => UnreadableTable(format!("table {name}: {unreadable}")).into(),
+        Err(error) => format!("table {name}: {error}").into(),
     }
 }
 
@@ -115,5 +127,23 @@ impl Operator for Scan {
                 return Ok(());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: each error became a text, so damage and a lack of memory were the statement's fault.
+    #[test]
+    fn the_type_of_a_tables_error_stays() {
+        let lack = of_table("t", NoMemory { bytes: 7 }.into());
+        assert_eq!(lack.downcast_ref::<NoMemory>(), Some(&NoMemory { bytes: 7 }));
+        let over = OverBudget { budget: 7, holders: Vec::new() };
+        assert_eq!(of_table("t", over.clone().into()).downcast_ref::<OverBudget>(), Some(&over));
+        let damaged = of_table("t", UnreadableTable("a.csv: it is damaged".to_owned()).into());
+        let told = UnreadableTable("table t: a.csv: it is damaged".to_owned());
+        assert_eq!(damaged.downcast_ref::<UnreadableTable>(), Some(&told));
+        assert_eq!(of_table("t", "x is no number".into()).to_string(), "table t: x is no number");
     }
 }

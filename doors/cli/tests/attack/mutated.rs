@@ -240,6 +240,7 @@ pub(crate) fn attack(suite: &mut Suite) {
             })
         });
     }
+    attack_served_tables(suite, &here, &data, seed);
     let store = here.join("db");
     let (made, _) = vicus(&["load", "--store", text(&store), "--data", &data], Duration::from_secs(30), 12 << 30);
     assert!(made.status.success());
@@ -321,6 +322,46 @@ pub(crate) fn attack(suite: &mut Suite) {
         });
     }
     server.close(suite, "requests");
+}
+
+/// Several damaged files as tables of one server: it starts without those that can't be opened, and a request of each
+/// of the others is answered, or fails by itself.
+fn attack_served_tables(suite: &mut Suite, here: &Path, data: &str, seed: u64) {
+    for name in ["numbers-zstd.arrow", "numbers-lz4.arrow", "numbers.arrows", "numbers-zstd.parquet"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tables/tests/data").join(name);
+        let (here, data) = (here.to_owned(), data.to_owned());
+        let whole = std::fs::read(path).expect("it can be read");
+        suite.case(&format!("{name}, served (seed {seed})"), move || {
+            let mut chance = Chance(seed | 1);
+            each_of(4, |round| {
+                let mut args = ["--timeout", "10", "--data", &data].map(str::to_owned).to_vec();
+                for number in 0..20 {
+                    let mut bytes = whole.clone();
+                    // The footer stays, so that most files can be opened.
+                    let end = bytes.len() / 3 * 2;
+                    for _ in 0..1 + chance.below(60) {
+                        bytes[8 + chance.below(end - 8)] = chance.below(256) as u8;
+                    }
+                    let path = file(&here, &format!("served-{round}-{number}-{name}"), bytes);
+                    let table = format!("t{number}={path}");
+                    let select = format!("SELECT COUNT(*) FROM t{number}");
+                    let opened = ends(&["query", "--language", "sql", "--table", &table, &select]);
+                    if opened.starts_with('0') {
+                        args.extend(["--table".to_owned(), table]);
+                    }
+                }
+                let args: Vec<&str> = args.iter().map(String::as_str).collect();
+                let server = Served::of(&here, &args);
+                for table in args.iter().filter_map(|arg| arg.split_once('=')) {
+                    let select = format!("SELECT COUNT(id), MAX(name), MIN(day) FROM {}", table.0);
+                    let reply = Ask::post("/sql", "application/sql", select).send(server.address);
+                    assert!([200, 400, 500].contains(&reply.status), "{} {}", reply.status, reply.text());
+                    assert!(server.is_alive(), "it has ended: {}", server.said());
+                }
+                (round, "answered".to_owned())
+            })
+        });
+    }
 }
 
 /// Runs `rounds` rounds: how often each outcome came, by its first word.

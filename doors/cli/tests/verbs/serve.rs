@@ -361,6 +361,44 @@ fn damage_is_told_as_500_and_a_full_disk_as_507() {
     assert_eq!((damaged.status, damaged.text().contains(name)), (500, true), "{damaged:?}");
 }
 
+/// What happened: a damaged table, and one that was changed under the server, were told as a mistake of the client.
+#[test]
+fn a_damaged_or_changed_table_is_told_as_500() {
+    let here = folder("serve-tables");
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tables/tests/data");
+    let triple = file(&here, "a.nt", "<http://e/a> <http://e/p> \"1\" .\n");
+    let (mut args, mut names) = (vec!["--data".to_owned(), triple], Vec::new());
+    let mut with = |name: &str, bytes: &[u8]| {
+        std::fs::write(here.join(name), bytes).unwrap();
+        args.extend(["--table".to_owned(), format!("t{}={}", names.len(), here.join(name).display())]);
+        names.push(name.to_owned());
+    };
+    for (whole, values) in [("numbers-zstd.parquet", 100..2000), ("numbers-zstd.arrow", 3000..6000)] {
+        let mut bytes = std::fs::read(data.join(whole)).unwrap();
+        bytes[values].iter_mut().step_by(5).for_each(|byte| *byte ^= 0x55);
+        with(&format!("damaged-{whole}"), &bytes);
+        with(&format!("changed-{whole}"), &std::fs::read(data.join(whole)).unwrap());
+    }
+    with("changed.csv", b"id,name,day\n1,a,2020-01-01\n");
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let server = Served::start(&args);
+    let select = |place: usize| format!("SELECT COUNT(id), MAX(name), MIN(day) FROM t{place}");
+    let sql = |place: usize| Ask::post("/sql", "application/sql", select(place)).send(server.address);
+    for (place, name) in names.iter().enumerate() {
+        if name.starts_with("changed") {
+            assert_eq!(sql(place).status, 200, "{name}");
+            use std::io::Write as _;
+            let path = here.join(name);
+            std::fs::File::options().append(true).open(path).unwrap().write_all(b"2,b,2020-01-02\n").unwrap();
+        }
+        let reply = sql(place);
+        let told = reply.text();
+        assert_eq!((reply.status, told.contains(name)), (500, true), "{name}: {told}");
+        assert!(told.contains(&format!("table t{place}: ")), "{name}: {told}");
+    }
+    assert_eq!(server.number("SELECT (1 AS ?n) {}"), 1);
+}
+
 const ENDLESS: &str = "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l }";
 
 /// Killed at any moment, it has kept every acknowledged update, and each as a whole.

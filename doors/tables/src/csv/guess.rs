@@ -52,7 +52,7 @@ impl Guess {
 
 /// A text's form as a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Written {
+pub(super) enum Written {
     /// Within 64 bits.
     Integer,
     Double,
@@ -60,7 +60,7 @@ enum Written {
 }
 
 impl Written {
-    fn of(text: &str) -> Written {
+    pub(super) fn of(text: &str) -> Written {
         let unsigned = text.strip_prefix('-').unwrap_or(text);
         let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
             Some((mantissa, exponent)) => (mantissa, Some(exponent.strip_prefix(['+', '-']).unwrap_or(exponent))),

@@ -26,15 +26,19 @@ impl Quotes {
         Quotes { delimiter, state: State::Begins, line: 1, opened: 1 }
     }
 
-    /// Looks at the next bytes. Bytes without marks take about as long as copying them.
-    pub(super) fn see(&mut self, bytes: &[u8]) {
-        let mut rest = bytes;
+    /// Looks at the next bytes. Gives the place behind the last line break outside of quotes; 0 without one. Bytes
+    /// without marks take about as long as copying them.
+    pub(super) fn see(&mut self, bytes: &[u8]) -> usize {
+        let (mut rest, mut lines) = (bytes, 0);
         while let Some(&last) = rest.last() {
             // Up to the first mark, only the byte before it matters.
             let plain = rest.iter().position(|byte| *byte == b'"').unwrap_or(rest.len());
             if plain > 0 {
                 self.line += rest[..plain].iter().filter(|byte| **byte == b'\n').count() as u64;
                 if self.state != State::Quoted {
+                    if let Some(place) = rest[..plain].iter().rposition(|byte| *byte == b'\n') {
+                        lines = bytes.len() - rest.len() + place + 1;
+                    }
                     let before = if plain == rest.len() { last } else { rest[plain - 1] };
                     let begins = before == self.delimiter || before == b'\n' || before == b'\r';
                     self.state = if begins { State::Begins } else { State::Bare };
@@ -53,6 +57,7 @@ impl Quotes {
             };
             rest = &rest[1..];
         }
+        lines
     }
 
     /// The line of the open mark.
@@ -80,9 +85,24 @@ mod tests {
         ] {
             for size in 1..=text.len().max(1) {
                 let mut quotes = Quotes::new(b',');
-                text.as_bytes().chunks(size).for_each(|chunk| quotes.see(chunk));
+                text.as_bytes().chunks(size).for_each(|chunk| _ = quotes.see(chunk));
                 assert_eq!(quotes.open(), line, "{text:?} in pieces of {size}");
             }
+        }
+    }
+
+    #[test]
+    fn the_last_line_break_outside_of_quotes_is_told() {
+        for (text, place) in [
+            ("a,b\n1,2\n3", 8),
+            ("a,\"b\n1\",2\n3", 10),
+            ("a\n\"b\n", 2),
+            ("\"a\nb\"", 0),
+            ("5\" disk\n\"a\"\"\n", 8),
+            ("\"a\"\n", 4),
+            ("", 0),
+        ] {
+            assert_eq!(Quotes::new(b',').see(text.as_bytes()), place, "{text:?}");
         }
     }
 }
