@@ -1,6 +1,7 @@
 //! Likely slips in a query that is right: each was an empty answer, or an empty column, without a word.
 
 use super::{file, run, stderr, stdout};
+use std::sync::LazyLock;
 
 const DATA: &str = r#"
     @prefix foaf: <http://xmlns.com/foaf/0.1/> .
@@ -11,9 +12,11 @@ const DATA: &str = r#"
 
 /// The remarks on a query, without the words in front of each.
 fn remarks(options: &[&str], query: &str) -> Vec<String> {
-    let data = file("remarks.trig", DATA);
+    // Tests run side by side: the file is written once.
+    static FILE: LazyLock<String> = LazyLock::new(|| file("remarks.trig", DATA));
+    let data = FILE.as_str();
     let text = format!("PREFIX foaf: <http://xmlns.com/foaf/0.1/> PREFIX e: <http://e/> {query}");
-    let told = stderr(&run(&[&["query", "--data", &data, "--format", "count"], options, &[&text]].concat()));
+    let told = stderr(&run(&[&["query", "--data", data, "--format", "count"], options, &[&text]].concat()));
     told.lines().map(|line| line.strip_prefix("vicus: warning: the query: ").expect(line).to_owned()).collect()
 }
 
