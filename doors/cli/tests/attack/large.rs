@@ -271,7 +271,7 @@ fn mixed(suite: &mut Suite) {
                             continue;
                         }
                         match ask.send(address).status {
-                            200 | 204 => answered += 1,
+                            200 | 201 | 204 => answered += 1,
                             // No room now, or not for this one.
                             413 | 503 => refused += 1,
                             other => panic!("status {other}"),
