@@ -14,7 +14,7 @@ use crate::tell::tell;
 use crate::web::WebArgs;
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use progress::watched;
+use progress::outcome;
 use report::{Report, Timing, Timings};
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Stdout, Write as _};
@@ -521,7 +521,7 @@ impl Asking<'_> {
                 bail!("{title}: one run had {expected} rows and another {other}; please report this");
             }
             if repeat == 1 {
-                self.remark(&session, rows[0]).map_err(failed)?;
+                self.remark(&session, rows[0]);
             }
             let (parse_ms, plan_ms) = (ms(prepared.parsing()), ms(prepared.planning()));
             report.query(&Timing {
@@ -537,12 +537,12 @@ impl Asking<'_> {
         Ok(())
     }
 
-    /// Tells likely slips in the text: why an answer is empty, or a column.
-    fn remark(&self, session: &Session, rows: u64) -> Result<(), Error> {
-        let remarks = session.call()?.remarks(self.checked)?;
+    /// Tells likely slips in the text: why an answer is empty, or a column. The answer is there, so without time or
+    /// memory for them there are none.
+    fn remark(&self, session: &Session, rows: u64) {
+        let remarks = session.call().and_then(|call| call.remarks(self.checked)).unwrap_or_default();
         let told = remarks.iter().filter(|remark| rows == 0 || remark.kind == RemarkKind::Always);
         told.for_each(|remark| tell(format_args!("vicus: warning: {}: {remark}", self.question.title)));
-        Ok(())
     }
 
     /// All copies of a query have the same moment.
@@ -564,15 +564,10 @@ impl Asking<'_> {
     fn one(&self, call: Call, prepared: &Arc<Prepared>, repeat: usize) -> Result<Outcome, Error> {
         match self.format(prepared.form(), repeat, 0) {
             Some(format) => {
-                let running = call.begin(prepared, self.args.sink(format))?;
-                watched(&running, format != vicus_service::Format::Table);
-                Ok(running.wait()?.1)
+                let seen = format != vicus_service::Format::Table;
+                outcome(call.begin(prepared, self.args.sink(format))?, seen)
             }
-            None => {
-                let running = call.begin(prepared, Count)?;
-                watched(&running, false);
-                Ok(running.wait()?.1)
-            }
+            None => outcome(call.begin(prepared, Count)?, false),
         }
     }
 

@@ -5,34 +5,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A moment as HTTP has it (RFC 9110, §5.6.7); none before 1970 or behind the year 9999.
 pub(crate) fn http_date(at: SystemTime) -> Option<HeaderValue> {
-    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     /// The first second of the year 10000.
     const END: u64 = 253_402_300_800;
     let seconds = at.duration_since(UNIX_EPOCH).ok()?.as_secs();
     if seconds >= END {
         return None;
     }
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Counts from 0000-03-01 on, so that a leap day is the last of its year; 400 years have 146,097 days.
-    let days_since_march = days + 719_468;
-    let (era, day_of_era) = (days_since_march / 146_097, days_since_march % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    // March is month 0, and January and February belong to the next year.
-    let (month, years) = if month < 10 { (month + 2, 0) } else { (month - 10, 1) };
-    let year = 400 * era + year_of_era + years;
-    let text = format!(
-        "{}, {day:02} {} {year:04} {:02}:{:02}:{:02} GMT",
-        DAYS[(days % 7) as usize],
-        MONTHS[month as usize],
-        second / 3600,
-        second / 60 % 60,
-        second % 60
-    );
-    HeaderValue::from_str(&text).ok()
+    HeaderValue::from_str(&httpdate::fmt_http_date(at)).ok()
 }
 
 #[cfg(test)]

@@ -1,12 +1,11 @@
 //! Functions by name.
 
 use super::Binder;
-use crate::error::{Place, SqlError, SqlErrorKind};
+use crate::error::{Place, SqlError};
 use crate::expression::{Comparison, Expr, Function, Side};
 use crate::types::{SqlType, Value};
 use sqlparser::ast;
 use std::sync::Arc;
-use vicus_language::{near, suggestion};
 
 /// The names that can be called, but for other names of the same functions. Suggestions are made of them.
 pub const FUNCTIONS: &[&str] = &[
@@ -271,12 +270,7 @@ impl<'a> Binder<'a> {
                 let field = self.date_field(name, at)?;
                 self.of_date(Function::Extract(field), date, SqlType::BigInt, at)
             }
-            _ => {
-                let known = FUNCTIONS.iter().map(|&known| (known, known));
-                let near: Vec<String> = near(name, known).into_iter().map(str::to_owned).collect();
-                let message = format!("there is no function {name}{}", suggestion(&near));
-                Err(SqlError::new(SqlErrorKind::Unknown { near }, place, message))
-            }
+            _ => Err(self.unknown(place, "function", name, FUNCTIONS.iter().copied())),
         }
     }
 

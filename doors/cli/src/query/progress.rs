@@ -4,7 +4,7 @@ use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use std::io::{self, IsTerminal as _};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
-use vicus_service::{Running, Sink};
+use vicus_service::{Error, Outcome, Running, Sink};
 
 /// Shorter runs show nothing.
 const SHOWN_AFTER: Duration = Duration::from_secs(1);
@@ -12,9 +12,14 @@ const SHOWN_AFTER: Duration = Duration::from_secs(1);
 /// How often the line is drawn.
 const DRAWN: Duration = Duration::from_millis(100);
 
-/// Returns when a run is over. Until then a line on standard error counts its rows, if that is a terminal. Rows that
-/// are `seen` as they come, on the same terminal, are not counted beside.
-pub(super) fn watched<S: Sink>(running: &Running<S>, seen: bool) {
+/// Waits for the outcome of a run. Until it is over, a line on standard error counts its rows, if that is a terminal.
+/// Rows that are `seen` as they come, on the same terminal, are not counted beside.
+pub(super) fn outcome<S: Sink>(running: Running<S>, seen: bool) -> Result<Outcome, Error> {
+    watch(&running, seen);
+    running.wait().map(|(_, outcome)| outcome)
+}
+
+fn watch<S: Sink>(running: &Running<S>, seen: bool) {
     if running.is_done() || !io::stderr().is_terminal() || (seen && io::stdout().is_terminal()) {
         return;
     }
