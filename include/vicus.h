@@ -83,7 +83,7 @@ extern "C" {
 #define VICUS_ERROR_CALLBACK (-8)
 /** Columns are of another type or number than was said. */
 #define VICUS_ERROR_SCHEMA (-9)
-/** A network is not right, or its boxes wait for each other. */
+/** A network is not right, or its boxes wait for each other and there is no memory for its vias to hold more. */
 #define VICUS_ERROR_NETWORK (-10)
 /** The text of a query or an update is wrong; vicus_error_place() may know where. */
 #define VICUS_ERROR_QUERY (-11)

@@ -133,6 +133,39 @@ impl Column {
         }
     }
 
+    /// The bytes of the values of a type of fixed width, as memory has them.
+    pub(crate) fn value_bytes(&self) -> &[u8] {
+        assert!(!self.kind.is_variable(), "{:?} has values of any size", self.kind);
+        #[expect(unsafe_code, reason = "the values lie in raw memory")]
+        // SAFETY: by the invariant of `at`, and numbers have no bytes without a value; as in `values`.
+        unsafe {
+            NonNull::slice_from_raw_parts(self.at, self.rows * self.kind.width()).as_ref()
+        }
+    }
+
+    /// A column without nulls of values of fixed width. If there is no memory, it fails by [`give_up`].
+    ///
+    /// # Safety
+    /// The bytes are those of values of the type, as [`Column::value_bytes`] gives them.
+    #[expect(unsafe_code, reason = "the caller promises that the bytes are values")]
+    pub(crate) unsafe fn of_value_bytes(kind: Type, bytes: &[u8]) -> Column {
+        by_type!(
+            kind,
+            Value => {
+                let rows = bytes.len() / size_of::<Value>();
+                let mut values: Vec<Value> = Vec::with_room(rows).unwrap_or_else(|error| give_up(error));
+                // SAFETY: there is room for `rows` values, whose bytes these are by the caller's promise; the vector's
+                // memory is its own.
+                unsafe {
+                    bytes.as_ptr().copy_to_nonoverlapping(values.as_mut_ptr().cast(), rows * size_of::<Value>());
+                    values.set_len(rows);
+                }
+                values.into()
+            },
+            unreachable!("{kind:?} has values of any size")
+        )
+    }
+
     /// The values as a vector: the original one if no other column shares it, otherwise a copy. Panics if it is of
     /// another type.
     pub fn into_values<T: Native>(mut self) -> Vec<T> {

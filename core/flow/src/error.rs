@@ -29,6 +29,8 @@ pub enum FlowError {
     Stalled {
         /// The cycle: for each box the one it waits for, and why.
         cycle: Vec<String>,
+        /// Why envelopes can't go out of memory, if they were to ([`crate::Overflows`]).
+        outside: Option<String>,
     },
     /// Boxes have seen the end of all their inputs and never sent a poisoned pill.
     Unfinished {
@@ -43,11 +45,14 @@ impl fmt::Display for FlowError {
             FlowError::Failed { name, error } => write!(f, "box {name} failed: {error}"),
             FlowError::Panicked { name, message } => write!(f, "box {name} panicked: {message}"),
             FlowError::Cancelled => f.write_str("the request was cancelled"),
-            FlowError::Stalled { cycle } => write!(
-                f,
-                "the network waits for itself, and there is no memory for a via to hold more: {}. Allow more",
-                cycle.join("; ")
-            ),
+            FlowError::Stalled { cycle, outside } => {
+                let cycle = cycle.join("; ");
+                write!(f, "the network waits for itself, and there is no memory for a via to hold more: {cycle}")?;
+                match outside {
+                    Some(why) => write!(f, ". Nor is there room in files: {why}"),
+                    None => f.write_str(". Allow the request more memory, or temporary files"),
+                }
+            }
             FlowError::Unfinished { boxes } => {
                 write!(f, "no poisoned pill came from {}, though nothing is left to be done", boxes.join(", "))
             }

@@ -10,7 +10,7 @@ mod delivery;
 mod settling;
 
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, Padded};
-use crate::{Account, Activation, BoxCounts, BoxId, Budget, FlowError, Model, Operator, OverBudget, Queued};
+use crate::{Account, Activation, BoxCounts, BoxId, Budget, FlowError, Model, Operator, OverBudget, Overflows, Queued};
 pub(crate) use cell::{Body, BoxCell, Output, Receiver, Seen};
 use settling::GOES_ON;
 pub use settling::Settled;
@@ -27,11 +27,14 @@ pub struct Instance {
     stop: AtomicU8,
     settled: settling::Claim,
     is_timed: AtomicBool,
+    keeps_bounds: AtomicBool,
     /// Nanoseconds. Seats write it while there are some left, and the request is not alone.
     head_start: AtomicU64,
     failure: Mutex<Option<FlowError>>,
     /// Set before it starts, if it has a budget.
     account: OnceLock<Arc<Account>>,
+    /// Set before it starts, if envelopes may go out of memory.
+    pub(crate) overflows: OnceLock<Arc<dyn Overflows>>,
     /// Bytes that its vias may hold beyond their bounds.
     pub(crate) overdraft: AtomicU64,
 }
@@ -111,9 +114,11 @@ impl Instance {
                 stop: AtomicU8::new(GOES_ON),
                 settled: settling::Claim::default(),
                 is_timed: AtomicBool::new(false),
+                keeps_bounds: AtomicBool::new(false),
                 head_start: AtomicU64::new(0),
                 failure: Mutex::new(None),
                 account: OnceLock::new(),
+                overflows: OnceLock::new(),
                 overdraft: AtomicU64::new(0),
             }
         })
@@ -135,6 +140,21 @@ impl Instance {
         if let Some(account) = account {
             assert!(self.account.set(account).is_ok(), "a request has one budget");
         }
+    }
+
+    /// Has no via hold more than its bound: boxes that wait for each other are an error. For tests of networks that
+    /// never do. To be called before it starts.
+    pub fn set_keeps_bounds(&self) {
+        self.keeps_bounds.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn keeps_bounds(&self) -> bool {
+        self.keeps_bounds.load(Ordering::Relaxed)
+    }
+
+    /// Where vias may keep envelopes when the budget is used up. To be called once, before it starts.
+    pub fn set_overflows(&self, overflows: Arc<dyn Overflows>) {
+        assert!(self.overflows.set(overflows).is_ok(), "a request has one place outside of memory");
     }
 
     /// Has the time in each box's user code measured ([`BoxCounts::busy_ns`]), in a world with a clock. To be called

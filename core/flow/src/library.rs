@@ -24,7 +24,7 @@ mod tournament;
 mod union;
 
 pub use group::{Grouping, group};
-pub use hash::{HashKey, Keyed};
+pub use hash::{HashKey, Keyed, table_bytes};
 pub use hold::hold;
 pub use map::map;
 pub use merge::merge;

@@ -141,7 +141,7 @@ impl Turn<'_> {
     }
 
     /// Sends an envelope: it leaves when the invocation ends. If a receiver has no room for it, it waits with this box,
-    /// and the box is not invoked until there is room. Panics if the pill was sent already or the envelope does not fit
+    /// and the box is not invoked until there is room, or until its via may hold more. Panics if the pill was sent already or the envelope does not fit
     /// the output's schema: the request then fails with this box's name.
     ///
     /// An invocation ends in this call, and its request fails with [`SentTooMuch`], if it sends more than
@@ -226,7 +226,7 @@ impl Turn<'_> {
         self.body.outputs[output].is_closed()
     }
 
-    /// Asks whether an output takes an envelope: it is not closed, no earlier envelope still waits there, and this
+    /// Asks whether an output takes an envelope: it is not closed, no earlier envelope holds the box up there, and this
     /// invocation has not sent as much there as its readers' inputs hold ([`Bound`](crate::Bound)). If so, the next
     /// envelope there counts as asked for; see [`Turn::send`]. For loops.
     pub fn ask_room(&self, output: usize) -> bool {
@@ -356,7 +356,7 @@ impl Turn<'_> {
 }
 
 /// The bytes of an envelope beside its values, so envelopes without values count as well.
-const ENVELOPE_BYTES: u64 = 128;
+pub(crate) const ENVELOPE_BYTES: u64 = 128;
 
 #[cold]
 fn does_not_fit(output: usize, schema: &Schema, envelope: &Envelope) -> ! {

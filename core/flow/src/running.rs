@@ -54,7 +54,7 @@ impl Running {
             let blocked = body.waits() && !instance.flush(body, desk) && body.is_held_up();
             for receiver in body.outputs.iter_mut().flat_map(|output| &mut output.receivers) {
                 // Envelopes refused by a closing receiver were dropped in `flush`, or will be when it resumes the box.
-                receiver.closed |= receiver.pending.is_empty() && instance.ring(receiver).is_closed();
+                receiver.closed |= !receiver.waits() && instance.ring(receiver).is_closed();
             }
             body.retire_if_unread(cell);
             let mut sees = cell.inputs.is_empty();
@@ -299,7 +299,8 @@ impl Sent {
         if desk.spreads {
             spread(&mut desk.activations);
         }
-        let blocked = running.flags & BLOCKED != 0;
+        // A paused box is queued, so only as a blocked one it is invoked when its receiver has room.
+        let blocked = running.flags & BLOCKED != 0 || (waits && pauses);
         let sending = match (blocked, waits) {
             (true, _) => Sending::Blocked,
             // Marked as neither, a box would never try again to send the waiting envelopes.

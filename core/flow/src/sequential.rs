@@ -21,13 +21,14 @@
 //! ```
 
 use crate::stepwise::Request;
-use crate::{BoxCounts, BoxId, Budget, FlowError, Model, Operator, Totals};
+use crate::{Activation, BoxCounts, BoxId, Budget, FlowError, Model, Operator, Overflows, Totals};
 use std::sync::Arc;
 use vicus_schedule::Kind;
 use vicus_topology::NodeId;
 
 /// Runs one request of a model to its end. `operators` replaces operators as in [`crate::Instance::new`]; `choose`
-/// picks the next of the queued tasks by its index (0: the one queued last), so tests can try every order.
+/// picks the next of the queued tasks by its index (0: the one queued last), so tests can try every order. No via holds
+/// more than its bound: a network that may wait for itself fails with its cycle.
 ///
 /// # Errors
 /// The request's error.
@@ -57,18 +58,33 @@ pub fn run_counted(
     operators: Vec<(BoxId, std::boxed::Box<dyn Operator>)>,
     choose: impl FnMut(usize) -> Option<usize>,
 ) -> (Result<Totals, FlowError>, Vec<BoxCounts>) {
-    run_within(model, operators, Budget::UNBOUNDED, choose)
+    let (request, first) = Request::start(model, operators);
+    request.set_keeps_bounds();
+    run_request(request, first, choose)
 }
 
-/// Like [`run_counted`], with a bound on the memory that its boxes and vias hold.
+/// Like [`run_counted`], with a bound on the memory that its boxes and vias hold, and perhaps a place beside it. Vias
+/// of boxes that wait for each other may hold more than their bounds.
 pub fn run_within(
     model: &Arc<Model>,
     operators: Vec<(BoxId, std::boxed::Box<dyn Operator>)>,
     budget: impl Into<Budget>,
+    overflows: Option<Arc<dyn Overflows>>,
+    choose: impl FnMut(usize) -> Option<usize>,
+) -> (Result<Totals, FlowError>, Vec<BoxCounts>) {
+    let (request, first) = Request::start(model, operators);
+    request.set_budget(budget);
+    if let Some(overflows) = overflows {
+        request.set_overflows(overflows);
+    }
+    run_request(request, first, choose)
+}
+
+fn run_request(
+    mut request: Request,
+    first: Activation,
     mut choose: impl FnMut(usize) -> Option<usize>,
 ) -> (Result<Totals, FlowError>, Vec<BoxCounts>) {
-    let (mut request, first) = Request::start(model, operators);
-    request.set_budget(budget);
     // The youngest last. Deferred tasks go below all others.
     let mut queue = vec![first];
     while !queue.is_empty() {

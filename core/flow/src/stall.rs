@@ -5,10 +5,11 @@
 //! rule): its sender keeps the envelopes, booked to the request's budget, and goes on. An overdraft at least doubles
 //! what a via holds, so a via gets few of them, however much it has to hold in the end.
 
-use crate::FlowError;
 use crate::desk::Activation;
 use crate::instance::{Body, Instance};
+use crate::overflow::Outside;
 use crate::sync::Ordering;
+use crate::{Bound, FlowError};
 use std::collections::BTreeMap;
 use vicus_schedule::Kind;
 
@@ -35,9 +36,10 @@ impl Instance {
         let count = self.cells.len();
         let waits: Vec<Vec<(usize, Wait)>> = (0..count).map(|index| self.waits_of(index)).collect();
         let mut seen = vec![false; count];
-        for start in (0..count).filter(|&index| self.cells[index].state.is_blocked()) {
+        let is_refused = |index: &usize| waits[*index].iter().any(|(_, wait)| matches!(wait, Wait::Room { .. }));
+        for start in (0..count).filter(is_refused) {
             if let Some(cycle) = find_cycle(&waits, start, &mut seen) {
-                return self.lend(&cycle).ok_or_else(|| self.stalled(&cycle));
+                return self.lend(&cycle).map_err(|why| self.stalled(&cycle, why));
             }
         }
         let silent = (0..count).filter(|&index| {
@@ -49,30 +51,67 @@ impl Instance {
         })
     }
 
-    /// The overdraft of a cycle's full via that holds the least; `None` if the budget has no room for any.
-    fn lend(&self, cycle: &[(usize, Wait)]) -> Option<Activation> {
+    /// The overdraft of a cycle's full via that holds the least, or a place for it outside of memory. Gives its sender.
+    ///
+    /// # Errors
+    /// The budget has no room for any, and there is no such place, for this reason.
+    fn lend(&self, cycle: &[(usize, Wait)]) -> Result<Activation, Option<String>> {
+        if self.keeps_bounds() {
+            return Err(None);
+        }
         let full = |&(sender, wait): &(usize, Wait)| match wait {
             Wait::Room { output, receiver } => Some((self.held_by(sender, output, receiver), sender, output, receiver)),
             Wait::Input(_) => None,
         };
         let mut vias: Vec<(u64, usize, usize, usize)> = cycle.iter().filter_map(full).collect();
         vias.sort_unstable();
-        vias.into_iter().find_map(|(_, sender, output, receiver)| {
-            let more = self.body(sender, |body| {
+        let goes_on = |sender: usize| {
+            let resumed = self.cells[sender].state.resume();
+            assert!(resumed.0, "a box that waits for room is queued by it");
+            self.activation(sender, Kind::Deferred, None)
+        };
+        let lent = vias.iter().find_map(|&(_, sender, output, receiver)| {
+            let (waiting, has, bound) = self.body(sender, |body| {
                 let via = &body.outputs[output].receivers[receiver];
-                // What waits, and as much again, at least as much as the receiver's input holds.
-                let bound = self.ring(via).bound().bytes;
-                let wanted = (2 * via.pending_bytes.max(via.overdraft)).max(bound).max(LEAST);
-                wanted - via.overdraft
+                (via.pending_bytes, via.overdraft, self.ring(via).bound().bytes.min(Bound::default().bytes))
             });
-            self.account().map_or(Ok(()), |account| account.book(more)).ok()?;
+            // What waits and as much again, at least as much as the receiver's input holds; else as much as there is.
+            let twice = waiting.max(has).saturating_mul(2);
+            let amounts = [twice.max(bound).max(LEAST), twice, waiting];
+            let more = amounts
+                .into_iter()
+                .filter_map(|bytes| bytes.checked_sub(has).filter(|more| *more > 0))
+                .find(|&more| self.account().is_none_or(|account| account.book(more).is_ok()))?;
             self.overdraft.fetch_add(more, Ordering::Relaxed);
             self.cells[sender].tally.overdrawn(output, more);
             self.body(sender, |body| body.outputs[output].receivers[receiver].overdraft += more);
-            let resumed = self.cells[sender].state.resume();
-            assert!(resumed.0, "a box that waits for room is blocked");
-            Some(self.activation(sender, Kind::Deferred, None))
-        })
+            Some(sender)
+        });
+        if let Some(sender) = lent {
+            return Ok(goes_on(sender));
+        }
+        let mut why = None;
+        for (_, sender, output, receiver) in vias {
+            let full = self.body(sender, |body| {
+                let outside = body.outputs[output].receivers[receiver].outside.as_ref();
+                outside.map(|outside| outside.full().unwrap_or("attached values can't be written").to_owned())
+            });
+            if full.is_some() {
+                why = full;
+                continue;
+            }
+            let Some(overflows) = self.overflows.get() else { break };
+            match overflows.begin() {
+                Ok(queue) => {
+                    self.body(sender, |body| {
+                        body.outputs[output].receivers[receiver].outside = Some(Box::new(Outside::new(queue)));
+                    });
+                    return Ok(goes_on(sender));
+                }
+                Err(error) => why = Some(error.to_string()),
+            }
+        }
+        Err(why)
     }
 
     /// The bytes of a via: in the receiver's buffer, and waiting for it.
@@ -83,7 +122,7 @@ impl Instance {
         })
     }
 
-    fn stalled(&self, cycle: &[(usize, Wait)]) -> FlowError {
+    fn stalled(&self, cycle: &[(usize, Wait)], outside: Option<String>) -> FlowError {
         let name = |index: usize| self.model().boxes()[index].name();
         let told = |&(from, wait): &(usize, Wait)| match wait {
             Wait::Room { output, receiver } => {
@@ -99,29 +138,27 @@ impl Instance {
                 format!("{} waits for input {number} from {sender}", name(from))
             }
         };
-        FlowError::Stalled { cycle: cycle.iter().map(told).collect() }
+        FlowError::Stalled { cycle: cycle.iter().map(told).collect(), outside }
     }
 
     /// The boxes a box waits for, with the reasons.
     fn waits_of(&self, index: usize) -> Vec<(usize, Wait)> {
         let mut waits = Vec::new();
         self.body(index, |body| {
-            if !self.cells[index].state.is_blocked() {
-                return;
-            }
             for (output, out) in body.outputs.iter().enumerate() {
                 let refused = out.receivers.iter().enumerate().filter(|(_, receiver)| receiver.is_refused());
                 waits.extend(refused.map(|(place, receiver)| (receiver.cell, Wait::Room { output, receiver: place })));
             }
         });
-        if waits.is_empty() {
+        // One with room elsewhere goes on with what comes as well.
+        if waits.is_empty() || !self.cells[index].state.is_blocked() {
             for (number, input) in self.cells[index].inputs.iter().enumerate() {
                 let more = self.body(input.sender, |body| {
                     let to_us = |output: &&mut crate::instance::Output| {
                         output.receivers.iter().any(|r| r.cell == index && r.input == number)
                     };
                     body.outputs.iter_mut().find(to_us).is_some_and(|output| {
-                        let pending = output.receivers.iter().any(|r| r.cell == index && !r.pending.is_empty());
+                        let pending = output.receivers.iter().any(|r| r.cell == index && r.waits());
                         !output.pill_sent || pending
                     })
                 });

@@ -29,8 +29,8 @@
 //! ```
 
 use crate::{
-    Activation, BoxCounts, BoxId, Budget, Desk, Fact, FlowError, Instance, Model, Operator, Running, Totals, World,
-    box_class,
+    Activation, BoxCounts, BoxId, Budget, Desk, Fact, FlowError, Instance, Model, Operator, Overflows, Running, Totals,
+    World, box_class,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -102,6 +102,17 @@ impl Request {
         self.instance.set_budget(budget);
     }
 
+    /// Has no via hold more than its bound ([`Instance::set_keeps_bounds`]). To be called before its first task begins.
+    pub fn set_keeps_bounds(&self) {
+        self.instance.set_keeps_bounds();
+    }
+
+    /// Where vias may keep envelopes when the budget is used up ([`Instance::set_overflows`]). To be called once,
+    /// before its first task begins.
+    pub fn set_overflows(&self, overflows: Arc<dyn Overflows>) {
+        self.instance.set_overflows(overflows);
+    }
+
     /// Keeps the facts about envelopes from now on; see [`Request::facts`].
     pub fn record(&mut self) {
         self.desk.recording = true;
@@ -154,10 +165,12 @@ impl Request {
         let (index, desk) = (running.index(), &mut self.desk);
         guarded(&self.instance, index, || running.send(desk).finish(desk));
         let mut activations = std::mem::take(&mut self.desk.activations);
-        // Nothing is left to do, and it has not ended: the boxes wait for each other. If no via may hold more, the
-        // error is told at the end.
+        // Nothing is left to do, and it has not ended: the boxes wait for each other.
         if activations.is_empty() && !self.instance.is_stopped() && self.instance.is_quiescent() {
-            activations.extend(self.instance.overdraw().ok());
+            match self.instance.overdraw() {
+                Ok(activation) => activations.push(activation),
+                Err(error) => self.instance.fail(error),
+            }
         }
         activations
     }

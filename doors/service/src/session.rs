@@ -261,6 +261,11 @@ impl Ticket {
         self.share.raise_to(bytes).map(drop).ok_or_else(|| self.busy())
     }
 
+    /// Lowers the share to `bytes`.
+    pub(crate) fn lower_to(&self, bytes: u64) {
+        self.share.lower_to(bytes);
+    }
+
     /// Gives its share back, when all is over.
     pub(crate) fn give_back(&self) {
         self.share.give_back();
@@ -481,7 +486,7 @@ impl Call {
             (solutions, operators)
         })?;
         let budget = Budget::from(ticket.most - beside_boxes).granted_by(Arc::clone(&ticket.share) as _);
-        let request_options = RequestOptions { budget, is_timed: session.options.counts };
+        let request_options = RequestOptions { budget, is_timed: session.options.counts, overflows: None };
         let request = submit(session.service.runtime(), plan, operators, request_options, &ticket);
         let mut submitted = Submitted::new(request, &ticket.cancel);
         if let Some(until) = ticket.until {

@@ -1,8 +1,8 @@
 //! A diamond: one output goes to two branches, and a third box joins them again row by row.
 //!
 //! Both branches get the same envelopes; the columns are shared, not copied. Here both keep pace, so bounded vias are
-//! enough. If one branch needs the whole stream first, `library::hold` belongs on the other, or the network waits for
-//! itself and the request fails with an error that names the cycle.
+//! enough. If one branch needs the whole stream first, the via of the other holds it, by overdrafts; `library::hold` on
+//! that branch says so from the beginning.
 //!
 //! `cargo run -p vicus --example diamond`
 

@@ -79,7 +79,9 @@ pub use vicus_flow::{
 };
 #[cfg(feature = "arrow")]
 pub use vicus_flow::{FromArrowError, arrow};
-pub use vicus_machine::{Allocator, Defaults, LastWords, Request, RequestOptions, StartError, this_machine};
+pub use vicus_machine::{
+    Allocator, Defaults, LastWords, Request, RequestOptions, StartError, TemporaryFiles, this_machine,
+};
 
 pub mod environment;
 pub mod kit;

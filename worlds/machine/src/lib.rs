@@ -37,6 +37,7 @@ pub use memory::migrate::{awaits_touch, migrate, migrate_at_next_touch, touch};
 pub use runtime::caller::is_in_runtime;
 pub use runtime::last_words::LastWords;
 pub use runtime::load::{PuTime, pu_times};
+pub use runtime::overflowing::TemporaryFiles;
 pub use runtime::request::{Request, RequestOptions};
 pub use runtime::requests::reserve::reserve;
 pub use runtime::takes::Level;

@@ -2,12 +2,13 @@
 
 use super::Instance;
 use crate::counts::Tally;
-use crate::operator::Input;
+use crate::operator::{ENVELOPE_BYTES, Input};
+use crate::overflow::Outside;
 use crate::pause::Pause;
 use crate::ring::Ring;
 use crate::state::StateWord;
 use crate::sync::{AtomicU64, UnsafeCell};
-use crate::{ConnectedBox, Envelope, Operator, OutputId, Schema};
+use crate::{BoxError, ConnectedBox, Envelope, Operator, OutputId, Schema};
 use smallvec::{SmallVec, smallvec};
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -58,6 +59,7 @@ impl BoxCell {
             pending: VecDeque::new(),
             pending_bytes: 0,
             overdraft: 0,
+            outside: None,
         };
         let output = |(schema, links): &(Schema, crate::model::Links)| Output {
             schema: schema.clone(),
@@ -200,27 +202,56 @@ pub(crate) struct Receiver {
     pub(crate) pending_bytes: u64,
     /// So many bytes may wait without holding the box up: more than 0 after the network had waited for itself here.
     pub(crate) overdraft: u64,
+    /// The newest ones, behind those in memory, if there was no memory for an overdraft.
+    pub(crate) outside: Option<Box<Outside>>,
 }
 
 impl Receiver {
+    /// Whether envelopes wait for it.
+    #[inline]
+    pub(crate) fn waits(&self) -> bool {
+        !self.pending.is_empty() || self.outside.as_ref().is_some_and(|outside| !outside.is_empty())
+    }
+
     /// Whether envelopes wait for it that hold the sender up.
     #[inline]
     pub(crate) fn is_refused(&self) -> bool {
-        !self.pending.is_empty() && (self.overdraft == 0 || self.pending_bytes > self.overdraft)
+        match &self.outside {
+            None => !self.pending.is_empty() && (self.overdraft == 0 || self.pending_bytes > self.overdraft),
+            Some(outside) => outside.is_refused(),
+        }
     }
 
-    /// An envelope waits behind the others.
+    /// An envelope waits behind the others. Gives the bytes that were written for it outside of memory.
     #[cold]
-    pub(crate) fn keep(&mut self, envelope: Envelope) {
-        self.pending_bytes += bytes_of(&envelope);
+    pub(crate) fn keep(&mut self, envelope: Envelope) -> u64 {
+        let bytes = bytes_of(&envelope);
+        match &mut self.outside {
+            Some(outside) if !outside.is_empty() || self.pending_bytes + bytes > self.overdraft => {
+                return outside.push(envelope);
+            }
+            _ => {}
+        }
+        self.pending_bytes += bytes;
         self.pending.push_back(envelope);
+        0
     }
 
     /// The first one that waits.
-    pub(crate) fn next(&mut self) -> Option<Envelope> {
-        let envelope = self.pending.pop_front()?;
-        self.pending_bytes -= bytes_of(&envelope);
-        Some(envelope)
+    ///
+    /// # Errors
+    /// It can't be read back.
+    pub(crate) fn next(&mut self) -> Result<Option<Envelope>, BoxError> {
+        if let Some(envelope) = self.pending.pop_front() {
+            self.pending_bytes -= bytes_of(&envelope);
+            return Ok(Some(envelope));
+        }
+        let Some(outside) = &mut self.outside else { return Ok(None) };
+        let envelope = outside.pop()?;
+        if outside.is_empty() {
+            self.outside = None;
+        }
+        Ok(envelope)
     }
 
     /// The first one waits on.
@@ -229,16 +260,18 @@ impl Receiver {
         self.pending.push_front(envelope);
     }
 
-    /// The envelopes that wait, which are not needed any more or are to be dropped elsewhere.
+    /// The envelopes that wait in memory, which are not needed any more or are to be dropped elsewhere.
     pub(crate) fn clear(&mut self) -> VecDeque<Envelope> {
         self.pending_bytes = 0;
-        std::mem::take(&mut self.pending)
+        let mut all = std::mem::take(&mut self.pending);
+        all.extend(self.outside.take().into_iter().flat_map(|outside| outside.into_behind()));
+        all
     }
 }
 
 /// An envelope without rows takes memory, too.
 fn bytes_of(envelope: &Envelope) -> u64 {
-    envelope.bytes() + size_of::<Envelope>() as u64
+    envelope.bytes() + ENVELOPE_BYTES
 }
 
 impl Output {
@@ -251,7 +284,7 @@ impl Output {
     /// Whether envelopes wait.
     #[inline]
     pub(crate) fn waits(&self) -> bool {
-        self.receivers.iter().any(|receiver| !receiver.pending.is_empty())
+        self.receivers.iter().any(Receiver::waits)
     }
 
     #[inline]

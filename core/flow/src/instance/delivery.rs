@@ -28,7 +28,16 @@ impl Instance {
         let mut all = true;
         for (index, output) in body.outputs.iter_mut().enumerate().filter(|(_, output)| output.waits()) {
             for receiver in &mut output.receivers {
-                while let Some(envelope) = receiver.next() {
+                loop {
+                    let envelope = match receiver.next() {
+                        Ok(Some(envelope)) => envelope,
+                        Ok(None) => break,
+                        Err(error) => {
+                            let sender = self.cells[receiver.cell].inputs[receiver.input].sender;
+                            self.fail(self.gave_up(sender, error));
+                            break;
+                        }
+                    };
                     if let Some(back) = self.put(receiver, envelope, Kind::Immediate, desk) {
                         receiver.put_back(back);
                         break;
@@ -76,10 +85,9 @@ impl Instance {
                         self.guarded(sender, || copy.unshare(column));
                     }
                 }
-                let refused =
-                    if receiver.pending.is_empty() { self.put(receiver, copy, kind, desk) } else { Some(copy) };
+                let refused = if receiver.waits() { Some(copy) } else { self.put(receiver, copy, kind, desk) };
                 if let Some(envelope) = refused {
-                    receiver.keep(envelope);
+                    self.cells[sender].tally.spilled(receiver.keep(envelope));
                     all = false;
                 }
             }

@@ -183,7 +183,8 @@ impl Instance {
         }
     }
 
-    /// Whether no task of the request is queued or running. Once true it stays true.
+    /// Whether no task of the request is queued or running. Once true it stays true, unless the caller that settles it
+    /// lets it go on.
     pub fn is_quiescent(&self) -> bool {
         self.unfinished() == 0
     }

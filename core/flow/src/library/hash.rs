@@ -25,6 +25,17 @@ pub struct HashKey {
     multiplier: u64,
 }
 
+/// The bytes of a hash table with room for so many entries: of eight places, seven are used at most, and each has a
+/// byte beside its entry.
+///
+/// ```
+/// let table: std::collections::HashMap<u64, u64> = std::collections::HashMap::with_capacity(1000);
+/// assert!(vicus_flow::library::table_bytes::<(u64, u64)>(table.capacity()) >= 1000 * 17);
+/// ```
+pub fn table_bytes<T>(capacity: usize) -> usize {
+    capacity * 8 / 7 * (size_of::<T>() + 1)
+}
+
 /// Small numbers spread well with a multiplier that is a fraction of 2^64 far from all simple fractions: then its
 /// multiples, the hashes of successive numbers, lie at about equal distances. The continued fraction of such a
 /// multiplier has no greater quotient than this.

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 /// let parts = || (1..=1000u64).map(|n| Envelope::new([vec![n; 10].into()]));
 /// let numbers = net.source(library::source("numbers", &schema, parts));
 /// let sum = net.add(library::group(&total, HashKey::default(), 1));
-/// let hold = net.add(library::hold(&schema)); // without it, the network would wait for itself
+/// let hold = net.add(library::hold(&schema)); // without it, its via would hold the stream, by overdrafts
 /// let divide = || {
 ///     let mut total = None;
 ///     move |turn: &mut Turn<'_>| -> Result<(), BoxError> {

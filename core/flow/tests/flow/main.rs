@@ -4,6 +4,7 @@ mod arrow;
 mod library_boxes;
 mod models;
 mod networks;
+mod overdraft;
 mod protocol;
 mod random_networks;
 mod tables;

@@ -232,7 +232,7 @@ impl Network {
                 assert_eq!(&log[number].taken[0], expected, "all of it came to {name}");
             }
         }
-        if let Err(FlowError::Stalled { cycle }) = result {
+        if let Err(FlowError::Stalled { cycle, .. }) = result {
             self.assert_cycle(cycle);
         }
         if result.is_ok() {

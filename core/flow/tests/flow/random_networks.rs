@@ -2,7 +2,47 @@
 
 use crate::networks::{self, Fault, Network, recipes};
 use proptest::prelude::*;
-use vicus_flow::{FlowError, sequential};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use vicus_flow::{BoxError, Budget, FlowError, Overflow, Overflows, sequential};
+
+/// Makes queues that have room for so many envelopes each, and counts all that were put.
+#[derive(Debug)]
+struct Beside {
+    room: usize,
+    put: Arc<AtomicUsize>,
+}
+
+struct Limited {
+    queue: VecDeque<Vec<u8>>,
+    room: usize,
+    put: Arc<AtomicUsize>,
+}
+
+impl Overflows for Beside {
+    fn begin(&self) -> Result<Box<dyn Overflow>, BoxError> {
+        Ok(Box::new(Limited { queue: VecDeque::new(), room: self.room, put: Arc::clone(&self.put) }))
+    }
+}
+
+impl Overflow for Limited {
+    fn push(&mut self, bytes: &[u8]) -> Result<(), BoxError> {
+        if self.queue.len() >= self.room {
+            return Err("the disk is full".into());
+        }
+        self.put.fetch_add(1, Ordering::Relaxed);
+        self.queue.push_back(bytes.to_vec());
+        Ok(())
+    }
+
+    fn pop(&mut self, into: &mut Vec<u8>) -> Result<bool, BoxError> {
+        let first = self.queue.pop_front();
+        let is_there = first.is_some();
+        *into = first.unwrap_or_default();
+        Ok(is_there)
+    }
+}
 
 /// Picks by a seed: xorshift.
 fn picks(seed: u64) -> impl FnMut(usize) -> Option<usize> {
@@ -19,10 +59,21 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_run_ends_with_all_rows(recipes in recipes(), seed in any::<u64>()) {
+    fn every_run_that_keeps_bounds_ends_or_names_a_real_cycle(recipes in recipes(), seed in any::<u64>()) {
         let network = Network::new(&recipes, false);
         let (log, operators) = network.operators(true, None);
         let (result, counts) = sequential::run_counted(&network.model, operators, picks(seed));
+        network.judge(&log, &result, &counts);
+        let fine = matches!(result, Ok(_) | Err(FlowError::Stalled { outside: None, .. }));
+        prop_assert!(fine, "{result:?} of {:?}", network.model);
+    }
+
+    #[test]
+    fn every_run_ends_with_all_rows(recipes in recipes(), seed in any::<u64>()) {
+        let network = Network::new(&recipes, false);
+        let (log, operators) = network.operators(true, None);
+        let budget = Budget::UNBOUNDED;
+        let (result, counts) = sequential::run_within(&network.model, operators, budget, None, picks(seed));
         network.judge(&log, &result, &counts);
         prop_assert!(result.is_ok(), "{result:?} of {:?}", network.model);
     }
@@ -35,12 +86,32 @@ proptest! {
     ) {
         let network = Network::new(&recipes, false);
         let (log, operators) = network.operators(true, None);
-        let (result, counts) = sequential::run_within(&network.model, operators, budget, picks(seed));
+        let (result, counts) = sequential::run_within(&network.model, operators, budget, None, picks(seed));
         network.judge(&log, &result, &counts);
         let lent: u64 = counts.iter().flat_map(|counts| &counts.outputs).map(|output| output.overdraft).sum();
         prop_assert!(lent <= budget, "{lent} of {budget}");
         let fine = matches!(result, Ok(_) | Err(FlowError::Stalled { .. }));
         prop_assert!(fine, "{result:?} of {:?}", network.model);
+    }
+
+    #[test]
+    fn every_run_within_a_budget_and_files_ends_with_all_rows(
+        recipes in recipes(),
+        budget in 0u64..300_000,
+        room in prop_oneof![2 => Just(usize::MAX), 1 => 0usize..4],
+        seed in any::<u64>(),
+    ) {
+        let network = Network::new(&recipes, false);
+        let (log, operators) = network.operators(true, None);
+        let beside = Arc::new(Beside { room, put: Arc::default() });
+        let places: Arc<dyn Overflows> = beside.clone();
+        let (result, counts) =
+            sequential::run_within(&network.model, operators, budget, Some(places), picks(seed));
+        network.judge(&log, &result, &counts);
+        let written: u64 = counts.iter().map(|counts| counts.spilled_bytes).sum();
+        prop_assert_eq!(written > 0, beside.put.load(Ordering::Relaxed) > 0);
+        let is_full = room < usize::MAX && matches!(result, Err(FlowError::Stalled { outside: Some(_), .. }));
+        prop_assert!(result.is_ok() || is_full, "{result:?} of {:?}", network.model);
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub(crate) mod moves;
 #[cfg(not(loom))]
 mod naps;
 mod near;
+pub(crate) mod overflowing;
 pub(crate) mod quietly;
 pub(crate) mod recorder;
 pub(crate) mod request;

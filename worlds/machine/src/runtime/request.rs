@@ -9,7 +9,7 @@ use crate::runtime::requests::state::RequestState;
 use crate::runtime::shared::RuntimeState;
 use std::sync::Arc;
 use std::time::Duration;
-use vicus_flow::{Account, BoxCounts, BoxId, Budget, FlowError, Instance, Model, Operator, Totals};
+use vicus_flow::{Account, BoxCounts, BoxId, Budget, FlowError, Instance, Model, Operator, Overflows, Totals};
 use vicus_schedule::QueueId;
 use vicus_topology::NodeId;
 
@@ -35,10 +35,13 @@ pub struct RequestOptions {
     pub budget: Budget,
     /// Whether the time in each box's code is measured ([`BoxCounts::busy_ns`]).
     pub is_timed: bool,
+    /// Where vias may keep envelopes beyond the budget, so that boxes which wait for each other go on; see
+    /// [`TemporaryFiles`](crate::TemporaryFiles).
+    pub overflows: Option<Arc<dyn Overflows>>,
 }
 
 impl Default for RequestOptions {
-    /// No bound, and not timed.
+    /// No bound, not timed, and nothing outside of memory.
     fn default() -> RequestOptions {
         Budget::UNBOUNDED.into()
     }
@@ -46,7 +49,7 @@ impl Default for RequestOptions {
 
 impl From<Budget> for RequestOptions {
     fn from(budget: Budget) -> RequestOptions {
-        RequestOptions { budget, is_timed: false }
+        RequestOptions { budget, is_timed: false, overflows: None }
     }
 }
 
@@ -58,9 +61,17 @@ impl From<u64> for RequestOptions {
 
 impl RequestOptions {
     /// With the budget of the calling task's or box's request around it, if there is one.
-    pub(crate) fn accounted(self) -> (Option<Arc<Account>>, bool) {
-        (Account::within(self.budget, account_here()), self.is_timed)
+    pub(crate) fn accounted(self) -> Accounted {
+        let RequestOptions { budget, is_timed, overflows } = self;
+        Accounted { account: Account::within(budget, account_here()), is_timed, overflows }
     }
+}
+
+/// The options of a request, with its account.
+pub(crate) struct Accounted {
+    account: Option<Arc<Account>>,
+    is_timed: bool,
+    overflows: Option<Arc<dyn Overflows>>,
 }
 
 impl Runtime {
@@ -100,7 +111,7 @@ impl Runtime {
         queue: QueueId,
         model: &Arc<Model>,
         operators: Vec<(BoxId, Box<dyn Operator>)>,
-        accounted: (Option<Arc<Account>>, bool),
+        accounted: Accounted,
     ) -> Request {
         let shared = &self.shared;
         let state = new_request(shared, model, operators, accounted);
@@ -242,7 +253,7 @@ pub(crate) fn new_request(
     shared: &RuntimeState,
     model: &Arc<Model>,
     operators: Vec<(BoxId, Box<dyn Operator>)>,
-    (account, is_timed): (Option<Arc<Account>>, bool),
+    Accounted { account, is_timed, overflows }: Accounted,
 ) -> Arc<RequestState> {
     let id = shared.ongoing.next_id();
     let instance = Instance::new(model, id, shared.plan.seats.len(), &BOX, operators);
@@ -250,6 +261,9 @@ pub(crate) fn new_request(
     instance.set_head_start(shared.settings.head_start_ns);
     if is_timed {
         instance.set_timed();
+    }
+    if let Some(overflows) = overflows {
+        instance.set_overflows(overflows);
     }
     Arc::new(RequestState::new(instance))
 }

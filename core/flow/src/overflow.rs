@@ -1,0 +1,275 @@
+//! The envelopes of a via for which there is no memory: outside of it, first in, first out.
+//!
+//! A world gives a request a maker of such queues ([`Overflows`]). When the budget has no room for an overdraft, a via
+//! of the circle gets a queue, and its newest envelopes go there as bytes; they come back in order, and with the last
+//! one the queue is gone. Bytes are those of this process: values as memory has them.
+
+use crate::{BoxError, Column, Envelope, Type};
+use std::collections::VecDeque;
+use std::fmt;
+use vicus_topology::NodeId;
+
+/// A queue of bytes outside of memory, such as a temporary file.
+pub trait Overflow: Send {
+    /// Puts bytes behind all others.
+    ///
+    /// # Errors
+    /// There is no room, or the system refuses. Nothing was put.
+    fn push(&mut self, bytes: &[u8]) -> Result<(), BoxError>;
+
+    /// Takes the first bytes, in place of what `into` has. Whether there were any.
+    ///
+    /// # Errors
+    /// They can't be read.
+    fn pop(&mut self, into: &mut Vec<u8>) -> Result<bool, BoxError>;
+}
+
+/// Makes the queues of a request.
+pub trait Overflows: fmt::Debug + Send + Sync {
+    /// An empty queue.
+    ///
+    /// # Errors
+    /// The system refuses.
+    fn begin(&self) -> Result<Box<dyn Overflow>, BoxError>;
+}
+
+/// The newest envelopes of a via, outside of memory.
+pub(crate) struct Outside {
+    queue: Box<dyn Overflow>,
+    /// How many lie there.
+    count: usize,
+    /// Those that could not be put there: they wait in memory, behind all others.
+    behind: VecDeque<Envelope>,
+    /// No more is put there, because this failed.
+    full: Option<String>,
+    bytes: Vec<u8>,
+}
+
+impl Outside {
+    pub(crate) fn new(queue: Box<dyn Overflow>) -> Outside {
+        Outside { queue, count: 0, behind: VecDeque::new(), full: None, bytes: Vec::new() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0 && self.behind.is_empty()
+    }
+
+    /// Whether an envelope waits in memory because it could not be put there.
+    pub(crate) fn is_refused(&self) -> bool {
+        !self.behind.is_empty()
+    }
+
+    /// Why it takes no more, if a put has failed.
+    pub(crate) fn full(&self) -> Option<&str> {
+        self.full.as_deref()
+    }
+
+    /// Puts an envelope behind the others. Gives the bytes that were written for it.
+    pub(crate) fn push(&mut self, envelope: Envelope) -> u64 {
+        // Attached values can't be written.
+        if self.full.is_none() && self.behind.is_empty() && envelope.attached().is_empty() {
+            self.bytes.clear();
+            write(&envelope, &mut self.bytes);
+            match self.queue.push(&self.bytes) {
+                Ok(()) => {
+                    self.count += 1;
+                    return self.bytes.len() as u64;
+                }
+                Err(error) => self.full = Some(error.to_string()),
+            }
+        }
+        self.behind.push_back(envelope);
+        0
+    }
+
+    /// Takes the first envelope.
+    ///
+    /// # Errors
+    /// It can't be read.
+    pub(crate) fn pop(&mut self) -> Result<Option<Envelope>, BoxError> {
+        if self.count == 0 {
+            return Ok(self.behind.pop_front());
+        }
+        if !self.queue.pop(&mut self.bytes)? {
+            return Err("an envelope that was put outside of memory is not there".into());
+        }
+        self.count -= 1;
+        Ok(Some(read(&self.bytes)))
+    }
+
+    /// The envelopes that wait in memory.
+    pub(crate) fn into_behind(self) -> VecDeque<Envelope> {
+        self.behind
+    }
+}
+
+/// Each type, at the place that stands for it.
+const TYPES: [Type; 13] = [
+    Type::Bool,
+    Type::I8,
+    Type::I16,
+    Type::I32,
+    Type::I64,
+    Type::U8,
+    Type::U16,
+    Type::U32,
+    Type::U64,
+    Type::F32,
+    Type::F64,
+    Type::Text,
+    Type::Binary,
+];
+
+/// Stands for none, and for the columns of a pill.
+const NONE: u64 = u64::MAX;
+
+/// Writes an envelope without attachments.
+fn write(envelope: &Envelope, into: &mut Vec<u8>) {
+    fn put(number: usize, into: &mut Vec<u8>) {
+        into.extend_from_slice(&(number as u64).to_ne_bytes());
+    }
+    put(envelope.rows(), into);
+    put(if envelope.is_pill() { NONE as usize } else { envelope.columns().len() }, into);
+    put(envelope.node().index(), into);
+    put(envelope.home().map_or(NONE as usize, NodeId::index), into);
+    into.extend_from_slice(&envelope.stamp().to_ne_bytes());
+    for column in envelope.columns() {
+        put(TYPES.iter().position(|kind| *kind == column.kind()).expect("all types are there"), into);
+        put(column.null_count(), into);
+        if column.null_count() > 0 {
+            (0..column.len()).filter(|&row| column.is_null(row)).for_each(|row| put(row, into));
+        }
+        if column.kind().is_variable() {
+            (0..column.len()).for_each(|row| put(column.string(row).len(), into));
+            (0..column.len()).for_each(|row| into.extend_from_slice(column.string(row)));
+        } else {
+            into.extend_from_slice(column.value_bytes());
+        }
+    }
+}
+
+/// Reads what [`write`] wrote.
+fn read(mut bytes: &[u8]) -> Envelope {
+    fn take<'a>(bytes: &mut &'a [u8], count: usize) -> &'a [u8] {
+        let (first, rest) = bytes.split_at(count);
+        *bytes = rest;
+        first
+    }
+    fn number(bytes: &mut &[u8]) -> u64 {
+        u64::from_ne_bytes(take(bytes, 8).try_into().expect("eight bytes"))
+    }
+    let rows = number(&mut bytes) as usize;
+    let columns = number(&mut bytes);
+    let node = NodeId::new(number(&mut bytes) as usize);
+    let home = Some(number(&mut bytes)).filter(|&home| home != NONE).map(|home| NodeId::new(home as usize));
+    let stamp = number(&mut bytes);
+    let mut envelope = match columns {
+        NONE => Envelope::pill(),
+        count => {
+            let column = |_| {
+                let kind = TYPES[number(&mut bytes) as usize];
+                let nulls: Vec<usize> = (0..number(&mut bytes)).map(|_| number(&mut bytes) as usize).collect();
+                let column = if kind.is_variable() {
+                    let lengths: Vec<usize> = (0..rows).map(|_| number(&mut bytes) as usize).collect();
+                    let strings = lengths.into_iter().map(|length| take(&mut bytes, length));
+                    match kind {
+                        Type::Text => strings.map(|text| str::from_utf8(text).expect("it was a text")).collect(),
+                        _ => Column::of_binaries(strings),
+                    }
+                } else {
+                    let values = take(&mut bytes, rows * kind.width());
+                    #[expect(unsafe_code, reason = "values come back from bytes")]
+                    // SAFETY: `write` took these bytes of values of this type, and the queue gives what was put.
+                    unsafe {
+                        Column::of_value_bytes(kind, values)
+                    }
+                };
+                if nulls.is_empty() { column } else { column.with_nulls(nulls) }
+            };
+            Envelope::of_rows((0..count).map(column).collect(), rows)
+        }
+    };
+    envelope.set_node(node, Default::default());
+    envelope.set_stamp(stamp);
+    envelope.at_home(home)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+
+    /// Has room for so many envelopes.
+    struct Short(VecDeque<Vec<u8>>, usize);
+
+    impl Overflow for Short {
+        fn push(&mut self, bytes: &[u8]) -> Result<(), BoxError> {
+            if self.0.len() == self.1 {
+                return Err("no room".into());
+            }
+            self.0.push_back(bytes.to_vec());
+            Ok(())
+        }
+
+        fn pop(&mut self, into: &mut Vec<u8>) -> Result<bool, BoxError> {
+            let first = self.0.pop_front();
+            let is_there = first.is_some();
+            *into = first.unwrap_or_default();
+            Ok(is_there)
+        }
+    }
+
+    #[test]
+    fn envelopes_of_every_type_come_back_as_they_were() {
+        let floats: Column = vec![Some(-0.0f64), None, Some(f64::NAN)].into();
+        let texts: Column = ["", "ä", "long ".repeat(9).as_str()].into_iter().collect();
+        let columns: Vec<Column> = vec![
+            vec![true, false, true].into(),
+            vec![i8::MIN, 0, 1].into(),
+            vec![1i16, 2, 3].into(),
+            vec![1i32, 2, -3].into(),
+            vec![i64::MIN, 2, 3].into(),
+            vec![1u8, 2, 255].into(),
+            vec![1u16, 2, 3].into(),
+            vec![1u32, 2, 3].into(),
+            vec![u64::MAX, 2, 3].into(),
+            vec![1.5f32, f32::INFINITY, -2.0].into(),
+            floats,
+            texts.with_nulls([0, 2]),
+            Column::of_binaries([&[0u8, 255][..], &[], &[7]]),
+        ];
+        let whole = Envelope::new(columns).at_home(Some(NodeId::new(3)));
+        let mut outside = Outside::new(Box::new(Short(VecDeque::new(), 4)));
+        let envelopes = [
+            whole.slice(1..3),
+            Envelope::of_rows(Vec::new(), 7),
+            Envelope::new([Column::from(Vec::<u64>::new())]),
+            whole,
+            // For these there is no room.
+            Envelope::new([vec![1u64].into()]),
+            Envelope::pill(),
+        ];
+        for (place, envelope) in envelopes.iter().enumerate() {
+            assert_eq!(outside.push(envelope.clone()) > 0, place < 4);
+            assert_eq!((outside.is_refused(), outside.full().is_some()), (place >= 4, place >= 4));
+        }
+        for envelope in &envelopes {
+            let back = outside.pop().unwrap().expect("it was put");
+            assert_eq!(format!("{:?}", back.columns()), format!("{:?}", envelope.columns()));
+            let told = |envelope: &Envelope| (envelope.rows(), envelope.is_pill(), envelope.home(), envelope.bytes());
+            assert_eq!(told(&back), told(envelope));
+        }
+        assert!(outside.is_empty() && outside.pop().unwrap().is_none());
+    }
+
+    #[test]
+    fn envelopes_with_attached_values_and_those_behind_them_stay_in_memory() {
+        let mut outside = Outside::new(Box::new(Short(VecDeque::new(), 4)));
+        let plain = Envelope::new([vec![1u64].into()]);
+        let with = plain.clone().with(&[crate::Attachment::new(std::sync::Arc::new(7), 4)]);
+        let written = [&plain, &with, &plain].map(|envelope| outside.push(envelope.clone()) > 0);
+        assert_eq!((written, outside.full()), ([true, false, false], None));
+        let back = [(); 3].map(|()| outside.pop().unwrap().expect("it was put").attached().len());
+        assert_eq!(back, [0, 1, 0]);
+    }
+}
