@@ -224,6 +224,7 @@ impl Graphs {
     /// There is not enough memory.
     pub fn quads(self, snapshot: &Snapshot, interrupt: &Interrupt<'_>) -> Result<Vec<[Id; 4]>, NoMemory> {
         let (index, rows) = (snapshot.index(Order::Gspo), self.rows(snapshot));
+        let _held = interrupt.holding(rows.len() * size_of::<[Id; 4]>());
         let mut quads = Vec::with_room(rows.len())?;
         quads.extend(interrupt.each(rows).map(|row| index.quad(row)));
         Ok(quads)

@@ -15,7 +15,7 @@ use hashbrown::{HashMap, HashSet};
 use oxrdf::vocab::rdf;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
-use vicus_flow::library::HashKey;
+use vicus_flow::library::{HashKey, table_bytes};
 use vicus_flow::{Grow, NoMemory};
 
 /// The id of `rdf:type`; `None` if the store doesn't have it.
@@ -161,9 +161,13 @@ impl CharacteristicSets {
         };
         let attributes: usize = made.sets.iter().map(|set| set.attributes.len()).sum();
         let _having = interrupt.holding(attributes * BYTES_OF_HAVING);
-        let _made = interrupt.holding(made.set_bytes() + table_bytes(&made.of_others));
+        let _made = interrupt.holding(made.set_bytes() + made.others_bytes());
         made.note_attributes()?;
         Ok(made)
+    }
+
+    fn others_bytes(&self) -> usize {
+        table_bytes::<(Attribute, (usize, usize))>(self.of_others.capacity())
     }
 
     /// The memory of its sets, in bytes.
@@ -183,7 +187,7 @@ impl CharacteristicSets {
             }
         }
         let having = self.having.values().map(|sets| sets.capacity() * size_of::<(usize, usize)>());
-        let tables = table_bytes(&self.having) + table_bytes(&self.of_others);
+        let tables = table_bytes::<(Attribute, Vec<(usize, usize)>)>(self.having.capacity()) + self.others_bytes();
         self.bytes = self.set_bytes() + having.sum::<usize>() + tables;
         Ok(())
     }
@@ -334,11 +338,6 @@ impl Star {
     }
 }
 
-/// The memory of a table: of eight places, seven are used at most, and each has a byte beside its entry.
-fn table_bytes<K, V>(table: &HashMap<K, V, HashKey>) -> usize {
-    table.capacity() * 8 / 7 * (size_of::<(K, V)>() + 1)
-}
-
 /// Makes room for one more entry.
 fn make_room<K: Eq + Hash, V>(table: &mut HashMap<K, V, HashKey>) -> Result<(), NoMemory> {
     if table.len() < table.capacity() {
@@ -386,7 +385,7 @@ impl Pass<'_> {
                     let mut attributes = Vec::with_room(counted.len())?;
                     attributes.extend(counted.iter().map(|(attribute, _)| (*attribute, 0)));
                     set_bytes += attributes.capacity() * size_of::<(Attribute, usize)>();
-                    held.set(set_bytes + 2 * table_bytes(&made.of_others));
+                    held.set(set_bytes + 2 * made.others_bytes());
                     made.sets.push(CharacteristicSet { subjects: 0, attributes });
                 }
                 let set = &mut made.sets[place];
@@ -406,7 +405,7 @@ impl Pass<'_> {
                 *sum += triples;
             }
             // A table that grows is there twice.
-            held.set(set_bytes + 2 * table_bytes(&made.of_others));
+            held.set(set_bytes + 2 * made.others_bytes());
         }
         Ok(Some(made))
     }
@@ -419,7 +418,7 @@ impl Pass<'_> {
         let mut held = self.interrupt.holding(0);
         for count in self.triples() {
             make_room(&mut subjects)?;
-            held.set(2 * table_bytes(&subjects));
+            held.set(2 * table_bytes::<(u64, u32)>(subjects.capacity()));
             *subjects.entry(self.count(rows.by_ref().take(count), &mut counted)?).or_default() += 1;
         }
         let mut all: Vec<(u64, u32)> = Vec::with_room(subjects.len())?;

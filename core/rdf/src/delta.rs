@@ -84,6 +84,11 @@ trait Counted {
     fn net(&self) -> isize;
 
     fn heap_bytes(&self) -> usize;
+
+    /// The part of it that no other version has.
+    fn own_bytes(&self) -> usize {
+        self.heap_bytes()
+    }
 }
 
 #[derive(Debug)]
@@ -218,6 +223,17 @@ impl Counted for Group {
     fn heap_bytes(&self) -> usize {
         list_bytes(self)
     }
+
+    fn own_bytes(&self) -> usize {
+        own_list_bytes(self)
+    }
+}
+
+/// The bytes of a list of one version, with those of its parts that no other version has.
+fn own_list_bytes<P: Counted>(list: &List<P>) -> usize {
+    let own = list.parts.iter().filter(|part| Arc::strong_count(part) == 1);
+    let parts: usize = own.map(|part| part.own_bytes() + size_of::<P>()).sum();
+    parts + list.parts.capacity() * size_of::<Arc<P>>() + list.heads.capacity() * size_of::<Head>()
 }
 
 fn list_bytes<P: Counted>(list: &List<P>) -> usize {
@@ -276,6 +292,11 @@ impl Delta {
     /// The memory of its entries, in bytes; versions share most of them.
     pub fn heap_bytes(&self) -> usize {
         list_bytes(&self.groups) + self.flat.get().map_or(0, Flat::heap_bytes)
+    }
+
+    /// The part of these bytes that no other version has.
+    pub(crate) fn own_bytes(&self) -> usize {
+        own_list_bytes(&self.groups) + self.flat.get().map_or(0, Flat::heap_bytes)
     }
 
     /// The change of a row; `None` if it is as in the base.

@@ -540,6 +540,13 @@ impl Index {
         size_of::<Base>() + self.base.heap_bytes() + self.changed.as_ref().map_or(0, |changed| changed.heap_bytes())
     }
 
+    /// The part of these bytes that no other version has.
+    pub(crate) fn own_bytes(&self) -> usize {
+        let base = if Arc::strong_count(&self.base) == 1 { size_of::<Base>() + self.base.heap_bytes() } else { 0 };
+        let changed = self.changed.as_ref().filter(|changed| Arc::strong_count(changed) == 1);
+        base + changed.map_or(0, |changed| changed.own_bytes())
+    }
+
     /// Panics if the rows don't ascend, the directories don't fit them, or the changes don't fit the base.
     pub fn assert_valid(&self) {
         self.base.assert_valid();

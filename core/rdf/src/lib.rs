@@ -49,7 +49,7 @@ pub use load::{Loader, OnError, SyntaxError};
 pub use longest::{TermLimits, TermRefused};
 pub use placed::Placement;
 pub use search::{Cursor, Reader, Searcher};
-pub use snapshot::{Snapshot, SnapshotMemory};
+pub use snapshot::{OwnMemory, Snapshot, SnapshotMemory};
 pub use statistics::Statistics;
 pub use term::{BlankView, Encoded, Encoder, TermView, inline};
 pub use triple::{MOST_NESTED, TripleView, levels_of};

@@ -95,6 +95,11 @@ impl Changed {
     pub(crate) fn heap_bytes(&self) -> usize {
         self.rows.heap_bytes() + self.keys.heap_bytes() + self.graphs.heap_bytes()
     }
+
+    /// The part of these bytes that no other version has.
+    pub(crate) fn own_bytes(&self) -> usize {
+        self.rows.own_bytes() + self.keys.own_bytes() + self.graphs.own_bytes()
+    }
 }
 
 /// The methods of [`Index`] for an index with changes.

@@ -177,7 +177,7 @@ impl Snapshot {
             let rows = changes.in_order(order, interrupt)?;
             let after = index.with(&rows, interrupt)?;
             if rows.len() >= MANY {
-                made += after.heap_bytes().saturating_sub(index.heap_bytes());
+                made += after.own_bytes();
                 made_held.set(made);
             }
             if let Some(side) = counted_by(order) {
@@ -236,7 +236,8 @@ impl Snapshot {
             let changes = Changes { deletes: graphs.quads(self, interrupt)?, ..Changes::of(self) };
             return self.with_interrupt(changes, interrupt);
         }
-        let mut indexes = Vec::with_room(Order::ALL.len())?;
+        let mut indexes: Vec<Index> = Vec::with_room(Order::ALL.len())?;
+        let mut held = interrupt.holding(0);
         for index in self.indexes.iter().flatten() {
             let named_alone = !index.order().is_by_graph() && graphs == Graphs::One(Id::UNBOUND);
             indexes.push(match (rest, named_alone) {
@@ -244,6 +245,7 @@ impl Snapshot {
                 (_, true) => index.clone(),
                 _ => index.without(graphs, interrupt)?,
             });
+            held.set(indexes.iter().map(Index::own_bytes).sum());
         }
         let rdf_type = self.statistics.characteristic().rdf_type();
         let sets = indexes
@@ -516,13 +518,10 @@ impl Snapshot {
         self.memory().total()
     }
 
-    /// The memory that it has beyond that of a snapshot before, in bytes; 0 after few changes, as it takes a look at
-    /// each part of an index.
-    pub fn grown_since(&self, before: &Snapshot) -> usize {
-        match self.len().abs_diff(before.len()) < MANY {
-            true => 0,
-            false => self.heap_bytes().saturating_sub(before.heap_bytes()),
-        }
+    /// The part of its memory that no other snapshot has, in bytes. It takes a look at each part of an index.
+    pub fn own_bytes(&self) -> usize {
+        let indexes: usize = self.indexes.iter().flatten().map(Index::own_bytes).sum();
+        indexes + self.fresh.own_bytes() + self.statistics.own_bytes() + self.named.own_bytes()
     }
 
     /// Panics if an index or the dictionary broke its invariants. Takes linear time.
@@ -532,8 +531,36 @@ impl Snapshot {
     }
 }
 
-/// The memory of indexes is asked for after so many changes: it takes a look at each part.
-const MANY: usize = 1024;
+/// Memory is measured after so many changed rows: it takes a look at each part of an index. Fewer copy some kilobytes
+/// each in every order.
+const MANY: usize = 64;
+
+/// The memory that successive changes of a snapshot have made and no other snapshot has, measured now and then.
+#[derive(Debug, Default)]
+pub struct OwnMemory {
+    bytes: usize,
+    /// Changed rows and the bytes of their new terms since it was measured.
+    rows: usize,
+    terms: usize,
+}
+
+impl OwnMemory {
+    /// Few bytes of new terms need not be measured.
+    const TERMS: usize = 256 << 10;
+
+    /// A change has made this snapshot, of which there is no other one but those before all changes.
+    pub fn measure(&mut self, after: &Snapshot, rows: usize, terms: usize) {
+        (self.rows, self.terms) = (self.rows + rows, self.terms + terms);
+        if self.rows >= MANY || self.terms >= Self::TERMS {
+            *self = OwnMemory { bytes: after.own_bytes(), rows: 0, terms: 0 };
+        }
+    }
+
+    /// The bytes when it was measured last.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
 
 /// The columns counted with an order's changed rows: the default graph's if the order begins with the graph, and those
 /// of named graphs if not.

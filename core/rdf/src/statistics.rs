@@ -370,6 +370,15 @@ impl Statistics {
         pages + lists + self.characteristic.heap_bytes()
     }
 
+    /// The part of these bytes that no other version has.
+    pub(crate) fn own_bytes(&self) -> usize {
+        let own = self.predicates.iter().filter(|page| Arc::strong_count(page) == 1);
+        let pages: usize = own.map(|page| page.capacity() * size_of::<Predicate>()).sum();
+        let lists = self.predicates.capacity() * size_of::<Arc<Vec<Predicate>>>();
+        let sets = if Arc::strong_count(&self.characteristic) == 1 { self.characteristic.heap_bytes() } else { 0 };
+        pages + lists + sets
+    }
+
     /// All predicates, ascending by id.
     pub fn predicates(&self) -> impl Iterator<Item = &Predicate> {
         self.predicates.iter().flat_map(|page| page.iter())

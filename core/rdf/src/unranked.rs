@@ -13,7 +13,7 @@ use hashbrown::HashTable;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_nano_inline};
 use std::fmt;
 use std::sync::Arc;
-use vicus_flow::library::HashKey;
+use vicus_flow::library::{HashKey, table_bytes};
 use vicus_flow::{Grow, NoMemory, give_up, refusable};
 
 /// A growing dictionary. An id contains the place of its term.
@@ -143,9 +143,9 @@ impl Unranked {
     /// Its memory, in bytes.
     pub fn heap_bytes(&self) -> usize {
         let text: usize = self.pieces.iter().map(String::capacity).sum();
-        let tables: usize = self.tables.iter().map(|table| table.capacity() * 8 / 7).sum();
+        let tables: usize = self.tables.iter().map(|table| table_bytes::<Entry>(table.capacity())).sum();
         let ranks = self.ranks.capacity() * size_of::<u32>();
-        text + self.places.capacity() * size_of::<Stored>() + ranks + tables * (size_of::<Entry>() + 1)
+        text + self.places.capacity() * size_of::<Stored>() + ranks + tables
     }
 
     /// How many bytes a term with this key adds to the dictionary.
@@ -298,6 +298,11 @@ struct Piece {
 }
 
 impl Piece {
+    fn heap_bytes(&self) -> usize {
+        let datatypes = table_bytes::<Id>(self.datatypes.capacity());
+        self.terms.heap_bytes() + self.ranks.capacity() * size_of::<u32>() + datatypes
+    }
+
     fn new(mut terms: Unranked, dictionary: &Dictionary, interrupt: &Interrupt<'_>) -> Result<Piece, NoMemory> {
         let (mut ranks, mut datatypes) = (std::mem::take(&mut terms.ranks), HashTable::new());
         ranks.grow(terms.len() - ranks.len())?;
@@ -445,12 +450,13 @@ impl FreshTerms {
 
     /// Their memory, in bytes; versions share most of it.
     pub fn heap_bytes(&self) -> usize {
-        let of = |piece: &Arc<Piece>| {
-            piece.terms.heap_bytes()
-                + piece.ranks.capacity() * size_of::<u32>()
-                + piece.datatypes.capacity() * 8 / 7 * (size_of::<Id>() + 1)
-        };
-        self.pieces.iter().map(of).sum()
+        self.pieces.iter().map(|piece| piece.heap_bytes()).sum()
+    }
+
+    /// The part of these bytes that no other version has.
+    pub(crate) fn own_bytes(&self) -> usize {
+        let own = self.pieces.iter().filter(|piece| Arc::strong_count(piece) == 1);
+        own.map(|piece| piece.heap_bytes()).sum()
     }
 }
 

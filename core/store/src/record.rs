@@ -26,7 +26,7 @@
 
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
-use vicus_flow::library::HashKey;
+use vicus_flow::library::{HashKey, table_bytes};
 use vicus_rdf::{Encoded, Graphs, Id, Interrupt, Kind};
 
 /// A record of steps on quads alone, with terms of RDF 1.1: readers of the first form alone read it.
@@ -110,32 +110,33 @@ impl Writer {
         interrupt: &Interrupt<'_>,
     ) {
         self.mark(QUADS);
-        /// Memory is told of after so many quads.
-        const PART: usize = 1 << 14;
+        /// Memory is told of when there are so many bytes more.
+        const STEP: usize = 256 << 10;
         let mut numbers: HashMap<Id, u64, HashKey> = HashMap::with_hasher(self.hash_key);
-        let (before, mut held) = (self.heap_bytes(), interrupt.holding(0));
+        let (before, mut held, mut told) = (self.heap_bytes(), interrupt.holding(0), 0);
         for quads in [deletes, inserts] {
             put(quads.len() as u64, &mut self.steps);
-            for part in quads.chunks(PART) {
-                for (place, &id) in interrupt.each(part.as_flattened().iter()).enumerate() {
-                    if id.is_unbound() {
-                        if place % 4 < 3 {
-                            self.flaw.get_or_insert(NO_TERM);
-                        }
-                        put(0, &mut self.steps);
-                        continue;
+            for (place, &id) in interrupt.each(quads.as_flattened().iter()).enumerate() {
+                if id.is_unbound() {
+                    if place % 4 < 3 {
+                        self.flaw.get_or_insert(NO_TERM);
                     }
-                    let number = *numbers.entry(id).or_insert_with(|| {
-                        raise(&mut self.form, id.kind());
-                        put_term(id, &key, &mut self.terms, &mut self.flaw);
-                        self.count += 1;
-                        self.count
-                    });
-                    put(number, &mut self.steps);
+                    put(0, &mut self.steps);
+                    continue;
                 }
-                // A table of seven entries in eight places, with a byte beside each.
-                let table = numbers.capacity() * 8 / 7 * (size_of::<(Id, u64)>() + 1);
-                held.set(self.heap_bytes() - before + table);
+                let number = *numbers.entry(id).or_insert_with(|| {
+                    raise(&mut self.form, id.kind());
+                    put_term(id, &key, &mut self.terms, &mut self.flaw);
+                    self.count += 1;
+                    self.count
+                });
+                put(number, &mut self.steps);
+                let bytes = self.heap_bytes() - before + table_bytes::<(Id, u64)>(numbers.capacity());
+                if bytes >= told + STEP {
+                    // A list that grows is there twice, once with half of the room.
+                    held.set(bytes + bytes / 2);
+                    told = bytes;
+                }
             }
         }
     }

@@ -7,7 +7,7 @@ use oxrdf::{GraphNameRef, QuadRef, TermRef};
 use std::fmt;
 use std::sync::Arc;
 use vicus_flow::{BoxError, NoMemory, or_given_up};
-use vicus_rdf::{Changes, Encoded, Encoder, Graphs, Id, Interrupt, Kind, Snapshot, Unranked};
+use vicus_rdf::{Changes, Encoded, Encoder, Graphs, Id, Interrupt, Kind, OwnMemory, Snapshot, Unranked};
 
 /// Is asked at bounded steps of long work, with the bytes that the work holds beside the store's data. An error ends
 /// the work.
@@ -29,8 +29,8 @@ pub struct Transaction<'a> {
     /// Whether something has failed, so `snapshot` and `record` may have half of it.
     is_broken: bool,
     record: Writer,
-    /// The bytes of data that the store does not have yet.
-    made: usize,
+    /// The data that the store does not have yet.
+    made: OwnMemory,
     encoder: Encoder,
     /// See [`Transaction::ask`].
     pub(crate) ask: Ask,
@@ -45,13 +45,17 @@ pub struct Committed {
     pub number: Option<u64>,
 }
 
+/// How often the bytes of a record are in memory at most until they are written: by themselves, as others share them,
+/// in a frame of the log, and in that one as it grows by room for the next.
+const IN_FLIGHT: usize = 5;
+
 impl<'a> Transaction<'a> {
     pub(crate) fn new(store: &'a Store, writing: Writing<'a>, ask: Ask) -> Result<Transaction<'a>, StoreError> {
         let (snapshot, refused) = store.head(&ask)?;
         let fresh = snapshot.fresh().behind();
         let changes = Vec::new();
         let (record, encoder) = (Writer::new(store.hash_key), Encoder::default());
-        let (is_broken, made) = (false, 0);
+        let (is_broken, made) = (false, OwnMemory::default());
         Ok(Transaction { store, writing, refused, snapshot, fresh, changes, is_broken, record, made, encoder, ask })
     }
 
@@ -65,7 +69,7 @@ impl<'a> Transaction<'a> {
     /// The bytes that its changes so far hold, beside the store's data: those of many changes, for few are not counted.
     pub fn heap_bytes(&self) -> u64 {
         let waiting = self.changes.capacity() * size_of::<([Id; 4], bool)>();
-        (waiting + self.made + self.record.heap_bytes()) as u64
+        (waiting + self.made.bytes() + self.record.heap_bytes()) as u64
     }
 
     /// The data with all changes so far.
@@ -88,7 +92,7 @@ impl<'a> Transaction<'a> {
         let split = or_given_up(|| {
             let interrupt = Interrupt::by(&*ask);
             // While they are sorted, half of them are there twice, and then those of each kind.
-            let _held = interrupt.holding(2 * changes.capacity() * size_of::<([Id; 4], bool)>() + self.made);
+            let _held = interrupt.holding(2 * changes.capacity() * size_of::<([Id; 4], bool)>() + self.made.bytes());
             let changes = last_of_each(changes, &interrupt);
             let of = |there: bool| {
                 let those = interrupt.each(changes.iter()).filter(|(_, is)| *is == there);
@@ -104,8 +108,9 @@ impl<'a> Transaction<'a> {
     fn make(&mut self, changes: Changes) -> Result<(), StoreError> {
         let ask = Arc::clone(&self.ask);
         let interrupt = Interrupt::by(&*ask);
+        let (rows, terms) = (changes.inserts.len() + changes.deletes.len(), changes.fresh.heap_bytes());
         let made = self.snapshot.read_by(|| -> Result<Result<Snapshot, Flaw>, NoMemory> {
-            let _made = interrupt.holding(self.made + self.record.heap_bytes());
+            let _made = interrupt.holding(self.made.bytes() + self.record.heap_bytes());
             let quads = interrupt.holding(changes.heap_bytes());
             let changes = changes.tidied(&interrupt);
             let fresh = &changes.fresh;
@@ -125,7 +130,7 @@ impl<'a> Transaction<'a> {
         });
         let made = made.map_err(StoreError::given_up)?;
         let snapshot = made?.map_err(StoreError::NotKept)?;
-        self.go_on_with(snapshot);
+        self.go_on_with(snapshot, rows, terms);
         Ok(())
     }
 
@@ -184,6 +189,9 @@ impl<'a> Transaction<'a> {
     /// # Panics
     /// There are other changes since.
     pub fn change(&mut self, changes: Changes) -> Result<(), StoreError> {
+        if self.is_broken {
+            return Err(StoreError::Broken);
+        }
         assert!(self.fresh.is_empty() && self.changes.is_empty(), "changes follow the last snapshot");
         let Changes { mut fresh, inserts, mut deletes } = changes;
         if inserts.is_empty() {
@@ -207,10 +215,13 @@ impl<'a> Transaction<'a> {
         }
         self.sound(|this| {
             let (snapshot, ask) = (Arc::clone(&this.snapshot), Arc::clone(&this.ask));
+            let interrupt = Interrupt::by(&*ask);
+            let _made = interrupt.holding(this.made.bytes() + this.record.heap_bytes());
             let made = snapshot.read_by(|| {
                 this.record.clear(graphs, |id, look| snapshot.key(id, look));
-                snapshot.cleared_with_interrupt(graphs, &Interrupt::by(&*ask))
+                snapshot.cleared_with_interrupt(graphs, &interrupt)
             });
+            drop(snapshot);
             this.follow(made.map_err(StoreError::given_up)??)
         })
     }
@@ -232,7 +243,7 @@ impl<'a> Transaction<'a> {
         self.sound(|this| {
             let (snapshot, ask) = (Arc::clone(&this.snapshot), Arc::clone(&this.ask));
             let interrupt = Interrupt::by(&*ask);
-            let _made = interrupt.holding(this.made);
+            let _made = interrupt.holding(this.made.bytes() + this.record.heap_bytes());
             let made = snapshot.read_by(|| {
                 this.record.copy(from, to, |id, look| match fresh.has(id) && id.is_computed() {
                     true => look(fresh.key(id)),
@@ -240,6 +251,7 @@ impl<'a> Transaction<'a> {
                 });
                 snapshot.with_interrupt(Changes::of_copy(&snapshot, from, to, fresh, &interrupt)?, &interrupt)
             });
+            drop(snapshot);
             this.follow(made.map_err(StoreError::given_up)??)
         })
     }
@@ -249,13 +261,15 @@ impl<'a> Transaction<'a> {
         if let Some(flaw) = self.record.flaw() {
             return Err(StoreError::NotKept(flaw));
         }
-        self.go_on_with(snapshot);
+        let rows = snapshot.len().abs_diff(self.snapshot.len());
+        self.go_on_with(snapshot, rows, 0);
         Ok(())
     }
 
-    fn go_on_with(&mut self, snapshot: Snapshot) {
-        self.made += snapshot.grown_since(&self.snapshot);
+    fn go_on_with(&mut self, snapshot: Snapshot, rows: usize, terms: usize) {
+        // The snapshot before is gone first: what it shares with the new one is this transaction's as well.
         self.snapshot = Arc::new(snapshot);
+        self.made.measure(&self.snapshot, rows, terms);
         self.fresh = self.snapshot.fresh().behind();
     }
 
@@ -324,7 +338,7 @@ impl<'a> Transaction<'a> {
         }
         let record = or_given_up(|| {
             let interrupt = Interrupt::by(&*ask);
-            let _made = interrupt.holding(made);
+            let _made = interrupt.holding(made.bytes());
             // It is put together from its parts, and then read into numbers of its terms.
             let _record = interrupt.holding(2 * record.heap_bytes() + record.read_bytes());
             let record = record.finish();
@@ -335,7 +349,7 @@ impl<'a> Transaction<'a> {
         let record = record.map_err(StoreError::given_up)?;
         let record = record.map_err(|what| StoreError::Record { number: 0, what })?;
         // The last time: staged changes can't be taken back.
-        ask((made + record.len()) as u64).map_err(StoreError::given_up)?;
+        ask((made.bytes() + IN_FLIGHT * record.len()) as u64).map_err(StoreError::given_up)?;
         let waiter = store.stage(record, Arc::clone(&snapshot), refused)?;
         // The next writer begins while the drive works.
         drop(writing);

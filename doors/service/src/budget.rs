@@ -399,6 +399,20 @@ impl Grants for Share {
 }
 
 impl Share {
+    /// Gives all but so many bytes back, for a call that goes on.
+    pub(crate) fn lower_to(&self, bytes: u64) {
+        let mut granted = self.granted.lock().expect("nothing panics under this lock");
+        let less = granted.saturating_sub(bytes);
+        *granted -= less;
+        let mut state = self.budget.lock();
+        state.taken -= less;
+        let is_awaited = !state.waiting.is_empty();
+        self.budget.bound_waiting(state);
+        if is_awaited {
+            self.budget.changed.notify_all();
+        }
+    }
+
     /// Gives it back, for an ended call. A box that still runs would take it anew.
     pub(crate) fn give_back(&self) {
         let granted = std::mem::take(&mut *self.granted.lock().expect("nothing panics under this lock"));

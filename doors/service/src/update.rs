@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use vicus::{BoxError, Totals, Turn};
 use vicus_language::TextError;
 use vicus_rdf::load::{LoadOptions, Room};
-use vicus_rdf::{Interrupt, Snapshot};
+use vicus_rdf::{Interrupt, OwnMemory, Snapshot};
 use vicus_sparql::{
     Change, Filled, Filling, Load, Moment, Operation, Parsed, Step, Update, UpdateError, parse_update_with,
     update_bytes_with,
@@ -102,8 +102,8 @@ impl Updating for Transaction<'_> {
 /// ```
 pub struct Draft {
     dataset: Dataset,
-    /// The bytes that it has beyond those of the dataset.
-    made: usize,
+    /// The data that the dataset does not have.
+    made: OwnMemory,
     ask: Option<Ask>,
 }
 
@@ -116,7 +116,7 @@ impl fmt::Debug for Draft {
 impl Draft {
     /// A draft that starts with this dataset.
     pub fn of(dataset: &Dataset) -> Draft {
-        Draft { dataset: dataset.clone(), made: 0, ask: None }
+        Draft { dataset: dataset.clone(), made: OwnMemory::default(), ask: None }
     }
 
     /// The data as it is now.
@@ -132,10 +132,11 @@ impl Updating for Draft {
 
     fn change(&mut self, change: Change) -> Result<(), Shared> {
         let interrupt = self.ask.as_ref().map_or(Interrupt::never(), |ask| Interrupt::by(&**ask));
-        let _made = interrupt.holding(self.made);
+        let _made = interrupt.holding(self.made.bytes());
+        let (rows, bytes) = (change.rows(self.dataset.snapshot()), change.heap_bytes());
         let after = change.apply(self.dataset.snapshot(), &interrupt).map_err(shared)?;
-        self.made += after.grown_since(self.dataset.snapshot());
-        self.dataset = Dataset::new(after);
+        self.dataset = Dataset::new(Arc::clone(&after));
+        self.made.measure(&after, rows, bytes);
         Ok(())
     }
 
@@ -144,7 +145,7 @@ impl Updating for Draft {
     }
 
     fn heap_bytes(&self) -> u64 {
-        self.made as u64
+        self.made.bytes() as u64
     }
 }
 
@@ -253,9 +254,11 @@ fn stored(
         return Ok(Stored { updated, number });
     }
     let ended = |error: &StoreError| ended(error).map(NotStored::Update);
+    // Its share is given back behind the commit, whose record and data it holds.
+    let _share = Returned(&ticket);
     let transaction = store.write_asking(ticket.ask());
     let mut transaction = transaction.map_err(|error| ended(&error).unwrap_or(NotStored::Store(error)))?;
-    let updated = run_parsed(service, &update, (ticket, text_bytes), &mut transaction, options)?;
+    let updated = run_parsed(service, &update, (&ticket, text_bytes), &mut transaction, options)?;
     let committed = transaction.commit().map_err(|error| match &error {
         CommitError::Failed(failed) => ended(failed).unwrap_or(NotStored::Commit(error)),
         _ => NotStored::Commit(error),
@@ -311,7 +314,8 @@ pub(crate) fn run(
 ) -> Result<Updated, Error> {
     let began = Instant::now();
     let (ticket, CheckedUpdate { update, text_bytes, .. }) = parse(service.memory(), text, &options)?;
-    let updated = run_parsed(service, &update, (ticket, text_bytes), data, options)?;
+    let _share = Returned(&ticket);
+    let updated = run_parsed(service, &update, (&ticket, text_bytes), data, options)?;
     Ok(Updated { time: began.elapsed(), ..updated })
 }
 
@@ -319,7 +323,7 @@ pub(crate) fn run(
 fn run_parsed(
     service: &Service,
     update: &Update,
-    (ticket, text_bytes): (Ticket, u64),
+    (ticket, text_bytes): (&Ticket, u64),
     data: &mut dyn Updating,
     options: SessionOptions,
 ) -> Result<Updated, Error> {
@@ -327,6 +331,7 @@ fn run_parsed(
     // All of its operations happen at one moment, and its solutions have no order.
     let options = Arc::new(SessionOptions { moment: Some(moment), parallel_answers: true, ..options });
     data.ask(ticket.ask_booking(text_bytes));
+    let ticket = ticket.clone();
     let mut running = Running { service, ticket, options, text_bytes, updated: Updated::default() };
     for (place, operation) in update.operations().iter().enumerate() {
         // Each makes blank nodes and random numbers of its own.
@@ -352,10 +357,12 @@ struct Running<'a> {
     updated: Updated,
 }
 
-impl Drop for Running<'_> {
+/// Gives the share of an update back when it is dropped: a thread may still have a reference to an ended request.
+struct Returned<'a>(&'a Ticket);
+
+impl Drop for Returned<'_> {
     fn drop(&mut self) {
-        // A thread may still have a reference to an ended request.
-        self.ticket.give_back();
+        self.0.give_back();
     }
 }
 
@@ -366,13 +373,17 @@ impl Running<'_> {
         let step = reading(&snapshot, "update", || operation.step(&snapshot, moment, &Interrupt::by(&*ask)))?;
         let changes = match step.map_err(of_update)? {
             Step::Change(changes) => changes,
-            Step::Solve(pattern, filling) => vec![self.solve(snapshot, pattern, filling, data.heap_bytes())?],
+            Step::Solve(pattern, filling) => {
+                vec![self.solve(Arc::clone(&snapshot), pattern, filling, data.heap_bytes())?]
+            }
             Step::Load(load, filling) => match self.load(load, &filling, data.heap_bytes()) {
                 Ok(change) => vec![change],
                 Err(error) if load.silent && error.kind() == ErrorKind::Failed => Vec::new(),
                 Err(error) => return Err(error),
             },
         };
+        // What the data shares with no other snapshot is counted.
+        drop(snapshot);
         for change in changes {
             self.ticket.check(Stage::Running)?;
             data.change(change).map_err(of_data)?;
@@ -408,11 +419,12 @@ impl Running<'_> {
     fn load(&mut self, load: Load<'_>, filling: &Filling, made: u64) -> Result<Change, Error> {
         let loaded = self.loaded(load, filling, made);
         // The memory of loading is free again; the text and the changes are held until the update's end.
-        self.ticket.give_back();
         let quads = loaded.as_ref().map_or(0, |change| change.heap_bytes() as u64);
+        self.ticket.lower_to(self.text_bytes + made + quads);
+        let loaded = loaded?;
         let holders = [("its text", self.text_bytes), ("its changes so far", made), ("its quads", quads)];
         self.ticket.hold(self.text_bytes + made + quads, holders)?;
-        loaded
+        Ok(loaded)
     }
 
     fn loaded(&self, load: Load<'_>, filling: &Filling, made: u64) -> Result<Change, Error> {

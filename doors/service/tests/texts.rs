@@ -317,6 +317,10 @@ fn changes_of_an_update_hold_what_is_booked() {
     let text: String = (0..450).map(|n| format!("<http://e/{n}> <http://e/q> {n} .\n")).collect();
     let pairs = "WHERE { ?a <http://e/q> ?b . ?c <http://e/q> ?d";
     let named = format!("INSERT {{ GRAPH ?c {{ ?a <http://e/r> ?d }} }} {pairs} }}");
+    let long = format!(
+        "WHERE {{ ?a <http://e/q> ?b BIND('{}' AS ?x) BIND(CONCAT(STR(?a), REPLACE(?x, 'x', ?x)) AS ?t) }}",
+        "x".repeat(200)
+    );
     let updates = [
         format!("INSERT {{ ?a <http://e/r> ?d }} {pairs} }}"),
         format!("DELETE {{ ?a <http://e/r> ?d }} INSERT {{ ?a <http://e/r> ?d }} {pairs} }}"),
@@ -329,6 +333,17 @@ fn changes_of_an_update_hold_what_is_booked() {
         format!(
             "INSERT {{ GRAPH <http://e/g> {{ ?a <http://e/r> ?d }} }} {pairs} }} ; MOVE <http://e/g> TO <http://e/h>"
         ),
+        // As many quads before and after; a graph that goes where most stay; new texts that are long.
+        format!(
+            "{named} ; DELETE {{ GRAPH ?g {{ ?s ?p ?o }} }} INSERT {{ GRAPH ?g {{ ?s <http://e/other> ?o }} }} \
+                WHERE {{ GRAPH ?g {{ ?s ?p ?o }} }}"
+        ),
+        format!(
+            "INSERT {{ ?a <http://e/r> ?d }} {pairs} }} ; INSERT {{ GRAPH <http://e/g> {{ ?a <http://e/r> ?d }} }} \
+                {pairs} FILTER(?b < 200) }} ; CLEAR GRAPH <http://e/g>"
+        ),
+        [format!("INSERT {{ ?a <http://e/t> ?t }} {long}"), format!("INSERT {{ ?a <http://e/u> ?t }} {long}")]
+            .join(" ; "),
     ];
     let folder = std::env::temp_dir().join(format!("vicus-changes-{}", std::process::id()));
     let mut refused = 0;

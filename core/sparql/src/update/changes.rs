@@ -51,6 +51,15 @@ impl Change {
         .map(Arc::new)
     }
 
+    /// How many rows of a snapshot it changes, at most.
+    pub fn rows(&self, snapshot: &Snapshot) -> usize {
+        match self {
+            Change::Clear(graphs) => graphs.rows(snapshot).len(),
+            Change::Copy { from, .. } => Graphs::One(*from).rows(snapshot).len(),
+            Change::Quads(changes) => changes.inserts.len() + changes.deletes.len(),
+        }
+    }
+
     /// Its memory, in bytes.
     pub fn heap_bytes(&self) -> usize {
         match self {

@@ -13,7 +13,7 @@ use oxrdf::{NamedNode, TermRef};
 use rustc_hash::FxHashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use vicus_flow::library::HashKey;
+use vicus_flow::library::{HashKey, table_bytes};
 use vicus_flow::{Envelope, Grow, NoMemory};
 use vicus_rdf::{Changes, Encoded, Encoder, Id, Interrupt, Kind, Order, Snapshot, TermLimits, TermView, Unranked};
 
@@ -116,8 +116,7 @@ impl Shared {
 
     /// The bytes of the new terms that were added since the last call.
     fn count(&mut self) -> usize {
-        let blanks = self.blanks.capacity() * 8 / 7 * (size_of::<(Id, Id)>() + 1);
-        let bytes = self.fresh.heap_bytes() + blanks;
+        let bytes = self.fresh.heap_bytes() + table_bytes::<(Id, Id)>(self.blanks.capacity());
         bytes - std::mem::replace(&mut self.counted, bytes)
     }
 
@@ -360,8 +359,8 @@ impl Filling {
     /// All filled-in quads. To be called once.
     pub fn finish(&self, filled: impl IntoIterator<Item = Filled>) -> Changes {
         let mut parts: Vec<Filled> = filled.into_iter().collect();
-        // The smaller lists are copied behind the largest.
-        parts.sort_by_key(|part| std::cmp::Reverse(part.bytes()));
+        // The shorter lists are copied behind the longest.
+        parts.sort_by_key(|part| std::cmp::Reverse(part.deletes.len() + part.inserts.len()));
         let (mut deletes, mut inserts) = (Vec::new(), Vec::new());
         for mut part in parts {
             if deletes.is_empty() && inserts.is_empty() {
