@@ -50,7 +50,7 @@ pub use graphs::DefaultGraph;
 pub use limits::Limits;
 pub use module::Sparql;
 pub use parse::{Parsed, parse, parse_with};
-pub use plan::{Form, Plan, PlanOptions, Run, RunOptions, plan, plan_until};
+pub use plan::{Form, Plan, QueryOptions, Run, RunOptions, plan, plan_until};
 pub use remarks::remarks;
 pub use service::{Endpoints, Found, ServiceFailed};
 pub use syntax::ParseOptions;
@@ -58,4 +58,4 @@ pub use terms::Moment;
 pub use update::{
     Change, Filled, Filling, Graphs, Load, Operation, Step, Update, UpdateError, parse_update, parse_update_with,
 };
-pub use vicus_language::{Done, PlanNode, Watch};
+pub use vicus_language::{Done, PlanNode, PlanOptions, Watch};

@@ -23,7 +23,7 @@ use crate::boxes::{
 };
 use crate::error::QueryError;
 use crate::graphs::Active;
-use crate::plan::PlanOptions;
+use crate::plan::QueryOptions;
 use crate::planner::{Op, Physical, cost};
 use crate::terms::Terms;
 use smallvec::{SmallVec, smallvec};
@@ -135,10 +135,10 @@ pub(crate) struct OperatorBoxes {
 pub(crate) fn lower(
     plan: &Physical,
     terms: &Arc<Terms>,
-    options: &PlanOptions,
+    options: &QueryOptions,
     stop: &Stop<'_>,
 ) -> Result<Lowered, QueryError> {
-    let limit = options.envelope_rows.max(1);
+    let limit = options.common.envelope_rows.max(1);
     let mut lowering = Lowering {
         net: ModelBuilder::new("query"),
         terms,
@@ -153,11 +153,11 @@ pub(crate) fn lower(
         ranges: library::range_schema(),
         stop,
     };
-    lowering.net.default_bound(Bound { envelopes: options.via_envelopes.max(1), ..Bound::default() });
+    lowering.net.default_bound(Bound { envelopes: options.common.via_envelopes.max(1), ..Bound::default() });
     let width = plan.columns.len();
     let streams = lowering.add(plan, Pipeline::default());
     stop.check()?;
-    let count = options.sinks.clamp(1, streams.len());
+    let count = options.common.sinks.clamp(1, streams.len());
     let sinks = (0..count).map(|place| {
         let mine = streams.iter().skip(place).step_by(count).copied().collect();
         let stream = lowering.united(mine, width);
@@ -170,7 +170,7 @@ pub(crate) fn lower(
     let (operators, makers, spilling, rows) = (lowering.operators, lowering.makers, lowering.spilling, lowering.rows);
     let model =
         lowering.net.build().unwrap_or_else(|error| panic!("a plan is a tree from sources to the sink: {error}"));
-    let is_short = rows < options.parallel_rows as f64 / SHORT && operators.iter().all(|made| made.degree <= 1);
+    let is_short = rows < options.common.parallel_rows as f64 / SHORT && operators.iter().all(|made| made.degree <= 1);
     Ok(Lowered { model, sinks, operators, makers: makers.into(), spilling, is_short })
 }
 
@@ -196,7 +196,7 @@ struct Lowering<'a> {
     net: ModelBuilder,
     terms: &'a Arc<Terms>,
     limit: usize,
-    options: PlanOptions,
+    options: QueryOptions,
     operators: Vec<OperatorBoxes>,
     makers: Vec<(BoxId, Maker)>,
     /// How many boxes spill.
@@ -239,12 +239,12 @@ fn widest(plan: &Physical) -> usize {
 impl Lowering<'_> {
     /// How many replicas a pipeline should have.
     fn degree(&self, pipeline: Pipeline) -> usize {
-        let enough = self.options.parallel_rows as f64;
-        if pipeline.few || self.options.threads < 2 || pipeline.rows < enough {
+        let enough = self.options.common.parallel_rows as f64;
+        if pipeline.few || self.options.common.threads < 2 || pipeline.rows < enough {
             return 1;
         }
         // The conversion to an integer saturates.
-        ((pipeline.rows * 2.0 / enough.max(1.0)).ceil() as usize).clamp(2, self.options.threads)
+        ((pipeline.rows * 2.0 / enough.max(1.0)).ceil() as usize).clamp(2, self.options.common.threads)
     }
 
     /// The schema of envelopes with `columns` columns of ids.
@@ -406,7 +406,7 @@ impl Lowering<'_> {
             Op::Slice { input, offset, limit, each: None } => {
                 let (offset, limit) = (*offset, *limit);
                 let wanted = limit.map_or(f64::INFINITY, |limit| (offset as f64) + (limit as f64));
-                let few = wanted < self.options.parallel_rows as f64;
+                let few = wanted < self.options.common.parallel_rows as f64;
                 let input_width = input.columns.len();
                 let input = self.single(input, Pipeline { few, ..above });
                 let model = BoxModel::new("slice", move || slice::Slice::new(offset, limit));
@@ -692,7 +692,7 @@ impl Lowering<'_> {
             streams = streams.into_iter().map(fold).collect();
             (width, rows) = (columns, Rows::Parts);
             keys = (0..spec.keys.len()).collect();
-            if groups < self.options.parallel_rows as f64 / 8.0 {
+            if groups < self.options.common.parallel_rows as f64 / 8.0 {
                 parts = 1;
             }
         }
