@@ -112,7 +112,7 @@ fn without_summed<'a>(group: &Group, mut inner: &'a Node) -> (&'a Node, Vec<(Slo
     // DISTINCT values stay below, because their groups are not folded in parts, while several boxes can compute the
     // values.
     while group.folds.iter().all(|fold| !fold.distinct)
-        && let Node::Extend(below, slot, expr) = inner
+        && let Node::Extend { inner: below, slot, expr } = inner
         && !matches!(expr, Expr::Slot(_) | Expr::Constant(_) | Expr::Error)
         && is_summed(slot)
         && expr.is_quick()
@@ -139,12 +139,12 @@ fn without_counted(group: &Group) -> Option<Node> {
     let (mut at, mut seen, mut any) = (&*group.inner, FxHashSet::default(), false);
     loop {
         at = match at {
-            Node::Extend(inner, slot, expr) => {
+            Node::Extend { inner, slot, expr } => {
                 any |= is_computed(expr) && is_counted(slot) && !seen.contains(slot);
                 seen.extend(expr.slots());
                 inner
             }
-            Node::Filter(conditions, inner) => {
+            Node::Filter { conditions, inner } => {
                 seen.extend(conditions.iter().flat_map(Expr::slots));
                 inner
             }
@@ -158,14 +158,14 @@ fn without_counted(group: &Group) -> Option<Node> {
     let (mut at, mut seen) = (&mut node, FxHashSet::default());
     loop {
         at = match at {
-            Node::Extend(inner, slot, expr) => {
+            Node::Extend { inner, slot, expr } => {
                 if is_computed(expr) && is_counted(slot) && !seen.contains(slot) {
                     *expr = Expr::Has(Box::new(expr.clone()));
                 }
                 seen.extend(expr.slots());
                 inner
             }
-            Node::Filter(conditions, inner) => {
+            Node::Filter { conditions, inner } => {
                 seen.extend(conditions.iter().flat_map(Expr::slots));
                 inner
             }

@@ -225,7 +225,7 @@ impl Planner<'_> {
             [first, rest @ ..] => {
                 let slot = self.new_slot();
                 let product = rest.iter().fold(Expr::Slot(*first), product);
-                (Node::Extend(Operand::new(node), slot, product), Some(slot))
+                (Node::Extend { inner: Operand::new(node), slot, expr: product }, Some(slot))
             }
         }
     }
@@ -270,7 +270,7 @@ fn sum_of(slot: Slot, weight: Option<Slot>) -> Aggregate {
 fn as_join(node: &Node) -> Option<(&[Node], &[Expr])> {
     match node {
         Node::Join(nodes) => Some((nodes, &[])),
-        Node::Filter(conditions, inner) => match &**inner {
+        Node::Filter { conditions, inner } => match &**inner {
             Node::Join(nodes) => Some((nodes, conditions)),
             _ => None,
         },

@@ -397,7 +397,7 @@ impl Planner<'_> {
 fn with_union_apart(nodes: &[Node], conditions: &[Expr], limits: &Limits) -> Option<(Vec<Node>, Vec<Expr>)> {
     let is_union = |node: &Node| matches!(node, Node::Union(_));
     // Patterns are cheap to repeat for each branch, and then one union is put out.
-    let is_cheap = |node: &Node| matches!(node, Node::Pattern(_) | Node::Values(..) | Node::Union(_));
+    let is_cheap = |node: &Node| matches!(node, Node::Pattern(_) | Node::Values { .. } | Node::Union(_));
     if nodes.len() > MOST || !nodes.iter().any(is_union) || nodes.iter().all(is_cheap) {
         return None;
     }
@@ -422,7 +422,7 @@ fn with_union_apart(nodes: &[Node], conditions: &[Expr], limits: &Limits) -> Opt
         !slots_of.is_empty() && slots_of.is_subset(&slots) && !condition.is_volatile()
     });
     let together = Node::Join(together);
-    apart.push(if own.is_empty() { together } else { Node::Filter(own, Operand::new(together)) });
+    apart.push(if own.is_empty() { together } else { Node::Filter { conditions: own, inner: Operand::new(together) } });
     Some((apart, rest))
 }
 
@@ -436,7 +436,7 @@ fn with_test_last(nodes: &[Node], conditions: &[Expr]) -> Option<Node> {
             | Node::AntiJoin { left, right, .. }
             | Node::SemiJoin { left, right, .. }
             | Node::MarkJoin { left, right, .. }
-            | Node::Minus(left, right, _) => Some((left, right)),
+            | Node::Minus { left, right, .. } => Some((left, right)),
             _ => None,
         }
     }
@@ -467,7 +467,7 @@ fn with_test_last(nodes: &[Node], conditions: &[Expr]) -> Option<Node> {
         Node::AntiJoin { right, conditions, .. } => Node::AntiJoin { left: inner, right, conditions },
         Node::SemiJoin { right, conditions, .. } => Node::SemiJoin { left: inner, right, conditions },
         Node::MarkJoin { right, conditions, mark, .. } => Node::MarkJoin { left: inner, right, conditions, mark },
-        Node::Minus(_, right, graph) => Node::Minus(inner, right, graph),
+        Node::Minus { right, graph, .. } => Node::Minus { left: inner, right, graph },
         other => unreachable!("{other:?} has no right side"),
     };
     Some(last.filtered(rest))
@@ -493,7 +493,7 @@ fn distributed(nodes: &[Node], conditions: &[Expr], limits: &Limits) -> Option<V
         let mut conditions = conditions.to_vec();
         match branch {
             Node::Join(inner) => group.extend(inner.iter().cloned()),
-            Node::Filter(more, inner) => {
+            Node::Filter { conditions: more, inner } => {
                 // The branch's conditions see the branch's variables only.
                 let own = inner.scope();
                 let is_inner = more.iter().all(|condition| condition.slots().is_subset(&own.certain));

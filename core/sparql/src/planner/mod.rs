@@ -157,12 +157,12 @@ impl<'a> Planner<'a> {
             Node::Pattern(_) => self.group(std::slice::from_ref(node), &[], needed, goal),
             Node::Path(path) => self.walk_alone(path, needed),
             Node::Join(nodes) => self.group(nodes, &[], needed, goal),
-            Node::Filter(conditions, inner) => self.filtered_node(conditions, inner, needed, goal),
+            Node::Filter { conditions, inner } => self.filtered_node(conditions, inner, needed, goal),
             Node::LeftJoin { .. }
             | Node::AntiJoin { .. }
             | Node::SemiJoin { .. }
             | Node::MarkJoin { .. }
-            | Node::Minus(..) => self.outer(node, needed, goal),
+            | Node::Minus { .. } => self.outer(node, needed, goal),
             Node::Union(nodes) => {
                 // With very many variables, each branch may have its own.
                 let own = |node: &Node| -> Slots { node.scope().possible.intersection(needed).copied().collect() };
@@ -170,22 +170,22 @@ impl<'a> Planner<'a> {
                 let columns: Columns = node.scope().possible.intersection(needed).copied().collect();
                 self.union(inputs, columns)
             }
-            Node::Extend(..) => self.values_on_top(node, needed, goal),
-            Node::Service(inner, service) => self.service(inner, service, needed, goal),
+            Node::Extend { .. } => self.values_on_top(node, needed, goal),
+            Node::Service { inner, service } => self.service(inner, service, needed, goal),
             Node::Group(group) => self.aggregate(group, needed),
-            Node::Values(slots, table) => self.values(slots, table, needed),
-            Node::Sort(inner, keys) => {
+            Node::Values { slots, table } => self.values(slots, table, needed),
+            Node::Sort { inner, keys } => {
                 let inside = needed.iter().copied().chain(keys.iter().map(|key| key.slot)).collect();
                 let input = self.plan(inner, &inside, Goal { first: false, ..goal });
                 let sorted = self.sort(input, keys);
                 self.project(sorted, needed)
             }
-            Node::Project(inner, slots) => {
+            Node::Project { inner, slots } => {
                 let slots: Slots = slots.iter().copied().collect();
                 let inside = needed.intersection(&slots).copied().collect();
                 self.plan(inner, &inside, goal)
             }
-            Node::Distinct(inner) => {
+            Node::Distinct { inner } => {
                 if goal.set {
                     return self.plan(inner, needed, goal);
                 }
@@ -195,14 +195,14 @@ impl<'a> Planner<'a> {
                 let distinct = self.distinct(self.plan(inner, all, set));
                 self.project(distinct, needed)
             }
-            Node::Slice(inner, offset, limit, each) => self.slice(inner, (*offset, *limit), *each, needed),
+            Node::Slice { inner, offset, limit, each } => self.slice(inner, (*offset, *limit), *each, needed),
         }
     }
 
     /// The plan of a filter on a node.
     fn filtered_node(&self, conditions: &[Expr], mut inner: &Node, needed: &Slots, goal: Goal) -> Physical {
         let mut replaced = Vec::new();
-        while let Node::Extend(below, slot, expr) = inner {
+        while let Node::Extend { inner: below, slot, expr } = inner {
             let conditions = if replaced.is_empty() { conditions } else { &replaced[..] };
             if !self.optimise {
                 break;
@@ -219,7 +219,7 @@ impl<'a> Planner<'a> {
             let value = |other| if other == *slot { expr.clone() } else { Expr::Slot(other) };
             replaced.iter_mut().for_each(|condition| condition.replace(&value));
             inner = below;
-            while let Node::Filter(more, below) = inner {
+            while let Node::Filter { conditions: more, inner: below } = inner {
                 replaced.extend(more.iter().cloned());
                 inner = below;
             }
@@ -256,7 +256,7 @@ impl<'a> Planner<'a> {
         self.stop.count_steps(8 * (down.len() + above.len()) + 2 * inside.len());
         let mut conditions = down;
         let mut inner = below;
-        while let Node::Filter(more, below) = inner {
+        while let Node::Filter { conditions: more, inner: below } = inner {
             conditions.extend(more.iter().cloned());
             inner = below;
         }
@@ -269,7 +269,7 @@ impl<'a> Planner<'a> {
     fn values_on_top(&self, node: &Node, needed: &Slots, mut goal: Goal) -> Physical {
         let (mut values, mut used): (Vec<(Slot, &Expr)>, FxHashSet<Slot>) = (Vec::new(), FxHashSet::default());
         let mut below = node;
-        while let Node::Extend(inner, slot, expr) = below {
+        while let Node::Extend { inner, slot, expr } = below {
             if used.contains(slot) {
                 break;
             }
@@ -317,12 +317,12 @@ impl<'a> Planner<'a> {
         }
         let mut core = inner;
         let mut visible = needed.clone();
-        while let Node::Project(inside, slots) = core {
+        while let Node::Project { inner: inside, slots } = core {
             let slots: Slots = slots.iter().copied().collect();
             visible.retain(|slot| slots.contains(slot));
             core = inside;
         }
-        if let (Node::Sort(inside, keys), Some(limit), true) = (core, limit, self.optimise) {
+        if let (Node::Sort { inner: inside, keys }, Some(limit), true) = (core, limit, self.optimise) {
             let below = visible.iter().copied().chain(keys.iter().map(|key| key.slot)).collect();
             let input = self.plan(inside, &below, Goal { first: false, ..goal });
             let top = self.top(input, keys, offset.saturating_add(limit));
@@ -388,7 +388,7 @@ fn with_joined_values(
     expr: &Expr,
     mut below: &Node,
 ) -> Option<(Vec<Expr>, Vec<Expr>)> {
-    while let Node::Extend(inner, ..) | Node::Filter(_, inner) = below {
+    while let Node::Extend { inner, .. } | Node::Filter { inner, .. } = below {
         below = inner;
     }
     let Node::Join(operands) = below else { return None };

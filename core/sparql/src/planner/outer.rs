@@ -20,7 +20,7 @@ impl Planner<'_> {
             Node::MarkJoin { left, right, conditions, mark } => {
                 (JoinKind::Mark(*mark), left, right, &conditions[..], None)
             }
-            Node::Minus(left, right, graph) => (JoinKind::Anti, left, right, &[][..], Some(*graph)),
+            Node::Minus { left, right, graph } => (JoinKind::Anti, left, right, &[][..], Some(*graph)),
             other => unreachable!("{other:?} is no outer join"),
         };
         let (left_scope, right_scope) = (left_node.scope(), right_node.scope());
@@ -129,7 +129,7 @@ fn alone<'n, T>(node: &'n Node, leaf: &impl Fn(&'n Node) -> Option<T>) -> Option
             [only] => alone(only, leaf),
             _ => None,
         },
-        Node::Filter(conditions, inner) => match alone(inner, leaf)? {
+        Node::Filter { conditions, inner } => match alone(inner, leaf)? {
             (found, []) => Some((found, conditions)),
             _ => None,
         },
@@ -139,7 +139,7 @@ fn alone<'n, T>(node: &'n Node, leaf: &impl Fn(&'n Node) -> Option<T>) -> Option
 
 fn as_service(node: &Node) -> Option<&Arc<Service>> {
     match node {
-        Node::Service(inner, service) if matches!(&**inner, Node::Join(nodes) if nodes.is_empty()) => Some(service),
+        Node::Service { inner, service } if matches!(&**inner, Node::Join(nodes) if nodes.is_empty()) => Some(service),
         _ => None,
     }
 }
