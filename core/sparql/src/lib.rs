@@ -26,6 +26,7 @@ mod graphs;
 mod limits;
 mod lower;
 mod module;
+mod operators;
 mod optimise;
 mod parse;
 mod passing;

@@ -17,6 +17,13 @@ pub(crate) enum Source {
 }
 
 impl Source {
+    /// Marks its column, if it is one.
+    pub(crate) fn mark(self, columns: &mut [bool]) {
+        if let Source::Column(column) = self {
+            columns[column] = true;
+        }
+    }
+
     #[inline]
     pub(super) fn id(self, columns: &[&[u64]], row: usize) -> Id {
         match self {

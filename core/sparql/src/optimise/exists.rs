@@ -162,12 +162,7 @@ fn keeps(node: &Node, outer: &Slots) -> bool {
             let keys: Slots = group.inner.scope().certain.intersection(&keys).copied().collect();
             keeps(&group.inner, outer) && node.mentioned().intersection(outer).all(|slot| keys.contains(slot))
         }
-        Node::Group(_)
-        | Node::Slice { .. }
-        | Node::Service { .. }
-        | Node::SemiJoin { .. }
-        | Node::AntiJoin { .. }
-        | Node::MarkJoin { .. } => node.mentioned().is_disjoint(outer),
+        other => other.mentioned().is_disjoint(outer),
     }
 }
 

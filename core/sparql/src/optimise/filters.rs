@@ -173,11 +173,13 @@ fn push_into(node: Node, mut conditions: Vec<Expr>, stop: &Stop<'_>) -> Node {
             group.inner = below(group.inner, down, stop);
             Node::Group(group).filtered(stay)
         }
-        // A condition below a slice would change the rows of the slice.
-        Node::Slice { inner, offset, limit, each } => {
-            Node::Slice { inner: below(inner, Vec::new(), stop), offset, limit, each }.filtered(conditions)
+        // Conditions stay on top of other operators: below a slice, they would change its rows.
+        mut other => {
+            for child in other.children_mut() {
+                *child = push(std::mem::replace(child, Node::unit()), Vec::new(), stop);
+            }
+            other.filtered(conditions)
         }
-        leaf @ (Node::Pattern(_) | Node::Path(_) | Node::Values { .. }) => leaf.filtered(conditions),
     }
 }
 

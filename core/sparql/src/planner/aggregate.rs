@@ -1,12 +1,13 @@
 //! GROUP BY and aggregates.
 
-use super::build::{Below, Op, Physical, cost};
+use super::build::cost;
 use super::estimate::{Estimate, Facts};
 use super::{Goal, Planner};
 use crate::algebra::{Aggregate, Fold, Group, Node, Slot, Slots};
 use crate::boxes::aggregate::{AggregateSpec, FoldSpec};
 use crate::condition::Kinds;
 use crate::expression::Expr;
+use crate::operators::{self, Below, Op, Physical};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
 use vicus_rdf::Kind;
@@ -91,7 +92,7 @@ impl Planner<'_> {
             startup: cost,
             sorted: None,
             estimate: Estimate { rows, facts }.with_rows(rows),
-            op: Op::Aggregate { input: Below::new(input), spec: Arc::new(spec) },
+            op: Op::Aggregate(operators::aggregate::Aggregate { input: Below::new(input), spec: Arc::new(spec) }),
             conditions: Vec::new(),
         });
         self.project(made, needed)

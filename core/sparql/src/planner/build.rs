@@ -2,26 +2,31 @@
 
 use super::columns::Columns;
 use super::estimate::{self, Estimate, Facts};
-use super::pick::pick;
 use super::{Goal, Planner};
-use crate::algebra::{At, Column, Path, Pattern, Slot, Slots, SortKey, Table};
-use crate::boxes::aggregate::AggregateSpec;
-use crate::boxes::construct::Template;
+use crate::algebra::{At, Column, Pattern, Slot, Slots, SortKey, Table};
 use crate::boxes::extend::Make;
 use crate::boxes::hash_table::{By, HashSpec, Keep, Key};
 use crate::boxes::index_probe::{IndexSpec, Source, Want};
-use crate::boxes::intersection::ListSpec;
 use crate::boxes::join::{JoinKind, JoinSpec, Origin};
 use crate::boxes::scan::ScanSpec;
-use crate::boxes::service::ServiceSpec;
 use crate::boxes::sort;
 use crate::boxes::union::To;
-use crate::boxes::walk::WalkSpec;
 use crate::condition::{Condition, Kinds};
 use crate::expression::Expr;
 use crate::graphs::Merged;
-use smallvec::{SmallVec, smallvec};
-use std::ops::{Deref, DerefMut, Range};
+use crate::operators::distinct::Distinct;
+use crate::operators::extend::Extend;
+use crate::operators::filter::Filter;
+use crate::operators::hash_join::HashJoin;
+use crate::operators::index_join::{IndexJoin, is_in_order};
+use crate::operators::scan::Scan;
+use crate::operators::slice::Slice;
+use crate::operators::sort::Sort;
+use crate::operators::top::Top;
+use crate::operators::union::Union;
+use crate::operators::values::Values;
+use crate::operators::{Below, Op, Physical};
+use std::ops::Range;
 use std::sync::Arc;
 use vicus_rdf::{Id, Kind, Order, Position};
 
@@ -55,101 +60,6 @@ const OPERATOR_STEPS: usize = 128;
 const COLUMN_STEPS: usize = 3;
 const MANY_COLUMNS: usize = 8192;
 
-/// A physical operator.
-#[derive(Debug)]
-pub(crate) enum Op {
-    Values {
-        table: Arc<Table>,
-    },
-    Scan {
-        pattern: Pattern,
-        spec: Arc<ScanSpec>,
-    },
-    /// All terms that are a subject or an object in a graph; for a slot, in each named graph, with its name.
-    Nodes {
-        graph: At,
-    },
-    Walk {
-        input: Below,
-        path: Path,
-        walk: Arc<WalkSpec>,
-        join: Arc<JoinSpec>,
-    },
-    Service {
-        input: Below,
-        service: Arc<ServiceSpec>,
-        join: Arc<JoinSpec>,
-    },
-    IndexJoin {
-        input: Below,
-        pattern: Pattern,
-        index: Arc<IndexSpec>,
-        join: Arc<JoinSpec>,
-    },
-    /// Each row with the values common to several patterns for it.
-    Intersection {
-        input: Below,
-        patterns: Vec<Pattern>,
-        lists: Arc<[ListSpec]>,
-        join: Arc<JoinSpec>,
-    },
-    HashJoin {
-        probe: Below,
-        build: Below,
-        hash: Arc<HashSpec>,
-        join: Arc<JoinSpec>,
-    },
-    Filter {
-        input: Below,
-        condition: Condition,
-        /// The kept columns.
-        output: Arc<[usize]>,
-    },
-    Extend {
-        input: Below,
-        makes: Arc<[Make]>,
-    },
-    Union {
-        inputs: Vec<Physical>,
-        /// For each input, the targets of its columns.
-        maps: Arc<[Vec<To>]>,
-    },
-    Distinct {
-        input: Below,
-    },
-    Aggregate {
-        input: Below,
-        spec: Arc<AggregateSpec>,
-    },
-    Sort {
-        input: Below,
-        by: Arc<[sort::By]>,
-    },
-    Top {
-        input: Below,
-        by: Arc<[sort::By]>,
-        count: usize,
-    },
-    Slice {
-        input: Below,
-        offset: usize,
-        limit: Option<usize>,
-        /// The column the rows are sorted by, if the slice is for each of its values.
-        each: Option<usize>,
-    },
-    /// The triples of a template, each once.
-    Construct {
-        input: Below,
-        template: Arc<Template>,
-    },
-    /// The descriptions of the values of all columns, and of these resources.
-    Describe {
-        input: Below,
-        resources: Arc<[Id]>,
-        graph: At,
-    },
-}
-
 /// The task of a join, for any way to find partners.
 #[derive(Clone, Copy)]
 pub(crate) struct JoinTask<'a> {
@@ -182,147 +92,6 @@ pub(super) struct ProbeOutput<'a> {
     pub(super) slots: &'a [Slot],
     /// The slots possibly bound on either side.
     pub(super) merged: &'a Slots,
-}
-
-/// A physical operator with its operands.
-#[derive(Debug)]
-pub(crate) struct Physical {
-    pub(crate) op: Op,
-    /// The slot of each column of its envelopes.
-    pub(crate) columns: Columns,
-    pub(crate) estimate: Estimate,
-    /// Estimated nanoseconds until the last row; below, until the first one.
-    pub(crate) cost: f64,
-    pub(crate) startup: f64,
-    /// The column with ascending values, if there is one.
-    pub(crate) sorted: Option<Slot>,
-    /// The conditions evaluated by this operator, or used to choose the rows of a scan, for
-    /// [`Plan::explain`](crate::Plan::explain).
-    pub(crate) conditions: Vec<Expr>,
-}
-
-/// The input of an operator. Inputs may be nested as deeply as a text has patterns, so dropping one uses a loop and no
-/// recursion.
-#[derive(Debug)]
-pub(crate) struct Below(Option<Box<Physical>>);
-
-impl Below {
-    pub(crate) fn new(plan: Physical) -> Below {
-        Below(Some(Box::new(plan)))
-    }
-}
-
-impl Deref for Below {
-    type Target = Physical;
-
-    fn deref(&self) -> &Physical {
-        self.0.as_ref().expect("it is there until it is dropped")
-    }
-}
-
-impl DerefMut for Below {
-    fn deref_mut(&mut self) -> &mut Physical {
-        self.0.as_mut().expect("it is there until it is dropped")
-    }
-}
-
-impl Drop for Below {
-    fn drop(&mut self) {
-        let Some(plan) = self.0.take() else { return };
-        let mut open = vec![*plan];
-        while let Some(mut plan) = open.pop() {
-            plan.take_below(&mut open);
-        }
-    }
-}
-
-impl Physical {
-    pub(crate) fn column(&self, slot: Slot) -> Option<usize> {
-        self.columns.place(slot)
-    }
-
-    /// The operator's inputs.
-    pub(crate) fn inputs(&self) -> impl Iterator<Item = &Physical> {
-        let (one, two, more): (Option<&Physical>, Option<&Physical>, &[Physical]) = match &self.op {
-            Op::Values { .. } | Op::Scan { .. } | Op::Nodes { .. } => (None, None, &[]),
-            Op::HashJoin { probe, build, .. } => (Some(probe), Some(build), &[]),
-            Op::Union { inputs, .. } => (None, None, inputs),
-            Op::Walk { input, .. }
-            | Op::Service { input, .. }
-            | Op::IndexJoin { input, .. }
-            | Op::Intersection { input, .. }
-            | Op::Filter { input, .. }
-            | Op::Extend { input, .. }
-            | Op::Distinct { input }
-            | Op::Aggregate { input, .. }
-            | Op::Sort { input, .. }
-            | Op::Top { input, .. }
-            | Op::Slice { input, .. }
-            | Op::Construct { input, .. }
-            | Op::Describe { input, .. } => (Some(input), None, &[]),
-        };
-        one.into_iter().chain(two).chain(more)
-    }
-
-    /// This operator and all below.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Physical> {
-        let mut open: SmallVec<[&Physical; 8]> = smallvec![self];
-        std::iter::from_fn(move || {
-            let plan = open.pop()?;
-            open.extend(plan.inputs());
-            Some(plan)
-        })
-    }
-
-    /// Whether a join of this plan compares values instead of ids.
-    pub(crate) fn joins_by_value(&self) -> bool {
-        let by_value = |plan: &Physical| match &plan.op {
-            Op::HashJoin { hash, .. } => hash.keys.iter().any(|key| key.by == By::Value),
-            _ => false,
-        };
-        self.all().any(by_value)
-    }
-
-    /// Moves its inputs to `into`. A union keeps its inputs, and theirs are moved.
-    fn take_below(&mut self, into: &mut Vec<Physical>) {
-        let mut take = |below: &mut Below| into.extend(below.0.take().map(|below| *below));
-        match &mut self.op {
-            Op::Values { .. } | Op::Scan { .. } | Op::Nodes { .. } => {}
-            Op::HashJoin { probe, build, .. } => [probe, build].into_iter().for_each(take),
-            Op::Union { inputs, .. } => inputs.iter_mut().for_each(|input| input.take_below(into)),
-            Op::Walk { input, .. }
-            | Op::Service { input, .. }
-            | Op::IndexJoin { input, .. }
-            | Op::Intersection { input, .. }
-            | Op::Filter { input, .. }
-            | Op::Extend { input, .. }
-            | Op::Distinct { input }
-            | Op::Aggregate { input, .. }
-            | Op::Sort { input, .. }
-            | Op::Top { input, .. }
-            | Op::Slice { input, .. }
-            | Op::Construct { input, .. }
-            | Op::Describe { input, .. } => take(input),
-        }
-    }
-
-    /// The estimated cost, for comparing plans.
-    pub(crate) fn price(&self, goal: Goal) -> f64 {
-        price(self.cost, self.startup, goal)
-    }
-}
-
-pub(crate) fn price(cost: f64, startup: f64, goal: Goal) -> f64 {
-    if goal.first { startup + (cost - startup) * 0.001 } else { cost }
-}
-
-/// Whether rows come in the order of the searched index. Then each search continues at the end of the last one, as in a
-/// merge join.
-pub(crate) fn is_in_order(index: &IndexSpec, input: &Physical) -> bool {
-    match (input.sorted, index.prefix.iter().find(|source| matches!(source, Source::Column(_)))) {
-        (Some(slot), Some(Source::Column(column))) => input.columns[*column] == slot,
-        _ => false,
-    }
 }
 
 /// Bytes counted for an operator; below, for a column: including the result of lowering.
@@ -374,7 +143,7 @@ impl Planner<'_> {
         self.made(Physical {
             columns: kept.iter().map(|(slot, _)| *slot).collect(),
             estimate: Estimate { rows, facts: kept.iter().map(facts).collect() },
-            op: Op::Values { table: Arc::new(Table { columns, rows: table.rows }) },
+            op: Op::Values(Values { table: Arc::new(Table { columns, rows: table.rows }) }),
             cost: 0.0,
             startup: 0.0,
             sorted: None,
@@ -445,7 +214,7 @@ impl Planner<'_> {
             estimate = estimate.with_rows(rows);
         }
         self.made(Physical {
-            op: Op::Scan { pattern: *pattern, spec: Arc::new(spec) },
+            op: Op::Scan(Scan { pattern: *pattern, spec: Arc::new(spec) }),
             columns: columns.into(),
             cost: rows.len() as f64 * cost::SCAN,
             startup: 0.0,
@@ -458,8 +227,8 @@ impl Planner<'_> {
     /// A scan for a test until a few rows have been found: it reads them in scattered order. Other plans stay
     /// unchanged.
     pub(super) fn scattered(&self, mut plan: Physical) -> Physical {
-        if let Op::Scan { spec, .. } = &mut plan.op {
-            Arc::make_mut(spec).scattered = true;
+        if let Op::Scan(scan) = &mut plan.op {
+            Arc::make_mut(&mut scan.spec).scattered = true;
             plan.sorted = None;
         }
         plan
@@ -586,12 +355,12 @@ impl Planner<'_> {
         self.made(Physical {
             cost: input.cost + input.estimate.rows * search + both.rows * cost::MAKE,
             startup: input.startup + search,
-            op: Op::IndexJoin {
+            op: Op::IndexJoin(IndexJoin {
                 input: Below::new(input),
                 pattern: *pattern,
                 index: Arc::new(index),
                 join: Arc::new(join),
-            },
+            }),
             columns,
             estimate,
             sorted,
@@ -661,12 +430,12 @@ impl Planner<'_> {
         self.made(Physical {
             cost: building + probe.cost + probe.estimate.rows * cost::PROBE + both.rows * cost::MAKE,
             startup: building + probe.startup + cost::PROBE,
-            op: Op::HashJoin {
+            op: Op::HashJoin(HashJoin {
                 probe: Below::new(probe),
                 build: Below::new(build),
                 hash: Arc::new(hash),
                 join: Arc::new(join),
-            },
+            }),
             columns,
             estimate,
             sorted,
@@ -771,7 +540,7 @@ impl Planner<'_> {
             cost: input.cost + input.estimate.rows * cost::CONDITION,
             startup: input.startup,
             sorted: input.sorted.filter(|slot| columns.has(*slot)),
-            op: Op::Filter { input: Below::new(input), condition, output: kept.into() },
+            op: Op::Filter(Filter { input: Below::new(input), condition, output: kept.into() }),
             columns,
             estimate,
             conditions: conditions.to_vec(),
@@ -791,7 +560,7 @@ impl Planner<'_> {
             cost: input.cost,
             startup: input.startup,
             sorted: input.sorted.filter(|slot| columns.has(*slot)),
-            op: Op::Extend { input: Below::new(input), makes: makes.into() },
+            op: Op::Extend(Extend { input: Below::new(input), makes: makes.into() }),
             columns,
             estimate,
             conditions: Vec::new(),
@@ -807,7 +576,7 @@ impl Planner<'_> {
 
     /// Puts out these columns, in this order.
     pub(crate) fn picked(&self, mut input: Physical, kept: Vec<usize>) -> Physical {
-        if self.optimise && pick(&mut input, &kept) {
+        if self.optimise && input.pick(&kept) {
             return input;
         }
         let columns = kept.iter().map(|&column| input.columns[column]).collect();
@@ -886,7 +655,7 @@ impl Planner<'_> {
         self.made(Physical {
             cost: inputs.iter().map(|input| input.cost).sum(),
             startup: inputs.iter().map(|input| input.startup).fold(f64::INFINITY, f64::min),
-            op: Op::Union { inputs, maps: maps.into() },
+            op: Op::Union(Union { inputs: inputs.into_iter().map(Below::new).collect(), maps: maps.into() }),
             columns,
             estimate: Estimate { rows, facts },
             sorted: None,
@@ -903,7 +672,7 @@ impl Planner<'_> {
             sorted: input.sorted,
             columns: input.columns.clone(),
             estimate: input.estimate.clone().with_rows(rows),
-            op: Op::Distinct { input: Below::new(input) },
+            op: Op::Distinct(Distinct { input: Below::new(input) }),
             conditions: Vec::new(),
         })
     }
@@ -924,7 +693,7 @@ impl Planner<'_> {
             sorted: None,
             columns: input.columns.clone(),
             estimate: input.estimate.clone(),
-            op: Op::Sort { input: Below::new(input), by },
+            op: Op::Sort(Sort { input: Below::new(input), by }),
             conditions: Vec::new(),
         })
     }
@@ -939,7 +708,7 @@ impl Planner<'_> {
             sorted: None,
             columns: input.columns.clone(),
             estimate: input.estimate.clone().with_rows(rows),
-            op: Op::Top { input: Below::new(input), by, count },
+            op: Op::Top(Top { input: Below::new(input), by, count }),
             conditions: Vec::new(),
         })
     }
@@ -953,7 +722,7 @@ impl Planner<'_> {
             sorted: input.sorted,
             columns: input.columns.clone(),
             estimate: input.estimate.clone().with_rows(rows),
-            op: Op::Slice { input: Below::new(input), offset, limit, each: None },
+            op: Op::Slice(Slice { input: Below::new(input), offset, limit, each: None }),
             conditions: Vec::new(),
         })
     }
@@ -968,7 +737,7 @@ impl Planner<'_> {
             sorted: input.sorted,
             columns: input.columns.clone(),
             estimate: input.estimate.clone().with_rows(input.estimate.rows.min(most)),
-            op: Op::Slice { input: Below::new(input), offset, limit, each: Some(column) },
+            op: Op::Slice(Slice { input: Below::new(input), offset, limit, each: Some(column) }),
             conditions: Vec::new(),
         })
     }

@@ -1,8 +1,9 @@
 //! A disjunction of equalities between operands with nothing else in common: a union of joins instead of a product.
 
-use super::{Goal, Physical, Planner};
+use super::{Goal, Planner};
 use crate::algebra::{Node, Slots};
 use crate::expression::{Compare, Expr};
+use crate::operators::Physical;
 use vicus_rdf::Id;
 
 /// The greatest number of disjuncts: the group is planned once for each.

@@ -14,10 +14,11 @@
 use super::build::cost;
 use super::estimate::{self, Estimate, Facts};
 use super::walk::is_open_walk;
-use super::{Goal, Physical, Planner};
+use super::{Goal, Planner};
 use crate::algebra::{Aggregate, Fold, Group, Node, Operand, Slot, Slots};
 use crate::condition::Kinds;
 use crate::expression::{Arithmetic, Expr};
+use crate::operators::Physical;
 use vicus_rdf::Kind;
 
 /// A plan with eliminated variables is bounded by the sizes of its operands; the estimate of the other one assumes

@@ -1,10 +1,11 @@
 //! Patterns found faster through their graphs than through all rows of named graphs.
 
 use super::build::JoinTask;
-use super::{Goal, Physical, Planner};
+use super::{Goal, Planner};
 use crate::algebra::{At, Column, Pattern, Slot, Slots, Table};
 use crate::boxes::join::JoinKind;
 use crate::graphs::Merged;
+use crate::operators::Physical;
 use vicus_rdf::Id;
 
 /// Up to this number of graphs, each is read by a scan of its own, beside others; more graphs are searched one after

@@ -1,12 +1,14 @@
 //! Joins the shared value of several patterns with the rows so far: one step of a worst-case-optimal join.
 
-use super::build::{Below, JoinTask, Op, Physical, ProbeOutput, cost};
+use super::build::{JoinTask, ProbeOutput, cost};
 use super::estimate;
 use super::{Goal, Planner};
 use crate::algebra::{At, Pattern, Slot, Slots};
 use crate::boxes::index_probe::Source;
 use crate::boxes::intersection::{LEVEL, ListSpec};
 use crate::boxes::join::JoinKind;
+use crate::operators::intersection::Intersection;
+use crate::operators::{Below, Op, Physical};
 use std::sync::Arc;
 use vicus_rdf::Position;
 
@@ -33,7 +35,7 @@ impl Planner<'_> {
         self.made(Physical {
             cost: input.cost + input.estimate.rows * searching + both.rows * cost::MAKE,
             startup: input.startup + searching,
-            op: Op::Intersection { input: Below::new(input), patterns, lists, join: Arc::new(join) },
+            op: Op::Intersection(Intersection { input: Below::new(input), patterns, lists, join: Arc::new(join) }),
             columns,
             estimate,
             sorted,

@@ -14,23 +14,22 @@ mod group;
 mod intersection;
 mod order;
 mod outer;
-mod passing;
-mod pick;
 mod ranges;
 mod service;
 mod sideways;
 mod triples;
 mod walk;
 
-pub(crate) use build::{Op, Physical, cost, is_in_order};
+pub(crate) use build::cost;
+pub(crate) use columns::Columns;
+pub(crate) use estimate::Estimate;
 
-use self::columns::Columns;
 use crate::algebra::{Column, Node, Pattern, Slot, Slots, Table};
 use crate::boxes::extend::Make;
 use crate::expression::Expr;
+use crate::operators::Physical;
 use crate::terms::Terms;
 use crate::translate::Wanted;
-use estimate::Estimate;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -44,6 +43,13 @@ pub(crate) struct Goal {
     pub(crate) set: bool,
     /// A few rows are enough, so the time to the first row counts, not the time to the last.
     pub(crate) first: bool,
+}
+
+impl Goal {
+    /// The cost of a plan, for comparing plans: `cost` nanoseconds until its last row, `startup` until its first.
+    pub(crate) fn price(self, cost: f64, startup: f64) -> f64 {
+        if self.first { startup + (cost - startup) * 0.001 } else { cost }
+    }
 }
 
 /// Steps counted for planning an operator, besides making it.
@@ -346,7 +352,7 @@ impl<'a> Planner<'a> {
                 self.described(node, of, (resources, *graph), columns)
             }
         };
-        passing::let_pass(&mut plan);
+        plan.let_pass();
         plan
     }
 

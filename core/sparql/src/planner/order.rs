@@ -7,16 +7,17 @@
 //! The number of rows of a set of operands is estimated from characteristic sets for patterns with the same subject,
 //! and otherwise from the numbers of distinct values; see [`estimate`] and [`vicus_rdf::characteristic`].
 
-use super::build::{JoinTask, Matching, cost, price};
+use super::build::{JoinTask, Matching, cost};
 use super::eliminate::ERROR_OF_JOIN;
 use super::estimate::{self, Estimate};
 use super::ranges::Ranged;
-use super::{Goal, Physical, Planner};
+use super::{Goal, Planner};
 use crate::algebra::{At, DEFAULT_GRAPH, Pattern, Slot, Slots, Table};
 use crate::boxes::hash_table::By;
 use crate::boxes::join::JoinKind;
 use crate::expression::Expr;
 use crate::graphs::Merged;
+use crate::operators::Physical;
 use crate::slots::BySlot;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -539,7 +540,7 @@ impl<'a> Ordering<'a> {
     }
 
     fn price(&self, best: &Best) -> f64 {
-        price(best.cost, best.startup, self.goal)
+        self.goal.price(best.cost, best.startup)
     }
 
     fn is_connected(&self, left: Set, right: Set) -> bool {

@@ -5,13 +5,13 @@
 //! its terms meets the condition, or needs a test still: fresh terms of changes have no place in the order, and a
 //! decimal may be greater than an integer, too. Terms outside all ranges don't meet the condition.
 
-use super::build::Physical;
 use super::estimate::Estimate;
 use super::{Goal, Planner};
 use crate::algebra::{At, Pattern, Slot, Slots};
 use crate::condition::Kinds;
 use crate::evaluate::literal_prefix;
 use crate::expression::{Compare, Expr, Function};
+use crate::operators::Physical;
 use crate::value::Value;
 use std::ops::Range;
 use vicus_rdf::{Encoder, Id, Kind, Order, Position, TermView};

@@ -1,6 +1,6 @@
 //! SERVICE: chooses the values sent to an endpoint.
 
-use super::build::{Below, JoinTask, Op, Physical, ProbeOutput};
+use super::build::{JoinTask, ProbeOutput};
 use super::estimate::Facts;
 use super::{Goal, Planner};
 use crate::algebra::{Endpoint, Node, Service, Slot, Slots};
@@ -8,6 +8,7 @@ use crate::boxes::join::JoinKind;
 use crate::boxes::service::{EndpointFrom, ServiceSpec, Variable};
 use crate::condition::Kinds;
 use crate::expression::Expr;
+use crate::operators::{self, Below, Op, Physical};
 use std::sync::Arc;
 
 /// How many solutions an endpoint is expected to have for each row.
@@ -64,7 +65,11 @@ impl Planner<'_> {
             cost,
             startup: cost,
             sorted: input.sorted.filter(|slot| columns.has(*slot)),
-            op: Op::Service { input: Below::new(input), service: Arc::new(spec), join: Arc::new(join) },
+            op: Op::Service(operators::service::Service {
+                input: Below::new(input),
+                service: Arc::new(spec),
+                join: Arc::new(join),
+            }),
             columns,
             estimate,
             conditions: conditions.to_vec(),

@@ -14,9 +14,10 @@
 //! values of R in some keys of the groups: a group is then either there with all of its rows, or not asked for.
 
 use super::build::cost;
-use super::{Goal, Physical, Planner};
+use super::{Goal, Planner};
 use crate::algebra::{Group, Node, Operand, Slot, Slots};
 use crate::expression::Expr;
+use crate::operators::Physical;
 use vicus_language::stack::deep;
 
 impl Planner<'_> {

@@ -1,12 +1,15 @@
 //! CONSTRUCT and DESCRIBE: the operators on top of a query's solutions to make triples of them.
 
-use super::build::{Below, Op, Physical, cost};
+use super::build::cost;
 use super::columns::Columns;
 use super::estimate::{Estimate, Facts};
 use super::{Goal, Planner};
 use crate::algebra::{At, Column, Node, Slot, Table};
 use crate::boxes::construct::{Part, Template};
 use crate::condition::Kinds;
+use crate::operators::construct::Construct;
+use crate::operators::describe::Describe;
+use crate::operators::{Below, Op, Physical};
 use crate::translate::InTemplate;
 use std::sync::Arc;
 use vicus_rdf::{Id, Kind};
@@ -33,7 +36,7 @@ impl Planner<'_> {
         let (plain, fresh) = (template.plain.len() as f64, template.fresh.len() as f64);
         let rows = input.estimate.rows;
         let price = rows * (plain * (cost::MAKE + cost::DISTINCT) + fresh * cost::MAKE);
-        let op = |input| Op::Construct { input, template };
+        let op = |input| Op::Construct(Construct { input, template });
         self.made_triples(input, (rows * (plain + fresh), price), columns, op)
     }
 
@@ -89,7 +92,7 @@ impl Planner<'_> {
         let rows = (input.estimate.rows * input.columns.len() as f64 + resources.len() as f64) * OF_EACH;
         let price = rows * (cost::SCAN + cost::MAKE);
         let resources = resources.into();
-        self.made_triples(input, (rows, price), columns, |input| Op::Describe { input, resources, graph })
+        self.made_triples(input, (rows, price), columns, |input| Op::Describe(Describe { input, resources, graph }))
     }
 
     fn made_triples(

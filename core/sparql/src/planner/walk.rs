@@ -1,6 +1,6 @@
 //! Property paths of any length: the end to walk from, and their place within a group.
 
-use super::build::{Below, JoinTask, Matching, Op, Physical, ProbeOutput, cost};
+use super::build::{JoinTask, Matching, ProbeOutput, cost};
 use super::estimate::{self, Estimate, Facts};
 use super::{Goal, Planner};
 use crate::algebra::{At, Node, Path, Pattern, Slot, Slots, Table};
@@ -10,6 +10,9 @@ use crate::boxes::walk::{In, WalkSpec};
 use crate::condition::Kinds;
 use crate::expression::Expr;
 use crate::graphs::Active;
+use crate::operators::nodes::Nodes;
+use crate::operators::walk::Walk;
+use crate::operators::{Below, Op, Physical};
 use crate::route::{Automaton, Begin, Route};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -85,7 +88,7 @@ impl Planner<'_> {
             };
             let scan = self.scan(&Pattern(pattern), Some(slot), &needed, Goal { set: true, first: false });
             // Rows of several graphs don't come in the order of their nodes and graphs.
-            let is_distinct = matches!(&scan.op, Op::Scan { spec, .. } if spec.distinct);
+            let is_distinct = matches!(&scan.op, Op::Scan(scan) if scan.spec.distinct);
             Some(if is_distinct { scan } else { self.distinct(scan) })
         };
         let mut all = begins.iter().map(scan).collect::<Option<Vec<Physical>>>()?;
@@ -156,7 +159,7 @@ impl Planner<'_> {
         let of_graph = Facts { distinct: self.terms.snapshot.graphs().len() as f64, ..of_node };
         let facts = [(slot, of_node)].into_iter().chain(graph.slot().map(|slot| (slot, of_graph)));
         self.made(Physical {
-            op: Op::Nodes { graph },
+            op: Op::Nodes(Nodes { graph }),
             columns: [slot].into_iter().chain(graph.slot()).collect(),
             estimate: Estimate { rows, facts: facts.collect() },
             cost: rows * cost::SCAN,
@@ -240,7 +243,12 @@ impl Planner<'_> {
             cost: input.cost + input.estimate.rows * WALK + reached * cost::SEARCH_FAR,
             startup: input.startup + WALK,
             sorted: input.sorted.filter(|slot| columns.has(*slot)),
-            op: Op::Walk { input: Below::new(input), path: path.clone(), walk: Arc::new(spec), join: Arc::new(join) },
+            op: Op::Walk(Walk {
+                input: Below::new(input),
+                path: path.clone(),
+                walk: Arc::new(spec),
+                join: Arc::new(join),
+            }),
             columns,
             estimate,
             conditions: conditions.to_vec(),
@@ -274,11 +282,11 @@ impl Planner<'_> {
         let join = |a: Physical, b: Physical| {
             let (probe, build) = if a.estimate.rows < b.estimate.rows { (b, a) } else { (a, b) };
             let task = JoinTask { kind: JoinKind::Inner, conditions: &[], needed: &inside };
-            if let Op::Scan { pattern, .. } = &probe.op
-                && self.can_search(pattern, &build.estimate)
+            if let Op::Scan(scan) = &probe.op
+                && self.can_search(&scan.pattern, &build.estimate)
                 && build.estimate.rows * cost::SEARCH_FAR < probe.cost + probe.estimate.rows * cost::PROBE
             {
-                let pattern = *pattern;
+                let pattern = scan.pattern;
                 return self.index_join(build, &pattern, task, goal);
             }
             self.hash_join(probe, build, Matching::SHARED, task, goal)
