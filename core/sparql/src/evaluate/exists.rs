@@ -10,10 +10,10 @@
 
 use super::{Evaluator, Scratch};
 use crate::algebra::{At, Group, Node, Path, Pattern, Slot};
-use crate::boxes::aggregate::{AggregateSpec, FoldSpec, Groups, Rows};
 use crate::boxes::parted::Table as _;
 use crate::expression::Expr;
 use crate::graphs::Active;
+use crate::operators::aggregate::{AggregateSpec, FoldSpec, Groups, Rows};
 use crate::route::{Automaton, Search};
 use crate::terms::Terms;
 use crate::value::total_order;

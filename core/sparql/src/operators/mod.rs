@@ -1,8 +1,8 @@
-//! The physical operators, a file or folder each: the fields of the operator, its boxes, its title in an explanation.
+//! The physical operators, a folder each: the fields of the operator, its boxes, its title in an explanation.
 //!
 //! A plan is a tree of [`Physical`]s. Each has its operator, one variant of [`Op`]. The planner estimates and chooses
 //! operators; all else about an operator is its [`PhysicalOperator`], which lowering, explaining, and the passes over
-//! finished plans ask. To add an operator: write its file, and add its line to the list below.
+//! finished plans ask. To add an operator: write its folder, and add its line to the list below.
 
 pub(crate) mod aggregate;
 pub(crate) mod construct;

@@ -4,25 +4,24 @@ use super::columns::Columns;
 use super::estimate::{self, Estimate, Facts};
 use super::{Goal, Planner};
 use crate::algebra::{At, Column, Pattern, Slot, Slots, SortKey, Table};
-use crate::boxes::extend::Make;
-use crate::boxes::hash_table::{By, HashSpec, Keep, Key};
-use crate::boxes::index_probe::{IndexSpec, Source, Want};
 use crate::boxes::join::{JoinKind, JoinSpec, Origin};
-use crate::boxes::scan::ScanSpec;
-use crate::boxes::sort;
-use crate::boxes::union::To;
 use crate::condition::{Condition, Kinds};
 use crate::expression::Expr;
 use crate::graphs::Merged;
 use crate::operators::distinct::Distinct;
 use crate::operators::extend::Extend;
+use crate::operators::extend::Make;
 use crate::operators::filter::Filter;
 use crate::operators::hash_join::HashJoin;
+use crate::operators::hash_join::{By, HashSpec, Keep, Key};
 use crate::operators::index_join::{IndexJoin, is_in_order};
+use crate::operators::index_join::{IndexSpec, Source, Want};
 use crate::operators::scan::Scan;
+use crate::operators::scan::ScanSpec;
 use crate::operators::slice::Slice;
-use crate::operators::sort::Sort;
+use crate::operators::sort::{Sort, SortBy};
 use crate::operators::top::Top;
+use crate::operators::union::To;
 use crate::operators::union::Union;
 use crate::operators::values::Values;
 use crate::operators::{Below, Op, Physical};
@@ -677,10 +676,10 @@ impl Planner<'_> {
         })
     }
 
-    fn sort_by(input: &Physical, keys: &[SortKey]) -> Arc<[sort::By]> {
+    fn sort_by(input: &Physical, keys: &[SortKey]) -> Arc<[SortBy]> {
         // An always unbound slot does not order anything.
         keys.iter()
-            .filter_map(|key| Some(sort::By { column: input.column(key.slot)?, descending: key.descending }))
+            .filter_map(|key| Some(SortBy { column: input.column(key.slot)?, descending: key.descending }))
             .collect()
     }
 

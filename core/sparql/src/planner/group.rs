@@ -5,12 +5,12 @@ use super::order::{Leaf, MOST, Ordering};
 use super::walk::is_open_walk;
 use super::{Goal, Planner};
 use crate::algebra::{At, Node, Operand, Pattern, Scope, Slot, Slots, Table};
-use crate::boxes::hash_table::By;
 use crate::boxes::join::JoinKind;
 use crate::condition::Kinds;
 use crate::expression::{Compare, Expr};
 use crate::limits::Limits;
 use crate::operators::Physical;
+use crate::operators::hash_join::By;
 use rustc_hash::FxHashMap;
 use vicus_language::stack::deep;
 

@@ -25,9 +25,9 @@ pub(crate) use columns::Columns;
 pub(crate) use estimate::Estimate;
 
 use crate::algebra::{Column, Node, Pattern, Slot, Slots, Table};
-use crate::boxes::extend::Make;
 use crate::expression::Expr;
 use crate::operators::Physical;
+use crate::operators::extend::Make;
 use crate::terms::Terms;
 use crate::translate::Wanted;
 use rustc_hash::{FxHashMap, FxHashSet};

@@ -5,10 +5,10 @@ use super::group::single_inequality;
 use super::walk::is_open_walk;
 use super::{Goal, Planner};
 use crate::algebra::{Node, Path, Pattern, Service, Slot, Slots};
-use crate::boxes::hash_table::{By, Keep};
 use crate::boxes::join::JoinKind;
 use crate::expression::{Compare, Expr};
 use crate::operators::Physical;
+use crate::operators::hash_join::{By, Keep};
 use std::sync::Arc;
 
 impl Planner<'_> {

@@ -5,9 +5,9 @@ use super::estimate::Facts;
 use super::{Goal, Planner};
 use crate::algebra::{Endpoint, Node, Service, Slot, Slots};
 use crate::boxes::join::JoinKind;
-use crate::boxes::service::{EndpointFrom, ServiceSpec, Variable};
 use crate::condition::Kinds;
 use crate::expression::Expr;
+use crate::operators::service::{EndpointFrom, ServiceSpec, Variable};
 use crate::operators::{self, Below, Op, Physical};
 use std::sync::Arc;
 

@@ -1,0 +1,51 @@
+//! A table written in the query, or made by the planner.
+
+mod boxes;
+
+use super::{Below, Each, Kept, Physical, PhysicalOperator, Title};
+use crate::algebra::Table;
+use crate::explain::Explainer;
+use crate::lower::{Lowering, Pipeline, Streams};
+use smallvec::{SmallVec, smallvec};
+use std::sync::Arc;
+use vicus_flow::BoxModel;
+
+#[derive(Debug)]
+pub(crate) struct Values {
+    pub(crate) table: Arc<Table>,
+}
+
+impl PhysicalOperator for Values {
+    fn inputs(&self) -> Each<&Below> {
+        SmallVec::new()
+    }
+
+    fn inputs_mut(&mut self) -> Each<&mut Below> {
+        SmallVec::new()
+    }
+
+    fn pick(&mut self, kept: &[usize], _: usize) -> bool {
+        let columns = kept.iter().map(|&column| self.table.columns[column].clone()).collect();
+        self.table = Arc::new(Table { columns, rows: self.table.rows });
+        true
+    }
+
+    fn let_pass(&mut self, _: &[bool]) -> Each<Kept> {
+        SmallVec::new()
+    }
+
+    fn lower(&self, _: &Physical, _: Pipeline, lowering: &mut Lowering<'_>) -> Streams {
+        lower_table(&self.table, lowering)
+    }
+
+    fn explain(&self, _: &Physical, _: &Explainer<'_>) -> Title {
+        Title::new("values", format!("of {} rows", self.table.rows))
+    }
+}
+
+/// Adds a box that puts out the rows of a table.
+pub(crate) fn lower_table(table: &Arc<Table>, lowering: &mut Lowering<'_>) -> Streams {
+    let (table, limit, width) = (Arc::clone(table), lowering.limit, table.columns.len());
+    let model = BoxModel::new("values", move || boxes::Values::new(&table, limit));
+    smallvec![lowering.source(model, width).output(0)]
+}
