@@ -3,7 +3,7 @@
 //! ```text
 //!  text ── syntax ─▶ Parsed ── translate ──▶ algebra over slots and ids
 //!                    optimise ─▶ the same, rewritten: filters down, constants in, anti-joins
-//!                    planner ──▶ physical operators: indexes, join order, columns
+//!                    planner ──▶ a tree of operators: indexes, join order, columns
 //!                    lower ────▶ a vicus_flow model: a box for each operator
 //! ```
 //!

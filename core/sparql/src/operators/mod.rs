@@ -23,12 +23,12 @@ pub(crate) mod union;
 pub(crate) mod values;
 pub(crate) mod walk;
 
-use crate::algebra::Slot;
+use crate::algebra::{Node, Slot, Slots};
 use crate::boxes::join::{JoinKind, JoinSpec, Origin};
 use crate::explain::Explainer;
 use crate::expression::Expr;
 use crate::lower::{Lowering, Pipeline, Streams};
-use crate::planner::{Columns, Estimate, Goal};
+use crate::planner::{Columns, Estimate, Goal, Planner};
 use smallvec::{SmallVec, smallvec};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -79,6 +79,36 @@ operators! {
     Slice: slice::Slice,
     Construct: construct::Construct,
     Describe: describe::Describe,
+}
+
+/// The physical plan of a node of the algebra. Its columns are the slots of `needed` possibly bound by the node.
+pub(crate) fn plan(planner: &Planner<'_>, node: &Node, needed: &Slots, goal: Goal) -> Physical {
+    match node {
+        Node::Pattern(_) => planner.group(std::slice::from_ref(node), &[], needed, goal),
+        Node::Join(nodes) => planner.group(nodes, &[], needed, goal),
+        Node::LeftJoin { .. }
+        | Node::AntiJoin { .. }
+        | Node::SemiJoin { .. }
+        | Node::MarkJoin { .. }
+        | Node::Minus { .. } => planner.outer(node, needed, goal),
+        Node::Path(path) => walk::Walk::alone(planner, path, needed),
+        Node::Filter { conditions, inner } => filter::Filter::of_node(planner, conditions, inner, needed, goal),
+        Node::Union(nodes) => union::Union::of_nodes(planner, nodes, &node.scope().possible, needed, goal),
+        Node::Extend { .. } => extend::Extend::of_node(planner, node, needed, goal),
+        Node::Service { inner, service } => service::Service::of_node(planner, inner, service, needed, goal),
+        Node::Group(group) => aggregate::Aggregate::plan(planner, group, needed),
+        Node::Values { slots, table } => values::Values::plan(planner, slots, table, needed),
+        Node::Sort { inner, keys } => sort::Sort::of_node(planner, inner, keys, needed, goal),
+        Node::Distinct { inner } => distinct::Distinct::of_node(planner, inner, needed, goal),
+        Node::Slice { inner, offset, limit, each } => {
+            slice::Slice::of_node(planner, inner, *offset, *limit, *each, needed)
+        }
+        Node::Project { inner, slots } => {
+            let slots: Slots = slots.iter().copied().collect();
+            let inside = needed.intersection(&slots).copied().collect();
+            planner.plan(inner, &inside, goal)
+        }
+    }
 }
 
 /// The inputs of an operator, or something for each of them.

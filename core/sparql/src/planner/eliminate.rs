@@ -18,7 +18,7 @@ use super::{Goal, Planner};
 use crate::algebra::{Aggregate, Fold, Group, Node, Operand, Slot, Slots};
 use crate::condition::Kinds;
 use crate::expression::{Arithmetic, Expr};
-use crate::operators::Physical;
+use crate::operators::{self, Physical};
 use vicus_rdf::Kind;
 
 /// A plan with eliminated variables is bounded by the sizes of its operands; the estimate of the other one assumes
@@ -73,7 +73,7 @@ struct Bucket {
 
 impl Planner<'_> {
     /// The group with fewer variables below its counts, planned; `None` if this is not possible or not better.
-    pub(super) fn counted_apart(&self, group: &Group, plan: &Physical, steps: u64, needed: &Slots) -> Option<Physical> {
+    pub(crate) fn counted_apart(&self, group: &Group, plan: &Physical, steps: u64, needed: &Slots) -> Option<Physical> {
         if !self.optimise || plan.cost < self.terms.limits.eliminated_from_ns as f64 {
             return None;
         }
@@ -95,12 +95,12 @@ impl Planner<'_> {
         let sum = |fold: &Aggregate| sum_of(fold.slot, weight);
         let folds = group.folds.iter().map(sum).collect();
         let apart = Group { inner: Operand::new(inner), keys: group.keys.clone(), folds };
-        self.if_better((plan, steps, joins), || self.aggregate(&apart, needed))
+        self.if_better((plan, steps, joins), || operators::aggregate::Aggregate::plan(self, &apart, needed))
     }
 
     /// The join where duplicates don't matter, planned to drop them early; `None` if this is not possible or not
     /// better.
-    pub(super) fn without_duplicates(
+    pub(crate) fn without_duplicates(
         &self,
         (nodes, conditions): (&[Node], &[Expr]),
         plan: &Physical,

@@ -7,8 +7,12 @@ use super::{Goal, Planner};
 use crate::algebra::{Node, Path, Pattern, Service, Slot, Slots};
 use crate::boxes::join::JoinKind;
 use crate::expression::{Compare, Expr};
-use crate::operators::Physical;
-use crate::operators::hash_join::{By, Keep};
+use crate::operators::extend::Extend;
+use crate::operators::hash_join::{By, HashJoin, Keep};
+use crate::operators::index_join::IndexJoin;
+use crate::operators::scan::Scan;
+use crate::operators::walk::Walk;
+use crate::operators::{self, Physical};
 use std::sync::Arc;
 
 impl Planner<'_> {
@@ -41,7 +45,7 @@ impl Planner<'_> {
             && right_scope.possible.iter().all(|slot| left_scope.certain.contains(slot) || !needed.contains(slot))
         {
             // No reader uses OPTIONAL's additions, and the left rows all stay, so the right side is left out.
-            return self.project(left, needed);
+            return Extend::project(self, left, needed);
         }
         let set = self.optimise && (goal.set || matches!(kind, JoinKind::Anti | JoinKind::Semi | JoinKind::Mark(_)));
         // The table is complete before the first row is sent, so the time to its first row doesn't matter.
@@ -50,10 +54,10 @@ impl Planner<'_> {
             let mut all = conditions.to_vec();
             all.extend(more.iter().cloned());
             // The slots shared with the left are always bound there, so the search knows the values to look for.
-            if self.can_search(&pattern, &left.estimate) {
+            if IndexJoin::can_search(self, &pattern, &left.estimate) {
                 // If duplicates don't matter, one of several equal rows is read.
                 let rows = match right_goal.set {
-                    true => self.scan(&pattern, None, &of_right, right_goal).estimate.rows,
+                    true => Scan::plan(self, &pattern, None, &of_right, right_goal).estimate.rows,
                     false => self.of_pattern(&pattern).rows,
                 };
                 let mut searching = left.estimate.rows * cost::SEARCH_FAR;
@@ -65,19 +69,19 @@ impl Planner<'_> {
                 }
                 if goal.first && !is_apart || searching <= building {
                     let task = JoinTask { kind, conditions: &all, needed };
-                    return self.index_join(left, &pattern, task, right_goal_of(goal));
+                    return IndexJoin::plan(self, left, &pattern, task, right_goal_of(goal));
                 }
             }
         }
         if let Some((service, more)) = service {
             let all = [conditions, more].concat();
-            return self.ask(left, service, JoinTask { kind, conditions: &all, needed });
+            return operators::service::Service::plan(self, left, service, JoinTask { kind, conditions: &all, needed });
         }
         if let (Some((path, more)), true) = (alone(right_node, &as_path), self.optimise && minus.is_none()) {
             let mut all = conditions.to_vec();
             all.extend(more.iter().cloned());
-            if self.can_walk(path, &left.estimate) {
-                return self.walk(left, path, kind, &all, needed);
+            if Walk::can_walk(path, &left.estimate) {
+                return Walk::plan(self, left, path, kind, &all, needed);
             }
         }
         let before = self.stop.spent().steps;
@@ -111,7 +115,7 @@ impl Planner<'_> {
             minus.is_some_and(|graph| !shared.iter().any(|slot| Some(*slot) != graph && is_overlap(slot)));
         let matching = Matching { equalities: &keys, keep, needs_overlap };
         let task = JoinTask { kind, conditions: &rest, needed };
-        self.hash_join(left, right, matching, task, right_goal_of(goal))
+        HashJoin::plan(self, left, right, matching, task, right_goal_of(goal))
     }
 }
 

@@ -23,7 +23,7 @@ use vicus_language::stack::deep;
 impl Planner<'_> {
     /// The cheaper plan of the right side for a hash table: `alone`, planned in `steps`, or a plan restricted to the
     /// keys of the left side.
-    pub(super) fn asked_for(
+    pub(crate) fn asked_for(
         &self,
         (left, left_plan): (&Node, &Physical),
         (right, alone, steps): (&Node, Physical, u64),
@@ -55,7 +55,7 @@ impl Planner<'_> {
 
     /// The join of a group with sub-selects computed only for the keys of the other operands; `None` if there are none,
     /// or if this is not cheaper than `plan`, made in `steps`.
-    pub(super) fn with_keys_inside(
+    pub(crate) fn with_keys_inside(
         &self,
         (nodes, conditions): (&[Node], &[Expr]),
         (plan, steps): (&Physical, u64),

@@ -1,6 +1,7 @@
 //! GROUP BY: one row for each group.
 
 mod boxes;
+mod plan;
 
 pub(crate) use boxes::{AggregateSpec, FoldSpec, Groups, Rows};
 

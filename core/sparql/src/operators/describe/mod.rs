@@ -2,20 +2,44 @@
 
 mod boxes;
 
-use super::{Below, Each, Kept, Physical, PhysicalOperator, Title};
-use crate::algebra::At;
+use super::{Below, Each, Kept, Op, Physical, PhysicalOperator, Title};
+use crate::algebra::{At, Node, Slot};
 use crate::explain::Explainer;
 use crate::graphs::Active;
 use crate::lower::{Draft, Lowering, Pipeline, Streams};
+use crate::operators::construct::plan_triples;
+use crate::planner::{Goal, Planner, cost};
 use smallvec::smallvec;
 use std::sync::Arc;
 use vicus_rdf::Id;
+
+/// Expected triples of each described resource.
+const OF_EACH: f64 = 8.0;
 
 #[derive(Debug)]
 pub(crate) struct Describe {
     pub(crate) input: Below,
     pub(crate) resources: Arc<[Id]>,
     pub(crate) graph: At,
+}
+
+impl Describe {
+    /// The descriptions in a graph of the values of these slots and of some resources.
+    pub(crate) fn plan(
+        planner: &Planner<'_>,
+        node: &Node,
+        of: &[Slot],
+        resources: &[Id],
+        graph: At,
+        columns: &[Slot; 3],
+    ) -> Physical {
+        let needed = of.iter().copied().collect();
+        let input = planner.plan(node, &needed, Goal { set: planner.optimise, first: false });
+        let rows = (input.estimate.rows * input.columns.len() as f64 + resources.len() as f64) * OF_EACH;
+        let price = rows * (cost::SCAN + cost::MAKE);
+        let resources = resources.into();
+        plan_triples(planner, input, rows, price, columns, |input| Op::Describe(Describe { input, resources, graph }))
+    }
 }
 
 impl PhysicalOperator for Describe {

@@ -6,10 +6,13 @@ mod boxes;
 pub(crate) use boxes::Set;
 pub(crate) use boxes::Wide;
 
-use super::{Below, Each, Kept, Physical, PhysicalOperator, Title};
+use super::{Below, Each, Kept, Op, Physical, PhysicalOperator, Title};
+use crate::algebra::{Operand, Slots};
 use crate::boxes::Pace;
 use crate::explain::Explainer;
 use crate::lower::{Deal, Draft, Lowering, Pipeline, Streams};
+use crate::operators::extend::Extend;
+use crate::planner::{Goal, Planner, cost};
 use crate::terms::Terms;
 use smallvec::smallvec;
 use std::sync::Arc;
@@ -17,6 +20,33 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Distinct {
     pub(crate) input: Below,
+}
+
+impl Distinct {
+    pub(crate) fn of_node(planner: &Planner<'_>, inner: &Operand, needed: &Slots, goal: Goal) -> Physical {
+        if goal.set {
+            return planner.plan(inner, needed, goal);
+        }
+        // DISTINCT compares all columns, so all are planned, whether needed or not.
+        let all = &inner.scope().possible;
+        let set = Goal { set: planner.optimise, ..goal };
+        let distinct = Distinct::plan(planner, planner.plan(inner, all, set));
+        Extend::project(planner, distinct, needed)
+    }
+
+    pub(crate) fn plan(planner: &Planner<'_>, input: Physical) -> Physical {
+        let limit: f64 = input.estimate.facts.values().map(|facts| facts.distinct.max(1.0)).product();
+        let rows = input.estimate.rows.min(limit);
+        planner.made(Physical {
+            cost: input.cost + input.estimate.rows * cost::DISTINCT,
+            startup: input.startup,
+            sorted: input.sorted,
+            columns: input.columns.clone(),
+            estimate: input.estimate.clone().with_rows(rows),
+            op: Op::Distinct(Distinct { input: Below::new(input) }),
+            conditions: Vec::new(),
+        })
+    }
 }
 
 impl PhysicalOperator for Distinct {

@@ -1,11 +1,16 @@
 //! The rows that meet conditions.
 
 mod boxes;
+mod plan;
 
-use super::{Below, Each, Kept, Physical, PhysicalOperator, Title};
+use super::{Below, Each, Kept, Op, Physical, PhysicalOperator, Title};
+use crate::algebra::Slots;
 use crate::condition::Condition;
 use crate::explain::Explainer;
+use crate::expression::Expr;
 use crate::lower::{Draft, Lowering, Pipeline, Streams};
+use crate::operators::extend::Extend;
+use crate::planner::{Columns, Planner, cost};
 use smallvec::smallvec;
 use std::sync::Arc;
 
@@ -15,6 +20,29 @@ pub(crate) struct Filter {
     pub(crate) condition: Condition,
     /// The columns of the input that are put out.
     pub(crate) output: Arc<[usize]>,
+}
+
+impl Filter {
+    pub(crate) fn plan(planner: &Planner<'_>, input: Physical, conditions: &[Expr], needed: &Slots) -> Physical {
+        if conditions.is_empty() {
+            return Extend::project(planner, input, needed);
+        }
+        let condition = planner.compile(conditions, &input.columns, &input.estimate);
+        let kept: Vec<usize> =
+            (0..input.columns.len()).filter(|&column| needed.contains(&input.columns[column])).collect();
+        let columns: Columns = kept.iter().map(|&column| input.columns[column]).collect();
+        let estimate =
+            Planner::filtered(conditions, input.estimate.clone()).restricted(&columns.iter().copied().collect());
+        planner.made(Physical {
+            cost: input.cost + input.estimate.rows * cost::CONDITION,
+            startup: input.startup,
+            sorted: input.sorted.filter(|slot| columns.has(*slot)),
+            op: Op::Filter(Filter { input: Below::new(input), condition, output: kept.into() }),
+            columns,
+            estimate,
+            conditions: conditions.to_vec(),
+        })
+    }
 }
 
 impl PhysicalOperator for Filter {

@@ -4,6 +4,7 @@ mod boxes;
 mod grace;
 mod hash_table;
 mod loose;
+mod plan;
 
 pub(crate) use hash_table::{By, HashSpec, Keep, Key};
 

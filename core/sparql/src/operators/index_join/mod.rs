@@ -1,8 +1,10 @@
 //! Searches an index for the partners of each row.
 
 mod boxes;
+mod plan;
 
 pub(crate) use boxes::{IndexSpec, Source, Want};
+pub(crate) use plan::LAST;
 
 use super::{Below, Each, Kept, Physical, PhysicalOperator, Title, kept_of_probe, pick_of_join};
 use crate::algebra::Pattern;

@@ -1,6 +1,7 @@
 //! The rows of an index that match a pattern.
 
 mod boxes;
+mod plan;
 
 pub(crate) use boxes::ScanSpec;
 

@@ -2,9 +2,13 @@
 
 mod boxes;
 
-use super::{Below, Each, Kept, Physical, PhysicalOperator, Title};
+use super::{Below, Each, Kept, Op, Physical, PhysicalOperator, Title};
+use crate::algebra::{Node, Slot, Slots};
 use crate::explain::Explainer;
 use crate::lower::{Lowering, Pipeline, Streams};
+use crate::operators::extend::Extend;
+use crate::operators::top::Top;
+use crate::planner::{Goal, Planner};
 use smallvec::smallvec;
 use vicus_flow::BoxModel;
 
@@ -15,6 +19,71 @@ pub(crate) struct Slice {
     pub(crate) limit: Option<usize>,
     /// The column the rows are sorted by, if the slice is for each of its values.
     pub(crate) each: Option<usize>,
+}
+
+impl Slice {
+    pub(crate) fn of_node(
+        planner: &Planner<'_>,
+        inner: &Node,
+        offset: usize,
+        limit: Option<usize>,
+        each: Option<Slot>,
+        needed: &Slots,
+    ) -> Physical {
+        // Below a slice, duplicates count.
+        let goal = Goal { set: false, first: planner.optimise && limit.is_some() && each.is_none() };
+        if let Some(each) = each {
+            let mut inside = needed.clone();
+            inside.insert(each);
+            let cut = Slice::plan_each(planner, planner.plan(inner, &inside, goal), offset, limit, each);
+            return Extend::project(planner, cut, needed);
+        }
+        let mut core = inner;
+        let mut visible = needed.clone();
+        while let Node::Project { inner: inside, slots } = core {
+            let slots: Slots = slots.iter().copied().collect();
+            visible.retain(|slot| slots.contains(slot));
+            core = inside;
+        }
+        if let (Node::Sort { inner: inside, keys }, Some(limit), true) = (core, limit, planner.optimise) {
+            let below = visible.iter().copied().chain(keys.iter().map(|key| key.slot)).collect();
+            let input = planner.plan(inside, &below, Goal { first: false, ..goal });
+            let top = Top::plan(planner, input, keys, offset.saturating_add(limit));
+            // Top puts out at most `offset + limit` rows.
+            let cut = if offset == 0 { top } else { Slice::plan(planner, top, offset, Some(limit)) };
+            return Extend::project(planner, cut, &visible);
+        }
+        Slice::plan(planner, planner.plan(inner, needed, goal), offset, limit)
+    }
+
+    pub(crate) fn plan(planner: &Planner<'_>, input: Physical, offset: usize, limit: Option<usize>) -> Physical {
+        let rows =
+            (input.estimate.rows - offset as f64).max(0.0).min(limit.map_or(f64::INFINITY, |limit| limit as f64));
+        planner.made(Physical {
+            cost: input.cost,
+            startup: input.startup,
+            sorted: input.sorted,
+            columns: input.columns.clone(),
+            estimate: input.estimate.clone().with_rows(rows),
+            op: Op::Slice(Slice { input: Below::new(input), offset, limit, each: None }),
+            conditions: Vec::new(),
+        })
+    }
+
+    /// Like [`Slice::plan`], for each value of a slot; the rows are sorted by this slot.
+    fn plan_each(planner: &Planner<'_>, input: Physical, offset: usize, limit: Option<usize>, each: Slot) -> Physical {
+        let column = input.column(each).expect("what the rows are sorted by is a column");
+        let most = limit.map_or(f64::INFINITY, |limit| limit as f64 * input.estimate.distinct(each));
+        planner.made(Physical {
+            cost: input.cost,
+            startup: input.startup,
+            sorted: input.sorted,
+            columns: input.columns.clone(),
+            estimate: input.estimate.clone().with_rows(input.estimate.rows.min(most)),
+            op: Op::Slice(Slice { input: Below::new(input), offset, limit, each: Some(column) }),
+            conditions: Vec::new(),
+        })
+    }
 }
 
 impl PhysicalOperator for Slice {

@@ -4,9 +4,12 @@ mod boxes;
 
 pub(crate) use boxes::{Rows, SortBy, compare_rows, envelope_of_rows, is_of_store, sorting_bytes};
 
-use super::{Below, Each, Kept, Physical, PhysicalOperator, Title};
+use super::{Below, Each, Kept, Op, Physical, PhysicalOperator, Title};
+use crate::algebra::{Node, Slots, SortKey};
 use crate::explain::Explainer;
 use crate::lower::{Draft, Lowering, Maker, Pipeline, Streams};
+use crate::operators::extend::Extend;
+use crate::planner::{Goal, Planner, cost};
 use crate::terms::Terms;
 use smallvec::smallvec;
 use std::sync::Arc;
@@ -16,6 +19,35 @@ use vicus_flow::{Envelope, OutputId, library};
 pub(crate) struct Sort {
     pub(crate) input: Below,
     pub(crate) by: Arc<[SortBy]>,
+}
+
+impl Sort {
+    pub(crate) fn of_node(
+        planner: &Planner<'_>,
+        inner: &Node,
+        keys: &[SortKey],
+        needed: &Slots,
+        goal: Goal,
+    ) -> Physical {
+        let inside = needed.iter().copied().chain(keys.iter().map(|key| key.slot)).collect();
+        let input = planner.plan(inner, &inside, Goal { first: false, ..goal });
+        let sorted = Sort::plan(planner, input, keys);
+        Extend::project(planner, sorted, needed)
+    }
+
+    pub(crate) fn plan(planner: &Planner<'_>, input: Physical, keys: &[SortKey]) -> Physical {
+        let by = sort_columns(&input, keys);
+        let cost = input.cost + input.estimate.rows * cost::SORT;
+        planner.made(Physical {
+            cost,
+            startup: cost,
+            sorted: None,
+            columns: input.columns.clone(),
+            estimate: input.estimate.clone(),
+            op: Op::Sort(Sort { input: Below::new(input), by }),
+            conditions: Vec::new(),
+        })
+    }
 }
 
 impl PhysicalOperator for Sort {
@@ -55,6 +87,11 @@ impl PhysicalOperator for Sort {
     fn is_ordered(&self) -> bool {
         true
     }
+}
+
+/// The columns of the keys. An always unbound slot does not order anything.
+pub(super) fn sort_columns(input: &Physical, keys: &[SortKey]) -> Arc<[SortBy]> {
+    keys.iter().filter_map(|key| Some(SortBy { column: input.column(key.slot)?, descending: key.descending })).collect()
 }
 
 /// Makes sorted rows have these columns only. False if the order needs others, or the input can't.

@@ -4,10 +4,12 @@ mod boxes;
 
 use super::slice::slice_box;
 use super::sort::{lower_merge, pick_sorted};
-use super::{Below, Each, Kept, Physical, PhysicalOperator, Title};
+use super::{Below, Each, Kept, Op, Physical, PhysicalOperator, Title};
+use crate::algebra::SortKey;
 use crate::explain::Explainer;
 use crate::lower::{Draft, Lowering, Pipeline, Streams};
-use crate::operators::sort::SortBy;
+use crate::operators::sort::{SortBy, sort_columns};
+use crate::planner::{Planner, cost};
 use smallvec::smallvec;
 use std::sync::Arc;
 
@@ -16,6 +18,23 @@ pub(crate) struct Top {
     pub(crate) input: Below,
     pub(crate) by: Arc<[SortBy]>,
     pub(crate) count: usize,
+}
+
+impl Top {
+    pub(crate) fn plan(planner: &Planner<'_>, input: Physical, keys: &[SortKey], count: usize) -> Physical {
+        let by = sort_columns(&input, keys);
+        let cost = input.cost + input.estimate.rows * cost::CONDITION;
+        let rows = input.estimate.rows.min(count as f64);
+        planner.made(Physical {
+            cost,
+            startup: cost,
+            sorted: None,
+            columns: input.columns.clone(),
+            estimate: input.estimate.clone().with_rows(rows),
+            op: Op::Top(Top { input: Below::new(input), by, count }),
+            conditions: Vec::new(),
+        })
+    }
 }
 
 impl PhysicalOperator for Top {

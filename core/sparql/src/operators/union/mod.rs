@@ -4,9 +4,12 @@ mod boxes;
 
 pub(crate) use boxes::To;
 
-use super::{Below, Each, Kept, Physical, PhysicalOperator, Title};
+use super::{Below, Each, Kept, Op, Physical, PhysicalOperator, Title};
+use crate::algebra::{Node, Slot, Slots};
+use crate::condition::Kinds;
 use crate::explain::Explainer;
 use crate::lower::{Lowering, Pipeline, Streams};
+use crate::planner::{Columns, Estimate, Facts, Goal, Planner};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use vicus_flow::{BoxModel, OutputId};
@@ -16,6 +19,54 @@ pub(crate) struct Union {
     pub(crate) inputs: Vec<Below>,
     /// For each input, the targets of its columns.
     pub(crate) maps: Arc<[Vec<To>]>,
+}
+
+impl Union {
+    /// The union of these nodes; `all` has the slots bound by any of them.
+    pub(crate) fn of_nodes(planner: &Planner<'_>, nodes: &[Node], all: &Slots, needed: &Slots, goal: Goal) -> Physical {
+        // With very many variables, each branch may have its own.
+        let own = |node: &Node| -> Slots { node.scope().possible.intersection(needed).copied().collect() };
+        let inputs = nodes.iter().map(|node| planner.plan(node, &own(node), goal)).collect();
+        let columns: Columns = all.intersection(needed).copied().collect();
+        Union::plan(planner, inputs, columns)
+    }
+
+    pub(crate) fn plan(planner: &Planner<'_>, inputs: Vec<Physical>, columns: impl Into<Columns>) -> Physical {
+        let columns = columns.into();
+        let map = |input: &Physical| {
+            let to = |(from, slot): (usize, &Slot)| Some(To { from: from as u32, to: columns.place(*slot)? as u32 });
+            input.columns.iter().enumerate().filter_map(to).collect()
+        };
+        let maps: Vec<Vec<To>> = inputs.iter().map(map).collect();
+        let rows = inputs.iter().map(|input| input.estimate.rows).sum();
+        let none = Facts { distinct: 0.0, kinds: Kinds::NONE, certain: true };
+        let mut all: Vec<(Facts, usize)> = vec![(none, 0); columns.len()];
+        for input in &inputs {
+            for (slot, facts) in input.estimate.facts.iter() {
+                let Some(place) = columns.place(slot) else { continue };
+                let (all, holders) = &mut all[place];
+                all.distinct += facts.distinct;
+                all.kinds = all.kinds.or(facts.kinds);
+                all.certain &= facts.certain;
+                *holders += 1;
+            }
+        }
+        let is_of_all = |holders: usize| holders == inputs.len();
+        let facts = columns
+            .iter()
+            .zip(all)
+            .map(|(slot, (facts, holders))| (*slot, Facts { certain: facts.certain && is_of_all(holders), ..facts }));
+        let facts = facts.collect();
+        planner.made(Physical {
+            cost: inputs.iter().map(|input| input.cost).sum(),
+            startup: inputs.iter().map(|input| input.startup).fold(f64::INFINITY, f64::min),
+            op: Op::Union(Union { inputs: inputs.into_iter().map(Below::new).collect(), maps: maps.into() }),
+            columns,
+            estimate: Estimate { rows, facts },
+            sorted: None,
+            conditions: Vec::new(),
+        })
+    }
 }
 
 impl PhysicalOperator for Union {

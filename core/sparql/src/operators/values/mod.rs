@@ -2,10 +2,11 @@
 
 mod boxes;
 
-use super::{Below, Each, Kept, Physical, PhysicalOperator, Title};
-use crate::algebra::Table;
+use super::{Below, Each, Kept, Op, Physical, PhysicalOperator, Title};
+use crate::algebra::{Column, Slot, Slots, Table};
 use crate::explain::Explainer;
 use crate::lower::{Lowering, Pipeline, Streams};
+use crate::planner::{Estimate, Facts, Planner};
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 use vicus_flow::BoxModel;
@@ -13,6 +14,27 @@ use vicus_flow::BoxModel;
 #[derive(Debug)]
 pub(crate) struct Values {
     pub(crate) table: Arc<Table>,
+}
+
+impl Values {
+    pub(crate) fn plan(planner: &Planner<'_>, slots: &[Slot], table: &Table, needed: &Slots) -> Physical {
+        let rows = table.rows as f64;
+        let kept: Vec<(Slot, &Column)> =
+            slots.iter().copied().zip(&table.columns).filter(|(slot, _)| needed.contains(slot)).collect();
+        let facts = |&(slot, column): &(Slot, &Column)| {
+            (slot, Facts { distinct: rows, kinds: column.kinds, certain: column.certain })
+        };
+        let columns = kept.iter().map(|(_, column)| Column::clone(column)).collect();
+        planner.made(Physical {
+            columns: kept.iter().map(|(slot, _)| *slot).collect(),
+            estimate: Estimate { rows, facts: kept.iter().map(facts).collect() },
+            op: Op::Values(Values { table: Arc::new(Table { columns, rows: table.rows }) }),
+            cost: 0.0,
+            startup: 0.0,
+            sorted: None,
+            conditions: Vec::new(),
+        })
+    }
 }
 
 impl PhysicalOperator for Values {

@@ -1,8 +1,10 @@
 //! Walks a property path of any length from each row.
 
 mod boxes;
+mod plan;
 
-pub(crate) use boxes::{In, WalkSpec};
+use boxes::{In, WalkSpec};
+pub(crate) use plan::START;
 
 use super::{Below, Each, Kept, Physical, PhysicalOperator, Title, kept_of_probe, pick_of_join};
 use crate::algebra::Path;

@@ -1,13 +1,13 @@
-//! GROUP BY and aggregates.
+//! How groups are planned: which values are computed below them, and their estimate.
 
-use super::build::cost;
-use super::estimate::{Estimate, Facts};
-use super::{Goal, Planner};
-use crate::algebra::{Aggregate, Fold, Group, Node, Slot, Slots};
+use super::{Aggregate, AggregateSpec, FoldSpec};
+use crate::algebra::{self, Fold, Group, Node, Slot, Slots};
 use crate::condition::Kinds;
 use crate::expression::Expr;
-use crate::operators::aggregate::{AggregateSpec, FoldSpec};
-use crate::operators::{self, Below, Op, Physical};
+use crate::operators::distinct::Distinct;
+use crate::operators::extend::Extend;
+use crate::operators::{Below, Op, Physical};
+use crate::planner::{Estimate, Facts, Goal, Planner, cost};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
 use vicus_rdf::Kind;
@@ -15,40 +15,42 @@ use vicus_rdf::Kind;
 /// A table with this number of groups is not in the cache.
 const MANY_GROUPS: f64 = 65536.0;
 
-impl Planner<'_> {
-    pub(crate) fn aggregate(&self, group: &Group, needed: &Slots) -> Physical {
-        let before = self.stop.spent().steps;
-        let plan = self.aggregated(group, needed);
-        let steps = self.stop.spent().steps - before;
-        self.counted_apart(group, &plan, steps, needed).unwrap_or(plan)
+impl Aggregate {
+    pub(crate) fn plan(planner: &Planner<'_>, group: &Group, needed: &Slots) -> Physical {
+        let before = planner.stop.spent().steps;
+        let plan = Aggregate::plan_once(planner, group, needed);
+        let steps = planner.stop.spent().steps - before;
+        planner.counted_apart(group, &plan, steps, needed).unwrap_or(plan)
     }
 
-    fn aggregated(&self, group: &Group, needed: &Slots) -> Physical {
+    fn plan_once(planner: &Planner<'_>, group: &Group, needed: &Slots) -> Physical {
         let mut inside: Slots = group.keys.iter().copied().collect();
         // Rows are counted without a look at their columns.
-        let is_read = |fold: &&Aggregate| !fold.rows || fold.distinct;
+        let is_read = |fold: &&algebra::Aggregate| !fold.rows || fold.distinct;
         inside.extend(group.folds.iter().filter(is_read).flat_map(|fold| fold.of.iter().copied()));
         // Duplicates don't change a least value, a greatest value or a sample.
-        let set = |fold: &Aggregate| fold.distinct || matches!(fold.fold, Fold::Least | Fold::Greatest | Fold::Sample);
-        let set = self.optimise && group.folds.iter().all(set);
-        let inner = if self.optimise { without_counted(group) } else { None };
+        let set = |fold: &algebra::Aggregate| {
+            fold.distinct || matches!(fold.fold, Fold::Least | Fold::Greatest | Fold::Sample)
+        };
+        let set = planner.optimise && group.folds.iter().all(set);
+        let inner = if planner.optimise { without_counted(group) } else { None };
         let inner = inner.as_ref().unwrap_or(&group.inner);
-        let (inner, summed) = if self.optimise { without_summed(group, inner) } else { (inner, Vec::new()) };
+        let (inner, summed) = if planner.optimise { without_summed(group, inner) } else { (inner, Vec::new()) };
         inside.extend(summed.iter().flat_map(|(_, expr)| expr.slots()));
-        let mut input = self.plan(inner, &inside, Goal { set, first: false });
-        if group.folds.is_empty() && self.optimise && inside.iter().all(|key| input.column(*key).is_some()) {
-            return self.project(self.distinct(self.project(input, &inside)), needed);
+        let mut input = planner.plan(inner, &inside, Goal { set, first: false });
+        if group.folds.is_empty() && planner.optimise && inside.iter().all(|key| input.column(*key).is_some()) {
+            return Extend::project(planner, Distinct::plan(planner, Extend::project(planner, input, &inside)), needed);
         }
         // If all folds are DISTINCT over the same slots, duplicates are dropped before: DISTINCT can be shared by
         // several boxes, and its tables fit the cache.
-        let values = |fold: &Aggregate| fold.of.iter().copied().collect::<Slots>();
-        let is_distinct = self.optimise
+        let values = |fold: &algebra::Aggregate| fold.of.iter().copied().collect::<Slots>();
+        let is_distinct = planner.optimise
             && group.folds.windows(2).all(|pair| values(&pair[0]) == values(&pair[1]))
             && group.folds.iter().all(|fold| fold.distinct);
         if is_distinct && !group.folds.is_empty() {
-            input = self.distinct(self.project(input, &inside));
+            input = Distinct::plan(planner, Extend::project(planner, input, &inside));
         }
-        let columns = |fold: &Aggregate| fold.of.iter().filter_map(|s| input.column(*s)).collect();
+        let columns = |fold: &algebra::Aggregate| fold.of.iter().filter_map(|s| input.column(*s)).collect();
         let over_columns = |expr: &Expr| {
             expr.replaced(&|slot| input.column(slot).map_or(Expr::Error, |column| Expr::Slot(Slot(column))))
         };
@@ -86,16 +88,16 @@ impl Planner<'_> {
             _ => 3.0 * cost::DISTINCT,
         };
         let cost = input.cost + input.estimate.rows * each;
-        let made = self.made(Physical {
+        let made = planner.made(Physical {
             columns: keys.iter().copied().chain(group.folds.iter().map(|fold| fold.slot)).collect(),
             cost,
             startup: cost,
             sorted: None,
             estimate: Estimate { rows, facts }.with_rows(rows),
-            op: Op::Aggregate(operators::aggregate::Aggregate { input: Below::new(input), spec: Arc::new(spec) }),
+            op: Op::Aggregate(Aggregate { input: Below::new(input), spec: Arc::new(spec) }),
             conditions: Vec::new(),
         });
-        self.project(made, needed)
+        Extend::project(planner, made, needed)
     }
 }
 
@@ -105,7 +107,8 @@ impl Planner<'_> {
 fn without_summed<'a>(group: &Group, mut inner: &'a Node) -> (&'a Node, Vec<(Slot, &'a Expr)>) {
     let is_summed = |slot: &Slot| {
         let mut folds = group.folds.iter().filter(|fold| fold.of.contains(slot));
-        let is_sum = |fold: &Aggregate| matches!(fold.fold, Fold::Sum | Fold::Average | Fold::Concat(_)) && !fold.rows;
+        let is_sum =
+            |fold: &algebra::Aggregate| matches!(fold.fold, Fold::Sum | Fold::Average | Fold::Concat(_)) && !fold.rows;
         // A value that several aggregates sum up is computed once, below.
         folds.next().is_some_and(is_sum) && folds.next().is_none() && !group.keys.contains(slot)
     };
@@ -129,8 +132,9 @@ fn without_summed<'a>(group: &Group, mut inner: &'a Node) -> (&'a Node, Vec<(Slo
 /// the values need not become terms.
 fn without_counted(group: &Group) -> Option<Node> {
     // The slots of counts, and those that other aggregates read.
-    let is_count = |fold: &&Aggregate| fold.fold == Fold::Count && !fold.distinct && !fold.rows;
-    let slots = |folds: &mut dyn Iterator<Item = &Aggregate>| folds.flat_map(|fold| fold.of.iter().copied()).collect();
+    let is_count = |fold: &&algebra::Aggregate| fold.fold == Fold::Count && !fold.distinct && !fold.rows;
+    let slots =
+        |folds: &mut dyn Iterator<Item = &algebra::Aggregate>| folds.flat_map(|fold| fold.of.iter().copied()).collect();
     let counted: Slots = slots(&mut group.folds.iter().filter(is_count));
     let looked_at: Slots = slots(&mut group.folds.iter().filter(|fold| !is_count(fold)));
     let keys: Slots = group.keys.iter().copied().collect();
