@@ -33,6 +33,7 @@ mod pool;
 mod prefetch;
 mod queues;
 mod region;
+mod returns;
 mod sizes;
 mod slab;
 mod slots;
@@ -57,5 +58,6 @@ pub use queues::{
     PushError, QueueOptions, SegmentSource, SystemSegments, TryPopError,
 };
 pub use region::Region;
+pub use returns::{FreeBlock, Returns};
 pub use sizes::{LINE, Series, SeriesError, Sizes};
 pub use superblock::NodeCounts;
