@@ -3,13 +3,13 @@
 use crate::memory::heaps;
 use crate::runtime::clock::worked_ns;
 use crate::runtime::lending::lend_here;
-use crate::runtime::quietly::drop_quietly;
 use crate::runtime::recorder::{SeatRecorder, name_of};
 use crate::runtime::shared::RuntimeState;
 use crate::runtime::worker::context::wait_for_descendants;
 use crate::runtime::worker::{Worker, in_task, outside, with_shared};
 use std::any::Any;
 use std::sync::Arc;
+use vicus_flow::drop_quietly;
 use vicus_flow::{Activation, BoxId, Desk, FlowError, Instance, Queued, World, box_class};
 use vicus_schedule::{ActivatedBox, Dealing, Decision, Kind, QueueId, RequestId, Shares, TaskClass, TaskRef};
 use vicus_topology::NodeId;

@@ -23,7 +23,6 @@ pub(crate) mod moves;
 #[cfg(not(loom))]
 mod naps;
 mod near;
-pub(crate) mod quietly;
 pub(crate) mod recorder;
 pub(crate) mod request;
 pub(crate) mod requests;

@@ -3,7 +3,6 @@
 use super::class::{closure_class, end_task, with_descendants};
 use crate::runtime::done::EndSignal;
 use crate::runtime::handle::Runtime;
-use crate::runtime::quietly::drop_quietly;
 use crate::runtime::requests::here::nest;
 use crate::runtime::requests::nested::Within;
 use crate::runtime::requests::open::Over;
@@ -16,6 +15,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard};
+use vicus_flow::drop_quietly;
 use vicus_flow::{Account, Budget};
 use vicus_schedule::{Context, ContextRef, RequestId, TaskClass, TaskHeader, TaskRef};
 
