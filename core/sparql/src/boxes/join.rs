@@ -19,6 +19,12 @@ pub(crate) struct ProbeState {
     pub(crate) done: usize,
 }
 
+/// The pairs found by a probe: rows of the input and their partners, one beside the other.
+pub(crate) struct Pairs<'p> {
+    pub(crate) left: &'p mut Vec<u32>,
+    pub(crate) right: &'p mut Vec<u32>,
+}
+
 /// Finds partners.
 pub(crate) trait Probe: Send {
     /// Appends pairs of an input row and a partner, in the order of input rows, from `at` on, and moves `at`. Ends at
@@ -29,7 +35,7 @@ pub(crate) trait Probe: Send {
         input: &Envelope,
         at: &mut ProbeState,
         limit: usize,
-        pairs: (&mut Vec<u32>, &mut Vec<u32>),
+        pairs: Pairs<'_>,
         stopped: &dyn Fn() -> bool,
     );
 
@@ -131,14 +137,7 @@ impl Noted {
 struct NoPartners;
 
 impl Probe for NoPartners {
-    fn partners(
-        &mut self,
-        input: &Envelope,
-        at: &mut ProbeState,
-        _: usize,
-        _: (&mut Vec<u32>, &mut Vec<u32>),
-        _: &dyn Fn() -> bool,
-    ) {
+    fn partners(&mut self, input: &Envelope, at: &mut ProbeState, _: usize, _: Pairs<'_>, _: &dyn Fn() -> bool) {
         *at = ProbeState { row: input.rows(), done: 0 };
     }
 
@@ -215,7 +214,13 @@ impl Core {
             let limit = self.outbox.room().min(self.outbox.growth.target.max(64));
             self.left.clear();
             self.right.clear();
-            probe.partners(&input, &mut self.at, limit, (&mut self.left, &mut self.right), &|| turn.is_stopped());
+            probe.partners(
+                &input,
+                &mut self.at,
+                limit,
+                Pairs { left: &mut self.left, right: &mut self.right },
+                &|| turn.is_stopped(),
+            );
             let is_done = self.at.row >= input.rows();
             if is_new && is_done && self.is_one_to_one(input.rows()) {
                 let made = self.pass(&input, probe, turn);

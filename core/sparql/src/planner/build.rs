@@ -3,7 +3,7 @@
 use super::Planner;
 use super::columns::Columns;
 use super::estimate::{self, Estimate, Facts};
-use crate::algebra::{Slot, Slots};
+use crate::algebra::{Node, Slot, Slots};
 use crate::boxes::join::{JoinKind, JoinSpec, Origin};
 use crate::condition::{Condition, Kinds};
 use crate::expression::Expr;
@@ -37,6 +37,21 @@ pub(crate) mod cost {
 const OPERATOR_STEPS: usize = 128;
 const COLUMN_STEPS: usize = 3;
 const MANY_COLUMNS: usize = 8192;
+
+/// The operands of a group, and the conditions on their rows.
+#[derive(Clone, Copy)]
+pub(crate) struct Operands<'a> {
+    pub(crate) nodes: &'a [Node],
+    pub(crate) conditions: &'a [Expr],
+}
+
+/// A plan at hand, for comparison with another one.
+#[derive(Clone, Copy)]
+pub(crate) struct AtHand<'a> {
+    pub(crate) plan: &'a Physical,
+    /// The steps taken to make it.
+    pub(crate) steps: u64,
+}
 
 /// The task of a join, for any way to find partners.
 #[derive(Clone, Copy)]

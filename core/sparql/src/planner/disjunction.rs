@@ -1,5 +1,6 @@
 //! A disjunction of equalities between operands with nothing else in common: a union of joins instead of a product.
 
+use super::build::{AtHand, Operands};
 use super::{Goal, Planner};
 use crate::algebra::{Node, Slots};
 use crate::expression::{Compare, Expr};
@@ -13,14 +14,15 @@ const MOST: usize = 8;
 impl Planner<'_> {
     /// The plan of a group in which only the condition `A || B` connects the operands: the rows meeting A, and those
     /// meeting B and not A. Each of these groups can be joined by A or B. `None` if there is no such condition, or if
-    /// the plan at hand, made in `steps`, costs less.
+    /// the plan at hand costs less.
     pub(crate) fn with_disjuncts_apart(
         &self,
-        (nodes, conditions): (&[Node], &[Expr]),
-        (plan, steps): (&Physical, u64),
+        operands: Operands<'_>,
+        at_hand: AtHand<'_>,
         needed: &Slots,
         goal: Goal,
     ) -> Option<Physical> {
+        let (Operands { nodes, conditions }, AtHand { plan, steps }) = (operands, at_hand);
         if plan.cost < self.terms.limits.tried_from_ns as f64 {
             return None;
         }

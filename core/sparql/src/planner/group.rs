@@ -1,6 +1,6 @@
 //! A group: patterns and other joined operands, and conditions on them.
 
-use super::build::{JoinTask, Matching};
+use super::build::{AtHand, JoinTask, Matching, Operands};
 use super::order::{Leaf, MOST, Ordering};
 use super::walk::is_open_walk;
 use super::{Goal, Planner};
@@ -122,14 +122,15 @@ impl Planner<'_> {
             }
         }
         let steps = self.stop.spent().steps - before;
-        if let Some(other) = self.with_disjuncts_apart((nodes, conditions), (&plan, steps), needed, goal) {
+        let operands = Operands { nodes, conditions };
+        if let Some(other) = self.with_disjuncts_apart(operands, AtHand { plan: &plan, steps }, needed, goal) {
             plan = other;
         }
         let steps = self.stop.spent().steps - before;
-        if let Some(other) = self.with_keys_inside((nodes, conditions), (&plan, steps), needed, goal) {
+        if let Some(other) = self.with_keys_inside(operands, AtHand { plan: &plan, steps }, needed, goal) {
             plan = other;
         }
-        self.without_duplicates((nodes, conditions), &plan, steps, needed, goal).unwrap_or(plan)
+        self.without_duplicates(operands, AtHand { plan: &plan, steps }, needed, goal).unwrap_or(plan)
     }
 
     /// Joins from left to right with hash tables, and then filters: the reference for tests of reordered plans.

@@ -1,6 +1,6 @@
 //! OPTIONAL, its negation, EXISTS, and MINUS.
 
-use super::build::{JoinTask, Matching, cost};
+use super::build::{AtHand, JoinTask, Matching, cost};
 use super::group::single_inequality;
 use super::walk::is_open_walk;
 use super::{Goal, Planner};
@@ -87,7 +87,9 @@ impl Planner<'_> {
         let before = self.stop.spent().steps;
         let right = self.plan(right_node, &of_right, right_goal);
         let steps = self.stop.spent().steps - before;
-        let right = self.asked_for((left_node, &left), (right_node, right, steps), &of_right, right_goal);
+        let at_hand = AtHand { plan: &right, steps };
+        let asked = self.asked_for(left_node, &left, right_node, at_hand, &of_right, right_goal);
+        let right = asked.unwrap_or(right);
         let (mut left, mut right) = (left, right);
         let (mut keys, mut rest) = (Vec::new(), conditions.to_vec());
         if self.optimise {

@@ -13,7 +13,7 @@
 //! A sub-select is evaluated by itself, too, for all of its groups. `R ⋈ γ(X)` equals `R ⋈ γ(K ⋈ X)`, if K has the
 //! values of R in some keys of the groups: a group is then either there with all of its rows, or not asked for.
 
-use super::build::cost;
+use super::build::{AtHand, Operands, cost};
 use super::{Goal, Planner};
 use crate::algebra::{Group, Node, Operand, Slot, Slots};
 use crate::expression::Expr;
@@ -21,47 +21,50 @@ use crate::operators::Physical;
 use vicus_language::stack::deep;
 
 impl Planner<'_> {
-    /// The cheaper plan of the right side for a hash table: `alone`, planned in `steps`, or a plan restricted to the
-    /// keys of the left side.
+    /// A cheaper plan of the right side for a hash table than the one at hand: restricted to the keys of the left side.
     pub(crate) fn asked_for(
         &self,
-        (left, left_plan): (&Node, &Physical),
-        (right, alone, steps): (&Node, Physical, u64),
+        left: &Node,
+        left_plan: &Physical,
+        right: &Node,
+        at_hand: AtHand<'_>,
         needed: &Slots,
         goal: Goal,
-    ) -> Physical {
+    ) -> Option<Physical> {
+        let AtHand { plan: alone, steps } = at_hand;
         let price = |plan: &Physical| plan.cost + plan.estimate.rows * cost::BUILD;
         if !self.optimise || alone.cost < self.terms.limits.tried_from_ns as f64 || self.tries.get() == 0 {
-            return alone;
+            return None;
         }
         // The keys cost about as much as the left side, and each key is searched at least once.
-        if left_plan.cost + cost::SEARCH_NEAR > price(&alone) {
-            return alone;
+        if left_plan.cost + cost::SEARCH_NEAR > price(alone) {
+            return None;
         }
-        let Some(asking) = deep(|| asking(left)) else { return alone };
+        let asking = deep(|| asking(left))?;
         let (asks, answers) = (asking.scope().certain, right.scope().certain);
         let keys: Slots = asks.intersection(&answers).copied().collect();
         let distinct = |slot| left_plan.estimate.facts.get(slot).map_or(1.0, |facts| facts.distinct.max(1.0));
         let asked = keys.iter().map(distinct).product::<f64>().min(left_plan.estimate.rows);
-        if keys.is_empty() || left_plan.cost + asked * cost::SEARCH_NEAR > price(&alone) {
-            return alone;
+        if keys.is_empty() || left_plan.cost + asked * cost::SEARCH_NEAR > price(alone) {
+            return None;
         }
         // This plans everything nested in the right side again.
-        let plan = self.again(price(&alone), steps, || {
+        let plan = self.again(price(alone), steps, || {
             self.plan(&restricted(right, keys_alone(asking, &keys), &keys), needed, goal)
         });
-        plan.filter(|plan| price(plan) < price(&alone)).unwrap_or(alone)
+        plan.filter(|plan| price(plan) < price(alone))
     }
 
     /// The join of a group with sub-selects computed only for the keys of the other operands; `None` if there are none,
-    /// or if this is not cheaper than `plan`, made in `steps`.
+    /// or if this is not cheaper than the plan at hand.
     pub(crate) fn with_keys_inside(
         &self,
-        (nodes, conditions): (&[Node], &[Expr]),
-        (plan, steps): (&Physical, u64),
+        operands: Operands<'_>,
+        at_hand: AtHand<'_>,
         needed: &Slots,
         goal: Goal,
     ) -> Option<Physical> {
+        let (Operands { nodes, conditions }, AtHand { plan, steps }) = (operands, at_hand);
         if nodes.len() < 2 || plan.cost < self.terms.limits.tried_from_ns as f64 || !nodes.iter().any(collects) {
             return None;
         }

@@ -5,12 +5,13 @@ use super::{Goal, Planner};
 use crate::algebra::{Node, Path, Slot, Slots, Table};
 use crate::boxes::join::JoinKind;
 use crate::expression::Expr;
+use crate::operators::Physical;
 use crate::operators::filter::Filter;
 use crate::operators::hash_join::HashJoin;
 use crate::operators::index_join::IndexJoin;
+use crate::operators::scan::Scan;
 use crate::operators::values::Values;
 use crate::operators::walk::{START, Walk};
-use crate::operators::{Op, Physical};
 use rustc_hash::FxHashMap;
 
 impl Planner<'_> {
@@ -41,7 +42,7 @@ impl Planner<'_> {
         let join = |a: Physical, b: Physical| {
             let (probe, build) = if a.estimate.rows < b.estimate.rows { (b, a) } else { (a, b) };
             let task = JoinTask { kind: JoinKind::Inner, conditions: &[], needed: &inside };
-            if let Op::Scan(scan) = &probe.op
+            if let Some(scan) = Scan::of(&probe)
                 && IndexJoin::can_search(self, &scan.pattern, &build.estimate)
                 && build.estimate.rows * cost::SEARCH_FAR < probe.cost + probe.estimate.rows * cost::PROBE
             {

@@ -179,7 +179,7 @@ impl State {
     }
 
     /// Adds a part of `part` values. A single value is a part of its own.
-    fn add(&mut self, terms: &Terms, scratch: &Scratch, fold: &Fold, (part, id): (u64, Id), room: &mut Room<'_>) {
+    fn add(&mut self, terms: &Terms, scratch: &Scratch, fold: &Fold, part: u64, id: Id, room: &mut Room<'_>) {
         let is_failed = part & FAILED != 0 || part == 1 && id.is_unbound();
         match self {
             State::Count(count) => *count += if is_failed { 0 } else { part },
@@ -238,8 +238,8 @@ impl State {
     /// Adds the value of the folded expression; `None` if the expression failed.
     fn add_part(&mut self, terms: &Terms, scratch: &Scratch, fold: &Fold, part: Option<TextPart>, room: &mut Room<'_>) {
         match part {
-            None => self.add(terms, scratch, fold, (1, Id::UNBOUND), room),
-            Some(TextPart::Term(id)) => self.add(terms, scratch, fold, (1, id), room),
+            None => self.add(terms, scratch, fold, 1, Id::UNBOUND, room),
+            Some(TextPart::Term(id)) => self.add(terms, scratch, fold, 1, id, room),
             Some(TextPart::Text(part)) => {
                 self.add_text(terms, fold, 1, part.len(), |text| text.push_str(&part), room);
             }
@@ -438,11 +438,11 @@ impl Groups {
                 }
                 continue;
             }
-            let part = match (self.rows, fold.of) {
+            let (part, id) = match (self.rows, fold.of) {
                 (Rows::Parts, Some(column)) => (row[column], Id::from_bits(row[column + 1])),
                 _ => (1, single(fold, row)),
             };
-            self.states[first + number].add(&self.terms, &self.scratch, &fold.fold, part, room);
+            self.states[first + number].add(&self.terms, &self.scratch, &fold.fold, part, id, room);
         }
         self.text_bytes += room.grown - grown;
         self.row = values;

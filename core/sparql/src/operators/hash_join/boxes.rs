@@ -172,7 +172,7 @@ impl Operator for HashJoin {
             }
             self.table = Some(table);
             if let Some(dealt) = dealt {
-                let mut grace = Grace::new(&self.terms, (&self.hash, &self.spec), self.width, self.pace.limit, dealt);
+                let mut grace = Grace::new(&self.terms, &self.hash, &self.spec, self.width, self.pace.limit, dealt);
                 let acted = grace.act(&mut self.core, &mut self.table, turn);
                 self.grace = Some(Box::new(grace));
                 return acted;

@@ -258,7 +258,8 @@ impl Grace {
     /// For envelopes of at most `limit` rows; `width` is the number of built columns. `dealt` is a [`Dealt`].
     pub(super) fn new(
         terms: &Arc<Terms>,
-        (hash, spec): (&Arc<HashSpec>, &Arc<JoinSpec>),
+        hash: &Arc<HashSpec>,
+        spec: &Arc<JoinSpec>,
         width: usize,
         limit: usize,
         dealt: Attachment,
@@ -309,7 +310,7 @@ impl Grace {
             Now::Chooses => self.choose(core, turn),
             Now::Reads { task, reader, builder } => self.read(task, reader, builder, table, turn)?,
             Now::Deals { task, reader, built, probed, dealt } => {
-                self.deal_again(task, reader, (built, probed, dealt), turn)?
+                self.deal_again(task, reader, built, probed, dealt, turn)?
             }
             Now::Joins { reader } => self.join(reader, core, table, turn)?,
             Now::Blocks(blocks) => self.join_blocks(blocks, core, table, turn)?,
@@ -495,7 +496,9 @@ impl Grace {
         &mut self,
         task: Task,
         mut reader: RowReader,
-        (mut built, mut probed, mut dealt): (Scatter, Option<Scatter>, Vec<Option<Arc<RowRun>>>),
+        mut built: Scatter,
+        mut probed: Option<Scatter>,
+        mut dealt: Vec<Option<Arc<RowRun>>>,
         turn: &Turn<'_>,
     ) -> Result<Now, BoxError> {
         let level = task.level + 1;

@@ -5,7 +5,7 @@
 //! them.
 
 use super::loose::{Choice, Loose, Sides};
-use crate::boxes::join::{Probe, ProbeState};
+use crate::boxes::join::{Pairs, Probe, ProbeState};
 use crate::boxes::{had, slices};
 use crate::terms::Terms;
 use crate::value::value_key;
@@ -379,7 +379,7 @@ impl Probe for HashTable {
         input: &Envelope,
         at: &mut ProbeState,
         limit: usize,
-        (left, right): (&mut Vec<u32>, &mut Vec<u32>),
+        pairs: Pairs<'_>,
         stopped: &dyn Fn() -> bool,
     ) {
         if self.spec.needs_overlap && self.spec.loose().next().is_none() {
@@ -390,8 +390,9 @@ impl Probe for HashTable {
             self.probed = self.spec.strict_keys(&self.terms, input, |key| key.probe);
         }
         if self.spec.loose().next().is_some() {
-            return self.compatible(input, at, limit, (left, right), stopped);
+            return self.compatible(input, at, limit, pairs, stopped);
         }
+        let Pairs { left, right } = pairs;
         if *at == ProbeState::default() {
             let keys: Vec<&[u64]> = self.probed.iter().map(Column::u64s).collect();
             hashes(self.terms.key, &keys, input.rows(), self.shift, &mut self.hashes);
@@ -453,7 +454,7 @@ impl HashTable {
         input: &Envelope,
         at: &mut ProbeState,
         limit: usize,
-        pairs: (&mut Vec<u32>, &mut Vec<u32>),
+        pairs: Pairs<'_>,
         stopped: &dyn Fn() -> bool,
     ) {
         let values = slices(input);

@@ -12,7 +12,7 @@
 //! is compared with all others.
 
 use crate::boxes::had;
-use crate::boxes::join::ProbeState;
+use crate::boxes::join::{Pairs, ProbeState};
 use vicus_flow::Grow;
 use vicus_flow::library::HashKey;
 
@@ -68,26 +68,26 @@ pub(super) struct Loose {
 }
 
 impl Loose {
-    /// Like [`Probe::partners`](super::join::Probe::partners).
+    /// Like [`Probe::partners`](crate::boxes::join::Probe::partners).
     pub(super) fn partners(
         &mut self,
         sides: &Sides<'_>,
         choice: Choice,
         at: &mut ProbeState,
         limit: usize,
-        (left, right): (&mut Vec<u32>, &mut Vec<u32>),
+        mut pairs: Pairs<'_>,
         stopped: &dyn Fn() -> bool,
     ) {
         self.tables.resize_with(1 << sides.searched().len(), || None);
         let mut candidates = sides.candidates;
-        while at.row < sides.rows && left.len() < limit && candidates > 0 {
+        while at.row < sides.rows && pairs.left.len() < limit && candidates > 0 {
             let bound = set(sides.searched().iter().map(|(values, _)| values[at.row]));
             let slot = &mut self.tables[bound];
             if slot.is_none() {
                 *slot = KeyTable::new(sides, bound, stopped);
             }
             let Some(table) = slot else { return };
-            table.partners_of_row(sides, choice, at, (limit, &mut candidates), left, right);
+            table.partners_of_row(sides, choice, at, limit, &mut candidates, &mut pairs);
         }
     }
 
@@ -158,9 +158,9 @@ impl KeyTable {
         sides: &Sides<'_>,
         choice: Choice,
         at: &mut ProbeState,
-        (limit, candidates): (usize, &mut usize),
-        left: &mut Vec<u32>,
-        right: &mut Vec<u32>,
+        limit: usize,
+        candidates: &mut usize,
+        pairs: &mut Pairs<'_>,
     ) {
         let row = at.row;
         let mut before = 0;
@@ -175,7 +175,7 @@ impl KeyTable {
             let bucket = (sides.by.hash(strict.chain(members(sides, self.by).map(wanted))) >> self.shift) as usize;
             let found = &self.order[self.starts[bucket] as usize..self.starts[bucket + 1] as usize];
             for &partner in found.iter().skip(at.done.saturating_sub(before)) {
-                if left.len() == limit || *candidates == 0 {
+                if pairs.left.len() == limit || *candidates == 0 {
                     return;
                 }
                 *candidates -= 1;
@@ -187,8 +187,8 @@ impl KeyTable {
                 if members(sides, self.by).map(binds).sum::<usize>() == bound
                     && sides.are_partners(row, partner as usize, choice)
                 {
-                    left.push(row as u32);
-                    right.push(partner);
+                    pairs.left.push(row as u32);
+                    pairs.right.push(partner);
                     if choice.any {
                         *at = ProbeState { row: row + 1, done: 0 };
                         return;
@@ -229,11 +229,12 @@ mod tests {
         let choice = Choice { needs_overlap: false, any: false };
         let (mut at, mut calls, mut left, mut right) = (ProbeState::default(), 0, Vec::new(), Vec::new());
         let mut tables = Loose::default();
-        tables.partners(&sides, choice, &mut at, usize::MAX, (&mut left, &mut right), &|| true);
+        tables.partners(&sides, choice, &mut at, usize::MAX, Pairs { left: &mut left, right: &mut right }, &|| true);
         assert_eq!((at, tables.bytes()), (ProbeState::default(), 0), "a stopped search makes no table");
         while at.row == 0 {
             let before = at.done;
-            tables.partners(&sides, choice, &mut at, usize::MAX, (&mut left, &mut right), &|| false);
+            tables
+                .partners(&sides, choice, &mut at, usize::MAX, Pairs { left: &mut left, right: &mut right }, &|| false);
             assert!(at.row == 1 || at.done - before <= candidates, "{before} {at:?}");
             calls += 1;
         }

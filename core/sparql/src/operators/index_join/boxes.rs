@@ -1,6 +1,6 @@
 //! Finds the partners of a row by searching an index: one side of an index nested-loop join.
 
-use crate::boxes::join::{Core, JoinSpec, Probe, ProbeState};
+use crate::boxes::join::{Core, JoinSpec, Pairs, Probe, ProbeState};
 use crate::boxes::{Pace, slices};
 use crate::graphs::Merged;
 use crate::terms::Terms;
@@ -133,9 +133,10 @@ impl Probe for IndexProbe {
         input: &Envelope,
         at: &mut ProbeState,
         limit: usize,
-        (left, right): (&mut Vec<u32>, &mut Vec<u32>),
+        pairs: Pairs<'_>,
         _: &dyn Fn() -> bool,
     ) {
+        let Pairs { left, right } = pairs;
         let snapshot = Arc::clone(&self.snapshot);
         let spec = Arc::clone(&self.spec);
         let index = snapshot.index(spec.order);

@@ -7,7 +7,7 @@
 //! Veldhuizen, "Leapfrog Triejoin", ICDT 2014. We differ: each value is a join of its own in a plan, so other ways to
 //! join come before and behind it.
 
-use crate::boxes::join::{Core, JoinSpec, Probe, ProbeState};
+use crate::boxes::join::{Core, JoinSpec, Pairs, Probe, ProbeState};
 use crate::boxes::{Pace, slices};
 use crate::operators::index_join::Source;
 use crate::terms::Terms;
@@ -109,9 +109,10 @@ impl Probe for Intersection {
         input: &Envelope,
         at: &mut ProbeState,
         limit: usize,
-        (left, right): (&mut Vec<u32>, &mut Vec<u32>),
+        pairs: Pairs<'_>,
         stopped: &dyn Fn() -> bool,
     ) {
+        let Pairs { left, right } = pairs;
         let (snapshot, specs) = (Arc::clone(&self.snapshot), Arc::clone(&self.lists));
         let columns = slices(input);
         let searched = specs.iter().zip(&mut self.searchers);

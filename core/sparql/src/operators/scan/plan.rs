@@ -91,6 +91,11 @@ impl Scan {
         })
     }
 
+    /// The scan, if a plan is one.
+    pub(crate) fn of(plan: &Physical) -> Option<&Scan> {
+        if let Op::Scan(scan) = &plan.op { Some(scan) } else { None }
+    }
+
     /// A scan for a test until a few rows have been found: it reads them in scattered order. Other plans stay
     /// unchanged.
     pub(crate) fn scattered(mut plan: Physical) -> Physical {

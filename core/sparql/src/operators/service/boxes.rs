@@ -6,7 +6,7 @@
 //! endpoint sends each solution once. Each row is compared with the solutions of its question.
 
 use crate::boxes::Pace;
-use crate::boxes::join::{Core, JoinSpec, Probe, ProbeState};
+use crate::boxes::join::{Core, JoinSpec, Pairs, Probe, ProbeState};
 use crate::service::ServiceFailed;
 use crate::terms::{Booking, Terms, is_too_deep};
 use hashbrown::HashMap;
@@ -87,9 +87,10 @@ impl Probe for Answers {
         input: &Envelope,
         at: &mut ProbeState,
         limit: usize,
-        (left, right): (&mut Vec<u32>, &mut Vec<u32>),
+        pairs: Pairs<'_>,
         _: &dyn Fn() -> bool,
     ) {
+        let Pairs { left, right } = pairs;
         let end = self.pairs.len().min(at.done + limit);
         left.extend(self.pairs[at.done..end].iter().map(|(row, _)| row));
         right.extend(self.pairs[at.done..end].iter().map(|(_, solution)| solution));

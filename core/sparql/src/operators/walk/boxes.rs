@@ -1,6 +1,6 @@
 //! Finds the partners of a row by walking a property path from one bound end. Each start is walked once.
 
-use crate::boxes::join::{Core, JoinSpec, Probe, ProbeState};
+use crate::boxes::join::{Core, JoinSpec, Pairs, Probe, ProbeState};
 use crate::boxes::{Pace, room_for_one, slices};
 use crate::graphs::Active;
 use crate::limits::Limits;
@@ -96,9 +96,10 @@ impl Probe for WalkProbe {
         input: &Envelope,
         at: &mut ProbeState,
         limit: usize,
-        (left, right): (&mut Vec<u32>, &mut Vec<u32>),
+        pairs: Pairs<'_>,
         _: &dyn Fn() -> bool,
     ) {
+        let Pairs { left, right } = pairs;
         let columns = slices(input);
         let mut steps = self.limits.steps.max(1);
         while at.row < input.rows() && left.len() < limit && steps > 0 {

@@ -176,7 +176,7 @@ impl Walk {
             };
             let scan = Scan::plan(planner, &Pattern(pattern), Some(slot), &needed, Goal { set: true, first: false });
             // Rows of several graphs don't come in the order of their nodes and graphs.
-            let is_distinct = matches!(&scan.op, Op::Scan(scan) if scan.spec.distinct);
+            let is_distinct = Scan::of(&scan).is_some_and(|scan| scan.spec.distinct);
             Some(if is_distinct { scan } else { Distinct::plan(planner, scan) })
         };
         let mut all = begins.iter().map(scan).collect::<Option<Vec<Physical>>>()?;

@@ -414,7 +414,7 @@ impl Groups {
             key.clear();
             words.words(columns.len(), &mut key)?;
             let state = &mut self.states[first + number];
-            state.add(&terms, &self.scratch, &fold.fold, (1, value_of(fold, columns, &key)), room);
+            state.add(&terms, &self.scratch, &fold.fold, 1, value_of(fold, columns, &key), room);
         }
         self.text_bytes += room.grown - grown;
         self.row = key;
