@@ -48,16 +48,15 @@ impl std::error::Error for Cancelled {}
 /// assert_eq!(request.wait(), Ok("enough"));
 /// ```
 pub fn is_cancelled() -> bool {
-    with_worker(|worker| worker.is_cancelled()).unwrap_or_else(seatless::is_cancelled)
+    with_worker(|worker| is_task_cancelled(worker)).unwrap_or_else(seatless::is_cancelled)
 }
 
-impl Worker {
-    fn is_cancelled(&self) -> bool {
-        #[expect(unsafe_code, reason = "follows a pointer")]
-        // SAFETY: the running task is counted there.
-        let parent = unsafe { self.frame.parent.get() };
-        self.shared.ongoing.stopped.has(self.frame.request) || parent.is_some_and(Context::is_cancelled)
-    }
+/// Whether the running task is cancelled, or its request.
+fn is_task_cancelled(worker: &Worker) -> bool {
+    #[expect(unsafe_code, reason = "follows a pointer")]
+    // SAFETY: the running task is counted there.
+    let parent = unsafe { worker.frame.parent.get() };
+    worker.shared.ongoing.stopped.has(worker.frame.request) || parent.is_some_and(Context::is_cancelled)
 }
 
 impl Runtime {

@@ -2,6 +2,7 @@
 
 use super::job::Job;
 use super::place::assert_known;
+use super::priority::queue_ticket;
 use super::said::Said;
 use crate::runtime::handle::Runtime;
 use crate::runtime::worker::context::wait_for;
@@ -230,7 +231,7 @@ impl Worker {
     pub fn queue(&mut self, queued: ReadyTask) -> AtOnce {
         let ReadyTask { task, kind, queue, priority } = queued;
         if let Some(priority) = priority {
-            return self.queue_ticket(queued, priority);
+            return queue_ticket(self, queued, priority);
         }
         self.record_queued(task, kind, kind == Kind::Immediate && queue.is_none());
         if kind == Kind::Immediate && queue.is_none() && self.put_own(task).is_ok() {
