@@ -377,7 +377,7 @@ fn shared_names(files: &[Source]) -> Vec<String> {
 
 #[test]
 fn a_public_name_is_one_thing() {
-    assert_ceiling("a public type's name stands once in the house", 46, &shared_names(&crate_files()));
+    assert_ceiling("a public type's name stands once in the house", 42, &shared_names(&crate_files()));
 }
 
 #[test]

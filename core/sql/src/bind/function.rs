@@ -1,7 +1,7 @@
 //! Functions by name.
 
 use super::Binder;
-use crate::error::{Place, SqlError};
+use crate::error::{SourcePosition, SqlError};
 use crate::expression::{Comparison, Expr, Function, Side};
 use crate::types::{SqlType, Value};
 use sqlparser::ast;
@@ -95,7 +95,7 @@ impl<'a> Binder<'a> {
         self.call(&name, args, place)
     }
 
-    fn call(&mut self, name: &str, args: Vec<(Expr, Place)>, place: Place) -> Result<Expr, SqlError> {
+    fn call(&mut self, name: &str, args: Vec<(Expr, SourcePosition)>, place: SourcePosition) -> Result<Expr, SqlError> {
         let count = args.len();
         let expected =
             |wanted: &str| SqlError::wrong_type(place, format!("{name} needs {wanted}, and {count} are given"));
@@ -274,7 +274,13 @@ impl<'a> Binder<'a> {
         }
     }
 
-    pub(super) fn trim(&self, side: Side, text: Expr, what: Option<Expr>, place: Place) -> Result<Expr, SqlError> {
+    pub(super) fn trim(
+        &self,
+        side: Side,
+        text: Expr,
+        what: Option<Expr>,
+        place: SourcePosition,
+    ) -> Result<Expr, SqlError> {
         let space = || Expr::Literal(Value::Varchar(Arc::from(" ")), SqlType::Varchar);
         let args = vec![self.text(text, place)?, self.text(what.unwrap_or_else(space), place)?];
         Ok(Expr::Call(Function::Trim(side), args, SqlType::Varchar))
