@@ -28,6 +28,8 @@ pub struct OutputCounts {
     pub envelopes: u64,
     /// Rows in them.
     pub rows: u64,
+    /// Bytes that were allowed to wait here beyond its receivers' bounds, because boxes waited for each other.
+    pub overdraft: u64,
     /// The pill was sent, so the stream is complete. If `false` when the request is over, the box was stopped early:
     /// its readers had enough, or the request failed.
     pub ended: bool,
@@ -98,6 +100,7 @@ struct InputTally {
 struct OutputTally {
     envelopes: Counter,
     rows: Counter,
+    overdraft: Counter,
     ended: AtomicBool,
 }
 
@@ -171,6 +174,11 @@ impl Tally {
         }
     }
 
+    /// So many more bytes may wait at an output.
+    pub(crate) fn overdrawn(&self, output: usize, more: u64) {
+        self.outputs[output].overdraft.add(more);
+    }
+
     /// Bytes taken and read so far: near, far.
     pub(crate) fn bytes(&self) -> (u64, u64) {
         let add = |(near, far), input: &InputTally| (near + input.near_bytes.get(), far + input.far_bytes.get());
@@ -187,6 +195,7 @@ impl Tally {
         let output = |tally: &OutputTally| OutputCounts {
             envelopes: tally.envelopes.get(),
             rows: tally.rows.get(),
+            overdraft: tally.overdraft.get(),
             ended: tally.ended.load(Ordering::Relaxed),
         };
         BoxCounts {

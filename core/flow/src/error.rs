@@ -24,7 +24,8 @@ pub enum FlowError {
     },
     /// The request was cancelled.
     Cancelled,
-    /// Boxes wait for each other in a circle through a full via (Bobox report §3.5).
+    /// Boxes wait for each other in a circle through full vias (Bobox report §3.5), and the request's budget has no
+    /// room for a via to hold more.
     Stalled {
         /// The cycle: for each box the one it waits for, and why.
         cycle: Vec<String>,
@@ -44,7 +45,7 @@ impl fmt::Display for FlowError {
             FlowError::Cancelled => f.write_str("the request was cancelled"),
             FlowError::Stalled { cycle } => write!(
                 f,
-                "the network waits for itself: {}. Hold one branch back (vicus_flow::library::hold) or raise a bound",
+                "the network waits for itself, and there is no memory for a via to hold more: {}. Allow more",
                 cycle.join("; ")
             ),
             FlowError::Unfinished { boxes } => {

@@ -13,6 +13,7 @@ use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, Padded};
 use crate::{Account, Activation, BoxCounts, BoxId, Budget, FlowError, Model, Operator, OverBudget, Queued};
 pub(crate) use cell::{Body, BoxCell, Output, Receiver, Seen};
 use settling::GOES_ON;
+pub use settling::Settled;
 use std::sync::{Arc, OnceLock};
 use vicus_schedule::{Kind, RULES, RequestId, TaskClass};
 
@@ -24,13 +25,15 @@ pub struct Instance {
     /// One for each seat, written by it alone; the last is for callers without a seat, and these add atomically.
     counts: std::boxed::Box<[Padded<SeatCounters>]>,
     stop: AtomicU8,
-    settled: AtomicBool,
+    settled: settling::Claim,
     is_timed: AtomicBool,
     /// Nanoseconds. Seats write it while there are some left, and the request is not alone.
     head_start: AtomicU64,
     failure: Mutex<Option<FlowError>>,
     /// Set before it starts, if it has a budget.
     account: OnceLock<Arc<Account>>,
+    /// Bytes that its vias may hold beyond their bounds.
+    pub(crate) overdraft: AtomicU64,
 }
 
 #[derive(Default)]
@@ -106,11 +109,12 @@ impl Instance {
                 cells: (0..model.boxes.len()).map(cell).collect(),
                 counts: (0..=seats).map(|_| Padded::default()).collect(),
                 stop: AtomicU8::new(GOES_ON),
-                settled: AtomicBool::new(false),
+                settled: settling::Claim::default(),
                 is_timed: AtomicBool::new(false),
                 head_start: AtomicU64::new(0),
                 failure: Mutex::new(None),
                 account: OnceLock::new(),
+                overdraft: AtomicU64::new(0),
             }
         })
     }
@@ -192,7 +196,8 @@ impl Instance {
         })
     }
 
-    /// The boxes that hold memory now and how many bytes, the most first; and the tasks together.
+    /// The boxes that hold memory now and how many bytes, the most first; the tasks together, and the vias that may
+    /// hold more than their bounds.
     #[cold]
     pub fn holders(&self) -> Vec<(String, u64)> {
         let holder = |(cell, model): (&BoxCell, &crate::ConnectedBox)| {
@@ -201,6 +206,7 @@ impl Instance {
         let mut holders: Vec<(String, u64)> = self.cells.iter().zip(self.model.boxes()).map(holder).collect();
         let reserved = self.account.get().map_or(0, |account| account.reserved());
         holders.push(("tasks".to_owned(), reserved));
+        holders.push(("full vias".to_owned(), self.overdraft.load(Ordering::Relaxed)));
         holders.retain(|(_, held)| *held > 0);
         holders.sort_by_key(|(_, held)| std::cmp::Reverse(*held));
         holders

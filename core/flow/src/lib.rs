@@ -50,7 +50,7 @@ pub use desk::{Activation, Desk, Fact};
 pub use envelope::{Attachment, Envelope};
 pub use error::{FlowError, NoMemory, OverBudget, SentTooMuch, drop_quietly, give_up, keep_first, or_given_up};
 pub use grow::{Grow, Plain, refusable, tell_of_asking};
-pub use instance::{Instance, Totals};
+pub use instance::{Instance, Settled, Totals};
 pub use model::{BoxId, BoxModel, ConnectedBox, InputId, LinkOptions, Model, ModelBuilder, ModelError, OutputId};
 pub use native::Native;
 pub use operator::{BoxError, Operator, Turn, World};

@@ -224,6 +224,11 @@ impl<T: Load> Ring<T> {
         self.refused.load(Ordering::Relaxed) && self.refused.swap(false, Ordering::AcqRel)
     }
 
+    /// The bytes of its values. Exact if neither end moves.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.put.0.bytes.load(Ordering::Relaxed).wrapping_sub(self.taken.0.bytes.load(Ordering::Relaxed))
+    }
+
     /// Its bound.
     pub(crate) fn bound(&self) -> Bound {
         self.bound

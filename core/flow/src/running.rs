@@ -3,6 +3,7 @@
 use crate::desk::{Activation, Desk, Fact};
 use crate::instance::{Body, BoxCell, Instance, Output, Seen};
 use crate::queued::CellRef;
+use crate::state::Sending;
 use crate::sync::{Ordering, fence};
 use crate::{BoxId, Envelope, Operator, Turn, World};
 use std::cell::Cell;
@@ -50,7 +51,7 @@ impl Running {
             if has_ended {
                 instance.guarded(cell.index, || body.drop_pending(desk));
             }
-            let blocked = body.is_refused() && !instance.flush(body, desk) && body.is_held_up();
+            let blocked = body.waits() && !instance.flush(body, desk) && body.is_held_up();
             for receiver in body.outputs.iter_mut().flat_map(|output| &mut output.receivers) {
                 // Envelopes refused by a closing receiver were dropped in `flush`, or will be when it resumes the box.
                 receiver.closed |= receiver.pending.is_empty() && instance.ring(receiver).is_closed();
@@ -112,7 +113,7 @@ impl Body {
     #[inline(never)]
     fn drop_pending(&mut self, desk: &mut Desk) {
         for (index, output) in self.outputs.iter_mut().enumerate() {
-            output.receivers.iter_mut().for_each(|receiver| receiver.pending.clear());
+            output.receivers.iter_mut().for_each(|receiver| drop(receiver.clear()));
             if std::mem::take(&mut output.noted) {
                 desk.note(Fact::Resumed { output: index });
             }
@@ -280,7 +281,7 @@ impl Sent {
         let instance = cell.instance();
         // User code left unrun while some envelopes still wait stays due.
         let mut due_again = running.flags & DUE != 0;
-        let (mut run_again, mut is_wanted, mut pauses) = (false, false, false);
+        let (mut run_again, mut is_wanted, mut pauses, mut waits) = (false, false, false, false);
         running.with_body(|body, _| {
             run_again = body.run_again;
             is_wanted = run_again && !body.owes_pills();
@@ -289,8 +290,8 @@ impl Sent {
             if !body.retired {
                 due_again |= body.consumed && cell.inputs.iter().any(|input| !input.ring.is_empty());
             }
-            // Neither blocked nor queued, a box would never try again to send the waiting envelopes.
-            !due_again && body.is_refused()
+            waits = body.waits();
+            false
         });
         if desk.recording {
             cell.clock.fetch_max(desk.clock, Ordering::AcqRel);
@@ -299,14 +300,21 @@ impl Sent {
             spread(&mut desk.activations);
         }
         let blocked = running.flags & BLOCKED != 0;
-        let mut enqueue = cell.state.finish_as(blocked, due_again, is_wanted).0;
+        let sending = match (blocked, waits) {
+            (true, _) => Sending::Blocked,
+            // Marked as neither, a box would never try again to send the waiting envelopes.
+            (false, true) => Sending::Waits,
+            (false, false) => Sending::Done,
+        };
+        let mut enqueue = cell.state.finish_as(sending, due_again, is_wanted).0;
         if blocked && !enqueue {
             enqueue = instance.is_resumed_by_the_end(cell);
         }
         if enqueue && (!instance.is_stopped() || (is_wanted && !instance.has_failed())) {
-            // Blocked and queued at once: its receiver had room again before the box was marked as blocked. It goes on
-            // with the rest of its input on its last seat.
-            let kind = if run_again || blocked { Kind::Deferred } else { Kind::Immediate };
+            // Its receiver had room again before the box was marked as blocked or waiting. It goes on with the rest of
+            // its input on its last seat.
+            let was_resumed = blocked || (waits && !due_again);
+            let kind = if run_again || was_resumed { Kind::Deferred } else { Kind::Immediate };
             let activation = instance.activation(cell.index, kind, desk.seat);
             let activation = if pauses { cell.leave(activation, instance) } else { Some(activation) };
             if let Some(activation) = activation {

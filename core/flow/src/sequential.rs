@@ -21,7 +21,7 @@
 //! ```
 
 use crate::stepwise::Request;
-use crate::{BoxCounts, BoxId, FlowError, Model, Operator, Totals};
+use crate::{BoxCounts, BoxId, Budget, FlowError, Model, Operator, Totals};
 use std::sync::Arc;
 use vicus_schedule::Kind;
 use vicus_topology::NodeId;
@@ -55,9 +55,20 @@ pub fn run_while(
 pub fn run_counted(
     model: &Arc<Model>,
     operators: Vec<(BoxId, std::boxed::Box<dyn Operator>)>,
+    choose: impl FnMut(usize) -> Option<usize>,
+) -> (Result<Totals, FlowError>, Vec<BoxCounts>) {
+    run_within(model, operators, Budget::UNBOUNDED, choose)
+}
+
+/// Like [`run_counted`], with a bound on the memory that its boxes and vias hold.
+pub fn run_within(
+    model: &Arc<Model>,
+    operators: Vec<(BoxId, std::boxed::Box<dyn Operator>)>,
+    budget: impl Into<Budget>,
     mut choose: impl FnMut(usize) -> Option<usize>,
 ) -> (Result<Totals, FlowError>, Vec<BoxCounts>) {
     let (mut request, first) = Request::start(model, operators);
+    request.set_budget(budget);
     // The youngest last. Deferred tasks go below all others.
     let mut queue = vec![first];
     while !queue.is_empty() {

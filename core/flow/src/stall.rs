@@ -1,74 +1,152 @@
-//! The reason of a quiescent request without an end: the cycle of boxes that wait for each other, by name.
+//! A quiescent request without an end: the cycle of boxes that wait for each other, and the overdraft that ends it.
 //!
 //! The wait-for graph is exact: no box runs, a refused box waits for its receiver, and any other unfinished box waits
-//! for its empty inputs without a pill.
+//! for its empty inputs without a pill. Of the full vias on a cycle, the one that holds the least may hold more (Parks'
+//! rule): its sender keeps the envelopes, booked to the request's budget, and goes on. An overdraft at least doubles
+//! what a via holds, so a via gets few of them, however much it has to hold in the end.
 
 use crate::FlowError;
+use crate::desk::Activation;
 use crate::instance::{Body, Instance};
+use crate::sync::Ordering;
 use std::collections::BTreeMap;
+use vicus_schedule::Kind;
+
+/// A reason to wait for another box.
+#[derive(Clone, Copy, Debug)]
+enum Wait {
+    /// Room for an output's envelopes, by their place among its receivers.
+    Room { output: usize, receiver: usize },
+    /// Envelopes for an input.
+    Input(usize),
+}
+
+/// The least bytes of an overdraft.
+const LEAST: u64 = 64 << 10;
 
 impl Instance {
-    /// To be called when the request is quiescent, by the thread that settles it.
-    pub(crate) fn explain_stall(&self) -> FlowError {
+    /// Lets a via of a cycle hold more, and gives its sender, counted as queued. To be called when the request is
+    /// quiescent, by the thread that settles it.
+    ///
+    /// # Errors
+    /// There is no cycle, or the budget is used up.
+    #[cold]
+    pub(crate) fn overdraw(&self) -> Result<Activation, FlowError> {
         let count = self.cells.len();
-        let waits: Vec<Vec<(usize, String)>> = (0..count).map(|index| self.waits_of(index)).collect();
+        let waits: Vec<Vec<(usize, Wait)>> = (0..count).map(|index| self.waits_of(index)).collect();
         let mut seen = vec![false; count];
         for start in (0..count).filter(|&index| self.cells[index].state.is_blocked()) {
             if let Some(cycle) = find_cycle(&waits, start, &mut seen) {
-                return FlowError::Stalled { cycle };
+                return self.lend(&cycle).ok_or_else(|| self.stalled(&cycle));
             }
         }
         let silent = (0..count).filter(|&index| {
             let owes = self.body(index, |body| body.outputs.iter().any(|o| !o.pill_sent && !o.is_closed()));
             waits[index].is_empty() && owes
         });
-        FlowError::Unfinished { boxes: silent.map(|index| self.model().boxes()[index].name().to_owned()).collect() }
+        Err(FlowError::Unfinished {
+            boxes: silent.map(|index| self.model().boxes()[index].name().to_owned()).collect(),
+        })
+    }
+
+    /// The overdraft of a cycle's full via that holds the least; `None` if the budget has no room for any.
+    fn lend(&self, cycle: &[(usize, Wait)]) -> Option<Activation> {
+        let full = |&(sender, wait): &(usize, Wait)| match wait {
+            Wait::Room { output, receiver } => Some((self.held_by(sender, output, receiver), sender, output, receiver)),
+            Wait::Input(_) => None,
+        };
+        let mut vias: Vec<(u64, usize, usize, usize)> = cycle.iter().filter_map(full).collect();
+        vias.sort_unstable();
+        vias.into_iter().find_map(|(_, sender, output, receiver)| {
+            let more = self.body(sender, |body| {
+                let via = &body.outputs[output].receivers[receiver];
+                // What waits, and as much again, at least as much as the receiver's input holds.
+                let bound = self.ring(via).bound().bytes;
+                let wanted = (2 * via.pending_bytes.max(via.overdraft)).max(bound).max(LEAST);
+                wanted - via.overdraft
+            });
+            self.account().map_or(Ok(()), |account| account.book(more)).ok()?;
+            self.overdraft.fetch_add(more, Ordering::Relaxed);
+            self.cells[sender].tally.overdrawn(output, more);
+            self.body(sender, |body| body.outputs[output].receivers[receiver].overdraft += more);
+            let resumed = self.cells[sender].state.resume();
+            assert!(resumed.0, "a box that waits for room is blocked");
+            Some(self.activation(sender, Kind::Deferred, None))
+        })
+    }
+
+    /// The bytes of a via: in the receiver's buffer, and waiting for it.
+    fn held_by(&self, sender: usize, output: usize, receiver: usize) -> u64 {
+        self.body(sender, |body| {
+            let via = &body.outputs[output].receivers[receiver];
+            self.ring(via).bytes() + via.pending_bytes
+        })
+    }
+
+    fn stalled(&self, cycle: &[(usize, Wait)]) -> FlowError {
+        let name = |index: usize| self.model().boxes()[index].name();
+        let told = |&(from, wait): &(usize, Wait)| match wait {
+            Wait::Room { output, receiver } => {
+                let held = self.held_by(from, output, receiver);
+                let (to, input) = self.body(from, |body| {
+                    let via = &body.outputs[output].receivers[receiver];
+                    (name(via.cell), via.input)
+                });
+                format!("{} waits for room at input {input} of {to}, where {held} bytes wait", name(from))
+            }
+            Wait::Input(number) => {
+                let sender = name(self.cells[from].inputs[number].sender);
+                format!("{} waits for input {number} from {sender}", name(from))
+            }
+        };
+        FlowError::Stalled { cycle: cycle.iter().map(told).collect() }
     }
 
     /// The boxes a box waits for, with the reasons.
-    fn waits_of(&self, index: usize) -> Vec<(usize, String)> {
-        let name = |index: usize| self.model().boxes()[index].name();
+    fn waits_of(&self, index: usize) -> Vec<(usize, Wait)> {
         let mut waits = Vec::new();
         self.body(index, |body| {
-            for receiver in body.outputs.iter().flat_map(|output| &output.receivers) {
-                if !receiver.pending.is_empty() {
-                    let (to, input) = (name(receiver.cell), receiver.input);
-                    waits.push((receiver.cell, format!("{} waits for room at input {input} of {to}", name(index))));
-                }
+            if !self.cells[index].state.is_blocked() {
+                return;
+            }
+            for (output, out) in body.outputs.iter().enumerate() {
+                let refused = out.receivers.iter().enumerate().filter(|(_, receiver)| receiver.is_refused());
+                waits.extend(refused.map(|(place, receiver)| (receiver.cell, Wait::Room { output, receiver: place })));
             }
         });
         if waits.is_empty() {
             for (number, input) in self.cells[index].inputs.iter().enumerate() {
                 let more = self.body(input.sender, |body| {
-                    let to_us = |output: &&crate::instance::Output| {
+                    let to_us = |output: &&mut crate::instance::Output| {
                         output.receivers.iter().any(|r| r.cell == index && r.input == number)
                     };
-                    body.outputs.iter().find(to_us).is_some_and(|output| {
+                    body.outputs.iter_mut().find(to_us).is_some_and(|output| {
                         let pending = output.receivers.iter().any(|r| r.cell == index && !r.pending.is_empty());
                         !output.pill_sent || pending
                     })
                 });
                 if input.ring.is_empty() && !input.ring.is_closed() && more {
-                    let from = name(input.sender);
-                    waits.push((input.sender, format!("{} waits for input {number} from {from}", name(index))));
+                    waits.push((input.sender, Wait::Input(number)));
                 }
             }
         }
         waits
     }
 
-    fn body<R>(&self, index: usize, f: impl FnOnce(&Body) -> R) -> R {
-        self.cells[index].body.with(|body| {
-            #[expect(unsafe_code, reason = "looks at the bodies of boxes that no longer run")]
+    /// `f` looks at no other body.
+    fn body<R>(&self, index: usize, f: impl FnOnce(&mut Body) -> R) -> R {
+        self.cells[index].body.with_mut(|body| {
+            #[expect(unsafe_code, reason = "looks at the bodies of boxes that do not run")]
             // SAFETY: the request is quiescent, its counters were read with acquire, and only the settling thread comes
-            // here: no box runs, and all their writes are visible.
-            f(unsafe { &*body })
+            // here (`settled`): no box runs, and all their writes are visible. `f` gets one body at a time.
+            f(unsafe { &mut *body })
         })
     }
 }
 
-/// The reasons along a cycle reachable from `start`. `seen` are boxes without a reachable cycle; more boxes are added.
-fn find_cycle(waits: &[Vec<(usize, String)>], start: usize, seen: &mut [bool]) -> Option<Vec<String>> {
+/// The boxes along a cycle reachable from `start`, each with its reason. `seen` are boxes without a reachable cycle;
+/// more boxes are added.
+fn find_cycle<W: Copy>(waits: &[Vec<(usize, W)>], start: usize, seen: &mut [bool]) -> Option<Vec<(usize, W)>> {
     // The boxes on the path, and how many reasons of each have been followed: the last one followed leads to the next
     // box.
     let mut path: Vec<(usize, usize)> = Vec::new();
@@ -77,7 +155,7 @@ fn find_cycle(waits: &[Vec<(usize, String)>], start: usize, seen: &mut [bool]) -
     let mut at = start;
     loop {
         if let Some(&from) = places.get(&at) {
-            return Some(path[from..].iter().map(|&(index, followed)| waits[index][followed - 1].1.clone()).collect());
+            return Some(path[from..].iter().map(|&(index, followed)| (index, waits[index][followed - 1].1)).collect());
         }
         if !std::mem::replace(&mut seen[at], true) {
             places.insert(at, path.len());
@@ -102,23 +180,20 @@ fn find_cycle(waits: &[Vec<(usize, String)>], start: usize, seen: &mut [bool]) -
 mod tests {
     use super::*;
 
-    fn waits(edges: &[&[usize]]) -> Vec<Vec<(usize, String)>> {
-        let reason = |from: usize, to: usize| (to, format!("{from} waits for {to}"));
-        let of_box = |(from, all): (usize, &&[usize])| all.iter().map(|&to| reason(from, to)).collect();
-        edges.iter().enumerate().map(of_box).collect()
+    fn waits(edges: &[&[usize]]) -> Vec<Vec<(usize, usize)>> {
+        edges.iter().map(|all| all.iter().map(|&to| (to, to)).collect()).collect()
     }
 
     /// The search was once recursive, and a chain of some ten thousand waiting boxes ended the process.
     #[test]
     fn a_cycle_behind_a_hundred_thousand_boxes_is_found_on_any_stack() {
         let count = 100_000;
-        let mut waits: Vec<Vec<(usize, String)>> =
-            (0..count).map(|index| vec![((index + 1) % count, index.to_string())]).collect();
-        let find = |waits: &[Vec<(usize, String)>]| find_cycle(waits, 0, &mut vec![false; count]);
+        let mut waits: Vec<Vec<(usize, ())>> = (0..count).map(|index| vec![((index + 1) % count, ())]).collect();
+        let find = |waits: &[Vec<(usize, ())>]| find_cycle(waits, 0, &mut vec![false; count]);
         assert_eq!(find(&waits).map(|cycle| cycle.len()), Some(count));
         // The last ten wait for each other.
         waits[count - 1][0].0 = count - 10;
-        let expected: Vec<String> = (count - 10..count).map(|index| index.to_string()).collect();
+        let expected: Vec<(usize, ())> = (count - 10..count).map(|index| (index, ())).collect();
         assert_eq!(find(&waits), Some(expected));
         waits[count - 1].clear();
         assert_eq!(find(&waits), None);
@@ -127,9 +202,7 @@ mod tests {
     #[test]
     fn a_cycle_is_told_without_the_way_to_it_and_without_what_leads_nowhere() {
         let told = |edges: &[&[usize]], start| find_cycle(&waits(edges), start, &mut vec![false; edges.len()]);
-        let reasons = |all: &[(usize, usize)]| {
-            Some(all.iter().map(|(from, to)| format!("{from} waits for {to}")).collect::<Vec<_>>())
-        };
+        let reasons = |all: &[(usize, usize)]| Some(all.to_vec());
         // 0 → 1 → {2, 3}; 2 leads nowhere, 3 → 4 → 1.
         let edges: &[&[usize]] = &[&[1], &[2, 3], &[], &[4], &[1]];
         assert_eq!(told(edges, 0), reasons(&[(1, 3), (3, 4), (4, 1)]));

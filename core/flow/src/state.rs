@@ -1,10 +1,12 @@
 //! A box's state word: at most once in a queue, never run twice at once, no activation lost.
 //!
-//! Six bits. *Queued*: the box is to be run, and the thread that set this has put it, or will put it, into a queue.
+//! Seven bits. *Queued*: the box is to be run, and the thread that set this has put it, or will put it, into a queue.
 //! *Due*: an envelope arrived or the box asked to run again, so its user code is to be called. *Running*: between
 //! [`StateWord::begin`] and [`StateWord::finish`]. *Blocked*: a receiver refused an envelope; the box is in no queue
-//! until that receiver resumes it. *Resumed*: this resume came before the box was marked as blocked. *Again*: the box
-//! has sent its last pill and asked to run again, so it is run even when the request has ended.
+//! until that receiver resumes it. *Waits*: envelopes wait for a receiver, but the box may go on, by an overdraft or as
+//! other outputs have room: an arrival queues it, and so does the receiver. *Resumed*: this resume came before the box
+//! was marked as blocked or waiting. *Again*: the box has sent its last pill and asked to run again, so it is run even
+//! when the request has ended.
 //!
 //! The rule for a single queue entry: the thread that turns the word into *queued and neither running nor blocked* puts
 //! the box into a queue; each such turn is one atomic step.
@@ -17,9 +19,21 @@ const DUE: u8 = 4;
 const BLOCKED: u8 = 8;
 const RESUMED: u8 = 16;
 const AGAIN: u8 = 32;
+const WAITS: u8 = 64;
 
 #[derive(Debug)]
 pub(crate) struct StateWord(AtomicU8);
+
+/// How the envelopes of a box wait for their receivers when its run is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sending {
+    /// All are delivered.
+    Done,
+    /// Some wait, and the box may run.
+    Waits,
+    /// A receiver refuses, and the box may not run.
+    Blocked,
+}
 
 /// The caller has to put the box into a queue.
 #[must_use]
@@ -40,11 +54,12 @@ impl StateWord {
     /// A receiver has room again after a refusal, or takes no more.
     pub(crate) fn resume(&self) -> Enqueue {
         let mut enqueue = false;
-        // No effect on a box that is neither blocked nor about to be: its envelopes have been delivered meanwhile.
+        // No effect on a box that neither is blocked, waits nor is about to: its envelopes have been delivered
+        // meanwhile, or are sent when it begins.
         let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
-            enqueue = word & BLOCKED != 0;
+            enqueue = word & BLOCKED != 0 || word & (WAITS | QUEUED | RUNNING) == WAITS;
             match word {
-                _ if enqueue => Some((word & !BLOCKED) | QUEUED),
+                _ if enqueue => Some((word & !(BLOCKED | WAITS)) | QUEUED),
                 _ if word & RUNNING != 0 => Some(word | RESUMED),
                 _ => None,
             }
@@ -62,12 +77,11 @@ impl StateWord {
     /// Like [`StateWord::finish_as`], for a box that is not run after the end.
     #[cfg(test)]
     pub(crate) fn finish(&self, blocked: bool, due: bool) -> Enqueue {
-        self.finish_as(blocked, due, false)
+        self.finish_as(if blocked { Sending::Blocked } else { Sending::Done }, due, false)
     }
 
-    /// The run is over. `blocked`: a receiver still refuses; `due`: the user code is to be called again; `again`: even
-    /// if the request ends meanwhile.
-    pub(crate) fn finish_as(&self, blocked: bool, due: bool, again: bool) -> Enqueue {
+    /// The run is over. `due`: the user code is to be called again; `again`: even if the request ends meanwhile.
+    pub(crate) fn finish_as(&self, sending: Sending, due: bool, again: bool) -> Enqueue {
         let mut after = 0;
         let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
             after = word & !(RUNNING | RESUMED);
@@ -77,9 +91,12 @@ impl StateWord {
             if again {
                 after |= AGAIN;
             }
-            if blocked {
-                after |= if word & RESUMED == 0 { BLOCKED } else { QUEUED };
-            }
+            after |= match sending {
+                Sending::Done => 0,
+                _ if word & RESUMED != 0 => QUEUED,
+                Sending::Waits => WAITS,
+                Sending::Blocked => BLOCKED,
+            };
             Some(after)
         });
         Enqueue(after & (QUEUED | BLOCKED) == QUEUED)
@@ -129,10 +146,28 @@ mod tests {
         let word = StateWord::new();
         assert_eq!(word.arrive(), Enqueue(true));
         assert!(word.begin() && !word.is_again());
-        assert_eq!(word.finish_as(true, true, true), Enqueue(false), "it is blocked");
+        assert_eq!(word.finish_as(Sending::Blocked, true, true), Enqueue(false), "it is blocked");
         assert_eq!(word.resume(), Enqueue(true));
         assert!(word.is_again());
         assert!(word.begin() && !word.is_again(), "it asks anew each time");
+    }
+
+    #[test]
+    fn a_box_that_waits_within_an_overdraft_is_queued_by_arrivals_and_by_room() {
+        let word = StateWord::new();
+        for wakes in [StateWord::arrive, StateWord::resume] {
+            assert!(word.0.load(Ordering::Relaxed) == 0 && word.arrive().0);
+            assert!(word.begin());
+            assert_eq!(word.finish_as(Sending::Waits, false, false), Enqueue(false));
+            assert!(!word.is_blocked());
+            assert_eq!(wakes(&word), Enqueue(true));
+            assert_eq!(word.resume(), Enqueue(false), "it is queued, and sends when it begins");
+            word.begin();
+            assert_eq!(word.resume(), Enqueue(false), "it is running");
+            assert_eq!(word.finish_as(Sending::Waits, false, false), Enqueue(true), "room came meanwhile");
+            word.begin();
+            assert_eq!(word.finish_as(Sending::Done, false, false), Enqueue(false));
+        }
     }
 
     #[test]
@@ -166,7 +201,7 @@ mod loom_models {
             let runner = {
                 let (word, ended, queued) = (word.clone(), ended.clone(), queued.clone());
                 loom::thread::spawn(move || {
-                    assert!(!word.finish_as(true, true, true).0);
+                    assert!(!word.finish_as(Sending::Blocked, true, true).0);
                     fence(Ordering::SeqCst);
                     if ended.load(Ordering::Relaxed) && word.resume().0 {
                         queued.fetch_add(1, Ordering::Relaxed);

@@ -29,7 +29,8 @@
 //! ```
 
 use crate::{
-    Activation, BoxCounts, BoxId, Desk, Fact, FlowError, Instance, Model, Operator, Running, Totals, World, box_class,
+    Activation, BoxCounts, BoxId, Budget, Desk, Fact, FlowError, Instance, Model, Operator, Running, Totals, World,
+    box_class,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -95,6 +96,12 @@ impl Request {
         (Request { instance, desk: Desk { seat: Some(0), ..Desk::default() } }, first)
     }
 
+    /// Bounds the bytes that its boxes hold together ([`Instance::set_budget`]). To be called once, before its first
+    /// task begins.
+    pub fn set_budget(&self, budget: impl Into<Budget>) {
+        self.instance.set_budget(budget);
+    }
+
     /// Keeps the facts about envelopes from now on; see [`Request::facts`].
     pub fn record(&mut self) {
         self.desk.recording = true;
@@ -137,7 +144,8 @@ impl Request {
         begun
     }
 
-    /// Ends an invocation begun on this node. Gives the boxes to be queued, the one to be run first last.
+    /// Ends an invocation begun on this node. Gives the boxes to be queued, the one to be run first last; if nothing
+    /// else is left, the one that goes on by an [overdraft](crate::Settled::GoesOn).
     pub fn finish(&mut self, begun: Begun, node: NodeId) -> Vec<Activation> {
         let Some(running) = begun.running else { return begun.activations };
         assert!(running.is_of(&self.instance), "an invocation is finished by its request");
@@ -145,12 +153,18 @@ impl Request {
         self.desk.activations = begun.activations;
         let (index, desk) = (running.index(), &mut self.desk);
         guarded(&self.instance, index, || running.send(desk).finish(desk));
-        std::mem::take(&mut self.desk.activations)
+        let mut activations = std::mem::take(&mut self.desk.activations);
+        // Nothing is left to do, and it has not ended: the boxes wait for each other. If no via may hold more, the
+        // error is told at the end.
+        if activations.is_empty() && !self.instance.is_stopped() && self.instance.is_quiescent() {
+            activations.extend(self.instance.overdraw().ok());
+        }
+        activations
     }
 
     /// The result of the request, and the counts of each box. To be called when no task is left; panics otherwise.
     pub fn settle(self) -> (Result<Totals, FlowError>, Vec<BoxCounts>) {
-        let result = self.instance.settle().expect("every task was begun and finished");
-        (result, self.instance.counts())
+        let settled = self.instance.settle().expect("every task was begun and finished");
+        (settled.over(), self.instance.counts())
     }
 }

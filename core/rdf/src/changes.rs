@@ -76,44 +76,113 @@ impl Changes {
         }
     }
 
-    /// The changed rows of the index Gspo, ascending.
-    pub(crate) fn effective(
-        mut inserts: Vec<[Id; 4]>,
-        mut deletes: Vec<[Id; 4]>,
+    /// Sorts the quads, each of them once, and leaves out deletions of quads to insert. Needs no memory.
+    pub fn tidied(self, interrupt: &Interrupt<'_>) -> Changes {
+        let Changes { fresh, mut inserts, mut deletes } = self;
+        tidy([&mut inserts, &mut deletes], interrupt);
+        for quads in [&mut inserts, &mut deletes] {
+            quads.iter_mut().for_each(|row| *row = Order::Gspo.restore(*row));
+        }
+        Changes { fresh, inserts, deletes }
+    }
+
+    /// How many bytes its quads take.
+    pub fn quads_bytes(&self) -> usize {
+        (self.inserts.capacity() + self.deletes.capacity()) * size_of::<[Id; 4]>()
+    }
+
+    /// Its memory, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.quads_bytes() + self.fresh.heap_bytes()
+    }
+}
+
+/// Makes quads to insert and to delete rows of the index Gspo, ascending and distinct, none of them in both.
+fn tidy([inserts, deletes]: [&mut Vec<[Id; 4]>; 2], interrupt: &Interrupt<'_>) {
+    for quads in [&mut *inserts, &mut *deletes] {
+        quads.iter_mut().for_each(|quad| *quad = Order::Gspo.arrange(*quad));
+        interrupt.sort_unstable_by(quads, &Row::cmp);
+        quads.dedup();
+    }
+    let mut next = inserts.iter().peekable();
+    deletes.retain(|row| {
+        interrupt.step();
+        while next.next_if(|insert| *insert < row).is_some() {}
+        next.peek() != Some(&row)
+    });
+    drop_empty([deletes]);
+}
+
+/// Frees the memory of lists that have become empty.
+fn drop_empty<const N: usize>(lists: [&mut Vec<[Id; 4]>; N]) {
+    for list in lists {
+        if list.is_empty() {
+            *list = Vec::new();
+        }
+    }
+}
+
+/// The changed rows of the index Gspo: distinct, ascending.
+#[derive(Debug)]
+pub(crate) struct ChangedRows {
+    inserted: Vec<Row>,
+    deleted: Vec<Row>,
+}
+
+impl ChangedRows {
+    /// Those of the quads to insert that are not there, and those to delete that are.
+    pub(crate) fn of(
+        [mut inserted, mut deleted]: [Vec<[Id; 4]>; 2],
         gspo: &Index,
         interrupt: &Interrupt<'_>,
-    ) -> Result<Vec<(Row, Change)>, NoMemory> {
-        for quads in [&mut inserts, &mut deletes] {
-            quads.iter_mut().for_each(|quad| *quad = Order::Gspo.arrange(*quad));
-            interrupt.sort_unstable_by(quads, &Row::cmp);
-            quads.dedup();
+    ) -> ChangedRows {
+        tidy([&mut inserted, &mut deleted], interrupt);
+        for (rows, there) in [(&mut inserted, false), (&mut deleted, true)] {
+            let mut cursor = gspo.cursor();
+            rows.retain(|row| {
+                interrupt.step();
+                cursor.range(row).is_empty() != there
+            });
         }
-        let mut made: Vec<(Row, Change)> = Vec::with_room(inserts.len() + deletes.len())?;
-        let mut cursor = gspo.cursor();
-        let mut deletes = deletes.into_iter().peekable();
-        let mut next_insert = inserts.iter().peekable();
-        loop {
-            interrupt.step();
-            let (row, change) = match (next_insert.peek(), deletes.peek()) {
-                (None, None) => return Ok(made),
-                (Some(insert), delete) if delete.is_none_or(|delete| *insert <= delete) => {
-                    let row = **insert;
-                    next_insert.next();
-                    deletes.next_if_eq(&row);
-                    (row, Change::Insert)
-                }
-                (_, Some(delete)) => {
-                    let row = *delete;
-                    deletes.next();
-                    (row, Change::Delete)
-                }
-                (Some(_), None) => unreachable!("without a deletion, the insertion comes next"),
-            };
-            let is_there = !cursor.range(&row).is_empty();
-            if is_there == (change == Change::Delete) {
-                made.push((row, change));
+        drop_empty([&mut inserted, &mut deleted]);
+        ChangedRows { inserted, deleted }
+    }
+
+    /// Its memory, in bytes.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        (self.inserted.capacity() + self.deleted.capacity()) * size_of::<Row>()
+    }
+
+    /// The rows that an order has. Orders ending with the graph have named graphs only.
+    fn of_order(&self, order: Order) -> [&[Row]; 2] {
+        // The default graph comes first.
+        let from = |rows: &[Row]| if order.is_by_graph() { 0 } else { rows.partition_point(|row| row[0].is_unbound()) };
+        [&self.inserted, &self.deleted].map(|rows| &rows[from(rows)..])
+    }
+
+    /// How many rows an order has.
+    pub(crate) fn count_in(&self, order: Order) -> usize {
+        self.of_order(order).map(<[Row]>::len).iter().sum()
+    }
+
+    /// The rows of an order, ascending.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub(crate) fn in_order(&self, order: Order, interrupt: &Interrupt<'_>) -> Result<Vec<(Row, Change)>, NoMemory> {
+        let [inserted, deleted] = self.of_order(order);
+        let mut made = Vec::with_room(inserted.len() + deleted.len())?;
+        let mut inserted = inserted.iter().peekable();
+        let mut put = |row: &Row, change| made.push((order.arrange(Order::Gspo.restore(*row)), change));
+        for row in deleted {
+            while let Some(row) = inserted.next_if(|other| *other < row) {
+                put(row, Change::Insert);
             }
+            put(row, Change::Delete);
         }
+        inserted.for_each(|row| put(row, Change::Insert));
+        interrupt.sort_unstable_by(&mut made, &|(a, _): &(Row, Change), (b, _)| a.cmp(b));
+        Ok(made)
     }
 }
 
@@ -159,22 +228,4 @@ impl Graphs {
         quads.extend(interrupt.each(rows).map(|row| index.quad(row)));
         Ok(quads)
     }
-}
-
-/// Changed rows of the order Gspo as those of another order, ascending. Orders ending with the graph have named graphs
-/// only.
-pub(crate) fn in_order(
-    changes: &[(Row, Change)],
-    order: Order,
-    interrupt: &Interrupt<'_>,
-) -> Result<Vec<(Row, Change)>, NoMemory> {
-    let is_in = |row: &Row| order.is_by_graph() || !row[0].is_unbound();
-    let mut made = Vec::with_room(changes.len())?;
-    let arranged = changes.iter().filter(|(row, _)| is_in(row)).map(|(row, change)| {
-        let quad = Order::Gspo.restore(*row);
-        (order.arrange(quad), *change)
-    });
-    made.extend(arranged);
-    interrupt.sort_unstable_by(&mut made, &|(a, _): &(Row, Change), (b, _)| a.cmp(b));
-    Ok(made)
 }

@@ -83,6 +83,8 @@ pub struct CharacteristicSets {
     others: usize,
     of_others: HashMap<Attribute, (usize, usize), HashKey>,
     rdf_type: Option<Id>,
+    /// Its memory.
+    bytes: usize,
 }
 
 /// One pattern of a star: its demand on the subject.
@@ -157,8 +159,17 @@ impl CharacteristicSets {
                 pass.collect(Some(&frequent))?.expect("there are no more than were chosen")
             }
         };
+        let attributes: usize = made.sets.iter().map(|set| set.attributes.len()).sum();
+        let _having = interrupt.holding(attributes * BYTES_OF_HAVING);
+        let _made = interrupt.holding(made.set_bytes() + table_bytes(&made.of_others));
         made.note_attributes()?;
         Ok(made)
+    }
+
+    /// The memory of its sets, in bytes.
+    fn set_bytes(&self) -> usize {
+        let sets = self.sets.iter().map(|set| set.attributes.capacity() * size_of::<(Attribute, usize)>());
+        self.sets.capacity() * size_of::<CharacteristicSet>() + sets.sum::<usize>()
     }
 
     /// Notes the sets of each attribute.
@@ -171,7 +182,15 @@ impl CharacteristicSets {
                 sets.push((place, *triples));
             }
         }
+        let having = self.having.values().map(|sets| sets.capacity() * size_of::<(usize, usize)>());
+        let tables = table_bytes(&self.having) + table_bytes(&self.of_others);
+        self.bytes = self.set_bytes() + having.sum::<usize>() + tables;
         Ok(())
+    }
+
+    /// The memory that it holds, in bytes.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Writes all of it.
@@ -315,6 +334,11 @@ impl Star {
     }
 }
 
+/// The memory of a table: of eight places, seven are used at most, and each has a byte beside its entry.
+fn table_bytes<K, V>(table: &HashMap<K, V, HashKey>) -> usize {
+    table.capacity() * 8 / 7 * (size_of::<(K, V)>() + 1)
+}
+
 /// Makes room for one more entry.
 fn make_room<K: Eq + Hash, V>(table: &mut HashMap<K, V, HashKey>) -> Result<(), NoMemory> {
     if table.len() < table.capacity() {
@@ -323,6 +347,10 @@ fn make_room<K: Eq + Hash, V>(table: &mut HashMap<K, V, HashKey>) -> Result<(), 
     let refused = NoMemory { bytes: (2 * (table.len() + 1) * size_of::<(K, V)>()) as u64 };
     vicus_flow::refusable(|| table.try_reserve(1)).map_err(|_| refused)
 }
+
+/// At most so many bytes note a set of an attribute: a list for four sets, and an entry of a table that grows, which is
+/// filled to 7/16 at least and there twice.
+const BYTES_OF_HAVING: usize = 4 * size_of::<(usize, usize)>() + 4 * size_of::<(Attribute, Vec<(usize, usize)>)>();
 
 /// A pass over the subjects.
 struct Pass<'a> {
@@ -346,6 +374,7 @@ impl Pass<'_> {
         let mut places: HashMap<u64, usize, HashKey> = HashMap::with_hasher(self.by);
         let mut counted: Vec<(Attribute, usize)> = Vec::new();
         let mut rows = self.rows();
+        let (mut set_bytes, mut held) = (0, self.interrupt.holding(0));
         for count in self.triples() {
             let signature = self.count(rows.by_ref().take(count), &mut counted)?;
             if chosen.is_none_or(|chosen| chosen.contains(&signature)) {
@@ -356,6 +385,8 @@ impl Pass<'_> {
                 if place == made.sets.len() {
                     let mut attributes = Vec::with_room(counted.len())?;
                     attributes.extend(counted.iter().map(|(attribute, _)| (*attribute, 0)));
+                    set_bytes += attributes.capacity() * size_of::<(Attribute, usize)>();
+                    held.set(set_bytes + 2 * table_bytes(&made.of_others));
                     made.sets.push(CharacteristicSet { subjects: 0, attributes });
                 }
                 let set = &mut made.sets[place];
@@ -374,6 +405,8 @@ impl Pass<'_> {
                 *subjects += 1;
                 *sum += triples;
             }
+            // A table that grows is there twice.
+            held.set(set_bytes + 2 * table_bytes(&made.of_others));
         }
         Ok(Some(made))
     }
@@ -383,8 +416,10 @@ impl Pass<'_> {
         let mut subjects: HashMap<u64, u32, HashKey> = HashMap::with_hasher(self.by);
         let mut counted = Vec::new();
         let mut rows = self.rows();
+        let mut held = self.interrupt.holding(0);
         for count in self.triples() {
             make_room(&mut subjects)?;
+            held.set(2 * table_bytes(&subjects));
             *subjects.entry(self.count(rows.by_ref().take(count), &mut counted)?).or_default() += 1;
         }
         let mut all: Vec<(u64, u32)> = Vec::with_room(subjects.len())?;

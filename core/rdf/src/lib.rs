@@ -43,7 +43,7 @@ pub use dictionary::Dictionary;
 pub use growing::Storage;
 pub use ids::{Id, Kind, SECTIONS};
 pub use index::{Index, Order, Position};
-pub use interrupt::Interrupt;
+pub use interrupt::{Holding, Interrupt};
 pub use kept::Kept;
 pub use load::{Loader, OnError, SyntaxError};
 pub use longest::{TermLimits, TermRefused};

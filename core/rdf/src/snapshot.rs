@@ -1,6 +1,6 @@
 //! A loaded data set: its terms, its quads in several orders, and counts. It never changes.
 
-use crate::changes::{Changes, Graphs, in_order};
+use crate::changes::{ChangedRows, Changes, Graphs};
 use crate::characteristic::{self, CharacteristicSets};
 use crate::delta::{Change, Row};
 use crate::dictionary::Dictionary;
@@ -9,7 +9,7 @@ use crate::index::{Index, Order, Position};
 use crate::interrupt::Interrupt;
 use crate::lent::Keeper;
 use crate::load::{self, Loader, Parsed, SyntaxError};
-use crate::statistics::Statistics;
+use crate::statistics::{Recount, Side, Statistics};
 use crate::term::{Encoded, Encoder, TermView};
 use crate::unranked::{FreshTerms, Unranked};
 use oxrdf::{Term, TermRef};
@@ -154,27 +154,47 @@ impl Snapshot {
     /// # Errors
     /// Errors of [`Snapshot::with`].
     pub fn with_interrupt(&self, changes: Changes, interrupt: &Interrupt<'_>) -> Result<Snapshot, NoMemory> {
+        // The terms are there twice until the new ones are those of this snapshot.
+        let (mut quads_held, mut made_held) =
+            (interrupt.holding(changes.quads_bytes()), interrupt.holding(2 * changes.fresh.heap_bytes()));
         let Changes { fresh, inserts, deletes } = changes;
+        let fresh_bytes = fresh.heap_bytes();
         let fresh = self.fresh.with(fresh, &self.dictionary, interrupt)?;
-        let changes = Changes::effective(inserts, deletes, self.index(Order::Gspo), interrupt)?;
+        made_held.set(fresh_bytes);
+        let changes = ChangedRows::of([inserts, deletes], self.index(Order::Gspo), interrupt);
+        quads_held.set(changes.heap_bytes());
         let mut indexes = [const { None }; Order::ALL.len()];
-        // For counting: those of the default graph in the orders Gpso and Gpos, and those of named graphs in Psog and
-        // Posg.
-        let mut counted: [Vec<(Row, Change)>; Order::ALL.len()] = Default::default();
+        let mut counted: [Recount; Order::ALL.len()] = Default::default();
+        let mut made = fresh_bytes;
         for index in self.indexes.iter().flatten() {
             let order = index.order();
-            let mut arranged = in_order(&changes, order, interrupt)?;
-            let unchanged = arranged.is_empty();
-            indexes[order as usize] = Some(if unchanged { index.clone() } else { index.with(&arranged, interrupt)? });
-            if order.is_by_graph() {
-                arranged.truncate(arranged.partition_point(|(row, _)| row[0].is_unbound()));
+            let count = changes.count_in(order);
+            if count == 0 {
+                indexes[order as usize] = Some(index.clone());
+                continue;
             }
-            counted[order as usize] = arranged;
+            let _rows_held = interrupt.holding(count * size_of::<(Row, Change)>());
+            let rows = changes.in_order(order, interrupt)?;
+            let after = index.with(&rows, interrupt)?;
+            if rows.len() >= MANY {
+                made += after.heap_bytes().saturating_sub(index.heap_bytes());
+                made_held.set(made);
+            }
+            if let Some(side) = counted_by(order) {
+                let by_graph = order.is_by_graph();
+                let of_default =
+                    if by_graph { rows.partition_point(|(row, _)| row[0].is_unbound()) } else { rows.len() };
+                let statistics = if by_graph { &self.statistics } else { &self.named };
+                counted[order as usize] = statistics.recount(side, [index, &after], &rows[..of_default], interrupt)?;
+                made += counted[order as usize].heap_bytes();
+                made_held.set(made);
+            }
+            indexes[order as usize] = Some(after);
         }
-        let with = |statistics: &Statistics, orders: [Order; 4]| {
-            let [_, by_subject, by_object, _] = orders.map(|order| &counted[order as usize][..]);
-            let (before, after) = (in_orders(&self.indexes, orders), in_orders(&indexes, orders));
-            statistics.with(before, after, [by_subject, by_object], interrupt)
+        let mut with = |statistics: &Statistics, orders: [Order; 4]| {
+            let [_, by_subject, by_object, _] = orders.map(|order| order as usize);
+            let counted = [by_subject, by_object].map(|order| std::mem::take(&mut counted[order]));
+            statistics.with(in_orders(&indexes, orders), counted, interrupt)
         };
         let (statistics, named) = (with(&self.statistics, OF_DEFAULT)?, with(&self.named, OF_NAMED)?);
         let (dictionary, keeper) = (Arc::clone(&self.dictionary), self.keeper.clone());
@@ -496,10 +516,32 @@ impl Snapshot {
         self.memory().total()
     }
 
+    /// The memory that it has beyond that of a snapshot before, in bytes; 0 after few changes, as it takes a look at
+    /// each part of an index.
+    pub fn grown_since(&self, before: &Snapshot) -> usize {
+        match self.len().abs_diff(before.len()) < MANY {
+            true => 0,
+            false => self.heap_bytes().saturating_sub(before.heap_bytes()),
+        }
+    }
+
     /// Panics if an index or the dictionary broke its invariants. Takes linear time.
     pub fn assert_valid(&self) {
         self.dictionary.assert_valid();
         self.indexes.iter().flatten().for_each(Index::assert_valid);
+    }
+}
+
+/// The memory of indexes is asked for after so many changes: it takes a look at each part.
+const MANY: usize = 1024;
+
+/// The columns counted with an order's changed rows: the default graph's if the order begins with the graph, and those
+/// of named graphs if not.
+fn counted_by(order: Order) -> Option<Side> {
+    match order {
+        Order::Gpso | Order::Psog => Some(Side::Subjects),
+        Order::Gpos | Order::Posg => Some(Side::Objects),
+        _ => None,
     }
 }
 

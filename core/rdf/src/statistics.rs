@@ -223,70 +223,97 @@ impl Statistics {
         predicates: Vec<Predicate>,
         characteristic: CharacteristicSets,
     ) -> Result<Statistics, NoMemory> {
-        let (predicate_count, mut pages) = (predicates.len(), Vec::new());
-        divide(predicates, &mut pages)?;
-        Ok(Statistics { predicates: pages, predicate_count, characteristic: Arc::new(characteristic), ..self })
+        let (predicate_count, mut pages) = (predicates.len(), Pages::default());
+        predicates.into_iter().try_for_each(|predicate| pages.push(predicate))?;
+        pages.end()?;
+        Ok(Statistics { predicates: pages.made, predicate_count, characteristic: Arc::new(characteristic), ..self })
     }
 
-    /// After changes of rows: the indexes as for [`Statistics::new`], and of the second and the third the changed rows.
+    /// The columns of subjects, or those of objects, after changes of an index: the second one of those for
+    /// [`Statistics::new`], or the third.
+    ///
+    /// # Errors
+    /// There is not enough memory for the counts.
+    pub(crate) fn recount(
+        &self,
+        side: Side,
+        indexes: [&Index; 2],
+        changes: &[(Row, Change)],
+        interrupt: &Interrupt<'_>,
+    ) -> Result<Recount, NoMemory> {
+        let level = indexes[1].key_level();
+        let (mut columns, mut held) = (Vec::<Recounted>::new(), interrupt.holding(0));
+        for changes in changes.chunk_by(|a, b| a.0[level] == b.0[level]) {
+            let id = changes[0].0[level];
+            let was = self.predicate(id).map(|was| match side {
+                Side::Subjects => &was.subjects,
+                Side::Objects => &was.objects,
+            });
+            let column = Column::with(was, indexes, changes, interrupt);
+            let column = column.map(|column| (indexes[1].count(&changes[0].0[..=level]), column));
+            if columns.len() == columns.capacity() {
+                // A list that grows is there twice, the new one with twice the room.
+                held.set(3 * columns.capacity() * size_of::<Recounted>());
+                columns.grow(1)?;
+                held.set(columns.capacity() * size_of::<Recounted>());
+            }
+            columns.push((id, column));
+        }
+        Ok(Recount { rows: changes.len(), columns })
+    }
+
+    /// After changes of rows: the indexes as for [`Statistics::new`], with what was counted anew by the second and the
+    /// third.
     ///
     /// # Errors
     /// There is not enough memory for the counts.
     pub(crate) fn with(
         &self,
-        before: [&Index; 4],
         after: [&Index; 4],
-        [by_subject, by_object]: [&[(Row, Change)]; 2],
+        [by_subject, by_object]: [Recount; 2],
         interrupt: &Interrupt<'_>,
     ) -> Result<Statistics, NoMemory> {
-        if by_subject.is_empty() {
+        let rows = by_subject.rows;
+        if rows == 0 {
             return Ok(self.clone());
         }
         let level = after[1].key_level();
-        let same = |a: &(Row, Change), b: &(Row, Change)| a.0[level] == b.0[level];
-        let mut updates = Vec::new();
-        for (by_subject, by_object) in by_subject.chunk_by(same).zip(by_object.chunk_by(same)) {
-            let id = by_subject[0].0[level];
-            let was = self.predicate(id);
-            let subjects = Column::with(was.map(|was| &was.subjects), [before[1], after[1]], by_subject, interrupt);
-            let objects = Column::with(was.map(|was| &was.objects), [before[2], after[2]], by_object, interrupt);
-            let now = subjects.zip(objects).map(|(subjects, objects)| {
-                let triples = after[1].count(&by_subject[0].0[..=level]);
-                Predicate { id, triples, subjects, objects }
-            });
-            updates.grow(1)?;
-            updates.push((id, now));
-        }
-        let mut predicates = Vec::with_room(self.predicates.len() + updates.len() / PAGE + 2)?;
-        let mut rest = updates.into_iter().peekable();
-        for (place, page) in self.predicates.iter().enumerate() {
-            let next = self.predicates.get(place + 1).map(|next| next[0].id);
+        // What was counted, and the new pages.
+        let bytes = by_subject.heap_bytes() + by_object.heap_bytes();
+        let _held = interrupt.holding(bytes + by_subject.columns.len() * size_of::<Predicate>());
+        let updates = by_subject.columns.into_iter().zip(by_object.columns).map(|((id, subjects), (_, objects))| {
+            let now = subjects.zip(objects);
+            (id, now.map(|((triples, subjects), (_, objects))| Predicate { id, triples, subjects, objects }))
+        });
+        let mut pages = Pages::default();
+        pages.made.grow_exactly(self.predicates.len())?;
+        let mut rest = updates.peekable();
+        // Without pages, all updates belong to an empty one.
+        let none = Arc::default();
+        let before = if self.predicates.is_empty() { std::slice::from_ref(&none) } else { &self.predicates[..] };
+        for (place, page) in before.iter().enumerate() {
+            let next = before.get(place + 1).map(|next| next[0].id);
             let here = |update: &(Id, Option<Predicate>)| next.is_none_or(|next| update.0 < next);
             if !rest.peek().is_some_and(here) {
-                predicates.grow(1)?;
-                predicates.push(Arc::clone(page));
+                pages.made.grow(1)?;
+                pages.made.push(Arc::clone(page));
                 continue;
             }
-            let mut changed = Vec::with_room(page.len())?;
-            changed.extend_from_slice(page);
+            let mut old = page.iter().peekable();
             while let Some((id, now)) = rest.next_if(here) {
-                let found = changed.binary_search_by_key(&id, |predicate| predicate.id);
-                match (found, now) {
-                    (Ok(place), Some(now)) => changed[place] = now,
-                    (Ok(place), None) => drop(changed.remove(place)),
-                    (Err(place), Some(now)) => {
-                        changed.grow(1)?;
-                        changed.insert(place, now);
-                    }
-                    (Err(_), None) => {}
+                while let Some(predicate) = old.next_if(|predicate| predicate.id < id) {
+                    pages.push(predicate.clone())?;
                 }
+                old.next_if(|predicate| predicate.id == id);
+                now.map_or(Ok(()), |predicate| pages.push(predicate))?;
             }
-            divide(changed, &mut predicates)?;
+            old.try_for_each(|predicate| pages.push(predicate.clone()))?;
+            pages.end()?;
         }
-        divide(rest.filter_map(|(_, now)| now).collect(), &mut predicates)?;
+        let predicates = pages.made;
         let distinct = |index: &Index| index.keys_of(Id::UNBOUND).len();
         let triples = if level == 0 { after[1].len() } else { after[1].count(&[Id::UNBOUND]) };
-        let mut changes = self.changes + by_subject.len();
+        let mut changes = self.changes + rows;
         let mut characteristic = Arc::clone(&self.characteristic);
         if changes * STALE > triples {
             let (rdf_type, by) = (characteristic.rdf_type(), HashKey::default());
@@ -339,7 +366,8 @@ impl Statistics {
     /// The memory that it holds, in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         let pages: usize = self.predicates.iter().map(|page| page.capacity() * size_of::<Predicate>()).sum();
-        pages + self.predicates.capacity() * size_of::<Arc<Vec<Predicate>>>()
+        let lists = self.predicates.capacity() * size_of::<Arc<Vec<Predicate>>>();
+        pages + lists + self.characteristic.heap_bytes()
     }
 
     /// All predicates, ascending by id.
@@ -361,18 +389,66 @@ impl Statistics {
     }
 }
 
-/// Appends predicates as pages of about the same size.
-fn divide(predicates: Vec<Predicate>, pages: &mut Vec<Arc<Vec<Predicate>>>) -> Result<(), NoMemory> {
-    let (count, parts) = (predicates.len(), predicates.len().div_ceil(PAGE));
-    pages.grow(parts)?;
-    let mut rest = predicates.into_iter();
-    for part in 0..parts {
-        let size = count * (part + 1) / parts - count * part / parts;
-        let mut page = Vec::with_room(size)?;
-        page.extend(rest.by_ref().take(size));
-        pages.push(Arc::new(page));
+/// A place of a triple beside its predicate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Side {
+    Subjects,
+    Objects,
+}
+
+/// One of the columns of each changed predicate, ascending by predicate. Counted for one index after the other, so the
+/// changed rows of two need not be held at once.
+#[derive(Debug, Default)]
+pub(crate) struct Recount {
+    /// How many rows are changed.
+    rows: usize,
+    /// The predicate; its triples and its column, if it has any now.
+    columns: Vec<Recounted>,
+}
+
+type Recounted = (Id, Option<(usize, Column)>);
+
+impl Recount {
+    /// The memory that it holds, in bytes.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.columns.capacity() * size_of::<Recounted>()
     }
-    Ok(())
+}
+
+/// Predicates become pages of about the same size.
+#[derive(Default)]
+struct Pages {
+    made: Vec<Arc<Vec<Predicate>>>,
+    /// Those of the next pages: fewer than two of them.
+    next: Vec<Predicate>,
+}
+
+impl Pages {
+    fn push(&mut self, predicate: Predicate) -> Result<(), NoMemory> {
+        self.next.grow(1)?;
+        self.next.push(predicate);
+        if self.next.len() == 2 * PAGE { self.page(PAGE) } else { Ok(()) }
+    }
+
+    /// The first ones are a page.
+    fn page(&mut self, count: usize) -> Result<(), NoMemory> {
+        let mut page = Vec::with_room(count)?;
+        page.extend(self.next.drain(..count));
+        self.made.grow(1)?;
+        self.made.push(Arc::new(page));
+        Ok(())
+    }
+
+    /// All those so far are pages.
+    fn end(&mut self) -> Result<(), NoMemory> {
+        if self.next.len() > PAGE {
+            self.page(self.next.len() / 2)?;
+        }
+        if !self.next.is_empty() {
+            self.page(self.next.len())?;
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -389,7 +465,7 @@ mod tests {
         (0..ROWS).for_each(|row| writeln!(text, "<a:{row}> <a:p> \"{row}\" .").unwrap());
         let snapshot = Snapshot::of_ntriples(text.as_bytes()).unwrap();
         let asked = std::cell::Cell::new(0);
-        let ask = || {
+        let ask = |_| {
             asked.set(asked.get() + 1);
             Ok(())
         };

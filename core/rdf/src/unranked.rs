@@ -518,7 +518,7 @@ mod tests {
     #[test]
     fn terms_that_become_one_piece_are_counted() {
         let asked = std::cell::Cell::new(0);
-        let ask = || {
+        let ask = |_| {
             asked.set(asked.get() + 1);
             Ok(())
         };

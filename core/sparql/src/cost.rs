@@ -86,7 +86,8 @@ impl Words {
         while let Some(&first) = bytes.get(at) {
             let rest = &bytes[at..];
             let length = match first {
-                b' ' | b'\t' | b'\r' | b'\n' => {
+                // The sign of a language belongs to the word behind it.
+                b' ' | b'\t' | b'\r' | b'\n' | b'@' => {
                     at += 1;
                     continue;
                 }

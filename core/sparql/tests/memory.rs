@@ -98,6 +98,29 @@ fn parsing_an_update_takes_no_more_than_is_booked() {
     }
 }
 
+/// The bytes of an update of data are known after its text was read.
+fn an_update_of_data_holds_what_it_says() {
+    for each in [
+        "<http://e/a> <http://e/p> <http://e/b> .",
+        "<http://e/a> <http://e/p> 1, true, 'text'@en, 'a longer text of some words'^^<http://e/t> .",
+        "[] <http://e/p> 1 ; <http://e/a> 'text' .",
+        "GRAPH <http://e/g> { <http://e/a> <http://e/p> 'x' }",
+    ] {
+        for operations in [1, 3] {
+            let data = each.repeat(10_000);
+            let text = vec![format!("INSERT DATA {{ {data} }}"); operations].join(" ; ");
+            let before = live();
+            let parsed = parse_update(&text).expect("it is valid");
+            let (held, said) = (live() - before, parsed.heap_bytes().expect("it has data alone") as usize);
+            // Blocks are counted with sixteen bytes more each than a text has.
+            assert!(held <= said && said <= 2 * held, "{each}: {held} bytes are held, and {said} are said to be");
+        }
+    }
+    for text in ["DELETE WHERE { ?s ?p ?o }", "INSERT DATA { <a:b> <a:c> 1 } ; CLEAR ALL"] {
+        assert_eq!(parse_update(text).expect("it is valid").heap_bytes(), None);
+    }
+}
+
 /// A text of some kilobytes had more than 100 MB while it was planned, beyond any limit of its query.
 fn planning_ends_where_its_memory_does() {
     let snapshot = snapshot();
@@ -128,5 +151,6 @@ fn planning_ends_where_its_memory_does() {
 fn memory_is_booked() {
     parsing_and_planning_take_no_more_than_is_booked();
     parsing_an_update_takes_no_more_than_is_booked();
+    an_update_of_data_holds_what_it_says();
     planning_ends_where_its_memory_does();
 }

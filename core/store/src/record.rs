@@ -110,24 +110,32 @@ impl Writer {
         interrupt: &Interrupt<'_>,
     ) {
         self.mark(QUADS);
+        /// Memory is told of after so many quads.
+        const PART: usize = 1 << 14;
         let mut numbers: HashMap<Id, u64, HashKey> = HashMap::with_hasher(self.hash_key);
+        let (before, mut held) = (self.heap_bytes(), interrupt.holding(0));
         for quads in [deletes, inserts] {
             put(quads.len() as u64, &mut self.steps);
-            for (place, &id) in interrupt.each(quads.as_flattened().iter()).enumerate() {
-                if id.is_unbound() {
-                    if place % 4 < 3 {
-                        self.flaw.get_or_insert(NO_TERM);
+            for part in quads.chunks(PART) {
+                for (place, &id) in interrupt.each(part.as_flattened().iter()).enumerate() {
+                    if id.is_unbound() {
+                        if place % 4 < 3 {
+                            self.flaw.get_or_insert(NO_TERM);
+                        }
+                        put(0, &mut self.steps);
+                        continue;
                     }
-                    put(0, &mut self.steps);
-                    continue;
+                    let number = *numbers.entry(id).or_insert_with(|| {
+                        raise(&mut self.form, id.kind());
+                        put_term(id, &key, &mut self.terms, &mut self.flaw);
+                        self.count += 1;
+                        self.count
+                    });
+                    put(number, &mut self.steps);
                 }
-                let number = *numbers.entry(id).or_insert_with(|| {
-                    raise(&mut self.form, id.kind());
-                    put_term(id, &key, &mut self.terms, &mut self.flaw);
-                    self.count += 1;
-                    self.count
-                });
-                put(number, &mut self.steps);
+                // A table of seven entries in eight places, with a byte beside each.
+                let table = numbers.capacity() * 8 / 7 * (size_of::<(Id, u64)>() + 1);
+                held.set(self.heap_bytes() - before + table);
             }
         }
     }
@@ -168,6 +176,17 @@ impl Writer {
         put_term(graph, &key, &mut self.terms, &mut self.flaw);
         self.count += 1;
         put(self.count, &mut self.steps);
+    }
+
+    /// Its memory, in bytes.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.terms.capacity() + self.steps.capacity() + self.marks.capacity() * size_of::<(usize, u8)>()
+    }
+
+    /// At most so many bytes are taken by the record when it is read.
+    pub(crate) fn read_bytes(&self) -> usize {
+        // A quad has four bytes at least. A list of terms that grows is there twice.
+        self.steps.len() / 4 * size_of::<Numbers>() + 3 * self.count as usize * size_of::<NamedTerm<'_>>()
     }
 
     /// Whether there are no steps.
@@ -481,7 +500,7 @@ mod tests {
     fn reading_a_long_record_is_counted() {
         let questions = |record: &[u8]| {
             let asked = std::cell::Cell::new(0);
-            let ask = || {
+            let ask = |_| {
                 asked.set(asked.get() + 1);
                 Ok(())
             };

@@ -134,7 +134,7 @@ pub fn repair(directory: Arc<dyn Directory>) -> Result<Option<Repaired>, StoreEr
 
 /// For work that goes on to its end.
 fn never() -> Ask {
-    Arc::new(|| Ok(()))
+    Arc::new(|_| Ok(()))
 }
 
 /// The data of a store's files.
@@ -417,7 +417,7 @@ impl Store {
     /// # Errors
     /// Those of [`Store::write`]; or [`StoreError::Unreadable`] with the function's error.
     pub fn write_asking(&self, ask: Ask) -> Result<Transaction<'_>, StoreError> {
-        let turn = self.writers.wait_asking(&*self.waiting, &*ask).map_err(StoreError::given_up)?;
+        let turn = self.writers.wait_asking(&*self.waiting, &|| ask(0)).map_err(StoreError::given_up)?;
         Transaction::new(self, self.writing_with(turn), ask)
     }
 
@@ -445,7 +445,7 @@ impl Store {
     pub(crate) fn head(&self, ask: &Ask) -> Result<(Arc<Snapshot>, u64), StoreError> {
         let interrupt = Interrupt::by(&**ask);
         loop {
-            ask().map_err(StoreError::given_up)?;
+            ask(0).map_err(StoreError::given_up)?;
             let (coming, refused) = {
                 let state = lock(&self.state);
                 (state.staging.look(), state.staging.refused())
@@ -607,7 +607,7 @@ impl Store {
         let Some(last) = self.hurry() else { return Ok(()) };
         let mut ready = || lock(&self.state).staging.is_empty();
         while !ready() {
-            ask().map_err(StoreError::given_up)?;
+            ask(0).map_err(StoreError::given_up)?;
             self.waiting.wait_at_most(last, BETWEEN_QUESTIONS_NS, &mut ready);
         }
         Ok(())

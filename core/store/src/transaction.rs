@@ -9,8 +9,9 @@ use std::sync::Arc;
 use vicus_flow::{BoxError, NoMemory, or_given_up};
 use vicus_rdf::{Changes, Encoded, Encoder, Graphs, Id, Interrupt, Kind, Snapshot, Unranked};
 
-/// Is asked at bounded steps of long work. An error ends the work.
-pub type Ask = Arc<dyn Fn() -> Result<(), BoxError> + Send + Sync>;
+/// Is asked at bounded steps of long work, with the bytes that the work holds beside the store's data. An error ends
+/// the work.
+pub type Ask = Arc<dyn Fn(u64) -> Result<(), BoxError> + Send + Sync>;
 
 /// Changes made together or not at all. Dropped without [`Transaction::commit`], they are not made; nor are they after
 /// an error.
@@ -28,6 +29,8 @@ pub struct Transaction<'a> {
     /// Whether something has failed, so `snapshot` and `record` may have half of it.
     is_broken: bool,
     record: Writer,
+    /// The bytes of data that the store does not have yet.
+    made: usize,
     encoder: Encoder,
     /// See [`Transaction::ask`].
     pub(crate) ask: Ask,
@@ -48,7 +51,8 @@ impl<'a> Transaction<'a> {
         let fresh = snapshot.fresh().behind();
         let changes = Vec::new();
         let (record, encoder) = (Writer::new(store.hash_key), Encoder::default());
-        Ok(Transaction { store, writing, refused, snapshot, fresh, changes, is_broken: false, record, encoder, ask })
+        let (is_broken, made) = (false, 0);
+        Ok(Transaction { store, writing, refused, snapshot, fresh, changes, is_broken, record, made, encoder, ask })
     }
 
     /// From now on long work asks this function at bounded steps, and ends with its error: the last time before its
@@ -56,6 +60,12 @@ impl<'a> Transaction<'a> {
     /// transaction that asks while it waits to begin.
     pub fn ask(&mut self, ask: Ask) {
         self.ask = ask;
+    }
+
+    /// The bytes that its changes so far hold, beside the store's data: those of many changes, for few are not counted.
+    pub fn heap_bytes(&self) -> u64 {
+        let waiting = self.changes.capacity() * size_of::<([Id; 4], bool)>();
+        (waiting + self.made + self.record.heap_bytes()) as u64
     }
 
     /// The data with all changes so far.
@@ -75,28 +85,47 @@ impl<'a> Transaction<'a> {
             return Ok(());
         }
         let (ask, changes) = (Arc::clone(&self.ask), std::mem::take(&mut self.changes));
-        let interrupt = Interrupt::by(&*ask);
-        let made = self.snapshot.read_by(|| -> Result<Result<Snapshot, Flaw>, NoMemory> {
+        let split = or_given_up(|| {
+            let interrupt = Interrupt::by(&*ask);
+            // While they are sorted, half of them are there twice, and then those of each kind.
+            let _held = interrupt.holding(2 * changes.capacity() * size_of::<([Id; 4], bool)>() + self.made);
             let changes = last_of_each(changes, &interrupt);
             let of = |there: bool| {
                 let those = interrupt.each(changes.iter()).filter(|(_, is)| *is == there);
                 those.map(|(quad, _)| *quad).collect::<Vec<_>>()
             };
-            let (deletes, inserts) = (of(false), of(true));
-            drop(changes);
+            (of(false), of(true))
+        });
+        let (deletes, inserts) = split.map_err(StoreError::given_up)?;
+        self.make(Changes { fresh, inserts, deletes })
+    }
+
+    /// Makes changes of the last snapshot part of it and of the record.
+    fn make(&mut self, changes: Changes) -> Result<(), StoreError> {
+        let ask = Arc::clone(&self.ask);
+        let interrupt = Interrupt::by(&*ask);
+        let made = self.snapshot.read_by(|| -> Result<Result<Snapshot, Flaw>, NoMemory> {
+            let _made = interrupt.holding(self.made + self.record.heap_bytes());
+            let quads = interrupt.holding(changes.heap_bytes());
+            let changes = changes.tidied(&interrupt);
+            let fresh = &changes.fresh;
             let key = |id: Id, look: &mut dyn FnMut(&str)| match fresh.has(id) && id.is_computed() {
                 true => look(fresh.key(id)),
                 false => self.snapshot.key(id, look),
             };
-            self.record.step(&deletes, &inserts, key, &interrupt);
+            let before = self.record.heap_bytes();
+            self.record.step(&changes.deletes, &changes.inserts, key, &interrupt);
+            let _record = interrupt.holding(self.record.heap_bytes() - before);
+            // From here on the snapshot's work says what it holds.
+            drop(quads);
             match self.record.flaw() {
                 Some(flaw) => Ok(Err(flaw)),
-                None => self.snapshot.with_interrupt(Changes { fresh, inserts, deletes }, &interrupt).map(Ok),
+                None => self.snapshot.with_interrupt(changes, &interrupt).map(Ok),
             }
         });
         let made = made.map_err(StoreError::given_up)?;
-        self.snapshot = Arc::new(made?.map_err(StoreError::NotKept)?);
-        self.fresh = self.snapshot.fresh().behind();
+        let snapshot = made?.map_err(StoreError::NotKept)?;
+        self.go_on_with(snapshot);
         Ok(())
     }
 
@@ -147,22 +176,25 @@ impl<'a> Transaction<'a> {
     }
 
     /// Makes changes prepared with the last snapshot: [`Transaction::snapshot`] was called before, and no other ones
-    /// with new terms were made since. New terms without quads to insert are not kept.
+    /// were made since. New terms without quads to insert are not kept.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::snapshot`].
     ///
     /// # Panics
-    /// There are other new terms since.
-    pub fn change(&mut self, changes: Changes) {
-        let Changes { fresh, inserts, mut deletes } = changes;
+    /// There are other changes since.
+    pub fn change(&mut self, changes: Changes) -> Result<(), StoreError> {
+        assert!(self.fresh.is_empty() && self.changes.is_empty(), "changes follow the last snapshot");
+        let Changes { mut fresh, inserts, mut deletes } = changes;
         if inserts.is_empty() {
             // A quad with a term unknown to the data is not there.
             deletes.retain(|quad| !quad.iter().any(|&id| id.is_computed() && fresh.has(id)));
-        } else if !fresh.is_empty() {
-            assert!(self.fresh.is_empty(), "the new terms of changes follow those of the last snapshot");
-            self.fresh = fresh;
+            fresh = self.snapshot.fresh().behind();
         }
-        // A quad both deleted and inserted is there afterwards.
-        self.changes.extend(deletes.into_iter().map(|quad| (quad, false)));
-        self.changes.extend(inserts.into_iter().map(|quad| (quad, true)));
+        if inserts.is_empty() && deletes.is_empty() {
+            return Ok(());
+        }
+        self.sound(|this| this.make(Changes { fresh, inserts, deletes }))
     }
 
     /// From now on there are no quads in these graphs. The record has the graphs, and not their quads.
@@ -200,6 +232,7 @@ impl<'a> Transaction<'a> {
         self.sound(|this| {
             let (snapshot, ask) = (Arc::clone(&this.snapshot), Arc::clone(&this.ask));
             let interrupt = Interrupt::by(&*ask);
+            let _made = interrupt.holding(this.made);
             let made = snapshot.read_by(|| {
                 this.record.copy(from, to, |id, look| match fresh.has(id) && id.is_computed() {
                     true => look(fresh.key(id)),
@@ -216,9 +249,14 @@ impl<'a> Transaction<'a> {
         if let Some(flaw) = self.record.flaw() {
             return Err(StoreError::NotKept(flaw));
         }
+        self.go_on_with(snapshot);
+        Ok(())
+    }
+
+    fn go_on_with(&mut self, snapshot: Snapshot) {
+        self.made += snapshot.grown_since(&self.snapshot);
         self.snapshot = Arc::new(snapshot);
         self.fresh = self.snapshot.fresh().behind();
-        Ok(())
     }
 
     /// Like [`Transaction::insert`], by terms.
@@ -280,19 +318,24 @@ impl<'a> Transaction<'a> {
         let snapshot = self.snapshot()?;
         // Terms may have been looked for in vain in lost bytes, and their quads left out.
         snapshot.check_kept().map_err(StoreError::given_up)?;
-        let Transaction { store, writing, record, refused, ask, .. } = self;
+        let Transaction { store, writing, record, made, refused, ask, .. } = self;
         if record.is_empty() {
             return Ok(Committed { snapshot, number: None });
         }
-        let record = record.finish();
-        // The last line of defence: opening the store again reads every acknowledged record. A batch is read before it
-        // is applied.
-        let read = or_given_up(|| Record::read_with_interrupt(&record, &Interrupt::by(&*ask)).map(drop));
-        if let Err(what) = read.map_err(StoreError::given_up)? {
-            return Err(StoreError::Record { number: 0, what }.into());
-        }
+        let record = or_given_up(|| {
+            let interrupt = Interrupt::by(&*ask);
+            let _made = interrupt.holding(made);
+            // It is put together from its parts, and then read into numbers of its terms.
+            let _record = interrupt.holding(2 * record.heap_bytes() + record.read_bytes());
+            let record = record.finish();
+            // The last line of defence: opening the store again reads every acknowledged record. A batch is read before
+            // it is applied.
+            Record::read_with_interrupt(&record, &interrupt).map(drop).map(|()| record)
+        });
+        let record = record.map_err(StoreError::given_up)?;
+        let record = record.map_err(|what| StoreError::Record { number: 0, what })?;
         // The last time: staged changes can't be taken back.
-        ask().map_err(StoreError::given_up)?;
+        ask((made + record.len()) as u64).map_err(StoreError::given_up)?;
         let waiter = store.stage(record, Arc::clone(&snapshot), refused)?;
         // The next writer begins while the drive works.
         drop(writing);
@@ -401,7 +444,7 @@ mod tests {
         let mut expected = changes.clone();
         expected.sort_by_key(|(quad, _)| *quad);
         let asked = std::cell::Cell::new(0);
-        let ask = || {
+        let ask = |_| {
             asked.set(asked.get() + 1);
             Ok(())
         };

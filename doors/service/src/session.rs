@@ -234,7 +234,17 @@ impl Ticket {
     /// A check for work in bounded steps: whether it must end.
     pub(crate) fn ask(&self) -> Ask {
         let (cancel, until) = (self.cancel.clone(), self.until);
-        Arc::new(move || ended(&cancel, until, Stage::Running).map_or(Ok(()), |error| Err(error.into())))
+        Arc::new(move |_| ended(&cancel, until, Stage::Running).map_or(Ok(()), |error| Err(error.into())))
+    }
+
+    /// The check that also raises the share to what an update's text and the work hold.
+    pub(crate) fn ask_booking(&self, text_bytes: u64) -> Ask {
+        let ticket = self.clone();
+        Arc::new(move |bytes| {
+            ticket.check(Stage::Running)?;
+            let holders = [("its text", text_bytes), ("its changes", bytes)];
+            Ok(ticket.hold(text_bytes.saturating_add(bytes), holders)?)
+        })
     }
 
     /// A check for a parser's occasional question whether it must end.

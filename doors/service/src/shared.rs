@@ -80,7 +80,7 @@ impl SharedDraft<'_> {
         if self.begun.is_none() {
             let SharedDataset { turns, waiting, .. } = self.shared;
             let turn = match &self.ask {
-                Some(ask) => turns.wait_asking(&**waiting, &**ask)?,
+                Some(ask) => turns.wait_asking(&**waiting, &|| ask(0))?,
                 None => turns.wait(&**waiting),
             };
             let mut draft = Draft::of(&self.shared.dataset());
@@ -105,6 +105,10 @@ impl Updating for SharedDraft<'_> {
             draft.ask(Arc::clone(&ask));
         }
         self.ask = Some(ask);
+    }
+
+    fn heap_bytes(&self) -> u64 {
+        self.begun.as_ref().map_or(0, |(draft, _)| draft.heap_bytes())
     }
 }
 

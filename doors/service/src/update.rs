@@ -43,9 +43,14 @@ pub trait Updating {
     /// As [`Updating::snapshot`].
     fn change(&mut self, change: Change) -> Result<(), Shared>;
 
-    /// Has its work call this function at bounded steps, and end with the function's error. By default it does not call
-    /// it.
+    /// Has its work call this function at bounded steps with the bytes that it holds beside the data, and end with the
+    /// function's error. By default it does not call it.
     fn ask(&mut self, _ask: Ask) {}
+
+    /// The bytes that the changes so far hold beside the data. By default 0.
+    fn heap_bytes(&self) -> u64 {
+        0
+    }
 }
 
 /// An error with several owners.
@@ -64,15 +69,16 @@ impl Updating for Transaction<'_> {
         match change {
             Change::Clear(graphs) => Transaction::clear(self, graphs).map_err(shared),
             Change::Copy { from, to, fresh } => Transaction::copy_graph(self, from, to, fresh).map_err(shared),
-            Change::Quads(changes) => {
-                Transaction::change(self, changes);
-                Ok(())
-            }
+            Change::Quads(changes) => Transaction::change(self, changes).map_err(shared),
         }
     }
 
     fn ask(&mut self, ask: Ask) {
         Transaction::ask(self, ask);
+    }
+
+    fn heap_bytes(&self) -> u64 {
+        Transaction::heap_bytes(self)
     }
 }
 
@@ -96,6 +102,8 @@ impl Updating for Transaction<'_> {
 /// ```
 pub struct Draft {
     dataset: Dataset,
+    /// The bytes that it has beyond those of the dataset.
+    made: usize,
     ask: Option<Ask>,
 }
 
@@ -108,7 +116,7 @@ impl fmt::Debug for Draft {
 impl Draft {
     /// A draft that starts with this dataset.
     pub fn of(dataset: &Dataset) -> Draft {
-        Draft { dataset: dataset.clone(), ask: None }
+        Draft { dataset: dataset.clone(), made: 0, ask: None }
     }
 
     /// The data as it is now.
@@ -124,13 +132,19 @@ impl Updating for Draft {
 
     fn change(&mut self, change: Change) -> Result<(), Shared> {
         let interrupt = self.ask.as_ref().map_or(Interrupt::never(), |ask| Interrupt::by(&**ask));
+        let _made = interrupt.holding(self.made);
         let after = change.apply(self.dataset.snapshot(), &interrupt).map_err(shared)?;
+        self.made += after.grown_since(self.dataset.snapshot());
         self.dataset = Dataset::new(after);
         Ok(())
     }
 
     fn ask(&mut self, ask: Ask) {
         self.ask = Some(ask);
+    }
+
+    fn heap_bytes(&self) -> u64 {
+        self.made as u64
     }
 }
 
@@ -284,6 +298,8 @@ fn parse(memory: &Arc<MemoryBudget>, text: &str, options: &SessionOptions) -> Re
     if let Some(ReadGraphs { default, named }) = &options.graphs {
         update.set_dataset(default, named).map_err(of_update)?;
     }
+    // The parser's share stays its own until the update ends, and what it does not hold any more is for the changes.
+    let bytes = update.heap_bytes().map_or(bytes, |held| held.min(bytes));
     Ok((ticket, CheckedUpdate { update, text_bytes: bytes, is_short: text.len() <= LONGEST_BATCH }))
 }
 
@@ -311,7 +327,7 @@ fn run_parsed(
     let moment = options.moment.unwrap_or_else(now);
     // All of its operations happen at one moment, and its solutions have no order.
     let options = Arc::new(SessionOptions { moment: Some(moment), parallel_answers: true, ..options });
-    data.ask(ticket.ask());
+    data.ask(ticket.ask_booking(text_bytes));
     let mut running = Running { service, ticket, options, text_bytes, updated: Updated::default() };
     for (place, operation) in update.operations().iter().enumerate() {
         // Each makes blank nodes and random numbers of its own.
@@ -346,13 +362,13 @@ impl Drop for Running<'_> {
 
 impl Running<'_> {
     fn step(&mut self, operation: &Operation, data: &mut dyn Updating, moment: Moment) -> Result<(), Error> {
-        let ask = self.ticket.ask();
+        let ask = self.ticket.ask_booking(self.text_bytes + data.heap_bytes());
         let snapshot = data.snapshot().map_err(of_data)?;
         let step = reading(&snapshot, "update", || operation.step(&snapshot, moment, &Interrupt::by(&*ask)))?;
         let changes = match step.map_err(of_update)? {
             Step::Change(changes) => changes,
-            Step::Solve(pattern, filling) => vec![self.solve(snapshot, pattern, filling)?],
-            Step::Load(load, filling) => match self.load(load, &filling) {
+            Step::Solve(pattern, filling) => vec![self.solve(snapshot, pattern, filling, data.heap_bytes())?],
+            Step::Load(load, filling) => match self.load(load, &filling, data.heap_bytes()) {
                 Ok(change) => vec![change],
                 Err(error) if load.silent && error.kind() == ErrorKind::Failed => Vec::new(),
                 Err(error) => return Err(error),
@@ -365,34 +381,47 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// The quads of an operation's templates over its pattern's solutions.
-    fn solve(&mut self, snapshot: Arc<Snapshot>, pattern: &Parsed, filling: Filling) -> Result<Change, Error> {
+    /// The quads of an operation's templates over its pattern's solutions; `made` bytes are held for the operations
+    /// before.
+    fn solve(
+        &mut self,
+        snapshot: Arc<Snapshot>,
+        pattern: &Parsed,
+        filling: Filling,
+        made: u64,
+    ) -> Result<Change, Error> {
+        let beside = self.text_bytes + made;
+        self.ticket.hold(beside, [("its text", self.text_bytes), ("its changes so far", made)])?;
         let session = Session::new(self.service.clone(), Dataset::new(snapshot), Arc::clone(&self.options));
         let call = Call { session, ticket: self.ticket.clone() };
-        let prepared = Arc::new(call.plan_parsed(&sparql(&call.session), pattern, self.text_bytes)?);
+        let prepared = Arc::new(call.plan_parsed(&sparql(&call.session), pattern, beside)?);
         let (changes, outcome) = call.answer(&prepared, Fill { filling, filled: Mutex::default() })?;
-        // A run gives back its share; the text is held until the update's end.
-        self.ticket.hold(self.text_bytes, [("its text", self.text_bytes)])?;
+        // A run gives back its share; the text and the changes are held until the update's end.
+        let quads = changes.heap_bytes() as u64;
+        let holders = [("its text", self.text_bytes), ("its changes so far", made), ("its quads", quads)];
+        self.ticket.hold(beside + quads, holders)?;
         self.updated.rows += outcome.rows;
         self.updated.totals = self.updated.totals + outcome.totals;
         Ok(changes)
     }
 
-    /// The quads of a document.
-    fn load(&mut self, load: Load<'_>, filling: &Filling) -> Result<Change, Error> {
-        let loaded = self.loaded(load, filling);
-        // The memory of loading is free again; the text is held until the update's end.
+    /// The quads of a document; `made` bytes are held for the operations before.
+    fn load(&mut self, load: Load<'_>, filling: &Filling, made: u64) -> Result<Change, Error> {
+        let loaded = self.loaded(load, filling, made);
+        // The memory of loading is free again; the text and the changes are held until the update's end.
         self.ticket.give_back();
-        self.ticket.hold(self.text_bytes, [("its text", self.text_bytes)])?;
+        let quads = loaded.as_ref().map_or(0, |change| change.heap_bytes() as u64);
+        let holders = [("its text", self.text_bytes), ("its changes so far", made), ("its quads", quads)];
+        self.ticket.hold(self.text_bytes + made + quads, holders)?;
         loaded
     }
 
-    fn loaded(&self, load: Load<'_>, filling: &Filling) -> Result<Change, Error> {
+    fn loaded(&self, load: Load<'_>, filling: &Filling, made: u64) -> Result<Change, Error> {
         let SessionOptions { web, folder, languages, plan, document, longest_iri, .. } = &*self.options;
         let Ticket { cancel, until, .. } = &self.ticket;
         let holding = Arc::new(Holding {
             ticket: self.ticket.clone(),
-            text_bytes: self.text_bytes,
+            beside: self.text_bytes + made,
             refused: OnceLock::new(),
             read: AtomicU64::new(0),
             parsed: AtomicU64::new(0),
@@ -437,7 +466,8 @@ impl Running<'_> {
 /// The memory of a document being loaded, as a part of its update's memory.
 struct Holding {
     ticket: Ticket,
-    text_bytes: u64,
+    /// The bytes of the update's text and of its changes so far.
+    beside: u64,
     /// Why no more may be held.
     refused: OnceLock<Error>,
     /// Bytes read, of all its parts.
@@ -449,8 +479,8 @@ struct Holding {
 impl Holding {
     /// Books `bytes` for the document.
     fn hold(&self, bytes: u64) -> Result<(), Error> {
-        let holders = [("its text", self.text_bytes), ("the document", bytes)];
-        self.ticket.hold(self.text_bytes.saturating_add(bytes), holders)
+        let holders = [("its text and its changes so far", self.beside), ("the document", bytes)];
+        self.ticket.hold(self.beside.saturating_add(bytes), holders)
     }
 
     /// Books the bytes read and parsed so far. A refusal is noted.

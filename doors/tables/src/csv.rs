@@ -468,7 +468,8 @@ fn explained(error: &ArrowError, before: usize, path: &Path, schema: &Schema) ->
         let line = rest[..digits].parse::<usize>().ok()?;
         Some(format!("{what}for line {}{}", before + line, &rest[digits..]))
     };
-    named().unwrap_or_else(|| format!("{}: {}", path.display(), counted().unwrap_or_else(|| text.clone())).into())
+    let unnamed = || format!("{}: {}", path.display(), counted().unwrap_or_else(|| text.clone()));
+    named().unwrap_or_else(|| UnreadableTable(unnamed()).into())
 }
 
 /// The error of a value that is not of its column's type, or one whose zeros or sign it would lose.
@@ -487,7 +488,8 @@ fn refused(path: &Path, line: usize, field: &Field, value: &str, is_lossy: bool)
         format!("{value} is no {kind}, as the first rows of the column are")
     };
     let (path, name) = (path.display(), field.name());
-    format!("{path}: line {line}, column {name}: {why}; as varchar all of it can be read (--table-types)").into()
+    let remedy = "as varchar all of it can be read (--table-types)";
+    UnreadableTable(format!("{path}: line {line}, column {name}: {why}; {remedy}")).into()
 }
 
 fn without_kind(error: &ArrowError) -> String {

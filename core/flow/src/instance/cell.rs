@@ -56,6 +56,8 @@ impl BoxCell {
             private: link.private.clone(),
             closed: false,
             pending: VecDeque::new(),
+            pending_bytes: 0,
+            overdraft: 0,
         };
         let output = |(schema, links): &(Schema, crate::model::Links)| Output {
             schema: schema.clone(),
@@ -150,6 +152,12 @@ pub(crate) struct Body {
 }
 
 impl Body {
+    /// Whether envelopes wait at the outputs.
+    #[inline]
+    pub(crate) fn waits(&self) -> bool {
+        self.outputs.iter().any(Output::waits)
+    }
+
     /// Whether envelopes waiting at the outputs keep the box from being invoked.
     #[inline]
     pub(crate) fn is_held_up(&self) -> bool {
@@ -188,11 +196,61 @@ pub(crate) struct Receiver {
     pub(crate) closed: bool,
     /// The refused envelopes, in order.
     pub(crate) pending: VecDeque<Envelope>,
+    /// Their bytes.
+    pub(crate) pending_bytes: u64,
+    /// So many bytes may wait without holding the box up: more than 0 after the network had waited for itself here.
+    pub(crate) overdraft: u64,
+}
+
+impl Receiver {
+    /// Whether envelopes wait for it that hold the sender up.
+    #[inline]
+    pub(crate) fn is_refused(&self) -> bool {
+        !self.pending.is_empty() && (self.overdraft == 0 || self.pending_bytes > self.overdraft)
+    }
+
+    /// An envelope waits behind the others.
+    #[cold]
+    pub(crate) fn keep(&mut self, envelope: Envelope) {
+        self.pending_bytes += bytes_of(&envelope);
+        self.pending.push_back(envelope);
+    }
+
+    /// The first one that waits.
+    pub(crate) fn next(&mut self) -> Option<Envelope> {
+        let envelope = self.pending.pop_front()?;
+        self.pending_bytes -= bytes_of(&envelope);
+        Some(envelope)
+    }
+
+    /// The first one waits on.
+    pub(crate) fn put_back(&mut self, envelope: Envelope) {
+        self.pending_bytes += bytes_of(&envelope);
+        self.pending.push_front(envelope);
+    }
+
+    /// The envelopes that wait, which are not needed any more or are to be dropped elsewhere.
+    pub(crate) fn clear(&mut self) -> VecDeque<Envelope> {
+        self.pending_bytes = 0;
+        std::mem::take(&mut self.pending)
+    }
+}
+
+/// An envelope without rows takes memory, too.
+fn bytes_of(envelope: &Envelope) -> u64 {
+    envelope.bytes() + size_of::<Envelope>() as u64
 }
 
 impl Output {
+    /// Whether envelopes wait that hold the box up.
     #[inline]
     pub(crate) fn is_refused(&self) -> bool {
+        self.receivers.iter().any(Receiver::is_refused)
+    }
+
+    /// Whether envelopes wait.
+    #[inline]
+    pub(crate) fn waits(&self) -> bool {
         self.receivers.iter().any(|receiver| !receiver.pending.is_empty())
     }
 

@@ -26,16 +26,16 @@ impl Instance {
     /// Sends refused envelopes again. Whether all of them were delivered.
     pub(crate) fn flush(&self, body: &mut Body, desk: &mut Desk) -> bool {
         let mut all = true;
-        for (index, output) in body.outputs.iter_mut().enumerate().filter(|(_, output)| output.is_refused()) {
+        for (index, output) in body.outputs.iter_mut().enumerate().filter(|(_, output)| output.waits()) {
             for receiver in &mut output.receivers {
-                while let Some(envelope) = receiver.pending.pop_front() {
+                while let Some(envelope) = receiver.next() {
                     if let Some(back) = self.put(receiver, envelope, Kind::Immediate, desk) {
-                        receiver.pending.push_front(back);
+                        receiver.put_back(back);
                         break;
                     }
                 }
             }
-            all &= !output.is_refused();
+            all &= !output.waits();
             if !output.is_refused() && std::mem::take(&mut output.noted) {
                 desk.note(Fact::Resumed { output: index });
             }
@@ -79,7 +79,7 @@ impl Instance {
                 let refused =
                     if receiver.pending.is_empty() { self.put(receiver, copy, kind, desk) } else { Some(copy) };
                 if let Some(envelope) = refused {
-                    receiver.pending.push_back(envelope);
+                    receiver.keep(envelope);
                     all = false;
                 }
             }

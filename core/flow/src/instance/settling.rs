@@ -7,10 +7,12 @@
 //! or stalled. A seat that finishes a task and leaves the request checks ([`Instance::settle`]), so the last one to
 //! finish gets the result.
 
+use super::cell::Receiver;
 use super::{Instance, SeatCounters, Totals};
+use crate::desk::Activation;
 use crate::error::{GivenUp, drop_quietly, keep_first};
 use crate::running::Absent;
-use crate::sync::{AtomicU64, Ordering, fence};
+use crate::sync::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::{BoxError, BoxId, Envelope, FlowError};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,6 +22,59 @@ use std::sync::Arc;
 pub(super) const GOES_ON: u8 = 0;
 const ENDED: u8 = 1;
 const FAILED: u8 = 2;
+
+/// Claimed by the one caller that settles a request.
+#[derive(Default)]
+pub(super) struct Claim(AtomicBool);
+
+impl Claim {
+    /// Whether the caller, who has counted a task as finished, settles the request: nothing of it is queued or running,
+    /// and no other caller has claimed it.
+    fn claim(&self, is_quiescent: impl Fn() -> bool) -> bool {
+        loop {
+            // Two seats may finish the last two tasks at once: at least one sees the other's count.
+            fence(Ordering::SeqCst);
+            if !is_quiescent() || self.0.swap(true, Ordering::AcqRel) {
+                return false;
+            }
+            // Between the two questions another seat may have found the boxes waiting, and have counted one of them.
+            if is_quiescent() {
+                return true;
+            }
+            // The seat that finishes it may have come here meanwhile, and have left because of this one: look again,
+            // with all that seat had done before.
+            self.0.swap(false, Ordering::AcqRel);
+        }
+    }
+
+    /// The claiming caller has counted another task: the request is settled when this is finished.
+    fn go_on(&self) {
+        self.0.swap(false, Ordering::AcqRel);
+    }
+}
+
+/// The outcome of [`Instance::settle`].
+#[must_use = "a request that goes on has a box to be queued"]
+pub enum Settled {
+    /// The request is over.
+    Over(Result<Totals, FlowError>),
+    /// The boxes waited for each other in a circle over full vias, and one of these may hold more from now on (Parks'
+    /// rule): its sender, already counted, is to be queued.
+    GoesOn(Activation),
+}
+
+impl Settled {
+    /// The result of a request that is over.
+    ///
+    /// # Panics
+    /// It goes on.
+    pub fn over(self) -> Result<Totals, FlowError> {
+        match self {
+            Settled::Over(result) => result,
+            Settled::GoesOn(_) => panic!("a via has got an overdraft, and its sender is not queued"),
+        }
+    }
+}
 
 impl Instance {
     /// The request has ended, failed or been cancelled. No more user code is to run, but for boxes that asked to run
@@ -145,16 +200,22 @@ impl Instance {
 
     /// To be called by a seat that has counted a task as finished and leaves the request. Gives the result of the
     /// request after its last task; `None` if it was not the last, or if another caller was quicker. The boxes'
-    /// operators and envelopes are dropped before it returns.
-    pub fn settle(&self) -> Option<Result<Totals, FlowError>> {
-        // Two seats may finish the last two tasks at once: at least one sees the other's count.
-        fence(Ordering::SeqCst);
-        if !self.is_quiescent() || self.settled.swap(true, Ordering::AcqRel) {
+    /// operators and envelopes are dropped before it returns. If the boxes wait for each other, it gives the one that
+    /// may go on by an [overdraft](Settled::GoesOn).
+    pub fn settle(&self) -> Option<Settled> {
+        if !self.settled.claim(|| self.is_quiescent()) {
             return None;
         }
         let result = match self.stop.load(Ordering::Acquire) {
             ENDED => Ok(self.totals()),
-            GOES_ON => Err(self.explain_stall()),
+            GOES_ON => match self.overdraw() {
+                Ok(activation) => {
+                    // It is counted.
+                    self.settled.go_on();
+                    return Some(Settled::GoesOn(activation));
+                }
+                Err(error) => Err(error),
+            },
             _ => {
                 let failure = self.failure.lock().expect("nothing panics under this lock").take();
                 Err(failure.expect("a request is stopped with a reason"))
@@ -167,7 +228,7 @@ impl Instance {
         unsafe {
             Arc::decrement_strong_count(self.cells[0].instance);
         }
-        Some(result.and_then(|totals| dropped.map_or(Ok(totals), Err)))
+        Some(Settled::Over(result.and_then(|totals| dropped.map_or(Ok(totals), Err))))
     }
 
     /// Drops every operator and envelope. So a kept handle costs little, and values owned by an operator, such as a
@@ -191,7 +252,7 @@ impl Instance {
                 // will run, and all their writes are visible through the counters.
                 let body = unsafe { &mut *body };
                 let receivers = body.outputs.iter_mut().flat_map(|output| &mut output.receivers);
-                let mut left: Vec<Envelope> = receivers.flat_map(|receiver| receiver.pending.drain(..)).collect();
+                let mut left: Vec<Envelope> = receivers.flat_map(Receiver::clear).collect();
                 left.extend(body.outbox.drain(..).map(|(_, envelope)| envelope));
                 (std::mem::replace(&mut body.operator, std::boxed::Box::new(Absent)), left)
             });
@@ -207,7 +268,8 @@ impl Instance {
             }
         }
         if let Some(account) = self.account() {
-            account.give_back(self.cells.iter().map(|cell| cell.held.load(Ordering::Relaxed)).sum());
+            let held: u64 = self.cells.iter().map(|cell| cell.held.load(Ordering::Relaxed)).sum();
+            account.give_back(held + self.overdraft.load(Ordering::Relaxed));
         }
         first
     }
@@ -283,7 +345,8 @@ mod loom_models {
             fn end(instance: &Instance, seat: usize, [ended, settled]: &[AtomicUsize; 2]) {
                 ended.fetch_add(1, Ordering::Relaxed);
                 instance.count_finished(Some(seat));
-                if instance.settle().is_some() {
+                if let Some(outcome) = instance.settle() {
+                    assert!(matches!(outcome, Settled::Over(_)));
                     assert_eq!(ended.load(Ordering::Relaxed), 2, "both tasks had ended");
                     settled.fetch_add(1, Ordering::Relaxed);
                 }
@@ -306,6 +369,42 @@ mod loom_models {
             }
             thief.join().unwrap();
             assert_eq!(counts[1].load(Ordering::Relaxed), 1, "settled once");
+        });
+    }
+
+    /// Two seats finish the last two tasks; the one that finds the boxes waiting for each other counts another task and
+    /// finishes it. The request is settled once, behind all three, and never not at all.
+    #[test]
+    fn loom_a_request_that_goes_on_is_settled_behind_its_last_task() {
+        loom::model(|| {
+            let claim = loom::sync::Arc::new(Claim::default());
+            // Queued and finished; how often it was settled.
+            let counts: loom::sync::Arc<[AtomicUsize; 3]> =
+                loom::sync::Arc::new([AtomicUsize::new(2), AtomicUsize::new(0), AtomicUsize::new(0)]);
+            fn finish(claim: &Claim, counts: &[AtomicUsize; 3]) {
+                let [queued, finished, settled] = counts;
+                let is_quiescent = || {
+                    let done = finished.load(Ordering::Acquire);
+                    queued.load(Ordering::Acquire) == done
+                };
+                finished.fetch_add(1, Ordering::AcqRel);
+                while claim.claim(is_quiescent) {
+                    if finished.load(Ordering::Acquire) == 3 {
+                        settled.fetch_add(1, Ordering::Relaxed);
+                        return;
+                    }
+                    queued.fetch_add(1, Ordering::AcqRel);
+                    claim.go_on();
+                    finished.fetch_add(1, Ordering::AcqRel);
+                }
+            }
+            let other = {
+                let (claim, counts) = (claim.clone(), counts.clone());
+                loom::thread::spawn(move || finish(&claim, &counts))
+            };
+            finish(&claim, &counts);
+            other.join().unwrap();
+            assert_eq!(counts[2].load(Ordering::Relaxed), 1);
         });
     }
 }

@@ -83,6 +83,8 @@ pub(crate) struct Network {
     links: Vec<Vec<Option<Link>>>,
     /// The stream sent by each box, if it does not depend on a race.
     streams: Vec<Option<Vec<u64>>>,
+    /// Its boxes never wait for each other, so no via holds more than its bound.
+    holds: bool,
 }
 
 fn schema() -> Schema {
@@ -161,7 +163,7 @@ impl Network {
             net.end(outs.last().expect("it was just added").output);
         }
         let (boxes, links, streams) = network;
-        Network { model: net.build().expect("every output is read"), boxes, links, streams }
+        Network { model: net.build().expect("every output is read"), boxes, links, streams, holds: hold }
     }
 
     /// The operators of one run with their log. `exact`: the world is sequential, so bounds and closed readers can be
@@ -180,7 +182,7 @@ impl Network {
             !matches!(kind, Kind::Sink) && readers[number].len() != all
         };
         let silent = self.boxes.iter().enumerate().map(silent).collect();
-        let shape = Arc::new(Shape { readers, silent });
+        let shape = Arc::new(Shape { readers, silent, holds: self.holds });
         let log: Log = Arc::new(self.boxes.iter().map(|_| Mutex::new(Entry::default())).collect());
         let operator = |number: usize| {
             let (id, kind) = &self.boxes[number];
@@ -244,6 +246,8 @@ impl Network {
 
     /// The runtime's counts are those of the boxes' logs.
     fn judge_counts(&self, log: &[Entry], result: &Result<Totals, FlowError>, counts: &[BoxCounts]) {
+        let lent: u64 = counts.iter().flat_map(|counts| &counts.outputs).map(|output| output.overdraft).sum();
+        assert!(!self.holds || lent == 0, "vias got {lent} bytes beyond their bounds");
         let sum = |of: fn(u64) -> u64, numbers: &[u64]| -> u64 { numbers.iter().map(|&number| of(number)).sum() };
         for ((id, _), entry) in self.boxes.iter().zip(log) {
             let (name, counts) = (self.model.boxes()[id.index()].name(), &counts[id.index()]);
@@ -293,6 +297,7 @@ impl Network {
                 }
             };
             let (input, other) = rest.split_once(if room { " of " } else { " from " }).expect("it names a box");
+            let other = other.split_once(", where ").map_or(other, |(other, _)| other);
             let (who, other, input): (usize, usize, usize) = (index(who), index(other), input.parse().unwrap());
             let (reader, sender) = if room { (other, who) } else { (who, other) };
             let real = self.model.boxes()[reader].senders().nth(input).map(BoxId::index);
@@ -373,6 +378,7 @@ struct Shape {
     readers: Vec<Vec<(usize, usize, Link)>>,
     /// By sender: whether boxes without a log read it too.
     silent: Vec<bool>,
+    holds: bool,
 }
 
 struct Watched {
@@ -415,6 +421,9 @@ impl Watched {
         let has_closed = |&(reader, input, _): &(usize, usize, Link)| self.log[reader].lock().unwrap().closed[input];
         let closed = !readers.is_empty() && !self.shape.silent[self.number] && readers.iter().all(has_closed);
         assert!(!closed || self.entry().pill, "a box that owes its pill is not invoked after all its readers closed");
+        if !self.shape.holds {
+            return;
+        }
         for (reader, input, link) in readers.iter().filter(|(reader, input, _)| !self.may_have_left(*reader, *input)) {
             let taken = self.log[*reader].lock().unwrap().taken[*input].len();
             let waiting: Vec<u64> = sent[taken..].iter().map(|&number| bytes(number)).collect();

@@ -19,11 +19,26 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_run_ends_or_names_a_real_cycle(recipes in recipes(), seed in any::<u64>()) {
+    fn every_run_ends_with_all_rows(recipes in recipes(), seed in any::<u64>()) {
         let network = Network::new(&recipes, false);
         let (log, operators) = network.operators(true, None);
         let (result, counts) = sequential::run_counted(&network.model, operators, picks(seed));
         network.judge(&log, &result, &counts);
+        prop_assert!(result.is_ok(), "{result:?} of {:?}", network.model);
+    }
+
+    #[test]
+    fn every_run_within_a_budget_ends_or_names_a_real_cycle(
+        recipes in recipes(),
+        budget in 0u64..300_000,
+        seed in any::<u64>(),
+    ) {
+        let network = Network::new(&recipes, false);
+        let (log, operators) = network.operators(true, None);
+        let (result, counts) = sequential::run_within(&network.model, operators, budget, picks(seed));
+        network.judge(&log, &result, &counts);
+        let lent: u64 = counts.iter().flat_map(|counts| &counts.outputs).map(|output| output.overdraft).sum();
+        prop_assert!(lent <= budget, "{lent} of {budget}");
         let fine = matches!(result, Ok(_) | Err(FlowError::Stalled { .. }));
         prop_assert!(fine, "{result:?} of {:?}", network.model);
     }

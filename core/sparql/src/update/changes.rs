@@ -51,6 +51,15 @@ impl Change {
         .map(Arc::new)
     }
 
+    /// Its memory, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        match self {
+            Change::Clear(_) => 0,
+            Change::Copy { fresh, .. } => fresh.heap_bytes(),
+            Change::Quads(changes) => changes.heap_bytes(),
+        }
+    }
+
     /// This change as quads. Gives up if data is damaged, or the caller ends it.
     ///
     /// # Errors

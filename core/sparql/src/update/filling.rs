@@ -47,6 +47,8 @@ struct Shared {
     encoder: Encoder,
     /// Others are refused.
     longest: TermLimits,
+    /// The bytes of the new terms that are counted as those of a [`Filled`].
+    counted: usize,
 }
 
 /// Quads filled in by one box.
@@ -54,16 +56,14 @@ struct Shared {
 pub struct Filled {
     deletes: Vec<[Id; 4]>,
     inserts: Vec<[Id; 4]>,
+    /// The bytes of the new terms that came with these quads.
+    terms: usize,
 }
 
 impl Filled {
-    pub(super) fn of_inserts(inserts: Vec<[Id; 4]>) -> Filled {
-        Filled { deletes: Vec::new(), inserts }
-    }
-
-    /// Its memory, in bytes.
+    /// Its memory, in bytes, with that of its new terms.
     pub fn bytes(&self) -> u64 {
-        ((self.deletes.capacity() + self.inserts.capacity()) * size_of::<[Id; 4]>()) as u64
+        ((self.deletes.capacity() + self.inserts.capacity()) * size_of::<[Id; 4]>() + self.terms) as u64
     }
 }
 
@@ -114,6 +114,13 @@ impl Shared {
         self.with_key(snapshot, Kind::Triple, &made)
     }
 
+    /// The bytes of the new terms that were added since the last call.
+    fn count(&mut self) -> usize {
+        let blanks = self.blanks.capacity() * 8 / 7 * (size_of::<(Id, Id)>() + 1);
+        let bytes = self.fresh.heap_bytes() + blanks;
+        bytes - std::mem::replace(&mut self.counted, bytes)
+    }
+
     /// A new blank node.
     fn blank(&mut self, snapshot: &Snapshot) -> Result<Id, NoMemory> {
         loop {
@@ -154,7 +161,7 @@ impl Filling {
         // Numbers very likely unused by all other updates, so few are tried.
         let next = key.mix(moment.seed ^ key.mix(snapshot.fresh().len() as u64));
         let blanks = HashMap::with_hasher(key);
-        let mut shared = Shared { fresh, blanks, next, encoder: Encoder::default(), longest };
+        let mut shared = Shared { fresh, blanks, next, encoder: Encoder::default(), longest, counted: 0 };
         let items = pattern.map_or(&[][..], |pattern| &pattern.query.select.projection);
         let columns: FxHashMap<Var, usize> = items
             .iter()
@@ -233,6 +240,9 @@ impl Filling {
                 }
                 into.inserts.push(quad);
             }
+        }
+        if !self.insert.is_empty() {
+            into.terms += self.lock().count();
         }
         Ok(())
     }
@@ -317,7 +327,7 @@ impl Filling {
             let graph = if own.is_unbound() { graph } else { stored(own)? };
             inserts.push([stored(s)?, stored(p)?, stored(o)?, graph]);
         }
-        Ok(Filled::of_inserts(inserts))
+        Ok(Filled { inserts, terms: shared.count(), ..Filled::default() })
     }
 
     /// The id of a graph's name, possibly new.
@@ -343,14 +353,17 @@ impl Filling {
             let filled = interrupt.each(templates.iter()).map(|parts| (parts, parts.map(id)));
             filled.filter(|(parts, ids)| is_quad(parts, *ids)).map(|(_, ids)| ids).collect::<Vec<[Id; 4]>>()
         };
-        let filled = Filled { deletes: quads(&self.delete), inserts: quads(&self.insert) };
+        let filled = Filled { deletes: quads(&self.delete), inserts: quads(&self.insert), terms: 0 };
         Ok(self.finish([filled]))
     }
 
     /// All filled-in quads. To be called once.
     pub fn finish(&self, filled: impl IntoIterator<Item = Filled>) -> Changes {
+        let mut parts: Vec<Filled> = filled.into_iter().collect();
+        // The smaller lists are copied behind the largest.
+        parts.sort_by_key(|part| std::cmp::Reverse(part.bytes()));
         let (mut deletes, mut inserts) = (Vec::new(), Vec::new());
-        for mut part in filled {
+        for mut part in parts {
             if deletes.is_empty() && inserts.is_empty() {
                 (deletes, inserts) = (part.deletes, part.inserts);
             } else {

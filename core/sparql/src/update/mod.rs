@@ -217,6 +217,51 @@ impl Update {
         &self.operations
     }
 
+    /// The bytes that it takes after its text was read, which needs more of them: known if all of its operations are
+    /// INSERT DATA and DELETE DATA without triple terms. Takes time in proportion to its triples.
+    pub fn heap_bytes(&self) -> Option<u64> {
+        /// A block's header and rounding.
+        const BLOCK: usize = 16;
+        let text = |term: &Term| match term {
+            Term::Iri(iri) => Some(iri.as_str().len() + BLOCK),
+            Term::Literal(literal) => {
+                let beside = literal.language().unwrap_or_else(|| literal.datatype().as_str());
+                Some(literal.value().len() + beside.len() + 2 * BLOCK)
+            }
+            Term::Var(_) | Term::Blank(_) => Some(0),
+            Term::Triple(_) => None,
+        };
+        let mut bytes = self.operations.capacity() * size_of::<Operation>();
+        for operation in &self.operations {
+            let Kind::Modify(modify) = &operation.kind else { return None };
+            let Modify { delete, insert, pattern: None } = &**modify else { return None };
+            bytes += size_of::<Modify>();
+            for Quads { graph, triples } in delete.iter().chain(insert) {
+                bytes += size_of::<Quads>() + graph.as_ref().map_or(Some(0), text)?;
+                bytes += triples.capacity() * size_of::<ast::Triple>();
+                let mut before: Option<&ast::Triple> = None;
+                for triple in triples {
+                    bytes += text(&triple.object)?;
+                    if before.is_none_or(|before| !Arc::ptr_eq(&before.subject, &triple.subject)) {
+                        bytes += size_of::<Term>() + 2 * BLOCK + text(&triple.subject)?;
+                    }
+                    let shares = |before: &ast::Triple| match (&before.verb, &triple.verb) {
+                        (Verb::Path(before), Verb::Path(path)) => Arc::ptr_eq(before, path),
+                        _ => false,
+                    };
+                    if let Verb::Path(path) = &triple.verb
+                        && !before.is_some_and(shares)
+                    {
+                        let Path::Iri(iri) = &**path else { return None };
+                        bytes += size_of::<Path>() + 3 * BLOCK + iri.as_str().len();
+                    }
+                    before = Some(triple);
+                }
+            }
+        }
+        Some(bytes as u64)
+    }
+
     /// If the update looks at no data, its effect, in order: quads to be present from then on (true), and quads to be
     /// absent. This holds if all of its operations are INSERT DATA and DELETE DATA without blank nodes, as a blank node
     /// must differ from all present ones, and without a term that is too long.

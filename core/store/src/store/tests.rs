@@ -185,7 +185,7 @@ fn a_transaction_that_begins_asks_while_it_applies_what_is_staged() {
     let run = |ends_at: usize| {
         let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let counted = Arc::clone(&asked);
-        let ask = move || match counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed) >= ends_at {
+        let ask = move |_| match counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed) >= ends_at {
             true => Err("its time is up".into()),
             false => Ok(()),
         };

@@ -117,7 +117,7 @@ fn a_transaction_that_is_ended_at_any_question_has_not_happened() {
     let run = |ends_at: usize| {
         let asked = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&asked);
-        let ask = move || match counted.fetch_add(1, Ordering::Relaxed) >= ends_at {
+        let ask = move |_| match counted.fetch_add(1, Ordering::Relaxed) >= ends_at {
             true => Err("its time is up".into()),
             false => Ok(()),
         };
@@ -159,7 +159,7 @@ fn a_program_with_one_thread_does_not_ask_for_its_turn_for_ever() {
     let store = create(&disk);
     let _open = store.write().unwrap();
     let asked = AtomicUsize::new(0);
-    let ask = move || match asked.fetch_add(1, Ordering::Relaxed) {
+    let ask = move |_| match asked.fetch_add(1, Ordering::Relaxed) {
         1000.. => Err("it was asked a thousand times".into()),
         _ => Ok(()),
     };
@@ -320,13 +320,13 @@ fn new_terms_without_quads_are_forgotten_with_the_next_snapshot() {
     let a = changes.id(&before, NamedNodeRef::new_unchecked("http://e/a").into()).unwrap();
     // A quad with it can't be there.
     changes.deletes.push([a, a, a, Id::UNBOUND]);
-    transaction.change(changes);
+    transaction.change(changes).unwrap();
     transaction.id(NamedNodeRef::new_unchecked("http://e/unused").into()).unwrap();
     let before = transaction.snapshot().unwrap();
     let mut changes = Changes::of(&before);
     let b = changes.id(&before, NamedNodeRef::new_unchecked("http://e/b").into()).unwrap();
     changes.inserts.push([b, b, b, Id::UNBOUND]);
-    transaction.change(changes);
+    transaction.change(changes).unwrap();
     transaction.commit().unwrap();
     drop(store);
     let found = quads(&open(&disk, 2).unwrap().snapshot());

@@ -49,6 +49,9 @@ pub(crate) struct Served {
 pub(crate) struct Held {
     pub(crate) threads: u64,
     pub(crate) files: usize,
+    /// Without pages of mapped files: the system takes these back when it needs them.
+    pub(crate) own_bytes: u64,
+    /// With them.
     pub(crate) bytes: u64,
     pub(crate) most_bytes: u64,
 }
@@ -60,7 +63,14 @@ fn held(pid: u32) -> Held {
         line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).unwrap_or(0u64)
     };
     let files = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("the process lives").count();
-    Held { threads: number("Threads:"), files, bytes: number("VmRSS:") << 10, most_bytes: number("VmHWM:") << 10 }
+    let bytes = |name| number(name) << 10;
+    Held {
+        threads: number("Threads:"),
+        files,
+        own_bytes: bytes("RssAnon:"),
+        bytes: bytes("VmRSS:"),
+        most_bytes: bytes("VmHWM:"),
+    }
 }
 
 /// The child ends with the thread that started it, also if this process is killed.
@@ -201,7 +211,7 @@ impl Served {
             // While a change is made, the data before it is there, too.
             let most = server.total / 2 * 3 + BESIDE + 2 * server.most_data.load(Ordering::Relaxed);
             assert!(grown <= most, "memory grew by {} MiB, of {} MiB at most", mib(grown), mib(most));
-            let left = || server.held().bytes.saturating_sub(before.bytes);
+            let left = || server.held().own_bytes.saturating_sub(before.own_bytes);
             let most_left = data + BESIDE_IDLE;
             let has_gone = until(Duration::from_secs(25), || left() <= most_left);
             assert!(has_gone, "{} MiB are left, of {} MiB at most", mib(left()), mib(most_left));

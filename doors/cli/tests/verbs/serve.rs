@@ -381,9 +381,12 @@ fn a_damaged_or_changed_table_is_told_as_500() {
         with(&format!("changed-{whole}"), &std::fs::read(data.join(whole)).unwrap());
     }
     with("changed.csv", b"id,name,day\n1,a,2020-01-01\n");
+    // Behind the rows that tell the types: a text among numbers.
+    let rows: String = (0..300_000).map(|n| format!("{n},a,2020-01-01\n")).collect();
+    with("mixed.csv", format!("id,name,day\n{rows}one,b,2020-01-02\n").as_bytes());
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let server = Served::start(&args);
-    let select = |place: usize| format!("SELECT COUNT(id), MAX(name), MIN(day) FROM t{place}");
+    let select = |place: usize| format!("SELECT MAX(id), MAX(name), MIN(day) FROM t{place}");
     let sql = |place: usize| Ask::post("/sql", "application/sql", select(place)).send(server.address);
     for (place, name) in names.iter().enumerate() {
         if name.starts_with("changed") {

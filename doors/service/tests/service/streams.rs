@@ -286,6 +286,44 @@ fn each_row_comes_once_in_every_format_at_every_speed() {
     }
 }
 
+/// A hundred thousand rows in every format, and a million in those that other parsers read fast. The rows are numbered,
+/// so a list of the numbers that came tells all.
+#[test]
+fn each_of_a_million_rows_comes_once() {
+    let dataset = |side: usize| {
+        let text: String = (0..side).map(|n| format!("<http://e/s> <http://e/p> {n} .\n")).collect();
+        Dataset::new(Arc::new(Snapshot::of_turtle(text.as_bytes(), None).expect("good Turtle")))
+    };
+    let service = service("las", 1 << 30);
+    let table = [Format::Json, Format::Xml, Format::Csv, Format::Tsv, Format::Arrow].map(|format| (true, format));
+    let graph = graphs::RDF.into_iter().chain([Format::Arrow]).map(|format| (false, format));
+    for (is_table, format) in table.into_iter().chain(graph) {
+        let side = match format {
+            _ if cfg!(debug_assertions) => 100,
+            Format::Arrow | Format::Tsv | Format::Json | Format::NTriples => 1000,
+            _ => 320,
+        };
+        let pattern = format!("{{ ?s <http://e/p> ?a . ?s <http://e/p> ?b BIND (?a * {side} + ?b AS ?n) }}");
+        let text = match is_table {
+            true => format!("SELECT ?s ?n {pattern}"),
+            false => format!("CONSTRUCT {{ ?s <http://e/p> ?n }} WHERE {pattern}"),
+        };
+        let session = service.session(&dataset(side), shared());
+        let mut call = session.call().expect("there is memory");
+        let prepared = call.prepare(&text).expect("a query");
+        let (running, reader) = begin_small(call, &prepared, format);
+        let (streamed, rows) = taken(running, reader, Reading::Fast);
+        assert_eq!(rows as usize, side * side, "{text} as {format:?}");
+        let mut came = vec![0u8; side * side];
+        for row in rows_of(format, &streamed) {
+            let number = row.rsplit_once("\"^^").map_or(&row[..], |(before, _)| before);
+            let number = number.trim_end_matches('"').rsplit(['"', ' ']).next().expect("there is a last part");
+            came[number.parse::<usize>().unwrap_or_else(|_| panic!("{format:?}: {row}"))] += 1;
+        }
+        assert!(came.iter().all(|times| *times == 1), "{text} as {format:?}");
+    }
+}
+
 /// The case of many rows of plain columns: a million of SQL came as 1.07 million.
 #[test]
 fn each_row_of_sql_comes_once_as_arrow() {

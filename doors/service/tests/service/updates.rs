@@ -308,11 +308,11 @@ impl Updating for CancelledAt {
 
     fn ask(&mut self, ask: Ask) {
         let (cancel, question, asked) = (self.cancel.clone(), self.question, Arc::clone(&self.asked));
-        self.draft.ask(Arc::new(move || {
+        self.draft.ask(Arc::new(move |bytes| {
             if asked.fetch_add(1, Ordering::Relaxed) == question {
                 cancel.cancel();
             }
-            ask()
+            ask(bytes)
         }));
     }
 }

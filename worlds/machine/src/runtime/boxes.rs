@@ -9,8 +9,7 @@ use crate::runtime::worker::context::wait_for_descendants;
 use crate::runtime::worker::{Worker, in_task, outside, with_shared};
 use std::any::Any;
 use std::sync::Arc;
-use vicus_flow::drop_quietly;
-use vicus_flow::{Activation, BoxId, Desk, FlowError, Instance, Queued, World, box_class};
+use vicus_flow::{Activation, BoxId, Desk, FlowError, Instance, Queued, Settled, World, box_class, drop_quietly};
 use vicus_schedule::{ActivatedBox, Dealing, Decision, Kind, QueueId, RequestId, Shares, TaskClass, TaskRef};
 use vicus_topology::NodeId;
 use vicus_trace::Outcome;
@@ -307,9 +306,16 @@ impl World for Neighbourhood {
 }
 
 impl RuntimeState {
-    /// Settles a request without further tasks, and wakes the threads waiting for it.
+    /// Settles a request without further tasks, and wakes the threads waiting for it. If its boxes wait for each other,
+    /// the one that may go on is queued.
     pub(crate) fn settle(&self, instance: &Instance) -> Option<Outcome> {
-        let result = instance.settle()?;
+        let result = match instance.settle()? {
+            Settled::Over(result) => result,
+            Settled::GoesOn(activation) => {
+                self.enter(activation.queued);
+                return None;
+            }
+        };
         let outcome = match result {
             Ok(_) => Outcome::Done,
             Err(FlowError::Cancelled) => Outcome::Cancelled,

@@ -28,8 +28,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
-use vicus_flow::drop_quietly;
-use vicus_flow::{Activation, Blocks, BoxId, Desk, Entry, FlowError, Instance, Model, Operator, Queued, World};
+use vicus_flow::{
+    Activation, Blocks, BoxId, Desk, Entry, FlowError, Instance, Model, Operator, Queued, Settled, World, drop_quietly,
+};
 use vicus_schedule::{Kind, RequestId};
 use vicus_topology::NodeId;
 
@@ -221,19 +222,25 @@ impl Caller<'_> {
         let mut desk = Desk { node, blocks, asks_world: true, now_ns, entry, seat, ..Desk::default() };
         // A time beyond the clock's range is no limit.
         let until = Instant::now().checked_add(self.shared.settings.caller_works);
-        // As in a worker: a panic outside of an invocation's own catch fails the request.
-        while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.run_until(until, &mut desk))) {
-            let Some(index) = self.tasks.borrow_mut().running.take() else { resume_unwind(panic) };
-            instance.abandon(index, seat, panic);
-            self.sweep();
-            desk.activations.clear();
-        }
-        heaps::finish_task();
-        match instance.settle() {
-            Some(result) if self.state.is_known() => self.shared.done(instance.id(), result),
-            Some(result) => self.state.set(result),
-            // Seats have the rest of it, or a box of it is paused.
-            None => self.shared.keep(self.state),
+        loop {
+            // As in a worker: a panic outside of an invocation's own catch fails the request.
+            while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.run_until(until, &mut desk))) {
+                let Some(index) = self.tasks.borrow_mut().running.take() else { resume_unwind(panic) };
+                instance.abandon(index, seat, panic);
+                self.sweep();
+                desk.activations.clear();
+            }
+            heaps::finish_task();
+            return match instance.settle() {
+                Some(Settled::GoesOn(activation)) => {
+                    self.tasks.borrow_mut().put(activation);
+                    continue;
+                }
+                Some(Settled::Over(result)) if self.state.is_known() => self.shared.done(instance.id(), result),
+                Some(Settled::Over(result)) => self.state.set(result),
+                // Seats have the rest of it, or a box of it is paused.
+                None => self.shared.keep(self.state),
+            };
         }
     }
 

@@ -119,19 +119,24 @@ proptest! {
     }
 
     #[test]
-    fn a_network_that_waits_for_itself_says_so_on_any_number_of_threads(
+    fn a_network_whose_boxes_wait_for_each_other_ends_on_any_number_of_threads(
         recipes in recipes(),
         threads in prop_oneof![Just(1usize), Just(2), Just(8)],
         strategy in proptest::sample::select(settings()),
+        budget in 0u64..300_000,
     ) {
         let network = Network::new(&recipes, false);
         let runtime = Runtime::builder().strategy(strategy.parse().unwrap()).threads(threads).quiet().start();
-        for _ in 0..3 {
+        for is_bounded in [false, true, false] {
             let (log, operators) = network.operators(false, None);
-            let request = runtime.submit_with(&network.model, operators);
+            let request = match is_bounded {
+                true => runtime.submit_within(&network.model, operators, budget),
+                false => runtime.submit_with(&network.model, operators),
+            };
             let result = wait(&request);
             network.judge(&log, &result, &request.counts());
-            prop_assert!(matches!(result, Ok(_) | Err(FlowError::Stalled { .. })), "{result:?}");
+            let is_fine = result.is_ok() || is_bounded && matches!(result, Err(FlowError::Stalled { .. }));
+            prop_assert!(is_fine, "{result:?}");
         }
     }
 }

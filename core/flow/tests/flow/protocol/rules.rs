@@ -177,7 +177,7 @@ fn a_refused_box_is_not_invoked_until_there_is_room() {
     world.run("right");
     world.run("pair");
     world.run_out();
-    let result = world.instance.settle().expect("nothing of it is left");
+    let result = world.instance.settle().expect("nothing of it is left").over();
     let Err(FlowError::Unfinished { boxes }) = result else { panic!("a reader that never takes: {result:?}") };
     assert_eq!(boxes, ["pair"]);
 }
@@ -260,7 +260,7 @@ fn what_operators_hold_is_gone_when_the_request_is_over() {
     let mut world = ByHand::with_pills(&model);
     assert_eq!(Arc::strong_count(&held), 3, "here, in the model, and in the instance");
     world.run_out();
-    world.instance.settle().expect("it is over").unwrap();
+    world.instance.settle().expect("it is over").over().unwrap();
     assert_eq!(Arc::strong_count(&held), 2, "though the instance is still held");
     assert!(world.instance.settle().is_none(), "it is settled once");
 }
@@ -360,7 +360,7 @@ fn a_pill_may_be_postponed_and_work_may_follow_it() {
     assert_eq!(world.run("late"), (true, vec![]), "and work after it");
     assert_eq!(after.load(Ordering::Relaxed), 1);
     world.run_out();
-    world.instance.settle().expect("it is over").unwrap();
+    world.instance.settle().expect("it is over").over().unwrap();
 }
 
 #[test]
@@ -382,7 +382,7 @@ fn instances_of_one_model_know_nothing_of_each_other() {
             }
         }
     }
-    assert!(worlds.iter().all(|world| world.instance.settle().is_some_and(|result| result.is_ok())));
+    assert!(worlds.iter().all(|world| world.instance.settle().is_some_and(|settled| settled.over().is_ok())));
     let mut all: Vec<u64> = received.try_iter().collect();
     all.sort_unstable();
     assert_eq!(all, (0..6).flat_map(|n| [n, n, n]).collect::<Vec<_>>());
@@ -404,14 +404,14 @@ fn what_is_taken_elsewhere_than_it_was_made_is_far_even_if_it_was_delivered_late
     // Two envelopes of 8 bytes are made here; the second finds no room, and is delivered when the source is run on the
     // other node.
     world.run("source");
-    assert_eq!(counts(&world).0.outputs, [OutputCounts { envelopes: 2, rows: 2, ended: false }]);
+    assert_eq!(counts(&world).0.outputs, [OutputCounts { envelopes: 2, rows: 2, overdraft: 0, ended: false }]);
     world.node = NodeId::new(1);
     world.run("end");
     assert_eq!(counts(&world).1.inputs, [InputCounts { envelopes: 1, rows: 1, near_bytes: 0, far_bytes: 8 }]);
     world.run_out();
     // The other two are made and taken on the other node.
     let (source, end) = counts(&world);
-    assert_eq!(source.outputs, [OutputCounts { envelopes: 4, rows: 4, ended: true }]);
+    assert_eq!(source.outputs, [OutputCounts { envelopes: 4, rows: 4, overdraft: 0, ended: true }]);
     assert_eq!(end.inputs, [InputCounts { envelopes: 4, rows: 4, near_bytes: 16, far_bytes: 16 }]);
     assert_eq!((source.acts, end.acts), (3, 5), "the pill was sent by one invocation, and seen by another");
 }
