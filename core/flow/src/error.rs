@@ -172,8 +172,32 @@ pub fn or_given_up<R>(function: impl FnOnce() -> R) -> Result<R, BoxError> {
     })
 }
 
-/// Drops a user's value and ignores a panic of its drop.
-pub(crate) fn drop_quietly<T>(value: T) {
+/// Keeps the first one of several errors. Returns the other one: dropping it may run a user's code, so the caller does
+/// that without its locks, by [`drop_quietly`].
+///
+/// ```
+/// let mut first = None;
+/// assert_eq!(vicus_flow::keep_first(&mut first, "disk full"), None);
+/// assert_eq!(vicus_flow::keep_first(&mut first, "cancelled"), Some("cancelled"));
+/// assert_eq!(first, Some("disk full"));
+/// ```
+#[must_use]
+pub fn keep_first<E>(first: &mut Option<E>, error: E) -> Option<E> {
+    if first.is_none() { first.replace(error) } else { Some(error) }
+}
+
+/// Drops a user's value. A panic of its drop is caught and ignored.
+///
+/// ```
+/// struct Panics;
+/// impl Drop for Panics {
+///     fn drop(&mut self) {
+///         panic!("while it is dropped");
+///     }
+/// }
+/// vicus_flow::drop_quietly(Panics);
+/// ```
+pub fn drop_quietly<T>(value: T) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(move || drop(value))) {
         // The payload's drop may panic as well.
         std::mem::forget(panic);

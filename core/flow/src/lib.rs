@@ -49,7 +49,7 @@ pub use column::Column;
 pub use counts::{BoxCounts, InputCounts, OutputCounts};
 pub use desk::{Activation, Desk, Fact};
 pub use envelope::{Attachment, Envelope};
-pub use error::{FlowError, NoMemory, OverBudget, SentTooMuch, give_up, or_given_up};
+pub use error::{FlowError, NoMemory, OverBudget, SentTooMuch, drop_quietly, give_up, keep_first, or_given_up};
 pub use grow::{Grow, Plain, refusable, tell_of_asking};
 pub use instance::{Instance, Settled, Totals};
 pub use model::{BoxId, BoxModel, ConnectedBox, InputId, LinkOptions, Model, ModelBuilder, ModelError, OutputId};

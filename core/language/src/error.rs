@@ -7,12 +7,12 @@ use std::sync::Arc;
 /// A place in a text.
 ///
 /// ```
-/// use vicus_language::Place;
-/// assert_eq!(Place::at("é\nFROM", 5), Place { line: 2, column: 3, offset: Some(5) });
-/// assert!(!Place::default().is_known());
+/// use vicus_language::SourcePosition;
+/// assert_eq!(SourcePosition::at("é\nFROM", 5), SourcePosition { line: 2, column: 3, offset: Some(5) });
+/// assert!(!SourcePosition::default().is_known());
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct SourcePosition {
     /// From 1; 0 if the error has no place in the text.
     pub line: usize,
     /// From 1, in characters; 0 if the error has no place in the text.
@@ -21,13 +21,13 @@ pub struct Place {
     pub offset: Option<usize>,
 }
 
-impl Place {
+impl SourcePosition {
     /// The place `offset` bytes behind the beginning of a text. Panics if it is within a character, or behind the end.
-    pub fn at(text: &str, offset: usize) -> Place {
+    pub fn at(text: &str, offset: usize) -> SourcePosition {
         let before = &text[..offset];
         let start = before.rfind('\n').map_or(0, |at| at + 1);
         let (line, column) = (1 + before.matches('\n').count(), 1 + before[start..].chars().count());
-        Place { line, column, offset: Some(offset) }
+        SourcePosition { line, column, offset: Some(offset) }
     }
 
     /// Whether the text has it.
@@ -39,9 +39,9 @@ impl Place {
 /// The reason why a text has no plan, as doors tell it. A module's own error, possibly with more detail, becomes one.
 ///
 /// ```
-/// use vicus_language::{Place, TextError, TextErrorKind};
+/// use vicus_language::{SourcePosition, TextError, TextErrorKind};
 ///
-/// let error = TextError::new(TextErrorKind::Wrong, Place::at("SELECT\n1 +", 10), "a number is expected");
+/// let error = TextError::new(TextErrorKind::Wrong, SourcePosition::at("SELECT\n1 +", 10), "a number is expected");
 /// assert_eq!(error.to_string(), "line 2, column 4: a number is expected");
 /// ```
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ pub struct TextError {
     /// The fault, and the expected form.
     pub message: String,
     /// The place of the fault.
-    pub place: Place,
+    pub place: SourcePosition,
     /// The sort of error.
     pub kind: TextErrorKind,
     /// The module's own error.
@@ -81,7 +81,7 @@ pub enum TextErrorKind {
 
 impl TextError {
     /// An error for a module without an error type of its own.
-    pub fn new(kind: TextErrorKind, place: Place, message: impl Into<String>) -> TextError {
+    pub fn new(kind: TextErrorKind, place: SourcePosition, message: impl Into<String>) -> TextError {
         TextError { message: message.into(), place, kind, own: None }
     }
 
@@ -99,8 +99,8 @@ impl TextError {
 impl fmt::Display for TextError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.place {
-            Place { line: 0, .. } => f.write_str(&self.message),
-            Place { line, column, .. } => write!(f, "line {line}, column {column}: {}", self.message),
+            SourcePosition { line: 0, .. } => f.write_str(&self.message),
+            SourcePosition { line, column, .. } => write!(f, "line {line}, column {column}: {}", self.message),
         }
     }
 }

@@ -23,7 +23,7 @@ pub mod stack;
 mod stop;
 mod values;
 
-pub use error::{Place, TextError, TextErrorKind};
+pub use error::{SourcePosition, TextError, TextErrorKind};
 pub use module::{Answer, Language, Planned, RunOperators, Runnable};
 pub use near::{near, suggestion};
 pub use node::{Done, PlanNode};

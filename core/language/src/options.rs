@@ -1,6 +1,6 @@
 //! A door's options for any module: the limits of a text, and the way of planning it.
 
-use crate::error::{Place, TextError, TextErrorKind};
+use crate::error::{SourcePosition, TextError, TextErrorKind};
 use vicus_flow::Bound;
 
 /// Limits on a text.
@@ -36,7 +36,7 @@ impl TextLimits {
             return Ok(());
         }
         let message = format!("the text has {} bytes, and at most {} are allowed", text.len(), self.bytes);
-        Err(TextError::new(TextErrorKind::TooLong, Place::default(), message))
+        Err(TextError::new(TextErrorKind::TooLong, SourcePosition::default(), message))
     }
 }
 

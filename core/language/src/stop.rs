@@ -1,6 +1,6 @@
 //! When planning has to end early: because the caller stopped it, or because it takes too many steps or bytes.
 
-use crate::error::{Place, TextError, TextErrorKind};
+use crate::error::{SourcePosition, TextError, TextErrorKind};
 use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
@@ -118,7 +118,7 @@ impl From<Stopped> for TextError {
             Stopped::TooManySteps { .. } => TextErrorKind::TooManySteps,
             Stopped::TooManyBytes { needed, .. } => TextErrorKind::TooManyBytes { needed },
         };
-        TextError::new(kind, Place::default(), stopped.to_string())
+        TextError::new(kind, SourcePosition::default(), stopped.to_string())
     }
 }
 

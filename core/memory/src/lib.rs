@@ -33,6 +33,7 @@ mod pool;
 mod prefetch;
 mod queues;
 mod region;
+mod returns;
 mod sizes;
 mod slab;
 mod slots;
@@ -48,7 +49,7 @@ pub use foreign::Foreign;
 pub use fork::Locks;
 pub use heap::Heap;
 pub use memory::{AllocError, Memory, MemoryOptions, OptionsError};
-pub use pages::{Call, FakePages, PageError, Pages, Placement, WhenFull};
+pub use pages::{FakePages, PageError, Pages, Placement, SystemCall, WhenFull};
 pub use placed::{Audit, Footprint, MOST_RUNS, NodeBytes, PlaceError, Placed, Rows};
 pub use pool::{DistPool, Frees, PoolError, PoolHandle, PoolItem, PoolOptions, UntypedHandle, UntypedPool};
 pub use prefetch::prefetch;
@@ -57,5 +58,6 @@ pub use queues::{
     PushError, QueueOptions, SegmentSource, SystemSegments, TryPopError,
 };
 pub use region::Region;
+pub use returns::{FreeBlock, Returns};
 pub use sizes::{LINE, Series, SeriesError, Sizes};
 pub use superblock::NodeCounts;

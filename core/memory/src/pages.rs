@@ -148,7 +148,7 @@ pub unsafe trait Pages: Send + Sync {
 
 /// One call seen by a [`FakePages`]. Addresses are counted from the start of their range.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Call {
+pub enum SystemCall {
     /// [`Pages::reserve`]: bytes, alignment.
     Reserve(usize, usize),
     /// [`Pages::place`] on one node: offset, bytes, node, and the answer if it is full.
@@ -196,7 +196,7 @@ struct Fake {
     forbidden: Vec<NodeId>,
     /// The error of each refused placement; `None` if everything is placed.
     refusal: Option<PageError>,
-    calls: Vec<Call>,
+    calls: Vec<SystemCall>,
 }
 
 #[derive(Debug)]
@@ -287,7 +287,7 @@ impl FakePages {
     }
 
     /// All calls since the last time this was asked.
-    pub fn take_calls(&self) -> Vec<Call> {
+    pub fn take_calls(&self) -> Vec<SystemCall> {
         self.with(|fake| std::mem::take(&mut fake.calls))
     }
 
@@ -342,7 +342,7 @@ unsafe impl Pages for FakePages {
         // SAFETY: the layout has room for the lead.
         let start = unsafe { begin.add(lead) };
         self.with(|fake| {
-            fake.calls.push(Call::Reserve(bytes, align));
+            fake.calls.push(SystemCall::Reserve(bytes, align));
             let (interleaved, committed) = (Vec::new(), Vec::new());
             fake.ranges.push(FakeRange { start: start.addr().get(), bytes, align, lead, interleaved, committed });
         });
@@ -368,13 +368,13 @@ unsafe impl Pages for FakePages {
             }
             range.interleaved.retain(|part| part.is_apart(offset, bytes));
             let call = match placement {
-                Placement::On(node, when_full) => Call::Place(offset, bytes, node, when_full),
+                Placement::On(node, when_full) => SystemCall::Place(offset, bytes, node, when_full),
                 Placement::Interleaved(nodes) => {
                     assert!(!nodes.is_empty(), "pages are interleaved over at least one node");
                     range.interleaved.push(CommittedPart { offset, bytes, nodes: nodes.to_vec() });
-                    Call::Interleave(offset, bytes, nodes.to_vec())
+                    SystemCall::Interleave(offset, bytes, nodes.to_vec())
                 }
-                Placement::Standard => Call::Interleave(offset, bytes, Vec::new()),
+                Placement::Standard => SystemCall::Interleave(offset, bytes, Vec::new()),
             };
             fake.calls.push(call);
             Ok(())
@@ -416,7 +416,7 @@ unsafe impl Pages for FakePages {
                 *free = free.saturating_sub(part.bytes_on(NodeId::new(at), begin));
             }
             fake.range(start, bytes).0.committed.push(part);
-            fake.calls.push(Call::Commit(offset, bytes, node));
+            fake.calls.push(SystemCall::Commit(offset, bytes, node));
             Ok(())
         })
     }
@@ -446,7 +446,7 @@ unsafe impl Pages for FakePages {
             unsafe { start.write_bytes(0, bytes) };
             let begin = range.start;
             given.iter().for_each(|part| fake.give_back(part, begin));
-            fake.calls.push(Call::Decommit(offset, bytes, node));
+            fake.calls.push(SystemCall::Decommit(offset, bytes, node));
         });
     }
 
@@ -474,7 +474,7 @@ unsafe impl Pages for FakePages {
             let begin = range.start;
             fake.give_back(&before, begin);
             fake.free[to.index()] = fake.free[to.index()].saturating_sub(bytes);
-            fake.calls.push(Call::Relocate(offset, bytes, to, when_full));
+            fake.calls.push(SystemCall::Relocate(offset, bytes, to, when_full));
             Ok(())
         })
     }
@@ -486,7 +486,7 @@ unsafe impl Pages for FakePages {
             let at = fake.ranges.iter().position(whole).expect("a whole range is released");
             let range = fake.ranges.swap_remove(at);
             range.committed.iter().for_each(|part| fake.give_back(part, range.start));
-            fake.calls.push(Call::Release(bytes));
+            fake.calls.push(SystemCall::Release(bytes));
             let layout = fake_layout(bytes, align).expect("it was reserved");
             // SAFETY: `reserve` allocated it there with this layout.
             unsafe { std::alloc::dealloc(start.sub(range.lead).as_ptr(), layout) };
@@ -498,7 +498,7 @@ unsafe impl Pages for FakePages {
             let (range, offset) = fake.range(start, bytes);
             let is_in = |part: &CommittedPart| part.holds(offset) && part.holds(offset + bytes - 1);
             assert!(range.committed.iter().any(is_in), "only committed pages are discarded");
-            fake.calls.push(Call::Discard(offset, bytes));
+            fake.calls.push(SystemCall::Discard(offset, bytes));
         });
         // SAFETY: it is committed, so there is memory, and nothing in it is needed, by the caller's promise.
         unsafe { start.write_bytes(0, bytes) };
@@ -507,7 +507,7 @@ unsafe impl Pages for FakePages {
     unsafe fn advise_huge(&self, start: NonNull<u8>, bytes: usize) {
         self.with(|fake| {
             let (_, offset) = fake.range(start, bytes);
-            fake.calls.push(Call::AdviseHuge(offset, bytes));
+            fake.calls.push(SystemCall::AdviseHuge(offset, bytes));
         });
     }
 
@@ -556,8 +556,8 @@ mod tests {
             pages.release(start, 1 << 16, 1 << 16);
         }
         let calls = pages.take_calls();
-        assert_eq!(calls[1], Call::Place(0, 1 << 15, one, WhenFull::Strict));
-        assert_eq!(calls.last(), Some(&Call::Release(1 << 16)));
+        assert_eq!(calls[1], SystemCall::Place(0, 1 << 15, one, WhenFull::Strict));
+        assert_eq!(calls.last(), Some(&SystemCall::Release(1 << 16)));
     }
 
     #[test]

@@ -212,7 +212,7 @@ impl Region for Ranges {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::pages::{Call, FakePages};
+    use crate::pages::{FakePages, SystemCall};
 
     #[test]
     fn the_node_of_an_address_is_arithmetic() {
@@ -237,7 +237,7 @@ mod tests {
             let placed = pages
                 .take_calls()
                 .into_iter()
-                .filter(|call| matches!(call, Call::Place(_, bytes, _, WhenFull::Strict) if *bytes == part));
+                .filter(|call| matches!(call, SystemCall::Place(_, bytes, _, WhenFull::Strict) if *bytes == part));
             assert_eq!(placed.count(), 3);
             ranges.release(&pages);
         }

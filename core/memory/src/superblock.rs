@@ -800,7 +800,7 @@ pub(crate) fn capacity(superblock: usize, block_bytes: usize) -> u32 {
 mod tests {
     use super::*;
     use crate::memory::Memory;
-    use crate::pages::{Call, FakePages};
+    use crate::pages::{FakePages, SystemCall};
     use vicus_topology::Topology;
 
     fn memory(options: MemoryOptions) -> (Arc<Memory>, Arc<FakePages>) {
@@ -832,7 +832,7 @@ mod tests {
         assert!(!memory.give_back());
         assert_eq!(memory.counts(node()), NodeCounts { held: 1, waiting: 2, ..NodeCounts::default() }, "two may wait");
         let first = superblocks.ranges.index_of(slabs[0]) << 20;
-        assert_eq!(pages.take_calls().last(), Some(&Call::Decommit(first, 1 << 20, node())), "the oldest went");
+        assert_eq!(pages.take_calls().last(), Some(&SystemCall::Decommit(first, 1 << 20, node())), "the oldest went");
         superblocks.tick(6);
         assert_eq!(memory.counts(node()).waiting, 1, "released at 1, given back at 6");
         superblocks.tick(7);

@@ -484,7 +484,8 @@ impl Delta {
     #[inline]
     pub(crate) fn around_id(
         &self,
-        (level, id): (usize, Id),
+        level: usize,
+        id: Id,
         within: &Range<Spot>,
         base: Range<usize>,
         hint: &mut Spot,
@@ -778,7 +779,7 @@ mod tests {
                 rows.partition_point(|row| row[..length] < *prefix)
                     ..rows.partition_point(|row| row[..length] <= *prefix)
             };
-            assert_eq!(delta.around_id((front.len(), id), &within, of(base), &mut hint), of(merged));
+            assert_eq!(delta.around_id(front.len(), id, &within, of(base), &mut hint), of(merged));
             let entries = delta.number_of(within.start)..delta.number_of(within.end);
             let ids = flat.column(delta, front.len()).expect("there is memory");
             assert_eq!(flat.around(ids, id.bits(), &entries, of(base)), of(merged));

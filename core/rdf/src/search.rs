@@ -387,7 +387,7 @@ struct InChunks<'a> {
 impl Changes for InChunks<'_> {
     #[inline]
     fn around(&mut self, id: u64, base: Range<usize>) -> Range<usize> {
-        self.delta.around_id((self.level, Id::from_bits(id)), &self.within, base, &mut self.spot)
+        self.delta.around_id(self.level, Id::from_bits(id), &self.within, base, &mut self.spot)
     }
 }
 

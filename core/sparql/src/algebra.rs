@@ -201,7 +201,10 @@ pub(crate) enum Node {
     /// All compatible solutions of the operands. Without operands: one empty solution.
     Join(Vec<Node>),
     /// The solutions that meet all conditions.
-    Filter(Vec<Expr>, Operand),
+    Filter {
+        conditions: Vec<Expr>,
+        inner: Operand,
+    },
     LeftJoin {
         left: Operand,
         right: Operand,
@@ -227,23 +230,53 @@ pub(crate) enum Node {
         conditions: Vec<Expr>,
         mark: Slot,
     },
-    /// The slot is that of the common graph of both sides, if they are in each graph by itself. It is the same in
-    /// compatible solutions, but does not count as a shared variable.
-    Minus(Operand, Operand, Option<Slot>),
+    /// The rows of the left side that no compatible row of the right side shares a variable with.
+    Minus {
+        left: Operand,
+        right: Operand,
+        /// The common graph of both sides, if they are in each graph by itself. It is the same in compatible
+        /// solutions, but does not count as a shared variable.
+        graph: Option<Slot>,
+    },
     Union(Vec<Node>),
-    Extend(Operand, Slot, Expr),
+    /// The operand's rows with the expression's value in the slot; unbound where the expression fails.
+    Extend {
+        inner: Operand,
+        slot: Slot,
+        expr: Expr,
+    },
     Group(Group),
     /// A table with a column for each of these slots.
-    Values(Vec<Slot>, Arc<Table>),
-    Sort(Operand, Vec<SortKey>),
+    Values {
+        slots: Vec<Slot>,
+        table: Arc<Table>,
+    },
+    Sort {
+        inner: Operand,
+        keys: Vec<SortKey>,
+    },
     /// The border of a sub-select, and the top of a query: only these slots are visible outside.
-    Project(Operand, Vec<Slot>),
+    Project {
+        inner: Operand,
+        slots: Vec<Slot>,
+    },
     /// All compatible pairs of the operand's solutions and those of an endpoint. The endpoint receives the operand's
     /// values.
-    Service(Operand, Arc<Service>),
-    Distinct(Operand),
-    /// OFFSET and LIMIT; with a slot, for each of its values. The solutions are sorted by this slot.
-    Slice(Operand, usize, Option<usize>, Option<Slot>),
+    Service {
+        inner: Operand,
+        service: Arc<Service>,
+    },
+    Distinct {
+        inner: Operand,
+    },
+    /// OFFSET and LIMIT.
+    Slice {
+        inner: Operand,
+        offset: usize,
+        limit: Option<usize>,
+        /// The slot whose values have OFFSET and LIMIT each. The solutions are sorted by it.
+        each: Option<Slot>,
+    },
 }
 
 /// The operand of an operator, with its scope computed once. Without this, each operator of a deep tree would visit all
@@ -276,10 +309,11 @@ impl Operand {
     fn shared_scope(&self) -> &Arc<Scope> {
         self.0.scope.get_or_init(|| match &self.0.node {
             // These operators bind the same slots as their operand.
-            Node::Filter(_, inner) | Node::Sort(inner, _) | Node::Distinct(inner) | Node::Slice(inner, ..) => {
-                Arc::clone(deep(|| inner.shared_scope()))
-            }
-            Node::AntiJoin { left, .. } | Node::SemiJoin { left, .. } | Node::Minus(left, ..) => {
+            Node::Filter { inner, .. }
+            | Node::Sort { inner, .. }
+            | Node::Distinct { inner }
+            | Node::Slice { inner, .. } => Arc::clone(deep(|| inner.shared_scope())),
+            Node::AntiJoin { left, .. } | Node::SemiJoin { left, .. } | Node::Minus { left, .. } => {
                 Arc::clone(deep(|| left.shared_scope()))
             }
             node => Arc::new(deep(|| node.scope())),
@@ -347,7 +381,7 @@ impl Node {
 
     /// The node with a filter for these conditions on top; without conditions the node itself.
     pub(crate) fn filtered(self, conditions: Vec<Expr>) -> Node {
-        if conditions.is_empty() { self } else { Node::Filter(conditions, Operand::new(self)) }
+        if conditions.is_empty() { self } else { Node::Filter { conditions, inner: Operand::new(self) } }
     }
 
     /// The slots bound by this node. Takes time in the number of slots and of operands, except for an [`Operand`] with
@@ -363,15 +397,18 @@ impl Node {
                 Scope { possible: slots.clone(), certain: slots }
             }
             Node::Join(nodes) => Scope::of_join(nodes.iter().map(Node::scope)),
-            Node::Filter(_, inner) | Node::Sort(inner, _) | Node::Distinct(inner) | Node::Slice(inner, ..) => {
-                inner.scope().clone()
-            }
+            Node::Filter { inner, .. }
+            | Node::Sort { inner, .. }
+            | Node::Distinct { inner }
+            | Node::Slice { inner, .. } => inner.scope().clone(),
             Node::LeftJoin { left, right, .. } => {
                 let mut scope = left.scope().clone();
                 scope.possible.extend(&right.scope().possible);
                 scope
             }
-            Node::AntiJoin { left, .. } | Node::SemiJoin { left, .. } | Node::Minus(left, ..) => left.scope().clone(),
+            Node::AntiJoin { left, .. } | Node::SemiJoin { left, .. } | Node::Minus { left, .. } => {
+                left.scope().clone()
+            }
             Node::MarkJoin { left, mark, .. } => {
                 let mut scope = left.scope().clone();
                 scope.possible.insert(*mark);
@@ -388,12 +425,12 @@ impl Node {
                 }
                 Scope { possible: possible.into_iter().flatten().collect(), certain }
             }
-            Node::Service(inner, service) => {
+            Node::Service { inner, service } => {
                 let mut scope = inner.scope().clone();
                 scope.possible.extend(service.slots());
                 scope
             }
-            Node::Extend(inner, slot, expr) => {
+            Node::Extend { inner, slot, expr } => {
                 let mut scope = inner.scope().clone();
                 if expr.never_fails(&scope.certain) {
                     scope.certain.insert(*slot);
@@ -409,11 +446,11 @@ impl Node {
                 scope.possible.extend(group.folds.iter().map(|fold| fold.slot));
                 scope
             }
-            Node::Values(slots, table) => {
+            Node::Values { slots, table } => {
                 let certain = slots.iter().zip(&table.columns).filter(|(_, column)| column.certain);
                 Scope { possible: slots.iter().copied().collect(), certain: certain.map(|(slot, _)| *slot).collect() }
             }
-            Node::Project(inner, slots) => {
+            Node::Project { inner, slots } => {
                 let slots: Slots = slots.iter().copied().collect();
                 inner.scope().within(&slots)
             }
@@ -423,21 +460,21 @@ impl Node {
     /// The direct operands.
     pub(crate) fn children(&self) -> impl Iterator<Item = &Node> {
         let (many, one, two): (&[Node], Option<&Node>, Option<&Node>) = match self {
-            Node::Pattern(_) | Node::Path(_) | Node::Values(..) => (&[], None, None),
+            Node::Pattern(_) | Node::Path(_) | Node::Values { .. } => (&[], None, None),
             Node::Join(nodes) | Node::Union(nodes) => (nodes, None, None),
-            Node::Filter(_, inner)
-            | Node::Sort(inner, _)
-            | Node::Distinct(inner)
-            | Node::Slice(inner, ..)
-            | Node::Extend(inner, ..)
-            | Node::Service(inner, _)
-            | Node::Project(inner, _) => (&[], Some(inner), None),
+            Node::Filter { inner, .. }
+            | Node::Sort { inner, .. }
+            | Node::Distinct { inner }
+            | Node::Slice { inner, .. }
+            | Node::Extend { inner, .. }
+            | Node::Service { inner, .. }
+            | Node::Project { inner, .. } => (&[], Some(inner), None),
             Node::Group(group) => (&[], Some(&group.inner), None),
             Node::LeftJoin { left, right, .. }
             | Node::AntiJoin { left, right, .. }
             | Node::SemiJoin { left, right, .. }
             | Node::MarkJoin { left, right, .. }
-            | Node::Minus(left, right, _) => (&[], Some(left), Some(right)),
+            | Node::Minus { left, right, .. } => (&[], Some(left), Some(right)),
         };
         many.iter().chain(one).chain(two)
     }
@@ -445,21 +482,21 @@ impl Node {
     /// The direct operands, mutable.
     pub(crate) fn children_mut(&mut self) -> impl Iterator<Item = &mut Node> {
         let (many, one, two): (&mut [Node], Option<&mut Node>, Option<&mut Node>) = match self {
-            Node::Pattern(_) | Node::Path(_) | Node::Values(..) => (&mut [], None, None),
+            Node::Pattern(_) | Node::Path(_) | Node::Values { .. } => (&mut [], None, None),
             Node::Join(nodes) | Node::Union(nodes) => (nodes, None, None),
-            Node::Filter(_, inner)
-            | Node::Sort(inner, _)
-            | Node::Distinct(inner)
-            | Node::Slice(inner, ..)
-            | Node::Extend(inner, ..)
-            | Node::Service(inner, _)
-            | Node::Project(inner, _) => (&mut [], Some(inner), None),
+            Node::Filter { inner, .. }
+            | Node::Sort { inner, .. }
+            | Node::Distinct { inner }
+            | Node::Slice { inner, .. }
+            | Node::Extend { inner, .. }
+            | Node::Service { inner, .. }
+            | Node::Project { inner, .. } => (&mut [], Some(inner), None),
             Node::Group(group) => (&mut [], Some(&mut group.inner), None),
             Node::LeftJoin { left, right, .. }
             | Node::AntiJoin { left, right, .. }
             | Node::SemiJoin { left, right, .. }
             | Node::MarkJoin { left, right, .. }
-            | Node::Minus(left, right, _) => (&mut [], Some(left), Some(right)),
+            | Node::Minus { left, right, .. } => (&mut [], Some(left), Some(right)),
         };
         many.iter_mut().chain(one).chain(two)
     }
@@ -467,26 +504,26 @@ impl Node {
     /// The expressions of this operator itself, not those of its operands.
     pub(crate) fn exprs(&self) -> &[Expr] {
         match self {
-            Node::Filter(conditions, _)
+            Node::Filter { conditions, .. }
             | Node::LeftJoin { conditions, .. }
             | Node::AntiJoin { conditions, .. }
             | Node::SemiJoin { conditions, .. }
             | Node::MarkJoin { conditions, .. } => conditions,
-            Node::Extend(_, _, expr) => std::slice::from_ref(expr),
+            Node::Extend { expr, .. } => std::slice::from_ref(expr),
             _ => &[],
         }
     }
 
     /// Whether two evaluations may give different solutions, because an expression is volatile.
     pub(crate) fn is_volatile(&self) -> bool {
-        matches!(self, Node::Service(..))
+        matches!(self, Node::Service { .. })
             || self.exprs().iter().any(Expr::is_volatile)
             || self.children().any(Node::is_volatile)
     }
 
     /// The types of numbers possibly produced by the expressions.
     pub(crate) fn makes(&self) -> Numbers {
-        let own = if matches!(self, Node::Service(..)) { Numbers::Floats } else { Numbers::Exact };
+        let own = if matches!(self, Node::Service { .. }) { Numbers::Floats } else { Numbers::Exact };
         let here = self.exprs().iter().fold(own, |all, expr| all.and(expr.makes()));
         self.children().fold(here, |all, child| all.and(deep(|| child.makes())))
     }
@@ -495,7 +532,7 @@ impl Node {
     /// number of rows is always the same.
     pub(crate) fn may_differ(&self) -> bool {
         let mut top = self;
-        while let Node::Slice(inner, ..) | Node::Project(inner, _) = top {
+        while let Node::Slice { inner, .. } | Node::Project { inner, .. } = top {
             top = inner;
         }
         top.chooses()
@@ -503,7 +540,7 @@ impl Node {
 
     pub(crate) fn chooses(&self) -> bool {
         let here = match self {
-            Node::Slice(..) | Node::Service(..) => true,
+            Node::Slice { .. } | Node::Service { .. } => true,
             Node::Group(group) => group.folds.iter().any(|fold| matches!(fold.fold, Fold::Sample | Fold::Concat(_))),
             _ => self.exprs().iter().any(Expr::chooses),
         };
@@ -521,16 +558,16 @@ impl Node {
         match self {
             Node::Pattern(pattern) => slots.extend(pattern.slots()),
             Node::Path(path) => slots.extend(path.slots()),
-            Node::Values(own, _) | Node::Project(_, own) => slots.extend(own),
+            Node::Values { slots: own, .. } | Node::Project { slots: own, .. } => slots.extend(own),
             Node::MarkJoin { conditions, mark, .. } => {
                 slots.insert(*mark);
                 slots.extend(conditions.iter().flat_map(Expr::slots));
             }
-            Node::Filter(conditions, _)
+            Node::Filter { conditions, .. }
             | Node::LeftJoin { conditions, .. }
             | Node::AntiJoin { conditions, .. }
             | Node::SemiJoin { conditions, .. } => slots.extend(conditions.iter().flat_map(Expr::slots)),
-            Node::Extend(_, slot, expr) => {
+            Node::Extend { slot, expr, .. } => {
                 slots.insert(*slot);
                 slots.extend(expr.slots());
             }
@@ -538,19 +575,19 @@ impl Node {
                 slots.extend(&group.keys);
                 slots.extend(group.folds.iter().flat_map(|fold| fold.of.iter().chain([&fold.slot])));
             }
-            Node::Sort(_, keys) => slots.extend(keys.iter().map(|key| key.slot)),
-            Node::Service(_, service) => slots.extend(service.mentioned()),
-            Node::Minus(_, _, Some(slot)) | Node::Slice(.., Some(slot)) => {
+            Node::Sort { keys, .. } => slots.extend(keys.iter().map(|key| key.slot)),
+            Node::Service { service, .. } => slots.extend(service.mentioned()),
+            Node::Minus { graph: Some(slot), .. } | Node::Slice { each: Some(slot), .. } => {
                 slots.insert(*slot);
             }
-            Node::Join(_) | Node::Union(_) | Node::Minus(..) | Node::Distinct(_) | Node::Slice(..) => {}
+            Node::Join(_) | Node::Union(_) | Node::Minus { .. } | Node::Distinct { .. } | Node::Slice { .. } => {}
         }
         self.children().for_each(|child| child.collect_slots(slots));
     }
 
     /// Whether this node has no operands.
     fn is_leaf(&self) -> bool {
-        matches!(self, Node::Pattern(_) | Node::Path(_) | Node::Values(..))
+        matches!(self, Node::Pattern(_) | Node::Path(_) | Node::Values { .. })
     }
 
     /// Applies a rewriting rule to all nodes, operands before their operators.

@@ -276,7 +276,7 @@ impl Selector {
         for (test, memory) in self.condition.tests.iter().zip(&mut self.memory) {
             match test {
                 Test::Ids(operator, a, b) => compare_ids(*operator, *a, *b, columns, kept),
-                Test::Terms(operator, a, b) => compare_terms(&self.terms.snapshot, *operator, (*a, *b), columns, kept),
+                Test::Terms(operator, a, b) => compare_terms(&self.terms.snapshot, *operator, *a, *b, columns, kept),
                 Test::Bound(column) => narrow(kept, |row| columns[*column][row] != 0),
                 Test::NotBound(column) => narrow(kept, |row| columns[*column][row] == 0),
                 Test::Remembered(column, expr) => {
@@ -341,13 +341,7 @@ fn narrow(kept: &mut Vec<u32>, mut pass: impl FnMut(usize) -> bool) {
     kept.truncate(count);
 }
 
-fn compare_terms(
-    snapshot: &Snapshot,
-    operator: Compare,
-    (a, b): (Side, Side),
-    columns: &[&[u64]],
-    kept: &mut Vec<u32>,
-) {
+fn compare_terms(snapshot: &Snapshot, operator: Compare, a: Side, b: Side, columns: &[&[u64]], kept: &mut Vec<u32>) {
     let id = |side: Side, row: usize| match side {
         Side::Column(column) => Id::from_bits(columns[column][row]),
         Side::Constant(bits) => Id::from_bits(bits),

@@ -1,7 +1,7 @@
 //! The reasons to refuse a query, with the place in its text.
 
 use std::fmt;
-use vicus_language::{Place, Stopped, TextError, TextErrorKind};
+use vicus_language::{SourcePosition, Stopped, TextError, TextErrorKind};
 
 /// The reason why a text is not an answerable query.
 ///
@@ -122,7 +122,7 @@ impl From<QueryError> for TextError {
             QueryErrorKind::TooManyBytes { needed } => TextErrorKind::TooManyBytes { needed },
             QueryErrorKind::Stopped => TextErrorKind::Stopped,
         };
-        let place = Place { line: error.line, column: error.column, offset: None };
+        let place = SourcePosition { line: error.line, column: error.column, offset: None };
         TextError::new(kind, place, error.message.clone()).with_own(error)
     }
 }

@@ -325,6 +325,12 @@ impl Expr {
         }
     }
 
+    /// Whether it may make terms unknown to both the store and the query.
+    pub(crate) fn computes(&self) -> bool {
+        matches!(self, Expr::Call(..) | Expr::Arithmetic(..) | Expr::Negate(_))
+            || self.children().into_iter().any(Expr::computes)
+    }
+
     /// Whether an EXISTS occurs.
     pub(crate) fn has_exists(&self) -> bool {
         matches!(self, Expr::Exists(..)) || self.children().into_iter().any(Expr::has_exists)

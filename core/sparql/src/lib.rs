@@ -3,7 +3,7 @@
 //! ```text
 //!  text ── syntax ─▶ Parsed ── translate ──▶ algebra over slots and ids
 //!                    optimise ─▶ the same, rewritten: filters down, constants in, anti-joins
-//!                    planner ──▶ physical operators: indexes, join order, columns
+//!                    planner ──▶ a tree of operators: indexes, join order, columns
 //!                    lower ────▶ a vicus_flow model: a box for each operator
 //! ```
 //!
@@ -26,6 +26,7 @@ mod graphs;
 mod limits;
 mod lower;
 mod module;
+mod operators;
 mod optimise;
 mod parse;
 mod passing;
@@ -50,7 +51,7 @@ pub use graphs::DefaultGraph;
 pub use limits::Limits;
 pub use module::Sparql;
 pub use parse::{Parsed, parse, parse_with};
-pub use plan::{Form, Plan, PlanOptions, Run, RunOptions, plan, plan_until};
+pub use plan::{Form, Plan, QueryOptions, Run, RunOptions, plan, plan_until};
 pub use remarks::remarks;
 pub use service::{Endpoints, Found, ServiceFailed};
 pub use syntax::ParseOptions;
@@ -58,4 +59,4 @@ pub use terms::Moment;
 pub use update::{
     Change, Filled, Filling, Graphs, Load, Operation, Step, Update, UpdateError, parse_update, parse_update_with,
 };
-pub use vicus_language::{Done, PlanNode, Watch};
+pub use vicus_language::{Done, PlanNode, PlanOptions, Watch};

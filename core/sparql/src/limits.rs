@@ -4,10 +4,10 @@
 /// exceeds each of them.
 ///
 /// ```
-/// use vicus_sparql::{Limits, PlanOptions};
+/// use vicus_sparql::{Limits, QueryOptions};
 ///
 /// let limits = Limits { remembered_ends: 2, ..Limits::default() };
-/// assert_ne!(PlanOptions { limits, ..PlanOptions::default() }, PlanOptions::default());
+/// assert_ne!(QueryOptions { limits, ..QueryOptions::default() }, QueryOptions::default());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {

@@ -3,11 +3,11 @@
 use crate::cost::parsing_bytes_with;
 use crate::error::QueryError;
 use crate::parse::{Parsed, parse_with};
-use crate::plan::{Plan, PlanOptions, plan_until};
+use crate::plan::{Plan, QueryOptions, plan_until};
 use crate::syntax::ParseOptions;
 use oxrdf::NamedNode;
 use std::sync::Arc;
-use vicus_language::{Language, TextLimits, Watch};
+use vicus_language::{Language, PlanOptions, TextLimits, Watch};
 use vicus_rdf::Snapshot;
 
 /// SPARQL's queries over a snapshot.
@@ -21,7 +21,7 @@ use vicus_rdf::Snapshot;
 /// let snapshot = Arc::new(Snapshot::of_ntriples(b"<http://e/ann> <http://e/knows> <http://e/bob> .").unwrap());
 /// let sparql = Sparql::over(&snapshot);
 /// let parsed = sparql.parse("SELECT ?who { ?who ?p ?o }", &TextLimits::default())?;
-/// let plan = sparql.plan(&parsed, &sparql.plan.common(), &|| false)?;
+/// let plan = sparql.plan(&parsed, &sparql.plan.common, &|| false)?;
 /// assert_eq!(*Planned::answer(&plan), Answer::Rows { columns: vec!["who".to_owned()] });
 /// let error: TextError = sparql.parse("SELECT", &TextLimits::default()).unwrap_err().into();
 /// assert_eq!(error.place.column, 7);
@@ -34,7 +34,7 @@ pub struct Sparql<'a> {
     /// How texts are read; their limits are the door's if these are lower.
     pub parse: ParseOptions<'a>,
     /// The options of planning, except those common to all languages.
-    pub plan: PlanOptions,
+    pub plan: QueryOptions,
     /// The graphs to read, in place of those in the text ([`Parsed::set_dataset`]).
     pub graphs: Option<(&'a [NamedNode], &'a [NamedNode])>,
 }
@@ -42,7 +42,7 @@ pub struct Sparql<'a> {
 impl<'a> Sparql<'a> {
     /// With the default options.
     pub fn over(snapshot: &'a Arc<Snapshot>) -> Sparql<'a> {
-        Sparql { snapshot, parse: ParseOptions::default(), plan: PlanOptions::default(), graphs: None }
+        Sparql { snapshot, parse: ParseOptions::default(), plan: QueryOptions::default(), graphs: None }
     }
 }
 
@@ -68,12 +68,7 @@ impl Language for Sparql<'_> {
         Ok(parsed)
     }
 
-    fn plan(
-        &self,
-        parsed: &Parsed,
-        options: &vicus_language::PlanOptions,
-        watch: &dyn Watch,
-    ) -> Result<Plan, QueryError> {
-        plan_until(self.snapshot, parsed, &self.plan.with(options), watch)
+    fn plan(&self, parsed: &Parsed, options: &PlanOptions, watch: &dyn Watch) -> Result<Plan, QueryError> {
+        plan_until(self.snapshot, parsed, QueryOptions { common: *options, ..self.plan }, watch)
     }
 }

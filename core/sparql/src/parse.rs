@@ -30,7 +30,7 @@ impl Parsed {
     /// use vicus_sparql::{PlanOptions, parse, plan};
     /// let mut parsed = parse("ASK FROM <http://e/one> { ?s ?p ?o }")?;
     /// parsed.set_dataset(vec![NamedNode::new("http://e/two")?], Vec::new());
-    /// # plan(&Arc::new(Snapshot::of_ntriples(b"")?), &parsed, &PlanOptions::default())?;
+    /// # plan(&Arc::new(Snapshot::of_ntriples(b"")?), &parsed, PlanOptions::default())?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn set_dataset(&mut self, default: Vec<NamedNode>, named: Vec<NamedNode>) {

@@ -7,9 +7,10 @@ use crate::explain::Explainer;
 use crate::graphs::{Dataset, DefaultGraph};
 use crate::limits::Limits;
 use crate::lower::{self, Lowered, Maker};
+use crate::operators::Physical;
 use crate::optimise;
 use crate::parse::Parsed;
-use crate::planner::{Physical, Planner};
+use crate::planner::Planner;
 use crate::service::Endpoints;
 use crate::stack::of_planned;
 use crate::syntax::ast::{self, Query};
@@ -19,113 +20,64 @@ use crate::value::Numbers;
 use oxrdf::{Term, TermRef};
 use std::fmt;
 use std::sync::Arc;
-use vicus_flow::{Bound, BoxCounts, BoxError, BoxId, Envelope, Model, Operator, library};
+use vicus_flow::{BoxCounts, BoxError, BoxId, Envelope, Model, Operator, library};
 use vicus_language::PlanNode;
 use vicus_language::stack::Deep;
-use vicus_language::{Answer, Costs, Planned, RunOperators, Runnable, Stop, Watch};
+use vicus_language::{Answer, Costs, PlanOptions, Planned, RunOperators, Runnable, Stop, Watch};
 use vicus_rdf::{Id, Snapshot, TermView};
 
-/// How a query is planned.
+/// How a query is planned: the options of any language, and those of SPARQL.
+///
+/// ```
+/// use vicus_sparql::{PlanOptions, QueryOptions};
+/// let common = PlanOptions { threads: 4, ..PlanOptions::default() };
+/// let options = QueryOptions { cache_bytes: 1 << 16, ..QueryOptions::from(common) };
+/// assert_eq!(options.common.threads, 4);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlanOptions {
-    /// The greatest number of rows in an envelope. The first envelopes are smaller.
-    pub envelope_rows: usize,
-    /// The greatest number of envelopes waiting in a via. With 1, a plan that could deadlock does.
-    pub via_envelopes: usize,
-    /// How many seats will run the plan: at most this many boxes share the work of an operator.
-    pub threads: usize,
-    /// Work is shared if all operators of a pipeline together are expected to make at least this many rows. Smaller
-    /// queries are not slowed down by sharing.
-    pub parallel_rows: usize,
+pub struct QueryOptions {
+    /// The options of any language. A step is a look at an operator, at a variable of an operator, or at a way to join;
+    /// it takes some ten nanoseconds. Most queries take less than a thousandth of the default, 990 OPTIONALs with a
+    /// variable each take an eighth, 30,000 triples a half. Queries with very many variables in very many operators
+    /// exceed it first. A query with ORDER BY has one sink.
+    pub common: PlanOptions,
     /// The greatest number of bytes of a hash table, so it stays in its core's cache. If DISTINCT or GROUP BY needs
     /// more, it has several tables and works on one after the other.
     pub cache_bytes: u64,
-    /// The greatest number of boxes receiving solutions. More than one is for callers that serialise rows in parallel
-    /// and accept them in any order; a query with ORDER BY has one.
-    pub sinks: usize,
-    /// Whether to rewrite the query and to reorder its joins. Without, it is answered as written: slower, but a check
-    /// on the optimiser.
-    pub optimise: bool,
     /// The default graph of a query without FROM.
     pub default_graph: DefaultGraph,
     /// Limits inside of planning and of boxes.
     pub limits: Limits,
-    /// The greatest number of steps of planning. A step is a look at an operator, at a variable of an operator, or at a
-    /// way to join; it takes some ten nanoseconds. Most queries take less than a thousandth of the default, 990
-    /// OPTIONALs with a variable each take an eighth, 30,000 triples a half. Queries with very many variables in very
-    /// many operators exceed it first.
-    pub plan_steps: u64,
-    /// The greatest number of bytes held by planning, as counted by the planner.
-    pub plan_bytes: u64,
-    /// The key of hash functions. Users choose the terms of queries and data; without knowing the seed, they can't
-    /// choose many terms with the same hash. Answers don't depend on it, except for the order of rows.
-    pub hash_seed: u64,
 }
 
-impl PlanOptions {
-    /// The options common to all languages.
-    pub fn common(&self) -> vicus_language::PlanOptions {
-        let PlanOptions { envelope_rows, via_envelopes, threads, parallel_rows, sinks, .. } = *self;
-        let PlanOptions { optimise, plan_steps, plan_bytes, hash_seed, .. } = *self;
-        vicus_language::PlanOptions {
-            envelope_rows,
-            via_envelopes,
-            threads,
-            parallel_rows,
-            sinks,
-            optimise,
-            plan_steps,
-            plan_bytes,
-            hash_seed,
-        }
-    }
-
-    /// These options, with the common options of all languages replaced.
-    ///
-    /// ```
-    /// use vicus_sparql::PlanOptions;
-    /// let own = PlanOptions { cache_bytes: 1 << 16, ..PlanOptions::default() };
-    /// let common = vicus_language::PlanOptions { threads: 4, ..vicus_language::PlanOptions::default() };
-    /// assert_eq!(own.with(&common), PlanOptions { threads: 4, ..own });
-    /// assert_eq!(own.with(&common).common(), common);
-    /// ```
-    #[must_use]
-    pub fn with(&self, common: &vicus_language::PlanOptions) -> PlanOptions {
-        let vicus_language::PlanOptions { envelope_rows, via_envelopes, threads, parallel_rows, sinks, .. } = *common;
-        let vicus_language::PlanOptions { optimise, plan_steps, plan_bytes, hash_seed, .. } = *common;
-        PlanOptions {
-            envelope_rows,
-            via_envelopes,
-            threads,
-            parallel_rows,
-            sinks,
-            optimise,
-            plan_steps,
-            plan_bytes,
-            hash_seed,
-            ..*self
-        }
-    }
-}
-
-impl Default for PlanOptions {
-    /// Envelopes of 2048 rows, one thread, work shared from 65,536 rows on, tables of 1 MiB, optimised, at most 50
-    /// million steps of planning.
-    fn default() -> PlanOptions {
-        PlanOptions {
-            envelope_rows: 2048,
-            via_envelopes: Bound::default().envelopes,
-            threads: 1,
-            parallel_rows: 1 << 16,
+impl Default for QueryOptions {
+    /// The common defaults, and tables of 1 MiB.
+    fn default() -> QueryOptions {
+        QueryOptions {
+            common: PlanOptions::default(),
             cache_bytes: 1 << 20,
-            sinks: 1,
-            optimise: true,
             default_graph: DefaultGraph::Own,
             limits: Limits::default(),
-            plan_steps: 50_000_000,
-            plan_bytes: u64::MAX,
-            hash_seed: 0,
         }
+    }
+}
+
+impl From<PlanOptions> for QueryOptions {
+    /// SPARQL's own options are the defaults.
+    fn from(common: PlanOptions) -> QueryOptions {
+        QueryOptions { common, ..QueryOptions::default() }
+    }
+}
+
+impl From<&PlanOptions> for QueryOptions {
+    fn from(common: &PlanOptions) -> QueryOptions {
+        QueryOptions::from(*common)
+    }
+}
+
+impl From<&QueryOptions> for QueryOptions {
+    fn from(options: &QueryOptions) -> QueryOptions {
+        *options
     }
 }
 
@@ -207,7 +159,7 @@ impl Form {
 ///     <http://e/bob> <http://e/name> \"Bob\" .
 /// ")?;
 /// let parsed = parse("SELECT ?name { <http://e/ann> <http://e/knows> ?who . ?who <http://e/name> ?name }")?;
-/// let plan = plan(&Arc::new(snapshot), &parsed, &PlanOptions::default())?;
+/// let plan = plan(&Arc::new(snapshot), &parsed, PlanOptions::default())?;
 /// let (send, receive) = mpsc::channel();
 /// let sink = plan.sink_operator(move |envelope| Ok(send.send(envelope.clone())?));
 /// let run = plan.start(Moment { now_ms: 1_700_000_000_000, seed: 7 });
@@ -234,7 +186,7 @@ pub struct Plan {
 ///
 /// # Errors
 /// The query asks for something not supported yet; [`parse`](crate::parse()) has found this already.
-pub fn plan(snapshot: &Arc<Snapshot>, parsed: &Parsed, options: &PlanOptions) -> Result<Plan, QueryError> {
+pub fn plan(snapshot: &Arc<Snapshot>, parsed: &Parsed, options: impl Into<QueryOptions>) -> Result<Plan, QueryError> {
     plan_until(snapshot, parsed, options, &|| false)
 }
 
@@ -247,8 +199,8 @@ pub fn plan(snapshot: &Arc<Snapshot>, parsed: &Parsed, options: &PlanOptions) ->
 /// use vicus_sparql::{PlanOptions, QueryErrorKind, parse, plan_until};
 /// let snapshot = Arc::new(Snapshot::of_ntriples(b"<http://e/ann> <http://e/knows> <http://e/bob> .")?);
 /// let parsed = parse("ASK { ?s ?p <http://e/bob> }")?;
-/// assert!(plan_until(&snapshot, &parsed, &PlanOptions::default(), &|| false).is_ok());
-/// let error = plan_until(&snapshot, &parsed, &PlanOptions::default(), &|| true).err().unwrap();
+/// assert!(plan_until(&snapshot, &parsed, PlanOptions::default(), &|| false).is_ok());
+/// let error = plan_until(&snapshot, &parsed, PlanOptions::default(), &|| true).err().unwrap();
 /// assert_eq!(error.kind, QueryErrorKind::Stopped);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -258,12 +210,13 @@ pub fn plan(snapshot: &Arc<Snapshot>, parsed: &Parsed, options: &PlanOptions) ->
 pub fn plan_until(
     snapshot: &Arc<Snapshot>,
     parsed: &Parsed,
-    options: &PlanOptions,
+    options: impl Into<QueryOptions>,
     watch: &dyn Watch,
 ) -> Result<Plan, QueryError> {
+    let options = options.into();
     // The caller's stack may be small, and the query's text decides how deep the recursion goes.
-    let most = Costs { steps: options.plan_steps, bytes: options.plan_bytes };
-    of_planned(parsed.query.depth, || planned(snapshot, parsed, options, &Stop::within(watch, most)))
+    let most = Costs { steps: options.common.plan_steps, bytes: options.common.plan_bytes };
+    of_planned(parsed.query.depth, || planned(snapshot, parsed, &options, &Stop::within(watch, most)))
 }
 
 /// Steps counted for looking up a term.
@@ -272,12 +225,12 @@ const TERM_STEPS: usize = 16;
 fn planned(
     snapshot: &Arc<Snapshot>,
     parsed: &Parsed,
-    options: &PlanOptions,
+    options: &QueryOptions,
     stop: &Stop<'_>,
 ) -> Result<Plan, QueryError> {
     let base = parsed.query.base.clone();
     let levels = parsed.query.depth;
-    let terms = Terms::with(snapshot, base, options.limits, options.hash_seed);
+    let terms = Terms::with(snapshot, base, options.limits, options.common.hash_seed);
     let written = parsed.query.dataset.as_ref();
     let dataset = Dataset::new(written, options.default_graph, snapshot, |name| terms.id(name.as_ref()));
     let terms = Arc::new(terms.of_levels(levels).of_merged(dataset.merged.clone()));
@@ -295,10 +248,10 @@ fn planned(
     let form = Form::of(&parsed.query);
     // With other solutions, a CONSTRUCT or DESCRIBE may have more triples, even if the number of solutions is the same.
     let may_differ = if form.is_graph() { translated.node.chooses() } else { translated.node.may_differ() };
-    if options.optimise {
+    if options.common.optimise {
         translated.node = optimise::optimise(translated.node, &mut translated.names, stop);
     }
-    let planner = Planner::new(&terms, options.optimise, translated.names.len(), stop);
+    let planner = Planner::new(&terms, options.common.optimise, translated.names.len(), stop);
     let physical = planner.query(&translated.node, &translated.wanted);
     translated.names.resize(planner.end_of_slots(), "_:value".to_owned());
     stop.check()?;
@@ -392,7 +345,10 @@ impl Plan {
     /// # use vicus_rdf::Snapshot;
     /// # use vicus_sparql::{PlanOptions, parse, plan};
     /// let snapshot = Arc::new(Snapshot::of_ntriples(b"")?);
-    /// let may_differ = |text| Ok::<_, vicus_sparql::QueryError>(plan(&snapshot, &parse(text)?, &PlanOptions::default())?.may_differ());
+    /// let may_differ = |text| {
+    ///     let plan = plan(&snapshot, &parse(text)?, PlanOptions::default())?;
+    ///     Ok::<_, vicus_sparql::QueryError>(plan.may_differ())
+    /// };
     /// assert!(may_differ("SELECT * { ?s ?p ?o FILTER (RAND() < 0.5) }")?);
     /// assert!(!may_differ("SELECT * { ?s ?p ?o } LIMIT 10")?);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -486,7 +442,7 @@ impl Runnable for Plan {
 /// # use vicus_rdf::{Id, Snapshot};
 /// use vicus_sparql::{Moment, PlanOptions, parse, plan};
 /// let snapshot = Arc::new(Snapshot::of_ntriples(b"")?);
-/// let plan = plan(&snapshot, &parse("SELECT ?now { BIND (NOW() AS ?now) }")?, &PlanOptions::default())?;
+/// let plan = plan(&snapshot, &parse("SELECT ?now { BIND (NOW() AS ?now) }")?, PlanOptions::default())?;
 /// for (now_ms, text) in [(0, "1970-01-01T00:00:00Z"), (86_400_000, "1970-01-02T00:00:00Z")] {
 ///     let run = plan.start(Moment { now_ms, ..Moment::default() });
 ///     let (send, receive) = mpsc::channel();

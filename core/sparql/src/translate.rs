@@ -128,7 +128,7 @@ impl Built {
 
     fn extend(&mut self, slot: Slot, expr: Expr) {
         let inner = std::mem::replace(&mut self.node, Node::unit());
-        self.node = Node::Extend(Operand::new(inner), slot, expr);
+        self.node = Node::Extend { inner: Operand::new(inner), slot, expr };
         self.possible.insert(slot);
     }
 }
@@ -292,9 +292,9 @@ impl Translator<'_> {
             slots.retain(|slot| *slot != graph);
             slots.push(graph);
         }
-        made.node = Node::Project(Operand::new(made.node), slots);
+        made.node = Node::Project { inner: Operand::new(made.node), slots };
         if select.distinct {
-            made.node = Node::Distinct(Operand::new(made.node));
+            made.node = Node::Distinct { inner: Operand::new(made.node) };
         }
         self.sliced(made, select)
     }
@@ -305,9 +305,15 @@ impl Translator<'_> {
             if let At::Slot(slot) = self.graph
                 && select.order_by.is_empty()
             {
-                made.node = Node::Sort(Operand::new(made.node), vec![SortKey { slot, descending: false }]);
+                made.node =
+                    Node::Sort { inner: Operand::new(made.node), keys: vec![SortKey { slot, descending: false }] };
             }
-            made.node = Node::Slice(Operand::new(made.node), select.offset, select.limit, self.graph.slot());
+            made.node = Node::Slice {
+                inner: Operand::new(made.node),
+                offset: select.offset,
+                limit: select.limit,
+                each: self.graph.slot(),
+            };
         }
         made
     }
@@ -380,7 +386,7 @@ impl Translator<'_> {
             for (expr, descending) in order {
                 keys.push(SortKey { slot: self.computed(expr, &mut made), descending });
             }
-            made.node = Node::Sort(Operand::new(made.node), keys);
+            made.node = Node::Sort { inner: Operand::new(made.node), keys };
         }
         made
     }
@@ -545,12 +551,12 @@ impl Translator<'_> {
         let numbers = Expr::Call(Function::RowNumber, Vec::new());
         let row = loop {
             match node {
-                Node::Extend(_, slot, value) if *value == numbers => break *slot,
-                Node::Extend(inner, ..) => node = &mut **inner,
+                Node::Extend { slot, expr: value, .. } if *value == numbers => break *slot,
+                Node::Extend { inner, .. } => node = &mut **inner,
                 base => {
                     let slot = self.fresh("_:row");
                     let inner = std::mem::replace(base, Node::unit());
-                    *base = Node::Extend(Operand::new(inner), slot, numbers);
+                    *base = Node::Extend { inner: Operand::new(inner), slot, expr: numbers };
                     break slot;
                 }
             }
@@ -651,7 +657,7 @@ impl Translator<'_> {
                     if !possible.is_disjoint(&right.possible) {
                         let left = joined(std::mem::take(&mut parts));
                         let (left, right) = (Operand::new(left), Operand::new(right.node));
-                        parts.push(Node::Minus(left, right, self.graph.slot()));
+                        parts.push(Node::Minus { left, right, graph: self.graph.slot() });
                     }
                 }
                 Element::Bind(value, var) => {
@@ -660,7 +666,7 @@ impl Translator<'_> {
                     self.number_rows(&mut inner, &mut expr);
                     let slot = self.slot(*var, scope);
                     possible.insert(slot);
-                    parts.push(Node::Extend(Operand::new(inner), slot, expr));
+                    parts.push(Node::Extend { inner: Operand::new(inner), slot, expr });
                 }
             }
         }
@@ -696,7 +702,7 @@ impl Translator<'_> {
                 variables,
             };
             let inner = joined(std::mem::take(parts));
-            parts.push(Node::Service(Operand::new(inner), Arc::new(made)));
+            parts.push(Node::Service { inner: Operand::new(inner), service: Arc::new(made) });
         }
     }
 
@@ -715,7 +721,7 @@ impl Translator<'_> {
         self.stop.count_steps(names.len() / 8);
         self.stop.count_bytes(size_of_val(&*names));
         let rows = names.len();
-        Node::Values(vec![slot], Arc::new(Table { columns: vec![Column::new(names)], rows }))
+        Node::Values { slots: vec![slot], table: Arc::new(Table { columns: vec![Column::new(names)], rows }) }
     }
 
     /// §18.6: the group's solutions in one graph, or those in each graph with its name.
@@ -729,7 +735,7 @@ impl Translator<'_> {
                 if !self.dataset.has(name) {
                     let slots: Vec<Slot> = made.possible.iter().copied().collect();
                     let columns = slots.iter().map(|_| Column::new(Vec::new())).collect();
-                    made.node = Node::Values(slots, Arc::new(Table { columns, rows: 0 }));
+                    made.node = Node::Values { slots, table: Arc::new(Table { columns, rows: 0 }) };
                 }
                 made
             }
@@ -779,7 +785,7 @@ impl Translator<'_> {
         }
         let columns = columns.into_iter().map(Column::new).collect();
         let possible = slots.iter().copied().collect();
-        Built { node: Node::Values(slots, Arc::new(Table { columns, rows: values.rows })), possible }
+        Built { node: Node::Values { slots, table: Arc::new(Table { columns, rows: values.rows }) }, possible }
     }
 
     fn triple(&mut self, triple: &ast::Triple, scope: &mut Names, possible: &mut Vec<Slot>) -> Node {

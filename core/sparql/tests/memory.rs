@@ -39,7 +39,7 @@ fn parsing_and_planning_take_no_more_than_is_booked() {
         let Ok(parsed) = parsed else { continue };
         let before = live();
         let options = PlanOptions { threads: 4, sinks: 4, plan_steps: u64::MAX, ..PlanOptions::default() };
-        let (most, plan) = peak(|| plan(&snapshot, &parsed, &options));
+        let (most, plan) = peak(|| plan(&snapshot, &parsed, options));
         let plan = plan.unwrap_or_else(|error| panic!("{name}: {error}"));
         // The parsed text is there as well: the booked memory is for both.
         let for_plan = booked + plan.planning_bytes();
@@ -128,7 +128,7 @@ fn planning_ends_where_its_memory_does() {
     for (name, text) in texts(100_000) {
         let Ok(parsed) = parse(&text) else { continue };
         let options = PlanOptions { plan_bytes: 4 << 20, plan_steps: u64::MAX, ..PlanOptions::default() };
-        let (most, plan) = peak(|| plan(&snapshot, &parsed, &options));
+        let (most, plan) = peak(|| plan(&snapshot, &parsed, options));
         match plan {
             Ok(plan) => assert!(plan.planning_bytes() <= options.plan_bytes, "{name}"),
             Err(error) => {

@@ -1,7 +1,7 @@
 //! The reasons to refuse a statement, with the place in its text.
 
 use std::fmt;
-pub use vicus_language::Place;
+pub use vicus_language::SourcePosition;
 use vicus_language::{Stopped, TextError, TextErrorKind};
 
 /// The reason why a text is not an answerable statement.
@@ -18,7 +18,7 @@ pub struct SqlError {
     /// The mistake, and the expected text.
     pub message: String,
     /// The place of the mistake.
-    pub place: Place,
+    pub place: SourcePosition,
     /// The sort of error.
     pub kind: SqlErrorKind,
 }
@@ -57,15 +57,15 @@ pub enum SqlErrorKind {
 }
 
 impl SqlError {
-    pub(crate) fn new(kind: SqlErrorKind, place: Place, message: impl Into<String>) -> SqlError {
+    pub(crate) fn new(kind: SqlErrorKind, place: SourcePosition, message: impl Into<String>) -> SqlError {
         SqlError { message: message.into(), place, kind }
     }
 
-    pub(crate) fn unsupported(place: Place, what: impl fmt::Display) -> SqlError {
+    pub(crate) fn unsupported(place: SourcePosition, what: impl fmt::Display) -> SqlError {
         SqlError::new(SqlErrorKind::Unsupported, place, format!("{what} is not supported"))
     }
 
-    pub(crate) fn wrong_type(place: Place, message: impl Into<String>) -> SqlError {
+    pub(crate) fn wrong_type(place: SourcePosition, message: impl Into<String>) -> SqlError {
         SqlError::new(SqlErrorKind::Type, place, message)
     }
 }
@@ -73,8 +73,8 @@ impl SqlError {
 impl fmt::Display for SqlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.place {
-            Place { line: 0, .. } => f.write_str(&self.message),
-            Place { line, column, .. } => write!(f, "line {line}, column {column}: {}", self.message),
+            SourcePosition { line: 0, .. } => f.write_str(&self.message),
+            SourcePosition { line, column, .. } => write!(f, "line {line}, column {column}: {}", self.message),
         }
     }
 }
@@ -88,7 +88,7 @@ impl From<Stopped> for SqlError {
             Stopped::TooManySteps { .. } => SqlErrorKind::TooManySteps,
             Stopped::TooManyBytes { needed, .. } => SqlErrorKind::TooManyBytes { needed },
         };
-        SqlError::new(kind, Place::default(), stopped.to_string())
+        SqlError::new(kind, SourcePosition::default(), stopped.to_string())
     }
 }
 

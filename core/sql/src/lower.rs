@@ -15,7 +15,7 @@ use crate::boxes::scan::Scan;
 use crate::boxes::set::SetOperation;
 use crate::boxes::slice::{Single, Slice};
 use crate::boxes::top::Top;
-use crate::error::{Place, SqlError};
+use crate::error::{SourcePosition, SqlError};
 use crate::evaluate::{Room, Vector, gathered};
 use crate::explain::describe;
 use crate::expression::{ColumnId, Expr};
@@ -222,7 +222,8 @@ impl Lowering<'_> {
             }
             Op::Values { rows } => {
                 let envelopes = values(rows, &relation.columns, self.columns, self.limit);
-                let envelopes = envelopes.map_err(|error| SqlError::wrong_type(Place::default(), error.to_string()))?;
+                let envelopes =
+                    envelopes.map_err(|error| SqlError::wrong_type(SourcePosition::default(), error.to_string()))?;
                 let source = self.net.source(library::source("values", &schema, move || envelopes.clone()));
                 Ok(vec![self.note(source).output(0)])
             }

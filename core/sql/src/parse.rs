@@ -1,7 +1,7 @@
 //! From a text to a tree of its syntax, by the crate `sqlparser`, within bounds of length and depth.
 
 use crate::dialect::{Common, Left};
-use crate::error::{Place, SqlError, SqlErrorKind};
+use crate::error::{SourcePosition, SqlError, SqlErrorKind};
 use sqlparser::ast::{DescribeAlias, ObjectName, Query, Statement};
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
@@ -112,7 +112,7 @@ pub fn parse(text: &str, options: &ParseOptions) -> Result<Parsed, SqlError> {
 pub fn parse_until(text: &str, options: &ParseOptions, ends: Option<Ends>) -> Result<Parsed, SqlError> {
     if text.len() > options.bytes {
         let message = format!("the text has {} bytes, and at most {} are allowed", text.len(), options.bytes);
-        return Err(SqlError::new(SqlErrorKind::TooLong, Place::default(), message));
+        return Err(SqlError::new(SqlErrorKind::TooLong, SourcePosition::default(), message));
     }
     // A mark at the beginning of a file is no part of the text.
     let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
@@ -158,7 +158,7 @@ pub fn parse_until(text: &str, options: &ParseOptions, ends: Option<Ends>) -> Re
             of_levels(levels, LEVEL, move || drop(other));
             let start = text.len() - text.trim_start().len();
             Err(SqlError::unsupported(
-                Place::at(text, start),
+                SourcePosition::at(text, start),
                 format_args!("{verb} (only SELECT, SHOW TABLES and DESCRIBE can be asked)"),
             ))
         }
@@ -178,12 +178,12 @@ fn begins_query(tokens: &[TokenWithSpan]) -> bool {
 }
 
 fn statement(text: &str, tokens: Vec<TokenWithSpan>, limit: usize, ends: Option<Ends>) -> Result<Statement, SqlError> {
-    let end = Place::at(text, text.len());
+    let end = SourcePosition::at(text, text.len());
     let dialect = Common::of_text(tokens.len(), ends);
     let mut parser = Parser::new(&dialect).with_recursion_limit(limit).with_tokens_with_locations(tokens);
     let wrong = |error: ParserError| match error {
         ParserError::RecursionLimitExceeded => {
-            SqlError::new(SqlErrorKind::TooDeep, Place::default(), "the text is nested too deeply")
+            SqlError::new(SqlErrorKind::TooDeep, SourcePosition::default(), "the text is nested too deeply")
         }
         ParserError::ParserError(message) | ParserError::TokenizerError(message) => {
             let (message, place) = placed(text, &message);
@@ -209,11 +209,11 @@ fn left(error: BoxError) -> SqlError {
         Some(Left::Asked) => SqlErrorKind::Stopped,
         _ => SqlErrorKind::TooManySteps,
     };
-    SqlError::new(kind, Place::default(), error.to_string())
+    SqlError::new(kind, SourcePosition::default(), error.to_string())
 }
 
 /// The parser's message, and the place at its end.
-fn placed(text: &str, message: &str) -> (String, Option<Place>) {
+fn placed(text: &str, message: &str) -> (String, Option<SourcePosition>) {
     let parts = message.rsplit_once(" at Line: ").and_then(|(what, place)| {
         let (line, column) = place.split_once(", Column: ")?;
         Some((what, Location { line: line.trim().parse().ok()?, column: column.trim().parse().ok()? }))
@@ -294,13 +294,13 @@ impl Parsed {
     }
 
     /// A place without its offset: the offset takes time in proportion to the text.
-    pub(crate) fn place(&self, location: Location) -> Place {
-        Place { line: location.line as usize, column: location.column as usize, offset: None }
+    pub(crate) fn place(&self, location: Location) -> SourcePosition {
+        SourcePosition { line: location.line as usize, column: location.column as usize, offset: None }
     }
 
     /// The error with the offset of its place.
     pub(crate) fn placed(&self, error: SqlError) -> SqlError {
-        let Place { line, column, .. } = error.place;
+        let SourcePosition { line, column, .. } = error.place;
         SqlError { place: place(&self.text, Location { line: line as u64, column: column as u64 }), ..error }
     }
 
@@ -317,14 +317,14 @@ impl fmt::Debug for Parsed {
 }
 
 /// The place of a line and a column.
-fn place(text: &str, location: Location) -> Place {
+fn place(text: &str, location: Location) -> SourcePosition {
     let (line, column) = (location.line as usize, location.column as usize);
     if line == 0 {
-        return Place::default();
+        return SourcePosition::default();
     }
     let start: usize = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
     let before = text[start..].chars().take(column.saturating_sub(1)).map(char::len_utf8).sum::<usize>();
-    Place { line, column, offset: Some(start + before) }
+    SourcePosition { line, column, offset: Some(start + before) }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Checks a trace against the box protocol: a forbidden event is a violation.
 
-use crate::{BoxId, Event, Trace, What};
+use crate::{Event, JobId, Trace, What};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt;
 
@@ -86,8 +86,8 @@ impl fmt::Display for Violation {
 /// A seat's activity, nested in its former one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Frame {
-    Invocation(BoxId),
-    UserCode(BoxId),
+    Invocation(JobId),
+    UserCode(JobId),
     Sleep,
     Lent,
 }
@@ -115,7 +115,7 @@ enum TaskState {
 struct Checker {
     /// For each seat, its nested activities, the innermost last.
     frames: Vec<Vec<Frame>>,
-    boxes: FxHashMap<BoxId, BoxState>,
+    boxes: FxHashMap<JobId, BoxState>,
     /// The tasks that are not boxes, by number.
     tasks: FxHashMap<u32, TaskState>,
     running: FxHashSet<u32>,
@@ -130,10 +130,10 @@ impl Trace {
     /// numbered are only checked to begin and end in order, because they can't be told apart.
     ///
     /// ```
-    /// use vicus_trace::{BoxId, Header, Log, Rule, Trace, What};
+    /// use vicus_trace::{JobId, Header, Log, Rule, Trace, What};
     ///
     /// let mut log = Log::new(10);
-    /// log.record(5, What::Taken { who: BoxId { request: 1, index: 0 }, rule: 1, far: false });
+    /// log.record(5, What::Taken { who: JobId { request: 1, index: 0 }, rule: 1, far: false });
     /// let violations = Trace::new(Header::for_seats(1), vec![log.finish()]).check();
     /// assert_eq!(violations[0].rule, Rule::TakenAfterQueued);
     /// ```
@@ -197,7 +197,7 @@ impl Checker {
             What::RequestEnded { request, .. } if !self.running.remove(&request) => breaks(Rule::RequestOnce),
             _ => {}
         }
-        if let Some(number) = what.who().and_then(BoxId::number) {
+        if let Some(number) = what.who().and_then(JobId::number) {
             self.step_task(seat, number, what, breaks);
         }
         if let Some(who) = what.who().filter(|who| who.is_box()) {
@@ -240,7 +240,7 @@ impl Checker {
     /// Whether a spawner, given by its index, may run on the seat now. Always true for a caller from outside and for
     /// tasks without numbers.
     fn runs(&self, seat: usize, request: u32, index: u32) -> bool {
-        let who = BoxId { request, index };
+        let who = JobId { request, index };
         match who.number() {
             Some(number) => self.tasks.get(&number) == Some(&TaskState::Taken(seat)),
             None => !who.is_box() || self.boxes.get(&who).is_some_and(|state| state.runs_on == Some(seat)),
@@ -297,14 +297,14 @@ mod tests {
     use super::*;
     use crate::{Header, Log, Outcome, TaskKind};
 
-    const A: BoxId = BoxId { request: 1, index: 0 };
-    const B: BoxId = BoxId { request: 1, index: 1 };
+    const A: JobId = JobId { request: 1, index: 0 };
+    const B: JobId = JobId { request: 1, index: 1 };
 
-    fn queued(who: BoxId) -> What {
-        What::Enqueued { who, kind: TaskKind::Immediate, by: BoxId::NONE }
+    fn queued(who: JobId) -> What {
+        What::Enqueued { who, kind: TaskKind::Immediate, by: JobId::NONE }
     }
 
-    fn taken(who: BoxId) -> What {
+    fn taken(who: JobId) -> What {
         What::Taken { who, rule: 1, far: false }
     }
 
@@ -320,7 +320,7 @@ mod tests {
         trace.check().iter().map(|violation| violation.rule).collect()
     }
 
-    fn run(who: BoxId) -> [What; 4] {
+    fn run(who: JobId) -> [What; 4] {
         [
             What::InvocationBegins { who },
             What::UserCodeBegins { who },
@@ -347,8 +347,8 @@ mod tests {
             (0, begins),
             (0, user_begins),
             // `join` in the user code runs another task while it waits.
-            (0, What::InvocationBegins { who: BoxId::task_of(1) }),
-            (0, What::InvocationEnds { who: BoxId::task_of(1) }),
+            (0, What::InvocationBegins { who: JobId::task_of(1) }),
+            (0, What::InvocationEnds { who: JobId::task_of(1) }),
             (0, user_ends),
             (0, ends),
             (0, What::RequestEnded { request: 1, outcome: Outcome::Done }),
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn a_task_is_spawned_by_a_running_task_before_it_is_taken() {
-        let task = |number| BoxId::task(1, number);
+        let task = |number| JobId::task(1, number);
         let queued = |number, by| What::Enqueued { who: task(number), kind: TaskKind::Deferred, by };
         let taken = |number| taken(task(number));
         let spawned = |number, by| What::Spawned { who: task(number), by };
@@ -387,13 +387,13 @@ mod tests {
         ];
         assert_eq!(broken(&sound), []);
         assert_eq!(broken(&sound[2..4]), [Rule::SpawnedByRunner], "the box doesn't run");
-        assert_eq!(broken(&[(0, queued(0, BoxId::NONE)), (0, queued(1, first))]), [Rule::SpawnedByRunner]);
-        let elsewhere = [(0, queued(0, BoxId::NONE)), (0, taken(0)), (1, spawned(1, first))];
+        assert_eq!(broken(&[(0, queued(0, JobId::NONE)), (0, queued(1, first))]), [Rule::SpawnedByRunner]);
+        let elsewhere = [(0, queued(0, JobId::NONE)), (0, taken(0)), (1, spawned(1, first))];
         assert_eq!(broken(&elsewhere), [Rule::SpawnedByRunner], "it runs on the other seat");
         assert_eq!(broken(&[(0, taken(7))]), [Rule::TakenAfterQueued]);
-        let twice = [(0, queued(0, BoxId::NONE)), (0, taken(0)), (1, taken(0)), (0, queued(0, BoxId::NONE))];
+        let twice = [(0, queued(0, JobId::NONE)), (0, taken(0)), (1, taken(0)), (0, queued(0, JobId::NONE))];
         assert_eq!(broken(&twice), [Rule::TakenAfterQueued, Rule::QueuedOnce]);
-        assert_eq!(broken(&[(0, spawned(0, BoxId::NONE)), (0, taken(0))]), [Rule::TakenAfterQueued], "it waits");
+        assert_eq!(broken(&[(0, spawned(0, JobId::NONE)), (0, taken(0))]), [Rule::TakenAfterQueued], "it waits");
     }
 
     #[test]
@@ -411,7 +411,7 @@ mod tests {
         assert_eq!(broken(&[(0, user_ends)]), [Rule::EndsMatchBeginnings]);
         assert_eq!(broken(&[(0, user_begins)]), [Rule::UserCodeInsideInvocation]);
         // A closure has no prologue.
-        let task = BoxId::task_of(1);
+        let task = JobId::task_of(1);
         let closure = [(0, What::UserCodeBegins { who: task }), (0, What::UserCodeEnds { who: task })];
         assert_eq!(broken(&closure), []);
         assert_eq!(broken(&closure[1..]), [Rule::EndsMatchBeginnings]);

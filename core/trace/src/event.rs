@@ -27,16 +27,16 @@ const _: () = assert!(size_of::<Event>() == Event::BYTES);
 
 /// A box of a request, or a task that is not a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub struct BoxId {
+pub struct JobId {
     /// The request: the low 32 bits of the runtime's id.
     pub request: u32,
-    /// The box's index in its model. For a task that is not a box: its number plus [`BoxId::TASKS`], or [`BoxId::NONE`]
+    /// The box's index in its model. For a task that is not a box: its number plus [`JobId::TASKS`], or [`JobId::NONE`]
     /// without a number.
     #[serde(rename = "box")]
     pub index: u32,
 }
 
-impl BoxId {
+impl JobId {
     /// The index of a task without a number, and of a caller from outside.
     pub const NONE: u32 = u32::MAX;
 
@@ -44,33 +44,33 @@ impl BoxId {
     pub const TASKS: u32 = 1 << 31;
 
     /// A task of this request that is neither a box nor numbered: a closure of `join`, a chunk of a loop.
-    pub const fn task_of(request: u32) -> BoxId {
-        BoxId { request, index: BoxId::NONE }
+    pub const fn task_of(request: u32) -> JobId {
+        JobId { request, index: JobId::NONE }
     }
 
     /// A task with this number, unique in a run, across requests. A number beyond the limit is dropped.
-    pub const fn task(request: u32, number: u32) -> BoxId {
-        match number < BoxId::TASKS {
-            true => BoxId { request, index: BoxId::TASKS + number },
-            false => BoxId::task_of(request),
+    pub const fn task(request: u32, number: u32) -> JobId {
+        match number < JobId::TASKS {
+            true => JobId { request, index: JobId::TASKS + number },
+            false => JobId::task_of(request),
         }
     }
 
     /// Whether this is a box, under the box protocol, or another task.
     pub const fn is_box(self) -> bool {
-        self.index < BoxId::TASKS
+        self.index < JobId::TASKS
     }
 
     /// The number of a task that is not a box, if it has one.
     pub const fn number(self) -> Option<u32> {
         match self.index {
-            BoxId::NONE => None,
-            index => index.checked_sub(BoxId::TASKS),
+            JobId::NONE => None,
+            index => index.checked_sub(JobId::TASKS),
         }
     }
 }
 
-impl fmt::Display for BoxId {
+impl fmt::Display for JobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "request {} {}", self.request, Index(self.index))
     }
@@ -81,9 +81,9 @@ struct Index(u32);
 
 impl fmt::Display for Index {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (BoxId { request: 0, index: self.0 }).number() {
+        match (JobId { request: 0, index: self.0 }).number() {
             Some(number) => write!(f, "task {number}"),
-            None if self.0 == BoxId::NONE => f.write_str("task"),
+            None if self.0 == JobId::NONE => f.write_str("task"),
             None => write!(f, "box {}", self.0),
         }
     }
@@ -161,25 +161,25 @@ pub enum What {
     /// A task was put in a queue.
     Enqueued {
         /// The task.
-        who: BoxId,
+        who: JobId,
         /// How it was queued.
         #[serde(rename = "task_kind")]
         kind: TaskKind,
-        /// The index ([`BoxId::index`]) of the box of the same request, or of the task, that queued it; or
-        /// [`BoxId::NONE`]. It also spawned the task, unless a [`What::Spawned`] says otherwise.
+        /// The index ([`JobId::index`]) of the box of the same request, or of the task, that queued it; or
+        /// [`JobId::NONE`]. It also spawned the task, unless a [`What::Spawned`] says otherwise.
         by: u32,
     },
     /// A task that is not a box was spawned, and may have to wait for others before it is queued.
     Spawned {
         /// The task.
-        who: BoxId,
+        who: JobId,
         /// The index of its spawner, as in [`What::Enqueued`].
         by: u32,
     },
     /// A task was taken out of a queue.
     Taken {
         /// The task.
-        who: BoxId,
+        who: JobId,
         /// The number of the plan's rule that took it; for `las` the levels 1 to 5 of Falt et al., §4.
         rule: u8,
         /// Whether the queue's node is not the seat's.
@@ -188,27 +188,27 @@ pub enum What {
     /// A box's invocation begins: the prologue.
     InvocationBegins {
         /// The box.
-        who: BoxId,
+        who: JobId,
     },
     /// A box's invocation ends: after the epilogue.
     InvocationEnds {
         /// The box.
-        who: BoxId,
+        who: JobId,
     },
     /// The user's code begins, inside an invocation.
     UserCodeBegins {
         /// The box.
-        who: BoxId,
+        who: JobId,
     },
     /// The user's code ends.
     UserCodeEnds {
         /// The box.
-        who: BoxId,
+        who: JobId,
     },
     /// A box took an envelope from an input.
     EnvelopeReceived {
         /// The box.
-        who: BoxId,
+        who: JobId,
         /// The number of the input.
         input: u16,
         /// How many rows the envelope has.
@@ -220,7 +220,7 @@ pub enum What {
     /// envelope.
     EnvelopeLeft {
         /// The box.
-        who: BoxId,
+        who: JobId,
         /// The number of the input.
         input: u16,
     },
@@ -228,14 +228,14 @@ pub enum What {
     /// envelope are not recorded; it is not part of [`What::Held`].
     EnvelopeKept {
         /// The box.
-        who: BoxId,
+        who: JobId,
         /// The number of the input.
         input: u16,
     },
     /// A box made an envelope, in newly allocated memory.
     EnvelopeCreated {
         /// The box.
-        who: BoxId,
+        who: JobId,
         /// The number of the output.
         output: u16,
         /// The bytes of its columns; greater sizes are recorded as four billion.
@@ -244,7 +244,7 @@ pub enum What {
     /// A via took an envelope from an output.
     EnvelopeSent {
         /// The box.
-        who: BoxId,
+        who: JobId,
         /// The number of the output.
         output: u16,
         /// How many rows the envelope has.
@@ -257,7 +257,7 @@ pub enum What {
     /// untouched pages are in neither.
     BytesRead {
         /// The box or task.
-        who: BoxId,
+        who: JobId,
         /// Whether the data lies on another node than the seat's.
         far: bool,
         /// The number of bytes; greater sizes are recorded as four billion.
@@ -267,7 +267,7 @@ pub enum What {
     /// the user code, after a change.
     Held {
         /// The box.
-        who: BoxId,
+        who: JobId,
         /// The bytes in all; greater sizes are recorded as four billion.
         bytes: u32,
     },
@@ -276,7 +276,7 @@ pub enum What {
     /// elsewhere; untouched pages are in neither.
     Footprint {
         /// The task.
-        who: BoxId,
+        who: JobId,
         /// Whether the bytes lie on another node than the seat's.
         far: bool,
         /// The number of bytes; greater sizes are recorded as four billion.
@@ -286,19 +286,19 @@ pub enum What {
     /// under strategies that deal.
     Dealt {
         /// The task.
-        who: BoxId,
+        who: JobId,
         /// Why it goes there.
         why: DealReason,
         /// The percentage of its bytes at their chosen destination; 0 if they did not decide.
         share: u16,
-        /// The index of the queue in the plan; or [`BoxId::NONE`] if it is left to its maker's seat.
+        /// The index of the queue in the plan; or [`JobId::NONE`] if it is left to its maker's seat.
         queue: u32,
     },
     /// A task that is not a box uses bytes from this address on, and they order it among the tasks of its spawner. The
     /// seat's next event gives their number.
     Follows {
         /// The task.
-        who: BoxId,
+        who: JobId,
         /// The use of the bytes.
         how: Use,
         /// The upper 16 bits of the 48 of the address; see [`What::number`].
@@ -309,7 +309,7 @@ pub enum What {
     /// Likewise for bytes that only give the task's place.
     Uses {
         /// The task.
-        who: BoxId,
+        who: JobId,
         /// The use of the bytes.
         how: Use,
         /// See [`What::Follows`].
@@ -320,7 +320,7 @@ pub enum What {
     /// How many bytes they are: a number of 48 bits; greater ones are recorded as the greatest.
     UsesBytes {
         /// The task.
-        who: BoxId,
+        who: JobId,
         /// The upper 16 bits; see [`What::number`].
         high: u16,
         /// The lower 32 bits.
@@ -329,38 +329,38 @@ pub enum What {
     /// From here on, a wait of this task for a section is for tasks spawned after this event. Sections nest.
     SectionBegins {
         /// The task.
-        who: BoxId,
+        who: JobId,
     },
     /// A task begins to wait for others. Its seat may run tasks meanwhile.
     WaitBegins {
         /// The task.
-        who: BoxId,
+        who: JobId,
         /// The others.
         awaits: Awaits,
     },
     /// The task goes on.
     WaitEnds {
         /// The task.
-        who: BoxId,
+        who: JobId,
     },
     /// The newly begun task is one of this function.
     Named {
         /// The task.
-        who: BoxId,
+        who: JobId,
         /// The index in [`Header::functions`](crate::Header::functions).
         function: u32,
     },
     /// A via was full; the box is blocked from now on.
     Refused {
         /// The box.
-        who: BoxId,
+        who: JobId,
         /// The number of the output.
         output: u16,
     },
     /// The via has room again; this output no longer blocks the box.
     Resumed {
         /// The box.
-        who: BoxId,
+        who: JobId,
         /// The number of the output.
         output: u16,
     },
@@ -580,7 +580,7 @@ impl What {
     }
 
     /// The box or task of the event, if there is one.
-    pub const fn who(self) -> Option<BoxId> {
+    pub const fn who(self) -> Option<JobId> {
         match self {
             What::Enqueued { who, .. }
             | What::Taken { who, .. }
@@ -628,9 +628,9 @@ impl What {
     /// The number of 48 bits of [`What::Follows`], [`What::Uses`] and [`What::UsesBytes`].
     ///
     /// ```
-    /// use vicus_trace::{BoxId, Use, What};
+    /// use vicus_trace::{JobId, Use, What};
     /// let (high, low) = What::halves(0x7fff_1234_5678);
-    /// let what = What::Uses { who: BoxId::task(1, 0), how: Use::Reads, high, low };
+    /// let what = What::Uses { who: JobId::task(1, 0), how: Use::Reads, high, low };
     /// assert_eq!(what.number(), Some(0x7fff_1234_5678));
     /// ```
     pub const fn number(self) -> Option<u64> {
@@ -654,11 +654,11 @@ impl fmt::Display for What {
                     TaskKind::Deferred => "deferred",
                 })?;
                 match by {
-                    BoxId::NONE => Ok(()),
+                    JobId::NONE => Ok(()),
                     by => write!(f, ", by {}", Index(by)),
                 }
             }
-            What::Spawned { by: BoxId::NONE, .. } => Ok(()),
+            What::Spawned { by: JobId::NONE, .. } => Ok(()),
             What::Spawned { by, .. } => write!(f, "by {}", Index(by)),
             What::Taken { rule, far, .. } => write!(f, "rule {rule}, {}", if far { "far" } else { "near" }),
             What::EnvelopeReceived { input, rows, pill, .. } => {
@@ -692,7 +692,7 @@ impl fmt::Display for What {
             What::Named { function, .. } => write!(f, "function {function}"),
             What::Dealt { why, share, queue, .. } => {
                 match queue {
-                    BoxId::NONE => f.write_str("stays with its maker: ")?,
+                    JobId::NONE => f.write_str("stays with its maker: ")?,
                     queue => write!(f, "to queue {queue}: ")?,
                 }
                 match why {
@@ -825,14 +825,14 @@ impl What {
             | What::LentEnds => Columns::default(),
         };
         match self.who() {
-            Some(BoxId { request, index }) => Columns { request, index, ..own },
+            Some(JobId { request, index }) => Columns { request, index, ..own },
             None => own,
         }
     }
 
     fn from_columns(kind: Kind, columns: &Columns) -> Option<What> {
         let &Columns { detail, port, request, index, value } = columns;
-        let who = BoxId { request, index };
+        let who = JobId { request, index };
         let flag = |number: u16| match number {
             0 => Some(false),
             1 => Some(true),
@@ -901,7 +901,7 @@ mod tests {
 
     #[test]
     fn an_event_in_a_file_has_known_bytes() {
-        let who = BoxId { request: 0x01020304, index: 5 };
+        let who = JobId { request: 0x01020304, index: 5 };
         let what = What::EnvelopeSent { who, output: 2, rows: 0x0600, pill: true };
         let event = Event { time_ns: 0x11, order: 0x2200, what };
         let mut expected = [0; 32];
@@ -927,14 +927,14 @@ mod tests {
 
     #[test]
     fn particulars_read_well() {
-        let who = BoxId { request: 1, index: 2 };
+        let who = JobId { request: 1, index: 2 };
         let text = |what: What| what.to_string();
         assert_eq!(text(What::Enqueued { who, kind: TaskKind::Immediate, by: 1 }), "immediate, by box 1");
-        let by = BoxId::task(1, 3).index;
+        let by = JobId::task(1, 3).index;
         assert_eq!(text(What::Enqueued { who, kind: TaskKind::Deferred, by }), "deferred, by task 3");
         assert_eq!(text(What::Spawned { who, by: 1 }), "by box 1");
         assert_eq!(
-            [who, BoxId::task(1, 3), BoxId::task_of(1)].map(|who| who.to_string()),
+            [who, JobId::task(1, 3), JobId::task_of(1)].map(|who| who.to_string()),
             ["request 1 box 2", "request 1 task 3", "request 1 task"]
         );
         assert_eq!(text(What::Taken { who, rule: 4, far: true }), "rule 4, far");
@@ -944,7 +944,7 @@ mod tests {
         );
         let dealt = |why, share, queue| text(What::Dealt { who, why, share, queue });
         assert_eq!(dealt(DealReason::Nearest, 75, 12), "to queue 12: its bytes cost least there, 75 % lie there");
-        assert_eq!(dealt(DealReason::Small, 0, BoxId::NONE), "stays with its maker: few bytes");
+        assert_eq!(dealt(DealReason::Small, 0, JobId::NONE), "stays with its maker: few bytes");
         assert_eq!(text(What::InvocationEnds { who }), "");
     }
 }

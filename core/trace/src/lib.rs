@@ -6,12 +6,12 @@
 //! summed up ([`Trace::summary`]). This crate never reads a clock: the caller passes the time, real or virtual.
 //!
 //! ```
-//! use vicus_trace::{BoxId, Header, Log, TaskKind, Trace, What};
+//! use vicus_trace::{JobId, Header, Log, TaskKind, Trace, What};
 //!
-//! let who = BoxId { request: 1, index: 0 };
+//! let who = JobId { request: 1, index: 0 };
 //! let (mut submitter, mut worker) = (Log::new(1000), Log::new(1000));
 //! submitter.record(10, What::RequestSubmitted { request: 1 });
-//! let cause = submitter.record(20, What::Enqueued { who, kind: TaskKind::Deferred, by: BoxId::NONE });
+//! let cause = submitter.record(20, What::Enqueued { who, kind: TaskKind::Deferred, by: JobId::NONE });
 //! // The task carries the clock of the seat that queued it. So an effect is ordered after its cause, even though this
 //! // worker's clock runs behind.
 //! worker.observe(cause);
@@ -54,7 +54,7 @@ mod merge;
 mod summary;
 
 pub use check::{Rule, Violation};
-pub use event::{Awaits, BoxId, Event, Kind, Outcome, TaskKind, UnknownKind, Use, What};
+pub use event::{Awaits, Event, JobId, Kind, Outcome, TaskKind, UnknownKind, Use, What};
 pub use file::TraceError;
 pub use log::{Log, SeatLog};
 pub use merge::{Entry, Merged};
@@ -119,9 +119,9 @@ pub struct SeatInfo {
 pub struct ModelInfo {
     /// The model's name.
     pub name: String,
-    /// The requests that ran it, as [`BoxId::request`] names them.
+    /// The requests that ran it, as [`JobId::request`] names them.
     pub requests: Vec<u32>,
-    /// Its boxes, in the order of [`BoxId::index`].
+    /// Its boxes, in the order of [`JobId::index`].
     pub boxes: Vec<BoxInfo>,
 }
 
@@ -137,13 +137,13 @@ pub struct BoxInfo {
     pub inputs: Vec<Source>,
     /// How much each input holds before it refuses an envelope. Empty in files of older versions.
     #[serde(default)]
-    pub bounds: Vec<Bound>,
+    pub bounds: Vec<ViaBound>,
 }
 
 /// The capacity of an input before it refuses an envelope: one envelope always fits, further ones only within these
 /// limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bound {
+pub struct ViaBound {
     /// The greatest number of envelopes.
     pub envelopes: u32,
     /// The greatest number of bytes.
@@ -233,12 +233,12 @@ pub struct Names<'a> {
 
 impl<'a> Names<'a> {
     /// The header's information about a box, if there is any.
-    pub fn get(&self, who: BoxId) -> Option<&'a BoxInfo> {
+    pub fn get(&self, who: JobId) -> Option<&'a BoxInfo> {
         self.models.get(&who.request)?.boxes.get(who.index as usize)
     }
 
     /// The name of a box in its model; `task` and its number for a task that is not a box; otherwise the index.
-    pub fn name(&self, who: BoxId) -> String {
+    pub fn name(&self, who: JobId) -> String {
         match self.get(who) {
             Some(info) => info.name.clone(),
             None if who.is_box() => format!("box{}", who.index),
@@ -252,7 +252,7 @@ impl<'a> Names<'a> {
     }
 
     /// The type of a box; `(task)` for a task that is not a box, `(unknown)` if the header doesn't say.
-    pub fn type_name(&self, who: BoxId) -> &'a str {
+    pub fn type_name(&self, who: JobId) -> &'a str {
         match self.get(who) {
             Some(info) => &info.type_name,
             None if who.is_box() => "(unknown)",
@@ -272,10 +272,10 @@ mod tests {
         header.models = vec![ModelInfo { name: "q1".into(), requests: vec![7, 8], boxes }];
         let trace = Trace::new(header, Vec::new());
         let names = trace.names();
-        assert_eq!(names.name(BoxId { request: 8, index: 0 }), "scan1");
-        assert_eq!(names.type_name(BoxId { request: 8, index: 0 }), "Scan");
-        assert_eq!(names.name(BoxId { request: 8, index: 1 }), "box1");
-        assert_eq!(names.type_name(BoxId { request: 9, index: 0 }), "(unknown)");
-        assert_eq!(names.type_name(BoxId::task_of(8)), "(task)");
+        assert_eq!(names.name(JobId { request: 8, index: 0 }), "scan1");
+        assert_eq!(names.type_name(JobId { request: 8, index: 0 }), "Scan");
+        assert_eq!(names.name(JobId { request: 8, index: 1 }), "box1");
+        assert_eq!(names.type_name(JobId { request: 9, index: 0 }), "(unknown)");
+        assert_eq!(names.type_name(JobId::task_of(8)), "(task)");
     }
 }

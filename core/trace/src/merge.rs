@@ -1,6 +1,6 @@
 //! The logs of all seats as one stream.
 
-use crate::{BoxId, Event, Trace, What};
+use crate::{Event, JobId, Trace, What};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -77,11 +77,11 @@ struct Raised {
     now: (u64, u64),
     earlier: (u64, u64),
     /// When each box or task was last spawned or queued.
-    queued: FxHashMap<BoxId, u64>,
+    queued: FxHashMap<JobId, u64>,
     /// When the last invocation of each box ended.
-    ended: FxHashMap<BoxId, u64>,
+    ended: FxHashMap<JobId, u64>,
     /// When each output was last refused.
-    refused: FxHashMap<(BoxId, u16), u64>,
+    refused: FxHashMap<(JobId, u16), u64>,
     /// The last time of any event of each request.
     requests: FxHashMap<u32, u64>,
 }
@@ -148,10 +148,10 @@ mod tests {
     use super::*;
     use crate::{Header, Log, Outcome, TaskKind};
 
-    const WHO: BoxId = BoxId { request: 1, index: 0 };
+    const WHO: JobId = JobId { request: 1, index: 0 };
 
     fn queued() -> What {
-        What::Enqueued { who: WHO, kind: TaskKind::Deferred, by: BoxId::NONE }
+        What::Enqueued { who: WHO, kind: TaskKind::Deferred, by: JobId::NONE }
     }
 
     fn shown(logs: Vec<Log>) -> Vec<(usize, u64)> {
@@ -207,9 +207,9 @@ mod tests {
         let resumed = What::Resumed { who: WHO, output: 2 };
         let ends = What::InvocationEnds { who: WHO };
         let over = What::RequestEnded { request: 1, outcome: Outcome::Done };
-        let task = BoxId::task(1, 4);
-        let spawned = What::Spawned { who: task, by: BoxId::NONE };
-        let let_go = What::Enqueued { who: task, kind: TaskKind::Deferred, by: BoxId::NONE };
+        let task = JobId::task(1, 4);
+        let spawned = What::Spawned { who: task, by: JobId::NONE };
+        let let_go = What::Enqueued { who: task, kind: TaskKind::Deferred, by: JobId::NONE };
         for (cause, effect) in [
             (queued(), What::Taken { who: WHO, rule: 1, far: false }),
             (ends, What::InvocationBegins { who: WHO }),

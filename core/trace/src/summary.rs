@@ -1,6 +1,6 @@
 //! Sums of a trace: the time spent, by type of box and by seat.
 
-use crate::{BoxId, Event, Names, Trace, What};
+use crate::{Event, JobId, Names, Trace, What};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 use std::fmt;
@@ -105,7 +105,7 @@ struct Seat {
 
 /// An invocation, or the code of a task that is not a box.
 struct Open {
-    who: BoxId,
+    who: JobId,
     is_invocation: bool,
     in_user_code: bool,
     /// Whether it waits for its spawned tasks.
@@ -123,14 +123,14 @@ struct Blocked {
 struct Types<'a> {
     names: Names<'a>,
     /// The functions of tasks.
-    functions: FxHashMap<BoxId, &'a str>,
+    functions: FxHashMap<JobId, &'a str>,
     places: FxHashMap<&'a str, usize>,
-    seen: FxHashSet<BoxId>,
+    seen: FxHashSet<JobId>,
     rows: Vec<BoxSummary>,
 }
 
 impl Types<'_> {
-    fn of(&mut self, who: BoxId) -> &mut BoxSummary {
+    fn of(&mut self, who: JobId) -> &mut BoxSummary {
         let type_name = self.functions.get(&who).copied().unwrap_or_else(|| self.names.type_name(who));
         let place = *self.places.entry(type_name).or_insert_with(|| {
             self.rows.push(BoxSummary { type_name: type_name.to_owned(), ..BoxSummary::default() });
@@ -178,10 +178,10 @@ impl Trace {
             .collect();
         summary.events = summary.seats.iter().map(|seat| seat.events).sum();
         let mut seats: Vec<Seat> = (0..self.logs.len()).map(|_| Seat::default()).collect();
-        let mut blocked: FxHashMap<BoxId, Blocked> = FxHashMap::default();
-        let mut spawned_before: FxHashSet<BoxId> = FxHashSet::default();
-        let mut queued: FxHashMap<BoxId, u64> = FxHashMap::default();
-        let mut begun: FxHashSet<BoxId> = FxHashSet::default();
+        let mut blocked: FxHashMap<JobId, Blocked> = FxHashMap::default();
+        let mut spawned_before: FxHashSet<JobId> = FxHashSet::default();
+        let mut queued: FxHashMap<JobId, u64> = FxHashMap::default();
+        let mut begun: FxHashSet<JobId> = FxHashSet::default();
         let names = self.names();
         // A task is named right after it has begun.
         let function = |event: &Event| match event.what {
@@ -252,14 +252,14 @@ impl Trace {
                         }
                     }
                 }
-                What::Enqueued { who, by, .. } | What::Spawned { who, by } if !who.is_box() && by != BoxId::NONE => {
+                What::Enqueued { who, by, .. } | What::Spawned { who, by } if !who.is_box() && by != JobId::NONE => {
                     // Queueing a task spawned before does not count as spawning it.
                     let is_spawn = matches!(what, What::Spawned { .. });
                     if is_spawn {
                         spawned_before.insert(who);
                     }
                     if is_spawn || !spawned_before.remove(&who) {
-                        types.of(BoxId { request: who.request, index: by }).spawned += 1;
+                        types.of(JobId { request: who.request, index: by }).spawned += 1;
                     }
                 }
                 What::RequestSubmitted { .. } => summary.requests += 1,
@@ -451,7 +451,7 @@ mod tests {
     use crate::Awaits;
     use crate::{BoxInfo, Header, Log, ModelInfo, TaskKind, Use};
 
-    const WHO: BoxId = BoxId { request: 1, index: 0 };
+    const WHO: JobId = JobId { request: 1, index: 0 };
 
     fn scan() -> Header {
         let boxes = vec![BoxInfo { name: "scan".into(), type_name: "Scan".into(), ..BoxInfo::default() }];
@@ -488,7 +488,7 @@ mod tests {
 
     #[test]
     fn a_task_that_is_suspended_runs_once() {
-        let who = BoxId::task(1, 3);
+        let who = JobId::task(1, 3);
         let parts = [What::UserCodeBegins { who }, What::UserCodeEnds { who }];
         let events: Vec<(u64, What)> = (0..6).map(|at| (at as u64 * 10, parts[at % 2])).collect();
         let row = &summary(&events).boxes[0];
@@ -497,7 +497,7 @@ mod tests {
 
     #[test]
     fn a_task_is_queued_until_it_is_taken() {
-        let queued = |at| (at, What::Enqueued { who: WHO, kind: TaskKind::Deferred, by: BoxId::NONE });
+        let queued = |at| (at, What::Enqueued { who: WHO, kind: TaskKind::Deferred, by: JobId::NONE });
         let taken = |at| (at, What::Taken { who: WHO, rule: 3, far: false });
         // The last one stays in its queue.
         let summary = summary(&[queued(100), taken(130), queued(200), taken(1200), queued(1300)]);
@@ -506,7 +506,7 @@ mod tests {
 
     #[test]
     fn a_task_that_runs_inside_user_code_is_not_counted_twice() {
-        let task = BoxId::task_of(1);
+        let task = JobId::task_of(1);
         let summary = summary(&[
             (0, What::InvocationBegins { who: WHO }),
             (0, What::UserCodeBegins { who: WHO }),
@@ -559,7 +559,7 @@ mod tests {
     /// under its name.
     #[test]
     fn waits_are_idle_and_functions_have_rows() {
-        let (first, second) = (BoxId::task(1, 0), BoxId::task(1, 1));
+        let (first, second) = (JobId::task(1, 0), JobId::task(1, 1));
         let mut log = Log::new(100);
         for (time_ns, what) in [
             (0, What::UserCodeBegins { who: first }),
@@ -586,12 +586,12 @@ mod tests {
     /// are near or far by the seat that runs it.
     #[test]
     fn bytes_of_a_task_are_near_where_it_runs() {
-        let (root, task) = (BoxId::task(1, 0), BoxId::task(1, 2));
+        let (root, task) = (JobId::task(1, 0), JobId::task(1, 2));
         let ((high, low), (most, least)) = (What::halves(0x7f00_0010_0000), What::halves(12_288));
         let (mut maker, mut runner) = (Log::new(100), Log::new(100));
         // An OpenMP program's team has them so: its first member spawns a task with its data on the second one's node.
         for (time_ns, what) in [
-            (0, What::Enqueued { who: root, kind: TaskKind::Immediate, by: BoxId::NONE }),
+            (0, What::Enqueued { who: root, kind: TaskKind::Immediate, by: JobId::NONE }),
             (0, What::Taken { who: root, rule: 0, far: false }),
             (0, What::UserCodeBegins { who: root }),
             (10, What::Follows { who: task, how: Use::ReadsAndWrites, high, low }),
@@ -629,8 +629,8 @@ mod tests {
     /// wait.
     #[test]
     fn closures_are_busy_and_have_spawners() {
-        let (first, second) = (BoxId::task(1, 0), BoxId::task(1, 1));
-        let queued = |who, by: BoxId| What::Enqueued { who, kind: TaskKind::Deferred, by: by.index };
+        let (first, second) = (JobId::task(1, 0), JobId::task(1, 1));
+        let queued = |who, by: JobId| What::Enqueued { who, kind: TaskKind::Deferred, by: by.index };
         let summary = summary(&[
             (0, What::InvocationBegins { who: WHO }),
             (0, What::UserCodeBegins { who: WHO }),
@@ -643,7 +643,7 @@ mod tests {
             (100, What::UserCodeEnds { who: WHO }),
             (101, What::InvocationEnds { who: WHO }),
             (101, What::UserCodeBegins { who: second }),
-            (151, queued(BoxId::task(1, 2), second)),
+            (151, queued(JobId::task(1, 2), second)),
             (151, What::UserCodeEnds { who: second }),
         ]);
         let rows: Vec<(&str, u64, u64)> =

@@ -6,7 +6,7 @@ use execution::{Execution, SEATS, skew_ns};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use vicus_trace::{BoxId, Event, Header, Kind, SeatLog, Trace, What};
+use vicus_trace::{Event, Header, JobId, Kind, SeatLog, Trace, What};
 
 fn choices() -> impl Strategy<Value = Vec<(u8, u8, u8)>> {
     vec(any::<(u8, u8, u8)>(), 0..400)
@@ -206,7 +206,7 @@ proptest! {
 }
 
 /// The time from the beginning of user code, the first of these events, to its end, without the invocations inside it.
-fn own_time(events: &[Event], who: BoxId) -> u64 {
+fn own_time(events: &[Event], who: JobId) -> u64 {
     let ends = events.iter().position(|event| event.what == What::UserCodeEnds { who }).unwrap();
     let whole_ns = events[ends].time_ns - events[0].time_ns;
     let inside = events[..ends].iter().map(|event| match event.what {

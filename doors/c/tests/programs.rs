@@ -4,12 +4,12 @@
 
 use std::env;
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::OnceLock;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use vicus_testing::run_within;
 
 /// The names of all strategies.
 fn strategies() -> [&'static str; vicus::STRATEGIES.len()] {
@@ -115,32 +115,9 @@ fn compile(compiler: &Compiler, standard: &str, file: &Path) -> PathBuf {
 
 /// The exit status and the output of a program. It has a minute.
 fn run(program: &Path, arguments: &[&str]) -> (Option<i32>, String) {
-    let mut child = Command::new(program)
-        .args(arguments)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program was compiled");
-    let (mut out, mut err) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
-    let reader = thread::spawn(move || {
-        let mut said = String::new();
-        let _ = out.read_to_string(&mut said);
-        let _ = err.read_to_string(&mut said);
-        said
-    });
-    let end = Instant::now() + Duration::from_secs(60);
-    let status = loop {
-        if let Some(status) = child.try_wait().expect("it is a child") {
-            break status.code();
-        }
-        if Instant::now() > end {
-            child.kill().expect("it is a child");
-            child.wait().expect("it is a child");
-            break None;
-        }
-        thread::sleep(Duration::from_millis(1));
-    };
-    (status, reader.join().expect("it only reads"))
+    let ended = run_within(Command::new(program).args(arguments), Duration::from_secs(60));
+    let ended = ended.expect("the program was compiled");
+    (ended.code(), ended.out() + &ended.err())
 }
 
 fn program(file: &str) -> PathBuf {

@@ -25,8 +25,8 @@ use vicus::memory::Distribution;
 use vicus_kernels::{AnyKernel, Kernel};
 use vicus_schedule::{MOST_THREADS, Plan};
 use vicus_sim::{
-    Fault, Machine, Options, Outcome, Parameters, Program, Recorder, Reenacted, Reenactment, Replay, ReplayOptions,
-    SimError, simulate_watched,
+    Fault, Machine, Options, Outcome, Parameters, Program, Recorder, Reenactment, Replay, ReplayOptions, SimError,
+    simulate_watched,
 };
 use vicus_trace::Trace;
 
@@ -337,17 +337,6 @@ impl Task {
         match self {
             Task::Program(program) => program.tasks.len() as u64,
             Task::Recorded(reenactment) => reenactment.invocations,
-        }
-    }
-}
-
-impl Again {
-    fn of(recorded: &Reenactment, again: &Reenacted) -> Again {
-        Again {
-            recorded_ms: recorded.recorded_ns / 1e6,
-            work_ms: again.work_ns / 1e6,
-            recorded_invocations: recorded.invocations,
-            invocations: again.invocations,
         }
     }
 }

@@ -7,7 +7,7 @@ use vicus_memory::distribution::Distribution;
 use vicus_schedule::Setting;
 use vicus_sim::{Machine, Options, Parameters, Replay, ReplayOptions, simulate};
 use vicus_topology::Topology;
-use vicus_trace::{BoxId, Trace, What};
+use vicus_trace::{JobId, Trace, What};
 
 /// The 17 SP2Bench queries.
 const QUERIES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/queries/sp2b");
@@ -105,7 +105,7 @@ struct Dealt {
 impl Dealt {
     /// From a recording of threads.
     fn of(trace: &Trace, nodes: usize) -> Dealt {
-        let mut with_data: BTreeSet<BoxId> = BTreeSet::new();
+        let mut with_data: BTreeSet<JobId> = BTreeSet::new();
         let (mut bytes, mut tasks) = ([0u64; 2], vec![0.0; nodes]);
         for entry in trace.merged() {
             match entry.event.what {

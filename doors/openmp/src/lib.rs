@@ -63,7 +63,6 @@ mod places;
 mod process;
 mod reductions;
 mod report;
-mod returned;
 mod sections;
 mod settings;
 mod shares;
@@ -77,8 +76,8 @@ mod tool;
 mod wait;
 mod work;
 
-/// The atomics of the parts with models: those of `bell`, `event`, `lock`, `returned`, `shares` and `stage`. `models`
+/// The atomics of the parts with models: those of `bell`, `event`, `lock`, `shares` and `stage`. `models`
 /// has these files once more, with loom's.
 mod atomics {
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 }

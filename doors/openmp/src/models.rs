@@ -3,7 +3,7 @@
 //! The crate itself stays with the standard atomics under loom, because its locks are statics.
 
 mod atomics {
-    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 }
 
 /// The kernel's sleep on a word: the comparison and the wake exclude one another.
@@ -58,8 +58,6 @@ mod event;
 #[path = "lock.rs"]
 mod lock;
 mod race;
-#[path = "returned.rs"]
-mod returned;
 #[path = "shares.rs"]
 mod shares;
 #[path = "stage.rs"]
@@ -71,7 +69,6 @@ use event::Event;
 use lock::Lock;
 use loom::thread;
 use race::{Data, check, finds};
-use returned::{Free, Returned};
 use shares::{Line, Share, take};
 use stage::Stage;
 // Not loom's: a model that fails drops it outside of the model.
@@ -192,62 +189,6 @@ fn loom_an_event_releases_its_child_once_and_is_freed_once() {
 #[test]
 fn loom_a_task_that_is_not_the_last_user_of_its_event_is_found() {
     assert!(finds(|| event_of_a_task(End::TakesAnothersUse)));
-}
-
-// ---- memory that other threads give back ----
-
-#[repr(C)]
-struct Block {
-    free: Free,
-    data: Data,
-}
-
-/// Two threads give a block back each, and the owner takes them and ends. Each block comes back, or is refused.
-/// `is_heard` is false in the broken variant: a thread does not look whether its block was refused.
-fn returned_blocks(is_heard: bool) {
-    let returned = Arc::new(Returned::new());
-    let kept = Arc::new(AtomicU32::new(0));
-    let threads: Vec<_> = (1..=2)
-        .map(|number| {
-            let (returned, kept) = (Arc::clone(&returned), Arc::clone(&kept));
-            thread::spawn(move || {
-                let block = Box::new(Block { free: Free { next: std::ptr::null_mut() }, data: Data::new(0) });
-                block.data.set(number);
-                let block = Box::into_raw(block);
-                // SAFETY: the block is this thread's alone, and begins with a `Free`.
-                let is_returned = unsafe { returned.push(0, block.cast()) };
-                if !is_returned {
-                    // SAFETY: it is in no list.
-                    drop(unsafe { Box::from_raw(block) });
-                    kept.fetch_add(u32::from(is_heard), Ordering::Relaxed);
-                }
-            })
-        })
-        .collect();
-    let count = |mut first: *mut Free| {
-        let mut sum = 0;
-        while !first.is_null() {
-            // SAFETY: the owner has the whole list, and its blocks are boxes of the threads.
-            let block = unsafe { Box::from_raw(first.cast::<Block>()) };
-            assert_ne!(block.data.get(), 0, "it is seen as it was given back");
-            first = block.free.next;
-            sum += 1;
-        }
-        sum
-    };
-    let taken = count(returned.take(0)) + count(returned.end(0));
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
-    assert_eq!(taken + kept.load(Ordering::Relaxed), 2, "each block has one owner");
-}
-
-#[test]
-fn loom_a_block_that_another_thread_frees_has_one_owner() {
-    check(|| returned_blocks(true));
-}
-
-#[test]
-fn loom_a_refused_block_that_is_lost_is_found() {
-    assert!(finds(|| returned_blocks(false)));
 }
 
 // ---- the stages of a loop ----

@@ -4,7 +4,6 @@
 //! Outside of all regions there is no team, so tasks run at once.
 
 use crate::report;
-use crate::returned::{Free, Returned};
 use crate::settings;
 use crate::thread::{Group, Task, Thread, here};
 use crate::wait::{Guarded, KeepErrno, wait_until};
@@ -13,7 +12,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use vicus::GroupId;
 use vicus::kit::team::{Held, begin_child, end_child, wait_for_earlier, yield_to_descendants};
-use vicus::kit::{close_group, open_group, spawn_child};
+use vicus::kit::{FreeBlock, Returns, close_group, open_group, spawn_child};
 use vicus::tasks::{Access, Mode, child, wait_for_children};
 
 pub(crate) type Function = unsafe extern "C-unwind" fn(*mut u8);
@@ -38,7 +37,7 @@ pub(crate) struct Record {
     pub(crate) place: *const AtomicU16,
     /// The list to which its memory returns when the task is over: the list of the thread that made it. Null for memory
     /// of its own.
-    home: *const Returned,
+    home: *const Lists,
 }
 
 /// How many bytes the pieces of memory for tasks have, by class. Larger ones are made for one task.
@@ -53,14 +52,18 @@ const KEPT: u32 = 256;
 /// A thread's free memory for tasks. A record returns to the thread that made it, also from other threads: otherwise a
 /// thread that makes all tasks would always allocate, and the threads that run them would always free.
 pub(crate) struct Memory {
-    free: [(*mut Free, u32); 3],
+    free: [(*mut FreeBlock, u32); 3],
     /// Had with the first task. It is never freed, since a task may come back when its thread has ended: another thread
     /// has it then.
-    returned: *const Returned,
+    returned: *const Lists,
 }
 
+/// The blocks that other threads give back to a thread: a list for each class.
+#[repr(align(128))]
+struct Lists([Returns; 3]);
+
 /// The lists of threads that have ended.
-static LEFT: Guarded<Vec<&'static Returned>> = Guarded::new(Vec::new());
+static LEFT: Guarded<Vec<&'static Lists>> = Guarded::new(Vec::new());
 
 /// Resets the lock in a forked child: a thread of the parent may have held it.
 pub(crate) fn begin_anew() {
@@ -68,12 +71,12 @@ pub(crate) fn begin_anew() {
 }
 
 /// Lists for a new thread.
-fn take_lists() -> &'static Returned {
+fn take_lists() -> &'static Lists {
     if let Some(left) = LEFT.with(Vec::pop) {
-        left.begin();
+        left.0.iter().for_each(Returns::reopen);
         return left;
     }
-    Box::leak(Box::new(Returned::new()))
+    Box::leak(Box::new(Lists([0; 3].map(|_| Returns::new()))))
 }
 
 impl Memory {
@@ -90,7 +93,7 @@ impl Memory {
         }
         // SAFETY: `take_lists` gives a list that is never freed.
         let returned = unsafe { &*self.returned };
-        let mut first = returned.take(class);
+        let mut first = returned.0[class].take();
         self.free[class].0 = first;
         while !first.is_null() {
             self.free[class].1 += 1;
@@ -134,12 +137,12 @@ impl Memory {
     fn give(&mut self, record: *mut Record) {
         // SAFETY: rule "Record": the thread that has run the task has its record alone.
         let (class, home) = unsafe { ((*record).class as usize, (*record).home) };
-        let block = record.wrapping_byte_sub(BEGIN).cast::<Free>();
+        let block = record.wrapping_byte_sub(BEGIN).cast::<FreeBlock>();
         if class < CLASSES.len() {
             if !ptr::eq(home, self.returned) {
                 // SAFETY: a block with a class has the lists of the thread that made it, which are never freed. The
-                // block is in none, and larger than a `Free`.
-                if unsafe { (*home).push(class, block) } {
+                // block is in none, and larger than a `FreeBlock`.
+                if unsafe { (*home).0[class].push(block) } {
                     return;
                 }
             } else if self.free[class].1 < KEPT {
@@ -160,7 +163,7 @@ impl Memory {
         for class in 0..CLASSES.len() {
             // SAFETY: null, or a list that is never freed.
             let Some(returned) = (unsafe { self.returned.as_ref() }) else { break };
-            let mut first = returned.end(class);
+            let mut first = returned.0[class].close();
             while !first.is_null() {
                 let block = first;
                 // SAFETY: the thread has taken the whole list, and has its blocks alone. Acquire: it sees the `next` of
@@ -192,7 +195,7 @@ impl Memory {
 
 #[cold]
 #[inline(never)]
-fn new_memory(bytes: usize, class: u32, home: *const Returned) -> *mut Record {
+fn new_memory(bytes: usize, class: u32, home: *const Lists) -> *mut Record {
     let bytes = bytes.next_multiple_of(64);
     // SAFETY: rule "System": 64 is a power of two, and `bytes` a multiple of it.
     let block = unsafe { libc::aligned_alloc(64, bytes) };

@@ -7,14 +7,13 @@ mod view;
 use std::collections::BTreeSet;
 use std::env;
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use vicus::STRATEGIES;
 use vicus::kit::{Learned, Treatment};
+use vicus_testing::run_within;
 
 /// The library built by cargo for these tests. It lies beside them, or in a folder above.
 fn library() -> PathBuf {
@@ -139,35 +138,13 @@ fn run_command(
     threads: usize,
     variables: &[(&str, &str)],
 ) -> (Option<i32>, String) {
-    let mut child = command
+    command
         .env("LD_PRELOAD", library())
         .env("VICUS_STRATEGY", strategy)
         .env("OMP_NUM_THREADS", threads.to_string())
-        .envs(variables.iter().copied())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program was compiled");
-    let (mut out, mut err) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
-    let reader = thread::spawn(move || {
-        let mut said = String::new();
-        let _ = out.read_to_string(&mut said);
-        let _ = err.read_to_string(&mut said);
-        said
-    });
-    let end = Instant::now() + Duration::from_secs(60);
-    let status = loop {
-        if let Some(status) = child.try_wait().expect("it is a child") {
-            break status.code();
-        }
-        if Instant::now() > end {
-            child.kill().expect("it is a child");
-            child.wait().expect("it is a child");
-            break None;
-        }
-        thread::sleep(Duration::from_millis(2));
-    };
-    (status, reader.join().expect("it only reads"))
+        .envs(variables.iter().copied());
+    let ended = run_within(command, Duration::from_secs(60)).expect("the program was compiled");
+    (ended.code(), ended.out() + &ended.err())
 }
 
 /// Sizes of teams for a strategy: all of them as users have the code. With assertions, which take twice the time, each

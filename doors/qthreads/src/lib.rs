@@ -69,13 +69,16 @@ mod pairs;
 mod pool;
 mod queue;
 mod queues;
+mod ring;
 mod sinc;
+mod spinlock;
 mod timer;
 mod util;
 
-/// The atomics of the parts with models, `count` and `meeting`. `models` has these files once more, with loom's.
+/// The atomics of the parts with models: `count`, `meeting`, `ring` and `spinlock`. `models` has these files once more,
+/// with loom's.
 mod atomics {
-    pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
+    pub(crate) use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 }
 mod sync {
     pub(crate) use std::sync::{Mutex, MutexGuard};

@@ -3,8 +3,9 @@
 use crate::codes::{BADARGS, OPFAIL, SUCCESS};
 use crate::exports;
 use crate::fork::here;
+use crate::spinlock::Spinlock;
 use std::ptr;
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use vicus::kit::team;
 use vicus::threads::full_empty;
@@ -129,31 +130,12 @@ fn until_success(mut attempt: impl FnMut() -> i32) -> i32 {
     }
 }
 
-/// A lock of the program's: a word, 0 while it is open, the number of its owner, and the owner's count of locks.
-#[repr(C)]
-pub(crate) struct Spinlock {
-    owner: AtomicU64,
-    kind: AtomicI64,
-    count: AtomicI64,
-}
-
-const IS_RECURSIVE: i64 = -1;
-const IS_NOT_RECURSIVE: i64 = -2;
-
 /// # Safety
 /// Rule "Interface": null, or an initialized lock of the program's.
 unsafe fn try_spinlock(lock: *const Spinlock) -> i32 {
     // SAFETY: the caller's promise.
     let Some(lock) = (unsafe { lock.as_ref() }) else { return BADARGS };
-    let own = own_number();
-    match lock.owner.compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed) {
-        Ok(_) => SUCCESS,
-        Err(owner) if owner == own && lock.kind.load(Ordering::Relaxed) == IS_RECURSIVE => {
-            lock.count.fetch_add(1, Ordering::Relaxed);
-            SUCCESS
-        }
-        Err(_) => OPFAIL,
-    }
+    if lock.try_lock(own_number()) { SUCCESS } else { OPFAIL }
 }
 
 exports! {
@@ -214,11 +196,8 @@ exports! {
         if lock.is_null() {
             return BADARGS;
         }
-        let kind = if is_recursive { IS_RECURSIVE } else { IS_NOT_RECURSIVE };
         // SAFETY: rule "Interface": the program's structure can be written.
-        unsafe {
-            lock.write(Spinlock { owner: AtomicU64::new(0), kind: AtomicI64::new(kind), count: AtomicI64::new(0) });
-        }
+        unsafe { lock.write(Spinlock::new(is_recursive)) };
         SUCCESS
     }
 
@@ -239,15 +218,7 @@ exports! {
     fn qthread_spinlock_unlock(lock: *mut Spinlock) -> i32 {
         // SAFETY: rule "Interface": null, or an initialized lock of the program's.
         let Some(lock) = (unsafe { lock.as_ref() }) else { return BADARGS };
-        if lock.owner.load(Ordering::Relaxed) != own_number() {
-            return OPFAIL;
-        }
-        if lock.count.load(Ordering::Relaxed) > 0 {
-            lock.count.fetch_sub(1, Ordering::Relaxed);
-        } else {
-            lock.owner.store(0, Ordering::Release);
-        }
-        SUCCESS
+        if lock.unlock(own_number()) { SUCCESS } else { OPFAIL }
     }
 }
 

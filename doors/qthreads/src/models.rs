@@ -1,7 +1,7 @@
-//! Models of the parts that count and meet: the same files, with the atomics and the locks of loom.
+//! Models of the parts that count, meet, lock and hand over: the same files, with the atomics and the locks of loom.
 
 mod atomics {
-    pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
+    pub(crate) use loom::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 }
 
 mod sync {
@@ -52,11 +52,17 @@ mod count;
 mod meeting;
 #[path = "../../openmp/src/models/race.rs"]
 mod race;
+#[path = "ring.rs"]
+mod ring;
+#[path = "spinlock.rs"]
+mod spinlock;
 
 use count::Count;
 use loom::thread;
 use meeting::Barrier;
 use race::{Data, check, finds};
+use ring::Ring;
+use spinlock::Spinlock;
 // Not loom's: a model that fails drops it outside of the model.
 use std::sync::Arc;
 
@@ -116,4 +122,82 @@ fn loom_threads_at_a_barrier_see_what_each_did_before() {
 #[test]
 fn loom_a_barrier_that_opens_too_early_is_found() {
     assert!(finds(|| met(1)));
+}
+
+/// A thread hands three numbered places over by a queue with room for two, and the other one reads what was written
+/// there. `takes_turns` is false in the broken variant: two threads put elements in at once.
+fn handed_over(takes_turns: bool) {
+    let all = Arc::new((Ring::new(2), [Data::new(0), Data::new(0), Data::new(0)]));
+    let put = |all: &(Ring, [Data; 3]), number: usize| {
+        all.1[number - 1].set(number as u32);
+        while !all.0.push(number) {
+            thread::yield_now();
+        }
+    };
+    let theirs = Arc::clone(&all);
+    let thread = thread::spawn(move || {
+        for number in if takes_turns { 1..=3 } else { 1..=1 } {
+            put(&theirs, number);
+        }
+    });
+    if !takes_turns {
+        put(&all, 2);
+        thread.join().unwrap();
+        let mut taken = [all.0.pop(), all.0.pop()];
+        taken.sort_unstable();
+        assert_eq!(taken, [Some(1), Some(2)], "none is lost");
+        return;
+    }
+    let mut next = 1;
+    while next <= 3 {
+        match all.0.pop() {
+            Some(number) => {
+                assert_eq!((number, all.1[number - 1].get()), (next, next as u32), "in order, and with its data");
+                next += 1;
+            }
+            None => thread::yield_now(),
+        }
+    }
+    thread.join().unwrap();
+    assert!(all.0.is_empty());
+}
+
+#[test]
+fn loom_a_queue_between_two_threads_hands_over_each_element_once() {
+    check(|| handed_over(true));
+}
+
+#[test]
+fn loom_two_threads_that_put_at_once_are_found() {
+    assert!(finds(|| handed_over(false)));
+}
+
+/// Two threads count under a recursive lock, which each takes twice. `own` has the threads' numbers: one for both in
+/// the broken variant.
+fn locked(own: [u64; 2]) {
+    let all = Arc::new((Spinlock::new(true), Data::new(0)));
+    let count = |(lock, data): &(Spinlock, Data), own: u64| {
+        while !lock.try_lock(own) {
+            thread::yield_now();
+        }
+        assert!(lock.try_lock(own), "it is this thread's");
+        data.set(data.get() + 1);
+        assert!(lock.unlock(own) && lock.unlock(own));
+    };
+    let theirs = Arc::clone(&all);
+    let thread = thread::spawn(move || count(&theirs, own[1]));
+    count(&all, own[0]);
+    thread.join().unwrap();
+    assert!(!all.0.unlock(own[0]), "it is open");
+    assert_eq!(all.1.get(), 2);
+}
+
+#[test]
+fn loom_a_spinlock_is_held_by_one_thread() {
+    check(|| locked([1, 2]));
+}
+
+#[test]
+fn loom_two_threads_of_one_number_are_found() {
+    assert!(finds(|| locked([1, 1])));
 }

@@ -4,9 +4,9 @@ use crate::codes::{BADARGS, MALLOC_ERROR, OPFAIL, SUCCESS};
 use crate::exports;
 use crate::library::{self, Shepherd};
 use crate::object::Object;
+use crate::ring::Ring;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus::NodeId;
 use vicus::kit::team;
 use vicus::kit::{DistOptions, Locations, SystemSegments};
@@ -29,44 +29,6 @@ fn place(shepherd: u16) -> NodeId {
 /// The calling thread's place; the first shepherd's for threads from outside.
 fn here(library: &library::Library) -> NodeId {
     place(library.worker().map_or(0, |worker| worker.shepherd))
-}
-
-/// A queue between a putting and a taking thread.
-pub(crate) struct Ring {
-    slots: Box<[AtomicUsize]>,
-    /// How many were put, and how many were taken.
-    put: Line,
-    taken: Line,
-}
-
-#[repr(align(128))]
-struct Line(AtomicUsize);
-
-impl Ring {
-    fn push(&self, element: usize) -> bool {
-        let put = self.put.0.load(Ordering::Relaxed);
-        if put - self.taken.0.load(Ordering::Acquire) == self.slots.len() {
-            return false;
-        }
-        self.slots[put % self.slots.len()].store(element, Ordering::Relaxed);
-        // Release: the slot is seen with it.
-        self.put.0.store(put + 1, Ordering::Release);
-        true
-    }
-
-    fn pop(&self) -> Option<usize> {
-        let taken = self.taken.0.load(Ordering::Relaxed);
-        if taken == self.put.0.load(Ordering::Acquire) {
-            return None;
-        }
-        let element = self.slots[taken % self.slots.len()].load(Ordering::Relaxed);
-        self.taken.0.store(taken + 1, Ordering::Release);
-        Some(element)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.taken.0.load(Ordering::Acquire) == self.put.0.load(Ordering::Acquire)
-    }
 }
 
 fn destroy<T>(queue: Object<T>) -> i32 {
@@ -137,9 +99,7 @@ exports! {
     }
 
     fn qswsrqueue_create(elements: usize) -> *mut Ring {
-        let slots = (0..elements.max(1)).map(|_| AtomicUsize::new(0)).collect();
-        let [put, taken] = [0, 0].map(|count| Line(AtomicUsize::new(count)));
-        Box::into_raw(Box::new(Ring { slots, put, taken }))
+        Box::into_raw(Box::new(Ring::new(elements)))
     }
 
     fn qswsrqueue_destroy(queue: Object<Ring>) -> i32 {

@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use vicus_testing::run_within;
 
 /// The library's default strategy.
 const DEFAULT: &str = "shepherd:unplaced=own";
@@ -120,37 +120,14 @@ fn run_as(
     strategy: &str,
     (shepherds, workers): (usize, usize),
 ) -> (Option<i32>, String, String) {
-    let mut child = command
+    command
         // Cargo's own would go before the program's.
         .env("LD_LIBRARY_PATH", library())
         .env("VICUS_STRATEGY", strategy)
         .env("QT_NUM_SHEPHERDS", shepherds.to_string())
-        .env("QT_NUM_WORKERS_PER_SHEPHERD", workers.to_string())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program was compiled");
-    let (mut out, mut err) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
-    let reader = thread::spawn(move || {
-        let (mut said, mut told) = (String::new(), String::new());
-        let _ = out.read_to_string(&mut said);
-        let _ = err.read_to_string(&mut told);
-        (said, told)
-    });
-    let end = Instant::now() + Duration::from_secs(60);
-    let status = loop {
-        if let Some(status) = child.try_wait().expect("it is a child") {
-            break status.code();
-        }
-        if Instant::now() > end {
-            child.kill().expect("it is a child");
-            child.wait().expect("it is a child");
-            break None;
-        }
-        thread::sleep(Duration::from_millis(2));
-    };
-    let (said, told) = reader.join().expect("it only reads");
-    (status, said, told)
+        .env("QT_NUM_WORKERS_PER_SHEPHERD", workers.to_string());
+    let ended = run_within(command, Duration::from_secs(60)).expect("the program was compiled");
+    (ended.code(), ended.out(), ended.err())
 }
 
 /// Under all strategies; the second compiler's program runs with even numbers of workers alone.

@@ -75,10 +75,10 @@ pub(crate) async fn accept(
             shared.metrics.connections.fetch_add(1, Ordering::Relaxed);
             let arrived = Arrived { from, is_tls: tls.is_some() };
             match tls {
-                None => serve(stream, (Arc::clone(&shared), arrived), &builder, watcher, routes, time).await,
+                None => serve(stream, Arc::clone(&shared), arrived, &builder, watcher, routes, time).await,
                 Some(tls) => {
                     if let Ok(Ok(stream)) = tokio::time::timeout(time, tls.accept(stream)).await {
-                        serve(stream, (Arc::clone(&shared), arrived), &builder, watcher, routes, time).await;
+                        serve(stream, Arc::clone(&shared), arrived, &builder, watcher, routes, time).await;
                     }
                 }
             }
@@ -110,7 +110,8 @@ fn builder(head_time: Duration) -> Builder<TokioExecutor> {
 
 async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: S,
-    (shared, arrived): (Arc<Shared>, Arrived),
+    shared: Arc<Shared>,
+    arrived: Arrived,
     builder: &Builder<TokioExecutor>,
     watcher: hyper_util::server::graceful::Watcher,
     routes: Router,

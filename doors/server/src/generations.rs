@@ -71,7 +71,7 @@ impl<K: Eq + Hash, V: Clone> Generations<K, V> {
         let mut state = self.lock();
         state.move_to(version);
         if state.version == version {
-            state.put(key, (value, bytes), self.most_bytes / 2);
+            state.put(key, value, bytes, self.most_bytes / 2);
         }
     }
 
@@ -125,11 +125,11 @@ impl<K: Eq + Hash, V: Clone> State<K, V> {
         }
         let (key, (value, bytes)) = self.old.values.remove_entry(key)?;
         self.old.bytes -= bytes;
-        self.put(key, (value.clone(), bytes), most_bytes);
+        self.put(key, value.clone(), bytes, most_bytes);
         Some(value)
     }
 
-    fn put(&mut self, key: K, (value, bytes): (V, u64), most_bytes: u64) {
+    fn put(&mut self, key: K, value: V, bytes: u64, most_bytes: u64) {
         if self.young.bytes + bytes > most_bytes {
             self.old = std::mem::take(&mut self.young);
         }

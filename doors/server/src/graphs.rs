@@ -127,7 +127,8 @@ async fn document(
     shared: &Shared,
     request: &Request,
     incoming: Incoming,
-    (base, replaces_all): (Option<String>, bool),
+    base: Option<String>,
+    replaces_all: bool,
 ) -> Result<(bool, Arc<Document>), Failure> {
     let clients = &shared.options.clients;
     let bound = Bound { bytes: clients.body_bytes, stretch: clients.body_time };
@@ -174,7 +175,7 @@ async fn put_graph(
     request.may_write(shared)?;
     let is_new = !graph.is_there(shared);
     let replaces_all = graph == Named::All;
-    let (_, document) = document(shared, request, incoming, (Some(graph.base(request)), replaces_all)).await?;
+    let (_, document) = document(shared, request, incoming, Some(graph.base(request)), replaces_all).await?;
     let text = match &graph {
         Named::Default => format!("CLEAR DEFAULT ; LOAD <{BODY}>"),
         Named::Graph(graph) => format!("CLEAR SILENT GRAPH {graph} ; LOAD <{BODY}> INTO GRAPH {graph}"),
@@ -192,7 +193,7 @@ async fn post(
 ) -> Result<Response<Body>, Failure> {
     request.may_write(shared)?;
     let is_new = !graph.is_there(shared);
-    let (with_graphs, document) = document(shared, request, incoming, (Some(graph.base(request)), false)).await?;
+    let (with_graphs, document) = document(shared, request, incoming, Some(graph.base(request)), false).await?;
     let (text, new) = match &graph {
         Named::Default => (format!("LOAD <{BODY}>"), None),
         Named::Graph(graph) => (format!("LOAD <{BODY}> INTO GRAPH {graph}"), None),

@@ -286,7 +286,7 @@ fn try_begin(shared: &Arc<Shared>, asked: &Asked, entry: &Arc<Entry>) -> Result<
     };
     let is_short = prepared.is_short();
     let media_type = offer.media_type();
-    let tag = tag_of(shared, asked, (&key, &prepared), &version, offer);
+    let tag = tag_of(shared, asked, &key, &prepared, &version, offer);
     if let Some(tag) = tag.as_ref().filter(|tag| asked.none_match.as_ref().is_some_and(|known| has_tag(known, tag))) {
         return Ok(Started::NotModified { tag: tag.clone() });
     }
@@ -345,7 +345,8 @@ fn key_of(shared: &Shared, asked: &Asked) -> Key {
 fn tag_of(
     shared: &Shared,
     asked: &Asked,
-    (key, prepared): (&Key, &Prepared),
+    key: &Key,
+    prepared: &Prepared,
     version: &Version,
     offer: Offer,
 ) -> Option<String> {

@@ -265,7 +265,8 @@ pub(crate) fn open<R: Read + Send + 'static>(
     iri: &str,
     web: &Web,
     folder: Option<&Path>,
-    (cancel, until): (&Cancel, Option<Instant>),
+    cancel: &Cancel,
+    until: Option<Instant>,
     book: impl FnOnce(Box<dyn Read + Send>) -> R,
 ) -> Result<Source, BoxError> {
     let parsed = Iri::parse(iri)?;

@@ -258,7 +258,7 @@ fn stored(
     let _share = Returned(&ticket);
     let transaction = store.write_asking(ticket.ask());
     let mut transaction = transaction.map_err(|error| ended(&error).unwrap_or(NotStored::Store(error)))?;
-    let updated = run_parsed(service, &update, (&ticket, text_bytes), &mut transaction, options)?;
+    let updated = run_parsed(service, &update, &ticket, text_bytes, &mut transaction, options)?;
     let committed = transaction.commit().map_err(|error| match &error {
         CommitError::Failed(failed) => ended(failed).unwrap_or(NotStored::Commit(error)),
         _ => NotStored::Commit(error),
@@ -315,7 +315,7 @@ pub(crate) fn run(
     let began = Instant::now();
     let (ticket, CheckedUpdate { update, text_bytes, .. }) = parse(service.memory(), text, &options)?;
     let _share = Returned(&ticket);
-    let updated = run_parsed(service, &update, (&ticket, text_bytes), data, options)?;
+    let updated = run_parsed(service, &update, &ticket, text_bytes, data, options)?;
     Ok(Updated { time: began.elapsed(), ..updated })
 }
 
@@ -323,7 +323,8 @@ pub(crate) fn run(
 fn run_parsed(
     service: &Service,
     update: &Update,
-    (ticket, text_bytes): (&Ticket, u64),
+    ticket: &Ticket,
+    text_bytes: u64,
     data: &mut dyn Updating,
     options: SessionOptions,
 ) -> Result<Updated, Error> {
@@ -441,9 +442,7 @@ impl Running<'_> {
         let given = document.as_ref().filter(|document| document.iri() == load.from);
         let opened = match given {
             Some(document) => document.open(book),
-            None => {
-                document::open(load.from, web, folder.as_deref(), (cancel, *until), book).map(|source| vec![source])
-            }
+            None => document::open(load.from, web, folder.as_deref(), cancel, *until, book).map(|source| vec![source]),
         };
         let sources = opened.map_err(|error| Error::Failed { name: "load".to_owned(), error: error.into() })?;
         let booked = Arc::clone(&holding);

@@ -19,9 +19,9 @@ pub use vicus_machine::{
 pub use vicus_machine::{TaskRequest, cancel_group, close_group, open_group, spawn_child};
 /// The allocator's own parts, and containers without a type.
 pub use vicus_memory::{
-    Audit, Burst, Call, DistOptions, FakePages, Foreign, Heap, Locations, LocationsError, Locks, MOST_RUNS,
-    MemoryOptions, NodeBytes, NodeCounts, NodeSegments, PageError, Pages, Placement, SegmentSource, Series,
-    SeriesError, Sizes, SystemSegments, UntypedHandle, UntypedPool,
+    Audit, Burst, DistOptions, FakePages, Foreign, FreeBlock, Heap, Locations, LocationsError, Locks, MOST_RUNS,
+    MemoryOptions, NodeBytes, NodeCounts, NodeSegments, PageError, Pages, Placement, Returns, SegmentSource, Series,
+    SeriesError, Sizes, SystemCall, SystemSegments, UntypedHandle, UntypedPool,
 };
 /// Strategies, as lists and with their parameters.
 pub use vicus_schedule::{Parameter, Settings, Strategy, Values};

@@ -200,8 +200,8 @@ pub mod topology {
 pub mod trace {
     pub use vicus_topology::DealReason;
     pub use vicus_trace::{
-        Bound, BoxId, BoxInfo, BoxSummary, Entry, Event, Header, Kind, Merged, ModelInfo, Names, Outcome, Rule,
-        SeatInfo, SeatSummary, Source, Summary, Takes, TaskKind, Trace, TraceError, UnknownKind, Violation,
+        BoxInfo, BoxSummary, Entry, Event, Header, JobId, Kind, Merged, ModelInfo, Names, Outcome, Rule, SeatInfo,
+        SeatSummary, Source, Summary, Takes, TaskKind, Trace, TraceError, UnknownKind, ViaBound, Violation,
     };
 }
 

@@ -7,11 +7,12 @@ use filter::refuse;
 use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use vicus::{
     BoxError, BoxModel, Column, Envelope, EnvelopeBuilder, Grow, ModelBuilder, Runtime, STRATEGIES, Schema, Turn, Type,
     library,
 };
+use vicus_testing::run_within;
 
 #[global_allocator]
 static ALLOCATOR: vicus::Allocator = vicus::Allocator::new();
@@ -25,18 +26,7 @@ fn child(test: &str, case: &str, prepare: impl Fn() -> std::io::Result<()> + Sen
     unsafe {
         command.pre_exec(prepare);
     }
-    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let began = Instant::now();
-    while child.try_wait().unwrap().is_none() {
-        if began.elapsed() > Duration::from_secs(120) {
-            child.kill().unwrap();
-            let output = child.wait_with_output().unwrap();
-            panic!("{test}, {case}: it never ended; {}", String::from_utf8_lossy(&output.stderr));
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    child.wait_with_output().unwrap()
+    run_within(&mut command, Duration::from_secs(120)).unwrap().in_time(&format!("{test}, {case}"))
 }
 
 /// The case for this process, if another test has started it.

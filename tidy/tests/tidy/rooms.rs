@@ -252,6 +252,48 @@ fn a_large_circle_is_found() {
     assert_eq!(large_circles("worlds/a", &files), [format!("worlds/a: {circle}")]);
 }
 
+// ---- operators of SPARQL ----
+
+/// Variants of core/sparql's physical operators named outside of their own folders. Whatever asks all operators asks
+/// their trait, so that a new one is known to its folder and to the list in `operators/mod.rs`.
+fn operators_abroad(source: &Source) -> Vec<String> {
+    let Some(below) = source.path.strip_prefix("core/sparql/src/") else { return Vec::new() };
+    let home = below.strip_prefix("operators/").and_then(|rest| rest.split_once('/')).map(|(folder, _)| folder);
+    let text = bare(&source.text);
+    let mut broken = Vec::new();
+    for (at, word) in text.match_indices("Op::") {
+        let is_part = text[..at].ends_with(|char: char| char.is_alphanumeric() || char == '_');
+        let name: String = text[at + word.len()..].chars().take_while(|char| char.is_alphanumeric()).collect();
+        let folder = name.char_indices().fold(String::new(), |mut folder, (place, char)| {
+            if place > 0 && char.is_uppercase() {
+                folder.push('_');
+            }
+            folder.extend(char.to_lowercase());
+            folder
+        });
+        if !is_part && !name.is_empty() && below != "operators/mod.rs" && home != Some(&*folder) {
+            broken.push(format!("{}: Op::{name}", source.path));
+        }
+    }
+    broken
+}
+
+#[test]
+fn an_operator_of_sparql_is_known_at_home() {
+    let files = crate_files();
+    assert!(files.iter().any(|source| source.path == "core/sparql/src/operators/filter/mod.rs"), "operators are found");
+    assert_none("an operator's variant is named in its folder alone", files.iter().flat_map(operators_abroad));
+}
+
+#[test]
+fn an_operator_abroad_is_found() {
+    let of =
+        |path: &str| operators_abroad(&sample(&format!("core/sparql/src/{path}"), "Op::HashJoin(a), BinOp::Add\n"));
+    assert!(of("operators/hash_join/plan.rs").is_empty() && of("operators/mod.rs").is_empty());
+    assert_eq!(of("operators/scan/mod.rs"), ["core/sparql/src/operators/scan/mod.rs: Op::HashJoin"]);
+    assert_eq!(of("lower.rs"), ["core/sparql/src/lower.rs: Op::HashJoin"]);
+}
+
 // ---- words ----
 
 /// Words against a crate's first page: beginnings of names that its code never has.

@@ -60,7 +60,7 @@ fn too_wide(source: &Source) -> Vec<String> {
 #[test]
 fn lines_fit_the_width() {
     let broken = in_files(".rs", too_wide);
-    assert_ceiling("no line of code or comment beyond 120 columns", 123, &broken);
+    assert_ceiling("no line of code or comment beyond 120 columns", 121, &broken);
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn tuple_parameters(source: &Source) -> Vec<String> {
 #[test]
 fn parameters_have_names() {
     let broken: Vec<String> = crate_files().iter().flat_map(tuple_parameters).collect();
-    assert_ceiling("no tuple pattern is a parameter", 68, &broken);
+    assert_ceiling("no tuple pattern is a parameter", 31, &broken);
 }
 
 #[test]
@@ -377,7 +377,7 @@ fn shared_names(files: &[Source]) -> Vec<String> {
 
 #[test]
 fn a_public_name_is_one_thing() {
-    assert_ceiling("a public type's name stands once in the house", 47, &shared_names(&crate_files()));
+    assert_ceiling("a public type's name stands once in the house", 42, &shared_names(&crate_files()));
 }
 
 #[test]
@@ -431,7 +431,7 @@ fn strayed_impls(files: &[Source]) -> Vec<String> {
 
 #[test]
 fn a_types_code_stands_in_its_folder() {
-    assert_ceiling("`impl` of a type stands in its own folder", 17, &strayed_impls(&crate_files()));
+    assert_ceiling("`impl` of a type stands in its own folder", 12, &strayed_impls(&crate_files()));
 }
 
 #[test]

@@ -68,7 +68,6 @@ pub mod layer {
     pub use crate::runtime::latch::Latch;
     pub use crate::runtime::lending::{LentThread, lend_here};
     pub use crate::runtime::moves::Moves;
-    pub use crate::runtime::quietly::drop_quietly;
     pub use crate::runtime::recorder::{ASIDE, SeatRecorder};
     pub use crate::runtime::requests::waits::Beneath;
     pub use crate::runtime::shared::{RunSettings, RuntimeState, STACK_BYTES};
@@ -80,4 +79,5 @@ pub mod layer {
     pub use crate::sync::Padded;
     pub use crate::sync::lock::{ShortGuard, ShortLock};
     pub use crate::tasks::with_descendants;
+    pub use vicus_flow::drop_quietly;
 }

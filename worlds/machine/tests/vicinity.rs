@@ -34,7 +34,7 @@ fn alloc(runtime: &Runtime, bytes: usize, distribution: Distribution) -> Option<
 fn seats(trace: &Trace) -> Vec<usize> {
     assert!(trace.check().is_empty());
     let spawned = trace.merged().filter_map(|entry| match entry.event.what {
-        What::Enqueued { who, by, .. } if by != vicus_trace::BoxId::NONE => Some(who),
+        What::Enqueued { who, by, .. } if by != vicus_trace::JobId::NONE => Some(who),
         _ => None,
     });
     let ran = |who| {

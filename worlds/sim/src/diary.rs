@@ -5,7 +5,7 @@
 use crate::fluid::Time;
 use crate::{Machine, Program};
 use vicus_schedule::{Dealt, Kind, Plan};
-use vicus_trace::{BoxId, BoxInfo, Header, Log, ModelInfo, Outcome, SeatInfo, TaskKind, Trace, What};
+use vicus_trace::{BoxInfo, Header, JobId, Log, ModelInfo, Outcome, SeatInfo, TaskKind, Trace, What};
 
 /// Tasks beyond this have no names in a trace: its header would be longer than its events.
 const NAMED: usize = 1 << 16;
@@ -60,8 +60,8 @@ impl Diary {
 }
 
 /// The name of a task in a trace.
-pub(crate) fn who(program: &Program, task: u32) -> BoxId {
-    BoxId { request: program.tasks[task as usize].request.0 as u32, index: task }
+pub(crate) fn who(program: &Program, task: u32) -> JobId {
+    JobId { request: program.tasks[task as usize].request.0 as u32, index: task }
 }
 
 pub(crate) fn enqueued(program: &Program, task: u32, kind: Kind, by: Option<u32>) -> What {
@@ -69,13 +69,13 @@ pub(crate) fn enqueued(program: &Program, task: u32, kind: Kind, by: Option<u32>
         Kind::Immediate => TaskKind::Immediate,
         Kind::Deferred => TaskKind::Deferred,
     };
-    What::Enqueued { who: who(program, task), kind, by: by.unwrap_or(BoxId::NONE) }
+    What::Enqueued { who: who(program, task), kind, by: by.unwrap_or(JobId::NONE) }
 }
 
 /// The reason for a dealt task's queue, if the plan deals it.
 pub(crate) fn dealt(program: &Program, task: u32, dealt: &Dealt) -> Option<What> {
     let why = dealt.why?;
-    let queue = dealt.queue.map_or(BoxId::NONE, |queue| queue.index() as u32);
+    let queue = dealt.queue.map_or(JobId::NONE, |queue| queue.index() as u32);
     Some(What::Dealt { who: who(program, task), why, share: dealt.share.into(), queue })
 }
 

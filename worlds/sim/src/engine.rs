@@ -26,7 +26,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use vicus_schedule::{Decision, Kind, LastUses, Plan, QueueId, RequestId, Seat, SeatId, Sleepers, TaskName, TurnOrder};
 use vicus_topology::CoreGroup;
-use vicus_trace::{BoxId, What};
+use vicus_trace::{JobId, What};
 
 /// Runs a program on a machine under a plan.
 ///
@@ -459,7 +459,7 @@ impl<'a> Engine<'a> {
     }
 
     /// The name of a task in a trace.
-    fn who(&self, task: u32) -> BoxId {
+    fn who(&self, task: u32) -> JobId {
         diary::who(&self.program, task)
     }
 

@@ -8,7 +8,7 @@ use std::ops::Range;
 use vicus_memory::distribution::Distribution;
 use vicus_memory::{Series, Sizes};
 use vicus_schedule::{Access, Mode};
-use vicus_trace::BoxId;
+use vicus_trace::JobId;
 
 /// Up to this number of bytes, blocks are of small size classes, as in worlds/machine.
 const SMALL: usize = 8 << 10;
@@ -44,7 +44,7 @@ pub(crate) struct Layout {
     store: usize,
     store_bytes: usize,
     /// By copy and box, the start of the box's own memory.
-    states: BTreeMap<(usize, BoxId), usize>,
+    states: BTreeMap<(usize, JobId), usize>,
 }
 
 impl Layout {
@@ -106,7 +106,7 @@ impl Layout {
     }
 
     /// An access to a part of the state of a copy's box; `None` if it has no bytes.
-    pub(crate) fn kept(&self, copy: usize, who: BoxId, part: &StatePart) -> Option<Access> {
+    pub(crate) fn kept(&self, copy: usize, who: JobId, part: &StatePart) -> Option<Access> {
         match part.within {
             StateIn::Own => self.state(copy, who, part.range.clone(), part.mode),
             StateIn::Envelope(envelope) => self.part(copy, envelope, part.range.clone()),
@@ -121,7 +121,7 @@ impl Layout {
     }
 
     /// An access to a part of the own memory of a copy's box; `None` if the part is empty.
-    fn state(&self, copy: usize, who: BoxId, part: Range<u64>, mode: Mode) -> Option<Access> {
+    fn state(&self, copy: usize, who: JobId, part: Range<u64>, mode: Mode) -> Option<Access> {
         let start = self.states.get(&(copy, who)).filter(|_| !part.is_empty())?;
         Some(Access::new(start + part.start as usize, (part.end - part.start) as usize, mode))
     }

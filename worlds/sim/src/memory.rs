@@ -312,7 +312,7 @@ impl<'a> Memory<'a> {
             // A recorded time has them in it, and memory of heaps is counted above.
             let faults = matches!(work.cost, Cost::Flops(_)) && !self.heaps.has(array);
             for stretch in stretches(&access) {
-                self.touch(pu, node, (array, faults), stretch, &access);
+                self.touch(pu, node, array, faults, stretch, &access);
             }
             if self.now.stretches > before {
                 self.now.streams += 1;
@@ -423,14 +423,7 @@ impl<'a> Memory<'a> {
 
     /// Reads or writes a stretch granule by granule through the caches. `faults`: whether the system gives pages at
     /// their first write.
-    fn touch(
-        &mut self,
-        pu: PuId,
-        node: NodeId,
-        (array, faults): (usize, bool),
-        stretch: Range<usize>,
-        access: &Access,
-    ) {
+    fn touch(&mut self, pu: PuId, node: NodeId, array: usize, faults: bool, stretch: Range<usize>, access: &Access) {
         let base = self.pages.base(array);
         let cut = &self.cuts[array];
         let first = cut.first;

@@ -4,7 +4,7 @@
 use crate::ReplayError;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
-use vicus_trace::{BoxId, ModelInfo, Outcome, Source, TaskKind, Trace, What};
+use vicus_trace::{JobId, ModelInfo, Outcome, Source, TaskKind, Trace, What};
 
 /// A longer invocation is a mistake: 18 minutes.
 const LONGEST_NS: u64 = 1 << 40;
@@ -48,8 +48,8 @@ pub(crate) struct Invocation {
 
 impl Invocation {
     /// The invoked box.
-    pub(crate) fn who(&self) -> BoxId {
-        BoxId { request: self.request, index: self.index }
+    pub(crate) fn who(&self) -> JobId {
+        JobId { request: self.request, index: self.index }
     }
 
     fn add_predecessor(&mut self, earlier: usize) {
@@ -104,9 +104,9 @@ pub(crate) struct Recorded<'a> {
     /// The bytes of all envelopes and of the boxes' own memory.
     bytes: u64,
     /// By box, the bytes of its own memory: now, and the most so far.
-    held: FxHashMap<BoxId, (u64, u64)>,
+    held: FxHashMap<JobId, (u64, u64)>,
     /// By box, its kept envelopes, in taking order.
-    kept: FxHashMap<BoxId, Vec<Kept>>,
+    kept: FxHashMap<JobId, Vec<Kept>>,
     /// The types of boxes.
     pub(crate) leaves: Vec<String>,
     /// By leaf, whether such boxes have left envelopes at their inputs to take others first.
@@ -117,19 +117,19 @@ pub(crate) struct Recorded<'a> {
     /// The leaves of all models' boxes.
     leaf_of: Vec<usize>,
     /// By box, its queued invocation.
-    queued: FxHashMap<BoxId, usize>,
+    queued: FxHashMap<JobId, usize>,
     /// By box, its last begun invocation.
-    latest: FxHashMap<BoxId, usize>,
+    latest: FxHashMap<JobId, usize>,
     /// The running boxes.
-    under_way: FxHashSet<BoxId>,
+    under_way: FxHashSet<JobId>,
     /// By seat, the current invocations, the one on top last.
     running: Vec<Vec<usize>>,
     /// By seat, the last ended invocation.
-    last: Vec<Option<(BoxId, usize)>>,
+    last: Vec<Option<(JobId, usize)>>,
     /// By request and output, the envelopes sent there.
     sent: FxHashMap<(u32, Source), Vec<usize>>,
     /// By input, how many envelopes it took.
-    taken: FxHashMap<(BoxId, u16), usize>,
+    taken: FxHashMap<(JobId, u16), usize>,
     /// By seat, the envelope made and not yet sent.
     made: Vec<Option<usize>>,
 }
@@ -217,7 +217,7 @@ impl<'a> Recorded<'a> {
     }
 
     /// The current invocation of a seat. It is an error if it isn't the box's.
-    fn current_of(&mut self, seat: usize, who: BoxId, what: &str) -> Result<&mut Invocation, String> {
+    fn current_of(&mut self, seat: usize, who: JobId, what: &str) -> Result<&mut Invocation, String> {
         let task = self.running[seat].last().map(|&task| &mut self.tasks[task]);
         let of = |task: &&mut Invocation| (task.request, task.index) == (who.request, who.index);
         task.filter(of).ok_or_else(|| format!("an invocation of {who} around {what}"))
@@ -316,7 +316,7 @@ impl<'a> Recorded<'a> {
     }
 
     /// The boxes of invocations that have run, and the most bytes of each one's own memory.
-    pub(crate) fn states(&self) -> BTreeMap<BoxId, u64> {
+    pub(crate) fn states(&self) -> BTreeMap<JobId, u64> {
         let mut states = BTreeMap::new();
         for task in self.tasks.iter().filter(|task| task.from_ns.is_some() && task.held != (0, 0)) {
             let most: &mut u64 = states.entry(task.who()).or_default();
@@ -346,7 +346,7 @@ impl<'a> Recorded<'a> {
         invocation.makes.iter().map(|made| self.envelopes[made.envelope].bytes).sum()
     }
 
-    fn enqueue(&mut self, seat: usize, who: BoxId, kind: TaskKind, by: u32, leaf: usize) -> Result<(), String> {
+    fn enqueue(&mut self, seat: usize, who: JobId, kind: TaskKind, by: u32, leaf: usize) -> Result<(), String> {
         let task = self.tasks.len();
         let deferred = kind == TaskKind::Deferred;
         let (request, index) = (who.request, who.index);
@@ -354,13 +354,13 @@ impl<'a> Recorded<'a> {
         if self.queued.insert(who, task).is_some() {
             return Err(format!("that {who} is queued once at a time"));
         }
-        if by == BoxId::NONE {
+        if by == JobId::NONE {
             self.roots.push(task);
             return Ok(());
         }
         // An invocation's activated boxes are queued right after its end, on its seat.
         match self.last[seat] {
-            Some((last, parent)) if last == (BoxId { request: who.request, index: by }) => {
+            Some((last, parent)) if last == (JobId { request: who.request, index: by }) => {
                 self.tasks[parent].lets_go.push(task);
                 self.tasks[task].by = Some(parent);
                 Ok(())
@@ -369,7 +369,7 @@ impl<'a> Recorded<'a> {
         }
     }
 
-    fn end(&mut self, seat: usize, who: BoxId, time_ns: u64) -> Result<(), String> {
+    fn end(&mut self, seat: usize, who: JobId, time_ns: u64) -> Result<(), String> {
         self.current_of(seat, who, "its end")?;
         let task = self.running[seat].pop().expect("it runs");
         self.under_way.remove(&who);

@@ -334,7 +334,7 @@ fn build(recorded: &Recorded<'_>, info: &ModelInfo, scripts: &[Script]) -> Resul
 }
 
 /// The recorded bound of an input. It needs no room for more envelopes than came.
-fn bound(recorded: Option<&vicus_trace::Bound>, sent: usize) -> Bound {
+fn bound(recorded: Option<&vicus_trace::ViaBound>, sent: usize) -> Bound {
     let recorded = recorded
         .map_or(Bound::default(), |bound| Bound { envelopes: (bound.envelopes as usize).max(1), bytes: bound.bytes });
     Bound { envelopes: recorded.envelopes.min(sent.max(1)), ..recorded }

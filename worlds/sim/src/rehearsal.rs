@@ -8,7 +8,7 @@ use vicus_flow::stepwise::Request;
 use vicus_flow::{BoxCounts, ConnectedBox, Fact, FlowError, Model};
 use vicus_schedule::Kind;
 use vicus_topology::NodeId;
-use vicus_trace::{BoxId, BoxInfo, Event, Header, ModelInfo, Outcome, SeatLog, Source, TaskKind, Trace, What};
+use vicus_trace::{BoxInfo, Event, Header, JobId, ModelInfo, Outcome, SeatLog, Source, TaskKind, Trace, What};
 
 /// The only request's number in the trace.
 const REQUEST: u32 = 3;
@@ -49,12 +49,12 @@ impl Rehearsal {
     ) -> Result<Rehearsal, FlowError> {
         let mut log = Written::default();
         let (mut work_ns, mut invocations) = (0, 0);
-        let who = |index: usize| BoxId { request: REQUEST, index: index as u32 };
+        let who = |index: usize| JobId { request: REQUEST, index: index as u32 };
         let (mut request, first) = Request::start(model, Vec::new());
         request.record();
         request.set_spreads(true);
         log.record(What::RequestSubmitted { request: REQUEST });
-        log.record(What::Enqueued { who: who(first.index.index()), kind: TaskKind::Deferred, by: BoxId::NONE });
+        log.record(What::Enqueued { who: who(first.index.index()), kind: TaskKind::Deferred, by: JobId::NONE });
         // The youngest last. Deferred tasks go below all others.
         let mut queue = vec![first];
         while !queue.is_empty() {
@@ -102,7 +102,7 @@ fn info(model: &Model) -> ModelInfo {
             .collect(),
         bounds: each
             .bounds()
-            .map(|bound| vicus_trace::Bound { envelopes: bound.envelopes as u32, bytes: bound.bytes })
+            .map(|bound| vicus_trace::ViaBound { envelopes: bound.envelopes as u32, bytes: bound.bytes })
             .collect(),
     };
     let boxes = model.boxes().iter().map(each).collect();
@@ -121,7 +121,7 @@ impl Written {
         self.events.push(Event { time_ns: self.now, order: 1 + self.events.len() as u64, what });
     }
 
-    fn fact(&mut self, who: BoxId, fact: Fact) {
+    fn fact(&mut self, who: JobId, fact: Fact) {
         let what = match fact {
             Fact::Received { input, rows, pill, .. } => {
                 What::EnvelopeReceived { who, input: input as u16, rows: rows as u32, pill }

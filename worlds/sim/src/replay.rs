@@ -322,10 +322,10 @@ fn somewhere(number: usize, last: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vicus_trace::{BoxId, BoxInfo, Header, Log, ModelInfo, Source, TaskKind, What};
+    use vicus_trace::{BoxInfo, Header, JobId, Log, ModelInfo, Source, TaskKind, What};
 
-    const SOURCE: BoxId = BoxId { request: 7, index: 0 };
-    const SINK: BoxId = BoxId { request: 7, index: 1 };
+    const SOURCE: JobId = JobId { request: 7, index: 0 };
+    const SINK: JobId = JobId { request: 7, index: 1 };
 
     fn named(name: &str, senders: &[u16]) -> BoxInfo {
         let inputs = senders.iter().map(|&output| Source { index: 0, output }).collect();
@@ -340,11 +340,11 @@ mod tests {
         Trace::new(Header { models, ..Header::for_seats(1) }, vec![log.finish()])
     }
 
-    fn queued(who: BoxId, kind: TaskKind, by: u32) -> What {
+    fn queued(who: JobId, kind: TaskKind, by: u32) -> What {
         What::Enqueued { who, kind, by }
     }
 
-    fn received(who: BoxId) -> What {
+    fn received(who: JobId) -> What {
         What::EnvelopeReceived { who, input: 0, rows: 512, pill: false }
     }
 
@@ -358,7 +358,7 @@ mod tests {
     fn two_boxes(unit_ns: u64) -> Trace {
         let [made, sent] = sends(0, 4096);
         let events = [
-            (0, queued(SOURCE, TaskKind::Deferred, BoxId::NONE)),
+            (0, queued(SOURCE, TaskKind::Deferred, JobId::NONE)),
             (100, What::InvocationBegins { who: SOURCE }),
             (900, made),
             (900, sent),
@@ -418,7 +418,7 @@ mod tests {
 
     /// A sink takes an envelope and grows; takes another; sends rows; and gives up a part of its state.
     fn keeper() -> Replay {
-        let mut events = vec![(0, queued(SOURCE, TaskKind::Deferred, BoxId::NONE))];
+        let mut events = vec![(0, queued(SOURCE, TaskKind::Deferred, JobId::NONE))];
         let [made, sent] = sends(0, 4096);
         events.push((0, What::InvocationBegins { who: SOURCE }));
         events.extend([made, sent, made, sent].map(|what| (0, what)));
@@ -493,7 +493,7 @@ mod tests {
         let [made, sent] = sends(0, 8192);
         let held = |bytes| What::Held { who: SOURCE, bytes };
         let mut events = Vec::new();
-        for (act, by) in [(vec![held(4096)], BoxId::NONE), (vec![held(9000), made, sent], 0), (vec![], 0)] {
+        for (act, by) in [(vec![held(4096)], JobId::NONE), (vec![held(9000), made, sent], 0), (vec![], 0)] {
             events.extend([queued(SOURCE, TaskKind::Deferred, by), What::InvocationBegins { who: SOURCE }]);
             events.extend(act);
             events.push(What::InvocationEnds { who: SOURCE });
@@ -510,7 +510,7 @@ mod tests {
 
     /// A source builds a table of two envelopes and sends twice 512 rows to be looked up in it; a join keeps the table.
     fn join() -> Trace {
-        let mut events = vec![(0, queued(SOURCE, TaskKind::Deferred, BoxId::NONE))];
+        let mut events = vec![(0, queued(SOURCE, TaskKind::Deferred, JobId::NONE))];
         events.push((0, What::InvocationBegins { who: SOURCE }));
         let sent = [sends(0, 8192), sends(1, 65536), sends(2, 4096), sends(2, 4096)];
         events.extend(sent.into_iter().flatten().map(|what| (0, what)));
@@ -579,7 +579,7 @@ mod tests {
     /// the other.
     #[test]
     fn a_box_runs_once_at_a_time_and_takes_what_was_made() {
-        let mut events = vec![(0, queued(SOURCE, TaskKind::Deferred, BoxId::NONE))];
+        let mut events = vec![(0, queued(SOURCE, TaskKind::Deferred, JobId::NONE))];
         for (at, again) in [(0, true), (10_000, false)] {
             let [made, sent] = sends(0, 4096);
             events.extend([
@@ -652,9 +652,9 @@ mod tests {
     /// Four replicas read a part each; each part lies on another node.
     #[test]
     fn a_part_is_read_where_it_lies() {
-        let replica = |index| BoxId { request: 7, index };
+        let replica = |index| JobId { request: 7, index };
         let mut events =
-            vec![(0, queued(SOURCE, TaskKind::Deferred, BoxId::NONE)), (100, What::InvocationBegins { who: SOURCE })];
+            vec![(0, queued(SOURCE, TaskKind::Deferred, JobId::NONE)), (100, What::InvocationBegins { who: SOURCE })];
         let parts = [1, 2, 3, 4];
         events.extend(parts.iter().flat_map(|&part| sends(part - 1, 24)).map(|what| (200, what)));
         events.push((300, What::InvocationEnds { who: SOURCE }));

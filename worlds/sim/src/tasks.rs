@@ -21,7 +21,7 @@ use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use vicus_schedule::{Access, Dependences, Kind, Mode, RequestId};
-use vicus_trace::{Awaits, BoxId, TaskKind, Trace, Use, What};
+use vicus_trace::{Awaits, JobId, TaskKind, Trace, Use, What};
 
 /// The alignment of arrays in the simulated machine's memory: a large page, so that no page has parts of two.
 const ALIGN: usize = 1 << 21;
@@ -114,7 +114,7 @@ struct Open {
 
 struct Reader {
     tasks: Vec<Task>,
-    numbers: FxHashMap<BoxId, usize>,
+    numbers: FxHashMap<JobId, usize>,
     /// By seat, the tasks with running code, the innermost last.
     running: Vec<Vec<Open>>,
     /// By seat, an access before its length.
@@ -132,7 +132,7 @@ impl Reader {
         }
     }
 
-    fn task(&mut self, who: BoxId) -> Result<usize, String> {
+    fn task(&mut self, who: JobId) -> Result<usize, String> {
         if who.number().is_none() {
             return Err("a task with a number".to_owned());
         }
@@ -192,7 +192,7 @@ impl Reader {
                 }
                 if !self.tasks[task].is_spawned {
                     self.tasks[task].is_spawned = true;
-                    self.spawned(seat, now_ns, task, BoxId { request: who.request, index: by })?;
+                    self.spawned(seat, now_ns, task, JobId { request: who.request, index: by })?;
                 }
             }
             What::UserCodeBegins { who } => {
@@ -250,8 +250,8 @@ impl Reader {
         Ok(())
     }
 
-    fn spawned(&mut self, seat: usize, now_ns: u64, task: usize, by: BoxId) -> Result<(), String> {
-        if by.index == BoxId::NONE {
+    fn spawned(&mut self, seat: usize, now_ns: u64, task: usize, by: JobId) -> Result<(), String> {
+        if by.index == JobId::NONE {
             return Ok(());
         }
         self.charge(seat, now_ns);
@@ -618,8 +618,8 @@ mod tests {
     use vicus_memory::distribution::Distribution;
     use vicus_trace::{Header, Log};
 
-    fn named(number: u32) -> BoxId {
-        BoxId::task(1, number)
+    fn named(number: u32) -> JobId {
+        JobId::task(1, number)
     }
 
     /// A trace of this number of seats: seat, time, event.
@@ -634,7 +634,7 @@ mod tests {
     }
 
     fn queued(number: u32, by: Option<u32>) -> What {
-        let by = by.map_or(BoxId::NONE, |by| named(by).index);
+        let by = by.map_or(JobId::NONE, |by| named(by).index);
         What::Enqueued { who: named(number), kind: TaskKind::Immediate, by }
     }
 
@@ -856,9 +856,9 @@ mod tests {
         );
         // Another team's region, within the first one.
         let mut nested = team();
-        let who = BoxId::task(2, 90);
+        let who = JobId::task(2, 90);
         let inner = [
-            What::Enqueued { who, kind: TaskKind::Immediate, by: BoxId::NONE },
+            What::Enqueued { who, kind: TaskKind::Immediate, by: JobId::NONE },
             What::UserCodeBegins { who },
             What::WaitBegins { who, awaits: Awaits::Team },
             What::WaitEnds { who },

@@ -10,7 +10,7 @@
 use super::cell::Receiver;
 use super::{Instance, SeatCounters, Totals};
 use crate::desk::Activation;
-use crate::error::{GivenUp, drop_quietly};
+use crate::error::{GivenUp, drop_quietly, keep_first};
 use crate::running::Absent;
 use crate::sync::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::{BoxError, BoxId, Envelope, FlowError};
@@ -242,7 +242,9 @@ impl Instance {
                 while let Some(taken) = input.ring.take() {
                     // A panic of a column's owner is counted as the sender's.
                     let dropped = catch_unwind(AssertUnwindSafe(move || drop(taken)));
-                    dropped.unwrap_or_else(|panic| keep_first(&mut first, self.unwound(input.sender, panic)));
+                    dropped.unwrap_or_else(|panic| {
+                        drop_quietly(keep_first(&mut first, self.unwound(input.sender, panic)))
+                    });
                 }
             }
             let (operator, left) = cell.body.with_mut(|body| {
@@ -257,7 +259,7 @@ impl Instance {
             });
             let mut drops = |drops: &mut dyn FnMut()| {
                 let dropped = catch_unwind(AssertUnwindSafe(drops));
-                dropped.unwrap_or_else(|panic| keep_first(&mut first, self.unwound(cell.index, panic)));
+                dropped.unwrap_or_else(|panic| drop_quietly(keep_first(&mut first, self.unwound(cell.index, panic))));
             };
             let mut operator = Some(operator);
             drops(&mut || drop(operator.take()));
@@ -305,13 +307,6 @@ impl Instance {
         let message = text.unwrap_or_else(|| "a panic without a message".to_owned());
         drop_quietly(panic);
         FlowError::Panicked { name: self.model.boxes[index].name().to_owned(), message }
-    }
-}
-
-fn keep_first(first: &mut Option<FlowError>, error: FlowError) {
-    match first {
-        Some(_) => drop_quietly(error),
-        None => *first = Some(error),
     }
 }
 

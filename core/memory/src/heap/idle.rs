@@ -41,7 +41,7 @@ impl Local {
 mod tests {
     use super::*;
     use crate::memory::MemoryOptions;
-    use crate::pages::{Call, FakePages, WhenFull};
+    use crate::pages::{FakePages, SystemCall, WhenFull};
     use rand_pcg::rand_core::{RngCore, SeedableRng};
     use std::alloc::Layout;
     use std::collections::BTreeSet;
@@ -59,7 +59,7 @@ mod tests {
     }
 
     fn discarded(pages: &FakePages) -> usize {
-        let bytes = |call: &Call| if let Call::Discard(_, bytes) = call { *bytes } else { 0 };
+        let bytes = |call: &SystemCall| if let SystemCall::Discard(_, bytes) = call { *bytes } else { 0 };
         pages.take_calls().iter().map(bytes).sum()
     }
 
@@ -194,7 +194,7 @@ mod tests {
                 memory.tick(4 * round + 2);
                 memory.tick(4 * round + 4);
                 for call in pages.take_calls() {
-                    if let Call::Discard(at, bytes) | Call::Decommit(at, bytes, _) = call {
+                    if let SystemCall::Discard(at, bytes) | SystemCall::Decommit(at, bytes, _) = call {
                         assert!(at % 4096 == 0 && bytes % 4096 == 0);
                         let first = (begin + at) / 4096;
                         (first..first + bytes / 4096).for_each(|page| _ = resident.remove(&page));
@@ -226,7 +226,7 @@ mod tests {
         pages.take_calls();
         give_back_all(&mut heap);
         let calls = pages.take_calls();
-        assert!(matches!(calls[..], [Call::Discard(_, bytes)] if bytes == 6 << 20), "the last three: {calls:?}");
+        assert!(matches!(calls[..], [SystemCall::Discard(_, bytes)] if bytes == 6 << 20), "the last three: {calls:?}");
         assert!(!heap.give_back_pages());
         assert!(holds(stays, 500_000, 1));
         free(&mut heap, stays, 500_000);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::memory::MemoryOptions;
-use crate::pages::{Call, FakePages};
+use crate::pages::{FakePages, SystemCall};
 use vicus_topology::GroupId;
 
 const PAGE: usize = 4096;
@@ -71,7 +71,7 @@ fn coarse_goes_round_by_ranges_and_standard_is_left_alone() {
     assert!(memory.owns(standard.bytes().as_ptr()));
     assert_eq!(memory.node_of(standard.bytes().as_ptr()), None, "the first touch decides");
     assert_eq!(memory.footprint(standard.bytes()), Footprint { nodes: vec![0, 0], unknown: 9000 });
-    assert!(!pages.take_calls().iter().any(|call| matches!(call, Call::Place(..) | Call::Interleave(..))));
+    assert!(!pages.take_calls().iter().any(|call| matches!(call, SystemCall::Place(..) | SystemCall::Interleave(..))));
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn fine_is_one_call_and_begins_with_the_first_location() {
             let placed = memory.place(layout, Some(&Distribution::Fine)).unwrap();
             assert_eq!(placed.start().addr().get() % align, 0);
             assert_eq!(placed.node_at(0), Some(NodeId::new(0)));
-            let turns = |call: &Call| matches!(call, Call::Interleave(_, bytes, over) if (*bytes, over.len()) == (10 * PAGE, nodes));
+            let turns = |call: &SystemCall| matches!(call, SystemCall::Interleave(_, bytes, over) if (*bytes, over.len()) == (10 * PAGE, nodes));
             assert_eq!(pages.take_calls().iter().filter(|call| turns(call)).count(), 1);
         }
     }

@@ -45,6 +45,13 @@ pub struct CompressedKeys {
     builder: SectionBuilder,
 }
 
+/// Keys of one kind of terms, by their ranks.
+#[derive(Debug)]
+pub struct KeyRange {
+    kind: usize,
+    ranks: Range<usize>,
+}
+
 impl AssembledTerms {
     /// For the keys of each part, for each of [`Kind::IN_DICTIONARY`](crate::Kind::IN_DICTIONARY).
     pub(super) fn new(parts: impl IntoIterator<Item = [MergedKeys; SECTIONS]>) -> Result<AssembledTerms, NoMemory> {
@@ -83,12 +90,12 @@ impl AssembledTerms {
 
     /// Cuts them into parts of at most `most` keys each, and returns the kind and the ranks of each part. Keys in
     /// temporary files are read front to back, so those of a kind are one part.
-    pub fn cut(&self, most: usize) -> Vec<(usize, Range<usize>)> {
+    pub fn cut(&self, most: usize) -> Vec<KeyRange> {
         let most = most.next_multiple_of(BLOCK).max(BLOCK);
         let parts = |(number, kind): (usize, &AssembledKeys)| {
             let len = kind.len();
             let most = if matches!(kind, AssembledKeys::Spilled(..)) { len.max(1) } else { most };
-            (0..len).step_by(most).map(move |start| (number, start..len.min(start + most)))
+            (0..len).step_by(most).map(move |start| KeyRange { kind: number, ranks: start..len.min(start + most) })
         };
         self.kinds.iter().enumerate().flat_map(parts).collect()
     }
@@ -98,12 +105,9 @@ impl AssembledTerms {
     ///
     /// # Errors
     /// There is not enough memory.
-    pub fn compress(
-        &self,
-        (number, ranks): (usize, Range<usize>),
-        is_stopped: &dyn Fn() -> bool,
-    ) -> Result<Option<CompressedKeys>, NoMemory> {
-        let builder = match &self.kinds[number] {
+    pub fn compress(&self, range: KeyRange, is_stopped: &dyn Fn() -> bool) -> Result<Option<CompressedKeys>, NoMemory> {
+        let KeyRange { kind, ranks } = range;
+        let builder = match &self.kinds[kind] {
             AssembledKeys::InMemory { pieces, training, .. } => {
                 let mut builder = SectionBuilder::new(Training::clone(training), &Storage::Memory);
                 keys(pieces, ranks).try_for_each(|key| builder.push(key))?;
@@ -122,7 +126,7 @@ impl AssembledTerms {
                 builder
             }
         };
-        Ok(Some(CompressedKeys { kind: number, builder }))
+        Ok(Some(CompressedKeys { kind, builder }))
     }
 
     /// All of it at once.
@@ -130,7 +134,8 @@ impl AssembledTerms {
     /// # Errors
     /// There is not enough memory.
     pub fn dictionary(self) -> Result<Dictionary, NoMemory> {
-        let parts = self.cut(usize::MAX / 2).into_iter().filter_map(|part| self.compress(part, &|| false).transpose());
+        let parts =
+            self.cut(usize::MAX / 2).into_iter().filter_map(|range| self.compress(range, &|| false).transpose());
         join_keys(parts.collect::<Result<Vec<_>, _>>()?)
     }
 }

@@ -38,7 +38,7 @@ mod terms;
 mod turtle;
 
 pub use chunk::{Chunk, Chunker};
-pub use compress::{AssembledTerms, CompressedKeys, join_keys};
+pub use compress::{AssembledTerms, CompressedKeys, KeyRange, join_keys};
 pub use flow::{Load, LoadError, LoadOptions, Loaded, Malformed, Phase, Progress, Room, Source, Spill};
 pub use merge::{Assembled, MergedTerms, Numbering, SortedTerms, assemble, cut_terms, merge_terms};
 pub use ntriples::{parse_lines_into, parse_ntriples};

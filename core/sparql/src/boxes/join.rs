@@ -4,14 +4,12 @@
 //! are made in batches, the condition is evaluated over whole columns of them, and only passing pairs are put out. The
 //! order of the input's rows is kept.
 
-use super::index_probe::{IndexProbe, IndexSpec};
-use super::intersection::{Intersection, ListSpec};
 use super::{Outbox, Pace};
 use crate::algebra::Slot;
 use crate::condition::{Condition, Selector};
 use crate::terms::{Booking, Terms};
 use std::sync::Arc;
-use vicus_flow::{BoxError, Envelope, Operator, Room, Turn};
+use vicus_flow::{BoxError, Envelope, Room, Turn};
 use vicus_rdf::Id;
 
 /// The progress of the search for partners: a row of the input, and the number of its candidates looked at.
@@ -19,6 +17,12 @@ use vicus_rdf::Id;
 pub(crate) struct ProbeState {
     pub(crate) row: usize,
     pub(crate) done: usize,
+}
+
+/// The pairs found by a probe: rows of the input and their partners, one beside the other.
+pub(crate) struct Pairs<'p> {
+    pub(crate) left: &'p mut Vec<u32>,
+    pub(crate) right: &'p mut Vec<u32>,
 }
 
 /// Finds partners.
@@ -31,7 +35,7 @@ pub(crate) trait Probe: Send {
         input: &Envelope,
         at: &mut ProbeState,
         limit: usize,
-        pairs: (&mut Vec<u32>, &mut Vec<u32>),
+        pairs: Pairs<'_>,
         stopped: &dyn Fn() -> bool,
     );
 
@@ -88,7 +92,7 @@ pub(crate) struct JoinSpec {
 const NO_PARTNER: u32 = u32::MAX;
 
 /// The part of a join that does not depend on the search for partners.
-pub(super) struct Core {
+pub(crate) struct Core {
     terms: Arc<Terms>,
     booking: Booking,
     spec: Arc<JoinSpec>,
@@ -111,11 +115,11 @@ pub(super) struct Core {
 
 /// The rows with a partner, if they are compared with one block of partners after the other.
 #[derive(Default, Debug)]
-pub(super) struct Noted {
+pub(crate) struct Noted {
     /// For each row of the envelope at hand, its number in `has_partner`.
-    pub(super) rows: Vec<u32>,
+    pub(crate) rows: Vec<u32>,
     /// A bit for each row.
-    pub(super) has_partner: Vec<u64>,
+    pub(crate) has_partner: Vec<u64>,
 }
 
 impl Noted {
@@ -124,7 +128,7 @@ impl Noted {
         self.has_partner[row / 64] |= 1 << (row % 64);
     }
 
-    pub(super) fn has_partner(&self, row: usize) -> bool {
+    pub(crate) fn has_partner(&self, row: usize) -> bool {
         self.has_partner[row / 64] >> (row % 64) & 1 == 1
     }
 }
@@ -133,14 +137,7 @@ impl Noted {
 struct NoPartners;
 
 impl Probe for NoPartners {
-    fn partners(
-        &mut self,
-        input: &Envelope,
-        at: &mut ProbeState,
-        _: usize,
-        _: (&mut Vec<u32>, &mut Vec<u32>),
-        _: &dyn Fn() -> bool,
-    ) {
+    fn partners(&mut self, input: &Envelope, at: &mut ProbeState, _: usize, _: Pairs<'_>, _: &dyn Fn() -> bool) {
         *at = ProbeState { row: input.rows(), done: 0 };
     }
 
@@ -150,7 +147,7 @@ impl Probe for NoPartners {
 }
 
 impl Core {
-    pub(super) fn new(terms: &Arc<Terms>, spec: &Arc<JoinSpec>, pace: Pace) -> Core {
+    pub(crate) fn new(terms: &Arc<Terms>, spec: &Arc<JoinSpec>, pace: Pace) -> Core {
         Core {
             terms: Arc::clone(terms),
             booking: Booking::default(),
@@ -171,25 +168,25 @@ impl Core {
     }
 
     /// Whether no envelope is at hand.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.input.is_none()
     }
 
     /// Puts an envelope at hand, for an operator with its own way of taking input. There must be none.
-    pub(super) fn give(&mut self, envelope: Envelope) {
+    pub(crate) fn give(&mut self, envelope: Envelope) {
         self.input = Some(envelope);
         self.at = ProbeState::default();
         self.settled = 0;
     }
 
     /// Sends the rest and the pill.
-    pub(super) fn end(&mut self, turn: &mut Turn<'_>) {
+    pub(crate) fn end(&mut self, turn: &mut Turn<'_>) {
         self.outbox.flush(turn);
         turn.send_pill(0);
     }
 
     /// One invocation: continues with the envelope at hand, or takes the next one.
-    pub(super) fn act(&mut self, turn: &mut Turn<'_>, probe: &mut impl Probe) -> Result<(), BoxError> {
+    pub(crate) fn act(&mut self, turn: &mut Turn<'_>, probe: &mut impl Probe) -> Result<(), BoxError> {
         self.advance(turn, probe);
         self.booking.hold(&self.terms, turn, probe.bytes() + self.selector.bytes())
     }
@@ -210,14 +207,20 @@ impl Core {
     }
 
     /// Continues with the envelope at hand; there must be one. Asks for another invocation if rows are left.
-    pub(super) fn work(&mut self, turn: &mut Turn<'_>, probe: &mut impl Probe) {
+    pub(crate) fn work(&mut self, turn: &mut Turn<'_>, probe: &mut impl Probe) {
         let input = self.input.take().expect("an envelope is at hand");
         for _ in 0..self.terms.limits.batches.max(1) {
             let is_new = self.at == ProbeState::default();
             let limit = self.outbox.room().min(self.outbox.growth.target.max(64));
             self.left.clear();
             self.right.clear();
-            probe.partners(&input, &mut self.at, limit, (&mut self.left, &mut self.right), &|| turn.is_stopped());
+            probe.partners(
+                &input,
+                &mut self.at,
+                limit,
+                Pairs { left: &mut self.left, right: &mut self.right },
+                &|| turn.is_stopped(),
+            );
             let is_done = self.at.row >= input.rows();
             if is_new && is_done && self.is_one_to_one(input.rows()) {
                 let made = self.pass(&input, probe, turn);
@@ -334,7 +337,7 @@ impl Core {
     }
 
     /// Puts out the rows of this kind of join, except for pairs; `has_partner` tells the rows with a partner.
-    pub(super) fn put_out_noted(&mut self, input: &Envelope, has_partner: impl Fn(usize) -> bool, turn: &mut Turn<'_>) {
+    pub(crate) fn put_out_noted(&mut self, input: &Envelope, has_partner: impl Fn(usize) -> bool, turn: &mut Turn<'_>) {
         if self.outbox.room() < input.rows() {
             self.outbox.flush(turn);
         }
@@ -356,15 +359,15 @@ impl Core {
     }
 
     /// Starts to note the rows with a partner in the given envelopes; `None` stops. Returns the notes so far.
-    pub(super) fn note(&mut self, noted: Option<Noted>) -> Option<Noted> {
+    pub(crate) fn note(&mut self, noted: Option<Noted>) -> Option<Noted> {
         std::mem::replace(&mut self.noted, noted)
     }
 
-    pub(super) fn noted(&mut self) -> Option<&mut Noted> {
+    pub(crate) fn noted(&mut self) -> Option<&mut Noted> {
         self.noted.as_mut()
     }
 
-    pub(super) fn kind(&self) -> JoinKind {
+    pub(crate) fn kind(&self) -> JoinKind {
         self.spec.kind
     }
 
@@ -372,7 +375,7 @@ impl Core {
     ///
     /// # Errors
     /// See [`Booking::hold`].
-    pub(super) fn hold(&self, turn: &Turn<'_>, more: u64) -> Result<(), BoxError> {
+    pub(crate) fn hold(&self, turn: &Turn<'_>, more: u64) -> Result<(), BoxError> {
         self.booking.hold(&self.terms, turn, more + self.selector.bytes())
     }
 
@@ -424,46 +427,5 @@ fn gather_right(probe: &impl Probe, output: usize, right: &[u32], into: &mut Roo
             probe.gather(output, &rest[..run], into);
         }
         rest = &rest[run..];
-    }
-}
-
-/// Index nested-loop join: puts out rows from the first envelope on, in the input's order.
-pub(crate) struct IndexJoin {
-    core: Core,
-    probe: IndexProbe,
-}
-
-impl IndexJoin {
-    pub(crate) fn new(terms: &Arc<Terms>, spec: &Arc<JoinSpec>, index: &Arc<IndexSpec>, pace: Pace) -> IndexJoin {
-        IndexJoin { core: Core::new(terms, spec, pace), probe: IndexProbe::new(&terms.snapshot, index) }
-    }
-}
-
-impl Operator for IndexJoin {
-    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        self.core.act(turn, &mut self.probe)
-    }
-}
-
-/// A join with the common values of several patterns.
-pub(crate) struct IntersectionJoin {
-    core: Core,
-    probe: Intersection,
-}
-
-impl IntersectionJoin {
-    pub(crate) fn new(
-        terms: &Arc<Terms>,
-        spec: &Arc<JoinSpec>,
-        lists: &Arc<[ListSpec]>,
-        pace: Pace,
-    ) -> IntersectionJoin {
-        IntersectionJoin { core: Core::new(terms, spec, pace), probe: Intersection::new(&terms.snapshot, lists) }
-    }
-}
-
-impl Operator for IntersectionJoin {
-    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        self.core.act(turn, &mut self.probe)
     }
 }

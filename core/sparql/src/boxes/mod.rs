@@ -1,35 +1,14 @@
-//! The physical operators, one file each. Envelopes have one column of id bits per slot.
+//! Parts of several operators' boxes. Envelopes have one column of id bits per slot.
 //!
 //! All boxes keep the flow protocol: an invocation takes at most one head of each input, sends a few envelopes of
 //! bounded size and asks to run again if there is more; the pill is sent once; a box whose reader has lost interest
 //! closes its own inputs.
 
-pub(crate) mod aggregate;
-pub(crate) mod construct;
-pub(crate) mod describe;
-pub(crate) mod distinct;
-pub(crate) mod extend;
-pub(crate) mod filter;
-mod grace;
-pub(crate) mod hash_join;
-pub(crate) mod hash_table;
-pub(crate) mod index_probe;
-pub(crate) mod intersection;
 pub(crate) mod join;
-mod loose;
-pub(crate) mod nodes;
 pub(crate) mod parted;
-pub(crate) mod scan;
-mod scatter;
-pub(crate) mod service;
-pub(crate) mod slice;
-pub(crate) mod sort;
-mod sorted_runs;
+pub(crate) mod scatter;
+pub(crate) mod sorted_runs;
 pub(crate) mod spill;
-pub(crate) mod top;
-pub(crate) mod union;
-pub(crate) mod values;
-pub(crate) mod walk;
 
 use crate::passing::passes;
 use std::sync::OnceLock;

@@ -278,8 +278,8 @@ fn part_of(hash: u64, count: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::distinct::{Set, Wide};
     use super::*;
+    use crate::operators::distinct::{Set, Wide};
     use rustc_hash::FxHashSet;
     use vicus_flow::library::HashKey;
 

@@ -26,7 +26,7 @@ use vicus_flow::{BoxError, Grow, OverBudget};
 ///
 /// let data: String = (0..10_000).map(|n| format!("<http://e/{}> <http://e/p> {n} .\n", n * 7 % 10_000)).collect();
 /// let snapshot = Arc::new(Snapshot::of_turtle(data.as_bytes(), None).unwrap());
-/// let plan = plan(&snapshot, &parse("SELECT * { ?s ?p ?o } ORDER BY ?s")?, &PlanOptions::default())?;
+/// let plan = plan(&snapshot, &parse("SELECT * { ?s ?p ?o } ORDER BY ?s")?, PlanOptions::default())?;
 /// // Sorting these rows takes about 700 kB.
 /// let scratch = Scratch::new(Arc::new(FakeDisk::new(1).process(7)));
 /// let spill = Spill { scratch: Arc::clone(&scratch), budget: 100_000 };

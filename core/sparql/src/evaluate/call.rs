@@ -1,4 +1,4 @@
-//! Calls of functions: SPARQL 1.1, §17.4; a match arm for each function.
+//! Calls of functions: SPARQL 1.1, §17.4, as a table of functions and their code.
 
 use super::regexes::Replacement;
 use super::{Evaluator, LONG, Val, cast, with_room, with_string};
@@ -12,6 +12,7 @@ use oxrdf::{BaseDirection, Literal, NamedNode, Term};
 use sha1::Sha1;
 use sha2::{Sha256, Sha384, Sha512};
 use std::fmt::Write as _;
+use std::ops::Range;
 use vicus_rdf::{Id, Kind, TermView};
 
 /// A string literal: its text and, if it has one, its language; a direction stands behind that, as in `en--ltr`.
@@ -20,264 +21,342 @@ type Text = (String, Option<String>);
 impl Evaluator<'_> {
     /// The value of a call; `None` is an error. The grammar has checked the number of operands.
     pub(super) fn call(&mut self, function: Function, values: &[Val]) -> Option<Val> {
-        let boolean = |value| Some(Val::Boolean(value));
+        let is = |holds: bool| Some(Val::Boolean(holds));
         match function {
-            Function::Str => {
-                if matches!(values[0], Val::Id(id) if id.is_blank() || id.is_triple()) {
-                    return None;
-                }
-                self.lexical(&values[0]).map(Val::String)
-            }
-            Function::Lang | Function::LangDir if id_in(&values[0]).is_none() => Some(Val::String(String::new())),
-            Function::Lang => self.terms.view(self.id_of(values[0].clone()), |view| match view {
-                TermView::LangString { language, .. } | TermView::DirString { language, .. } => {
-                    Some(Val::String(language.to_owned()))
-                }
-                TermView::Blank(_) | TermView::Iri(_) | TermView::Triple(_) => None,
-                _ => Some(Val::String(String::new())),
-            }),
-            Function::LangDir => self.terms.view(self.id_of(values[0].clone()), |view| match view {
-                TermView::DirString { direction, .. } => Some(Val::String(direction.to_string())),
-                TermView::Blank(_) | TermView::Iri(_) | TermView::Triple(_) => None,
-                _ => Some(Val::String(String::new())),
-            }),
-            Function::HasLang => {
-                boolean(id_in(&values[0]).is_some_and(|id| matches!(id.kind(), Kind::LangString | Kind::DirString)))
-            }
-            Function::HasLangDir => boolean(id_in(&values[0]).is_some_and(|id| id.kind() == Kind::DirString)),
-            Function::IsTriple => boolean(id_in(&values[0]).is_some_and(Id::is_triple)),
-            Function::Triple => {
-                let [subject, predicate, object] = values else { return None };
-                let ids = [subject, predicate, object].map(|value| self.id_of(value.clone()));
-                self.terms.triple(ids).map(Val::Id)
-            }
+            // Of terms.
+            Function::Str => self.str(&values[0]),
+            Function::Lang => self.lang(&values[0]),
+            Function::LangDir => self.lang_dir(&values[0]),
+            Function::Datatype => self.datatype(&values[0]),
+            Function::IsIri => is(id_in(&values[0]).is_some_and(Id::is_iri)),
+            Function::IsBlank => is(id_in(&values[0]).is_some_and(Id::is_blank)),
+            Function::IsLiteral => is(id_in(&values[0]).is_none_or(Id::is_literal)),
+            Function::IsNumeric => is(matches!(self.value(&values[0]), Value::Number(_))),
+            Function::HasLang => is(has_kind(&values[0], &[Kind::LangString, Kind::DirString])),
+            Function::HasLangDir => is(has_kind(&values[0], &[Kind::DirString])),
+            Function::Iri => self.iri_of(&values[0]),
+            Function::BNode => self.blank_node(values),
+            Function::StrDt => self.with_datatype(&values[0], &values[1]),
+            Function::StrLang => self.with_language(&values[0], &values[1]),
+            Function::StrLangDir => self.with_direction(&values[0], &values[1], &values[2]),
+            Function::Cast(target) => self.cast(target, &values[0]),
+            // Of triple terms.
+            Function::IsTriple => is(id_in(&values[0]).is_some_and(Id::is_triple)),
+            Function::Triple => self.triple(values),
             Function::Subject => self.part(&values[0], 0),
             Function::Predicate => self.part(&values[0], 1),
             Function::Object => self.part(&values[0], 2),
             Function::Part(place) => self.part(&values[0], place.into()),
-            Function::Datatype if matches!(values[0], Val::String(_)) => {
-                Some(self.iri(xsd::STRING.as_str().to_owned()))
-            }
-            Function::Datatype => {
-                let id = self.id_of(values[0].clone());
-                let datatype = self.terms.view(id, |view| view.datatype().map(str::to_owned))?;
-                Some(self.iri(datatype))
-            }
-            Function::IsIri => boolean(id_in(&values[0]).is_some_and(Id::is_iri)),
-            Function::IsBlank => boolean(id_in(&values[0]).is_some_and(Id::is_blank)),
-            Function::IsLiteral => boolean(id_in(&values[0]).is_none_or(Id::is_literal)),
-            Function::IsNumeric => boolean(matches!(self.value(&values[0]), Value::Number(_))),
-            Function::LangMatches => {
-                let (tag, range) = (self.simple(&values[0])?, self.simple(&values[1])?);
-                boolean(language_matches(&tag.to_ascii_lowercase(), &range.to_ascii_lowercase()))
-            }
-            Function::Regex => {
-                let (pattern, flags) = (self.simple(&values[1])?, self.flags(values.get(2))?);
-                let (terms, stopped) = (self.terms, self.stopped);
-                let regex = self.scratch.regexes.get(&pattern, &flags, stopped.unwrap_or(&|_| false))?;
-                with_string(terms, &values[0], |text, _| regex.find_match(text))?.map(Val::Boolean)
-            }
-            Function::Replace => {
-                let (text, language) = self.string(&values[0])?;
-                let (pattern, by) = (self.simple(&values[1])?, self.simple(&values[2])?);
-                let flags = self.flags(values.get(3))?;
-                let by = Replacement::parse(&by, flags.contains('q'))?;
-                let (terms, stopped, held) = (self.terms, self.stopped, self.held + text.len());
-                let regex = self.scratch.regexes.get(&pattern, &flags, stopped.unwrap_or(&|_| false))?;
-                // A pattern that matches the empty text is an error (FORX0003).
-                if regex.matches_nothing()? {
-                    return None;
-                }
-                // Growing the text may double its memory.
-                let is_too_much = |bytes: usize| stopped.is_some_and(|stopped| stopped((held + 2 * bytes) as u64));
-                let fits = |bytes: usize| !(held + bytes >= LONG && is_too_much(bytes)) && terms.check_length(bytes);
-                let made = regex.replaced(&text, &by, &fits)?;
-                Some(self.tagged(made, language))
-            }
-            Function::StrLen => {
-                let count = with_string(self.terms, &values[0], |text, _| text.chars().count())?;
-                Some(Val::Number(Number::Integer(count as i64)))
-            }
-            Function::UCase | Function::LCase => {
-                let (text, language) = self.string(&values[0])?;
-                let text = if function == Function::UCase { text.to_uppercase() } else { text.to_lowercase() };
-                Some(self.tagged(text, language))
-            }
-            Function::SubStr => {
-                let (text, language) = self.string(&values[0])?;
-                let start = self.rounded_number(&values[1])?;
-                let end = match values.get(2) {
-                    Some(length) => start + self.rounded_number(length)?,
-                    None => f64::INFINITY,
-                };
-                // XPath, §5.4.3: characters are counted from one; places outside of the text select nothing.
-                let inside = |place: usize| (place + 1) as f64 >= start && ((place + 1) as f64) < end;
-                let chars = text.chars().enumerate().filter(|(place, _)| inside(*place));
-                let made = chars.map(|(_, char)| char).collect();
-                Some(self.tagged(made, language))
-            }
-            Function::Contains | Function::StrStarts | Function::StrEnds => {
-                let found = |text: &str, part: &str| match function {
-                    Function::Contains => text.contains(part),
-                    Function::StrStarts => text.starts_with(part),
-                    _ => text.ends_with(part),
-                };
-                // The texts are read where they are.
-                with_string(self.terms, &values[0], |text, language| {
-                    with_string(self.terms, &values[1], |part, other| {
-                        // §17.4.3.1.2: if the second string has a language, the first must have the same one.
-                        (other.is_none() || language == other).then(|| Val::Boolean(found(text, part)))
-                    })?
-                })?
-            }
-            Function::StrBefore | Function::StrAfter => {
-                let ((text, language), (part, _)) = self.compatible(&values[0], &values[1])?;
-                let Some(at) = text.find(&part) else { return Some(Val::String(String::new())) };
-                let made = if function == Function::StrBefore { &text[..at] } else { &text[at + part.len()..] };
-                Some(self.tagged(made.to_owned(), language))
-            }
-            Function::Concat => {
-                // The operands are visited twice: the first pass asks for memory, so that nothing is copied if there is
-                // not enough.
-                let (mut bytes, mut language, mut agree) = (0, None, true);
-                for (place, value) in values.iter().enumerate() {
-                    with_string(self.terms, value, |text, other| {
-                        bytes += text.len();
-                        match place {
-                            0 => language = other.map(str::to_owned),
-                            _ => agree &= language.as_deref() == other,
-                        }
-                    })?;
-                }
-                if !self.claim_room(bytes) {
-                    return None;
-                }
-                let mut made = with_room(bytes);
-                for value in values {
-                    with_string(self.terms, value, |text, _| made.push_str(text))?;
-                }
-                Some(self.tagged(made, language.filter(|_| agree)))
-            }
-            Function::EncodeForUri => {
-                let encode = |text: &str, _: Option<&str>| {
-                    let is_kept = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-                    let bytes = text.bytes().map(|byte| if is_kept(byte) { 1 } else { 3 }).sum();
-                    if !self.claim_room(bytes) {
-                        return None;
-                    }
-                    let mut made = with_room(bytes);
-                    for byte in text.bytes() {
-                        if is_kept(byte) {
-                            made.push(char::from(byte));
-                        } else {
-                            let digit = |value: u8| char::from(b"0123456789ABCDEF"[usize::from(value)]);
-                            made.extend(['%', digit(byte >> 4), digit(byte & 15)]);
-                        }
-                    }
-                    Some(Val::String(made))
-                };
-                with_string(self.terms, &values[0], encode)?
-            }
-            Function::Hash(hash) => {
-                let text = self.simple(&values[0])?;
-                Some(Val::String(match hash {
-                    Hash::Md5 => hex(&Md5::digest(text)),
-                    Hash::Sha1 => hex(&Sha1::digest(text)),
-                    Hash::Sha256 => hex(&Sha256::digest(text)),
-                    Hash::Sha384 => hex(&Sha384::digest(text)),
-                    Hash::Sha512 => hex(&Sha512::digest(text)),
-                }))
-            }
-            Function::Abs | Function::Ceil | Function::Floor | Function::Round => {
-                let Value::Number(number) = self.value(&values[0]) else { return None };
-                let made = match function {
-                    Function::Abs => number.abs(),
-                    Function::Ceil => number.rounded(Rounding::Ceil),
-                    Function::Floor => number.rounded(Rounding::Floor),
-                    _ => number.rounded(Rounding::Round),
-                };
-                made.map(Val::Number)
-            }
-            Function::Iri => {
-                if let Some(id) = id_in(&values[0]).filter(|id| id.is_iri()) {
-                    return Some(Val::Id(id));
-                }
-                let text = self.simple(&values[0])?;
-                let iri = match self.terms.base() {
-                    Some(base) => base.resolve(&text).ok()?,
-                    None => Iri::parse(text).ok()?,
-                };
-                Some(self.iri(iri.into_inner()))
-            }
-            Function::StrDt => {
-                let text = self.simple(&values[0])?;
-                let Term::NamedNode(datatype) = self.terms.term(self.id_of(values[1].clone())) else { return None };
-                if datatype == oxrdf::vocab::rdf::LANG_STRING || datatype == oxrdf::vocab::rdf::DIR_LANG_STRING {
-                    return None;
-                }
-                let bytes = text.len();
-                Some(self.made(bytes, &Literal::new_typed_literal(text, datatype)))
-            }
-            Function::StrLang => {
-                let (text, language) = (self.simple(&values[0])?, self.simple(&values[1])?);
-                let literal = Literal::new_language_tagged_literal(text, language).ok()?;
-                Some(self.made(literal.value().len(), &literal))
-            }
-            Function::StrLangDir => {
-                let (text, language) = (self.simple(&values[0])?, self.simple(&values[1])?);
-                let direction = match self.simple(&values[2])?.as_str() {
-                    "ltr" => BaseDirection::Ltr,
-                    "rtl" => BaseDirection::Rtl,
-                    _ => return None,
-                };
-                let literal = Literal::new_directional_language_tagged_literal(text, language, direction).ok()?;
-                Some(self.made(literal.value().len(), &literal))
-            }
-            Function::BNode => Some(Val::Id(match values {
-                [] => Terms::fresh_blank(self.terms.fresh_blanks(1)),
-                [label, row, ..] => {
-                    let label = self.simple(label)?;
-                    let row = self.id_of(row.clone()).as_integer()?;
-                    self.terms.blank(&label, row)
-                }
-                [_] => return None,
-            })),
-            Function::RowNumber => Some(Val::Number(Number::Integer(self.terms.next() as i64))),
-            // 53 random bits, divided by 2^53, are a number below one.
-            Function::Rand => {
-                Some(Val::Number(Number::Double((self.terms.chance() >> 11) as f64 / (1u64 << 53) as f64)))
-            }
-            Function::Uuid => Some(self.iri(format!("urn:uuid:{}", self.uuid()))),
-            Function::StrUuid => Some(Val::String(self.uuid())),
+            // Of texts.
+            Function::StrLen => self.length(&values[0]),
+            Function::UCase => self.with_text(&values[0], str::to_uppercase),
+            Function::LCase => self.with_text(&values[0], str::to_lowercase),
+            Function::SubStr => self.substring(&values[0], &values[1], values.get(2)),
+            Function::Contains => self.asked_of_texts(values, |text, part| text.contains(part)),
+            Function::StrStarts => self.asked_of_texts(values, |text, part| text.starts_with(part)),
+            Function::StrEnds => self.asked_of_texts(values, |text, part| text.ends_with(part)),
+            Function::StrBefore => self.around(values, |text, found| &text[..found.start]),
+            Function::StrAfter => self.around(values, |text, found| &text[found.end..]),
+            Function::Concat => self.concatenated(values),
+            Function::EncodeForUri => self.encoded_for_uri(&values[0]),
+            Function::LangMatches => self.language_matches(&values[0], &values[1]),
+            Function::Regex => self.matches(&values[0], &values[1], values.get(2)),
+            Function::Replace => self.replaced(&values[0], &values[1], &values[2], values.get(3)),
+            Function::Hash(hash) => self.hashed(hash, &values[0]),
+            // Of numbers.
+            Function::Abs => self.with_number(&values[0], Number::abs),
+            Function::Ceil => self.with_number(&values[0], |number| number.rounded(Rounding::Ceil)),
+            Function::Floor => self.with_number(&values[0], |number| number.rounded(Rounding::Floor)),
+            Function::Round => self.with_number(&values[0], |number| number.rounded(Rounding::Round)),
+            // Of moments.
             Function::Now => Some(Val::Id(self.terms.now())),
             Function::Of(part) => self.field(part, &values[0]),
-            Function::Timezone => {
-                let zone = self.moment(&values[0])?.zone()?;
-                let datatype = "http://www.w3.org/2001/XMLSchema#dayTimeDuration";
-                let literal = Literal::new_typed_literal(zone.as_duration(), NamedNode::new_unchecked(datatype));
-                Some(Val::Id(self.terms.id(&literal)))
-            }
-            Function::Tz => {
-                let zone = self.moment(&values[0])?.zone();
-                Some(Val::String(zone.as_ref().map_or(String::new(), Zone::to_string)))
-            }
-            Function::Cast(target) => {
-                let value = match &values[0] {
-                    Val::Id(id) if id.is_blank() || id.is_triple() => return None,
-                    value => self.value(value),
-                };
-                if target == Cast::String && !matches!(value, Value::Number(_) | Value::Boolean(_) | Value::Lang(_)) {
-                    return self.lexical(&values[0]).map(Val::String);
-                }
-                Some(match cast::cast(target, value)? {
-                    Value::Number(number) => Val::Number(number),
-                    Value::Boolean(value) => Val::Boolean(value),
-                    Value::String(text) => Val::String(text),
-                    moment => Val::Moment(moment),
-                })
-            }
+            Function::Timezone => self.timezone(&values[0]),
+            Function::Tz => self.tz(&values[0]),
+            // Of nothing.
+            Function::RowNumber => Some(Val::Number(Number::Integer(self.terms.next() as i64))),
+            Function::Rand => self.random(),
+            Function::Uuid => Some(self.iri(format!("urn:uuid:{}", self.uuid()))),
+            Function::StrUuid => Some(Val::String(self.uuid())),
         }
     }
+
+    // Terms.
+
+    fn str(&self, value: &Val) -> Option<Val> {
+        if matches!(value, Val::Id(id) if id.is_blank() || id.is_triple()) {
+            return None;
+        }
+        self.lexical(value).map(Val::String)
+    }
+
+    fn lang(&self, value: &Val) -> Option<Val> {
+        let Some(id) = id_in(value) else { return Some(Val::String(String::new())) };
+        self.terms.view(id, |view| match view {
+            TermView::LangString { language, .. } | TermView::DirString { language, .. } => {
+                Some(Val::String(language.to_owned()))
+            }
+            TermView::Blank(_) | TermView::Iri(_) | TermView::Triple(_) => None,
+            _ => Some(Val::String(String::new())),
+        })
+    }
+
+    fn lang_dir(&self, value: &Val) -> Option<Val> {
+        let Some(id) = id_in(value) else { return Some(Val::String(String::new())) };
+        self.terms.view(id, |view| match view {
+            TermView::DirString { direction, .. } => Some(Val::String(direction.to_string())),
+            TermView::Blank(_) | TermView::Iri(_) | TermView::Triple(_) => None,
+            _ => Some(Val::String(String::new())),
+        })
+    }
+
+    fn datatype(&self, value: &Val) -> Option<Val> {
+        if matches!(value, Val::String(_)) {
+            return Some(self.iri(xsd::STRING.as_str().to_owned()));
+        }
+        let id = self.id_of(value.clone());
+        let datatype = self.terms.view(id, |view| view.datatype().map(str::to_owned))?;
+        Some(self.iri(datatype))
+    }
+
+    fn iri_of(&self, value: &Val) -> Option<Val> {
+        if let Some(id) = id_in(value).filter(|id| id.is_iri()) {
+            return Some(Val::Id(id));
+        }
+        let text = self.simple(value)?;
+        let iri = match self.terms.base() {
+            Some(base) => base.resolve(&text).ok()?,
+            None => Iri::parse(text).ok()?,
+        };
+        Some(self.iri(iri.into_inner()))
+    }
+
+    fn blank_node(&self, values: &[Val]) -> Option<Val> {
+        match values {
+            [] => Some(Val::Id(Terms::fresh_blank(self.terms.fresh_blanks(1)))),
+            [label, row, ..] => {
+                let label = self.simple(label)?;
+                let row = self.id_of(row.clone()).as_integer()?;
+                Some(Val::Id(self.terms.blank(&label, row)))
+            }
+            [_] => None,
+        }
+    }
+
+    fn with_datatype(&self, text: &Val, datatype: &Val) -> Option<Val> {
+        let text = self.simple(text)?;
+        let Term::NamedNode(datatype) = self.terms.term(self.id_of(datatype.clone())) else { return None };
+        if datatype == oxrdf::vocab::rdf::LANG_STRING || datatype == oxrdf::vocab::rdf::DIR_LANG_STRING {
+            return None;
+        }
+        let bytes = text.len();
+        Some(self.made(bytes, &Literal::new_typed_literal(text, datatype)))
+    }
+
+    fn with_language(&self, text: &Val, language: &Val) -> Option<Val> {
+        let (text, language) = (self.simple(text)?, self.simple(language)?);
+        let literal = Literal::new_language_tagged_literal(text, language).ok()?;
+        Some(self.made(literal.value().len(), &literal))
+    }
+
+    fn with_direction(&self, text: &Val, language: &Val, direction: &Val) -> Option<Val> {
+        let (text, language) = (self.simple(text)?, self.simple(language)?);
+        let direction = match self.simple(direction)?.as_str() {
+            "ltr" => BaseDirection::Ltr,
+            "rtl" => BaseDirection::Rtl,
+            _ => return None,
+        };
+        let literal = Literal::new_directional_language_tagged_literal(text, language, direction).ok()?;
+        Some(self.made(literal.value().len(), &literal))
+    }
+
+    fn cast(&self, target: Cast, value: &Val) -> Option<Val> {
+        if id_in(value).is_some_and(|id| id.is_blank() || id.is_triple()) {
+            return None;
+        }
+        let known = self.value(value);
+        if target == Cast::String && !matches!(known, Value::Number(_) | Value::Boolean(_) | Value::Lang(_)) {
+            return self.lexical(value).map(Val::String);
+        }
+        Some(match cast::cast(target, known)? {
+            Value::Number(number) => Val::Number(number),
+            Value::Boolean(value) => Val::Boolean(value),
+            Value::String(text) => Val::String(text),
+            moment => Val::Moment(moment),
+        })
+    }
+
+    // Triple terms.
+
+    fn triple(&self, values: &[Val]) -> Option<Val> {
+        let [subject, predicate, object] = values else { return None };
+        let ids = [subject, predicate, object].map(|value| self.id_of(value.clone()));
+        self.terms.triple(ids).map(Val::Id)
+    }
+
+    /// Subject, predicate or object of a triple term.
+    fn part(&self, value: &Val, place: usize) -> Option<Val> {
+        match value {
+            Val::Id(id) => self.terms.part(*id, place).map(Val::Id),
+            _ => None,
+        }
+    }
+
+    // Texts.
+
+    fn length(&self, value: &Val) -> Option<Val> {
+        let count = with_string(self.terms, value, |text, _| text.chars().count())?;
+        Some(Val::Number(Number::Integer(count as i64)))
+    }
+
+    fn with_text(&self, value: &Val, make: impl FnOnce(&str) -> String) -> Option<Val> {
+        let (text, language) = self.string(value)?;
+        Some(self.tagged(make(&text), language))
+    }
+
+    fn substring(&self, value: &Val, start: &Val, length: Option<&Val>) -> Option<Val> {
+        let (text, language) = self.string(value)?;
+        let start = self.rounded_number(start)?;
+        let end = match length {
+            Some(length) => start + self.rounded_number(length)?,
+            None => f64::INFINITY,
+        };
+        // XPath, §5.4.3: characters are counted from one; places outside of the text select nothing.
+        let inside = |place: usize| (place + 1) as f64 >= start && ((place + 1) as f64) < end;
+        let chars = text.chars().enumerate().filter(|(place, _)| inside(*place));
+        let made = chars.map(|(_, char)| char).collect();
+        Some(self.tagged(made, language))
+    }
+
+    /// Asks two texts where they are.
+    fn asked_of_texts(&self, values: &[Val], ask: impl Fn(&str, &str) -> bool) -> Option<Val> {
+        with_string(self.terms, &values[0], |text, language| {
+            with_string(self.terms, &values[1], |part, other| {
+                // §17.4.3.1.2: if the second string has a language, the first must have the same one.
+                (other.is_none() || language == other).then(|| Val::Boolean(ask(text, part)))
+            })?
+        })?
+    }
+
+    /// The text before or after the place of another text; empty if it is not in there.
+    fn around(&self, values: &[Val], side: impl Fn(&str, Range<usize>) -> &str) -> Option<Val> {
+        let ((text, language), (part, _)) = self.compatible(&values[0], &values[1])?;
+        let Some(at) = text.find(&part) else { return Some(Val::String(String::new())) };
+        Some(self.tagged(side(&text, at..at + part.len()).to_owned(), language))
+    }
+
+    fn concatenated(&self, values: &[Val]) -> Option<Val> {
+        // The operands are visited twice: the first pass asks for memory, so that nothing is copied if there is not
+        // enough.
+        let (mut bytes, mut language, mut agree) = (0, None, true);
+        for (place, value) in values.iter().enumerate() {
+            with_string(self.terms, value, |text, other| {
+                bytes += text.len();
+                match place {
+                    0 => language = other.map(str::to_owned),
+                    _ => agree &= language.as_deref() == other,
+                }
+            })?;
+        }
+        if !self.claim_room(bytes) {
+            return None;
+        }
+        let mut made = with_room(bytes);
+        for value in values {
+            with_string(self.terms, value, |text, _| made.push_str(text))?;
+        }
+        Some(self.tagged(made, language.filter(|_| agree)))
+    }
+
+    fn encoded_for_uri(&self, value: &Val) -> Option<Val> {
+        let encode = |text: &str, _: Option<&str>| {
+            let is_kept = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+            let bytes = text.bytes().map(|byte| if is_kept(byte) { 1 } else { 3 }).sum();
+            if !self.claim_room(bytes) {
+                return None;
+            }
+            let mut made = with_room(bytes);
+            for byte in text.bytes() {
+                if is_kept(byte) {
+                    made.push(char::from(byte));
+                } else {
+                    let digit = |value: u8| char::from(b"0123456789ABCDEF"[usize::from(value)]);
+                    made.extend(['%', digit(byte >> 4), digit(byte & 15)]);
+                }
+            }
+            Some(Val::String(made))
+        };
+        with_string(self.terms, value, encode)?
+    }
+
+    fn language_matches(&self, tag: &Val, range: &Val) -> Option<Val> {
+        let (tag, range) = (self.simple(tag)?, self.simple(range)?);
+        Some(Val::Boolean(language_matches(&tag.to_ascii_lowercase(), &range.to_ascii_lowercase())))
+    }
+
+    fn matches(&mut self, text: &Val, pattern: &Val, flags: Option<&Val>) -> Option<Val> {
+        let (pattern, flags) = (self.simple(pattern)?, self.flags(flags)?);
+        let (terms, stopped) = (self.terms, self.stopped);
+        let regex = self.scratch.regexes.get(&pattern, &flags, stopped.unwrap_or(&|_| false))?;
+        with_string(terms, text, |text, _| regex.find_match(text))?.map(Val::Boolean)
+    }
+
+    fn replaced(&mut self, text: &Val, pattern: &Val, by: &Val, flags: Option<&Val>) -> Option<Val> {
+        let (text, language) = self.string(text)?;
+        let (pattern, by) = (self.simple(pattern)?, self.simple(by)?);
+        let flags = self.flags(flags)?;
+        let by = Replacement::parse(&by, flags.contains('q'))?;
+        let (terms, stopped, held) = (self.terms, self.stopped, self.held + text.len());
+        let regex = self.scratch.regexes.get(&pattern, &flags, stopped.unwrap_or(&|_| false))?;
+        // A pattern that matches the empty text is an error (FORX0003).
+        if regex.matches_nothing()? {
+            return None;
+        }
+        // Growing the text may double its memory.
+        let is_too_much = |bytes: usize| stopped.is_some_and(|stopped| stopped((held + 2 * bytes) as u64));
+        let fits = |bytes: usize| !(held + bytes >= LONG && is_too_much(bytes)) && terms.check_length(bytes);
+        let made = regex.replaced(&text, &by, &fits)?;
+        Some(self.tagged(made, language))
+    }
+
+    fn hashed(&self, hash: Hash, value: &Val) -> Option<Val> {
+        let text = self.simple(value)?;
+        Some(Val::String(match hash {
+            Hash::Md5 => hex(&Md5::digest(text)),
+            Hash::Sha1 => hex(&Sha1::digest(text)),
+            Hash::Sha256 => hex(&Sha256::digest(text)),
+            Hash::Sha384 => hex(&Sha384::digest(text)),
+            Hash::Sha512 => hex(&Sha512::digest(text)),
+        }))
+    }
+
+    // Numbers.
+
+    fn with_number(&self, value: &Val, make: impl FnOnce(&Number) -> Option<Number>) -> Option<Val> {
+        let Value::Number(number) = self.value(value) else { return None };
+        make(&number).map(Val::Number)
+    }
+
+    /// 53 random bits, divided by 2^53: a number below one.
+    fn random(&self) -> Option<Val> {
+        Some(Val::Number(Number::Double((self.terms.chance() >> 11) as f64 / (1u64 << 53) as f64)))
+    }
+
+    // Moments.
+
+    fn timezone(&self, value: &Val) -> Option<Val> {
+        let zone = self.moment(value)?.zone()?;
+        let datatype = "http://www.w3.org/2001/XMLSchema#dayTimeDuration";
+        let literal = Literal::new_typed_literal(zone.as_duration(), NamedNode::new_unchecked(datatype));
+        Some(Val::Id(self.terms.id(&literal)))
+    }
+
+    fn tz(&self, value: &Val) -> Option<Val> {
+        let zone = self.moment(value)?.zone();
+        Some(Val::String(zone.as_ref().map_or(String::new(), Zone::to_string)))
+    }
+
+    // Parts of several functions.
 
     fn iri(&self, iri: String) -> Val {
         let bytes = iri.len();
@@ -350,14 +429,6 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Subject, predicate or object of a triple term.
-    fn part(&self, value: &Val, place: usize) -> Option<Val> {
-        match value {
-            Val::Id(id) => self.terms.part(*id, place).map(Val::Id),
-            _ => None,
-        }
-    }
-
     fn rounded_number(&self, value: &Val) -> Option<f64> {
         match self.value(value) {
             Value::Number(number) => Some(rounded(number.to_f64(), Rounding::Round)),
@@ -410,6 +481,11 @@ impl Evaluator<'_> {
 /// The id of a term; `None` for a computed value, which is a literal without a language.
 fn id_in(value: &Val) -> Option<Id> {
     if let Val::Id(id) = value { Some(*id) } else { None }
+}
+
+/// Whether a term has one of these kinds.
+fn has_kind(value: &Val, kinds: &[Kind]) -> bool {
+    id_in(value).is_some_and(|id| kinds.contains(&id.kind()))
 }
 
 fn hex(bytes: &[u8]) -> String {

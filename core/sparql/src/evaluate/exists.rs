@@ -10,10 +10,10 @@
 
 use super::{Evaluator, Scratch};
 use crate::algebra::{At, Group, Node, Path, Pattern, Slot};
-use crate::boxes::aggregate::{AggregateSpec, FoldSpec, Groups, Rows};
 use crate::boxes::parted::Table as _;
 use crate::expression::Expr;
 use crate::graphs::Active;
+use crate::operators::aggregate::{AggregateSpec, FoldSpec, Groups, Rows};
 use crate::route::{Automaton, Search};
 use crate::terms::Terms;
 use crate::value::total_order;
@@ -130,7 +130,7 @@ struct Solver<'a> {
 /// Whether an operand of a join sees the values that are bound by the operands before it.
 fn is_open(node: &Node) -> bool {
     match node {
-        Node::Pattern(_) | Node::Path(_) | Node::Values(..) => true,
+        Node::Pattern(_) | Node::Path(_) | Node::Values { .. } => true,
         Node::Join(nodes) | Node::Union(nodes) => nodes.iter().all(|node| deep(|| is_open(node))),
         _ => false,
     }
@@ -202,7 +202,7 @@ impl Solver<'_> {
             Node::Path(path) => self.path(path, current, emit),
             Node::Join(nodes) => self.join(nodes, current, emit),
             Node::Union(nodes) => nodes.iter().all(|node| self.solve(node, current, emit)),
-            Node::Values(slots, table) => (0..table.rows).all(|place| {
+            Node::Values { slots, table } => (0..table.rows).all(|place| {
                 let mut row = vec![0; current.len()];
                 slots.iter().zip(&table.columns).for_each(|(slot, column)| row[slot.0] = column.ids[place]);
                 if merge(&self.given, &row).is_none() {
@@ -257,7 +257,7 @@ impl Solver<'_> {
                 let prefix: Vec<Id> = index.order().arrange(ends).into_iter().map_while(Result::ok).collect();
                 index.count(&prefix)
             }
-            Node::Values(_, table) => table.rows,
+            Node::Values { table, .. } => table.rows,
             // A path whose ends are both unknown may begin at any node.
             Node::Path(path) => match (self.at(path.subject, current), self.at(path.object, current)) {
                 (Ok(_), Ok(_)) => 1,
@@ -386,7 +386,7 @@ impl Solver<'_> {
     fn alone(&mut self, node: &Node, emit: Emit<'_>) -> bool {
         let nothing = vec![0; self.given.len()];
         match node {
-            Node::Filter(conditions, inner) => {
+            Node::Filter { conditions, inner } => {
                 self.solve(inner, &nothing, &mut |solver, row| !solver.satisfies(conditions, row) || emit(solver, row))
             }
             Node::LeftJoin { left, right, conditions } => {
@@ -431,7 +431,7 @@ impl Solver<'_> {
                     emit(solver, &row)
                 })
             }
-            Node::Minus(left, right, graph) => {
+            Node::Minus { left, right, graph } => {
                 let partners = self.collect(right);
                 self.solve(left, &nothing, &mut |solver, row| {
                     let takes = |partner: &Row| {
@@ -443,7 +443,7 @@ impl Solver<'_> {
                     partners.iter().any(|partner| solver.count_look() || takes(partner)) || emit(solver, row)
                 })
             }
-            Node::Extend(inner, slot, expr) => self.solve(inner, &nothing, &mut |solver, row| {
+            Node::Extend { inner, slot, expr } => self.solve(inner, &nothing, &mut |solver, row| {
                 let given = &solver.given;
                 let value = |slot: usize| if row[slot] != 0 { row[slot] } else { given[slot] };
                 let made = solver.evaluator.id(expr, &value).bits();
@@ -455,7 +455,7 @@ impl Solver<'_> {
                 emit(solver, &row)
             }),
             Node::Group(group) => self.group(group, emit),
-            Node::Sort(inner, keys) => {
+            Node::Sort { inner, keys } => {
                 let mut rows = self.collect(inner);
                 rows.sort_by(|a, b| {
                     let orders = keys.iter().map(|key| {
@@ -467,18 +467,18 @@ impl Solver<'_> {
                 });
                 rows.iter().all(|row| emit(self, row))
             }
-            Node::Project(inner, slots) => self.solve(inner, &nothing, &mut |solver, row| {
+            Node::Project { inner, slots } => self.solve(inner, &nothing, &mut |solver, row| {
                 let mut seen = vec![0; row.len()];
                 slots.iter().for_each(|slot| seen[slot.0] = row[slot.0]);
                 emit(solver, &seen)
             }),
-            Node::Distinct(inner) => {
+            Node::Distinct { inner } => {
                 let mut seen = HashSet::with_hasher(self.terms.key);
                 self.solve(inner, &nothing, &mut |solver, row| {
                     !seen.insert(row.to_vec()) || !solver.keep(row) && emit(solver, row)
                 })
             }
-            Node::Slice(inner, offset, limit, Some(each)) => {
+            Node::Slice { inner, offset, limit, each: Some(each) } => {
                 let (mut value, mut came) = (0, 0);
                 self.solve(inner, &nothing, &mut |solver, row| {
                     if row[each.0] != value {
@@ -489,7 +489,7 @@ impl Solver<'_> {
                     !is_taken || emit(solver, row)
                 })
             }
-            Node::Slice(inner, offset, limit, None) => {
+            Node::Slice { inner, offset, limit, each: None } => {
                 let (mut skip, mut left) = (*offset, limit.unwrap_or(usize::MAX));
                 let mut wants_more = true;
                 self.solve(inner, &nothing, &mut |solver, row| {
@@ -506,8 +506,8 @@ impl Solver<'_> {
                 });
                 wants_more
             }
-            Node::Service(..) => unreachable!("the grammar refuses SERVICE within EXISTS"),
-            Node::Pattern(_) | Node::Path(_) | Node::Join(_) | Node::Union(_) | Node::Values(..) => {
+            Node::Service { .. } => unreachable!("the grammar refuses SERVICE within EXISTS"),
+            Node::Pattern(_) | Node::Path(_) | Node::Join(_) | Node::Union(_) | Node::Values { .. } => {
                 self.solve(node, &nothing, emit)
             }
         }

@@ -6,9 +6,9 @@ use crate::expression::Expr;
 /// A left join keeps only rows without partner if its solutions must lack a variable always bound by the right side. It
 /// keeps only pairs if its solutions must have this variable.
 pub(crate) fn anti_join(node: Node) -> Node {
-    let Node::Filter(mut outer, inner) = node else { return node };
+    let Node::Filter { conditions: mut outer, inner } = node else { return node };
     if !matches!(&*inner, Node::LeftJoin { .. }) {
-        return Node::Filter(outer, inner);
+        return Node::Filter { conditions: outer, inner };
     }
     let Node::LeftJoin { left, right, conditions } = inner.into_node() else { unreachable!("looked at above") };
     let (right_scope, left_scope) = (right.scope().clone(), left.scope().clone());

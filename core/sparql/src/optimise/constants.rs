@@ -12,9 +12,9 @@ const MOST: usize = 64;
 /// Replaces a variable by the constant that it must equal, if equal values are equal terms: IRIs and simple strings. An
 /// operator on top binds the variable again.
 pub(crate) fn substitute(node: Node) -> Node {
-    let Node::Filter(mut conditions, inner) = node else { return node };
+    let Node::Filter { mut conditions, inner } = node else { return node };
     if !conditions.iter().any(|condition| equality(condition).is_some()) {
-        return Node::Filter(conditions, inner);
+        return Node::Filter { conditions, inner };
     }
     let mut nodes = match inner.into_node() {
         Node::Join(nodes) => nodes,
@@ -43,9 +43,11 @@ pub(crate) fn substitute(node: Node) -> Node {
         place = 0;
     }
     let group = if nodes.len() == 1 { nodes.remove(0) } else { Node::Join(nodes) };
-    bindings
-        .into_iter()
-        .fold(group.filtered(conditions), |node, (slot, id)| Node::Extend(Operand::new(node), slot, Expr::Constant(id)))
+    bindings.into_iter().fold(group.filtered(conditions), |node, (slot, id)| Node::Extend {
+        inner: Operand::new(node),
+        slot,
+        expr: Expr::Constant(id),
+    })
 }
 
 /// The patterns of a group that have a slot, by slot; and the slots of all other operands.
@@ -87,7 +89,8 @@ mod tests {
         let equals = |id| Expr::Compare(Compare::Equal, Box::new(Expr::Slot(Slot(2))), Box::new(Expr::Constant(id)));
         let iri = Id::ranked(Kind::Iri, 7);
         let node = pattern(At::Slot(Slot(2))).filtered(vec![equals(iri)]);
-        let expected = Node::Extend(Operand::new(pattern(At::Constant(iri))), Slot(2), Expr::Constant(iri));
+        let expected =
+            Node::Extend { inner: Operand::new(pattern(At::Constant(iri))), slot: Slot(2), expr: Expr::Constant(iri) };
         assert_eq!(substitute(node), expected);
         // 1.0 equals 1, but is another term.
         let node = pattern(At::Slot(Slot(2))).filtered(vec![equals(Id::integer(1).unwrap())]);

@@ -4,17 +4,18 @@ use crate::algebra::{Node, Operand, Slots};
 
 /// Sorts after duplicates were dropped, if all sort keys are among the distinct columns.
 pub(crate) fn before_sort(node: Node) -> Node {
-    let Node::Distinct(inner) = node else { return node };
+    let Node::Distinct { inner } = node else { return node };
     let (inner, slots) = match inner.into_node() {
-        Node::Project(inner, slots) => (inner, slots),
-        other => return Node::Distinct(Operand::new(other)),
+        Node::Project { inner, slots } => (inner, slots),
+        other => return Node::Distinct { inner: Operand::new(other) },
     };
     let projected: Slots = slots.iter().copied().collect();
     match inner.into_node() {
-        Node::Sort(inner, keys) if keys.iter().all(|key| projected.contains(&key.slot)) => {
-            Node::Sort(Operand::new(Node::Distinct(Operand::new(Node::Project(inner, slots)))), keys)
-        }
-        other => Node::Distinct(Operand::new(Node::Project(Operand::new(other), slots))),
+        Node::Sort { inner, keys } if keys.iter().all(|key| projected.contains(&key.slot)) => Node::Sort {
+            inner: Operand::new(Node::Distinct { inner: Operand::new(Node::Project { inner, slots }) }),
+            keys,
+        },
+        other => Node::Distinct { inner: Operand::new(Node::Project { inner: Operand::new(other), slots }) },
     }
 }
 
@@ -25,9 +26,12 @@ mod tests {
 
     #[test]
     fn distinct_rows_are_sorted_if_the_keys_are_among_their_columns() {
-        let sorted = |slot, node| Node::Sort(Operand::new(node), vec![SortKey { slot: Slot(slot), descending: true }]);
-        let distinct = |node| Node::Distinct(Operand::new(node));
-        let project = |node| Node::Project(Operand::new(node), vec![Slot(0)]);
+        let sorted = |slot, node| Node::Sort {
+            inner: Operand::new(node),
+            keys: vec![SortKey { slot: Slot(slot), descending: true }],
+        };
+        let distinct = |node| Node::Distinct { inner: Operand::new(node) };
+        let project = |node| Node::Project { inner: Operand::new(node), slots: vec![Slot(0)] };
         let node = distinct(project(sorted(0, Node::unit())));
         assert_eq!(before_sort(node), sorted(0, distinct(project(Node::unit()))));
         let node = distinct(project(sorted(1, Node::unit())));

@@ -16,8 +16,10 @@ pub(crate) fn as_joins(node: Node, names: &mut Vec<String>, stop: &Stop<'_>) -> 
 
 fn of_node(node: Node, names: &mut Vec<String>, stop: &Stop<'_>) -> Node {
     match node {
-        Node::Filter(conditions, inner) if !conditions.iter().any(Expr::has_exists) => Node::Filter(conditions, inner),
-        Node::Filter(conditions, inner) => {
+        Node::Filter { conditions, inner } if !conditions.iter().any(Expr::has_exists) => {
+            Node::Filter { conditions, inner }
+        }
+        Node::Filter { conditions, inner } => {
             let scope = inner.scope().possible.clone();
             let (tests, mut rest): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(|condition| {
                 as_exists(condition).is_some_and(|(node, slots, _)| is_plain(node, &slots, &scope))
@@ -38,12 +40,12 @@ fn of_node(node: Node, names: &mut Vec<String>, stop: &Stop<'_>) -> Node {
             mark(&mut made, &mut rest, &scope, names, stop);
             made.filtered(rest)
         }
-        Node::Extend(mut inner, slot, expr) if expr.has_exists() => {
+        Node::Extend { mut inner, slot, expr } if expr.has_exists() => {
             let scope = inner.scope().possible.clone();
             let mut exprs = [expr];
             mark(&mut inner, &mut exprs, &scope, names, stop);
             let [expr] = exprs;
-            Node::Extend(inner, slot, expr)
+            Node::Extend { inner, slot, expr }
         }
         Node::LeftJoin { mut left, mut right, mut conditions } => {
             // A test on slots of one side only can mark the rows of this side.
@@ -62,9 +64,9 @@ fn of_node(node: Node, names: &mut Vec<String>, stop: &Stop<'_>) -> Node {
 /// The pattern of a test as the right side of a join, and the conditions of this join over both sides.
 fn right_side(pattern: &Node, names: &mut Vec<String>, stop: &Stop<'_>) -> (Operand, Vec<Expr>) {
     let (inner, mut conditions) = match pattern.clone() {
-        Node::Filter(conditions, inner) => (inner.into_node(), conditions),
+        Node::Filter { conditions, inner } => (inner.into_node(), conditions),
         // Whether there is a row does not depend on LIMIT or on order.
-        Node::Slice(inner, 0, Some(1..), None) => (inner.into_node(), Vec::new()),
+        Node::Slice { inner, offset: 0, limit: Some(1..), each: None } => (inner.into_node(), Vec::new()),
         other => (other, Vec::new()),
     };
     let mut inner = as_joins(inner, names, stop);
@@ -125,7 +127,9 @@ fn is_plain(node: &Node, outer: &Slots, visible: &Slots) -> bool {
     outer.is_subset(visible)
         && !node.is_volatile()
         && match node {
-            Node::Filter(_, inner) | Node::Slice(inner, 0, Some(1..), None) => keeps(inner, outer),
+            Node::Filter { inner, .. } | Node::Slice { inner, offset: 0, limit: Some(1..), each: None } => {
+                keeps(inner, outer)
+            }
             other => keeps(other, outer),
         }
 }
@@ -136,34 +140,29 @@ fn keeps(node: &Node, outer: &Slots) -> bool {
     let inside =
         |slots: Slots, certain: &Slots| slots.iter().all(|slot| certain.contains(slot) || !outer.contains(slot));
     match node {
-        Node::Pattern(_) | Node::Path(_) | Node::Values(..) => true,
+        Node::Pattern(_) | Node::Path(_) | Node::Values { .. } => true,
         Node::Join(nodes) | Node::Union(nodes) => nodes.iter().all(|node| keeps(node, outer)),
-        Node::Filter(conditions, inner) => {
+        Node::Filter { conditions, inner } => {
             let certain = &inner.scope().certain;
             keeps(inner, outer) && conditions.iter().all(|condition| sees_the_same(condition, certain))
         }
-        Node::Extend(inner, _, expr) => keeps(inner, outer) && sees_the_same(expr, &inner.scope().certain),
+        Node::Extend { inner, expr, .. } => keeps(inner, outer) && sees_the_same(expr, &inner.scope().certain),
         Node::LeftJoin { left, right, conditions } => {
             let certain = &left.scope().certain;
             let inner = conditions.iter().all(|condition| sees_the_same(condition, certain));
             keeps(left, outer) && inner && keeps(right, outer) && inside(right.mentioned(), certain)
         }
-        Node::Minus(left, right, _) => {
+        Node::Minus { left, right, .. } => {
             keeps(left, outer) && keeps(right, outer) && inside(right.mentioned(), &left.scope().certain)
         }
-        Node::Project(inner, _) | Node::Distinct(inner) | Node::Sort(inner, _) => keeps(inner, outer),
+        Node::Project { inner, .. } | Node::Distinct { inner } | Node::Sort { inner, .. } => keeps(inner, outer),
         // All rows of a group have the same value of a key.
         Node::Group(group) if !group.keys.is_empty() => {
             let keys: Slots = group.keys.iter().copied().collect();
             let keys: Slots = group.inner.scope().certain.intersection(&keys).copied().collect();
             keeps(&group.inner, outer) && node.mentioned().intersection(outer).all(|slot| keys.contains(slot))
         }
-        Node::Group(_)
-        | Node::Slice(..)
-        | Node::Service(..)
-        | Node::SemiJoin { .. }
-        | Node::AntiJoin { .. }
-        | Node::MarkJoin { .. } => node.mentioned().is_disjoint(outer),
+        other => other.mentioned().is_disjoint(outer),
     }
 }
 

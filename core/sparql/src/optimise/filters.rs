@@ -11,10 +11,10 @@ use vicus_language::stack::deep;
 pub(crate) fn flatten(node: Node) -> Node {
     match node {
         Node::Join(nodes) => flatten_join(nodes),
-        Node::Filter(mut outer, inner) => match inner.into_node() {
-            Node::Filter(conditions, inner) => {
+        Node::Filter { conditions: mut outer, inner } => match inner.into_node() {
+            Node::Filter { conditions, inner } => {
                 outer.extend(conditions);
-                flatten(Node::Filter(outer, inner))
+                flatten(Node::Filter { conditions: outer, inner })
             }
             other => other.filtered(outer),
         },
@@ -35,7 +35,7 @@ fn flatten_join(nodes: Vec<Node>) -> Node {
     for node in nodes {
         match node {
             Node::Join(inner) => all.extend(inner),
-            Node::Filter(own, inner) => {
+            Node::Filter { conditions: own, inner } => {
                 let certain = &inner.scope().certain;
                 // A variable always bound by this operand has the same value in the whole join.
                 let (up, stay): (Vec<Expr>, Vec<Expr>) =
@@ -99,7 +99,7 @@ fn below(node: Operand, conditions: Vec<Expr>, stop: &Stop<'_>) -> Operand {
 
 fn push_into(node: Node, mut conditions: Vec<Expr>, stop: &Stop<'_>) -> Node {
     match node {
-        Node::Filter(own, inner) => {
+        Node::Filter { conditions: own, inner } => {
             conditions.extend(own.into_iter().flat_map(Expr::conjuncts));
             push(inner.into_node(), conditions, stop)
         }
@@ -130,8 +130,8 @@ fn push_into(node: Node, mut conditions: Vec<Expr>, stop: &Stop<'_>) -> Node {
             let (left, right, own, stay) = push_into_test(left, right, own, conditions, stop);
             Node::MarkJoin { left, right, conditions: own, mark }.filtered(stay)
         }
-        Node::Minus(left, right, graph) => {
-            Node::Minus(below(left, conditions, stop), below(right, Vec::new(), stop), graph)
+        Node::Minus { left, right, graph } => {
+            Node::Minus { left: below(left, conditions, stop), right: below(right, Vec::new(), stop), graph }
         }
         Node::Union(nodes) => {
             let branch = |node: Node| {
@@ -147,21 +147,21 @@ fn push_into(node: Node, mut conditions: Vec<Expr>, stop: &Stop<'_>) -> Node {
             };
             Node::Union(nodes.into_iter().map(branch).collect())
         }
-        Node::Extend(inner, slot, expr) => {
+        Node::Extend { inner, slot, expr } => {
             let (stay, down): (Vec<Expr>, Vec<Expr>) =
                 conditions.into_iter().partition(|condition| condition.slots().contains(&slot));
-            Node::Extend(below(inner, down, stop), slot, expr).filtered(stay)
+            Node::Extend { inner: below(inner, down, stop), slot, expr }.filtered(stay)
         }
-        Node::Service(inner, service) => {
+        Node::Service { inner, service } => {
             // The endpoint may bind the other slots.
             let certain = &inner.scope().certain;
             let (down, stay): (Vec<Expr>, Vec<Expr>) =
                 conditions.into_iter().partition(|condition| condition.slots().is_subset(certain));
-            Node::Service(below(inner, down, stop), service).filtered(stay)
+            Node::Service { inner: below(inner, down, stop), service }.filtered(stay)
         }
-        Node::Sort(inner, keys) => Node::Sort(below(inner, conditions, stop), keys),
-        Node::Project(inner, slots) => Node::Project(below(inner, conditions, stop), slots),
-        Node::Distinct(inner) => Node::Distinct(below(inner, conditions, stop)),
+        Node::Sort { inner, keys } => Node::Sort { inner: below(inner, conditions, stop), keys },
+        Node::Project { inner, slots } => Node::Project { inner: below(inner, conditions, stop), slots },
+        Node::Distinct { inner } => Node::Distinct { inner: below(inner, conditions, stop) },
         Node::Group(mut group) => {
             // All rows of a group have the same keys.
             let keys: Slots = group.keys.iter().copied().collect();
@@ -173,11 +173,13 @@ fn push_into(node: Node, mut conditions: Vec<Expr>, stop: &Stop<'_>) -> Node {
             group.inner = below(group.inner, down, stop);
             Node::Group(group).filtered(stay)
         }
-        // A condition below a slice would change the rows of the slice.
-        Node::Slice(inner, offset, limit, each) => {
-            Node::Slice(below(inner, Vec::new(), stop), offset, limit, each).filtered(conditions)
+        // Conditions stay on top of other operators: below a slice, they would change its rows.
+        mut other => {
+            for child in other.children_mut() {
+                *child = push(std::mem::replace(child, Node::unit()), Vec::new(), stop);
+            }
+            other.filtered(conditions)
         }
-        leaf @ (Node::Pattern(_) | Node::Path(_) | Node::Values(..)) => leaf.filtered(conditions),
     }
 }
 
@@ -299,7 +301,8 @@ mod tests {
 
     #[test]
     fn a_slice_keeps_its_conditions_above() {
-        let node = Node::Slice(Operand::new(pattern(0, 1)), 0, Some(3), None).filtered(vec![less(0, 1)]);
+        let node = Node::Slice { inner: Operand::new(pattern(0, 1)), offset: 0, limit: Some(3), each: None }
+            .filtered(vec![less(0, 1)]);
         assert_eq!(push_down(node.clone(), &Stop::new(&|| false)), node);
     }
 

@@ -33,12 +33,12 @@ impl Has {
     fn look(&mut self, node: &Node) {
         match node {
             Node::LeftJoin { .. } => self.optional = true,
-            Node::Distinct(_) => self.distinct = true,
-            Node::Values(_, table) => self.unbound |= table.columns.iter().any(|column| !column.certain),
+            Node::Distinct { .. } => self.distinct = true,
+            Node::Values { table, .. } => self.unbound |= table.columns.iter().any(|column| !column.certain),
             _ => {}
         }
         self.tests |= node.exprs().iter().any(Expr::has_exists);
-        self.conditions |= !node.exprs().is_empty() && !matches!(node, Node::Extend(..));
+        self.conditions |= !node.exprs().is_empty() && !matches!(node, Node::Extend { .. });
         node.children().for_each(|child| deep(|| self.look(child)));
     }
 }

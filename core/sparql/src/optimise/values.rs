@@ -17,7 +17,7 @@ const MOST_COLUMNS: usize = 16;
 pub(crate) fn divide(node: Node) -> Node {
     let Node::Join(mut nodes) = node else { return node };
     for place in 0..nodes.len() {
-        let Node::Values(slots, table) = &nodes[place] else { continue };
+        let Node::Values { slots, table } = &nodes[place] else { continue };
         if table.columns.iter().all(|column| column.certain) {
             continue;
         }
@@ -59,7 +59,10 @@ fn divided(slots: &[Slot], table: &Table, others: &Slots) -> Option<Node> {
         let kept: Vec<usize> = (0..slots.len()).filter(stays).collect();
         let column = |&column: &usize| Column::new(rows.iter().map(|&row| table.columns[column].ids[row]).collect());
         let columns = kept.iter().map(column).collect();
-        Node::Values(kept.iter().map(|&column| slots[column]).collect(), Arc::new(Table { columns, rows: rows.len() }))
+        Node::Values {
+            slots: kept.iter().map(|&column| slots[column]).collect(),
+            table: Arc::new(Table { columns, rows: rows.len() }),
+        }
     };
     let mut parts: Vec<Node> = rows.into_iter().map(part).collect();
     Some(if parts.len() == 1 { parts.remove(0) } else { Node::Union(parts) })
@@ -73,7 +76,7 @@ mod tests {
     fn values(slots: &[usize], rows: &[&[u64]]) -> Node {
         let column = |place: usize| Column::new(rows.iter().map(|row| row[place]).collect());
         let table = Table { columns: (0..slots.len()).map(column).collect(), rows: rows.len() };
-        Node::Values(slots.iter().map(|&slot| Slot(slot)).collect(), Arc::new(table))
+        Node::Values { slots: slots.iter().map(|&slot| Slot(slot)).collect(), table: Arc::new(table) }
     }
 
     fn pattern(a: usize, b: usize) -> Node {

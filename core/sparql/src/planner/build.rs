@@ -1,29 +1,15 @@
-//! Physical operators with their columns resolved, and their estimated costs.
+//! Parts of planning several operators: costs, the rows and columns of joins, conditions over columns.
 
+use super::Planner;
 use super::columns::Columns;
 use super::estimate::{self, Estimate, Facts};
-use super::pick::pick;
-use super::{Goal, Planner};
-use crate::algebra::{At, Column, Path, Pattern, Slot, Slots, SortKey, Table};
-use crate::boxes::aggregate::AggregateSpec;
-use crate::boxes::construct::Template;
-use crate::boxes::extend::Make;
-use crate::boxes::hash_table::{By, HashSpec, Keep, Key};
-use crate::boxes::index_probe::{IndexSpec, Source, Want};
-use crate::boxes::intersection::ListSpec;
+use crate::algebra::{Node, Slot, Slots};
 use crate::boxes::join::{JoinKind, JoinSpec, Origin};
-use crate::boxes::scan::ScanSpec;
-use crate::boxes::service::ServiceSpec;
-use crate::boxes::sort;
-use crate::boxes::union::To;
-use crate::boxes::walk::WalkSpec;
 use crate::condition::{Condition, Kinds};
 use crate::expression::Expr;
-use crate::graphs::Merged;
-use smallvec::{SmallVec, smallvec};
-use std::ops::{Deref, DerefMut, Range};
-use std::sync::Arc;
-use vicus_rdf::{Id, Kind, Order, Position};
+use crate::operators::Physical;
+use crate::operators::hash_join::{By, Keep};
+use vicus_rdf::Kind;
 
 /// Estimated times, in nanoseconds per row.
 pub(crate) mod cost {
@@ -47,107 +33,24 @@ pub(crate) mod cost {
     pub(crate) const TABLE: f64 = 5000.0;
 }
 
-/// The last level of an index.
-const LAST: usize = 3;
-
 /// Steps counted for making an operator; below, for each column of it or of its inputs.
 const OPERATOR_STEPS: usize = 128;
 const COLUMN_STEPS: usize = 3;
 const MANY_COLUMNS: usize = 8192;
 
-/// A physical operator.
-#[derive(Debug)]
-pub(crate) enum Op {
-    Values {
-        table: Arc<Table>,
-    },
-    Scan {
-        pattern: Pattern,
-        spec: Arc<ScanSpec>,
-    },
-    /// All terms that are a subject or an object in a graph; for a slot, in each named graph, with its name.
-    Nodes {
-        graph: At,
-    },
-    Walk {
-        input: Below,
-        path: Path,
-        walk: Arc<WalkSpec>,
-        join: Arc<JoinSpec>,
-    },
-    Service {
-        input: Below,
-        service: Arc<ServiceSpec>,
-        join: Arc<JoinSpec>,
-    },
-    IndexJoin {
-        input: Below,
-        pattern: Pattern,
-        index: Arc<IndexSpec>,
-        join: Arc<JoinSpec>,
-    },
-    /// Each row with the values common to several patterns for it.
-    Intersection {
-        input: Below,
-        patterns: Vec<Pattern>,
-        lists: Arc<[ListSpec]>,
-        join: Arc<JoinSpec>,
-    },
-    HashJoin {
-        probe: Below,
-        build: Below,
-        hash: Arc<HashSpec>,
-        join: Arc<JoinSpec>,
-    },
-    Filter {
-        input: Below,
-        condition: Condition,
-        /// The kept columns.
-        output: Arc<[usize]>,
-    },
-    Extend {
-        input: Below,
-        makes: Arc<[Make]>,
-    },
-    Union {
-        inputs: Vec<Physical>,
-        /// For each input, the targets of its columns.
-        maps: Arc<[Vec<To>]>,
-    },
-    Distinct {
-        input: Below,
-    },
-    Aggregate {
-        input: Below,
-        spec: Arc<AggregateSpec>,
-    },
-    Sort {
-        input: Below,
-        by: Arc<[sort::By]>,
-    },
-    Top {
-        input: Below,
-        by: Arc<[sort::By]>,
-        count: usize,
-    },
-    Slice {
-        input: Below,
-        offset: usize,
-        limit: Option<usize>,
-        /// The column the rows are sorted by, if the slice is for each of its values.
-        each: Option<usize>,
-    },
-    /// The triples of a template, each once.
-    Construct {
-        input: Below,
-        template: Arc<Template>,
-    },
-    /// The descriptions of the values of all columns, and of these resources.
-    Describe {
-        input: Below,
-        resources: Arc<[Id]>,
-        graph: At,
-    },
+/// The operands of a group, and the conditions on their rows.
+#[derive(Clone, Copy)]
+pub(crate) struct Operands<'a> {
+    pub(crate) nodes: &'a [Node],
+    pub(crate) conditions: &'a [Expr],
+}
+
+/// A plan at hand, for comparison with another one.
+#[derive(Clone, Copy)]
+pub(crate) struct AtHand<'a> {
+    pub(crate) plan: &'a Physical,
+    /// The steps taken to make it.
+    pub(crate) steps: u64,
 }
 
 /// The task of a join, for any way to find partners.
@@ -178,151 +81,10 @@ impl Matching<'_> {
 
 /// The slots put out by a join's probe.
 #[derive(Clone, Copy)]
-pub(super) struct ProbeOutput<'a> {
-    pub(super) slots: &'a [Slot],
+pub(crate) struct ProbeOutput<'a> {
+    pub(crate) slots: &'a [Slot],
     /// The slots possibly bound on either side.
-    pub(super) merged: &'a Slots,
-}
-
-/// A physical operator with its operands.
-#[derive(Debug)]
-pub(crate) struct Physical {
-    pub(crate) op: Op,
-    /// The slot of each column of its envelopes.
-    pub(crate) columns: Columns,
-    pub(crate) estimate: Estimate,
-    /// Estimated nanoseconds until the last row; below, until the first one.
-    pub(crate) cost: f64,
-    pub(crate) startup: f64,
-    /// The column with ascending values, if there is one.
-    pub(crate) sorted: Option<Slot>,
-    /// The conditions evaluated by this operator, or used to choose the rows of a scan, for
-    /// [`Plan::explain`](crate::Plan::explain).
-    pub(crate) conditions: Vec<Expr>,
-}
-
-/// The input of an operator. Inputs may be nested as deeply as a text has patterns, so dropping one uses a loop and no
-/// recursion.
-#[derive(Debug)]
-pub(crate) struct Below(Option<Box<Physical>>);
-
-impl Below {
-    pub(crate) fn new(plan: Physical) -> Below {
-        Below(Some(Box::new(plan)))
-    }
-}
-
-impl Deref for Below {
-    type Target = Physical;
-
-    fn deref(&self) -> &Physical {
-        self.0.as_ref().expect("it is there until it is dropped")
-    }
-}
-
-impl DerefMut for Below {
-    fn deref_mut(&mut self) -> &mut Physical {
-        self.0.as_mut().expect("it is there until it is dropped")
-    }
-}
-
-impl Drop for Below {
-    fn drop(&mut self) {
-        let Some(plan) = self.0.take() else { return };
-        let mut open = vec![*plan];
-        while let Some(mut plan) = open.pop() {
-            plan.take_below(&mut open);
-        }
-    }
-}
-
-impl Physical {
-    pub(crate) fn column(&self, slot: Slot) -> Option<usize> {
-        self.columns.place(slot)
-    }
-
-    /// The operator's inputs.
-    pub(crate) fn inputs(&self) -> impl Iterator<Item = &Physical> {
-        let (one, two, more): (Option<&Physical>, Option<&Physical>, &[Physical]) = match &self.op {
-            Op::Values { .. } | Op::Scan { .. } | Op::Nodes { .. } => (None, None, &[]),
-            Op::HashJoin { probe, build, .. } => (Some(probe), Some(build), &[]),
-            Op::Union { inputs, .. } => (None, None, inputs),
-            Op::Walk { input, .. }
-            | Op::Service { input, .. }
-            | Op::IndexJoin { input, .. }
-            | Op::Intersection { input, .. }
-            | Op::Filter { input, .. }
-            | Op::Extend { input, .. }
-            | Op::Distinct { input }
-            | Op::Aggregate { input, .. }
-            | Op::Sort { input, .. }
-            | Op::Top { input, .. }
-            | Op::Slice { input, .. }
-            | Op::Construct { input, .. }
-            | Op::Describe { input, .. } => (Some(input), None, &[]),
-        };
-        one.into_iter().chain(two).chain(more)
-    }
-
-    /// This operator and all below.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Physical> {
-        let mut open: SmallVec<[&Physical; 8]> = smallvec![self];
-        std::iter::from_fn(move || {
-            let plan = open.pop()?;
-            open.extend(plan.inputs());
-            Some(plan)
-        })
-    }
-
-    /// Whether a join of this plan compares values instead of ids.
-    pub(crate) fn joins_by_value(&self) -> bool {
-        let by_value = |plan: &Physical| match &plan.op {
-            Op::HashJoin { hash, .. } => hash.keys.iter().any(|key| key.by == By::Value),
-            _ => false,
-        };
-        self.all().any(by_value)
-    }
-
-    /// Moves its inputs to `into`. A union keeps its inputs, and theirs are moved.
-    fn take_below(&mut self, into: &mut Vec<Physical>) {
-        let mut take = |below: &mut Below| into.extend(below.0.take().map(|below| *below));
-        match &mut self.op {
-            Op::Values { .. } | Op::Scan { .. } | Op::Nodes { .. } => {}
-            Op::HashJoin { probe, build, .. } => [probe, build].into_iter().for_each(take),
-            Op::Union { inputs, .. } => inputs.iter_mut().for_each(|input| input.take_below(into)),
-            Op::Walk { input, .. }
-            | Op::Service { input, .. }
-            | Op::IndexJoin { input, .. }
-            | Op::Intersection { input, .. }
-            | Op::Filter { input, .. }
-            | Op::Extend { input, .. }
-            | Op::Distinct { input }
-            | Op::Aggregate { input, .. }
-            | Op::Sort { input, .. }
-            | Op::Top { input, .. }
-            | Op::Slice { input, .. }
-            | Op::Construct { input, .. }
-            | Op::Describe { input, .. } => take(input),
-        }
-    }
-
-    /// The estimated cost, for comparing plans.
-    pub(crate) fn price(&self, goal: Goal) -> f64 {
-        price(self.cost, self.startup, goal)
-    }
-}
-
-pub(crate) fn price(cost: f64, startup: f64, goal: Goal) -> f64 {
-    if goal.first { startup + (cost - startup) * 0.001 } else { cost }
-}
-
-/// Whether rows come in the order of the searched index. Then each search continues at the end of the last one, as in a
-/// merge join.
-pub(crate) fn is_in_order(index: &IndexSpec, input: &Physical) -> bool {
-    match (input.sorted, index.prefix.iter().find(|source| matches!(source, Source::Column(_)))) {
-        (Some(slot), Some(Source::Column(column))) => input.columns[*column] == slot,
-        _ => false,
-    }
+    pub(crate) merged: &'a Slots,
 }
 
 /// Bytes counted for an operator; below, for a column: including the result of lowering.
@@ -331,7 +93,7 @@ const COLUMN_BYTES: usize = 256;
 
 impl Planner<'_> {
     /// Counts the steps and bytes of a new operator.
-    pub(super) fn made(&self, plan: Physical) -> Physical {
+    pub(crate) fn made(&self, plan: Physical) -> Physical {
         let width = plan.columns.len() + plan.inputs().map(|input| input.columns.len()).sum::<usize>();
         // With more columns than this, data is outside of the caches.
         let far = if width > MANY_COLUMNS { 4 } else { 1 };
@@ -340,7 +102,7 @@ impl Planner<'_> {
         plan
     }
 
-    fn compile(&self, conditions: &[Expr], columns: &Columns, estimate: &Estimate) -> Condition {
+    pub(crate) fn compile(&self, conditions: &[Expr], columns: &Columns, estimate: &Estimate) -> Condition {
         let resolved: Vec<Expr> = conditions
             .iter()
             .map(|condition| {
@@ -356,326 +118,15 @@ impl Planner<'_> {
         })
     }
 
-    fn filtered(conditions: &[Expr], estimate: Estimate) -> Estimate {
+    pub(crate) fn filtered(conditions: &[Expr], estimate: Estimate) -> Estimate {
         let distinct = |slot: Slot| estimate.facts.get(&slot).map_or(1.0, |facts| facts.distinct);
         let kept: f64 = conditions.iter().map(|condition| estimate::selectivity(condition, &distinct)).product();
         let rows = estimate.rows * kept;
         estimate.with_rows(rows)
     }
 
-    pub(crate) fn values(&self, slots: &[Slot], table: &Table, needed: &Slots) -> Physical {
-        let rows = table.rows as f64;
-        let kept: Vec<(Slot, &Column)> =
-            slots.iter().copied().zip(&table.columns).filter(|(slot, _)| needed.contains(slot)).collect();
-        let facts = |&(slot, column): &(Slot, &Column)| {
-            (slot, Facts { distinct: rows, kinds: column.kinds, certain: column.certain })
-        };
-        let columns = kept.iter().map(|(_, column)| Column::clone(column)).collect();
-        self.made(Physical {
-            columns: kept.iter().map(|(slot, _)| *slot).collect(),
-            estimate: Estimate { rows, facts: kept.iter().map(facts).collect() },
-            op: Op::Values { table: Arc::new(Table { columns, rows: table.rows }) },
-            cost: 0.0,
-            startup: 0.0,
-            sorted: None,
-            conditions: Vec::new(),
-        })
-    }
-
-    /// Reads a pattern from an index beginning with its constants and, among several such, with `by` next.
-    pub(crate) fn scan(&self, pattern: &Pattern, by: Option<Slot>, needed: &Slots, goal: Goal) -> Physical {
-        let of_graphs = self.scan_of_graphs(pattern, by, needed, goal);
-        of_graphs.unwrap_or_else(|| self.scan_rows(pattern, by, None, needed, goal))
-    }
-
-    /// Like [`Planner::scan`], but of these rows of the order by `by` only.
-    pub(super) fn scan_rows(
-        &self,
-        pattern: &Pattern,
-        by: Option<Slot>,
-        rows: Option<Range<usize>>,
-        needed: &Slots,
-        goal: Goal,
-    ) -> Physical {
-        let snapshot = &self.terms.snapshot;
-        let bound = pattern.0.map(|at| at.constant().is_some());
-        let place = |slot| pattern.0.iter().position(|at| *at == At::Slot(slot));
-        let by = by.and_then(place).map(|place| Position::ALL[place]);
-        // Named graphs one after the other are rows of an order by graph.
-        let each_graph = by == Some(Position::Graph) && bound == [false; 4];
-        let order = if each_graph { Order::Gspo } else { snapshot.best_order_for(bound, by) };
-        let arranged = order.arrange(pattern.0);
-        let prefix = order.prefix(bound);
-        let ids: Vec<Id> = arranged[..prefix].iter().filter_map(|at| at.constant()).collect();
-        let merged = (pattern.graph() == At::Merged).then(|| self.terms.merged.clone());
-        let mut columns = Vec::new();
-        let (mut output, mut constants, mut repeated) = (Vec::new(), Vec::new(), Vec::new());
-        for (level, at) in arranged.iter().enumerate().skip(prefix) {
-            match at {
-                At::Constant(id) => constants.push((level, *id)),
-                At::Merged => (),
-                At::Slot(slot) => {
-                    if let Some(first) = arranged[..level].iter().position(|other| other == at) {
-                        repeated.push((first, level));
-                    } else if needed.contains(slot) {
-                        output.push(level);
-                        columns.push(*slot);
-                    }
-                }
-            }
-        }
-        let is_simple = constants.is_empty() && repeated.is_empty() && !matches!(merged, Some(Merged::These(_)));
-        // Rows come sorted. If the levels in front of the deepest one are all put out or constant, equal rows follow
-        // each other.
-        let is_sorted = |level: usize| level < LAST && output.len() == level + 1 - prefix;
-        let distinct = goal.set && is_simple && output.last().copied().is_some_and(is_sorted);
-        let sorted = match arranged.get(prefix) {
-            Some(At::Slot(slot)) if output.contains(&prefix) => Some(*slot),
-            _ => None,
-        };
-        let index = snapshot.index(order);
-        let all = || if each_graph { index.count(&[Id::UNBOUND])..index.len() } else { index.range(&ids) };
-        let rows = rows.unwrap_or_else(all);
-        let spec =
-            ScanSpec { order, rows: rows.clone(), output, constants, repeated, merged, scattered: false, distinct };
-        let mut estimate = self.of_pattern(pattern).restricted(&columns.iter().copied().collect());
-        if distinct {
-            let distinct = estimate.facts.values().map(|facts| facts.distinct).product::<f64>();
-            let rows = estimate.rows.min(distinct);
-            estimate = estimate.with_rows(rows);
-        }
-        self.made(Physical {
-            op: Op::Scan { pattern: *pattern, spec: Arc::new(spec) },
-            columns: columns.into(),
-            cost: rows.len() as f64 * cost::SCAN,
-            startup: 0.0,
-            estimate,
-            sorted,
-            conditions: Vec::new(),
-        })
-    }
-
-    /// A scan for a test until a few rows have been found: it reads them in scattered order. Other plans stay
-    /// unchanged.
-    pub(super) fn scattered(&self, mut plan: Physical) -> Physical {
-        if let Op::Scan { spec, .. } = &mut plan.op {
-            Arc::make_mut(spec).scattered = true;
-            plan.sorted = None;
-        }
-        plan
-    }
-
-    /// How to search a pattern for each row of an input; also the slots of the search's output.
-    fn index_spec(&self, pattern: &Pattern, input: &Physical) -> (IndexSpec, Vec<Slot>) {
-        let snapshot = &self.terms.snapshot;
-        let known = pattern.0.map(|at| match at {
-            At::Constant(_) => true,
-            At::Slot(slot) => input.estimate.is_certain(slot),
-            At::Merged => false,
-        });
-        let constants = pattern.0.map(|at| at.constant().is_some());
-        let statistics = estimate::statistics_of(snapshot, pattern.graph());
-        // Of two orders with one known level in front, besides the graph, the one with fewer rows for each value.
-        let values = |order: &Order| match order.positions()[usize::from(order.is_by_graph())] {
-            Position::Subject => statistics.subjects,
-            Position::Predicate => statistics.predicate_count(),
-            Position::Object => statistics.objects,
-            Position::Graph => unreachable!("the graph is the first or the last"),
-        };
-        let rank = |order: &Order| (order.prefix(known), order.prefix(constants), values(order));
-        let by_graph = known[Position::Graph as usize];
-        let orders = snapshot.orders().filter(|order| order.is_by_graph() == by_graph);
-        let order = orders.max_by_key(rank).expect("a store has indexes");
-        let arranged = order.arrange(pattern.0);
-        let source = |at: &At| match at {
-            At::Constant(id) => Some(Source::Constant(*id)),
-            At::Slot(slot) if input.estimate.is_certain(*slot) => input.column(*slot).map(Source::Column),
-            At::Slot(_) | At::Merged => None,
-        };
-        let prefix: Vec<Source> = arranged.iter().map_while(source).collect();
-        let (mut checks, mut repeated, mut output, mut slots) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for (level, at) in arranged.iter().enumerate().skip(prefix.len()) {
-            match (source(at), at) {
-                (Some(source), _) => checks.push((level, source)),
-                (None, At::Slot(slot)) => match arranged[prefix.len()..level].iter().position(|other| other == at) {
-                    Some(first) => repeated.push((prefix.len() + first, level)),
-                    None => {
-                        output.push(level);
-                        slots.push(*slot);
-                    }
-                },
-                (None, At::Merged) => (),
-                (None, At::Constant(_)) => unreachable!("constants have a source"),
-            }
-        }
-        let merged = (pattern.graph() == At::Merged).then(|| self.terms.merged.clone());
-        (IndexSpec { order, prefix, checks, repeated, output, merged, want: Want::All }, slots)
-    }
-
-    /// Whether a pattern can be searched for each row of a table: the shared slots must always be bound.
-    pub(crate) fn can_search(&self, pattern: &Pattern, input: &Estimate) -> bool {
-        let mut shared = pattern.slots().filter(|slot| input.facts.contains_key(slot)).peekable();
-        match shared.peek() {
-            Some(_) => shared.all(|slot| input.is_certain(slot)),
-            None => self.is_found_once(pattern),
-        }
-    }
-
-    /// Whether a pattern's rows are contiguous in an index. Then one search finds them for all rows of the other side,
-    /// so the join needs no table.
-    pub(super) fn is_found_once(&self, pattern: &Pattern) -> bool {
-        let constants = pattern.0.map(|at| at.constant().is_some());
-        let count = constants.iter().filter(|constant| **constant).count();
-        let mut slots = pattern.slots();
-        let is_repeated = slots.next().is_some_and(|first| slots.any(|slot| slot == first));
-        // A pattern with two constants besides the graph has one slot.
-        constants[..LAST].contains(&true)
-            && !is_repeated
-            && self.terms.snapshot.orders().any(|order| order.prefix(constants) == count)
-    }
-
-    /// Searches the pattern for each row of the input.
-    pub(crate) fn index_join(&self, input: Physical, pattern: &Pattern, task: JoinTask<'_>, goal: Goal) -> Physical {
-        let JoinTask { kind, conditions, needed } = task;
-        let (mut index, mut slots) = self.index_spec(pattern, &input);
-        let pattern_estimate = self.of_pattern(pattern);
-        let both = estimate::join([&input.estimate, &pattern_estimate].into_iter());
-        let condition_slots: Slots = conditions.iter().flat_map(Expr::slots).collect();
-        let wanted: Vec<bool> =
-            slots.iter().map(|slot| needed.contains(slot) || condition_slots.contains(slot)).collect();
-        let mut keep = wanted.iter();
-        index.output.retain(|_| *keep.next().expect("one for each output"));
-        let mut keep = wanted.iter();
-        slots.retain(|_| *keep.next().expect("one for each output"));
-        let kind = match kind {
-            JoinKind::Inner if goal.set && !slots.iter().any(|slot| needed.contains(slot)) => JoinKind::Semi,
-            other => other,
-        };
-        if matches!(kind, JoinKind::Semi | JoinKind::Anti | JoinKind::Mark(_)) || goal.set {
-            let depth = index.prefix.len();
-            if slots.is_empty() {
-                index.want = Want::First;
-            } else if index.output == [depth]
-                && (1 + usize::from(index.order.is_by_graph())..LAST).contains(&depth)
-                && index.checks.is_empty()
-                && index.repeated.is_empty()
-                && !matches!(index.merged, Some(Merged::These(_)))
-            {
-                index.want = Want::Groups;
-            }
-        }
-        let near = is_in_order(&index, &input);
-        let search = if near { cost::SEARCH_NEAR } else { cost::SEARCH_FAR };
-        let (join, columns) = self.join_spec(
-            JoinTask { kind, ..task },
-            &input,
-            ProbeOutput { slots: &slots, merged: &Slots::new() },
-            &both,
-        );
-        let is_of_partner = |origin: &Origin| matches!(origin, Origin::Right(_));
-        if index.want == Want::Groups
-            && kind == JoinKind::Inner
-            && goal.set
-            && conditions.is_empty()
-            && join.output.iter().all(is_of_partner)
-        {
-            index.want = Want::Values;
-        }
-        let estimate = self.joined(kind, &input.estimate, both.clone(), conditions, &columns);
-        let sorted = input.sorted.filter(|slot| columns.has(*slot));
-        self.made(Physical {
-            cost: input.cost + input.estimate.rows * search + both.rows * cost::MAKE,
-            startup: input.startup + search,
-            op: Op::IndexJoin {
-                input: Below::new(input),
-                pattern: *pattern,
-                index: Arc::new(index),
-                join: Arc::new(join),
-            },
-            columns,
-            estimate,
-            sorted,
-            conditions: conditions.to_vec(),
-        })
-    }
-
-    /// Builds one side into a table and probes it with the other.
-    pub(crate) fn hash_join(
-        &self,
-        probe: Physical,
-        build: Physical,
-        matching: Matching<'_>,
-        task: JoinTask<'_>,
-        goal: Goal,
-    ) -> Physical {
-        let Matching { equalities, keep, needs_overlap } = matching;
-        let JoinTask { kind, conditions, needed } = task;
-        let mut keys = Vec::new();
-        let mut merged = Slots::new();
-        for (column, slot) in probe.columns.iter().enumerate() {
-            let Some(built) = build.column(*slot) else { continue };
-            let strict = probe.estimate.is_certain(*slot) && build.estimate.is_certain(*slot);
-            let by = if strict { By::Id } else { By::Loose };
-            keys.push(Key { probe: column, build: built, by });
-            if !probe.estimate.is_certain(*slot) {
-                merged.insert(*slot);
-            }
-        }
-        for (a, b, by) in equalities {
-            let probe = probe.column(*a).expect("an equality's left slot is a column of the probe");
-            let build = build.column(*b).expect("an equality's right slot is a column of the table");
-            keys.push(Key { probe, build, by: *by });
-        }
-        let mut both = estimate::join([&probe.estimate, &build.estimate].into_iter());
-        for (a, b, _) in equalities {
-            let distinct = both.distinct(*a).max(both.distinct(*b));
-            let rows = both.rows / distinct;
-            both = both.with_rows(rows);
-        }
-        if keep != Keep::All || needs_overlap {
-            both = both.clone().with_rows(both.rows.min(probe.estimate.rows));
-        }
-        let condition_slots: Slots = conditions.iter().flat_map(Expr::slots).collect();
-        let new: Vec<Slot> = build
-            .columns
-            .iter()
-            .copied()
-            .filter(|slot| probe.column(*slot).is_none() || merged.contains(slot))
-            .collect();
-        let slots: Vec<Slot> =
-            new.iter().copied().filter(|slot| needed.contains(slot) || condition_slots.contains(slot)).collect();
-        let kind = match kind {
-            JoinKind::Inner if goal.set && !slots.iter().any(|slot| needed.contains(slot)) => JoinKind::Semi,
-            other => other,
-        };
-        let is_exact = keys.iter().all(|key| key.by != By::Value);
-        let is_test = matches!(kind, JoinKind::Semi | JoinKind::Anti | JoinKind::Mark(_));
-        let keep = if is_test && conditions.is_empty() && is_exact { Keep::Any } else { keep };
-        let output = slots.iter().map(|slot| build.column(*slot).expect("it is one of its columns")).collect();
-        let (join, columns) =
-            self.join_spec(JoinTask { kind, ..task }, &probe, ProbeOutput { slots: &slots, merged: &merged }, &both);
-        let hash = HashSpec { keys, keep, output, needs_overlap };
-        let estimate = self.joined(kind, &probe.estimate, both.clone(), conditions, &columns);
-        let sorted = probe.sorted.filter(|slot| columns.has(*slot));
-        let building = cost::TABLE + build.cost + build.estimate.rows * cost::BUILD;
-        self.made(Physical {
-            cost: building + probe.cost + probe.estimate.rows * cost::PROBE + both.rows * cost::MAKE,
-            startup: building + probe.startup + cost::PROBE,
-            op: Op::HashJoin {
-                probe: Below::new(probe),
-                build: Below::new(build),
-                hash: Arc::new(hash),
-                join: Arc::new(join),
-            },
-            columns,
-            estimate,
-            sorted,
-            conditions: conditions.to_vec(),
-        })
-    }
-
     /// How a join makes its rows, and its columns. `both` is the estimate of the inner join without conditions.
-    pub(super) fn join_spec(
+    pub(crate) fn join_spec(
         &self,
         task: JoinTask<'_>,
         left: &Physical,
@@ -719,7 +170,7 @@ impl Planner<'_> {
     }
 
     /// The estimate of a join; `both` is the estimate of the inner join without conditions.
-    pub(super) fn joined(
+    pub(crate) fn joined(
         &self,
         kind: JoinKind,
         left: &Estimate,
@@ -755,221 +206,5 @@ impl Planner<'_> {
             made.facts.or_insert(*slot, Facts { distinct: 1.0, kinds: Kinds::ANY, certain: false });
         }
         made.restricted(&slots)
-    }
-
-    pub(crate) fn filter(&self, input: Physical, conditions: &[Expr], needed: &Slots) -> Physical {
-        if conditions.is_empty() {
-            return self.project(input, needed);
-        }
-        let condition = self.compile(conditions, &input.columns, &input.estimate);
-        let kept: Vec<usize> =
-            (0..input.columns.len()).filter(|&column| needed.contains(&input.columns[column])).collect();
-        let columns: Columns = kept.iter().map(|&column| input.columns[column]).collect();
-        let estimate =
-            Planner::filtered(conditions, input.estimate.clone()).restricted(&columns.iter().copied().collect());
-        self.made(Physical {
-            cost: input.cost + input.estimate.rows * cost::CONDITION,
-            startup: input.startup,
-            sorted: input.sorted.filter(|slot| columns.has(*slot)),
-            op: Op::Filter { input: Below::new(input), condition, output: kept.into() },
-            columns,
-            estimate,
-            conditions: conditions.to_vec(),
-        })
-    }
-
-    /// Other columns. Columns are shared, so this costs next to nothing.
-    pub(crate) fn arrange(&self, input: Physical, makes: Vec<Make>, columns: Vec<Slot>) -> Physical {
-        let columns = Columns::from(columns);
-        let mut estimate = input.estimate.clone().restricted(&columns.iter().copied().collect());
-        for slot in columns.iter() {
-            estimate
-                .facts
-                .or_insert(*slot, Facts { distinct: estimate.rows.max(1.0), kinds: Kinds::ANY, certain: false });
-        }
-        self.made(Physical {
-            cost: input.cost,
-            startup: input.startup,
-            sorted: input.sorted.filter(|slot| columns.has(*slot)),
-            op: Op::Extend { input: Below::new(input), makes: makes.into() },
-            columns,
-            estimate,
-            conditions: Vec::new(),
-        })
-    }
-
-    /// Drops all columns not in `needed`.
-    pub(crate) fn project(&self, input: Physical, needed: &Slots) -> Physical {
-        let kept: Vec<usize> =
-            (0..input.columns.len()).filter(|&column| needed.contains(&input.columns[column])).collect();
-        if kept.len() == input.columns.len() { input } else { self.picked(input, kept) }
-    }
-
-    /// Puts out these columns, in this order.
-    pub(crate) fn picked(&self, mut input: Physical, kept: Vec<usize>) -> Physical {
-        if self.optimise && pick(&mut input, &kept) {
-            return input;
-        }
-        let columns = kept.iter().map(|&column| input.columns[column]).collect();
-        self.arrange(input, kept.into_iter().map(Make::Column).collect(), columns)
-    }
-
-    pub(crate) fn extend(&self, input: Physical, slot: Slot, expr: &Expr, needed: &Slots) -> Physical {
-        self.extended(input, &[(slot, expr)], needed)
-    }
-
-    /// Adds columns for expressions. None of these reads another one's slot.
-    pub(crate) fn extended(&self, input: Physical, values: &[(Slot, &Expr)], needed: &Slots) -> Physical {
-        let kept: Vec<usize> =
-            (0..input.columns.len()).filter(|&column| needed.contains(&input.columns[column])).collect();
-        let mut columns: Vec<Slot> = kept.iter().map(|&column| input.columns[column]).collect();
-        let mut makes: Vec<Make> = kept.iter().map(|&column| Make::Column(column)).collect();
-        let certain: Slots =
-            input.estimate.facts.iter().filter(|(_, facts)| facts.certain).map(|(slot, _)| slot).collect();
-        let rows = input.estimate.rows;
-        let (mut facts, mut computed) = (Vec::with_capacity(values.len()), 0);
-        for &(slot, expr) in values {
-            let known = match expr {
-                Expr::Constant(id) => Some(Facts { distinct: 1.0, kinds: Kinds::of_id(*id), certain: true }),
-                Expr::Slot(other) => input.estimate.facts.get(other).copied(),
-                _ => None,
-            };
-            let make = match expr {
-                Expr::Constant(id) => Make::Constant(id.bits()),
-                Expr::Error => Make::Constant(0),
-                Expr::Slot(other) => input.column(*other).map_or(Make::Constant(0), Make::Column),
-                _ => Make::Expr(expr.replaced(&|slot| match input.column(slot) {
-                    Some(column) => Expr::Slot(Slot(column)),
-                    None => Expr::Error,
-                })),
-            };
-            computed += usize::from(matches!(make, Make::Expr(_)));
-            let unknown = Facts { distinct: rows.max(1.0), kinds: expr.kinds(), certain: expr.never_fails(&certain) };
-            facts.push((slot, known.unwrap_or(unknown)));
-            makes.push(make);
-            columns.push(slot);
-        }
-        let mut made = self.arrange(input, makes, columns);
-        for (slot, facts) in facts {
-            made.estimate.facts.insert(slot, facts);
-        }
-        made.cost += computed as f64 * rows * 100.0;
-        made
-    }
-
-    pub(crate) fn union(&self, inputs: Vec<Physical>, columns: impl Into<Columns>) -> Physical {
-        let columns = columns.into();
-        let map = |input: &Physical| {
-            let to = |(from, slot): (usize, &Slot)| Some(To { from: from as u32, to: columns.place(*slot)? as u32 });
-            input.columns.iter().enumerate().filter_map(to).collect()
-        };
-        let maps: Vec<Vec<To>> = inputs.iter().map(map).collect();
-        let rows = inputs.iter().map(|input| input.estimate.rows).sum();
-        let none = Facts { distinct: 0.0, kinds: Kinds::NONE, certain: true };
-        let mut all: Vec<(Facts, usize)> = vec![(none, 0); columns.len()];
-        for input in &inputs {
-            for (slot, facts) in input.estimate.facts.iter() {
-                let Some(place) = columns.place(slot) else { continue };
-                let (all, holders) = &mut all[place];
-                all.distinct += facts.distinct;
-                all.kinds = all.kinds.or(facts.kinds);
-                all.certain &= facts.certain;
-                *holders += 1;
-            }
-        }
-        let is_of_all = |holders: usize| holders == inputs.len();
-        let facts = columns
-            .iter()
-            .zip(all)
-            .map(|(slot, (facts, holders))| (*slot, Facts { certain: facts.certain && is_of_all(holders), ..facts }));
-        let facts = facts.collect();
-        self.made(Physical {
-            cost: inputs.iter().map(|input| input.cost).sum(),
-            startup: inputs.iter().map(|input| input.startup).fold(f64::INFINITY, f64::min),
-            op: Op::Union { inputs, maps: maps.into() },
-            columns,
-            estimate: Estimate { rows, facts },
-            sorted: None,
-            conditions: Vec::new(),
-        })
-    }
-
-    pub(crate) fn distinct(&self, input: Physical) -> Physical {
-        let limit: f64 = input.estimate.facts.values().map(|facts| facts.distinct.max(1.0)).product();
-        let rows = input.estimate.rows.min(limit);
-        self.made(Physical {
-            cost: input.cost + input.estimate.rows * cost::DISTINCT,
-            startup: input.startup,
-            sorted: input.sorted,
-            columns: input.columns.clone(),
-            estimate: input.estimate.clone().with_rows(rows),
-            op: Op::Distinct { input: Below::new(input) },
-            conditions: Vec::new(),
-        })
-    }
-
-    fn sort_by(input: &Physical, keys: &[SortKey]) -> Arc<[sort::By]> {
-        // An always unbound slot does not order anything.
-        keys.iter()
-            .filter_map(|key| Some(sort::By { column: input.column(key.slot)?, descending: key.descending }))
-            .collect()
-    }
-
-    pub(crate) fn sort(&self, input: Physical, keys: &[SortKey]) -> Physical {
-        let by = Planner::sort_by(&input, keys);
-        let cost = input.cost + input.estimate.rows * cost::SORT;
-        self.made(Physical {
-            cost,
-            startup: cost,
-            sorted: None,
-            columns: input.columns.clone(),
-            estimate: input.estimate.clone(),
-            op: Op::Sort { input: Below::new(input), by },
-            conditions: Vec::new(),
-        })
-    }
-
-    pub(crate) fn top(&self, input: Physical, keys: &[SortKey], count: usize) -> Physical {
-        let by = Planner::sort_by(&input, keys);
-        let cost = input.cost + input.estimate.rows * cost::CONDITION;
-        let rows = input.estimate.rows.min(count as f64);
-        self.made(Physical {
-            cost,
-            startup: cost,
-            sorted: None,
-            columns: input.columns.clone(),
-            estimate: input.estimate.clone().with_rows(rows),
-            op: Op::Top { input: Below::new(input), by, count },
-            conditions: Vec::new(),
-        })
-    }
-
-    pub(crate) fn cut(&self, input: Physical, offset: usize, limit: Option<usize>) -> Physical {
-        let rows =
-            (input.estimate.rows - offset as f64).max(0.0).min(limit.map_or(f64::INFINITY, |limit| limit as f64));
-        self.made(Physical {
-            cost: input.cost,
-            startup: input.startup,
-            sorted: input.sorted,
-            columns: input.columns.clone(),
-            estimate: input.estimate.clone().with_rows(rows),
-            op: Op::Slice { input: Below::new(input), offset, limit, each: None },
-            conditions: Vec::new(),
-        })
-    }
-
-    /// Like [`Planner::cut`], for each value of a slot; the rows are sorted by this slot.
-    pub(super) fn cut_each(&self, input: Physical, offset: usize, limit: Option<usize>, each: Slot) -> Physical {
-        let column = input.column(each).expect("what the rows are sorted by is a column");
-        let most = limit.map_or(f64::INFINITY, |limit| limit as f64 * input.estimate.distinct(each));
-        self.made(Physical {
-            cost: input.cost,
-            startup: input.startup,
-            sorted: input.sorted,
-            columns: input.columns.clone(),
-            estimate: input.estimate.clone().with_rows(input.estimate.rows.min(most)),
-            op: Op::Slice { input: Below::new(input), offset, limit, each: Some(column) },
-            conditions: Vec::new(),
-        })
     }
 }

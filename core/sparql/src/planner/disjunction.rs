@@ -1,8 +1,11 @@
 //! A disjunction of equalities between operands with nothing else in common: a union of joins instead of a product.
 
-use super::{Goal, Physical, Planner};
+use super::build::{AtHand, Operands};
+use super::{Goal, Planner};
 use crate::algebra::{Node, Slots};
 use crate::expression::{Compare, Expr};
+use crate::operators::Physical;
+use crate::operators::union::Union;
 use vicus_rdf::Id;
 
 /// The greatest number of disjuncts: the group is planned once for each.
@@ -11,14 +14,15 @@ const MOST: usize = 8;
 impl Planner<'_> {
     /// The plan of a group in which only the condition `A || B` connects the operands: the rows meeting A, and those
     /// meeting B and not A. Each of these groups can be joined by A or B. `None` if there is no such condition, or if
-    /// the plan at hand, made in `steps`, costs less.
-    pub(super) fn with_disjuncts_apart(
+    /// the plan at hand costs less.
+    pub(crate) fn with_disjuncts_apart(
         &self,
-        (nodes, conditions): (&[Node], &[Expr]),
-        (plan, steps): (&Physical, u64),
+        operands: Operands<'_>,
+        at_hand: AtHand<'_>,
         needed: &Slots,
         goal: Goal,
     ) -> Option<Physical> {
+        let (Operands { nodes, conditions }, AtHand { plan, steps }) = (operands, at_hand);
         if plan.cost < self.terms.limits.tried_from_ns as f64 {
             return None;
         }
@@ -26,7 +30,7 @@ impl Planner<'_> {
         self.stop.count_steps(branches.iter().map(Vec::len).sum());
         let made = self.again(plan.cost, steps * branches.len() as u64, || {
             let inputs = branches.iter().map(|conditions| self.group(nodes, conditions, needed, goal)).collect();
-            self.union(inputs, plan.columns.clone())
+            Union::plan(self, inputs, plan.columns.clone())
         });
         // Tests want it in small graphs, too.
         let always = self.terms.limits.tried_from_ns == 0;

@@ -11,13 +11,14 @@
 //! frequently", PODS 2016, for sums of products. As an operator: Yan and Larson, "Eager aggregation and lazy
 //! aggregation", VLDB 1995.
 
-use super::build::cost;
+use super::build::{AtHand, Operands, cost};
 use super::estimate::{self, Estimate, Facts};
 use super::walk::is_open_walk;
-use super::{Goal, Physical, Planner};
+use super::{Goal, Planner};
 use crate::algebra::{Aggregate, Fold, Group, Node, Operand, Slot, Slots};
 use crate::condition::Kinds;
 use crate::expression::{Arithmetic, Expr};
+use crate::operators::{self, Physical};
 use vicus_rdf::Kind;
 
 /// A plan with eliminated variables is bounded by the sizes of its operands; the estimate of the other one assumes
@@ -72,7 +73,7 @@ struct Bucket {
 
 impl Planner<'_> {
     /// The group with fewer variables below its counts, planned; `None` if this is not possible or not better.
-    pub(super) fn counted_apart(&self, group: &Group, plan: &Physical, steps: u64, needed: &Slots) -> Option<Physical> {
+    pub(crate) fn counted_apart(&self, group: &Group, plan: &Physical, steps: u64, needed: &Slots) -> Option<Physical> {
         if !self.optimise || plan.cost < self.terms.limits.eliminated_from_ns as f64 {
             return None;
         }
@@ -94,19 +95,19 @@ impl Planner<'_> {
         let sum = |fold: &Aggregate| sum_of(fold.slot, weight);
         let folds = group.folds.iter().map(sum).collect();
         let apart = Group { inner: Operand::new(inner), keys: group.keys.clone(), folds };
-        self.if_better((plan, steps, joins), || self.aggregate(&apart, needed))
+        self.if_better(AtHand { plan, steps }, joins, || operators::aggregate::Aggregate::plan(self, &apart, needed))
     }
 
     /// The join where duplicates don't matter, planned to drop them early; `None` if this is not possible or not
     /// better.
-    pub(super) fn without_duplicates(
+    pub(crate) fn without_duplicates(
         &self,
-        (nodes, conditions): (&[Node], &[Expr]),
-        plan: &Physical,
-        steps: u64,
+        operands: Operands<'_>,
+        at_hand: AtHand<'_>,
         needed: &Slots,
         goal: Goal,
     ) -> Option<Physical> {
+        let (Operands { nodes, conditions }, AtHand { plan, .. }) = (operands, at_hand);
         if !goal.set || goal.first || plan.cost < self.terms.limits.eliminated_from_ns as f64 {
             return None;
         }
@@ -116,16 +117,13 @@ impl Planner<'_> {
         if !always && made < MANY && dropped * cost::SEARCH_FAR < plan.cost * SAVED {
             return None;
         }
-        self.if_better((plan, steps, joins), || self.group(&nodes, &conditions, needed, goal))
+        self.if_better(at_hand, joins, || self.group(&nodes, &conditions, needed, goal))
     }
 
-    /// Makes another plan besides the given one (made in `steps`, with this number of joins), if this may be done once
+    /// Makes another plan besides the one at hand, with this number of joins, if this may be done once
     /// more; `None` if the other plan is not better.
-    fn if_better(
-        &self,
-        (plan, steps, joins): (&Physical, u64, usize),
-        make: impl FnOnce() -> Physical,
-    ) -> Option<Physical> {
+    fn if_better(&self, at_hand: AtHand<'_>, joins: usize, make: impl FnOnce() -> Physical) -> Option<Physical> {
+        let AtHand { plan, steps } = at_hand;
         let other = self.again(plan.cost, steps, make)?;
         let always = self.terms.limits.eliminated_from_ns == 0;
         (always || other.cost < plan.cost * ERROR_OF_JOIN.powi(joins as i32)).then_some(other)
@@ -225,7 +223,7 @@ impl Planner<'_> {
             [first, rest @ ..] => {
                 let slot = self.new_slot();
                 let product = rest.iter().fold(Expr::Slot(*first), product);
-                (Node::Extend(Operand::new(node), slot, product), Some(slot))
+                (Node::Extend { inner: Operand::new(node), slot, expr: product }, Some(slot))
             }
         }
     }
@@ -270,7 +268,7 @@ fn sum_of(slot: Slot, weight: Option<Slot>) -> Aggregate {
 fn as_join(node: &Node) -> Option<(&[Node], &[Expr])> {
     match node {
         Node::Join(nodes) => Some((nodes, &[])),
-        Node::Filter(conditions, inner) => match &**inner {
+        Node::Filter { conditions, inner } => match &**inner {
             Node::Join(nodes) => Some((nodes, conditions)),
             _ => None,
         },

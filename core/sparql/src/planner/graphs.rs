@@ -1,10 +1,17 @@
 //! Patterns found faster through their graphs than through all rows of named graphs.
 
 use super::build::JoinTask;
-use super::{Goal, Physical, Planner};
+use super::{Goal, Planner};
 use crate::algebra::{At, Column, Pattern, Slot, Slots, Table};
 use crate::boxes::join::JoinKind;
 use crate::graphs::Merged;
+use crate::operators::Physical;
+use crate::operators::distinct::Distinct;
+use crate::operators::extend::Extend;
+use crate::operators::index_join::IndexJoin;
+use crate::operators::scan::Scan;
+use crate::operators::union::Union;
+use crate::operators::values::Values;
 use vicus_rdf::Id;
 
 /// Up to this number of graphs, each is read by a scan of its own, beside others; more graphs are searched one after
@@ -16,7 +23,7 @@ const FEWER: usize = 4;
 
 impl Planner<'_> {
     /// A pattern read only for the names of its graphs, or found in few graphs among many; `None` for others.
-    pub(super) fn scan_of_graphs(
+    pub(crate) fn scan_of_graphs(
         &self,
         pattern: &Pattern,
         by: Option<Slot>,
@@ -56,27 +63,27 @@ impl Planner<'_> {
         let [subject, predicate, object] = pattern.ends();
         let within = |graph: At| Pattern([subject, predicate, object, graph]);
         let rows = if graphs.len() <= MOST_SCANS {
-            let scan = |graph: &Id| self.scan(&within(At::Constant(*graph)), by, &slots, goal);
-            self.union(graphs.iter().map(scan).collect(), slots.iter().copied().collect::<Vec<Slot>>())
+            let scan = |graph: &Id| Scan::plan(self, &within(At::Constant(*graph)), by, &slots, goal);
+            Union::plan(self, graphs.iter().map(scan).collect(), slots.iter().copied().collect::<Vec<Slot>>())
         } else {
             let slot = self.new_slot();
             let names = graphs.iter().map(|graph| graph.bits()).collect();
             let task = JoinTask { kind: JoinKind::Inner, conditions: &[], needed: &slots };
-            self.index_join(self.names(slot, names), &within(At::Slot(slot)), task, goal)
+            IndexJoin::plan(self, self.names(slot, names), &within(At::Slot(slot)), task, goal)
         };
-        Some(self.project(self.distinct(rows), needed))
+        Some(Extend::project(self, Distinct::plan(self, rows), needed))
     }
 
     /// The names of all graphs, if a slot stands for them; else one row without columns.
-    pub(super) fn graphs_of(&self, graph: At) -> Physical {
-        let Some(slot) = graph.slot() else { return self.values(&[], &Table::unit(), &Slots::new()) };
+    pub(crate) fn graphs_of(&self, graph: At) -> Physical {
+        let Some(slot) = graph.slot() else { return Values::plan(self, &[], &Table::unit(), &Slots::new()) };
         self.names(slot, self.terms.snapshot.graphs().map(Id::bits).collect())
     }
 
     fn names(&self, slot: Slot, names: Vec<u64>) -> Physical {
         self.stop.count_bytes(size_of_val(&*names));
         let table = Table { rows: names.len(), columns: vec![Column::new(names)] };
-        self.values(&[slot], &table, &[slot].into_iter().collect())
+        Values::plan(self, &[slot], &table, &[slot].into_iter().collect())
     }
 }
 

@@ -1,15 +1,21 @@
 //! A group: patterns and other joined operands, and conditions on them.
 
-use super::build::{JoinTask, Matching};
+use super::build::{AtHand, JoinTask, Matching, Operands};
 use super::order::{Leaf, MOST, Ordering};
 use super::walk::is_open_walk;
-use super::{Goal, Physical, Planner};
+use super::{Goal, Planner};
 use crate::algebra::{At, Node, Operand, Pattern, Scope, Slot, Slots, Table};
-use crate::boxes::hash_table::By;
 use crate::boxes::join::JoinKind;
 use crate::condition::Kinds;
 use crate::expression::{Compare, Expr};
 use crate::limits::Limits;
+use crate::operators::Physical;
+use crate::operators::extend::Extend;
+use crate::operators::filter::Filter;
+use crate::operators::hash_join::{By, HashJoin};
+use crate::operators::scan::Scan;
+use crate::operators::union::Union;
+use crate::operators::values::Values;
 use rustc_hash::FxHashMap;
 use vicus_language::stack::deep;
 
@@ -101,7 +107,7 @@ impl Planner<'_> {
             let inputs =
                 branches.iter().map(|(nodes, conditions)| self.group(nodes, conditions, needed, goal)).collect();
             let columns = plan.columns.clone();
-            let other = self.union(inputs, columns);
+            let other = Union::plan(self, inputs, columns);
             if other.price(goal) < plan.price(goal) {
                 plan = other;
             }
@@ -116,14 +122,15 @@ impl Planner<'_> {
             }
         }
         let steps = self.stop.spent().steps - before;
-        if let Some(other) = self.with_disjuncts_apart((nodes, conditions), (&plan, steps), needed, goal) {
+        let operands = Operands { nodes, conditions };
+        if let Some(other) = self.with_disjuncts_apart(operands, AtHand { plan: &plan, steps }, needed, goal) {
             plan = other;
         }
         let steps = self.stop.spent().steps - before;
-        if let Some(other) = self.with_keys_inside((nodes, conditions), (&plan, steps), needed, goal) {
+        if let Some(other) = self.with_keys_inside(operands, AtHand { plan: &plan, steps }, needed, goal) {
             plan = other;
         }
-        self.without_duplicates((nodes, conditions), &plan, steps, needed, goal).unwrap_or(plan)
+        self.without_duplicates(operands, AtHand { plan: &plan, steps }, needed, goal).unwrap_or(plan)
     }
 
     /// Joins from left to right with hash tables, and then filters: the reference for tests of reordered plans.
@@ -132,21 +139,21 @@ impl Planner<'_> {
         all.extend(conditions.iter().flat_map(Expr::slots).chain(nodes.iter().flat_map(|node| node.scope().possible)));
         // The operators are nested, so their columns add up.
         if self.stop.count_steps(16 * nodes.len() * nodes.len()) {
-            return self.values(&[], &Table::unit(), needed);
+            return Values::plan(self, &[], &Table::unit(), needed);
         }
         let leaf = |node: &Node| match node {
-            Node::Pattern(pattern) => self.scan(pattern, None, &all, goal),
+            Node::Pattern(pattern) => Scan::plan(self, pattern, None, &all, goal),
             other => self.plan(other, &all, goal),
         };
         let mut leaves = nodes.iter().map(leaf);
-        let first = leaves.next().unwrap_or_else(|| self.values(&[], &Table::unit(), needed));
+        let first = leaves.next().unwrap_or_else(|| Values::plan(self, &[], &Table::unit(), needed));
         let task = JoinTask { kind: JoinKind::Inner, conditions: &[], needed: &all };
-        let join = |left, right| self.hash_join(left, right, Matching::SHARED, task, goal);
+        let join = |left, right| HashJoin::plan(self, left, right, Matching::SHARED, task, goal);
         let joined = leaves.fold(first, join);
-        self.filter(joined, conditions, needed)
+        Filter::plan(self, joined, conditions, needed)
     }
 
-    pub(super) fn joined_group(&self, nodes: &[Node], conditions: &[Expr], needed: &Slots, goal: Goal) -> Physical {
+    pub(crate) fn joined_group(&self, nodes: &[Node], conditions: &[Expr], needed: &Slots, goal: Goal) -> Physical {
         let mut members: Vec<Member<'_>> = nodes.iter().map(Member::of).collect();
         let mut conditions = conditions.to_vec();
         let copies = self.unify(&mut members, &mut conditions);
@@ -160,23 +167,23 @@ impl Planner<'_> {
         let (constant, conditions): (Vec<Expr>, Vec<Expr>) =
             conditions.into_iter().partition(|condition| condition.slots().is_empty());
         let joined = self.members(members, conditions, &inside, goal);
-        let made = self.filter(joined, &constant, &inside);
+        let made = Filter::plan(self, joined, &constant, &inside);
         let values: Vec<(Slot, Expr)> = copies
             .into_iter()
             .filter(|(copy, _)| needed.contains(copy))
             .map(|(copy, original)| (copy, Expr::Slot(original)))
             .collect();
         if values.is_empty() {
-            return self.project(made, needed);
+            return Extend::project(self, made, needed);
         }
         let values: Vec<(Slot, &Expr)> = values.iter().map(|(slot, expr)| (*slot, expr)).collect();
-        self.extended(made, &values, needed)
+        Extend::plan_all(self, made, &values, needed)
     }
 
     /// The join of operands, filtered by conditions.
     fn members(&self, mut members: Vec<Member<'_>>, mut conditions: Vec<Expr>, needed: &Slots, goal: Goal) -> Physical {
         if self.stop.count_steps(members.len()) {
-            return self.values(&[], &Table { columns: Vec::new(), rows: 0 }, needed);
+            return Values::plan(self, &[], &Table { columns: Vec::new(), rows: 0 }, needed);
         }
         // Groups larger than `most` are nested, which bounds the work of ordering. Part of a very large group has far
         // more join orders than patterns, so parts become smaller once many pairs have been ordered.
@@ -337,18 +344,19 @@ impl Planner<'_> {
     /// are dropped.
     fn with_value(&self, plan: &mut Physical, expr: Expr, bound: bool) -> Slot {
         let mut all: Slots = plan.columns.iter().copied().collect();
-        let take = |plan: &mut Physical| std::mem::replace(plan, self.values(&[], &Table::unit(), &Slots::new()));
+        let take =
+            |plan: &mut Physical| std::mem::replace(plan, Values::plan(self, &[], &Table::unit(), &Slots::new()));
         let slot = match expr {
             Expr::Slot(slot) => slot,
             expr => {
                 let slot = self.new_slot();
                 all.insert(slot);
-                *plan = self.extend(take(plan), slot, &expr, &all);
+                *plan = Extend::plan(self, take(plan), slot, &expr, &all);
                 slot
             }
         };
         if bound && !plan.estimate.is_certain(slot) {
-            *plan = self.filter(take(plan), &[Expr::Bound(slot)], &all);
+            *plan = Filter::plan(self, take(plan), &[Expr::Bound(slot)], &all);
             plan.estimate.facts.get_mut(&slot).expect("it is a column").certain = true;
         }
         slot
@@ -397,7 +405,7 @@ impl Planner<'_> {
 fn with_union_apart(nodes: &[Node], conditions: &[Expr], limits: &Limits) -> Option<(Vec<Node>, Vec<Expr>)> {
     let is_union = |node: &Node| matches!(node, Node::Union(_));
     // Patterns are cheap to repeat for each branch, and then one union is put out.
-    let is_cheap = |node: &Node| matches!(node, Node::Pattern(_) | Node::Values(..) | Node::Union(_));
+    let is_cheap = |node: &Node| matches!(node, Node::Pattern(_) | Node::Values { .. } | Node::Union(_));
     if nodes.len() > MOST || !nodes.iter().any(is_union) || nodes.iter().all(is_cheap) {
         return None;
     }
@@ -422,7 +430,7 @@ fn with_union_apart(nodes: &[Node], conditions: &[Expr], limits: &Limits) -> Opt
         !slots_of.is_empty() && slots_of.is_subset(&slots) && !condition.is_volatile()
     });
     let together = Node::Join(together);
-    apart.push(if own.is_empty() { together } else { Node::Filter(own, Operand::new(together)) });
+    apart.push(if own.is_empty() { together } else { Node::Filter { conditions: own, inner: Operand::new(together) } });
     Some((apart, rest))
 }
 
@@ -436,7 +444,7 @@ fn with_test_last(nodes: &[Node], conditions: &[Expr]) -> Option<Node> {
             | Node::AntiJoin { left, right, .. }
             | Node::SemiJoin { left, right, .. }
             | Node::MarkJoin { left, right, .. }
-            | Node::Minus(left, right, _) => Some((left, right)),
+            | Node::Minus { left, right, .. } => Some((left, right)),
             _ => None,
         }
     }
@@ -467,7 +475,7 @@ fn with_test_last(nodes: &[Node], conditions: &[Expr]) -> Option<Node> {
         Node::AntiJoin { right, conditions, .. } => Node::AntiJoin { left: inner, right, conditions },
         Node::SemiJoin { right, conditions, .. } => Node::SemiJoin { left: inner, right, conditions },
         Node::MarkJoin { right, conditions, mark, .. } => Node::MarkJoin { left: inner, right, conditions, mark },
-        Node::Minus(_, right, graph) => Node::Minus(inner, right, graph),
+        Node::Minus { right, graph, .. } => Node::Minus { left: inner, right, graph },
         other => unreachable!("{other:?} has no right side"),
     };
     Some(last.filtered(rest))
@@ -493,7 +501,7 @@ fn distributed(nodes: &[Node], conditions: &[Expr], limits: &Limits) -> Option<V
         let mut conditions = conditions.to_vec();
         match branch {
             Node::Join(inner) => group.extend(inner.iter().cloned()),
-            Node::Filter(more, inner) => {
+            Node::Filter { conditions: more, inner } => {
                 // The branch's conditions see the branch's variables only.
                 let own = inner.scope();
                 let is_inner = more.iter().all(|condition| condition.slots().is_subset(&own.certain));

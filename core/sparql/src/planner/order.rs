@@ -7,16 +7,22 @@
 //! The number of rows of a set of operands is estimated from characteristic sets for patterns with the same subject,
 //! and otherwise from the numbers of distinct values; see [`estimate`] and [`vicus_rdf::characteristic`].
 
-use super::build::{JoinTask, Matching, cost, price};
+use super::build::{JoinTask, Matching, cost};
 use super::eliminate::ERROR_OF_JOIN;
 use super::estimate::{self, Estimate};
 use super::ranges::Ranged;
-use super::{Goal, Physical, Planner};
+use super::{Goal, Planner};
 use crate::algebra::{At, DEFAULT_GRAPH, Pattern, Slot, Slots, Table};
-use crate::boxes::hash_table::By;
 use crate::boxes::join::JoinKind;
 use crate::expression::Expr;
 use crate::graphs::Merged;
+use crate::operators::Physical;
+use crate::operators::filter::Filter;
+use crate::operators::hash_join::{By, HashJoin};
+use crate::operators::index_join::IndexJoin;
+use crate::operators::intersection::Intersection;
+use crate::operators::scan::Scan;
+use crate::operators::values::Values;
 use crate::slots::BySlot;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -290,7 +296,7 @@ impl<'a> Ordering<'a> {
     /// The plan of the whole group.
     pub(crate) fn plan(mut self, needed: &Slots) -> Physical {
         if self.leaves.is_empty() {
-            return self.planner.values(&[], &Table::unit(), needed);
+            return Values::plan(self.planner, &[], &Table::unit(), needed);
         }
         if let [Some(Leaf::Pattern(pattern, _))] = &self.leaves[..] {
             // Sorts by a slot to be read, so equal terms follow each other and the dictionary is read in its order. A
@@ -339,7 +345,9 @@ impl<'a> Ordering<'a> {
         let How::Leaf(first) = best[&rest].how else { return None };
         let Some(Leaf::Pattern(pattern, _)) = &self.leaves[first] else { return None };
         // A condition on this leaf alone is evaluated once if the leaf is read, but for each row if it is searched.
-        if !self.planner.is_found_once(pattern) || self.conditions.iter().any(|tested| tested.applies(1 << first)) {
+        if !IndexJoin::is_found_once(self.planner, pattern)
+            || self.conditions.iter().any(|tested| tested.applies(1 << first))
+        {
             return None;
         }
         chain.push(first);
@@ -539,7 +547,7 @@ impl<'a> Ordering<'a> {
     }
 
     fn price(&self, best: &Best) -> f64 {
-        price(best.cost, best.startup, self.goal)
+        self.goal.price(best.cost, best.startup)
     }
 
     fn is_connected(&self, left: Set, right: Set) -> bool {
@@ -674,7 +682,7 @@ impl<'a> Ordering<'a> {
                 let input = self.build(left, best, &inside);
                 let Some(Leaf::Pattern(pattern, _)) = self.leaves[leaf] else { unreachable!("a pattern was chosen") };
                 let task = JoinTask { kind: JoinKind::Inner, conditions: &conditions, needed };
-                self.planner.index_join(input, &pattern, task, self.goal)
+                IndexJoin::plan(self.planner, input, &pattern, task, self.goal)
             }
             How::Intersect(left, right) => {
                 let value = self.value_of(left, right.trailing_zeros() as usize).expect("they can be intersected");
@@ -684,7 +692,7 @@ impl<'a> Ordering<'a> {
                     _ => unreachable!("patterns were chosen"),
                 });
                 let task = JoinTask { kind: JoinKind::Inner, conditions: &conditions, needed };
-                self.planner.intersection(input, (patterns.collect(), value), task, self.goal)
+                Intersection::plan(self.planner, input, patterns.collect(), value, task, self.goal)
             }
             _ => {
                 let probe = self.build(left, best, &inside);
@@ -695,7 +703,7 @@ impl<'a> Ordering<'a> {
                 debug_assert!(keys.iter().all(|(.., by)| *by != By::Loose), "equalities are between certain slots");
                 let matching = Matching { equalities: &keys, ..Matching::SHARED };
                 let task = JoinTask { kind: JoinKind::Inner, conditions: &rest, needed };
-                self.planner.hash_join(probe, build, matching, task, self.goal)
+                HashJoin::plan(self.planner, probe, build, matching, task, self.goal)
             }
         }
     }
@@ -711,13 +719,13 @@ impl<'a> Ordering<'a> {
                 Some(ranged) => {
                     return self.planner.scan_ranges(&pattern, ranged, &conditions, needed, self.goal);
                 }
-                None => self.planner.scan(&pattern, self.hubs[leaf], &inside, self.goal),
+                None => Scan::plan(self.planner, &pattern, self.hubs[leaf], &inside, self.goal),
             },
             Leaf::Plan(plan) => plan,
         };
         let is_sampled = self.goal.first && self.leaves.len() == 1 && !conditions.is_empty();
-        let plan = if is_sampled { self.planner.scattered(plan) } else { plan };
-        self.planner.filter(plan, &conditions, needed)
+        let plan = if is_sampled { Scan::scattered(plan) } else { plan };
+        Filter::plan(self.planner, plan, &conditions, needed)
     }
 }
 

@@ -1,13 +1,18 @@
 //! OPTIONAL, its negation, EXISTS, and MINUS.
 
-use super::build::{JoinTask, Matching, cost};
+use super::build::{AtHand, JoinTask, Matching, cost};
 use super::group::single_inequality;
 use super::walk::is_open_walk;
-use super::{Goal, Physical, Planner};
+use super::{Goal, Planner};
 use crate::algebra::{Node, Path, Pattern, Service, Slot, Slots};
-use crate::boxes::hash_table::{By, Keep};
 use crate::boxes::join::JoinKind;
 use crate::expression::{Compare, Expr};
+use crate::operators::extend::Extend;
+use crate::operators::hash_join::{By, HashJoin, Keep};
+use crate::operators::index_join::IndexJoin;
+use crate::operators::scan::Scan;
+use crate::operators::walk::Walk;
+use crate::operators::{self, Physical};
 use std::sync::Arc;
 
 impl Planner<'_> {
@@ -20,7 +25,7 @@ impl Planner<'_> {
             Node::MarkJoin { left, right, conditions, mark } => {
                 (JoinKind::Mark(*mark), left, right, &conditions[..], None)
             }
-            Node::Minus(left, right, graph) => (JoinKind::Anti, left, right, &[][..], Some(*graph)),
+            Node::Minus { left, right, graph } => (JoinKind::Anti, left, right, &[][..], Some(*graph)),
             other => unreachable!("{other:?} is no outer join"),
         };
         let (left_scope, right_scope) = (left_node.scope(), right_node.scope());
@@ -40,7 +45,7 @@ impl Planner<'_> {
             && right_scope.possible.iter().all(|slot| left_scope.certain.contains(slot) || !needed.contains(slot))
         {
             // No reader uses OPTIONAL's additions, and the left rows all stay, so the right side is left out.
-            return self.project(left, needed);
+            return Extend::project(self, left, needed);
         }
         let set = self.optimise && (goal.set || matches!(kind, JoinKind::Anti | JoinKind::Semi | JoinKind::Mark(_)));
         // The table is complete before the first row is sent, so the time to its first row doesn't matter.
@@ -49,10 +54,10 @@ impl Planner<'_> {
             let mut all = conditions.to_vec();
             all.extend(more.iter().cloned());
             // The slots shared with the left are always bound there, so the search knows the values to look for.
-            if self.can_search(&pattern, &left.estimate) {
+            if IndexJoin::can_search(self, &pattern, &left.estimate) {
                 // If duplicates don't matter, one of several equal rows is read.
                 let rows = match right_goal.set {
-                    true => self.scan(&pattern, None, &of_right, right_goal).estimate.rows,
+                    true => Scan::plan(self, &pattern, None, &of_right, right_goal).estimate.rows,
                     false => self.of_pattern(&pattern).rows,
                 };
                 let mut searching = left.estimate.rows * cost::SEARCH_FAR;
@@ -64,25 +69,27 @@ impl Planner<'_> {
                 }
                 if goal.first && !is_apart || searching <= building {
                     let task = JoinTask { kind, conditions: &all, needed };
-                    return self.index_join(left, &pattern, task, right_goal_of(goal));
+                    return IndexJoin::plan(self, left, &pattern, task, right_goal_of(goal));
                 }
             }
         }
         if let Some((service, more)) = service {
             let all = [conditions, more].concat();
-            return self.ask(left, service, JoinTask { kind, conditions: &all, needed });
+            return operators::service::Service::plan(self, left, service, JoinTask { kind, conditions: &all, needed });
         }
         if let (Some((path, more)), true) = (alone(right_node, &as_path), self.optimise && minus.is_none()) {
             let mut all = conditions.to_vec();
             all.extend(more.iter().cloned());
-            if self.can_walk(path, &left.estimate) {
-                return self.walk(left, path, kind, &all, needed);
+            if Walk::can_walk(path, &left.estimate) {
+                return Walk::plan(self, left, path, kind, &all, needed);
             }
         }
         let before = self.stop.spent().steps;
         let right = self.plan(right_node, &of_right, right_goal);
         let steps = self.stop.spent().steps - before;
-        let right = self.asked_for((left_node, &left), (right_node, right, steps), &of_right, right_goal);
+        let at_hand = AtHand { plan: &right, steps };
+        let asked = self.asked_for(left_node, &left, right_node, at_hand, &of_right, right_goal);
+        let right = asked.unwrap_or(right);
         let (mut left, mut right) = (left, right);
         let (mut keys, mut rest) = (Vec::new(), conditions.to_vec());
         if self.optimise {
@@ -110,7 +117,7 @@ impl Planner<'_> {
             minus.is_some_and(|graph| !shared.iter().any(|slot| Some(*slot) != graph && is_overlap(slot)));
         let matching = Matching { equalities: &keys, keep, needs_overlap };
         let task = JoinTask { kind, conditions: &rest, needed };
-        self.hash_join(left, right, matching, task, right_goal_of(goal))
+        HashJoin::plan(self, left, right, matching, task, right_goal_of(goal))
     }
 }
 
@@ -129,7 +136,7 @@ fn alone<'n, T>(node: &'n Node, leaf: &impl Fn(&'n Node) -> Option<T>) -> Option
             [only] => alone(only, leaf),
             _ => None,
         },
-        Node::Filter(conditions, inner) => match alone(inner, leaf)? {
+        Node::Filter { conditions, inner } => match alone(inner, leaf)? {
             (found, []) => Some((found, conditions)),
             _ => None,
         },
@@ -139,7 +146,7 @@ fn alone<'n, T>(node: &'n Node, leaf: &impl Fn(&'n Node) -> Option<T>) -> Option
 
 fn as_service(node: &Node) -> Option<&Arc<Service>> {
     match node {
-        Node::Service(inner, service) if matches!(&**inner, Node::Join(nodes) if nodes.is_empty()) => Some(service),
+        Node::Service { inner, service } if matches!(&**inner, Node::Join(nodes) if nodes.is_empty()) => Some(service),
         _ => None,
     }
 }

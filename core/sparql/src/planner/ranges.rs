@@ -5,13 +5,16 @@
 //! its terms meets the condition, or needs a test still: fresh terms of changes have no place in the order, and a
 //! decimal may be greater than an integer, too. Terms outside all ranges don't meet the condition.
 
-use super::build::Physical;
 use super::estimate::Estimate;
 use super::{Goal, Planner};
 use crate::algebra::{At, Pattern, Slot, Slots};
 use crate::condition::Kinds;
 use crate::evaluate::literal_prefix;
 use crate::expression::{Compare, Expr, Function};
+use crate::operators::Physical;
+use crate::operators::filter::Filter;
+use crate::operators::scan::Scan;
+use crate::operators::union::Union;
 use crate::value::Value;
 use std::ops::Range;
 use vicus_rdf::{Encoder, Id, Kind, Order, Position, TermView};
@@ -58,7 +61,7 @@ pub(super) struct RangedRows {
 
 impl Ranged {
     /// The share of the pattern's rows to read.
-    pub(super) fn share(&self) -> f64 {
+    pub(crate) fn share(&self) -> f64 {
         self.rows / self.all.max(1.0)
     }
 }
@@ -152,13 +155,13 @@ impl Planner<'_> {
             let open = if part.met { &others } else { conditions };
             let mut inside = needed.clone();
             inside.extend(open.iter().flat_map(Expr::slots));
-            let mut scan = self.scan_rows(pattern, Some(ranged.slot), Some(part.rows.clone()), &inside, goal);
+            let mut scan = Scan::of_rows(self, pattern, Some(ranged.slot), Some(part.rows.clone()), &inside, goal);
             ranged.restrict(&mut scan.estimate, part.rows.len() as f64);
             scan.conditions.clone_from(&own);
             if goal.first && !part.met {
-                scan = self.scattered(scan);
+                scan = Scan::scattered(scan);
             }
-            self.filter(scan, open, needed)
+            Filter::plan(self, scan, open, needed)
         };
         match &ranged.parts[..] {
             [] => scan(&RangedRows { rows: 0..0, met: true }),
@@ -166,7 +169,7 @@ impl Planner<'_> {
             parts => {
                 let scans: Vec<Physical> = parts.iter().map(scan).collect();
                 let columns = scans[0].columns.clone();
-                self.union(scans, columns)
+                Union::plan(self, scans, columns)
             }
         }
     }
@@ -391,7 +394,7 @@ impl Planner<'_> {
 
 impl Ranged {
     /// Scales the estimate of the whole pattern to `rows` of these rows.
-    pub(super) fn restrict(&self, estimate: &mut Estimate, rows: f64) {
+    pub(crate) fn restrict(&self, estimate: &mut Estimate, rows: f64) {
         let share = rows / self.all.max(1.0);
         if let Some(facts) = estimate.facts.get_mut(&self.slot) {
             facts.distinct = (facts.distinct * share).max(1.0);

@@ -13,54 +13,58 @@
 //! A sub-select is evaluated by itself, too, for all of its groups. `R ⋈ γ(X)` equals `R ⋈ γ(K ⋈ X)`, if K has the
 //! values of R in some keys of the groups: a group is then either there with all of its rows, or not asked for.
 
-use super::build::cost;
-use super::{Goal, Physical, Planner};
+use super::build::{AtHand, Operands, cost};
+use super::{Goal, Planner};
 use crate::algebra::{Group, Node, Operand, Slot, Slots};
 use crate::expression::Expr;
+use crate::operators::Physical;
 use vicus_language::stack::deep;
 
 impl Planner<'_> {
-    /// The cheaper plan of the right side for a hash table: `alone`, planned in `steps`, or a plan restricted to the
-    /// keys of the left side.
-    pub(super) fn asked_for(
+    /// A cheaper plan of the right side for a hash table than the one at hand: restricted to the keys of the left side.
+    pub(crate) fn asked_for(
         &self,
-        (left, left_plan): (&Node, &Physical),
-        (right, alone, steps): (&Node, Physical, u64),
+        left: &Node,
+        left_plan: &Physical,
+        right: &Node,
+        at_hand: AtHand<'_>,
         needed: &Slots,
         goal: Goal,
-    ) -> Physical {
+    ) -> Option<Physical> {
+        let AtHand { plan: alone, steps } = at_hand;
         let price = |plan: &Physical| plan.cost + plan.estimate.rows * cost::BUILD;
         if !self.optimise || alone.cost < self.terms.limits.tried_from_ns as f64 || self.tries.get() == 0 {
-            return alone;
+            return None;
         }
         // The keys cost about as much as the left side, and each key is searched at least once.
-        if left_plan.cost + cost::SEARCH_NEAR > price(&alone) {
-            return alone;
+        if left_plan.cost + cost::SEARCH_NEAR > price(alone) {
+            return None;
         }
-        let Some(asking) = deep(|| asking(left)) else { return alone };
+        let asking = deep(|| asking(left))?;
         let (asks, answers) = (asking.scope().certain, right.scope().certain);
         let keys: Slots = asks.intersection(&answers).copied().collect();
         let distinct = |slot| left_plan.estimate.facts.get(slot).map_or(1.0, |facts| facts.distinct.max(1.0));
         let asked = keys.iter().map(distinct).product::<f64>().min(left_plan.estimate.rows);
-        if keys.is_empty() || left_plan.cost + asked * cost::SEARCH_NEAR > price(&alone) {
-            return alone;
+        if keys.is_empty() || left_plan.cost + asked * cost::SEARCH_NEAR > price(alone) {
+            return None;
         }
         // This plans everything nested in the right side again.
-        let plan = self.again(price(&alone), steps, || {
+        let plan = self.again(price(alone), steps, || {
             self.plan(&restricted(right, keys_alone(asking, &keys), &keys), needed, goal)
         });
-        plan.filter(|plan| price(plan) < price(&alone)).unwrap_or(alone)
+        plan.filter(|plan| price(plan) < price(alone))
     }
 
     /// The join of a group with sub-selects computed only for the keys of the other operands; `None` if there are none,
-    /// or if this is not cheaper than `plan`, made in `steps`.
-    pub(super) fn with_keys_inside(
+    /// or if this is not cheaper than the plan at hand.
+    pub(crate) fn with_keys_inside(
         &self,
-        (nodes, conditions): (&[Node], &[Expr]),
-        (plan, steps): (&Physical, u64),
+        operands: Operands<'_>,
+        at_hand: AtHand<'_>,
         needed: &Slots,
         goal: Goal,
     ) -> Option<Physical> {
+        let (Operands { nodes, conditions }, AtHand { plan, steps }) = (operands, at_hand);
         if nodes.len() < 2 || plan.cost < self.terms.limits.tried_from_ns as f64 || !nodes.iter().any(collects) {
             return None;
         }
@@ -109,22 +113,27 @@ impl Planner<'_> {
 /// nothing but such keys.
 fn keys_alone(asking: Node, keys: &Slots) -> Node {
     let slots: Vec<Slot> = keys.iter().copied().collect();
-    let distinct = Node::Distinct(Operand::new(Node::Project(Operand::new(asking), slots.clone())));
-    Node::Project(Operand::new(distinct), slots)
+    let distinct =
+        Node::Distinct { inner: Operand::new(Node::Project { inner: Operand::new(asking), slots: slots.clone() }) };
+    Node::Project { inner: Operand::new(distinct), slots }
 }
 
 /// Whether a node is a sub-select that collects rows before it passes any on: with GROUP BY or DISTINCT, or a union
 /// with such.
 fn collects(mut node: &Node) -> bool {
-    while let Node::Filter(_, below) | Node::Extend(below, ..) | Node::Project(below, _) | Node::Sort(below, _) = node {
-        if matches!((node, &**below), (Node::Project(..), Node::Distinct(_))) {
+    while let Node::Filter { inner: below, .. }
+    | Node::Extend { inner: below, .. }
+    | Node::Project { inner: below, .. }
+    | Node::Sort { inner: below, .. } = node
+    {
+        if matches!((node, &**below), (Node::Project { .. }, Node::Distinct { .. })) {
             return false;
         }
         node = below;
     }
     match node {
         Node::Group(group) => !group.keys.is_empty(),
-        Node::Distinct(_) => true,
+        Node::Distinct { .. } => true,
         Node::Union(nodes) => nodes.iter().any(|node| deep(|| collects(node))),
         _ => false,
     }
@@ -134,9 +143,9 @@ fn collects(mut node: &Node) -> bool {
 fn takes_keys(node: &Node) -> Slots {
     let both = |a: &Slots, b: Slots| -> Slots { b.intersection(a).copied().collect() };
     deep(|| match node {
-        Node::Filter(_, inner) | Node::Sort(inner, _) | Node::Distinct(inner) => takes_keys(inner),
-        Node::Extend(inner, _, expr) if !expr.is_volatile() => takes_keys(inner),
-        Node::Project(inner, slots) => both(&slots.iter().copied().collect(), takes_keys(inner)),
+        Node::Filter { inner, .. } | Node::Sort { inner, .. } | Node::Distinct { inner } => takes_keys(inner),
+        Node::Extend { inner, expr, .. } if !expr.is_volatile() => takes_keys(inner),
+        Node::Project { inner, slots } => both(&slots.iter().copied().collect(), takes_keys(inner)),
         Node::Group(group) => both(&group.keys.iter().copied().collect(), takes_keys(&group.inner)),
         Node::Union(nodes) => nodes.iter().map(takes_keys).reduce(|all, slots| both(&all, slots)).unwrap_or_default(),
         other => other.scope().certain,
@@ -151,20 +160,20 @@ fn asking(mut node: &Node) -> Option<Node> {
     | Node::AntiJoin { left: below, .. }
     | Node::SemiJoin { left: below, .. }
     | Node::MarkJoin { left: below, .. }
-    | Node::Minus(below, ..)
-    | Node::Extend(below, ..)
-    | Node::Sort(below, _)
-    | Node::Distinct(below) = node
+    | Node::Minus { left: below, .. }
+    | Node::Extend { inner: below, .. }
+    | Node::Sort { inner: below, .. }
+    | Node::Distinct { inner: below } = node
     {
         node = below;
     }
     match node {
-        Node::Pattern(_) | Node::Path(_) | Node::Values(..) => Some(node.clone()),
+        Node::Pattern(_) | Node::Path(_) | Node::Values { .. } => Some(node.clone()),
         Node::Join(nodes) => {
             let nodes: Vec<Node> = nodes.iter().filter_map(asking).collect();
             (!nodes.is_empty()).then_some(Node::Join(nodes))
         }
-        Node::Filter(conditions, inner) => {
+        Node::Filter { conditions, inner } => {
             let inner = asking(inner)?;
             let certain = inner.scope().certain;
             // Other conditions might see other values here than at their written place.
@@ -172,9 +181,11 @@ fn asking(mut node: &Node) -> Option<Node> {
                 !condition.is_volatile() && !condition.has_exists() && condition.slots().is_subset(&certain)
             };
             let conditions: Vec<Expr> = conditions.iter().filter(is_same).cloned().collect();
-            Some(if conditions.is_empty() { inner } else { Node::Filter(conditions, Operand::new(inner)) })
+            Some(if conditions.is_empty() { inner } else { Node::Filter { conditions, inner: Operand::new(inner) } })
         }
-        Node::Project(inner, slots) => Some(Node::Project(Operand::new(asking(inner)?), slots.clone())),
+        Node::Project { inner, slots } => {
+            Some(Node::Project { inner: Operand::new(asking(inner)?), slots: slots.clone() })
+        }
         Node::Union(nodes) => nodes.iter().map(asking).collect::<Option<Vec<Node>>>().map(Node::Union),
         // The remaining operators, such as a slice or a group, change the set of rows.
         _ => None,
@@ -188,20 +199,22 @@ fn restricted(node: &Node, keys: Node, slots: &Slots) -> Node {
     let inside = |inner: &Operand, keys: Node| Operand::new(deep(|| restricted(inner, keys, slots)));
     match node {
         Node::Join(nodes) => Node::Join(std::iter::once(keys).chain(nodes.iter().cloned()).collect()),
-        Node::Filter(conditions, inner) => {
-            Node::Filter(conditions.clone(), Operand::new(restricted(inner, keys, slots)))
+        Node::Filter { conditions, inner } => {
+            Node::Filter { conditions: conditions.clone(), inner: Operand::new(restricted(inner, keys, slots)) }
         }
         Node::LeftJoin { left, right, conditions } if fits(left) => Node::LeftJoin {
             left: Operand::new(restricted(left, keys, slots)),
             right: right.clone(),
             conditions: conditions.clone(),
         },
-        Node::Extend(inner, slot, expr) if fits(inner) && !expr.is_volatile() => {
-            Node::Extend(Operand::new(restricted(inner, keys, slots)), *slot, expr.clone())
+        Node::Extend { inner, slot, expr } if fits(inner) && !expr.is_volatile() => {
+            Node::Extend { inner: Operand::new(restricted(inner, keys, slots)), slot: *slot, expr: expr.clone() }
         }
-        Node::Sort(inner, by) if takes(inner) => Node::Sort(inside(inner, keys), by.clone()),
-        Node::Distinct(inner) if takes(inner) => Node::Distinct(inside(inner, keys)),
-        Node::Project(inner, own) if takes(inner) => Node::Project(inside(inner, keys), own.clone()),
+        Node::Sort { inner, keys: by } if takes(inner) => Node::Sort { inner: inside(inner, keys), keys: by.clone() },
+        Node::Distinct { inner } if takes(inner) => Node::Distinct { inner: inside(inner, keys) },
+        Node::Project { inner, slots: own } if takes(inner) => {
+            Node::Project { inner: inside(inner, keys), slots: own.clone() }
+        }
         Node::Group(group) if takes(&group.inner) && slots.iter().all(|slot| group.keys.contains(slot)) => {
             Node::Group(Group {
                 inner: inside(&group.inner, keys),

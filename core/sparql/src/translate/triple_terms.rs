@@ -65,7 +65,7 @@ impl Translator<'_> {
             }
             made = made.filtered(vec![is_triple]);
             for (slot, value) in values {
-                made = Node::Extend(Operand::new(made), slot, value);
+                made = Node::Extend { inner: Operand::new(made), slot, expr: value };
             }
             made = made.filtered(conditions);
         }

@@ -3,7 +3,7 @@
 //! Several boxes may fill at once, each into a [`Filled`] of its own; they share the terms unknown to the snapshot.
 
 use super::UpdateError;
-use crate::boxes::construct::is_triple;
+use crate::operators::construct::is_triple;
 use crate::parse::Parsed;
 use crate::plan::Run;
 use crate::syntax::ast::{Item, Path, Quads, Term, Var, Verb};

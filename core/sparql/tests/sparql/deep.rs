@@ -149,7 +149,7 @@ fn do_all(depth: usize, stack: usize, constructs: &[Nested]) {
             let copy = parsed.clone();
             assert!(!format!("{copy:?}").is_empty(), "{name}");
             drop(parsed);
-            let plan = match plan(&snapshot, &copy, &PlanOptions::default()) {
+            let plan = match plan(&snapshot, &copy, PlanOptions::default()) {
                 Ok(plan) => plan,
                 Err(error) => {
                     assert_eq!(error.kind, QueryErrorKind::TooManySteps, "{name}: {error}");

@@ -21,7 +21,7 @@ fn chain() -> Arc<Snapshot> {
 
 fn planned(text: &str) -> Plan {
     let parsed = parse(&format!("PREFIX : <http://e/> {text}")).unwrap_or_else(|error| panic!("{text}: {error}"));
-    plan(&chain(), &parsed, &PlanOptions::default()).expect("supported")
+    plan(&chain(), &parsed, PlanOptions::default()).expect("supported")
 }
 
 /// The numbers with true in the second column.

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use vicus_rdf::load::Syntax;
 use vicus_rdf::{Loader, Snapshot};
-use vicus_sparql::{DefaultGraph, Plan, PlanOptions, parse, plan};
+use vicus_sparql::{DefaultGraph, Plan, PlanOptions, QueryOptions, parse, plan};
 
 fn loaded(text: &str) -> Arc<Snapshot> {
     let mut loader = Loader::default();
@@ -14,9 +14,9 @@ fn loaded(text: &str) -> Arc<Snapshot> {
     Arc::new(loader.finish())
 }
 
-fn planned(snapshot: &Arc<Snapshot>, text: &str, options: PlanOptions) -> Plan {
+fn planned(snapshot: &Arc<Snapshot>, text: &str, options: impl Into<QueryOptions>) -> Plan {
     let parsed = parse(&format!("PREFIX : <http://e/> {text}")).unwrap_or_else(|error| panic!("{text}: {error}"));
-    plan(snapshot, &parsed, &options).expect("supported")
+    plan(snapshot, &parsed, options).expect("supported")
 }
 
 /// The rows, short: `:a 1|:b -`, sorted. The same with all settings.
@@ -24,8 +24,8 @@ fn answer(snapshot: &Arc<Snapshot>, text: &str, default_graph: DefaultGraph) -> 
     let mut answers = BTreeSet::new();
     for optimise in [true, false] {
         for (envelope_rows, threads) in [(1, 3), (2, 1), (2048, 1)] {
-            let options =
-                PlanOptions { optimise, envelope_rows, threads, parallel_rows: 0, default_graph, ..Default::default() };
+            let common = PlanOptions { optimise, envelope_rows, threads, parallel_rows: 0, ..PlanOptions::default() };
+            let options = QueryOptions { default_graph, ..QueryOptions::from(common) };
             let rows = rows_of(&planned(snapshot, text, options), |_| 0);
             let cell = |term: &Option<oxrdf::Term>| match term {
                 None => "-".to_owned(),
@@ -192,7 +192,7 @@ fn a_pattern_in_one_of_very_many_graphs_is_found_without_visiting_them() {
         assert_eq!(rows_of(&plan, |_| 0).len(), rows, "{text}\n{explained}");
         assert!(has.iter().all(|part| explained.contains(part)), "{has:?} should be in\n{explained}");
     }
-    let union = PlanOptions { default_graph: DefaultGraph::Union, ..PlanOptions::default() };
+    let union = QueryOptions { default_graph: DefaultGraph::Union, ..QueryOptions::default() };
     let plan = planned(&snapshot, "SELECT ?k { :s7 :of ?o ; :kind ?k }", union);
     assert_eq!(rows_of(&plan, |_| 0).len(), 2);
     assert!(plan.explain().contains("scan Spog graph of all <http://e/s7>"), "{}", plan.explain());

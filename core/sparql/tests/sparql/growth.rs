@@ -13,7 +13,7 @@ fn assert_rows(snapshot: &Arc<Snapshot>, text: &str, rows: usize) {
     let parsed = parse(&format!("PREFIX : <http://e/> {text}")).unwrap_or_else(|error| panic!("{error}"));
     for (optimise, threads) in [(true, 1), (true, 3), (false, 1)] {
         let options = PlanOptions { optimise, threads, ..PlanOptions::default() };
-        let plan = plan(snapshot, &parsed, &options).expect("supported");
+        let plan = plan(snapshot, &parsed, options).expect("supported");
         assert_eq!(count_of(&plan), rows, "{options:?}\n{}", plan.explain());
     }
 }
@@ -78,6 +78,6 @@ fn moments_in_two_zones_are_joined_by_their_place_on_the_time_line() {
     let snapshot = Arc::new(Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples"));
     let options = PlanOptions::default();
     let query = parse("PREFIX : <http://e/> SELECT ?a ?b { ?a :at ?t . ?b :when ?u FILTER (?t = ?u) }").unwrap();
-    let plan = plan(&snapshot, &query, &options).expect("supported");
+    let plan = plan(&snapshot, &query, options).expect("supported");
     assert_eq!(count_of(&plan), rows, "{}", plan.explain());
 }

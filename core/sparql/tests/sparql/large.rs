@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use vicus_rdf::Snapshot;
-use vicus_sparql::{Plan, PlanOptions, parse, plan};
+use vicus_sparql::{Plan, PlanOptions, QueryOptions, parse, plan};
 
 /// The graph's content: subjects have a key and a value.
 struct Data {
@@ -53,9 +53,10 @@ fn ask(data: &Data, query: &str, seed: u64, look: impl Fn(&Plan, usize, &[Vec<f6
 fn ask_with(data: &Data, query: &str, seed: u64, optimise: bool, look: impl Fn(&Plan, usize, &[Vec<f64>])) {
     let parsed = parse(query).unwrap_or_else(|error| panic!("{query}: {error}"));
     for (threads, cache_bytes) in [(1, 1 << 20), (1, 4 << 10), (3, 1 << 20), (3, 4 << 10), (8, 0)] {
-        let sizes = PlanOptions { cache_bytes, parallel_rows: 1000, envelope_rows: 256, ..PlanOptions::default() };
-        let options = PlanOptions { threads, optimise, ..sizes };
-        let plan = plan(&data.snapshot, &parsed, &options).expect("supported");
+        let sizes = PlanOptions { parallel_rows: 1000, envelope_rows: 256, ..PlanOptions::default() };
+        let common = PlanOptions { threads, optimise, ..sizes };
+        let options = QueryOptions { cache_bytes, ..QueryOptions::from(common) };
+        let plan = plan(&data.snapshot, &parsed, options).expect("supported");
         let mut order = Chance::new(seed);
         let rows: Vec<Row> = rows_of(&plan, |tasks| order.below(tasks));
         let rows: Vec<Vec<f64>> = rows.iter().map(|row| row.iter().map(number).collect()).collect();

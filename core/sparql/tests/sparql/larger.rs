@@ -8,7 +8,7 @@ use std::sync::{Arc, mpsc};
 use vicus_files::{Failure, FakeDisk, Scratch};
 use vicus_flow::{FlowError, sequential};
 use vicus_rdf::{Id, Snapshot};
-use vicus_sparql::{Limits, Plan, PlanOptions, RunOptions, Spill, parse, plan};
+use vicus_sparql::{Limits, Plan, PlanOptions, QueryOptions, RunOptions, Spill, parse, plan};
 
 /// Subjects `a…` with a key and a value; others, `b…`, with a key and a value; keys and values are small integers.
 struct Data {
@@ -69,8 +69,9 @@ fn plans<'a>(data: &'a Data, query: &'a str) -> impl Iterator<Item = (Plan, u64)
         [(1, 500, 2048, 0), (1, 20_000, 256, 0), (3, 2000, 256, 0), (8, 500, 64, 0), (3, 1 << 14, 2048, 100_000)];
     sizes.into_iter().map(move |(threads, spilled_from, envelope_rows, budget)| {
         let limits = Limits { spilled_from, ..Limits::default() };
-        let options = PlanOptions { threads, envelope_rows, limits, parallel_rows: 100, ..PlanOptions::default() };
-        (plan(&data.snapshot, &parsed, &options).expect("supported"), budget)
+        let common = PlanOptions { threads, envelope_rows, parallel_rows: 100, ..PlanOptions::default() };
+        let options = QueryOptions { limits, ..QueryOptions::from(common) };
+        (plan(&data.snapshot, &parsed, options).expect("supported"), budget)
     })
 }
 

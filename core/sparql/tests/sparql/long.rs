@@ -46,7 +46,7 @@ fn twice_the_text_takes_about_twice_the_steps() {
         let steps = |count: usize| {
             let parsed = parse(&(long.text)(count)).ok()?;
             Some(
-                plan(&snapshot, &parsed, &PlanOptions::default())
+                plan(&snapshot, &parsed, PlanOptions::default())
                     .unwrap_or_else(|error| panic!("{}: {error}", long.name))
                     .steps(),
             )
@@ -66,7 +66,7 @@ fn products_grow_no_faster_than_with_the_square() {
     for long in ALL.iter().filter(|long| PRODUCTS.contains(&long.name)) {
         let steps = |count: usize| {
             let parsed = parse(&(long.text)(count)).unwrap_or_else(|error| panic!("{}: {error}", long.name));
-            plan(&snapshot, &parsed, &PlanOptions::default())
+            plan(&snapshot, &parsed, PlanOptions::default())
                 .unwrap_or_else(|error| panic!("{}: {error}", long.name))
                 .steps()
         };
@@ -85,7 +85,7 @@ fn a_text_that_takes_more_steps_than_it_may_is_an_error_that_says_so() {
     for long in ALL {
         let Ok(parsed) = parse(&(long.text)(300)) else { continue };
         let options = PlanOptions { plan_steps: 20_000, ..PlanOptions::default() };
-        match plan(&snapshot, &parsed, &options) {
+        match plan(&snapshot, &parsed, options) {
             Ok(plan) => assert!(plan.steps() <= options.plan_steps, "{}", long.name),
             Err(error) => {
                 assert_eq!(error.kind, QueryErrorKind::TooManySteps, "{}", long.name);
@@ -119,7 +119,7 @@ fn a_plan_of_many_levels_needs_no_large_stack() {
     let work = move || {
         let options = PlanOptions { plan_steps: u64::MAX, ..PlanOptions::default() };
         let plan =
-            plan(&snapshot, &parse(&text).expect("it is no deeper than may be"), &options).expect("it is planned");
+            plan(&snapshot, &parse(&text).expect("it is no deeper than may be"), options).expect("it is planned");
         assert!(plan.explain().lines().count() > 10_000);
     };
     let thread = std::thread::Builder::new().stack_size(512 << 10).spawn(work).expect("there is a thread");

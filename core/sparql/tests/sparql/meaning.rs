@@ -16,7 +16,7 @@ fn ask(text: &str) -> (Vec<String>, Vec<String>) {
     let parsed = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
     let mut all = Vec::new();
     for optimise in [true, false] {
-        let plan = plan(&snapshot, &parsed, &PlanOptions { optimise, ..PlanOptions::default() }).expect("supported");
+        let plan = plan(&snapshot, &parsed, PlanOptions { optimise, ..PlanOptions::default() }).expect("supported");
         let cell = |term: &Option<oxrdf::Term>| match term {
             Some(oxrdf::Term::Literal(literal)) => literal.value().to_owned(),
             Some(term) => term.to_string().replace("<http://e/", "").replace('>', ""),
@@ -105,8 +105,7 @@ fn an_ask_obeys_offset_and_limit() {
     for (text, answer) in [("OFFSET 3", true), ("OFFSET 4", false), ("LIMIT 0", false), ("LIMIT 1", true)] {
         let parsed = parse(&format!("ASK {{ ?s ?p ?o }} {text}")).expect("good SPARQL");
         for optimise in [true, false] {
-            let plan =
-                plan(&snapshot, &parsed, &PlanOptions { optimise, ..PlanOptions::default() }).expect("supported");
+            let plan = plan(&snapshot, &parsed, PlanOptions { optimise, ..PlanOptions::default() }).expect("supported");
             assert_eq!(!rows_of(&plan, |_| 0).is_empty(), answer, "{text}");
         }
     }

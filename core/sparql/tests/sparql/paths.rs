@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use vicus_rdf::Snapshot;
-use vicus_sparql::{Limits, Plan, PlanOptions, parse, plan};
+use vicus_sparql::{Limits, Plan, QueryOptions, parse, plan};
 
 fn snapshot(text: &str) -> Arc<Snapshot> {
     Arc::new(Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples"))
@@ -13,7 +13,7 @@ fn snapshot(text: &str) -> Arc<Snapshot> {
 
 fn planned(snapshot: &Arc<Snapshot>, text: &str, limits: Limits) -> Plan {
     let parsed = parse(&format!("PREFIX : <http://e/> {text}")).unwrap_or_else(|error| panic!("{error}"));
-    plan(snapshot, &parsed, &PlanOptions { limits, ..PlanOptions::default() }).expect("supported")
+    plan(snapshot, &parsed, QueryOptions { limits, ..QueryOptions::default() }).expect("supported")
 }
 
 /// Rows of IRIs without their common prefix, sorted.

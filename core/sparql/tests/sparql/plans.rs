@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use vicus_flow::{BoxCounts, sequential};
 use vicus_rdf::Snapshot;
-use vicus_sparql::{Moment, Plan, PlanOptions, parse, plan};
+use vicus_sparql::{Moment, Plan, PlanOptions, QueryOptions, parse, plan};
 
 /// Papers with a year, an author and a title; authors with a name. Every tenth name is written twice.
 fn library(papers: usize) -> Arc<Snapshot> {
@@ -29,7 +29,7 @@ fn library(papers: usize) -> Arc<Snapshot> {
 
 fn planned(snapshot: &Arc<Snapshot>, text: &str) -> Plan {
     let text = format!("PREFIX : <http://e/> {text}");
-    plan(snapshot, &parse(&text).unwrap_or_else(|error| panic!("{error}")), &PlanOptions::default()).expect("supported")
+    plan(snapshot, &parse(&text).unwrap_or_else(|error| panic!("{error}")), PlanOptions::default()).expect("supported")
 }
 
 #[track_caller]
@@ -38,7 +38,7 @@ fn assert_plan(snapshot: &Arc<Snapshot>, text: &str, has: &[&str], lacks: &[&str
     assert!(has.iter().all(|part| explained.contains(part)), "{has:?} should be in\n{explained}");
     assert!(!lacks.iter().any(|part| explained.contains(part)), "{lacks:?} should not be in\n{explained}");
     let naive = PlanOptions { optimise: false, ..PlanOptions::default() };
-    let naive = plan(snapshot, &parse(&format!("PREFIX : <http://e/> {text}")).expect("parsed above"), &naive);
+    let naive = plan(snapshot, &parse(&format!("PREFIX : <http://e/> {text}")).expect("parsed above"), naive);
     assert_eq!(count_of(&planned(snapshot, text)), count_of(&naive.expect("supported")), "{explained}");
 }
 
@@ -469,13 +469,11 @@ fn computed_terms_go_with_the_last_row_that_has_them() {
         (format!("SELECT ?x {{ {bind} }} ORDER BY ?x"), 60, 60),
         (format!("SELECT ?x {{ {{ {bind} }} {{ SELECT ?q ?x {{ ?q :title ?u BIND (STR(?u) AS ?x) }} }} }}"), 0, 120),
     ] {
-        for options in [
-            PlanOptions::default(),
-            PlanOptions { threads: 3, parallel_rows: 0, cache_bytes: 0, ..PlanOptions::default() },
-        ] {
-            let options = PlanOptions { envelope_rows: 7, ..options };
+        for (threads, parallel_rows, cache_bytes) in [(1, 1 << 16, 1 << 20), (3, 0, 0)] {
+            let common = PlanOptions { threads, parallel_rows, envelope_rows: 7, ..PlanOptions::default() };
+            let options = QueryOptions { cache_bytes, ..QueryOptions::from(common) };
             let parsed = parse(&format!("PREFIX : <http://e/> {text}")).expect("good SPARQL");
-            let plan = plan(&snapshot, &parsed, &options).expect("it is supported");
+            let plan = plan(&snapshot, &parsed, options).expect("it is supported");
             let kept = || number_before(&format!("{:?}", plan.start(Moment::default())), " more");
             let mentioned = kept();
             let run = plan.start(Moment::default());
@@ -610,7 +608,7 @@ fn the_first_operator_made_the_solutions_and_they_have_eight_bytes_a_column() {
     for options in one_box_and_several() {
         for text in VARIED {
             let parsed = parse(&format!("PREFIX : <http://e/> {text}")).expect("it is SPARQL");
-            let plan = plan(&snapshot, &parsed, &options).expect("supported");
+            let plan = plan(&snapshot, &parsed, options).expect("supported");
             let expected = rows_of(&planned(&snapshot, text), |_| 0);
             let (rows, counts, explained) = explained_run(&plan);
             assert_eq!(rows, expected.len() as u64, "{explained}");
@@ -627,7 +625,7 @@ fn every_box_is_of_one_operator_or_brings_the_solutions_out() {
     for options in one_box_and_several() {
         for text in VARIED {
             let parsed = parse(&format!("PREFIX : <http://e/> {text}")).expect("it is SPARQL");
-            let explained = plan(&snapshot, &parsed, &options).expect("supported").explain();
+            let explained = plan(&snapshot, &parsed, options).expect("supported").explain();
             let (tree, boxes) = parts(&explained);
             let mut owned: Vec<usize> = tree.iter().flat_map(|line| boxes_of(line)).collect();
             owned.sort_unstable();
@@ -909,7 +907,7 @@ fn planning_in_other_ways_takes_less_time_than_they_can_save() {
     ];
     for text in asked {
         let parsed = parse(&format!("PREFIX : <http://e/> {text}")).expect("good SPARQL");
-        let planned = plan(&snapshot, &parsed, &PlanOptions { plan_steps: 100_000, ..PlanOptions::default() });
+        let planned = plan(&snapshot, &parsed, PlanOptions { plan_steps: 100_000, ..PlanOptions::default() });
         assert!(planned.is_ok(), "{text}: {:?}", planned.err());
     }
 }

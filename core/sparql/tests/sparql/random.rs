@@ -11,7 +11,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use vicus_files::{FakeDisk, Scratch};
-use vicus_sparql::{DefaultGraph, Form, Limits, ParseOptions, PlanOptions, RunOptions, Spill, parse_with, plan};
+use vicus_sparql::{
+    DefaultGraph, Form, Limits, ParseOptions, PlanOptions, QueryOptions, RunOptions, Spill, parse_with, plan,
+};
 
 pub(crate) const SUBJECTS: [&str; 6] = ["<http://e/a>", "<http://e/b>", "<http://e/c>", "<http://e/p>", "_:x", "_:y"];
 pub(crate) const PREDICATES: [&str; 4] = ["<http://e/p>", "<http://e/q>", "<http://e/r>", "<http://e/s>"];
@@ -394,20 +396,23 @@ fn low_limits(chance: &mut Chance) -> Limits {
 }
 
 /// Settings with the same answer for a query.
-pub(crate) fn settings() -> impl Iterator<Item = PlanOptions> {
+pub(crate) fn settings() -> impl Iterator<Item = QueryOptions> {
     let sizes = [(1, 1), (1, 3), (2, 1), (2, 2), (7, 8), (2048, 1), (2048, 4)];
     let all = [true, false].into_iter().flat_map(move |optimise| sizes.map(|size| (optimise, size)));
-    all.map(|(optimise, (envelope_rows, threads))| PlanOptions {
-        envelope_rows,
-        // With one envelope a via, boxes waiting for each other would stall.
-        via_envelopes: if threads == 1 { 8 } else { 1 },
-        // With threads, every pipeline is shared among several boxes.
-        threads,
-        parallel_rows: 0,
+    all.map(|(optimise, (envelope_rows, threads))| {
+        let common = PlanOptions {
+            envelope_rows,
+            // With one envelope a via, boxes waiting for each other would stall.
+            via_envelopes: if threads == 1 { 8 } else { 1 },
+            // With threads, every pipeline is shared among several boxes.
+            threads,
+            parallel_rows: 0,
+            optimise,
+            ..PlanOptions::default()
+        };
         // Without a cache, tables are split as soon as there is a row.
-        cache_bytes: if (envelope_rows, threads) == (2, 2) { 0 } else { 1 << 20 },
-        optimise,
-        ..PlanOptions::default()
+        let cache_bytes = if (envelope_rows, threads) == (2, 2) { 0 } else { 1 << 20 };
+        QueryOptions { cache_bytes, ..QueryOptions::from(common) }
     })
 }
 
@@ -478,9 +483,9 @@ fn check_query_in(seed: u64, data: &str, text: &str, default: DefaultGraph) -> O
     let mut explained = None;
     let mut numbers = Chance::new(seed ^ 5);
     for options in settings() {
-        let limits = if options.envelope_rows % 2 == 0 { Limits::default() } else { low_limits(&mut numbers) };
-        let options = PlanOptions { limits, default_graph: default, ..options };
-        let plan = plan(&snapshot, &parsed, &options).expect("supported");
+        let limits = if options.common.envelope_rows % 2 == 0 { Limits::default() } else { low_limits(&mut numbers) };
+        let options = QueryOptions { limits, default_graph: default, ..options };
+        let plan = plan(&snapshot, &parsed, options).expect("supported");
         let mut order = Chance::new(seed ^ 77);
         // With low limits, spilling boxes spill after some rows.
         let disk = FakeDisk::new(seed);

@@ -138,7 +138,7 @@ fn check(seed: u64) -> usize {
     let wanted: Solution = naive::evaluate(&[], pattern).expect("few rows").remove(0);
     let snapshot = Arc::new(Snapshot::of_ntriples(b"").expect("good N-Triples"));
     let parsed = parse(&text).unwrap_or_else(|error| panic!("seed {seed}: {text}: {error}"));
-    let plan = plan(&snapshot, &parsed, &PlanOptions::default()).expect("supported");
+    let plan = plan(&snapshot, &parsed, PlanOptions::default()).expect("supported");
     let found = rows_of(&plan, |_| 0).remove(0);
     for (number, expression) in expressions.iter().enumerate() {
         let show = |term: Option<&Term>| term.map_or("error".to_owned(), ToString::to_string);
@@ -222,7 +222,7 @@ fn a_long_list_of_in_is_the_disjunction_of_its_equalities() {
         );
         let options = ParseOptions { rdf_12: true, ..ParseOptions::default() };
         let parsed = parse_with(&text, &options).unwrap_or_else(|error| panic!("seed {seed}: {text}: {error}"));
-        let plan = plan(&snapshot, &parsed, &PlanOptions::default()).expect("supported");
+        let plan = plan(&snapshot, &parsed, PlanOptions::default()).expect("supported");
         for row in rows_of(&plan, |_| 0) {
             let show = |place: usize| row[place].as_ref().map_or("error".to_owned(), ToString::to_string);
             assert_eq!(show(1), show(3), "seed {seed}: {} IN ({})", show(0), list.join(", "));
@@ -277,7 +277,7 @@ fn sums_are_what_the_naive_evaluator_adds_up() {
         let snapshot = made::in_way(&data, seed as usize % made::WAYS);
         let parsed = parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
         for threads in [1, 4] {
-            let plan = plan(&snapshot, &parsed, &PlanOptions { threads, ..PlanOptions::default() }).expect("supported");
+            let plan = plan(&snapshot, &parsed, PlanOptions { threads, ..PlanOptions::default() }).expect("supported");
             let line = |row: &Row| {
                 let key = if keys.is_empty() { None } else { row[0].as_ref() };
                 [show(key), show(row.last().and_then(Option::as_ref))].join(" ")

@@ -8,7 +8,7 @@ use std::error::Error;
 use std::sync::{Arc, Mutex, mpsc};
 use vicus_flow::sequential;
 use vicus_rdf::{Id, Snapshot};
-use vicus_sparql::{Endpoints, Form, Found, Limits, Moment, Plan, PlanOptions, RunOptions, parse, plan};
+use vicus_sparql::{Endpoints, Form, Found, Limits, Moment, Plan, PlanOptions, QueryOptions, RunOptions, parse, plan};
 
 /// Answers each question from a snapshot, and notes it.
 struct Local {
@@ -38,7 +38,7 @@ impl Endpoints for Local {
         if endpoint.ends_with("down") {
             return Err("it does not answer".into());
         }
-        let plan = plan(&self.snapshot, &parse(query)?, &PlanOptions::default())?;
+        let plan = plan(&self.snapshot, &parse(query)?, PlanOptions::default())?;
         let Form::Select { variables } = plan.form() else { return Err("no SELECT".into()) };
         for row in rows(&plan, None)? {
             let bound = variables.iter().zip(row).filter_map(|(name, term)| Some((name.as_str(), term?)));
@@ -74,7 +74,7 @@ fn rows(plan: &Plan, endpoints: Option<&Arc<Local>>) -> Result<Vec<Row>, String>
 fn answer(
     snapshot: &Arc<Snapshot>,
     text: &str,
-    options: &PlanOptions,
+    options: &QueryOptions,
     endpoints: &Arc<Local>,
 ) -> Result<Vec<String>, String> {
     let plan =
@@ -122,17 +122,17 @@ fn an_endpoint_answers_as_a_graph_with_its_data_would() {
         let (there, here) =
             (of(&format!("SERVICE <http://e/s> {{ {group} }}")), of(&format!("GRAPH <http://e/there> {{ {group} }}")));
         let options =
-            PlanOptions { limits: Limits { service_rows: rows, ..Limits::default() }, ..PlanOptions::default() };
-        let naive = PlanOptions { optimise: false, ..options };
+            QueryOptions { limits: Limits { service_rows: rows, ..Limits::default() }, ..QueryOptions::default() };
+        let naive = QueryOptions { common: PlanOptions { optimise: false, ..PlanOptions::default() }, ..options };
         let Ok(parsed) = parse(&here) else { continue };
-        let Ok(planned) = plan(&snapshot, &parsed, &naive) else { continue };
+        let Ok(planned) = plan(&snapshot, &parsed, naive) else { continue };
         if planned.may_differ() {
             continue;
         }
         let expected = answer(&snapshot, &here, &naive, &endpoints);
         for options in [options, naive] {
             let found = answer(&snapshot, &there, &options, &endpoints);
-            assert_eq!(found, expected, "seed {seed}, optimise: {}\n{there}\n{data}", options.optimise);
+            assert_eq!(found, expected, "seed {seed}, optimise: {}\n{there}\n{data}", options.common.optimise);
         }
         compared += 1;
     }
@@ -158,7 +158,7 @@ fn rows_with_gaps_multiply_no_solutions() {
         ("VALUES (?o ?l) { (<http://e/a> UNDEF) (UNDEF \"A\") (UNDEF UNDEF) (<http://e/a> \"Z\") }", 4, 4),
     ] {
         let rows =
-            answer(&snapshot, &format!("SELECT * {{ {before} {service} }}"), &PlanOptions::default(), &endpoints);
+            answer(&snapshot, &format!("SELECT * {{ {before} {service} }}"), &QueryOptions::default(), &endpoints);
         assert_eq!(rows.as_ref().map(Vec::len), Ok(expected), "{before}: {rows:#?}");
         let asked = endpoints.asked();
         assert_eq!(asked.len(), questions, "{before}: {asked:#?}");
@@ -179,7 +179,7 @@ fn an_endpoint_is_given_the_values_that_its_group_shares() {
     let snapshot = four();
     let endpoints = Local::new(&snapshot);
     let text = "PREFIX e: <http://e/> SELECT * { ?s e:p ?o SERVICE <http://e/s> { ?t e:p ?o } }";
-    let options = PlanOptions { limits: Limits { service_rows: 2, ..Limits::default() }, ..PlanOptions::default() };
+    let options = QueryOptions { limits: Limits { service_rows: 2, ..Limits::default() }, ..QueryOptions::default() };
     assert_eq!(answer(&snapshot, text, &options, &endpoints).unwrap().len(), 6);
     let asked = endpoints.asked();
     assert_eq!(asked.len(), 2, "{asked:?}");
@@ -192,11 +192,11 @@ fn an_endpoint_is_given_the_values_that_its_group_shares() {
     assert_eq!(values, 3, "{asked:?}");
     // A blank node is not sent, and goes with no other one.
     let text = "PREFIX e: <http://e/> SELECT * { ?s e:p \"3\" SERVICE <http://e/s> { ?s e:p ?o } }";
-    assert_eq!(answer(&snapshot, text, &PlanOptions::default(), &endpoints).unwrap().len(), 0);
+    assert_eq!(answer(&snapshot, text, &QueryOptions::default(), &endpoints).unwrap().len(), 0);
     assert!(endpoints.asked()[0].1.ends_with("WHERE { { ?s e:p ?o } }"));
     // No rows, no question.
     let text = "SELECT * { ?s <http://e/none> ?o SERVICE <http://e/s> { ?s ?p ?o } }";
-    assert_eq!(answer(&snapshot, text, &PlanOptions::default(), &endpoints).unwrap().len(), 0);
+    assert_eq!(answer(&snapshot, text, &QueryOptions::default(), &endpoints).unwrap().len(), 0);
     assert_eq!(endpoints.asked().len(), 0);
 }
 
@@ -209,7 +209,7 @@ fn a_variable_names_the_endpoint_of_each_row() {
         "SELECT * { ?s <http://e/at> ?e SERVICE ?e { ?s ?p ?o } }",
         "SELECT * { ?s <http://e/at> ?e OPTIONAL { SERVICE ?e { ?s ?p ?o } } }",
     ] {
-        assert_eq!(answer(&snapshot, text, &PlanOptions::default(), &endpoints).unwrap().len(), 2, "{text}");
+        assert_eq!(answer(&snapshot, text, &QueryOptions::default(), &endpoints).unwrap().len(), 2, "{text}");
         let asked: Vec<String> = endpoints.asked().into_iter().map(|(endpoint, _)| endpoint).collect();
         assert_eq!(asked, ["http://e/s1", "http://e/s2"]);
     }
@@ -217,7 +217,7 @@ fn a_variable_names_the_endpoint_of_each_row() {
         ("SELECT * { SERVICE ?e { ?s ?p ?o } }", "its variable has no value"),
         ("SELECT * { BIND (1 AS ?e) SERVICE ?e { ?s ?p ?o } }", "which is no IRI"),
     ] {
-        let error = answer(&snapshot, text, &PlanOptions::default(), &endpoints).unwrap_err();
+        let error = answer(&snapshot, text, &QueryOptions::default(), &endpoints).unwrap_err();
         assert!(error.contains(says), "{error}");
     }
 }
@@ -230,14 +230,14 @@ fn an_endpoint_that_fails_ends_the_query_or_is_left_out() {
     for (endpoint, says) in [("down", "it does not answer"), ("half", "it ended in the middle")] {
         let text =
             |silent: &str| format!("SELECT * {{ ?s ?p ?o SERVICE {silent} <http://e/{endpoint}> {{ ?s ?q ?r }} }}");
-        let error = answer(&snapshot, &text(""), &PlanOptions::default(), &endpoints).unwrap_err();
+        let error = answer(&snapshot, &text(""), &QueryOptions::default(), &endpoints).unwrap_err();
         assert!(error.contains(&format!("SERVICE <http://e/{endpoint}>: {says}")), "{error}");
-        let rows = answer(&snapshot, &text("SILENT"), &PlanOptions::default(), &endpoints).unwrap();
+        let rows = answer(&snapshot, &text("SILENT"), &QueryOptions::default(), &endpoints).unwrap();
         assert_eq!(rows.len(), 4);
         assert!(rows.iter().all(|row| row.matches("None").count() == 2), "{rows:?}");
     }
     // Without endpoints.
-    let plan = plan(&snapshot, &parse("ASK { SERVICE <http://e/s> {} }").unwrap(), &PlanOptions::default()).unwrap();
+    let plan = plan(&snapshot, &parse("ASK { SERVICE <http://e/s> {} }").unwrap(), QueryOptions::default()).unwrap();
     assert!(rows(&plan, None).unwrap_err().contains("SERVICE <http://e/s>: this run can ask no endpoint"));
     assert!(plan.explain().contains("service <http://e/s>"));
 }

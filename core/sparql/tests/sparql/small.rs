@@ -27,7 +27,7 @@ fn a_small_graph_gives_the_rows_that_another_engine_found() {
         let parsed = parse(&format!("{PREFIXES}{query}")).unwrap_or_else(|error| panic!("{query}: {error}"));
         for optimise in [true, false] {
             let options = PlanOptions { optimise, envelope_rows: 3, ..PlanOptions::default() };
-            let plan = plan(&snapshot, &parsed, &options).expect("supported");
+            let plan = plan(&snapshot, &parsed, options).expect("supported");
             let rows = rows_of(&plan, |_| 0);
             let mut found: Vec<String> = match plan.form() {
                 Form::Ask => vec![if rows.is_empty() { "  no" } else { "  yes" }.to_owned()],

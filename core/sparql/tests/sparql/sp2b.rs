@@ -46,7 +46,7 @@ fn all_queries_find_as_many_rows_as_other_engines() {
             let text = std::fs::read_to_string(&path).expect("a query of the repository");
             let parsed = parse(&text).expect("good SPARQL");
             for snapshot in &snapshots {
-                let plan = plan(snapshot, &parsed, &PlanOptions::default()).expect("supported");
+                let plan = plan(snapshot, &parsed, PlanOptions::default()).expect("supported");
                 let found = match (count_of(&plan), plan.form()) {
                     (0, Form::Ask) => "no".to_owned(),
                     (1, Form::Ask) => "yes".to_owned(),

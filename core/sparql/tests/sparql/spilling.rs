@@ -7,7 +7,7 @@ use vicus_files::scratch::sweep;
 use vicus_files::{Failure, FakeDisk, Scratch};
 use vicus_flow::{FlowError, sequential};
 use vicus_rdf::Snapshot;
-use vicus_sparql::{Limits, Plan, PlanOptions, RunOptions, Spill, parse, plan};
+use vicus_sparql::{Limits, Plan, PlanOptions, QueryOptions, RunOptions, Spill, parse, plan};
 
 /// Things with a few properties, many with equal values; of all kinds of terms, in no order.
 fn snapshot(things: u64, seed: u64) -> Arc<Snapshot> {
@@ -61,13 +61,9 @@ const QUERIES: [&str; 20] = [
 fn plans(snapshot: &Arc<Snapshot>, text: &str, limits: Limits) -> Vec<Plan> {
     let parsed = parse(text).unwrap();
     let threads = [(1, true), (3, true), (2, false)];
-    let options = threads.map(|(threads, optimise)| PlanOptions {
-        threads,
-        optimise,
-        parallel_rows: 0,
-        envelope_rows: 300,
-        limits,
-        ..PlanOptions::default()
+    let options = threads.map(|(threads, optimise)| {
+        let common = PlanOptions { threads, optimise, parallel_rows: 0, envelope_rows: 300, ..PlanOptions::default() };
+        QueryOptions { limits, ..QueryOptions::from(common) }
     });
     options.iter().map(|options| plan(snapshot, &parsed, options).unwrap()).collect()
 }
@@ -237,8 +233,8 @@ fn a_query_can_be_cancelled_at_any_time_while_it_spills() {
 #[test]
 fn an_explanation_tells_what_each_operator_spilled() {
     let snapshot = snapshot(3000, 6);
-    let options = PlanOptions { limits: Limits { spilled_from: 0, ..Limits::default() }, ..PlanOptions::default() };
-    let plan = plan(&snapshot, &parse("SELECT ?s ?o { ?s <http://e/v> ?o } ORDER BY ?o").unwrap(), &options).unwrap();
+    let options = QueryOptions { limits: Limits { spilled_from: 0, ..Limits::default() }, ..QueryOptions::default() };
+    let plan = plan(&snapshot, &parse("SELECT ?s ?o { ?s <http://e/v> ?o } ORDER BY ?o").unwrap(), options).unwrap();
     let disk = FakeDisk::new(1);
     let (scratch, options) = spilling(&disk, 600_000);
     let run = plan.start_with(options);

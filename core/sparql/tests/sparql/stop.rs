@@ -19,7 +19,7 @@ fn stopped_at(last: u64, snapshot: &Arc<Snapshot>, text: &str) -> (bool, u64) {
         looks.set(looks.get() + 1);
         looks.get() == last
     };
-    match plan_until(snapshot, &parsed, &PlanOptions::default(), &stopped) {
+    match plan_until(snapshot, &parsed, PlanOptions::default(), &stopped) {
         Ok(_) => (false, looks.get()),
         Err(error) => {
             assert_eq!(error.kind, QueryErrorKind::Stopped);
@@ -102,7 +102,7 @@ fn planning_holds_what_it_is_granted_and_no_more() {
     let parsed = parse(text).expect("good SPARQL");
     let plan = |most: u64| {
         let watch = Grants { most, asked: Cell::new(0) };
-        let planned = plan_until(&snapshot(), &parsed, &PlanOptions::default(), &watch);
+        let planned = plan_until(&snapshot(), &parsed, PlanOptions::default(), &watch);
         (planned.map(|plan| plan.planning_bytes()).map_err(|error| error.kind), watch.asked.get())
     };
     let (held, asked) = plan(u64::MAX);

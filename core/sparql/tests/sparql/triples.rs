@@ -89,7 +89,7 @@ fn compare(seed: u64, data: &str, text: &str, expected: &BTreeSet<String>) {
     let snapshot = made::in_way(data, seed as usize % made::WAYS);
     let parsed = parse(text).unwrap_or_else(|error| panic!("seed {seed}: {text}: {error}"));
     for options in settings() {
-        let plan = plan(&snapshot, &parsed, &options).expect("supported");
+        let plan = plan(&snapshot, &parsed, options).expect("supported");
         let mut order = Chance::new(seed ^ 77);
         let rows: Vec<Row> = rows_of(&plan, |_| order.next() as usize);
         let story = || format!("seed {seed}, {options:?}\n{text}\n{data}\n{}", plan.explain());
@@ -202,7 +202,7 @@ fn random_descriptions_are_those_of_the_naive_solutions() {
 
 fn triples_of(data: &str, text: &str) -> Vec<String> {
     let snapshot = Arc::new(Snapshot::of_turtle(data.as_bytes(), Some("http://e/")).expect("good Turtle"));
-    let plan = plan(&snapshot, &parse(text).expect("good SPARQL"), &PlanOptions::default()).expect("supported");
+    let plan = plan(&snapshot, &parse(text).expect("good SPARQL"), PlanOptions::default()).expect("supported");
     assert!(plan.form().is_graph());
     let line = |row: Row| row.into_iter().map(|term| term.expect("bound").to_string()).collect::<Vec<_>>().join(" ");
     let mut lines: Vec<String> = rows_of(&plan, |_| 0).into_iter().map(line).collect();

@@ -263,7 +263,7 @@ fn random_programs_do_to_quads_what_the_specification_says() {
         let differs = |operation: &Operation| match operation {
             Operation::Modify(Modify { pattern, .. }) => {
                 let query = parse(&format!("SELECT * {{ {pattern} }}")).ok();
-                let planned = query.and_then(|query| plan(&before, &query, &PlanOptions::default()).ok());
+                let planned = query.and_then(|query| plan(&before, &query, PlanOptions::default()).ok());
                 planned.is_none_or(|plan| plan.may_differ())
             }
             _ => false,

@@ -14,7 +14,7 @@ pub(crate) fn value_of(expression: &str) -> String {
     let snapshot = Arc::new(Snapshot::of_ntriples(b"").expect("good N-Triples"));
     let text = format!("PREFIX xsd: <{XSD}> SELECT ({expression} AS ?value) {{}}");
     let parsed = parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
-    let plan = plan(&snapshot, &parsed, &PlanOptions::default()).expect("supported");
+    let plan = plan(&snapshot, &parsed, PlanOptions::default()).expect("supported");
     let rows = rows_of(&plan, |_| 0);
     match &rows[0][0] {
         None => "error".to_owned(),
@@ -89,7 +89,7 @@ fn decimals_are_exact_or_rounded_to_eighteen_digits() {
                    SELECT (AVG(?v)*AVG(?v) AS ?square) (SUM(?v*?v)/COUNT(?v) - AVG(?v)*AVG(?v) AS ?variance) \
                    { VALUES ?v { 1 1 2 } }";
     let snapshot = Arc::new(Snapshot::of_ntriples(b"").expect("good N-Triples"));
-    let plan = plan(&snapshot, &parse(average).expect("good SPARQL"), &PlanOptions::default()).expect("supported");
+    let plan = plan(&snapshot, &parse(average).expect("good SPARQL"), PlanOptions::default()).expect("supported");
     let shown: Vec<String> =
         rows_of(&plan, |_| 0)[0].iter().map(|term| term.as_ref().expect("bound").to_string()).collect();
     let decimal = |text: &str| format!("\"{text}\"^^<{XSD}decimal>");
@@ -757,7 +757,7 @@ fn the_least_string_with_a_language_is_the_least_text() {
     let text = r#"SELECT (MIN(?v) AS ?least) (MAX(?v) AS ?most) { VALUES ?v { "b"@de "a"@en "c"@aa "a"@fr } }"#;
     for threads in [1, 3] {
         let options = PlanOptions { threads, parallel_rows: 0, ..PlanOptions::default() };
-        let plan = plan(&snapshot, &parse(text).expect("good SPARQL"), &options).expect("supported");
+        let plan = plan(&snapshot, &parse(text).expect("good SPARQL"), options).expect("supported");
         let row = rows_of(&plan, |_| 0).remove(0);
         let shown: Vec<String> = row.iter().map(|term| term.as_ref().expect("bound").to_string()).collect();
         assert_eq!(shown, ["\"a\"@en", "\"c\"@aa"]);

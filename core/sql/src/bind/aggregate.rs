@@ -1,7 +1,7 @@
 //! GROUP BY, and the calls of aggregates.
 
 use super::Binder;
-use crate::error::{Place, SqlError};
+use crate::error::{SourcePosition, SqlError};
 use crate::expression::{ColumnId, Comparison, Expr, Function};
 use crate::relation::{Columns, Fold, FoldKind, Relation};
 use crate::types::SqlType;
@@ -50,7 +50,7 @@ impl<'a> Binder<'a> {
         conditions: Vec<Expr>,
         relation: &Relation,
         keys: &mut Vec<(ColumnId, Expr)>,
-        place: Place,
+        place: SourcePosition,
     ) -> Result<Vec<Expr>, SqlError> {
         let mut over_keys = Vec::with_capacity(conditions.len());
         for condition in conditions {
@@ -85,7 +85,7 @@ impl<'a> Binder<'a> {
         &mut self,
         name: &str,
         function: &'a ast::Function,
-        place: Place,
+        place: SourcePosition,
     ) -> Result<Option<Expr>, SqlError> {
         let kind = match name {
             "count" => FoldKind::Count,
@@ -137,7 +137,7 @@ impl<'a> Binder<'a> {
         name: &str,
         kind: FoldKind,
         function: &'a ast::Function,
-        place: Place,
+        place: SourcePosition,
     ) -> Result<Fold, SqlError> {
         let ast::FunctionArguments::List(list) = &function.args else {
             return Err(SqlError::wrong_type(place, format!("{name} needs an argument in brackets")));
@@ -201,7 +201,7 @@ pub(super) struct Regroup<'b> {
 }
 
 impl Regroup<'_> {
-    pub(super) fn regrouped(&self, expr: Expr, place: Place) -> Result<Expr, SqlError> {
+    pub(super) fn regrouped(&self, expr: Expr, place: SourcePosition) -> Result<Expr, SqlError> {
         let mut wrong = None;
         let regrouped = expr.replaced(&mut |one| {
             if let Some((id, key)) = self.keys.iter().find(|(_, key)| key == one) {

@@ -2,7 +2,7 @@
 
 use super::query::cast;
 use super::{Binder, is_name};
-use crate::error::{Place, SqlError};
+use crate::error::{SourcePosition, SqlError};
 use crate::evaluate::cast_value;
 use crate::expression::{Comparison, Expr, Function, Like, Set, Side};
 use crate::types::{SqlType, Value};
@@ -15,7 +15,7 @@ const SET: usize = 4;
 impl<'a> Binder<'a> {
     pub(super) fn expr(&mut self, expr: &'a ast::Expr) -> Result<Expr, SqlError> {
         // Places of chains are found by walking down, so only leaves have theirs.
-        self.deeper(Place::default(), |binder| binder.expr_here(expr))
+        self.deeper(SourcePosition::default(), |binder| binder.expr_here(expr))
     }
 
     fn expr_here(&mut self, expr: &'a ast::Expr) -> Result<Expr, SqlError> {
@@ -293,7 +293,7 @@ impl<'a> Binder<'a> {
         function: Function,
         left: Expr,
         right: Expr,
-        place: Place,
+        place: SourcePosition,
     ) -> Result<Expr, SqlError> {
         let (left, right) = (self.numeric(left, place)?, self.numeric(right, place)?);
         let (left, right) = self.common(left, right, place)?;
@@ -306,7 +306,7 @@ impl<'a> Binder<'a> {
         comparison: Comparison,
         left: Expr,
         right: Expr,
-        place: Place,
+        place: SourcePosition,
     ) -> Result<Expr, SqlError> {
         let (left, right) = self.common(left, right, place)?;
         Ok(Expr::compare(comparison, left, right))
@@ -387,7 +387,7 @@ impl<'a> Binder<'a> {
         }
         values.push(match otherwise {
             Some(otherwise) => (self.expr(otherwise)?, self.place_of(otherwise)),
-            None => (Expr::null(SqlType::BigInt), Place::default()),
+            None => (Expr::null(SqlType::BigInt), SourcePosition::default()),
         });
         let (mut values, kind) = self.unified(values)?;
         let last = values.pop().expect("the value otherwise");
@@ -397,7 +397,7 @@ impl<'a> Binder<'a> {
     }
 
     /// Values of one type.
-    pub(super) fn unified(&mut self, values: Vec<(Expr, Place)>) -> Result<(Vec<Expr>, SqlType), SqlError> {
+    pub(super) fn unified(&mut self, values: Vec<(Expr, SourcePosition)>) -> Result<(Vec<Expr>, SqlType), SqlError> {
         let is_text = |expr: &Expr| matches!(expr, Expr::Literal(Value::Varchar(_), _));
         // Nulls and quoted literals take the type of the others.
         let typed = values.iter().filter(|(value, _)| !value.is_null_literal() && !is_text(value));
@@ -416,7 +416,7 @@ impl<'a> Binder<'a> {
     }
 
     /// Two values that are to be compared, of one type.
-    pub(super) fn common(&self, a: Expr, b: Expr, place: Place) -> Result<(Expr, Expr), SqlError> {
+    pub(super) fn common(&self, a: Expr, b: Expr, place: SourcePosition) -> Result<(Expr, Expr), SqlError> {
         let is_free = |expr: &Expr| matches!(expr, Expr::Literal(Value::Varchar(_) | Value::Null, _));
         let kind = match (is_free(&a), is_free(&b)) {
             (true, true) if a.is_null_literal() => b.kind(),
@@ -430,24 +430,24 @@ impl<'a> Binder<'a> {
         Ok((coerced(a, kind, place)?, coerced(b, kind, place)?))
     }
 
-    pub(super) fn boolean(&self, expr: Expr, place: Place) -> Result<Expr, SqlError> {
+    pub(super) fn boolean(&self, expr: Expr, place: SourcePosition) -> Result<Expr, SqlError> {
         needed(expr, SqlType::Boolean, "a condition", place)
     }
 
-    pub(super) fn text(&self, expr: Expr, place: Place) -> Result<Expr, SqlError> {
+    pub(super) fn text(&self, expr: Expr, place: SourcePosition) -> Result<Expr, SqlError> {
         needed(expr, SqlType::Varchar, "a text", place)
     }
 
-    pub(super) fn integer(&self, expr: Expr, place: Place) -> Result<Expr, SqlError> {
+    pub(super) fn integer(&self, expr: Expr, place: SourcePosition) -> Result<Expr, SqlError> {
         needed(expr, SqlType::BigInt, "an integer", place)
     }
 
-    pub(super) fn double(&self, expr: Expr, place: Place) -> Result<Expr, SqlError> {
+    pub(super) fn double(&self, expr: Expr, place: SourcePosition) -> Result<Expr, SqlError> {
         let expr = self.numeric(expr, place)?;
         Ok(if expr.is_null_literal() { Expr::null(SqlType::Double) } else { cast(expr, SqlType::Double) })
     }
 
-    pub(super) fn numeric(&self, expr: Expr, place: Place) -> Result<Expr, SqlError> {
+    pub(super) fn numeric(&self, expr: Expr, place: SourcePosition) -> Result<Expr, SqlError> {
         if expr.kind().is_numeric() {
             return Ok(expr);
         }
@@ -459,7 +459,13 @@ impl<'a> Binder<'a> {
         if expr.is_null_literal() { Expr::null(SqlType::Varchar) } else { cast(expr, SqlType::Varchar) }
     }
 
-    pub(super) fn cast_to(&self, value: Expr, to: SqlType, is_try: bool, place: Place) -> Result<Expr, SqlError> {
+    pub(super) fn cast_to(
+        &self,
+        value: Expr,
+        to: SqlType,
+        is_try: bool,
+        place: SourcePosition,
+    ) -> Result<Expr, SqlError> {
         if value.is_null_literal() {
             return Ok(Expr::null(to));
         }
@@ -475,7 +481,7 @@ impl<'a> Binder<'a> {
         function: Function,
         date: Expr,
         kind: SqlType,
-        place: Place,
+        place: SourcePosition,
     ) -> Result<Expr, SqlError> {
         match date.kind() {
             SqlType::Date | SqlType::Timestamp => Ok(Expr::Call(function, vec![date], kind)),
@@ -491,7 +497,7 @@ fn is_null(expr: Expr) -> Expr {
 }
 
 /// A value of a type: nulls have any, and a quoted literal is read as one.
-fn needed(expr: Expr, kind: SqlType, what: &str, place: Place) -> Result<Expr, SqlError> {
+fn needed(expr: Expr, kind: SqlType, what: &str, place: SourcePosition) -> Result<Expr, SqlError> {
     if expr.is_null_literal() {
         return Ok(Expr::null(kind));
     }
@@ -502,7 +508,7 @@ fn needed(expr: Expr, kind: SqlType, what: &str, place: Place) -> Result<Expr, S
 }
 
 /// A value as one of another type, to which it fits.
-fn coerced(expr: Expr, kind: SqlType, place: Place) -> Result<Expr, SqlError> {
+fn coerced(expr: Expr, kind: SqlType, place: SourcePosition) -> Result<Expr, SqlError> {
     match expr {
         expr if expr.is_null_literal() => Ok(Expr::null(kind)),
         expr if expr.kind() == kind => Ok(expr),

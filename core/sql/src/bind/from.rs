@@ -1,7 +1,7 @@
 //! FROM: tables, joins, derived tables, WITH and table functions.
 
 use super::{Binder, NamedColumn, NamedTable, is_name};
-use crate::error::{Place, SqlError, SqlErrorKind};
+use crate::error::{SourcePosition, SqlError, SqlErrorKind};
 use crate::expression::{Comparison, Expr, Function};
 use crate::relation::{JoinKind, Op, Relation};
 use crate::table::Table;
@@ -33,7 +33,7 @@ impl<'a> Binder<'a> {
         Ok(all.unwrap_or_else(Relation::one_row))
     }
 
-    fn add_tables(&mut self, more: Vec<NamedTable>, place: Place) -> Result<(), SqlError> {
+    fn add_tables(&mut self, more: Vec<NamedTable>, place: SourcePosition) -> Result<(), SqlError> {
         for table in more {
             let is_same = |one: &&NamedTable| {
                 let (a, b) = (one.name.as_ref(), table.name.as_ref());
@@ -59,7 +59,7 @@ impl<'a> Binder<'a> {
         Ok(left)
     }
 
-    fn join(&mut self, left: Relation, join: &'a ast::Join, place: Place) -> Result<Relation, SqlError> {
+    fn join(&mut self, left: Relation, join: &'a ast::Join, place: SourcePosition) -> Result<Relation, SqlError> {
         let (side, constraint) = match &join.join_operator {
             ast::JoinOperator::Join(constraint) | ast::JoinOperator::Inner(constraint) => (Side::Inner, constraint),
             ast::JoinOperator::CrossJoin(constraint) => (Side::Inner, constraint),
@@ -133,7 +133,7 @@ impl<'a> Binder<'a> {
         mut own: Vec<NamedTable>,
         side: Side,
         names: &[ast::Ident],
-        place: Place,
+        place: SourcePosition,
     ) -> Result<Relation, SqlError> {
         let (mut conditions, mut merged, mut coalesced) = (Vec::new(), Vec::new(), Vec::new());
         for name in names {
@@ -254,7 +254,7 @@ impl<'a> Binder<'a> {
         table: Arc<dyn Table>,
         name: String,
         alias: Option<&'a ast::TableAlias>,
-        place: Place,
+        place: SourcePosition,
     ) -> Result<Relation, SqlError> {
         let mut columns = Vec::with_capacity(table.columns().len());
         for column in table.columns() {
@@ -278,7 +278,7 @@ impl<'a> Binder<'a> {
         name: Option<String>,
         columns: Vec<(String, crate::expression::ColumnId)>,
         alias: Option<&'a ast::TableAlias>,
-        place: Place,
+        place: SourcePosition,
     ) -> Result<(), SqlError> {
         let mut named: Vec<NamedColumn> =
             columns.into_iter().map(|(name, id)| NamedColumn { name, id, is_merged: false }).collect();
@@ -298,7 +298,7 @@ impl<'a> Binder<'a> {
         self.add_tables(vec![NamedTable { name, columns: named }], place)
     }
 
-    pub(super) fn find_table(&self, parts: &[&ast::Ident], place: Place) -> Result<Arc<dyn Table>, SqlError> {
+    pub(super) fn find_table(&self, parts: &[&ast::Ident], place: SourcePosition) -> Result<Arc<dyn Table>, SqlError> {
         let written: Vec<String> = parts.iter().map(|part| part.value.clone()).collect();
         if let Some(table) = self.catalogue.table(&written) {
             return Ok(table);
@@ -388,7 +388,7 @@ impl<'a> Binder<'a> {
 }
 
 /// The words of a table's name.
-pub(super) fn parts_of<'n>(name: &'n ast::ObjectName, place: Place) -> Result<Vec<&'n ast::Ident>, SqlError> {
+pub(super) fn parts_of<'n>(name: &'n ast::ObjectName, place: SourcePosition) -> Result<Vec<&'n ast::Ident>, SqlError> {
     let part = |part: &'n ast::ObjectNamePart| match part {
         ast::ObjectNamePart::Identifier(part) => Ok(part),
         ast::ObjectNamePart::Function(_) => Err(SqlError::unsupported(place, "a function in a table's name")),

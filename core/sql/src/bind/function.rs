@@ -1,8 +1,8 @@
-//! Functions by name.
+//! Functions by name: a table of their arguments and results.
 
 use super::Binder;
-use crate::error::{Place, SqlError};
-use crate::expression::{Comparison, Expr, Function, Side};
+use crate::error::{SourcePosition, SqlError};
+use crate::expression::{Comparison, DateField, Expr, Function, Side};
 use crate::types::{SqlType, Value};
 use sqlparser::ast;
 use std::sync::Arc;
@@ -55,6 +55,130 @@ pub const FUNCTIONS: &[&str] = &[
     "upper",
 ];
 
+/// A function of the language, by all its names.
+struct Named {
+    names: &'static [&'static str],
+    /// The least and the greatest number of arguments.
+    least: usize,
+    most: usize,
+    binds: Binds,
+}
+
+/// How a call becomes an expression.
+enum Binds {
+    /// A call with arguments of these types.
+    Typed { function: Function, takes: &'static [Takes], gives: Gives },
+    /// In a way of its own.
+    By(for<'b, 'a, 'c> fn(&'b mut Binder<'a>, Call<'c>) -> Result<Expr, SqlError>),
+}
+
+/// The type of an argument.
+enum Takes {
+    Text,
+    Integer,
+    Double,
+    /// An integer or a double.
+    Number,
+}
+
+/// The type of a result.
+enum Gives {
+    Always(SqlType),
+    /// That of the first argument.
+    OfFirst,
+}
+
+/// A call with a right number of arguments.
+struct Call<'n> {
+    name: &'n str,
+    place: SourcePosition,
+    args: std::vec::IntoIter<(Expr, SourcePosition)>,
+}
+
+impl Call<'_> {
+    fn next(&mut self) -> (Expr, SourcePosition) {
+        self.args.next().expect("the arguments have been counted")
+    }
+}
+
+impl Named {
+    const fn typed(names: &'static [&'static str], function: Function, takes: &'static [Takes], gives: Gives) -> Named {
+        Named { names, least: takes.len(), most: takes.len(), binds: Binds::Typed { function, takes, gives } }
+    }
+
+    const fn by(
+        names: &'static [&'static str],
+        least: usize,
+        most: usize,
+        bind: for<'b, 'a, 'c> fn(&'b mut Binder<'a>, Call<'c>) -> Result<Expr, SqlError>,
+    ) -> Named {
+        Named { names, least, most, binds: Binds::By(bind) }
+    }
+
+    /// The last argument may be left out.
+    const fn with_optional(mut self) -> Named {
+        self.least -= 1;
+        self
+    }
+
+    fn check_count(&self, name: &str, count: usize, place: SourcePosition) -> Result<(), SqlError> {
+        let Named { least, most, .. } = *self;
+        if (least..=most).contains(&count) {
+            return Ok(());
+        }
+        let wanted = match most {
+            usize::MAX => "at least one argument".to_owned(),
+            most if most == least => format!("{least} arguments"),
+            most => format!("{least} to {most} arguments"),
+        };
+        Err(SqlError::wrong_type(place, format!("{name} needs {wanted}, and {count} are given")))
+    }
+}
+
+use Gives::{Always, OfFirst};
+use SqlType::{BigInt, Boolean, Double, Varchar};
+use Takes::{Integer, Number, Text};
+
+/// All functions but aggregates.
+static TABLE: [Named; 33] = [
+    Named::typed(&["upper", "ucase"], Function::Upper, &[Text], Always(Varchar)),
+    Named::typed(&["lower", "lcase"], Function::Lower, &[Text], Always(Varchar)),
+    Named::typed(&["reverse"], Function::Reverse, &[Text], Always(Varchar)),
+    Named::typed(&["length", "char_length", "character_length", "len"], Function::Length, &[Text], Always(BigInt)),
+    Named::typed(&["substring", "substr"], Function::Substring, &[Text, Integer, Integer], Always(Varchar))
+        .with_optional(),
+    Named::typed(&["left"], Function::Left, &[Text, Integer], Always(Varchar)),
+    Named::typed(&["right"], Function::Right, &[Text, Integer], Always(Varchar)),
+    Named::typed(&["repeat"], Function::Repeat, &[Text, Integer], Always(Varchar)),
+    Named::typed(&["replace"], Function::Replace, &[Text, Text, Text], Always(Varchar)),
+    Named::typed(&["strpos", "instr", "position"], Function::Position, &[Text, Text], Always(BigInt)),
+    Named::typed(&["starts_with"], Function::StartsWith, &[Text, Text], Always(Boolean)),
+    Named::by(&["trim", "btrim"], 1, 2, |binder, call| binder.trim_call(Side::Both, call)),
+    Named::by(&["ltrim"], 1, 2, |binder, call| binder.trim_call(Side::Leading, call)),
+    Named::by(&["rtrim"], 1, 2, |binder, call| binder.trim_call(Side::Trailing, call)),
+    Named::by(&["concat"], 0, usize::MAX, |binder, call| binder.concat(call)),
+    Named::typed(&["abs"], Function::Abs, &[Number], OfFirst),
+    Named::typed(&["sign"], Function::Sign, &[Number], OfFirst),
+    Named::typed(&["ceil", "ceiling"], Function::Ceil, &[Number], OfFirst),
+    Named::typed(&["floor"], Function::Floor, &[Number], OfFirst),
+    Named::typed(&["round"], Function::Round, &[Number, Integer], OfFirst).with_optional(),
+    Named::typed(&["power", "pow"], Function::Power, &[Takes::Double, Takes::Double], Always(Double)),
+    Named::typed(&["sqrt"], Function::Sqrt, &[Takes::Double], Always(Double)),
+    Named::typed(&["exp"], Function::Exp, &[Takes::Double], Always(Double)),
+    Named::typed(&["ln"], Function::Ln, &[Takes::Double], Always(Double)),
+    Named::by(&["mod"], 2, 2, |binder, call| binder.modulo(call)),
+    Named::by(&["coalesce"], 1, usize::MAX, |binder, call| binder.coalesce(call)),
+    Named::by(&["ifnull"], 2, 2, |binder, call| binder.coalesce(call)),
+    Named::by(&["nullif"], 2, 2, |binder, call| binder.null_if(call)),
+    Named::by(&["greatest"], 1, usize::MAX, |binder, call| binder.best(Comparison::GreaterOrEqual, call)),
+    Named::by(&["least"], 1, usize::MAX, |binder, call| binder.best(Comparison::LessOrEqual, call)),
+    Named::by(&["date_part"], 2, 2, |binder, call| binder.date_part(call)),
+    Named::by(&["date_trunc"], 2, 2, |binder, call| binder.date_trunc(call)),
+    Named::by(&["year", "month", "day", "hour", "minute", "second", "quarter"], 1, 1, |binder, call| {
+        binder.date_field_of(call)
+    }),
+];
+
 impl<'a> Binder<'a> {
     pub(super) fn function(&mut self, function: &'a ast::Function) -> Result<Expr, SqlError> {
         let [ast::ObjectNamePart::Identifier(ident)] = &function.name.0[..] else {
@@ -95,186 +219,110 @@ impl<'a> Binder<'a> {
         self.call(&name, args, place)
     }
 
-    fn call(&mut self, name: &str, args: Vec<(Expr, Place)>, place: Place) -> Result<Expr, SqlError> {
-        let count = args.len();
-        let expected =
-            |wanted: &str| SqlError::wrong_type(place, format!("{name} needs {wanted}, and {count} are given"));
-        let needs = |least: usize, most: usize| {
-            if (least..=most).contains(&count) {
-                return Ok(());
-            }
-            Err(expected(&if least == most {
-                format!("{least} arguments")
-            } else {
-                format!("{least} to {most} arguments")
-            }))
+    fn call(&mut self, name: &str, args: Vec<(Expr, SourcePosition)>, place: SourcePosition) -> Result<Expr, SqlError> {
+        let Some(named) = TABLE.iter().find(|named| named.names.contains(&name)) else {
+            return Err(self.unknown(place, "function", name, FUNCTIONS.iter().copied()));
         };
-        let mut args = args.into_iter();
-        let mut next = || args.next().expect("the arguments have been counted");
-        match name {
-            "upper" | "ucase" | "lower" | "lcase" | "reverse" => {
-                needs(1, 1)?;
-                let (text, at) = next();
-                let function = match name {
-                    "upper" | "ucase" => Function::Upper,
-                    "reverse" => Function::Reverse,
-                    _ => Function::Lower,
-                };
-                Ok(Expr::Call(function, vec![self.text(text, at)?], SqlType::Varchar))
-            }
-            "length" | "char_length" | "character_length" | "len" => {
-                needs(1, 1)?;
-                let (text, at) = next();
-                Ok(Expr::Call(Function::Length, vec![self.text(text, at)?], SqlType::BigInt))
-            }
-            "substring" | "substr" => {
-                needs(2, 3)?;
-                let (text, at) = next();
-                let mut all = vec![self.text(text, at)?];
-                for (number, at) in args {
-                    all.push(self.integer(number, at)?);
+        named.check_count(name, args.len(), place)?;
+        let mut call = Call { name, place, args: args.into_iter() };
+        match &named.binds {
+            Binds::Typed { function, takes, gives } => {
+                let mut bound = Vec::with_capacity(takes.len());
+                for (takes, (value, at)) in takes.iter().zip(&mut call.args) {
+                    bound.push(match takes {
+                        Takes::Text => self.text(value, at)?,
+                        Takes::Integer => self.integer(value, at)?,
+                        Takes::Double => self.double(value, at)?,
+                        Takes::Number => self.numeric(value, at)?,
+                    });
                 }
-                Ok(Expr::Call(Function::Substring, all, SqlType::Varchar))
-            }
-            "left" | "right" | "repeat" => {
-                needs(2, 2)?;
-                let ((text, at), (number, number_at)) = (next(), next());
-                let function = match name {
-                    "left" => Function::Left,
-                    "right" => Function::Right,
-                    _ => Function::Repeat,
+                let kind = match gives {
+                    Gives::Always(kind) => *kind,
+                    Gives::OfFirst => bound[0].kind(),
                 };
-                let args = vec![self.text(text, at)?, self.integer(number, number_at)?];
-                Ok(Expr::Call(function, args, SqlType::Varchar))
+                Ok(Expr::Call(function.clone(), bound, kind))
             }
-            "trim" | "btrim" | "ltrim" | "rtrim" => {
-                needs(1, 2)?;
-                let side = match name {
-                    "ltrim" => Side::Leading,
-                    "rtrim" => Side::Trailing,
-                    _ => Side::Both,
-                };
-                let (text, at) = next();
-                self.trim(side, text, args.next().map(|(what, _)| what), at)
-            }
-            "replace" => {
-                needs(3, 3)?;
-                let texts = args.map(|(text, at)| self.text(text, at)).collect::<Result<Vec<_>, _>>()?;
-                Ok(Expr::Call(Function::Replace, texts, SqlType::Varchar))
-            }
-            "concat" => {
-                let texts = args.map(|(text, _)| self.as_text(text)).collect();
-                Ok(Expr::Call(Function::ConcatAll, texts, SqlType::Varchar))
-            }
-            "strpos" | "instr" | "position" | "starts_with" => {
-                needs(2, 2)?;
-                let texts = args.map(|(text, at)| self.text(text, at)).collect::<Result<Vec<_>, _>>()?;
-                Ok(match name {
-                    "starts_with" => Expr::Call(Function::StartsWith, texts, SqlType::Boolean),
-                    _ => Expr::Call(Function::Position, texts, SqlType::BigInt),
-                })
-            }
-            "abs" | "ceil" | "ceiling" | "floor" | "sign" => {
-                needs(1, 1)?;
-                let (value, at) = next();
-                let value = self.numeric(value, at)?;
-                let kind = value.kind();
-                let function = match name {
-                    "abs" => Function::Abs,
-                    "sign" => Function::Sign,
-                    "floor" => Function::Floor,
-                    _ => Function::Ceil,
-                };
-                Ok(Expr::Call(function, vec![value], kind))
-            }
-            "round" => {
-                needs(1, 2)?;
-                let (value, at) = next();
-                let value = self.numeric(value, at)?;
-                let kind = value.kind();
-                let mut all = vec![value];
-                if let Some((digits, at)) = args.next() {
-                    all.push(self.integer(digits, at)?);
-                }
-                Ok(Expr::Call(Function::Round, all, kind))
-            }
-            "mod" => {
-                needs(2, 2)?;
-                let ((a, _), (b, at)) = (next(), next());
-                self.arithmetic(Function::Modulo, a, b, at)
-            }
-            "power" | "pow" => {
-                needs(2, 2)?;
-                let doubles = args.map(|(value, at)| self.double(value, at)).collect::<Result<Vec<_>, _>>()?;
-                Ok(Expr::Call(Function::Power, doubles, SqlType::Double))
-            }
-            "sqrt" | "exp" | "ln" => {
-                needs(1, 1)?;
-                let (value, at) = next();
-                let function = match name {
-                    "sqrt" => Function::Sqrt,
-                    "exp" => Function::Exp,
-                    _ => Function::Ln,
-                };
-                Ok(Expr::Call(function, vec![self.double(value, at)?], SqlType::Double))
-            }
-            "coalesce" | "ifnull" => {
-                if count == 0 || (name == "ifnull" && count != 2) {
-                    return Err(expected(if name == "ifnull" { "2 arguments" } else { "at least one argument" }));
-                }
-                let (values, kind) = self.unified(args.collect())?;
-                Ok(Expr::Call(Function::Coalesce, values, kind))
-            }
-            "nullif" => {
-                needs(2, 2)?;
-                let ((a, _), (b, at)) = (next(), next());
-                let kind = a.kind();
-                let is_equal = self.compared(Comparison::Equal, a.clone(), b, at)?;
-                Ok(Expr::Call(Function::Case, vec![is_equal, Expr::null(kind), a], kind))
-            }
-            "greatest" | "least" => {
-                if count == 0 {
-                    return Err(expected("at least one argument"));
-                }
-                // Nulls are left out.
-                let (values, kind) = self.unified(args.collect())?;
-                let comparison = if name == "greatest" { Comparison::GreaterOrEqual } else { Comparison::LessOrEqual };
-                let fold = |best: Expr, other: Expr| {
-                    let is_null = |one: &Expr| Expr::Call(Function::IsNull, vec![one.clone()], SqlType::Boolean);
-                    let is_better = Expr::compare(comparison, best.clone(), other.clone());
-                    let keeps = Expr::Call(Function::Or, vec![is_null(&other), is_better], SqlType::Boolean);
-                    Expr::Call(Function::Case, vec![keeps, best, other], kind)
-                };
-                // Each step doubles the expression.
-                if values.len() > 8 {
-                    return Err(SqlError::unsupported(place, format_args!("{name} of more than 8 values")));
-                }
-                Ok(values.into_iter().reduce(fold).expect("there is one"))
-            }
-            "date_part" | "date_trunc" => {
-                needs(2, 2)?;
-                let ((field, at), (date, date_at)) = (next(), next());
-                let Expr::Literal(Value::Varchar(field), _) = field else {
-                    return Err(SqlError::wrong_type(at, format!("the field of {name} has to be a literal")));
-                };
-                let field = self.date_field(&field, at)?;
-                let kind = date.kind();
-                if name == "date_part" {
-                    return self.of_date(Function::Extract(field), date, SqlType::BigInt, date_at);
-                }
-                self.of_date(Function::Truncate(field), date, kind, date_at)
-            }
-            "year" | "month" | "day" | "hour" | "minute" | "second" | "quarter" => {
-                needs(1, 1)?;
-                let (date, at) = next();
-                let field = self.date_field(name, at)?;
-                self.of_date(Function::Extract(field), date, SqlType::BigInt, at)
-            }
-            _ => Err(self.unknown(place, "function", name, FUNCTIONS.iter().copied())),
+            Binds::By(bind) => bind(self, call),
         }
     }
 
-    pub(super) fn trim(&self, side: Side, text: Expr, what: Option<Expr>, place: Place) -> Result<Expr, SqlError> {
+    fn trim_call(&self, side: Side, mut call: Call<'_>) -> Result<Expr, SqlError> {
+        let (text, at) = call.next();
+        self.trim(side, text, call.args.next().map(|(what, _)| what), at)
+    }
+
+    fn concat(&self, call: Call<'_>) -> Result<Expr, SqlError> {
+        let texts = call.args.map(|(text, _)| self.as_text(text)).collect();
+        Ok(Expr::Call(Function::ConcatAll, texts, SqlType::Varchar))
+    }
+
+    fn modulo(&mut self, mut call: Call<'_>) -> Result<Expr, SqlError> {
+        let ((a, _), (b, at)) = (call.next(), call.next());
+        self.arithmetic(Function::Modulo, a, b, at)
+    }
+
+    fn coalesce(&mut self, call: Call<'_>) -> Result<Expr, SqlError> {
+        let (values, kind) = self.unified(call.args.collect())?;
+        Ok(Expr::Call(Function::Coalesce, values, kind))
+    }
+
+    fn null_if(&mut self, mut call: Call<'_>) -> Result<Expr, SqlError> {
+        let ((a, _), (b, at)) = (call.next(), call.next());
+        let kind = a.kind();
+        let is_equal = self.compared(Comparison::Equal, a.clone(), b, at)?;
+        Ok(Expr::Call(Function::Case, vec![is_equal, Expr::null(kind), a], kind))
+    }
+
+    /// The value that compares so with all others. Nulls are left out.
+    fn best(&mut self, comparison: Comparison, call: Call<'_>) -> Result<Expr, SqlError> {
+        let (values, kind) = self.unified(call.args.collect())?;
+        let fold = |best: Expr, other: Expr| {
+            let is_null = |one: &Expr| Expr::Call(Function::IsNull, vec![one.clone()], SqlType::Boolean);
+            let is_better = Expr::compare(comparison, best.clone(), other.clone());
+            let keeps = Expr::Call(Function::Or, vec![is_null(&other), is_better], SqlType::Boolean);
+            Expr::Call(Function::Case, vec![keeps, best, other], kind)
+        };
+        // Each step doubles the expression.
+        if values.len() > 8 {
+            return Err(SqlError::unsupported(call.place, format_args!("{} of more than 8 values", call.name)));
+        }
+        Ok(values.into_iter().reduce(fold).expect("there is one"))
+    }
+
+    /// A field named by a literal, and a date.
+    fn field_and_date(&self, call: &mut Call<'_>) -> Result<(DateField, Expr, SourcePosition), SqlError> {
+        let ((field, at), (date, date_at)) = (call.next(), call.next());
+        let Expr::Literal(Value::Varchar(field), _) = field else {
+            return Err(SqlError::wrong_type(at, format!("the field of {} has to be a literal", call.name)));
+        };
+        Ok((self.date_field(&field, at)?, date, date_at))
+    }
+
+    fn date_part(&self, mut call: Call<'_>) -> Result<Expr, SqlError> {
+        let (field, date, at) = self.field_and_date(&mut call)?;
+        self.of_date(Function::Extract(field), date, SqlType::BigInt, at)
+    }
+
+    fn date_trunc(&self, mut call: Call<'_>) -> Result<Expr, SqlError> {
+        let (field, date, at) = self.field_and_date(&mut call)?;
+        let kind = date.kind();
+        self.of_date(Function::Truncate(field), date, kind, at)
+    }
+
+    /// A function with the name of a date's field.
+    fn date_field_of(&self, mut call: Call<'_>) -> Result<Expr, SqlError> {
+        let (date, at) = call.next();
+        let field = self.date_field(call.name, at)?;
+        self.of_date(Function::Extract(field), date, SqlType::BigInt, at)
+    }
+
+    pub(super) fn trim(
+        &self,
+        side: Side,
+        text: Expr,
+        what: Option<Expr>,
+        place: SourcePosition,
+    ) -> Result<Expr, SqlError> {
         let space = || Expr::Literal(Value::Varchar(Arc::from(" ")), SqlType::Varchar);
         let args = vec![self.text(text, place)?, self.text(what.unwrap_or_else(space), place)?];
         Ok(Expr::Call(Function::Trim(side), args, SqlType::Varchar))

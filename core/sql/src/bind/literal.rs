@@ -1,7 +1,7 @@
 //! Literals, names of types, intervals and fields of dates.
 
 use super::Binder;
-use crate::error::{Place, SqlError};
+use crate::error::{SourcePosition, SqlError};
 use crate::expression::{DateField, Expr, Interval};
 use crate::types::{SqlType, Value};
 use sqlparser::ast;
@@ -23,7 +23,7 @@ impl<'a> Binder<'a> {
     }
 
     /// An integer, or a double if it is written with a point or an exponent.
-    pub(super) fn number(&self, number: &str, place: Place) -> Result<Expr, SqlError> {
+    pub(super) fn number(&self, number: &str, place: SourcePosition) -> Result<Expr, SqlError> {
         if number.contains(['.', 'e', 'E']) {
             return match number.parse::<f64>() {
                 Ok(value) => Ok(Expr::Literal(Value::Double(value), SqlType::Double)),
@@ -50,7 +50,7 @@ impl<'a> Binder<'a> {
         Ok(Expr::Literal(value.map_err(|error| SqlError::wrong_type(place, error.to_string()))?, kind))
     }
 
-    pub(super) fn data_type(&self, data_type: &ast::DataType, place: Place) -> Result<SqlType, SqlError> {
+    pub(super) fn data_type(&self, data_type: &ast::DataType, place: SourcePosition) -> Result<SqlType, SqlError> {
         use ast::DataType as Ast;
         Ok(match data_type {
             Ast::Bool | Ast::Boolean => SqlType::Boolean,
@@ -132,7 +132,7 @@ impl<'a> Binder<'a> {
         Ok(Some(sum))
     }
 
-    pub(super) fn date_field(&self, name: &str, place: Place) -> Result<DateField, SqlError> {
+    pub(super) fn date_field(&self, name: &str, place: SourcePosition) -> Result<DateField, SqlError> {
         Ok(match name.to_lowercase().trim_matches('\'') {
             "year" | "years" => DateField::Year,
             "quarter" => DateField::Quarter,

@@ -12,7 +12,7 @@ mod subquery;
 
 pub use function::FUNCTIONS;
 
-use crate::error::{Place, SqlError, SqlErrorKind};
+use crate::error::{SourcePosition, SqlError, SqlErrorKind};
 use crate::expression::{ColumnId, Expr};
 use crate::parse::{Asked, Parsed};
 use crate::relation::{Columns, Fold, Relation};
@@ -103,7 +103,7 @@ struct Binder<'a> {
     /// How many joins there are: trees of operators are as deep as their chain.
     joins: usize,
     /// The places that name columns of outer queries.
-    outer_places: BTreeMap<ColumnId, Place>,
+    outer_places: BTreeMap<ColumnId, SourcePosition>,
     /// Columns of tables that can't be read, with the reasons.
     unreadable: BTreeMap<ColumnId, String>,
     /// The bytes of tables made by functions; none if no function was called.
@@ -159,16 +159,20 @@ struct Aggregates {
 }
 
 impl<'a> Binder<'a> {
-    fn place(&self, span: Span) -> Place {
+    fn place(&self, span: Span) -> SourcePosition {
         self.parsed.place(span.start)
     }
 
-    fn place_of(&self, node: &impl Spanned) -> Place {
+    fn place_of(&self, node: &impl Spanned) -> SourcePosition {
         self.place(node.span())
     }
 
     /// Goes one level deeper. Trees are dropped on any stack, so they are not as deep as texts may be long.
-    fn deeper<R>(&mut self, place: Place, work: impl FnOnce(&mut Self) -> Result<R, SqlError>) -> Result<R, SqlError> {
+    fn deeper<R>(
+        &mut self,
+        place: SourcePosition,
+        work: impl FnOnce(&mut Self) -> Result<R, SqlError>,
+    ) -> Result<R, SqlError> {
         self.step()?;
         if self.depth >= MOST_DEPTH {
             let message = format!("expressions and set operations are nested more than {MOST_DEPTH} levels deep");
@@ -181,7 +185,7 @@ impl<'a> Binder<'a> {
     }
 
     /// Counts a join.
-    fn count_join(&mut self, place: Place) -> Result<(), SqlError> {
+    fn count_join(&mut self, place: SourcePosition) -> Result<(), SqlError> {
         self.joins += 1;
         if self.joins > MOST_JOINS {
             let message = format!("the statement has more than {MOST_JOINS} tables and subqueries");
@@ -200,7 +204,7 @@ impl<'a> Binder<'a> {
     }
 
     /// A column used by a statement at a place.
-    fn used(&self, id: ColumnId, place: Place) -> Result<Expr, SqlError> {
+    fn used(&self, id: ColumnId, place: SourcePosition) -> Result<Expr, SqlError> {
         match self.unreadable.get(&id) {
             Some(why) => Err(SqlError::new(SqlErrorKind::Unsupported, place, why.clone())),
             None => Ok(self.columns.expr(id)),
@@ -254,7 +258,13 @@ impl<'a> Binder<'a> {
         self.unknown(self.place(name.span), "column", &name.value, names)
     }
 
-    fn unknown<'n>(&self, place: Place, what: &str, name: &str, names: impl Iterator<Item = &'n str>) -> SqlError {
+    fn unknown<'n>(
+        &self,
+        place: SourcePosition,
+        what: &str,
+        name: &str,
+        names: impl Iterator<Item = &'n str>,
+    ) -> SqlError {
         let near: Vec<String> = near(name, names.map(|name| (name, name))).into_iter().map(str::to_owned).collect();
         let message = format!("there is no {what} {name}{}", suggestion(&near));
         SqlError::new(SqlErrorKind::Unknown { near }, place, message)

@@ -137,7 +137,7 @@ impl<'a> Binder<'a> {
     fn unify(
         &mut self,
         parts: Vec<Bound>,
-        place: crate::error::Place,
+        place: crate::error::SourcePosition,
     ) -> Result<(Vec<Relation>, Vec<Output>), SqlError> {
         let width = parts[0].outputs.len();
         let mut kinds: Vec<Option<SqlType>> = vec![None; width];
@@ -373,7 +373,7 @@ impl<'a> Binder<'a> {
         order: Vec<Ordered>,
         correlated: Vec<Expr>,
         is_distinct: bool,
-        place: crate::error::Place,
+        place: crate::error::SourcePosition,
     ) -> Result<Bound, SqlError> {
         let (mut outputs, mut exprs) = (Vec::with_capacity(items.len()), Vec::with_capacity(items.len()));
         for (name, expr, _, _) in items {
@@ -450,7 +450,9 @@ impl<'a> Binder<'a> {
         let items: Vec<Item> = bound
             .outputs
             .iter()
-            .map(|output| (output.name.clone(), self.columns.expr(output.id), crate::error::Place::default(), true))
+            .map(|output| {
+                (output.name.clone(), self.columns.expr(output.id), crate::error::SourcePosition::default(), true)
+            })
             .collect();
         let order = self.order_keys(order_by, &items);
         let scope = self.scopes.pop().expect("it was pushed");
@@ -462,7 +464,7 @@ impl<'a> Binder<'a> {
         }
         let nulls: Vec<bool> = bound.outputs.iter().map(|output| output.is_null).collect();
         let mut bound =
-            self.finish(bound.relation, items, order?, Vec::new(), false, crate::error::Place::default())?;
+            self.finish(bound.relation, items, order?, Vec::new(), false, crate::error::SourcePosition::default())?;
         bound.outputs.iter_mut().zip(nulls).for_each(|(output, is_null)| output.is_null = is_null);
         Ok(bound)
     }
@@ -506,7 +508,12 @@ impl<'a> Binder<'a> {
     }
 
     /// The place of an output that is given by its number.
-    pub(super) fn ordinal(&self, number: &str, outputs: usize, place: crate::error::Place) -> Result<usize, SqlError> {
+    pub(super) fn ordinal(
+        &self,
+        number: &str,
+        outputs: usize,
+        place: crate::error::SourcePosition,
+    ) -> Result<usize, SqlError> {
         match number.parse::<usize>() {
             Ok(number) if (1..=outputs).contains(&number) => Ok(number - 1),
             _ => {
@@ -678,7 +685,7 @@ impl<'a> Binder<'a> {
 }
 
 /// An output: its name, its expression, its place, and whether ORDER BY can use the name.
-type Item = (String, Expr, crate::error::Place, bool);
+type Item = (String, Expr, crate::error::SourcePosition, bool);
 
 impl Bound {
     pub(super) fn new(relation: Relation, outputs: Vec<Output>) -> Bound {

@@ -2,7 +2,7 @@
 
 use super::from::equalities;
 use super::{Binder, Bound};
-use crate::error::{Place, SqlError};
+use crate::error::{SourcePosition, SqlError};
 use crate::expression::{Comparison, Expr};
 use crate::relation::{JoinKind, Op, Relation};
 use crate::types::SqlType;
@@ -60,7 +60,7 @@ impl<'a> Binder<'a> {
     pub(super) fn attach(&mut self, relation: Relation, attached: Vec<Attached>) -> Result<Relation, SqlError> {
         let mut relation = relation;
         for one in attached {
-            self.count_join(Place::default())?;
+            self.count_join(SourcePosition::default())?;
             relation = one.joined(relation);
         }
         Ok(relation)
@@ -105,7 +105,7 @@ impl<'a> Binder<'a> {
         Ok(relation)
     }
 
-    pub(super) fn exists(&mut self, query: &'a ast::Query, place: Place) -> Result<Expr, SqlError> {
+    pub(super) fn exists(&mut self, query: &'a ast::Query, place: SourcePosition) -> Result<Expr, SqlError> {
         let bound = self.query(query, true)?;
         if bound.lifted.is_some() {
             return Err(SqlError::unsupported(place, "EXISTS of an aggregate over outer columns"));
@@ -113,7 +113,12 @@ impl<'a> Binder<'a> {
         Ok(self.marked(bound, None))
     }
 
-    pub(super) fn in_query(&mut self, value: Expr, query: &'a ast::Query, place: Place) -> Result<Expr, SqlError> {
+    pub(super) fn in_query(
+        &mut self,
+        value: Expr,
+        query: &'a ast::Query,
+        place: SourcePosition,
+    ) -> Result<Expr, SqlError> {
         let bound = self.query(query, true)?;
         if bound.lifted.is_some() {
             return Err(SqlError::unsupported(place, "IN with an aggregate over outer columns"));
@@ -147,7 +152,7 @@ impl<'a> Binder<'a> {
     }
 
     /// A subquery as a value.
-    pub(super) fn scalar(&mut self, query: &'a ast::Query, place: Place) -> Result<Expr, SqlError> {
+    pub(super) fn scalar(&mut self, query: &'a ast::Query, place: SourcePosition) -> Result<Expr, SqlError> {
         let bound = self.query(query, true)?;
         let [output] = &bound.outputs[..] else {
             let message = format!("a subquery that is a value has to have one column, and has {}", bound.outputs.len());

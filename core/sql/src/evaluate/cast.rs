@@ -24,7 +24,8 @@ const LONGEST: usize = 40;
 
 pub(super) fn cast(
     value: &Vector,
-    (from, to): (SqlType, SqlType),
+    from: SqlType,
+    to: SqlType,
     is_try: bool,
     rows: usize,
     room: &Room<'_>,
@@ -111,7 +112,7 @@ pub(super) fn cast(
 pub(crate) fn cast_value(value: &Value, from: SqlType, to: SqlType) -> Result<Value, BoxError> {
     // No text that is none yet is long.
     let room = Room::new(&|_| Ok(()));
-    Ok(cast(&Vector::One(value.clone()), (from, to), false, 1, &room)?.value(0, to))
+    Ok(cast(&Vector::One(value.clone()), from, to, false, 1, &room)?.value(0, to))
 }
 
 fn unreadable(text: &str, to: SqlType) -> BoxError {

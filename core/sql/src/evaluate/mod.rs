@@ -131,7 +131,7 @@ fn computed(
             Ok(Vector::Many((0..rows).map(|row| truth.get(row) == wanted).collect::<Vec<bool>>().into()))
         }
         Function::InSet(set) => logic::in_set(set, &values[0], of(0), rows),
-        Function::Cast(is_try) => cast::cast(&values[0], (of(0), kind), *is_try, rows, room),
+        Function::Cast(is_try) => cast::cast(&values[0], of(0), kind, *is_try, rows, room),
         Function::Negate
         | Function::Add
         | Function::Subtract

@@ -3,7 +3,7 @@
 //! It plays the box protocol itself and shares no code with the checker or the summary, so both can be tested against
 //! it. The seats' clocks are skewed, so only the logical order tells the first event.
 
-use vicus_trace::{BoxId, BoxInfo, Header, Log, ModelInfo, Outcome, TaskKind, Trace, What};
+use vicus_trace::{BoxInfo, Header, JobId, Log, ModelInfo, Outcome, TaskKind, Trace, What};
 
 pub(crate) const SEATS: usize = 4;
 const REQUESTS: usize = 2;
@@ -27,10 +27,10 @@ pub(crate) struct Execution {
 #[derive(Clone, Copy)]
 enum Doing {
     Nothing,
-    Took(BoxId),
-    Invoked(BoxId),
-    InUserCode(BoxId),
-    UserCodeDone(BoxId),
+    Took(JobId),
+    Invoked(JobId),
+    InUserCode(JobId),
+    UserCodeDone(JobId),
     Sleeping,
 }
 
@@ -101,7 +101,7 @@ impl Execution {
 }
 
 impl Player {
-    fn cell(&mut self, who: BoxId) -> &mut Cell {
+    fn cell(&mut self, who: JobId) -> &mut Cell {
         &mut self.cells[who.request as usize][who.index as usize]
     }
 
@@ -120,18 +120,18 @@ impl Player {
     }
 
     /// Records an event caused by the box's last event, and leaves its clock with the box.
-    fn touch(&mut self, seat: usize, who: BoxId, what: What) {
+    fn touch(&mut self, seat: usize, who: JobId, what: What) {
         let cause = self.cell(who).touched;
         let clock = self.record(seat, what, cause);
         let here = (seat, self.logs[seat].events().len() - 1);
         self.cell(who).touched = Some((clock, here));
     }
 
-    fn find(&self, choice: u8, wanted: impl Fn(&Cell) -> bool) -> Option<BoxId> {
+    fn find(&self, choice: u8, wanted: impl Fn(&Cell) -> bool) -> Option<JobId> {
         let all = (0..REQUESTS * BOXES).map(|i| (i + usize::from(choice)) % (REQUESTS * BOXES));
         let mut ids =
             all.map(|i| (i / BOXES, i % BOXES)).filter(|&(request, index)| wanted(&self.cells[request][index]));
-        ids.next().map(|(request, index)| BoxId { request: request as u32, index: index as u32 })
+        ids.next().map(|(request, index)| JobId { request: request as u32, index: index as u32 })
     }
 
     fn enqueue(&mut self, seat: usize, choice: u8, by: u32) {
@@ -183,7 +183,7 @@ impl Player {
 
     fn idle(&mut self, seat: usize, choice: u8) -> Doing {
         match choice % 8 {
-            0 | 1 => self.enqueue(seat, choice / 8, BoxId::NONE),
+            0 | 1 => self.enqueue(seat, choice / 8, JobId::NONE),
             2 => {
                 if let Some(who) = self.find(choice / 8, |cell| cell.refused) {
                     self.touch(seat, who, What::Resumed { who, output: 0 });
@@ -206,7 +206,7 @@ impl Player {
         Doing::Nothing
     }
 
-    fn work(&mut self, seat: usize, who: BoxId, choice: u8) -> Doing {
+    fn work(&mut self, seat: usize, who: JobId, choice: u8) -> Doing {
         match choice % 4 {
             0 => {
                 self.touch(seat, who, What::UserCodeEnds { who });
@@ -220,7 +220,7 @@ impl Player {
             }
             _ => {
                 // `join` runs another task while it waits.
-                let who = BoxId::task_of(who.request);
+                let who = JobId::task_of(who.request);
                 let task = [
                     What::InvocationBegins { who },
                     What::UserCodeBegins { who },

@@ -4,7 +4,7 @@ use super::Recorded;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use vicus_sim::{Machine, Options, Outcome, Parameters};
+use vicus_sim::{Machine, Options, Outcome, Parameters, Reenacted, Reenactment};
 
 /// All runs, and their settings.
 #[derive(Serialize)]
@@ -59,6 +59,17 @@ pub(super) struct Again {
     pub(super) work_ms: f64,
     pub(super) recorded_invocations: u64,
     pub(super) invocations: u64,
+}
+
+impl Again {
+    pub(super) fn of(recorded: &Reenactment, again: &Reenacted) -> Again {
+        Again {
+            recorded_ms: recorded.recorded_ns / 1e6,
+            work_ms: again.work_ns / 1e6,
+            recorded_invocations: recorded.invocations,
+            invocations: again.invocations,
+        }
+    }
 }
 
 impl Row {

@@ -5,7 +5,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use vicus_testing::run_within;
 
 /// The folder of a test, with files for it.
 fn folder(test: &str) -> PathBuf {
@@ -39,32 +40,7 @@ fn shell(folder: &std::path::Path, line: &str) -> Output {
 }
 
 fn ended(command: &mut Command, what: &str) -> Output {
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it can be started");
-    // The output is read while the process runs, because a full pipe would block it.
-    let id = child.id();
-    let reader = std::thread::scope(|scope| {
-        let (out, err) = (child.stdout.take().expect("a pipe"), child.stderr.take().expect("a pipe"));
-        let read = |mut pipe: Box<dyn std::io::Read + Send>| {
-            let mut bytes = Vec::new();
-            pipe.read_to_end(&mut bytes).expect("a pipe can be read");
-            bytes
-        };
-        let (out, err) = (scope.spawn(move || read(Box::new(out))), scope.spawn(move || read(Box::new(err))));
-        let began = Instant::now();
-        let status = loop {
-            if let Some(status) = child.try_wait().expect("it is a child") {
-                break Some(status);
-            }
-            if began.elapsed() > Duration::from_secs(120) {
-                child.kill().expect("it is a child");
-                break None;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        };
-        let (stdout, stderr) = (out.join().expect("it reads"), err.join().expect("it reads"));
-        status.map(|status| Output { status, stdout, stderr })
-    });
-    reader.unwrap_or_else(|| panic!("{what} (process {id}) never ended"))
+    run_within(command, Duration::from_secs(120)).expect("it can be started").in_time(what)
 }
 
 /// Runs a line and checks its failure: a status other than 0, these words, no panic, nothing on standard output, and no

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use vicus_trace::{Awaits, BoxId, Header, Log, TaskKind, Trace, Use, What};
+use vicus_trace::{Awaits, Header, JobId, Log, TaskKind, Trace, Use, What};
 
 const DATA: &str = "<http://e/a> <http://e/p> <http://e/b> .\n<http://e/b> <http://e/p> <http://e/c> .\n";
 const QUERY: &str = "SELECT ?x WHERE { ?x <http://e/p> ?y . ?y <http://e/p> ?z }";
@@ -152,16 +152,16 @@ fn a_file_of_another_machine_or_cut_off_is_refused_with_its_place() {
 /// millisecond on a megabyte of its own, if they say so.
 fn of_tasks(name: &str, says: bool) -> PathBuf {
     let mut log = Log::new(1000);
-    let root = BoxId::task(1, 0);
+    let root = JobId::task(1, 0);
     let mut now = 0;
     let mut record = |after: u64, what: What| {
         now += after;
         log.record(now, what);
     };
-    record(0, What::Enqueued { who: root, kind: TaskKind::Immediate, by: BoxId::NONE });
+    record(0, What::Enqueued { who: root, kind: TaskKind::Immediate, by: JobId::NONE });
     record(0, What::UserCodeBegins { who: root });
     for round in 0..2 {
-        let tasks = (0..16).map(|at| (BoxId::task(1, 1 + round * 16 + at), (1 << 30) + (u64::from(at) << 21)));
+        let tasks = (0..16).map(|at| (JobId::task(1, 1 + round * 16 + at), (1 << 30) + (u64::from(at) << 21)));
         for (who, address) in tasks.clone() {
             let ((high, low), (most, least)) = (What::halves(address), What::halves(1 << 20));
             if says {
@@ -197,18 +197,18 @@ fn saved(name: &str, trace: &Trace) -> PathBuf {
 /// and 40 that work for two milliseconds and read one table. It says how long the blocks are, or not.
 fn of_two_types(name: &str, says_bytes: bool) -> PathBuf {
     let mut log = Log::new(2000);
-    let root = BoxId::task(1, 0);
+    let root = JobId::task(1, 0);
     let mut now = 0;
     let mut record = |after: u64, what: What| {
         now += after;
         log.record(now, what);
     };
-    record(0, What::Enqueued { who: root, kind: TaskKind::Immediate, by: BoxId::NONE });
+    record(0, What::Enqueued { who: root, kind: TaskKind::Immediate, by: JobId::NONE });
     record(0, What::UserCodeBegins { who: root });
     const TABLE: u64 = 1 << 40;
     let own = (0..16).map(|at| (0, (1 << 30) + (at << 22), 2 << 20, 300_000));
     let tasks: Vec<(u32, u64, u64, u64)> = own.chain((0..40).map(|_| (1, TABLE, 1 << 20, 2_000_000))).collect();
-    let numbered = || tasks.iter().zip(1..).map(|(task, number)| (BoxId::task(1, number), *task));
+    let numbered = || tasks.iter().zip(1..).map(|(task, number)| (JobId::task(1, number), *task));
     for (who, (function, address, bytes, _)) in numbered() {
         let ((high, low), (most, least)) = (What::halves(address), What::halves(bytes));
         let how = if function == 0 { Use::ReadsAndWrites } else { Use::Reads };

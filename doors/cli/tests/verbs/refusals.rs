@@ -5,8 +5,9 @@ mod filter;
 
 use filter::refuse;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Output};
+use std::time::Duration;
+use vicus_testing::run_within;
 
 /// Dispensable system calls, with the beginning of the command's warning, if it warns on every machine.
 ///
@@ -35,16 +36,8 @@ fn run(args: &[&str], calls: &[libc::c_long], error: i32) -> Option<Output> {
     unsafe {
         command.pre_exec(move || refuse(&calls, error));
     }
-    let mut child = command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().ok()?;
-    let began = Instant::now();
-    while child.try_wait().expect("it is a child").is_none() {
-        if began.elapsed() > Duration::from_secs(120) {
-            child.kill().expect("it is a child");
-            panic!("{args:?} never ended: {:?}", child.wait_with_output());
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    Some(child.wait_with_output().expect("it has ended"))
+    let ended = run_within(command.args(args), Duration::from_secs(120)).ok()?;
+    Some(ended.in_time(&format!("{args:?}")))
 }
 
 /// What happened: with `sched_getaffinity` refused, no command ever ended, because the mask was asked for again and

@@ -10,6 +10,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use vicus_testing::run_within;
 
 #[expect(dead_code, reason = "the server's own tests use the rest")]
 #[path = "../../../server/tests/server/client.rs"]
@@ -512,17 +513,8 @@ fn it_ends_after_its_grace_or_at_a_second_signal() {
 /// Runs it, expecting an end by itself.
 fn refused(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vicus"));
-    command.arg("serve").args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let began = Instant::now();
-    while child.try_wait().unwrap().is_none() {
-        if began.elapsed() > Duration::from_secs(60) {
-            child.kill().unwrap();
-            panic!("{args:?} serves");
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    child.wait_with_output().unwrap()
+    command.arg("serve").args(args).stdin(Stdio::null());
+    run_within(&mut command, Duration::from_secs(60)).unwrap().in_time(&format!("{args:?}"))
 }
 
 /// One line, and the status is 1.

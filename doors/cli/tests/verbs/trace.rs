@@ -2,16 +2,16 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use vicus_trace::{BoxId, BoxInfo, Header, Log, ModelInfo, Outcome, TaskKind, Trace, What};
+use vicus_trace::{BoxInfo, Header, JobId, Log, ModelInfo, Outcome, TaskKind, Trace, What};
 
-const SCAN: BoxId = BoxId { request: 7, index: 0 };
-const JOIN: BoxId = BoxId { request: 7, index: 1 };
+const SCAN: JobId = JobId { request: 7, index: 0 };
+const JOIN: JobId = JobId { request: 7, index: 1 };
 
 /// Seat 0 runs a scan that sends ten rows; seat 1 takes the join.
 fn recorded() -> Trace {
     let (mut first, mut second) = (Log::new(100), Log::new(100));
     first.record(1_000, What::RequestSubmitted { request: 7 });
-    first.record(2_000, What::Enqueued { who: SCAN, kind: TaskKind::Deferred, by: BoxId::NONE });
+    first.record(2_000, What::Enqueued { who: SCAN, kind: TaskKind::Deferred, by: JobId::NONE });
     first.record(3_000, What::Taken { who: SCAN, rule: 3, far: false });
     first.record(3_100, What::InvocationBegins { who: SCAN });
     first.record(3_200, What::UserCodeBegins { who: SCAN });

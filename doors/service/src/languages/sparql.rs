@@ -7,7 +7,7 @@ use std::sync::Arc;
 use vicus_language::{Remark, TextError, TextErrorKind, Watch};
 use vicus_rdf::{Snapshot, TermLimits};
 use vicus_sparql::{
-    Completion, DefaultGraph, Form, Limits, ParseOptions, Parsed, PlanOptions, QueryError, QueryErrorKind, Sparql,
+    Completion, DefaultGraph, Form, Limits, ParseOptions, Parsed, QueryError, QueryErrorKind, QueryOptions, Sparql,
     complete, parse, parse_with, parsing_bytes_with, remarks,
 };
 
@@ -29,7 +29,7 @@ pub struct SparqlOptions {
     pub rdf_12: bool,
     /// The default graph of a query without FROM.
     pub default_graph: DefaultGraph,
-    /// The greatest number of bytes of a hash table: see [`PlanOptions::cache_bytes`].
+    /// The greatest number of bytes of a hash table: see [`QueryOptions::cache_bytes`].
     pub cache_bytes: u64,
     /// Limits inside of planning and of boxes.
     pub limits: Limits,
@@ -39,7 +39,7 @@ impl Default for SparqlOptions {
     /// Those of the language itself: no strict functions, SPARQL 1.1, the default graph of its own.
     fn default() -> SparqlOptions {
         let ParseOptions { longer, path_signs, strict_functions, rdf_12, .. } = ParseOptions::default();
-        let PlanOptions { default_graph, cache_bytes, limits, .. } = PlanOptions::default();
+        let QueryOptions { default_graph, cache_bytes, limits, .. } = QueryOptions::default();
         SparqlOptions { longer, path_signs, strict_functions, rdf_12, default_graph, cache_bytes, limits }
     }
 }
@@ -56,7 +56,7 @@ pub(crate) fn parse_options(session: &SessionOptions) -> ParseOptions<'_> {
 pub(crate) fn sparql(session: &Session) -> Sparql<'_> {
     let options = session.options();
     let SparqlOptions { default_graph, cache_bytes, limits, .. } = options.languages.sparql;
-    let plan = PlanOptions { default_graph, cache_bytes, limits, ..PlanOptions::default() };
+    let plan = QueryOptions { default_graph, cache_bytes, limits, ..QueryOptions::default() };
     let graphs = options.graphs.as_ref().map(|ReadGraphs { default, named }| (&default[..], &named[..]));
     Sparql { snapshot: session.dataset().snapshot(), parse: parse_options(options), plan, graphs }
 }

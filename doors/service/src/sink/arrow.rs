@@ -104,7 +104,8 @@ impl Batches {
         &self,
         sink: &TextSink<W>,
         reader: &Reader,
-        (envelope, from): (&Envelope, usize),
+        envelope: &Envelope,
+        from: usize,
         turn: &mut Turn<'_>,
     ) -> Result<Option<usize>, BoxError> {
         let rows = envelope.rows();

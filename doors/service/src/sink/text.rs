@@ -213,14 +213,14 @@ impl<W: Write + Send + 'static> Taker for TextTaker<W> {
             }
             Kind::Text(text) => match &batch.solutions.reader {
                 Reader::Terms(run) => {
-                    text.take(&self.sink, &TermCells::new(run, batch.envelope), (batch.envelope, row), turn)
+                    text.take(&self.sink, &TermCells::new(run, batch.envelope), batch.envelope, row, turn)
                 }
                 Reader::Values(types) => {
-                    text.take(&self.sink, &ValueCells::new(types, batch.envelope), (batch.envelope, row), turn)
+                    text.take(&self.sink, &ValueCells::new(types, batch.envelope), batch.envelope, row, turn)
                 }
             },
-            Kind::Triples(triples) => triples.take(&self.sink, batch.solutions.run(), (batch.envelope, row), turn),
-            Kind::Arrow(batches) => batches.take(&self.sink, &batch.solutions.reader, (batch.envelope, row), turn),
+            Kind::Triples(triples) => triples.take(&self.sink, batch.solutions.run(), batch.envelope, row, turn),
+            Kind::Arrow(batches) => batches.take(&self.sink, &batch.solutions.reader, batch.envelope, row, turn),
             Kind::Table { .. } | Kind::Count => Ok(None),
         }
     }
@@ -366,7 +366,8 @@ impl Text {
         &mut self,
         sink: &TextSink<W>,
         cells: &impl Cells,
-        (envelope, from): (&Envelope, usize),
+        envelope: &Envelope,
+        from: usize,
         turn: &mut Turn<'_>,
     ) -> Result<Option<usize>, BoxError> {
         for row in from..envelope.rows() {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use vicus::{BoxId, Model, ModelBuilder, Schema, Type, library};
 use vicus_language::{
-    Answer, Costs, Language, Place, PlanNode, PlanOptions, Planned, RunOperators, Runnable, Stop, TextError,
+    Answer, Costs, Language, PlanNode, PlanOptions, Planned, RunOperators, Runnable, SourcePosition, Stop, TextError,
     TextErrorKind, TextLimits, ValueType, Values, Watch,
 };
 use vicus_service::{Cancel, Count, Error, ErrorKind, Format, Limits, Session, SessionOptions, Stage, TextSink};
@@ -47,13 +47,14 @@ impl Language for Ranges {
 
     fn parse(&self, text: &str, limits: &TextLimits) -> Result<Range, TextError> {
         limits.check(text)?;
-        let wrong = |at: usize, message: &str| TextError::new(TextErrorKind::Wrong, Place::at(text, at), message);
+        let wrong =
+            |at: usize, message: &str| TextError::new(TextErrorKind::Wrong, SourcePosition::at(text, at), message);
         let mut brackets = 0;
         for (at, _) in text.match_indices('(') {
             brackets += 1;
             if brackets > limits.depth {
                 let message = format!("there are more than {} brackets", limits.depth);
-                return Err(TextError::new(TextErrorKind::TooDeep, Place::at(text, at), message));
+                return Err(TextError::new(TextErrorKind::TooDeep, SourcePosition::at(text, at), message));
             }
         }
         let mut words =
@@ -201,7 +202,7 @@ fn its_errors_have_a_place() {
     assert_eq!(error.kind(), ErrorKind::Query);
     assert_eq!(error.to_string(), "line 2, column 4: a whole number is expected");
     let Error::Query(error) = error else { panic!("{error}") };
-    assert_eq!(error.place, Place { line: 2, column: 4, offset: Some(9) });
+    assert_eq!(error.place, SourcePosition { line: 2, column: 4, offset: Some(9) });
     assert_eq!(refused(&session, "").to_string(), "line 1, column 1: RANGE is expected");
 }
 

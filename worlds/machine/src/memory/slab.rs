@@ -3,7 +3,7 @@
 use crate::sync::Padded;
 use std::ptr::{self, NonNull};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use vicus_memory::{FreeBlock, Returns};
 use vicus_schedule::SeatId;
 
 /// How many bytes of a block a task may use: a header and a closure of some words.
@@ -19,12 +19,6 @@ pub(crate) struct Block {
     home: u32,
 }
 
-/// A free block: its first bytes link to the next one.
-#[repr(C)]
-struct Free {
-    next: *mut Free,
-}
-
 /// How many blocks are made at once.
 const CHUNK: usize = 64;
 
@@ -33,7 +27,7 @@ pub(crate) struct Blocks {
     /// All chunks.
     chunks: Mutex<Vec<Box<[Block]>>>,
     /// By seat: its blocks freed by others.
-    mail: Vec<Padded<AtomicPtr<Free>>>,
+    mail: Vec<Padded<Returns>>,
 }
 
 #[expect(unsafe_code, reason = "it has pointers")]
@@ -46,23 +40,23 @@ unsafe impl Sync for Blocks {}
 
 impl Blocks {
     pub(crate) fn new(seats: usize) -> Blocks {
-        let mail = (0..seats).map(|_| Padded(AtomicPtr::new(ptr::null_mut()))).collect();
+        let mail = (0..seats).map(|_| Padded(Returns::new())).collect();
         Blocks { chunks: Mutex::new(Vec::new()), mail }
     }
 
     #[cold]
-    fn new_chunk(&self, home: SeatId) -> *mut Free {
+    fn new_chunk(&self, home: SeatId) -> *mut FreeBlock {
         let home = home.index() as u32;
         let mut chunk: Box<[Block]> = (0..CHUNK).map(|_| Block { bytes: [0; BLOCK_BYTES], home }).collect();
-        let mut first: *mut Free = ptr::null_mut();
+        let mut first: *mut FreeBlock = ptr::null_mut();
         let start = chunk.as_mut_ptr();
         self.chunks.lock().expect("nothing panics under this lock").push(chunk);
         for at in 0..CHUNK {
             #[expect(unsafe_code, reason = "links the blocks")]
             // SAFETY: inside the chunk, which stays at its address; a block is larger than a link and aligned for it.
             unsafe {
-                let block: *mut Free = start.add(at).cast();
-                block.write(Free { next: first });
+                let block: *mut FreeBlock = start.add(at).cast();
+                block.write(FreeBlock { next: first });
                 first = block;
             }
         }
@@ -72,7 +66,7 @@ impl Blocks {
 
 /// A seat's free blocks.
 pub(crate) struct Slab {
-    free: *mut Free,
+    free: *mut FreeBlock,
     seat: SeatId,
 }
 
@@ -99,8 +93,7 @@ impl Slab {
     #[cold]
     #[inline(never)]
     fn fill(&mut self, blocks: &Blocks) {
-        // Acquire: the threads that freed them are done with them.
-        self.free = blocks.mail[self.seat.index()].0.swap(ptr::null_mut(), Ordering::Acquire);
+        self.free = blocks.mail[self.seat.index()].0.take();
         if self.free.is_null() {
             self.free = blocks.new_chunk(self.seat);
         }
@@ -115,24 +108,16 @@ impl Slab {
     pub(crate) unsafe fn give(&mut self, blocks: &Blocks, block: NonNull<Block>) {
         // SAFETY: the caller's promise; `home` is never overwritten.
         let home = unsafe { (*block.as_ptr()).home };
-        let free: *mut Free = block.as_ptr().cast();
+        let free: *mut FreeBlock = block.as_ptr().cast();
         if home == self.seat.index() as u32 {
             // SAFETY: a block is larger than a link and aligned for it.
-            unsafe { free.write(Free { next: self.free }) };
+            unsafe { free.write(FreeBlock { next: self.free }) };
             self.free = free;
             return;
         }
-        let mail = &blocks.mail[home as usize].0;
-        let mut first = mail.load(Ordering::Relaxed);
-        loop {
-            // SAFETY: as above.
-            unsafe { free.write(Free { next: first }) };
-            // Release: its owner may write to it next. All mail is taken at once, so no link is ever of another list.
-            match mail.compare_exchange_weak(first, free, Ordering::Release, Ordering::Relaxed) {
-                Ok(_) => return,
-                Err(other) => first = other,
-            }
-        }
+        // SAFETY: as above; chunks stay as long as the lists, which are never closed.
+        let is_taken = unsafe { blocks.mail[home as usize].0.push(free) };
+        debug_assert!(is_taken, "a seat's list is never closed");
     }
 }
 

@@ -3,14 +3,13 @@
 use crate::memory::heaps;
 use crate::runtime::clock::worked_ns;
 use crate::runtime::lending::lend_here;
-use crate::runtime::quietly::drop_quietly;
 use crate::runtime::recorder::{SeatRecorder, name_of};
 use crate::runtime::shared::RuntimeState;
 use crate::runtime::worker::context::wait_for_descendants;
 use crate::runtime::worker::{Worker, in_task, outside, with_shared};
 use std::any::Any;
 use std::sync::Arc;
-use vicus_flow::{Activation, BoxId, Desk, FlowError, Instance, Queued, Settled, World, box_class};
+use vicus_flow::{Activation, BoxId, Desk, FlowError, Instance, Queued, Settled, World, box_class, drop_quietly};
 use vicus_schedule::{ActivatedBox, Dealing, Decision, Kind, QueueId, RequestId, Shares, TaskClass, TaskRef};
 use vicus_topology::NodeId;
 use vicus_trace::Outcome;
@@ -289,7 +288,7 @@ impl Worker {
         let activated = ActivatedBox { request: queued.request(), index, kind, home };
         let dealt = self.state.deal_box(&self.shared.plan, &activated, heads);
         if self.recorder.keeps_events() {
-            self.recorder.dealt(vicus_trace::BoxId { request: queued.request().0 as u32, index: index as u32 }, &dealt);
+            self.recorder.dealt(vicus_trace::JobId { request: queued.request().0 as u32, index: index as u32 }, &dealt);
         }
         dealt.queue
     }

@@ -14,7 +14,6 @@ use crate::memory::heaps;
 use crate::runtime::caller_here::{self, Here, Restore, RunsHere};
 use crate::runtime::clock::now_ns;
 use crate::runtime::handle::Runtime;
-use crate::runtime::quietly::drop_quietly;
 use crate::runtime::recorder::Recording;
 use crate::runtime::request::RequestOptions;
 use crate::runtime::request::new_request;
@@ -30,7 +29,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 use vicus_flow::{
-    Activation, Blocks, BoxId, Desk, Entry, FlowError, Instance, Model, Operator, Queued, Settled, World,
+    Activation, Blocks, BoxId, Desk, Entry, FlowError, Instance, Model, Operator, Queued, Settled, World, drop_quietly,
 };
 use vicus_schedule::{Kind, RequestId};
 use vicus_topology::NodeId;

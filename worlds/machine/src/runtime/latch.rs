@@ -52,3 +52,79 @@ impl Awaited for Latch {
         self.state.compare_exchange(OPEN, ASLEEP, Ordering::AcqRel, Ordering::Acquire) != Err(SET)
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::sync::{Arc, Condvar, Mutex};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    /// The sleeping place of a waiter.
+    #[derive(Default)]
+    struct Bed {
+        is_told: Mutex<bool>,
+        told: Condvar,
+    }
+
+    impl Bed {
+        fn sleep(&self) {
+            let mut is_told = self.is_told.lock().unwrap();
+            while !*is_told {
+                is_told = self.told.wait(is_told).unwrap();
+            }
+            *is_told = false;
+        }
+    }
+
+    impl Tell for Bed {
+        fn tell(&self, _: Waiter) {
+            *self.is_told.lock().unwrap() = true;
+            self.told.notify_one();
+        }
+    }
+
+    struct Task {
+        latch: Latch,
+        bed: Bed,
+        answer: UnsafeCell<u32>,
+    }
+
+    #[expect(unsafe_code, reason = "the cell is what the model is about")]
+    // SAFETY: loom tells if two threads use the cell at once.
+    unsafe impl Sync for Task {}
+
+    /// A thread writes an answer and sets the latch; the waiter looks, announces its sleep and sleeps. `announces` is
+    /// false in the broken variant: the waiter sleeps without a word.
+    fn awaited(announces: bool) {
+        let waiter = Waiter(0);
+        let all = Arc::new(Task { latch: Latch::new(waiter), bed: Bed::default(), answer: UnsafeCell::new(0) });
+        let theirs = Arc::clone(&all);
+        let thread = loom::thread::spawn(move || {
+            #[expect(unsafe_code, reason = "loom's cell")]
+            // SAFETY: as for `Sync`.
+            theirs.answer.with_mut(|answer| unsafe { *answer = 1 });
+            theirs.latch.set(&theirs.bed);
+        });
+        while !all.latch.is_done() {
+            if !announces || all.latch.announce_sleep() {
+                all.bed.sleep();
+            }
+        }
+        #[expect(unsafe_code, reason = "loom's cell")]
+        // SAFETY: as for `Sync`.
+        let answer = all.answer.with(|answer| unsafe { *answer });
+        assert_eq!(answer, 1, "what came before the latch is seen");
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn loom_a_waiter_is_woken_and_sees_the_answer() {
+        loom::model(|| awaited(true));
+    }
+
+    #[test]
+    fn loom_a_sleep_that_is_not_announced_is_found() {
+        assert!(catch_unwind(AssertUnwindSafe(|| loom::model(|| awaited(false)))).is_err());
+    }
+}

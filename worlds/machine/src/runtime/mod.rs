@@ -24,7 +24,6 @@ pub(crate) mod moves;
 mod naps;
 mod near;
 pub(crate) mod overflowing;
-pub(crate) mod quietly;
 pub(crate) mod recorder;
 pub(crate) mod request;
 pub(crate) mod requests;

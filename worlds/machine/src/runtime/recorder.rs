@@ -19,7 +19,7 @@ use vicus_schedule::{
 };
 use vicus_topology::Topology;
 use vicus_trace::{
-    Awaits, Bound, BoxInfo, Header, Log, ModelInfo, Outcome, SeatInfo, SeatLog, Source, TaskKind, Trace, Use, What,
+    Awaits, BoxInfo, Header, Log, ModelInfo, Outcome, SeatInfo, SeatLog, Source, TaskKind, Trace, Use, ViaBound, What,
 };
 
 /// The number of a thread that only runs another task aside: it is none of the program's, and not recorded.
@@ -123,7 +123,7 @@ impl Recording {
         outside.record(now, What::RequestSubmitted { request });
         let kind = TaskKind::Deferred;
         let clock =
-            outside.record(now, What::Enqueued { who: box_id(instance, first), kind, by: vicus_trace::BoxId::NONE });
+            outside.record(now, What::Enqueued { who: box_id(instance, first), kind, by: vicus_trace::JobId::NONE });
         instance.raise_clock(first, clock);
     }
 
@@ -135,7 +135,7 @@ impl Recording {
         let mut outside = self.outside.lock().expect("nothing panics under this lock");
         outside.observe(instance.clock(index));
         let (who, kind) = (box_id(instance, index), TaskKind::Deferred);
-        let clock = outside.record(self.now(), What::Enqueued { who, kind, by: vicus_trace::BoxId::NONE });
+        let clock = outside.record(self.now(), What::Enqueued { who, kind, by: vicus_trace::JobId::NONE });
         instance.raise_clock(index, clock);
     }
 
@@ -146,8 +146,8 @@ impl Recording {
         }
         let number = self.numbers.lock().expect("nothing panics under this lock").next();
         let mut outside = self.outside.lock().expect("nothing panics under this lock");
-        let (who, kind) = (vicus_trace::BoxId::task(request.0 as u32, number), TaskKind::Deferred);
-        let clock = outside.record(self.now(), What::Enqueued { who, kind, by: vicus_trace::BoxId::NONE });
+        let (who, kind) = (vicus_trace::JobId::task(request.0 as u32, number), TaskKind::Deferred);
+        let clock = outside.record(self.now(), What::Enqueued { who, kind, by: vicus_trace::JobId::NONE });
         self.tasks.fetch_max(clock, Ordering::AcqRel);
         number
     }
@@ -160,7 +160,7 @@ impl Recording {
         let mut outside = self.outside.lock().expect("nothing panics under this lock");
         outside.observe(self.tasks.load(Ordering::Acquire));
         let (who, kind) = (task_of(task.header()), TaskKind::Deferred);
-        let clock = outside.record(self.now(), What::Enqueued { who, kind, by: vicus_trace::BoxId::NONE });
+        let clock = outside.record(self.now(), What::Enqueued { who, kind, by: vicus_trace::JobId::NONE });
         self.tasks.fetch_max(clock, Ordering::AcqRel);
     }
 
@@ -259,7 +259,7 @@ impl Recording {
 
 fn box_info(b: &ConnectedBox) -> BoxInfo {
     let source = |(sender, output): (BoxId, usize)| Source { index: sender.index() as u32, output: output as u16 };
-    let bound = |bound: vicus_flow::Bound| Bound { envelopes: bound.envelopes as u32, bytes: bound.bytes };
+    let bound = |bound: vicus_flow::Bound| ViaBound { envelopes: bound.envelopes as u32, bytes: bound.bytes };
     BoxInfo {
         name: b.name().to_owned(),
         type_name: b.type_name().to_owned(),
@@ -268,12 +268,12 @@ fn box_info(b: &ConnectedBox) -> BoxInfo {
     }
 }
 
-fn box_id(instance: &Instance, index: BoxId) -> vicus_trace::BoxId {
-    vicus_trace::BoxId { request: instance.id().0 as u32, index: index.index() as u32 }
+fn box_id(instance: &Instance, index: BoxId) -> vicus_trace::JobId {
+    vicus_trace::JobId { request: instance.id().0 as u32, index: index.index() as u32 }
 }
 
-fn task_of(header: &TaskHeader) -> vicus_trace::BoxId {
-    vicus_trace::BoxId::task(header.request.0 as u32, header.number)
+fn task_of(header: &TaskHeader) -> vicus_trace::JobId {
+    vicus_trace::JobId::task(header.request.0 as u32, header.number)
 }
 
 /// A task as decisions of seats name it.
@@ -356,7 +356,7 @@ struct On {
     numbers: Numbers,
     /// The seat's decisions; `None`: they are not recorded.
     decisions: Option<Vec<Decision>>,
-    /// The tasks with code running on this seat, the innermost last, by [`vicus_trace::BoxId::index`].
+    /// The tasks with code running on this seat, the innermost last, by [`vicus_trace::JobId::index`].
     open: Vec<u32>,
 }
 
@@ -384,11 +384,11 @@ impl On {
 
     /// The innermost running task: the maker of new ones.
     fn by(&self) -> u32 {
-        self.open.last().copied().unwrap_or(vicus_trace::BoxId::NONE)
+        self.open.last().copied().unwrap_or(vicus_trace::JobId::NONE)
     }
 
     /// A task begins that was in no queue; `by` has made it.
-    fn begin_unqueued(&mut self, who: vicus_trace::BoxId, by: u32) {
+    fn begin_unqueued(&mut self, who: vicus_trace::JobId, by: u32) {
         self.record(What::Enqueued { who, kind: TaskKind::Immediate, by });
         self.record(What::Taken { who, rule: 0, far: false });
         self.record(What::UserCodeBegins { who });
@@ -410,7 +410,7 @@ impl On {
     }
 
     /// Records the facts about envelopes.
-    fn record_facts(&mut self, who: vicus_trace::BoxId, desk: &mut Desk) {
+    fn record_facts(&mut self, who: vicus_trace::JobId, desk: &mut Desk) {
         for fact in desk.facts.drain(..) {
             match fact {
                 Fact::Received { input, rows, pill, stamp } => {
@@ -530,7 +530,7 @@ impl SeatRecorder {
     /// Records the bytes that a closure about to be queued uses near this seat and elsewhere.
     pub(crate) fn task_uses(&mut self, request: RequestId, number: u32, near: usize, far: usize) {
         if let Some(on) = &mut self.0 {
-            let who = vicus_trace::BoxId::task(request.0 as u32, number);
+            let who = vicus_trace::JobId::task(request.0 as u32, number);
             for (far, bytes) in near_first(near, far) {
                 on.record(What::Footprint { who, far, bytes });
             }
@@ -546,9 +546,9 @@ impl SeatRecorder {
 
     /// Records the reason for a dealt task's queue, if the plan deals it.
     #[cold]
-    pub(crate) fn dealt(&mut self, who: vicus_trace::BoxId, dealt: &Dealt) {
+    pub(crate) fn dealt(&mut self, who: vicus_trace::JobId, dealt: &Dealt) {
         let Some(why) = dealt.why else { return };
-        let queue = dealt.queue.map_or(vicus_trace::BoxId::NONE, |queue| queue.index() as u32);
+        let queue = dealt.queue.map_or(vicus_trace::JobId::NONE, |queue| queue.index() as u32);
         if let Some(on) = &mut self.0 {
             on.record(What::Dealt { who, why, share: dealt.share.into(), queue });
         }
@@ -558,7 +558,7 @@ impl SeatRecorder {
     #[cold]
     pub(crate) fn task_says(&mut self, request: RequestId, number: u32, ordered: &[Access], accesses: &[Access]) {
         let Some(on) = &mut self.0 else { return };
-        let who = vicus_trace::BoxId::task(request.0 as u32, number);
+        let who = vicus_trace::JobId::task(request.0 as u32, number);
         let others = accesses.iter().filter(|access| !ordered.contains(access));
         let said = ordered.iter().map(|access| (true, access)).chain(others.map(|access| (false, access)));
         for (is_ordered, access) in said {
@@ -603,7 +603,7 @@ impl SeatRecorder {
     pub(crate) fn included_begins(&mut self, request: RequestId) -> u32 {
         self.section_begins(request);
         let number = self.number();
-        let who = vicus_trace::BoxId::task(request.0 as u32, number);
+        let who = vicus_trace::JobId::task(request.0 as u32, number);
         if let Some(on) = &mut self.0 {
             on.begin_unqueued(who, on.by());
         }
@@ -613,7 +613,7 @@ impl SeatRecorder {
     /// The included child ends.
     #[cold]
     pub(crate) fn included_ends(&mut self, request: RequestId, number: u32) {
-        let who = vicus_trace::BoxId::task(request.0 as u32, number);
+        let who = vicus_trace::JobId::task(request.0 as u32, number);
         if let Some(on) = &mut self.0 {
             on.close(who.index);
             on.record(What::UserCodeEnds { who });
@@ -645,9 +645,9 @@ impl SeatRecorder {
     }
 
     #[cold]
-    fn record_of_running(&mut self, request: RequestId, what: impl FnOnce(vicus_trace::BoxId) -> What) {
+    fn record_of_running(&mut self, request: RequestId, what: impl FnOnce(vicus_trace::JobId) -> What) {
         if let Some(on) = &mut self.0 {
-            let who = vicus_trace::BoxId { request: request.0 as u32, index: on.by() };
+            let who = vicus_trace::JobId { request: request.0 as u32, index: on.by() };
             on.record(what(who));
         }
     }
@@ -701,14 +701,14 @@ impl SeatRecorder {
     #[cold]
     pub fn member_begins(&mut self, request: RequestId, slept: bool) -> u32 {
         let number = self.number();
-        let who = vicus_trace::BoxId::task(request.0 as u32, number);
+        let who = vicus_trace::JobId::task(request.0 as u32, number);
         if let Some(on) = &mut self.0
             && on.keeps_events
         {
             if slept {
                 on.record(What::SleepEnds);
             }
-            on.begin_unqueued(who, vicus_trace::BoxId::NONE);
+            on.begin_unqueued(who, vicus_trace::JobId::NONE);
         }
         number
     }
@@ -716,7 +716,7 @@ impl SeatRecorder {
     /// A member's part of a region is over. It sleeps, as far as this seat is concerned.
     #[cold]
     pub fn member_ends(&mut self, request: RequestId, number: u32) {
-        let who = vicus_trace::BoxId::task(request.0 as u32, number);
+        let who = vicus_trace::JobId::task(request.0 as u32, number);
         if let Some(on) = &mut self.0
             && on.keeps_events
         {

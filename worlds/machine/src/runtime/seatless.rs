@@ -7,7 +7,6 @@
 //! begun one, and a begun child is over or stands on the stack above the waiting task.
 
 use crate::runtime::caller_here;
-use crate::runtime::quietly::drop_quietly;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -16,6 +15,7 @@ use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
+use vicus_flow::drop_quietly;
 use vicus_schedule::{Access, TaskGraph, TaskNode, Unspawned};
 
 /// The state of the calling thread, if it sits on no seat.
@@ -298,7 +298,7 @@ impl Level {
     fn keep_panic(self: &Rc<Level>, panic: Box<dyn Any + Send>) {
         let level = self.awaited();
         let mut slot = level.panic.borrow_mut();
-        let other = if slot.is_none() { slot.replace(panic) } else { Some(panic) };
+        let other = vicus_flow::keep_first(&mut slot, panic);
         drop(slot);
         drop_quietly(other);
     }

@@ -1,11 +1,11 @@
 //! The begin and the end of a task that is a closure.
 
 use crate::memory::heaps;
-use crate::runtime::quietly::drop_quietly;
 use crate::runtime::recorder::ASIDE;
 use crate::runtime::worker::context::wait_for_descendants;
 use crate::runtime::worker::{Worker, in_task, outside};
 use std::any::Any;
+use vicus_flow::drop_quietly;
 use vicus_schedule::{RunTask, TaskClass, TaskHeader, TaskRef};
 
 /// The class of closures with this run function. A task waits for each of them, so it is never dropped unrun.

@@ -58,7 +58,7 @@ where
 {
     let job = in_task(|worker| StackJob::new(worker, b));
     let task = job.task();
-    let (queue, at_once) = in_task(|worker| worker.put_second(task));
+    let (queue, at_once) = in_task(|worker| put_second(worker, task));
     at_once.run();
     let a = match catch_unwind(AssertUnwindSafe(a)) {
         Ok(a) => a,
@@ -66,7 +66,7 @@ where
             // Data borrowed by the second one may be gone with this frame.
             if take_back_from_panic(task, queue) {
                 job.forget();
-                in_task(|worker| worker.record_end_of_second(task));
+                in_task(|worker| record_end_of_second(worker, task));
             } else {
                 wait_for(&job.latch);
                 job.drop_result();
@@ -76,7 +76,7 @@ where
     };
     if take_back(task, queue) {
         let b = job.run_here();
-        in_task(|worker| worker.record_end_of_second(task));
+        in_task(|worker| record_end_of_second(worker, task));
         return (a, b);
     }
     wait_for(&job.latch);
@@ -86,7 +86,7 @@ where
 /// Takes a task back from its queue, or with `None` from the seat's own lock-free one. `false` if another seat has it.
 #[inline]
 fn take_back(task: TaskRef, queue: Option<QueueId>) -> bool {
-    match in_task(|worker| worker.take_back(task, queue)) {
+    match in_task(|worker| try_take_back(worker, task, queue)) {
         Ok(is_back) => is_back,
         Err(younger) => take_back_from_below(younger, task, queue),
     }
@@ -99,7 +99,7 @@ fn take_back_from_below(mut younger: TaskRef, task: TaskRef, queue: Option<Queue
     loop {
         let way = in_task(|worker| worker.state.own_way());
         run_on_top(younger, way);
-        match in_task(|worker| worker.take_back(task, queue)) {
+        match in_task(|worker| try_take_back(worker, task, queue)) {
             Ok(is_back) => return is_back,
             Err(another) => younger = another,
         }
@@ -120,75 +120,73 @@ fn wait_for(latch: &Latch) {
     recorded(Awaits::Section, || worker::wait(Some(request), latch));
 }
 
-impl Worker {
-    /// Puts a task of a `join` into the plan's queue for immediate tasks without a place. Returns its queue, unless
-    /// this is the seat's own lock-free one.
-    #[inline]
-    fn put_second(&mut self, task: TaskRef) -> (Option<QueueId>, AtOnce) {
-        self.recorder.section_begins(self.frame.request);
-        self.record_queued(task, Kind::Immediate, true);
-        if self.put_own(task).is_ok() { (None, AtOnce::NONE) } else { self.put_elsewhere(task) }
-    }
+/// Puts a task of a `join` into the plan's queue for immediate tasks without a place. Returns its queue, unless
+/// this is the seat's own lock-free one.
+#[inline]
+fn put_second(worker: &mut Worker, task: TaskRef) -> (Option<QueueId>, AtOnce) {
+    worker.recorder.section_begins(worker.frame.request);
+    worker.record_queued(task, Kind::Immediate, true);
+    if worker.put_own(task).is_ok() { (None, AtOnce::NONE) } else { put_elsewhere(worker, task) }
+}
 
-    /// Takes a task back out of its queue. Returns whether it was still there. An error is a younger task, to be run
-    /// before the next try.
-    #[inline]
-    fn take_back(&mut self, task: TaskRef, queue: Option<QueueId>) -> Result<bool, TaskRef> {
-        if let Some(queue) = queue {
-            return Ok(self.remove(queue, task));
-        }
-        if self.state.take_back(&task) {
-            self.record_taken_back(task);
-            return Ok(true);
-        }
-        match self.own().and_then(Deque::pop) {
-            Some(youngest) if youngest == task => {
-                self.record_taken_back(task);
-                Ok(true)
-            }
-            Some(younger) => Err(younger),
-            None => Ok(false),
-        }
+/// Takes a task back out of its queue. Returns whether it was still there. An error is a younger task, to be run
+/// before the next try.
+#[inline]
+fn try_take_back(worker: &mut Worker, task: TaskRef, queue: Option<QueueId>) -> Result<bool, TaskRef> {
+    if let Some(queue) = queue {
+        return Ok(remove(worker, queue, task));
     }
+    if worker.state.take_back(&task) {
+        record_taken_back(worker, task);
+        return Ok(true);
+    }
+    match worker.own().and_then(Deque::pop) {
+        Some(youngest) if youngest == task => {
+            record_taken_back(worker, task);
+            Ok(true)
+        }
+        Some(younger) => Err(younger),
+        None => Ok(false),
+    }
+}
 
-    #[cold]
-    #[inline(never)]
-    fn put_elsewhere(&mut self, task: TaskRef) -> (Option<QueueId>, AtOnce) {
-        match self.state.place_second(&self.shared.plan) {
-            Put::Keep => {
-                self.keep(task);
-                (None, AtOnce::NONE)
-            }
-            Put::Into(queue, kind) => (Some(queue), self.put(task, queue, kind)),
+#[cold]
+#[inline(never)]
+fn put_elsewhere(worker: &mut Worker, task: TaskRef) -> (Option<QueueId>, AtOnce) {
+    match worker.state.place_second(&worker.shared.plan) {
+        Put::Keep => {
+            worker.keep(task);
+            (None, AtOnce::NONE)
         }
+        Put::Into(queue, kind) => (Some(queue), worker.put(task, queue, kind)),
     }
+}
 
-    #[inline]
-    fn record_taken_back(&mut self, task: TaskRef) {
-        if self.recorder.is_on() {
-            self.recorder.task_taken(task, self.state.own_way(), false);
-            self.recorder.task_begins(task);
-        }
+#[inline]
+fn record_taken_back(worker: &mut Worker, task: TaskRef) {
+    if worker.recorder.is_on() {
+        worker.recorder.task_taken(task, worker.state.own_way(), false);
+        worker.recorder.task_begins(task);
     }
+}
 
-    /// The task with the `join` has run or dropped its second closure itself.
-    #[inline]
-    fn record_end_of_second(&mut self, task: TaskRef) {
-        if self.recorder.is_on() {
-            self.recorder.task_ends(task.header());
-            self.recorder.section_ends(self.frame.request);
-        }
+/// The task with the `join` has run or dropped its second closure itself.
+#[inline]
+fn record_end_of_second(worker: &mut Worker, task: TaskRef) {
+    if worker.recorder.is_on() {
+        worker.recorder.task_ends(task.header());
+        worker.recorder.section_ends(worker.frame.request);
     }
+}
 
-    /// Takes a task out of its locked queue, or out of the tasks kept by this seat.
-    #[cold]
-    fn remove(&mut self, queue: QueueId, task: TaskRef) -> bool {
-        let found = self.shared.queues.remove(queue, task) || self.state.take_back(&task);
-        if found {
-            self.record_taken_back(task);
-        }
-        found
+/// Takes a task out of its locked queue, or out of the tasks kept by this seat.
+#[cold]
+fn remove(worker: &mut Worker, queue: QueueId, task: TaskRef) -> bool {
+    let found = worker.shared.queues.remove(queue, task) || worker.state.take_back(&task);
+    if found {
+        record_taken_back(worker, task);
     }
+    found
 }
 
 /// A closure in the frame of the waiting thread.

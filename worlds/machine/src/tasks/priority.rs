@@ -25,23 +25,21 @@ impl Drop for Ticket {
     }
 }
 
-impl Worker {
-    /// Adds a task to the ready ones, and queues a ticket.
-    #[inline(never)]
-    pub(super) fn queue_ticket(&mut self, queued: ReadyTask, priority: i32) -> AtOnce {
-        let ReadyTask { task, kind, queue, .. } = queued;
-        let context = task.header().context;
-        self.record_queued(task, kind, kind == Kind::Immediate && queue.is_none());
-        let ticket = Ticket { context, queue };
-        #[expect(unsafe_code, reason = "follows a pointer, and makes a task that borrows")]
-        // SAFETY: no other ticket can find the new task yet, so it is not over, and its context is alive. From its
-        // birth on the ticket is counted there as well, and its closure uses nothing else.
-        let ticket = unsafe {
-            let context: &Context = context.get().expect("a task with a priority has a context");
-            let ticket = Job::task(self, context, false, move |_| drop(ticket));
-            context.put_ready(queue, priority, task);
-            ticket
-        };
-        self.queue(ReadyTask { task: ticket, kind, queue, priority: None })
-    }
+/// Adds a task to the ready ones, and queues a ticket.
+#[inline(never)]
+pub(super) fn queue_ticket(worker: &mut Worker, queued: ReadyTask, priority: i32) -> AtOnce {
+    let ReadyTask { task, kind, queue, .. } = queued;
+    let context = task.header().context;
+    worker.record_queued(task, kind, kind == Kind::Immediate && queue.is_none());
+    let ticket = Ticket { context, queue };
+    #[expect(unsafe_code, reason = "follows a pointer, and makes a task that borrows")]
+    // SAFETY: no other ticket can find the new task yet, so it is not over, and its context is alive. From its
+    // birth on the ticket is counted there as well, and its closure uses nothing else.
+    let ticket = unsafe {
+        let context: &Context = context.get().expect("a task with a priority has a context");
+        let ticket = Job::task(worker, context, false, move |_| drop(ticket));
+        context.put_ready(queue, priority, task);
+        ticket
+    };
+    worker.queue(ReadyTask { task: ticket, kind, queue, priority: None })
 }

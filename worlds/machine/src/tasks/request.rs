@@ -3,7 +3,6 @@
 use super::class::{closure_class, end_task, with_descendants};
 use crate::runtime::done::EndSignal;
 use crate::runtime::handle::Runtime;
-use crate::runtime::quietly::drop_quietly;
 use crate::runtime::requests::here::nest;
 use crate::runtime::requests::nested::Within;
 use crate::runtime::requests::open::Over;
@@ -16,6 +15,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard};
+use vicus_flow::drop_quietly;
 use vicus_flow::{Account, Budget};
 use vicus_schedule::{Context, ContextRef, RequestId, TaskClass, TaskHeader, TaskRef};
 
@@ -48,16 +48,15 @@ impl std::error::Error for Cancelled {}
 /// assert_eq!(request.wait(), Ok("enough"));
 /// ```
 pub fn is_cancelled() -> bool {
-    with_worker(|worker| worker.is_cancelled()).unwrap_or_else(seatless::is_cancelled)
+    with_worker(|worker| is_task_cancelled(worker)).unwrap_or_else(seatless::is_cancelled)
 }
 
-impl Worker {
-    fn is_cancelled(&self) -> bool {
-        #[expect(unsafe_code, reason = "follows a pointer")]
-        // SAFETY: the running task is counted there.
-        let parent = unsafe { self.frame.parent.get() };
-        self.shared.ongoing.stopped.has(self.frame.request) || parent.is_some_and(Context::is_cancelled)
-    }
+/// Whether the running task is cancelled, or its request.
+fn is_task_cancelled(worker: &Worker) -> bool {
+    #[expect(unsafe_code, reason = "follows a pointer")]
+    // SAFETY: the running task is counted there.
+    let parent = unsafe { worker.frame.parent.get() };
+    worker.shared.ongoing.stopped.has(worker.frame.request) || parent.is_some_and(Context::is_cancelled)
 }
 
 impl Runtime {

@@ -2,9 +2,9 @@
 
 use super::job::Job;
 use super::place::assert_known;
+use super::priority::queue_ticket;
 use super::said::Said;
 use crate::runtime::handle::Runtime;
-use crate::runtime::quietly::drop_quietly;
 use crate::runtime::worker::context::wait_for;
 use crate::runtime::worker::{AtOnce, Worker, in_task, is_seated, with_worker};
 use std::any::Any;
@@ -12,6 +12,7 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
 use std::sync::{Arc, Mutex};
+use vicus_flow::drop_quietly;
 use vicus_schedule::{Context, ContextRef, Kind, Put, ReadyTask, SeatId, TaskRef, Wanted};
 use vicus_topology::Place;
 
@@ -178,7 +179,7 @@ impl<'scope> Scope<'scope> {
 /// Keeps a panic for the waiting thread, if it is the first one.
 pub(super) fn keep_first(first: &Mutex<Option<Box<dyn Any + Send>>>, panic: Box<dyn Any + Send>) {
     let mut slot = first.lock().expect("nothing panics under this lock");
-    let other = if slot.is_none() { slot.replace(panic) } else { Some(panic) };
+    let other = vicus_flow::keep_first(&mut slot, panic);
     drop(slot);
     drop_quietly(other);
 }
@@ -230,7 +231,7 @@ impl Worker {
     pub fn queue(&mut self, queued: ReadyTask) -> AtOnce {
         let ReadyTask { task, kind, queue, priority } = queued;
         if let Some(priority) = priority {
-            return self.queue_ticket(queued, priority);
+            return queue_ticket(self, queued, priority);
         }
         self.record_queued(task, kind, kind == Kind::Immediate && queue.is_none());
         if kind == Kind::Immediate && queue.is_none() && self.put_own(task).is_ok() {

@@ -21,7 +21,7 @@ use vicus_memory::distribution::Distribution;
 use vicus_memory::{NodeBytes, Placed};
 use vicus_schedule::{Access, Dealing, Kind, Plan};
 use vicus_topology::{CoreGroup, NodeId, Topology};
-use vicus_trace::{BoxId, Trace, What};
+use vicus_trace::{JobId, Trace, What};
 
 /// Threads recording the footprints of all tasks.
 struct Watched<'r> {
@@ -140,7 +140,7 @@ impl Locations<'_> {
 
 /// By task in spawning order: the queuing seat, and the taking seat with its rule.
 fn moves(trace: &Trace) -> Vec<(usize, usize, u8)> {
-    let mut spawned: Vec<BoxId> = Vec::new();
+    let mut spawned: Vec<JobId> = Vec::new();
     let (mut queued, mut taken) = (BTreeMap::new(), BTreeMap::new());
     for (seat, event) in
         trace.logs().iter().enumerate().flat_map(|(seat, log)| log.events.iter().map(move |e| (seat, e)))
@@ -153,7 +153,7 @@ fn moves(trace: &Trace) -> Vec<(usize, usize, u8)> {
             _ => {}
         }
     }
-    let of = |who: &BoxId| {
+    let of = |who: &JobId| {
         let key = (who.request, who.index);
         let (taker, rule) = taken[&key];
         (queued[&key], taker, rule)

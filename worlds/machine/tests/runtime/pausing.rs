@@ -207,7 +207,7 @@ fn resuming_is_recorded() {
     drop(request);
     let trace = runtime.trace().unwrap();
     assert_eq!(trace.check(), []);
-    let by_none = |what: &What| matches!(what, What::Enqueued { by, .. } if *by == vicus_trace::BoxId::NONE);
+    let by_none = |what: &What| matches!(what, What::Enqueued { by, .. } if *by == vicus_trace::JobId::NONE);
     let from_outside = trace.by_time().filter(|entry| by_none(&entry.event.what)).count();
     assert!(from_outside > 1, "the first box, and resumed ones: {from_outside}");
 }

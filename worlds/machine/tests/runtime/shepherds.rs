@@ -9,7 +9,7 @@ use vicus_flow::{BoxModel, Column, Envelope, Model, ModelBuilder, Schema, Turn, 
 use vicus_machine::{Runtime, RuntimeBuilder, join, scope};
 use vicus_schedule::{Access, Mode};
 use vicus_topology::{GroupId, Topology};
-use vicus_trace::{BoxId, Trace, What};
+use vicus_trace::{JobId, Trace, What};
 
 const SHEPHERDS: usize = 4;
 
@@ -29,7 +29,7 @@ fn ran(trace: &Trace) -> Vec<usize> {
     assert!(trace.check().is_empty());
     assert!(trace.by_time().is_sorted_by_key(|entry| entry.event.time_ns), "threads have one clock");
     let callers = trace.header().seats.iter().position(|seat| seat.is_callers).unwrap();
-    let of_callers: BTreeSet<BoxId> = trace.logs()[callers]
+    let of_callers: BTreeSet<JobId> = trace.logs()[callers]
         .events
         .iter()
         .filter_map(|event| match event.what {

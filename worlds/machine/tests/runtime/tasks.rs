@@ -9,7 +9,7 @@ use std::time::Duration;
 use vicus_machine::{Runtime, Scope, TaskRequest, join, scope};
 use vicus_schedule::{ALL, Decision, Setting};
 use vicus_topology::{NodeId, Topology};
-use vicus_trace::{BoxId, Trace, What};
+use vicus_trace::{JobId, Trace, What};
 
 /// A runtime for each strategy and several numbers of threads.
 fn runtimes() -> impl Iterator<Item = Runtime> {
@@ -30,12 +30,12 @@ fn fib(n: u32) -> u64 {
 }
 
 /// The only task queued by no seat.
-fn brought(trace: &Trace) -> BoxId {
+fn brought(trace: &Trace) -> JobId {
     let from_outside = trace.merged().filter_map(|entry| match entry.event.what {
-        What::Enqueued { who, by: BoxId::NONE, .. } => Some(who),
+        What::Enqueued { who, by: JobId::NONE, .. } => Some(who),
         _ => None,
     });
-    let found: Vec<BoxId> = from_outside.collect();
+    let found: Vec<JobId> = from_outside.collect();
     assert_eq!(found.len(), 1, "{found:?}");
     found[0]
 }
@@ -146,7 +146,7 @@ fn a_task_is_spawned_after_the_start_of_what_it_need_not_wait_for_any_more() {
     for (strategy, trace) in traces {
         assert_eq!(trace.check(), [], "{strategy}");
         let events: Vec<What> = trace.merged().map(|entry| entry.event.what).collect();
-        let spawned: Vec<(usize, BoxId)> = (0..)
+        let spawned: Vec<(usize, JobId)> = (0..)
             .zip(&events)
             .filter_map(|(at, what)| if let What::Spawned { who, .. } = what { Some((at, *who)) } else { None })
             .collect();
@@ -180,7 +180,7 @@ fn a_trace_has_no_effect_before_its_cause() {
         for entry in trace.merged() {
             match entry.event.what {
                 // The task submitted by `run`, queued by no seat.
-                What::Enqueued { by: BoxId::NONE, .. } => assert_eq!((enqueued, taken), (0, 0), "{strategy}"),
+                What::Enqueued { by: JobId::NONE, .. } => assert_eq!((enqueued, taken), (0, 0), "{strategy}"),
                 What::Taken { who, .. } if who == brought => {}
                 What::Enqueued { kind, .. } => {
                     enqueued += 1;
@@ -226,7 +226,7 @@ fn a_trace_has_a_scope_end_after_tasks_that_were_quicker() {
             What::UserCodeEnds { who } => Some(who),
             _ => None,
         });
-        let ends: Vec<BoxId> = ends.collect();
+        let ends: Vec<JobId> = ends.collect();
         assert_eq!((ends.len(), ends.last()), (2, Some(&brought(&trace))));
     }
 }

@@ -7,7 +7,7 @@ use vicus_flow::Activation;
 use vicus_flow::FlowError;
 use vicus_schedule::{Access, Mode, RequestId};
 use vicus_topology::NodeId;
-use vicus_trace::BoxId;
+use vicus_trace::JobId;
 
 /// The live requests.
 pub(super) struct Live<'a> {
@@ -105,7 +105,7 @@ impl<'a> Live<'a> {
             let makes = done.makes.iter().map(|made| made.envelope).collect();
             accesses.extend(self.envelopes(copy, makes, Mode::Write));
             accesses.extend(done.store.iter().flat_map(|&(from, bytes)| self.enacted.layout.store(from, bytes)));
-            let who = BoxId { request: flow.request, index: acting.index as u32 };
+            let who = JobId { request: flow.request, index: acting.index as u32 };
             accesses.extend(done.state.iter().filter_map(|part| self.enacted.layout.kept(copy, who, part)));
             let cost = Cost::Nanos((done.cost.recorded - done.cost.memory).max(0.0));
             Work { leaf: flow.scripts[acting.index].leaf as u32, cost, accesses }

@@ -7,7 +7,7 @@ use vicus_memory::distribution::Distribution;
 use vicus_schedule::{ALL, Access, Kind, Mode, Plan, PoolId, Probe, RequestId, Setting};
 use vicus_sim::{ArraySpec, Cost, Machine, Options, Outcome, Parameters, Program, Step, TaskSpec, Work, simulate};
 use vicus_topology::{DealReason, LocationId, Topology, fixtures};
-use vicus_trace::{BoxId, Trace, What};
+use vicus_trace::{JobId, Trace, What};
 
 pub(crate) struct Chance(Pcg64);
 
@@ -340,7 +340,7 @@ fn a_trace_says_why_each_task_went_where_it_was_dealt() {
             _ => None,
         });
         let there = plan.dealing().unwrap().queues[3].index() as u32;
-        let stays = BoxId::NONE;
+        let stays = JobId::NONE;
         let expected =
             [(1, DealReason::Nearest, 100, there), (2, DealReason::Small, 0, stays), (3, DealReason::Even, 0, stays)];
         assert_eq!(dealt.collect::<Vec<_>>(), expected, "{strategy}: the last one has no bytes");

@@ -1,5 +1,6 @@
 //! The lightweight threads of a runtime, as numbers.
 
+use super::watching::Watching;
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -21,7 +22,7 @@ pub(crate) struct Threads {
 #[derive(Default)]
 pub(crate) struct Watch {
     /// Whether it looks.
-    pub(crate) is_set: AtomicBool,
+    pub(crate) watching: Watching,
     /// A thread without a seat has ended a wait.
     pub(crate) is_filled_outside: AtomicBool,
     /// A deadlock was told.

@@ -9,6 +9,7 @@ mod local;
 mod locals;
 pub(crate) mod starved;
 pub(crate) mod timer;
+mod watching;
 
 pub use core::Ended;
 pub use local::Local;

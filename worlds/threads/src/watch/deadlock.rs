@@ -72,11 +72,11 @@ fn look(runtime: &Weak<RuntimeState>, which: Look) {
     match (which, waits.0 == waits.1) {
         (Look::Last, true) => return,
         (_, true) => {
-            watch.is_set.store(false, Ordering::SeqCst);
+            watch.watching.end();
             return look_later(Weak::clone(runtime), Look::Last);
         }
         // A thread that has seen the end of this watch has begun another one.
-        (Look::Last, false) if watch.is_set.swap(true, Ordering::SeqCst) => return,
+        (Look::Last, false) if !watch.watching.resume() => return,
         _ => {}
     }
     let last = if let Look::Next(seen) = which { Some(seen) } else { None };

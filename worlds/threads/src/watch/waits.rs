@@ -5,7 +5,6 @@ use super::layer::attach;
 use crate::threads::counts::{Threads, Waits};
 use crate::threads::fibres::{of_parts, of_worker};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use vicus_machine::OnDeadlock;
 use vicus_machine::layer::{RuntimeState, in_task};
 
@@ -26,11 +25,7 @@ pub(crate) fn end_wait(whose: Waits) {
 
 /// Makes the runtime look for deadlocks, if it does not yet.
 fn watch(threads: &Threads, shared: &Arc<RuntimeState>) {
-    let watch = &threads.watch;
-    if shared.settings.on_deadlock == OnDeadlock::Ignore || watch.is_set.load(Ordering::Relaxed) {
-        return;
-    }
-    if !watch.is_set.swap(true, Ordering::AcqRel) {
+    if shared.settings.on_deadlock != OnDeadlock::Ignore && threads.watch.watching.begin() {
         deadlock::look_first(shared);
     }
 }

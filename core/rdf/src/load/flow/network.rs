@@ -9,8 +9,8 @@ use crate::index::{Index, Order};
 use crate::interrupt::Interrupt;
 use crate::load::segment::{AssembledSegments, Segment, SpilledRuns, Table, assemble_segments, index_of_spilled};
 use crate::load::{
-    Assembled, AssembledTerms, CompressedKeys, Cut, MergedTerms, Numbering, Quads, Run, SortedTerms, assemble,
-    cut_runs, cut_terms, derive_runs, index, join_keys, merge_runs, merge_terms, remap,
+    Assembled, AssembledTerms, CompressedKeys, Cut, KeyRange, MergedTerms, Numbering, Quads, Run, SortedTerms,
+    assemble, cut_runs, cut_terms, derive_runs, index, join_keys, merge_runs, merge_terms, remap,
 };
 use crate::placed::Placement;
 use crate::snapshot::Snapshot;
@@ -48,7 +48,7 @@ const PART_OF_KEYS: usize = 1 << 16;
 /// A part of the keys, to be compressed.
 struct KeyPart {
     terms: Arc<AssembledTerms>,
-    part: (usize, Range<usize>),
+    part: KeyRange,
 }
 
 /// Quads of local numbers, and the table from local to global numbers.

@@ -17,7 +17,7 @@ use vicus::Runtime;
 use vicus_service::data::{LoadOptions, Source, Syntax};
 use vicus_service::{Count, Dataset, PlanOptions, SessionOptions};
 use vicus_sim::papers::Figure;
-use vicus_trace::{BoxId, Log, SeatLog, Trace, What};
+use vicus_trace::{JobId, Log, SeatLog, Trace, What};
 
 /// The number of runs of a query.
 const RUNS: usize = 7;
@@ -204,8 +204,8 @@ fn coarse(trace: &Trace) -> Trace {
 }
 
 /// The invocations of a log in their order, with their durations.
-fn durations(log: &SeatLog) -> Vec<(BoxId, u64)> {
-    let mut found: Vec<(BoxId, u64)> = Vec::new();
+fn durations(log: &SeatLog) -> Vec<(JobId, u64)> {
+    let mut found: Vec<(JobId, u64)> = Vec::new();
     for event in &log.events {
         match event.what {
             What::InvocationBegins { who } => found.push((who, event.time_ns)),
@@ -237,7 +237,7 @@ fn quickest(runs: &[Trace]) -> Trace {
 }
 
 /// Shortens invocations, and moves all later events forward.
-fn shorten(log: &mut SeatLog, durations: &[(BoxId, u64)]) {
+fn shorten(log: &mut SeatLog, durations: &[(JobId, u64)]) {
     let (mut next, mut gone, mut end) = (durations.iter(), 0, u64::MAX);
     for event in &mut log.events {
         let time = event.time_ns;
@@ -283,7 +283,7 @@ mod tests {
     fn run(times: [u64; 4]) -> Trace {
         let mut log = Log::new(100);
         for (index, at) in [(0, 0), (1, 2)] {
-            let who = BoxId { request: 1, index };
+            let who = JobId { request: 1, index };
             log.record(times[at], What::InvocationBegins { who });
             log.record((times[at] + times[at + 1]) / 2, What::UserCodeBegins { who });
             log.record(times[at + 1], What::InvocationEnds { who });

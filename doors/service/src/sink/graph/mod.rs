@@ -112,7 +112,8 @@ impl Triples {
         &mut self,
         sink: &TextSink<W>,
         run: &Run,
-        (envelope, from): (&Envelope, usize),
+        envelope: &Envelope,
+        from: usize,
         turn: &mut Turn<'_>,
     ) -> Result<Option<usize>, BoxError> {
         if envelope.is_pill() {

@@ -334,7 +334,7 @@ mod tests {
         let text: String = terms.iter().map(line).collect();
         let snapshot = Arc::new(Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples"));
         let parsed = parse("SELECT ?s ?o ?none { ?s ?p ?o }").expect("good SPARQL");
-        let plan = vicus_sparql::plan(&snapshot, &parsed, &PlanOptions::default()).expect("supported");
+        let plan = vicus_sparql::plan(&snapshot, &parsed, PlanOptions::default()).expect("supported");
         (terms, snapshot, plan.start(Moment::default()))
     }
 
@@ -406,7 +406,7 @@ mod tests {
         let lines: String = terms.map(|term| format!("{subject} <http://e/p> {term} .\n")).collect();
         let snapshot = Arc::new(Snapshot::of_ntriples(lines.as_bytes()).unwrap());
         let parsed = parse("SELECT * { ?s ?p ?o }").unwrap();
-        let run = vicus_sparql::plan(&snapshot, &parsed, &PlanOptions::default()).unwrap().start(Moment::default());
+        let run = vicus_sparql::plan(&snapshot, &parsed, PlanOptions::default()).unwrap().start(Moment::default());
         let names = names(&["o"]);
         let index = snapshot.index(vicus_rdf::Order::Gops);
         for id in index.keys(0..index.key_count()) {
@@ -517,7 +517,7 @@ mod tests {
         let lines: String = iris.iter().map(|iri| format!("<{iri}> <http://e/p> <{iri}> .\n")).collect();
         let snapshot = Arc::new(Snapshot::of_ntriples(lines.as_bytes()).unwrap());
         let parsed = parse("SELECT * { ?s ?p ?o }").unwrap();
-        let run = vicus_sparql::plan(&snapshot, &parsed, &PlanOptions::default()).unwrap().start(Moment::default());
+        let run = vicus_sparql::plan(&snapshot, &parsed, PlanOptions::default()).unwrap().start(Moment::default());
         let id = |iri: &&str| snapshot.id(NamedNode::new_unchecked(*iri).as_ref().into());
         let ids: Vec<Vec<Option<Id>>> = iris.iter().map(|iri| vec![id(iri); names.len()]).collect();
         let text = |syntax: Syntax| whole(syntax, &names, &rows(syntax, &run, &names, &ids).unwrap());
