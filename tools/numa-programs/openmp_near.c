@@ -90,7 +90,7 @@ int main(int count, char **arguments) {
   // Threads that are bound nowhere are moved by the system. Under `vicus`, what runs far once stays in caches there.
   CHECK(near_all * 8 * VECTORS >= counted_all * (is_free ? 4 : 7) * most);
   // In the first pass, the tasks of gcc's programs are dealt by guesses of their lengths. Threads of locality queues
-  // take others' tasks as soon as they have none, which is before all are there.
+  // take others' tasks as soon as they have none, which is before all are there, but for those with `rob=long`.
   const char *strategy = getenv("VICUS_STRATEGY");
   int waits = strategy == NULL || strcmp(strategy, "locality-queues") != 0;
   CHECK(!waits || is_next || near_first * 8 * VECTORS >= counted_first * (is_free ? 4 : 7) * most);
