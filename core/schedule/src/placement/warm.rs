@@ -136,21 +136,25 @@ fn key(access: &Access) -> u32 {
 
 impl Warm {
     /// The queue of the pool whose caches are taken to have enough of a task's data; `None` if there is none, or the
-    /// task is too small.
-    pub(crate) fn deal(&self, accesses: &[Access], uses: &LastUses) -> Option<Dealt> {
-        if data_bytes(accesses) <= self.more_bytes_than {
+    /// task is too small or a part of its spawner's work. Notes where the data lie, also those of such a part, which
+    /// are marked when it begins, and forgets where they were used if they lay elsewhere before.
+    pub(crate) fn deal(
+        &self,
+        accesses: &[Access],
+        is_part: bool,
+        uses: &LastUses,
+        data: &mut impl Whereabouts,
+    ) -> Option<Dealt> {
+        let bytes = data_bytes(accesses);
+        if bytes <= self.more_bytes_than {
             return None;
         }
-        let (pool, share) = uses.find(self, accesses).filter(|&(_, share)| share >= self.percent)?;
+        let largest = largest(accesses);
+        uses.drop_moved(&largest, data);
+        let found = if is_part { None } else { uses.find_among(self, &largest, bytes) };
+        let (pool, share) = found.filter(|&(_, share)| share >= self.percent)?;
         let queue = Some(self.queues[pool.index()]);
         Some(Dealt { queue, looked_up: 1, why: Some(DealReason::Warm), share, ..Dealt::NONE })
-    }
-
-    /// Notes where the data of a task lie that is dealt, and forgets where they were used if they lay elsewhere before.
-    pub(crate) fn note_places(&self, accesses: &[Access], uses: &LastUses, data: &mut impl Whereabouts) {
-        if data_bytes(accesses) > self.more_bytes_than {
-            uses.drop_moved(accesses, data);
-        }
     }
 
     /// Panics unless each pool has a queue there, and takes from it.
@@ -234,11 +238,11 @@ impl LastUses {
     }
 
     /// Notes the places of a task's data as it is dealt, and drops the marks of data on another node before.
-    fn drop_moved(&self, accesses: &[Access], data: &mut impl Whereabouts) {
+    fn drop_moved(&self, largest: &[&Access], data: &mut impl Whereabouts) {
         if self.nodes.is_empty() {
             return;
         }
-        for access in largest(accesses) {
+        for access in largest {
             let Some(node) = data.node_of(middle(access)) else { continue };
             let key = key(access);
             let word = &self.nodes[self.index(key)];
@@ -257,12 +261,12 @@ impl LastUses {
         }
     }
 
-    /// The pool whose caches are taken to have most of these bytes, and their percentage of all.
-    pub(crate) fn find(&self, warm: &Warm, accesses: &[Access]) -> Option<(PoolId, u8)> {
+    /// The pool whose caches are taken to have most of these largest accesses' bytes, and their percentage of all.
+    fn find_among(&self, warm: &Warm, largest: &[&Access], all: u64) -> Option<(PoolId, u8)> {
         // By pool; few accesses have few pools.
         let mut found = [(0, 0u64); ACCESSES];
         let mut pools = 0;
-        for access in largest(accesses) {
+        for access in largest {
             let key = key(access);
             let mark = self.marks[self.index(key)].load(Ordering::Relaxed);
             let pool = (mark >> CLOCK_BITS) as usize & ((1 << POOL_BITS) - 1);
@@ -282,7 +286,7 @@ impl LastUses {
         }
         // The first of equals.
         let (pool, there) = found[..pools].iter().copied().rev().max_by_key(|&(_, bytes)| bytes)?;
-        let percent = u128::from(there) * 100 / u128::from(data_bytes(accesses).max(1));
+        let percent = u128::from(there) * 100 / u128::from(all.max(1));
         Some((PoolId::new(pool), percent as u8))
     }
 
@@ -327,6 +331,12 @@ mod tests {
             percent: 80,
             on: vec![NodeId::new(0); pools],
             nearest: vec![NodeId::new(0); 2],
+        }
+    }
+
+    impl LastUses {
+        fn find(&self, warm: &Warm, accesses: &[Access]) -> Option<(PoolId, u8)> {
+            self.find_among(warm, &largest(accesses), data_bytes(accesses))
         }
     }
 
@@ -467,7 +477,7 @@ mod tests {
         for (lies_on, pool, holds) in [(0, 0, 800), (0, 1, 700), (1, 0, 700), (1, 1, 800), (2, 0, 700), (2, 1, 800)] {
             let uses = LastUses::new(&warm);
             let find = || uses.find(&warm, &[datum]).map(|(pool, _)| pool.index());
-            warm.note_places(&[datum], &uses, &mut OnNode(Some(lies_on)));
+            assert_eq!(warm.deal(&[datum], true, &uses, &mut OnNode(Some(lies_on))), None, "it is noted");
             begin(&uses, &warm, pool, &[datum]);
             begin(&uses, &warm, pool, &[kib(5000, holds - 40)]);
             assert_eq!(find(), Some(pool), "node {lies_on}, pool {pool}: {holds} KiB");
@@ -569,10 +579,7 @@ mod tests {
         let index = |access: &Access| uses.index(key(access));
         let has_its_index = |other: &Access| index(other) == index(&datum) && key(other) >> 16 != key(&datum) >> 16;
         let other = (2..100_000).map(|at| kib(at << 10, 200)).find(has_its_index).unwrap();
-        let why = |node: usize, access: Access| {
-            warm.note_places(&[access], &uses, &mut OnNode(Some(node)));
-            warm.deal(&[access], &uses).map(|_| ())
-        };
+        let why = |node: usize, access: Access| warm.deal(&[access], false, &uses, &mut OnNode(Some(node))).map(|_| ());
         // Both are dealt before either of them begins, and the datum begins last.
         assert_eq!((why(0, datum), why(0, other)), (None, None));
         begin(&uses, warm, 3, &[other]);
@@ -614,7 +621,7 @@ mod tests {
             let warm = setting(percent).warm().unwrap().clone();
             let uses = LastUses::new(&warm);
             begin(&uses, &warm, 2, &[kib(5 << 10, 200)]);
-            let dealt = warm.deal(&[kib(5 << 10, 200), kib(6 << 10, 100)], &uses);
+            let dealt = warm.deal(&[kib(5 << 10, 200), kib(6 << 10, 100)], false, &uses, &mut OnNode(None));
             assert_eq!(dealt.is_some(), is_warm, "{percent}");
         }
         assert_eq!(setting(0).warm(), None);
