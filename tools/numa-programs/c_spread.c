@@ -55,8 +55,10 @@ static int is_idle(const char *strategy) {
   puts("");
   CHECK(all == TASKS);
   int has_idle_threads = threads < (int)vicus_runtime_threads(runtime);
-  CHECK((int)vicus_runtime_threads(runtime) == CPU_COUNT(&allowed));
+  CHECK((int)vicus_runtime_threads(runtime) == within_quota(&allowed));
   vicus_runtime_free(runtime);
+  // The threads that a quota has time for fill one node before the next.
+  if (within_quota(&allowed) < CPU_COUNT(&allowed)) idle = 0;
   // Threads of `nls` are bound nowhere, as in its paper: two of them may be on one node, and none on another.
   if (strategy && strcmp(strategy, "nls") == 0) return has_idle_threads;
   return has_idle_threads || idle > 0 || (!is_bound && nodes_with(&allowed) > 1);

@@ -18,6 +18,9 @@ int main(void) {
   int shepherds = (int)qthread_num_shepherds(), nodes = nodes_with(&allowed);
   CHECK(shepherds >= 1 && shepherds <= 64);
   CHECK(nodes_with(&here) == 1);
+  /* Each shepherd has as many workers, so some of the processors may have none. */
+  int workers = (int)qthread_num_workers(), most = within_quota(&allowed);
+  CHECK(workers <= most && workers * 2 > most);
   printf("node by shepherd");
   for (int shepherd = 0; shepherd < shepherds; shepherd++) {
     aligned_t rets[EACH];

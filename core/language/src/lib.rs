@@ -15,7 +15,6 @@
 
 mod error;
 mod module;
-mod near;
 mod node;
 mod options;
 mod remark;
@@ -25,9 +24,9 @@ mod values;
 
 pub use error::{SourcePosition, TextError, TextErrorKind};
 pub use module::{Answer, Language, Planned, RunOperators, Runnable};
-pub use near::{near, suggestion};
 pub use node::{Done, PlanNode};
 pub use options::{PlanOptions, TextLimits};
 pub use remark::{Remark, RemarkKind};
 pub use stop::{Costs, Ends, Stop, Stopped, Watch};
 pub use values::{ValueType, Values};
+pub use vicus_topology::names::{near, suggestion};

@@ -142,7 +142,9 @@ impl Plan {
         (0..self.pools.len()).filter_map(robber).collect()
     }
 
-    /// Every seat can take from every queue, one task at a time, so the holder of a token finds a task.
+    /// Every seat can take from every queue, one task at a time, so the holder of a token finds a task. A seat may
+    /// leave a short queue alone: a task is taken in one step with its token, so both wait for the seats that a push
+    /// wakes.
     fn assert_tokens(&self) {
         let name = &self.strategy;
         for (index, queue) in self.queues.iter().enumerate() {
@@ -152,7 +154,8 @@ impl Plan {
                 queue.name
             );
             for seat in &self.seats {
-                assert!(serves(seat, QueueId::new(index)), "{name}: every token finds what is in {}", queue.name);
+                let takes = longer_than(&seat.look, QueueId::new(index)).is_some();
+                assert!(takes, "{name}: every token finds what is in {}", queue.name);
             }
         }
         let several = |seat: &SeatPlan| seat.look.iter().any(|probe| matches!(probe.take, Take::Several(..)));

@@ -49,6 +49,7 @@ mod distance;
 #[cfg(any(test, feature = "fixtures"))]
 mod fixtures;
 mod ids;
+pub mod names;
 mod notation;
 mod place;
 mod seats;

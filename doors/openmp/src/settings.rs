@@ -60,6 +60,8 @@ pub(crate) struct Settings {
     pub(crate) bind_by_level: Vec<u8>,
     /// Whether the user sets a binding, even if only to none.
     pub(crate) says_binding: bool,
+    /// Whether `KMP_AFFINITY` is set, and other variables say where threads are bound.
+    leaves_out_kmp_affinity: bool,
     pub(crate) cancels: bool,
     pub(crate) most_priority: i32,
     pub(crate) stack_bytes: Option<usize>,
@@ -114,6 +116,9 @@ fn begin() -> Settings {
     crate::intense::begin();
     for line in settings.idle() {
         warn(line);
+    }
+    for line in vicus::environment::misspelt() {
+        warn(&line);
     }
     if let Some(is_verbose) = settings.display.filter(|_| !IS_QUIET.load(Ordering::Relaxed)) {
         eprint!("{}", settings.shown(is_verbose));
@@ -415,6 +420,7 @@ fn read() -> Settings {
         icv,
         threads_by_level,
         says_binding: bind.is_some() || says_places,
+        leaves_out_kmp_affinity: (bind_by_level.is_some() || says_places) && variable("KMP_AFFINITY").is_some(),
         bind_by_level: bind_by_level.filter(|all| all.len() > 1).unwrap_or_default(),
         offload: parsed("OMP_TARGET_OFFLOAD", offload).unwrap_or(1),
         cancels: parsed("OMP_CANCELLATION", truth).unwrap_or(false),
@@ -574,6 +580,12 @@ impl Settings {
                 .then_some("VICUS_SUMMARY_ALONE_MS does nothing without VICUS_SUMMARY"),
             (is_set("OMP_PLACES") && self.says_binding && self.icv.bind == 0)
                 .then_some("OMP_PLACES does nothing: the threads are not bound, as OMP_PROC_BIND says"),
+            (is_set("GOMP_CPU_AFFINITY") && is_set("OMP_PLACES"))
+                .then_some("GOMP_CPU_AFFINITY does nothing: OMP_PLACES goes before it"),
+            (is_set("GOMP_CPU_AFFINITY") && !is_set("OMP_PLACES") && self.says_binding && self.icv.bind == 0)
+                .then_some("GOMP_CPU_AFFINITY does nothing: the threads are not bound, as OMP_PROC_BIND says"),
+            self.leaves_out_kmp_affinity
+                .then_some("KMP_AFFINITY does nothing: OMP_PROC_BIND, OMP_PLACES and GOMP_CPU_AFFINITY go before it"),
         ]
         .into_iter()
         .flatten()

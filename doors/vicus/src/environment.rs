@@ -23,7 +23,7 @@
 //! An empty variable counts as unset. [`Runtime::builder`](crate::Runtime::builder) reads all but the last one and
 //! those of OpenMP programs; the program's own settings in the builder override them. A wrong value is a warning of the
 //! runtimes that need it ([`Runtime::warnings`](crate::Runtime#method.warnings)). `VICUS_HASH_SEED` is for programs
-//! that load data: they call [`hash_seed`].
+//! that load data: they call [`hash_seed`]. Another variable with nearly such a name is a warning as well.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -35,6 +35,7 @@ use std::time::Duration;
 use vicus_machine::{Defaults, LatencyFile, Learned, OnDeadlock, Treatment};
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Setting, Settings};
+use vicus_topology::names;
 
 /// The environment's settings of a runtime.
 ///
@@ -54,7 +55,49 @@ pub fn defaults() -> Defaults {
         decay_ms: decay_ms(),
         deadlock: deadlock(),
         latencies: latencies(),
+        warnings: misspelt(),
     }
+}
+
+/// The variables of Vicus. A test holds them against the table above and the reference.
+const NAMES: [&str; 18] = [
+    STRATEGY,
+    LEARNED,
+    "VICUS_DATA_DISTRIBUTION",
+    "VICUS_DATA_DISTRIBUTION_OF",
+    "VICUS_DATA_DISTRIBUTION_FROM",
+    "VICUS_NEXT_TOUCH",
+    "VICUS_ALLOCATOR",
+    "VICUS_DECAY_MS",
+    "VICUS_LATENCY_FILE",
+    "VICUS_SUMMARY",
+    "VICUS_SUMMARY_ALONE_MS",
+    "VICUS_TRACE",
+    "VICUS_CHECK",
+    "VICUS_INTENSE",
+    "VICUS_DEADLOCK",
+    "VICUS_HASH_SEED",
+    "VICUS_TOKEN",
+    "VICUS_READ_TOKEN",
+];
+
+/// A line for each variable that is set and named nearly as one of Vicus. Names far from all of these are other
+/// programs' own, such as a cluster's `VICUS_ROOT`.
+#[doc(hidden)]
+pub fn misspelt() -> Vec<String> {
+    const PREFIX: &str = "VICUS_";
+    let all = std::env::vars_os().filter(|(_, value)| !value.is_empty());
+    let set = all.filter_map(|(name, _)| name.into_string().ok()).filter(|name| !NAMES.contains(&&**name));
+    let mut lines: Vec<String> = set
+        .filter_map(|name| {
+            // Without what all begin with: it would make any of them similar.
+            let own = name.strip_prefix(PREFIX)?;
+            let close = names::near(own, NAMES.map(|known| (&known[PREFIX.len()..], known.to_owned())));
+            (!close.is_empty()).then(|| format!("{name} does nothing{}", names::suggestion(&close)))
+        })
+        .collect();
+    lines.sort();
+    lines
 }
 
 /// The strategy of `VICUS_STRATEGY`, else the one in the file of `VICUS_LEARNED`; or the fault in them.
@@ -228,4 +271,25 @@ fn text(name: &str) -> Option<String> {
 
 fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// The variables that begin the rows of a page's tables.
+    fn named(page: &str) -> BTreeSet<&str> {
+        let cells = page.lines().filter_map(|line| line.trim_start_matches("//! ").strip_prefix("| `VICUS_"));
+        cells.map(|rest| rest.split('`').next().unwrap()).collect()
+    }
+
+    #[test]
+    fn misspelt_names_are_looked_for_among_all_that_are_documented() {
+        let known: BTreeSet<&str> = NAMES.iter().map(|name| &name["VICUS_".len()..]).collect();
+        assert_eq!(known.len(), NAMES.len());
+        assert_eq!(named(include_str!("../../../docs/reference/environment.md")), known);
+        let of_the_server = BTreeSet::from(["TOKEN", "READ_TOKEN"]);
+        assert_eq!(named(include_str!("environment.rs")), &known - &of_the_server);
+    }
 }

@@ -21,7 +21,7 @@ fn a_runtime_says_what_it_does() {
     // The program's settings go first; the environment's are not looked at then.
     let said = Runtime::builder().strategy("nls".parse().unwrap()).threads(2).quiet().start();
     assert_eq!(said.plan().strategy, "nls");
-    assert!(said.warnings().iter().all(|warning| !warning.contains("VICUS_STRATEGY")), "{:?}", said.warnings());
+    assert!(said.warnings().iter().all(|warning| !warning.contains("VICUS_STRATEGY:")), "{:?}", said.warnings());
     let runtime = Runtime::builder().threads(2).quiet().start();
     println!("\nstrategy {}", runtime.plan().strategy);
     let sum = || tasks::scope(|_| tasks::map_reduce(0..100, |n| n, |a, b| a + b));
@@ -73,6 +73,13 @@ fn refused(variable: (&str, &str), line: &str, expected: &str) {
     assert!(text.contains(&format!("\n{line}\n")), "{variable:?}: {text}");
     let warning = text.lines().find_map(|line| line.strip_prefix("warning ").filter(|text| text.contains(variable.0)));
     assert!(warning.is_some_and(|warning| warning.contains(expected)), "{variable:?}: {text}");
+}
+
+#[test]
+fn names_with_a_slip_are_warned_of() {
+    let text = with(&[("VICUS_STRATEGIE", "nls"), ("VICUS_DECAY", "5"), ("VICUS_ROOT", "/opt"), ("VICUS_TOKENS", "")]);
+    let warnings: Vec<&str> = text.lines().filter(|line| line.starts_with("warning VICUS_")).collect();
+    assert_eq!(warnings, ["warning VICUS_STRATEGIE does nothing; did you mean VICUS_STRATEGY?"], "{text}");
 }
 
 #[test]

@@ -42,6 +42,8 @@ pub struct Defaults {
     pub deadlock: Option<Result<OnDeadlock, String>>,
     /// The file of measured latencies; else none: each runtime in need of latencies measures them.
     pub latencies: Option<LatencyFile>,
+    /// Other faults of the user's settings: each runtime has them as warnings.
+    pub warnings: Vec<String>,
 }
 
 /// The value of a valid setting. A wrong one adds a warning ending with `instead`: the runtime's substitute.

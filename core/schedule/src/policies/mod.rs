@@ -278,6 +278,12 @@ impl<'a> Draft<'a> {
         (0..self.machine.nodes.len()).map(|node| nearest(NodeId::new(node))).collect()
     }
 
+    /// The node of the seats nearest to a node's memory: its own, if it has some.
+    fn nearest(&self, node: NodeId) -> NodeId {
+        let nearest = self.pool_ids().min_by_key(|&pool| self.rank(node, self.pool_node(pool)));
+        self.pool_node(nearest.expect("a plan has a pool"))
+    }
+
     /// Deals every task to the nodes, each a location of its own, given one queue for each pool. A node has its own
     /// pool's queue, or that of the nearest node with threads.
     fn deal_to_nodes(&self, queues: &[QueueId]) -> Dealing {

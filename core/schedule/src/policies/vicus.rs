@@ -293,7 +293,8 @@ fn warm(
         cache_bytes,
         more_bytes_than: more_bytes_than(draft.machine, pus, setting),
         percent,
-        nodes: draft.machine.nodes.len(),
+        on: draft.pool_ids().map(|pool| draft.pool_node(pool)).collect(),
+        nearest: draft.machine.nodes.iter().map(|node| draft.nearest(node.id)).collect(),
     };
     for pool in draft.pool_ids() {
         let name = format!("warm in {pool:?}");

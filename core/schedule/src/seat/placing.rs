@@ -247,11 +247,9 @@ impl<T> Seat<T> {
         for placement in &plan.tasks {
             let found = match placement {
                 TaskPlacement::Crowd(crowd) => crowd.deal(node, accesses, &requests),
-                TaskPlacement::Warm(warm) => last_uses.and_then(|last_uses| {
-                    // Also of a part of its spawner's work: its data are marked when it begins.
-                    warm.note_places(accesses, last_uses, data);
-                    if is_part { None } else { warm.deal(accesses, last_uses) }
-                }),
+                TaskPlacement::Warm(warm) => {
+                    last_uses.and_then(|last_uses| warm.deal(accesses, is_part, last_uses, data))
+                }
                 TaskPlacement::ByBytes(dealing) => {
                     self.placing.shares.spreads = !is_part;
                     let found = dealing.deal(accesses, &mut self.placing.shares, data);

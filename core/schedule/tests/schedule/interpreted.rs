@@ -484,6 +484,29 @@ fn a_submitter_to_a_full_pool_takes_the_oldest_block_of_its_own_domain() {
     assert_eq!(world.look(0), None);
 }
 
+/// Threads that came before all blocks were submitted took the first ones of others, and of a first sweep's 32 blocks
+/// 13 to 26 ran in their domains.
+#[test]
+fn blocks_of_a_domain_wait_for_its_cores_if_long_queues_alone_are_robbed() {
+    let machine = Topology::parse("node:2 core:2").unwrap();
+    let plan = "locality-queues:rob=long".parse::<Setting>().unwrap().plan(&machine, 4);
+    plan.assert_valid();
+    let mut world = World::new(&plan);
+    let block = Step::Spawn { seat: 0, kind: Kind::Immediate, request: 0, bytes: vec![0, 1], home: None };
+    let far = plan.seats[2].place[0];
+    let found = |number, rule| Some(Found { task: (0, number), way: Way::new(rule, far) });
+    for number in 0..2 {
+        assert_eq!(world.follow(&block, number), Done::Queued(far));
+        assert_eq!(world.look(0), None, "a core is there for it");
+    }
+    assert_eq!(world.follow(&block, 2), Done::Queued(far));
+    assert_eq!(world.look(0), found(0, 2), "two cores, three blocks: the oldest");
+    assert_eq!(world.look(1), None);
+    assert_eq!((world.look(2), world.look(3)), (found(1, 1), found(2, 1)));
+    let robbers: Vec<_> = plan.queues[far.index()].robbers.iter().map(|robber| robber.longer_than).collect();
+    assert_eq!((plan.queues[far.index()].wake.len(), robbers), (1, vec![2]), "a push wakes those that take from it");
+}
+
 #[test]
 fn thresholds_pauses_and_bounds_are_what_was_set() {
     let machine = Topology::parse("node:4 l3:1 core:4").unwrap();

@@ -40,13 +40,18 @@ fn settings_that_others_make_idle_are_told_of() {
     std::fs::write(&file, "main._omp_fn.0\n").expect("a file in the folder for these");
     let file = file.to_str().expect("a name of letters");
     // Of the variables in a case, the last one does nothing.
-    let cases: [&[(&str, &str)]; 6] = [
+    let cases: [&[(&str, &str)]; 11] = [
         &[("VICUS_NEXT_TOUCH", "1")],
         &[("VICUS_DATA_DISTRIBUTION", "fine"), ("OMP_DATA_DISTRIBUTION", "coarse")],
         &[("VICUS_DATA_DISTRIBUTION_FROM", "65536")],
         &[("VICUS_SUMMARY_ALONE_MS", "10")],
         &[("OMP_PROC_BIND", "false"), ("OMP_PLACES", "cores")],
         &[("VICUS_STRATEGY", "footprint"), ("VICUS_INTENSE", file)],
+        &[("OMP_PROC_BIND", "close"), ("KMP_AFFINITY", "scatter")],
+        &[("GOMP_CPU_AFFINITY", "0"), ("KMP_AFFINITY", "none")],
+        &[("OMP_PLACES", "cores"), ("GOMP_CPU_AFFINITY", "0")],
+        &[("OMP_PROC_BIND", "false"), ("GOMP_CPU_AFFINITY", "0")],
+        &[("VICUS_STRATEGIE", "nls")],
     ];
     let told = |variables: &[(&str, &str)]| {
         let mut command = Command::new(&program);
@@ -62,12 +67,29 @@ fn settings_that_others_make_idle_are_told_of() {
         let of_name = format!("libvicus_omp: {name} does nothing");
         assert_eq!(lines.filter(|line| line.starts_with(&of_name)).count(), 1, "{case:?}: {text}");
     }
+    for (name, near) in [
+        ("VICUS_STRATEGIE", "VICUS_STRATEGY"),
+        ("VICUS_STARTEGY", "VICUS_STRATEGY"),
+        ("VICUS_DATA_DISTRIBUTON", "VICUS_DATA_DISTRIBUTION"),
+        ("VICUS_NEXTTOUCH", "VICUS_NEXT_TOUCH"),
+        ("VICUS_SUMARY", "VICUS_SUMMARY"),
+    ] {
+        let text = told(&[(name, "1")]);
+        let line = format!("libvicus_omp: {name} does nothing; did you mean {near}");
+        assert_eq!(text.lines().filter(|said| said.starts_with(&line)).count(), 1, "{text}");
+    }
     let summary = format!("{file}.summary");
-    let used: [&[(&str, &str)]; 4] = [
+    let used: [&[(&str, &str)]; 8] = [
         &[("VICUS_DATA_DISTRIBUTION", "fine"), ("VICUS_DATA_DISTRIBUTION_FROM", "65536")],
         &[("VICUS_SUMMARY", &summary), ("VICUS_SUMMARY_ALONE_MS", "10")],
         &[("OMP_PROC_BIND", "close"), ("OMP_PLACES", "cores")],
         &[("OMP_DATA_DISTRIBUTION", "coarse")],
+        &[("OMP_PROC_BIND", "close"), ("GOMP_CPU_AFFINITY", "0")],
+        // The first one is wrong, and left out.
+        &[("OMP_PROC_BIND", "glue"), ("KMP_AFFINITY", "scatter")],
+        // Not libvicus_omp's, and near no name.
+        &[("VICUS_ROOT", "/opt/vicus")],
+        &[("VICUS_TOKEN", "secret")],
     ];
     for case in used {
         let text = told(case);

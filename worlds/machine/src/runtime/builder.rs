@@ -325,7 +325,7 @@ impl<R> fmt::Debug for RuntimeBuilder<R> {
 impl Chosen {
     /// The state shared by all threads, without any thread. `team`: of a team.
     fn shared(&self, team: bool) -> Result<Arc<RuntimeState>, StartError> {
-        let mut warnings = Vec::new();
+        let mut warnings = self.defaults.warnings.clone();
         if let Some(threads) = self.threads.filter(|&threads| threads > MOST_THREADS) {
             let error = std::io::Error::new(ErrorKind::InvalidInput, format!("at most {MOST_THREADS} are planned for"));
             return Err(StartError { started: 0, threads, error });

@@ -1,10 +1,11 @@
-//! Names that a misspelled one may stand for.
+//! Names that a user's misspelled one may stand for: of columns, of variables. They stand below all crates that read
+//! texts of users.
 
 /// The items whose names are most similar to this one, the nearest first, three at most: those within a third of its
 /// letters by edit distance.
 ///
 /// ```
-/// use vicus_language::near;
+/// use vicus_topology::names::near;
 ///
 /// let columns = ["name", "score"];
 /// assert_eq!(near("nmae", columns.map(|column| (column, column))), ["name"]);
