@@ -6,7 +6,7 @@
 # dependencies then have the same features as for `./dev demo`, and are built once for both.
 test_release() {
   say "tests, examples, documentation tests, optimised, without debug assertions"
-  cargo test "${locked[@]}" --release --workspace --exclude vicus-tidy
+  run_programs --release --workspace --exclude vicus-tidy
 }
 
 # The crates with most of the unsafe code, on which all others stand, and those that compute with numbers from users' bytes.
@@ -15,12 +15,12 @@ asserted=(topology trace schedule memory kernels disk files flow fibres machine 
 
 test_assertions() {
   say "tests of ${asserted[*]} with debug assertions and checks of overflow"
-  cargo test "${locked[@]}" "${asserted[@]/#/-pvicus-}" --features vicus-flow/arrow
+  run_programs "${asserted[@]/#/-pvicus-}" --features vicus-flow/arrow
 }
 
 test_workspace() {
   say "tests of all crates with debug assertions and checks of overflow"
-  cargo test "${locked[@]}" --workspace
+  run_programs --workspace
 }
 
 # The packages that have loom models, found by the models.
