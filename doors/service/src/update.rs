@@ -236,7 +236,7 @@ fn stored(
     store: &Store,
     options: SessionOptions,
 ) -> Result<Stored, NotStored> {
-    let CheckedUpdate { update, text_bytes, is_short } = checked;
+    let CheckedUpdate { update, text_bytes, is_short, .. } = checked;
     let data = if is_short { update.data() } else { None };
     if let Some(data) = data {
         let mut batch = store::Batch::new();
@@ -272,6 +272,8 @@ pub struct CheckedUpdate {
     update: Update,
     /// The bytes that it takes.
     text_bytes: u64,
+    /// The bytes that were booked to read its text.
+    read_bytes: u64,
     /// Whether its text is short enough for a batch.
     is_short: bool,
 }
@@ -280,6 +282,11 @@ impl CheckedUpdate {
     /// The bytes that its call holds for it.
     pub fn bytes(&self) -> u64 {
         self.text_bytes
+    }
+
+    /// The bytes that were booked to read its text: at least as many.
+    pub fn read_bytes(&self) -> u64 {
+        self.read_bytes
     }
 }
 
@@ -302,8 +309,9 @@ fn parse(memory: &Arc<MemoryBudget>, text: &str, options: &SessionOptions) -> Re
         update.set_dataset(default, named).map_err(of_update)?;
     }
     // The parser's share stays its own until the update ends, and what it does not hold any more is for the changes.
-    let bytes = update.heap_bytes().map_or(bytes, |held| held.min(bytes));
-    Ok((ticket, CheckedUpdate { update, text_bytes: bytes, is_short: text.len() <= LONGEST_BATCH }))
+    let text_bytes = update.heap_bytes().map_or(bytes, |held| held.min(bytes));
+    let is_short = text.len() <= LONGEST_BATCH;
+    Ok((ticket, CheckedUpdate { update, text_bytes, read_bytes: bytes, is_short }))
 }
 
 pub(crate) fn run(

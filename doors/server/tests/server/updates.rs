@@ -210,7 +210,7 @@ fn an_update_that_has_no_room_waits_for_it() {
     let line = |number: usize| format!("<http://example.org/{number}> <http://example.org/p> {number} .\n");
     let text = format!("INSERT DATA {{\n{}}}", (0..4000).map(line).collect::<String>());
     let (enough, options) = (MemoryBudget::new(1 << 30), SessionOptions::default());
-    let bytes = check_update(&text, &enough, &options).expect("an update").bytes();
+    let bytes = check_update(&text, &enough, &options).expect("an update").read_bytes();
     let service = service("las", bytes * 5 / 2);
     // A call with the memory of two.
     let empty = Dataset::new(Arc::new(Snapshot::of_ntriples(b"").unwrap()));

@@ -127,7 +127,7 @@ impl Recording {
         instance.raise_clock(first, clock);
     }
 
-    /// A paused box is resumed from outside.
+    /// A box goes on from outside of an invocation: a paused one, or one whose via may hold more.
     pub(crate) fn resumed(&self, instance: &Instance, index: BoxId) {
         if !self.keeps_events() {
             return;
