@@ -75,7 +75,7 @@
 pub use vicus_flow::{
     Bound, BoxCounts, BoxError, BoxId, BoxModel, Budget, Column, Envelope, EnvelopeBuilder, Field, FlowError, Grow,
     InputCounts, InputId, Model, ModelBuilder, ModelError, NoMemory, Operator, OutputCounts, OutputId, OverBudget,
-    Resume, Schema, Totals, Turn, Type, give_up, library, refusable,
+    Overflow, Overflows, Resume, Schema, Totals, Turn, Type, give_up, library, refusable,
 };
 #[cfg(feature = "arrow")]
 pub use vicus_flow::{FromArrowError, arrow};
