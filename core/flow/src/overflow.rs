@@ -103,23 +103,6 @@ impl Outside {
     }
 }
 
-/// Each type, at the place that stands for it.
-const TYPES: [Type; 13] = [
-    Type::Bool,
-    Type::I8,
-    Type::I16,
-    Type::I32,
-    Type::I64,
-    Type::U8,
-    Type::U16,
-    Type::U32,
-    Type::U64,
-    Type::F32,
-    Type::F64,
-    Type::Text,
-    Type::Binary,
-];
-
 /// Stands for none, and for the columns of a pill.
 const NONE: u64 = u64::MAX;
 
@@ -134,7 +117,7 @@ fn write(envelope: &Envelope, into: &mut Vec<u8>) {
     put(envelope.home().map_or(NONE as usize, NodeId::index), into);
     into.extend_from_slice(&envelope.stamp().to_ne_bytes());
     for column in envelope.columns() {
-        put(TYPES.iter().position(|kind| *kind == column.kind()).expect("all types are there"), into);
+        put(column.kind() as usize, into);
         put(column.null_count(), into);
         if column.null_count() > 0 {
             (0..column.len()).filter(|&row| column.is_null(row)).for_each(|row| put(row, into));
@@ -167,7 +150,7 @@ fn read(mut bytes: &[u8]) -> Envelope {
         NONE => Envelope::pill(),
         count => {
             let column = |_| {
-                let kind = TYPES[number(&mut bytes) as usize];
+                let kind = Type::ALL[number(&mut bytes) as usize];
                 let nulls: Vec<usize> = (0..number(&mut bytes)).map(|_| number(&mut bytes) as usize).collect();
                 let column = if kind.is_variable() {
                     let lengths: Vec<usize> = (0..rows).map(|_| number(&mut bytes) as usize).collect();

@@ -36,6 +36,23 @@ pub enum Type {
 }
 
 impl Type {
+    /// All types, in their order here.
+    pub const ALL: [Type; 13] = [
+        Type::Bool,
+        Type::I8,
+        Type::I16,
+        Type::I32,
+        Type::I64,
+        Type::U8,
+        Type::U16,
+        Type::U32,
+        Type::U64,
+        Type::F32,
+        Type::F64,
+        Type::Text,
+        Type::Binary,
+    ];
+
     /// Bytes of a row in a column; for texts and strings of bytes, those of the offset alone.
     pub(crate) fn width(self) -> usize {
         match self {

@@ -83,12 +83,8 @@ trait Counted {
     /// The insertions less the deletions.
     fn net(&self) -> isize;
 
-    fn heap_bytes(&self) -> usize;
-
-    /// The part of it that no other version has.
-    fn own_bytes(&self) -> usize {
-        self.heap_bytes()
-    }
+    /// Its memory, in bytes; `own`: without the parts that another version has, too.
+    fn bytes(&self, own: bool) -> usize;
 }
 
 #[derive(Debug)]
@@ -121,7 +117,7 @@ impl Counted for Chunk {
         self.entries.last().map_or(0, |last| last.net as isize + last.change.net())
     }
 
-    fn heap_bytes(&self) -> usize {
+    fn bytes(&self, _: bool) -> usize {
         self.entries.capacity() * size_of::<Entry>()
     }
 }
@@ -220,24 +216,15 @@ impl Counted for Group {
         self.net
     }
 
-    fn heap_bytes(&self) -> usize {
-        list_bytes(self)
-    }
-
-    fn own_bytes(&self) -> usize {
-        own_list_bytes(self)
+    fn bytes(&self, own: bool) -> usize {
+        list_bytes(self, own)
     }
 }
 
-/// The bytes of a list of one version, with those of its parts that no other version has.
-fn own_list_bytes<P: Counted>(list: &List<P>) -> usize {
-    let own = list.parts.iter().filter(|part| Arc::strong_count(part) == 1);
-    let parts: usize = own.map(|part| part.own_bytes() + size_of::<P>()).sum();
-    parts + list.parts.capacity() * size_of::<Arc<P>>() + list.heads.capacity() * size_of::<Head>()
-}
-
-fn list_bytes<P: Counted>(list: &List<P>) -> usize {
-    let parts: usize = list.parts.iter().map(|part| part.heap_bytes() + size_of::<P>()).sum();
+/// The bytes of a list; `own`: without those parts that another version has, too.
+fn list_bytes<P: Counted>(list: &List<P>, own: bool) -> usize {
+    let counted = list.parts.iter().filter(|part| !own || Arc::strong_count(part) == 1);
+    let parts: usize = counted.map(|part| part.bytes(own) + size_of::<P>()).sum();
     parts + list.parts.capacity() * size_of::<Arc<P>>() + list.heads.capacity() * size_of::<Head>()
 }
 
@@ -291,12 +278,12 @@ impl Delta {
 
     /// The memory of its entries, in bytes; versions share most of them.
     pub fn heap_bytes(&self) -> usize {
-        list_bytes(&self.groups) + self.flat.get().map_or(0, Flat::heap_bytes)
+        list_bytes(&self.groups, false) + self.flat.get().map_or(0, Flat::heap_bytes)
     }
 
     /// The part of these bytes that no other version has.
     pub(crate) fn own_bytes(&self) -> usize {
-        own_list_bytes(&self.groups) + self.flat.get().map_or(0, Flat::heap_bytes)
+        list_bytes(&self.groups, true) + self.flat.get().map_or(0, Flat::heap_bytes)
     }
 
     /// The change of a row; `None` if it is as in the base.

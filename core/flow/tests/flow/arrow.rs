@@ -1,7 +1,7 @@
 //! Columns as Arrow arrays and back: their values by Arrow's own accessors, and the copied ones among them.
 #![cfg(feature = "arrow")]
 
-use crate::tables::{self, Cell, Chance, Row, TYPES, Table, assert_same, rows};
+use crate::tables::{self, Cell, Chance, Row, Table, assert_same, rows};
 use arrow_array::builder::{BinaryViewBuilder, StringDictionaryBuilder, StringViewBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{self, Int8Type};
@@ -129,7 +129,7 @@ fn numbers_texts_and_nulls_are_not_copied_either_way() {
     let offsets = |array: &ArrayRef| array.as_string::<i32>().offsets().as_ptr();
     assert_eq!((bits(&again), offsets(&again)), (bits(&array), offsets(&array)));
 
-    for kind in TYPES {
+    for kind in Type::ALL {
         let chance = &mut Chance::of_seed(1);
         let field = Field { name: "c".into(), kind, nullable: false };
         let table = Table::of(vec![field], chance, 100);

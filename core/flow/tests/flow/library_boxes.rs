@@ -1,6 +1,6 @@
 //! The library's boxes over random tables of all types, in random orders of tasks. Failing cases print their seed.
 
-use crate::tables::{self, Cell, Chance, Row, TYPES, Table, assert_same, cell, envelope, rows};
+use crate::tables::{self, Cell, Chance, Row, Table, assert_same, cell, envelope, rows};
 use crate::trials::{Trial, envelopes, keep, seen};
 use vicus_flow::library::{self, Grouping, HashKey, More, SortKey};
 use vicus_flow::{Column, Envelope, Field, FlowError, ModelBuilder, Schema, Type, sequential};
@@ -134,7 +134,7 @@ fn an_envelope_fits_a_schema_whose_columns_all_agree() {
         let chance = &mut Chance::of_seed(seed);
         let field = |chance: &mut Chance| Field {
             name: "column".to_owned(),
-            kind: TYPES[chance.below(TYPES.len())],
+            kind: Type::ALL[chance.below(Type::ALL.len())],
             nullable: chance.below(2) == 0,
         };
         let sent: Vec<Field> = (0..chance.below(16)).map(|_| field(chance)).collect();

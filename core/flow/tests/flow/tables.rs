@@ -65,22 +65,6 @@ impl Chance {
     }
 }
 
-pub(crate) const TYPES: [Type; 13] = [
-    Type::Bool,
-    Type::I8,
-    Type::I16,
-    Type::I32,
-    Type::I64,
-    Type::U8,
-    Type::U16,
-    Type::U32,
-    Type::U64,
-    Type::F32,
-    Type::F64,
-    Type::Text,
-    Type::Binary,
-];
-
 /// One of a few values, so several rows have equal ones.
 pub(crate) fn cell(kind: Type, chance: &mut Chance) -> Cell {
     let whole = |chance: &mut Chance, least: i128, most: i128| {
@@ -126,7 +110,7 @@ impl Table {
     pub(crate) fn random(chance: &mut Chance, most_rows: usize) -> Table {
         let field = |number: usize, chance: &mut Chance| Field {
             name: format!("c{number}"),
-            kind: TYPES[chance.below(TYPES.len())],
+            kind: Type::ALL[chance.below(Type::ALL.len())],
             nullable: chance.below(2) == 0,
         };
         let fields: Vec<Field> = (0..1 + chance.below(5)).map(|number| field(number, chance)).collect();
