@@ -268,13 +268,14 @@ impl Update {
     ///
     /// ```
     /// use vicus_sparql::parse_update;
-    /// let update = parse_update("INSERT DATA { <http://e/a> <http://e/p> 1, 2 } ; DELETE DATA { <http://e/a>
-    /// <http://e/p> 1 }")?; let data: Vec<String> = update.data().unwrap().iter().map(|(quad, there)| format!("{}
-    /// {there}", quad.object)).collect(); let [one, two] = ["1", "2"].map(|value|
-    /// format!("\"{value}\"^^<http://www.w3.org/2001/XMLSchema#integer>")); assert_eq!(data, [format!("{one} true"),
-    /// format!("{two} true"), format!("{one} false")]); assert!(parse_update("INSERT DATA { [] <http://e/p> 1
-    /// }")?.data().is_none()); assert!(parse_update("INSERT DATA { <http://e/a> <http://e/p> 1 } ; CLEAR
-    /// ALL")?.data().is_none());
+    /// let text = "INSERT DATA { <http://e/a> <http://e/p> 1, 2 } ; DELETE DATA { <http://e/a> <http://e/p> 1 }";
+    /// let update = parse_update(text)?;
+    /// let quads = update.data().unwrap();
+    /// let data: Vec<String> = quads.iter().map(|(quad, there)| format!("{} {there}", quad.object)).collect();
+    /// let [one, two] = ["1", "2"].map(|value| format!("\"{value}\"^^<http://www.w3.org/2001/XMLSchema#integer>"));
+    /// assert_eq!(data, [format!("{one} true"), format!("{two} true"), format!("{one} false")]);
+    /// assert!(parse_update("INSERT DATA { [] <http://e/p> 1 }")?.data().is_none());
+    /// assert!(parse_update("INSERT DATA { <http://e/a> <http://e/p> 1 } ; CLEAR ALL")?.data().is_none());
     /// # Ok::<(), vicus_sparql::QueryError>(())
     /// ```
     pub fn data(&self) -> Option<Vec<(QuadRef<'_>, bool)>> {
