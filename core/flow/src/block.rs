@@ -51,7 +51,7 @@ impl Block {
 
     /// No memory, aligned for columns of any type.
     pub(crate) fn none() -> Block {
-        let layout = Layout::new::<[u64; 0]>();
+        let layout = Layout::new::<[u128; 0]>();
         Block { at: nowhere(layout), layout, source: Source::Program }
     }
 

@@ -5,15 +5,28 @@
 
 use crate::block::{Block, Blocks};
 use crate::builder;
-use crate::native::by_type;
+use crate::native::by_form;
 use crate::nulls::{Bytes, Nulls, clear};
+use crate::store::Store;
+use crate::types::Form;
 use crate::{Grow, Native, NoMemory, Type, give_up};
+use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{self, fence};
+
+mod nested;
+mod strings;
+
+pub(crate) use nested::of_struct;
+pub use strings::StorageError;
+pub(crate) use strings::of_codes;
+#[cfg(feature = "arrow")]
+pub(crate) use strings::of_views;
+pub(crate) use strings::{MOST_TEXT, TOO_LONG, View};
 
 /// A column of an envelope.
 ///
@@ -30,21 +43,36 @@ use std::sync::atomic::{self, fence};
 #[derive(Clone)]
 pub struct Column {
     kind: Type,
+    form: Form,
     rows: usize,
-    /// Has the provenance of the whole block, and is aligned for the values. Invariant: `rows` values of the type lie
-    /// there. Or, for a variable type with rows, as many ends in `i32` and one more before them; they rise from 0 or
-    /// more and lie within the text; in a text, each part is UTF-8.
+    /// Has the provenance of the whole block, and is aligned for the values. Invariant: `rows` values of the form lie
+    /// there. Or, for a form with ends, if there are rows, as many ends in `i32` and one more before them; they rise
+    /// from 0 or more and lie within the text or the list's values. Each value of a text is UTF-8.
     at: NonNull<u8>,
     block: Arc<Block>,
     /// Parts most columns don't have.
     beside: Option<Arc<Beside>>,
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Beside {
-    /// The texts of all rows, one after the other.
-    text: Option<Bytes>,
+    rest: Rest,
     nulls: Option<Nulls>,
+}
+
+/// The rest of the values.
+#[derive(Clone)]
+pub(crate) enum Rest {
+    /// All is in the column.
+    None,
+    /// The texts of all rows, one after the other.
+    Text(Bytes),
+    /// The buffers of views.
+    Buffers(Arc<[Bytes]>),
+    /// The values that codes are numbers of.
+    Store(Arc<Store>),
+    /// The one column of a list's values, or a struct's columns.
+    Parts(Arc<[Column]>),
 }
 
 #[expect(unsafe_code, reason = "it has a pointer")]
@@ -58,38 +86,47 @@ unsafe impl Sync for Column {}
 /// A column's parts, to be made or taken over together.
 pub(crate) struct Parts {
     pub(crate) kind: Type,
+    pub(crate) form: Form,
     pub(crate) rows: usize,
     pub(crate) at: NonNull<u8>,
     pub(crate) block: Arc<Block>,
-    pub(crate) text: Option<Bytes>,
+    pub(crate) rest: Rest,
     pub(crate) nulls: Option<Nulls>,
 }
 
+fn beside(rest: Rest, nulls: Option<Nulls>) -> Option<Arc<Beside>> {
+    if matches!(rest, Rest::None) && nulls.is_none() { None } else { Some(Arc::new(Beside { rest, nulls })) }
+}
+
 impl Column {
-    /// A column of a type of fixed width, without nulls.
+    /// A column without nulls that is alone in its memory.
     ///
     /// # Safety
     /// Those of [`Column::new`].
     #[inline]
     #[expect(unsafe_code, reason = "the caller promises what lies there")]
-    pub(crate) unsafe fn plain(kind: Type, rows: usize, at: NonNull<u8>, block: Arc<Block>) -> Column {
-        Column { kind, rows, at, block, beside: None }
+    pub(crate) unsafe fn plain(kind: Type, form: Form, rows: usize, at: NonNull<u8>, block: Arc<Block>) -> Column {
+        Column { kind, form, rows, at, block, beside: None }
     }
 
     /// # Safety
     /// The values lie there as the invariant of `at` says, and are not written to while a column has them.
     #[expect(unsafe_code, reason = "the caller promises what lies there")]
     pub(crate) unsafe fn new(parts: Parts) -> Column {
-        let Parts { kind, rows, at, block, text, nulls } = parts;
-        let is_plain = text.is_none() && nulls.is_none();
-        let beside = if is_plain { None } else { Some(Arc::new(Beside { text, nulls })) };
-        Column { kind, rows, at, block, beside }
+        let Parts { kind, form, rows, at, block, rest, nulls } = parts;
+        Column { kind, form, rows, at, block, beside: beside(rest, nulls) }
     }
 
     /// Its type.
     #[inline]
     pub fn kind(&self) -> Type {
-        self.kind
+        self.kind.clone()
+    }
+
+    /// How its values lie in memory.
+    #[inline]
+    pub(crate) fn form(&self) -> Form {
+        self.form
     }
 
     /// How many rows it has.
@@ -103,27 +140,32 @@ impl Column {
         self.rows == 0
     }
 
-    /// The bytes of memory of its values.
+    /// The bytes of memory of its values, without those of a dictionary, which many columns share.
     #[inline]
     pub fn bytes(&self) -> u64 {
-        let values = self.rows * self.kind.width();
+        let values = self.rows * self.form.width();
         let beside = self.beside.as_ref().map_or(0, |beside| self.bytes_beside(beside));
         (values + beside) as u64
     }
 
     #[inline(never)]
     fn bytes_beside(&self, beside: &Beside) -> usize {
-        let has_ends = self.kind.is_variable() && self.rows > 0;
-        let text = if has_ends { size_of::<i32>() + self.text_range(0..self.rows).len() } else { 0 };
-        text + beside.nulls.as_ref().map_or(0, Nulls::bytes)
+        let first_end = if self.form.has_ends() && self.rows > 0 { size_of::<i32>() } else { 0 };
+        let rest = match &beside.rest {
+            Rest::None | Rest::Store(_) => 0,
+            Rest::Text(_) => self.ends_of(0..self.rows).len(),
+            Rest::Buffers(_) => self.bytes_of_views(),
+            Rest::Parts(parts) => self.bytes_of_parts(parts),
+        };
+        first_end + rest + beside.nulls.as_ref().map_or(0, Nulls::bytes)
     }
 
     /// The values of a column of this type; those of null rows are arbitrary. Panics if it is of another type: types
     /// are checked when the model is built.
     #[inline]
     pub fn values<T: Native>(&self) -> &[T] {
-        if self.kind != T::TYPE {
-            wrong_type(self.kind, T::TYPE);
+        if self.form != T::FORM.0 {
+            wrong_type(&self.kind, &T::TYPE);
         }
         #[expect(unsafe_code, reason = "the values lie in raw memory")]
         // SAFETY: by the invariant of `at`; the values live as long as the block, and are not written to, by `new`'s
@@ -133,47 +175,44 @@ impl Column {
         }
     }
 
-    /// The bytes of the values of a type of fixed width, as memory has them.
+    /// The bytes of the values in the column itself, as memory has them; for a form with ends, without the first one.
     pub(crate) fn value_bytes(&self) -> &[u8] {
-        assert!(!self.kind.is_variable(), "{:?} has values of any size", self.kind);
         #[expect(unsafe_code, reason = "the values lie in raw memory")]
         // SAFETY: by the invariant of `at`, and numbers have no bytes without a value; as in `values`.
         unsafe {
-            NonNull::slice_from_raw_parts(self.at, self.rows * self.kind.width()).as_ref()
+            NonNull::slice_from_raw_parts(self.at, self.rows * self.form.width()).as_ref()
         }
     }
 
-    /// A column without nulls of values of fixed width. If there is no memory, it fails by [`give_up`].
+    /// A column without nulls of a type whose values are alone in a column's memory. If there is no memory, it fails by
+    /// [`give_up`].
     ///
     /// # Safety
-    /// The bytes are those of values of the type, as [`Column::value_bytes`] gives them.
+    /// The bytes are those of values of the form, as [`Column::value_bytes`] gives them.
     #[expect(unsafe_code, reason = "the caller promises that the bytes are values")]
-    pub(crate) unsafe fn of_value_bytes(kind: Type, bytes: &[u8]) -> Column {
-        by_type!(
-            kind,
-            Value => {
-                let rows = bytes.len() / size_of::<Value>();
-                let mut values: Vec<Value> = Vec::with_room(rows).unwrap_or_else(|error| give_up(error));
-                // SAFETY: there is room for `rows` values, whose bytes these are by the caller's promise; the vector's
-                // memory is its own.
-                unsafe {
-                    bytes.as_ptr().copy_to_nonoverlapping(values.as_mut_ptr().cast(), rows * size_of::<Value>());
-                    values.set_len(rows);
-                }
-                values.into()
-            },
-            unreachable!("{kind:?} has values of any size")
-        )
+    pub(crate) unsafe fn of_value_bytes(kind: Type, form: Form, rows: usize, bytes: &[u8]) -> Column {
+        debug_assert!(form.is_alone() && bytes.len() == rows * form.width());
+        // Aligned for values of any form.
+        let mut values: Vec<u128> = Vec::with_room(bytes.len().div_ceil(16)).unwrap_or_else(|error| give_up(error));
+        let block = {
+            // SAFETY: there is room for so many bytes; the vector's memory is its own.
+            unsafe {
+                bytes.as_ptr().copy_to_nonoverlapping(values.as_mut_ptr().cast(), bytes.len());
+            }
+            Arc::new(Block::of_vec(values))
+        };
+        // SAFETY: the values were just written.
+        unsafe { Column::plain(kind, form, rows, block.at(), block) }
     }
 
     /// The values as a vector: the original one if no other column shares it, otherwise a copy. Panics if it is of
     /// another type.
     pub fn into_values<T: Native>(mut self) -> Vec<T> {
-        if self.kind != T::TYPE {
-            wrong_type(self.kind, T::TYPE);
+        if self.form != T::FORM.0 {
+            wrong_type(&self.kind, &T::TYPE);
         }
         self.beside = None;
-        let Column { kind, rows, at, block, .. } = self;
+        let Column { kind, form, rows, at, block, .. } = self;
         let block = match Arc::try_unwrap(block) {
             Ok(block) if block.at() == at => match block.into_vec(rows) {
                 Ok(values) => return values,
@@ -182,7 +221,7 @@ impl Column {
             Ok(block) => Arc::new(block),
             Err(block) => block,
         };
-        let whole = Column { kind, rows, at, block, beside: None };
+        let whole = Column { kind, form, rows, at, block, beside: None };
         Vec::copied(whole.values()).unwrap_or_else(|error| give_up(error))
     }
 
@@ -192,8 +231,8 @@ impl Column {
     /// No other column shares them meanwhile; see [`make_private`].
     #[expect(unsafe_code, reason = "the caller promises that nothing else sees the values")]
     pub(crate) unsafe fn values_mut<T: Native>(&mut self) -> &mut [T] {
-        if self.kind != T::TYPE {
-            wrong_type(self.kind, T::TYPE);
+        if self.form != T::FORM.0 {
+            wrong_type(&self.kind, &T::TYPE);
         }
         // SAFETY: `rows` values lie there, and only this column sees them, by the caller's promise.
         unsafe { NonNull::slice_from_raw_parts(self.at.cast(), self.rows).as_mut() }
@@ -207,13 +246,18 @@ impl Column {
         #[expect(unsafe_code, reason = "moves a pointer within what is there")]
         // SAFETY: this number of values lies there before.
         unsafe {
-            slice.at = slice.at.add(rows.start * self.kind.width());
+            slice.at = slice.at.add(rows.start * self.form.width());
         }
-        if let Some(nulls) = self.nulls() {
-            let text = self.text().cloned();
-            let nulls = nulls.slice(rows.start, rows.len());
-            slice.beside =
-                if text.is_none() && nulls.is_none() { None } else { Some(Arc::new(Beside { text, nulls })) };
+        let is_struct = self.form == Form::Struct;
+        if is_struct || self.nulls().is_some() {
+            let nulls = self.nulls().and_then(|nulls| nulls.slice(rows.start, rows.len()));
+            let rest = match self.rest() {
+                Some(Rest::Parts(parts)) if is_struct => {
+                    Rest::Parts(parts.iter().map(|part| part.slice(rows.clone())).collect())
+                }
+                rest => rest.cloned().unwrap_or(Rest::None),
+            };
+            slice.beside = beside(rest, nulls);
         }
         slice
     }
@@ -223,8 +267,25 @@ impl Column {
         self.beside.as_ref()?.nulls.as_ref()
     }
 
-    fn text(&self) -> Option<&Bytes> {
-        self.beside.as_ref()?.text.as_ref()
+    fn rest(&self) -> Option<&Rest> {
+        Some(&self.beside.as_ref()?.rest)
+    }
+
+    /// The columns beside: a list's values, or a struct's parts.
+    pub(crate) fn parts_beside(&self) -> &[Column] {
+        match self.rest() {
+            Some(Rest::Parts(parts)) => parts,
+            _ => &[],
+        }
+    }
+
+    /// Whether it has the same values as another one, in the same memory.
+    pub(crate) fn is_same(&self, other: &Column) -> bool {
+        let text = |column: &Column| column.text().map(|text| (text.get().as_ptr(), text.get().len()));
+        (self.at, self.rows, self.form, text(self)) == (other.at, other.rows, other.form, text(other))
+            && self.form.has_ends()
+            && self.rows > 0
+            && self.kind == other.kind
     }
 
     /// How many of its rows are nulls.
@@ -235,8 +296,8 @@ impl Column {
 
     /// Its type, and whether it has nulls.
     #[inline]
-    pub(crate) fn kind_and_nulls(&self) -> (Type, bool) {
-        (self.kind, self.null_count() > 0)
+    pub(crate) fn kind_and_nulls(&self) -> (&Type, bool) {
+        (&self.kind, self.null_count() > 0)
     }
 
     /// Whether a row is a null. Panics if there is no such row.
@@ -255,125 +316,70 @@ impl Column {
             assert!(row < self.rows, "row {row} of {}", self.rows);
             clear(&mut bits, row);
         }
-        let (text, nulls) = (self.text().cloned(), Nulls::among(bits.into(), 0, self.rows));
+        self.with(Nulls::among(bits.into(), 0, self.rows))
+    }
+
+    /// A column with its shared values, and these nulls.
+    pub(crate) fn with(&self, nulls: Option<Nulls>) -> Column {
         let mut column = self.clone();
-        column.beside = if text.is_none() && nulls.is_none() { None } else { Some(Arc::new(Beside { text, nulls })) };
+        column.beside = beside(self.rest().cloned().unwrap_or(Rest::None), nulls);
         column
     }
 
-    /// The ends of the rows of texts or strings of bytes, with the first row's beginning before them; empty if there
-    /// are no rows.
-    pub(crate) fn ends(&self) -> &[i32] {
-        assert!(self.kind.is_variable(), "{:?} has no ends", self.kind);
-        let count = if self.rows == 0 { 0 } else { self.rows + 1 };
-        #[expect(unsafe_code, reason = "the ends lie in raw memory")]
-        // SAFETY: by the invariant of `at`.
-        unsafe {
-            NonNull::slice_from_raw_parts(self.at.cast(), count).as_ref()
-        }
-    }
-
-    /// The place of the texts of these rows.
-    pub(crate) fn text_range(&self, rows: Range<usize>) -> Range<usize> {
-        let ends = self.ends();
-        if rows.is_empty() { 0..0 } else { ends[rows.start] as usize..ends[rows.end] as usize }
-    }
-
-    /// The texts of all rows, and perhaps of rows of other columns.
-    pub(crate) fn all_text(&self) -> &[u8] {
-        self.text().map_or(&[], Bytes::get)
-    }
-
-    /// The text or string of bytes of a row.
-    #[inline]
-    pub(crate) fn string(&self, row: usize) -> &[u8] {
-        assert!(row < self.rows, "row {row} of {}", self.rows);
-        &self.all_text()[self.text_range(row..row + 1)]
-    }
-
-    /// The text of a row; arbitrary for a null. Panics if there is no such row, or if it is of another type.
-    #[inline]
-    pub fn text_at(&self, row: usize) -> &str {
-        if self.kind != Type::Text {
-            wrong_type(self.kind, Type::Text);
-        }
-        let bytes = self.string(row);
-        #[expect(unsafe_code, reason = "looking at each byte again would take long")]
-        // SAFETY: it is UTF-8 by the invariant of `at`.
-        unsafe {
-            str::from_utf8_unchecked(bytes)
-        }
-    }
-
-    /// The string of bytes of a row; arbitrary for a null. Panics if there is no such row, or if it is of another type.
-    pub fn binary_at(&self, row: usize) -> &[u8] {
-        if self.kind != Type::Binary {
-            wrong_type(self.kind, Type::Binary);
-        }
-        self.string(row)
-    }
-
-    /// The texts of a text column, in order. Panics if it is of another type.
-    pub fn texts(&self) -> impl ExactSizeIterator<Item = &str> + DoubleEndedIterator {
-        if self.kind != Type::Text {
-            wrong_type(self.kind, Type::Text);
-        }
-        (0..self.rows).map(|row| self.text_at(row))
-    }
-
-    /// The strings of a column of bytes, in order. Panics if it is of another type.
-    pub fn binaries(&self) -> impl ExactSizeIterator<Item = &[u8]> + DoubleEndedIterator {
-        if self.kind != Type::Binary {
-            wrong_type(self.kind, Type::Binary);
-        }
-        (0..self.rows).map(|row| self.string(row))
-    }
-
-    /// A text column of the parts of one text, without a copy: row `r` is `text[ends[r]..ends[r + 1]]`. Panics if the
-    /// ends don't begin with 0, fall, lie inside of a character, or end before the text or behind it.
-    ///
-    /// ```
-    /// use vicus_flow::Column;
-    ///
-    /// let column = Column::of_text("onetwo".to_owned(), vec![0, 3, 3, 6]);
-    /// assert!(column.texts().eq(["one", "", "two"]));
-    /// ```
-    pub fn of_text(text: String, ends: Vec<i32>) -> Column {
-        let is_end = |&end: &i32| usize::try_from(end).is_ok_and(|end| text.is_char_boundary(end));
-        let is_whole = ends.first() == Some(&0) && ends.last().is_some_and(|&end| end as usize == text.len());
-        assert!(is_whole && ends.is_sorted() && ends.iter().all(is_end), "the rows are the parts of the text");
-        #[expect(unsafe_code, reason = "vectors become a column")]
-        // SAFETY: looked at just now; parts of a text that begin and end between characters are texts.
-        unsafe {
-            of_ends(Type::Text, ends, text.into_bytes())
-        }
-    }
-
-    /// A column of strings of bytes. If there is no memory, or more than 2 GiB, it fails by [`give_up`].
-    pub fn of_binaries<S: AsRef<[u8]>>(strings: impl IntoIterator<Item = S>) -> Column {
-        of_strings(Type::Binary, strings.into_iter())
-    }
-
     /// Orders the values of two rows, neither of them null, of columns of one type: numbers by [`Native::order`], texts
-    /// and strings by their bytes. Panics if the types differ.
+    /// and strings by their bytes, lists by their first values that differ, then by length, structs by their first
+    /// parts that differ; a null is less than a value there. Panics if the types differ.
     #[inline]
     pub fn order(&self, row: usize, other: &Column, other_row: usize) -> Ordering {
-        if other.kind != self.kind {
-            wrong_type(other.kind, self.kind);
-        }
-        by_type!(self.kind,
-            T => self.values::<T>()[row].order(other.values::<T>()[other_row]),
-            self.string(row).cmp(other.string(other_row)))
+        by_form!(self.form,
+            T => {
+                // What they mean may differ, but not how they are ordered.
+                self.values::<T>()[row].order(other.values::<T>()[other_row])
+            },
+            self.order_others(row, other, other_row))
     }
 
-    /// A number that does not fall as values rise: the value's [rank](Native::rank), or the first eight bytes.
+    #[inline(never)]
+    fn order_others(&self, row: usize, other: &Column, other_row: usize) -> Ordering {
+        if std::mem::discriminant(&self.kind) != std::mem::discriminant(&other.kind) {
+            wrong_type(&other.kind, &self.kind);
+        }
+        match (self.form, self.store(), other.store()) {
+            (Form::Decimal, ..) => self.decimals()[row].cmp(&other.decimals()[other_row]),
+            (Form::List | Form::Struct, ..) => self.order_parts(row, other, other_row),
+            (_, Some(store), Some(others)) if store.is(others) => {
+                store.order(self.codes()[row], other.codes()[other_row])
+            }
+            _ => self.string(row).cmp(other.string(other_row)),
+        }
+    }
+
+    /// Whether the values of two rows, neither of them null, are equal: by their bits, so that 0.0 and -0.0 differ.
+    #[inline]
+    pub(crate) fn equals(&self, row: usize, other: &Column, other_row: usize) -> bool {
+        by_form!(self.form,
+            T => self.values::<T>()[row].word() == other.values::<T>()[other_row].word(),
+            self.order_others(row, other, other_row).is_eq())
+    }
+
+    /// A number that does not fall as values rise: the value's [rank](Native::rank), the high half of a decimal number,
+    /// the first eight bytes of a string, 0 for lists and structs.
     pub(crate) fn rank(&self, row: usize) -> u64 {
-        by_type!(self.kind, T => self.values::<T>()[row].rank(), {
-            let (string, mut first) = (self.string(row), [0; 8]);
-            let len = string.len().min(8);
-            first[..len].copy_from_slice(&string[..len]);
-            u64::from_be_bytes(first)
+        by_form!(self.form, T => self.values::<T>()[row].rank(), match self.form {
+            Form::Decimal => ((self.decimals()[row] >> 64) as i64).rank(),
+            Form::List | Form::Struct => 0,
+            _ => {
+                let (string, mut first) = (self.string(row), [0; 8]);
+                let len = string.len().min(8);
+                first[..len].copy_from_slice(&string[..len]);
+                u64::from_be_bytes(first)
+            }
         })
+    }
+
+    /// Whether ranks tell all its values apart.
+    pub(crate) fn has_exact_ranks(&self) -> bool {
+        by_form!(self.form, T => size_of::<T>() <= 8, false)
     }
 
     /// A copy of the data for this column alone.
@@ -384,48 +390,58 @@ impl Column {
     /// Its parts with the blocks that keep them.
     #[cfg(feature = "arrow")]
     pub(crate) fn parts(&self) -> Parts {
-        let Column { kind, rows, at, ref block, .. } = *self;
-        Parts { kind, rows, at, block: Arc::clone(block), text: self.text().cloned(), nulls: self.nulls().cloned() }
+        let Column { ref kind, form, rows, at, ref block, .. } = *self;
+        let (rest, nulls) = (self.rest().cloned().unwrap_or(Rest::None), self.nulls().cloned());
+        Parts { kind: kind.clone(), form, rows, at, block: Arc::clone(block), rest, nulls }
     }
 
-    /// All blocks it keeps, possibly with repetitions.
-    fn blocks(&self) -> impl Iterator<Item = &Arc<Block>> {
-        let beside = self.beside.as_deref();
-        let text = beside.and_then(|beside| beside.text.as_ref()).map(|text| &text.block);
-        let nulls = beside.and_then(|beside| beside.nulls.as_ref()).map(|nulls| &nulls.bits.block);
-        [Some(&self.block), text, nulls].into_iter().flatten()
+    /// Adds all blocks that it keeps and which are not there yet, but for those of a dictionary, which many columns
+    /// share.
+    fn add_blocks<'c>(&'c self, to: &mut SmallVec<[&'c Arc<Block>; 8]>) {
+        let mut add = |block: &'c Arc<Block>| {
+            if !to.iter().any(|other| Arc::ptr_eq(block, other)) {
+                to.push(block);
+            }
+        };
+        add(&self.block);
+        let Some(beside) = self.beside.as_deref() else { return };
+        if let Some(nulls) = &beside.nulls {
+            add(&nulls.bits.block);
+        }
+        match &beside.rest {
+            Rest::None | Rest::Store(_) => {}
+            Rest::Text(text) => add(&text.block),
+            Rest::Buffers(buffers) => buffers.iter().for_each(|buffer| add(&buffer.block)),
+            Rest::Parts(parts) => parts.iter().for_each(|part| part.add_blocks(to)),
+        }
     }
 
     /// How often its texts and nulls keep this block.
     fn keeps_beside(&self, block: &Arc<Block>) -> usize {
-        if self.beside.is_none() { 0 } else { self.blocks().skip(1).filter(|other| Arc::ptr_eq(other, block)).count() }
+        let Some(beside) = self.beside.as_deref() else { return 0 };
+        let text = self.text().map(|text| &text.block);
+        let nulls = beside.nulls.as_ref().map(|nulls| &nulls.bits.block);
+        [text, nulls].into_iter().flatten().filter(|other| Arc::ptr_eq(other, block)).count()
     }
 
     /// The addresses of its values.
     fn addresses(&self) -> Range<usize> {
         let from = self.at.as_ptr().addr();
-        from..from + self.rows * self.kind.width()
+        from..from + self.rows * self.form.width()
     }
 }
 
 /// The bytes of all memory blocks of these columns, possibly more than the columns' own.
 pub(crate) fn held_bytes(columns: &[Column]) -> u64 {
-    let mut bytes = 0;
-    for (place, column) in columns.iter().enumerate() {
-        for (part, block) in column.blocks().enumerate() {
-            let before = columns[..place].iter().flat_map(Column::blocks).chain(column.blocks().take(part));
-            if !before.into_iter().any(|other| Arc::ptr_eq(block, other)) {
-                bytes += block.bytes() as u64;
-            }
-        }
-    }
-    bytes
+    let mut blocks = SmallVec::new();
+    columns.iter().for_each(|column| column.add_blocks(&mut blocks));
+    blocks.iter().map(|block| block.bytes() as u64).sum()
 }
 
 /// Hides the values of an envelope's column from other columns: copies them if another one might share them.
 pub(crate) fn make_private(columns: &mut [Column], column: usize, blocks: Blocks) {
     let own = &columns[column];
-    if own.kind.is_variable() {
+    if !own.form.is_alone() {
         return;
     }
     let block = &own.block;
@@ -458,9 +474,9 @@ pub(crate) fn make_private(columns: &mut [Column], column: usize, blocks: Blocks
 impl<T: Native> From<Vec<T>> for Column {
     /// Takes the vector's memory; nothing is copied.
     fn from(values: Vec<T>) -> Column {
-        let (kind, rows) = (T::TYPE, values.len());
+        let rows = values.len();
         let block = Block::of_vec(values);
-        Column { kind, rows, at: block.at(), block: Arc::new(block), beside: None }
+        Column { kind: T::TYPE, form: T::FORM.0, rows, at: block.at(), block: Arc::new(block), beside: None }
     }
 }
 
@@ -483,52 +499,6 @@ impl<'a> From<Vec<Option<&'a str>>> for Column {
 
 fn nulls_of<T>(options: &[Option<T>]) -> impl Iterator<Item = usize> {
     options.iter().enumerate().filter(|(_, option)| option.is_none()).map(|(row, _)| row)
-}
-
-impl<S: AsRef<str>> FromIterator<S> for Column {
-    /// A text column. If there is no memory, or more than 2 GiB of text, it fails by [`give_up`].
-    fn from_iter<I: IntoIterator<Item = S>>(texts: I) -> Column {
-        struct Utf8<S>(S);
-        impl<S: AsRef<str>> AsRef<[u8]> for Utf8<S> {
-            fn as_ref(&self) -> &[u8] {
-                self.0.as_ref().as_bytes()
-            }
-        }
-        of_strings(Type::Text, texts.into_iter().map(Utf8))
-    }
-}
-
-/// The error for a column with more text than its ends can count.
-pub(crate) const TOO_MUCH_TEXT: &str = "a column has at most 2 GiB of text";
-
-fn of_strings<S: AsRef<[u8]>>(kind: Type, strings: impl Iterator<Item = S>) -> Column {
-    let (mut ends, mut bytes) = (Vec::new(), Vec::new());
-    ends.grow_or_give_up(strings.size_hint().0.saturating_add(1));
-    ends.push(0i32);
-    for string in strings {
-        let string = string.as_ref();
-        bytes.grow_or_give_up(string.len());
-        bytes.extend_from_slice(string);
-        ends.grow_or_give_up(1);
-        ends.push(i32::try_from(bytes.len()).unwrap_or_else(|_| give_up(TOO_MUCH_TEXT)));
-    }
-    #[expect(unsafe_code, reason = "vectors become a column")]
-    // SAFETY: the ends begin with 0 and rise, and the last one is the number of bytes. Those of texts came from texts.
-    unsafe {
-        of_ends(kind, ends, bytes)
-    }
-}
-
-/// A column of texts or of strings of bytes.
-///
-/// # Safety
-/// The ends begin with 0 and don't fall, the last one is the number of bytes, and a text is UTF-8 row by row.
-#[expect(unsafe_code, reason = "the caller promises what lies there")]
-unsafe fn of_ends(kind: Type, ends: Vec<i32>, bytes: Vec<u8>) -> Column {
-    let rows = ends.len() - 1;
-    let block = Arc::new(Block::of_vec(ends));
-    // SAFETY: by the caller's promise.
-    unsafe { Column::new(Parts { kind, rows, at: block.at(), block, text: Some(bytes.into()), nulls: None }) }
 }
 
 macro_rules! columns_of {
@@ -570,17 +540,19 @@ columns_of! {
 }
 
 #[cold]
-pub(crate) fn wrong_type(is: Type, wanted: Type) -> ! {
-    panic!("a column of type {is:?} was read as {wanted:?}")
+pub(crate) fn wrong_type(is: &Type, wanted: &Type) -> ! {
+    panic!("a column of type {is} was read as {wanted}")
 }
 
 impl fmt::Debug for Column {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let value = |row: usize| -> Box<dyn fmt::Debug + '_> {
-            match self.kind {
+            match (&self.kind, self.form) {
                 _ if self.is_null(row) => Box::new(None::<()>),
-                Type::Text => Box::new(self.text_at(row)),
-                kind => by_type!(kind, T => Box::new(self.values::<T>()[row]), Box::new(self.string(row))),
+                (Type::Text, _) => Box::new(self.text_at(row)),
+                (_, Form::Decimal) => Box::new(self.decimals()[row]),
+                (_, Form::List | Form::Struct) => Box::new(self.parts_at(row)),
+                (_, form) => by_form!(form, T => Box::new(self.values::<T>()[row]), Box::new(self.string(row))),
             }
         };
         f.debug_list().entries((0..self.rows).map(value)).finish()

@@ -5,6 +5,7 @@ use crate::builder;
 use crate::column::{Column, held_bytes, make_private};
 use crate::ring::Load;
 use crate::shape::Shape;
+use crate::store::Stores;
 use crate::{Native, Schema, give_up};
 use std::any::Any;
 use std::fmt;
@@ -275,9 +276,15 @@ impl Envelope {
         Attachment::bytes_of(&self.0.attached) + self.0.bytes
     }
 
-    /// The bytes of memory it keeps: more than [`Envelope::bytes`] if it has only some of the columns made together.
-    /// For boxes that collect envelopes.
+    /// The bytes of memory it keeps: more than [`Envelope::bytes`] if it has only some of the columns made together, or
+    /// columns in [`Storage::Dictionary`](crate::Storage::Dictionary), whose values count here. For boxes that collect
+    /// envelopes.
     pub fn held_bytes(&self) -> u64 {
+        self.own_held_bytes() + Stores::default().add(&self.0.columns)
+    }
+
+    /// The bytes of memory it keeps, without the values of dictionaries.
+    pub(crate) fn own_held_bytes(&self) -> u64 {
         Attachment::bytes_of(&self.0.attached) + held_bytes(&self.0.columns)
     }
 

@@ -38,14 +38,16 @@ mod shape;
 mod stall;
 mod state;
 pub mod stepwise;
+mod store;
 mod sync;
+mod types;
 
 #[cfg(feature = "arrow")]
 pub use arrow::FromArrowError;
 pub use block::{Block, Blocks};
 pub use budget::{Account, Budget, Grants, Reservation};
 pub use builder::EnvelopeBuilder;
-pub use column::Column;
+pub use column::{Column, StorageError};
 pub use counts::{BoxCounts, InputCounts, OutputCounts};
 pub use desk::{Activation, Desk, Fact};
 pub use envelope::{Attachment, Envelope};
@@ -53,7 +55,7 @@ pub use error::{FlowError, NoMemory, OverBudget, SentTooMuch, drop_quietly, give
 pub use grow::{Grow, Plain, refusable, tell_of_asking};
 pub use instance::{Instance, Settled, Totals};
 pub use model::{BoxId, BoxModel, ConnectedBox, InputId, LinkOptions, Model, ModelBuilder, ModelError, OutputId};
-pub use native::Native;
+pub use native::{Native, NativeForm};
 pub use operator::{BoxError, Operator, Turn, World};
 pub use overflow::{Overflow, Overflows};
 pub use pause::{Entry, Resume};
@@ -61,4 +63,5 @@ pub use queued::{Queued, box_class};
 pub use ring::{Bound, Put};
 pub use room::{Room, TextRoom};
 pub use running::{Running, Sent};
-pub use schema::{Field, Schema, Type};
+pub use schema::{Field, Schema};
+pub use types::{Storage, TimeUnit, Type};

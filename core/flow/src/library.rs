@@ -1,7 +1,7 @@
 //! Boxes for many networks, one file each. They take columns of any types, with or without nulls.
 //!
 //! A network begins with [`source`] or [`fill`] and ends with [`sink`]. [`map`] is a function of each envelope;
-//! [`sort`], [`group`] and [`hold`] take a whole stream before they send anything.
+//! [`sort`], [`group`] and [`hold`] take a whole stream before they send anything, and [`join`] one of its two.
 //!
 //! A network is made parallel by a transformation of its model (Bobox report §8.1): [`split`] hands ranges of work to
 //! replicas of a part of the network, [`spread`] the envelopes of a single stream, [`partition`] deals rows by key, and
@@ -11,6 +11,8 @@
 mod group;
 mod hash;
 mod hold;
+mod join;
+mod key;
 mod map;
 mod merge;
 mod order;
@@ -26,6 +28,7 @@ mod union;
 pub use group::{Grouping, group};
 pub use hash::{HashKey, Keyed, table_bytes};
 pub use hold::hold;
+pub use join::{JoinKind, Joining, join};
 pub use map::map;
 pub use merge::merge;
 pub use order::{SortKey, order_by};

@@ -1,6 +1,7 @@
 //! Values of one size, as Rust stores them.
 
 use crate::Type;
+use crate::types::Form;
 use std::cmp::Ordering;
 use std::fmt;
 
@@ -12,6 +13,10 @@ mod sealed {
 pub trait Native: sealed::Sealed + Copy + Default + fmt::Debug + Send + Sync + 'static {
     /// The type of such columns.
     const TYPE: Type;
+
+    /// How they lie in memory.
+    #[doc(hidden)]
+    const FORM: NativeForm;
 
     /// A total order: `false` before `true`, integers by value, floats by [`f64::total_cmp`] (-NaN, -∞, …, -0, 0, …, ∞,
     /// NaN).
@@ -33,6 +38,7 @@ macro_rules! integers {
 
         impl Native for $type {
             const TYPE: Type = Type::$variant;
+            const FORM: NativeForm = NativeForm(Form::$variant);
 
             #[inline]
             fn order(self, other: $type) -> Ordering {
@@ -77,6 +83,7 @@ macro_rules! floats {
 
         impl Native for $type {
             const TYPE: Type = Type::$variant;
+            const FORM: NativeForm = NativeForm(Form::$variant);
 
             #[inline]
             fn order(self, other: $type) -> Ordering {
@@ -109,60 +116,64 @@ floats! {
     f64 F64 u64 1 << 63;
 }
 
-/// Expands to its first body for a type of values of one size, under the name `$native`, and to the other body for
-/// texts and strings of bytes.
-macro_rules! by_type {
-    ($kind:expr, $native:ident => $do:expr, $else:expr) => {
-        match $kind {
-            $crate::Type::Bool => {
+/// The form of a native type; named by [`Native`] alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NativeForm(pub(crate) Form);
+
+/// Expands to its first body for a form of values as Rust has them, with `$native` as the name of their type, and to
+/// the other body for other forms.
+macro_rules! by_form {
+    ($form:expr, $native:ident => $do:expr, $else:expr) => {
+        match $form {
+            $crate::types::Form::Bool => {
                 type $native = bool;
                 $do
             }
-            $crate::Type::I8 => {
+            $crate::types::Form::I8 => {
                 type $native = i8;
                 $do
             }
-            $crate::Type::I16 => {
+            $crate::types::Form::I16 => {
                 type $native = i16;
                 $do
             }
-            $crate::Type::I32 => {
+            $crate::types::Form::I32 => {
                 type $native = i32;
                 $do
             }
-            $crate::Type::I64 => {
+            $crate::types::Form::I64 => {
                 type $native = i64;
                 $do
             }
-            $crate::Type::U8 => {
+            $crate::types::Form::U8 => {
                 type $native = u8;
                 $do
             }
-            $crate::Type::U16 => {
+            $crate::types::Form::U16 => {
                 type $native = u16;
                 $do
             }
-            $crate::Type::U32 => {
+            $crate::types::Form::U32 => {
                 type $native = u32;
                 $do
             }
-            $crate::Type::U64 => {
+            $crate::types::Form::U64 => {
                 type $native = u64;
                 $do
             }
-            $crate::Type::F32 => {
+            $crate::types::Form::F32 => {
                 type $native = f32;
                 $do
             }
-            $crate::Type::F64 => {
+            $crate::types::Form::F64 => {
                 type $native = f64;
                 $do
             }
-            $crate::Type::Text | $crate::Type::Binary => $else,
+            _ => $else,
         }
     };
 }
-pub(crate) use by_type;
+pub(crate) use by_form;
 
 #[cfg(test)]
 mod tests {

@@ -37,6 +37,12 @@ impl Bytes {
     }
 }
 
+impl std::fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes", self.len)
+    }
+}
+
 impl From<Vec<u8>> for Bytes {
     /// Takes the vector's memory.
     fn from(bytes: Vec<u8>) -> Bytes {
@@ -86,7 +92,7 @@ impl Nulls {
 }
 
 #[inline]
-fn is_set(bits: &[u8], bit: usize) -> bool {
+pub(crate) fn is_set(bits: &[u8], bit: usize) -> bool {
     bits[bit / 8] & (1 << (bit % 8)) != 0
 }
 

@@ -2,11 +2,16 @@
 //!
 //! A world gives a request a maker of such queues ([`Overflows`]). When the budget has no room for an overdraft, a via
 //! of the circle gets a queue, and its newest envelopes go there as bytes; they come back in order, and with the last
-//! one the queue is gone. Bytes are those of this process: values as memory has them.
+//! one the queue is gone. Bytes are those of this process: values as memory has them. What many envelopes share
+//! stays in memory: their types, and the stores of dictionaries.
 
+use crate::column::{of_codes, of_struct};
+use crate::store::Store;
+use crate::types::Form;
 use crate::{BoxError, Column, Envelope, Type};
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::Arc;
 use vicus_topology::NodeId;
 
 /// A queue of bytes outside of memory, such as a temporary file.
@@ -43,11 +48,12 @@ pub(crate) struct Outside {
     /// No more is put there, because this failed.
     full: Option<String>,
     bytes: Vec<u8>,
+    shared: Shared,
 }
 
 impl Outside {
     pub(crate) fn new(queue: Box<dyn Overflow>) -> Outside {
-        Outside { queue, count: 0, behind: VecDeque::new(), full: None, bytes: Vec::new() }
+        Outside { queue, count: 0, behind: VecDeque::new(), full: None, bytes: Vec::new(), shared: Shared::default() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -69,7 +75,7 @@ impl Outside {
         // Attached values can't be written.
         if self.full.is_none() && self.behind.is_empty() && envelope.attached().is_empty() {
             self.bytes.clear();
-            write(&envelope, &mut self.bytes);
+            self.shared.write(&envelope, &mut self.bytes);
             match self.queue.push(&self.bytes) {
                 Ok(()) => {
                     self.count += 1;
@@ -94,7 +100,7 @@ impl Outside {
             return Err("an envelope that was put outside of memory is not there".into());
         }
         self.count -= 1;
-        Ok(Some(read(&self.bytes)))
+        Ok(Some(self.shared.read(&self.bytes)))
     }
 
     /// The envelopes that wait in memory.
@@ -106,80 +112,138 @@ impl Outside {
 /// Stands for none, and for the columns of a pill.
 const NONE: u64 = u64::MAX;
 
-/// Writes an envelope without attachments.
-fn write(envelope: &Envelope, into: &mut Vec<u8>) {
-    fn put(number: usize, into: &mut Vec<u8>) {
-        into.extend_from_slice(&(number as u64).to_ne_bytes());
+/// Parts of envelopes that stay in memory because many have the same.
+#[derive(Default)]
+struct Shared {
+    kinds: Vec<Type>,
+    stores: Vec<Arc<Store>>,
+}
+
+impl Shared {
+    /// The number of a type.
+    fn kind(&mut self, kind: Type) -> usize {
+        self.kinds.iter().position(|known| *known == kind).unwrap_or_else(|| {
+            self.kinds.push(kind);
+            self.kinds.len() - 1
+        })
     }
-    put(envelope.rows(), into);
-    put(if envelope.is_pill() { NONE as usize } else { envelope.columns().len() }, into);
-    put(envelope.node().index(), into);
-    put(envelope.home().map_or(NONE as usize, NodeId::index), into);
-    into.extend_from_slice(&envelope.stamp().to_ne_bytes());
-    for column in envelope.columns() {
-        put(column.kind() as usize, into);
+
+    /// The number of a store.
+    fn store(&mut self, store: &Arc<Store>) -> usize {
+        self.stores.iter().position(|known| known.is(store)).unwrap_or_else(|| {
+            self.stores.push(Arc::clone(store));
+            self.stores.len() - 1
+        })
+    }
+
+    /// Writes an envelope without attachments.
+    fn write(&mut self, envelope: &Envelope, into: &mut Vec<u8>) {
+        put(envelope.rows(), into);
+        put(if envelope.is_pill() { NONE as usize } else { envelope.columns().len() }, into);
+        put(envelope.node().index(), into);
+        put(envelope.home().map_or(NONE as usize, NodeId::index), into);
+        into.extend_from_slice(&envelope.stamp().to_ne_bytes());
+        envelope.columns().iter().for_each(|column| self.write_column(column, into));
+    }
+
+    fn write_column(&mut self, column: &Column, into: &mut Vec<u8>) {
+        put(self.kind(column.kind()), into);
+        put(column.len(), into);
         put(column.null_count(), into);
         if column.null_count() > 0 {
             (0..column.len()).filter(|&row| column.is_null(row)).for_each(|row| put(row, into));
         }
-        if column.kind().is_variable() {
-            (0..column.len()).for_each(|row| put(column.string(row).len(), into));
-            (0..column.len()).for_each(|row| into.extend_from_slice(column.string(row)));
-        } else {
-            into.extend_from_slice(column.value_bytes());
+        put(column.store().map_or(NONE as usize, |store| self.store(store)), into);
+        match column.form() {
+            Form::List => {
+                let items = column.ends_of(0..column.len());
+                (0..column.len()).for_each(|row| put(column.item_range(row).len(), into));
+                self.write_column(&column.items().slice(items), into);
+            }
+            Form::Struct => column.parts_beside().iter().for_each(|part| self.write_column(part, into)),
+            Form::Direct | Form::Views | Form::Limited(_) => {
+                (0..column.len()).for_each(|row| put(column.string(row).len(), into));
+                (0..column.len()).for_each(|row| into.extend_from_slice(column.string(row)));
+            }
+            _ => into.extend_from_slice(column.value_bytes()),
         }
+    }
+
+    /// Reads what [`Shared::write`] wrote.
+    fn read(&self, mut bytes: &[u8]) -> Envelope {
+        let rows = number(&mut bytes) as usize;
+        let columns = number(&mut bytes);
+        let node = NodeId::new(number(&mut bytes) as usize);
+        let home = Some(number(&mut bytes)).filter(|&home| home != NONE).map(|home| NodeId::new(home as usize));
+        let stamp = number(&mut bytes);
+        let mut envelope = match columns {
+            NONE => Envelope::pill(),
+            count => Envelope::of_rows((0..count).map(|_| self.read_column(&mut bytes)).collect(), rows),
+        };
+        envelope.set_node(node, Default::default());
+        envelope.set_stamp(stamp);
+        envelope.at_home(home)
+    }
+
+    fn read_column(&self, bytes: &mut &[u8]) -> Column {
+        let kind = &self.kinds[number(bytes) as usize];
+        let rows = number(bytes) as usize;
+        let nulls: Vec<usize> = (0..number(bytes)).map(|_| number(bytes) as usize).collect();
+        let store = number(bytes);
+        let column = match kind {
+            _ if store != NONE => {
+                let codes = take(bytes, 4 * rows).chunks_exact(4);
+                let codes = codes.map(|code| u32::from_ne_bytes(code.try_into().expect("four bytes")));
+                of_codes(codes.collect(), Arc::clone(&self.stores[store as usize]), None)
+            }
+            Type::List(_) => {
+                let mut ends = vec![0];
+                (0..rows).for_each(|row| ends.push(ends[row] + number(bytes) as i32));
+                Column::of_lists(ends, self.read_column(bytes)).with_kind(kind.clone())
+            }
+            Type::Struct(fields) => {
+                let parts = fields.columns().iter().map(|_| self.read_column(bytes)).collect();
+                of_struct(kind.clone(), rows, parts)
+            }
+            Type::Text | Type::Binary => {
+                let lengths: Vec<usize> = (0..rows).map(|_| number(bytes) as usize).collect();
+                let strings = lengths.into_iter().map(|length| take(bytes, length));
+                match kind {
+                    Type::Text => strings.map(|text| str::from_utf8(text).expect("it was a text")).collect(),
+                    _ => Column::of_binaries(strings),
+                }
+            }
+            kind => {
+                let values = take(bytes, rows * kind.form().width());
+                #[expect(unsafe_code, reason = "values come back from bytes")]
+                // SAFETY: `write` took these bytes of values of this type, and the queue gives what was put.
+                unsafe {
+                    Column::of_value_bytes(kind.clone(), kind.form(), rows, values)
+                }
+            }
+        };
+        if nulls.is_empty() { column } else { column.with_nulls(nulls) }
     }
 }
 
-/// Reads what [`write`] wrote.
-fn read(mut bytes: &[u8]) -> Envelope {
-    fn take<'a>(bytes: &mut &'a [u8], count: usize) -> &'a [u8] {
-        let (first, rest) = bytes.split_at(count);
-        *bytes = rest;
-        first
-    }
-    fn number(bytes: &mut &[u8]) -> u64 {
-        u64::from_ne_bytes(take(bytes, 8).try_into().expect("eight bytes"))
-    }
-    let rows = number(&mut bytes) as usize;
-    let columns = number(&mut bytes);
-    let node = NodeId::new(number(&mut bytes) as usize);
-    let home = Some(number(&mut bytes)).filter(|&home| home != NONE).map(|home| NodeId::new(home as usize));
-    let stamp = number(&mut bytes);
-    let mut envelope = match columns {
-        NONE => Envelope::pill(),
-        count => {
-            let column = |_| {
-                let kind = Type::ALL[number(&mut bytes) as usize];
-                let nulls: Vec<usize> = (0..number(&mut bytes)).map(|_| number(&mut bytes) as usize).collect();
-                let column = if kind.is_variable() {
-                    let lengths: Vec<usize> = (0..rows).map(|_| number(&mut bytes) as usize).collect();
-                    let strings = lengths.into_iter().map(|length| take(&mut bytes, length));
-                    match kind {
-                        Type::Text => strings.map(|text| str::from_utf8(text).expect("it was a text")).collect(),
-                        _ => Column::of_binaries(strings),
-                    }
-                } else {
-                    let values = take(&mut bytes, rows * kind.width());
-                    #[expect(unsafe_code, reason = "values come back from bytes")]
-                    // SAFETY: `write` took these bytes of values of this type, and the queue gives what was put.
-                    unsafe {
-                        Column::of_value_bytes(kind, values)
-                    }
-                };
-                if nulls.is_empty() { column } else { column.with_nulls(nulls) }
-            };
-            Envelope::of_rows((0..count).map(column).collect(), rows)
-        }
-    };
-    envelope.set_node(node, Default::default());
-    envelope.set_stamp(stamp);
-    envelope.at_home(home)
+fn put(number: usize, into: &mut Vec<u8>) {
+    into.extend_from_slice(&(number as u64).to_ne_bytes());
+}
+
+fn take<'a>(bytes: &mut &'a [u8], count: usize) -> &'a [u8] {
+    let (first, rest) = bytes.split_at(count);
+    *bytes = rest;
+    first
+}
+
+fn number(bytes: &mut &[u8]) -> u64 {
+    u64::from_ne_bytes(take(bytes, 8).try_into().expect("eight bytes"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Storage, TimeUnit};
     use std::collections::VecDeque;
 
     /// Has room for so many envelopes.
@@ -206,6 +270,8 @@ mod tests {
     fn envelopes_of_every_type_come_back_as_they_were() {
         let floats: Column = vec![Some(-0.0f64), None, Some(f64::NAN)].into();
         let texts: Column = ["", "ä", "long ".repeat(9).as_str()].into_iter().collect();
+        let lists = Column::of_lists(vec![0, 2, 2, 3], ["x", "y", "z"].into_iter().collect::<Column>().with_nulls([1]));
+        let points = Column::of_parts([("x", vec![1.0, 2.0, 3.0].into()), ("l", lists.clone())]);
         let columns: Vec<Column> = vec![
             vec![true, false, true].into(),
             vec![i8::MIN, 0, 1].into(),
@@ -220,6 +286,14 @@ mod tests {
             floats,
             texts.with_nulls([0, 2]),
             Column::of_binaries([&[0u8, 255][..], &[], &[7]]),
+            Column::from(vec![-1i32, 0, 1]).of_type(Type::Date),
+            Column::from(vec![1i64, 2, 3]).of_type(Type::Timestamp(TimeUnit::Nano, Some("UTC".into()))),
+            Column::of_decimals(38, 3, vec![i128::MIN, 0, i128::MAX]),
+            Column::of_fixed(3, b"abcdefghi".to_vec()),
+            lists.with_nulls([2]),
+            points.with_nulls([0]),
+            ["b", "a", "b"].into_iter().collect::<Column>().stored(Storage::Dictionary).unwrap(),
+            ["a value longer than a view", "", "c"].into_iter().collect::<Column>().stored(Storage::Views).unwrap(),
         ];
         let whole = Envelope::new(columns).at_home(Some(NodeId::new(3)));
         let mut outside = Outside::new(Box::new(Short(VecDeque::new(), 4)));
@@ -239,8 +313,10 @@ mod tests {
         for envelope in &envelopes {
             let back = outside.pop().unwrap().expect("it was put");
             assert_eq!(format!("{:?}", back.columns()), format!("{:?}", envelope.columns()));
-            let told = |envelope: &Envelope| (envelope.rows(), envelope.is_pill(), envelope.home(), envelope.bytes());
+            let told = |envelope: &Envelope| (envelope.rows(), envelope.is_pill(), envelope.home());
             assert_eq!(told(&back), told(envelope));
+            let kinds = |envelope: &Envelope| envelope.columns().iter().map(Column::kind).collect::<Vec<_>>();
+            assert_eq!(kinds(&back), kinds(envelope));
         }
         assert!(outside.is_empty() && outside.pop().unwrap().is_none());
     }

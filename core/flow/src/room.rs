@@ -1,7 +1,10 @@
 //! Room for values: the unfilled part of a block, or of a vector.
 
-use crate::Grow;
-use crate::column::TOO_MUCH_TEXT;
+use crate::builder::Chunks;
+use crate::column::{MOST_TEXT, View};
+use crate::store::Unified;
+use crate::types::PADDING;
+use crate::{Grow, give_up};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
@@ -110,39 +113,86 @@ impl<T: Copy> Room<'_, T> {
     }
 }
 
-/// A column of texts (`str`) or strings of bytes (`[u8]`) being filled, up to its room for rows and for bytes.
-/// Appending more panics.
+/// A column of texts (`str`) or strings of bytes (`[u8]`) being filled, in any storage, up to its room for rows and for
+/// bytes. Appending more panics.
 #[derive(Debug)]
 pub struct TextRoom<'a, S: ?Sized> {
-    /// One before the first row, and one for each. Invariant: the first one and as many as there are rows are written.
-    pub(crate) ends: Room<'a, i32>,
-    pub(crate) bytes: Room<'a, u8>,
+    pub(crate) into: Strings<'a>,
     pub(crate) of: PhantomData<S>,
+}
+
+/// The rooms of each storage.
+#[derive(Debug)]
+pub(crate) enum Strings<'a> {
+    /// The end of each row behind the first end. Invariant: the first one and as many as there are rows are written.
+    Direct {
+        ends: Room<'a, i32>,
+        bytes: Room<'a, u8>,
+    },
+    Views {
+        views: Room<'a, View>,
+        bytes: Room<'a, u8>,
+        chunks: &'a mut Chunks,
+    },
+    /// Invariant: the first `rows` times `size` bytes are written, and there is room for `most` rows.
+    Sized {
+        bytes: &'a mut [MaybeUninit<u8>],
+        rows: &'a mut usize,
+        most: usize,
+        size: usize,
+        is_exact: bool,
+    },
+    Codes {
+        codes: Room<'a, u32>,
+        numbers: &'a mut Unified,
+    },
 }
 
 impl<S: AsRef<[u8]> + ?Sized> TextRoom<'_, S> {
     /// How many rows it has.
     pub fn len(&self) -> usize {
-        self.ends.len()
+        match &self.into {
+            Strings::Direct { ends, .. } => ends.len(),
+            Strings::Views { views, .. } => views.len(),
+            Strings::Sized { rows, .. } => **rows,
+            Strings::Codes { codes, .. } => codes.len(),
+        }
     }
 
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+        self.len() == 0
     }
 
-    /// Appends one.
+    /// Appends one. A value that is too long for a column of limited size fails by [`give_up`]; one that is not exactly
+    /// as long as those of a column of fixed size panics.
     #[inline]
     pub fn push(&mut self, text: &S) {
-        self.push_bytes(text.as_ref());
+        let value = text.as_ref();
+        match &mut self.into {
+            Strings::Direct { ends, bytes } => {
+                let end = bytes.len() + value.len();
+                // If it panics for lack of room, it has not written a part of the string.
+                assert!(ends.has_room(), "there is room for {} texts", ends.len());
+                bytes.extend_from_slice(value);
+                debug_assert!(end <= MOST_TEXT);
+                ends.push(end as i32);
+            }
+            others => others.push(value),
+        }
     }
 
-    pub(crate) fn push_bytes(&mut self, bytes: &[u8]) {
-        let end = self.bytes.len() + bytes.len();
-        // If it panics for lack of room, it has not written a part of the string.
-        assert!(self.ends.has_room(), "there is room for {} texts", self.ends.len());
-        self.bytes.extend_from_slice(bytes);
-        self.ends.push(i32::try_from(end).expect(TOO_MUCH_TEXT));
+    /// Appends some value, which nobody will read.
+    pub(crate) fn push_nothing(&mut self) {
+        match &mut self.into {
+            Strings::Sized { is_exact: true, size, .. } => {
+                let nothing = vec![0; *size];
+                self.into.push(&nothing);
+            }
+            Strings::Codes { codes, .. } => codes.push(0),
+            Strings::Direct { ends, bytes } => ends.push(bytes.len() as i32),
+            others => others.push(&[]),
+        }
     }
 
     /// Appends all of these.
@@ -151,6 +201,43 @@ impl<S: AsRef<[u8]> + ?Sized> TextRoom<'_, S> {
         S: 't,
     {
         texts.into_iter().for_each(|text| self.push(text));
+    }
+}
+
+impl Strings<'_> {
+    /// Appends a value that is not stored directly.
+    #[inline(never)]
+    fn push(&mut self, value: &[u8]) {
+        match self {
+            Strings::Direct { .. } => unreachable!("`TextRoom::push` does it"),
+            Strings::Views { views, bytes, chunks } => {
+                assert!(views.has_room(), "there is room for {} texts", views.len());
+                views.push(match View::short(value) {
+                    Some(view) => view,
+                    None if value.len() <= bytes.rest().len() => {
+                        let at = bytes.len();
+                        bytes.extend_from_slice(value);
+                        View::long(value, 0, at)
+                    }
+                    None => chunks.push(value),
+                });
+            }
+            Strings::Sized { bytes, rows, most, size, is_exact } => {
+                assert!(**rows < *most, "there is room for {most} texts");
+                if *is_exact {
+                    assert!(value.len() == *size, "a string of {} bytes where each has {size}", value.len());
+                } else if value.len() > *size {
+                    give_up(format!("a text of {} bytes where each has at most {size}", value.len()));
+                }
+                let place = &mut bytes[**rows * *size..][..*size];
+                place.iter_mut().zip(value).for_each(|(place, &byte)| {
+                    place.write(byte);
+                });
+                place[value.len()..].fill(MaybeUninit::new(PADDING));
+                **rows += 1;
+            }
+            Strings::Codes { codes, numbers } => codes.push(numbers.number(value)),
+        }
     }
 }
 

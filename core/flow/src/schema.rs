@@ -1,73 +1,9 @@
 //! The columns of a via: names and types, shared by all its envelopes.
 
 use crate::shape::Shape;
+use crate::{Storage, Type};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
-
-/// The type of a column's values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Type {
-    /// True or false, a byte each.
-    Bool,
-    /// 8-bit signed integers.
-    I8,
-    /// 16-bit signed integers.
-    I16,
-    /// 32-bit signed integers.
-    I32,
-    /// 64-bit signed integers.
-    I64,
-    /// Bytes; also validity columns, with 0 for a deleted row. That is not a null: see [`Field::nullable`].
-    U8,
-    /// 16-bit unsigned integers.
-    U16,
-    /// 32-bit unsigned integers.
-    U32,
-    /// 64-bit unsigned integers; also ids and handles into a store.
-    U64,
-    /// 32-bit floating point.
-    F32,
-    /// 64-bit floating point.
-    F64,
-    /// UTF-8 text, stored directly (Bobox report §4.2): offsets and one block of bytes.
-    Text,
-    /// Strings of bytes, stored as texts are.
-    Binary,
-}
-
-impl Type {
-    /// All types, in their order here.
-    pub const ALL: [Type; 13] = [
-        Type::Bool,
-        Type::I8,
-        Type::I16,
-        Type::I32,
-        Type::I64,
-        Type::U8,
-        Type::U16,
-        Type::U32,
-        Type::U64,
-        Type::F32,
-        Type::F64,
-        Type::Text,
-        Type::Binary,
-    ];
-
-    /// Bytes of a row in a column; for texts and strings of bytes, those of the offset alone.
-    pub(crate) fn width(self) -> usize {
-        match self {
-            Type::Bool | Type::I8 | Type::U8 => 1,
-            Type::I16 | Type::U16 => 2,
-            Type::I32 | Type::U32 | Type::F32 | Type::Text | Type::Binary => 4,
-            Type::I64 | Type::U64 | Type::F64 => 8,
-        }
-    }
-
-    /// Whether values differ in size.
-    pub(crate) fn is_variable(self) -> bool {
-        matches!(self, Type::Text | Type::Binary)
-    }
-}
 
 /// A column of a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,11 +18,23 @@ pub struct Field {
     /// ([`Column::is_null`](crate::Column::is_null)). A *validity column* is something else: an ordinary column of
     /// [`Type::U8`] with the envelope's rows deleted by a branch of the network (Bobox report §7).
     pub nullable: bool,
+    /// The storage of texts and strings of bytes as Arrow sees them. Envelopes may have another one.
+    pub storage: Storage,
 }
 
 impl Field {
-    fn kind_and_nulls(&self) -> (Type, bool) {
-        (self.kind, self.nullable)
+    /// A column without nulls, stored directly.
+    pub fn new(name: impl Into<String>, kind: Type) -> Field {
+        Field { name: name.into(), kind, nullable: false, storage: Storage::Direct }
+    }
+
+    /// This field with nulls allowed.
+    pub fn or_null(self) -> Field {
+        Field { nullable: true, ..self }
+    }
+
+    fn kind_and_nulls(&self) -> (&Type, bool) {
+        (&self.kind, self.nullable)
     }
 }
 
@@ -113,7 +61,7 @@ pub struct Schema {
 impl Schema {
     /// Columns in order, without nulls.
     pub fn new<N: Into<String>>(columns: impl IntoIterator<Item = (N, Type)>) -> Schema {
-        columns.into_iter().map(|(name, kind)| Field { name: name.into(), kind, nullable: false }).collect()
+        columns.into_iter().map(|(name, kind)| Field::new(name, kind)).collect()
     }
 
     /// This schema with nulls allowed in these columns. Panics if there is no such column.
@@ -170,8 +118,9 @@ impl Schema {
 
     /// Whether columns of these types, some of them with nulls, fit this reader's: column by column.
     #[cold]
-    pub(crate) fn admits(&self, columns: impl ExactSizeIterator<Item = (Type, bool)>) -> bool {
-        let fits = |((kind, nulls), field): ((Type, bool), &Field)| kind == field.kind && (field.nullable || !nulls);
+    pub(crate) fn admits<'t>(&self, columns: impl ExactSizeIterator<Item = (&'t Type, bool)>) -> bool {
+        let fits =
+            |((kind, nulls), field): ((&Type, bool), &Field)| kind.fits(&field.kind) && (field.nullable || !nulls);
         columns.len() == self.len && columns.zip(self.columns()).all(fits)
     }
 }
@@ -201,10 +150,10 @@ impl fmt::Debug for Schema {
 impl fmt::Display for Schema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("(")?;
-        for (index, Field { name, kind, nullable }) in self.columns().iter().enumerate() {
+        for (index, Field { name, kind, nullable, .. }) in self.columns().iter().enumerate() {
             let comma = if index == 0 { "" } else { ", " };
             let or_null = if *nullable { " or null" } else { "" };
-            write!(f, "{comma}{name}: {kind:?}{or_null}")?;
+            write!(f, "{comma}{name}: {kind}{or_null}")?;
         }
         f.write_str(")")
     }

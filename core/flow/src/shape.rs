@@ -2,9 +2,10 @@
 
 use crate::Type;
 
-/// The types of columns, and their nulls, present or allowed. Or [`MORE`], if there are more columns than fit.
+/// The types of columns, and their nulls, present or allowed. Or [`MORE`], if there are more columns than fit, or a
+/// type has parameters.
 ///
-/// Five bits for each column, the last one's lowest: the type, counted from 1, and above it the null bit. No column
+/// Five bits for each column, the last one's lowest: the type's code, from 1, and above it the null bit. No column
 /// is 0.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Shape(u64);
@@ -27,33 +28,45 @@ const NULLS: u64 = {
     nulls
 };
 
-/// More columns than there is room for.
+/// Columns for which there is no room.
 const MORE: u64 = 1 << 63;
 
 const _: () = assert!(BITS * MOST < 63, "all columns have room");
 
-/// A column's type in its bits. The compiler finds a type without an arm, or without room.
-const fn code(kind: Type) -> u64 {
-    macro_rules! codes {
-        ($($each:ident)*) => {
-            match kind {
-                $(Type::$each => const {
-                    let code = Type::$each as u64 + 1;
-                    assert!(code < NULL, "a type has room");
-                    code
-                },)*
-            }
-        };
-    }
-    codes!(Bool I8 I16 I32 I64 U8 U16 U32 U64 F32 F64 Text Binary)
+/// A column's type in its bits; `None` for types with parameters, which have no room.
+const fn code(kind: &Type) -> Option<u64> {
+    Some(match kind {
+        Type::Bool => 1,
+        Type::I8 => 2,
+        Type::I16 => 3,
+        Type::I32 => 4,
+        Type::I64 => 5,
+        Type::U8 => 6,
+        Type::U16 => 7,
+        Type::U32 => 8,
+        Type::U64 => 9,
+        Type::F32 => 10,
+        Type::F64 => 11,
+        Type::Text => 12,
+        Type::Binary => 13,
+        Type::Date => 14,
+        _ => return None,
+    })
 }
 
 impl Shape {
     /// The shape of columns of these types, each with nulls or not.
     #[inline]
-    pub(crate) fn of(columns: impl ExactSizeIterator<Item = (Type, bool)>) -> Shape {
-        let add = |shape, (kind, nulls)| (shape << BITS) | code(kind) | if nulls { NULL } else { 0 };
-        Shape(if columns.len() > MOST { MORE } else { columns.fold(0, add) })
+    pub(crate) fn of<'t>(columns: impl ExactSizeIterator<Item = (&'t Type, bool)>) -> Shape {
+        if columns.len() > MOST {
+            return Shape(MORE);
+        }
+        let mut shape = 0;
+        for (kind, nulls) in columns {
+            let Some(code) = code(kind) else { return Shape(MORE) };
+            shape = (shape << BITS) | code | if nulls { NULL } else { 0 };
+        }
+        Shape(shape)
     }
 
     /// Whether columns of this shape fit a reader's: the types agree, and there are nulls only if the reader expects

@@ -2,7 +2,7 @@
 //! the methods do.
 
 use crate::delta::Row;
-use crate::growing::Storage;
+use crate::growing::Backing;
 use crate::ids::Id;
 use crate::index::Order;
 use crate::packed::{Packed, Packing, Window};
@@ -61,7 +61,7 @@ impl Base {
     pub(crate) fn new(
         order: Order,
         mut rows: impl Iterator<Item = [Id; 4]>,
-        storage: &Storage,
+        storage: &Backing,
     ) -> Result<Base, NoMemory> {
         let (mut graphs, mut keys, mut packing) = (Packing::new(storage), Packing::new(storage), Packing::new(storage));
         let mut last = Packing::new(storage);

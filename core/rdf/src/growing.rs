@@ -11,7 +11,7 @@ use vicus_flow::{BoxError, Grow, NoMemory, give_up};
 /// The place for the columns and texts of a new snapshot. If a temporary file can't be written or read, the building
 /// box gives up ([`give_up`]) with the file's error, as readers of mapped pages do.
 #[derive(Clone, Default, Debug)]
-pub enum Storage {
+pub enum Backing {
     /// In memory.
     #[default]
     Memory,
@@ -28,13 +28,13 @@ const AT_ONCE: usize = 64 << 10;
 pub(crate) struct Growing {
     /// The bytes outside of files.
     bytes: Vec<u8>,
-    storage: Storage,
+    storage: Backing,
     /// Few bytes need no file.
     writing: Option<Writing>,
 }
 
 impl Growing {
-    pub(crate) fn new(storage: &Storage) -> Growing {
+    pub(crate) fn new(storage: &Backing) -> Growing {
         Growing { bytes: Vec::new(), storage: storage.clone(), writing: None }
     }
 
@@ -43,7 +43,7 @@ impl Growing {
         self.bytes.len() + self.writing.as_ref().map_or(0, |writing| writing.len() as usize)
     }
 
-    pub(crate) fn storage(&self) -> &Storage {
+    pub(crate) fn storage(&self) -> &Backing {
         &self.storage
     }
 
@@ -55,7 +55,7 @@ impl Growing {
 
     /// The buffer for the caller to append at most this many bytes.
     pub(crate) fn room(&mut self, bytes: usize) -> Result<&mut Vec<u8>, NoMemory> {
-        if self.bytes.len() >= AT_ONCE && matches!(self.storage, Storage::Scratch(_)) {
+        if self.bytes.len() >= AT_ONCE && matches!(self.storage, Backing::Scratch(_)) {
             self.write_out();
         }
         self.bytes.grow(bytes)?;
@@ -65,8 +65,8 @@ impl Growing {
     /// Makes room in memory for this many further bytes, if they go to memory.
     pub(crate) fn grow_exactly(&mut self, bytes: usize) -> Result<(), NoMemory> {
         match self.storage {
-            Storage::Memory => self.bytes.grow_exactly(bytes),
-            Storage::Scratch(_) => Ok(()),
+            Backing::Memory => self.bytes.grow_exactly(bytes),
+            Backing::Scratch(_) => Ok(()),
         }
     }
 
@@ -78,7 +78,7 @@ impl Growing {
 
     #[inline(never)]
     fn write_out(&mut self) {
-        if let Storage::Scratch(scratch) = &self.storage {
+        if let Backing::Scratch(scratch) = &self.storage {
             let writing = match &mut self.writing {
                 Some(writing) => writing,
                 none => none.insert(scratch.begin().unwrap_or_else(|error| give_up(error))),

@@ -19,7 +19,7 @@
 use crate::base::Base;
 use crate::changes::Graphs;
 use crate::delta::{Change, Row};
-use crate::growing::Storage;
+use crate::growing::Backing;
 use crate::ids::Id;
 use crate::interrupt::Interrupt;
 use crate::merged::{Changed, Merged};
@@ -167,7 +167,7 @@ const FEWEST: usize = 1024;
 
 impl Index {
     /// From rows in this order, ascending and distinct. Panics at 2^32 rows.
-    pub(crate) fn new(order: Order, rows: impl Iterator<Item = Row>, storage: &Storage) -> Result<Index, NoMemory> {
+    pub(crate) fn new(order: Order, rows: impl Iterator<Item = Row>, storage: &Backing) -> Result<Index, NoMemory> {
         Ok(Index::of_base(Base::new(order, rows, storage)?))
     }
 
@@ -186,7 +186,7 @@ impl Index {
             let rows = interrupt.each(Applied { rows: self.quads(0..self.len()), row: None, changes });
             // A damaged page is the error of the query reading it, and not of a change of other rows; a delta needs
             // none of them.
-            if let Ok(Ok(base)) = or_given_up(|| Base::new(self.order(), rows, &Storage::Memory)) {
+            if let Ok(Ok(base)) = or_given_up(|| Base::new(self.order(), rows, &Backing::Memory)) {
                 return Ok(Index { base: Arc::new(base), changed: None, taken_in: self.taken_in + all });
             }
             // The request to end is perhaps about this work.
@@ -202,13 +202,13 @@ impl Index {
         let graph_level = if self.order().is_by_graph() { 0 } else { 3 };
         let mut quads = self.quads(0..self.len());
         let rows = interrupt.each(std::iter::from_fn(|| quads.next_row())).filter(|row| !graphs.has(row[graph_level]));
-        let base = Base::new(self.order(), rows, &Storage::Memory)?;
+        let base = Base::new(self.order(), rows, &Backing::Memory)?;
         Ok(self.with_base(base))
     }
 
     /// Without rows.
     pub(crate) fn emptied(&self) -> Result<Index, NoMemory> {
-        Ok(self.with_base(Base::new(self.order(), std::iter::empty(), &Storage::Memory)?))
+        Ok(self.with_base(Base::new(self.order(), std::iter::empty(), &Backing::Memory)?))
     }
 
     /// With a base of a part of its rows.

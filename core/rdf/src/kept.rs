@@ -10,7 +10,7 @@
 //! al., Acta Informatica 33, 1996). The filter is a blocked one (Putze, Sanders, Singler, "Cache-, hash- and
 //! space-efficient Bloom filters", WEA 2007). Ids contain the place of a term; it never changes.
 
-use crate::growing::{Growing, Storage};
+use crate::growing::{Backing, Growing};
 use crate::ids::{Id, Kind};
 use crate::lent::Lent;
 use crate::packed::gallop;
@@ -128,7 +128,7 @@ impl Kept {
     #[cold]
     fn spill(&mut self) {
         let Some((scratch, _)) = &self.spill else { return };
-        let storage = Storage::Scratch(Arc::clone(scratch));
+        let storage = Backing::Scratch(Arc::clone(scratch));
         // A thread that gives up below leaves all terms in place.
         self.runs.push(Run::of(&self.young, &storage).unwrap_or_else(|error| give_up(error)));
         (self.young, self.young_bytes) = (Unranked::behind(&self.young), 0);
@@ -173,7 +173,7 @@ const WORD: usize = size_of::<u64>();
 
 impl Run {
     /// The terms of a dictionary; there is at least one.
-    fn of(terms: &Unranked, storage: &Storage) -> Result<Run, NoMemory> {
+    fn of(terms: &Unranked, storage: &Backing) -> Result<Run, NoMemory> {
         let len = terms.len();
         let mut entries: Vec<u64> = Vec::with_room(len)?;
         let mut writing = Growing::new(storage);
@@ -199,7 +199,7 @@ impl Run {
     }
 
     /// The terms of some runs. Each begins at the end of the one before.
-    fn of_all(runs: &[Run], storage: &Storage) -> Result<Run, NoMemory> {
+    fn of_all(runs: &[Run], storage: &Backing) -> Result<Run, NoMemory> {
         /// So many bytes of keys are copied at once.
         const AT_ONCE: usize = 64 << 10;
         let len = runs.iter().map(|run| run.len).sum();

@@ -40,7 +40,7 @@ pub mod unranked;
 
 pub use changes::{Changes, Graphs};
 pub use dictionary::Dictionary;
-pub use growing::Storage;
+pub use growing::Backing;
 pub use ids::{Id, Kind, SECTIONS};
 pub use index::{Index, Order, Position};
 pub use interrupt::{Holding, Interrupt};

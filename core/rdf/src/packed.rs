@@ -19,7 +19,7 @@
 //! The form is the same in memory and in a file: bytes, numbers least byte first. Wrong bytes give wrong values, and a
 //! read beyond the data gives zero bits.
 
-use crate::growing::{Growing, Storage};
+use crate::growing::{Backing, Growing};
 use crate::lent::Pages;
 use crate::placed::{Access, PlacedVec, Placement};
 use std::ops::Range;
@@ -741,13 +741,13 @@ pub(crate) struct Packing<const N: usize> {
 
 impl<const N: usize> Default for Packing<N> {
     fn default() -> Packing<N> {
-        Packing::new(&Storage::Memory)
+        Packing::new(&Backing::Memory)
     }
 }
 
 impl<const N: usize> Packing<N> {
     /// Packs rows into this storage.
-    pub(crate) fn new(storage: &Storage) -> Packing<N> {
+    pub(crate) fn new(storage: &Backing) -> Packing<N> {
         let (frames, data) = (Growing::new(storage), Growing::new(storage));
         Packing { rows: 0, open: [[0; BLOCK]; N], frames, data, skip: [0; N] }
     }

@@ -10,7 +10,7 @@
 //! a rank have to be sorted: those are among the changes since a base was built, and few.
 
 use crate::dictionary::{Dictionary, Keys, Sample, Section, SectionBuilder};
-use crate::growing::Storage;
+use crate::growing::Backing;
 use crate::ids::{Id, Kind, SECTIONS};
 use crate::index::{Index, Order};
 use crate::packed::{Packed, Packing};
@@ -31,17 +31,17 @@ impl Snapshot {
     /// are left out. It lies in `storage`. `pause` is called now and then, so the caller can let others work.
     ///
     /// ```
-    /// use vicus_rdf::{Snapshot, Storage};
+    /// use vicus_rdf::{Snapshot, Backing};
     /// let a = Snapshot::of_ntriples(b"<http://e/a> <http://e/p> \"1\" .\n<http://e/a> <http://e/p> \"2\" .")?;
     /// let b = Snapshot::of_ntriples(b"<http://e/b> <http://e/p> \"1\" .\n<http://e/a> <http://e/p> \"2\" .")?;
-    /// assert_eq!(Snapshot::united(&[&a, &b], &Storage::Memory, &mut || {}).unwrap().len(), 3);
+    /// assert_eq!(Snapshot::united(&[&a, &b], &Backing::Memory, &mut || {}).unwrap().len(), 3);
     /// # Ok::<(), vicus_rdf::SyntaxError>(())
     /// ```
     ///
     /// # Errors
     /// There is not enough memory. If this happens while a key is read, or a page is damaged then, the caller's box
     /// gives up.
-    pub fn united(parts: &[&Snapshot], storage: &Storage, pause: &mut dyn FnMut()) -> Result<Snapshot, NoMemory> {
+    pub fn united(parts: &[&Snapshot], storage: &Backing, pause: &mut dyn FnMut()) -> Result<Snapshot, NoMemory> {
         let [first, ..] = parts else { return Ok(Snapshot::from_parsed(Vec::new())) };
         let used = parts.iter().map(|part| Used::of(part, pause)).collect::<Result<Vec<_>, _>>()?;
         let (dictionary, numbers) = merge_terms(parts, &used, storage, pause)?;
@@ -165,7 +165,7 @@ impl Renumbered {
 fn merge_terms(
     parts: &[&Snapshot],
     used: &[Used],
-    storage: &Storage,
+    storage: &Backing,
     pause: &mut dyn FnMut(),
 ) -> Result<(Dictionary, Vec<Renumbered>), NoMemory> {
     let renumbered = || Renumbered { ranks: Default::default(), fresh: HashMap::default() };
@@ -324,7 +324,7 @@ fn merge_rows(
     order: Order,
     parts: &[&Snapshot],
     numbers: &[Renumbered],
-    storage: &Storage,
+    storage: &Backing,
     pause: &mut dyn FnMut(),
 ) -> Result<Index, NoMemory> {
     let mut sources = Vec::new();
@@ -430,7 +430,7 @@ mod tests {
                 let texts = [&a, &b].map(|range| text(range.clone()));
                 let parts = texts.each_ref().map(|text| load(&[text]));
                 let mut pauses = 0;
-                let united = Snapshot::united(&parts.each_ref(), &Storage::Memory, &mut || pauses += 1).unwrap();
+                let united = Snapshot::united(&parts.each_ref(), &Backing::Memory, &mut || pauses += 1).unwrap();
                 united.assert_valid();
                 // Without blank nodes, a part has no files.
                 let expected = texts.iter().map(String::as_str).filter(|text| !text.is_empty());
@@ -439,7 +439,7 @@ mod tests {
                 assert!(parts_of(&united) == parts_of(&expected), "{a:?} and {b:?}");
                 assert!(pauses > 0 || parts.iter().all(Snapshot::is_empty));
                 let scratch = Scratch::new(Arc::new(FakeDisk::new(1).process(1)));
-                let spilled = Snapshot::united(&parts.each_ref(), &Storage::Scratch(scratch), &mut || {}).unwrap();
+                let spilled = Snapshot::united(&parts.each_ref(), &Backing::Scratch(scratch), &mut || {}).unwrap();
                 assert!(sections(&spilled) == sections(&united), "{a:?} and {b:?}");
             }
         }
@@ -450,7 +450,7 @@ mod tests {
         let mut loader = Loader::default().with_rdf_12(true).with_order(Order::Gosp);
         loader.file(text(0..300).as_bytes(), Syntax::NQuads, None).unwrap();
         let (first, second) = (text(0..300), text(200..600));
-        let united = Snapshot::united(&[&loader.finish(), &load(&[&second])], &Storage::Memory, &mut || {}).unwrap();
+        let united = Snapshot::united(&[&loader.finish(), &load(&[&second])], &Backing::Memory, &mut || {}).unwrap();
         united.assert_valid();
         assert_eq!(united.orders().count(), Order::USUAL.len() + 1);
         assert_eq!(united.index(Order::Gosp).len(), load(&[&first, &second]).len());

@@ -125,16 +125,12 @@ impl Lowering<'_> {
     }
 
     fn schema(&self, columns: &[ColumnId]) -> Schema {
-        let field = |&id: &ColumnId| Field {
-            name: self.columns.name(id).to_owned(),
-            kind: self.columns.kind(id).flow_type(),
-            nullable: true,
-        };
+        let field = |&id: &ColumnId| Field::new(self.columns.name(id), self.columns.kind(id).flow_type()).or_null();
         columns.iter().map(field).collect()
     }
 
     fn schema_of(kinds: &[SqlType]) -> Schema {
-        let field = |kind: &SqlType| Field { name: "value".to_owned(), kind: kind.flow_type(), nullable: true };
+        let field = |kind: &SqlType| Field::new("value", kind.flow_type()).or_null();
         kinds.iter().map(field).collect()
     }
 

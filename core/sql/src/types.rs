@@ -4,7 +4,7 @@ use crate::date;
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
-use vicus_flow::Type;
+use vicus_flow::{TimeUnit, Type};
 use vicus_language::ValueType;
 
 /// The type of a column. Every column may have nulls.
@@ -21,9 +21,9 @@ pub enum SqlType {
     Double,
     /// Text, ordered by its bytes; [`Type::Text`] in envelopes.
     Varchar,
-    /// Days since 1970-01-01; [`Type::I32`] in envelopes.
+    /// Days since 1970-01-01; [`Type::Date`] in envelopes.
     Date,
-    /// Microseconds since 1970-01-01, without a time zone; [`Type::I64`] in envelopes.
+    /// Microseconds since 1970-01-01, without a time zone; [`Type::Timestamp`] in envelopes.
     Timestamp,
 }
 
@@ -32,10 +32,11 @@ impl SqlType {
     pub fn flow_type(self) -> Type {
         match self {
             SqlType::Boolean => Type::Bool,
-            SqlType::BigInt | SqlType::Timestamp => Type::I64,
+            SqlType::BigInt => Type::I64,
             SqlType::Double => Type::F64,
             SqlType::Varchar => Type::Text,
-            SqlType::Date => Type::I32,
+            SqlType::Date => Type::Date,
+            SqlType::Timestamp => Type::Timestamp(TimeUnit::Micro, None),
         }
     }
 

@@ -10,7 +10,7 @@ use vicus_files::{Directory, Scratch};
 use vicus_flow::BoxError;
 use vicus_rdf::lent::{Keeper, Pages};
 use vicus_rdf::stored::Sections;
-use vicus_rdf::{Interrupt, Order, Snapshot, Storage};
+use vicus_rdf::{Backing, Interrupt, Order, Snapshot};
 
 /// The only base file of a generation.
 const NAME: &str = "data";
@@ -116,8 +116,8 @@ fn united(
     pause: &mut dyn FnMut(u64),
 ) -> Result<Snapshot, StoreError> {
     let storage = match Snapshot::bytes_to_unite(parts) <= memory {
-        true => Storage::Memory,
-        false => Storage::Scratch(scratch()),
+        true => Backing::Memory,
+        false => Backing::Scratch(scratch()),
     };
     let (first, others) = parts.split_first().expect("there is data to unite");
     let united = first.read_by(|| Snapshot::united(parts, &storage, &mut || pause(0))).map_err(StoreError::given_up)?;

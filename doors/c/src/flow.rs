@@ -7,13 +7,13 @@ use crate::tasks::{Owned, TaskFn, ended};
 use crate::text::{array, free, give, handle, handle_mut, output, required};
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
 use arrow_array::{Array, RecordBatch, StructArray};
-use arrow_schema::Schema as ArrowSchema;
+use arrow_schema::{DataType, FieldRef, Fields, Schema as ArrowSchema};
 use std::ffi::{c_char, c_void};
 use std::ptr;
 use std::sync::Arc;
 use vicus::{
     Bound, BoxError, BoxId, BoxModel, Envelope, FromArrowError, InputId, Model, ModelBuilder, Operator, OutputId,
-    Resume, Schema, Turn, Type,
+    Resume, Schema, Turn,
 };
 
 /// `vicus_operator`: the functions of a type of boxes.
@@ -102,12 +102,19 @@ fn of_arrow(error: FromArrowError) -> Failure {
 /// It is one of Arrow's, and was not released.
 unsafe fn schema(schema: *const FFI_ArrowSchema, name: &str) -> Outcome<Schema> {
     // SAFETY: as asked of the caller.
+    Schema::from_arrow(&unsafe { layout(schema, name) }?).map_err(of_arrow)
+}
+
+/// # Safety
+/// As [`schema`].
+unsafe fn layout(schema: *const FFI_ArrowSchema, name: &str) -> Outcome<ArrowSchema> {
+    // SAFETY: as asked of the caller.
     let given = unsafe { handle(schema, name) }?;
     let read = || ArrowSchema::try_from(given).map_err(|error| error.to_string());
     // An unknown format, or one that is no text, is reported in both ways.
     let read = as_state(read).map_err(|failure| failure.message()).and_then(|read| read);
     let wrong = |error| Failure::new(status::SCHEMA, format_args!("`{name}` has no columns that can be read: {error}"));
-    Schema::from_arrow(&read.map_err(wrong)?).map_err(of_arrow)
+    read.map_err(wrong)
 }
 
 /// # Safety
@@ -426,28 +433,48 @@ pub(crate) unsafe extern "C" fn vicus_turn_take(
     })
 }
 
-/// How many buffers Arrow's columns of a type have.
-fn buffers(kind: Type) -> usize {
-    if matches!(kind, Type::Text | Type::Binary) { 3 } else { 2 }
-}
-
 /// Whether an array has the form of a table with these columns, as far as it is visible without its schema.
-fn has_form(array: &FFI_ArrowArray, schema: &Schema) -> Outcome {
-    let columns = schema.columns();
+fn has_form(array: &FFI_ArrowArray, columns: &Fields) -> Outcome {
     let wrong = |what: String| Err(Failure::new(status::SCHEMA, what));
     if array.null_count_opt().is_some_and(|nulls| nulls > 0) {
         return wrong("rows of a table are not null as a whole".to_owned());
     }
     if array.num_children() != columns.len() {
-        return wrong(format!("{} columns are sent, and the output has {schema}", array.num_children()));
+        return wrong(format!("{} columns are sent, and the output has {}", array.num_children(), columns.len()));
     }
-    for (number, field) in columns.iter().enumerate() {
-        let (found, expected) = (array.child(number).num_buffers(), buffers(field.kind));
-        if found != expected {
-            return wrong(format!("column {} has {found} buffers, and its type has {expected}", field.name));
-        }
+    columns
+        .iter()
+        .enumerate()
+        .try_for_each(|(number, field)| is_of(array.child(number), field.name(), field.data_type()))
+}
+
+/// Whether an array has the buffers and children of this type.
+fn is_of(array: &FFI_ArrowArray, name: &str, data_type: &DataType) -> Outcome {
+    let wrong = |what: String| Err(Failure::new(status::SCHEMA, what));
+    let (buffers, parts): (usize, Vec<&FieldRef>) = match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary => (3, Vec::new()),
+        // And one for each buffer of long values.
+        DataType::Utf8View | DataType::BinaryView => (3.max(array.num_buffers()), Vec::new()),
+        DataType::List(item) | DataType::LargeList(item) => (2, vec![item]),
+        DataType::FixedSizeList(item, _) => (1, vec![item]),
+        DataType::Struct(fields) => (1, fields.iter().collect()),
+        _ => (2, Vec::new()),
+    };
+    if array.num_buffers() != buffers {
+        return wrong(format!("column {name} has {} buffers, and its type has {buffers}", array.num_buffers()));
     }
-    Ok(())
+    if array.num_children() != parts.len() {
+        return wrong(format!("column {name} has {} parts, and its type has {}", array.num_children(), parts.len()));
+    }
+    for (number, part) in parts.into_iter().enumerate() {
+        is_of(array.child(number), &format!("{name}.{}", part.name()), part.data_type())?;
+    }
+    match (data_type, array.dictionary()) {
+        (DataType::Dictionary(_, values), Some(dictionary)) => is_of(dictionary, name, values),
+        (DataType::Dictionary(..), None) => wrong(format!("column {name} has no dictionary, and its type has one")),
+        (_, Some(_)) => wrong(format!("column {name} has a dictionary, and its type has none")),
+        _ => Ok(()),
+    }
 }
 
 /// # Safety
@@ -472,16 +499,20 @@ pub(crate) unsafe extern "C" fn vicus_turn_send(
         let (turn, _) = unsafe { of(turn) }?;
         let output = port(output, turn.outputs(), "output")?;
         let wanted = turn.schema(output).clone();
+        // The rows are laid out as their schema says, which may store texts in another way.
+        let mut columns = wanted.to_arrow().fields;
         if !given.is_null() {
             // SAFETY: as asked of the caller.
-            let found = unsafe { schema(given, "schema") }?;
+            let given = unsafe { layout(given, "schema") }?;
+            let found = Schema::from_arrow(&given).map_err(of_arrow)?;
             if !found.fits(&wanted) {
                 let message = format!("rows of {found} are sent, and the output has {wanted}");
                 return Err(Failure::new(status::SCHEMA, message));
             }
+            columns = given.fields;
         }
-        has_form(&rows, &wanted)?;
-        let envelope = as_state(|| envelope(rows, &wanted))??;
+        has_form(&rows, &columns)?;
+        let envelope = as_state(|| envelope(rows, &columns))??;
         if !envelope.fits(&wanted) {
             return Err(Failure::new(status::SCHEMA, format_args!("the rows have nulls, and the output has {wanted}")));
         }
@@ -490,11 +521,11 @@ pub(crate) unsafe extern "C" fn vicus_turn_send(
 }
 
 /// The rows of an array of C. The envelope keeps its buffers.
-fn envelope(rows: FFI_ArrowArray, schema: &Schema) -> Outcome<Envelope> {
+fn envelope(rows: FFI_ArrowArray, columns: &Fields) -> Outcome<Envelope> {
     let wrong = |error| Failure::new(status::SCHEMA, error);
     // The envelope counts nulls, and reports those that the schema doesn't allow.
-    let nullable = schema.with_nulls(schema.columns().iter().map(|field| field.name.as_str()).collect::<Vec<_>>());
-    let kind = FFI_ArrowSchema::try_from(arrow_schema::DataType::Struct(nullable.to_arrow().fields)).map_err(wrong)?;
+    let nullable = columns.iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
+    let kind = FFI_ArrowSchema::try_from(DataType::Struct(nullable)).map_err(wrong)?;
     // SAFETY: the array has as many columns and buffers as this schema says; their contents are the caller's promise.
     let mut data = unsafe { from_ffi(rows, &kind) }.map_err(wrong)?;
     // Other programs align to less than the numbers' size.

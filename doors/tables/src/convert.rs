@@ -3,13 +3,12 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Date32Type, Date64Type, Float32Type, Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType,
-    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type,
-    UInt64Type,
+    Date64Type, Float32Type, Int8Type, Int16Type, Int32Type, TimestampMillisecondType, TimestampNanosecondType,
+    TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, ArrowPrimitiveType, PrimitiveArray, RecordBatch};
+use arrow_array::{Array, ArrowPrimitiveType, RecordBatch};
 use arrow_schema::{DataType, Schema, TimeUnit};
-use vicus_flow::{BoxError, Column, Envelope};
+use vicus_flow::{BoxError, Column, Envelope, Type};
 use vicus_sql::{SqlType, TableColumn};
 
 /// The columns of a table with this schema. Columns of other types can't be read, and the rest can.
@@ -74,7 +73,7 @@ fn column(array: &dyn Array) -> Result<Column, BoxError> {
             }
         };
         let values = (0..array.len()).map(value).collect::<Result<Vec<i64>, _>>()?;
-        Ok(with_nulls(values.into(), array))
+        Ok(with_nulls(Column::from(values).of_type(moments()), array))
     }
     match array.data_type() {
         DataType::Int8 => wider::<Int8Type>(array),
@@ -97,9 +96,8 @@ fn column(array: &dyn Array) -> Result<Column, BoxError> {
             let values: Vec<f64> = array.values().iter().map(|&value| f64::from(value)).collect();
             Ok(with_nulls(values.into(), array))
         }
-        // The same memory under another name.
-        DataType::Date32 => renamed::<Date32Type, Int32Type>(array),
-        DataType::Timestamp(TimeUnit::Microsecond, _) => renamed::<TimestampMicrosecondType, Int64Type>(array),
+        // With a time zone it is the same moment.
+        DataType::Timestamp(TimeUnit::Microsecond, _) => Ok(Column::from_arrow(array)?.of_type(moments())),
         DataType::Timestamp(TimeUnit::Second, _) => {
             scaled::<TimestampSecondType>(array, |at| at.checked_mul(1_000_000))
         }
@@ -112,19 +110,16 @@ fn column(array: &dyn Array) -> Result<Column, BoxError> {
         DataType::Date64 => {
             let array = array.as_primitive::<Date64Type>();
             let values: Vec<i32> = array.values().iter().map(|ms| ms.div_euclid(86_400_000) as i32).collect();
-            Ok(with_nulls(values.into(), array))
+            Ok(with_nulls(Column::from(values).of_type(Type::Date), array))
         }
         DataType::Null => Ok(std::iter::repeat_n("", array.len()).collect::<Column>().with_nulls(0..array.len())),
         _ => Ok(Column::from_arrow(array)?),
     }
 }
 
-fn renamed<T: ArrowPrimitiveType, U: ArrowPrimitiveType<Native = T::Native>>(
-    array: &dyn Array,
-) -> Result<Column, BoxError> {
-    let array = array.as_primitive::<T>();
-    let same = PrimitiveArray::<U>::new(array.values().clone(), array.nulls().cloned());
-    Ok(Column::from_arrow(&same)?)
+/// The type of timestamps in SQL.
+fn moments() -> Type {
+    SqlType::Timestamp.flow_type()
 }
 
 fn with_nulls(column: Column, array: &dyn Array) -> Column {

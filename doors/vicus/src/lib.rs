@@ -75,7 +75,8 @@
 pub use vicus_flow::{
     Bound, BoxCounts, BoxError, BoxId, BoxModel, Budget, Column, Envelope, EnvelopeBuilder, Field, FlowError, Grow,
     InputCounts, InputId, Model, ModelBuilder, ModelError, NoMemory, Operator, OutputCounts, OutputId, OverBudget,
-    Overflow, Overflows, Resume, Schema, Totals, Turn, Type, give_up, library, refusable,
+    Overflow, Overflows, Resume, Schema, Storage, StorageError, TimeUnit, Totals, Turn, Type, give_up, library,
+    refusable,
 };
 #[cfg(feature = "arrow")]
 pub use vicus_flow::{FromArrowError, arrow};
@@ -169,13 +170,15 @@ pub use vicus_threads::map_reduce;
 ///
 /// | value | how memory lies | made for |
 /// |---|---|---|
-/// | `standard` | as the machine does it: usually where it is touched first | programs that place their data themselves |
+/// | `standard` | as the machine does it: usually where it is touched first | programs that place their data themselves
+/// |
 /// | `fine` | page by page in turn over the locations | large data that all threads share |
 /// | `coarse` | each allocation on the next location, as a whole | many pieces, each used by few tasks |
 /// | `on:N` | on one location | data of one neighbourhood |
 /// | `blocked` | equal contiguous parts, one for each location | arrays that are worked on part by part |
 /// | `weighted:A,B,…` | contiguous parts of these proportions | nodes of unequal speed |
-/// | `tiles:ROW_BYTES,TILE_ROWS,TILE_BYTES` | the tiles of a matrix, round a grid of the locations | matrices that are worked on tile by tile |
+/// | `tiles:ROW_BYTES,TILE_ROWS,TILE_BYTES` | the tiles of a matrix, round a grid of the locations | matrices that are
+/// worked on tile by tile |
 /// | `replicated` | a copy on each location | what is only read |
 pub mod memory {
     pub use vicus_machine::{footprint, here, migrate, migrate_at_next_touch, node_of};

@@ -53,10 +53,14 @@ public:
         const auto *bytes = static_cast<const char *>(found->buffers[2]);
         return std::string_view(bytes + ends[at], std::size_t(ends[at + 1] - ends[at]));
     }
-    /** The numbers of a column, whose type has to be `T`; those of null rows are anything. */
+    /** The numbers of a column, whose type has to be `T`, or of dates (`std::int32_t`), timestamps and durations (`std::int64_t`); those of null
+     * rows are anything. */
     template <class T>
     span<const T> numbers(std::size_t column) const {
-        if (std::string_view(format(column)) != format_of<T>()) throw error(VICUS_ERROR_SCHEMA, "column " + name(column) + " is of another type");
+        const std::string_view type = format(column);
+        const bool is_time = format_of<T>() == "l" && (type.substr(0, 2) == "ts" || type.substr(0, 2) == "tD" || type == "ttu" || type == "ttn");
+        const bool is_date = format_of<T>() == "i" && type == "tdD";
+        if (type != format_of<T>() && !is_time && !is_date) throw error(VICUS_ERROR_SCHEMA, "column " + name(column) + " is of another type");
         const ArrowArray &found = *array_.children[column];
         return span<const T>(static_cast<const T *>(found.buffers[1]) + found.offset, std::size_t(found.length));
     }
@@ -99,7 +103,9 @@ private:
 /** The types of columns, by Arrow's names. */
 namespace column {
 inline constexpr const char *boolean = "b", *i8 = "c", *u8 = "C", *i16 = "s", *u16 = "S", *i32 = "i", *u32 = "I", *i64 = "l", *u64 = "L", *f32 = "f",
-                            *f64 = "g", *text = "u", *binary = "z";
+                            *f64 = "g", *text = "u", *binary = "z", *date = "tdD", *timestamp_s = "tss:", *timestamp_ms = "tsm:",
+                            *timestamp_us = "tsu:", *timestamp_ns = "tsn:", *duration_s = "tDs", *duration_ms = "tDm", *duration_us = "tDu",
+                            *duration_ns = "tDn";
 }
 
 /** The columns of rows: names and types, `schema{{"n", column::u64}, {"name", column::text}}`. */

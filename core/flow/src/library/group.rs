@@ -2,10 +2,14 @@
 
 use super::HashKey;
 use super::hash::hash_rows;
-use crate::native::by_type;
+use super::key::write_key;
+use crate::column::of_codes;
+use crate::store::{Store, Unified};
+use crate::types::Form;
 use crate::{
     BoxError, BoxModel, Column, Envelope, EnvelopeBuilder, Field, Grow, Native, NoMemory, Operator, Schema, Turn, Type,
 };
+use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
@@ -33,6 +37,9 @@ pub struct Grouping {
     folds: Vec<Fold>,
 }
 
+/// The most decimal digits of a number.
+const MOST_DIGITS: u8 = 38;
+
 #[derive(Clone, Copy, Debug)]
 enum Fold {
     Rows,
@@ -54,43 +61,46 @@ impl Grouping {
 
     /// How many rows a group has, in a column of [`Type::U64`] with this name.
     pub fn count(self, name: impl Into<String>) -> Grouping {
-        self.and(Field { name: name.into(), kind: Type::U64, nullable: false }, Fold::Rows)
+        self.and(Field::new(name, Type::U64), Fold::Rows)
     }
 
     /// How many of a group's rows have a value in a column.
     pub fn count_values(self, name: impl Into<String>, column: usize) -> Grouping {
-        self.and(Field { name: name.into(), kind: Type::U64, nullable: false }, Fold::Values(column))
+        self.and(Field::new(name, Type::U64), Fold::Values(column))
     }
 
     /// The sum of a column: of signed integers as [`Type::I64`], of unsigned ones and of `true` (as 1) as
-    /// [`Type::U64`], of floats as [`Type::F64`], added in their order of arrival. The request fails if a sum of
-    /// integers is beyond 64 bits. Panics if the column is of texts or strings.
+    /// [`Type::U64`], of floats as [`Type::F64`], added in their order of arrival, of decimals with 38 digits, of
+    /// durations as such. The request fails if a sum of integers is beyond 64 bits, or one of decimals beyond 38
+    /// digits. Panics if the column is of another type.
     pub fn sum(self, name: impl Into<String>, column: usize) -> Grouping {
-        let kind = match self.input.columns()[column].kind {
+        let kind = match &self.input.columns()[column].kind {
             Type::I8 | Type::I16 | Type::I32 | Type::I64 => Type::I64,
             Type::Bool | Type::U8 | Type::U16 | Type::U32 | Type::U64 => Type::U64,
             Type::F32 | Type::F64 => Type::F64,
-            kind => panic!("a column of type {kind:?} has no sum"),
+            Type::Duration(unit) => Type::Duration(*unit),
+            Type::Decimal { scale, .. } => Type::Decimal { precision: MOST_DIGITS, scale: *scale },
+            kind => panic!("a column of type {kind} has no sum"),
         };
         self.of_values(name.into(), kind, column, Fold::Sum(column))
     }
 
     /// The least value of a column, in the order of [`SortKey`](super::SortKey).
     pub fn least(self, name: impl Into<String>, column: usize) -> Grouping {
-        let kind = self.input.columns()[column].kind;
+        let kind = self.input.columns()[column].kind.clone();
         self.of_values(name.into(), kind, column, Fold::Least(column))
     }
 
     /// The greatest value of a column, in the order of [`SortKey`](super::SortKey).
     pub fn greatest(self, name: impl Into<String>, column: usize) -> Grouping {
-        let kind = self.input.columns()[column].kind;
+        let kind = self.input.columns()[column].kind.clone();
         self.of_values(name.into(), kind, column, Fold::Greatest(column))
     }
 
     fn of_values(self, name: String, kind: Type, column: usize, fold: Fold) -> Grouping {
         // All values of a group may be nulls, and the one group without keys may have no rows.
         let nullable = self.input.columns()[column].nullable || self.keys.is_empty();
-        self.and(Field { name, kind, nullable }, fold)
+        self.and(Field { nullable, ..Field::new(name, kind) }, fold)
     }
 
     fn and(mut self, field: Field, fold: Fold) -> Grouping {
@@ -143,6 +153,7 @@ pub fn group(grouping: &Grouping, by: HashKey, envelope_rows: usize) -> BoxModel
     let factory = move || Group {
         by,
         table: Table::default(),
+        coded: grouping.keys.iter().map(|_| None).collect(),
         folded: grouping.folds.iter().map(|fold| Folded::new(*fold, &grouping.input)).collect(),
         grouping: Arc::clone(&grouping),
         builder: EnvelopeBuilder::new(&schema),
@@ -158,6 +169,9 @@ struct Group {
     grouping: Arc<Grouping>,
     by: HashKey,
     table: Table,
+    /// For each key, the numbers of its values if its first envelope had them in a dictionary: groups then have these
+    /// in their keys.
+    coded: Vec<Option<Coded>>,
     folded: Vec<Folded>,
     builder: EnvelopeBuilder,
     limit: usize,
@@ -169,23 +183,62 @@ struct Group {
     groups: Vec<u32>,
 }
 
+/// The numbers of a key's values.
+struct Coded {
+    numbers: Unified,
+    /// The store of all, once the pill has come.
+    store: Option<Arc<Store>>,
+}
+
+impl Coded {
+    /// For a column, if that is in a dictionary.
+    fn of(column: &Column) -> Result<Option<Coded>, NoMemory> {
+        let Some(store) = column.store() else { return Ok(None) };
+        // Different numbers must be different values.
+        let numbers = if store.is_distinct()? { Unified::default() } else { Unified::of_values() };
+        Ok(Some(Coded { numbers, store: None }))
+    }
+
+    fn number(&mut self, column: &Column, row: usize) -> u32 {
+        match column.store() {
+            Some(store) => self.numbers.code(store, column.codes()[row]),
+            None => self.numbers.number(column.string(row)),
+        }
+    }
+}
+
 impl Group {
     fn take(&mut self, envelope: &Envelope) -> Result<(), BoxError> {
         hash_rows(envelope, &self.grouping.keys, self.by, &mut self.hashes)?;
         let keys: Vec<&Column> = self.grouping.keys.iter().map(|&key| envelope.column(key)).collect();
+        if self.table.len() == 0 && envelope.rows() > 0 {
+            for (coded, column) in self.coded.iter_mut().zip(&keys) {
+                *coded = Coded::of(column)?;
+            }
+        }
         self.groups.clear();
         self.groups.grow(envelope.rows())?;
         let mut key = Vec::new();
         for (row, &hash) in self.hashes.iter().enumerate() {
             key.clear();
-            keys.iter().try_for_each(|column| write_key(&mut key, column, row))?;
+            for (coded, column) in self.coded.iter_mut().zip(&keys) {
+                match coded {
+                    Some(coded) => {
+                        let number = if column.is_null(row) { NO_NUMBER } else { coded.number(column, row) };
+                        key.grow(4)?;
+                        key.extend_from_slice(&number.to_le_bytes());
+                    }
+                    None => write_key(&mut key, column, row)?,
+                }
+            }
             self.groups.push(self.table.group(hash, &key)?);
         }
         self.folded.iter_mut().try_for_each(|folded| folded.take(envelope, &self.groups, self.table.len()))
     }
 
     fn bytes(&self) -> u64 {
-        self.table.bytes() + self.folded.iter().map(Folded::bytes).sum::<u64>()
+        let coded = self.coded.iter().flatten().map(|coded| coded.numbers.bytes() as u64).sum::<u64>();
+        self.table.bytes() + coded + self.folded.iter().map(Folded::bytes).sum::<u64>()
     }
 
     /// The next groups as rows, if there are any.
@@ -200,21 +253,49 @@ impl Group {
         at.extend(groups.clone().map(|group| self.table.key_range(group).start));
         let keys = self.grouping.keys.len();
         for (column, field) in self.grouping.output[..keys].iter().enumerate() {
+            let Some(coded) = &mut self.coded[column] else {
+                for at in &mut at {
+                    *at += self.builder.push_key(turn.blocks, column, &field.kind, &self.table.keys[*at..]);
+                }
+                continue;
+            };
+            let store = coded.store.get_or_insert_with(|| coded.numbers.store(&field.kind));
+            let mut codes: Vec<u32> = Vec::with_room(groups.len())?;
             for at in &mut at {
-                let key = &self.table.keys[*at..];
-                *at += read_key(key, field.kind, |value| self.builder.push_value(turn, column, field.kind, value));
+                codes.push(u32::from_le_bytes(self.table.keys[*at..*at + 4].try_into().expect("four bytes")));
+                *at += 4;
             }
+            let nulls: Vec<usize> = (0..codes.len()).filter(|&row| codes[row] == NO_NUMBER).collect();
+            let values = of_codes(codes, Arc::clone(store), None);
+            self.builder.append_column(
+                turn.blocks,
+                column,
+                &if nulls.is_empty() { values } else { values.with_nulls(nulls) },
+            );
         }
         for (place, folded) in self.folded.iter().enumerate() {
-            let (column, kind) = (keys + place, self.grouping.output[keys + place].kind);
+            let column = keys + place;
+            let kind = &self.grouping.output[column].kind;
             for group in groups.clone() {
-                self.builder.push_value(turn, column, kind, folded.value(group));
+                match folded.value(group) {
+                    Value::Null => self.builder.push_null(column),
+                    Value::Rank(rank) => self.builder.push_rank(column, kind, rank),
+                    Value::Decimal(value) => self.builder.decimals(column).push(value),
+                    Value::String(bytes) => match kind {
+                        Type::FixedBinary(_) => self.builder.push_raw(column, bytes),
+                        _ => self.builder.push_string(turn.blocks, column, kind, bytes),
+                    },
+                    Value::Row(value) => self.builder.append_column(turn.blocks, column, value),
+                }
             }
         }
         // There may be no columns.
         Ok(Some(Envelope::of_rows(self.builder.finish_columns(turn), groups.len())))
     }
 }
+
+/// In a key, in place of the number of a value.
+const NO_NUMBER: u32 = u32::MAX;
 
 impl Operator for Group {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
@@ -250,55 +331,11 @@ impl Operator for Group {
 enum Value<'a> {
     Null,
     /// The value's [rank](Native::rank).
-    Ranked(u64),
+    Rank(u64),
+    Decimal(i128),
     String(&'a [u8]),
-}
-
-impl EnvelopeBuilder {
-    /// Appends a value of the column's type, with room for it, but not for its bytes, reserved by the caller.
-    fn push_value(&mut self, turn: &Turn<'_>, column: usize, kind: Type, value: Value<'_>) {
-        match value {
-            Value::Null => self.push_null(column),
-            Value::Ranked(rank) => by_type!(kind,
-                T => self.values::<T>(column).push(T::of_rank(rank)),
-                unreachable!("strings have no ranks")),
-            Value::String(bytes) => self.push_string(turn.blocks, column, kind, bytes),
-        }
-    }
-}
-
-/// Appends a value to a row's key, so keys are equal if their bytes are.
-fn write_key(key: &mut Vec<u8>, column: &Column, row: usize) -> Result<(), NoMemory> {
-    key.grow(9)?;
-    let is_null = column.is_null(row);
-    key.push(is_null.into());
-    if is_null {
-        return Ok(());
-    }
-    if column.kind().is_variable() {
-        let string = column.string(row);
-        key.grow(4 + string.len())?;
-        key.extend_from_slice(&(string.len() as u32).to_le_bytes());
-        key.extend_from_slice(string);
-    } else {
-        key.extend_from_slice(&column.rank(row).to_le_bytes());
-    }
-    Ok(())
-}
-
-/// Reads a value from the beginning of a written key. Gives how many bytes it takes.
-fn read_key(key: &[u8], kind: Type, with: impl FnOnce(Value<'_>)) -> usize {
-    if key[0] != 0 {
-        with(Value::Null);
-        1
-    } else if kind.is_variable() {
-        let len = u32::from_le_bytes(key[1..5].try_into().expect("four bytes")) as usize;
-        with(Value::String(&key[5..5 + len]));
-        5 + len
-    } else {
-        with(Value::Ranked(u64::from_le_bytes(key[1..9].try_into().expect("eight bytes"))));
-        9
-    }
+    /// The value of the first row.
+    Row(&'a Column),
 }
 
 /// The groups' keys, found by their hashes.
@@ -379,14 +416,22 @@ struct Folded {
     fold: Fold,
     /// The type of the folded column.
     kind: Type,
-    /// A number for each group: a count, the rank of a sum, or the rank of its least or greatest value.
-    numbers: Vec<u64>,
     /// Whether a group has a value yet; empty for counts.
     has: Vec<bool>,
-    /// For texts and strings of bytes, each group's least or greatest.
-    strings: Vec<Vec<u8>>,
-    /// The capacity of all strings, in bytes.
-    string_bytes: usize,
+    /// The value of each group.
+    values: Values,
+}
+
+/// Values of groups, by the type of the folded column.
+enum Values {
+    /// A number for each group: a count, the rank of a sum, or the rank of its least or greatest value.
+    Ranks(Vec<u64>),
+    /// A sum, or the least or greatest value.
+    Decimals(Vec<i128>),
+    /// Each group's least or greatest, and the capacity of all, in bytes.
+    Strings(Vec<Vec<u8>>, usize),
+    /// Each group's least or greatest, as a column of one row, and the bytes of all.
+    Rows(Vec<Option<Column>>, u64),
 }
 
 impl Folded {
@@ -394,10 +439,17 @@ impl Folded {
         let kind = match fold {
             Fold::Rows => Type::U64,
             Fold::Values(column) | Fold::Sum(column) | Fold::Least(column) | Fold::Greatest(column) => {
-                input.columns()[column].kind
+                input.columns()[column].kind.clone()
             }
         };
-        Folded { fold, kind, numbers: Vec::new(), has: Vec::new(), strings: Vec::new(), string_bytes: 0 }
+        let values = match (fold, kind.form()) {
+            (Fold::Rows | Fold::Values(_), _) => Values::Ranks(Vec::new()),
+            (_, Form::Decimal) => Values::Decimals(Vec::new()),
+            (_, Form::Direct | Form::Fixed(_)) => Values::Strings(Vec::new(), 0),
+            (_, Form::List | Form::Struct) => Values::Rows(Vec::new(), 0),
+            _ => Values::Ranks(Vec::new()),
+        };
+        Folded { fold, kind, has: Vec::new(), values }
     }
 
     /// Makes room for `groups` groups.
@@ -408,24 +460,25 @@ impl Folded {
             all.resize(groups, T::default());
             Ok(())
         }
-        let is_count = matches!(self.fold, Fold::Rows | Fold::Values(_));
-        if !is_count {
+        if !matches!(self.fold, Fold::Rows | Fold::Values(_)) {
             fill(&mut self.has, groups)?;
         }
-        if !is_count && self.kind.is_variable() {
-            return fill(&mut self.strings, groups);
+        match &mut self.values {
+            Values::Ranks(ranks) => fill(ranks, groups),
+            Values::Decimals(decimals) => fill(decimals, groups),
+            Values::Strings(strings, _) => fill(strings, groups),
+            Values::Rows(rows, _) => fill(rows, groups),
         }
-        fill(&mut self.numbers, groups)
     }
 
     fn take(&mut self, envelope: &Envelope, groups: &[u32], count: usize) -> Result<(), BoxError> {
         self.make_room(count)?;
         match self.fold {
-            Fold::Rows => groups.iter().for_each(|&group| self.numbers[group as usize] += 1),
+            Fold::Rows => self.count(groups.iter().copied()),
             Fold::Values(column) => {
                 let column = envelope.column(column);
                 let values = groups.iter().enumerate().filter(|(row, _)| !column.is_null(*row));
-                values.for_each(|(_, &group)| self.numbers[group as usize] += 1);
+                self.count(values.map(|(_, &group)| group));
             }
             Fold::Sum(column) => self.add(envelope.column(column), groups)?,
             Fold::Least(column) => self.choose(envelope.column(column), groups, false)?,
@@ -434,24 +487,43 @@ impl Folded {
         Ok(())
     }
 
+    fn count(&mut self, groups: impl Iterator<Item = u32>) {
+        if let Values::Ranks(counts) = &mut self.values {
+            groups.for_each(|group| counts[group as usize] += 1);
+        }
+    }
+
     fn add(&mut self, column: &Column, groups: &[u32]) -> Result<(), SumTooLarge> {
-        let kind = self.kind;
-        for (row, &group) in groups.iter().enumerate().filter(|(row, _)| !column.is_null(*row)) {
-            let (sum, has) = (&mut self.numbers[group as usize], &mut self.has[group as usize]);
-            let rank = column.rank(row);
-            *sum = match kind {
-                Type::F32 | Type::F64 => {
-                    let value = if kind == Type::F32 { f32::of_rank(rank).into() } else { f64::of_rank(rank) };
-                    let before = if *has { f64::of_rank(*sum) } else { 0.0 };
-                    (before + value).rank()
+        let rows = groups.iter().enumerate().filter(|(row, _)| !column.is_null(*row));
+        for (row, &group) in rows {
+            let has = &mut self.has[group as usize];
+            match &mut self.values {
+                Values::Decimals(sums) => {
+                    let sum = &mut sums[group as usize];
+                    let most = 10i128.pow(MOST_DIGITS.into());
+                    let next = sum.checked_add(column.decimals()[row]).filter(|next| (-most..most).contains(next));
+                    *sum = next.filter(|next| *next != -most).ok_or(SumTooLarge { digits: true })?;
                 }
-                Type::I8 | Type::I16 | Type::I32 | Type::I64 => {
-                    let before = if *has { i64::of_rank(*sum) } else { 0 };
-                    before.checked_add(i64::of_rank(rank)).ok_or(SumTooLarge)?.rank()
+                Values::Ranks(sums) => {
+                    let (sum, rank) = (&mut sums[group as usize], column.rank(row));
+                    *sum = match self.kind {
+                        Type::F32 | Type::F64 => {
+                            let value =
+                                if self.kind == Type::F32 { f32::of_rank(rank).into() } else { f64::of_rank(rank) };
+                            let before = if *has { f64::of_rank(*sum) } else { 0.0 };
+                            (before + value).rank()
+                        }
+                        Type::I8 | Type::I16 | Type::I32 | Type::I64 | Type::Duration(_) => {
+                            let before = if *has { i64::of_rank(*sum) } else { 0 };
+                            let next = before.checked_add(i64::of_rank(rank));
+                            next.ok_or(SumTooLarge { digits: false })?.rank()
+                        }
+                        // The rank of an unsigned number is the number.
+                        _ => sum.checked_add(rank).ok_or(SumTooLarge { digits: false })?,
+                    };
                 }
-                // The rank of an unsigned number is the number.
-                _ => sum.checked_add(rank).ok_or(SumTooLarge)?,
-            };
+                Values::Strings(..) | Values::Rows(..) => unreachable!("`Grouping::sum` refuses them"),
+            }
             *has = true;
         }
         Ok(())
@@ -459,52 +531,82 @@ impl Folded {
 
     /// Keeps the least or greatest values.
     fn choose(&mut self, column: &Column, groups: &[u32], greatest: bool) -> Result<(), NoMemory> {
+        let is_better = |order: Ordering| if greatest { order.is_gt() } else { order.is_lt() };
         for (row, &group) in groups.iter().enumerate().filter(|(row, _)| !column.is_null(*row)) {
             let group = group as usize;
-            let is_better = |order: std::cmp::Ordering| if greatest { order.is_gt() } else { order.is_lt() };
-            if self.kind.is_variable() {
-                let (string, best) = (column.string(row), &mut self.strings[group]);
-                if !self.has[group] || is_better(string.cmp(best)) {
-                    let before = best.capacity();
-                    best.clear();
-                    best.grow_exactly(string.len())?;
-                    best.extend_from_slice(string);
-                    self.string_bytes += best.capacity() - before;
+            let has = std::mem::replace(&mut self.has[group], true);
+            match &mut self.values {
+                Values::Ranks(ranks) => {
+                    let (rank, best) = (column.rank(row), &mut ranks[group]);
+                    if !has || is_better(rank.cmp(best)) {
+                        *best = rank;
+                    }
                 }
-            } else {
-                let (rank, best) = (column.rank(row), &mut self.numbers[group]);
-                if !self.has[group] || is_better(rank.cmp(best)) {
-                    *best = rank;
+                Values::Decimals(decimals) => {
+                    let (value, best) = (column.decimals()[row], &mut decimals[group]);
+                    if !has || is_better(value.cmp(best)) {
+                        *best = value;
+                    }
+                }
+                Values::Strings(strings, bytes) => {
+                    let (string, best) = (column.string(row), &mut strings[group]);
+                    if !has || is_better(string.cmp(best)) {
+                        let before = best.capacity();
+                        best.clear();
+                        best.grow_exactly(string.len())?;
+                        best.extend_from_slice(string);
+                        *bytes += best.capacity() - before;
+                    }
+                }
+                Values::Rows(rows, bytes) => {
+                    let best = &mut rows[group];
+                    if best.as_ref().is_none_or(|best| is_better(column.order(row, best, 0))) {
+                        let value = column.slice(row..row + 1).private_copy(Default::default())?;
+                        *bytes += value.bytes();
+                        *bytes -= best.as_ref().map_or(0, Column::bytes);
+                        *best = Some(value);
+                    }
                 }
             }
-            self.has[group] = true;
         }
         Ok(())
     }
 
     fn value(&self, group: usize) -> Value<'_> {
         if self.has.get(group) == Some(&false) {
-            Value::Null
-        } else if self.strings.is_empty() {
-            Value::Ranked(self.numbers[group])
-        } else {
-            Value::String(&self.strings[group])
+            return Value::Null;
+        }
+        match &self.values {
+            Values::Ranks(ranks) => Value::Rank(ranks[group]),
+            Values::Decimals(decimals) => Value::Decimal(decimals[group]),
+            Values::Strings(strings, _) => Value::String(&strings[group]),
+            Values::Rows(rows, _) => rows[group].as_ref().map_or(Value::Null, Value::Row),
         }
     }
 
     fn bytes(&self) -> u64 {
-        let strings = self.strings.capacity() * size_of::<Vec<u8>>() + self.string_bytes;
-        (8 * self.numbers.capacity() + self.has.capacity() + strings) as u64
+        let values = match &self.values {
+            Values::Ranks(ranks) => 8 * ranks.capacity(),
+            Values::Decimals(decimals) => 16 * decimals.capacity(),
+            Values::Strings(strings, bytes) => strings.capacity() * size_of::<Vec<u8>>() + bytes,
+            Values::Rows(rows, bytes) => rows.capacity() * size_of::<Option<Column>>() + *bytes as usize,
+        };
+        (values + self.has.capacity()) as u64
     }
 }
 
-/// A sum of integers beyond 64 bits.
+/// A sum of integers beyond 64 bits, or of decimals beyond their digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct SumTooLarge;
+struct SumTooLarge {
+    digits: bool,
+}
 
 impl fmt::Display for SumTooLarge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a sum of integers is beyond 64 bits")
+        match self.digits {
+            true => write!(f, "a sum of decimals has more than {MOST_DIGITS} digits"),
+            false => f.write_str("a sum of integers is beyond 64 bits"),
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! The hash of rows: the same one for dealing them and for hash tables over the dealt rows.
 
-use crate::native::by_type;
-use crate::{Envelope, Grow, Native, NoMemory};
+use crate::native::by_form;
+use crate::types::Form;
+use crate::{Column, Envelope, Grow, Native, NoMemory};
 use std::hash::{BuildHasher, Hasher};
 
 /// The key of a hash. An author of data or of a query could choose many values with one hash and so turn a hash table
@@ -80,13 +81,40 @@ impl HashKey {
     }
 
     /// Continues a hash with a string of bytes: eight at a time, and their number.
-    fn hash_string(self, hash: u64, bytes: &[u8]) -> u64 {
+    fn hash_bytes(self, hash: u64, bytes: &[u8]) -> u64 {
         let word = |hash, part: &[u8]| {
             let mut word = [0; 8];
             word[..part.len()].copy_from_slice(part);
             self.mix(hash ^ u64::from_le_bytes(word))
         };
         self.mix(bytes.chunks(8).fold(hash, word) ^ bytes.len() as u64)
+    }
+
+    /// The hash of a string of bytes.
+    pub(crate) fn hash_string(self, bytes: &[u8]) -> u64 {
+        self.hash_bytes(0, bytes)
+    }
+
+    /// The hash of a row's value.
+    fn hash_value(self, column: &Column, row: usize) -> u64 {
+        if column.is_null(row) {
+            return self.mix(NULL);
+        }
+        by_form!(column.form(),
+        T => self.mix(column.values::<T>()[row].word()),
+        match column.form() {
+            Form::Decimal => {
+                let number = column.decimals()[row] as u128;
+                self.hash([number as u64, (number >> 64) as u64])
+            }
+            Form::List => {
+                let items = column.item_range(row);
+                let count = items.len() as u64;
+                self.hash(items.map(|item| self.hash_value(column.items(), item)).chain([count]))
+            }
+            Form::Struct => self.hash(column.parts_beside().iter().map(|part| self.hash_value(part, row))),
+            _ => self.hash_string(column.string(row)),
+        })
     }
 }
 
@@ -104,33 +132,59 @@ pub(crate) fn hash_rows(
     let rows = envelope.rows();
     hashes.clear();
     hashes.grow(rows)?;
-    let mut keys = keys.iter().map(|&key| envelope.column(key)).peekable();
-    // Most rows have one key, a number.
-    if let Some(first) = keys.next_if(|column| !column.kind().is_variable() && column.null_count() == 0) {
-        by_type!(first.kind(),
-            T => hashes.extend(first.values::<T>().iter().map(|&value| by.mix(value.word()))),
-            unreachable!("it is not variable"));
-    } else {
+    let mut is_first = true;
+    for &key in keys {
+        let column = envelope.column(key);
+        hash_column(column, by, is_first, hashes)?;
+        is_first = false;
+    }
+    if is_first {
         hashes.resize(rows, 0);
     }
-    for column in keys {
-        let nulls = column.nulls();
-        let is_null = |row| nulls.is_some_and(|nulls| nulls.has(row));
-        by_type!(column.kind(),
-        T => {
-            let values = column.values::<T>();
-            if nulls.is_none() {
-                hashes.iter_mut().zip(values).for_each(|(hash, &value)| *hash = by.mix(*hash ^ value.word()));
-            } else {
-                for (row, (hash, &value)) in hashes.iter_mut().zip(values).enumerate() {
-                    *hash = by.mix(*hash ^ if is_null(row) { NULL } else { value.word() });
-                }
-            }
-        },
-        for (row, hash) in hashes.iter_mut().enumerate() {
-            *hash = if is_null(row) { by.mix(*hash ^ NULL) } else { by.hash_string(*hash, column.string(row)) };
-        });
+    Ok(())
+}
+
+/// Continues the rows' hashes with a column, or begins them.
+fn hash_column(column: &Column, by: HashKey, is_first: bool, hashes: &mut Vec<u64>) -> Result<(), NoMemory> {
+    let rows = column.len();
+    // Most rows have one key, a number.
+    if is_first && column.null_count() == 0 {
+        by_form!(column.form(),
+            T => {
+                hashes.extend(column.values::<T>().iter().map(|&value| by.mix(value.word())));
+                return Ok(());
+            },
+            ());
     }
+    if is_first {
+        hashes.resize(rows, 0);
+    }
+    let nulls = column.nulls();
+    let is_null = |row| nulls.is_some_and(|nulls| nulls.has(row));
+    by_form!(column.form(),
+    T => {
+        let values = column.values::<T>();
+        if nulls.is_none() {
+            hashes.iter_mut().zip(values).for_each(|(hash, &value)| *hash = by.mix(*hash ^ value.word()));
+        } else {
+            for (row, (hash, &value)) in hashes.iter_mut().zip(values).enumerate() {
+                *hash = by.mix(*hash ^ if is_null(row) { NULL } else { value.word() });
+            }
+        }
+    },
+    {
+        // A value's hash is known to its store.
+        let known = match column.store() {
+            Some(store) => store.hashes(by)?,
+            None => None,
+        };
+        for (row, hash) in hashes.iter_mut().enumerate() {
+            let of_code = |known: &[u64]| known.get(column.codes()[row] as usize).copied();
+            let own = known.filter(|_| !is_null(row)).and_then(of_code);
+            let own = own.unwrap_or_else(|| by.hash_value(column, row));
+            *hash = if is_first { own } else { by.mix(*hash ^ own) };
+        }
+    });
     Ok(())
 }
 
@@ -196,7 +250,7 @@ impl Hasher for Keyed {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        self.hash = self.key.hash_string(self.hash, bytes);
+        self.hash = self.key.hash_bytes(self.hash, bytes);
     }
 
     #[inline]

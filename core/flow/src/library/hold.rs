@@ -1,5 +1,6 @@
 //! A stream held back until its end.
 
+use crate::store::Stores;
 use crate::{BoxError, BoxModel, Envelope, Grow, Operator, Schema, Turn};
 use std::collections::VecDeque;
 
@@ -53,8 +54,9 @@ pub fn hold(schema: &Schema) -> BoxModel {
 #[derive(Default)]
 struct Hold {
     held: VecDeque<Envelope>,
-    /// Bytes of memory kept by these envelopes.
+    /// Bytes of memory kept by these envelopes, and the stores among them.
     bytes: u64,
+    stores: Stores,
     complete: bool,
 }
 
@@ -64,7 +66,7 @@ impl Operator for Hold {
             Some(envelope) if envelope.is_pill() => self.complete = true,
             Some(envelope) => {
                 let envelope = envelope.compact();
-                self.bytes += envelope.held_bytes();
+                self.bytes += envelope.own_held_bytes() + self.stores.add(envelope.columns());
                 turn.book(self.bytes)?;
                 self.held.grow(1)?;
                 self.held.push_back(envelope);
@@ -74,7 +76,7 @@ impl Operator for Hold {
         if self.complete {
             match self.held.pop_front() {
                 Some(envelope) => {
-                    self.bytes -= envelope.held_bytes();
+                    self.bytes -= envelope.own_held_bytes();
                     turn.book(self.bytes)?;
                     turn.send(0, envelope);
                     turn.run_again();

@@ -1,6 +1,7 @@
 //! A stream, sorted.
 
 use super::SortKey;
+use crate::store::Stores;
 use crate::{Attachment, BoxError, BoxModel, Envelope, EnvelopeBuilder, Grow, Operator, Schema, Turn, give_up};
 use std::cmp::Ordering;
 
@@ -36,6 +37,7 @@ pub fn sort(schema: &Schema, keys: impl IntoIterator<Item = SortKey>, envelope_r
         keys: keys.clone(),
         held: Vec::new(),
         bytes: 0,
+        stores: Stores::default(),
         rows: 0,
         sorted: None,
         next: 0,
@@ -48,8 +50,9 @@ pub fn sort(schema: &Schema, keys: impl IntoIterator<Item = SortKey>, envelope_r
 struct Sort {
     keys: Vec<SortKey>,
     held: Vec<Envelope>,
-    /// Bytes of memory kept by these envelopes.
+    /// Bytes of memory kept by these envelopes, and the stores among them.
     bytes: u64,
+    stores: Stores,
     rows: usize,
     /// All rows in order, once the pill has come.
     sorted: Option<Vec<Row>>,
@@ -79,7 +82,7 @@ impl Sort {
                 continue;
             };
             let column = envelope.column(key.column);
-            is_exact &= column.null_count() == 0 && !column.kind().is_variable();
+            is_exact &= column.null_count() == 0 && column.has_exact_ranks();
             let rank = |row: usize| match column.is_null(row) {
                 true if key.nulls_last => u64::MAX,
                 true => 0,
@@ -119,7 +122,7 @@ impl Operator for Sort {
             }
             Some(envelope) if envelope.rows() > 0 => {
                 let envelope = envelope.compact();
-                self.bytes += envelope.held_bytes();
+                self.bytes += envelope.own_held_bytes() + self.stores.add(envelope.columns());
                 turn.book(self.bytes)?;
                 self.rows += envelope.rows();
                 self.held.grow(1)?;

@@ -1,11 +1,13 @@
 //! Flow without threads: valid models, the protocol between boxes, the library's boxes, and columns as Arrow has them.
 
 mod arrow;
+mod joins;
 mod library_boxes;
 mod models;
 mod networks;
 mod overdraft;
 mod protocol;
 mod random_networks;
+mod storage;
 mod tables;
 mod trials;

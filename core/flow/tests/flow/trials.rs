@@ -220,6 +220,6 @@ impl Trial {
 }
 
 pub(crate) fn in_order(mut rows: Vec<Row>) -> Vec<Row> {
-    rows.sort_by(order);
+    rows.sort_by(|a, b| order(a, b));
     rows
 }

@@ -2,7 +2,7 @@
 
 use super::section::{BLOCK, Section, narrow, wide};
 use super::symbols::{Symbols, Training, common};
-use crate::growing::{Growing, Storage};
+use crate::growing::{Backing, Growing};
 use crate::placed::PlacedVec;
 use crate::stored::{KINDS, Sections};
 use vicus_flow::{BoxError, Grow, NoMemory};
@@ -26,7 +26,7 @@ pub(crate) struct SectionBuilder {
 
 impl SectionBuilder {
     /// Compresses with this training, and keeps the blocks in this storage as keys come.
-    pub(crate) fn new(training: Training, storage: &Storage) -> SectionBuilder {
+    pub(crate) fn new(training: Training, storage: &Backing) -> SectionBuilder {
         SectionBuilder { training, text: Growing::new(storage), ..SectionBuilder::default() }
     }
 
@@ -120,7 +120,7 @@ impl SectionBuilder {
         self.end_block()?;
         self.ends.shrink_to_fit();
         let ends = match self.text.storage() {
-            Storage::Memory => self.ends.into(),
+            Backing::Memory => self.ends.into(),
             storage => {
                 let mut ends = Growing::new(storage);
                 ends.write(self.ends.as_flattened())?;

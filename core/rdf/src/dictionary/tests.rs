@@ -2,7 +2,7 @@
 
 use super::section::BLOCK;
 use super::{Sample, Section, SectionBuilder, Training, write_symbols};
-use crate::growing::Storage;
+use crate::growing::Backing;
 use crate::lent::Pages;
 use crate::lent::tests::Damaged;
 use crate::stored::tests::InMemory;
@@ -21,10 +21,10 @@ fn training(keys: &[String]) -> Training {
 }
 
 fn build(keys: &[String], training: Training) -> Section {
-    build_in(&Storage::Memory, keys, training)
+    build_in(&Backing::Memory, keys, training)
 }
 
-fn build_in(storage: &Storage, keys: &[String], training: Training) -> Section {
+fn build_in(storage: &Backing, keys: &[String], training: Training) -> Section {
     let mut builder = SectionBuilder::new(training, storage);
     keys.iter().for_each(|key| builder.push(key).unwrap());
     builder.finish().unwrap()
@@ -85,7 +85,7 @@ fn check(mut keys: Vec<String>) {
         let file = stored(&built);
         assert_has(&lent(keys.len(), &file).unwrap(), &keys);
         let scratch = Scratch::new(Arc::new(FakeDisk::new(1).process(1)));
-        let spilled = build_in(&Storage::Scratch(scratch), &keys, training);
+        let spilled = build_in(&Backing::Scratch(scratch), &keys, training);
         assert_has(&spilled, &keys);
         assert_eq!(stored(&spilled), file);
     }
@@ -145,7 +145,7 @@ fn builders_of_whole_blocks_join_to_what_one_builder_makes() {
     let whole = build(&keys, training.clone());
     for cut in [0, BLOCK, 64 * BLOCK] {
         let builders = [&keys[..cut], &keys[cut..cut + BLOCK], &keys[cut + BLOCK..]].map(|keys| {
-            let mut builder = SectionBuilder::new(training.clone(), &Storage::Memory);
+            let mut builder = SectionBuilder::new(training.clone(), &Backing::Memory);
             keys.iter().for_each(|key| builder.push(key).unwrap());
             builder
         });

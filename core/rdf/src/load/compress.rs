@@ -7,7 +7,7 @@ use super::BETWEEN_LOOKS;
 use super::merge::MergedKeys;
 use super::segment::SpilledKeys;
 use crate::dictionary::{BLOCK, Dictionary, Sample, Section, SectionBuilder, Training};
-use crate::growing::Storage;
+use crate::growing::Backing;
 use crate::ids::{Id, Kind, SECTIONS};
 use crate::packed::partition_point;
 use crate::term::{Encoded, Encoder};
@@ -30,7 +30,7 @@ enum AssembledKeys {
         len: usize,
         training: Box<Training>,
     },
-    Spilled(SpilledKeys, Storage),
+    Spilled(SpilledKeys, Backing),
 }
 
 impl Default for AssembledKeys {
@@ -74,7 +74,7 @@ impl AssembledTerms {
 
     /// For keys in temporary files, for each of [`Kind::IN_DICTIONARY`](crate::Kind::IN_DICTIONARY). The compressed
     /// keys go to this storage.
-    pub(super) fn spilled(keys: [SpilledKeys; SECTIONS], rdf_type: Option<Id>, storage: &Storage) -> AssembledTerms {
+    pub(super) fn spilled(keys: [SpilledKeys; SECTIONS], rdf_type: Option<Id>, storage: &Backing) -> AssembledTerms {
         AssembledTerms { kinds: keys.map(|keys| AssembledKeys::Spilled(keys, storage.clone())), rdf_type }
     }
 
@@ -109,7 +109,7 @@ impl AssembledTerms {
         let KeyRange { kind, ranks } = range;
         let builder = match &self.kinds[kind] {
             AssembledKeys::InMemory { pieces, training, .. } => {
-                let mut builder = SectionBuilder::new(Training::clone(training), &Storage::Memory);
+                let mut builder = SectionBuilder::new(Training::clone(training), &Backing::Memory);
                 keys(pieces, ranks).try_for_each(|key| builder.push(key))?;
                 builder
             }

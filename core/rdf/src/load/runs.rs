@@ -2,7 +2,7 @@
 
 use super::merge::Numbering;
 use super::merge_sorted;
-use crate::growing::Storage;
+use crate::growing::Backing;
 use crate::ids::Id;
 use crate::index::{Index, Order};
 use std::ops::Range;
@@ -271,7 +271,7 @@ pub fn index(order: Order, parts: &[Run], numbering: &Numbering) -> Result<Index
         [Id::UNBOUND, a, b, c]
     });
     let of_named = named.flatten().map(|row| row.map(|number| numbering.id(number)));
-    Index::new(order, of_default.chain(of_named), &Storage::Memory)
+    Index::new(order, of_default.chain(of_named), &Backing::Memory)
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use super::BETWEEN_LOOKS;
 use super::compress::{AssembledTerms, with_rdf_type};
 use super::merge::{Entry, Numbering, SortedTerms, entry_of};
 use super::runs::{Quads, Run, remap};
-use crate::growing::Storage;
+use crate::growing::Backing;
 use crate::ids::{Id, SECTIONS};
 use crate::index::{Index, Order};
 use crate::packed::Packing;
@@ -277,7 +277,7 @@ pub(super) fn assemble_segments(
     scratch: &Arc<Scratch>,
     is_stopped: &dyn Fn() -> bool,
 ) -> Result<Option<AssembledSegments>, NoMemory> {
-    let storage = Storage::Scratch(Arc::clone(scratch));
+    let storage = Backing::Scratch(Arc::clone(scratch));
     let tables = Bundle::new(Arc::clone(scratch));
     let mut terms = segments.iter().map(|segment| Terms::new(segment, &tables)).collect::<Result<Vec<_>, _>>()?;
     let less = |terms: &[Terms], a: usize, b: usize| match (terms[a].is_at_one, terms[b].is_at_one) {
@@ -457,6 +457,6 @@ pub(super) fn index_of_spilled(
         stopped |= looks.is_multiple_of(BETWEEN_LOOKS) && is_stopped();
         !stopped
     });
-    let index = Index::new(order, rows, &Storage::Scratch(Arc::clone(scratch)))?;
+    let index = Index::new(order, rows, &Backing::Scratch(Arc::clone(scratch)))?;
     Ok((!stopped).then_some(index))
 }

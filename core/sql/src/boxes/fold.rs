@@ -10,6 +10,8 @@ use vicus_flow::{BoxError, Column, Grow};
 /// The state of one aggregate.
 pub(crate) struct State {
     kind: FoldKind,
+    /// The type of the folded values.
+    argument: SqlType,
     values: Values,
     /// For DISTINCT: the seen values of each group.
     seen: Option<(KeyTable, SqlType)>,
@@ -43,7 +45,7 @@ impl State {
             (_, SqlType::Varchar) => Values::BestText(Vec::new()),
         };
         let seen = is_distinct.then(|| (KeyTable::new(seed), argument));
-        State { kind, values, seen, text_bytes: 0 }
+        State { kind, argument, values, seen, text_bytes: 0 }
     }
 
     /// Its bytes of memory.
@@ -284,7 +286,7 @@ impl State {
     }
 
     fn best(&self, groups: std::ops::Range<usize>, room: &Room<'_>) -> Result<Column, BoxError> {
-        Ok(match &self.values {
+        let column: Column = match &self.values {
             Values::Truth(values) => values[groups].to_vec().into(),
             Values::BestInteger(values) => values[groups].to_vec().into(),
             Values::BestDouble(values) => values[groups].to_vec().into(),
@@ -296,6 +298,7 @@ impl State {
                 texts().collect::<Vec<_>>().into()
             }
             Values::Count(_) | Values::Integers(..) | Values::Doubles(..) => unreachable!("these are no single values"),
-        })
+        };
+        Ok(column.of_type(self.argument.flow_type()))
     }
 }

@@ -133,7 +133,7 @@ pub(crate) fn columns_of<'k>(
             }
         }
     }
-    let column = |(values, nulls): (Read, Vec<usize>)| {
+    let column = |((values, nulls), kind): ((Read, Vec<usize>), &SqlType)| {
         let column: Column = match values {
             Read::Boolean(values) => values.into(),
             Read::BigInt(values) => values.into(),
@@ -141,9 +141,10 @@ pub(crate) fn columns_of<'k>(
             Read::Date(values) => values.into(),
             Read::Varchar(text, ends) => Column::of_text(text, ends),
         };
+        let column = column.of_type(kind.flow_type());
         if nulls.is_empty() { column } else { column.with_nulls(nulls) }
     };
-    Ok(read.into_iter().map(column).collect())
+    Ok(read.into_iter().zip(kinds).map(column).collect())
 }
 
 fn take<const N: usize>(key: &mut &[u8]) -> [u8; N] {

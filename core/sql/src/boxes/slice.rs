@@ -73,7 +73,7 @@ impl Operator for Single {
             return Ok(());
         }
         let row = self.row.take().unwrap_or_else(|| {
-            let columns = turn.schema(0).columns().iter().map(|field| nulls(field.kind, 1)).collect();
+            let columns = turn.schema(0).columns().iter().map(|field| nulls(field.kind.clone(), 1)).collect();
             Envelope::of_rows(columns, 1)
         });
         turn.send(0, row);

@@ -49,7 +49,7 @@ impl Top {
             return Ok(None);
         }
         places.truncate(self.most);
-        let kinds = turn.schema(0).columns().iter().map(|field| field.kind);
+        let kinds = turn.schema(0).columns().iter().map(|field| field.kind.clone());
         let column = |(place, kind)| {
             let row = |&(envelope, row): &(u32, u32)| Some((self.held[envelope as usize].column(place), row as usize));
             gathered(kind, places.iter().map(row), room)

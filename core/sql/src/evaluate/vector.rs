@@ -136,7 +136,7 @@ impl Vector {
     /// # Errors
     /// There is no room for its texts.
     pub(crate) fn into_column(self, kind: SqlType, rows: usize, room: &Room<'_>) -> Result<Column, BoxError> {
-        Ok(match self {
+        let column = match self {
             Vector::Many(column) => column,
             Vector::One(Value::Null) => nulls(kind.flow_type(), rows),
             Vector::One(Value::Boolean(value)) => vec![value; rows].into(),
@@ -144,7 +144,9 @@ impl Vector {
             Vector::One(Value::Double(value)) => vec![value; rows].into(),
             Vector::One(Value::Date(value)) => vec![value; rows].into(),
             Vector::One(Value::Varchar(text)) => texts(std::iter::repeat_n(&*text, rows), room)?,
-        })
+        };
+        // Dates and timestamps are computed with as numbers.
+        Ok(column.of_type(kind.flow_type()))
     }
 
     /// The values of some rows.
@@ -224,8 +226,8 @@ pub(crate) fn gather(column: &Column, rows: &[u32], room: &Room<'_>) -> Result<C
     }
     Ok(match column.kind() {
         Type::Bool => copied::<bool>(column, rows),
-        Type::I32 => copied::<i32>(column, rows),
-        Type::I64 => copied::<i64>(column, rows),
+        kind @ (Type::I32 | Type::Date) => copied::<i32>(column, rows).of_type(kind),
+        kind @ (Type::I64 | Type::Timestamp(..)) => copied::<i64>(column, rows).of_type(kind),
         Type::F64 => copied::<f64>(column, rows),
         Type::Text => {
             let picked = texts(rows.iter().map(|&row| column.text_at(row as usize)), room)?;
@@ -234,7 +236,7 @@ pub(crate) fn gather(column: &Column, rows: &[u32], room: &Room<'_>) -> Result<C
                 _ => picked.with_nulls((0..rows.len()).filter(|&place| column.is_null(rows[place] as usize))),
             }
         }
-        other => panic!("a column of {other:?} is of no type of SQL"),
+        other => panic!("a column of {other} is of no type of SQL"),
     })
 }
 
@@ -263,8 +265,8 @@ pub(crate) fn gathered<'c>(
     }
     Ok(match kind {
         Type::Bool => copied::<bool>(rows),
-        Type::I32 => copied::<i32>(rows),
-        Type::I64 => copied::<i64>(rows),
+        kind @ (Type::I32 | Type::Date) => copied::<i32>(rows).of_type(kind),
+        kind @ (Type::I64 | Type::Timestamp(..)) => copied::<i64>(rows).of_type(kind),
         Type::F64 => copied::<f64>(rows),
         Type::Text => {
             let is_there = |(column, row): &(&Column, usize)| column.null_count() == 0 || !column.is_null(*row);
@@ -272,7 +274,7 @@ pub(crate) fn gathered<'c>(
             let nulls = of.clone().enumerate().filter(|(_, text)| text.is_none()).map(|(place, _)| place).collect();
             with_nulls(texts(of.map(Option::unwrap_or_default), room)?, nulls)
         }
-        other => panic!("a column of {other:?} is of no type of SQL"),
+        other => panic!("a column of {other} is of no type of SQL"),
     })
 }
 

@@ -28,7 +28,7 @@ fn column<'v>(kind: SqlType, values: impl Iterator<Item = &'v Value>) -> Column 
                 .into()
         };
     }
-    match kind {
+    let column: Column = match kind {
         SqlType::Boolean => of!(Boolean),
         SqlType::BigInt => of!(BigInt),
         SqlType::Double => of!(Double),
@@ -43,7 +43,8 @@ fn column<'v>(kind: SqlType, values: impl Iterator<Item = &'v Value>) -> Column 
             })
             .collect::<Vec<_>>()
             .into(),
-    }
+    };
+    column.of_type(kind.flow_type())
 }
 
 /// The values of a row.

@@ -105,18 +105,19 @@ static void zero_copy(const vicus::runtime &runtime) {
 }
 
 static void all_types(const vicus::runtime &runtime) {
-    const schema mixed{{"i", column::i32}, {"f", column::f64}, {"name", column::text}, {"yes", column::boolean}};
+    const schema mixed{{"i", column::i32}, {"f", column::f64}, {"name", column::text}, {"yes", column::boolean}, {"day", column::date}, {"at", column::timestamp_us}};
     std::string seen;
     vicus::network net("types");
     auto from = net.add("rows", {}, {mixed}, [](turn &now) {
-        now.send(0, table().add(std::vector<std::int32_t>{-1, 2}).add(std::vector<double>{0.5, 1.5}).add(std::vector<std::string>{"", "zwei"}).add(std::vector<bool>{true, false}));
+        now.send(0, table().add(std::vector<std::int32_t>{-1, 2}).add(std::vector<double>{0.5, 1.5}).add(std::vector<std::string>{"", "zwei"}).add(std::vector<bool>{true, false}).add(std::vector<std::int32_t>{-165, 0}).add(std::vector<std::int64_t>{7, -8}));
         now.end(0);
     });
     auto to = net.add("look", {mixed}, {nothing}, [&seen](turn &now) {
         if (auto rows = now.take(0)) {
             for (std::size_t row = 0; row < rows->rows(); ++row) {
                 seen += std::to_string(rows->numbers<std::int32_t>(0)[row]) + "," + std::to_string(rows->numbers<double>(1)[row]).substr(0, 3) + ",";
-                seen += std::string(*rows->text(row, 2)) + (rows->truth(row, 3) ? ",yes;" : ",no;");
+                seen += std::string(*rows->text(row, 2)) + (rows->truth(row, 3) ? ",yes," : ",no,");
+                seen += std::to_string(rows->numbers<std::int32_t>(4)[row]) + "," + std::to_string(rows->numbers<std::int64_t>(5)[row]) + ";";
             }
         } else if (now.has_ended()) {
             now.end_all();
@@ -124,7 +125,7 @@ static void all_types(const vicus::runtime &runtime) {
     });
     net.connect(from, to).end(to);
     net.build().run(runtime);
-    CHECK(seen == "-1,0.5,,yes;2,1.5,zwei,no;");
+    CHECK(seen == "-1,0.5,,yes,-165,7;2,1.5,zwei,no,0,-8;");
 }
 
 template <class E, class F>
@@ -192,7 +193,7 @@ static void errors(const vicus::runtime &runtime) {
 
     // Networks that are not right.
     const auto message = [](auto f) { return thrown<vicus::error>(f); };
-    CHECK(message([] { vicus::network("open").add("x", {}, {schema{{"d", "tdD"}}}, [](turn &) {}); }).find("Date32") != std::string::npos);
+    CHECK(message([] { vicus::network("open").add("x", {}, {schema{{"d", "tin"}}}, [](turn &) {}); }).find("Interval") != std::string::npos);
     CHECK(message([] { vicus::network("open").add("x", {}, {schema{{"d", "?"}}}, [](turn &) {}); }).find("outputs") != std::string::npos);
     CHECK(message([] {
               vicus::network net("open");

@@ -17,7 +17,7 @@ use rand_pcg::rand_core::RngCore;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
-use vicus_rdf::{Changes, Id, Order, Snapshot, Storage};
+use vicus_rdf::{Backing, Changes, Id, Order, Snapshot};
 use vicus_service::{Dataset, PlanOptions, Service, create_store, open_store};
 
 #[derive(clap::Args)]
@@ -95,7 +95,7 @@ impl Work {
             }
             made.push((quad, true));
         }
-        let base = Snapshot::united(&[&all.with(base)?], &Storage::Memory, &mut || {})?;
+        let base = Snapshot::united(&[&all.with(base)?], &Backing::Memory, &mut || {})?;
         Ok(Work { base, updates: made })
     }
 
@@ -129,7 +129,7 @@ impl Work {
     fn of_store(&self, folder: &Path, keeper: Option<&Service>) -> anyhow::Result<Vec<Dataset>> {
         let _ = std::fs::remove_dir_all(folder);
         let store = create_store(folder)?;
-        store.load(Snapshot::united(&[&self.base], &Storage::Memory, &mut || {})?, &mut |_| {})?;
+        store.load(Snapshot::united(&[&self.base], &Backing::Memory, &mut || {})?, &mut |_| {})?;
         drop(store);
         let store = Arc::new(open_store(folder)?);
         let keeper = keeper.map(|service| service.keep(&store)).transpose()?;
@@ -223,7 +223,7 @@ fn sides(work: &Work, loaded: &Dataset, stores: Option<&Stores>, service: &Servi
     let path = folder.join("loaded");
     if !path.exists() {
         create_store(&path)?
-            .load(Snapshot::united(&[loaded.snapshot()], &Storage::Memory, &mut || {})?, &mut |_| {})?;
+            .load(Snapshot::united(&[loaded.snapshot()], &Backing::Memory, &mut || {})?, &mut |_| {})?;
     }
     sides.push(side("stored", Some("loaded"), Dataset::new(open_store(&path)?.snapshot())));
     let left_alone = work.of_store(&folder.join("alone"), None)?;

@@ -6,13 +6,13 @@
 
 use super::cells::Reader;
 use super::text::TextSink;
-use arrow_array::{Array, ArrayRef, BooleanArray, DictionaryArray, Int32Array, RecordBatch, StringArray, make_array};
+use arrow_array::{ArrayRef, BooleanArray, DictionaryArray, Int32Array, RecordBatch, StringArray};
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, DataType, Field, Schema, TimeUnit};
 use std::collections::HashMap;
 use std::io::Write;
 use std::sync::Arc;
-use vicus::{BoxError, Envelope, Turn};
+use vicus::{BoxError, Envelope, Storage, Turn};
 use vicus_language::{Answer, ValueType, Values};
 use vicus_rdf::Id;
 use vicus_sparql::Run;
@@ -35,14 +35,15 @@ pub(super) fn record_batch(
     schema: &Arc<Schema>,
     reader: &Reader,
     envelope: &Envelope,
-) -> Result<RecordBatch, ArrowError> {
-    let columns = envelope.columns().iter().zip(schema.fields()).map(|(column, field)| match reader {
+) -> Result<RecordBatch, BoxError> {
+    let columns = envelope.columns().iter().map(|column| match reader {
         Reader::Terms(run) => dictionary(run, column.u64s()),
-        Reader::Values(_) => arrow_cast(&column.to_arrow(), field.data_type()),
+        // Texts in a dictionary are written out: the next envelope may have another one.
+        Reader::Values(_) => Ok(column.stored(Storage::Direct)?.to_arrow()),
     });
-    let columns: Vec<ArrayRef> = columns.collect::<Result<_, _>>()?;
+    let columns = columns.collect::<Result<Vec<ArrayRef>, BoxError>>()?;
     let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(envelope.rows()));
-    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
 }
 
 /// The columns of an answer: terms, or values of Arrow's types.
@@ -130,17 +131,8 @@ impl Batches {
     }
 }
 
-/// A column of numbers as days or moments; other columns stay as they are.
-fn arrow_cast(column: &ArrayRef, kind: &DataType) -> Result<ArrayRef, ArrowError> {
-    if column.data_type() == kind {
-        return Ok(Arc::clone(column));
-    }
-    let data = column.to_data().into_builder().data_type(kind.clone()).build()?;
-    Ok(make_array(data))
-}
-
 /// A column of terms, with each term once in its dictionary.
-fn dictionary(run: &Run, ids: &[u64]) -> Result<ArrayRef, ArrowError> {
+fn dictionary(run: &Run, ids: &[u64]) -> Result<ArrayRef, BoxError> {
     let mut places: HashMap<u64, i32> = HashMap::new();
     let mut terms: Vec<String> = Vec::new();
     let place = |&bits: &u64| {

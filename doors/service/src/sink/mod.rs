@@ -196,6 +196,7 @@ impl<'a> Batch<'a> {
     /// The rows can't be written as Arrow has them: a dictionary would have more than two billion terms, say.
     pub fn to_arrow(&self, schema: &Arc<Schema>) -> Result<RecordBatch, ArrowError> {
         arrow::record_batch(schema, &self.solutions.reader, self.envelope)
+            .map_err(|error| error.downcast::<ArrowError>().map_or_else(ArrowError::ExternalError, |error| *error))
     }
 
     /// A copy of a term, if there is one.

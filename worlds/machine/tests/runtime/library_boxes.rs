@@ -58,7 +58,7 @@ fn rows_that_are_held_count_against_the_budget() {
 /// What happened: texts were collected into memory of the program's allocator, regardless of the making box's node.
 #[test]
 fn texts_that_a_builder_fills_lie_in_one_block() {
-    let field = |kind| Field { name: "c".into(), kind, nullable: true };
+    let field = |kind| Field::new("c", kind).or_null();
     let table =
         Table::of(vec![field(Type::Text), field(Type::Binary), field(Type::U64)], &mut Chance::of_seed(5), 3000);
     let (schema, envelope) = (table.schema.clone(), tables::envelope(&table.schema, &table.rows));
