@@ -12,7 +12,8 @@ use crate::{
 pub enum JoinKind {
     /// Each pair of rows with equal keys.
     Inner,
-    /// As `Inner`, and each row of the first stream without a partner, with nulls in place of one.
+    /// Each pair of rows with equal keys, and each row of the first stream without a partner, with nulls in place of
+    /// one.
     Left,
     /// Each row of the first stream with a partner, once.
     Semi,
@@ -20,8 +21,8 @@ pub enum JoinKind {
     Anti,
 }
 
-/// The description of a join: the streams' columns, and the pairs of columns whose values have to be equal. Columns of a
-/// pair are of one type. A null equals nothing; floats are equal if their bits are.
+/// The description of a join: the streams' columns, and the pairs of columns whose values have to be equal. Columns of
+/// a pair are of one type. A null equals nothing; floats are equal if their bits are.
 ///
 /// ```
 /// use vicus_flow::library::{JoinKind, Joining};
@@ -71,9 +72,9 @@ impl Joining {
     }
 }
 
-/// Joins the stream of input 0 with that of input 1. The second one is kept in memory as a hash table, counted against the
-/// request's budget, so it should be the smaller one; then the rows of the first one pass in their order, and the partners
-/// of each in theirs. Sends envelopes of at most `envelope_rows` rows.
+/// Joins the stream of input 0 with that of input 1. The second one is kept in memory as a hash table, counted against
+/// the request's budget, so it should be the smaller one; then the rows of the first one pass in their order, and the
+/// partners of each in theirs. Sends envelopes of at most `envelope_rows` rows.
 ///
 /// To join streams in parts, deal both by [`partition`](super::partition()) with the columns of the pairs and one key:
 /// partners are in one part.
