@@ -20,6 +20,7 @@ mod partition;
 mod sink;
 mod sort;
 mod source;
+mod spill;
 mod split;
 mod spread;
 mod tournament;

@@ -141,8 +141,8 @@ impl Turn<'_> {
     }
 
     /// Sends an envelope: it leaves when the invocation ends. If a receiver has no room for it, it waits with this box,
-    /// and the box is not invoked until there is room, or until its via may hold more. Panics if the pill was sent already or the envelope does not fit
-    /// the output's schema: the request then fails with this box's name.
+    /// and the box is not invoked until there is room, or until its via may hold more. Panics if the pill was sent
+    /// already or the envelope does not fit the output's schema: the request then fails with this box's name.
     ///
     /// An invocation ends in this call, and its request fails with [`SentTooMuch`], if it sends more than
     /// [`ModelBuilder::outbox_bytes`](crate::ModelBuilder::outbox_bytes) and as many bytes as it has taken, not

@@ -14,7 +14,8 @@ use std::sync::Arc;
 ///
 /// let zoned = Type::Timestamp(TimeUnit::Micro, Some("Europe/Prague".into()));
 /// assert_eq!(zoned.to_string(), "Timestamp(us, Europe/Prague)");
-/// assert_eq!(Type::list(Type::record([("x", Type::F64), ("y", Type::F64)])).to_string(), "List(Struct(x: F64, y: F64))");
+/// let point = Type::record([("x", Type::F64), ("y", Type::F64)]);
+/// assert_eq!(Type::list(point).to_string(), "List(Struct(x: F64, y: F64))");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Type {

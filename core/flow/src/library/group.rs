@@ -3,6 +3,7 @@
 use super::HashKey;
 use super::hash::hash_rows;
 use super::key::write_key;
+use super::spill::{DEEPEST, Parts, Spilled};
 use crate::column::of_codes;
 use crate::store::{Store, Unified};
 use crate::types::Form;
@@ -120,7 +121,8 @@ impl Grouping {
 
 /// Folds a stream's groups, in a hash table in memory, counted against the request's budget. When the stream has ended,
 /// it sends the groups in the order of their first rows, in envelopes of `envelope_rows` rows. Without folds it keeps
-/// one row of each key.
+/// one row of each key. When the budget is used up, rows of further groups go to [files](crate::Overflows), if the
+/// request may use any, in parts that are grouped one after the other; their groups come behind those in memory.
 ///
 /// To group a stream in parts, deal it by [`partition`](super::partition()) with the same columns and the same key:
 /// each group is in one part.
@@ -161,6 +163,9 @@ pub fn group(grouping: &Grouping, by: HashKey, envelope_rows: usize) -> BoxModel
         next: None,
         hashes: Vec::new(),
         groups: Vec::new(),
+        further: None,
+        reading: None,
+        unread: Vec::new(),
     };
     BoxModel::new("group", factory).input(&input).output(&output)
 }
@@ -179,8 +184,14 @@ struct Group {
     next: Option<usize>,
     /// For each row of an envelope, the hash of its keys.
     hashes: Vec<u64>,
-    /// For each row of an envelope, its group.
+    /// For each row of an envelope, its group; [`NO_NUMBER`] for one that is not in the table.
     groups: Vec<u32>,
+    /// The rows of groups for which the table has no room.
+    further: Option<Parts>,
+    /// The part that is grouped now, in place of the input.
+    reading: Option<(Spilled, u32)>,
+    /// The parts that are still to be grouped.
+    unread: Vec<(Spilled, u32)>,
 }
 
 /// The numbers of a key's values.
@@ -208,7 +219,24 @@ impl Coded {
 }
 
 impl Group {
-    fn take(&mut self, envelope: &Envelope) -> Result<(), BoxError> {
+    /// Takes an envelope; if the budget has no room for further groups, their rows go out of memory.
+    fn accept(&mut self, envelope: &Envelope, turn: &Turn<'_>) -> Result<(), BoxError> {
+        if self.further.is_none() && !self.grouping.keys.is_empty() {
+            // A list that grows is there twice for a moment.
+            let more = envelope.bytes() + 64 * envelope.rows() as u64;
+            let grows = 2 * (self.table.len() + envelope.rows()) > self.table.slots.len();
+            let level = self.reading.as_ref().map_or(0, |(_, level)| *level);
+            let wanted = if grows { 2 * self.bytes() } else { self.bytes() } + more;
+            let is_possible = self.table.len() > 0 && level < DEEPEST && Spilled::is_possible(turn);
+            if turn.book(wanted).is_err() && is_possible {
+                self.further = Some(Parts::begin(turn, &self.grouping.input, level)?);
+            }
+        }
+        self.take(envelope, turn)?;
+        Ok(turn.book(self.bytes())?)
+    }
+
+    fn take(&mut self, envelope: &Envelope, turn: &Turn<'_>) -> Result<(), BoxError> {
         hash_rows(envelope, &self.grouping.keys, self.by, &mut self.hashes)?;
         let keys: Vec<&Column> = self.grouping.keys.iter().map(|&key| envelope.column(key)).collect();
         if self.table.len() == 0 && envelope.rows() > 0 {
@@ -231,8 +259,27 @@ impl Group {
                     None => write_key(&mut key, column, row)?,
                 }
             }
-            self.groups.push(self.table.group(hash, &key)?);
+            self.groups.push(match self.further {
+                None => self.table.group(hash, &key)?,
+                Some(_) => self.table.find(hash, &key).unwrap_or(NO_NUMBER),
+            });
         }
+        if let Some(further) = &mut self.further {
+            let (groups, hashes) = (&self.groups, &self.hashes);
+            let is_further = |row: &usize| groups[*row] == NO_NUMBER;
+            let rows = (0..groups.len()).filter(is_further).map(|row| (row as u32, hashes[row]));
+            further.put(turn, envelope, rows)?;
+            let known: Vec<u32> = (0..groups.len() as u32).filter(|row| groups[*row as usize] != NO_NUMBER).collect();
+            if known.len() < groups.len() {
+                let columns = super::spill::rows_of(envelope, &known, &self.grouping.input, turn);
+                self.groups.retain(|&group| group != NO_NUMBER);
+                return self.fold(&columns);
+            }
+        }
+        self.fold(envelope)
+    }
+
+    fn fold(&mut self, envelope: &Envelope) -> Result<(), BoxError> {
         self.folded.iter_mut().try_for_each(|folded| folded.take(envelope, &self.groups, self.table.len()))
     }
 
@@ -294,34 +341,52 @@ impl Group {
     }
 }
 
-/// In a key, in place of the number of a value.
+/// In place of the number of a value in a key, or of a group.
 const NO_NUMBER: u32 = u32::MAX;
 
 impl Operator for Group {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        match turn.take(0) {
-            Some(pill) if pill.is_pill() => {
-                self.next = Some(0);
-                if self.grouping.keys.is_empty() && self.table.len() == 0 {
-                    self.table.group(0, &[])?;
-                    self.folded.iter_mut().try_for_each(|folded| folded.make_room(1))?;
+        if self.next.is_none() {
+            let envelope = match &mut self.reading {
+                Some((queue, _)) => {
+                    let envelope = queue.pop()?;
+                    if envelope.is_some() {
+                        turn.run_again();
+                    }
+                    envelope
                 }
+                None => match turn.take(0) {
+                    None => return Ok(()),
+                    Some(envelope) => (!envelope.is_pill()).then_some(envelope),
+                },
+            };
+            match envelope {
+                Some(envelope) => return self.accept(&envelope, turn),
+                None => self.next = Some(0),
             }
-            Some(envelope) => {
-                self.take(&envelope)?;
-                turn.book(self.bytes())?;
+            if self.grouping.keys.is_empty() && self.table.len() == 0 {
+                self.table.group(0, &[])?;
+                self.folded.iter_mut().try_for_each(|folded| folded.make_room(1))?;
             }
-            None => {}
         }
-        let Some(next) = self.next else { return Ok(()) };
-        match self.rows(turn, next)? {
-            Some(envelope) => {
-                self.next = Some(next + envelope.rows());
-                turn.send(0, envelope);
-                turn.run_again();
-            }
-            None => turn.send_pill(0),
+        let next = self.next.unwrap_or_default();
+        if let Some(envelope) = self.rows(turn, next)? {
+            self.next = Some(next + envelope.rows());
+            turn.send(0, envelope);
+            turn.run_again();
+            return Ok(());
         }
+        self.unread.extend(self.further.take().into_iter().flat_map(Parts::into_queues));
+        self.reading = self.unread.pop();
+        if self.reading.is_none() {
+            turn.send_pill(0);
+            return Ok(());
+        }
+        (self.table, self.next) = (Table::default(), None);
+        self.coded.iter_mut().for_each(|coded| *coded = None);
+        self.folded = self.grouping.folds.iter().map(|fold| Folded::new(*fold, &self.grouping.input)).collect();
+        turn.book(0)?;
+        turn.run_again();
         Ok(())
     }
 }
@@ -361,16 +426,14 @@ impl Table {
         start..self.ends[group]
     }
 
-    /// The group of this key: a new one for a new key.
-    fn group(&mut self, hash: u64, key: &[u8]) -> Result<u32, NoMemory> {
-        if 2 * (self.len() + 1) > self.slots.len() {
-            self.grow()?;
-        }
+    /// The group of this key, or the slot for a new one.
+    #[inline]
+    fn look(&self, hash: u64, key: &[u8]) -> Result<u32, usize> {
         let mask = self.slots.len() - 1;
         let mut slot = hash as usize & mask;
         loop {
             match self.slots[slot] {
-                0 => break,
+                0 => return Err(slot),
                 group => {
                     let group = group as usize - 1;
                     if self.hashes[group] == hash && self.keys[self.key_range(group)] == *key {
@@ -380,6 +443,22 @@ impl Table {
             }
             slot = (slot + 1) & mask;
         }
+    }
+
+    /// The group of this key, if there is one.
+    fn find(&self, hash: u64, key: &[u8]) -> Option<u32> {
+        if self.slots.is_empty() { None } else { self.look(hash, key).ok() }
+    }
+
+    /// The group of this key: a new one for a new key.
+    fn group(&mut self, hash: u64, key: &[u8]) -> Result<u32, NoMemory> {
+        if 2 * (self.len() + 1) > self.slots.len() {
+            self.grow()?;
+        }
+        let slot = match self.look(hash, key) {
+            Ok(group) => return Ok(group),
+            Err(slot) => slot,
+        };
         let group = u32::try_from(self.len()).ok().filter(|&group| group < u32::MAX).expect("fewer than 2^32 groups");
         self.hashes.grow(1)?;
         self.ends.grow(1)?;

@@ -1,11 +1,13 @@
 //! A stream held back until its end.
 
+use super::spill::Spilled;
 use crate::store::Stores;
 use crate::{BoxError, BoxModel, Envelope, Grow, Operator, Schema, Turn};
 use std::collections::VecDeque;
 
 /// Holds a whole stream back until its pill has come, then passes it on: the cure if one branch of a network waits for
-/// the end of another (Bobox report §3.5). It keeps all its envelopes in memory, by reference.
+/// the end of another (Bobox report §3.5). It keeps all its envelopes in memory, by reference; those for which the
+/// request's budget has no room go to [files](crate::Overflows), if the request may use any.
 ///
 /// ```
 /// use vicus_flow::library::{self, Grouping, HashKey};
@@ -57,27 +59,50 @@ struct Hold {
     /// Bytes of memory kept by these envelopes, and the stores among them.
     bytes: u64,
     stores: Stores,
+    /// The newest ones, if the budget has no room for them.
+    outside: Option<Spilled>,
     complete: bool,
+}
+
+impl Hold {
+    fn keep(&mut self, envelope: Envelope, turn: &Turn<'_>) -> Result<(), BoxError> {
+        if let Some(outside) = &mut self.outside {
+            return outside.push(turn, envelope);
+        }
+        let envelope = envelope.compact();
+        let more = envelope.own_held_bytes() + self.stores.add(envelope.columns());
+        match turn.book(self.bytes + more) {
+            Ok(()) => {
+                self.bytes += more;
+                self.held.grow(1)?;
+                self.held.push_back(envelope);
+                Ok(())
+            }
+            Err(refused) if !Spilled::is_possible(turn) => Err(refused.into()),
+            Err(_) => self.outside.insert(Spilled::begin(turn)?).push(turn, envelope),
+        }
+    }
 }
 
 impl Operator for Hold {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         match turn.take(0) {
             Some(envelope) if envelope.is_pill() => self.complete = true,
-            Some(envelope) => {
-                let envelope = envelope.compact();
-                self.bytes += envelope.own_held_bytes() + self.stores.add(envelope.columns());
-                turn.book(self.bytes)?;
-                self.held.grow(1)?;
-                self.held.push_back(envelope);
-            }
+            Some(envelope) => self.keep(envelope, turn)?,
             None => {}
         }
         if self.complete {
-            match self.held.pop_front() {
-                Some(envelope) => {
+            let next = match (self.held.pop_front(), &mut self.outside) {
+                (Some(envelope), _) => {
                     self.bytes -= envelope.own_held_bytes();
                     turn.book(self.bytes)?;
+                    Some(envelope)
+                }
+                (None, Some(outside)) => outside.pop()?,
+                (None, None) => None,
+            };
+            match next {
+                Some(envelope) => {
                     turn.send(0, envelope);
                     turn.run_again();
                 }

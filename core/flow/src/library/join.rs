@@ -2,6 +2,7 @@
 
 use super::HashKey;
 use super::hash::hash_rows;
+use super::spill::{DEEPEST, Parts, Spilled};
 use crate::store::Stores;
 use crate::{
     Attachment, BoxError, BoxModel, Column, Envelope, EnvelopeBuilder, Field, Grow, NoMemory, Operator, Schema, Turn,
@@ -59,6 +60,11 @@ impl Joining {
     /// The join that sends these rows.
     pub fn kind(self, kind: JoinKind) -> Joining {
         Joining { kind, ..self }
+    }
+
+    /// Which rows it sends.
+    pub fn sends(&self) -> JoinKind {
+        self.kind
     }
 
     /// The schema of the result: the first stream's columns, and those of the second one if its rows are sent.
@@ -119,7 +125,11 @@ pub fn join(joining: &Joining, by: HashKey, envelope_rows: usize) -> BoxModel {
             kind: joining.kind,
             keys: joining.on.iter().copied().unzip(),
             table: Table::default(),
+            schemas: (joining.first.clone(), joining.second.clone()),
             is_complete: false,
+            divided: None,
+            reading: None,
+            unread: Vec::new(),
             passing: None,
             firsts: columns(&output.prefix(width), 0),
             seconds: columns(&output, width),
@@ -148,8 +158,15 @@ struct Join {
     /// The columns that are compared, of the first stream and of the second one.
     keys: (Vec<usize>, Vec<usize>),
     table: Table,
-    /// All of the second stream is in the table.
+    schemas: (Schema, Schema),
+    /// All of the second stream is in the table, or in parts.
     is_complete: bool,
+    /// Parts of the first stream and of the second one, if the budget has no room for the table.
+    divided: Option<(Parts, Parts)>,
+    /// The pair of parts that is joined now, in place of the inputs.
+    reading: Option<Pair>,
+    /// The pairs that are still to be joined.
+    unread: Vec<Pair>,
     passing: Option<Passing>,
     /// Sent columns of each stream.
     firsts: EnvelopeBuilder,
@@ -159,6 +176,13 @@ struct Join {
     rows: Vec<u32>,
     hashes: Vec<u64>,
     without: Vec<Column>,
+}
+
+/// Parts of both streams with the same hashes.
+struct Pair {
+    first: Spilled,
+    second: Spilled,
+    level: u32,
 }
 
 /// An envelope of the first stream on its way.
@@ -316,21 +340,69 @@ impl Join {
     }
 }
 
+impl Join {
+    /// Keeps an envelope of the second stream, in the table or in parts.
+    fn keep(&mut self, envelope: Envelope, turn: &Turn<'_>) -> Result<(), BoxError> {
+        hash_rows(&envelope, &self.keys.1, self.by, &mut self.hashes)?;
+        if let Some((_, seconds)) = &mut self.divided {
+            return seconds.put(turn, &envelope, (0..).zip(self.hashes.iter().copied()));
+        }
+        self.table.add(envelope, &self.keys.1, &self.hashes)?;
+        // The chains come when all are there.
+        let Err(refused) = turn.book(self.table.bytes() + 12 * self.table.places.len() as u64) else { return Ok(()) };
+        let level = self.reading.as_ref().map_or(0, |pair| pair.level);
+        if level == DEEPEST || self.keys.0.is_empty() || !Spilled::is_possible(turn) {
+            return Err(refused.into());
+        }
+        let firsts = Parts::begin(turn, &self.schemas.0, level)?;
+        let mut seconds = Parts::begin(turn, &self.schemas.1, level)?;
+        for envelope in std::mem::take(&mut self.table).held {
+            hash_rows(&envelope, &self.keys.1, self.by, &mut self.hashes)?;
+            seconds.put(turn, &envelope, (0..).zip(self.hashes.iter().copied()))?;
+        }
+        self.divided = Some((firsts, seconds));
+        Ok(turn.book(0)?)
+    }
+
+    /// The next envelope of a stream, `Some(None)` behind the last one.
+    fn next(&mut self, is_first: bool, turn: &mut Turn<'_>) -> Result<Option<Option<Envelope>>, BoxError> {
+        Ok(match &mut self.reading {
+            Some(pair) => {
+                let envelope = if is_first { pair.first.pop()? } else { pair.second.pop()? };
+                if envelope.is_some() {
+                    turn.run_again();
+                }
+                Some(envelope)
+            }
+            None => turn.take(usize::from(!is_first)).map(|envelope| (!envelope.is_pill()).then_some(envelope)),
+        })
+    }
+
+    /// Goes on with the next pair of parts. Whether there is one.
+    fn next_pair(&mut self, turn: &mut Turn<'_>) -> Result<bool, BoxError> {
+        if let Some((firsts, seconds)) = self.divided.take() {
+            let pairs = firsts.into_queues().zip(seconds.into_queues());
+            self.unread.extend(pairs.map(|((first, level), (second, _))| Pair { first, second, level }));
+        }
+        self.reading = self.unread.pop();
+        (self.table, self.is_complete) = (Table::default(), false);
+        turn.book(0)?;
+        Ok(self.reading.is_some())
+    }
+}
+
 impl Operator for Join {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         if !self.is_complete {
-            match turn.take(1) {
-                Some(pill) if pill.is_pill() => {
-                    self.table.finish()?;
+            match self.next(false, turn)? {
+                Some(Some(envelope)) if envelope.rows() > 0 => self.keep(envelope, turn)?,
+                Some(None) => {
+                    if self.divided.is_none() {
+                        self.table.finish()?;
+                    }
                     self.is_complete = true;
                     // The first stream may have come meanwhile.
                     turn.run_again();
-                }
-                Some(envelope) if envelope.rows() > 0 => {
-                    hash_rows(&envelope, &self.keys.1, self.by, &mut self.hashes)?;
-                    self.table.add(envelope, &self.keys.1, &self.hashes)?;
-                    // The chains come when all are there.
-                    turn.book(self.table.bytes() + 12 * self.table.places.len() as u64)?;
                 }
                 _ => {}
             }
@@ -340,14 +412,21 @@ impl Operator for Join {
         let mut goes_on = self.passing.is_some();
         let mut passing = match self.passing.take() {
             Some(passing) => passing,
-            None => match turn.take(0) {
+            None => match self.next(true, turn)? {
                 None => return Ok(()),
-                Some(pill) if pill.is_pill() => {
-                    turn.send_pill(0);
+                Some(None) => {
+                    if self.next_pair(turn)? {
+                        turn.run_again();
+                    } else {
+                        turn.send_pill(0);
+                    }
                     return Ok(());
                 }
-                Some(envelope) => {
+                Some(Some(envelope)) => {
                     hash_rows(&envelope, &self.keys.0, self.by, &mut self.hashes)?;
+                    if let Some((firsts, _)) = &mut self.divided {
+                        return firsts.put(turn, &envelope, (0..).zip(self.hashes.iter().copied()));
+                    }
                     Passing { envelope, row: 0, next: None, has_partner: false }
                 }
             },

@@ -1,13 +1,15 @@
 //! A stream, sorted.
 
 use super::SortKey;
+use super::spill::Spilled;
 use crate::store::Stores;
 use crate::{Attachment, BoxError, BoxModel, Envelope, EnvelopeBuilder, Grow, Operator, Schema, Turn, give_up};
 use std::cmp::Ordering;
 
 /// Sorts a stream by columns of any types: by the first key, rows equal by it by the second, and so on. Equal rows keep
 /// their order. It keeps the whole stream in memory, counted against the request's budget, and sends envelopes of
-/// `envelope_rows` rows. Panics if the schema has fewer columns.
+/// `envelope_rows` rows. When the budget is used up, what it has is sorted and goes to [files](crate::Overflows), if
+/// the request may use any, and these runs are merged at the end. Panics if the schema has fewer columns.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -43,6 +45,9 @@ pub fn sort(schema: &Schema, keys: impl IntoIterator<Item = SortKey>, envelope_r
         next: 0,
         builder: EnvelopeBuilder::new(&rows),
         limit: envelope_rows.max(1),
+        runs: Vec::new(),
+        piece: 1,
+        merging: false,
     };
     BoxModel::new("sort", factory).input(schema).output(schema)
 }
@@ -60,7 +65,30 @@ struct Sort {
     next: usize,
     builder: EnvelopeBuilder,
     limit: usize,
+    /// The sorted parts of the stream outside of memory, the first one first.
+    runs: Vec<Run>,
+    /// How many rows an envelope of a run has.
+    piece: usize,
+    /// The pill has come, and the runs are merged.
+    merging: bool,
 }
+
+/// A sorted part of the stream, outside of memory but for its first rows.
+struct Run {
+    rest: Spilled,
+    head: Option<Envelope>,
+    /// The first row of the head that has not been merged.
+    row: usize,
+    /// How often its rows have been merged.
+    level: u32,
+}
+
+/// So many runs are merged at once.
+const AT_ONCE_MERGED: usize = 16;
+
+/// A run has about so many envelopes, if it has been merged from no others: the heads of twice as many runs as are
+/// merged at once take half of its memory.
+const PIECES: usize = 64;
 
 /// A row: the rank that orders most rows, the number of its envelope, and its own number there.
 type Row = (u64, u32, u32);
@@ -71,8 +99,6 @@ const AT_ONCE: usize = 1 << 12;
 impl Sort {
     /// The rows in order; `None` if the request was stopped.
     fn sorted(&self, turn: &Turn<'_>) -> Result<Option<Vec<Row>>, BoxError> {
-        // Merging runs needs a second list.
-        turn.book(self.bytes + 2 * (self.rows * size_of::<Row>()) as u64)?;
         let mut all: Vec<Row> = Vec::with_room(self.rows)?;
         // Equal ranks mean equal rows if there is no other key, and if ranks tell all values apart.
         let mut is_exact = self.keys.len() == 1;
@@ -112,30 +138,85 @@ impl Sort {
     }
 }
 
-impl Operator for Sort {
-    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        match turn.take(0) {
-            Some(pill) if pill.is_pill() => {
-                let Some(sorted) = self.sorted(turn)? else { return Ok(()) };
-                turn.book(self.bytes + (sorted.capacity() * size_of::<Row>()) as u64)?;
-                self.sorted = Some(sorted);
+impl Sort {
+    /// Bytes of memory, and those for sorting so many rows: merging parts of the list needs a second one.
+    fn bytes_with(&self, bytes: u64, rows: usize) -> u64 {
+        bytes + 2 * (rows * size_of::<Row>()) as u64
+    }
+
+    /// Keeps an envelope; if the budget has no room for it, the others go out of memory.
+    fn keep(&mut self, envelope: Envelope, turn: &Turn<'_>) -> Result<(), BoxError> {
+        let envelope = envelope.compact();
+        let more = envelope.own_held_bytes() + self.stores.add(envelope.columns());
+        let rows = self.rows + envelope.rows();
+        if let Err(refused) = turn.book(self.bytes_with(self.bytes + more, rows)) {
+            if self.held.is_empty() || !Spilled::is_possible(turn) {
+                return Err(refused.into());
             }
-            Some(envelope) if envelope.rows() > 0 => {
-                let envelope = envelope.compact();
-                self.bytes += envelope.own_held_bytes() + self.stores.add(envelope.columns());
-                turn.book(self.bytes)?;
-                self.rows += envelope.rows();
-                self.held.grow(1)?;
-                self.held.push(envelope);
+            if !self.spill(turn)? {
+                return Ok(());
             }
-            _ => {}
+            self.bytes = envelope.own_held_bytes() + self.stores.add(envelope.columns());
+            turn.book(self.bytes_with(self.bytes, envelope.rows()))?;
+            self.rows = envelope.rows();
+        } else {
+            self.bytes += more;
+            self.rows = rows;
         }
-        let Some(sorted) = &self.sorted else { return Ok(()) };
-        let rows = &sorted[self.next..sorted.len().min(self.next + self.limit)];
-        if rows.is_empty() {
-            turn.send_pill(0);
-            return Ok(());
+        self.held.grow(1)?;
+        self.held.push(envelope);
+        Ok(())
+    }
+
+    /// Sorts what is held, and puts it out of memory as a run. Whether the request goes on.
+    fn spill(&mut self, turn: &Turn<'_>) -> Result<bool, BoxError> {
+        let mut rest = Spilled::begin(turn)?;
+        let Some(sorted) = self.sorted(turn)? else { return Ok(false) };
+        if self.runs.is_empty() {
+            self.piece = (self.rows / PIECES).clamp(1, self.limit);
         }
+        for rows in sorted.chunks(self.piece) {
+            if turn.is_stopped() {
+                return Ok(false);
+            }
+            let envelope = self.envelope_of(rows, turn)?;
+            rest.push(turn, envelope)?;
+        }
+        self.runs.grow(1)?;
+        self.runs.push(Run { rest, head: None, row: 0, level: 0 });
+        self.held.clear();
+        (self.bytes, self.rows, self.stores) = (0, 0, Stores::default());
+        while let Some(runs) = self.last_alike() {
+            let Some(merged) = self.merge_runs(runs, turn)? else { return Ok(false) };
+            self.runs.push(merged);
+        }
+        turn.book(0)?;
+        Ok(true)
+    }
+
+    /// The last runs, if there are as many as are merged at once, each of as many runs.
+    fn last_alike(&mut self) -> Option<Vec<Run>> {
+        let first = self.runs.len().checked_sub(AT_ONCE_MERGED)?;
+        let is_alike = self.runs[first..].iter().all(|run| run.level == self.runs[first].level);
+        is_alike.then(|| self.runs.split_off(first))
+    }
+
+    /// A run of the rows of these; `None` if the request was stopped.
+    fn merge_runs(&mut self, mut runs: Vec<Run>, turn: &Turn<'_>) -> Result<Option<Run>, BoxError> {
+        let level = runs[0].level + 1;
+        let mut rest = Spilled::begin(turn)?;
+        runs.iter_mut().try_for_each(Run::read)?;
+        while let Some(envelope) = self.merged(&mut runs, self.piece, turn)? {
+            if turn.is_stopped() {
+                return Ok(None);
+            }
+            rest.push(turn, envelope)?;
+        }
+        Ok(Some(Run { rest, head: None, row: 0, level }))
+    }
+
+    /// An envelope of these rows.
+    fn envelope_of(&mut self, rows: &[Row], turn: &Turn<'_>) -> Result<Envelope, BoxError> {
         let mut places = Vec::with_room(rows.len())?;
         places.extend(rows.iter().map(|&(_, envelope, row)| (envelope, row)));
         self.builder.reserve(turn, places.len());
@@ -149,10 +230,91 @@ impl Operator for Sort {
             let of = |envelope: &u32| self.held[*envelope as usize].attached();
             from.iter().for_each(|envelope| Attachment::add_all(&mut attached, of(envelope)));
         }
-        self.next += places.len();
         let columns = self.builder.finish_columns(turn);
-        turn.send(0, Envelope::of_rows(columns, places.len()).with(&attached));
-        turn.run_again();
+        Ok(Envelope::of_rows(columns, places.len()).with(&attached))
+    }
+
+    /// The next rows of runs; `None` behind the last one.
+    fn merged(&mut self, runs: &mut [Run], limit: usize, turn: &Turn<'_>) -> Result<Option<Envelope>, BoxError> {
+        let (mut made, mut picked): (usize, Vec<(u32, u32)>) = (0, Vec::with_room(limit)?);
+        turn.book(runs.iter().filter_map(|run| run.head.as_ref()).map(Envelope::held_bytes).sum())?;
+        self.builder.reserve(turn, limit);
+        let compare = |(a, i): (&Envelope, usize), (b, j): (&Envelope, usize)| {
+            let order = |key: &SortKey| key.compare((a.column(key.column), i), (b.column(key.column), j));
+            self.keys.iter().map(order).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+        };
+        while made + picked.len() < limit {
+            let heads = runs.iter().enumerate();
+            let heads = heads.filter_map(|(at, run)| Some((at, (run.head.as_ref()?, run.row))));
+            // Of equal rows, the first run's is the first of the stream.
+            let Some((least, (head, row))) = heads.min_by(|(_, a), (_, b)| compare(*a, *b)) else { break };
+            let is_last = row + 1 == head.rows();
+            picked.push((least as u32, row as u32));
+            runs[least].row += 1;
+            if is_last {
+                made += copy_picked(&mut self.builder, runs, &mut picked, turn);
+                runs[least].read()?;
+            }
+        }
+        made += copy_picked(&mut self.builder, runs, &mut picked, turn);
+        let columns = self.builder.finish_columns(turn);
+        Ok((made > 0).then(|| Envelope::of_rows(columns, made)))
+    }
+}
+
+/// Copies picked rows while their heads are there. Gives how many.
+fn copy_picked(builder: &mut EnvelopeBuilder, runs: &[Run], picked: &mut Vec<(u32, u32)>, turn: &Turn<'_>) -> usize {
+    let columns = |run: u32| runs[run as usize].head.as_ref().map_or(&[][..], Envelope::columns);
+    builder.interleave(turn.blocks, picked, columns);
+    let count = picked.len();
+    picked.clear();
+    count
+}
+
+impl Run {
+    /// Reads its next envelope.
+    fn read(&mut self) -> Result<(), BoxError> {
+        (self.head, self.row) = (self.rest.pop()?, 0);
+        Ok(())
+    }
+}
+
+impl Operator for Sort {
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        match turn.take(0) {
+            Some(pill) if pill.is_pill() && self.runs.is_empty() => {
+                let Some(sorted) = self.sorted(turn)? else { return Ok(()) };
+                turn.book(self.bytes + (sorted.capacity() * size_of::<Row>()) as u64)?;
+                self.sorted = Some(sorted);
+            }
+            Some(pill) if pill.is_pill() => {
+                if !self.spill(turn)? {
+                    return Ok(());
+                }
+                self.runs.iter_mut().try_for_each(Run::read)?;
+                self.merging = true;
+            }
+            Some(envelope) if envelope.rows() > 0 => self.keep(envelope, turn)?,
+            _ => {}
+        }
+        let next = if self.merging {
+            let mut runs = std::mem::take(&mut self.runs);
+            let next = self.merged(&mut runs, self.limit, turn)?;
+            self.runs = runs;
+            next
+        } else {
+            let Some(sorted) = &self.sorted else { return Ok(()) };
+            let rows = sorted[self.next..sorted.len().min(self.next + self.limit)].to_vec();
+            self.next += rows.len();
+            if rows.is_empty() { None } else { Some(self.envelope_of(&rows, turn)?) }
+        };
+        match next {
+            Some(envelope) => {
+                turn.send(0, envelope);
+                turn.run_again();
+            }
+            None => turn.send_pill(0),
+        }
         Ok(())
     }
 }

@@ -32,16 +32,28 @@ fn nested_loops(first: &[Row], second: &[Row], keys: usize, kind: JoinKind, null
     made
 }
 
+/// Two random tables, a join of them, and the number of their keys.
+pub(crate) fn pairing(chance: &mut Chance, most_rows: usize) -> ([Table; 2], Joining, usize) {
+    let keys: Vec<_> = (0..chance.below(3)).map(|_| tables::kind(chance, 1)).collect();
+    let tables = [(); 2].map(|()| Table::of(fields(&keys, chance), chance, most_rows));
+    let kind = [JoinKind::Inner, JoinKind::Left, JoinKind::Semi, JoinKind::Anti][chance.below(4)];
+    let on = (0..keys.len()).map(|key| (key, key));
+    let joining = Joining::of(&tables[0].schema, &tables[1].schema, on).kind(kind);
+    (tables, joining, keys.len())
+}
+
+/// The rows of a [`pairing`].
+pub(crate) fn joined(first: &Table, second: &Table, joining: &Joining, keys: usize) -> Vec<Row> {
+    nested_loops(&first.rows, &second.rows, keys, joining.sends(), second.schema.columns().len())
+}
+
 #[test]
 fn streams_are_joined_as_by_nested_loops() {
     for seed in 0..if cfg!(debug_assertions) { 300 } else { 2000 } {
         let chance = &mut Chance::of_seed(seed);
-        let keys: Vec<_> = (0..chance.below(3)).map(|_| tables::kind(chance, 1)).collect();
-        let tables = [(); 2].map(|()| Table::of(fields(&keys, chance), chance, 60));
-        let kind = [JoinKind::Inner, JoinKind::Left, JoinKind::Semi, JoinKind::Anti][chance.below(4)];
+        let (tables, joining, keys) = pairing(chance, 60);
         let [first, second] = &tables;
-        let joining = Joining::of(&first.schema, &second.schema, (0..keys.len()).map(|key| (key, key))).kind(kind);
-        let what = format!("seed {seed}, {kind:?} of {} and {} on {}", first.schema, second.schema, keys.len());
+        let what = format!("seed {seed}, {joining:?}");
         let mut net = ModelBuilder::new("join");
         net.default_bound(Bound { envelopes: 1 + chance.below(8), ..Bound::default() });
         let join = net.add(library::join(&joining, HashKey::of_seed(seed), 1 + chance.below(100)));
@@ -56,8 +68,7 @@ fn streams_are_joined_as_by_nested_loops() {
         net.end(sink.output(0));
         sequential::run(&net.build().unwrap(), Vec::new(), |tasks| chance.below(tasks))
             .unwrap_or_else(|error| panic!("{what}: {error}"));
-        let expected = nested_loops(&first.rows, &second.rows, keys.len(), kind, second.schema.columns().len());
-        assert_same(&seen(&kept), &expected, &what);
+        assert_same(&seen(&kept), &joined(first, second, &joining, keys), &what);
     }
 }
 

@@ -8,6 +8,7 @@ mod networks;
 mod overdraft;
 mod protocol;
 mod random_networks;
+mod spilling;
 mod storage;
 mod tables;
 mod trials;

@@ -9,9 +9,15 @@ use vicus_flow::{BoxError, Budget, FlowError, Overflow, Overflows, sequential};
 
 /// Makes queues that have room for so many envelopes each, and counts all that were put.
 #[derive(Debug)]
-struct Beside {
+pub(crate) struct Beside {
     room: usize,
     put: Arc<AtomicUsize>,
+}
+
+impl Beside {
+    pub(crate) fn with_room(room: usize) -> Beside {
+        Beside { room, put: Arc::default() }
+    }
 }
 
 struct Limited {

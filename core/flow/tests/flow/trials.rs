@@ -90,7 +90,7 @@ pub(crate) struct Trial {
 }
 
 /// The folds of a [`Trial`]'s groups: a sum of each column with one, and the extremes of all.
-fn grouping(table: &Table, keys: &[usize]) -> Grouping {
+pub(crate) fn grouping(table: &Table, keys: &[usize]) -> Grouping {
     let mut grouping = Grouping::by(&table.schema, keys.iter().copied()).count("rows");
     for (column, field) in table.schema.columns().iter().enumerate() {
         grouping = grouping.count_values("values", column).least("least", column).greatest("greatest", column);
@@ -103,7 +103,7 @@ fn grouping(table: &Table, keys: &[usize]) -> Grouping {
 }
 
 /// The groups of rows, in the order of their first ones, found by comparing all with all.
-fn groups(table: &Table, keys: &[usize]) -> Vec<Row> {
+pub(crate) fn groups(table: &Table, keys: &[usize]) -> Vec<Row> {
     let key = |row: &Row| -> Row { keys.iter().map(|&key| row[key].clone()).collect() };
     let mut groups: Vec<(Row, Vec<&Row>)> = Vec::new();
     for row in &table.rows {

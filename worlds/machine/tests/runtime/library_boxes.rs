@@ -2,10 +2,10 @@
 //! their seed.
 
 use crate::tables::{self, Chance, Table, assert_same, rows};
-use crate::trials::{Trial, keep, seen};
-use vicus_flow::library::{self, Grouping, HashKey, SortKey};
+use crate::trials::{Trial, in_order, keep, seen};
+use vicus_flow::library::{self, Grouping, HashKey, JoinKind, Joining, SortKey};
 use vicus_flow::{Column, Envelope, Field, FlowError, ModelBuilder, OverBudget, Schema, Type};
-use vicus_machine::Runtime;
+use vicus_machine::{RequestOptions, Runtime, TemporaryFiles};
 
 fn runtimes() -> impl Iterator<Item = (&'static str, Runtime)> {
     let start = |strategy: &str| Runtime::builder().strategy(strategy.parse().unwrap()).threads(3).quiet().start();
@@ -30,15 +30,23 @@ fn rows_that_are_held_count_against_the_budget() {
     let schema = Schema::new([("text", Type::Text)]);
     let texts = || (0..100).map(|part| (0..100).map(|row| format!("{part:0300} {row}")).collect::<Column>());
     let grouping = Grouping::by(&schema, [0]);
+    let joining = Joining::of(&schema, &schema, [(0, 0)]).kind(JoinKind::Semi);
     for (name, runtime) in runtimes() {
-        for holder in ["sort", "group"] {
+        for holder in ["sort", "group", "hold", "join"] {
             let mut net = ModelBuilder::new("more than it may");
             let source =
                 net.source(library::source("texts", &schema, move || texts().map(|text| Envelope::new([text]))));
             let holds = net.add(match holder {
                 "sort" => library::sort(&schema, [SortKey::of(0)], 1000),
-                _ => library::group(&grouping, HashKey::default(), 1000),
+                "group" => library::group(&grouping, HashKey::default(), 1000),
+                "hold" => library::hold(&schema),
+                _ => library::join(&joining, HashKey::default(), 1000),
             });
+            if holder == "join" {
+                let others =
+                    net.source(library::source("texts", &schema, move || texts().map(|text| Envelope::new([text]))));
+                net.connect(others.output(0), holds.input(1));
+            }
             let (sink, kept) = keep(&schema);
             let sink = net.add(sink);
             net.connect(source.output(0), holds.input(0));
@@ -50,7 +58,19 @@ fn rows_that_are_held_count_against_the_budget() {
             assert!(of == holder && error.downcast_ref::<OverBudget>().is_some(), "{name}: {of} said {error}");
             assert!(kept.lock().unwrap().is_empty());
             runtime.submit_within(&model, Vec::new(), 64 << 20).wait().unwrap();
-            assert_eq!(seen(&kept).len(), 10_000, "{name}");
+            let rows = in_order(seen(&kept));
+            assert_eq!(rows.len(), 10_000, "{name}");
+            kept.lock().unwrap().clear();
+
+            // Within the first budget, with files for the rest.
+            let files = TemporaryFiles::within(&std::env::temp_dir(), 64 << 20).unwrap();
+            let options = RequestOptions { overflows: Some(files), ..RequestOptions::from(1 << 20) };
+            let request = runtime.submit_within(&model, Vec::new(), options);
+            request.wait().unwrap_or_else(|error| panic!("{name}, {holder}: {error}"));
+            let written: u64 = request.counts().iter().map(|counts| counts.spilled_bytes).sum();
+            assert!(written > 1 << 20, "{name}, {holder}: {written} bytes in files");
+            assert_same(&in_order(seen(&kept)), &rows, &format!("{name}, {holder}"));
+            kept.lock().unwrap().clear();
         }
     }
 }

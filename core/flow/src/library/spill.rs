@@ -1,0 +1,121 @@
+//! Envelopes of a box beyond its request's budget: outside of memory, in the order in which they were put.
+
+use crate::overflow::Outside;
+use crate::{BoxError, Envelope, EnvelopeBuilder, Grow, Schema, Turn};
+
+/// Envelopes outside of memory, first in, first out.
+pub(super) struct Spilled {
+    outside: Outside,
+    /// How many lie there.
+    pub(super) envelopes: usize,
+}
+
+impl Spilled {
+    /// Whether the request may keep anything outside of memory.
+    pub(super) fn is_possible(turn: &Turn<'_>) -> bool {
+        turn.instance.overflows.get().is_some()
+    }
+
+    /// An empty queue.
+    ///
+    /// # Errors
+    /// The request has no place outside of memory, or the system gives none.
+    pub(super) fn begin(turn: &Turn<'_>) -> Result<Spilled, BoxError> {
+        let overflows = turn.instance.overflows.get().ok_or("the request may keep nothing outside of memory")?;
+        Ok(Spilled { outside: Outside::new(overflows.begin()?), envelopes: 0 })
+    }
+
+    /// Puts an envelope behind the others, and counts its bytes.
+    ///
+    /// # Errors
+    /// There is no room, or values are attached to it that can't be written.
+    pub(super) fn push(&mut self, turn: &Turn<'_>, envelope: Envelope) -> Result<(), BoxError> {
+        let written = self.outside.push(envelope);
+        if self.outside.is_refused() {
+            let why = self.outside.full().unwrap_or("values are attached to an envelope, which can't be written");
+            return Err(format!("there is no memory for more, nor room outside of it: {why}").into());
+        }
+        turn.count_spilled(written);
+        self.envelopes += 1;
+        Ok(())
+    }
+
+    /// Takes the first envelope.
+    ///
+    /// # Errors
+    /// It can't be read back.
+    pub(super) fn pop(&mut self) -> Result<Option<Envelope>, BoxError> {
+        let envelope = self.outside.pop()?;
+        self.envelopes -= usize::from(envelope.is_some());
+        Ok(envelope)
+    }
+}
+
+/// Into so many parts rows go at once.
+const PARTS: usize = 16;
+
+/// How often a part may be divided again: with five times four bits of a hash, rows that differ at all are apart.
+pub(super) const DEEPEST: u32 = 5;
+
+/// Rows outside of memory, in parts by the hash of their keys.
+pub(super) struct Parts {
+    queues: Vec<Spilled>,
+    builder: EnvelopeBuilder,
+    level: u32,
+    /// For each part, rows of an envelope.
+    rows: Vec<Vec<u32>>,
+}
+
+impl Parts {
+    /// Empty parts of parts that were divided `level` times.
+    ///
+    /// # Errors
+    /// Those of [`Spilled::begin`].
+    pub(super) fn begin(turn: &Turn<'_>, schema: &Schema, level: u32) -> Result<Parts, BoxError> {
+        let queues = (0..PARTS).map(|_| Spilled::begin(turn)).collect::<Result<_, _>>()?;
+        Ok(Parts { queues, builder: EnvelopeBuilder::new(schema), level, rows: vec![Vec::new(); PARTS] })
+    }
+
+    /// Puts rows of an envelope into their parts.
+    ///
+    /// # Errors
+    /// Those of [`Spilled::push`].
+    pub(super) fn put(
+        &mut self,
+        turn: &Turn<'_>,
+        envelope: &Envelope,
+        rows: impl Iterator<Item = (u32, u64)>,
+    ) -> Result<(), BoxError> {
+        if !envelope.attached().is_empty() {
+            return Err(
+                "there is no memory for more, and values are attached to an envelope, which can't be written".into()
+            );
+        }
+        for (row, hash) in rows {
+            // Tables use the lowest bits, and the partition box the highest.
+            let part = &mut self.rows[(hash >> (40 + 4 * self.level)) as usize % PARTS];
+            part.grow(1)?;
+            part.push(row);
+        }
+        for (rows, queue) in self.rows.iter_mut().zip(&mut self.queues).filter(|(rows, _)| !rows.is_empty()) {
+            self.builder.append(turn, envelope, rows);
+            let columns = self.builder.finish_columns(turn);
+            queue.push(turn, Envelope::of_rows(columns, rows.len()))?;
+            rows.clear();
+        }
+        Ok(())
+    }
+
+    /// The parts, each with the number of times that its rows were divided.
+    pub(super) fn into_queues(self) -> impl Iterator<Item = (Spilled, u32)> {
+        let level = self.level + 1;
+        self.queues.into_iter().map(move |queue| (queue, level))
+    }
+}
+
+/// Some rows of an envelope.
+pub(super) fn rows_of(envelope: &Envelope, rows: &[u32], schema: &Schema, turn: &Turn<'_>) -> Envelope {
+    let mut builder = EnvelopeBuilder::new(schema);
+    builder.append(turn, envelope, rows);
+    Envelope::of_rows(builder.finish_columns(turn), rows.len())
+}
