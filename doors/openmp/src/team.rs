@@ -657,13 +657,7 @@ fn enter(team: &Team, number: u32) {
     // SAFETY: rule "Team": a member's cells are used by its own thread alone, and only between regions or in this
     // function.
     let task = unsafe { &mut *own.task.get() };
-    let task = task.insert(Task {
-        icv: team.icv.get(),
-        is_final: false,
-        is_explicit: false,
-        group: team.group.get(),
-        kmp: ptr::null_mut(),
-    });
+    let task = task.insert(Task { icv: team.icv.get(), is_final: false, is_explicit: false, group: team.group.get() });
     let thread = here();
     thread.team = team;
     thread.number = number;

@@ -33,20 +33,12 @@ pub(crate) struct Task {
     pub(crate) is_explicit: bool,
     /// The innermost taskgroup around it, or null.
     pub(crate) group: *mut Group,
-    /// clang's record of it, or null.
-    pub(crate) kmp: *mut crate::kmpc::KmpTask,
 }
 
 impl Task {
     /// The first task of a thread.
     fn initial() -> Task {
-        Task {
-            icv: settings::get().icv,
-            is_final: false,
-            is_explicit: false,
-            group: ptr::null_mut(),
-            kmp: ptr::null_mut(),
-        }
+        Task { icv: settings::get().icv, is_final: false, is_explicit: false, group: ptr::null_mut() }
     }
 }
 
@@ -54,7 +46,7 @@ impl Task {
     /// A new explicit child of this task.
     #[inline(always)]
     pub(crate) fn child(&self, is_final: bool) -> Task {
-        Task { icv: self.icv, is_final, is_explicit: true, group: self.group, kmp: ptr::null_mut() }
+        Task { icv: self.icv, is_final, is_explicit: true, group: self.group }
     }
 }
 

@@ -16,7 +16,7 @@ pub use vicus_machine::{
     give_back_small_blocks, merge_when_freed, process_memory, touch,
 };
 /// Groups of tasks, and requests of tasks alone.
-pub use vicus_machine::{TaskRequest, cancel_group, close_group, open_group, spawn_child};
+pub use vicus_machine::{TaskMemory, TaskRequest, cancel_group, close_group, open_group, spawn_child, spawn_child_in};
 /// The allocator's own parts, and containers without a type.
 pub use vicus_memory::{
     Audit, Burst, DistOptions, FakePages, Foreign, FreeBlock, Heap, Locations, LocationsError, Locks, MOST_RUNS,

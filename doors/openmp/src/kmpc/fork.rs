@@ -163,8 +163,7 @@ pub(crate) fn begin_alone(team: Team, icv: Icv) {
     let thread = here();
     let team = Box::new(team);
     team.crowd.set(thread.team().crowd.get());
-    let mut task =
-        Box::new(Task { icv, is_final: false, is_explicit: false, group: ptr::null_mut(), kmp: ptr::null_mut() });
+    let mut task = Box::new(Task { icv, is_final: false, is_explicit: false, group: ptr::null_mut() });
     let outer = thread.set_aside();
     thread.team = &raw const *team;
     thread.number = 0;

@@ -4,7 +4,7 @@
 //! ticket takes the best ready task of the moment, and runs it. There are as many tickets as ready tasks, so each
 //! ticket finds one; and a task without a priority is queued itself, at no extra cost.
 
-use super::job::Job;
+use super::job::{Job, OfSeat};
 use crate::runtime::worker::{AtOnce, Worker, run_on_top};
 use vicus_schedule::{Context, ContextRef, Kind, QueueId, ReadyTask, Way};
 
@@ -37,7 +37,7 @@ pub(super) fn queue_ticket(worker: &mut Worker, queued: ReadyTask, priority: i32
     // birth on the ticket is counted there as well, and its closure uses nothing else.
     let ticket = unsafe {
         let context: &Context = context.get().expect("a task with a priority has a context");
-        let ticket = Job::task(worker, context, false, move |_| drop(ticket));
+        let ticket = Job::task(worker, context, false, OfSeat, move |_| drop(ticket));
         context.put_ready(queue, priority, task);
         ticket
     };

@@ -3,7 +3,7 @@
 
 use super::alive::ByAddress;
 use super::included::Held;
-use super::job::Job;
+use super::job::{Job, OfSeat, Store};
 use crate::memory::locality::{self, Everywhere};
 use crate::runtime::worker::context::close_all_groups;
 use crate::runtime::worker::{AtOnce, Worker, in_task};
@@ -179,6 +179,7 @@ impl Worker {
         &mut self,
         context: *const Context,
         said: Said,
+        store: impl Store,
         f: impl FnOnce(ContextRef) + Send,
     ) -> AtOnce {
         let Said { accesses, ordered, last: _, by_address, kind, place, is_undealt, priority } = said;
@@ -203,12 +204,12 @@ impl Worker {
         };
         if ordered.is_empty() {
             // SAFETY: the caller's promise.
-            let task = unsafe { self.task_with(context, &accesses, is_undealt, f) };
+            let task = unsafe { self.task_with(context, &accesses, is_undealt, store, f) };
             self.record_footprint(task, &[], &accesses, &dealt);
             return self.queue(ReadyTask { task, kind, queue, priority });
         }
         // SAFETY: as above.
-        let (unspawned, task) = unsafe { self.ordered_task(context, ordered, &accesses, is_undealt, f) };
+        let (unspawned, task) = unsafe { self.ordered_task(context, ordered, &accesses, is_undealt, store, f) };
         self.record_footprint(task, ordered, &accesses, &dealt);
         // Its predecessors may have run on other seats, and be over.
         self.recorder.observe_tasks();
@@ -230,6 +231,7 @@ impl Worker {
         context: *const Context,
         accesses: &[Access],
         is_undealt: bool,
+        store: impl Store,
         f: impl FnOnce(ContextRef) + Send,
     ) -> TaskRef {
         // An undealt task is one without data to its plan: its children are no parts of it, and it marks no caches.
@@ -241,7 +243,7 @@ impl Worker {
                 // A single byte only serves as an address to order tasks.
                 let used = accesses.iter().filter(|access| access.total_bytes() > 1).copied();
                 let accesses: Box<[Access]> = used.collect();
-                return Job::task(self, context, has_data, move |context| {
+                return Job::task(self, context, has_data, store, move |context| {
                     in_task(|worker| {
                         worker.begin_uses(&uses);
                         worker.record_begun(&accesses);
@@ -251,9 +253,9 @@ impl Worker {
                 });
             }
             if uses.is_none() {
-                return Job::task(self, context, has_data, f);
+                return Job::task(self, context, has_data, store, f);
             }
-            Job::task(self, context, has_data, move |context| {
+            Job::task(self, context, has_data, store, move |context| {
                 in_task(|worker| worker.begin_uses(&uses));
                 f(context);
             })
@@ -271,6 +273,7 @@ impl Worker {
         ordered: &[Access],
         accesses: &[Access],
         is_undealt: bool,
+        store: impl Store,
         f: impl FnOnce(ContextRef) + Send,
     ) -> (Unspawned, TaskRef) {
         // SAFETY: the caller's promise.
@@ -278,7 +281,8 @@ impl Worker {
         let turn = Turn { node: Arc::clone(unspawned.node()), is_under_way: false };
         let ordered_f = Ordered { f, turn };
         // SAFETY: as above.
-        let task = unsafe { self.task_with(context, accesses, is_undealt, move |context| ordered_f.run(context)) };
+        let task =
+            unsafe { self.task_with(context, accesses, is_undealt, store, move |context| ordered_f.run(context)) };
         (unspawned, task)
     }
 
@@ -295,7 +299,7 @@ impl Worker {
     ) -> Held {
         // SAFETY: the caller's promise.
         let (unspawned, task) =
-            unsafe { self.ordered_task(context, said.ordered(), said.accesses(), said.is_undealt, f) };
+            unsafe { self.ordered_task(context, said.ordered(), said.accesses(), said.is_undealt, OfSeat, f) };
         self.recorder.task_spawned(task);
         let ready = ReadyTask { task, kind: Kind::Immediate, queue: None, priority: said.priority };
         Held { unspawned, ready, shared: Arc::clone(&self.shared) }

@@ -1,6 +1,6 @@
 //! Many closures, all over when the scope ends.
 
-use super::job::Job;
+use super::job::{Job, OfSeat};
 use super::place::assert_known;
 use super::priority::queue_ticket;
 use super::said::Said;
@@ -148,7 +148,7 @@ impl<'scope> Scope<'scope> {
             #[expect(unsafe_code, reason = "the closure's lifetime is forgotten")]
             // SAFETY: as in `Scope::job`.
             unsafe {
-                worker.spawn_said(ptr::from_ref(self).cast(), said, Self::in_context(f))
+                worker.spawn_said(ptr::from_ref(self).cast(), said, OfSeat, Self::in_context(f))
             }
         });
         at_once.run();
@@ -160,7 +160,7 @@ impl<'scope> Scope<'scope> {
         #[expect(unsafe_code, reason = "the closure's lifetime is forgotten")]
         // SAFETY: the closure lives as long as the scope, and the scope's owner waits for it.
         unsafe {
-            Job::task(worker, ptr::from_ref(self).cast(), false, Self::in_context(f))
+            Job::task(worker, ptr::from_ref(self).cast(), false, OfSeat, Self::in_context(f))
         }
     }
 
