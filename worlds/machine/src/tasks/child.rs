@@ -229,6 +229,8 @@ impl ChildBuilder {
         self.spawn_stored(OfMaker(memory), f);
     }
 
+    // The description is large: inlined, it is built where it is used.
+    #[inline(always)]
     fn spawn_stored(self, store: impl Store, f: impl FnOnce() + Send + 'static) {
         let ChildBuilder { said } = self;
         if let Some(kind) = said.only_kind() {

@@ -101,6 +101,7 @@ impl Said {
     }
 
     /// Its kind, if nothing else is said.
+    #[inline]
     pub(super) fn only_kind(&self) -> Option<Kind> {
         let is_only_kind = self.accesses.is_empty() && self.place.is_none() && self.priority.is_none();
         self.kind.filter(|_| is_only_kind)
