@@ -367,8 +367,6 @@ impl Chosen {
                 has_turns: !self.without_turns,
                 head_start_ns: u64::try_from(self.head_start.as_nanos()).unwrap_or(u64::MAX),
                 caller_works: self.caller_works.unwrap_or(LONG),
-                yields: if team { TEAM_YIELDS } else { 0 },
-                least_spin: if team { self.members_spin } else { Duration::ZERO },
                 on_deadlock: on_deadlock.unwrap_or_default(),
                 waits_have_backtraces: self.waits_have_backtraces,
             },
@@ -429,8 +427,14 @@ impl Chosen {
     }
 
     fn find_plan(&self, team: bool, warnings: &mut Vec<String>) -> (Topology, Plan) {
-        let (topology, plan) = self.find_plan_of_strategy(team, warnings);
-        (topology, if self.head_start.is_zero() { plan } else { plan.with_front() })
+        let (topology, mut plan) = self.find_plan_of_strategy(team, warnings);
+        if !self.head_start.is_zero() {
+            plan = plan.with_front();
+        }
+        if team {
+            plan = plan.for_team(u64::try_from(self.members_spin.as_nanos()).unwrap_or(u64::MAX));
+        }
+        (topology, plan)
     }
 
     fn find_plan_of_strategy(&self, team: bool, warnings: &mut Vec<String>) -> (Topology, Plan) {
@@ -462,10 +466,6 @@ impl Chosen {
         (topology, plan)
     }
 }
-
-/// More than five change nothing: by then, each ready thread of the PU has had its turn. With two threads on each PU, a
-/// barrier takes 1.9 µs instead of 25, with eight 11 instead of 150.
-const TEAM_YIELDS: u32 = 10;
 
 /// Prints the warnings not printed before.
 fn warn_once(warnings: Vec<String>) {

@@ -106,10 +106,6 @@ pub struct RunSettings {
     pub(crate) head_start_ns: u64,
     /// How long a caller works on its own request alone.
     pub(crate) caller_works: Duration,
-    /// For a team: how often a waiting member lets others run before it sleeps.
-    pub(crate) yields: u32,
-    /// Least time a waiting thread looks around before it yields or sleeps, whatever its strategy says.
-    pub(crate) least_spin: Duration,
     /// The reaction to lightweight threads that wait for one another.
     pub on_deadlock: OnDeadlock,
     /// Whether waits of lightweight threads note their backtraces.

@@ -200,10 +200,6 @@ impl Drop for Once {
     }
 }
 
-/// Longest sleep of a waiting thread without a waker. It then looks around again.
-#[cfg(not(loom))]
-const NAP_WHILE_WAITING: Duration = Duration::from_millis(1);
-
 /// Sleeps until it is woken, or for a pause. After a nap, the thread gives up its free superblocks to other heaps;
 /// after a longer time they go back to the system, even if no thread works.
 fn sleep(
@@ -582,6 +578,7 @@ impl<'a> Seated<'a> {
             });
             match self.rest(since) {
                 Rest::Look { .. } => self.glance(|| false),
+                Rest::GiveWay => std::thread::yield_now(),
                 Rest::Pause { ns } => std::thread::sleep(Duration::from_nanos(ns)),
                 Rest::Sleep { sleeper, at_most_ns } => {
                     let at_most = at_most_ns.map(Duration::from_nanos);
@@ -628,15 +625,24 @@ impl<'a> Seated<'a> {
         in_task(|worker| worker.state.none(self.plan, nanoseconds_since(since)))
     }
 
-    /// Sleeps until it is woken or called. With `naps`, sleeps for a millisecond at most: the spawner of a task does
-    /// not know which tied seats may begin it, and may have woken another one.
-    fn sleep_while_waiting(&self, naps: bool, is_called: impl Fn() -> bool) -> Woken {
+    /// Like [`Seated::rest`], while a task waits on the seat.
+    fn rest_while_waiting(&self, since: Instant, is_tied: bool) -> Rest {
+        let idle_ns = nanoseconds_since(since);
+        in_task(|worker| {
+            let may_miss_wake = is_tied || is_apart(worker.waiter);
+            let state = &mut worker.state;
+            if may_miss_wake { state.none_unsure(self.plan, idle_ns) } else { state.none(self.plan, idle_ns) }
+        })
+    }
+
+    /// Sleeps until it is woken or called, or for this time.
+    fn sleep_while_waiting(&self, at_most_ns: Option<u64>, is_called: impl Fn() -> bool) -> Woken {
         #[cfg(not(loom))]
-        if naps {
-            return self.sleepers().sleep_for(self.slot, NAP_WHILE_WAITING, is_called);
+        if let Some(ns) = at_most_ns {
+            return self.sleepers().sleep_for(self.slot, Duration::from_nanos(ns), is_called);
         }
         #[cfg(loom)]
-        let _ = naps;
+        let _ = at_most_ns;
         self.sleepers().sleep(self.slot, is_called)
     }
 
@@ -846,19 +852,14 @@ fn while_waiting(request: Option<RequestId>, below: *const Context, runs: impl F
 /// How often an idle thread checks for events of its seat alone, before it polls the queues again.
 const GLANCES: usize = 4;
 
-/// How long a thread of a team spins before it gives way to another one on its PU.
-const GIVES_WAY_AFTER_US: u128 = 10;
-
 fn wait_until_done(shared: &RuntimeState, awaited: &impl Awaited) {
     let mut idle_since = None;
-    let mut yields = 0;
     while !awaited.is_done() {
         if let Some((task, way)) = find(shared) {
             if idle_since.take().is_some() {
                 Seated::of_this_thread(shared).end_idle();
             }
             run_while_waiting(shared, task, way);
-            yields = 0;
             continue;
         }
         // The seat may have been woken for a task it may not begin.
@@ -877,25 +878,11 @@ fn wait_until_done(shared: &RuntimeState, awaited: &impl Awaited) {
             seated.begin_idle();
             Instant::now()
         });
-        match seated.rest(since) {
+        match seated.rest_while_waiting(since, is_tied) {
             Rest::Look { .. } => seated.glance(|| awaited.is_done()),
             Rest::Pause { ns } => std::thread::sleep(Duration::from_nanos(ns)),
-            // Now and then the thread gives way: the awaited thread may have been woken on the same PU.
-            Rest::Sleep { .. } if since.elapsed() < shared.settings.least_spin => {
-                let turns = (since.elapsed().as_micros() / GIVES_WAY_AFTER_US) as u32;
-                if turns > yields {
-                    yields = turns;
-                    std::thread::yield_now();
-                } else {
-                    std::hint::spin_loop();
-                }
-            }
-            // The awaited member may be ready to run on this PU: sleeping and waking would cost both more.
-            Rest::Sleep { .. } if yields < shared.settings.yields => {
-                yields += 1;
-                std::thread::yield_now();
-            }
-            Rest::Sleep { sleeper, .. } => {
+            Rest::GiveWay => std::thread::yield_now(),
+            Rest::Sleep { sleeper, at_most_ns } => {
                 let helps = !is_tied && shared.are_several();
                 let sleeper = if helps { Sleeper::Free } else { sleeper };
                 let is_widened = || is_narrow && (shared.hook.any() || !helps && shared.are_several());
@@ -903,16 +890,13 @@ fn wait_until_done(shared: &RuntimeState, awaited: &impl Awaited) {
                 if shared.hook.any() {
                     with_layer(Layer::before_sleep);
                 }
-                // While code unwinds on a stack of its own, wakes go to that code, which is not suspended, and never
-                // reach the seat. So it naps.
-                let naps = is_tied || in_task(|worker| is_apart(worker.waiter));
-                let sleeps = || awaited.announce_sleep().then(|| seated.sleep_while_waiting(naps, is_called));
+                let sleeps = || awaited.announce_sleep().then(|| seated.sleep_while_waiting(at_most_ns, is_called));
                 let found = seated.sleep(sleeper, sleeps);
                 seated.end_idle();
                 if let Some((task, way)) = found {
                     run_while_waiting(shared, task, way);
                 }
-                (idle_since, yields) = (None, 0);
+                idle_since = None;
             }
         }
     }
