@@ -619,8 +619,8 @@ fn a_kernels_own_task_waits_as_others_do() {
     assert_eq!(takes(1), [(1, 1), (3, 1)], "a caller from outside has left its seat to others");
 }
 
-/// One thread reads a megabyte, and the other one, which waits for it, nothing. A wake takes 50 µs. By a team's plan the
-/// waiting thread does not sleep.
+/// One thread reads a megabyte, and the other one, which waits for it, nothing. A wake takes 50 µs. By a team's plan
+/// the waiting thread does not sleep.
 #[test]
 fn a_waiting_member_of_a_simulated_team_looks_around_instead_of_sleeping() {
     let machine = machine("node:1 core:2");

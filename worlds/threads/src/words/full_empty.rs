@@ -535,7 +535,7 @@ impl Table {
     /// A table with this number of stripes, a power of two.
     pub(crate) fn new(stripes: usize, settle: fn(&mut Entries, At)) -> Table {
         let stripe = || Padded(ShortLock::new(Entries::new()));
-        Table { stripes: (0..stripes).map(|_| stripe()).collect(), settle, planted: Planted::default() }
+        Table { stripes: (0..stripes).map(|_| stripe()).collect(), settle, planted: Planted::NONE }
     }
 
     #[inline]
@@ -845,7 +845,7 @@ mod loom_models {
 
     impl Model {
         fn new(mutant: Option<Mutant>) -> Arc<Model> {
-            let planted = Planted { mutant };
+            let planted = Planted::new(mutant);
             let table = Table { planted, ..Table::new(1, Entries::forget_unneeded) };
             let model = Arc::new(Model { table, word: AtomicU64::new(0) });
             model.table.empty(&model.word, None);
