@@ -46,10 +46,16 @@ pub mod team {
 pub mod plan {
     pub use vicus_schedule::{
         BoxPlacement, Crowd, DEEP, Dealing, Dealt, Decision, End, FRONT_RULE, FRONT_TURN_NS, Idle, LastUses, Latencies,
-        MOST_THREADS, Order, Pool, PoolId, Probe, QueueId, QueueSpec, RULES, RequestId, Robber, Scan, SeatId, SeatPlan,
-        Shares, Take, TaskName, TaskPlacement, Tokens, Uses, Warm, Way, When, Whereabouts,
+        MOST_THREADS, Order, Patience, Pool, PoolId, Probe, QueueId, QueueSpec, RULES, RequestId, Robber, Scan, SeatId,
+        SeatPlan, Shares, Take, TaskName, TaskPlacement, Tokens, Uses, Warm, Way, When, Whereabouts,
     };
 }
 
-/// The parts of events of a recording.
-pub use vicus_trace::{Awaits, Use};
+/// The parts of a recording ([`Trace`](crate::trace::Trace)): of its head, and of its events.
+pub mod recording {
+    pub use vicus_topology::DealReason;
+    pub use vicus_trace::{
+        Awaits, BoxInfo, Entry, JobId, Kind, Merged, ModelInfo, Outcome, SeatInfo, Source, TaskKind, UnknownKind, Use,
+        ViaBound,
+    };
+}
