@@ -431,7 +431,7 @@ fn strayed_impls(files: &[Source]) -> Vec<String> {
 
 #[test]
 fn a_types_code_stands_in_its_folder() {
-    assert_ceiling("`impl` of a type stands in its own folder", 12, &strayed_impls(&crate_files()));
+    assert_ceiling("`impl` of a type stands in its own folder", 4, &strayed_impls(&crate_files()));
 }
 
 #[test]

@@ -74,7 +74,8 @@ pub mod layer {
     pub use crate::runtime::stay::Stay;
     pub use crate::runtime::worker::context::{recorded, wait_for_descendants, wait_for_own};
     pub use crate::runtime::worker::{
-        AtOnce, Frame, Worker, in_task, is_seated, leave_to_program, outside, run, wait, with_shared, with_worker,
+        AtOnce, Frame, Worker, in_task, is_seated, leave_to_program, outside, run, runs_task_of, wait, with_shared,
+        with_worker,
     };
     pub use crate::sync::Padded;
     pub use crate::sync::lock::{ShortGuard, ShortLock};

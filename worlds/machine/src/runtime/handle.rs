@@ -1,5 +1,8 @@
 //! A runtime, as its owner has it.
 
+mod run;
+pub(crate) mod task_request;
+
 use crate::defaults::Defaults;
 use crate::runtime::builder::RuntimeBuilder;
 use crate::runtime::shared::RuntimeState;

@@ -14,6 +14,7 @@ use crate::runtime::latch::Tell;
 use crate::runtime::lent::Lent;
 use crate::runtime::recorder::Recording;
 use crate::runtime::requests::Ongoing;
+use crate::runtime::requests::nested::cancel_nested;
 use crate::runtime::requests::state::RequestState;
 use crate::runtime::roaming::Roaming;
 use crate::runtime::takes::Level;
@@ -338,7 +339,7 @@ impl RuntimeState {
     pub(crate) fn sweep(&self, instance: &Instance, seat: Option<usize>) {
         self.sweep_boxes(instance, seat);
         if instance.has_failed() {
-            self.cancel_nested(instance.id());
+            cancel_nested(self, instance.id());
         }
     }
 

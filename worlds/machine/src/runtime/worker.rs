@@ -9,8 +9,13 @@
 
 mod apart;
 mod at_once;
+pub(crate) mod class;
 pub(crate) mod context;
+mod dealing;
+pub(crate) mod job;
 mod own;
+mod priority;
+mod queueing;
 mod room;
 
 pub use apart::leave_to_program;
@@ -151,6 +156,11 @@ unsafe fn lend<R>(mut worker: NonNull<Worker>, f: impl FnOnce(&mut Worker) -> R)
 #[inline]
 pub fn is_seated() -> bool {
     !HERE.get().is_null()
+}
+
+/// Whether the calling thread runs a task of this runtime.
+pub fn runs_task_of(shared: &RuntimeState) -> bool {
+    with_worker(|worker| Arc::as_ptr(&worker.shared)) == Some(ptr::from_ref(shared))
 }
 
 /// Calls `f` with the shared state of the calling thread's runtime, in a running task. `f` may run a user's code.

@@ -2,11 +2,11 @@
 //! children do, and with calls to open and close groups.
 
 use super::included::{begin_child, end_child};
-use super::job::{Job, OfMaker, OfSeat, Store, TaskMemory};
 use super::place::assert_known;
-use super::said::Said;
+use super::said::{Said, spawn_said};
 use crate::runtime::seatless;
 use crate::runtime::worker::context::{Children, close_innermost, recorded, wait_until};
+use crate::runtime::worker::job::{Job, OfMaker, OfSeat, Store, TaskMemory};
 use crate::runtime::worker::{in_task, is_seated, with_worker};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
@@ -250,7 +250,7 @@ impl ChildBuilder {
             #[expect(unsafe_code, reason = "makes a task of a context of this task")]
             // SAFETY: as in `spawn_kind`.
             unsafe {
-                worker.spawn_said(context.as_ptr(), said, store, move |_| f())
+                spawn_said(worker, context.as_ptr(), said, store, move |_| f())
             }
         });
         at_once.run();

@@ -1,9 +1,9 @@
 //! Two closures, perhaps at the same time.
 
-use super::class::{closure_class, end_task, with_descendants};
 use crate::queues::deque::Deque;
 use crate::runtime::handle::Runtime;
 use crate::runtime::latch::Latch;
+use crate::runtime::worker::class::{closure_class, end_task, with_descendants};
 use crate::runtime::worker::context::recorded;
 use crate::runtime::worker::{self, AtOnce, Worker, in_task, is_seated, run_on_top, with_shared};
 use std::any::Any;

@@ -18,7 +18,7 @@ use std::ptr::NonNull;
 use std::task::{Context, Poll};
 use vicus_fibres::{CLASSES, Class, LEAST_BYTES, Record as _};
 use vicus_machine::Runtime;
-use vicus_machine::layer::{AtOnce, Worker, in_task, is_seated, with_worker};
+use vicus_machine::layer::{AtOnce, Worker, in_task, is_seated, runs_task_of, with_worker};
 use vicus_schedule::{Kind, Put, ReadyTask, TaskRef};
 use vicus_topology::{NoSuchPlace, Place, Topology};
 
@@ -404,7 +404,7 @@ impl Builder {
         f: impl FnOnce() -> T + Send + 'static,
     ) -> Result<NonNull<Core>, SpawnError> {
         let shared = runtime.shared();
-        if shared.is_here() {
+        if runs_task_of(shared) {
             return self.spawn_here(is_detached, f);
         }
         let class = self.class()?;

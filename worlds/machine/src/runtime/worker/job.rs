@@ -3,26 +3,26 @@
 //! language's.
 
 use super::class::closure_class;
+use super::context::close_all_groups;
+use super::{Worker, in_task, with_shared};
 use crate::memory::heaps;
 use crate::memory::slab::BLOCK_ALIGN;
 use crate::memory::slab::BLOCK_BYTES;
 use crate::runtime::latch::Tell as _;
-use crate::runtime::worker::context::close_all_groups;
-use crate::runtime::worker::{Worker, in_task, with_shared};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use vicus_schedule::{Context, ContextRef, TaskClass, TaskHeader, TaskRef, Waiter};
 
 /// A closure in a block.
 #[repr(C)]
-pub(super) struct Job<F> {
+pub(crate) struct Job<F> {
     /// First, so that its address is the job's.
     header: TaskHeader,
     f: F,
 }
 
 /// Where jobs lie.
-pub(super) trait Store {
+pub(crate) trait Store {
     /// Puts a job into a block.
     fn put<F>(self, worker: &mut Worker, job: Job<F>) -> NonNull<Job<F>>;
 
@@ -36,7 +36,7 @@ pub(super) trait Store {
 }
 
 /// A block of the seat's slab, or one of the heap for a large job.
-pub(super) struct OfSeat;
+pub(crate) struct OfSeat;
 
 impl OfSeat {
     /// Whether such a job fits into a block of the slab.
@@ -91,7 +91,7 @@ pub unsafe trait TaskMemory {
 }
 
 /// A block in the memory of the task's maker.
-pub(super) struct OfMaker<M>(pub(super) M);
+pub(crate) struct OfMaker<M>(pub(crate) M);
 
 impl<M: TaskMemory> OfMaker<M> {
     /// Whether such a job fits into the memory.
@@ -136,7 +136,7 @@ impl<F: FnOnce(ContextRef) + Send> Job<F> {
     /// this pointer.
     #[inline]
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see: the closure's lifetime")]
-    pub(super) unsafe fn task<S: Store>(
+    pub(crate) unsafe fn task<S: Store>(
         worker: &mut Worker,
         context: *const Context,
         has_data: bool,
@@ -215,12 +215,12 @@ unsafe fn end_with_children(header: &TaskHeader, context: &Context) {
 }
 
 /// Has a seat or a fibre check whether its awaited task is over.
-pub(super) fn ask(waiter: Waiter) {
+pub(crate) fn ask(waiter: Waiter) {
     with_shared(|shared| shared.tell(waiter));
 }
 
 /// Frees the context of an ended task.
-pub(super) fn free(context: *const Context) {
+pub(crate) fn free(context: *const Context) {
     #[expect(unsafe_code, reason = "frees what `Worker::context` made")]
     // SAFETY: it was made in a Box, and `Context::end_one` hands it out once, when no pointer to it is left.
     drop(unsafe { Box::from_raw(context.cast_mut()) });
