@@ -229,7 +229,7 @@ fn new_memory(bytes: usize, class: u32, home: *const Lists) -> *mut Record {
 #[inline]
 pub(crate) fn new_record(thread: &mut Thread, behind: usize) -> *mut Record {
     let parent = thread.task();
-    let record = thread.memory.take(behind);
+    let record = thread.tasking.memory.take(behind);
     // SAFETY: rule "Record": the memory is new, with class and home set by `Memory::take`, and large enough for a
     // record.
     unsafe {
@@ -311,9 +311,9 @@ impl Drop for Queued {
 /// The thread has made a task, or taken one.
 #[inline]
 pub(crate) fn lead(thread: &mut Thread, by: i64) -> i64 {
-    thread.lead += by;
-    thread.team().members()[thread.number as usize].lead.store(thread.lead, Ordering::Relaxed);
-    thread.lead
+    thread.tasking.lead += by;
+    thread.team().members()[thread.number as usize].lead.store(thread.tasking.lead, Ordering::Relaxed);
+    thread.tasking.lead
 }
 
 /// How many queued tasks for each thread are enough: then the next one is run at once.
@@ -338,9 +338,9 @@ fn catch_up() {
     let _errno = KeepErrno::new();
     while is_enough(here(), ENOUGH_AHEAD - RUN_AT_ONCE) {
         for _ in 0..RUN_AT_ONCE {
-            let lead = here().lead;
+            let lead = here().tasking.lead;
             yield_to_descendants();
-            if here().lead >= lead {
+            if here().tasking.lead >= lead {
                 return;
             }
         }
@@ -353,12 +353,12 @@ const RUN_AT_ONCE: i64 = 32;
 /// Whether enough tasks are queued, or were a few tasks ago. Asking costs a look at words that other threads write.
 #[inline]
 fn look_full(thread: &mut Thread) -> bool {
-    if thread.full_for > 0 {
-        thread.full_for -= 1;
+    if thread.tasking.full_for > 0 {
+        thread.tasking.full_for -= 1;
         return true;
     }
     let is_full = is_enough(thread, ENOUGH);
-    thread.full_for = if is_full { FULL_FOR } else { 0 };
+    thread.tasking.full_for = if is_full { FULL_FOR } else { 0 };
     is_full
 }
 
@@ -369,7 +369,7 @@ const FULL_FOR: u32 = 7;
 /// Whether a new task without clauses runs at once.
 #[inline]
 pub(crate) fn runs_at_once(thread: &mut Thread) -> bool {
-    is_without_queue(thread) || (thread.lead > ENOUGH && look_full(thread))
+    is_without_queue(thread) || (thread.tasking.lead > ENOUGH && look_full(thread))
 }
 
 /// Whether no new task is queued, however few there are.
@@ -387,9 +387,9 @@ const DEEPEST: u32 = 500;
 #[inline]
 fn is_alone(thread: &Thread) -> bool {
     thread.team().size == 1
-        && thread.lead == 0
-        && thread.stacked < DEEPEST
-        && !thread.has_events
+        && thread.tasking.lead == 0
+        && thread.tasking.stacked < DEEPEST
+        && !thread.tasking.has_events
         && !report::is_traced()
 }
 
@@ -405,9 +405,9 @@ pub(crate) fn runs_all_as_calls(thread: &Thread) -> bool {
 /// it is dropped.
 #[inline]
 fn begin_call(thread: &mut Thread, function: impl FnOnce() -> usize) -> bool {
-    thread.untold += 1;
+    thread.tasking.untold += 1;
     if report::is_traced() {
-        thread.called.push(function());
+        thread.tasking.called.push(function());
     }
     if settings::get().cancels {
         return begin_told(thread);
@@ -418,11 +418,11 @@ fn begin_call(thread: &mut Thread, function: impl FnOnce() -> usize) -> bool {
 /// The variant of [`begin_call`] that tells the seat now; the seat knows whether the task is dropped.
 #[cold]
 fn begin_told(thread: &mut Thread) -> bool {
-    thread.untold -= 1;
+    thread.tasking.untold -= 1;
     tell(thread);
-    let is_told = tell_one(thread, thread.called.len().saturating_sub(1));
+    let is_told = tell_one(thread, thread.tasking.called.len().saturating_sub(1));
     if !is_told {
-        thread.called.pop();
+        thread.tasking.called.pop();
     }
     is_told
 }
@@ -430,12 +430,12 @@ fn begin_told(thread: &mut Thread) -> bool {
 /// Ends the task of [`begin_call`].
 #[inline]
 fn end_call(thread: &mut Thread) {
-    if !thread.called.is_empty() {
-        thread.called.pop();
+    if !thread.tasking.called.is_empty() {
+        thread.tasking.called.pop();
     }
-    if thread.untold > 0 {
-        thread.untold -= 1;
-    } else if let Some(told) = thread.told.pop() {
+    if thread.tasking.untold > 0 {
+        thread.tasking.untold -= 1;
+    } else if let Some(told) = thread.tasking.told.pop() {
         end_child(told);
     }
 }
@@ -444,27 +444,27 @@ fn end_call(thread: &mut Thread) {
 /// to open a group.
 #[inline]
 pub(crate) fn tell(thread: &mut Thread) {
-    if thread.untold > 0 {
+    if thread.tasking.untold > 0 {
         tell_all(thread);
     }
 }
 
 #[cold]
 fn tell_all(thread: &mut Thread) {
-    let first = thread.called.len().saturating_sub(thread.untold as usize);
-    for called in first..first + thread.untold as usize {
+    let first = thread.tasking.called.len().saturating_sub(thread.tasking.untold as usize);
+    for called in first..first + thread.tasking.untold as usize {
         let is_told = tell_one(thread, called);
         assert!(is_told, "no group is cancelled");
     }
-    thread.untold = 0;
+    thread.tasking.untold = 0;
 }
 
 /// Tells the seat of one task; `called` is the index of its function while the program is traced. `false` if its group
 /// was cancelled.
 fn tell_one(thread: &mut Thread, called: usize) -> bool {
     let Some(told) = begin_child() else { return false };
-    thread.told.push(told);
-    if let Some(&function) = thread.called.get(called) {
+    thread.tasking.told.push(told);
+    if let Some(&function) = thread.tasking.called.get(called) {
         report::name(function);
     }
     true
@@ -473,9 +473,9 @@ fn tell_one(thread: &mut Thread, called: usize) -> bool {
 /// Calls `f`, which runs a task on top of its maker, in a team of one thread.
 #[inline]
 fn stacked<R>(f: impl FnOnce() -> R) -> R {
-    here().stacked += 1;
+    here().tasking.stacked += 1;
     let result = f();
-    here().stacked -= 1;
+    here().tasking.stacked -= 1;
     result
 }
 
@@ -499,7 +499,7 @@ pub(crate) unsafe fn queue(record: *mut Record) {
 fn note_group(place: Option<&AtomicU16>) {
     let Some(place) = place else { return };
     let thread = here();
-    let group = thread.team().groups.get(thread.number as usize).map_or(0, |group| group + 1);
+    let group = thread.team().work.groups.get(thread.number as usize).map_or(0, |group| group + 1);
     place.store(group, Ordering::Relaxed);
 }
 
@@ -517,7 +517,7 @@ pub(crate) unsafe fn spawn(record: *mut Record, said: Said) {
         unsafe { (*record).affinity = Some(Box::new(UsedData(affinity.clone()))) };
     }
     if !event.is_null() {
-        thread.has_events = true;
+        thread.tasking.has_events = true;
     }
     let is_included = is_undeferred || thread.task().is_final;
     let may_wait = !accesses.is_empty() || !event.is_null();
@@ -539,7 +539,7 @@ pub(crate) unsafe fn spawn(record: *mut Record, said: Said) {
     if !is_plain {
         tell(thread);
     }
-    if may_wait && !is_included && thread.lead > ENOUGH_AHEAD && is_enough(thread, ENOUGH_AHEAD) {
+    if may_wait && !is_included && thread.tasking.lead > ENOUGH_AHEAD && is_enough(thread, ENOUGH_AHEAD) {
         report::waiting(catch_up);
     }
     let thread = here();
@@ -658,7 +658,7 @@ pub(crate) unsafe fn run_at_once(record: *mut Record) {
 /// Whether [`call`] runs a task made now.
 #[inline(always)]
 pub(crate) fn is_called(thread: &Thread) -> bool {
-    thread.calls_tasks && thread.lead == 0 && thread.stacked < DEEPEST && !thread.has_events
+    thread.calls_tasks && thread.tasking.lead == 0 && thread.tasking.stacked < DEEPEST && !thread.tasking.has_events
 }
 
 /// Calls a function as a task. Its data stay in place.
@@ -673,11 +673,11 @@ pub(crate) unsafe fn call(thread: *mut Thread, function: Function, data: *mut u8
     let is_final = is_final || parent.is_final;
     let mut task = parent.child(is_final);
     let outer = std::mem::replace(&mut thread.task, &raw mut task);
-    thread.stacked += 1;
+    thread.tasking.stacked += 1;
     // SAFETY: rule "Interface": the function of a task, with its data.
     unsafe { function(data) };
     let thread = here();
-    thread.stacked -= 1;
+    thread.tasking.stacked -= 1;
     thread.task = outer;
 }
 
@@ -695,11 +695,11 @@ pub(crate) unsafe fn call_at_once(function: Function, data: *mut u8, is_final: b
         return;
     }
     let outer = std::mem::replace(&mut thread.task, &raw mut task);
-    thread.stacked += u32::from(is_alone);
+    thread.tasking.stacked += u32::from(is_alone);
     // SAFETY: rule "Interface": the function of a task, with its data.
     report::in_task(|| function as usize, || unsafe { function(data) });
     let thread = here();
-    thread.stacked -= u32::from(is_alone);
+    thread.tasking.stacked -= u32::from(is_alone);
     thread.task = outer;
     if is_child {
         end_call(thread);
@@ -786,7 +786,7 @@ pub(crate) unsafe fn complete(record: *mut Record, mut accesses: Vec<Access>) {
         let event = (*record).event;
         if !event.is_null() {
             let thread = here();
-            thread.has_events = true;
+            thread.tasking.has_events = true;
             if thread.is_seated {
                 tell(thread);
                 // No task may come in between that commutes with it.
@@ -816,7 +816,7 @@ unsafe fn free(thread: &mut Thread, record: *mut Record) {
         if (*record).affinity.is_some() {
             drop((*record).affinity.take());
         }
-        thread.memory.give(record);
+        thread.tasking.memory.give(record);
     }
 }
 
@@ -826,7 +826,7 @@ pub(crate) type Event = crate::event::Event<Held>;
 /// A task outside of all regions has ended; its event may still be open.
 fn await_outside(event: *const Event) {
     let thread = here();
-    thread.awaited.push((thread.task, event));
+    thread.tasking.awaited.push((thread.task, event));
 }
 
 /// Waits for the events of tasks outside of all regions: those made by the running task, or with `is_end` all of its
@@ -835,11 +835,11 @@ fn await_outside(event: *const Event) {
 #[inline(never)]
 fn wait_outside(is_end: bool) {
     let thread = here();
-    if thread.awaited.is_empty() {
+    if thread.tasking.awaited.is_empty() {
         return;
     }
     let task = thread.task;
-    let own: Vec<_> = thread.awaited.extract_if(.., |&mut (maker, _)| is_end || ptr::eq(maker, task)).collect();
+    let own: Vec<_> = thread.tasking.awaited.extract_if(.., |&mut (maker, _)| is_end || ptr::eq(maker, task)).collect();
     for (_, event) in own {
         // SAFETY: rule "Event": the maker still uses it.
         wait_until(|| unsafe { (*event).is_over() });
@@ -888,7 +888,7 @@ unsafe fn abandon(event: *const Event) {
 /// Whether the running task may have unfinished children.
 #[inline]
 fn has_children(thread: &Thread) -> bool {
-    thread.is_seated && thread.untold == 0
+    thread.is_seated && thread.tasking.untold == 0
 }
 
 /// Waits for the children of the running task.

@@ -267,7 +267,7 @@ unsafe fn complete_proxy(task: *mut KmpTask) {
 
 /// An undeferred task waits for these before it begins: the compiler says so by a call of its own, which names no task.
 fn keep_for_detached(accesses: Vec<Access>) {
-    let detached = &mut here().detached;
+    let detached = &mut here().tasking.detached;
     if !detached.0.is_null() {
         detached.1 = accesses;
     }
@@ -469,7 +469,7 @@ exports! {
         // SAFETY: rule "Interface": the program's pointer is one of `new_task`, and the task is over when it is given
         // to `__kmpc_omp_task_complete_if0`.
         thread.task = unsafe { &raw mut (*record_of(task)).task };
-        thread.included.push((included, outer));
+        thread.tasking.included.push((included, outer));
     }
 
     "VERSION":
@@ -486,13 +486,13 @@ exports! {
                 }
             }
             let thread = here();
-            if let Some((included, outer)) = thread.included.pop() {
+            if let Some((included, outer)) = thread.tasking.included.pop() {
                 thread.task = outer;
                 if let Some(included) = included {
                     end_child(included);
                 }
             }
-            let detached = &mut here().detached;
+            let detached = &mut here().tasking.detached;
             let is_detached = ptr::eq(detached.0, task);
             let held = is_detached.then(|| std::mem::replace(detached, (ptr::null_mut(), Vec::new())).1);
             let accesses = held.unwrap_or_default();
@@ -576,7 +576,7 @@ exports! {
         unsafe {
             if (*record).event.is_null() {
                 (*record).event = Event::new();
-                here().detached = (task, Vec::new());
+                here().tasking.detached = (task, Vec::new());
             }
             (*record).event.cast_mut().cast()
         }
