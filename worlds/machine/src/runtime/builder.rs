@@ -17,7 +17,7 @@ use crate::runtime::lent::Lent;
 use crate::runtime::recorder::Recording;
 use crate::runtime::requests::Ongoing;
 use crate::runtime::roaming::Roaming;
-use crate::runtime::shared::{PlanTables, RunSettings, RuntimeState, SleepPools, Storage, SystemThreads};
+use crate::runtime::shared::{PlanTables, RunSettings, RuntimeState, SleepPools, Storage, SystemThreads, WaitingTasks};
 use crate::runtime::worker::Worker;
 use crate::sync::Padded;
 use crate::sync::gate::Gate;
@@ -354,12 +354,12 @@ impl Chosen {
                 last_uses: plan.warm().map(LastUses::new),
                 roaming: Roaming::of(&plan, &topology),
                 next_entry: AtomicUsize::new(0),
+                topology,
             },
-            queues: SharedQueues::new(&plan),
-            inboxes: plan.seats.iter().map(|_| Padded(Inbox::default())).collect(),
-            sleepers: SleepPools {
-                pools: plan.pools.iter().map(|pool| SleepPool::new(pool.seats.len())).collect(),
-                barrier,
+            waiting: WaitingTasks {
+                queues: SharedQueues::new(&plan),
+                inboxes: plan.seats.iter().map(|_| Padded(Inbox::default())).collect(),
+                entry: entry(weak.clone()),
             },
             ongoing: Ongoing::new(),
             storage: Storage { memory, distribution: self.distribution.clone(), blocks: Blocks::new(seats) },
@@ -371,18 +371,20 @@ impl Chosen {
                 waits_have_backtraces: self.waits_have_backtraces,
             },
             system: SystemThreads {
+                sleepers: SleepPools {
+                    pools: plan.pools.iter().map(|pool| SleepPool::new(pool.seats.len())).collect(),
+                    barrier,
+                },
+                callers: Callers::default(),
                 handles: Mutex::new(Vec::new()),
                 closing: AtomicBool::new(false),
                 spares,
                 lent: plan.seats.iter().map(|_| Lent::default()).collect(),
                 warnings: Mutex::new(warnings),
             },
-            callers: Callers::default(),
-            entry: entry(weak.clone()),
             recording,
             hook: Hook::new(seats, self.layer),
             gathering: Gathering::new(plan.threads()),
-            topology,
             plan,
         });
         let seats: Weak<dyn heaps::Seats> = Arc::<RuntimeState>::downgrade(&shared);

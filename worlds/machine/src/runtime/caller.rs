@@ -73,7 +73,8 @@ impl Runtime {
     ) -> Request {
         let shared = &self.shared;
         let is_of_seats = shared.recording.as_ref().is_some_and(Recording::is_of_seats);
-        let place = if is_of_seats || runs_task_of(shared) { None } else { shared.callers.come(shared.plan.threads()) };
+        let place =
+            if is_of_seats || runs_task_of(shared) { None } else { shared.system.callers.come(shared.plan.threads()) };
         let Some(_place) = place else { return self.submit_within(model, operators, options) };
         let state = new_request(shared, model, operators, options.into().accounted());
         let caller = Caller {
@@ -203,7 +204,7 @@ impl Caller<'_> {
 
     /// The entry for boxes resumed from outside: the seats, which then may end the request.
     fn entry(&self) -> Entry {
-        let (state, entry) = (Arc::clone(self.state), Arc::clone(&self.shared.entry));
+        let (state, entry) = (Arc::clone(self.state), Arc::clone(&self.shared.waiting.entry));
         let shared = Arc::downgrade(self.shared);
         Arc::new(move |queued| {
             if let Some(shared) = shared.upgrade() {

@@ -153,7 +153,7 @@ pub fn wait_for_earlier(accesses: &[Access]) {
 
     let latch = Latch::new(in_task(|worker| {
         worker.recorder.section_begins(worker.frame.request);
-        worker.waiter
+        worker.code.waiter
     }));
     let set = Set(Pointer(&raw const latch));
     child().follows(accesses).spawn(move || drop(set));
@@ -191,7 +191,7 @@ pub fn has_queued() -> bool {
         Some(own) => !own.is_empty(),
         None => {
             let (queue, _) = worker.shared.plan.place_of_task(worker.state.stands(), Kind::Immediate);
-            worker.shared.queues.len(queue) > 0
+            worker.shared.waiting.queues.len(queue) > 0
         }
     })
 }

@@ -287,10 +287,10 @@ impl Node {
     pub(crate) fn new(address: usize, operation: Operation) -> Node {
         let party = match fibres::current() {
             Some(fibre) => Party::Fibre(fibre),
-            None => {
-                with_worker(|worker| Party::Seat(Latch::new(worker.waiter), Arc::as_ptr(&worker.shared), worker.seat))
-                    .unwrap_or_else(|| Party::Outside(EndSignal::new()))
-            }
+            None => with_worker(|worker| {
+                Party::Seat(Latch::new(worker.code.waiter), Arc::as_ptr(&worker.shared), worker.seat)
+            })
+            .unwrap_or_else(|| Party::Outside(EndSignal::new())),
         };
         let takes_backtraces = with_worker(|worker| worker.shared.settings.waits_have_backtraces);
         let backtrace = (takes_backtraces == Some(true)).then(|| Box::new(Backtrace::force_capture()));

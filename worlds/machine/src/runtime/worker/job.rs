@@ -51,7 +51,7 @@ impl Store for OfSeat {
         if !const { Self::holds::<F>() } {
             return NonNull::from(Box::leak(Box::new(job)));
         }
-        let block = worker.slab.take(&worker.shared.storage.blocks).cast();
+        let block = worker.supplies.slab.take(&worker.shared.storage.blocks).cast();
         #[expect(unsafe_code, reason = "writes into a block")]
         // SAFETY: the block is large enough, aligned, and was just taken.
         unsafe {
@@ -69,7 +69,7 @@ impl Store for OfSeat {
                 return *Box::from_raw(block.as_ptr());
             }
             let job = block.read();
-            worker.slab.give(&worker.shared.storage.blocks, block.cast());
+            worker.supplies.slab.give(&worker.shared.storage.blocks, block.cast());
             job
         }
     }

@@ -24,7 +24,7 @@ impl Worker {
     fn put_spilling(&mut self, task: TaskRef, put: Put) -> AtOnce {
         let Put::Into(queue, kind) = put else { return self.put_or_keep(task, put) };
         let shared = &self.shared;
-        let is_in_use = || shared.queues.is_in_use(queue);
+        let is_in_use = || shared.waiting.queues.is_in_use(queue);
         let Some(own) = self.state.spill(kind, || shared.has_one_request(), is_in_use) else {
             return self.put(task, queue, kind);
         };
