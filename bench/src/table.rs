@@ -2,6 +2,7 @@
 
 use crate::peer::Side;
 use serde_json::{Value, json};
+use vicus_testing::median;
 
 /// One query on one side.
 #[derive(Default)]
@@ -188,11 +189,4 @@ pub fn json_of(sides: &[Side], results: &[(String, Vec<Measured>)]) -> Vec<Value
         }
     }
     lines
-}
-
-/// The middle one, or the mean of the two middle ones.
-pub fn median(samples: &[f64]) -> f64 {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    (sorted[(sorted.len() - 1) / 2] + sorted[sorted.len() / 2]) / 2.0
 }

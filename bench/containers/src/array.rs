@@ -2,12 +2,13 @@
 //! Figs. 4 to 6), beside a plain slice.
 
 use crate::machine;
-use crate::measure::{allowed, load, median, together};
+use crate::measure::{allowed, load, together};
 use anyhow::ensure;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vicus_memory::{ArrayOptions, DistArray, Memory, Pattern};
+use vicus_testing::median;
 
 /// The options of `array`.
 #[derive(clap::Args)]

@@ -1,6 +1,6 @@
 //! The allocator: blocks from 8 KiB to 512 KiB, after Falt et al. §5, beside malloc, mimalloc, jemalloc and snmalloc.
 
-use crate::measure::{allowed, least, load, median, most, pin};
+use crate::measure::{allowed, least, load, most, pin};
 use anyhow::{Context, ensure};
 use std::alloc::{GlobalAlloc, Layout};
 use std::hint::black_box;
@@ -10,6 +10,7 @@ use std::sync::mpsc::sync_channel;
 use std::time::Instant;
 use vicus_machine::Allocator;
 use vicus_memory::{Foreign, Heap, Memory};
+use vicus_testing::median;
 use vicus_topology::NodeId;
 
 /// The options of `memory`.

@@ -3,6 +3,7 @@
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use vicus_testing::median;
 
 /// The PUs that this process may use.
 pub(crate) fn allowed() -> anyhow::Result<Vec<usize>> {
@@ -25,12 +26,6 @@ pub(crate) fn allow(cpus: &[usize]) {
 pub(crate) fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().map_or_else(|| "unknown".to_owned(), str::to_owned)
-}
-
-pub(crate) fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted[sorted.len() / 2]
 }
 
 pub(crate) fn least(values: &[f64]) -> f64 {

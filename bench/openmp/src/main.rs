@@ -126,7 +126,7 @@ fn compare(binary: &Binary, args: &Args, threads: usize, places: &str) -> anyhow
     for (at, (what, _, unit)) in first.iter().enumerate() {
         let of = |runs: &Vec<Vec<Measured>>| -> anyhow::Result<f64> {
             let values: Option<Vec<f64>> = runs.iter().map(|run| run.get(at).map(|measured| measured.1)).collect();
-            Ok(measure::median(&values.with_context(|| format!("{}: a run says less than others", binary.name))?))
+            Ok(vicus_testing::median(&values.with_context(|| format!("{}: a run says less than others", binary.name))?))
         };
         let medians: Vec<f64> = all.iter().map(of).collect::<anyhow::Result<_>>()?;
         let (ours, theirs) = medians.split_last().expect("ours is the last library");

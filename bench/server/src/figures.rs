@@ -128,10 +128,8 @@ fn shown(value: f64) -> String {
     }
 }
 
-/// The middle one, or the mean of the two middle ones.
+/// The median of those that were measured.
 pub(crate) fn median(samples: &[f64]) -> Option<f64> {
-    let mut sorted: Vec<f64> = samples.iter().copied().filter(|sample| !sample.is_nan()).collect();
-    sorted.sort_by(f64::total_cmp);
-    let last = sorted.len().checked_sub(1)?;
-    Some((sorted[last / 2] + sorted[last.div_ceil(2)]) / 2.0)
+    let measured: Vec<f64> = samples.iter().copied().filter(|sample| !sample.is_nan()).collect();
+    (!measured.is_empty()).then(|| vicus_testing::median(&measured))
 }

@@ -23,6 +23,7 @@ use vicus_bench::cpus;
 use vicus_rdf::load::{LoadOptions, Source, Syntax};
 use vicus_service::{Cancel, Dataset, Each, Limits, MemoryBudget, Service, Session, SessionOptions};
 use vicus_sparql::Moment;
+use vicus_testing::median;
 
 /// Vicus and Oxigraph on the short queries of two benchmarks.
 #[derive(Parser)]
@@ -132,12 +133,6 @@ fn ask_oxigraph(store: &Store, text: &str) -> anyhow::Result<Asked> {
     Ok(Asked { run: began.elapsed().as_secs_f64() * 1e6, rows, ..Asked::default() })
 }
 
-fn median(samples: impl IntoIterator<Item = f64>) -> f64 {
-    let mut sorted: Vec<f64> = samples.into_iter().collect();
-    sorted.sort_by(f64::total_cmp);
-    (sorted[(sorted.len() - 1) / 2] + sorted[sorted.len() / 2]) / 2.0
-}
-
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     ensure!(args.repeats > 0, "--repeats takes a number from 1");
@@ -208,7 +203,7 @@ fn compare(mix: &Mix, ours: &Vicus, peer: &Store, args: &Args) -> anyhow::Result
                 asked.push(pair);
             }
         }
-        let of = |part: fn(&(Asked, Asked)) -> f64| median(asked.iter().map(part));
+        let of = |part: fn(&(Asked, Asked)) -> f64| median(&asked.iter().map(part).collect::<Vec<_>>());
         let (sum, theirs) = (of(|(mine, _)| mine.sum()), of(|(_, theirs)| theirs.sum()));
         let ratio = sum / theirs;
         slower += usize::from(ratio > 1.0);
@@ -231,9 +226,9 @@ fn compare(mix: &Mix, ours: &Vicus, peer: &Store, args: &Args) -> anyhow::Result
     if all.is_empty() {
         return Ok(results);
     }
-    let of = |part: fn(&(Asked, Asked)) -> f64| median(all.iter().map(part));
+    let of = |part: fn(&(Asked, Asked)) -> f64| median(&all.iter().map(part).collect::<Vec<_>>());
     let (sum, theirs) = (of(|(mine, _)| mine.sum()), of(|(_, theirs)| theirs.sum()));
-    let ratios = median(all.iter().map(|(mine, theirs)| mine.sum() / theirs.sum()));
+    let ratios = median(&all.iter().map(|(mine, theirs)| mine.sum() / theirs.sum()).collect::<Vec<_>>());
     println!(
         "all: {sum:.1} beside {theirs:.1}, median ratio {ratios:.3}; {slower} of {} queries are slower\n",
         results.len()

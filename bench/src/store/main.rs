@@ -21,8 +21,9 @@ use std::time::{Duration, Instant};
 use vicus_bench::peer::{Answer, Peer, Query, Side};
 use vicus_bench::piped::Piped;
 use vicus_bench::queries::{self, Runs};
-use vicus_bench::table::{self, Measured, median};
+use vicus_bench::table::{self, Measured};
 use vicus_bench::{cpus, java};
+use vicus_testing::median;
 use work::Work;
 
 /// Stores on disk beside each other.

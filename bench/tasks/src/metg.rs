@@ -5,10 +5,11 @@
 //! declare these dependences and are all submitted at once. rayon and oneTBB have no such dependences between tasks, so
 //! they wait after each step, which is easier.
 
-use crate::measure::{load, median};
+use crate::measure::load;
 use crate::sides::Runtimes;
 use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
+use vicus_testing::median;
 
 /// Steps of one run.
 const STEPS: usize = 1000;

@@ -309,11 +309,7 @@ fn in_turns(programs: &[PathBuf], threads: usize, sizes: &[(&str, &str)], rounds
             }
         }
     }
-    let median = |mut ms: Vec<f64>| {
-        ms.sort_by(f64::total_cmp);
-        ms[ms.len() / 2]
-    };
-    found.into_iter().map(|found| found.map(median)).collect()
+    found.into_iter().map(|found| found.map(|ms| vicus_testing::median(&ms))).collect()
 }
 
 /// Programs whose work Qthreads leaves undone: of the products of `time_allpairs`, none is there at the end but those

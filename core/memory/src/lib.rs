@@ -29,6 +29,7 @@ mod memory;
 mod neighbours;
 mod pages;
 mod placed;
+mod planted;
 mod pool;
 mod prefetch;
 mod queues;
@@ -51,6 +52,7 @@ pub use heap::Heap;
 pub use memory::{AllocError, Memory, MemoryOptions, OptionsError};
 pub use pages::{FakePages, PageError, Pages, Placement, SystemCall, WhenFull};
 pub use placed::{Audit, Footprint, MOST_RUNS, NodeBytes, PlaceError, Placed, Rows};
+pub use planted::Planted;
 pub use pool::{DistPool, Frees, PoolError, PoolHandle, PoolItem, PoolOptions, UntypedHandle, UntypedPool};
 pub use prefetch::prefetch;
 pub use queues::{

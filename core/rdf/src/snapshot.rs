@@ -111,7 +111,7 @@ impl Snapshot {
 
     /// Runs all steps of [`load`] after parsing, one after the other. Panics if there is not enough memory.
     pub fn from_parsed(parsed: Vec<Parsed>) -> Snapshot {
-        load::had(load::build(parsed, &Order::USUAL))
+        load::or_panic(load::build(parsed, &Order::USUAL))
     }
 
     /// Loads one N-Triples file; fails if a line is malformed. Panics if there is not enough memory.

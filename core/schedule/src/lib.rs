@@ -47,8 +47,8 @@ pub use placement::{
     BoxPlacement, Crowd, Dealing, Dealt, LastUses, Shares, Spawner, TaskPlacement, Uses, Warm, Whereabouts,
 };
 pub use plan::{
-    End, Idle, MOST_THREADS, Order, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, RULES, Robber, Scan, SeatId,
-    SeatPlan, Take, Tokens, When,
+    End, Idle, MOST_THREADS, Order, Patience, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, RULES, Robber, Scan,
+    SeatId, SeatPlan, Take, Tokens, When,
 };
 pub use policies::{
     ALL, DEFAULT, DEFAULT_OF_QUERIES, Latencies, Parameter, Setting, SettingError, Settings, Strategy, Values,

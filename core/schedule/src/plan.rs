@@ -149,6 +149,17 @@ pub struct SeatPlan {
     pub look: Vec<Probe>,
     /// The seat's action when no probe finds anything.
     pub idle: Idle,
+    /// How it looks around while a task waits on it, before it sleeps.
+    pub patience: Patience,
+}
+
+/// How a seat looks around while a task waits on it, where it would sleep by its [`Idle`]. The default is to sleep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Patience {
+    /// How long it looks around at least, in nanoseconds. Now and then it gives way to another thread on its PU.
+    pub least_ns: u64,
+    /// How often it gives way before it sleeps.
+    pub gives_way: u32,
 }
 
 /// One step of looking for work.
@@ -283,7 +294,33 @@ pub const RULES: usize = 7;
 /// The most threads of a plan: its size grows with the square of their number.
 pub const MOST_THREADS: usize = 2048;
 
+/// More than five change nothing: by then, each ready thread of the PU has had its turn. With two threads on each PU, a
+/// barrier takes 1.9 µs instead of 25, with eight 11 instead of 150.
+const MEMBER_GIVES_WAY: u32 = 10;
+
 impl Plan {
+    /// The plan for a team, whose members wait for one another: a waiting one looks around for at least `least_ns`
+    /// nanoseconds before it sleeps, and gives way to other threads on its PU.
+    ///
+    /// If each member has a processor, the time should exceed that of waking a thread: otherwise two members waiting
+    /// for each other in turn both fall asleep before the other one is awake, each time. Members that share a processor
+    /// get theirs sooner when the waiting one gives way: sleeping and waking would cost both more.
+    ///
+    /// ```
+    /// use vicus_schedule::Setting;
+    /// use vicus_topology::Topology;
+    ///
+    /// let machine = Topology::parse("node:1 core:2").unwrap();
+    /// let plan = "vicus".parse::<Setting>().unwrap().plan(&machine, 4).for_team(100_000);
+    /// assert!(plan.seats.iter().all(|seat| seat.patience.least_ns == 100_000));
+    /// ```
+    #[must_use]
+    pub fn for_team(mut self, least_ns: u64) -> Plan {
+        let patience = Patience { least_ns, gives_way: MEMBER_GIVES_WAY };
+        self.seats.iter_mut().for_each(|seat| seat.patience = patience);
+        self
+    }
+
     /// The queue a seat puts a task of this kind into, if it is no box and names no place, and its kind in that queue.
     #[inline]
     pub fn place_of_task(&self, seat: SeatId, kind: Kind) -> (QueueId, Kind) {

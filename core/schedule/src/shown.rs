@@ -4,7 +4,7 @@
 //! writes its own lines.
 
 use crate::placement::Section;
-use crate::{Idle, Plan, Pool, Probe, QueueId, QueueSpec, Robber, Scan, SeatPlan, Tokens, When};
+use crate::{Idle, Patience, Plan, Pool, Probe, QueueId, QueueSpec, Robber, Scan, SeatPlan, Tokens, When};
 use std::fmt;
 
 impl fmt::Display for Plan {
@@ -57,7 +57,7 @@ impl Plan {
     }
 
     fn seat(&self, f: &mut fmt::Formatter<'_>, index: usize, seat: &SeatPlan) -> fmt::Result {
-        let SeatPlan { pu, node, affinity, pool, spare, is_alone: _, place, tasks, look, idle } = seat;
+        let SeatPlan { pu, node, affinity, pool, spare, is_alone: _, place, tasks, look, idle, patience } = seat;
         let spare = if *spare { " (spare)" } else { "" };
         writeln!(f, "seat{index}{spare}: {pu} on {node}, {pool:?}, affinity {affinity:?}")?;
         let [immediate, deferred] = place.map(|queue| self.name(queue));
@@ -80,7 +80,7 @@ impl Plan {
             let waiting = if *while_waiting { "" } else { "; while it waits for a task, of that task's request alone" };
             writeln!(f, "  {rule}. {take:?} of{ring} {}{when}{rest}{waiting}", self.names(queues))?;
         }
-        writeln!(f, "  else {idle}")
+        writeln!(f, "  else {idle}{patience}")
     }
 }
 
@@ -98,6 +98,18 @@ impl fmt::Display for Robber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Robber { pool, longer_than } = self;
         write!(f, ", beyond {longer_than} {pool:?}")
+    }
+}
+
+impl fmt::Display for Patience {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Patience { least_ns, gives_way } = self;
+        match (least_ns, gives_way) {
+            (0, 0) => Ok(()),
+            _ => {
+                write!(f, "; while a task waits, after at least {least_ns} ns, and having given way {gives_way} times")
+            }
+        }
     }
 }
 

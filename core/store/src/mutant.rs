@@ -14,21 +14,4 @@ pub(crate) enum Mutant {
 }
 
 /// The mistake of one store.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Planted {
-    #[cfg(all(test, loom))]
-    pub(crate) mutant: Option<Mutant>,
-}
-
-impl Planted {
-    #[inline(always)]
-    pub(crate) fn has(self, mutant: Mutant) -> bool {
-        #[cfg(all(test, loom))]
-        return self.mutant == Some(mutant);
-        #[cfg(not(all(test, loom)))]
-        {
-            let _ = mutant;
-            false
-        }
-    }
-}
+pub(crate) type Planted = vicus_memory::Planted<Mutant>;

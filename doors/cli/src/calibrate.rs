@@ -9,7 +9,7 @@ mod leaves;
 mod streams;
 mod tasks;
 
-use crate::bench::measure::{median, quartiles};
+use crate::bench::measure::quartiles;
 use anyhow::{Context, ensure};
 use leaves::Leaves;
 use std::fmt::Write as _;
@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use streams::Streams;
 use vicus_sim::{Machine, Parameters};
+use vicus_testing::median;
 use vicus_topology::Topology;
 
 /// Measure costs on this machine, and write them as a machine file for `vicus simulate --machine FILE`.

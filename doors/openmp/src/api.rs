@@ -63,10 +63,10 @@ getters! {
     "OMP_1.0": fn omp_get_max_threads() -> i32 { here().task().icv.threads }
     "OMP_1.0": fn omp_get_thread_num() -> i32 { here().number as i32 }
     "OMP_1.0": fn omp_get_num_procs() -> i32 { processors() as i32 }
-    "OMP_1.0": fn omp_in_parallel() -> i32 { i32::from(here().team().active_level.get() > 0) }
+    "OMP_1.0": fn omp_in_parallel() -> i32 { i32::from(here().team().nesting.active_level.get() > 0) }
     "OMP_1.0": fn omp_get_dynamic() -> i32 { i32::from(here().task().icv.is_dynamic) }
     "OMP_1.0": fn omp_get_nested() -> i32 {
-        i32::from(here().task().icv.max_active_levels > here().team().active_level.get() as i32 + 1)
+        i32::from(here().task().icv.max_active_levels > here().team().nesting.active_level.get() as i32 + 1)
     }
     "OMP_2.0": fn omp_get_wtime() -> f64 {
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -82,8 +82,8 @@ getters! {
     }
     "OMP_3.0": fn omp_get_thread_limit() -> i32 { here().task().icv.thread_limit }
     "OMP_3.0": fn omp_get_max_active_levels() -> i32 { here().task().icv.max_active_levels }
-    "OMP_3.0": fn omp_get_level() -> i32 { here().team().level.get() as i32 }
-    "OMP_3.0": fn omp_get_active_level() -> i32 { here().team().active_level.get() as i32 }
+    "OMP_3.0": fn omp_get_level() -> i32 { here().team().nesting.level.get() as i32 }
+    "OMP_3.0": fn omp_get_active_level() -> i32 { here().team().nesting.active_level.get() as i32 }
     "OMP_3.1": fn omp_in_final() -> i32 { i32::from(here().task().is_final) }
     "OMP_4.0": fn omp_get_cancellation() -> i32 { i32::from(settings::get().cancels) }
     "OMP_4.0": fn omp_get_proc_bind() -> i32 { i32::from(here().task().icv.bind) }
@@ -283,7 +283,7 @@ exports! {
 
     "VERSION":
     fn kmp_get_blocktime() -> i32 {
-        match settings::get().is_active {
+        match settings::get().waiting.is_active {
             Some(true) => i32::MAX,
             Some(false) => 0,
             None => 200,

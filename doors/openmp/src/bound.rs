@@ -24,7 +24,7 @@ use vicus::kit::team::Team;
 pub(crate) fn told(team: &Team) -> &'static str {
     let nodes = places::nodes();
     let all: usize = nodes.iter().map(Vec::len).sum();
-    if crate::settings::get().says_binding {
+    if crate::settings::get().binding.says_binding {
         "as OMP_PROC_BIND and OMP_PLACES say"
     } else if nodes.len() == 1 {
         "wherever the system puts them: the process has the processors of one node"
@@ -53,7 +53,7 @@ impl Bound {
         let nodes = places::nodes();
         if size < 2
             || nodes.len() < 2
-            || crate::settings::get().says_binding
+            || crate::settings::get().binding.says_binding
             || places::own_processors() != places::allowed()
         {
             return None;
@@ -96,8 +96,8 @@ impl Bound {
     pub(crate) fn take_place(&self, thread: &mut Thread, number: u32) {
         if number == 0 {
             self.bring();
-        } else if !std::ptr::eq(thread.bound, self) {
-            thread.bound = self;
+        } else if !std::ptr::eq(thread.placing.bound, self) {
+            thread.placing.bound = self;
             set_affinity(&self.sets[number as usize]);
         }
     }

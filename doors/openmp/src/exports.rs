@@ -48,7 +48,7 @@ macro_rules! exports_from {
                     "mov qword ptr [rax + {caller}], r11",
                     "2:",
                     "jmp {function}",
-                    caller = const std::mem::offset_of!(crate::thread::Thread, caller),
+                    caller = const std::mem::offset_of!(crate::thread::Thread, sharing.caller),
                     function = sym $name,
                 )
             }

@@ -81,7 +81,7 @@ struct Header {
 
 pub(crate) fn default() -> usize {
     match DEFAULT.load(Ordering::Relaxed) {
-        0 => settings::get().allocator,
+        0 => settings::get().memory.allocator,
         allocator => allocator,
     }
 }

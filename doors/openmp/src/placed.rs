@@ -101,7 +101,8 @@ static MOVES: AtomicBool = AtomicBool::new(false);
 pub(crate) fn begin() {
     // Without the variable, programs of clang may set others until their first call.
     // On one node there is no other to move to.
-    let moves = vicus::environment::next_touch().is_some() && get().next_touch && crate::places::nodes().len() > 1;
+    let moves =
+        vicus::environment::next_touch().is_some() && get().memory.next_touch && crate::places::nodes().len() > 1;
     MOVES.store(moves, Ordering::Relaxed);
     HAS_BEGUN.store(true, Ordering::Release);
 }
@@ -214,7 +215,7 @@ pub(crate) fn unplaced(bytes: usize) -> *mut u8 {
 
 /// Whether some memory lies as the environment says.
 fn is_wanted() -> bool {
-    get().distribution.is_some() || !get().distribution_of.is_empty()
+    get().memory.distribution.is_some() || !get().memory.distribution_of.is_empty()
 }
 
 /// Whether the environment says how memory lies.
@@ -226,12 +227,12 @@ pub(crate) fn is_asked_for() -> bool {
 
 /// The distribution named for blocks of exactly this size.
 fn named(bytes: usize) -> Option<&'static Distribution> {
-    get().distribution_of.iter().find(|&&(of, _)| of == bytes).map(|(_, how)| how)
+    get().memory.distribution_of.iter().find(|&&(of, _)| of == bytes).map(|(_, how)| how)
 }
 
 /// The distribution of a block of the program's `malloc`; `None`: left to the C library.
 fn distribution_of(bytes: usize) -> Option<&'static Distribution> {
-    named(bytes).or_else(|| get().distribution.as_ref().filter(|_| bytes >= get().placed_from))
+    named(bytes).or_else(|| get().memory.distribution.as_ref().filter(|_| bytes >= get().memory.placed_from))
 }
 
 /// Says once, if a distribution was asked for, that `malloc` does not follow it because the library for it is not
@@ -278,7 +279,7 @@ crate::exports::exports! {
     "VERSION":
     fn omp_malloc(bytes: usize) -> *mut u8 {
         tell_of_unplaced();
-        let how = named(bytes).or(get().distribution.as_ref());
+        let how = named(bytes).or(get().memory.distribution.as_ref());
         // SAFETY: rule "System": no condition.
         let Some(how) = how else { return unsafe { libc::malloc(bytes).cast() } };
         let block = place(bytes, 16, how);
@@ -406,8 +407,8 @@ pub(crate) extern "C" fn vicus_omp_placed_from() -> usize {
     if !HAS_BEGUN.load(Ordering::Acquire) {
         return 0;
     }
-    let of_sizes = get().distribution_of.iter().map(|&(bytes, _)| bytes).min().unwrap_or(usize::MAX);
-    let of_all = if get().distribution.is_some() { get().placed_from } else { usize::MAX };
+    let of_sizes = get().memory.distribution_of.iter().map(|&(bytes, _)| bytes).min().unwrap_or(usize::MAX);
+    let of_all = if get().memory.distribution.is_some() { get().memory.placed_from } else { usize::MAX };
     of_sizes.min(of_all)
 }
 

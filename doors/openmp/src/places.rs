@@ -67,10 +67,10 @@ fn places() -> &'static [Vec<usize>] {
     static PLACES: Once<Vec<Vec<usize>>> = Once::new();
     let find = || {
         let settings = settings::get();
-        if settings.icv.bind == 0 && settings.places.is_none() {
+        if settings.icv.bind == 0 && settings.binding.places.is_none() {
             return Vec::new();
         }
-        let text = settings.places.as_deref().unwrap_or("cores");
+        let text = settings.binding.places.as_deref().unwrap_or("cores");
         let mut places = parse(text).unwrap_or_else(|| grouped(core_of));
         for place in &mut places {
             place.retain(|cpu| allowed().contains(cpu));
@@ -259,8 +259,8 @@ impl Binding {
         if policy == 0 || all == 0 {
             return None;
         }
-        let partition = if thread.partition.1 == 0 { (0, all) } else { thread.partition };
-        let first = u32::try_from(thread.place).unwrap_or(partition.0);
+        let partition = if thread.placing.partition.1 == 0 { (0, all) } else { thread.placing.partition };
+        let first = u32::try_from(thread.placing.place).unwrap_or(partition.0);
         Some(Binding { policy, first, partition })
     }
 
@@ -306,9 +306,9 @@ impl Binding {
     #[cold]
     pub(crate) fn bind(self, thread: &mut Thread, size: u32, number: u32) {
         let (place, partition) = self.place(size, number);
-        thread.partition = partition;
-        if thread.place != place as i32 {
-            thread.place = place as i32;
+        thread.placing.partition = partition;
+        if thread.placing.place != place as i32 {
+            thread.placing.place = place as i32;
             set_affinity(&set_of(&places()[place as usize]));
         }
     }
@@ -317,7 +317,7 @@ impl Binding {
 /// Calls `f` with the format for showing affinity. No process is forked with the lock held.
 fn with_format<R>(f: impl FnOnce(&mut String) -> R) -> R {
     static FORMAT: Guarded<Option<String>> = Guarded::new(None);
-    let first = || settings::get().affinity_format.clone();
+    let first = || settings::get().binding.affinity_format.clone();
     unforked(|| FORMAT.with(|format| f(format.get_or_insert_with(first))))
 }
 
@@ -369,7 +369,7 @@ fn shown(format: &str) -> String {
             Some(letter) => letter.to_string(),
             None => break,
         };
-        let level = team.level.get() as i32;
+        let level = team.nesting.level.get() as i32;
         let value = match name.as_str() {
             "t" | "team_num" => thread.league.0.to_string(),
             "T" | "num_teams" => thread.league.1.to_string(),
@@ -529,7 +529,7 @@ exports! {
     "OMP_4.5", "VERSION":
     fn omp_get_place_num() -> i32 {
         let thread = here();
-        if places().is_empty() { -1 } else { thread.place.max(0) }
+        if places().is_empty() { -1 } else { thread.placing.place.max(0) }
     }
 
     "OMP_4.5", "VERSION":
@@ -550,7 +550,7 @@ exports! {
 
 /// The calling thread's places for threads of its regions.
 fn own_partition() -> Partition {
-    let partition = here().partition;
+    let partition = here().placing.partition;
     if partition.1 == 0 { (0, places().len() as u32) } else { partition }
 }
 

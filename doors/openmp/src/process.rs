@@ -74,7 +74,7 @@ unsafe extern "C" fn ends(thread: *mut libc::c_void) {
     // SAFETY: rule "Thread": the value that `watch_end` has set, the ending thread's own.
     let thread = unsafe { &mut *thread.cast::<Thread>() };
     thread::ends();
-    if thread.team().level.get() > 0 && thread.is_seated {
+    if thread.team().nesting.level.get() > 0 && thread.is_seated {
         // The thread ends inside of a region, by `pthread_exit`: others may still look at its state.
         return;
     }
@@ -85,15 +85,15 @@ unsafe extern "C" fn ends(thread: *mut libc::c_void) {
             unsafe { libc::free(own.cast()) };
         }
     }
-    crate::tasks::forget_events(std::mem::take(&mut thread.awaited));
-    thread.memory.clear();
+    crate::tasks::forget_events(std::mem::take(&mut thread.tasking.awaited));
+    thread.tasking.memory.clear();
     // Later destructors of the program may come back. Then the thread has a new record.
     thread::forget();
     // SAFETY: rule "Thread": the thread ends, and its word is reset, so nothing leads to its state any more. At level 0
     // its team is the one leaked in `Thread::new`: a region of one thread that has not ended would have its team in
     // `serialized`.
     unsafe {
-        if thread.team().level.get() == 0 && thread.serialized.is_empty() {
+        if thread.team().nesting.level.get() == 0 && thread.serialized.is_empty() {
             drop(Box::from_raw(thread.team.cast_mut()));
         }
         drop(Box::from_raw(ptr::from_mut(thread)));
@@ -131,7 +131,7 @@ fn leave_pools(pools: Vec<Pool>) {
 /// is done.
 pub(crate) fn release() -> bool {
     let thread = thread::here();
-    if thread.depth > 0 || thread.team().level.get() > 0 || thread.is_seated {
+    if thread.depth > 0 || thread.team().nesting.level.get() > 0 || thread.is_seated {
         return false;
     }
     let left = LEFT.with(std::mem::take);

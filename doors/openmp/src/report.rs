@@ -9,8 +9,9 @@
 
 pub(crate) mod symbols;
 
+use crate::kmpc::KmpTask;
 use crate::settings::{complain, get};
-use crate::tasks::Record;
+use crate::tasks::{Code, Record};
 use crate::thread::{Thread, here};
 use crate::wait::Guarded;
 use std::collections::BTreeMap;
@@ -261,11 +262,12 @@ pub(crate) fn note_bare(function: usize, bare: u64, found: u64) {
 /// # Safety
 /// The record belongs to an unfinished task.
 pub(crate) unsafe fn function_of(record: *const Record) -> usize {
-    // SAFETY: rule "Record": the caller's promise; clang's record is behind it, or null.
+    // SAFETY: rule "Record": the caller's promise; clang's record is behind it if the code says so.
     unsafe {
-        match (*record).task.kmp.as_ref() {
-            Some(task) => task.entry.map_or(0, |entry| entry as usize),
-            None => (*record).function.map_or(0, |function| function as usize),
+        match (*record).code {
+            Code::Call { function, .. } => function as usize,
+            Code::Behind { bytes: 0, .. } => 0,
+            Code::Behind { .. } => (*record.add(1).cast::<KmpTask>()).entry.map_or(0, |entry| entry as usize),
         }
     }
 }

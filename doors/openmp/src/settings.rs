@@ -56,15 +56,47 @@ pub(crate) struct Settings {
     pub(crate) icv: Icv,
     /// The list of `OMP_NUM_THREADS=4,2`, by the number of enclosing regions.
     pub(crate) threads_by_level: Vec<i32>,
+    pub(crate) binding: BindingSettings,
+    pub(crate) cancels: bool,
+    pub(crate) most_priority: i32,
+    pub(crate) stack_bytes: Option<usize>,
+    pub(crate) waiting: WaitSettings,
+    pub(crate) strategy: Option<Setting>,
+    pub(crate) throttles: bool,
+    pub(crate) teams: i32,
+    pub(crate) teams_threads: i32,
+    display: Option<bool>,
+    /// `KMP_SETTINGS`.
+    shows_effective: bool,
+    /// Whether a tool loaded with the program may begin.
+    pub(crate) takes_tools: bool,
+    pub(crate) memory: MemorySettings,
+    /// The target of the summary at the end: `1` is standard error, else a file. And the target of the trace.
+    pub(crate) summary: Option<OsString>,
+    pub(crate) trace: Option<PathBuf>,
+    /// For how long the program's regions and tasks work with one thread.
+    pub(crate) work_alone: Option<Duration>,
+    /// `OMP_TARGET_OFFLOAD`: 0 disabled, 1 default, 2 mandatory.
+    pub(crate) offload: i32,
+}
+
+/// Where threads are bound, and how that is shown.
+#[derive(Debug)]
+pub(crate) struct BindingSettings {
     /// The list of `OMP_PROC_BIND=spread,close`, by level.
     pub(crate) bind_by_level: Vec<u8>,
     /// Whether the user sets a binding, even if only to none.
     pub(crate) says_binding: bool,
     /// Whether `KMP_AFFINITY` is set, and other variables say where threads are bound.
     leaves_out_kmp_affinity: bool,
-    pub(crate) cancels: bool,
-    pub(crate) most_priority: i32,
-    pub(crate) stack_bytes: Option<usize>,
+    pub(crate) places: Option<String>,
+    pub(crate) displays_affinity: bool,
+    pub(crate) affinity_format: String,
+}
+
+/// How threads wait.
+#[derive(Debug)]
+pub(crate) struct WaitSettings {
     /// `Some(true)`: waiting threads spin; `Some(false)`: they sleep.
     pub(crate) is_active: Option<bool>,
     /// How often a thread looks for its next region before it sleeps.
@@ -73,33 +105,19 @@ pub(crate) struct Settings {
     pub(crate) blocks_ms: Option<u32>,
     /// Whether `GOMP_SPINCOUNT` is set.
     pub(crate) says_spins: bool,
-    pub(crate) strategy: Option<Setting>,
-    pub(crate) throttles: bool,
-    pub(crate) displays_affinity: bool,
-    pub(crate) affinity_format: String,
-    pub(crate) places: Option<String>,
-    pub(crate) teams: i32,
-    pub(crate) teams_threads: i32,
-    display: Option<bool>,
-    /// `KMP_SETTINGS`.
-    shows_effective: bool,
-    /// Whether a tool loaded with the program may begin.
-    pub(crate) takes_tools: bool,
+}
+
+/// Where the program's memory lies.
+#[derive(Debug)]
+pub(crate) struct MemorySettings {
+    pub(crate) allocator: usize,
     /// The distribution of the program's memory, and its least size; `None`: the machine's default.
     pub(crate) distribution: Option<Distribution>,
+    pub(crate) placed_from: usize,
     /// The distributions of blocks of exactly these sizes.
     pub(crate) distribution_of: Vec<(usize, Distribution)>,
-    pub(crate) placed_from: usize,
     /// Whether the C library's large blocks move to the first tasks that name them.
     pub(crate) next_touch: bool,
-    /// The target of the summary at the end: `1` is standard error, else a file. And the target of the trace.
-    pub(crate) summary: Option<OsString>,
-    pub(crate) trace: Option<PathBuf>,
-    /// For how long the program's regions and tasks work with one thread.
-    pub(crate) work_alone: Option<Duration>,
-    pub(crate) allocator: usize,
-    /// `OMP_TARGET_OFFLOAD`: 0 disabled, 1 default, 2 mandatory.
-    pub(crate) offload: i32,
 }
 
 /// The settings of the process.
@@ -419,31 +437,30 @@ fn read() -> Settings {
     Settings {
         icv,
         threads_by_level,
-        says_binding: bind.is_some() || says_places,
-        leaves_out_kmp_affinity: (bind_by_level.is_some() || says_places) && variable("KMP_AFFINITY").is_some(),
-        bind_by_level: bind_by_level.filter(|all| all.len() > 1).unwrap_or_default(),
         offload: parsed("OMP_TARGET_OFFLOAD", offload).unwrap_or(1),
+        binding: BindingSettings {
+            says_binding: bind.is_some() || says_places,
+            leaves_out_kmp_affinity: (bind_by_level.is_some() || says_places) && variable("KMP_AFFINITY").is_some(),
+            bind_by_level: bind_by_level.filter(|all| all.len() > 1).unwrap_or_default(),
+            displays_affinity: parsed("OMP_DISPLAY_AFFINITY", truth).unwrap_or(false),
+            affinity_format: variable("OMP_AFFINITY_FORMAT").unwrap_or_else(|| {
+                if crate::objects::is_for_clang() {
+                    "OMP: pid %P tid %i thread %n bound to OS proc set {%A}"
+                } else {
+                    "level %L thread %i affinity %A"
+                }
+                .to_owned()
+            }),
+            places,
+        },
         cancels: parsed("OMP_CANCELLATION", truth).unwrap_or(false),
         most_priority: parsed("OMP_MAX_TASK_PRIORITY", |text| number(text, 0)).unwrap_or(0),
         stack_bytes: parsed("OMP_STACKSIZE", |text| stack(text, "K"))
             .or_else(|| parsed("GOMP_STACKSIZE", |text| stack(text, "K")))
             .or_else(|| parsed("KMP_STACKSIZE", |text| stack(text, "B"))),
-        is_active,
-        spins: spins as u32,
-        blocks_ms,
-        says_spins,
+        waiting: WaitSettings { is_active, spins: spins as u32, blocks_ms, says_spins },
         strategy,
         throttles: parsed("KMP_ENABLE_TASK_THROTTLING", truth).unwrap_or(true),
-        displays_affinity: parsed("OMP_DISPLAY_AFFINITY", truth).unwrap_or(false),
-        affinity_format: variable("OMP_AFFINITY_FORMAT").unwrap_or_else(|| {
-            if crate::objects::is_for_clang() {
-                "OMP: pid %P tid %i thread %n bound to OS proc set {%A}"
-            } else {
-                "level %L thread %i affinity %A"
-            }
-            .to_owned()
-        }),
-        places,
         teams: parsed("OMP_NUM_TEAMS", |text| number(text, 1)).unwrap_or(0),
         teams_threads: parsed("OMP_TEAMS_THREAD_LIMIT", |text| number(text, 1)).unwrap_or(0),
         display: parsed("OMP_DISPLAY_ENV", |text| match text.to_ascii_lowercase().as_str() {
@@ -452,19 +469,21 @@ fn read() -> Settings {
         })
         .flatten(),
         shows_effective: parsed("KMP_SETTINGS", truth).unwrap_or(false),
-        allocator: parsed("OMP_ALLOCATOR", allocator).unwrap_or(1),
+        memory: MemorySettings {
+            allocator: parsed("OMP_ALLOCATOR", allocator).unwrap_or(1),
+            distribution: distribution(),
+            placed_from: vicus::environment::placed_from().and_then(told).unwrap_or(vicus::environment::PLACED_FROM),
+            distribution_of: vicus::environment::distributions_of()
+                .and_then(|value| told_by(value, warn_of_memory))
+                .unwrap_or_default(),
+            next_touch: vicus::environment::next_touch().and_then(|value| told_by(value, warn_of_memory)) == Some(true),
+        },
         takes_tools: parsed("OMP_TOOL", |text| match text.to_ascii_lowercase().as_str() {
             "enabled" => Ok(true),
             "disabled" => Ok(false),
             _ => Err("enabled or disabled".to_owned()),
         })
         .unwrap_or(true),
-        distribution: distribution(),
-        placed_from: vicus::environment::placed_from().and_then(told).unwrap_or(vicus::environment::PLACED_FROM),
-        distribution_of: vicus::environment::distributions_of()
-            .and_then(|value| told_by(value, warn_of_memory))
-            .unwrap_or_default(),
-        next_touch: vicus::environment::next_touch().and_then(|value| told_by(value, warn_of_memory)) == Some(true),
         summary: vicus::environment::summary(),
         trace: vicus::environment::trace(),
         work_alone: vicus::environment::summary_alone().and_then(told),
@@ -537,9 +556,9 @@ impl Settings {
         let bind = ["FALSE", "TRUE", "PRIMARY", "CLOSE", "SPREAD"][usize::from(self.icv.bind)];
         line("OMP_PROC_BIND", bind.to_owned());
         let all = if self.icv.bind == 0 { "" } else { "cores" };
-        line("OMP_PLACES", self.places.clone().unwrap_or_else(|| all.to_owned()));
+        line("OMP_PLACES", self.binding.places.clone().unwrap_or_else(|| all.to_owned()));
         line("OMP_STACKSIZE", self.stack_bytes.map_or("0".to_owned(), |bytes| bytes.to_string()));
-        line("OMP_WAIT_POLICY", if self.is_active == Some(true) { "ACTIVE" } else { "PASSIVE" }.to_owned());
+        line("OMP_WAIT_POLICY", if self.waiting.is_active == Some(true) { "ACTIVE" } else { "PASSIVE" }.to_owned());
         line("OMP_THREAD_LIMIT", self.icv.thread_limit.cast_unsigned().to_string());
         line("OMP_MAX_ACTIVE_LEVELS", self.icv.max_active_levels.to_string());
         line("OMP_NUM_TEAMS", self.teams.to_string());
@@ -547,12 +566,12 @@ impl Settings {
         line("OMP_CANCELLATION", truth(self.cancels));
         line("OMP_DEFAULT_DEVICE", self.icv.default_device.to_string());
         line("OMP_MAX_TASK_PRIORITY", self.most_priority.to_string());
-        line("OMP_DISPLAY_AFFINITY", truth(self.displays_affinity));
-        line("OMP_AFFINITY_FORMAT", self.affinity_format.clone());
-        line("OMP_ALLOCATOR", self.allocator.to_string());
+        line("OMP_DISPLAY_AFFINITY", truth(self.binding.displays_affinity));
+        line("OMP_AFFINITY_FORMAT", self.binding.affinity_format.clone());
+        line("OMP_ALLOCATOR", self.memory.allocator.to_string());
         line("OMP_TARGET_OFFLOAD", ["DISABLED", "DEFAULT", "MANDATORY"][self.offload as usize].to_owned());
         if is_verbose {
-            line("GOMP_SPINCOUNT", self.spins.to_string());
+            line("GOMP_SPINCOUNT", self.waiting.spins.to_string());
             let strategy = self.strategy.as_ref().map_or(vicus::DEFAULT.to_owned(), ToString::to_string);
             let binding = self.binding(crate::places::nodes().len(), &strategy);
             line("VICUS_STRATEGY", strategy);
@@ -566,25 +585,26 @@ impl Settings {
     fn idle(&self) -> impl Iterator<Item = &'static str> {
         let is_set = |name: &str| variable(name).is_some();
         // `placed_from` and `work_alone` are the usual ones where a wrong value was left out.
-        let has_size = self.placed_from != vicus::environment::PLACED_FROM;
+        let has_size = self.memory.placed_from != vicus::environment::PLACED_FROM;
         [
             (is_set("VICUS_DATA_DISTRIBUTION") && is_set("OMP_DATA_DISTRIBUTION"))
                 .then_some("OMP_DATA_DISTRIBUTION does nothing: VICUS_DATA_DISTRIBUTION goes before it"),
-            (has_size && self.distribution.is_none()).then_some(
+            (has_size && self.memory.distribution.is_none()).then_some(
                 "VICUS_DATA_DISTRIBUTION_FROM does nothing without a distribution of VICUS_DATA_DISTRIBUTION",
             ),
-            (self.next_touch && !crate::placed::has_malloc()).then_some(
+            (self.memory.next_touch && !crate::placed::has_malloc()).then_some(
                 "VICUS_NEXT_TOUCH does nothing without libvicus_malloc.so before libvicus_omp.so (LD_PRELOAD)",
             ),
             (self.work_alone.is_some() && self.summary.is_none())
                 .then_some("VICUS_SUMMARY_ALONE_MS does nothing without VICUS_SUMMARY"),
-            (is_set("OMP_PLACES") && self.says_binding && self.icv.bind == 0)
+            (is_set("OMP_PLACES") && self.binding.says_binding && self.icv.bind == 0)
                 .then_some("OMP_PLACES does nothing: the threads are not bound, as OMP_PROC_BIND says"),
             (is_set("GOMP_CPU_AFFINITY") && is_set("OMP_PLACES"))
                 .then_some("GOMP_CPU_AFFINITY does nothing: OMP_PLACES goes before it"),
-            (is_set("GOMP_CPU_AFFINITY") && !is_set("OMP_PLACES") && self.says_binding && self.icv.bind == 0)
+            (is_set("GOMP_CPU_AFFINITY") && !is_set("OMP_PLACES") && self.binding.says_binding && self.icv.bind == 0)
                 .then_some("GOMP_CPU_AFFINITY does nothing: the threads are not bound, as OMP_PROC_BIND says"),
-            self.leaves_out_kmp_affinity
+            self.binding
+                .leaves_out_kmp_affinity
                 .then_some("KMP_AFFINITY does nothing: OMP_PROC_BIND, OMP_PLACES and GOMP_CPU_AFFINITY go before it"),
         ]
         .into_iter()
@@ -598,7 +618,7 @@ impl Settings {
         let machine = vicus::Topology::parse("node:2 core:1").ok();
         let setting = strategy.parse::<Setting>().ok();
         let has_places = machine.zip(setting).is_some_and(|(machine, setting)| setting.plan(&machine, 2).has_places());
-        match (self.says_binding, nodes > 1 && has_places) {
+        match (self.binding.says_binding, nodes > 1 && has_places) {
             (true, _) => "AS OMP_PROC_BIND",
             (false, true) => "NODES",
             (false, false) => "NONE",

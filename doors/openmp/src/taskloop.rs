@@ -91,7 +91,7 @@ pub(crate) fn remembered(function: usize, words: &[u64], tasks: u64) -> Option<&
     if !thread.is_seated {
         return None;
     }
-    thread.team().taskloops.as_ref()?.of(function, words, tasks)
+    thread.team().work.taskloops.as_ref()?.of(function, words, tasks)
 }
 
 /// Makes and runs the tasks of a loop, by their numbers, one after the other.

@@ -12,40 +12,57 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use vicus::GroupId;
 use vicus::kit::team::{Held, begin_child, end_child, wait_for_earlier, yield_to_descendants};
-use vicus::kit::{FreeBlock, Returns, close_group, open_group, spawn_child};
+use vicus::kit::{FreeBlock, Returns, TaskMemory, close_group, open_group, spawn_child_in};
 use vicus::tasks::{Access, Mode, child, wait_for_children};
 
 pub(crate) type Function = unsafe extern "C-unwind" fn(*mut u8);
 
-/// An explicit task from when it is made until it is over. Its data are behind it.
-#[repr(C, align(16))]
+/// An explicit task from when it is made until it is over: one object. In front of the record is the room that the
+/// runtime's part of a queued task takes; behind it are the task's data.
+///
+/// ```text
+///   |<------ FRONT, a multiple of the cache line ------>|
+///   | room | the runtime's task, when it is queued | Record | data, or clang's record with its data |
+/// ```
+#[repr(C)]
 pub(crate) struct Record {
     pub(crate) task: Task,
-    pub(crate) function: Option<Function>,
-    pub(crate) data: *mut u8,
+    pub(crate) code: Code,
     /// The event of a detached task, or null.
     pub(crate) event: *const Event,
-    /// The data of clang's `affinity` clause: the task runs near to them.
-    pub(crate) affinity: Vec<Access>,
+    /// The data of clang's `affinity` clause, until the task is spawned. While it is queued: the data it uses, for the
+    /// summary and for memory that waits to be moved.
+    pub(crate) affinity: Option<Box<UsedData>>,
     /// clang's flags.
     pub(crate) flags: u32,
-    /// The bytes of clang's record, and of the pointers to shared variables behind it.
-    pub(crate) bytes: (u32, u32),
     /// The size class of its memory.
     class: u32,
-    /// The task notes here the core group it runs in. Null: it notes nothing.
-    pub(crate) place: *const AtomicU16,
     /// The list to which its memory returns when the task is over: the list of the thread that made it. Null for memory
     /// of its own.
     home: *const Lists,
 }
 
+/// Data that a task uses, behind one pointer: most tasks name none.
+#[derive(Default)]
+pub(crate) struct UsedData(pub(crate) Vec<Access>);
+
+/// The program's code of a task.
+#[derive(Clone, Copy)]
+pub(crate) enum Code {
+    /// A function with its data: gcc's tasks.
+    Call { function: Function, data: *mut u8 },
+    /// clang's record, with the function, stands behind the library's: the bytes of it with its data, and those of the
+    /// pointers to shared variables behind. Without bytes there is nothing to run.
+    Behind { bytes: u32, shared_bytes: u32 },
+}
+
 /// How many bytes the pieces of memory for tasks have, by class. Larger ones are made for one task.
-const CLASSES: [usize; 3] = [192, 320, 576];
-/// Offset of a record in its piece. The data behind the record begin with a cache line, because compilers align some
-/// data so.
-const BEGIN: usize = 128 - size_of::<Record>();
-const _: () = assert!(size_of::<Record>() <= 128 && BEGIN.is_multiple_of(16));
+const CLASSES: [usize; 3] = [256, 384, 640];
+/// The offset of a task's data in its piece. They begin with a cache line, because compilers align some data so.
+const FRONT: usize = 192;
+/// The offset of a record in its piece: so many bytes in front are room for the runtime's task.
+const BEGIN: usize = FRONT - size_of::<Record>();
+const _: () = assert!(size_of::<Record>() == 88, "a task without clauses takes two lines in front of its data");
 /// How many free ones a thread keeps of each.
 const KEPT: u32 = 256;
 
@@ -106,7 +123,7 @@ impl Memory {
     /// Memory for a record with `behind` bytes after it.
     #[inline]
     pub(crate) fn take(&mut self, behind: usize) -> *mut Record {
-        let bytes = 128 + behind;
+        let bytes = FRONT + behind;
         let class = if bytes <= CLASSES[0] {
             0
         } else if bytes <= CLASSES[1] {
@@ -203,7 +220,7 @@ fn new_memory(bytes: usize, class: u32, home: *const Lists) -> *mut Record {
         settings::fail(&format!("{bytes} bytes for a task can't be had"));
     }
     let record = block.wrapping_byte_add(BEGIN).cast::<Record>();
-    // SAFETY: the block has at least 128 bytes, of which the record has the last ones; nothing else is in them yet.
+    // SAFETY: the block has at least `FRONT` bytes, of which the record has the last ones; nothing else is in them yet.
     unsafe { ((*record).class, (*record).home) = (class, home) };
     record
 }
@@ -212,21 +229,18 @@ fn new_memory(bytes: usize, class: u32, home: *const Lists) -> *mut Record {
 #[inline]
 pub(crate) fn new_record(thread: &mut Thread, behind: usize) -> *mut Record {
     let parent = thread.task();
-    let record = thread.memory.take(behind);
+    let record = thread.tasking.memory.take(behind);
     // SAFETY: rule "Record": the memory is new, with class and home set by `Memory::take`, and large enough for a
     // record.
     unsafe {
         let (class, home) = ((*record).class, (*record).home);
         record.write(Record {
             task: parent.child(parent.is_final),
-            function: None,
-            data: ptr::null_mut(),
+            code: Code::Behind { bytes: 0, shared_bytes: 0 },
             event: ptr::null(),
-            affinity: Vec::new(),
+            affinity: None,
             flags: 0,
-            bytes: (0, 0),
             class,
-            place: ptr::null(),
             home,
         });
     }
@@ -239,9 +253,27 @@ pub(crate) struct Said {
     pub(crate) is_undeferred: bool,
     pub(crate) priority: i32,
     pub(crate) accesses: Vec<Access>,
-    /// The core group it ran in the last time.
-    pub(crate) group: Option<GroupId>,
+    /// Data it uses: it runs near to them.
+    pub(crate) affinity: Vec<Access>,
+    /// The task of a loop: the core group it ran in the last time, plus 1, or 0. It runs there again, and notes here
+    /// the group it runs in.
+    pub(crate) place: Option<&'static AtomicU16>,
 }
+
+/// The room in front of a record, for the runtime's task.
+struct Front(NonNull<Record>);
+
+// SAFETY: rule "Record": the maker hands the record over with its room, whose `BEGIN` bytes are nothing else's. They
+// stay until the record is freed, by the closure that runs or drops the task. `BEGIN` is a multiple of 8, and blocks
+// begin with a cache line.
+unsafe impl TaskMemory for Front {
+    const BYTES: usize = BEGIN;
+
+    fn end(&self) -> NonNull<u8> {
+        self.0.cast()
+    }
+}
+const _: () = assert!(BEGIN.is_multiple_of(8));
 
 /// A task in a queue: it is run once, or dropped if its group or its region was cancelled.
 struct Queued(NonNull<Record>);
@@ -279,9 +311,9 @@ impl Drop for Queued {
 /// The thread has made a task, or taken one.
 #[inline]
 pub(crate) fn lead(thread: &mut Thread, by: i64) -> i64 {
-    thread.lead += by;
-    thread.team().members()[thread.number as usize].lead.store(thread.lead, Ordering::Relaxed);
-    thread.lead
+    thread.tasking.lead += by;
+    thread.team().members()[thread.number as usize].lead.store(thread.tasking.lead, Ordering::Relaxed);
+    thread.tasking.lead
 }
 
 /// How many queued tasks for each thread are enough: then the next one is run at once.
@@ -306,9 +338,9 @@ fn catch_up() {
     let _errno = KeepErrno::new();
     while is_enough(here(), ENOUGH_AHEAD - RUN_AT_ONCE) {
         for _ in 0..RUN_AT_ONCE {
-            let lead = here().lead;
+            let lead = here().tasking.lead;
             yield_to_descendants();
-            if here().lead >= lead {
+            if here().tasking.lead >= lead {
                 return;
             }
         }
@@ -321,12 +353,12 @@ const RUN_AT_ONCE: i64 = 32;
 /// Whether enough tasks are queued, or were a few tasks ago. Asking costs a look at words that other threads write.
 #[inline]
 fn look_full(thread: &mut Thread) -> bool {
-    if thread.full_for > 0 {
-        thread.full_for -= 1;
+    if thread.tasking.full_for > 0 {
+        thread.tasking.full_for -= 1;
         return true;
     }
     let is_full = is_enough(thread, ENOUGH);
-    thread.full_for = if is_full { FULL_FOR } else { 0 };
+    thread.tasking.full_for = if is_full { FULL_FOR } else { 0 };
     is_full
 }
 
@@ -337,7 +369,7 @@ const FULL_FOR: u32 = 7;
 /// Whether a new task without clauses runs at once.
 #[inline]
 pub(crate) fn runs_at_once(thread: &mut Thread) -> bool {
-    is_without_queue(thread) || (thread.lead > ENOUGH && look_full(thread))
+    is_without_queue(thread) || (thread.tasking.lead > ENOUGH && look_full(thread))
 }
 
 /// Whether no new task is queued, however few there are.
@@ -355,9 +387,9 @@ const DEEPEST: u32 = 500;
 #[inline]
 fn is_alone(thread: &Thread) -> bool {
     thread.team().size == 1
-        && thread.lead == 0
-        && thread.stacked < DEEPEST
-        && !thread.has_events
+        && thread.tasking.lead == 0
+        && thread.tasking.stacked < DEEPEST
+        && !thread.tasking.has_events
         && !report::is_traced()
 }
 
@@ -373,9 +405,9 @@ pub(crate) fn runs_all_as_calls(thread: &Thread) -> bool {
 /// it is dropped.
 #[inline]
 fn begin_call(thread: &mut Thread, function: impl FnOnce() -> usize) -> bool {
-    thread.untold += 1;
+    thread.tasking.untold += 1;
     if report::is_traced() {
-        thread.called.push(function());
+        thread.tasking.called.push(function());
     }
     if settings::get().cancels {
         return begin_told(thread);
@@ -386,11 +418,11 @@ fn begin_call(thread: &mut Thread, function: impl FnOnce() -> usize) -> bool {
 /// The variant of [`begin_call`] that tells the seat now; the seat knows whether the task is dropped.
 #[cold]
 fn begin_told(thread: &mut Thread) -> bool {
-    thread.untold -= 1;
+    thread.tasking.untold -= 1;
     tell(thread);
-    let is_told = tell_one(thread, thread.called.len().saturating_sub(1));
+    let is_told = tell_one(thread, thread.tasking.called.len().saturating_sub(1));
     if !is_told {
-        thread.called.pop();
+        thread.tasking.called.pop();
     }
     is_told
 }
@@ -398,12 +430,12 @@ fn begin_told(thread: &mut Thread) -> bool {
 /// Ends the task of [`begin_call`].
 #[inline]
 fn end_call(thread: &mut Thread) {
-    if !thread.called.is_empty() {
-        thread.called.pop();
+    if !thread.tasking.called.is_empty() {
+        thread.tasking.called.pop();
     }
-    if thread.untold > 0 {
-        thread.untold -= 1;
-    } else if let Some(told) = thread.told.pop() {
+    if thread.tasking.untold > 0 {
+        thread.tasking.untold -= 1;
+    } else if let Some(told) = thread.tasking.told.pop() {
         end_child(told);
     }
 }
@@ -412,27 +444,27 @@ fn end_call(thread: &mut Thread) {
 /// to open a group.
 #[inline]
 pub(crate) fn tell(thread: &mut Thread) {
-    if thread.untold > 0 {
+    if thread.tasking.untold > 0 {
         tell_all(thread);
     }
 }
 
 #[cold]
 fn tell_all(thread: &mut Thread) {
-    let first = thread.called.len().saturating_sub(thread.untold as usize);
-    for called in first..first + thread.untold as usize {
+    let first = thread.tasking.called.len().saturating_sub(thread.tasking.untold as usize);
+    for called in first..first + thread.tasking.untold as usize {
         let is_told = tell_one(thread, called);
         assert!(is_told, "no group is cancelled");
     }
-    thread.untold = 0;
+    thread.tasking.untold = 0;
 }
 
 /// Tells the seat of one task; `called` is the index of its function while the program is traced. `false` if its group
 /// was cancelled.
 fn tell_one(thread: &mut Thread, called: usize) -> bool {
     let Some(told) = begin_child() else { return false };
-    thread.told.push(told);
-    if let Some(&function) = thread.called.get(called) {
+    thread.tasking.told.push(told);
+    if let Some(&function) = thread.tasking.called.get(called) {
         report::name(function);
     }
     true
@@ -441,9 +473,9 @@ fn tell_one(thread: &mut Thread, called: usize) -> bool {
 /// Calls `f`, which runs a task on top of its maker, in a team of one thread.
 #[inline]
 fn stacked<R>(f: impl FnOnce() -> R) -> R {
-    here().stacked += 1;
+    here().tasking.stacked += 1;
     let result = f();
-    here().stacked -= 1;
+    here().tasking.stacked -= 1;
     result
 }
 
@@ -457,20 +489,18 @@ pub(crate) unsafe fn queue(record: *mut Record) {
     tell(thread);
     lead(thread, 1);
     // SAFETY: the caller's record is never null: `new_memory` ends the process instead.
-    let queued = Queued(unsafe { NonNull::new_unchecked(record) });
+    let record = unsafe { NonNull::new_unchecked(record) };
+    let queued = Queued(record);
     // The machine may run it here at once.
-    spawn_child(move || queued.run());
+    spawn_child_in(Front(record), move || queued.run());
 }
 
-/// Has a task of a taskloop note its core group in `place`, and returns the group of the last time, if it is known.
-///
-/// # Safety
-/// The record belongs to a task that is not yet spawned.
-pub(crate) unsafe fn returns_to(record: *mut Record, place: Option<&'static AtomicU16>) -> Option<GroupId> {
-    let place = place?;
-    // SAFETY: the caller's promise.
-    unsafe { (*record).place = place };
-    place.load(Ordering::Relaxed).checked_sub(1).map(|group| GroupId::new(usize::from(group)))
+/// A task of a loop begins: it notes its core group.
+fn note_group(place: Option<&AtomicU16>) {
+    let Some(place) = place else { return };
+    let thread = here();
+    let group = thread.team().work.groups.get(thread.number as usize).map_or(0, |group| group + 1);
+    place.store(group, Ordering::Relaxed);
 }
 
 /// Spawns a task with clauses.
@@ -479,15 +509,20 @@ pub(crate) unsafe fn returns_to(record: *mut Record, place: Option<&'static Atom
 /// Rule "Record": the record is not spawned, and is handed over.
 pub(crate) unsafe fn spawn(record: *mut Record, said: Said) {
     let thread = here();
-    let Said { is_undeferred, priority, accesses, group } = said;
+    let Said { is_undeferred, priority, accesses, mut affinity, place } = said;
     // SAFETY: rule "Record": not spawned yet, so it is the caller's alone.
     let event = unsafe { (*record).event };
+    if !affinity.is_empty() && (report::is_on() || vicus::kit::awaits_touch()) {
+        // SAFETY: as above.
+        unsafe { (*record).affinity = Some(Box::new(UsedData(affinity.clone()))) };
+    }
     if !event.is_null() {
-        thread.has_events = true;
+        thread.tasking.has_events = true;
     }
     let is_included = is_undeferred || thread.task().is_final;
     let may_wait = !accesses.is_empty() || !event.is_null();
     if !thread.is_seated {
+        note_group(place);
         // SAFETY: the caller hands over the record, and it is run here.
         unsafe { run(record) };
         if !event.is_null() {
@@ -496,6 +531,7 @@ pub(crate) unsafe fn spawn(record: *mut Record, said: Said) {
         return;
     }
     if is_alone(thread) {
+        note_group(place);
         // SAFETY: the caller hands over the record, and it is run here.
         return stacked(|| unsafe { run(record) });
     }
@@ -503,7 +539,7 @@ pub(crate) unsafe fn spawn(record: *mut Record, said: Said) {
     if !is_plain {
         tell(thread);
     }
-    if may_wait && !is_included && thread.lead > ENOUGH_AHEAD && is_enough(thread, ENOUGH_AHEAD) {
+    if may_wait && !is_included && thread.tasking.lead > ENOUGH_AHEAD && is_enough(thread, ENOUGH_AHEAD) {
         report::waiting(catch_up);
     }
     let thread = here();
@@ -517,6 +553,7 @@ pub(crate) unsafe fn spawn(record: *mut Record, said: Said) {
         }
     }
     if runs_now {
+        note_group(place);
         if !accesses.is_empty() {
             wait_for_earlier(&accesses);
         }
@@ -541,11 +578,9 @@ pub(crate) unsafe fn spawn(record: *mut Record, said: Said) {
     if priority > 0 && most > 0 {
         new = new.priority(priority.min(most));
     }
-    if let Some(group) = group {
-        new = new.at(group);
+    if let Some(group) = place.and_then(|place| place.load(Ordering::Relaxed).checked_sub(1)) {
+        new = new.at(GroupId::new(usize::from(group)));
     }
-    // SAFETY: rule "Record": not spawned yet, so it is the caller's alone.
-    let mut affinity = unsafe { std::mem::take(&mut (*record).affinity) };
     if !affinity.is_empty() {
         // SAFETY: rule "Record": an unfinished task's.
         let is_dealt = crate::learned::deals(|| unsafe { report::function_of(record) }, &mut affinity);
@@ -553,25 +588,25 @@ pub(crate) unsafe fn spawn(record: *mut Record, said: Said) {
         if !is_dealt {
             new = new.undealt();
         }
-        if report::is_on() || vicus::kit::awaits_touch() {
-            // The summary and waiting moves of memory use it when the task runs.
-            // SAFETY: rule "Record": not spawned yet, so it is the caller's alone.
-            unsafe { (*record).affinity = affinity };
-        }
     }
     if !accesses.is_empty() {
         new = new.follows(&accesses);
     }
     lead(thread, 1);
     // SAFETY: the caller's record is never null: `new_memory` ends the process instead.
-    let queued = Queued(unsafe { NonNull::new_unchecked(record) });
+    let record = unsafe { NonNull::new_unchecked(record) };
+    let (queued, front) = (Queued(record), Front(record));
+    let run = move || {
+        note_group(place);
+        queued.run();
+    };
     if event.is_null() {
         here().keep_accesses(accesses);
-        new.spawn(move || queued.run());
+        new.spawn_in(front, run);
     } else {
         // The task is over when it has ended and its event has come: a held child that waits for both represents it.
         let own = [Access::new(event.addr(), 1, Mode::ReadWrite)];
-        new.follows(&own).spawn(move || queued.run());
+        new.follows(&own).spawn_in(front, run);
         hold(event, child().follows(&accesses).follows(&own));
         // SAFETY: rule "Event": the maker's use ends here.
         unsafe { Event::drop_one(event) };
@@ -623,7 +658,7 @@ pub(crate) unsafe fn run_at_once(record: *mut Record) {
 /// Whether [`call`] runs a task made now.
 #[inline(always)]
 pub(crate) fn is_called(thread: &Thread) -> bool {
-    thread.calls_tasks && thread.lead == 0 && thread.stacked < DEEPEST && !thread.has_events
+    thread.calls_tasks && thread.tasking.lead == 0 && thread.tasking.stacked < DEEPEST && !thread.tasking.has_events
 }
 
 /// Calls a function as a task. Its data stay in place.
@@ -638,11 +673,11 @@ pub(crate) unsafe fn call(thread: *mut Thread, function: Function, data: *mut u8
     let is_final = is_final || parent.is_final;
     let mut task = parent.child(is_final);
     let outer = std::mem::replace(&mut thread.task, &raw mut task);
-    thread.stacked += 1;
+    thread.tasking.stacked += 1;
     // SAFETY: rule "Interface": the function of a task, with its data.
     unsafe { function(data) };
     let thread = here();
-    thread.stacked -= 1;
+    thread.tasking.stacked -= 1;
     thread.task = outer;
 }
 
@@ -660,11 +695,11 @@ pub(crate) unsafe fn call_at_once(function: Function, data: *mut u8, is_final: b
         return;
     }
     let outer = std::mem::replace(&mut thread.task, &raw mut task);
-    thread.stacked += u32::from(is_alone);
+    thread.tasking.stacked += u32::from(is_alone);
     // SAFETY: rule "Interface": the function of a task, with its data.
     report::in_task(|| function as usize, || unsafe { function(data) });
     let thread = here();
-    thread.stacked -= u32::from(is_alone);
+    thread.tasking.stacked -= u32::from(is_alone);
     thread.task = outer;
     if is_child {
         end_call(thread);
@@ -682,26 +717,18 @@ unsafe fn run(record: *mut Record) {
     unsafe {
         let thread = here();
         let outer = std::mem::replace(&mut thread.task, &raw mut (*record).task);
-        if let Some(place) = (*record).place.as_ref() {
-            let group = thread.team().groups.get(thread.number as usize).map_or(0, |group| group + 1);
-            place.store(group, Ordering::Relaxed);
-        }
-        if !(*record).affinity.is_empty() {
-            vicus::kit::touch(&(*record).affinity);
+        if let Some(UsedData(affinity)) = (*record).affinity.as_deref() {
+            vicus::kit::touch(affinity);
             if report::is_on() {
-                report::note_bytes(report::function_of(record), &(*record).affinity);
+                report::note_bytes(report::function_of(record), affinity);
             }
         }
         report::in_task(
             || report::function_of(record),
-            || {
-                if (*record).task.kmp.is_null() {
-                    if let Some(function) = (*record).function {
-                        function((*record).data);
-                    }
-                } else {
-                    crate::kmpc::tasks::run(record);
-                }
+            || match (*record).code {
+                Code::Call { function, data } => function(data),
+                Code::Behind { bytes: 0, .. } => (),
+                Code::Behind { .. } => crate::kmpc::tasks::run(record),
             },
         );
         let thread = here();
@@ -718,7 +745,7 @@ pub(crate) unsafe fn finish(record: *mut Record) {
     // SAFETY: rule "Record": the caller hands over the record of a task that is not run; rule "Event": the task ends,
     // and with it the event.
     unsafe {
-        if !(*record).task.kmp.is_null() {
+        if matches!((*record).code, Code::Behind { bytes: 1.., .. }) {
             crate::kmpc::tasks::drop_unrun(record);
         }
         let event = (*record).event;
@@ -759,7 +786,7 @@ pub(crate) unsafe fn complete(record: *mut Record, mut accesses: Vec<Access>) {
         let event = (*record).event;
         if !event.is_null() {
             let thread = here();
-            thread.has_events = true;
+            thread.tasking.has_events = true;
             if thread.is_seated {
                 tell(thread);
                 // No task may come in between that commutes with it.
@@ -786,10 +813,10 @@ unsafe fn free(thread: &mut Thread, record: *mut Record) {
         if !(*record).event.is_null() {
             Event::drop_one((*record).event);
         }
-        if (*record).affinity.capacity() != 0 {
-            drop(std::mem::take(&mut (*record).affinity));
+        if (*record).affinity.is_some() {
+            drop((*record).affinity.take());
         }
-        thread.memory.give(record);
+        thread.tasking.memory.give(record);
     }
 }
 
@@ -799,7 +826,7 @@ pub(crate) type Event = crate::event::Event<Held>;
 /// A task outside of all regions has ended; its event may still be open.
 fn await_outside(event: *const Event) {
     let thread = here();
-    thread.awaited.push((thread.task, event));
+    thread.tasking.awaited.push((thread.task, event));
 }
 
 /// Waits for the events of tasks outside of all regions: those made by the running task, or with `is_end` all of its
@@ -808,11 +835,11 @@ fn await_outside(event: *const Event) {
 #[inline(never)]
 fn wait_outside(is_end: bool) {
     let thread = here();
-    if thread.awaited.is_empty() {
+    if thread.tasking.awaited.is_empty() {
         return;
     }
     let task = thread.task;
-    let own: Vec<_> = thread.awaited.extract_if(.., |&mut (maker, _)| is_end || ptr::eq(maker, task)).collect();
+    let own: Vec<_> = thread.tasking.awaited.extract_if(.., |&mut (maker, _)| is_end || ptr::eq(maker, task)).collect();
     for (_, event) in own {
         // SAFETY: rule "Event": the maker still uses it.
         wait_until(|| unsafe { (*event).is_over() });
@@ -861,7 +888,7 @@ unsafe fn abandon(event: *const Event) {
 /// Whether the running task may have unfinished children.
 #[inline]
 fn has_children(thread: &Thread) -> bool {
-    thread.is_seated && thread.untold == 0
+    thread.is_seated && thread.tasking.untold == 0
 }
 
 /// Waits for the children of the running task.

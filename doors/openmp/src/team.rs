@@ -57,32 +57,13 @@ impl Kind {
 /// A team of threads: those of the running region, and of the next one of this size.
 pub(crate) struct Team {
     pub(crate) size: u32,
-    /// How many threads there are if each thread of the regions around has such a team.
-    pub(crate) crowd: Cell<u32>,
-    /// The number of enclosing regions, this one included; and how many of them have several threads.
-    pub(crate) level: Cell<u32>,
-    pub(crate) active_level: Cell<u32>,
-    /// The outer team, of the thread that came to the region, and that thread's number there.
-    pub(crate) outer: Cell<*const Team>,
-    pub(crate) outer_number: Cell<u32>,
-    function: Cell<Function>,
-    /// A loop begun by each thread with the region.
-    begins: Cell<Option<LoopStart>>,
-    /// The settings of each thread's task.
-    icv: Cell<Icv>,
-    group: Cell<*mut Group>,
-    league: Cell<(u32, u32)>,
-    /// How many loops and singles earlier regions had, and how often their threads waited for each other.
-    before: Cell<(u64, u64, u64)>,
-    pub(crate) ring: Box<[Slot]>,
-    /// The remembered taskloops, on a machine with several core groups; and the group of each thread.
-    pub(crate) taskloops: Option<crate::taskloop::Memories>,
-    pub(crate) groups: Box<[u16]>,
-    /// The remembered loops.
-    pub(crate) sites: Box<[Site]>,
-    pub(crate) singles: AtomicU64,
-    /// The value of `copyprivate`.
-    pub(crate) copy: AtomicPtr<u8>,
+    /// See [`Kind`].
+    is_outermost: bool,
+    is_crowded: bool,
+    binding: Option<Binding>,
+    pub(crate) nesting: Nesting,
+    start: Start,
+    pub(crate) work: SharedWork,
     /// Reductions shared by all threads of a region or of a loop; the first thread makes them.
     pub(crate) shared_reductions: [AtomicPtr<crate::reductions::Reductions>; 2],
     /// Whether the region was cancelled, and at which barriers its threads were then.
@@ -92,14 +73,48 @@ pub(crate) struct Team {
     machine: Option<vicus::kit::team::Team>,
     members: Box<[Slotted]>,
     is_busy: Cell<bool>,
-    /// See [`Kind`].
-    is_outermost: bool,
-    is_crowded: bool,
-    binding: Option<Binding>,
     /// The places of its threads, if the user says nothing and they are bound.
     bound: Option<Bound>,
     /// Whether the affinity of its threads is shown in this region.
     is_shown: Cell<bool>,
+}
+
+/// A region among those around it.
+pub(crate) struct Nesting {
+    /// How many threads there are if each thread of the regions around has such a team.
+    pub(crate) crowd: Cell<u32>,
+    /// The number of enclosing regions, this one included; and how many of them have several threads.
+    pub(crate) level: Cell<u32>,
+    pub(crate) active_level: Cell<u32>,
+    /// The outer team, of the thread that came to the region, and that thread's number there.
+    pub(crate) outer: Cell<*const Team>,
+    pub(crate) outer_number: Cell<u32>,
+}
+
+/// With what each thread begins a region.
+struct Start {
+    function: Cell<Function>,
+    /// A loop begun by each thread with the region.
+    begins: Cell<Option<LoopStart>>,
+    /// The settings of each thread's task.
+    icv: Cell<Icv>,
+    group: Cell<*mut Group>,
+    league: Cell<(u32, u32)>,
+    /// How many loops and singles earlier regions had, and how often their threads waited for each other.
+    before: Cell<(u64, u64, u64)>,
+}
+
+/// The work that the threads of a team share.
+pub(crate) struct SharedWork {
+    pub(crate) ring: Box<[Slot]>,
+    /// The remembered taskloops, on a machine with several core groups; and the group of each thread.
+    pub(crate) taskloops: Option<crate::taskloop::Memories>,
+    pub(crate) groups: Box<[u16]>,
+    /// The remembered loops.
+    pub(crate) sites: Box<[Site]>,
+    pub(crate) singles: AtomicU64,
+    /// The value of `copyprivate`.
+    pub(crate) copy: AtomicPtr<u8>,
 }
 
 /// A thread's state in its team.
@@ -125,31 +140,39 @@ impl Team {
             is_outermost: kind.is_outermost,
             is_crowded: kind.is_crowded,
             binding: kind.binding,
-            crowd: Cell::new(1),
-            level: Cell::new(0),
-            active_level: Cell::new(0),
-            outer: Cell::new(ptr::null()),
-            outer_number: Cell::new(0),
-            function: Cell::new(Function::None),
-            begins: Cell::new(None),
-            icv: Cell::new(settings::get().icv),
-            group: Cell::new(ptr::null_mut()),
-            league: Cell::new((0, 1)),
-            before: Cell::new((0, 0, 0)),
-            ring: (0..ring).map(|at| Slot::new(at as u64, if size > 1 { size } else { 0 })).collect(),
-            sites: (0..if size > 1 { REMEMBERED } else { 0 }).map(|_| Site::new(size)).collect(),
-            singles: AtomicU64::new(0),
-            copy: AtomicPtr::new(ptr::null_mut()),
+            nesting: Nesting {
+                crowd: Cell::new(1),
+                level: Cell::new(0),
+                active_level: Cell::new(0),
+                outer: Cell::new(ptr::null()),
+                outer_number: Cell::new(0),
+            },
+            start: Start {
+                function: Cell::new(Function::None),
+                begins: Cell::new(None),
+                icv: Cell::new(settings::get().icv),
+                group: Cell::new(ptr::null_mut()),
+                league: Cell::new((0, 1)),
+                before: Cell::new((0, 0, 0)),
+            },
+            work: SharedWork {
+                ring: (0..ring).map(|at| Slot::new(at as u64, if size > 1 { size } else { 0 })).collect(),
+                taskloops: machine
+                    .as_ref()
+                    // Tasks dealt in turn are where they were the last time anyway.
+                    .filter(|team| {
+                        size > 1 && team.topology().core_groups.len() > 1 && team.plan().in_turn().is_empty()
+                    })
+                    .map(|_| crate::taskloop::Memories::new()),
+                groups: machine
+                    .iter()
+                    .flat_map(|team| (0..size as usize).map(|number| team.group_of(number).index() as u16))
+                    .collect(),
+                sites: (0..if size > 1 { REMEMBERED } else { 0 }).map(|_| Site::new(size)).collect(),
+                singles: AtomicU64::new(0),
+                copy: AtomicPtr::new(ptr::null_mut()),
+            },
             shared_reductions: [const { AtomicPtr::new(ptr::null_mut()) }; 2],
-            taskloops: machine
-                .as_ref()
-                // Tasks dealt in turn are where they were the last time anyway.
-                .filter(|team| size > 1 && team.topology().core_groups.len() > 1 && team.plan().in_turn().is_empty())
-                .map(|_| crate::taskloop::Memories::new()),
-            groups: machine
-                .iter()
-                .flat_map(|team| (0..size as usize).map(|number| team.group_of(number).index() as u16))
-                .collect(),
             meetings: Meetings::new(),
             cancelled_loop: AtomicU64::new(0),
             members: (0..if machine.is_some() { size } else { 0 })
@@ -216,7 +239,7 @@ impl Team {
 
     /// The address of the function of its region; 0 if the region has none.
     pub(crate) fn function_address(&self) -> usize {
-        match self.function.get() {
+        match self.start.function.get() {
             Function::Gomp(function, _) => function as usize,
             Function::Kmpc(function, ..) => function.addr(),
             Function::None => 0,
@@ -225,7 +248,7 @@ impl Team {
 
     /// Calls the function of its region.
     pub(crate) fn call_again(&self) {
-        invoke(self.function.get());
+        invoke(self.start.function.get());
     }
 
     /// The state of each thread, by number.
@@ -236,14 +259,14 @@ impl Team {
     /// The team at a nesting level, seen from within. `None` if there is no such level.
     pub(crate) fn at_level(&self, level: i32, number: u32) -> Option<(&Team, u32)> {
         let (mut team, mut number) = (self, number);
-        if level < 0 || level as u32 > team.level.get() {
+        if level < 0 || level as u32 > team.nesting.level.get() {
             return None;
         }
-        while team.level.get() > level as u32 {
+        while team.nesting.level.get() > level as u32 {
             // A region of one thread has one number, and it stands in for itself at its own level.
-            number = team.outer_number.get();
+            number = team.nesting.outer_number.get();
             // SAFETY: rule "Team": the outer team's region lasts longer than the inner one's.
-            team = unsafe { &*team.outer.get() };
+            team = unsafe { &*team.nesting.outer.get() };
         }
         Some((team, number))
     }
@@ -264,7 +287,7 @@ fn strategy(kind: Kind, is_exact: bool) -> Setting {
     };
     let roams = !is_exact && kind.size > 1 && crate::places::nodes().len() > 1 && !wanted.contains("pin=");
     let wanted = if roams { with(&wanted, "pin=off").unwrap_or(wanted) } else { wanted };
-    let spin_ns = match settings.is_active {
+    let spin_ns = match settings.waiting.is_active {
         Some(true) => Some(1_000_000_000),
         Some(false) => Some(0),
         None => kind.is_crowded.then_some(0),
@@ -282,11 +305,11 @@ const SPINS: (Duration, Duration) = (Duration::from_micros(200), Duration::from_
 
 fn spins_for(is_crowded: bool) -> (Duration, Duration) {
     let settings = settings::get();
-    let is_said = settings.is_active.is_some() || settings.says_spins;
+    let is_said = settings.waiting.is_active.is_some() || settings.waiting.says_spins;
     if is_said || is_crowded {
         return (Duration::ZERO, Duration::ZERO);
     }
-    match settings.blocks_ms {
+    match settings.waiting.blocks_ms {
         Some(ms) => [ms; 2].map(|ms| Duration::from_millis(ms.into())).into(),
         None => SPINS,
     }
@@ -498,7 +521,7 @@ extern "C" fn serve(dock: *mut libc::c_void) -> *mut libc::c_void {
     // The thread has begun on a chosen processor, and may go on where its siblings may.
     crate::places::set_affinity(&dock.processors);
     let thread = here();
-    thread.free = Some(dock.processors);
+    thread.placing.free = Some(dock.processors);
     let initial = thread.team;
     dock.keeps.set((ptr::from_ref(thread), initial));
     let mut seen = 0;
@@ -523,7 +546,7 @@ extern "C" fn serve(dock: *mut libc::c_void) -> *mut libc::c_void {
 /// The number of threads of the next region, for this `num_threads` clause; 0: no clause.
 pub(crate) fn resolve(thread: &Thread, wanted: u32) -> u32 {
     let icv = &thread.task().icv;
-    if wanted == 1 || thread.team().active_level.get() as i32 >= icv.max_active_levels {
+    if wanted == 1 || thread.team().nesting.active_level.get() as i32 >= icv.max_active_levels {
         return 1;
     }
     let mut size = if wanted == 0 { icv.threads.max(1) as u32 } else { wanted };
@@ -559,7 +582,7 @@ pub(crate) struct Region {
 fn add_pool(thread: &mut Thread, depth: usize) {
     // Takes over the pools of an ended thread, if this one has none yet. The threads of a region take none: they never
     // end.
-    if depth == 0 && thread.team().level.get() == 0 {
+    if depth == 0 && thread.team().nesting.level.get() == 0 {
         thread.pools = crate::process::left_pools();
     }
     if thread.pools.len() == depth {
@@ -583,45 +606,45 @@ pub(crate) fn run(region: Region) {
     let policy = if bind != 0 && icv.bind != 0 { bind } else { icv.bind };
     let binding = if policy == 0 { None } else { Binding::of(thread, policy) };
     // A thread that others have called to their region has begun none, and is in one all the same.
-    let is_outermost = outer_team.crowd.get() == 1;
-    let crowd = outer_team.crowd.get().saturating_mul(size);
+    let is_outermost = outer_team.nesting.crowd.get() == 1;
+    let crowd = outer_team.nesting.crowd.get().saturating_mul(size);
     let mut kind = Kind { size, binding, is_outermost, is_crowded: size > 1 && crowd > settings::processors() };
     let pool = &mut thread.pools[depth];
     let mut team = pool.team(kind);
     if size > 1 {
-        let had = pool.grow(size, is_outermost, thread.free);
+        let had = pool.grow(size, is_outermost, thread.placing.free);
         if had < size {
             (size, kind.size) = (had, had);
             team = pool.team(kind);
         }
     }
-    let level = outer_team.level.get() + 1;
+    let level = outer_team.nesting.level.get() + 1;
     if let Some(&threads) = settings::get().threads_by_level.get(level as usize) {
         icv.threads = threads;
     }
-    icv.bind = settings::get().bind_by_level.get(level as usize).copied().unwrap_or(policy);
+    icv.bind = settings::get().binding.bind_by_level.get(level as usize).copied().unwrap_or(policy);
     let is_limited = icv.thread_limit != i32::MAX;
     if is_limited {
         BUSY.fetch_add(size as i32 - 1, Ordering::Relaxed);
     }
     team.is_busy.set(true);
-    if team.crowd.get() != crowd {
-        team.crowd.set(crowd);
+    if team.nesting.crowd.get() != crowd {
+        team.nesting.crowd.set(crowd);
     }
-    team.level.set(level);
-    team.active_level.set(outer_team.active_level.get() + u32::from(size > 1));
-    team.outer.set(outer_team);
-    team.outer_number.set(thread.number);
-    team.function.set(function);
-    team.begins.set(begins);
-    team.icv.set(icv);
-    team.group.set(group);
-    team.league.set(thread.league);
-    if settings::get().displays_affinity {
-        team.is_shown.set(thread.shown != Some((level, size, binding)));
+    team.nesting.level.set(level);
+    team.nesting.active_level.set(outer_team.nesting.active_level.get() + u32::from(size > 1));
+    team.nesting.outer.set(outer_team);
+    team.nesting.outer_number.set(thread.number);
+    team.start.function.set(function);
+    team.start.begins.set(begins);
+    team.start.icv.set(icv);
+    team.start.group.set(group);
+    team.start.league.set(thread.league);
+    if settings::get().binding.displays_affinity {
+        team.is_shown.set(thread.placing.shown != Some((level, size, binding)));
     }
     team.meetings.begin();
-    let spins = if kind.is_crowded { 0 } else { settings::get().spins };
+    let spins = if kind.is_crowded { 0 } else { settings::get().waiting.spins };
     // Regions beside it may be larger than this one.
     let spins_us = if is_outermost { spins_for(kind.is_crowded).1.as_micros() as u32 } else { 0 };
     for dock in &pool.docks[..size as usize - 1] {
@@ -635,13 +658,13 @@ pub(crate) fn run(region: Region) {
     enter(team, 0);
     let thread = here();
     if team.meetings.is_cancelled() {
-        for (at, slot) in team.ring.iter().enumerate() {
+        for (at, slot) in team.work.ring.iter().enumerate() {
             slot.reset(at as u64);
         }
-        team.before.set((0, 0, thread.gathers));
-        team.singles.store(0, Ordering::Relaxed);
+        team.start.before.set((0, 0, thread.sharing.gathers));
+        team.work.singles.store(0, Ordering::Relaxed);
     } else {
-        team.before.set((thread.loops, thread.singles, thread.gathers));
+        team.start.before.set((thread.sharing.loops, thread.sharing.singles, thread.sharing.gathers));
     }
     thread.resume(outer);
     thread.depth = depth;
@@ -658,20 +681,19 @@ fn enter(team: &Team, number: u32) {
     // function.
     let task = unsafe { &mut *own.task.get() };
     let task = task.insert(Task {
-        icv: team.icv.get(),
+        icv: team.start.icv.get(),
         is_final: false,
         is_explicit: false,
-        group: team.group.get(),
-        kmp: ptr::null_mut(),
+        group: team.start.group.get(),
     });
     let thread = here();
     thread.team = team;
     thread.number = number;
     thread.task = task;
-    (thread.loops, thread.singles, thread.gathers) = team.before.get();
-    thread.lead = 0;
-    thread.has_events = false;
-    thread.league = team.league.get();
+    (thread.sharing.loops, thread.sharing.singles, thread.sharing.gathers) = team.start.before.get();
+    thread.tasking.lead = 0;
+    thread.tasking.has_events = false;
+    thread.league = team.start.league.get();
     own.lead.store(0, Ordering::Relaxed);
     // SAFETY: rule "Team": a member's cells are used by its own thread alone, and only between regions or in this
     // function.
@@ -686,8 +708,8 @@ fn enter(team: &Team, number: u32) {
     if let Some(bound) = &team.bound {
         bound.take_place(thread, number);
     }
-    if settings::get().displays_affinity {
-        thread.shown = Some((team.level.get(), team.size, team.binding));
+    if settings::get().binding.displays_affinity {
+        thread.placing.shown = Some((team.nesting.level.get(), team.size, team.binding));
         if team.is_shown.get() {
             crate::places::display();
         }
@@ -711,10 +733,10 @@ fn enter(team: &Team, number: u32) {
 /// Runs a region's function as the calling thread.
 #[inline]
 fn call(team: &Team) {
-    if let Some(begins) = team.begins.get() {
+    if let Some(begins) = team.start.begins.get() {
         crate::work::begin(here(), begins);
     }
-    invoke(team.function.get());
+    invoke(team.start.function.get());
 }
 
 /// Calls a region's function.
@@ -741,9 +763,9 @@ fn end_region() {
     }
     loop {
         gather();
-        thread.gathers += 1;
+        thread.sharing.gathers += 1;
         // In a cancelled region some threads come here while others are at an earlier barrier; they come once more.
-        if !settings::get().cancels || team.meetings.was_end(thread.gathers) {
+        if !settings::get().cancels || team.meetings.was_end(thread.sharing.gathers) {
             break;
         }
     }
@@ -757,16 +779,16 @@ pub(crate) fn barrier() -> bool {
     }
     if crate::tasks::runs_all_as_calls(thread) && !settings::get().cancels {
         // It is alone, and none of its tasks is left.
-        thread.gathers += 1;
+        thread.sharing.gathers += 1;
         return false;
     }
     let _errno = KeepErrno::new();
     let team = thread.team();
     let cancels = settings::get().cancels;
     if cancels {
-        team.meetings.come_within(thread.gathers + 1);
+        team.meetings.come_within(thread.sharing.gathers + 1);
     }
     report::waiting(gather);
-    thread.gathers += 1;
+    thread.sharing.gathers += 1;
     cancels && team.meetings.is_cancelled()
 }

@@ -33,20 +33,12 @@ pub(crate) struct Task {
     pub(crate) is_explicit: bool,
     /// The innermost taskgroup around it, or null.
     pub(crate) group: *mut Group,
-    /// clang's record of it, or null.
-    pub(crate) kmp: *mut crate::kmpc::KmpTask,
 }
 
 impl Task {
     /// The first task of a thread.
     fn initial() -> Task {
-        Task {
-            icv: settings::get().icv,
-            is_final: false,
-            is_explicit: false,
-            group: ptr::null_mut(),
-            kmp: ptr::null_mut(),
-        }
+        Task { icv: settings::get().icv, is_final: false, is_explicit: false, group: ptr::null_mut() }
     }
 }
 
@@ -54,7 +46,7 @@ impl Task {
     /// A new explicit child of this task.
     #[inline(always)]
     pub(crate) fn child(&self, is_final: bool) -> Task {
-        Task { icv: self.icv, is_final, is_explicit: true, group: self.group, kmp: ptr::null_mut() }
+        Task { icv: self.icv, is_final, is_explicit: true, group: self.group }
     }
 }
 
@@ -85,6 +77,32 @@ pub(crate) struct Thread {
     pub(crate) calls_tasks: bool,
     /// The running task.
     pub(crate) task: *mut Task,
+    pub(crate) sharing: Sharing,
+    pub(crate) tasking: Tasking,
+    pub(crate) placing: Placing,
+    pub(crate) next: NextRegion,
+    /// The threads of its regions, by depth: first of the outermost regions, then of the regions within these, and so
+    /// on.
+    pub(crate) pools: Vec<Pool>,
+    /// How many of its regions have begun and not ended.
+    pub(crate) depth: usize,
+    /// Its number among all threads.
+    pub(crate) id: u32,
+    /// Its number among host teams, and how many they are.
+    pub(crate) league: (u32, u32),
+    pub(crate) initial_task: Task,
+    /// Regions of one thread that compilers begin and end with separate calls.
+    pub(crate) serialized: Vec<crate::kmpc::fork::Serialized>,
+    /// The account of its time, or null: see [`crate::report`].
+    pub(crate) account: *const crate::report::Account,
+    /// A word for a tool.
+    pub(crate) tool_data: u64,
+    /// clang's `threadprivate` memory of the thread, by the address of the variable.
+    pub(crate) private: Vec<(*mut u8, *mut u8)>,
+}
+
+/// A thread's part in loops, and in what its team shares in a region.
+pub(crate) struct Sharing {
     /// The program's address of the call that begins the next loop; 0 if it is unknown.
     pub(crate) caller: usize,
     /// How many loops and the like it has come to in this region.
@@ -97,6 +115,17 @@ pub(crate) struct Thread {
     pub(crate) work: Loop,
     /// The current loop with dependences between iterations.
     pub(crate) across: Loop,
+}
+
+impl Sharing {
+    /// Outside of loops.
+    fn new(caller: usize, loops: u64, singles: u64, gathers: u64) -> Sharing {
+        Sharing { caller, loops, singles, gathers, work: Loop::none(), across: Loop::none() }
+    }
+}
+
+/// A thread's explicit tasks.
+pub(crate) struct Tasking {
     /// How many more tasks it has made than run.
     pub(crate) lead: i64,
     /// How many of the next tasks are run at once because enough were queued.
@@ -107,24 +136,25 @@ pub(crate) struct Thread {
     pub(crate) untold: u32,
     /// The stacked tasks known to its seat, as children on top of their parents. Behind each stand only others.
     pub(crate) told: Vec<vicus::kit::team::Included>,
+    /// While the program is traced: the functions of the tasks that run as calls.
+    pub(crate) called: Vec<usize>,
+    /// Tasks that compilers begin and end with separate calls.
+    pub(crate) included: Vec<(Option<vicus::kit::team::Included>, *mut Task)>,
     /// Whether a task of this region waits for an event, or has.
     pub(crate) has_events: bool,
     /// Outside of all regions: the events of tasks with ended blocks, each with its task's maker.
     pub(crate) awaited: Vec<(*mut Task, *const crate::tasks::Event)>,
-    /// Free memory for tasks.
-    pub(crate) memory: crate::tasks::Memory,
-    /// While the program is traced: the functions of the tasks that run as calls.
-    pub(crate) called: Vec<usize>,
-    /// Free memory for the clauses of one task.
-    spare_accesses: Vec<Access>,
     /// clang's last task with an event, and what an undeferred one has waited for since then: those that follow it wait
     /// for the event, too.
     pub(crate) detached: (*mut crate::kmpc::KmpTask, Vec<Access>),
-    /// The threads of its regions, by depth: first of the outermost regions, then of the regions within these, and so
-    /// on.
-    pub(crate) pools: Vec<Pool>,
-    /// How many of its regions have begun and not ended.
-    pub(crate) depth: usize,
+    /// Free memory for tasks.
+    pub(crate) memory: crate::tasks::Memory,
+    /// Free memory for the clauses of one task.
+    spare_accesses: Vec<Access>,
+}
+
+/// Where a thread runs, and where threads of its regions may.
+pub(crate) struct Placing {
     /// Its place, if it is bound, or -1.
     pub(crate) place: i32,
     /// The places of the team it took its own from, if it is bound by default ([`crate::bound`]); and its processors
@@ -135,24 +165,14 @@ pub(crate) struct Thread {
     pub(crate) shown: Option<(u32, u32, Option<crate::places::Binding>)>,
     /// The places allowed for threads of its regions; none: all.
     pub(crate) partition: crate::places::Partition,
-    /// Its number among all threads.
-    pub(crate) id: u32,
-    /// clang's `num_threads` and other clauses for the next region.
-    pub(crate) next_threads: u32,
-    pub(crate) next_bind: u8,
-    pub(crate) next_teams: (u32, u32),
-    /// Its number among host teams, and how many they are.
-    pub(crate) league: (u32, u32),
-    pub(crate) initial_task: Task,
-    /// Regions of one thread and tasks that compilers begin and end with separate calls.
-    pub(crate) serialized: Vec<crate::kmpc::fork::Serialized>,
-    pub(crate) included: Vec<(Option<vicus::kit::team::Included>, *mut Task)>,
-    /// The account of its time, or null: see [`crate::report`].
-    pub(crate) account: *const crate::report::Account,
-    /// A word for a tool.
-    pub(crate) tool_data: u64,
-    /// clang's `threadprivate` memory of the thread, by the address of the variable.
-    pub(crate) private: Vec<(*mut u8, *mut u8)>,
+}
+
+/// clang's clauses for a thread's next region.
+#[derive(Default)]
+pub(crate) struct NextRegion {
+    pub(crate) threads: u32,
+    pub(crate) bind: u8,
+    pub(crate) teams: (u32, u32),
 }
 
 /// The fields that a thread sets aside while it is in another region.
@@ -162,11 +182,7 @@ pub(crate) struct Outer {
     is_seated: bool,
     calls_tasks: bool,
     task: *mut Task,
-    loops: u64,
-    singles: u64,
-    gathers: u64,
-    work: Loop,
-    across: Loop,
+    sharing: Sharing,
     lead: i64,
     untold: u32,
     has_events: bool,
@@ -177,7 +193,7 @@ impl Thread {
     /// An empty list.
     #[inline]
     pub(crate) fn accesses(&mut self) -> Vec<Access> {
-        std::mem::take(&mut self.spare_accesses)
+        std::mem::take(&mut self.tasking.spare_accesses)
     }
 
     /// The next empty list has the memory of this one.
@@ -186,7 +202,7 @@ impl Thread {
         const MOST_KEPT: usize = 256;
         if (1..=MOST_KEPT).contains(&accesses.capacity()) {
             accesses.clear();
-            self.spare_accesses = accesses;
+            self.tasking.spare_accesses = accesses;
         }
     }
 
@@ -198,38 +214,29 @@ impl Thread {
             is_seated: false,
             calls_tasks: false,
             task: ptr::null_mut(),
-            caller: 0,
-            loops: 0,
-            singles: 0,
-            gathers: 0,
-            work: Loop::none(),
-            across: Loop::none(),
-            lead: 0,
-            full_for: 0,
-            stacked: 0,
-            untold: 0,
-            told: Vec::new(),
-            has_events: false,
-            awaited: Vec::new(),
-            memory: crate::tasks::Memory::new(),
-            called: Vec::new(),
-            spare_accesses: Vec::new(),
-            detached: (ptr::null_mut(), Vec::new()),
+            sharing: Sharing::new(0, 0, 0, 0),
+            tasking: Tasking {
+                lead: 0,
+                full_for: 0,
+                stacked: 0,
+                untold: 0,
+                told: Vec::new(),
+                called: Vec::new(),
+                included: Vec::new(),
+                has_events: false,
+                awaited: Vec::new(),
+                detached: (ptr::null_mut(), Vec::new()),
+                memory: crate::tasks::Memory::new(),
+                spare_accesses: Vec::new(),
+            },
+            placing: Placing { place: -1, bound: ptr::null(), free: None, shown: None, partition: (0, 0) },
+            next: NextRegion::default(),
             pools: Vec::new(),
             depth: 0,
-            place: -1,
-            bound: ptr::null(),
-            free: None,
-            shown: None,
-            partition: (0, 0),
             id: IDS.fetch_add(1, Ordering::Relaxed),
-            next_threads: 0,
-            next_bind: 0,
-            next_teams: (0, 0),
             league: (0, 1),
             initial_task: Task::initial(),
             serialized: Vec::new(),
-            included: Vec::new(),
             account: ptr::null(),
             tool_data: 0,
             private: Vec::new(),
@@ -243,7 +250,7 @@ impl Thread {
         self.team = initial;
         (self.is_seated, self.calls_tasks) = (false, false);
         self.task = &raw mut self.initial_task;
-        self.bound = ptr::null();
+        self.placing.bound = ptr::null();
     }
 
     /// Its team.
@@ -263,21 +270,19 @@ impl Thread {
     }
 
     pub(crate) fn set_aside(&mut self) -> Outer {
+        let Sharing { caller, loops, singles, gathers, .. } = self.sharing;
+        let within = Sharing::new(caller, loops, singles, gathers);
         Outer {
             team: self.team,
             number: self.number,
             is_seated: self.is_seated,
             calls_tasks: self.calls_tasks,
             task: self.task,
-            loops: self.loops,
-            singles: self.singles,
-            gathers: self.gathers,
-            work: std::mem::replace(&mut self.work, Loop::none()),
-            across: std::mem::replace(&mut self.across, Loop::none()),
-            lead: self.lead,
-            untold: std::mem::take(&mut self.untold),
-            has_events: self.has_events,
-            partition: self.partition,
+            sharing: std::mem::replace(&mut self.sharing, within),
+            lead: self.tasking.lead,
+            untold: std::mem::take(&mut self.tasking.untold),
+            has_events: self.tasking.has_events,
+            partition: self.placing.partition,
         }
     }
 
@@ -287,15 +292,12 @@ impl Thread {
         self.is_seated = outer.is_seated;
         self.calls_tasks = outer.calls_tasks;
         self.task = outer.task;
-        self.loops = outer.loops;
-        self.singles = outer.singles;
-        self.gathers = outer.gathers;
-        self.work = outer.work;
-        self.across = outer.across;
-        self.lead = outer.lead;
-        self.untold = outer.untold;
-        self.has_events = outer.has_events;
-        self.partition = outer.partition;
+        let caller = self.sharing.caller;
+        self.sharing = Sharing { caller, ..outer.sharing };
+        self.tasking.lead = outer.lead;
+        self.tasking.untold = outer.untold;
+        self.tasking.has_events = outer.has_events;
+        self.placing.partition = outer.partition;
     }
 }
 

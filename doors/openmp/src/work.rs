@@ -187,16 +187,17 @@ impl Loop {
 
 /// The thread comes to a loop.
 pub(crate) fn begin(thread: &mut Thread, start: LoopStart) {
-    thread.work = join(thread, start, |_| {});
+    thread.sharing.work = join(thread, start, |_| {});
 }
 
 /// The thread comes to a loop. The first thread prepares the shared state.
 pub(crate) fn join(thread: &mut Thread, start: LoopStart, prepare: impl FnOnce(&Slot)) -> Loop {
     let team = thread.team();
-    let start = LoopStart { caller: std::mem::take(&mut thread.caller), ..settled(start, u64::from(team.size)) };
-    let ring = &team.ring;
-    let number = thread.loops;
-    thread.loops += 1;
+    let start =
+        LoopStart { caller: std::mem::take(&mut thread.sharing.caller), ..settled(start, u64::from(team.size)) };
+    let ring = &team.work.ring;
+    let number = thread.sharing.loops;
+    thread.sharing.loops += 1;
     let slot = &ring[number as usize % ring.len()];
     slot.stage.enter(number, || {
         if start.kind == Kind::Returning {
@@ -231,11 +232,11 @@ pub(crate) fn hash(words: impl Iterator<Item = u64>) -> u64 {
 fn site<'a>(team: &'a Team, start: &LoopStart) -> (&'a Site, u64) {
     let LoopStart { caller, first, step, count, chunk, .. } = *start;
     let key = hash([team.function_address() as u64, caller as u64, first, step, count, chunk].into_iter());
-    let near = (0..PROBED).map(|further| &team.sites[((key >> 58) as usize + further) % REMEMBERED]);
+    let near = (0..PROBED).map(|further| &team.work.sites[((key >> 58) as usize + further) % REMEMBERED]);
     let known = near.clone().find(|site| site.key.load(Ordering::Relaxed) == key);
     // Else an unused place, else another loop's place; that loop is forgotten.
     let free = || near.clone().find(|site| site.key.load(Ordering::Relaxed) == 0);
-    (known.or_else(free).unwrap_or(&team.sites[(key >> 58) as usize % REMEMBERED]), key)
+    (known.or_else(free).unwrap_or(&team.work.sites[(key >> 58) as usize % REMEMBERED]), key)
 }
 
 /// Gives each thread its share of the last time; the first time, equal ones.
@@ -285,7 +286,7 @@ fn remember(team: &Team, slot: &Slot, start: &LoopStart) {
 /// The next part of the loop for the thread: its iterations are `low..high`. Whether there is one.
 pub(crate) fn next(thread: &mut Thread) -> bool {
     let (size, number) = (u64::from(thread.team().size), u64::from(thread.number));
-    let work = &mut thread.work;
+    let work = &mut thread.sharing.work;
     if work.slot.is_null() {
         return false;
     }
@@ -351,7 +352,7 @@ pub(crate) fn next(thread: &mut Thread) -> bool {
 
 /// The thread leaves its loop.
 pub(crate) fn leave(thread: &mut Thread) {
-    let mut work = std::mem::replace(&mut thread.work, Loop::none());
+    let mut work = std::mem::replace(&mut thread.sharing.work, Loop::none());
     if work.start.is_ordered {
         end_turn(&mut work);
     }
@@ -369,7 +370,7 @@ pub(crate) fn part(thread: &Thread, work: &Loop) {
     if is_returning {
         slot.shares[thread.number as usize].0.ran.store(work.ran, Ordering::Relaxed);
     }
-    slot.stage.leave(team.size, work.number + team.ring.len() as u64, || {
+    slot.stage.leave(team.size, work.number + team.work.ring.len() as u64, || {
         if is_returning {
             remember(team, slot, &work.start);
         }
@@ -379,7 +380,7 @@ pub(crate) fn part(thread: &Thread, work: &Loop) {
 
 /// Waits until all earlier iterations of the thread's ordered loop are over.
 pub(crate) fn await_turn() {
-    let work = &here().work;
+    let work = &here().sharing.work;
     if work.slot.is_null() || work.low >= work.high {
         return;
     }
@@ -404,13 +405,13 @@ fn end_turn(work: &mut Loop) {
 pub(crate) fn claim_single() -> bool {
     let thread = here();
     let team = thread.team();
-    let number = thread.singles;
-    thread.singles += 1;
+    let number = thread.sharing.singles;
+    thread.sharing.singles += 1;
     if team.size == 1 {
         return true;
     }
-    team.singles.load(Ordering::Relaxed) == number
-        && team.singles.compare_exchange(number, number + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    team.work.singles.load(Ordering::Relaxed) == number
+        && team.work.singles.compare_exchange(number, number + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
 }
 
 /// A loop with dependences between iterations, in several dimensions.
@@ -480,14 +481,14 @@ fn index_of(at: i64, first: i64, step: i64) -> i64 {
 
 /// The thread comes to a loop with dependences between iterations.
 pub(crate) fn begin_across(thread: &mut Thread, dimensions: impl FnOnce() -> Vec<(i64, i64, u64)>) {
-    thread.across = join(thread, LoopStart::EMPTY, |slot| {
+    thread.sharing.across = join(thread, LoopStart::EMPTY, |slot| {
         slot.across.set(Box::into_raw(Box::new(Across::new(dimensions()))));
     });
 }
 
 /// The thread's current loop with dependences between iterations.
 pub(crate) fn across<'a>() -> Option<&'a Across> {
-    let work = &here().across;
+    let work = &here().sharing.across;
     // SAFETY: rule "Loop": the first thread has written the cell before the others joined, and it stays until all have
     // left.
     if work.slot.is_null() { None } else { unsafe { work.slot().across.get().as_ref() } }
@@ -515,6 +516,6 @@ pub(crate) fn await_iteration(at: impl Iterator<Item = i64>) {
 
 /// The thread leaves such a loop.
 pub(crate) fn leave_across(thread: &mut Thread) {
-    let across = std::mem::replace(&mut thread.across, Loop::none());
+    let across = std::mem::replace(&mut thread.sharing.across, Loop::none());
     part(thread, &across);
 }

@@ -16,7 +16,7 @@ pub use vicus_machine::{
     give_back_small_blocks, merge_when_freed, process_memory, touch,
 };
 /// Groups of tasks, and requests of tasks alone.
-pub use vicus_machine::{TaskRequest, cancel_group, close_group, open_group, spawn_child};
+pub use vicus_machine::{TaskMemory, TaskRequest, cancel_group, close_group, open_group, spawn_child, spawn_child_in};
 /// The allocator's own parts, and containers without a type.
 pub use vicus_memory::{
     Audit, Burst, DistOptions, FakePages, Foreign, FreeBlock, Heap, Locations, LocationsError, Locks, MOST_RUNS,
@@ -46,10 +46,16 @@ pub mod team {
 pub mod plan {
     pub use vicus_schedule::{
         BoxPlacement, Crowd, DEEP, Dealing, Dealt, Decision, End, FRONT_RULE, FRONT_TURN_NS, Idle, LastUses, Latencies,
-        MOST_THREADS, Order, Pool, PoolId, Probe, QueueId, QueueSpec, RULES, RequestId, Robber, Scan, SeatId, SeatPlan,
-        Shares, Take, TaskName, TaskPlacement, Tokens, Uses, Warm, Way, When, Whereabouts,
+        MOST_THREADS, Order, Patience, Pool, PoolId, Probe, QueueId, QueueSpec, RULES, RequestId, Robber, Scan, SeatId,
+        SeatPlan, Shares, Take, TaskName, TaskPlacement, Tokens, Uses, Warm, Way, When, Whereabouts,
     };
 }
 
-/// The parts of events of a recording.
-pub use vicus_trace::{Awaits, Use};
+/// The parts of a recording ([`Trace`](crate::trace::Trace)): of its head, and of its events.
+pub mod recording {
+    pub use vicus_topology::DealReason;
+    pub use vicus_trace::{
+        Awaits, BoxInfo, Entry, JobId, Kind, Merged, ModelInfo, Outcome, SeatInfo, Source, TaskKind, UnknownKind, Use,
+        ViaBound,
+    };
+}

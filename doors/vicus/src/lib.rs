@@ -201,10 +201,8 @@ pub mod topology {
 }
 /// The records of a runtime ([`RuntimeBuilder::record`]), and how they are written, read, checked and summed up.
 pub mod trace {
-    pub use vicus_topology::DealReason;
     pub use vicus_trace::{
-        BoxInfo, BoxSummary, Entry, Event, Header, JobId, Kind, Merged, ModelInfo, Names, Outcome, Rule, SeatInfo,
-        SeatSummary, Source, Summary, Takes, TaskKind, Trace, TraceError, UnknownKind, ViaBound, Violation,
+        BoxSummary, Event, Header, Names, Rule, SeatSummary, Summary, Takes, Trace, TraceError, Violation,
     };
 }
 

@@ -1,9 +1,28 @@
-//! What tests of several crates need: programs that run with a time limit.
+//! For tests and benchmarks of several crates: programs that run with a time limit, and the median.
 
 use std::io::{self, Read};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+/// The middle value, or the mean of the two in the middle.
+///
+/// ```
+/// use vicus_testing::median;
+///
+/// assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+/// assert_eq!(median(&[4.0, 1.0, 2.0, 30.0]), 3.0);
+/// ```
+///
+/// # Panics
+/// Without values.
+#[must_use]
+pub fn median(values: &[f64]) -> f64 {
+    assert!(!values.is_empty(), "a median is one of values");
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2])
+}
 
 /// A program that has ended, or was ended.
 #[derive(Debug)]

@@ -43,10 +43,10 @@ pub use runtime::requests::reserve::reserve;
 pub use runtime::takes::Level;
 pub use runtime::{Runtime, RuntimeBuilder, StartError};
 pub use tasks::{
-    Append, Cancelled, ChildBuilder, Data, Held, Included, Part, Scope, SharedSlice, TaskBuilder, TaskRequest, Views,
-    begin_child, cancel_group, child, close_group, collect, end_child, for_each, for_each_mut, for_each_piece,
-    has_queued, in_place_scope, is_cancelled, join, join_or, map_reduce, open_group, run_child, scope, spawn_child,
-    wait_for_children, wait_for_earlier, yield_to_descendants,
+    Append, Cancelled, ChildBuilder, Data, Held, Included, Part, Scope, SharedSlice, TaskBuilder, TaskMemory,
+    TaskRequest, Views, begin_child, cancel_group, child, close_group, collect, end_child, for_each, for_each_mut,
+    for_each_piece, has_queued, in_place_scope, is_cancelled, join, join_or, map_reduce, open_group, run_child, scope,
+    spawn_child, spawn_child_in, wait_for_children, wait_for_earlier, yield_to_descendants,
 };
 pub use vicus_os::{
     DiscoverError, Discovered, LatencyFile, Learned, SystemDirectory, SystemPages, Treatment, default_threads,
@@ -74,7 +74,8 @@ pub mod layer {
     pub use crate::runtime::stay::Stay;
     pub use crate::runtime::worker::context::{recorded, wait_for_descendants, wait_for_own};
     pub use crate::runtime::worker::{
-        AtOnce, Frame, Worker, in_task, is_seated, leave_to_program, outside, run, wait, with_shared, with_worker,
+        AtOnce, Frame, Worker, in_task, is_seated, leave_to_program, outside, run, runs_task_of, wait, with_shared,
+        with_worker,
     };
     pub use crate::sync::Padded;
     pub use crate::sync::lock::{ShortGuard, ShortLock};

@@ -327,7 +327,7 @@ impl<T> DistQueue<T> {
     ) -> Result<DistQueue<T>, AllocError> {
         let shape = Segment::<T>::shape(options.queue.segment_bytes);
         let waiting = options.queue.segments_waiting;
-        let how = How { shape, stalled: Stalled::Awaited, planted: Planted::default() };
+        let how = How { shape, stalled: Stalled::Awaited, planted: Planted::NONE };
         DistQueue::with_queues(locations, options, how.planted, |at| LfQueue::with(source(at), how, waiting))
     }
 

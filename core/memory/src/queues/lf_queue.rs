@@ -283,7 +283,7 @@ impl<T> LfQueue<T> {
     /// The source has no memory for the first segment.
     pub fn with_source(source: Arc<dyn SegmentSource>, options: &QueueOptions) -> Result<LfQueue<T>, AllocError> {
         let shape = Segment::<T>::shape(options.segment_bytes);
-        let how = How { shape, stalled: Stalled::Skipped, planted: Planted::default() };
+        let how = How { shape, stalled: Stalled::Skipped, planted: Planted::NONE };
         LfQueue::with(source, how, options.segments_waiting)
     }
 

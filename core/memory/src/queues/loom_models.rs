@@ -58,7 +58,7 @@ impl Drop for Counted {
 }
 
 fn queue<T>(slots: usize, stalled: Stalled, mutant: Option<Mutant>) -> LfQueue<T> {
-    let how = How { shape: Segment::<T>::shape_of(slots), stalled, planted: Planted { mutant } };
+    let how = How { shape: Segment::<T>::shape_of(slots), stalled, planted: Planted::new(mutant) };
     LfQueue::with(Arc::new(Counted::default()), how, 1).unwrap()
 }
 
@@ -111,7 +111,7 @@ const THERE: NodeId = NodeId::new(1);
 fn dist<T>(locations: usize, slots: usize, mutant: Option<Mutant>) -> Kept<Arc<DistQueue<T>>> {
     let locations = Locations::from_distances(vec![vec![10; locations]; locations]).unwrap();
     let subqueue = |_| Ok(queue(slots, Stalled::Awaited, mutant));
-    let queue = DistQueue::with_queues(&locations, &DistOptions::default(), Planted { mutant }, subqueue);
+    let queue = DistQueue::with_queues(&locations, &DistOptions::default(), Planted::new(mutant), subqueue);
     Kept::new(Arc::new(queue.unwrap()))
 }
 

@@ -31,22 +31,5 @@ pub(crate) enum Mutant {
     ClosedEarly,
 }
 
-/// The mistake of one queue.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Planted {
-    #[cfg(all(test, loom))]
-    pub(crate) mutant: Option<Mutant>,
-}
-
-impl Planted {
-    #[inline(always)]
-    pub(crate) fn has(self, mutant: Mutant) -> bool {
-        #[cfg(all(test, loom))]
-        return self.mutant == Some(mutant);
-        #[cfg(not(all(test, loom)))]
-        {
-            let _ = mutant;
-            false
-        }
-    }
-}
+/// The mistake of one value.
+pub(crate) type Planted = crate::Planted<Mutant>;

@@ -168,13 +168,13 @@ impl Unparsed {
     fn malformed(self) -> SyntaxError {
         match self {
             Unparsed::Malformed(error) => error,
-            Unparsed::NoMemory(error) => had(Err(error)),
+            Unparsed::NoMemory(error) => or_panic(Err(error)),
         }
     }
 }
 
 /// The allocated value. Panics if there was not enough memory.
-pub(crate) fn had<T>(allocated: Result<T, NoMemory>) -> T {
+pub(crate) fn or_panic<T>(allocated: Result<T, NoMemory>) -> T {
     allocated.unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -548,6 +548,6 @@ impl Loader {
     pub fn finish(self) -> Snapshot {
         let mut parsed = self.others;
         parsed.push(self.parsed);
-        had(build(parsed, &self.orders))
+        or_panic(build(parsed, &self.orders))
     }
 }

@@ -16,8 +16,8 @@ mod vicus;
 pub use setting::{Parameter, Setting, SettingError, Settings, Values};
 
 use crate::{
-    BoxPlacement, Dealing, Idle, Order, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, Scan, SeatId, SeatPlan, Take,
-    TaskPlacement, When,
+    BoxPlacement, Dealing, Idle, Order, Patience, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, Scan, SeatId,
+    SeatPlan, Take, TaskPlacement, When,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use vicus_topology::{CoreGroup, GroupId, LocationId, NodeId, PuId, Topology};
@@ -201,6 +201,7 @@ impl<'a> Draft<'a> {
             tasks: NOWHERE,
             look: Vec::new(),
             idle: Idle::Sleep { spin_ns: SPIN.default },
+            patience: Patience::default(),
         });
     }
 

@@ -558,6 +558,16 @@ impl<T> Seat<T> {
         self.resting.none(plan, self.stack.waits.last().copied(), idle_ns)
     }
 
+    /// Like [`Seat::none`], for a seat with a waiting task whose wake may miss it: it sleeps for a millisecond at most,
+    /// and looks again. So do the seats of a team, where a spawner does not know which of them may begin its task and
+    /// may wake another one; and a thread that unwinds on a stack of its own, since a wake goes to the code there.
+    pub fn none_unsure(&mut self, plan: &SeatPlan, idle_ns: u64) -> Rest {
+        match self.none(plan, idle_ns) {
+            Rest::Sleep { sleeper, .. } => Rest::Sleep { sleeper, at_most_ns: Some(rest::UNSURE_NS) },
+            rest => rest,
+        }
+    }
+
     /// The seat does not sleep any more. `slept_ns`: the length of its sleep; `None`: it has found a task in its last
     /// look. `wake`: the task it was chosen for, if any.
     ///
@@ -582,6 +592,7 @@ impl<T> Seat<T> {
     /// The running task begins to wait: meanwhile tasks of this request run on top of it, or with `None` any.
     pub fn begin_wait(&mut self, request: Option<RequestId>) {
         self.stack.waits.push(request);
+        self.resting.wait_changes();
     }
 
     /// From now on any task may run on top of the waiting task.

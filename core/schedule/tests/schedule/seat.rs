@@ -230,6 +230,55 @@ fn a_seat_looks_around_for_longer_after_a_short_sleep_if_it_has_its_pu_to_itself
     }
 }
 
+/// A member of a team waits for others. What it does was a loop of worlds/machine alone.
+#[test]
+fn a_waiting_member_of_a_team_looks_for_a_while_and_gives_way_before_it_sleeps() {
+    let sleep = Rest::Sleep { sleeper: Sleeper::Waiting(RequestId(3)), at_most_ns: None };
+    let mut world = World::of(World::new("las:spin_ns=700").plan.for_team(25_000));
+    // A free seat is no waiting member.
+    assert_eq!(world.none(700), Rest::Sleep { sleeper: Sleeper::Free, at_most_ns: None });
+    world.seat.begin_wait(Some(RequestId(3)));
+    assert_eq!(world.none(0), Rest::Look { until_ns: 700 });
+    assert_eq!(world.none(700), Rest::Look { until_ns: 10_000 });
+    // Each ten microseconds; a late look makes up for no turns.
+    assert_eq!([10_000, 10_001].map(|idle| world.none(idle)), [Rest::GiveWay, Rest::Look { until_ns: 20_000 }]);
+    assert_eq!([20_500, 20_501].map(|idle| world.none(idle)), [Rest::GiveWay, Rest::Look { until_ns: 25_000 }]);
+    // Then eight more times, ten in all.
+    let rests: Vec<Rest> = (0..9).map(|number| world.none(25_000 + number)).collect();
+    assert_eq!(rests, [[Rest::GiveWay; 8].as_slice(), &[sleep]].concat());
+    assert_eq!(world.none(26_000), sleep);
+    // Woken, it begins again; so it does when it has found a task, and on top of that task.
+    world.seat.woken(None, Some(1_000_000), false);
+    assert_eq!(world.none(25_000), Rest::GiveWay);
+    let immediate = world.place(Kind::Immediate);
+    world.queues.0[immediate.index()] = vec![(3, 1)];
+    assert!(world.find().is_some());
+    let ten = |world: &mut World| (0..11).filter(|_| world.none(25_000) == Rest::GiveWay).count();
+    assert_eq!(ten(&mut world), 10);
+    world.seat.begin_wait(Some(RequestId(3)));
+    assert_eq!(ten(&mut world), 10);
+}
+
+#[test]
+fn a_waiting_seat_that_may_miss_its_wake_looks_again_each_millisecond() {
+    let mut world = World::new("las:spin_ns=700");
+    world.seat.begin_wait(Some(RequestId(3)));
+    let mut none = |idle_ns| world.seat.none_unsure(&world.plan.seats[0], idle_ns);
+    assert_eq!(none(0), Rest::Look { until_ns: 700 });
+    assert_eq!(none(700), Rest::Sleep { sleeper: Sleeper::Waiting(RequestId(3)), at_most_ns: Some(1_000_000) });
+}
+
+#[test]
+fn only_the_plan_of_a_team_prints_how_its_members_wait() {
+    let plan = World::new("las").plan;
+    assert!(!plan.to_string().contains("gives way") && !plan.to_string().contains("given way"));
+    let shown = plan.for_team(25_000).to_string();
+    assert!(
+        shown.contains("; while a task waits, after at least 25000 ns, and having given way 10 times\n"),
+        "{shown}"
+    );
+}
+
 /// Muddukrishna et al., §4.1: pauses grow up to a limit. A short one can't be ended by a push; after the longest, the
 /// seat sleeps.
 #[test]

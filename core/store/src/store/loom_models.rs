@@ -5,7 +5,7 @@
 //! in the log in the order of their numbers, and readers see the log's content.
 
 use super::*;
-use crate::mutant::Mutant;
+use crate::mutant::{Mutant, Planted};
 use crate::transaction::Batch;
 use loom::sync::Condvar;
 use oxrdf::{GraphName, Literal, NamedNode, Quad};
@@ -124,8 +124,8 @@ fn spawn<T: Send + 'static>(function: impl FnOnce() -> T + Send + 'static) -> lo
 fn run(callers: &'static [What], failure: Option<(u64, Failure)>, mutant: Option<Mutant>) {
     let disk = FakeDisk::new(1);
     let mut store = Store::create(Arc::new(disk.process(1)), 1, Places::new()).unwrap();
-    store.planted.mutant = mutant;
-    lock(&store.state).staging.planted.mutant = mutant;
+    store.planted = Planted::new(mutant);
+    lock(&store.state).staging.planted = Planted::new(mutant);
     if let Some((operations, failure)) = failure {
         disk.fail_after(operations, failure);
     }

@@ -3,7 +3,7 @@
 //! Falt et al., §6.4, Figs. 9 and 10: loading, and the same query 16 times in parallel, with the allocator of §5 and
 //! with malloc. A process has one allocator, so each side is a process of its own; they take turns.
 
-use super::measure::{self, Outcome, median};
+use super::measure::{self, Outcome};
 use super::{copies, queries};
 use anyhow::Context;
 use std::process::{Command, Stdio};
@@ -11,6 +11,7 @@ use vicus::kit::{Foreign, MemoryOptions, Series};
 use vicus::memory::WhenFull;
 use vicus::{Runtime, Setting};
 use vicus_service::PlanOptions;
+use vicus_testing::median;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

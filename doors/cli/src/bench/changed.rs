@@ -7,7 +7,7 @@
 //! With `--store`, the same is done to stores on disk, each update durable: to one left alone, opened again and then
 //! merged, and to one with a keeper that merges in the background. They stand beside a store loaded at once.
 
-use super::measure::{self, Outcome, median};
+use super::measure::{self, Outcome};
 use super::queries;
 use crate::arguments::RuntimeArgs;
 use anyhow::{Context, ensure};
@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use vicus_rdf::{Backing, Changes, Id, Order, Snapshot};
 use vicus_service::{Dataset, PlanOptions, Service, create_store, open_store};
+use vicus_testing::median;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

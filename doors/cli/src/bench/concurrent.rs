@@ -3,9 +3,10 @@
 //! Falt et al., §6.1.1 and §6.2–6.3: the same query 16 times in parallel, Q2 Q4 Q5a Q6 Q7 Q8 Q9 Q11. The interval of
 //! the ratio of medians comes from resampling pairs of runs of the same round.
 
-use super::measure::{self, Outcome, median};
+use super::measure::{self, Outcome};
 use super::{copies, queries};
 use vicus_service::PlanOptions;
+use vicus_testing::median;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

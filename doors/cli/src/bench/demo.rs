@@ -1,11 +1,12 @@
 //! The demo's table: every query under the strategy asked for and under nls, alternating.
 
-use super::measure::{self, Outcome, median};
+use super::measure::{self, Outcome};
 use super::queries;
 use crate::arguments::RuntimeArgs;
 use std::path::PathBuf;
 use vicus::{Runtime, Setting};
 use vicus_service::PlanOptions;
+use vicus_testing::median;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -7,12 +7,13 @@
 //! §2.1 has a first guess for any machine: chunks of half the size of each level of cache. These are tried as well. A
 //! row is as wide as the widest that boxes of the query send.
 
-use super::measure::{self, Outcome, deviation, median};
+use super::measure::{self, Outcome, deviation};
 use super::queries;
 use super::scratch::Scratch;
 use crate::arguments::RuntimeArgs;
 use vicus::Topology;
 use vicus_service::{Dataset, PlanOptions, Service};
+use vicus_testing::median;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -4,7 +4,7 @@
 //! collapses at 16 threads (1.43) and 32 (0.78) on four cores. The speed-up here is compared with that of a plain loop
 //! over the same kernel on as many threads, alternating in the same run.
 
-use super::measure::{self, Outcome, median, milliseconds, quartiles};
+use super::measure::{self, Outcome, milliseconds, quartiles};
 use super::spin::{calibrate, spin};
 use crate::engine;
 use crate::tell::tell;
@@ -12,6 +12,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use vicus::{BoxError, BoxModel, Column, Envelope, EnvelopeBuilder, Model, Operator, Runtime, Setting, Turn, library};
 use vicus_kernels::Pipeline;
+use vicus_testing::median;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

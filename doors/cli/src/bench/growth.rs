@@ -3,7 +3,7 @@
 //! A query whose time has exponent 1 takes twice as long for twice the triples; the exponent of its rows is printed
 //! beside it. The speed-up of Q4 is compared with that of a plain loop on as many threads, alternating in the same run.
 
-use super::measure::{self, Outcome, exponent, median};
+use super::measure::{self, Outcome, exponent};
 use super::queries::{self, Query};
 use super::scratch::Scratch;
 use super::spin::{calibrate, spin};
@@ -12,6 +12,7 @@ use crate::tell::tell;
 use crate::{engine, memory};
 use vicus_rdf::SnapshotMemory;
 use vicus_service::{Dataset, PlanOptions, Service};
+use vicus_testing::median;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

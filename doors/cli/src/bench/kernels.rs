@@ -5,7 +5,7 @@
 //! pairs of runs of the same round. Bytes near and far, and the places of found tasks, are counted in a separate run
 //! that is not timed. Like the times, they cover the measured part only.
 
-use super::measure::{self, Outcome, interval, median, quartiles};
+use super::measure::{self, Outcome, interval, quartiles};
 use crate::arguments::SweepArgs;
 use crate::kernel;
 use crate::threads::{self, Threads};
@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use vicus::kit::Level;
 use vicus::{Runtime, Setting};
 use vicus_kernels::{AnyKernel, Kernel, Serial};
+use vicus_testing::median;
 
 /// See `vicus bench kernels --help`.
 #[derive(clap::Args)]

@@ -6,6 +6,7 @@ use rand_pcg::rand_core::RngCore;
 use serde::Serialize;
 use std::path::Path;
 use std::time::Instant;
+use vicus_testing::median;
 
 /// One line of a benchmark's result.
 #[derive(Serialize)]
@@ -42,14 +43,6 @@ pub(crate) fn threads(text: &str) -> Result<usize, String> {
 pub(crate) fn write_json(path: &Path, results: &[Outcome]) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(results)?;
     std::fs::write(path, text + "\n").with_context(|| format!("the results can't be written to {}", path.display()))
-}
-
-/// The middle one, or the mean of the two in the middle.
-pub(crate) fn median(samples: &[f64]) -> f64 {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let (low, high) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
-    (low + high) / 2.0
 }
 
 /// The quartiles around the median.
@@ -104,9 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_in_the_middle() {
-        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+    fn the_quartiles_are_around_the_middle() {
         assert_eq!(quartiles(&[1.0, 2.0, 3.0, 4.0, 5.0]), (2.0, 4.0));
     }
 

@@ -2,7 +2,7 @@
 //! threads.
 
 use super::kernels::once;
-use super::measure::{self, Outcome, median, quartiles};
+use super::measure::{self, Outcome, quartiles};
 use crate::arguments::SweepArgs;
 use crate::{calibrate, engine};
 use anyhow::{Context, ensure};
@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use vicus::{Runtime, Setting};
 use vicus_kernels::{AnyKernel, Kernel, NAMES, Size, by_name};
 use vicus_sim::{Machine, Options, Recorder, simulate};
+use vicus_testing::median;
 
 /// See `vicus bench prediction --help`.
 #[derive(clap::Args)]

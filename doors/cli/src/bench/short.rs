@@ -1,11 +1,12 @@
 //! The cost of short queries: parsing, planning and running.
 
-use super::measure::{self, Outcome, median};
+use super::measure::{self, Outcome};
 use super::scratch::Scratch;
 use super::{queries, shop};
 use crate::arguments::RuntimeArgs;
 use anyhow::Context;
 use vicus_service::{Count, PlanOptions, Session};
+use vicus_testing::median;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

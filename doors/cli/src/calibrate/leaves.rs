@@ -2,7 +2,7 @@
 //! for leaves with little work for each byte, the speed of their bytes' arrival if none is in a cache: the distance of
 //! their accesses counts there as well.
 
-use super::{Effort, PAGE, median, quartiles};
+use super::{Effort, PAGE, quartiles};
 use crate::bench::kernels::once;
 use crate::threads::{self, Threads};
 use std::collections::BTreeMap;
@@ -18,6 +18,7 @@ use vicus_kernels::{
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::Access;
 use vicus_sim::Machine;
+use vicus_testing::median;
 
 /// The kernels with inputs as small as possible without changing their leaves' speed. The data of streaming kernels
 /// fits the first cache; the other kernels' data lies in the last caches, as it does for their tasks.

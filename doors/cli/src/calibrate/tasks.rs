@@ -1,6 +1,6 @@
 //! The costs of making, moving and waking, measured with empty tasks.
 
-use super::{Effort, median, quartiles};
+use super::{Effort, quartiles};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -9,6 +9,7 @@ use vicus::tasks::{in_place_scope, join};
 use vicus::{Runtime, Setting};
 use vicus_schedule::{Access, Mode, Shares};
 use vicus_sim::Parameters;
+use vicus_testing::median;
 use vicus_topology::Topology;
 
 /// The number of tasks in a sample.

@@ -51,7 +51,7 @@ pub(super) fn begin_with(thread: &mut Thread, start: LoopStart, reductions: *mut
     let mut is_first = false;
     // SAFETY: rule "Interface": gcc's chain of descriptions, and a word with the size of the memory. Rule "Loop": the
     // thread prepares the slot.
-    thread.work = work::join(thread, start, |slot| unsafe {
+    thread.sharing.work = work::join(thread, start, |slot| unsafe {
         is_first = true;
         if !reductions.is_null() {
             let outer = outer_reductions(thread_group(group));
@@ -62,7 +62,7 @@ pub(super) fn begin_with(thread: &mut Thread, start: LoopStart, reductions: *mut
             slot.memory.set(libc::calloc(1, (*memory).addr().max(1)).cast());
         }
     });
-    let slot = thread.work.slot();
+    let slot = thread.sharing.work.slot();
     // SAFETY: rule "Interface": as above; rule "Loop": the first thread has written the slot's cells before. Rule
     // "Group": the running task's open group.
     unsafe {
@@ -105,12 +105,14 @@ pub(super) fn start(start: LoopStart, low: *mut i64, high: *mut i64) -> bool {
 /// Takes the next part.
 pub(super) fn next(low: *mut i64, high: *mut i64) -> bool {
     let thread = here();
-    if crate::settings::get().cancels && thread.team().cancelled_loop.load(Ordering::Relaxed) == thread.gathers + 1 {
+    if crate::settings::get().cancels
+        && thread.team().cancelled_loop.load(Ordering::Relaxed) == thread.sharing.gathers + 1
+    {
         return false;
     }
     let is_one = work::next(thread);
     if is_one {
-        let work = &thread.work;
+        let work = &thread.sharing.work;
         // SAFETY: rule "Interface": both can be written.
         unsafe {
             *low = work.start.value(work.low) as i64;

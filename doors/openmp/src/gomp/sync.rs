@@ -42,7 +42,7 @@ fn cancel(which: i32, is_wanted: bool) -> bool {
     let team = thread.team();
     match which {
         1 => team.meetings.cancel(),
-        2 | 4 => team.cancelled_loop.store(thread.gathers + 1, Ordering::Relaxed),
+        2 | 4 => team.cancelled_loop.store(thread.sharing.gathers + 1, Ordering::Relaxed),
         _ => tasks::cancel_group(),
     }
     true
@@ -57,7 +57,7 @@ fn is_cancelled(which: i32) -> bool {
     let is_region_cancelled = team.meetings.is_cancelled();
     match which {
         1 => is_region_cancelled,
-        2 | 4 => is_region_cancelled || team.cancelled_loop.load(Ordering::Relaxed) == thread.gathers + 1,
+        2 | 4 => is_region_cancelled || team.cancelled_loop.load(Ordering::Relaxed) == thread.sharing.gathers + 1,
         _ => is_region_cancelled || tasks::is_group_cancelled(),
     }
 }
@@ -131,12 +131,12 @@ exports! {
             return ptr::null_mut();
         }
         team::barrier();
-        here().team().copy.load(Ordering::Acquire)
+        here().team().work.copy.load(Ordering::Acquire)
     }
 
     "GOMP_1.0", "VERSION":
     fn GOMP_single_copy_end(data: *mut u8) {
-        here().team().copy.store(data, Ordering::Release);
+        here().team().work.copy.store(data, Ordering::Release);
         team::barrier();
     }
 

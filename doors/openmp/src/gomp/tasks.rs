@@ -154,8 +154,7 @@ unsafe fn record(thread: &mut crate::thread::Thread, function: Fn, data: Data) -
     unsafe {
         let behind = record.add(1).cast::<u8>();
         let to = if beyond == 0 { behind } else { behind.map_addr(|address| address.next_multiple_of(data.align)) };
-        (*record).function = Some(function);
-        (*record).data = to;
+        (*record).code = tasks::Code::Call { function, data: to };
         data.copy_to(to);
     }
     record
@@ -354,10 +353,10 @@ unsafe fn said(
             }
         }
         let record = record(here(), function, data);
-        (*record).affinity = sections;
         (*record).task.is_final |= flags & FINAL != 0;
         (*record).event = event;
-        tasks::spawn(record, Said { is_undeferred: !if_clause, priority, accesses, group: None });
+        let said = Said { is_undeferred: !if_clause, priority, accesses, affinity: sections, place: None };
+        tasks::spawn(record, said);
     }
 }
 
@@ -439,16 +438,18 @@ unsafe fn cut_loop(function: Fn, data: Data, flags: u32, wanted: u64, priority: 
         // SAFETY: rule "Record": the record is new until it is spawned; its data begin with the two bounds.
         unsafe {
             let record = record(here(), function, data);
-            let bounds = (*record).data.cast::<u64>();
-            *bounds = low;
-            *bounds.add(1) = high;
+            if let tasks::Code::Call { data, .. } = (*record).code {
+                let bounds = data.cast::<u64>();
+                *bounds = low;
+                *bounds.add(1) = high;
+            }
             (*record).task.is_final |= is_final;
             let is_undeferred = flags & IF == 0;
-            let group = tasks::returns_to(record, places.map(|places| &places[task as usize]));
+            let place = places.map(|places| &places[task as usize]);
             let thread = here();
-            if is_undeferred || priority > 0 || group.is_some() || tasks::runs_at_once(thread) {
+            if is_undeferred || priority > 0 || place.is_some() || tasks::runs_at_once(thread) {
                 let priority = if flags & PRIORITY != 0 { priority } else { 0 };
-                tasks::spawn(record, Said { is_undeferred, priority, group, ..Said::default() });
+                tasks::spawn(record, Said { is_undeferred, priority, place, ..Said::default() });
             } else {
                 tasks::queue(record);
             }

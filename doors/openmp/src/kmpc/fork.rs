@@ -126,15 +126,15 @@ extern "C-unwind" fn fork(location: Location, count: i32, function: *const (), w
     }
     crate::objects::note_clang();
     let thread = here();
-    let wanted = std::mem::take(&mut thread.next_threads);
-    let bind = std::mem::take(&mut thread.next_bind);
+    let wanted = std::mem::take(&mut thread.next.threads);
+    let bind = std::mem::take(&mut thread.next.bind);
     let function = Function::Kmpc(function, count as usize, words);
     let size = team::resolve(thread, wanted);
     team::run(Region { function, size, bind, begins: None, group: ptr::null_mut() });
 }
 
 extern "C-unwind" fn fork_teams(_location: Location, count: i32, function: *const (), words: *const *mut u8) {
-    let (teams, threads) = std::mem::take(&mut here().next_teams);
+    let (teams, threads) = std::mem::take(&mut here().next.teams);
     let teams = if teams == 0 { crate::api::default_teams() } else { teams };
     crate::teams::run(Function::Kmpc(function, count as usize, words), teams, threads);
 }
@@ -151,10 +151,10 @@ pub(crate) fn begin_serialized() {
     let thread = here();
     let outer_team = thread.team();
     let team = Team::initial();
-    team.level.set(outer_team.level.get() + 1);
-    team.active_level.set(outer_team.active_level.get());
-    team.outer.set(outer_team);
-    team.outer_number.set(thread.number);
+    team.nesting.level.set(outer_team.nesting.level.get() + 1);
+    team.nesting.active_level.set(outer_team.nesting.active_level.get());
+    team.nesting.outer.set(outer_team);
+    team.nesting.outer_number.set(thread.number);
     begin_alone(team, thread.task().icv);
 }
 
@@ -162,15 +162,14 @@ pub(crate) fn begin_serialized() {
 pub(crate) fn begin_alone(team: Team, icv: Icv) {
     let thread = here();
     let team = Box::new(team);
-    team.crowd.set(thread.team().crowd.get());
-    let mut task =
-        Box::new(Task { icv, is_final: false, is_explicit: false, group: ptr::null_mut(), kmp: ptr::null_mut() });
+    team.nesting.crowd.set(thread.team().nesting.crowd.get());
+    let mut task = Box::new(Task { icv, is_final: false, is_explicit: false, group: ptr::null_mut() });
     let outer = thread.set_aside();
     thread.team = &raw const *team;
     thread.number = 0;
     (thread.is_seated, thread.calls_tasks) = (false, false);
     thread.task = &raw mut *task;
-    (thread.loops, thread.singles, thread.gathers) = (0, 0, 0);
+    (thread.sharing.loops, thread.sharing.singles, thread.sharing.gathers) = (0, 0, 0);
     thread.serialized.push(Serialized { _team: team, outer, _task: task });
 }
 
@@ -197,7 +196,7 @@ exports! {
     ) {
         let words = [words, ptr::null_mut(), ptr::null_mut(), ptr::null_mut()];
         if condition == 0 {
-            here().next_threads = 1;
+            here().next.threads = 1;
         }
         fork(location, count, function, words.as_ptr());
     }
@@ -230,7 +229,7 @@ exports! {
 
     "VERSION":
     fn __kmpc_in_parallel(_location: Location) -> i32 {
-        i32::from(here().team().active_level.get() > 0)
+        i32::from(here().team().nesting.active_level.get() > 0)
     }
 
     "VERSION":
@@ -240,14 +239,14 @@ exports! {
 
     "VERSION":
     fn __kmpc_push_num_threads(_location: Location, _thread: i32, threads: i32) {
-        here().next_threads = threads.max(0) as u32;
+        here().next.threads = threads.max(0) as u32;
     }
 
     "VERSION":
     fn __kmpc_push_num_threads_strict(
         _location: Location, _thread: i32, threads: i32, _severity: i32, _message: *const u8,
     ) {
-        here().next_threads = threads.max(0) as u32;
+        here().next.threads = threads.max(0) as u32;
     }
 
     "VERSION":
@@ -255,7 +254,7 @@ exports! {
     fn __kmpc_push_num_threads_list(_location: Location, _thread: i32, length: u32, threads: *const i32) {
         if length > 0 {
             // SAFETY: rule "Interface": the list has `length` numbers.
-            here().next_threads = unsafe { *threads }.max(0) as u32;
+            here().next.threads = unsafe { *threads }.max(0) as u32;
         }
     }
 
@@ -269,17 +268,17 @@ exports! {
 
     "VERSION":
     fn __kmpc_push_proc_bind(_location: Location, _thread: i32, bind: i32) {
-        here().next_bind = bind.clamp(0, 4) as u8;
+        here().next.bind = bind.clamp(0, 4) as u8;
     }
 
     "VERSION":
     fn __kmpc_push_num_teams(_location: Location, _thread: i32, teams: i32, threads: i32) {
-        here().next_teams = (teams.max(0) as u32, threads.max(0) as u32);
+        here().next.teams = (teams.max(0) as u32, threads.max(0) as u32);
     }
 
     "VERSION":
     fn __kmpc_push_num_teams_51(_location: Location, _thread: i32, _least: i32, teams: i32, threads: i32) {
-        here().next_teams = (teams.max(0) as u32, threads.max(0) as u32);
+        here().next.teams = (teams.max(0) as u32, threads.max(0) as u32);
     }
 
     "VERSION":
@@ -292,8 +291,8 @@ exports! {
     "VERSION":
     fn __kmpc_serialized_parallel(_location: Location, _thread: i32) {
         let thread = here();
-        thread.next_threads = 0;
-        thread.next_bind = 0;
+        thread.next.threads = 0;
+        thread.next.bind = 0;
         begin_serialized();
     }
 

@@ -165,13 +165,13 @@ fn shares(sched: i32) -> (u64, u64) {
 /// Takes the next part of a dynamic loop. The thread leaves the loop if there is none.
 fn next(thread: &mut Thread) -> Option<(bool, u64, u64)> {
     let is_cancelled = settings::get().cancels
-        && (thread.team().cancelled_loop.load(Ordering::Relaxed) == thread.gathers + 1
+        && (thread.team().cancelled_loop.load(Ordering::Relaxed) == thread.sharing.gathers + 1
             || thread.team().meetings.is_cancelled());
     if is_cancelled || !work::next(thread) {
         work::leave(thread);
         return None;
     }
-    let work = &thread.work;
+    let work = &thread.sharing.work;
     let is_last = work.high == work.start.count;
     Some((is_last, work.start.value(work.low), work.start.value(work.high - 1)))
 }
@@ -290,7 +290,7 @@ macro_rules! loops {
                 stride: *mut $step,
             ) -> i32 {
                 let thread = here();
-                let step = thread.work.start.step;
+                let step = thread.sharing.work.start.step;
                 let Some((is_last, low, high)) = next(thread) else { return 0 };
                 // SAFETY: rule "Interface": the addresses can be read and written; `last` may be null, and `stride` in
                 // the last of the functions.
@@ -362,7 +362,7 @@ exports! {
     "VERSION":
     fn __kmpc_dispatch_deinit(_location: Location, _thread: i32) {
         let thread = here();
-        if !thread.work.is_none() {
+        if !thread.sharing.work.is_none() {
             work::leave(thread);
         }
     }
@@ -379,12 +379,12 @@ exports! {
     fn __kmpc_next_section(_location: Location, _thread: i32, count: i32) -> i32 {
         let thread = here();
         let is_cancelled = settings::get().cancels
-            && (thread.team().cancelled_loop.load(Ordering::Relaxed) == thread.gathers + 1
+            && (thread.team().cancelled_loop.load(Ordering::Relaxed) == thread.sharing.gathers + 1
                 || thread.team().meetings.is_cancelled());
-        if is_cancelled || thread.work.is_none() || !work::next(thread) {
+        if is_cancelled || thread.sharing.work.is_none() || !work::next(thread) {
             return count;
         }
-        i32::try_from(thread.work.low).unwrap_or(count).min(count)
+        i32::try_from(thread.sharing.work.low).unwrap_or(count).min(count)
     }
 
     "VERSION":

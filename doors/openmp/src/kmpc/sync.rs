@@ -29,7 +29,7 @@ fn cancel(kind: i32) -> bool {
     let team = thread.team();
     match kind {
         1 => team.meetings.cancel(),
-        2 | 3 => team.cancelled_loop.store(thread.gathers + 1, Ordering::Relaxed),
+        2 | 3 => team.cancelled_loop.store(thread.sharing.gathers + 1, Ordering::Relaxed),
         _ => {
             if thread.task().group.is_null() {
                 return false;
@@ -48,7 +48,7 @@ fn is_cancelled(kind: i32) -> bool {
     let team = thread.team();
     match kind {
         1 => team.meetings.is_cancelled(),
-        2 | 3 => team.cancelled_loop.load(Ordering::Relaxed) == thread.gathers + 1,
+        2 | 3 => team.cancelled_loop.load(Ordering::Relaxed) == thread.sharing.gathers + 1,
         _ => tasks::is_group_cancelled() || team.meetings.is_cancelled(),
     }
 }
@@ -59,7 +59,7 @@ fn private(variable: *mut u8, bytes: usize) -> *mut u8 {
     if let Some((_, own)) = thread.private.iter().find(|(of, _)| *of == variable) {
         return *own;
     }
-    let own: *mut u8 = if thread.team().level.get() == 0 && thread.id == 0 {
+    let own: *mut u8 = if thread.team().nesting.level.get() == 0 && thread.id == 0 {
         variable
     } else {
         // SAFETY: rule "System": no condition.
@@ -170,13 +170,13 @@ exports! {
         _location: Location, _thread: i32, _bytes: usize, data: *mut u8, copy: Combine, is_source: i32,
     ) {
         if is_source != 0 {
-            here().team().copy.store(data, Ordering::Release);
+            here().team().work.copy.store(data, Ordering::Release);
         }
         team::barrier();
         if is_source == 0 {
             // SAFETY: rule "Interface": the function copies from the source's data, which stay until the second
             // barrier.
-            unsafe { copy(data, here().team().copy.load(Ordering::Acquire)) };
+            unsafe { copy(data, here().team().work.copy.load(Ordering::Acquire)) };
         }
         // The data are on the source's stack.
         team::barrier();
@@ -185,10 +185,10 @@ exports! {
     "VERSION":
     fn __kmpc_copyprivate_light(_location: Location, _thread: i32, data: *mut u8) -> *mut u8 {
         if !data.is_null() {
-            here().team().copy.store(data, Ordering::Release);
+            here().team().work.copy.store(data, Ordering::Release);
         }
         team::barrier();
-        here().team().copy.load(Ordering::Acquire)
+        here().team().work.copy.load(Ordering::Acquire)
     }
 
     "VERSION":

@@ -8,7 +8,7 @@ use crate::exports::exports;
 use crate::reductions::{Input, Reductions};
 use crate::report;
 use crate::taskloop::{self, Numbers, cut, part, remembered};
-use crate::tasks::{self, Event, Record, Said};
+use crate::tasks::{self, Code, Event, Record, Said};
 use crate::thread::{Group, here};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -50,6 +50,20 @@ fn record_of(task: *mut KmpTask) -> *mut Record {
     task.cast::<Record>().wrapping_sub(1)
 }
 
+/// clang's record behind the library's one.
+fn task_of(record: *mut Record) -> *mut KmpTask {
+    record.wrapping_add(1).cast()
+}
+
+/// The data of a task's `affinity` clause.
+///
+/// # Safety
+/// Rule "Record": the record is not spawned.
+unsafe fn take_affinity(record: *mut Record) -> Vec<Access> {
+    // SAFETY: the caller's promise.
+    unsafe { (*record).affinity.take() }.map_or_else(Vec::new, |affinity| affinity.0)
+}
+
 /// Runs all parts of a task.
 ///
 /// # Safety
@@ -59,7 +73,7 @@ pub(crate) unsafe fn run(record: *mut Record) {
     // SAFETY: rule "Record": the caller runs it, once. clang's record is behind it. Rule "Interface": the program's
     // function gets it.
     unsafe {
-        let task = (*record).task.kmp;
+        let task = task_of(record);
         let id = here().id as i32;
         if let Some(entry) = (*task).entry {
             loop {
@@ -95,7 +109,7 @@ pub(crate) unsafe fn drop_unrun(record: *mut Record) {
     // SAFETY: rule "Record": the caller has the record alone, and clang's record is behind it.
     unsafe {
         if (*record).flags & DESTRUCTORS != 0 {
-            destroy(here().id as i32, (*record).task.kmp);
+            destroy(here().id as i32, task_of(record));
         }
     }
 }
@@ -112,8 +126,7 @@ unsafe fn new_task(flags: u32, bytes: usize, shared_bytes: usize, entry: Option<
     unsafe {
         let task = record.add(1).cast::<KmpTask>();
         (*record).flags = flags & 0xffff;
-        (*record).bytes = (behind as u32, shared_bytes as u32);
-        (*record).task.kmp = task;
+        (*record).code = Code::Behind { bytes: behind as u32, shared_bytes: shared_bytes as u32 };
         (*record).task.is_final |= flags & FINAL != 0;
         (*task).shareds = if shared_bytes == 0 { ptr::null_mut() } else { task.cast::<u8>().add(behind) };
         (*task).entry = entry;
@@ -164,7 +177,7 @@ fn spawn(task: *mut KmpTask) -> i32 {
     // SAFETY: rule "Interface": the program's pointer is one of `new_task`, given for its first part or from within a
     // part of it. Rule "Record": else the record is handed over.
     unsafe {
-        if thread.task().kmp == task {
+        if ptr::eq(thread.task, &raw const (*record).task) {
             (*record).flags |= AGAIN;
             return 0;
         }
@@ -176,7 +189,7 @@ fn spawn(task: *mut KmpTask) -> i32 {
             spawn_proxy(record, Vec::new());
             return 0;
         }
-        if (*record).flags & (PRIORITY | DETACHABLE) == 0 && (*record).affinity.is_empty() {
+        if (*record).flags & (PRIORITY | DETACHABLE) == 0 && (*record).affinity.is_none() {
             if tasks::runs_at_once(thread) {
                 tasks::run_at_once(record);
             } else {
@@ -184,7 +197,8 @@ fn spawn(task: *mut KmpTask) -> i32 {
             }
             return 0;
         }
-        tasks::spawn(record, Said { priority: priority(record), ..Said::default() });
+        let affinity = take_affinity(record);
+        tasks::spawn(record, Said { priority: priority(record), affinity, ..Said::default() });
     }
     0
 }
@@ -200,8 +214,7 @@ unsafe fn spawn_proxy(record: *mut Record, accesses: Vec<Access>) {
     unsafe {
         (*record).event = Event::new();
         let caller = tasks::new_record(here(), 0);
-        (*caller).function = Some(run_proxy);
-        (*caller).data = record.cast();
+        (*caller).code = Code::Call { function: run_proxy, data: record.cast() };
         (*caller).event = (*record).event;
         tasks::spawn(caller, Said { priority: priority(record), accesses, ..Said::default() });
     }
@@ -214,7 +227,7 @@ unsafe extern "C-unwind" fn run_proxy(record: *mut u8) {
     // SAFETY: rule "Record": the data are the proxy's record, as `spawn_proxy` has set them. Rule "Interface": the
     // program's function gets its task.
     unsafe {
-        let task = (*record).task.kmp;
+        let task = task_of(record);
         if let Some(entry) = (*task).entry {
             entry(here().id as i32, task);
         }
@@ -254,7 +267,7 @@ unsafe fn complete_proxy(task: *mut KmpTask) {
 
 /// An undeferred task waits for these before it begins: the compiler says so by a call of its own, which names no task.
 fn keep_for_detached(accesses: Vec<Access>) {
-    let detached = &mut here().detached;
+    let detached = &mut here().tasking.detached;
     if !detached.0.is_null() {
         detached.1 = accesses;
     }
@@ -264,7 +277,7 @@ fn keep_for_detached(accesses: Vec<Access>) {
 /// Rule "Record": the record is not spawned.
 unsafe fn priority(record: *mut Record) -> i32 {
     // SAFETY: rule "Record": the caller has the record alone, and clang's record is behind it.
-    unsafe { if (*record).flags & PRIORITY != 0 { (*(*record).task.kmp).priority as i32 } else { 0 } }
+    unsafe { if (*record).flags & PRIORITY != 0 { (*task_of(record)).priority as i32 } else { 0 } }
 }
 
 /// The reductions of a group or of those around it, for a variable.
@@ -409,11 +422,12 @@ exports! {
                 return 0;
             }
             let (accesses, mut touched) = accesses(count, depends, more, others);
+            let mut affinity = take_affinity(record);
             if !touched.is_empty() {
                 crate::intense::mark(report::function_of(record), &mut touched);
-                (*record).affinity.extend(touched);
+                affinity.extend(touched);
             }
-            tasks::spawn(record, Said { priority: priority(record), accesses, ..Said::default() });
+            tasks::spawn(record, Said { priority: priority(record), accesses, affinity, ..Said::default() });
         }
         0
     }
@@ -455,7 +469,7 @@ exports! {
         // SAFETY: rule "Interface": the program's pointer is one of `new_task`, and the task is over when it is given
         // to `__kmpc_omp_task_complete_if0`.
         thread.task = unsafe { &raw mut (*record_of(task)).task };
-        thread.included.push((included, outer));
+        thread.tasking.included.push((included, outer));
     }
 
     "VERSION":
@@ -472,13 +486,13 @@ exports! {
                 }
             }
             let thread = here();
-            if let Some((included, outer)) = thread.included.pop() {
+            if let Some((included, outer)) = thread.tasking.included.pop() {
                 thread.task = outer;
                 if let Some(included) = included {
                     end_child(included);
                 }
             }
-            let detached = &mut here().detached;
+            let detached = &mut here().tasking.detached;
             let is_detached = ptr::eq(detached.0, task);
             let held = is_detached.then(|| std::mem::replace(detached, (ptr::null_mut(), Vec::new())).1);
             let accesses = held.unwrap_or_default();
@@ -544,7 +558,7 @@ exports! {
         unsafe {
             let all = (0..count.max(0) as usize).map(|index| *affinity.add(index));
             let all = all.map(|one| Access::new(one.address, one.bytes.max(1), Mode::ReadWrite));
-            let own = &mut (*record_of(task)).affinity;
+            let own = &mut (*record_of(task)).affinity.get_or_insert_default().0;
             let is_first = own.is_empty();
             own.extend(all);
             // The clause's order is the program's: its first item decides, for strategies that go by one datum.
@@ -562,7 +576,7 @@ exports! {
         unsafe {
             if (*record).event.is_null() {
                 (*record).event = Event::new();
-                here().detached = (task, Vec::new());
+                here().tasking.detached = (task, Vec::new());
             }
             (*record).event.cast_mut().cast()
         }
@@ -714,9 +728,10 @@ unsafe fn cut_loop(
             let value = move |iteration: u64| first.wrapping_add(iteration.wrapping_mul(step as u64));
             let function = (*pattern).entry.map_or(0, |entry| entry as usize);
             let places = remembered(function, &[first, last, step as u64], cuts.0);
-            let task_of = move |number: u64| {
+            let new_part = move |number: u64| {
                 let (low, high) = part(cuts, count, number);
-                let (bytes, shared_bytes) = ((*record).bytes.0 as usize, (*record).bytes.1 as usize);
+                let Code::Behind { bytes, shared_bytes } = (*record).code else { unreachable!("clang's is behind") };
+                let (bytes, shared_bytes) = (bytes as usize, shared_bytes as usize);
                 let task = new_task((*record).flags, bytes, shared_bytes, (*pattern).entry);
                 let own_shareds = (*task).shareds;
                 ptr::copy_nonoverlapping(pattern.cast::<u8>(), task.cast::<u8>(), bytes + shared_bytes);
@@ -738,17 +753,18 @@ unsafe fn cut_loop(
                 let pattern = Pattern(record);
                 let run = move |numbers: &mut Numbers| {
                     let _pattern = &pattern;
-                    numbers.for_each(|number| tasks::run_at_once(record_of(task_of(number))));
+                    numbers.for_each(|number| tasks::run_at_once(record_of(new_part(number))));
                 };
                 taskloop::run(cuts.0, outliving(run));
                 return tasks::end_group();
             }
             for number in 0..cuts.0 {
-                let task = task_of(number);
+                let task = new_part(number);
                 let own = record_of(task);
-                let group = tasks::returns_to(own, places.map(|places| &places[number as usize]));
-                if if_clause && group.is_some() {
-                    tasks::spawn(own, Said { priority: priority(own), group, ..Said::default() });
+                let place = places.map(|places| &places[number as usize]);
+                if place.is_some() {
+                    let is_undeferred = !if_clause;
+                    tasks::spawn(own, Said { is_undeferred, priority: priority(own), place, ..Said::default() });
                 } else if if_clause {
                     spawn(task);
                 } else {

@@ -182,7 +182,7 @@ impl Worker {
         self.frame.request = instance.id();
         self.frame.running = Some(index);
         // Its operator may wait for tasks, and other boxes running meanwhile need a desk of their own.
-        let mut desk = self.desk.take().unwrap_or_else(|| self.new_desk());
+        let mut desk = self.supplies.desk.take().unwrap_or_else(|| self.new_desk());
         desk.clock = self.recorder.clock();
         desk.spreads = self.shared.ongoing.is_alone(instance.id());
         (Some(desk), seat)
@@ -206,7 +206,7 @@ impl Worker {
             Some(front) => self.queue_all_at(front, &mut desk.activations, index),
             None => self.queue_all(&mut desk.activations, index),
         }
-        self.desk = Some(desk);
+        self.supplies.desk = Some(desk);
         let instance = self.frame.current.as_ref().expect("the seat is at the box's request");
         instance.stage() != stage && instance.unfinished() > 0
     }
@@ -215,7 +215,7 @@ impl Worker {
     fn take_unwanted(&mut self) -> Vec<Queued> {
         let shared = Arc::clone(&self.shared);
         let mut all = Vec::new();
-        for deque in shared.queues.own(self.seat) {
+        for deque in shared.waiting.queues.own(self.seat) {
             let tasks = std::iter::from_fn(|| deque.pop());
             #[expect(unsafe_code, reason = "asks what a task is")]
             // SAFETY: it was taken out and has not been run.

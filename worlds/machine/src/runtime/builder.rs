@@ -17,7 +17,7 @@ use crate::runtime::lent::Lent;
 use crate::runtime::recorder::Recording;
 use crate::runtime::requests::Ongoing;
 use crate::runtime::roaming::Roaming;
-use crate::runtime::shared::{PlanTables, RunSettings, RuntimeState, SleepPools, Storage, SystemThreads};
+use crate::runtime::shared::{PlanTables, RunSettings, RuntimeState, SleepPools, Storage, SystemThreads, WaitingTasks};
 use crate::runtime::worker::Worker;
 use crate::sync::Padded;
 use crate::sync::gate::Gate;
@@ -354,12 +354,12 @@ impl Chosen {
                 last_uses: plan.warm().map(LastUses::new),
                 roaming: Roaming::of(&plan, &topology),
                 next_entry: AtomicUsize::new(0),
+                topology,
             },
-            queues: SharedQueues::new(&plan),
-            inboxes: plan.seats.iter().map(|_| Padded(Inbox::default())).collect(),
-            sleepers: SleepPools {
-                pools: plan.pools.iter().map(|pool| SleepPool::new(pool.seats.len())).collect(),
-                barrier,
+            waiting: WaitingTasks {
+                queues: SharedQueues::new(&plan),
+                inboxes: plan.seats.iter().map(|_| Padded(Inbox::default())).collect(),
+                entry: entry(weak.clone()),
             },
             ongoing: Ongoing::new(),
             storage: Storage { memory, distribution: self.distribution.clone(), blocks: Blocks::new(seats) },
@@ -367,24 +367,24 @@ impl Chosen {
                 has_turns: !self.without_turns,
                 head_start_ns: u64::try_from(self.head_start.as_nanos()).unwrap_or(u64::MAX),
                 caller_works: self.caller_works.unwrap_or(LONG),
-                yields: if team { TEAM_YIELDS } else { 0 },
-                least_spin: if team { self.members_spin } else { Duration::ZERO },
                 on_deadlock: on_deadlock.unwrap_or_default(),
                 waits_have_backtraces: self.waits_have_backtraces,
             },
             system: SystemThreads {
+                sleepers: SleepPools {
+                    pools: plan.pools.iter().map(|pool| SleepPool::new(pool.seats.len())).collect(),
+                    barrier,
+                },
+                callers: Callers::default(),
                 handles: Mutex::new(Vec::new()),
                 closing: AtomicBool::new(false),
                 spares,
                 lent: plan.seats.iter().map(|_| Lent::default()).collect(),
                 warnings: Mutex::new(warnings),
             },
-            callers: Callers::default(),
-            entry: entry(weak.clone()),
             recording,
             hook: Hook::new(seats, self.layer),
             gathering: Gathering::new(plan.threads()),
-            topology,
             plan,
         });
         let seats: Weak<dyn heaps::Seats> = Arc::<RuntimeState>::downgrade(&shared);
@@ -429,8 +429,14 @@ impl Chosen {
     }
 
     fn find_plan(&self, team: bool, warnings: &mut Vec<String>) -> (Topology, Plan) {
-        let (topology, plan) = self.find_plan_of_strategy(team, warnings);
-        (topology, if self.head_start.is_zero() { plan } else { plan.with_front() })
+        let (topology, mut plan) = self.find_plan_of_strategy(team, warnings);
+        if !self.head_start.is_zero() {
+            plan = plan.with_front();
+        }
+        if team {
+            plan = plan.for_team(u64::try_from(self.members_spin.as_nanos()).unwrap_or(u64::MAX));
+        }
+        (topology, plan)
     }
 
     fn find_plan_of_strategy(&self, team: bool, warnings: &mut Vec<String>) -> (Topology, Plan) {
@@ -462,10 +468,6 @@ impl Chosen {
         (topology, plan)
     }
 }
-
-/// More than five change nothing: by then, each ready thread of the PU has had its turn. With two threads on each PU, a
-/// barrier takes 1.9 µs instead of 25, with eight 11 instead of 150.
-const TEAM_YIELDS: u32 = 10;
 
 /// Prints the warnings not printed before.
 fn warn_once(warnings: Vec<String>) {

@@ -18,10 +18,11 @@ use crate::runtime::recorder::Recording;
 use crate::runtime::request::RequestOptions;
 use crate::runtime::request::new_request;
 use crate::runtime::requests::here::request_here;
+use crate::runtime::requests::nested::cancel_nested;
 use crate::runtime::requests::state::RequestState;
 use crate::runtime::seatless;
 use crate::runtime::shared::RuntimeState;
-use crate::runtime::worker::{is_seated, outside};
+use crate::runtime::worker::{is_seated, outside, runs_task_of};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -72,7 +73,8 @@ impl Runtime {
     ) -> Request {
         let shared = &self.shared;
         let is_of_seats = shared.recording.as_ref().is_some_and(Recording::is_of_seats);
-        let place = if is_of_seats || shared.is_here() { None } else { shared.callers.come(shared.plan.threads()) };
+        let place =
+            if is_of_seats || runs_task_of(shared) { None } else { shared.system.callers.come(shared.plan.threads()) };
         let Some(_place) = place else { return self.submit_within(model, operators, options) };
         let state = new_request(shared, model, operators, options.into().accounted());
         let caller = Caller {
@@ -196,13 +198,13 @@ impl Caller<'_> {
         }
         self.instance().discard_paused(Some(self.slot));
         if self.instance().has_failed() {
-            self.shared.cancel_nested(self.instance().id());
+            cancel_nested(self.shared, self.instance().id());
         }
     }
 
     /// The entry for boxes resumed from outside: the seats, which then may end the request.
     fn entry(&self) -> Entry {
-        let (state, entry) = (Arc::clone(self.state), Arc::clone(&self.shared.entry));
+        let (state, entry) = (Arc::clone(self.state), Arc::clone(&self.shared.waiting.entry));
         let shared = Arc::downgrade(self.shared);
         Arc::new(move |queued| {
             if let Some(shared) = shared.upgrade() {

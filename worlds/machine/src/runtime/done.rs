@@ -28,7 +28,7 @@ pub enum EndSignal {
 impl EndSignal {
     /// For the calling thread.
     pub fn new() -> Arc<EndSignal> {
-        let seated = with_worker(|worker| EndSignal::Seat(Latch::new(worker.waiter), Arc::clone(&worker.shared)));
+        let seated = with_worker(|worker| EndSignal::Seat(Latch::new(worker.code.waiter), Arc::clone(&worker.shared)));
         Arc::new(seated.unwrap_or_else(|| EndSignal::Thread { is_done: Mutex::new(false), changed: Condvar::new() }))
     }
 

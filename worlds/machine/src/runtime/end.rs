@@ -4,11 +4,12 @@ use crate::runtime::handle::Runtime;
 use crate::runtime::request::Request;
 use crate::runtime::requests::state::RequestState;
 use crate::runtime::shared::RuntimeState;
+use crate::runtime::worker::runs_task_of;
 use std::sync::Arc;
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        if !self.shared.is_here() && !self.shared.is_own_thread() {
+        if !runs_task_of(&self.shared) && !self.shared.is_own_thread() {
             return end(&self.shared);
         }
         // The last owner is a task of its own, or a model dropped by one of its threads: that thread can't wait for

@@ -1,5 +1,8 @@
 //! A runtime, as its owner has it.
 
+mod run;
+pub(crate) mod task_request;
+
 use crate::defaults::Defaults;
 use crate::runtime::builder::RuntimeBuilder;
 use crate::runtime::shared::RuntimeState;
@@ -55,7 +58,7 @@ impl Runtime {
 
     /// The machine it runs on.
     pub fn topology(&self) -> &Topology {
-        &self.shared.topology
+        &self.shared.tables.topology
     }
 
     /// How far two places of its machine are from one another, nodes or core groups: [`Topology::place_distance`].
@@ -63,7 +66,7 @@ impl Runtime {
     /// # Panics
     /// If the machine has no such place, with its name and how many there are.
     pub fn distance(&self, a: impl Into<Place>, b: impl Into<Place>) -> u32 {
-        self.shared.topology.place_distance(a, b)
+        self.shared.tables.topology.place_distance(a, b)
     }
 
     /// Zeroed memory in whole pages, spread over the nodes by the chosen distribution, until it is dropped. `None`
@@ -172,7 +175,7 @@ impl Runtime {
         let shared = Arc::clone(&self.shared);
         drop(self);
         let Some(recording) = &shared.recording else { return (Vec::new(), None) };
-        let trace = recording.keeps_events().then(|| recording.collect(&shared.plan, &shared.topology));
+        let trace = recording.keeps_events().then(|| recording.collect(&shared.plan, &shared.tables.topology));
         (recording.decisions(), trace)
     }
 }

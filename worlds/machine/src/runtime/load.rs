@@ -56,7 +56,7 @@ impl Runtime {
     /// }
     /// ```
     pub fn is_asleep(&self) -> bool {
-        self.shared.sleepers.pools.iter().map(SleepPool::sleepers).sum::<usize>() == self.shared.plan.threads()
+        self.shared.system.sleepers.pools.iter().map(SleepPool::sleepers).sum::<usize>() == self.shared.plan.threads()
     }
 }
 

@@ -26,7 +26,7 @@ const CLAIMED: u32 = 2;
 impl Moves {
     pub(super) fn new() -> Moves {
         let (gone, is_sitting, blocked) = (AtomicIsize::new(0), AtomicBool::new(false), AtomicUsize::new(0));
-        Moves { state: AtomicU32::new(BUSY), gone, is_sitting, blocked, planted: Planted::default() }
+        Moves { state: AtomicU32::new(BUSY), gone, is_sitting, blocked, planted: Planted::NONE }
     }
 
     /// How much code of this seat, begun or received, is another seat's now, less the code sent to it by others.
@@ -136,25 +136,8 @@ enum Mutant {
     LooksAtOnce,
 }
 
-/// The mistake of a model's seat; elsewhere there is none, and asking for one is a constant.
-#[derive(Clone, Copy, Debug, Default)]
-struct Planted {
-    #[cfg(all(test, loom))]
-    mutant: Option<Mutant>,
-}
-
-impl Planted {
-    #[inline(always)]
-    fn has(self, mutant: Mutant) -> bool {
-        #[cfg(all(test, loom))]
-        return self.mutant == Some(mutant);
-        #[cfg(not(all(test, loom)))]
-        {
-            let _ = mutant;
-            false
-        }
-    }
-}
+/// The mistake of one seat.
+type Planted = vicus_memory::Planted<Mutant>;
 
 #[cfg(all(test, loom))]
 mod loom_models {
@@ -165,7 +148,7 @@ mod loom_models {
     /// A seat that goes on with long work has seen all tasks put into its inbox while it was idle.
     fn leave(mutant: Option<Mutant>) {
         loom::model(move || {
-            let moves = Moves { planted: Planted { mutant }, ..Moves::new() };
+            let moves = Moves { planted: Planted::new(mutant), ..Moves::new() };
             let seat = Arc::new((moves, AtomicU32::new(0)));
             seat.0.begin_idle();
             let senders = [0, 1].map(|_| {
@@ -189,7 +172,7 @@ mod loom_models {
     /// A seat about to block finds the task sent to it, or the sender sees that it blocks.
     fn block(mutant: Option<Mutant>) {
         loom::model(move || {
-            let moves = Moves { planted: Planted { mutant }, ..Moves::new() };
+            let moves = Moves { planted: Planted::new(mutant), ..Moves::new() };
             let seat = Arc::new((moves, AtomicU32::new(0)));
             let sender = {
                 let seat = Arc::clone(&seat);

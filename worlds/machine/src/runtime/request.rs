@@ -4,9 +4,11 @@ use crate::runtime::boxes::BOX;
 use crate::runtime::done::EndSignal;
 use crate::runtime::handle::Runtime;
 use crate::runtime::requests::here::nest;
+use crate::runtime::requests::nested::cancel_nested;
 use crate::runtime::requests::reserve::account_here;
 use crate::runtime::requests::state::RequestState;
 use crate::runtime::shared::RuntimeState;
+use crate::runtime::worker::runs_task_of;
 use std::sync::Arc;
 use std::time::Duration;
 use vicus_flow::{Account, BoxCounts, BoxId, Budget, FlowError, Instance, Model, Operator, Overflows, Totals};
@@ -174,7 +176,7 @@ impl Request {
             let theirs = Arc::clone(&done);
             answer.told.push(Box::new(move || theirs.set()));
             drop(answer);
-            done.wait(self.shared.is_here().then(|| self.state.instance.id()));
+            done.wait(runs_task_of(&self.shared).then(|| self.state.instance.id()));
             answer = self.state.lock();
         }
         answer.result.clone().expect("it is over")
@@ -233,7 +235,7 @@ impl Request {
     /// may check [`is_cancelled`](crate::is_cancelled).
     pub fn cancel(&self) {
         self.shared.cancel(&self.state.instance);
-        self.shared.cancel_nested(self.state.instance.id());
+        cancel_nested(&self.shared, self.state.instance.id());
     }
 
     /// If a task or a box submits it, it ends with their request.

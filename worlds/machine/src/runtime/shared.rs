@@ -14,6 +14,7 @@ use crate::runtime::latch::Tell;
 use crate::runtime::lent::Lent;
 use crate::runtime::recorder::Recording;
 use crate::runtime::requests::Ongoing;
+use crate::runtime::requests::nested::cancel_nested;
 use crate::runtime::requests::state::RequestState;
 use crate::runtime::roaming::Roaming;
 use crate::runtime::takes::Level;
@@ -47,21 +48,14 @@ const BESIDE_STACK: usize = 4 << 20;
 pub struct RuntimeState {
     /// The plan followed by its seats.
     pub plan: Plan,
-    pub(crate) topology: Topology,
     pub(crate) tables: PlanTables,
-    /// All queues but the seats' inboxes.
-    pub queues: SharedQueues,
-    /// By seat.
-    pub(crate) inboxes: Box<[Padded<Inbox>]>,
-    pub(crate) sleepers: SleepPools,
+    /// Tasks in queues.
+    pub waiting: WaitingTasks,
     pub(crate) ongoing: Ongoing,
     pub(crate) storage: Storage,
     /// Settings read while tasks run.
     pub settings: RunSettings,
     pub(crate) system: SystemThreads,
-    pub(crate) callers: Callers,
-    /// Entry for boxes resumed from outside.
-    pub(crate) entry: Entry,
     pub(crate) recording: Option<Recording>,
     /// The way to the layer above.
     pub hook: Hook,
@@ -69,8 +63,19 @@ pub struct RuntimeState {
     pub gathering: Gathering,
 }
 
-/// Answers prepared from the plan.
+/// Tasks in queues.
+pub struct WaitingTasks {
+    /// All queues but the seats' inboxes.
+    pub queues: SharedQueues,
+    /// By seat.
+    pub(crate) inboxes: Box<[Padded<Inbox>]>,
+    /// Entry for boxes resumed from outside.
+    pub(crate) entry: Entry,
+}
+
+/// The machine, and answers prepared from the plan.
 pub(crate) struct PlanTables {
+    pub(crate) topology: Topology,
     /// By queue: [`Plan::for_waiting`].
     pub(crate) for_waiting: Vec<bool>,
     pub(crate) group_queues: GroupQueues,
@@ -106,18 +111,16 @@ pub struct RunSettings {
     pub(crate) head_start_ns: u64,
     /// How long a caller works on its own request alone.
     pub(crate) caller_works: Duration,
-    /// For a team: how often a waiting member lets others run before it sleeps.
-    pub(crate) yields: u32,
-    /// Least time a waiting thread looks around before it yields or sleeps, whatever its strategy says.
-    pub(crate) least_spin: Duration,
     /// The reaction to lightweight threads that wait for one another.
     pub on_deadlock: OnDeadlock,
     /// Whether waits of lightweight threads note their backtraces.
     pub waits_have_backtraces: bool,
 }
 
-/// The system's threads on seats.
+/// The system's threads: on seats, and callers beside them.
 pub(crate) struct SystemThreads {
+    pub(crate) sleepers: SleepPools,
+    pub(crate) callers: Callers,
     pub(crate) handles: Mutex<Vec<JoinHandle<()>>>,
     pub(crate) closing: AtomicBool,
     /// Spare seats without a thread, by pool.
@@ -133,7 +136,7 @@ impl heaps::Seats for RuntimeState {
     }
 
     fn wake_any(&self) -> bool {
-        (0..self.sleepers.pools.len()).any(|pool| self.wake_pool(PoolId::new(pool)))
+        (0..self.system.sleepers.pools.len()).any(|pool| self.wake_pool(PoolId::new(pool)))
     }
 }
 
@@ -149,7 +152,7 @@ impl RuntimeState {
         let thread = std::thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(move || {
             let affinity = &shared.plan.seats[seat.index()].affinity;
             if !affinity.is_empty()
-                && let Err(error) = pin::pin(affinity.iter().map(|pu| shared.topology.pus[pu.index()].os_index))
+                && let Err(error) = pin::pin(affinity.iter().map(|pu| shared.tables.topology.pus[pu.index()].os_index))
             {
                 let text = format!("threads are not pinned ({error}): tasks may run far from their data");
                 let mut warnings = shared.system.warnings.lock().expect("nothing panics under this lock");
@@ -159,9 +162,9 @@ impl RuntimeState {
             }
             if let Some(process) = heaps::process() {
                 // If the thread may run on several nodes, the node of its seat says nothing about its place.
-                let mut nodes = affinity.iter().map(|pu| shared.topology.pus[pu.index()].node);
+                let mut nodes = affinity.iter().map(|pu| shared.tables.topology.pus[pu.index()].node);
                 let stays = nodes.next().filter(|&first| nodes.all(|node| node == first));
-                heaps::sit(process, stays.map(|node| shared.topology.nodes[node.index()].os_index));
+                heaps::sit(process, stays.map(|node| shared.tables.topology.nodes[node.index()].os_index));
             }
             body(shared);
         })?;
@@ -222,14 +225,17 @@ impl RuntimeState {
     pub fn cut_trace(&self) -> Option<Trace> {
         let recording = self.recording.as_ref().filter(|recording| recording.keeps_events())?;
         recording.cut_off();
-        Some(recording.collect(&self.plan, &self.topology))
+        Some(recording.collect(&self.plan, &self.tables.topology))
     }
 
     /// Puts a caller's task into an entry queue, and wakes one thread for it.
     pub(crate) fn put_into_entry(&self, queue: QueueId, task: TaskRef) {
         let request = task.header().request;
         // It has no capacity, but a longer queue may need memory.
-        self.queues.push(queue, task).unwrap_or_else(|_| panic!("there is no memory for a longer queue of tasks"));
+        self.waiting
+            .queues
+            .push(queue, task)
+            .unwrap_or_else(|_| panic!("there is no memory for a longer queue of tasks"));
         self.wake_for(queue, Some(request), true);
     }
 
@@ -256,9 +262,9 @@ impl RuntimeState {
     /// not be missed (see `sleep`).
     #[inline]
     pub fn wake_for(&self, queue: QueueId, request: Option<RequestId>, must: bool) -> Option<PoolId> {
-        self.sleepers.barrier.before_look(must);
+        self.system.sleepers.barrier.before_look(must);
         let QueueSpec { wake, robbers, .. } = &self.plan.queues[queue.index()];
-        let has_sleepers = |pool: PoolId| self.sleepers.pools[pool.index()].has_sleepers();
+        let has_sleepers = |pool: PoolId| self.system.sleepers.pools[pool.index()].has_sleepers();
         // Fast path: usually no thread sleeps, and then the reason for a wake does not matter.
         if wake.iter().any(|&pool| has_sleepers(pool)) || robbers.iter().any(|robber| has_sleepers(robber.pool)) {
             self.wake(Wake { queue, request, while_waiting: self.tables.for_waiting[queue.index()] })
@@ -270,19 +276,19 @@ impl RuntimeState {
     /// Wakes one thread for a task, after [`Barrier::before_look`].
     #[cold]
     fn wake(&self, wake: Wake) -> Option<PoolId> {
-        let length = || self.queues.len(wake.queue);
-        self.plan.wake_one(wake.queue, length, |pool| self.sleepers.pools[pool.index()].wake_one(wake))
+        let length = || self.waiting.queues.len(wake.queue);
+        self.plan.wake_one(wake.queue, length, |pool| self.system.sleepers.pools[pool.index()].wake_one(wake))
     }
 
     /// Passes a wake on to another seat: the woken seat has other work.
     pub(crate) fn pass_on(&self, wake: Wake) {
-        self.sleepers.barrier.before_look(true);
+        self.system.sleepers.barrier.before_look(true);
         self.wake(wake);
     }
 
     /// Makes all seats check their wait conditions.
     pub fn ask_all(&self) {
-        self.sleepers.pools.iter().for_each(SleepPool::ask_all);
+        self.system.sleepers.pools.iter().for_each(SleepPool::ask_all);
     }
 
     /// The features that could not be used on this machine.
@@ -292,7 +298,7 @@ impl RuntimeState {
 
     /// The machine it runs on.
     pub fn topology(&self) -> &Topology {
-        &self.topology
+        &self.tables.topology
     }
 
     /// Whether its threads are about to end, or have.
@@ -303,7 +309,7 @@ impl RuntimeState {
     /// Makes a sleeping seat check its wait condition and its inbox.
     pub(crate) fn ask(&self, seat: SeatId) {
         let pool = self.plan.seats[seat.index()].pool;
-        self.sleepers.pools[pool.index()].ask(self.slot_of(seat));
+        self.system.sleepers.pools[pool.index()].ask(self.slot_of(seat));
     }
 
     /// A seat's place among those of its pool.
@@ -316,14 +322,14 @@ impl RuntimeState {
     /// The queue of the tasks reserved for this seat.
     #[inline]
     pub fn inbox(&self, seat: SeatId) -> &Inbox {
-        &self.inboxes[seat.index()].0
+        &self.waiting.inboxes[seat.index()].0
     }
 
     /// A seat is to run this task, and no other may.
     pub fn call(&self, seat: SeatId, task: TaskRef) {
         self.inbox(seat).put(task);
         let pool = self.plan.seats[seat.index()].pool;
-        self.sleepers.pools[pool.index()].ask_if_announced(self.slot_of(seat), &self.sleepers.barrier);
+        self.system.sleepers.pools[pool.index()].ask_if_announced(self.slot_of(seat), &self.system.sleepers.barrier);
     }
 
     /// If the request has failed or was cancelled, stops its tasks: queued tasks of its boxes no longer begin, and
@@ -342,7 +348,7 @@ impl RuntimeState {
     pub(crate) fn sweep(&self, instance: &Instance, seat: Option<usize>) {
         self.sweep_boxes(instance, seat);
         if instance.has_failed() {
-            self.cancel_nested(instance.id());
+            cancel_nested(self, instance.id());
         }
     }
 
@@ -356,7 +362,7 @@ impl RuntimeState {
         #[expect(unsafe_code, reason = "a task is a value again")]
         // SAFETY: boxes alone may be unwanted, and this one was just taken out of its queue.
         let discard = |task| unsafe { Queued::from_task(task) }.discard(seat);
-        self.queues.sweep_locked(instance.id(), is_unwanted, discard);
+        self.waiting.queues.sweep_locked(instance.id(), is_unwanted, discard);
         // Release: a seat reading the new number also sees the request as stopped.
         self.ongoing.sweeps.fetch_add(1, Ordering::Release);
     }
@@ -386,7 +392,7 @@ impl RuntimeState {
     pub(crate) fn wake_pool(&self, pool: PoolId) -> bool {
         let seat = self.plan.pools[pool.index()].seats[0];
         let queue = self.plan.seats[seat.index()].place[Kind::Deferred as usize];
-        self.sleepers.pools[pool.index()].wake_one(Wake { queue, request: None, while_waiting: false })
+        self.system.sleepers.pools[pool.index()].wake_one(Wake { queue, request: None, while_waiting: false })
     }
 }
 
@@ -454,11 +460,11 @@ impl RuntimeState {
         let sleeps = |seat: SeatId| {
             let plan = &self.plan.seats[seat.index()];
             let is_away = Some(seat) == own || plan.spare && self.system.lent[seat.index()].is_idle();
-            let is_asleep = is_away || self.sleepers.pools[plan.pool.index()].is_announced(self.slot_of(seat));
+            let is_asleep = is_away || self.system.sleepers.pools[plan.pool.index()].is_announced(self.slot_of(seat));
             is_asleep && self.inbox(seat).len() == 0
         };
         (0..self.plan.seats.len()).map(SeatId::new).all(sleeps)
-            && (0..self.plan.queues.len()).map(QueueId::new).all(|queue| self.queues.len(queue) == 0)
+            && (0..self.plan.queues.len()).map(QueueId::new).all(|queue| self.waiting.queues.len(queue) == 0)
     }
 
     /// A seat at a place: this one if it is there, else the one with the fewest tasks in its inbox.
@@ -480,7 +486,7 @@ impl RuntimeState {
 
     /// The queue of a place, for a caller without a seat; `None` if the plan has none for places.
     pub fn queue_at(&self, place: Place) -> Result<Option<QueueId>, NoSuchPlace> {
-        let node = self.topology.try_node_of(place)?;
+        let node = self.tables.topology.try_node_of(place)?;
         if let Place::Group(group) = place
             && let Some(queue) = self.tables.group_queues.of(group)
         {

@@ -9,8 +9,13 @@
 
 mod apart;
 mod at_once;
+pub(crate) mod class;
 pub(crate) mod context;
+mod dealing;
+pub(crate) mod job;
 mod own;
+mod priority;
+mod queueing;
 mod room;
 
 pub use apart::leave_to_program;
@@ -61,29 +66,46 @@ pub struct Worker {
     pub state: Seat<TaskRef>,
     /// The running task.
     pub frame: Frame,
-    /// The tasks beneath the running one on its stack.
+    /// The tasks beneath the running one.
+    pub stack: SeatStack,
+    /// The running code, for the layer above.
+    pub code: SeatCode,
+    pub(crate) supplies: Supplies,
+    /// The seat's own queue, and the seats that wait for its tasks.
+    own: OwnQueue,
+    /// The seat's log.
+    pub recorder: SeatRecorder,
+}
+
+/// The tasks beneath the running one on a seat's stack, and which may begin on top of them.
+pub struct SeatStack {
+    /// Their requests, and what they wait for.
     pub beneath: Beneath,
+    /// Only tasks below this context may begin on this seat. Null if any may.
+    pub below: *const Context,
+    /// Whether it sits for a member of a team: its tasks are tied to their threads, and wait for their own descendants
+    /// alone.
+    pub is_tied: bool,
+}
+
+/// The code that a seat runs, and the layer that has stacks for it.
+pub struct SeatCode {
     /// The waiter to wake when the running code's wait ends: code with a stack of its own, or the seat.
     pub waiter: Waiter,
     /// The layer's state for this seat.
     pub above: SeatState,
     /// How much code of the layer has begun here, less what has ended here; see `Worker::has_code`.
     pub began: isize,
-    /// Only tasks below this context may begin on this seat. Null if any may.
-    pub below: *const Context,
-    /// Whether it sits for a member of a team: its tasks are tied to their threads, and wait for their own descendants
-    /// alone.
-    pub is_tied: bool,
+}
+
+/// Memory and a desk that a seat has at hand for its tasks and boxes.
+pub(crate) struct Supplies {
     /// For the next box; `None` while one runs.
     pub(crate) desk: Option<Box<Desk>>,
-    /// The seat's own queue, and the seats that wait for its tasks.
-    own: OwnQueue,
     /// Memory for tasks.
     pub(crate) slab: Slab,
     /// The number of the last sweep done by this seat.
     pub(crate) swept: u64,
-    /// The seat's log.
-    pub recorder: SeatRecorder,
 }
 
 /// The worker's data about the running task. A waiting task puts its frame aside while others run on top of it.
@@ -153,6 +175,11 @@ pub fn is_seated() -> bool {
     !HERE.get().is_null()
 }
 
+/// Whether the calling thread runs a task of this runtime.
+pub fn runs_task_of(shared: &RuntimeState) -> bool {
+    with_worker(|worker| Arc::as_ptr(&worker.shared)) == Some(ptr::from_ref(shared))
+}
+
 /// Calls `f` with the shared state of the calling thread's runtime, in a running task. `f` may run a user's code.
 #[inline]
 pub fn with_shared<R>(f: impl FnOnce(&RuntimeState) -> R) -> R {
@@ -200,10 +227,6 @@ impl Drop for Once {
     }
 }
 
-/// Longest sleep of a waiting thread without a waker. It then looks around again.
-#[cfg(not(loom))]
-const NAP_WHILE_WAITING: Duration = Duration::from_millis(1);
-
 /// Sleeps until it is woken, or for a pause. After a nap, the thread gives up its free superblocks to other heaps;
 /// after a longer time they go back to the system, even if no thread works.
 fn sleep(
@@ -213,7 +236,7 @@ fn sleep(
     pause: Option<Duration>,
     reason: impl Fn() -> bool,
 ) -> Woken {
-    let sleepers = &shared.sleepers.pools[pool.index()];
+    let sleepers = &shared.system.sleepers.pools[pool.index()];
     #[cfg(not(loom))]
     if let Some(pause) = pause {
         return sleepers.sleep_for(slot, pause, &reason);
@@ -236,7 +259,7 @@ impl Worker {
     /// A worker for a thread about to sit down.
     pub fn new(shared: Arc<RuntimeState>, seat: SeatId) -> Worker {
         let recorder = SeatRecorder::new(shared.recording.as_ref(), seat);
-        let state = Seat::new(&shared.plan, seat, |queue| shared.queues.deque(queue).is_some());
+        let state = Seat::new(&shared.plan, seat, |queue| shared.waiting.queues.deque(queue).is_some());
         let own = OwnQueue::new(&shared, &state, seat);
         let plan = &shared.plan.seats[seat.index()];
         let slot = shared.plan.pools[plan.pool.index()].seats.iter().position(|&other| other == seat);
@@ -244,16 +267,14 @@ impl Worker {
             slot: slot.expect("a seat is in its pool"),
             state,
             frame: Frame::new(RequestId(0), Way::KEPT),
-            beneath: Beneath::default(),
-            waiter: waiter_of_seat(seat),
-            above: SeatState::none(),
-            began: shared.hook.of_seat(seat).gone(),
-            below: ptr::null(),
-            is_tied: false,
-            desk: None,
+            stack: SeatStack { beneath: Beneath::default(), below: ptr::null(), is_tied: false },
+            code: SeatCode {
+                waiter: waiter_of_seat(seat),
+                above: SeatState::none(),
+                began: shared.hook.of_seat(seat).gone(),
+            },
+            supplies: Supplies { desk: None, slab: Slab::new(seat), swept: 0 },
             own,
-            slab: Slab::new(seat),
-            swept: 0,
             recorder,
             seat,
             shared,
@@ -264,7 +285,7 @@ impl Worker {
     pub(crate) fn new_desk(&self) -> Box<Desk> {
         let (node, blocks) = (self.node(), Blocks::of(column_block));
         let seat = Some(self.seat.index());
-        let entry = Some(Arc::clone(&self.shared.entry));
+        let entry = Some(Arc::clone(&self.shared.waiting.entry));
         let now_ns = Some(now_ns as fn() -> u64);
         Box::new(Desk { recording: self.recorder.keeps_events(), node, blocks, now_ns, entry, seat, ..Desk::default() })
     }
@@ -352,15 +373,15 @@ impl Worker {
     /// Moves this seat's private tasks to a queue open to others: its thread leaves, or is about to block.
     pub(crate) fn share_tasks(&mut self) {
         let kept = self.state.take_private();
-        self.shared.queues.own(self.seat).for_each(|own| own.share(true));
+        self.shared.waiting.queues.own(self.seat).for_each(|own| own.share(true));
         let entry = self.shared.plan.entry[0];
         for task in kept {
             let request = task.header().request;
-            self.shared.queues.push(entry, task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
+            self.shared.waiting.queues.push(entry, task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
             self.shared.wake_for(entry, Some(request), true);
         }
         // Tasks meant to be this seat's next: no other seat was woken for them.
-        if let Some(front) = self.shared.plan.front().filter(|&front| self.shared.queues.len(front) > 0) {
+        if let Some(front) = self.shared.plan.front().filter(|&front| self.shared.waiting.queues.len(front) > 0) {
             self.shared.wake_for(front, None, true);
         }
     }
@@ -411,7 +432,7 @@ impl Worker {
     /// nothing to do.
     #[inline]
     fn helps_others(&self, shared: &RuntimeState) -> bool {
-        shared.are_several() && self.state.waits_for().is_some() && !self.state.is_deep() && !self.is_tied
+        shared.are_several() && self.state.waits_for().is_some() && !self.state.is_deep() && !self.stack.is_tied
     }
 
     /// A task of the next request in turn, while several run; of another one than `but`.
@@ -425,7 +446,7 @@ impl Worker {
         but: Option<RequestId>,
     ) -> Option<Run<TaskRef>> {
         // A waiting tied task may only have its own descendants run.
-        if self.is_tied || !self.below.is_null() || self.state.is_deep() {
+        if self.stack.is_tied || !self.stack.below.is_null() || self.state.is_deep() {
             return None;
         }
         self.state.find_in_turn(
@@ -444,12 +465,12 @@ impl Worker {
         let own = self.own.queue_of(shared);
         #[expect(unsafe_code, reason = "follows a pointer")]
         // SAFETY: null, or a context of a waiting task on this thread's stack.
-        let below = unsafe { self.below.as_ref() };
+        let below = unsafe { self.stack.below.as_ref() };
         Reach {
-            queues: &shared.queues,
+            queues: &shared.waiting.queues,
             seat: self.seat,
             own,
-            last: last.then_some(&shared.sleepers.barrier),
+            last: last.then_some(&shared.system.sleepers.barrier),
             below,
             refused: None,
         }
@@ -459,9 +480,9 @@ impl Worker {
     pub(crate) fn put(&mut self, task: TaskRef, queue: QueueId, kind: Kind) -> AtOnce {
         let (request, runs_inline) = (task.header().request, task.header().class.runs_inline);
         self.record_put(task, queue);
-        match self.shared.queues.push(queue, task) {
-            Ok(()) => match self.state.pushed(runs_inline, self.shared.queues.is_overfull()) {
-                After::Help if !self.is_tied => return self.help(),
+        match self.shared.waiting.queues.push(queue, task) {
+            Ok(()) => match self.state.pushed(runs_inline, self.shared.waiting.queues.is_overfull()) {
+                After::Help if !self.stack.is_tied => return self.help(),
                 // A tied task may begin its own descendants alone.
                 After::Wake | After::Help => self.wake(queue, request, kind),
             },
@@ -479,7 +500,7 @@ impl Worker {
     /// Puts a task into the queue this seat polls next.
     pub(crate) fn put_quietly(&mut self, task: TaskRef, queue: QueueId) {
         self.record_put(task, queue);
-        self.shared.queues.push(queue, task).unwrap_or_else(|_| panic!("the front has no capacity"));
+        self.shared.waiting.queues.push(queue, task).unwrap_or_else(|_| panic!("the front has no capacity"));
     }
 
     /// A task is about to be put into a queue.
@@ -543,7 +564,7 @@ impl<'a> Seated<'a> {
     }
 
     fn sleepers(&self) -> &'a SleepPool {
-        &self.shared.sleepers.pools[self.plan.pool.index()]
+        &self.shared.system.sleepers.pools[self.plan.pool.index()]
     }
 
     fn begin_idle(&self) {
@@ -582,6 +603,7 @@ impl<'a> Seated<'a> {
             });
             match self.rest(since) {
                 Rest::Look { .. } => self.glance(|| false),
+                Rest::GiveWay => std::thread::yield_now(),
                 Rest::Pause { ns } => std::thread::sleep(Duration::from_nanos(ns)),
                 Rest::Sleep { sleeper, at_most_ns } => {
                     let at_most = at_most_ns.map(Duration::from_nanos);
@@ -628,15 +650,24 @@ impl<'a> Seated<'a> {
         in_task(|worker| worker.state.none(self.plan, nanoseconds_since(since)))
     }
 
-    /// Sleeps until it is woken or called. With `naps`, sleeps for a millisecond at most: the spawner of a task does
-    /// not know which tied seats may begin it, and may have woken another one.
-    fn sleep_while_waiting(&self, naps: bool, is_called: impl Fn() -> bool) -> Woken {
+    /// Like [`Seated::rest`], while a task waits on the seat.
+    fn rest_while_waiting(&self, since: Instant, is_tied: bool) -> Rest {
+        let idle_ns = nanoseconds_since(since);
+        in_task(|worker| {
+            let may_miss_wake = is_tied || is_apart(worker.code.waiter);
+            let state = &mut worker.state;
+            if may_miss_wake { state.none_unsure(self.plan, idle_ns) } else { state.none(self.plan, idle_ns) }
+        })
+    }
+
+    /// Sleeps until it is woken or called, or for this time.
+    fn sleep_while_waiting(&self, at_most_ns: Option<u64>, is_called: impl Fn() -> bool) -> Woken {
         #[cfg(not(loom))]
-        if naps {
-            return self.sleepers().sleep_for(self.slot, NAP_WHILE_WAITING, is_called);
+        if let Some(ns) = at_most_ns {
+            return self.sleepers().sleep_for(self.slot, Duration::from_nanos(ns), is_called);
         }
         #[cfg(loom)]
-        let _ = naps;
+        let _ = at_most_ns;
         self.sleepers().sleep(self.slot, is_called)
     }
 
@@ -644,7 +675,7 @@ impl<'a> Seated<'a> {
     fn sleep(&self, sleeper: Sleeper, sleeps: impl FnOnce() -> Option<Woken>) -> Option<(TaskRef, Way)> {
         let (shared, sleepers) = (self.shared, self.sleepers());
         in_task(|worker| worker.recorder.sleep_begins());
-        sleepers.announce(self.slot, sleeper, &shared.sleepers.barrier);
+        sleepers.announce(self.slot, sleeper, &shared.system.sleepers.barrier);
         let found = find_last(shared);
         let since = Instant::now();
         let slept = if found.is_none() { sleeps() } else { None };
@@ -730,7 +761,7 @@ pub(crate) fn run_on_top(task: TaskRef, way: Way) {
     let mut outer = in_task(|worker| {
         let outer = worker.frame.put_aside();
         if request != outer.request {
-            worker.beneath.requests.push(outer.request);
+            worker.stack.beneath.requests.push(outer.request);
         }
         outer
     });
@@ -738,7 +769,7 @@ pub(crate) fn run_on_top(task: TaskRef, way: Way) {
     catch_unwind(AssertUnwindSafe(|| run(task, way))).unwrap_or_else(recover);
     let left = in_task(|worker| {
         if request != outer.request {
-            worker.beneath.requests.pop();
+            worker.stack.beneath.requests.pop();
         }
         worker.frame.resume(&mut outer)
     });
@@ -830,12 +861,12 @@ fn while_waiting(request: Option<RequestId>, below: *const Context, runs: impl F
     let outer = in_task(|worker| {
         // The wait may depend on code of the layer, and that on any task.
         worker.state.begin_wait(request.filter(|_| !worker.shared.hook.any()));
-        std::mem::replace(&mut worker.below, below)
+        std::mem::replace(&mut worker.stack.below, below)
     });
     runs();
     std::mem::forget(bomb);
     in_task(|worker| {
-        worker.below = outer;
+        worker.stack.below = outer;
         worker.recorder.observe_tasks();
         if let Some((task, queue)) = worker.state.end_wait() {
             worker.put(task, queue, Kind::Immediate).assert_none();
@@ -846,23 +877,18 @@ fn while_waiting(request: Option<RequestId>, below: *const Context, runs: impl F
 /// How often an idle thread checks for events of its seat alone, before it polls the queues again.
 const GLANCES: usize = 4;
 
-/// How long a thread of a team spins before it gives way to another one on its PU.
-const GIVES_WAY_AFTER_US: u128 = 10;
-
 fn wait_until_done(shared: &RuntimeState, awaited: &impl Awaited) {
     let mut idle_since = None;
-    let mut yields = 0;
     while !awaited.is_done() {
         if let Some((task, way)) = find(shared) {
             if idle_since.take().is_some() {
                 Seated::of_this_thread(shared).end_idle();
             }
             run_while_waiting(shared, task, way);
-            yields = 0;
             continue;
         }
         // The seat may have been woken for a task it may not begin.
-        let is_tied = in_task(|worker| !worker.below.is_null());
+        let is_tied = in_task(|worker| !worker.stack.below.is_null());
         if is_tied {
             leave_to_free(shared);
         }
@@ -877,25 +903,11 @@ fn wait_until_done(shared: &RuntimeState, awaited: &impl Awaited) {
             seated.begin_idle();
             Instant::now()
         });
-        match seated.rest(since) {
+        match seated.rest_while_waiting(since, is_tied) {
             Rest::Look { .. } => seated.glance(|| awaited.is_done()),
             Rest::Pause { ns } => std::thread::sleep(Duration::from_nanos(ns)),
-            // Now and then the thread gives way: the awaited thread may have been woken on the same PU.
-            Rest::Sleep { .. } if since.elapsed() < shared.settings.least_spin => {
-                let turns = (since.elapsed().as_micros() / GIVES_WAY_AFTER_US) as u32;
-                if turns > yields {
-                    yields = turns;
-                    std::thread::yield_now();
-                } else {
-                    std::hint::spin_loop();
-                }
-            }
-            // The awaited member may be ready to run on this PU: sleeping and waking would cost both more.
-            Rest::Sleep { .. } if yields < shared.settings.yields => {
-                yields += 1;
-                std::thread::yield_now();
-            }
-            Rest::Sleep { sleeper, .. } => {
+            Rest::GiveWay => std::thread::yield_now(),
+            Rest::Sleep { sleeper, at_most_ns } => {
                 let helps = !is_tied && shared.are_several();
                 let sleeper = if helps { Sleeper::Free } else { sleeper };
                 let is_widened = || is_narrow && (shared.hook.any() || !helps && shared.are_several());
@@ -903,16 +915,13 @@ fn wait_until_done(shared: &RuntimeState, awaited: &impl Awaited) {
                 if shared.hook.any() {
                     with_layer(Layer::before_sleep);
                 }
-                // While code unwinds on a stack of its own, wakes go to that code, which is not suspended, and never
-                // reach the seat. So it naps.
-                let naps = is_tied || in_task(|worker| is_apart(worker.waiter));
-                let sleeps = || awaited.announce_sleep().then(|| seated.sleep_while_waiting(naps, is_called));
+                let sleeps = || awaited.announce_sleep().then(|| seated.sleep_while_waiting(at_most_ns, is_called));
                 let found = seated.sleep(sleeper, sleeps);
                 seated.end_idle();
                 if let Some((task, way)) = found {
                     run_while_waiting(shared, task, way);
                 }
-                (idle_since, yields) = (None, 0);
+                idle_since = None;
             }
         }
     }
@@ -934,8 +943,8 @@ fn nanoseconds_since(since: Instant) -> u64 {
 fn sweep(shared: &RuntimeState) {
     // Acquire: the requests behind this sweep are seen as stopped.
     let wanted = shared.ongoing.sweeps.load(Ordering::Acquire);
-    if in_task(|worker| worker.swept != wanted) {
-        in_task(|worker| worker.swept = wanted);
+    if in_task(|worker| worker.supplies.swept != wanted) {
+        in_task(|worker| worker.supplies.swept = wanted);
         sweep_boxes();
     }
 }

@@ -2,11 +2,11 @@
 //! children do, and with calls to open and close groups.
 
 use super::included::{begin_child, end_child};
-use super::job::Job;
 use super::place::assert_known;
-use super::said::Said;
+use super::said::{Said, spawn_said};
 use crate::runtime::seatless;
 use crate::runtime::worker::context::{Children, close_innermost, recorded, wait_until};
+use crate::runtime::worker::job::{Job, OfMaker, OfSeat, Store, TaskMemory};
 use crate::runtime::worker::{in_task, is_seated, with_worker};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
@@ -43,10 +43,16 @@ use vicus_trace::Awaits;
 /// # Panics
 /// Outside of tasks. A panic of the child goes to the first waiter.
 pub fn spawn_child(f: impl FnOnce() + Send + 'static) {
-    spawn_kind(Kind::Immediate, f);
+    spawn_kind(Kind::Immediate, OfSeat, f);
 }
 
-fn spawn_kind(kind: Kind, f: impl FnOnce() + Send + 'static) {
+/// Like [`spawn_child`]; the task lies in memory of its maker, if its thread has a seat and the closure fits into it.
+pub fn spawn_child_in(memory: impl TaskMemory, f: impl FnOnce() + Send + 'static) {
+    spawn_kind(Kind::Immediate, OfMaker(memory), f);
+}
+
+#[inline]
+fn spawn_kind(kind: Kind, store: impl Store, f: impl FnOnce() + Send + 'static) {
     if !is_seated() {
         return seatless::spawn(None, &[], f);
     }
@@ -55,7 +61,7 @@ fn spawn_kind(kind: Kind, f: impl FnOnce() + Send + 'static) {
         #[expect(unsafe_code, reason = "makes a task of a context of this task")]
         // SAFETY: the closure borrows nothing; the context is alive as long as the task, and longer if it has open
         // tasks.
-        let task = unsafe { Job::task(worker, context.as_ptr(), false, move |_| f()) };
+        let task = unsafe { Job::task(worker, context.as_ptr(), false, store, move |_| f()) };
         worker.spawn(task, kind)
     });
     at_once.run();
@@ -212,9 +218,23 @@ impl ChildBuilder {
     /// # Panics
     /// Outside of tasks. If the machine has no such place, with its name and how many there are.
     pub fn spawn(self, f: impl FnOnce() + Send + 'static) {
+        self.spawn_stored(OfSeat, f);
+    }
+
+    /// Like [`ChildBuilder::spawn`]; the task lies in memory of its maker, as in [`spawn_child_in`].
+    ///
+    /// # Panics
+    /// As [`ChildBuilder::spawn`].
+    pub fn spawn_in(self, memory: impl TaskMemory, f: impl FnOnce() + Send + 'static) {
+        self.spawn_stored(OfMaker(memory), f);
+    }
+
+    // The description is large: inlined, it is built where it is used.
+    #[inline(always)]
+    fn spawn_stored(self, store: impl Store, f: impl FnOnce() + Send + 'static) {
         let ChildBuilder { said } = self;
         if let Some(kind) = said.only_kind() {
-            return spawn_kind(kind, f);
+            return spawn_kind(kind, store, f);
         }
         said.place.inspect(|place| assert_known(*place));
         if !is_seated() {
@@ -230,7 +250,7 @@ impl ChildBuilder {
             #[expect(unsafe_code, reason = "makes a task of a context of this task")]
             // SAFETY: as in `spawn_kind`.
             unsafe {
-                worker.spawn_said(context.as_ptr(), said, move |_| f())
+                spawn_said(worker, context.as_ptr(), said, store, move |_| f())
             }
         });
         at_once.run();

@@ -2,11 +2,12 @@
 //! And waits for a part of a task's children. For runtimes of languages with such calls.
 
 use super::child::{ChildBuilder, child};
-use super::job::{ask, free};
+use super::said::hold_said;
 use crate::runtime::awaited::Awaited;
 use crate::runtime::latch::Latch;
 use crate::runtime::shared::RuntimeState;
 use crate::runtime::worker::context::{close_all_groups, recorded, wait_until, wait_within};
+use crate::runtime::worker::job::{ask, free};
 use crate::runtime::worker::{Frame, in_task, with_shared, with_worker};
 use std::cell::Cell;
 use std::fmt;
@@ -152,7 +153,7 @@ pub fn wait_for_earlier(accesses: &[Access]) {
 
     let latch = Latch::new(in_task(|worker| {
         worker.recorder.section_begins(worker.frame.request);
-        worker.waiter
+        worker.code.waiter
     }));
     let set = Set(Pointer(&raw const latch));
     child().follows(accesses).spawn(move || drop(set));
@@ -190,7 +191,7 @@ pub fn has_queued() -> bool {
         Some(own) => !own.is_empty(),
         None => {
             let (queue, _) = worker.shared.plan.place_of_task(worker.state.stands(), Kind::Immediate);
-            worker.shared.queues.len(queue) > 0
+            worker.shared.waiting.queues.len(queue) > 0
         }
     })
 }
@@ -219,7 +220,7 @@ impl ChildBuilder {
             #[expect(unsafe_code, reason = "makes a task of a context of this task")]
             // SAFETY: the closure borrows nothing; the context is alive while it has open tasks.
             unsafe {
-                worker.hold_said(context.as_ptr(), said, move |_| f())
+                hold_said(worker, context.as_ptr(), said, move |_| f())
             }
         })
     }

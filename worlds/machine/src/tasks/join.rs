@@ -1,9 +1,9 @@
 //! Two closures, perhaps at the same time.
 
-use super::class::{closure_class, end_task, with_descendants};
 use crate::queues::deque::Deque;
 use crate::runtime::handle::Runtime;
 use crate::runtime::latch::Latch;
+use crate::runtime::worker::class::{closure_class, end_task, with_descendants};
 use crate::runtime::worker::context::recorded;
 use crate::runtime::worker::{self, AtOnce, Worker, in_task, is_seated, run_on_top, with_shared};
 use std::any::Any;
@@ -182,7 +182,7 @@ fn record_end_of_second(worker: &mut Worker, task: TaskRef) {
 /// Takes a task out of its locked queue, or out of the tasks kept by this seat.
 #[cold]
 fn remove(worker: &mut Worker, queue: QueueId, task: TaskRef) -> bool {
-    let found = worker.shared.queues.remove(queue, task) || worker.state.take_back(&task);
+    let found = worker.shared.waiting.queues.remove(queue, task) || worker.state.take_back(&task);
     if found {
         record_taken_back(worker, task);
     }
@@ -212,7 +212,7 @@ impl<F: FnOnce() -> R, R> StackJob<F, R> {
         let number = worker.recorder.number();
         StackJob {
             header: worker.header(Self::CLASS, number),
-            latch: Latch::new(worker.waiter),
+            latch: Latch::new(worker.code.waiter),
             work: UnsafeCell::new(Work { f: ManuallyDrop::new(f) }),
         }
     }

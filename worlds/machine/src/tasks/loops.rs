@@ -1,12 +1,12 @@
 //! Loops with iterations that run near the same place each time.
 
-use super::class::{closure_class, end_task};
 use super::scope::keep_first;
 use super::visitors::Visitors;
 use crate::runtime::awaited::Awaited;
 use crate::runtime::handle::Runtime;
 use crate::runtime::latch::Tell as _;
 use crate::runtime::shared::RuntimeState;
+use crate::runtime::worker::class::{closure_class, end_task};
 use crate::runtime::worker::context::{recorded, wait_for_descendants};
 use crate::runtime::worker::{self, in_task, is_seated, outside};
 use crate::sync::Padded;
@@ -205,7 +205,7 @@ impl Loop {
                 }
             }
             if order.is_empty() {
-                order = shared.seats_by_distance(seat, self.parts.len());
+                order = seats_by_distance(shared, seat, self.parts.len());
             }
             part = order.iter().copied().find(|&part| self.parts[part].has_more());
             if part.is_none() {
@@ -252,18 +252,16 @@ impl ThreadPart {
     }
 }
 
-impl RuntimeState {
-    /// The other threads' seats, the nearest first; at equal distance cyclically, so that helpers spread.
-    fn seats_by_distance(&self, seat: SeatId, threads: usize) -> Vec<usize> {
-        let own = &self.plan.seats[seat.index()];
-        let mut others: Vec<usize> = (0..threads).filter(|&other| other != seat.index()).collect();
-        others.sort_by_key(|&other| {
-            let plan = &self.plan.seats[other];
-            let far = self.topology().numa_value(own.node, plan.node);
-            (far, plan.pool != own.pool, (other + self.plan.seats.len() - seat.index()) % self.plan.seats.len())
-        });
-        others
-    }
+/// The other threads' seats, the nearest first; at equal distance cyclically, so that helpers spread.
+fn seats_by_distance(shared: &RuntimeState, seat: SeatId, threads: usize) -> Vec<usize> {
+    let own = &shared.plan.seats[seat.index()];
+    let mut others: Vec<usize> = (0..threads).filter(|&other| other != seat.index()).collect();
+    others.sort_by_key(|&other| {
+        let plan = &shared.plan.seats[other];
+        let far = shared.topology().numa_value(own.node, plan.node);
+        (far, plan.pool != own.pool, (other + shared.plan.seats.len() - seat.index()) % shared.plan.seats.len())
+    });
+    others
 }
 
 /// A task that invites a thread to a loop. No thread waits for it.

@@ -5,29 +5,26 @@
 
 mod alive;
 mod child;
-pub(crate) mod class;
 mod collect;
 mod data;
 mod included;
-mod job;
 mod join;
 mod loops;
 mod place;
-mod priority;
-mod request;
-mod run;
 mod said;
 mod scope;
 mod visitors;
 
+pub use crate::runtime::handle::task_request::{Cancelled, TaskRequest, is_cancelled};
+pub use crate::runtime::worker::class::with_descendants;
+pub use crate::runtime::worker::job::TaskMemory;
 pub use child::{
-    ChildBuilder, cancel_group, child, close_group, open_group, run_child, spawn_child, wait_for_children,
+    ChildBuilder, cancel_group, child, close_group, open_group, run_child, spawn_child, spawn_child_in,
+    wait_for_children,
 };
-pub use class::with_descendants;
 pub use collect::{collect, map_reduce};
 pub use data::{Append, Data, Part, SharedSlice, TaskBuilder, Views};
 pub use included::{Held, Included, begin_child, end_child, has_queued, wait_for_earlier, yield_to_descendants};
 pub use join::{join, join_or};
 pub use loops::{for_each, for_each_mut, for_each_piece};
-pub use request::{Cancelled, TaskRequest, is_cancelled};
 pub use scope::{Scope, in_place_scope, scope};

@@ -3,15 +3,12 @@
 
 use super::alive::ByAddress;
 use super::included::Held;
-use super::job::Job;
-use crate::memory::locality::{self, Everywhere};
 use crate::runtime::worker::context::close_all_groups;
+use crate::runtime::worker::job::{Job, OfSeat, Store};
 use crate::runtime::worker::{AtOnce, Worker, in_task};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use vicus_schedule::{
-    Access, Context, ContextRef, Dealt, Kind, QueueId, ReadyTask, TaskNode, TaskRef, Unspawned, Uses,
-};
+use vicus_schedule::{Access, Context, ContextRef, Dealt, Kind, ReadyTask, TaskNode, TaskRef, Unspawned};
 use vicus_topology::Place;
 
 /// The description of a task before it is spawned.
@@ -101,6 +98,7 @@ impl Said {
     }
 
     /// Its kind, if nothing else is said.
+    #[inline]
     pub(super) fn only_kind(&self) -> Option<Kind> {
         let is_only_kind = self.accesses.is_empty() && self.place.is_none() && self.priority.is_none();
         self.kind.filter(|_| is_only_kind)
@@ -169,229 +167,139 @@ impl Drop for Turn {
     }
 }
 
-impl Worker {
-    /// Spawns a task of this context.
-    ///
-    /// # Safety
-    /// As for [`Job::task`].
-    #[expect(unsafe_code, reason = "the caller promises what the type system can't see: the closure's lifetime")]
-    pub(super) unsafe fn spawn_said(
-        &mut self,
-        context: *const Context,
-        said: Said,
-        f: impl FnOnce(ContextRef) + Send,
-    ) -> AtOnce {
-        let Said { accesses, ordered, last: _, by_address, kind, place, is_undealt, priority } = said;
-        let ordered = &accesses[..ordered];
-        let dealt = match place {
-            Some(place) => Dealt { queue: self.home_of(place), ..Dealt::NONE },
-            None if is_undealt => Dealt::NONE,
-            None => self.deal(&accesses),
-        };
-        let queue = dealt.queue;
-        // A task dealt to this seat by its bytes has a ticket for this seat's queue; tickets without a queue are for
-        // any seat.
-        let has_data = !accesses.is_empty() && !is_undealt;
-        let is_dealt = priority.is_some() && has_data && self.shared.plan.dealing().is_some();
-        let queue = queue.or_else(|| is_dealt.then(|| self.own_deferred()));
-        let is_sent = queue.is_some() || place.is_some();
-        let kind_or = |unsaid| if is_sent { Kind::Deferred } else { kind.unwrap_or(unsaid) };
-        let kind = kind_or(Kind::Deferred);
-        let f = move |context| {
-            by_address.check();
-            f(context);
-        };
-        if ordered.is_empty() {
-            // SAFETY: the caller's promise.
-            let task = unsafe { self.task_with(context, &accesses, is_undealt, f) };
-            self.record_footprint(task, &[], &accesses, &dealt);
-            return self.queue(ReadyTask { task, kind, queue, priority });
-        }
-        // SAFETY: as above.
-        let (unspawned, task) = unsafe { self.ordered_task(context, ordered, &accesses, is_undealt, f) };
-        self.record_footprint(task, ordered, &accesses, &dealt);
-        // Its predecessors may have run on other seats, and be over.
-        self.recorder.observe_tasks();
-        self.recorder.task_spawned(task);
-        match unspawned.spawn(ReadyTask { task, kind: kind_or(Kind::Immediate), queue, priority }) {
-            Some(queued) => self.queue_released(ReadyTask { kind, ..queued }),
-            None => AtOnce::NONE,
-        }
-    }
-
-    /// Makes a task of this context with this footprint. `has_data`: its children are dealt by data. `uses`: the uses
-    /// it marks when it begins. A task without uses to mark does not carry its footprint, except where events are kept.
-    ///
-    /// # Safety
-    /// As for [`Job::task`].
-    #[expect(unsafe_code, reason = "the caller promises what the type system can't see: the closure's lifetime")]
-    unsafe fn task_with(
-        &mut self,
-        context: *const Context,
-        accesses: &[Access],
-        is_undealt: bool,
-        f: impl FnOnce(ContextRef) + Send,
-    ) -> TaskRef {
-        // An undealt task is one without data to its plan: its children are no parts of it, and it marks no caches.
-        let of_plan = if is_undealt { &[] } else { accesses };
-        let (has_data, uses) = (self.shared.plan.divides(of_plan), self.uses(of_plan));
+/// Spawns a task of this context.
+///
+/// # Safety
+/// As for [`Job::task`].
+#[expect(unsafe_code, reason = "the caller promises what the type system can't see: the closure's lifetime")]
+pub(super) unsafe fn spawn_said(
+    worker: &mut Worker,
+    context: *const Context,
+    said: Said,
+    store: impl Store,
+    f: impl FnOnce(ContextRef) + Send,
+) -> AtOnce {
+    let Said { accesses, ordered, last: _, by_address, kind, place, is_undealt, priority } = said;
+    let ordered = &accesses[..ordered];
+    let dealt = match place {
+        Some(place) => Dealt { queue: worker.home_of(place), ..Dealt::NONE },
+        None if is_undealt => Dealt::NONE,
+        None => worker.deal(&accesses),
+    };
+    let queue = dealt.queue;
+    // A task dealt to this seat by its bytes has a ticket for this seat's queue; tickets without a queue are for
+    // any seat.
+    let has_data = !accesses.is_empty() && !is_undealt;
+    let is_dealt = priority.is_some() && has_data && worker.shared.plan.dealing().is_some();
+    let queue = queue.or_else(|| is_dealt.then(|| worker.own_deferred()));
+    let is_sent = queue.is_some() || place.is_some();
+    let kind_or = |unsaid| if is_sent { Kind::Deferred } else { kind.unwrap_or(unsaid) };
+    let kind = kind_or(Kind::Deferred);
+    let f = move |context| {
+        by_address.check();
+        f(context);
+    };
+    if ordered.is_empty() {
         // SAFETY: the caller's promise.
-        unsafe {
-            if self.recorder.keeps_events() && !accesses.is_empty() {
-                // A single byte only serves as an address to order tasks.
-                let used = accesses.iter().filter(|access| access.total_bytes() > 1).copied();
-                let accesses: Box<[Access]> = used.collect();
-                return Job::task(self, context, has_data, move |context| {
-                    in_task(|worker| {
-                        worker.begin_uses(&uses);
-                        worker.record_begun(&accesses);
-                    });
-                    drop(accesses);
-                    f(context);
+        let task = unsafe { task_with(worker, context, &accesses, is_undealt, store, f) };
+        worker.record_footprint(task, &[], &accesses, &dealt);
+        return worker.queue(ReadyTask { task, kind, queue, priority });
+    }
+    // SAFETY: as above.
+    let (unspawned, task) = unsafe { ordered_task(worker, context, ordered, &accesses, is_undealt, store, f) };
+    worker.record_footprint(task, ordered, &accesses, &dealt);
+    // Its predecessors may have run on other seats, and be over.
+    worker.recorder.observe_tasks();
+    worker.recorder.task_spawned(task);
+    match unspawned.spawn(ReadyTask { task, kind: kind_or(Kind::Immediate), queue, priority }) {
+        Some(queued) => worker.queue_released(ReadyTask { kind, ..queued }),
+        None => AtOnce::NONE,
+    }
+}
+
+/// Makes a task of this context with this footprint. `has_data`: its children are dealt by data. `uses`: the uses
+/// it marks when it begins. A task without uses to mark does not carry its footprint, except where events are kept.
+///
+/// # Safety
+/// As for [`Job::task`].
+#[expect(unsafe_code, reason = "the caller promises what the type system can't see: the closure's lifetime")]
+unsafe fn task_with(
+    worker: &mut Worker,
+    context: *const Context,
+    accesses: &[Access],
+    is_undealt: bool,
+    store: impl Store,
+    f: impl FnOnce(ContextRef) + Send,
+) -> TaskRef {
+    // An undealt task is one without data to its plan: its children are no parts of it, and it marks no caches.
+    let of_plan = if is_undealt { &[] } else { accesses };
+    let (has_data, uses) = (worker.shared.plan.divides(of_plan), worker.uses(of_plan));
+    // SAFETY: the caller's promise.
+    unsafe {
+        if worker.recorder.keeps_events() && !accesses.is_empty() {
+            // A single byte only serves as an address to order tasks.
+            let used = accesses.iter().filter(|access| access.total_bytes() > 1).copied();
+            let accesses: Box<[Access]> = used.collect();
+            return Job::task(worker, context, has_data, store, move |context| {
+                in_task(|worker| {
+                    worker.begin_uses(&uses);
+                    worker.record_begun(&accesses);
                 });
-            }
-            if uses.is_none() {
-                return Job::task(self, context, has_data, f);
-            }
-            Job::task(self, context, has_data, move |context| {
-                in_task(|worker| worker.begin_uses(&uses));
+                drop(accesses);
                 f(context);
-            })
+            });
         }
-    }
-
-    /// Makes a task of this context, ordered after the earlier ones with such accesses.
-    ///
-    /// # Safety
-    /// As for [`Job::task`].
-    #[expect(unsafe_code, reason = "the caller promises what the type system can't see: the closure's lifetime")]
-    unsafe fn ordered_task(
-        &mut self,
-        context: *const Context,
-        ordered: &[Access],
-        accesses: &[Access],
-        is_undealt: bool,
-        f: impl FnOnce(ContextRef) + Send,
-    ) -> (Unspawned, TaskRef) {
-        // SAFETY: the caller's promise.
-        let unspawned = unsafe { (*context).order(ordered) };
-        let turn = Turn { node: Arc::clone(unspawned.node()), is_under_way: false };
-        let ordered_f = Ordered { f, turn };
-        // SAFETY: as above.
-        let task = unsafe { self.task_with(context, accesses, is_undealt, move |context| ordered_f.run(context)) };
-        (unspawned, task)
-    }
-
-    /// Makes a task of this context that waits for its release.
-    ///
-    /// # Safety
-    /// As for [`Job::task`].
-    #[expect(unsafe_code, reason = "the caller promises what the type system can't see: the closure's lifetime")]
-    pub(super) unsafe fn hold_said(
-        &mut self,
-        context: *const Context,
-        said: Said,
-        f: impl FnOnce(ContextRef) + Send,
-    ) -> Held {
-        // SAFETY: the caller's promise.
-        let (unspawned, task) =
-            unsafe { self.ordered_task(context, said.ordered(), said.accesses(), said.is_undealt, f) };
-        self.recorder.task_spawned(task);
-        let ready = ReadyTask { task, kind: Kind::Immediate, queue: None, priority: said.priority };
-        Held { unspawned, ready, shared: Arc::clone(&self.shared) }
-    }
-
-    /// The queue of a task with this footprint and no place.
-    #[inline]
-    fn deal(&mut self, accesses: &[Access]) -> Dealt {
-        let shared = &self.shared;
-        let spawner = &mut self.frame.spawner;
-        self.state.deal(
-            &shared.plan,
-            accesses,
-            spawner,
-            || shared.requests(),
-            &mut Everywhere,
-            shared.tables.last_uses.as_ref(),
-        )
-    }
-
-    /// The uses that a task with this footprint marks when it begins, if the plan asks for the last use of data.
-    #[inline]
-    fn uses(&self, accesses: &[Access]) -> Uses {
-        let shared = &self.shared;
-        let warm = shared.plan.warm().zip(shared.tables.last_uses.as_ref());
-        warm.map_or(Uses::NONE, |(warm, last_uses)| last_uses.uses(warm, accesses))
-    }
-
-    /// A task with these uses begins here.
-    fn begin_uses(&self, uses: &Uses) {
-        let pool = self.shared.plan.seats[self.state.stands().index()].pool;
-        self.shared.tables.last_uses.iter().for_each(|last_uses| last_uses.begin(pool, uses));
-    }
-
-    /// Records the data read and written by a task, and the reason for its dealt place.
-    #[inline]
-    fn record_footprint(&mut self, task: TaskRef, ordered: &[Access], accesses: &[Access], dealt: &Dealt) {
-        if self.recorder.keeps_events() {
-            let number = task.header().number;
-            self.record_bytes(number, ordered, accesses);
-            self.recorder.dealt(vicus_trace::JobId::task(self.frame.request.0 as u32, number), dealt);
+        if uses.is_none() {
+            return Job::task(worker, context, has_data, store, f);
         }
+        Job::task(worker, context, has_data, store, move |context| {
+            in_task(|worker| worker.begin_uses(&uses));
+            f(context);
+        })
     }
+}
 
-    #[cold]
-    fn record_bytes(&mut self, number: u32, ordered: &[Access], accesses: &[Access]) {
-        self.recorder.task_says(self.frame.request, number, ordered, accesses);
-        let (near, far) = self.near_and_far(accesses);
-        self.recorder.task_uses(self.frame.request, number, near, far);
-    }
+/// Makes a task of this context, ordered after the earlier ones with such accesses.
+///
+/// # Safety
+/// As for [`Job::task`].
+#[expect(unsafe_code, reason = "the caller promises what the type system can't see: the closure's lifetime")]
+unsafe fn ordered_task(
+    worker: &mut Worker,
+    context: *const Context,
+    ordered: &[Access],
+    accesses: &[Access],
+    is_undealt: bool,
+    store: impl Store,
+    f: impl FnOnce(ContextRef) + Send,
+) -> (Unspawned, TaskRef) {
+    // SAFETY: the caller's promise.
+    let unspawned = unsafe { (*context).order(ordered) };
+    let turn = Turn { node: Arc::clone(unspawned.node()), is_under_way: false };
+    let ordered_f = Ordered { f, turn };
+    // SAFETY: as above.
+    let task =
+        unsafe { task_with(worker, context, accesses, is_undealt, store, move |context| ordered_f.run(context)) };
+    (unspawned, task)
+}
 
-    /// Records the place of a beginning task's data: another seat may have made the task.
-    #[cold]
-    fn record_begun(&mut self, accesses: &[Access]) {
-        let (near, far) = self.near_and_far(accesses);
-        self.recorder.running_uses(self.frame.request, near, far);
-    }
-
-    /// Bytes of these accesses on this seat's node, and on others.
-    fn near_and_far(&self, accesses: &[Access]) -> (usize, usize) {
-        let own = self.shared.plan.seats[self.state.stands().index()].node.index();
-        let nodes = locality::footprint_of(accesses).nodes;
-        let near = nodes.get(own).copied().unwrap_or(0);
-        (near, nodes.iter().sum::<usize>() - near)
-    }
-
-    /// The queue for tasks near a place; `None` if the plan has none for places.
-    pub fn home_of(&mut self, place: Place) -> Option<QueueId> {
-        if self.shared.plan.homes.is_empty() {
-            return None;
-        }
-        let node = match place {
-            Place::Node(node) => node,
-            Place::Group(group) => {
-                if let Some(queue) = self.shared.tables.group_queues.of(group) {
-                    return Some(queue);
-                }
-                self.shared.topology().core_groups[group.index()].node
-            }
-        };
-        let queue = self.state.home(&self.shared.plan, node);
-        // When its predecessors are over, a seat other than this one may queue the task.
-        queue.or_else(|| Some(self.own_deferred()).filter(|own| self.shared.plan.queues[own.index()].owner.is_none()))
-    }
-
-    /// The queue of this seat's own deferred tasks.
-    fn own_deferred(&self) -> QueueId {
-        self.shared.plan.seats[self.state.stands().index()].place[Kind::Deferred as usize]
-    }
-
-    /// Queues a task whose predecessors are over. Another seat may have spawned it, and others may have run the
-    /// predecessors.
-    pub(super) fn queue_released(&mut self, queued: ReadyTask) -> AtOnce {
-        self.recorder.observe_tasks();
-        self.queue(queued)
-    }
+/// Makes a task of this context that waits for its release.
+///
+/// # Safety
+/// As for [`Job::task`].
+#[expect(unsafe_code, reason = "the caller promises what the type system can't see: the closure's lifetime")]
+pub(super) unsafe fn hold_said(
+    worker: &mut Worker,
+    context: *const Context,
+    said: Said,
+    f: impl FnOnce(ContextRef) + Send,
+) -> Held {
+    // SAFETY: the caller's promise.
+    let (unspawned, task) =
+        unsafe { ordered_task(worker, context, said.ordered(), said.accesses(), said.is_undealt, OfSeat, f) };
+    worker.recorder.task_spawned(task);
+    let ready = ReadyTask { task, kind: Kind::Immediate, queue: None, priority: said.priority };
+    Held { unspawned, ready, shared: Arc::clone(&worker.shared) }
 }
 
 #[cfg(test)]

@@ -1,19 +1,18 @@
 //! Many closures, all over when the scope ends.
 
-use super::job::Job;
 use super::place::assert_known;
-use super::priority::queue_ticket;
-use super::said::Said;
+use super::said::{Said, spawn_said};
 use crate::runtime::handle::Runtime;
 use crate::runtime::worker::context::wait_for;
-use crate::runtime::worker::{AtOnce, Worker, in_task, is_seated, with_worker};
+use crate::runtime::worker::job::{Job, OfSeat};
+use crate::runtime::worker::{Worker, in_task, is_seated, with_worker};
 use std::any::Any;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
 use std::sync::{Arc, Mutex};
 use vicus_flow::drop_quietly;
-use vicus_schedule::{Context, ContextRef, Kind, Put, ReadyTask, SeatId, TaskRef, Wanted};
+use vicus_schedule::{Context, ContextRef, Kind, TaskRef, Wanted};
 use vicus_topology::Place;
 
 /// Runs a closure that may spawn tasks, and returns when all of them are over. Tasks may borrow values that outlive the
@@ -115,15 +114,6 @@ impl<'scope> Scope<'scope> {
         self.context.is_cancelled()
     }
 
-    /// Makes one seat run a task reserved for it.
-    pub(crate) fn call(&self, seat: SeatId, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
-        self.with_worker(|worker| {
-            let task = self.job(worker, f);
-            worker.recorder.task_enqueued(task, Kind::Deferred);
-            worker.shared.call(seat, task);
-        });
-    }
-
     /// Like [`with_worker`]. Panics if the calling thread is not one of the scope's runtime.
     #[inline]
     fn with_worker<R>(&self, f: impl FnOnce(&mut Worker) -> R) -> R {
@@ -148,7 +138,7 @@ impl<'scope> Scope<'scope> {
             #[expect(unsafe_code, reason = "the closure's lifetime is forgotten")]
             // SAFETY: as in `Scope::job`.
             unsafe {
-                worker.spawn_said(ptr::from_ref(self).cast(), said, Self::in_context(f))
+                spawn_said(worker, ptr::from_ref(self).cast(), said, OfSeat, Self::in_context(f))
             }
         });
         at_once.run();
@@ -160,7 +150,7 @@ impl<'scope> Scope<'scope> {
         #[expect(unsafe_code, reason = "the closure's lifetime is forgotten")]
         // SAFETY: the closure lives as long as the scope, and the scope's owner waits for it.
         unsafe {
-            Job::task(worker, ptr::from_ref(self).cast(), false, Self::in_context(f))
+            Job::task(worker, ptr::from_ref(self).cast(), false, OfSeat, Self::in_context(f))
         }
     }
 
@@ -182,64 +172,6 @@ pub(super) fn keep_first(first: &Mutex<Option<Box<dyn Any + Send>>>, panic: Box<
     let other = vicus_flow::keep_first(&mut slot, panic);
     drop(slot);
     drop_quietly(other);
-}
-
-impl Worker {
-    /// Queues a scope's task or a child, described by its kind alone.
-    #[inline]
-    pub(crate) fn spawn(&mut self, task: TaskRef, kind: Kind) -> AtOnce {
-        self.record_queued(task, kind, kind == Kind::Immediate);
-        let is_put = kind == Kind::Immediate && self.put_own(task).is_ok();
-        if is_put { AtOnce::NONE } else { self.put_anywhere(task, kind) }
-    }
-
-    /// Puts a task without a place into the queue of the plan, or keeps it.
-    fn put_anywhere(&mut self, task: TaskRef, kind: Kind) -> AtOnce {
-        let put = self.state.place(&self.shared.plan, kind);
-        self.put_spilling(task, put)
-    }
-
-    /// Like [`Worker::put_or_keep`], for a task without a place: it may go into the seat's immediate queue while
-    /// another seat uses the one of its group.
-    fn put_spilling(&mut self, task: TaskRef, put: Put) -> AtOnce {
-        let Put::Into(queue, kind) = put else { return self.put_or_keep(task, put) };
-        let shared = &self.shared;
-        let is_in_use = || shared.queues.is_in_use(queue);
-        let Some(own) = self.state.spill(kind, || shared.has_one_request(), is_in_use) else {
-            return self.put(task, queue, kind);
-        };
-        // Before it is put: another seat may have run it then.
-        self.record_put(task, own);
-        match self.put_own(task) {
-            Ok(()) => AtOnce::NONE,
-            Err(task) => self.put(task, queue, kind),
-        }
-    }
-
-    /// Puts a task where the seat has decided.
-    pub fn put_or_keep(&mut self, task: TaskRef, put: Put) -> AtOnce {
-        match put {
-            Put::Keep => {
-                self.keep(task);
-                AtOnce::NONE
-            }
-            Put::Into(queue, kind) => self.put(task, queue, kind),
-        }
-    }
-
-    /// Queues a task without predecessors.
-    pub fn queue(&mut self, queued: ReadyTask) -> AtOnce {
-        let ReadyTask { task, kind, queue, priority } = queued;
-        if let Some(priority) = priority {
-            return queue_ticket(self, queued, priority);
-        }
-        self.record_queued(task, kind, kind == Kind::Immediate && queue.is_none());
-        if kind == Kind::Immediate && queue.is_none() && self.put_own(task).is_ok() {
-            return AtOnce::NONE;
-        }
-        let put = self.state.place_dealt(&self.shared.plan, kind, queue);
-        if queue.is_none() { self.put_spilling(task, put) } else { self.put_or_keep(task, put) }
-    }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -266,7 +198,7 @@ mod tests {
                 let another = has_another_request.then(|| runtime.spawn(|| ()));
                 scope(|scope| {
                     if is_in_use {
-                        threads.spawn(|| runtime.shared.queues.hold(shared, holds));
+                        threads.spawn(|| runtime.shared.waiting.queues.hold(shared, holds));
                         while !is_held.load(Ordering::Acquire) {
                             std::thread::yield_now();
                         }

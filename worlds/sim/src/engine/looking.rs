@@ -7,6 +7,9 @@ use crate::seats::{Doing, Thread, Waiting};
 use vicus_schedule::{Decision, Found, QueueId, RequestId, Rest, Run, Way};
 use vicus_trace::What;
 
+/// How long a seat takes to give way when no other thread on its PU is ready: a call of the system.
+const GIVES_WAY_NS: u64 = 300;
+
 impl Engine<'_> {
     /// The request of the tasks allowed on top of a task that begins to wait. A program's first task that submits other
     /// requests counts as a caller from outside: while it waits, its seat is free. A kernel's first task is a task like
@@ -149,6 +152,10 @@ impl Engine<'_> {
             Rest::Look { until_ns } => {
                 self.set_doing(seat, Doing::Watching);
                 self.schedule(seat, since + until_ns * 1000);
+            }
+            Rest::GiveWay => {
+                self.set_doing(seat, Doing::Watching);
+                self.schedule(seat, now + GIVES_WAY_NS * 1000);
             }
             Rest::Pause { ns } => {
                 self.fruitless += 1;

@@ -2,7 +2,7 @@
 
 use vicus_kernels::{Leaf, Order, Schedule, Task, World};
 use vicus_memory::distribution::Distribution;
-use vicus_schedule::{Access, Kind, Mode, Plan, RequestId, Setting};
+use vicus_schedule::{Access, Decision, Kind, Mode, Plan, RequestId, Setting};
 use vicus_sim::{
     ArraySpec, Cost, Fault, Machine, Options, Outcome, Parameters, Port, Program, Queueing, Recorder, SimError, Step,
     TaskSpec, Work, simulate, simulate_watched,
@@ -617,4 +617,31 @@ fn a_kernels_own_task_waits_as_others_do() {
     };
     assert_eq!(takes(0), [(3, 2)]);
     assert_eq!(takes(1), [(1, 1), (3, 1)], "a caller from outside has left its seat to others");
+}
+
+/// One thread reads a megabyte, and the other one, which waits for it, nothing. A wake takes 50 µs. By a team's plan
+/// the waiting thread does not sleep.
+#[test]
+fn a_waiting_member_of_a_simulated_team_looks_around_instead_of_sleeping() {
+    let machine = machine("node:1 core:2");
+    let program = Recorder::record_with("uneven", 2, |world| {
+        let array = world.array::<u64>(MB / 8, &"fine".parse().unwrap());
+        world.each(2, Schedule::Static, |thread| {
+            let part = if thread == 0 { 0..1 } else { 0..MB / 8 };
+            world.work(Leaf { name: "read", flops: 0 }, &[array.reads(part)], || ());
+        });
+    });
+    let options =
+        Options { parameters: Parameters { wake_ns: 50_000.0, ..free() }, decisions: true, ..Options::default() };
+    let plan = plan(&machine, "las:spin_ns=0", 2);
+    let run = |plan: &Plan| {
+        let outcome = simulate(&machine, plan, &program, &options).unwrap();
+        let sleeps = outcome.decisions.iter().flatten().filter(|decision| matches!(decision, Decision::Sleeps)).count();
+        (outcome.wall_ns, sleeps)
+    };
+    let (slept_ns, sleeps) = run(&plan);
+    let (looked_ns, fewer) = run(&plan.clone().for_team(1_000_000));
+    assert_eq!(sleeps - fewer, 1);
+    // It looks again at most 10 µs after the other one has ended, and may give way then.
+    assert!((39_700.0..=50_000.0).contains(&(slept_ns - looked_ns)), "{slept_ns} and {looked_ns} ns");
 }

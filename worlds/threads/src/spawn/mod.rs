@@ -18,7 +18,7 @@ use std::ptr::NonNull;
 use std::task::{Context, Poll};
 use vicus_fibres::{CLASSES, Class, LEAST_BYTES, Record as _};
 use vicus_machine::Runtime;
-use vicus_machine::layer::{AtOnce, Worker, in_task, is_seated, with_worker};
+use vicus_machine::layer::{AtOnce, Worker, in_task, is_seated, runs_task_of, with_worker};
 use vicus_schedule::{Kind, Put, ReadyTask, TaskRef};
 use vicus_topology::{NoSuchPlace, Place, Topology};
 
@@ -321,7 +321,7 @@ impl Builder {
         outside: fn() -> &'static Runtime,
         f: impl FnOnce() -> T + Send + 'static,
     ) -> Result<JoinHandle<T>, SpawnError> {
-        let is_here = with_worker(|worker| !worker.is_tied).unwrap_or(false);
+        let is_here = with_worker(|worker| !worker.stack.is_tied).unwrap_or(false);
         if !is_here {
             return self.try_spawn_on(Runtime::of_this_thread_or(outside), f);
         }
@@ -343,7 +343,7 @@ impl Builder {
         let spawned_at = Location::caller();
         let core = in_task(|worker| {
             let (request, number) = (worker.frame.request, worker.recorder.number());
-            if !worker.above.has_value() {
+            if !worker.code.above.has_value() {
                 attach(&worker.shared);
             }
             let own = of_worker(worker);
@@ -404,7 +404,7 @@ impl Builder {
         f: impl FnOnce() -> T + Send + 'static,
     ) -> Result<NonNull<Core>, SpawnError> {
         let shared = runtime.shared();
-        if shared.is_here() {
+        if runs_task_of(shared) {
             return self.spawn_here(is_detached, f);
         }
         let class = self.class()?;
@@ -426,7 +426,7 @@ impl Builder {
             return Err(SpawnError::NoMemory);
         };
         shared.note_code();
-        if shared.queues.push(queue, Core::task(core)).is_err() {
+        if shared.waiting.queues.push(queue, Core::task(core)).is_err() {
             // There is no memory for a longer queue.
             threads.ended_outside();
             core::discard(core);
@@ -565,7 +565,7 @@ fn spawn_thread(worker: &mut Worker, task: TaskRef) -> AtOnce {
         return AtOnce::NONE;
     }
     match worker.state.place(&worker.shared.plan, Kind::Immediate) {
-        Put::Into(queue, _) if worker.shared.queues.is_long(queue, LONG) => worker.refused(task),
+        Put::Into(queue, _) if worker.shared.waiting.queues.is_long(queue, LONG) => worker.refused(task),
         put => worker.put_or_keep(task, put),
     }
 }

@@ -157,7 +157,7 @@ impl Team {
     /// If the number is not below the number of members.
     pub fn member(&self, number: usize) -> Member {
         let mut worker = Box::new(Worker::new(Arc::clone(&self.shared), self.seats[number]));
-        worker.is_tied = true;
+        worker.stack.is_tied = true;
         Member { worker, request: self.request, has_run: false }
     }
 }
@@ -217,7 +217,7 @@ impl fmt::Debug for Member {
 /// # Panics
 /// Outside of [`Member::run`], and in tasks spawned there.
 pub fn gather() {
-    assert!(in_task(|worker| worker.is_tied), "gather is called by members of a team");
+    assert!(in_task(|worker| worker.stack.is_tied), "gather is called by members of a team");
     recorded(Awaits::Team, || {
         wait_for_own();
         with_shared(|shared| match shared.gathering.come() {

@@ -156,7 +156,7 @@ impl SeatFibres {
 /// The fibres of a worker's seat.
 #[inline]
 pub(crate) fn of_worker(worker: &mut Worker) -> &mut SeatFibres {
-    of_parts(&mut worker.above, &worker.shared, worker.seat)
+    of_parts(&mut worker.code.above, &worker.shared, worker.seat)
 }
 
 /// Like [`of_worker`], by parts of the worker.
@@ -175,7 +175,7 @@ pub(crate) fn of_worker_if_any(worker: &mut Worker) -> Option<&mut SeatFibres> {
     #[expect(unsafe_code, reason = "the type of a seat's state")]
     // SAFETY: as in `of_parts`.
     unsafe {
-        worker.above.get()
+        worker.code.above.get()
     }
 }
 
@@ -310,7 +310,7 @@ impl Fibre {
                     !(self.goes_to_idle(worker, &mut goes) || self.goes_away(worker))
                 }
                 (true, true) => {
-                    let is_kept = is_apart(worker.waiter) && worker.state.woken_count() < MANY;
+                    let is_kept = is_apart(worker.code.waiter) && worker.state.woken_count() < MANY;
                     is_kept || !self.goes_to_idle(worker, &mut goes)
                 }
                 (false, true) => goes.is_same_runtime && self.follows(worker, &mut goes),
@@ -335,7 +335,7 @@ impl Fibre {
         goes.is_claimed = worker.shared.hook.of_seat(seat).claim();
         // A lent thread should leave little behind when it goes.
         let is_spare = worker.shared.plan.seats[worker.seat.index()].spare;
-        if goes.is_claimed || !is_apart(worker.waiter) || is_spare || worker.does_anything() {
+        if goes.is_claimed || !is_apart(worker.code.waiter) || is_spare || worker.does_anything() {
             return false;
         }
         self.change_seat(&worker.shared, worker.seat);
@@ -439,10 +439,10 @@ impl Fibre {
                     Left::Away => fibre.state.mark_left(),
                     Left::Yielded => worker.state.yielded(fibre.task()),
                     Left::Ended => {
-                        worker.began -= 1;
+                        worker.code.began -= 1;
                         of_worker(worker).stacks.give(fibre);
                     }
-                    Left::Migrates(_) => worker.began -= 1,
+                    Left::Migrates(_) => worker.code.began -= 1,
                 }
                 // Tasks sent to the seat go before its own.
                 let goes_on = !is_apart(outer.waiter) && !left.is_last() && !worker.is_called();
@@ -465,7 +465,7 @@ impl Fibre {
     #[inline]
     fn enter_next(worker: &mut Worker) -> Option<(&'static Fibre, TaskRef)> {
         let (own, first): (*const Deque, _) = (worker.own().map_or(ptr::null(), ptr::from_ref), worker.state.first());
-        let queues = &worker.shared.queues;
+        let queues = &worker.shared.waiting.queues;
         #[expect(unsafe_code, reason = "a reference that does not borrow the worker")]
         // SAFETY: null, or a queue of the worker's shared state; these never move.
         let is_own_empty = || unsafe { own.as_ref() }.is_none_or(Deque::is_empty);
@@ -496,7 +496,7 @@ impl Fibre {
     /// The worker enters it, and a thread begins there.
     #[inline]
     fn begin(&'static self, worker: &mut Worker, task: TaskRef, way: Way) {
-        worker.began += 1;
+        worker.code.began += 1;
         let frame = Frame::new(task.header().request, way);
         #[expect(unsafe_code, reason = "writes the frame of what begins")]
         // SAFETY: the fibre is this seat's; its last frame was moved out, or ended with its thread.
@@ -552,7 +552,7 @@ impl Fibre {
     /// The worker has put its frame aside, and is about to switch to this fibre.
     #[inline]
     fn enter(&'static self, worker: &mut Worker) {
-        worker.waiter = self.waiter();
+        worker.code.waiter = self.waiter();
         #[expect(unsafe_code, reason = "moves the frame into the worker")]
         // SAFETY: the worker's was put aside; this one was written by `begin`, or when the fibre was left, and is moved
         // out here.
@@ -638,8 +638,8 @@ impl Fibre {
         // SAFETY: the fibre is of this seat.
         unsafe {
             // Mostly none waits beneath.
-            if !worker.beneath.is_empty() || !(*self.beneath.get()).is_empty() {
-                ptr::swap(&mut worker.beneath, self.beneath.get());
+            if !worker.stack.beneath.is_empty() || !(*self.beneath.get()).is_empty() {
+                ptr::swap(&mut worker.stack.beneath, self.beneath.get());
             }
         }
     }
@@ -714,7 +714,7 @@ impl Fibre {
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
     pub(crate) unsafe fn migrate(&self, seat: SeatId) {
         self.leave(Left::Migrates(seat));
-        in_task(|worker| worker.began += 1);
+        in_task(|worker| worker.code.began += 1);
     }
 }
 
@@ -837,7 +837,7 @@ pub(crate) fn beneath() -> Option<&'static Fibre> {
 /// The fibre whose stack the code of this worker is on.
 #[inline]
 pub(crate) fn beneath_of(worker: &Worker) -> Option<&'static Fibre> {
-    is_apart(worker.waiter).then(|| Fibre::of_waiter(worker.waiter))
+    is_apart(worker.code.waiter).then(|| Fibre::of_waiter(worker.code.waiter))
 }
 
 /// The worker's state put aside while its thread is on fibres.
@@ -850,7 +850,7 @@ impl Outer {
     /// The worker's frame is to be written anew.
     #[inline]
     fn put_aside(worker: &mut Worker) -> Outer {
-        let mut outer = Outer { waiter: worker.waiter, frame: MaybeUninit::uninit() };
+        let mut outer = Outer { waiter: worker.code.waiter, frame: MaybeUninit::uninit() };
         #[expect(unsafe_code, reason = "moves the worker's frame")]
         // SAFETY: it is written before it is used or dropped, by `Fibre::enter`.
         unsafe {
@@ -862,7 +862,7 @@ impl Outer {
     /// Puts the worker's frame back; the worker goes on as before.
     #[inline]
     fn resume(&self, worker: &mut Worker) {
-        worker.waiter = self.waiter;
+        worker.code.waiter = self.waiter;
         #[expect(unsafe_code, reason = "moves the frame back")]
         // SAFETY: `put_aside` has written it, and it is moved back once: by the last round.
         unsafe {
@@ -958,8 +958,8 @@ pub(crate) fn begin_next() -> bool {
             fibres.not_on_top -= 1;
             return None;
         }
-        if !is_apart(worker.waiter) {
-            if worker.is_tied || !worker.below.is_null() {
+        if !is_apart(worker.code.waiter) {
+            if worker.stack.is_tied || !worker.stack.below.is_null() {
                 return None;
             }
             of_worker(worker).starts = most_starts(worker).min(STARTS_ON_TOP);
@@ -1016,7 +1016,7 @@ const STARTS_ON_TOP: u32 = 8;
 
 /// Regular seats, one after the other.
 fn next_seat(worker: &mut Worker) -> SeatId {
-    let own = of_parts(&mut worker.above, &worker.shared, worker.seat);
+    let own = of_parts(&mut worker.code.above, &worker.shared, worker.seat);
     let next = own.looks_at + 1;
     // Spare ones come last.
     own.looks_at = if worker.shared.plan.seats.get(next).is_some_and(|seat| !seat.spare) { next } else { 0 };
@@ -1027,7 +1027,7 @@ fn next_seat(worker: &mut Worker) -> SeatId {
 /// either may be able to go on.
 #[inline]
 fn most_starts(worker: &Worker) -> u32 {
-    if is_apart(worker.waiter) || worker.state.is_waiting() { 0 } else { STARTS }
+    if is_apart(worker.code.waiter) || worker.state.is_waiting() { 0 } else { STARTS }
 }
 
 /// The youngest task of a seat's own queue, if the queue has its turn and the task is a beginning thread with a stack
@@ -1055,13 +1055,13 @@ fn take_first_thread(
     has_stack: impl FnOnce(&mut OwnStacks<Fibre>, Class) -> bool,
 ) -> Option<(TaskRef, Way)> {
     let (queue, way) = worker.state.first()?;
-    let own = of_parts(&mut worker.above, &worker.shared, worker.seat);
+    let own = of_parts(&mut worker.code.above, &worker.shared, worker.seat);
     if own.starts == 0 || !worker.state.is_look_next() {
         return None;
     }
     let stacks = &mut *own.stacks;
     let wanted = |task: &TaskRef| Core::is(*task) && has_stack(stacks, Core::class(*task));
-    let task = worker.shared.queues.take_oldest_if(queue, wanted)?;
+    let task = worker.shared.waiting.queues.take_oldest_if(queue, wanted)?;
     own.starts -= 1;
     Some((task, way))
 }

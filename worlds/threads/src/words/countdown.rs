@@ -95,7 +95,7 @@ struct Count {
 
 impl Count {
     fn new() -> Count {
-        Count { open: sync::AtomicU64::new(0), planted: Planted::default() }
+        Count { open: sync::AtomicU64::new(0), planted: Planted::NONE }
     }
 
     fn expect(&self, more: u64, edge: &ShortLock<()>, empty: impl FnOnce()) {
@@ -198,7 +198,7 @@ mod loom_models {
 
     impl Model {
         fn new(expected: u64, mutant: Option<Mutant>) -> Arc<Model> {
-            let count = Count { planted: Planted { mutant }, ..Count::new() };
+            let count = Count { planted: Planted::new(mutant), ..Count::new() };
             let (values, sum) = ([0, 0].map(UnsafeCell::new), UnsafeCell::new(0));
             let (edge, is_full) = (ShortLock::new(()), AtomicBool::new(true));
             let model = Model { count, edge, is_full, values, sum };

@@ -287,10 +287,10 @@ impl Node {
     pub(crate) fn new(address: usize, operation: Operation) -> Node {
         let party = match fibres::current() {
             Some(fibre) => Party::Fibre(fibre),
-            None => {
-                with_worker(|worker| Party::Seat(Latch::new(worker.waiter), Arc::as_ptr(&worker.shared), worker.seat))
-                    .unwrap_or_else(|| Party::Outside(EndSignal::new()))
-            }
+            None => with_worker(|worker| {
+                Party::Seat(Latch::new(worker.code.waiter), Arc::as_ptr(&worker.shared), worker.seat)
+            })
+            .unwrap_or_else(|| Party::Outside(EndSignal::new())),
         };
         let takes_backtraces = with_worker(|worker| worker.shared.settings.waits_have_backtraces);
         let backtrace = (takes_backtraces == Some(true)).then(|| Box::new(Backtrace::force_capture()));
@@ -535,7 +535,7 @@ impl Table {
     /// A table with this number of stripes, a power of two.
     pub(crate) fn new(stripes: usize, settle: fn(&mut Entries, At)) -> Table {
         let stripe = || Padded(ShortLock::new(Entries::new()));
-        Table { stripes: (0..stripes).map(|_| stripe()).collect(), settle, planted: Planted::default() }
+        Table { stripes: (0..stripes).map(|_| stripe()).collect(), settle, planted: Planted::NONE }
     }
 
     #[inline]
@@ -845,7 +845,7 @@ mod loom_models {
 
     impl Model {
         fn new(mutant: Option<Mutant>) -> Arc<Model> {
-            let planted = Planted { mutant };
+            let planted = Planted::new(mutant);
             let table = Table { planted, ..Table::new(1, Entries::forget_unneeded) };
             let model = Arc::new(Model { table, word: AtomicU64::new(0) });
             model.table.empty(&model.word, None);

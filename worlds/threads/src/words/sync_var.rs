@@ -223,7 +223,7 @@ impl SyncVar {
     #[inline]
     fn in_table(&self) -> Var<'_, AtomicU64> {
         let address = ptr::from_ref(self).expose_provenance();
-        Var { word: &self.0, address, table: table(), planted: Planted::default() }
+        Var { word: &self.0, address, table: table(), planted: Planted::NONE }
     }
 
     #[cold]
@@ -315,7 +315,7 @@ impl<A: Atomic> Var<'_, A> {
                 match operation {
                     Operation::ReadFf | Operation::WriteFf(_) => {}
                     Operation::ReadFe | Operation::Lock => entry.emptied(&value, &mut woken),
-                    Operation::WriteEf(_) => entry.filled(&value, &mut woken, Planted::default()),
+                    Operation::WriteEf(_) => entry.filled(&value, &mut woken, Planted::NONE),
                 }
                 self.put_back(&mut entries, at, value.0.get());
                 drop(entries);
@@ -361,7 +361,7 @@ impl<A: Atomic> Var<'_, A> {
             let entry = &mut entries[at];
             let was_full = entry.is_full;
             match (was_full, is_full) {
-                (false, true) => entry.filled(&value, &mut woken, Planted::default()),
+                (false, true) => entry.filled(&value, &mut woken, Planted::NONE),
                 (true, false) => entry.emptied(&value, &mut woken),
                 _ => {}
             }
@@ -420,7 +420,7 @@ mod loom_models {
         fn new(mutant: Option<Mutant>) -> Arc<Model> {
             let settle: fn(&mut Entries, At) = |_, _| unreachable!("no wait is ended");
             let word = loom::sync::atomic::AtomicU64::new(EMPTY);
-            Arc::new(Model { word, table: Table::new(1, settle), planted: Planted { mutant } })
+            Arc::new(Model { word, table: Table::new(1, settle), planted: Planted::new(mutant) })
         }
 
         fn var(&self) -> Var<'_, loom::sync::atomic::AtomicU64> {

@@ -1,7 +1,7 @@
 //! The request of the calling code.
 
 use crate::runtime::caller_here;
-use crate::runtime::requests::nested::{Inner, Within};
+use crate::runtime::requests::nested::{Inner, Within, cancel_by_id, cancel_nested};
 use crate::runtime::shared::RuntimeState;
 use crate::runtime::worker::with_worker;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ pub(crate) fn nest(inner: &Arc<RuntimeState>, request: RequestId) -> Option<With
     let (shared, outer) = request_here()?;
     let key = shared.ongoing.nested.add(outer, Inner { shared: Arc::downgrade(inner), request });
     if shared.ongoing.stopped.has(outer) || caller_here::has_failed() {
-        inner.cancel_by_id(request);
-        inner.cancel_nested(request);
+        cancel_by_id(inner, request);
+        cancel_nested(inner, request);
     }
     Some(Within { outer: Arc::downgrade(&shared), key })
 }

@@ -58,24 +58,22 @@ impl Drop for Within {
     }
 }
 
-impl RuntimeState {
-    /// Cancels the inner requests of a stopped one, and theirs.
-    pub(crate) fn cancel_nested(&self, outer: RequestId) {
-        // Without recursion: requests may be nested deeper than a stack.
-        let mut found = self.ongoing.nested.of(outer);
-        while let Some(Inner { shared, request }) = found.pop() {
-            if let Some(shared) = shared.upgrade() {
-                shared.cancel_by_id(request);
-                found.append(&mut shared.ongoing.nested.of(request));
-            }
+/// Cancels the inner requests of a stopped one, and theirs.
+pub(crate) fn cancel_nested(shared: &RuntimeState, outer: RequestId) {
+    // Without recursion: requests may be nested deeper than a stack.
+    let mut found = shared.ongoing.nested.of(outer);
+    while let Some(Inner { shared, request }) = found.pop() {
+        if let Some(shared) = shared.upgrade() {
+            cancel_by_id(&shared, request);
+            found.append(&mut shared.ongoing.nested.of(request));
         }
     }
+}
 
-    /// Cancels a request of any kind, if it is not over.
-    pub(super) fn cancel_by_id(&self, request: RequestId) {
-        match self.ongoing.boxes_of(request) {
-            Some(state) => self.cancel(&state.instance),
-            None => self.stop(request),
-        }
+/// Cancels a request of any kind, if it is not over.
+pub(super) fn cancel_by_id(shared: &RuntimeState, request: RequestId) {
+    match shared.ongoing.boxes_of(request) {
+        Some(state) => shared.cancel(&state.instance),
+        None => shared.stop(request),
     }
 }

@@ -17,13 +17,13 @@ impl Waiting<'_> {
     /// waits for one with a task on the stack.
     pub(crate) fn begin(shared: &Arc<RuntimeState>, awaited: RequestId) -> Waiting<'_> {
         let begun: Result<WaitId, Vec<RequestId>> = in_task(|worker| {
-            let stood = worker.beneath.waits.last().copied();
-            let frames = worker.beneath.requests.iter().chain([&worker.frame.request]);
+            let stood = worker.stack.beneath.waits.last().copied();
+            let frames = worker.stack.beneath.requests.iter().chain([&worker.frame.request]);
             let mut requests: Vec<RequestId> = frames.skip(stood.map_or(0, |wait| wait.height)).copied().collect();
             requests.sort_unstable();
             requests.dedup();
             let id = shared.ongoing.waits.lock().begin(requests, stood.map(|wait| wait.id), awaited)?;
-            worker.beneath.waits.push(Stood { id, height: worker.beneath.requests.len() + 1 });
+            worker.stack.beneath.waits.push(Stood { id, height: worker.stack.beneath.requests.len() + 1 });
             Ok(id)
         });
         match begun {
@@ -36,9 +36,9 @@ impl Waiting<'_> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         in_task(|worker| {
-            let ended = worker.beneath.waits.pop();
+            let ended = worker.stack.beneath.waits.pop();
             debug_assert!(ended.is_some_and(|wait| wait.id == self.id), "waits on a stack end in turn");
-            let beneath = worker.beneath.waits.last().map(|wait| wait.id);
+            let beneath = worker.stack.beneath.waits.last().map(|wait| wait.id);
             self.shared.ongoing.waits.lock().end(self.id, beneath);
         });
     }

@@ -8,7 +8,7 @@ use crate::runtime::hook::{Layer, is_apart};
 /// panics belongs to the operating system's thread.
 #[inline]
 pub(super) fn may_be_suspended() -> bool {
-    in_task(|worker| is_apart(worker.waiter)) && !std::thread::panicking()
+    in_task(|worker| is_apart(worker.code.waiter)) && !std::thread::panicking()
 }
 
 /// Suspends the calling code until the awaited thing is there.
@@ -45,7 +45,7 @@ pub(crate) fn send_away() {
 
 /// Code on a thread's own stack goes on after a wait. If it is a program's, it may do anything now.
 pub fn leave_to_program() {
-    if in_task(|worker| !is_apart(worker.waiter) && worker.does_anything()) {
+    if in_task(|worker| !is_apart(worker.code.waiter) && worker.does_anything()) {
         send_away();
     }
 }
@@ -56,11 +56,11 @@ impl Worker {
     #[inline]
     pub fn does_anything(&self) -> bool {
         let seat = self.shared.hook.of_seat(self.seat);
-        seat.is_blocked() || !is_apart(self.waiter) && seat.is_sitting()
+        seat.is_blocked() || !is_apart(self.code.waiter) && seat.is_sitting()
     }
 
     /// Whether code of the layer has begun that goes on with this seat when woken.
     pub(crate) fn has_code(&self) -> bool {
-        self.began > self.shared.hook.of_seat(self.seat).gone()
+        self.code.began > self.shared.hook.of_seat(self.seat).gone()
     }
 }

@@ -96,7 +96,8 @@ pub(crate) fn wait_until(awaited: &impl Awaited) {
 /// Waits as the running task may: its thread runs tasks of its request meanwhile, and if it is tied, its own
 /// descendants alone.
 pub(crate) fn wait_within(awaited: &impl Awaited) {
-    let (request, own) = in_task(|worker| (worker.frame.request, worker.frame.context.filter(|_| worker.is_tied)));
+    let (request, own) =
+        in_task(|worker| (worker.frame.request, worker.frame.context.filter(|_| worker.stack.is_tied)));
     wait_below(Some(request), own.map_or(ptr::null(), |own| own.as_ptr().cast_const()), awaited);
 }
 
@@ -161,7 +162,7 @@ impl Worker {
     /// The owner of the running task's awaited latches.
     #[inline]
     pub(crate) fn owner(&self) -> (SeatId, Waiter) {
-        (self.seat, self.waiter)
+        (self.seat, self.code.waiter)
     }
 
     /// The running task's current context for spawning children.

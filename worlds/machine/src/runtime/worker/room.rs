@@ -26,7 +26,7 @@ fn run_at_once(task: TaskRef, way: Way) {
     // A stack of its own also stops its panics: nothing stands on top of this frame.
     let begun = with_layer(|layer| layer.begin(task, way)).unwrap_or(Err(task));
     if let Err(task) = begun {
-        let beneath = in_task(|worker| worker.waiter);
+        let beneath = in_task(|worker| worker.code.waiter);
         with_shared(|shared| {
             shared.hook.enter_task(beneath);
             run_while_waiting(shared, task, way);

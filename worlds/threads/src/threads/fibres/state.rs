@@ -24,7 +24,7 @@ const WOKEN: u32 = 2;
 impl State {
     pub(crate) fn new() -> State {
         let (word, seat, is_away) = (AtomicU32::new(RUNNING), AtomicU32::new(0), AtomicBool::new(false));
-        State { word, seat, is_away, planted: Planted::default() }
+        State { word, seat, is_away, planted: Planted::NONE }
     }
 
     /// The seat it runs on, or is to be queued at.
@@ -142,7 +142,7 @@ mod loom_models {
 
     impl Model {
         fn new(mutant: Option<Mutant>) -> Arc<Model> {
-            let state = State { planted: Planted { mutant }, ..State::new() };
+            let state = State { planted: Planted::new(mutant), ..State::new() };
             let inboxes = [Mutex::new(0), Mutex::new(0)];
             Arc::new(Model { state, inboxes, stack: UnsafeCell::new(0), done: AtomicUsize::new(0) })
         }

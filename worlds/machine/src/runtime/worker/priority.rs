@@ -4,8 +4,8 @@
 //! ticket takes the best ready task of the moment, and runs it. There are as many tickets as ready tasks, so each
 //! ticket finds one; and a task without a priority is queued itself, at no extra cost.
 
-use super::job::Job;
-use crate::runtime::worker::{AtOnce, Worker, run_on_top};
+use super::job::{Job, OfSeat};
+use super::{AtOnce, Worker, run_on_top};
 use vicus_schedule::{Context, ContextRef, Kind, QueueId, ReadyTask, Way};
 
 /// The right to run one task of a context. A task is run even when the ticket is dropped, because an unneeded task has
@@ -27,7 +27,7 @@ impl Drop for Ticket {
 
 /// Adds a task to the ready ones, and queues a ticket.
 #[inline(never)]
-pub(super) fn queue_ticket(worker: &mut Worker, queued: ReadyTask, priority: i32) -> AtOnce {
+pub(crate) fn queue_ticket(worker: &mut Worker, queued: ReadyTask, priority: i32) -> AtOnce {
     let ReadyTask { task, kind, queue, .. } = queued;
     let context = task.header().context;
     worker.record_queued(task, kind, kind == Kind::Immediate && queue.is_none());
@@ -37,7 +37,7 @@ pub(super) fn queue_ticket(worker: &mut Worker, queued: ReadyTask, priority: i32
     // birth on the ticket is counted there as well, and its closure uses nothing else.
     let ticket = unsafe {
         let context: &Context = context.get().expect("a task with a priority has a context");
-        let ticket = Job::task(worker, context, false, move |_| drop(ticket));
+        let ticket = Job::task(worker, context, false, OfSeat, move |_| drop(ticket));
         context.put_ready(queue, priority, task);
         ticket
     };

@@ -1,15 +1,15 @@
 //! The begin and the end of a task that is a closure.
 
+use super::context::wait_for_descendants;
+use super::{Worker, in_task, outside};
 use crate::memory::heaps;
 use crate::runtime::recorder::ASIDE;
-use crate::runtime::worker::context::wait_for_descendants;
-use crate::runtime::worker::{Worker, in_task, outside};
 use std::any::Any;
 use vicus_flow::drop_quietly;
 use vicus_schedule::{RunTask, TaskClass, TaskHeader, TaskRef};
 
 /// The class of closures with this run function. A task waits for each of them, so it is never dropped unrun.
-pub(super) const fn closure_class(run: RunTask) -> TaskClass {
+pub(crate) const fn closure_class(run: RunTask) -> TaskClass {
     TaskClass { run, runs_inline: true, is_unwanted: None }
 }
 
@@ -39,7 +39,7 @@ fn instead<R>(result: std::thread::Result<R>, panic: Box<dyn Any + Send>) -> std
 
 /// A closure's task has ended.
 #[inline]
-pub(super) fn end_task(task: &TaskHeader) {
+pub(crate) fn end_task(task: &TaskHeader) {
     in_task(|worker| worker.recorder.task_ends(task));
     heaps::finish_task();
 }
@@ -48,7 +48,7 @@ impl Worker {
     /// For a closure that is a part of the running task, which waits for it: it is cancelled and counted with this
     /// task.
     #[inline]
-    pub(super) fn header(&self, class: &'static TaskClass, number: u32) -> TaskHeader {
+    pub(crate) fn header(&self, class: &'static TaskClass, number: u32) -> TaskHeader {
         TaskHeader { class, context: self.frame.parent, request: self.frame.request, number, has_data: false }
     }
 

@@ -1,15 +1,15 @@
 //! Closures as requests of their own, beside their caller.
 
-use super::class::{closure_class, end_task, with_descendants};
 use crate::runtime::done::EndSignal;
 use crate::runtime::handle::Runtime;
 use crate::runtime::requests::here::nest;
-use crate::runtime::requests::nested::Within;
+use crate::runtime::requests::nested::{Within, cancel_nested};
 use crate::runtime::requests::open::Over;
 use crate::runtime::requests::reserve::account_here;
 use crate::runtime::seatless;
 use crate::runtime::shared::RuntimeState;
-use crate::runtime::worker::{Worker, in_task, outside, with_worker};
+use crate::runtime::worker::class::{closure_class, end_task, with_descendants};
+use crate::runtime::worker::{Worker, in_task, outside, runs_task_of, with_worker};
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -90,7 +90,7 @@ impl Runtime {
         let number = shared.recording.as_ref().map_or(TaskHeader::UNNUMBERED, |recording| recording.task_submitted(id));
         let within = nest(shared, id);
         let task = RequestJob::task(id, number, f, &answer, within);
-        shared.queues.push(queue, task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
+        shared.waiting.queues.push(queue, task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
         shared.wake_for(queue, Some(id), true);
         TaskRequest { shared: Arc::clone(shared), id, answer }
     }
@@ -120,7 +120,7 @@ impl<R> TaskRequest<R> {
     /// If the closure panicked, with its panic. If requests would wait in a circle: this one for another with a task
     /// beneath the calling one on its stack, or through others.
     pub fn wait(self) -> Result<R, Cancelled> {
-        match self.answer.wait(self.shared.is_here().then_some(self.id)) {
+        match self.answer.wait(runs_task_of(&self.shared).then_some(self.id)) {
             Some(Ok(result)) => Ok(result),
             Some(Err(panic)) => resume_unwind(panic),
             None => Err(Cancelled),
@@ -140,7 +140,7 @@ impl<R> TaskRequest<R> {
     /// # Panics
     /// If requests would wait in a circle.
     pub fn wait_until_over(&self) {
-        drop(self.answer.over(self.shared.is_here().then_some(self.id)));
+        drop(self.answer.over(runs_task_of(&self.shared).then_some(self.id)));
     }
 
     /// Whether its closure has returned, or will never begin.
@@ -152,7 +152,7 @@ impl<R> TaskRequest<R> {
     /// [`is_cancelled`].
     pub fn cancel(&self) {
         self.shared.stop(self.id);
-        self.shared.cancel_nested(self.id);
+        cancel_nested(&self.shared, self.id);
     }
 }
 

@@ -1,6 +1,5 @@
 //! A caller without a seat has a closure run on one, and waits.
 
-use super::class::{closure_class, end_task, with_descendants};
 use crate::runtime::caller_here;
 use crate::runtime::done::EndSignal;
 use crate::runtime::handle::Runtime;
@@ -9,12 +8,16 @@ use crate::runtime::requests::here::nest;
 use crate::runtime::requests::nested::Within;
 use crate::runtime::requests::reserve::account_here;
 use crate::runtime::shared::RuntimeState;
-use crate::runtime::worker::{in_task, with_worker};
+use crate::runtime::worker::class::{closure_class, end_task, with_descendants};
+use crate::runtime::worker::context::wait_for;
+use crate::runtime::worker::in_task;
+use crate::runtime::worker::job::{Job, OfSeat};
+use crate::runtime::worker::{Worker, runs_task_of};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use vicus_schedule::{ContextRef, QueueId, RequestId, SeatId, TaskClass, TaskHeader, TaskRef};
+use vicus_schedule::{Context, ContextRef, Kind, QueueId, RequestId, SeatId, TaskClass, TaskHeader, TaskRef, Wanted};
 
 impl Runtime {
     /// Runs a closure as a task on one of its threads, as a request of its own, and waits for it. There [`crate::join`]
@@ -32,11 +35,11 @@ impl Runtime {
     // Not inlined: in a function that calls `join`, it would take the room for which the function itself is inlined.
     #[inline(never)]
     pub fn run<R: Send>(&self, f: impl FnOnce() -> R + Send) -> R {
-        if self.shared.is_here() {
+        if runs_task_of(&self.shared) {
             return f();
         }
         let queue = self.next_of(&self.shared.plan.entry);
-        self.shared.wait_for_task(f, queue)
+        wait_for_task(&self.shared, f, queue)
     }
 
     /// Runs a closure once on each of its threads, with the thread's number and the number of threads, and waits for
@@ -58,48 +61,54 @@ impl Runtime {
     /// If the closure panics, with its panic, after all are over.
     pub fn on_each_thread(&self, f: impl Fn(usize, usize) + Sync) {
         let threads = self.plan().threads();
-        // Regular seats come before spare ones.
         self.run(|| {
-            crate::scope(|scope| {
-                let f = &f;
-                for thread in 0..threads {
-                    scope.call(SeatId::new(thread), move |_| f(thread, threads));
-                }
-            });
+            let context = in_task(|worker| Context::of_scope(worker.frame.request, worker.owner()));
+            let called = catch_unwind(AssertUnwindSafe(|| {
+                // Regular seats come before spare ones.
+                (0..threads).for_each(|thread| in_task(|worker| call(worker, &context, &f, thread, threads)));
+            }));
+            wait_for(&context, Wanted::Subtrees);
+            let panic = called.err().or_else(|| context.take_panic());
+            if let Some(panic) = panic {
+                resume_unwind(panic);
+            }
         });
     }
 }
 
-impl RuntimeState {
-    /// Whether the calling thread runs a task of this runtime.
-    pub fn is_here(&self) -> bool {
-        with_worker(|worker| Arc::as_ptr(&worker.shared)) == Some(ptr::from_ref(self))
-    }
+/// Makes the seat of this number run `f` with the number, as a task reserved for it: of a context that its caller waits
+/// for.
+fn call(worker: &mut Worker, context: &Context, f: &(impl Fn(usize, usize) + Sync), thread: usize, threads: usize) {
+    #[expect(unsafe_code, reason = "the closure's lifetime is forgotten")]
+    // SAFETY: the only caller waits for all tasks of the context, and both references live longer.
+    let task = unsafe { Job::task(worker, context, false, OfSeat, move |_| f(thread, threads)) };
+    worker.recorder.task_enqueued(task, Kind::Deferred);
+    worker.shared.call(SeatId::new(thread), task);
+}
 
-    /// Runs a closure as a task in this entry queue, and sleeps until it is over.
-    fn wait_for_task<R: Send>(self: &Arc<RuntimeState>, f: impl FnOnce() -> R + Send, queue: QueueId) -> R {
-        let awaited = self.await_task();
-        let mut job = Call::new(awaited.request, awaited.number, f, &awaited.done);
-        #[expect(unsafe_code, reason = "the task lies in this frame")]
-        // SAFETY: the header is its first field; this frame waits until it was run; closure and result are `Send`.
-        let task = unsafe { TaskRef::new(NonNull::new_unchecked(ptr::from_mut(&mut job).cast())) };
-        self.put_into_entry(queue, task);
-        awaited.wait(self);
-        job.result.expect("it was run").unwrap_or_else(|panic| resume_unwind(panic))
-    }
+/// Runs a closure as a task in this entry queue, and sleeps until it is over.
+fn wait_for_task<R: Send>(shared: &Arc<RuntimeState>, f: impl FnOnce() -> R + Send, queue: QueueId) -> R {
+    let awaited = await_task(shared);
+    let mut job = Call::new(awaited.request, awaited.number, f, &awaited.done);
+    #[expect(unsafe_code, reason = "the task lies in this frame")]
+    // SAFETY: the header is its first field; this frame waits until it was run; closure and result are `Send`.
+    let task = unsafe { TaskRef::new(NonNull::new_unchecked(ptr::from_mut(&mut job).cast())) };
+    shared.put_into_entry(queue, task);
+    awaited.wait(shared);
+    job.result.expect("it was run").unwrap_or_else(|panic| resume_unwind(panic))
+}
 
-    /// A request for a task that the caller waits for.
-    fn await_task(self: &Arc<RuntimeState>) -> Awaited<'_> {
-        let request = self.ongoing.next_id();
-        let booking = self.ongoing.accounts.lend(request, account_here());
-        // Asked first: a request given up before it begins is cancelled as a part of the caller's request.
-        _ = caller_here::is_given_up();
-        self.open_request(request);
-        let within = nest(self, request);
-        let number =
-            self.recording.as_ref().map_or(TaskHeader::UNNUMBERED, |recording| recording.task_submitted(request));
-        Awaited { request, number, done: EndSignal::new(), within, booking }
-    }
+/// A request for a task that the caller waits for.
+fn await_task(shared: &Arc<RuntimeState>) -> Awaited<'_> {
+    let request = shared.ongoing.next_id();
+    let booking = shared.ongoing.accounts.lend(request, account_here());
+    // Asked first: a request given up before it begins is cancelled as a part of the caller's request.
+    _ = caller_here::is_given_up();
+    shared.open_request(request);
+    let within = nest(shared, request);
+    let number =
+        shared.recording.as_ref().map_or(TaskHeader::UNNUMBERED, |recording| recording.task_submitted(request));
+    Awaited { request, number, done: EndSignal::new(), within, booking }
 }
 
 /// A request for one task whose caller waits for it, apart from the task's type.
