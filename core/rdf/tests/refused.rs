@@ -6,7 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use vicus_flow::{NoMemory, or_given_up, tell_of_asking};
-use vicus_rdf::{Changes, Id, Kind, Snapshot, Storage};
+use vicus_rdf::{Backing, Changes, Id, Kind, Snapshot};
 
 /// The system's allocator. From a given allocation on, it refuses those with a caller able to survive their failure.
 struct Refusing;
@@ -87,7 +87,7 @@ fn a_dictionary_that_finds_no_memory_while_it_is_made_or_read_is_an_error() {
     };
     let [a, b] = [0..200, 100..300]
         .map(|numbers| Snapshot::of_ntriples(numbers.map(line).collect::<String>().as_bytes()).unwrap());
-    let unite = || or_given_up(|| Snapshot::united(&[&a, &b], &Storage::Memory, &mut || {}));
+    let unite = || or_given_up(|| Snapshot::united(&[&a, &b], &Backing::Memory, &mut || {}));
     let (given, united) =
         until_given(|| unite().map_err(|error| error.to_string())?.map_err(|error| error.to_string()));
     println!("{given} allocations can be refused");

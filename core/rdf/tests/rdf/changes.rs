@@ -90,7 +90,7 @@ fn check(snapshot: &Snapshot, quads: &BTreeSet<Numbers>) {
 
 /// A new base for a changed snapshot equals the result of loading the data anew, and keeps the order of terms.
 fn check_rebuilt(snapshot: &Snapshot, quads: &BTreeSet<Numbers>) {
-    let rebuilt = Snapshot::united(&[snapshot], &vicus_rdf::Storage::Memory, &mut || {}).unwrap();
+    let rebuilt = Snapshot::united(&[snapshot], &vicus_rdf::Backing::Memory, &mut || {}).unwrap();
     rebuilt.assert_valid();
     let loaded = loaded(quads);
     assert_eq!((rebuilt.change_count(), rebuilt.fresh().len()), (0, 0));
