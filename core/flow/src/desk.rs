@@ -73,6 +73,13 @@ pub enum Fact {
         /// The box's output.
         output: usize,
     },
+    /// Boxes waited for each other, and a via of this output may hold more from now on: the box goes on.
+    Overdrawn {
+        /// The box's output.
+        output: usize,
+        /// So many bytes more; 0 if it keeps envelopes outside of memory.
+        bytes: u64,
+    },
     /// All receivers of an output took the envelopes they had refused.
     Resumed {
         /// The box's output.

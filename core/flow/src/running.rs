@@ -51,7 +51,10 @@ impl Running {
             if has_ended {
                 instance.guarded(cell.index, || body.drop_pending(desk));
             }
-            let blocked = body.waits() && !instance.flush(body, desk) && body.is_held_up();
+            let blocked = body.waits() && {
+                body.note_overdrafts(desk);
+                !instance.flush(body, desk) && body.is_held_up()
+            };
             for receiver in body.outputs.iter_mut().flat_map(|output| &mut output.receivers) {
                 // Envelopes refused by a closing receiver were dropped in `flush`, or will be when it resumes the box.
                 receiver.closed |= !receiver.waits() && instance.ring(receiver).is_closed();
@@ -104,6 +107,16 @@ impl Body {
                 }
                 Seen::Head if !std::mem::replace(&mut self.left[input], true) => desk.note(Fact::Left { input }),
                 Seen::Head | Seen::Nothing => {}
+            }
+        }
+    }
+
+    /// Records the overdrafts that its vias have got since its last run.
+    #[cold]
+    fn note_overdrafts(&mut self, desk: &mut Desk) {
+        for (output, out) in self.outputs.iter_mut().enumerate() {
+            if let Some(bytes) = out.lent.take().filter(|_| desk.recording) {
+                desk.note(Fact::Overdrawn { output, bytes });
             }
         }
     }

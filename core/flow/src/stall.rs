@@ -84,7 +84,10 @@ impl Instance {
                 .find(|&more| self.account().is_none_or(|account| account.book(more).is_ok()))?;
             self.overdraft.fetch_add(more, Ordering::Relaxed);
             self.cells[sender].tally.overdrawn(output, more);
-            self.body(sender, |body| body.outputs[output].receivers[receiver].overdraft += more);
+            self.body(sender, |body| {
+                body.outputs[output].receivers[receiver].overdraft += more;
+                body.outputs[output].lent = Some(more);
+            });
             Some(sender)
         });
         if let Some(sender) = lent {
@@ -105,6 +108,7 @@ impl Instance {
                 Ok(queue) => {
                     self.body(sender, |body| {
                         body.outputs[output].receivers[receiver].outside = Some(Box::new(Outside::new(queue)));
+                        body.outputs[output].lent = Some(0);
                     });
                     return Ok(goes_on(sender));
                 }

@@ -364,6 +364,16 @@ pub enum What {
         /// The number of the output.
         output: u16,
     },
+    /// Boxes waited for each other in a circle, and this via of it may hold more from now on; or it may keep envelopes
+    /// outside of memory, and `bytes` is 0. The box goes on.
+    Overdrawn {
+        /// The box.
+        who: JobId,
+        /// The number of the output.
+        output: u16,
+        /// So many bytes more.
+        bytes: u32,
+    },
     /// The seat found nothing to do and goes to sleep.
     SleepBegins,
     /// The seat is awake again.
@@ -431,11 +441,12 @@ pub enum Kind {
     WaitEnds,
     Named,
     Dealt,
+    Overdrawn,
 }
 
 impl Kind {
     /// Every kind; the place in this list is the number in a file.
-    pub const ALL: [Kind; 32] = [
+    pub const ALL: [Kind; 33] = [
         Kind::Enqueued,
         Kind::Taken,
         Kind::InvocationBegins,
@@ -468,6 +479,7 @@ impl Kind {
         Kind::WaitEnds,
         Kind::Named,
         Kind::Dealt,
+        Kind::Overdrawn,
     ];
 
     /// The name for users: `user-code-begins`.
@@ -505,6 +517,7 @@ impl Kind {
             Kind::WaitEnds => "wait-ends",
             Kind::Named => "named",
             Kind::Dealt => "dealt",
+            Kind::Overdrawn => "overdrawn",
         }
     }
 }
@@ -576,6 +589,7 @@ impl What {
             What::WaitEnds { .. } => Kind::WaitEnds,
             What::Named { .. } => Kind::Named,
             What::Dealt { .. } => Kind::Dealt,
+            What::Overdrawn { .. } => Kind::Overdrawn,
         }
     }
 
@@ -606,6 +620,7 @@ impl What {
             | What::Named { who, .. }
             | What::Dealt { who, .. }
             | What::Refused { who, .. }
+            | What::Overdrawn { who, .. }
             | What::Resumed { who, .. } => Some(who),
             What::SleepBegins
             | What::SleepEnds
@@ -709,6 +724,8 @@ impl fmt::Display for What {
                 }
             }
             What::Refused { output, .. } | What::Resumed { output, .. } => write!(f, "output {output}"),
+            What::Overdrawn { output, bytes: 0, .. } => write!(f, "output {output}, envelopes outside of memory"),
+            What::Overdrawn { output, bytes, .. } => write!(f, "output {output}, {bytes} bytes more"),
             What::Woke { pool } => write!(f, "pool {pool}"),
             What::LentBegins { seat } => write!(f, "for seat {seat}"),
             What::RequestSubmitted { request } => write!(f, "request {request}"),
@@ -792,7 +809,8 @@ impl What {
             | What::EnvelopeSent { output: port, rows: value, pill, .. } => {
                 Columns { detail: pill.into(), port, value, ..Columns::default() }
             }
-            What::EnvelopeCreated { output: port, bytes: value, .. } => Columns { port, value, ..Columns::default() },
+            What::EnvelopeCreated { output: port, bytes: value, .. }
+            | What::Overdrawn { output: port, bytes: value, .. } => Columns { port, value, ..Columns::default() },
             What::BytesRead { far, bytes: value, .. } | What::Footprint { far, bytes: value, .. } => {
                 Columns { port: far.into(), value, ..Columns::default() }
             }
@@ -855,6 +873,7 @@ impl What {
             Kind::EnvelopeSent => What::EnvelopeSent { who, output: port, rows: value, pill: flag(detail.into())? },
             Kind::Refused => What::Refused { who, output: port },
             Kind::Resumed => What::Resumed { who, output: port },
+            Kind::Overdrawn => What::Overdrawn { who, output: port, bytes: value },
             Kind::SleepBegins => What::SleepBegins,
             Kind::SleepEnds => What::SleepEnds,
             Kind::Woke => What::Woke { pool: value },

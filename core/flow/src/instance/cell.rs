@@ -67,6 +67,7 @@ impl BoxCell {
             sent: (0, 0),
             was_asked: Cell::new(false),
             noted: false,
+            lent: None,
             receivers: links.iter().map(receiver).collect(),
         };
         let body = Body {
@@ -188,6 +189,8 @@ pub(crate) struct Output {
     pub(crate) was_asked: Cell<bool>,
     /// Whether the trace has recorded the refusal. Never for a box that goes on with any room.
     pub(crate) noted: bool,
+    /// An overdraft that the trace has not recorded: its bytes.
+    pub(crate) lent: Option<u64>,
     pub(crate) receivers: Vec<Receiver>,
 }
 

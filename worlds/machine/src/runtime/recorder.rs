@@ -441,6 +441,10 @@ impl On {
                 Fact::Refused { output } => {
                     self.record(What::Refused { who, output: output as u16 });
                 }
+                Fact::Overdrawn { output, bytes } => {
+                    let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+                    self.record(What::Overdrawn { who, output: output as u16, bytes });
+                }
                 Fact::Resumed { output } => {
                     self.record(What::Resumed { who, output: output as u16 });
                 }

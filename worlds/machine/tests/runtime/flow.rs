@@ -299,6 +299,15 @@ fn a_branch_that_needs_all_rows_first_gets_them_and_without_memory_its_cycle_is_
             let held = runtime.submit(&average_network(true));
             held.wait().unwrap();
             assert_eq!(lent(&held), 0);
+            // The trace has both: bytes lent, and 0 for files.
+            let trace = runtime.trace().unwrap();
+            assert_eq!((trace.lost(), trace.check().first()), (0, None), "{strategy}");
+            let told = trace.by_time().filter_map(|entry| match entry.event.what {
+                vicus_trace::What::Overdrawn { bytes, .. } => Some(bytes),
+                _ => None,
+            });
+            let told: Vec<u32> = told.collect();
+            assert!(told.contains(&0) && told.iter().any(|&bytes| bytes > 1000), "{strategy}: {told:?}");
         }
     }
 }
