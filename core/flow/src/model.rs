@@ -65,6 +65,8 @@ pub struct BoxModel {
     inputs: SmallVec<[Option<Schema>; 2]>,
     outputs: SmallVec<[Schema; 1]>,
     factory: Arc<Factory>,
+    /// See [`BoxModel::takes_all_of`].
+    first: SmallVec<[usize; 1]>,
 }
 
 impl BoxModel {
@@ -75,7 +77,7 @@ impl BoxModel {
     ) -> BoxModel {
         let factory = Arc::new(move || std::boxed::Box::new(factory()) as std::boxed::Box<dyn Operator>);
         let (inputs, outputs) = (SmallVec::new(), SmallVec::new());
-        BoxModel { type_name: type_name.into(), inputs, outputs, factory }
+        BoxModel { type_name: type_name.into(), inputs, outputs, factory, first: SmallVec::new() }
     }
 
     /// An operator of this type, for a request that brings its own operator.
@@ -95,6 +97,28 @@ impl BoxModel {
         self
     }
 
+    /// Declares that the box takes all of an input, counted from 0, before it takes from others or sends anything. A via
+    /// that has to wait for it, because its rows come from the same box by another branch, then holds more than its bound
+    /// as soon as it is full, instead of when nothing else of the request can be done.
+    ///
+    /// ```
+    /// use vicus_flow::{BoxError, BoxModel, Schema, Turn, Type};
+    ///
+    /// let schema = Schema::new([("n", Type::U64)]);
+    /// let act = || |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+    ///     if turn.take(0).is_some_and(|envelope| envelope.is_pill()) {
+    ///         turn.send_pill(0);
+    ///     }
+    ///     Ok(())
+    /// };
+    /// let drain = BoxModel::new("drain", act).input(&schema).output(&schema).takes_all_of(0);
+    /// # let _ = drain;
+    /// ```
+    pub fn takes_all_of(mut self, input: usize) -> BoxModel {
+        self.first.push(input);
+        self
+    }
+
     /// Adds an output.
     pub fn output(mut self, schema: &Schema) -> BoxModel {
         self.outputs.push(schema.clone());
@@ -110,6 +134,8 @@ pub(crate) struct Link {
     pub(crate) bound: Bound,
     /// The columns copied for this receiver alone (the report's `priv`, §4.3).
     pub(crate) private: Vec<usize>,
+    /// The receiver waits for another branch of the same rows first: see [`BoxModel::takes_all_of`].
+    pub(crate) waits_long: bool,
 }
 
 /// The receivers of an output, usually one.
@@ -374,6 +400,7 @@ impl ModelBuilder {
     /// Adds a box that starts by itself: its first input is the initialization box's pill.
     pub fn source(&mut self, mut model: BoxModel) -> BoxId {
         model.inputs.insert(0, None);
+        model.first.iter_mut().for_each(|input| *input += 1);
         let source = self.add(model);
         self.connect(self.start(), source.input(0));
         source
@@ -381,7 +408,8 @@ impl ModelBuilder {
 
     /// Connects an output with an input. An output may have several receivers; they share its columns.
     pub fn connect(&mut self, from: OutputId, to: InputId) -> LinkOptions<'_> {
-        let link = Link { receiver: to.receiver, input: to.input, bound: self.bound, private: Vec::new() };
+        let (bound, private) = (self.bound, Vec::new());
+        let link = Link { receiver: to.receiver, input: to.input, bound, private, waits_long: false };
         self.links.push((from, link));
         LinkOptions(&mut self.links.last_mut().expect("it was just put").1)
     }
@@ -408,6 +436,7 @@ impl ModelBuilder {
         // The schemas taken by the inputs, needed until all links are checked.
         let mut wanted: Vec<SmallVec<[Option<Schema>; 2]>> = Vec::with_capacity(self.boxes.len());
         let mut boxes: Vec<ConnectedBox> = Vec::with_capacity(self.boxes.len());
+        let mut first: Vec<SmallVec<[usize; 1]>> = Vec::with_capacity(self.boxes.len());
         for (number, model) in self.boxes {
             boxes.push(ConnectedBox {
                 type_name: model.type_name,
@@ -418,6 +447,7 @@ impl ModelBuilder {
                 outputs: model.outputs.into_iter().map(|schema| (schema, Links::new())).collect(),
             });
             wanted.push(model.inputs);
+            first.push(model.first);
         }
         for (from, link) in self.links {
             can_join(&boxes, &wanted, from, &link)?;
@@ -437,10 +467,18 @@ impl ModelBuilder {
                 return Err(ModelError::OutputOpen { output: format!("output {output} of box {}", one.name()) });
             }
         }
-        let model = Model { name: self.name, boxes, outbox_bytes: self.outbox_bytes };
+        for (index, inputs) in first.iter().enumerate() {
+            if let Some(input) = inputs.iter().find(|&&input| input >= boxes[index].inputs.len()) {
+                return Err(ModelError::NoSuchPort { port: format!("input {input} of box {}", boxes[index].name()) });
+            }
+        }
+        let mut model = Model { name: self.name, boxes, outbox_bytes: self.outbox_bytes };
         model.find_cycle().map_or(Ok(()), |boxes| Err(ModelError::Cycle { boxes }))?;
         // There is no cycle, and each input has a sender and each output a receiver: so every path leads from the first
         // box to the last.
+        if first.iter().any(|inputs| !inputs.is_empty()) {
+            model.mark_long_waits(&first);
+        }
         Ok(Arc::new(model))
     }
 }
@@ -507,6 +545,60 @@ impl Model {
         }
         let from = walk.iter().position(|&b| b == at).expect("it repeats");
         Some(walk[from..].iter().rev().map(|&b| self.boxes[b].name().to_owned()).collect())
+    }
+}
+
+impl Model {
+    /// Marks the links whose receiver waits for another branch of the same rows: boxes take all of these inputs first.
+    fn mark_long_waits(&mut self, first: &[SmallVec<[usize; 1]>]) {
+        let late = self.late_boxes(first);
+        let is_late = |input: &(OutputId, Bound)| late[input.0.sender.0];
+        let mut marked = Vec::new();
+        for (index, one) in self.boxes.iter().enumerate().filter(|(_, one)| one.inputs.len() > 1) {
+            let waits_for = |input: usize| first[index].contains(&input) || is_late(&one.inputs[input]);
+            let (awaited, waiting): (Vec<usize>, Vec<usize>) =
+                (0..one.inputs.len()).partition(|&input| waits_for(input));
+            if awaited.is_empty() || waiting.is_empty() {
+                continue;
+            }
+            let sources = self.boxes_before(awaited.iter().map(|&input| one.inputs[input].0.sender.0));
+            let meets = |&input: &usize| {
+                let before = self.boxes_before([one.inputs[input].0.sender.0].into_iter());
+                before.iter().zip(&sources).any(|(a, b)| *a && *b)
+            };
+            marked.extend(waiting.into_iter().filter(meets).map(|input| (one.inputs[input].0, index, input)));
+        }
+        for (from, receiver, input) in marked {
+            let links = &mut self.boxes[from.sender.0].outputs[from.output].1;
+            let link = links.iter_mut().find(|link| (link.receiver.0, link.input) == (receiver, input));
+            link.expect("an input has a link").waits_long = true;
+        }
+    }
+
+    /// The boxes that send nothing before a whole stream has come, to them or to one before them.
+    fn late_boxes(&self, first: &[SmallVec<[usize; 1]>]) -> Vec<bool> {
+        let mut late: Vec<bool> = first.iter().map(|inputs| !inputs.is_empty()).collect();
+        let mut open: Vec<usize> = (0..late.len()).filter(|&index| late[index]).collect();
+        while let Some(index) = open.pop() {
+            for link in self.boxes[index].outputs.iter().flat_map(|(_, links)| links) {
+                if !std::mem::replace(&mut late[link.receiver.0], true) {
+                    open.push(link.receiver.0);
+                }
+            }
+        }
+        late
+    }
+
+    /// These boxes and all on the way to them, but for the initialization box.
+    fn boxes_before(&self, of: impl Iterator<Item = usize>) -> Vec<bool> {
+        let mut before = vec![false; self.boxes.len()];
+        let mut open: Vec<usize> = of.collect();
+        while let Some(index) = open.pop() {
+            if index > 0 && !std::mem::replace(&mut before[index], true) {
+                open.extend(self.boxes[index].senders().map(|sender| sender.0));
+            }
+        }
+        before
     }
 }
 

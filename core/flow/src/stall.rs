@@ -6,7 +6,7 @@
 //! what a via holds, so a via gets few of them, however much it has to hold in the end.
 
 use crate::desk::Activation;
-use crate::instance::{Body, Instance};
+use crate::instance::{Body, Instance, Receiver};
 use crate::overflow::Outside;
 use crate::sync::Ordering;
 use crate::{Bound, FlowError};
@@ -71,51 +71,76 @@ impl Instance {
             self.activation(sender, Kind::Deferred, None)
         };
         let lent = vias.iter().find_map(|&(_, sender, output, receiver)| {
-            let (waiting, has, bound) = self.body(sender, |body| {
-                let via = &body.outputs[output].receivers[receiver];
-                (via.pending_bytes, via.overdraft, self.ring(via).bound().bytes.min(Bound::default().bytes))
+            let more = self.body(sender, |body| {
+                let via = &mut body.outputs[output];
+                let more = self.lend_to(sender, output, &mut via.receivers[receiver])?;
+                via.lent = Some(more);
+                Some(more)
             });
-            // What waits and as much again, at least as much as the receiver's input holds; else as much as there is.
-            let twice = waiting.max(has).saturating_mul(2);
-            let amounts = [twice.max(bound).max(LEAST), twice, waiting];
-            let more = amounts
-                .into_iter()
-                .filter_map(|bytes| bytes.checked_sub(has).filter(|more| *more > 0))
-                .find(|&more| self.account().is_none_or(|account| account.book(more).is_ok()))?;
-            self.overdraft.fetch_add(more, Ordering::Relaxed);
-            self.cells[sender].tally.overdrawn(output, more);
-            self.body(sender, |body| {
-                body.outputs[output].receivers[receiver].overdraft += more;
-                body.outputs[output].lent = Some(more);
-            });
-            Some(sender)
+            more.map(|_| sender)
         });
         if let Some(sender) = lent {
             return Ok(goes_on(sender));
         }
         let mut why = None;
         for (_, sender, output, receiver) in vias {
-            let full = self.body(sender, |body| {
-                let outside = body.outputs[output].receivers[receiver].outside.as_ref();
-                outside.map(|outside| outside.full().unwrap_or("attached values can't be written").to_owned())
+            let went = self.body(sender, |body| {
+                let via = &mut body.outputs[output];
+                self.let_out(&mut via.receivers[receiver]).inspect(|()| via.lent = Some(0))
             });
-            if full.is_some() {
-                why = full;
-                continue;
-            }
-            let Some(overflows) = self.overflows.get() else { break };
-            match overflows.begin() {
-                Ok(queue) => {
-                    self.body(sender, |body| {
-                        body.outputs[output].receivers[receiver].outside = Some(Box::new(Outside::new(queue)));
-                        body.outputs[output].lent = Some(0);
-                    });
-                    return Ok(goes_on(sender));
-                }
-                Err(error) => why = Some(error.to_string()),
+            match went {
+                Ok(()) => return Ok(goes_on(sender)),
+                Err(reason) => why = reason.or(why),
             }
         }
         Err(why)
+    }
+
+    /// Lets a full via hold more, or keep envelopes outside of memory, without waiting until nothing else can be done.
+    /// Gives the bytes lent, 0 for a place outside of memory.
+    ///
+    /// # Errors
+    /// The budget has no room for any, and there is no such place, for this reason.
+    #[cold]
+    pub(crate) fn widen(&self, sender: usize, output: usize, via: &mut Receiver) -> Result<u64, Option<String>> {
+        if self.keeps_bounds() {
+            return Err(None);
+        }
+        match self.lend_to(sender, output, via) {
+            Some(more) => Ok(more),
+            None => self.let_out(via).map(|()| 0),
+        }
+    }
+
+    /// An overdraft for a via that may be lent one. Gives its bytes.
+    fn lend_to(&self, sender: usize, output: usize, via: &mut Receiver) -> Option<u64> {
+        let (waiting, has) = (via.pending_bytes, via.overdraft);
+        let bound = self.ring(via).bound().bytes.min(Bound::default().bytes);
+        // What waits and as much again, at least as much as the receiver's input holds; else as much as there is.
+        let twice = waiting.max(has).saturating_mul(2);
+        let amounts = [twice.max(bound).max(LEAST), twice, waiting];
+        let more = amounts
+            .into_iter()
+            .filter_map(|bytes| bytes.checked_sub(has).filter(|more| *more > 0))
+            .find(|&more| self.account().is_none_or(|account| account.book(more).is_ok()))?;
+        self.overdraft.fetch_add(more, Ordering::Relaxed);
+        self.cells[sender].tally.overdrawn(output, more);
+        via.overdraft += more;
+        Some(more)
+    }
+
+    /// A place outside of memory for a via's newest envelopes.
+    ///
+    /// # Errors
+    /// It has one that takes no more, for this reason, or the request has none.
+    fn let_out(&self, via: &mut Receiver) -> Result<(), Option<String>> {
+        if let Some(outside) = &via.outside {
+            return Err(Some(outside.full().unwrap_or("attached values can't be written").to_owned()));
+        }
+        let Some(overflows) = self.overflows.get() else { return Err(None) };
+        let queue = overflows.begin().map_err(|error| Some(error.to_string()))?;
+        via.outside = Some(Box::new(Outside::new(queue)));
+        Ok(())
     }
 
     /// The bytes of a via: in the receiver's buffer, and waiting for it.

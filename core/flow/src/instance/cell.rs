@@ -55,6 +55,7 @@ impl BoxCell {
             cell: link.receiver.index(),
             input: link.input,
             private: link.private.clone(),
+            waits_long: link.waits_long,
             closed: false,
             pending: VecDeque::new(),
             pending_bytes: 0,
@@ -198,6 +199,8 @@ pub(crate) struct Receiver {
     pub(crate) cell: usize,
     pub(crate) input: usize,
     pub(crate) private: Vec<usize>,
+    /// It may hold more than its bound as soon as it is full.
+    pub(crate) waits_long: bool,
     pub(crate) closed: bool,
     /// The refused envelopes, in order.
     pub(crate) pending: VecDeque<Envelope>,

@@ -77,6 +77,7 @@ impl Instance {
             body.outputs[output].sent = (0, 0);
             let receivers = &mut body.outputs[output].receivers;
             let last = receivers.len() - 1;
+            let mut lent = None;
             let mut rest = Some(envelope);
             for (index, receiver) in receivers.iter_mut().enumerate() {
                 let mut copy = if index == last { rest.take() } else { rest.clone() }.expect("the last one takes it");
@@ -88,10 +89,16 @@ impl Instance {
                 let refused = if receiver.waits() { Some(copy) } else { self.put(receiver, copy, kind, desk) };
                 if let Some(envelope) = refused {
                     self.cells[sender].tally.spilled(receiver.keep(envelope));
+                    if receiver.waits_long && receiver.is_refused() {
+                        lent = self.widen(sender, output, receiver).ok().or(lent);
+                    }
                     all = false;
                 }
             }
             let sent = &mut body.outputs[output];
+            if let Some(bytes) = lent.filter(|_| desk.recording) {
+                desk.note(Fact::Overdrawn { output, bytes });
+            }
             if desk.recording && !body.any_room && !sent.noted && sent.is_refused() {
                 sent.noted = true;
                 desk.note(Fact::Refused { output });

@@ -167,7 +167,7 @@ pub fn group(grouping: &Grouping, by: HashKey, envelope_rows: usize) -> BoxModel
         reading: None,
         unread: Vec::new(),
     };
-    BoxModel::new("group", factory).input(&input).output(&output)
+    BoxModel::new("group", factory).input(&input).output(&output).takes_all_of(0)
 }
 
 struct Group {

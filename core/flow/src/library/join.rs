@@ -139,7 +139,7 @@ pub fn join(joining: &Joining, by: HashKey, envelope_rows: usize) -> BoxModel {
             without: nulls(&joining.second),
         }
     };
-    BoxModel::new("join", factory).input(&first).input(&second).output(&output)
+    BoxModel::new("join", factory).input(&first).input(&second).output(&output).takes_all_of(1)
 }
 
 /// A row of nulls.

@@ -49,7 +49,7 @@ pub fn sort(schema: &Schema, keys: impl IntoIterator<Item = SortKey>, envelope_r
         piece: 1,
         merging: false,
     };
-    BoxModel::new("sort", factory).input(schema).output(schema)
+    BoxModel::new("sort", factory).input(schema).output(schema).takes_all_of(0)
 }
 
 struct Sort {
