@@ -70,12 +70,12 @@ pub mod layer {
     pub use crate::runtime::moves::Moves;
     pub use crate::runtime::recorder::{ASIDE, SeatRecorder};
     pub use crate::runtime::requests::waits::Beneath;
-    pub use crate::runtime::shared::{RunSettings, RuntimeState, STACK_BYTES};
+    pub use crate::runtime::shared::{RunSettings, RuntimeState, STACK_BYTES, WaitingTasks};
     pub use crate::runtime::stay::Stay;
     pub use crate::runtime::worker::context::{recorded, wait_for_descendants, wait_for_own};
     pub use crate::runtime::worker::{
-        AtOnce, Frame, Worker, in_task, is_seated, leave_to_program, outside, run, runs_task_of, wait, with_shared,
-        with_worker,
+        AtOnce, Frame, SeatCode, SeatStack, Worker, in_task, is_seated, leave_to_program, outside, run, runs_task_of,
+        wait, with_shared, with_worker,
     };
     pub use crate::sync::Padded;
     pub use crate::sync::lock::{ShortGuard, ShortLock};

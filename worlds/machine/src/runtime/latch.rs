@@ -26,7 +26,7 @@ const ASLEEP: u32 = 1;
 const SET: u32 = 2;
 
 impl Latch {
-    /// For this one to wait for: the worker's [`waiter`](crate::runtime::worker::Worker::waiter).
+    /// For this one to wait for: the worker's [`waiter`](crate::runtime::worker::SeatCode::waiter).
     #[inline]
     pub fn new(waiter: Waiter) -> Latch {
         Latch { state: AtomicU32::new(OPEN), waiter }
