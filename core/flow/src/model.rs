@@ -97,9 +97,9 @@ impl BoxModel {
         self
     }
 
-    /// Declares that the box takes all of an input, counted from 0, before it takes from others or sends anything. A via
-    /// that has to wait for it, because its rows come from the same box by another branch, then holds more than its bound
-    /// as soon as it is full, instead of when nothing else of the request can be done.
+    /// Declares that the box takes all of an input, counted from 0, before it takes from others or sends anything. A
+    /// via that has to wait for it, because its rows come from the same box by another branch, then holds more than its
+    /// bound as soon as it is full, instead of when nothing else of the request can be done.
     ///
     /// ```
     /// use vicus_flow::{BoxError, BoxModel, Schema, Turn, Type};

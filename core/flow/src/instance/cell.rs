@@ -199,7 +199,7 @@ pub(crate) struct Receiver {
     pub(crate) cell: usize,
     pub(crate) input: usize,
     pub(crate) private: Vec<usize>,
-    /// It may hold more than its bound as soon as it is full.
+    /// The via may hold more than its bound as soon as it is full.
     pub(crate) waits_long: bool,
     pub(crate) closed: bool,
     /// The refused envelopes, in order.
