@@ -50,7 +50,7 @@ use std::collections::VecDeque;
 /// sequential::run(&net.build().unwrap(), Vec::new(), |_| 0).unwrap();
 /// ```
 pub fn hold(schema: &Schema) -> BoxModel {
-    BoxModel::new("hold", Hold::default).input(schema).output(schema).takes_all_of(0)
+    BoxModel::new("hold", Hold::default).input(schema).output(schema)
 }
 
 #[derive(Default)]
