@@ -6,7 +6,7 @@ use crate::column::{Column, held_bytes, make_private};
 use crate::ring::Load;
 use crate::shape::Shape;
 use crate::store::Stores;
-use crate::{Native, Schema, give_up};
+use crate::{BoxError, Native, Schema, give_up};
 use std::any::Any;
 use std::fmt;
 use std::ops::Range;
@@ -77,12 +77,81 @@ struct Table {
 pub struct Attachment {
     value: Arc<dyn Any + Send + Sync>,
     bytes: u64,
+    /// How it is written, if it can be.
+    codec: Option<Arc<dyn Codec>>,
+}
+
+/// How values of one type are written and read back.
+pub(crate) trait Codec: Send + Sync {
+    fn write(&self, value: &dyn Any, into: &mut Vec<u8>);
+
+    /// The value of written bytes.
+    ///
+    /// # Errors
+    /// The reader's.
+    fn read(&self, written: &[u8]) -> Result<Arc<dyn Any + Send + Sync>, BoxError>;
+}
+
+struct Functions<T> {
+    write: fn(&T, &mut Vec<u8>),
+    read: fn(&[u8]) -> Result<T, BoxError>,
+}
+
+impl<T: Any + Send + Sync> Codec for Functions<T> {
+    fn write(&self, value: &dyn Any, into: &mut Vec<u8>) {
+        (self.write)(value.downcast_ref().expect("a value keeps its type"), into);
+    }
+
+    fn read(&self, written: &[u8]) -> Result<Arc<dyn Any + Send + Sync>, BoxError> {
+        Ok(Arc::new((self.read)(written)?))
+    }
 }
 
 impl Attachment {
     /// Keeps a value of `bytes` bytes.
     pub fn new(value: Arc<impl Any + Send + Sync>, bytes: u64) -> Attachment {
-        Attachment { value, bytes }
+        Attachment { value, bytes, codec: None }
+    }
+
+    /// Keeps a value of `bytes` bytes that can be written: envelopes which keep it may go to files when there is no memory
+    /// for them ([`Overflows`](crate::Overflows)), and have a value of their own when they come back.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use vicus_flow::Attachment;
+    ///
+    /// let write = |text: &String, into: &mut Vec<u8>| into.extend_from_slice(text.as_bytes());
+    /// let read = |bytes: &[u8]| Ok(String::from_utf8(bytes.to_vec())?);
+    /// let attachment = Attachment::written(Arc::new("one".to_owned()), 3, write, read);
+    /// assert!(attachment.can_be_written());
+    /// ```
+    pub fn written<T: Any + Send + Sync>(
+        value: Arc<T>,
+        bytes: u64,
+        write: fn(&T, &mut Vec<u8>),
+        read: fn(&[u8]) -> Result<T, BoxError>,
+    ) -> Attachment {
+        Attachment { value, bytes, codec: Some(Arc::new(Functions { write, read })) }
+    }
+
+    /// Whether it can be written, so that an envelope which keeps it can go to a file.
+    pub fn can_be_written(&self) -> bool {
+        self.codec.is_some()
+    }
+
+    /// Writes it, if it can be. Gives how it is read.
+    pub(crate) fn write(&self, into: &mut Vec<u8>) -> Option<&Arc<dyn Codec>> {
+        let codec = self.codec.as_ref()?;
+        codec.write(&*self.value, into);
+        Some(codec)
+    }
+
+    /// Reads a value of `bytes` bytes from what was written.
+    ///
+    /// # Errors
+    /// The reader's.
+    pub(crate) fn read(codec: &Arc<dyn Codec>, bytes: u64, written: &[u8]) -> Result<Attachment, BoxError> {
+        Ok(Attachment { value: codec.read(written)?, bytes, codec: Some(Arc::clone(codec)) })
     }
 
     /// The bytes it keeps.

@@ -6,9 +6,10 @@
 //! stays in memory: their types, and the stores of dictionaries.
 
 use crate::column::{of_codes, of_struct};
+use crate::envelope::Codec;
 use crate::store::Store;
 use crate::types::Form;
-use crate::{BoxError, Column, Envelope, Type};
+use crate::{Attachment, BoxError, Column, Envelope, Type};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
@@ -72,8 +73,8 @@ impl Outside {
 
     /// Puts an envelope behind the others. Gives the bytes that were written for it.
     pub(crate) fn push(&mut self, envelope: Envelope) -> u64 {
-        // Attached values can't be written.
-        if self.full.is_none() && self.behind.is_empty() && envelope.attached().is_empty() {
+        let can_be_written = envelope.attached().iter().all(Attachment::can_be_written);
+        if self.full.is_none() && self.behind.is_empty() && can_be_written {
             self.bytes.clear();
             self.shared.write(&envelope, &mut self.bytes);
             match self.queue.push(&self.bytes) {
@@ -100,7 +101,7 @@ impl Outside {
             return Err("an envelope that was put outside of memory is not there".into());
         }
         self.count -= 1;
-        Ok(Some(self.shared.read(&self.bytes)))
+        self.shared.read(&self.bytes).map(Some)
     }
 
     /// The envelopes that wait in memory.
@@ -117,6 +118,7 @@ const NONE: u64 = u64::MAX;
 struct Shared {
     kinds: Vec<Type>,
     stores: Vec<Arc<Store>>,
+    codecs: Vec<Arc<dyn Codec>>,
 }
 
 impl Shared {
@@ -136,7 +138,7 @@ impl Shared {
         })
     }
 
-    /// Writes an envelope without attachments.
+    /// Writes an envelope whose attachments can be written.
     fn write(&mut self, envelope: &Envelope, into: &mut Vec<u8>) {
         put(envelope.rows(), into);
         put(if envelope.is_pill() { NONE as usize } else { envelope.columns().len() }, into);
@@ -144,6 +146,21 @@ impl Shared {
         put(envelope.home().map_or(NONE as usize, NodeId::index), into);
         into.extend_from_slice(&envelope.stamp().to_ne_bytes());
         envelope.columns().iter().for_each(|column| self.write_column(column, into));
+        put(envelope.attached().len(), into);
+        envelope.attached().iter().for_each(|attachment| self.write_attachment(attachment, into));
+    }
+
+    fn write_attachment(&mut self, attachment: &Attachment, into: &mut Vec<u8>) {
+        let mut bytes = Vec::new();
+        let Some(codec) = attachment.write(&mut bytes) else { unreachable!("it was asked whether it can be written") };
+        let known = self.codecs.iter().position(|known| Arc::ptr_eq(known, codec));
+        put(known.unwrap_or(self.codecs.len()), into);
+        if known.is_none() {
+            self.codecs.push(Arc::clone(codec));
+        }
+        put(attachment.bytes() as usize, into);
+        put(bytes.len(), into);
+        into.extend_from_slice(&bytes);
     }
 
     fn write_column(&mut self, column: &Column, into: &mut Vec<u8>) {
@@ -170,7 +187,10 @@ impl Shared {
     }
 
     /// Reads what [`Shared::write`] wrote.
-    fn read(&self, mut bytes: &[u8]) -> Envelope {
+    ///
+    /// # Errors
+    /// An attachment can't be read.
+    fn read(&self, mut bytes: &[u8]) -> Result<Envelope, BoxError> {
         let rows = number(&mut bytes) as usize;
         let columns = number(&mut bytes);
         let node = NodeId::new(number(&mut bytes) as usize);
@@ -180,9 +200,15 @@ impl Shared {
             NONE => Envelope::pill(),
             count => Envelope::of_rows((0..count).map(|_| self.read_column(&mut bytes)).collect(), rows),
         };
+        let mut attached = Vec::new();
+        for _ in 0..number(&mut bytes) {
+            let codec = &self.codecs[number(&mut bytes) as usize];
+            let (size, length) = (number(&mut bytes), number(&mut bytes));
+            attached.push(Attachment::read(codec, size, take(&mut bytes, length as usize))?);
+        }
         envelope.set_node(node, Default::default());
         envelope.set_stamp(stamp);
-        envelope.at_home(home)
+        Ok(envelope.at_home(home).with(&attached))
     }
 
     fn read_column(&self, bytes: &mut &[u8]) -> Column {
@@ -322,7 +348,28 @@ mod tests {
     }
 
     #[test]
-    fn envelopes_with_attached_values_and_those_behind_them_stay_in_memory() {
+    fn attached_values_that_can_be_written_come_back() {
+        let mut outside = Outside::new(Box::new(Short(VecDeque::new(), 8)));
+        let write = |text: &String, into: &mut Vec<u8>| into.extend_from_slice(text.as_bytes());
+        let read = |bytes: &[u8]| Ok(String::from_utf8(bytes.to_vec())?);
+        let texts = ["first", "", "third"].map(|text| Attachment::written(Arc::new(text.to_owned()), 7, write, read));
+        let envelope = Envelope::new([vec![1u64].into()]).with(&texts);
+        assert!(outside.push(envelope.clone()) > 0 && outside.push(envelope.clone()) > 0);
+        drop((envelope, texts));
+        for _ in 0..2 {
+            let back = outside.pop().unwrap().expect("it was put");
+            let told = back.attached().iter().map(|one| (one.value::<String>().unwrap().as_str(), one.bytes()));
+            assert_eq!(told.collect::<Vec<_>>(), [("first", 7), ("", 7), ("third", 7)]);
+            assert!(back.attached().iter().all(Attachment::can_be_written));
+        }
+        let fails = |_: &[u8]| Err("nobody can read this".into());
+        let envelope = Envelope::pill().with(&[Attachment::written(Arc::new(String::new()), 0, write, fails)]);
+        assert!(outside.push(envelope) > 0);
+        assert_eq!(outside.pop().unwrap_err().to_string(), "nobody can read this");
+    }
+
+    #[test]
+    fn envelopes_with_other_attached_values_and_those_behind_them_stay_in_memory() {
         let mut outside = Outside::new(Box::new(Short(VecDeque::new(), 4)));
         let plain = Envelope::new([vec![1u64].into()]);
         let with = plain.clone().with(&[crate::Attachment::new(std::sync::Arc::new(7), 4)]);

@@ -237,6 +237,7 @@ impl Sort {
     /// The next rows of runs; `None` behind the last one.
     fn merged(&mut self, runs: &mut [Run], limit: usize, turn: &Turn<'_>) -> Result<Option<Envelope>, BoxError> {
         let (mut made, mut picked): (usize, Vec<(u32, u32)>) = (0, Vec::with_room(limit)?);
+        let mut attached = Vec::new();
         turn.book(runs.iter().filter_map(|run| run.head.as_ref()).map(Envelope::held_bytes).sum())?;
         self.builder.reserve(turn, limit);
         let compare = |(a, i): (&Envelope, usize), (b, j): (&Envelope, usize)| {
@@ -252,20 +253,31 @@ impl Sort {
             picked.push((least as u32, row as u32));
             runs[least].row += 1;
             if is_last {
-                made += copy_picked(&mut self.builder, runs, &mut picked, turn);
+                made += copy_picked(&mut self.builder, runs, &mut picked, &mut attached, turn);
                 runs[least].read()?;
             }
         }
-        made += copy_picked(&mut self.builder, runs, &mut picked, turn);
+        made += copy_picked(&mut self.builder, runs, &mut picked, &mut attached, turn);
         let columns = self.builder.finish_columns(turn);
-        Ok((made > 0).then(|| Envelope::of_rows(columns, made)))
+        Ok((made > 0).then(|| Envelope::of_rows(columns, made).with(&attached)))
     }
 }
 
-/// Copies picked rows while their heads are there. Gives how many.
-fn copy_picked(builder: &mut EnvelopeBuilder, runs: &[Run], picked: &mut Vec<(u32, u32)>, turn: &Turn<'_>) -> usize {
-    let columns = |run: u32| runs[run as usize].head.as_ref().map_or(&[][..], Envelope::columns);
-    builder.interleave(turn.blocks, picked, columns);
+/// Copies picked rows while their heads are there, with what is attached to these. Gives how many.
+fn copy_picked(
+    builder: &mut EnvelopeBuilder,
+    runs: &[Run],
+    picked: &mut Vec<(u32, u32)>,
+    attached: &mut Vec<Attachment>,
+    turn: &Turn<'_>,
+) -> usize {
+    let head = |run: u32| runs[run as usize].head.as_ref();
+    builder.interleave(turn.blocks, picked, |run| head(run).map_or(&[][..], Envelope::columns));
+    for (run, head) in (0..).zip(runs).filter_map(|(run, of)| Some((run, of.head.as_ref()?))) {
+        if !head.attached().is_empty() && picked.iter().any(|(of, _)| *of == run) {
+            Attachment::add_all(attached, head.attached());
+        }
+    }
     let count = picked.len();
     picked.clear();
     count

@@ -86,11 +86,6 @@ impl Parts {
         envelope: &Envelope,
         rows: impl Iterator<Item = (u32, u64)>,
     ) -> Result<(), BoxError> {
-        if !envelope.attached().is_empty() {
-            return Err(
-                "there is no memory for more, and values are attached to an envelope, which can't be written".into()
-            );
-        }
         for (row, hash) in rows {
             // Tables use the lowest bits, and the partition box the highest.
             let part = &mut self.rows[(hash >> (40 + 4 * self.level)) as usize % PARTS];
@@ -100,7 +95,7 @@ impl Parts {
         for (rows, queue) in self.rows.iter_mut().zip(&mut self.queues).filter(|(rows, _)| !rows.is_empty()) {
             self.builder.append(turn, envelope, rows);
             let columns = self.builder.finish_columns(turn);
-            queue.push(turn, Envelope::of_rows(columns, rows.len()))?;
+            queue.push(turn, Envelope::of_rows(columns, rows.len()).with(envelope.attached()))?;
             rows.clear();
         }
         Ok(())
