@@ -113,8 +113,8 @@ impl Attachment {
         Attachment { value, bytes, codec: None }
     }
 
-    /// Keeps a value of `bytes` bytes that can be written: envelopes which keep it may go to files when there is no memory
-    /// for them ([`Overflows`](crate::Overflows)), and have a value of their own when they come back.
+    /// Keeps a value of `bytes` bytes that can be written: envelopes which keep it may go to files when there is no
+    /// memory for them ([`Overflows`](crate::Overflows)), and have a value of their own when they come back.
     ///
     /// ```
     /// use std::sync::Arc;
