@@ -95,6 +95,8 @@ pub(crate) struct Settings {
     /// The target of the summary at the end: `1` is standard error, else a file. And the target of the trace.
     pub(crate) summary: Option<OsString>,
     pub(crate) trace: Option<PathBuf>,
+    /// The events of each thread for which it has room.
+    pub(crate) trace_events: usize,
     /// For how long the program's regions and tasks work with one thread.
     pub(crate) work_alone: Option<Duration>,
     pub(crate) allocator: usize,
@@ -467,6 +469,7 @@ fn read() -> Settings {
         next_touch: vicus::environment::next_touch().and_then(|value| told_by(value, warn_of_memory)) == Some(true),
         summary: vicus::environment::summary(),
         trace: vicus::environment::trace(),
+        trace_events: vicus::environment::trace_events().and_then(told).unwrap_or(vicus::kit::Log::DEFAULT_ROOM),
         work_alone: vicus::environment::summary_alone().and_then(told),
     }
 }
