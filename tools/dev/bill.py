@@ -1,6 +1,6 @@
 """Writes the bill of materials of packages, as CycloneDX 1.5 in JSON, and the licences that copies must have with them.
 
-Usage: bill.py VERSION FOLDER PACKAGE...
+Usage: bill.py VERSION FOLDER TARGET PACKAGE...
 
 Makes bill-of-materials.cdx.json and THIRD-PARTY in the folder. The crates are those that cargo builds into the packages for this machine: no build scripts' or tests' crates.
 """
@@ -12,15 +12,10 @@ import sys
 
 
 def main():
-    version, folder, packages = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3:]
-    host = next(
-        line.split()[1]
-        for line in subprocess.run(["rustc", "-vV"], check=True, capture_output=True, text=True).stdout.splitlines()
-        if line.startswith("host:")
-    )
+    version, folder, target, packages = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3], sys.argv[4:]
     metadata = json.loads(
         subprocess.run(
-            ["cargo", "metadata", "--format-version", "1", "--filter-platform", host, "--locked"],
+            ["cargo", "metadata", "--format-version", "1", "--filter-platform", target, "--locked"],
             check=True,
             capture_output=True,
             text=True,

@@ -4,9 +4,9 @@
 # What the packages are made of, one call for all: crates in common are built once.
 dist_crates=(vicus-cli vicus-c vicus-openmp vicus-malloc vicus-qthreads)
 
-# Sets `built` to the folder of the programs, for glibc $1 (empty: this system's) and in the profile $2.
+# Sets `built` to the folder of the programs, for glibc $1 (empty: this system's), in the profile $2 and for the target $3.
 build_dist() {
-  local glibc="$1" profile="$2" triple
+  local glibc="$1" profile="$2" triple="$3"
   VICUS_COMMIT="$(git rev-parse --short=12 HEAD 2>/dev/null || true)"
   export VICUS_COMMIT
   if [[ -z "$glibc" ]]; then
@@ -16,31 +16,41 @@ build_dist() {
   fi
   command -v cargo-zigbuild >/dev/null ||
     fail "no cargo-zigbuild to link for glibc $glibc: \`pip install cargo-zigbuild ziglang\`, or --here for this system's glibc"
-  triple="$(rustc -vV | sed -n 's/^host: //p')"
+  [[ -d "$(rustc --print sysroot)/lib/rustlib/$triple" ]] || fail "there is no library for $triple: \`rustup target add $triple\`"
   VICUS_WITHOUT_INITFIRST=yes cargo zigbuild "${locked[@]}" --profile "$profile" --target "$triple.$glibc" "${dist_crates[@]/#/-p}"
   built="$target/$triple/$profile"
   python3 tools/dev/initfirst.py "$built/libvicus_omp.so"
 }
 
+# The command that was built: on another processor by an emulator.
+run_built() {
+  if [[ "${built_for%%-*}" == "$(uname -m)" ]]; then
+    "$built/vicus" "$@"
+  else
+    "qemu-${built_for%%-*}" -L "/usr/${built_for%%-*}-linux-gnu" "$built/vicus" "$@"
+  fi
+}
+
 # Puts all below a folder, as below /usr.
 stage() {
-  local to="$1" version="$2" file shell
+  local to="$1" version="$2" file strip=strip
+  if [[ "${built_for%%-*}" != "$(uname -m)" ]]; then strip="${built_for%%-*}-linux-gnu-strip"; fi
   DESTDIR="" install_files --prefix "$to" --library "$(readlink -f "$built")" >/dev/null
   install -m 755 -D "$built/vicus" "$to/bin/vicus"
   for file in "$to/bin/vicus" "$to"/lib/*.so "$to"/lib/*.so.*; do
     # Debuggers find what belongs to a file by its build id, which stays.
-    if [[ -f "$file" && ! -L "$file" ]]; then strip --strip-unneeded "$file"; fi
+    if [[ -f "$file" && ! -L "$file" ]]; then "$strip" --strip-unneeded "$file"; fi
   done
   # Its objects hold themselves as LLVM's bitcode once more, for optimising across crates: three quarters of the file.
-  if [[ -f "$to/lib/libvicus.a" ]]; then strip --strip-debug -R .llvmbc -R .llvmcmd "$to/lib/libvicus.a"; fi
-  "$to/bin/vicus" manual --pages "$to/share/man/man1" >/dev/null
+  if [[ -f "$to/lib/libvicus.a" ]]; then "$strip" --strip-debug -R .llvmbc -R .llvmcmd "$to/lib/libvicus.a"; fi
+  run_built manual --pages "$to/share/man/man1" >/dev/null
   gzip -9 -n "$to"/share/man/man1/*.1
   install -d "$to/share/bash-completion/completions" "$to/share/zsh/site-functions" "$to/share/fish/vendor_completions.d"
-  "$to/bin/vicus" manual --completions bash >"$to/share/bash-completion/completions/vicus"
-  "$to/bin/vicus" manual --completions zsh >"$to/share/zsh/site-functions/_vicus"
-  "$to/bin/vicus" manual --completions fish >"$to/share/fish/vendor_completions.d/vicus.fish"
+  run_built manual --completions bash >"$to/share/bash-completion/completions/vicus"
+  run_built manual --completions zsh >"$to/share/zsh/site-functions/_vicus"
+  run_built manual --completions fish >"$to/share/fish/vendor_completions.d/vicus.fish"
   install -m 644 -D -t "$to/share/doc/vicus" README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT SECURITY.md CITATION.cff
-  python3 tools/dev/bill.py "$version" "$to/share/doc/vicus" "${dist_crates[@]}"
+  python3 tools/dev/bill.py "$version" "$to/share/doc/vicus" "$built_for" "${dist_crates[@]}"
 }
 
 # A Debian package of what is staged below $1/usr.
@@ -73,7 +83,8 @@ needed_glibc() {
 }
 
 dist() {
-  local output glibc=2.28 profile=dist version machine name needs made made_files
+  local output glibc=2.28 profile=dist version machine debian built_for name needs made made_files program
+  built_for="$(rustc -vV | sed -n 's/^host: //p')"
   output="$target/packages"
   while [[ $# -gt 0 ]]; do
     case "$1" in
@@ -89,11 +100,23 @@ dist() {
         shift 2
         ;;
       --here) glibc="" && shift ;;
+      --target)
+        [[ "${2:-}" =~ ^(x86_64|aarch64)$ ]] || fail "--target takes x86_64 or aarch64"
+        built_for="$2-unknown-linux-gnu"
+        shift 2
+        ;;
       --quick) profile=release && shift ;;
       *) fail "\`dist\` has no option \`$1\`; \`./dev dist --help\` lists them" ;;
     esac
   done
   command -v python3 >/dev/null || fail "there is no python3 to write the bill of materials"
+  if [[ "${built_for%%-*}" != "$(uname -m)" ]]; then
+    [[ -n "$glibc" ]] || fail "--here is for this machine's processor"
+    for program in "qemu-${built_for%%-*}" "${built_for%%-*}-linux-gnu-strip"; do
+      command -v "$program" >/dev/null ||
+        fail "there is no $program (Debian: qemu-user, binutils-${built_for%%-*}-linux-gnu, libc6-dev-arm64-cross)"
+    done
+  fi
   # Others read what is packed, whatever this user's files are like by default.
   umask 022
   setup
@@ -101,8 +124,9 @@ dist() {
   # The same tree makes the same bytes.
   made="$(git log -1 --format=%ct 2>/dev/null || echo 0)"
   version="$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)"
-  machine="$(uname -m)"
-  build_dist "$glibc" "$profile"
+  machine="${built_for%%-*}"
+  debian="$(sed 's/x86_64/amd64/; s/aarch64/arm64/' <<<"$machine")"
+  build_dist "$glibc" "$profile" "$built_for"
   mkdir -p "$output"
   output="$(readlink -f "$output")"
   scratch="$(mktemp -d)"
@@ -120,8 +144,8 @@ dist() {
   if command -v dpkg-deb >/dev/null; then
     mkdir "$scratch/deb"
     mv "$scratch/$name" "$scratch/deb/usr"
-    made_files+=("$output/vicus_${version}_$(dpkg --print-architecture).deb")
-    debian_package "$scratch/deb" "$version" "$(dpkg --print-architecture)" "${made_files[1]}" "$needs"
+    made_files+=("$output/vicus_${version}_$debian.deb")
+    debian_package "$scratch/deb" "$version" "$debian" "${made_files[1]}" "$needs"
   else
     say "left out for want of dpkg-deb: the Debian package"
   fi

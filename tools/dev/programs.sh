@@ -12,7 +12,8 @@ run_programs() {
   # In a subshell, so that its folder goes away whatever happens.
   (
     trap 'rm -rf "$folder"' EXIT
-    cargo test "${locked[@]}" "$@" --no-run --message-format=json-render-diagnostics >"$folder/built"
+    # A shell whose status is asked for goes on after a command that failed.
+    cargo test "${locked[@]}" "$@" --no-run --message-format=json-render-diagnostics >"$folder/built" || exit 1
     list_programs <"$folder/built" >"$folder/programs"
     [[ -s "$folder/programs" ]] || fail "cargo has built no test program"
     # As many tests at once as there are processors.

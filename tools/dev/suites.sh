@@ -166,6 +166,17 @@ test_attack() {
   cargo test "${locked[@]}" --release -p vicus-cli --test attack -- ${ATTACK:-}
 }
 
+# The crates for others, `vicus` and those it stands on: each is packed, unpacked, and built from the other packages.
+test_crates() {
+  local packages=() manifest
+  for manifest in $(grep -lE '^publish = true$' core/*/Cargo.toml worlds/*/Cargo.toml doors/*/Cargo.toml); do
+    packages+=(-p "$(sed -n 's/^name = "\(.*\)"/\1/p' "$manifest" | head -n 1)")
+  done
+  say "crates as they are published: ${packages[*]}"
+  # Without a network as well: what `cargo publish --dry-run` does but for a look at the registry's index.
+  cargo package --locked --offline --allow-dirty "${packages[@]}"
+}
+
 # What `./dev dist` makes, used by one who has nothing else of the repository.
 test_dist() {
   local missing=() program

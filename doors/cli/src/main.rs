@@ -16,6 +16,7 @@ mod learn;
 mod machine;
 mod manual;
 mod memory;
+mod output;
 mod query;
 #[cfg(target_os = "linux")]
 mod run;

@@ -1,27 +1,35 @@
 //! `vicus query`: loads RDF files and answers SPARQL queries. `vicus sql`: the same for SQL.
 
+mod format;
+mod parquet;
 mod progress;
 mod report;
 mod tables;
+mod target;
 
 use crate::arguments::{AnswerArgs, DataArgs, LimitArgs, RuntimeArgs};
 use crate::engine::plain;
 use crate::interrupt;
 use crate::memory;
+use crate::output;
 use crate::spill::SpillArgs;
 use crate::strategy;
 use crate::tell::tell;
 use crate::web::WebArgs;
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use format::Format;
+use parquet::ParquetSink;
 use progress::outcome;
 use report::{Report, Timing, Timings};
 use std::ffi::OsString;
-use std::io::{self, IsTerminal as _, Stdout, Write as _};
+use std::io::{self, Write as _};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 pub(crate) use tables::{ColumnTypes, column_types, table, tables};
+use target::Target;
 use vicus::{Totals, environment};
 use vicus_service::data::Syntax;
 use vicus_service::{
@@ -29,6 +37,9 @@ use vicus_service::{
     PlanOptions, Prepared, QueryLanguage, RemarkKind, Running, Screen, Service, Session, SessionOptions, TextError,
     TextOption, TextSink, check, language, option_of,
 };
+
+/// The events of a thread in a trace, unless others are wanted.
+const ROOM: NonZero<usize> = NonZero::new(vicus_trace::Log::DEFAULT_ROOM).expect("it has room");
 
 /// The rows of a table on a terminal, unless all are wanted.
 const SHOWN_ROWS: usize = 40;
@@ -62,11 +73,16 @@ pub(crate) struct Args {
     /// Further words after the query, which are an error: most likely files from a pattern expanded by the shell.
     #[arg(hide = true)]
     rest: Vec<OsString>,
-    /// The format of results on standard output: `table` to `tsv` for SELECT and ASK, `nt` to `jsonld` for CONSTRUCT
-    /// and DESCRIBE. By default table, or ttl for triples. `count` is one line for each query: its name, a tab, its
-    /// rows, triples or yes/no.
+    /// The format of results: `table` to `tsv` for SELECT and ASK, `nt` to `jsonld` for CONSTRUCT and DESCRIBE. By
+    /// default that of the file's ending, or table, or ttl for triples. `count` is one line for each query: its name, a
+    /// tab, its rows, triples or yes/no.
     #[arg(long, value_enum)]
     format: Option<Format>,
+    /// The file for the results, in the format of its ending (.csv, .tsv, .json, .xml, .txt, .nt, .nq, .ttl, .trig,
+    /// .rdf, .jsonld, .arrow, .parquet), packed by gzip or zstd with .gz or .zst behind the ending; by default, or with
+    /// -, standard output. An existing file stays until all is written, and after an error.
+    #[arg(long, value_name = "FILE", conflicts_with = "explain")]
+    output: Option<PathBuf>,
     /// On a terminal, shows all rows of a table; otherwise the first 40. In a file or a pipe are always all.
     #[arg(long)]
     all: bool,
@@ -104,6 +120,10 @@ pub(crate) struct Args {
     /// then run on these threads.
     #[arg(long, value_name = "FILE", help_heading = "Runs and their measurement")]
     trace: Option<PathBuf>,
+    /// How many events of each thread the trace has room for, 32 bytes each. What comes later is left out, and counted.
+    #[arg(long, value_name = "N", requires = "trace", default_value_t = ROOM)]
+    #[arg(help_heading = "Runs and their measurement")]
+    trace_events: NonZero<usize>,
     /// The key of the hashes of terms and rows; by default random, so that data and queries can't be made to slow the
     /// tables down. The same number gives the same tables. VICUS_HASH_SEED sets it, too.
     #[arg(long, value_name = "N", help_heading = "Runs and their measurement")]
@@ -122,15 +142,23 @@ impl Args {
         Ok(*self.hash_seed.insert(given.unwrap_or_else(by_chance)))
     }
 
-    /// Where answers are written. On a terminal, tables fit its lines.
-    fn sink(&self, format: vicus_service::Format) -> TextSink<Stdout> {
-        let out = io::stdout();
-        let screen = out.is_terminal().then(|| Screen {
-            columns: terminal_size::terminal_size_of(&out).map_or(80, |(width, _)| width.0.into()),
+    /// The format of an answer of this form, if the options name one or the file's ending does.
+    fn named_format(&self, form: &Answer) -> Option<Format> {
+        self.format.or_else(|| Format::by_ending(&self.output.as_ref()?.to_string_lossy(), form))
+    }
+
+    fn format_of(&self, form: &Answer) -> Format {
+        self.named_format(form).unwrap_or(Format::usual(form))
+    }
+
+    /// The receiver of an answer as text. On a terminal, tables fit its lines.
+    fn sink(&self, format: vicus_service::Format, target: &Target) -> TextSink<Target> {
+        let screen = target.is_terminal().then(|| Screen {
+            columns: terminal_size::terminal_size_of(io::stdout()).map_or(80, |(width, _)| width.0.into()),
             rows: if self.all { usize::MAX } else { SHOWN_ROWS },
             all: "--all",
         });
-        TextSink::new(format, out).on_screen(screen)
+        TextSink::new(format, target.clone()).on_screen(screen)
     }
 
     /// The options of its session, after [`Args::choose_hash_seed`]; each query has a moment of its own.
@@ -143,8 +171,10 @@ impl Args {
                 hash_seed: self.hash_seed.expect("it was chosen"),
                 ..PlanOptions::default()
             },
-            // A table is kept, and its rows stand in one order.
-            parallel_answers: !matches!(self.format, None | Some(Format::Table)),
+            // A table is kept, and its rows stand in one order. A Parquet file has one writer, whose memory is booked.
+            parallel_answers: self
+                .named_format(&Answer::Triples)
+                .is_some_and(|format| !matches!(format, Format::Table | Format::Parquet)),
             counts: self.explain,
             web: self.web.web(),
             temporary: self.spill.folder(self.store.as_deref())?,
@@ -188,67 +218,6 @@ impl DefaultGraph {
             DefaultGraph::Own => vicus_service::DefaultGraph::Own,
             DefaultGraph::Union => vicus_service::DefaultGraph::Union,
         }
-    }
-}
-
-/// How results are written.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// Columns for people.
-    Table,
-    /// SPARQL 1.1 Query Results JSON Format.
-    Json,
-    /// SPARQL Query Results XML Format.
-    Xml,
-    /// SPARQL 1.1 Query Results CSV Format.
-    Csv,
-    /// SPARQL 1.1 Query Results TSV Format.
-    Tsv,
-    /// N-Triples.
-    #[value(alias = "ntriples")]
-    Nt,
-    /// N-Quads.
-    #[value(alias = "nquads")]
-    Nq,
-    /// Turtle, with the query's prefixes.
-    #[value(alias = "turtle")]
-    Ttl,
-    /// TriG, with the query's prefixes.
-    Trig,
-    /// RDF/XML.
-    #[value(alias = "rdf")]
-    Rdfxml,
-    /// JSON-LD.
-    Jsonld,
-    /// An Arrow IPC stream, for answers of any form.
-    Arrow,
-    /// The query's name, a tab, the number of rows or triples or yes/no.
-    Count,
-}
-
-impl Format {
-    /// `None`: only a number is written.
-    fn of_text(self) -> Option<vicus_service::Format> {
-        match self {
-            Format::Table => Some(vicus_service::Format::Table),
-            Format::Json => Some(vicus_service::Format::Json),
-            Format::Xml => Some(vicus_service::Format::Xml),
-            Format::Csv => Some(vicus_service::Format::Csv),
-            Format::Tsv => Some(vicus_service::Format::Tsv),
-            Format::Nt => Some(vicus_service::Format::NTriples),
-            Format::Nq => Some(vicus_service::Format::NQuads),
-            Format::Ttl => Some(vicus_service::Format::Turtle),
-            Format::Trig => Some(vicus_service::Format::TriG),
-            Format::Rdfxml => Some(vicus_service::Format::RdfXml),
-            Format::Jsonld => Some(vicus_service::Format::JsonLd),
-            Format::Arrow => Some(vicus_service::Format::Arrow),
-            Format::Count => None,
-        }
-    }
-
-    /// The format for people, for an answer of this kind.
-    fn usual(form: &Answer) -> Format {
-        if form.is_graph() { Format::Ttl } else { Format::Table }
     }
 }
 
@@ -383,7 +352,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     if let Some(path) = &args.trace {
         // Fails now, not after the work.
         std::fs::File::create(path).with_context(|| format!("{}: can't be written", path.display()))?;
-        builder = builder.record(vicus_trace::Log::DEFAULT_ROOM);
+        builder = builder.record(args.trace_events.get());
     }
     let opened = args.data.open()?;
     // Errors in the queries are reported before the data is read.
@@ -395,12 +364,30 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
         ensure!(question.text.len() <= bytes, too_long());
         let checked = check(&question.text, &memory, &options).map_err(|error| question.error(error))?;
         let form = checked.question().answer;
-        if let Some(format) = args.format.unwrap_or(Format::usual(&form)).of_text() {
-            format.check(&form).map_err(|wrong| question.error(Error::Format(wrong)))?;
+        match args.format_of(&form) {
+            Format::Parquet => {
+                ensure!(form != Answer::Truth, "{}: yes or no can't be written as parquet", question.title);
+            }
+            format => {
+                let written = format.of_text().map_or(Ok(()), |format| format.check(&form));
+                written.map_err(|wrong| question.error(Error::Format(wrong)))?;
+            }
         }
         Ok((question, checked))
     };
     let questions = questions.into_iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
+    let is_parquet =
+        |(_, checked): &(Asked, CheckedText)| args.format_of(&checked.question().answer) == Format::Parquet;
+    if questions.iter().any(is_parquet) {
+        ensure!(
+            questions.len() == 1,
+            "a Parquet file holds the answer of one query, and there are {}",
+            questions.len()
+        );
+        let is_file = args.output.as_ref().is_some_and(|path| !output::is_stdout(path));
+        ensure!(is_file, "Parquet is written into a file: name it with --output");
+    }
+    let mut target = Target::new(args.output.as_deref(), args.format)?;
 
     let service = Service::new(args.runtime.start(builder)?, memory);
     let (dataset, time) = match &args.store {
@@ -418,15 +405,14 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     let types: Vec<ColumnTypes> = args.table_types.iter().flatten().cloned().collect();
     options.languages.sql = tables(&args.table, &types, &statements, args.limits.timeout)?;
     if asks_types {
-        std::io::stdout().write_all(tables::shown(&options.languages.sql).as_bytes())?;
-        return Ok(());
+        return write(&mut target, &tables::shown(&options.languages.sql)).and_then(|()| Ok(target.keep()?));
     }
     let mut report = Report::new(args.timings);
     // A text's tree is dropped behind its answer.
     let ask = |(question, checked): (Asked, CheckedText)| {
         let (question, checked) = (&question, &checked);
-        Asking { question, checked, args: &args, options: &options, service: &service, dataset: &dataset }
-            .answer(&mut report)
+        let (args, options, service, dataset) = (&args, &options, &service, &dataset);
+        Asking { question, checked, args, options, service, dataset, target: &target }.answer(&mut report)
     };
     let done = questions.into_iter().try_for_each(ask);
     let reported = report.load(time.as_secs_f64() * 1e3, dataset.snapshot().len());
@@ -438,7 +424,10 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     match done {
         // The reader has closed its end, having read enough.
         Err(error) if is_broken_pipe(&error) => Ok(()),
-        done => done.and(reported),
+        done => done.and(reported).and_then(|()| {
+            let name = || format!("{}: can't be written", args.output.as_deref().unwrap_or(Path::new("-")).display());
+            target.keep().with_context(name)
+        }),
     }
 }
 
@@ -467,11 +456,13 @@ struct Asking<'a> {
     options: &'a SessionOptions,
     service: &'a Service,
     dataset: &'a Dataset,
+    target: &'a Target,
 }
 
 /// One of a query's copies; they run at once.
 enum Copy {
-    Written(Running<TextSink<Stdout>>),
+    Written(Running<TextSink<Target>>),
+    Parquet(Running<ParquetSink>),
     Counted(Running<Count>),
 }
 
@@ -479,6 +470,7 @@ impl Copy {
     fn wait(self) -> Result<Outcome, Error> {
         match self {
             Copy::Written(running) => running.wait().map(|(_, outcome)| outcome),
+            Copy::Parquet(running) => running.wait().map(|((), outcome)| outcome),
             Copy::Counted(running) => running.wait().map(|((), outcome)| outcome),
         }
     }
@@ -556,17 +548,19 @@ impl Asking<'_> {
     }
 
     /// The format of a copy's results, if they are written.
-    fn format(&self, form: &Answer, repeat: usize, copy: usize) -> Option<vicus_service::Format> {
-        let format = self.args.format.unwrap_or(Format::usual(form)).of_text();
-        format.filter(|_| repeat == 1 && copy == 0 && !self.args.explain)
+    fn format(&self, form: &Answer, repeat: usize, copy: usize) -> Option<Format> {
+        let is_written = repeat == 1 && copy == 0 && !self.args.explain;
+        Some(self.args.format_of(form)).filter(|format| is_written && *format != Format::Count)
     }
 
     fn one(&self, call: Call, prepared: &Arc<Prepared>, repeat: usize) -> Result<Outcome, Error> {
-        match self.format(prepared.form(), repeat, 0) {
+        let format = self.format(prepared.form(), repeat, 0);
+        match format.and_then(Format::of_text) {
             Some(format) => {
-                let seen = format != vicus_service::Format::Table;
-                outcome(call.begin(prepared, self.args.sink(format))?, seen)
+                let seen = format != vicus_service::Format::Table && self.target.is_terminal();
+                outcome(call.begin(prepared, self.args.sink(format, self.target))?, seen)
             }
+            None if format.is_some() => outcome(call.begin(prepared, ParquetSink::new(self.target.clone()))?, false),
             None => outcome(call.begin(prepared, Count)?, false),
         }
     }
@@ -583,9 +577,15 @@ impl Asking<'_> {
         for _ in 1..self.args.concurrent {
             calls.push(session.call()?);
         }
-        let start = |(copy, call): (usize, Call)| match self.format(prepared.form(), repeat, copy) {
-            Some(format) => call.start(prepared, self.args.sink(format)).map(Copy::Written),
-            None => call.start(prepared, Count).map(Copy::Counted),
+        let start = |(copy, call): (usize, Call)| {
+            let format = self.format(prepared.form(), repeat, copy);
+            match format.and_then(Format::of_text) {
+                Some(format) => call.start(prepared, self.args.sink(format, self.target)).map(Copy::Written),
+                None if format.is_some() => {
+                    call.start(prepared, ParquetSink::new(self.target.clone())).map(Copy::Parquet)
+                }
+                None => call.start(prepared, Count).map(Copy::Counted),
+            }
         };
         calls.into_iter().enumerate().map(start).collect()
     }
@@ -596,9 +596,12 @@ impl Asking<'_> {
             return show(&prepared.explain(Some(&outcome.counts)));
         }
         let (name, rows) = (&self.question.name, outcome.rows);
+        let target = &mut self.target.clone();
         match (self.args.format, prepared.form()) {
-            (Some(Format::Count), Answer::Truth) => show(&format!("{name}\t{}\n", if rows > 0 { "yes" } else { "no" })),
-            (Some(Format::Count), _) => show(&format!("{name}\t{rows}\n")),
+            (Some(Format::Count), Answer::Truth) => {
+                write(target, &format!("{name}\t{}\n", if rows > 0 { "yes" } else { "no" }))
+            }
+            (Some(Format::Count), _) => write(target, &format!("{name}\t{rows}\n")),
             _ => Ok(()),
         }
     }
@@ -611,8 +614,12 @@ pub(crate) fn by_chance() -> u64 {
 }
 
 fn show(text: &str) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")
+    write(&mut Target::Stdout, text)
+}
+
+fn write(target: &mut Target, text: &str) -> anyhow::Result<()> {
+    let name = if matches!(target, Target::Stdout) { "standard output" } else { "--output" };
+    target.write_all(text.as_bytes()).and_then(|()| target.flush()).context(name)
 }
 
 /// The option that bounds what an error of a text is about.
@@ -651,7 +658,7 @@ pub(crate) fn write_trace(path: &Path, trace: &vicus_trace::Trace) -> anyhow::Re
     trace.write_to(&mut file).with_context(cannot)?;
     file.flush().with_context(cannot)?;
     if trace.lost() > 0 {
-        tell(format_args!("vicus: {} events did not fit into the trace", trace.lost()));
+        tell(format_args!("vicus: {} events did not fit into the trace: make room by --trace-events", trace.lost()));
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use anyhow::{Context as _, bail, ensure};
 use std::env;
 use std::ffi::OsString;
 use std::fs;
+use std::num::NonZero;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -31,6 +32,10 @@ pub(crate) struct Args {
     /// `vicus trace`.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// How many events of each thread the trace has room for, 32 bytes each; by default `VICUS_TRACE_EVENTS`, else
+    /// 1048576. What comes later is left out, and counted.
+    #[arg(long, value_name = "N", requires = "trace")]
+    trace_events: Option<NonZero<usize>>,
     /// The distribution of the program's memory: fine, coarse, blocked, on:N or weighted:A,B,...; by default the one of
     /// `VICUS_DATA_DISTRIBUTION` or `OMP_DATA_DISTRIBUTION`, else the machine's. Small blocks are left to the C
     /// library.
@@ -79,6 +84,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         // Now rather than when all is over. The program may go to another folder.
         fs::File::create(path).with_context(|| format!("the trace can't be written to {}", path.display()))?;
         command.env("VICUS_TRACE", fs::canonicalize(path)?);
+        if let Some(events) = args.trace_events {
+            command.env("VICUS_TRACE_EVENTS", events.to_string());
+        }
     }
     if args.inflation {
         let alone_ms = work_alone_ms(&args.program, &command)?;

@@ -1,5 +1,7 @@
 //! `vicus strategies`: the strategies, their parameters, and the plan of one for a machine.
 
+mod folded;
+
 use crate::{engine, machine};
 use std::fmt::Write as _;
 use vicus::kit::{Parameter, Strategy, Values};
@@ -22,6 +24,9 @@ pub(crate) struct Args {
     /// The number of threads; by default one for each usable PU.
     #[arg(long, value_name = "N", requires = "plan", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
+    /// Show each seat of the plan and each queue by itself; otherwise those that are alike are told of once.
+    #[arg(long, requires = "plan")]
+    each: bool,
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
@@ -29,7 +34,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         None => STRATEGIES.into_iter().map(list).chain([defaults()]).collect(),
         Some(setting) => {
             let (machine, plan) = planned(&setting, args.machine.as_deref(), args.threads.map(usize::from))?;
-            format!("on {machine}\n{plan}")
+            let plan = plan.to_string();
+            format!("on {machine}\n{}", if args.each { plan } else { folded::folded(&plan) })
         }
     };
     crate::tell::print(&shown)

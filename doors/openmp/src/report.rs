@@ -138,7 +138,7 @@ pub(crate) fn leave_to_parent() {
 
 /// How many events each thread of a new team records, if a trace is wanted.
 pub(crate) fn events() -> Option<usize> {
-    IS_TRACED.load(Ordering::Relaxed).then_some(vicus::kit::Log::DEFAULT_ROOM)
+    IS_TRACED.load(Ordering::Relaxed).then(|| get().trace_events)
 }
 
 /// A team was made.
@@ -318,7 +318,7 @@ fn write_trace() {
         complain(&format!("the trace can't be written to {}: {error}", path.display()));
     }
     if trace.lost() > 0 {
-        complain(&format!("{} events did not fit into the trace", trace.lost()));
+        complain(&format!("{} events did not fit into the trace: make room by VICUS_TRACE_EVENTS", trace.lost()));
     }
 }
 

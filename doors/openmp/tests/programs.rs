@@ -181,6 +181,11 @@ fn crowds_do_not_spin() {
 }
 
 #[test]
+fn words() {
+    holds(for_c(), "words.c", &[]);
+}
+
+#[test]
 fn loops() {
     holds(for_c(), "loops.c", &[]);
 }

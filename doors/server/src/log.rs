@@ -83,8 +83,12 @@ fn open(path: &Path) -> io::Result<File> {
 pub(crate) struct Line<'a> {
     pub(crate) id: &'a str,
     pub(crate) client: String,
+    /// HTTP's method and path.
     pub(crate) method: &'a str,
     pub(crate) path: &'a str,
+    /// The name that the client gives itself.
+    pub(crate) agent: Option<&'a str>,
+    pub(crate) language: &'a str,
     pub(crate) kind: &'a str,
     pub(crate) status: u16,
     pub(crate) time: Duration,
@@ -98,9 +102,10 @@ impl Line<'_> {
     fn json(&self) -> String {
         let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
         json!({
-            "time": (at * 1e3).round() / 1e3, "request": self.id, "client": self.client, "method": self.method, "path": self.path,
-            "kind": self.kind, "status": self.status, "ms": (self.time.as_secs_f64() * 1e6).round() / 1e3, "rows": self.rows,
-            "bytes": self.bytes, "error": self.error,
+            "time": (at * 1e3).round() / 1e3, "request": self.id, "client": self.client, "method": self.method,
+            "path": self.path, "agent": self.agent, "kind": self.kind, "language": self.language, "status": self.status,
+            "ms": (self.time.as_secs_f64() * 1e6).round() / 1e3, "rows": self.rows, "bytes": self.bytes,
+            "error": self.error,
         })
         .to_string()
     }

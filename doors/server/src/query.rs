@@ -179,8 +179,10 @@ pub(crate) fn note(
     count_answer(shared, kind, status, entry.began.elapsed(), bytes, |time| Line {
         id: &entry.id,
         client: entry.client.to_string(),
-        method: entry.kind,
-        path: entry.language,
+        method: entry.method.as_str(),
+        path: &entry.path,
+        agent: entry.agent.as_deref(),
+        language: entry.language,
         kind: kind.name(),
         status,
         time,

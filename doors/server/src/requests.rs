@@ -1,7 +1,7 @@
 //! The running requests, and the last ended ones, to be looked at and stopped.
 
 use crate::access::{bearer, is_same};
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, Method, header};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -58,6 +58,10 @@ pub(crate) struct Entry {
     pub(crate) language: &'static str,
     pub(crate) kind: &'static str,
     pub(crate) client: IpAddr,
+    pub(crate) method: Method,
+    pub(crate) path: Box<str>,
+    /// The name that its client gives itself.
+    pub(crate) agent: Option<String>,
     /// The token of its client, if any.
     token: Option<String>,
     /// Known to its client alone, who ends it by this if there is no token.
@@ -99,6 +103,19 @@ pub(crate) enum NotBegun {
     TooMany(usize),
 }
 
+/// The sender of a request, and the path that it asked for.
+pub(crate) struct Sender<'a> {
+    pub(crate) client: IpAddr,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) method: &'a Method,
+    pub(crate) path: &'a str,
+}
+
+/// The name that a client gives itself.
+pub(crate) fn agent(headers: &HeaderMap) -> Option<&str> {
+    headers.get(header::USER_AGENT)?.to_str().ok()
+}
+
 /// A running request. Dropping it without [`Begun::end`] means that its client has gone: it is cancelled.
 pub(crate) struct Begun {
     requests: Arc<Requests>,
@@ -126,7 +143,7 @@ impl Requests {
         name: Option<&str>,
         (kind, language): (&'static str, &'static str),
         text: &Arc<str>,
-        (client, headers): (IpAddr, &HeaderMap),
+        Sender { client, headers, method, path }: Sender<'_>,
     ) -> Result<Begun, NotBegun> {
         let fits = |name: &str| {
             let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
@@ -149,6 +166,9 @@ impl Requests {
             language,
             kind,
             client,
+            method: method.clone(),
+            path: path.into(),
+            agent: agent(headers).map(str::to_owned),
             token: bearer(headers).map(str::to_owned),
             secret: secret_of(headers).map_or_else(new_secret, str::to_owned),
             began: Instant::now(),

@@ -18,7 +18,7 @@ use crate::metrics::{self, Kind};
 use crate::negotiate::{self, Accepted, Wanted, coding_of};
 use crate::parameters::Parameters;
 use crate::query::{self, Asked, time_limit};
-use crate::requests::{Begun, NotBegun, SECRET};
+use crate::requests::{Begun, NotBegun, SECRET, Sender, agent};
 use crate::shared::Shared;
 use crate::update::{self, Change};
 use crate::{description, graphs};
@@ -153,8 +153,10 @@ pub(crate) fn kept<B>(
     query::count_answer(shared, Kind::Query, status, began.elapsed(), bytes, |time| Line {
         id: &id,
         client: arrived.from.ip().to_string(),
-        method: "query",
-        path: "sparql",
+        method: request.method().as_str(),
+        path: request.uri().path(),
+        agent: agent(headers),
+        language: "sparql",
         kind: Kind::Query.name(),
         status,
         time,
@@ -265,7 +267,8 @@ impl Request {
             return Err(Failure::busy("the server is about to end"));
         }
         let name = self.headers.get("vicus-request-id").map(|name| name.to_str().unwrap_or(""));
-        shared.requests.begin(name, what, text, (self.client, &self.headers)).map_err(|error| match error {
+        let from = Sender { client: self.client, headers: &self.headers, method: &self.method, path: &self.path };
+        shared.requests.begin(name, what, text, from).map_err(|error| match error {
             NotBegun::NoName(message) => Failure::bad(message),
             NotBegun::Name(message) => Failure::new(StatusCode::CONFLICT, "name", message),
             NotBegun::TooMany(most) => {

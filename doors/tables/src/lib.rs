@@ -15,9 +15,11 @@ mod error;
 mod file;
 mod footer;
 mod parquet;
+mod writer;
 
 pub use csv::CsvOptions;
 pub use error::{TableError, is_reading};
+pub use writer::ParquetWriter;
 
 use error::{Guarded, guarded};
 use std::collections::BTreeMap;

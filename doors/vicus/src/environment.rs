@@ -15,6 +15,7 @@
 //! | `VICUS_SUMMARY` | `1`: an OpenMP program tells on standard error at its end what its time was spent on; or the file that has it then | nothing |
 //! | `VICUS_SUMMARY_ALONE_MS` | how long its regions and tasks work with one thread, for the work inflation in that summary | unknown |
 //! | `VICUS_TRACE` | the file to which an OpenMP program writes its trace at its end | none |
+//! | `VICUS_TRACE_EVENTS` | how many events of each thread that trace has room for, 32 bytes each | 1048576 |
 //! | `VICUS_CHECK` | `1`: an OpenMP program is told of tasks that depend on freed memory, and of locks that are unset by others; a Qthreads program where the threads of a deadlock wait | not |
 //! | `VICUS_INTENSE` | the file that lists, line by line, functions of an OpenMP program's tasks that use the first item of their `depend` clause intensely | none |
 //! | `VICUS_DEADLOCK` | what is done when lightweight threads wait for one another: `report`, `unwind`, `abort` or `ignore` ([`OnDeadlock`]) | `report` |
@@ -60,7 +61,7 @@ pub fn defaults() -> Defaults {
 }
 
 /// The variables of Vicus. A test holds them against the table above and the reference.
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 19] = [
     STRATEGY,
     LEARNED,
     "VICUS_DATA_DISTRIBUTION",
@@ -73,6 +74,7 @@ const NAMES: [&str; 18] = [
     "VICUS_SUMMARY",
     "VICUS_SUMMARY_ALONE_MS",
     "VICUS_TRACE",
+    "VICUS_TRACE_EVENTS",
     "VICUS_CHECK",
     "VICUS_INTENSE",
     "VICUS_DEADLOCK",
@@ -206,6 +208,13 @@ pub fn summary_alone() -> Option<Result<Duration, String>> {
 #[doc(hidden)]
 pub fn trace() -> Option<PathBuf> {
     variable("VICUS_TRACE").map(PathBuf::from)
+}
+
+/// The events for which `VICUS_TRACE_EVENTS` makes room, or the fault in its value.
+#[doc(hidden)]
+pub fn trace_events() -> Option<Result<usize, String>> {
+    let events = text("VICUS_TRACE_EVENTS")?.parse().ok().filter(|&events: &usize| events > 0);
+    Some(events.ok_or_else(|| "VICUS_TRACE_EVENTS: expected a number of events, at least 1".to_owned()))
 }
 
 /// Whether `VICUS_CHECK` asks for checks, or the fault in its value.

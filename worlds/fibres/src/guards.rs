@@ -64,7 +64,7 @@ pub(crate) fn guard(start: usize, bytes: usize, wanted: Guards) -> Guards {
         #[expect(unsafe_code, reason = "a system call that libc has no safe function for")]
         // SAFETY: the pages are an arena's, and not in use.
         let refused = unsafe { libc::madvise(pages, bytes, MADV_GUARD_INSTALL) };
-        refused == 0
+        refused == 0 && refuses_advice()
     };
     let is_protected = || {
         // Two mappings for each, and half of all are for others.
@@ -83,6 +83,19 @@ pub(crate) fn guard(start: usize, bytes: usize, wanted: Guards) -> Guards {
     } else {
         Guards::Canaries
     }
+}
+
+/// Whether the kernel refuses advice that it does not know. An emulator of another processor (qemu-user) takes any, and
+/// does nothing.
+fn refuses_advice() -> bool {
+    const OF_NO_KERNEL: libc::c_int = libc::c_int::MAX;
+    static REFUSES: LazyLock<bool> = LazyLock::new(|| {
+        #[expect(unsafe_code, reason = "a system call that libc has no safe function for")]
+        // SAFETY: it is about no page.
+        let refused = unsafe { libc::madvise(ptr::null_mut(), 0, OF_NO_KERNEL) };
+        refused != 0
+    });
+    *REFUSES
 }
 
 /// How many mappings the system allows a process.

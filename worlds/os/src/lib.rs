@@ -4,6 +4,11 @@
 //! A function here makes calls of the system and answers with plain data of core. Nothing here starts a thread that
 //! runs a task, or knows a runtime.
 
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "vicus-os is for Linux, and so are threads, the store's files and the command; core and vicus-sim build elsewhere"
+);
+
 pub mod discover;
 mod files;
 pub mod latency;

@@ -13,14 +13,14 @@ const SHOWN_AFTER: Duration = Duration::from_secs(1);
 const DRAWN: Duration = Duration::from_millis(100);
 
 /// Waits for the outcome of a run. Until it is over, a line on standard error counts its rows, if that is a terminal.
-/// Rows that are `seen` as they come, on the same terminal, are not counted beside.
+/// Rows that are `seen` as they come, on a terminal, are not counted beside.
 pub(super) fn outcome<S: Sink>(running: Running<S>, seen: bool) -> Result<Outcome, Error> {
     watch(&running, seen);
     running.wait().map(|(_, outcome)| outcome)
 }
 
 fn watch<S: Sink>(running: &Running<S>, seen: bool) {
-    if running.is_done() || !io::stderr().is_terminal() || (seen && io::stdout().is_terminal()) {
+    if running.is_done() || !io::stderr().is_terminal() || seen {
         return;
     }
     let (over, is_over) = channel();

@@ -14,7 +14,7 @@ const WIDTH: f64 = 900.0;
 const LEFT: f64 = 80.0;
 const TOP: f64 = 34.0;
 /// The height of the axis and its numbers below the rows.
-const AXIS: f64 = 40.0;
+const AXIS: f64 = 48.0;
 /// Narrower bars are too thin to be seen.
 const THINNEST: f64 = 0.1;
 /// The number of colours in the legend.
@@ -24,13 +24,13 @@ const COLOURS: usize = 64;
 pub(super) fn render(heading: &str, runs: &[Outcome]) -> String {
     let scale = Scale::of(runs);
     let (mut body, mut y) = (String::new(), 8.0);
-    for line in heading.lines() {
+    for line in heading.lines().flat_map(|line| wrapped(line, WIDTH)) {
         y += 16.0;
-        text(&mut body, LEFT, y, line);
+        text(&mut body, LEFT, y, &line);
     }
     for run in runs {
         let title = format!("{} on {} under {}: {:.3} ms", run.program, run.machine, run.strategy, run.wall_ns / 1e6);
-        text(&mut body, LEFT, y + 16.0 + 8.0, &title);
+        styled(&mut body, LEFT, y + 16.0 + 8.0, "font-weight=\"bold\"", &title);
         y += TOP;
         threads(&mut body, y, run.threads);
         for task in drawn(run, scale.longest_ns) {
@@ -132,20 +132,25 @@ fn axis(body: &mut String, y: f64, longest_ns: f64) {
     let ticks = ticks(longest_ns);
     let x = |time_ns: f64| LEFT + time_ns / longest_ns * WIDTH;
     ticks.iter().for_each(|&tick| line(x(tick), y + 2.0, x(tick), y + 7.0));
-    for (at, &tick) in ticks.iter().enumerate() {
-        let unit = if at == 0 { "" } else { " ms" };
-        text(body, x(tick) - 4.0, y + 20.0, &format!("{}{unit}", tick / 1e6));
+    for &tick in &ticks {
+        styled(body, x(tick), y + 20.0, "text-anchor=\"middle\"", &(tick / 1e6).to_string());
     }
+    styled(body, LEFT + WIDTH, y + 36.0, "text-anchor=\"end\"", "time (ms)");
 }
 
 /// Four to ten round times from 0 on: multiples of 1, 2 or 5 times a power of ten.
 fn ticks(longest_ns: f64) -> Vec<f64> {
-    let power = 10f64.powf((longest_ns / 10.0).log10().ceil() - 1.0);
-    let step = [1.0, 2.0, 5.0, 10.0].map(|times| times * power).into_iter().find(|step| longest_ns / step <= 10.0);
-    let step = step.unwrap_or(10.0 * power);
+    let step = round_steps(longest_ns, 10.0);
     let count = (longest_ns / step) as usize;
     // Rounded to the step's own digits, so no label is 0.30000000000000004.
     (0..=count).map(|at| (at as f64 * step * 1e3).round() / 1e3).collect()
+}
+
+/// The least multiple of 1, 2 or 5 and a power of ten of which this length has at most so many.
+pub(super) fn round_steps(length: f64, most: f64) -> f64 {
+    let power = 10f64.powf((length / most).log10().ceil() - 1.0);
+    let steps = [1.0, 2.0, 5.0, 10.0].map(|times| times * power);
+    steps.into_iter().find(|step| length / step <= most).unwrap_or(10.0 * power)
 }
 
 /// The legend of the colours; returns its height.
@@ -160,21 +165,48 @@ fn legend(body: &mut String, y: f64, scale: &Scale) -> f64 {
     }
     text(body, LEFT, y + 24.0, &format!("{low:.0} ns"));
     text(body, LEFT + 226.0, y + 24.0, &format!("{high:.0} ns"));
-    text(body, LEFT + 280.0, y + 10.0, "a task's wait for a line of memory; grey: it used none");
+    text(body, LEFT + 280.0, y + 10.0, "a task's wait for a line of memory (ns); grey: it used none");
     36.0
 }
 
 /// A document of this size.
 pub(super) fn document(width: f64, height: f64, body: &str) -> String {
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" font-family=\"sans-serif\" \
-            font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n{body}</svg>\n"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"0 0 \
+            {width:.0} {height:.0}\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" \
+            height=\"100%\" fill=\"white\"/>\n{body}</svg>\n"
     )
 }
 
 /// A line of text.
 pub(super) fn text(body: &mut String, x: f64, y: f64, what: &str) {
     writeln!(body, "<text x=\"{x:.1}\" y=\"{y:.1}\">{}</text>", escaped(what)).expect("a string takes everything");
+}
+
+/// A line of text with attributes of its own.
+pub(super) fn styled(body: &mut String, x: f64, y: f64, attributes: &str, what: &str) {
+    writeln!(body, "<text x=\"{x:.1}\" y=\"{y:.1}\" {attributes}>{}</text>", escaped(what))
+        .expect("a string takes everything");
+}
+
+/// How wide a text is, about: fonts differ. Rather too wide, so that texts do not meet.
+pub(super) fn text_width(text: &str) -> f64 {
+    text.chars().count() as f64 * 6.8
+}
+
+/// A text in lines of at most this width, broken between words.
+pub(super) fn wrapped(text: &str, width: f64) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if text_width(line) + text_width(" ") + text_width(word) <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 /// A text as it stands between tags.
@@ -225,6 +257,17 @@ mod tests {
             assert!(picture.contains(&format!(">{end:.0} ns</text>")), "{end}");
         }
         assert!(picture.contains(">what was run</text>") && picture.contains(" ms</text>"));
+    }
+
+    /// What happened: the line of parameters ran out of the picture.
+    #[test]
+    fn a_long_heading_goes_on_in_the_next_line() {
+        let heading = "a word ".repeat(100);
+        let lines = wrapped(&heading, 300.0);
+        assert!(lines.len() > 10 && lines.iter().all(|line| text_width(line) <= 300.0), "{lines:?}");
+        assert_eq!(lines.join(" "), heading.trim());
+        let picture = render(&heading, &[run("steal")]);
+        assert!(picture.contains("time (ms)") && !picture.contains(&heading));
     }
 
     #[test]

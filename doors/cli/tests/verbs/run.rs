@@ -71,6 +71,9 @@ fn a_program_gets_what_the_options_say() {
     assert!(said.ends_with("a.trace fine 65536\n"), "{said}");
     let said = String::from_utf8(run(&[], &shell).stdout).unwrap();
     assert!(!said.contains("libvicus_malloc.so") && said.ends_with("a.trace\n"), "{said}");
+    let room = ["--trace-events", "77"];
+    let said = String::from_utf8(run(&room, &["sh", "-c", "echo $VICUS_TRACE_EVENTS"]).stdout).unwrap();
+    assert_eq!(said, "77\n");
     let inflation = run(&["--summary", "--inflation"], &["true"]);
     let said = String::from_utf8(inflation.stderr).unwrap();
     assert!(!inflation.status.success() && said.contains("the program had no region"), "{said}");

@@ -606,8 +606,8 @@ fn requests_are_written_down() {
     let data = numbers(&folder, 3);
     let log = folder.join("access.log");
     let served = Served::start(&["--data", &data, "--access-log", text(&log)]);
-    let reply = Ask::query(ALL).with("vicus-request-id", "mine").send(served.address);
-    assert_eq!(reply.status, 200);
+    let named = Ask::query(ALL).with("vicus-request-id", "mine").with("user-agent", "test/1");
+    assert_eq!(named.send(served.address).status, 200);
     assert_eq!(Ask::query("ASK").send(served.address).status, 400);
     served.signal(libc::SIGTERM);
     assert_eq!(served.end().0.code(), Some(0));
@@ -618,6 +618,10 @@ fn requests_are_written_down() {
         (&lines[0]["request"], &lines[0]["status"], &lines[0]["rows"]),
         (&"mine".into(), &200.into(), &1.into())
     );
+    // What happened: the kind of the request stood for its method, and the language for its path.
+    let said = ["method", "path", "agent", "kind", "language"].map(|key| lines[0][key].as_str().unwrap_or(""));
+    assert_eq!(said[1..], ["/sparql", "test/1", "query", "sparql"]);
+    assert!(["GET", "POST"].contains(&said[0]), "{said:?}");
     assert_eq!(lines[1]["status"], 400);
     assert!(lines[1]["error"].as_str().is_some_and(|error| error.contains("column")), "{lines:?}");
 }

@@ -76,16 +76,21 @@ fn a_strategy_says_whether_the_threads_of_an_openmp_program_are_bound() {
 
 #[test]
 fn machines_are_known_by_name() {
-    let plan = stdout(&["--plan", "footprint", "--machine", "48amd64-4pa2n6c-sparse"]);
+    let plan = stdout(&["--each", "--plan", "footprint", "--machine", "48amd64-4pa2n6c-sparse"]);
     // Four packages of two nodes of six cores.
     let queues = |of: &str| plan.lines().filter(|line| line.starts_with('q') && line.contains(of)).count();
     assert_eq!((queues(" tasks of node"), queues(" undealt tasks of node")), (16, 8), "dealt ones apart: {plan}");
     assert!(plan.contains("seat47: "), "{plan}");
+    // Those of a node do the same, and are told of together; so are its spare ones.
+    let folded = stdout(&["--plan", "footprint", "--machine", "48amd64-4pa2n6c-sparse"]);
+    let blocks = |plan: &str| plan.lines().filter(|line| line.starts_with("seat")).count();
+    assert!(blocks(&folded) <= 16 && blocks(&plan) >= 48, "{folded}");
+    assert!(folded.len() * 3 < plan.len(), "{} of {} bytes: {folded}", folded.len(), plan.len());
 }
 
 #[test]
 fn simulated_machines_have_their_own_latencies() {
-    let plan = stdout(&["--plan", "vicinity", "--machine", "tilepro64"]);
+    let plan = stdout(&["--plan", "vicinity", "--machine", "tilepro64", "--each"]);
     assert!(plan.starts_with("on tilepro64\n"), "{plan}");
     // Muddukrishna et al. 2015, §2: 63 workers, and other tiles' caches are four to six times as far as the own one.
     let is_worker = |line: &&str| line.starts_with("seat") && !line.contains("(spare)");
@@ -97,7 +102,7 @@ fn simulated_machines_have_their_own_latencies() {
     let file = std::env::temp_dir().join(format!("vicus-strategies-{}.toml", std::process::id()));
     let text = include_str!("../../../../worlds/sim/machines/core-i7-860.toml").replace("\"core-i7-860\"", "\"mine\"");
     std::fs::write(&file, text).unwrap();
-    let plan = stdout(&["--plan", "nls", "--machine", file.to_str().unwrap()]);
+    let plan = stdout(&["--each", "--plan", "nls", "--machine", file.to_str().unwrap()]);
     std::fs::remove_file(&file).unwrap();
     // Four cores of two threads.
     assert_eq!(plan.lines().filter(|line| line.starts_with("seat") && !line.contains("(spare)")).count(), 8, "{plan}");
@@ -109,7 +114,7 @@ fn on_this_machine_a_plan_is_the_runtimes() {
     for strategy in ["vicinity", "las"] {
         let setting: vicus::Setting = strategy.parse().unwrap();
         let runtime = vicus::Runtime::builder().strategy(setting).quiet().start();
-        let shown = stdout(&["--plan", strategy]);
+        let shown = stdout(&["--plan", strategy, "--each"]);
         assert_eq!(shown.split_once('\n').expect("the machine's name").1, runtime.plan().to_string());
     }
 }

@@ -373,12 +373,19 @@ exports! {
 /// Waits for the iteration with these numbers.
 extern "C-unwind" fn doacross_wait(at: *const i64, rest: *const i64) {
     let dimensions = work::across().map_or(0, work::Across::dimensions);
-    // SAFETY: the entry below has put six words into one array, and the rest lies behind the caller's return address.
-    let value = |dimension: usize| unsafe { if dimension < 6 { *at.add(dimension) } else { *rest.add(dimension - 6) } };
+    let value = |dimension: usize| match dimension.checked_sub(IN_REGISTERS) {
+        // SAFETY: the entry below has put the words of registers into one array.
+        None => unsafe { *at.add(dimension) },
+        // SAFETY: the others lie where the entry found them on its caller's stack.
+        Some(behind) => unsafe { *rest.add(behind) },
+    };
     work::await_iteration((0..dimensions).map(value));
 }
 
-/// `void GOMP_doacross_wait(long, ...)`: as many arguments as the loop has dimensions. Six come in registers, the rest
+/// How many words of a call come in registers.
+const IN_REGISTERS: usize = if cfg!(target_arch = "x86_64") { 6 } else { 8 };
+
+/// `void GOMP_doacross_wait(long, ...)`: as many arguments as the loop has dimensions. Some come in registers, the rest
 /// on the stack.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
@@ -403,7 +410,29 @@ pub(crate) unsafe extern "C-unwind" fn wait_across() {
     )
 }
 
-#[cfg(target_arch = "x86_64")]
+/// The variant for AArch64.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+#[unsafe(export_name = "vicus_GOMP_doacross_wait")]
+pub(crate) unsafe extern "C-unwind" fn wait_across() {
+    core::arch::naked_asm!(
+        "stp x29, x30, [sp, #-16]!",
+        "mov x29, sp",
+        "sub sp, sp, #64",
+        "stp x0, x1, [sp]",
+        "stp x2, x3, [sp, #16]",
+        "stp x4, x5, [sp, #32]",
+        "stp x6, x7, [sp, #48]",
+        "mov x0, sp",
+        "add x1, x29, #16",
+        "bl {wait}",
+        "mov sp, x29",
+        "ldp x29, x30, [sp], #16",
+        "ret",
+        wait = sym doacross_wait,
+    )
+}
+
 core::arch::global_asm!(
     ".symver vicus_GOMP_doacross_wait, GOMP_doacross_wait@@GOMP_4.5",
     ".symver vicus_GOMP_doacross_wait, GOMP_doacross_wait@VERSION",

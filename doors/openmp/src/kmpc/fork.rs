@@ -68,6 +68,67 @@ core::arch::global_asm!(
     ".popsection",
 );
 
+// "Procedure call standard for the Arm 64-bit architecture", 2024Q3, §6.8.2: eight words go into registers, two of them
+// the numbers' addresses.
+#[cfg(target_arch = "aarch64")]
+core::arch::global_asm!(
+    ".pushsection .text.vicus_omp_call,\"ax\",@progbits",
+    ".hidden vicus_omp_call",
+    ".globl vicus_omp_call",
+    ".type vicus_omp_call, @function",
+    ".p2align 2",
+    "vicus_omp_call:",
+    ".cfi_startproc",
+    "stp x29, x30, [sp, #-16]!",
+    ".cfi_def_cfa_offset 16",
+    ".cfi_offset x29, -16",
+    ".cfi_offset x30, -8",
+    "mov x29, sp",
+    ".cfi_def_cfa_register x29",
+    "mov x8, x0",
+    "mov x9, x3",
+    "mov x10, x4",
+    "mov x0, x1",
+    "mov x1, x2",
+    // Six words go into registers, the rest onto the stack.
+    "subs x11, x9, #6",
+    "b.le 3f",
+    "lsl x12, x11, #3",
+    "add x12, x12, #15",
+    "and x12, x12, #-16",
+    "sub sp, sp, x12",
+    "mov x13, #0",
+    "2:",
+    "add x14, x10, x13, lsl #3",
+    "ldr x14, [x14, #48]",
+    "str x14, [sp, x13, lsl #3]",
+    "add x13, x13, #1",
+    "cmp x13, x11",
+    "b.lt 2b",
+    "3:",
+    "ldp x2, x3, [x10]",
+    "ldp x4, x5, [x10, #16]",
+    // Only the first four can be read whatever their number is.
+    "cmp x9, #4",
+    "b.le 4f",
+    "ldr x6, [x10, #32]",
+    "cmp x9, #5",
+    "b.le 4f",
+    "ldr x7, [x10, #40]",
+    "4:",
+    "blr x8",
+    "mov sp, x29",
+    ".cfi_def_cfa sp, 16",
+    "ldp x29, x30, [sp], #16",
+    ".cfi_def_cfa_offset 0",
+    ".cfi_restore x29",
+    ".cfi_restore x30",
+    "ret",
+    ".cfi_endproc",
+    ".size vicus_omp_call, . - vicus_omp_call",
+    ".popsection",
+);
+
 /// A function with a variable number of arguments: puts the ones behind the third into an array, and calls another
 /// function with it. All are words: pointers, or numbers passed as such by clang.
 #[cfg(target_arch = "x86_64")]
@@ -109,7 +170,51 @@ macro_rules! variadic {
     )*};
 }
 
-#[cfg(target_arch = "x86_64")]
+/// The variant for AArch64, where five of these arguments come in registers.
+#[cfg(target_arch = "aarch64")]
+macro_rules! variadic {
+    ($($node:literal: $(#[$attribute:meta])* fn $name:ident calls $function:ident;)*) => {$(
+        $(#[$attribute])*
+        #[unsafe(naked)]
+        #[unsafe(export_name = concat!("vicus_", stringify!($name)))]
+        pub(crate) unsafe extern "C-unwind" fn $name() {
+            core::arch::naked_asm!(
+                "stp x29, x30, [sp, #-16]!",
+                "mov x29, sp",
+                "sxtw x9, w1",
+                // Room for the five words at least.
+                "lsl x10, x9, #3",
+                "add x10, x10, #63",
+                "and x10, x10, #-16",
+                "sub sp, sp, x10",
+                "stp x3, x4, [sp]",
+                "stp x5, x6, [sp, #16]",
+                "str x7, [sp, #32]",
+                "mov x11, #5",
+                "2:",
+                "cmp x11, x9",
+                "b.ge 3f",
+                // The sixth lies behind the two saved registers.
+                "add x12, x29, x11, lsl #3",
+                "ldur x12, [x12, #-24]",
+                "str x12, [sp, x11, lsl #3]",
+                "add x11, x11, #1",
+                "b 2b",
+                "3:",
+                "mov x3, sp",
+                "bl {function}",
+                "mov sp, x29",
+                "ldp x29, x30, [sp], #16",
+                "ret",
+                function = sym $function,
+            )
+        }
+        core::arch::global_asm!(
+            concat!(".symver vicus_", stringify!($name), ", ", stringify!($name), "@@", $node),
+        );
+    )*};
+}
+
 variadic! {
     "VERSION":
     /// `void __kmpc_fork_call(ident_t *, kmp_int32 count, kmpc_micro, ...)`

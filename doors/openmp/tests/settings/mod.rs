@@ -118,6 +118,7 @@ fn wrong_settings_are_told_of_and_left_out() {
         ("VICUS_DATA_DISTRIBUTION_FROM", "1"),
         ("VICUS_CHECK", "perhaps"),
         ("VICUS_NEXT_TOUCH", "perhaps"),
+        ("VICUS_TRACE_EVENTS", "0"),
         ("OMP_PLACES", "{0"),
         ("OMP_TARGET_OFFLOAD", "never"),
         ("KMP_DISP_NUM_BUFFERS", "0"),

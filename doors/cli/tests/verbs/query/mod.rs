@@ -3,6 +3,7 @@
 mod asking;
 mod data;
 mod graphs;
+mod output;
 mod remarks;
 mod results;
 mod service;
