@@ -229,10 +229,10 @@ impl Type {
             | DataType::Decimal64(precision, scale)
             | DataType::Decimal128(precision, scale) => Type::Decimal { precision: *precision, scale: *scale },
             DataType::FixedSizeBinary(bytes) if *bytes > 0 => Type::FixedBinary(*bytes as u32),
-            DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
-                Type::List(Arc::new(Field::from_arrow(field)?))
-            }
-            DataType::Struct(fields) => {
+            DataType::List(field) | DataType::LargeList(field) => Type::List(Arc::new(Field::from_arrow(field)?)),
+            // Below a null list there are values all the same, and these may be nulls.
+            DataType::FixedSizeList(field, _) => Type::List(Arc::new(Field::from_arrow(field)?.or_null())),
+            DataType::Struct(fields) if !fields.is_empty() => {
                 let fields = fields.iter().map(|field| Field::from_arrow(field)).collect::<Result<_, _>>()?;
                 Type::Struct(Arc::new(fields))
             }
@@ -325,7 +325,14 @@ impl Column {
             let values = ScalarBuffer::new(buffer(parts.at, bytes, &parts.block), 0, parts.rows);
             Arc::new(PrimitiveArray::<T>::new(values, nulls(parts)))
         }
-        let narrow = || -> Vec<i32> { self.i64s().iter().map(|&time| time as i32).collect() };
+        let narrow = || -> Vec<i32> {
+            let time = |(row, &time): (usize, &i64)| match i32::try_from(time) {
+                Ok(time) => time,
+                Err(_) if self.is_null(row) => 0,
+                Err(_) => give_up(format!("{time} is no time of a day")),
+            };
+            self.i64s().iter().enumerate().map(time).collect()
+        };
         match (&parts.kind, storage) {
             (Type::Bool, _) => {
                 let bits = packed(self.bools()).unwrap_or_else(|error| give_up(error));
@@ -385,7 +392,8 @@ impl Column {
             (Type::List(_), _) => {
                 let Type::List(item) = &field.kind else { unreachable!("the field is of the column's type") };
                 let items = self.items().to_arrow_as(item);
-                Arc::new(ListArray::new(Arc::new(item.to_arrow()), ends(&parts), items, nulls(&parts)))
+                let lists = ListArray::try_new(Arc::new(item.to_arrow()), ends(&parts), items, nulls(&parts));
+                Arc::new(lists.unwrap_or_else(|error| give_up(error)))
             }
             (Type::Struct(_), _) => {
                 let Type::Struct(fields) = &field.kind else { unreachable!("the field is of the column's type") };

@@ -29,6 +29,9 @@ const SMALL: usize = 1024;
 /// The alignment of a small block and of its columns: enough for any value, but for those of sixteen bytes.
 const VALUE: usize = 8;
 
+/// A column that is always a dictionary begins anew beyond so many values.
+const MOST_CODES: usize = 1 << 16;
+
 /// More rows than there are addresses.
 const BEYOND: NoMemory = NoMemory { bytes: u64::MAX };
 
@@ -119,6 +122,8 @@ struct Filled {
 #[derive(Debug, Default)]
 struct Beside {
     nullable: bool,
+    /// There are bits only for nulls of what the column is a part of.
+    refuses: bool,
     /// The form that the column has when it is empty.
     first_form: Option<Form>,
     /// The beginning of the bits, if there is a block and the column may have nulls. Invariant: there are bits for
@@ -533,14 +538,14 @@ impl EnvelopeBuilder {
     }
 
     fn finish_column(&mut self, place: usize, block: &Arc<Block>, blocks: Blocks) -> Column {
-        let Beside { nullable, first_form, .. } = self.beside[place];
+        let Beside { nullable, refuses, first_form, .. } = self.beside[place];
         let first_form = first_form.unwrap_or(self.columns[place].form);
         let Filled { kind, form, start, len } = {
             let filled = &mut self.columns[place];
             let empty = Filled { kind: filled.kind.clone(), form: first_form, start: 0, len: 0 };
             std::mem::replace(filled, empty)
         };
-        let fresh = Beside { nullable, first_form: Some(first_form), ..Beside::of(&kind, first_form) };
+        let fresh = Beside { nullable, refuses, first_form: Some(first_form), ..Beside::of(&kind, first_form) };
         let beside = std::mem::replace(&mut self.beside[place], fresh);
         let bytes = |at: usize, len: usize| {
             #[expect(unsafe_code, reason = "a part of the block is shared")]
@@ -563,7 +568,14 @@ impl EnvelopeBuilder {
                 };
                 Rest::Buffers(std::iter::once(first).chain(further).collect())
             }
-            (Form::Codes, More::Codes(codes)) => Rest::Store(codes.store(&kind)),
+            (Form::Codes, More::Codes(mut codes)) => {
+                let store = codes.store(&kind);
+                // The next envelope has the same store, unless it has other values.
+                if first_form == Form::Codes && codes.len() <= MOST_CODES {
+                    self.beside[place].more = More::Codes(codes);
+                }
+                Rest::Store(store)
+            }
             (Form::List, More::Nested(mut nested)) => Rest::Parts(nested.finish_from(blocks).into()),
             (Form::Struct, More::Nested(mut nested)) => {
                 let parts = nested.finish_from(blocks);
@@ -591,16 +603,23 @@ impl EnvelopeBuilder {
 }
 
 impl Beside {
+    /// Whether it is of structs that have no parts.
+    fn is_without_parts(&self) -> bool {
+        matches!(&self.more, More::Nested(nested) if nested.columns.is_empty())
+    }
+
     /// The parts beside an empty column of this type.
     fn of(kind: &Type, form: Form) -> Beside {
         let nested = |fields: &[crate::Field]| {
             // Below a null, a part that has no nulls may have anything.
             let form = |field: &crate::Field| (field.kind.clone(), field.kind.form_in(field.storage), true);
-            More::Nested(Box::new(EnvelopeBuilder::of(fields.iter().map(form))))
+            let mut nested = EnvelopeBuilder::of(fields.iter().map(form));
+            nested.beside.iter_mut().zip(fields).for_each(|(beside, field)| beside.refuses = !field.nullable);
+            More::Nested(Box::new(nested))
         };
         let more = match (kind, form) {
             (_, Form::Views) => More::Chunks(Box::default()),
-            (_, Form::Codes) => More::Codes(Box::new(Unified::of_values())),
+            (_, Form::Codes) => More::Codes(Box::default()),
             (Type::List(field), _) => nested(std::slice::from_ref(field)),
             (Type::Struct(fields), _) => nested(fields.columns()),
             _ => More::None,

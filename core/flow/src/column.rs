@@ -341,7 +341,8 @@ impl Column {
 
     #[inline(never)]
     fn order_others(&self, row: usize, other: &Column, other_row: usize) -> Ordering {
-        if std::mem::discriminant(&self.kind) != std::mem::discriminant(&other.kind) {
+        let differ = std::mem::discriminant(&self.kind) != std::mem::discriminant(&other.kind);
+        if differ || (self.form == Form::Decimal && self.kind != other.kind) {
             wrong_type(&other.kind, &self.kind);
         }
         match (self.form, self.store(), other.store()) {
@@ -358,8 +359,13 @@ impl Column {
     #[inline]
     pub(crate) fn equals(&self, row: usize, other: &Column, other_row: usize) -> bool {
         by_form!(self.form,
-            T => self.values::<T>()[row].word() == other.values::<T>()[other_row].word(),
-            self.order_others(row, other, other_row).is_eq())
+        T => self.values::<T>()[row].word() == other.values::<T>()[other_row].word(),
+        match (self.store(), other.store()) {
+            // Different codes may be of equal values.
+            (Some(a), Some(b)) if a.is(b) && self.codes()[row] == other.codes()[other_row] => true,
+            (Some(_), _) | (_, Some(_)) => self.string(row) == other.string(other_row),
+            _ => self.order_others(row, other, other_row).is_eq(),
+        })
     }
 
     /// A number that does not fall as values rise: the value's [rank](Native::rank), the high half of a decimal number,

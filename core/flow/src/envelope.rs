@@ -7,7 +7,7 @@ use crate::ring::Load;
 use crate::shape::Shape;
 use crate::store::Stores;
 use crate::{BoxError, Native, Schema, give_up};
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -90,6 +90,9 @@ pub(crate) trait Codec: Send + Sync {
     /// # Errors
     /// The reader's.
     fn read(&self, written: &[u8]) -> Result<Arc<dyn Any + Send + Sync>, BoxError>;
+
+    /// The type and the addresses of the functions: equal for codecs that do the same.
+    fn functions(&self) -> (TypeId, [usize; 2]);
 }
 
 struct Functions<T> {
@@ -105,6 +108,10 @@ impl<T: Any + Send + Sync> Codec for Functions<T> {
     fn read(&self, written: &[u8]) -> Result<Arc<dyn Any + Send + Sync>, BoxError> {
         Ok(Arc::new((self.read)(written)?))
     }
+
+    fn functions(&self) -> (TypeId, [usize; 2]) {
+        (TypeId::of::<T>(), [self.write as usize, self.read as usize])
+    }
 }
 
 impl Attachment {
@@ -113,8 +120,8 @@ impl Attachment {
         Attachment { value, bytes, codec: None }
     }
 
-    /// Keeps a value of `bytes` bytes that can be written: envelopes which keep it may go to files when there is no
-    /// memory for them ([`Overflows`](crate::Overflows)), and have a value of their own when they come back.
+    /// Keeps a value of `bytes` bytes that can be written: envelopes which keep it may go from a via, or from
+    /// [`hold`](crate::library::hold), to files when there is no memory for them ([`Overflows`](crate::Overflows)), and have a value of their own when they come back.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -345,15 +352,10 @@ impl Envelope {
         Attachment::bytes_of(&self.0.attached) + self.0.bytes
     }
 
-    /// The bytes of memory it keeps: more than [`Envelope::bytes`] if it has only some of the columns made together, or
-    /// columns in [`Storage::Dictionary`](crate::Storage::Dictionary), whose values count here. For boxes that collect
-    /// envelopes.
+    /// The bytes of memory it keeps: more than [`Envelope::bytes`] if it has only some of the columns made together. For
+    /// boxes that collect envelopes. The values of dictionaries, which many envelopes share, are counted by
+    /// [`HeldBytes`].
     pub fn held_bytes(&self) -> u64 {
-        self.own_held_bytes() + Stores::default().add(&self.0.columns)
-    }
-
-    /// The bytes of memory it keeps, without the values of dictionaries.
-    pub(crate) fn own_held_bytes(&self) -> u64 {
         Attachment::bytes_of(&self.0.attached) + held_bytes(&self.0.columns)
     }
 
@@ -374,6 +376,30 @@ impl Envelope {
         self.0.shape.fits(schema.shape())
             || self.0.pill
             || schema.admits(self.0.columns.iter().map(Column::kind_and_nulls))
+    }
+}
+
+/// The bytes of memory that envelopes keep together: each dictionary of texts once.
+///
+/// ```
+/// use vicus_flow::{Column, Envelope, HeldBytes, Storage};
+///
+/// let words: Column = ["a long word", "a long word", "another one"].into_iter().collect();
+/// let coded = Envelope::new([words.stored(Storage::Dictionary)?]);
+/// let mut held = HeldBytes::default();
+/// let (first, second) = (held.add(&coded.slice(0..2)), held.add(&coded.slice(2..3)));
+/// assert!(first > second);
+/// # Ok::<(), vicus_flow::BoxError>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct HeldBytes {
+    stores: Stores,
+}
+
+impl HeldBytes {
+    /// Adds an envelope. Gives the bytes that it keeps and that no envelope before it did.
+    pub fn add(&mut self, envelope: &Envelope) -> u64 {
+        envelope.held_bytes() + self.stores.add(envelope.columns())
     }
 }
 

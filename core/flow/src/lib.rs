@@ -50,7 +50,7 @@ pub use builder::EnvelopeBuilder;
 pub use column::{Column, StorageError};
 pub use counts::{BoxCounts, InputCounts, OutputCounts};
 pub use desk::{Activation, Desk, Fact};
-pub use envelope::{Attachment, Envelope};
+pub use envelope::{Attachment, Envelope, HeldBytes};
 pub use error::{FlowError, NoMemory, OverBudget, SentTooMuch, drop_quietly, give_up, keep_first, or_given_up};
 pub use grow::{Grow, Plain, refusable, tell_of_asking};
 pub use instance::{Instance, Settled, Totals};

@@ -575,14 +575,17 @@ impl Model {
         }
     }
 
-    /// The boxes that send nothing before a whole stream has come, to them or to one before them.
+    /// The boxes that send nothing before a whole stream has come, to them or to all before them.
     fn late_boxes(&self, first: &[SmallVec<[usize; 1]>]) -> Vec<bool> {
         let mut late: Vec<bool> = first.iter().map(|inputs| !inputs.is_empty()).collect();
         let mut open: Vec<usize> = (0..late.len()).filter(|&index| late[index]).collect();
         while let Some(index) = open.pop() {
             for link in self.boxes[index].outputs.iter().flat_map(|(_, links)| links) {
-                if !std::mem::replace(&mut late[link.receiver.0], true) {
-                    open.push(link.receiver.0);
+                let receiver = link.receiver.0;
+                let all_late = || self.boxes[receiver].senders().all(|sender| late[sender.0]);
+                if !late[receiver] && all_late() {
+                    late[receiver] = true;
+                    open.push(receiver);
                 }
             }
         }

@@ -113,6 +113,9 @@ impl Outside {
 /// Stands for none, and for the columns of a pill.
 const NONE: u64 = u64::MAX;
 
+/// So many dictionaries stay in memory: those that most envelopes of a via share are among the first.
+const MOST_STORES: usize = 4;
+
 /// Parts of envelopes that stay in memory because many have the same.
 #[derive(Default)]
 struct Shared {
@@ -130,12 +133,14 @@ impl Shared {
         })
     }
 
-    /// The number of a store.
-    fn store(&mut self, store: &Arc<Store>) -> usize {
-        self.stores.iter().position(|known| known.is(store)).unwrap_or_else(|| {
+    /// The number of a store; `None` if too many others stay in memory already, so that its values are written.
+    fn store(&mut self, store: &Arc<Store>) -> Option<usize> {
+        let known = self.stores.iter().position(|known| known.is(store));
+        if known.is_none() && self.stores.len() < MOST_STORES {
             self.stores.push(Arc::clone(store));
-            self.stores.len() - 1
-        })
+            return Some(self.stores.len() - 1);
+        }
+        known
     }
 
     /// Writes an envelope whose attachments can be written.
@@ -153,7 +158,7 @@ impl Shared {
     fn write_attachment(&mut self, attachment: &Attachment, into: &mut Vec<u8>) {
         let mut bytes = Vec::new();
         let Some(codec) = attachment.write(&mut bytes) else { unreachable!("it was asked whether it can be written") };
-        let known = self.codecs.iter().position(|known| Arc::ptr_eq(known, codec));
+        let known = self.codecs.iter().position(|known| known.functions() == codec.functions());
         put(known.unwrap_or(self.codecs.len()), into);
         if known.is_none() {
             self.codecs.push(Arc::clone(codec));
@@ -170,7 +175,8 @@ impl Shared {
         if column.null_count() > 0 {
             (0..column.len()).filter(|&row| column.is_null(row)).for_each(|row| put(row, into));
         }
-        put(column.store().map_or(NONE as usize, |store| self.store(store)), into);
+        let store = column.store().and_then(|store| self.store(store));
+        put(store.unwrap_or(NONE as usize), into);
         match column.form() {
             Form::List => {
                 let items = column.ends_of(0..column.len());
@@ -178,7 +184,8 @@ impl Shared {
                 self.write_column(&column.items().slice(items), into);
             }
             Form::Struct => column.parts_beside().iter().for_each(|part| self.write_column(part, into)),
-            Form::Direct | Form::Views | Form::Limited(_) => {
+            Form::Codes if store.is_some() => into.extend_from_slice(column.value_bytes()),
+            Form::Direct | Form::Views | Form::Limited(_) | Form::Codes => {
                 (0..column.len()).for_each(|row| put(column.string(row).len(), into));
                 (0..column.len()).for_each(|row| into.extend_from_slice(column.string(row)));
             }

@@ -50,6 +50,7 @@ const fn code(kind: &Type) -> Option<u64> {
         Type::Text => 12,
         Type::Binary => 13,
         Type::Date => 14,
+        Type::Timestamp(crate::TimeUnit::Micro, None) => 15,
         _ => return None,
     })
 }

@@ -20,6 +20,9 @@ pub(crate) struct Store {
     places: OnceLock<Box<[u32]>>,
 }
 
+/// The places of more values would take long to find for rows that are few.
+const MOST_PLACES: usize = 1 << 16;
+
 impl Store {
     pub(crate) fn new(values: Column) -> Store {
         Store { values, hashes: OnceLock::new(), places: OnceLock::new() }
@@ -49,9 +52,12 @@ impl Store {
         Arc::ptr_eq(self, other) || self.values.is_same(&other.values)
     }
 
-    /// The hash of each value, if they are known by this key or can be.
-    pub(crate) fn hashes(&self, by: HashKey) -> Result<Option<&[u64]>, NoMemory> {
+    /// The hash of each value, if they are known by this key, or can be in no more time than those of so many rows take.
+    pub(crate) fn hashes(&self, by: HashKey, rows: usize) -> Result<Option<&[u64]>, NoMemory> {
         if self.hashes.get().is_none() {
+            if self.len() > 2 * rows {
+                return Ok(None);
+            }
             let mut hashes: Vec<u64> = Vec::with_room(self.len())?;
             hashes.extend((0..self.len()).map(|code| by.hash_string(self.values.string(code))));
             // Another box may have been first, with the same key or another one.
@@ -78,10 +84,13 @@ impl Store {
         Ok(self.places.get_or_init(|| places.into()))
     }
 
-    /// Orders two values by their places; if there is no memory for these, by their bytes.
+    /// Orders two values by their places; by their bytes, if there are many, or no memory for these.
     pub(crate) fn order(&self, a: u32, b: u32) -> Ordering {
         if a == b {
             return Ordering::Equal;
+        }
+        if self.len() > MOST_PLACES {
+            return self.string(a).cmp(self.string(b));
         }
         match self.places() {
             Ok(places) if (a as usize) < places.len() && (b as usize) < places.len() => {
@@ -91,8 +100,11 @@ impl Store {
         }
     }
 
-    /// Whether no two values are equal, so that different numbers are different values.
+    /// Whether no two values are equal, so that different numbers are different values. `false` for many values as well.
     pub(crate) fn is_distinct(&self) -> Result<bool, NoMemory> {
+        if self.len() > MOST_PLACES {
+            return Ok(false);
+        }
         // The last place is one less than the number of different values.
         let last = self.places()?.iter().max();
         Ok(last.is_none_or(|&last| last as usize + 1 == self.len()))
@@ -111,8 +123,10 @@ pub(crate) struct Unified {
     further: Vec<Box<[u8]>>,
     /// The first store's values are in `numbers`.
     is_counted: bool,
-    /// Bytes of memory of `numbers` and `further`, about.
+    /// Bytes of memory of all this, and of the stores, about.
     bytes: usize,
+    /// The store of all numbers when there were so many.
+    made: Option<(usize, Arc<Store>)>,
 }
 
 /// No number yet.
@@ -127,23 +141,38 @@ impl Unified {
         Unified { is_counted: true, ..Unified::default() }
     }
 
+    /// The place of a store among those that have been seen.
+    fn place(&self, store: &Arc<Store>) -> Option<usize> {
+        match self.seen.last() {
+            Some((last, _)) if Arc::ptr_eq(last, store) => Some(self.seen.len() - 1),
+            _ => self.seen.iter().position(|(seen, _)| seen.is(store)),
+        }
+    }
+
+    /// The number here of a store's value, if it has one.
+    pub(crate) fn find(&self, store: &Arc<Store>, code: u32) -> Option<u32> {
+        let known = self.place(store).map(|place| self.seen[place].1.get(code as usize).copied().unwrap_or(code));
+        known.filter(|&known| known != NONE).or_else(|| self.find_value(store.string(code)))
+    }
+
+    /// The number here of a value, if it has one.
+    pub(crate) fn find_value(&self, value: &[u8]) -> Option<u32> {
+        if self.is_counted {
+            return self.numbers.get(value).copied();
+        }
+        let first = self.first()?;
+        (0..first.len() as u32).find(|&code| first.string(code) == value)
+    }
+
     /// The number here of a store's value.
     pub(crate) fn code(&mut self, store: &Arc<Store>, code: u32) -> u32 {
-        let last = self.seen.last().is_some_and(|(seen, _)| Arc::ptr_eq(seen, store));
-        let place = if last {
+        let place = self.place(store).unwrap_or_else(|| {
+            let is_first = self.seen.is_empty() && !self.is_counted;
+            let codes = if is_first { Vec::new() } else { vec![NONE; store.len()] };
+            self.bytes += 4 * codes.len() + store.bytes() as usize;
+            self.seen.push((Arc::clone(store), codes));
             self.seen.len() - 1
-        } else {
-            match self.seen.iter().position(|(seen, _)| seen.is(store)) {
-                Some(place) => place,
-                None => {
-                    let is_first = self.seen.is_empty() && !self.is_counted;
-                    let codes = if is_first { Vec::new() } else { vec![NONE; store.len()] };
-                    self.bytes += 4 * codes.len();
-                    self.seen.push((Arc::clone(store), codes));
-                    self.seen.len() - 1
-                }
-            }
-        };
+        });
         let Some(&known) = self.seen[place].1.get(code as usize) else { return code };
         if known != NONE {
             return known;
@@ -180,8 +209,13 @@ impl Unified {
         self.seen.first().filter(|(_, codes)| codes.is_empty()).map(|(store, _)| store)
     }
 
+    /// The one store whose numbers stayed, if no value is of another.
+    pub(crate) fn only_store(&self) -> Option<&Arc<Store>> {
+        self.first().filter(|_| self.seen.len() == 1 && self.further.is_empty())
+    }
+
     /// How many values have a number.
-    fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.first().map_or(0, |store| store.len()) + self.further.len()
     }
 
@@ -200,16 +234,21 @@ impl Unified {
     }
 
     /// The store of all numbers: the first one if there is no further value.
-    pub(crate) fn store(&self, kind: &crate::Type) -> Arc<Store> {
+    pub(crate) fn store(&mut self, kind: &crate::Type) -> Arc<Store> {
         if let Some(first) = self.first().filter(|_| self.further.is_empty()) {
             return Arc::clone(first);
+        }
+        if let Some((_, made)) = self.made.as_ref().filter(|(count, _)| *count == self.len()) {
+            return Arc::clone(made);
         }
         let all = (0..self.len() as u32).map(|number| self.string(number));
         let values = match kind {
             crate::Type::Text => all.map(|text| str::from_utf8(text).expect("texts have come from texts")).collect(),
             _ => Column::of_binaries(all),
         };
-        Arc::new(Store::new(values))
+        let made = Arc::new(Store::new(values));
+        self.made = Some((self.len(), Arc::clone(&made)));
+        made
     }
 }
 
@@ -219,8 +258,14 @@ impl std::fmt::Debug for Unified {
     }
 }
 
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} values", self.len())
+    }
+}
+
 /// The stores of columns that are kept, each counted once.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Stores(Vec<Arc<Store>>);
 
 impl Stores {
@@ -258,6 +303,10 @@ mod tests {
         assert_eq!((unified.number(b"b"), unified.number(b"new")), (0, 4));
         let all = unified.store(&Type::Text);
         assert!(all.values().texts().eq(["b", "a", "b", "d", "new"]));
+        assert_eq!(
+            (unified.find(&second, 2), unified.find(&store(&["new"]), 0), unified.find_value(b"x")),
+            (Some(3), Some(4), None)
+        );
         let mut values = Unified::of_values();
         assert_eq!((values.code(&first, 2), values.number(b"a"), values.code(&first, 0)), (0, 1, 0), "equal values");
         assert!(values.store(&Type::Binary).values().binaries().eq([b"b", b"a"]));

@@ -11,9 +11,10 @@ pub enum ValueType {
     Double,
     /// Text, in columns of [`Type::Text`](vicus_flow::Type::Text).
     Text,
-    /// Days since 1970-01-01, in columns of [`Type::I32`](vicus_flow::Type::I32).
+    /// Days since 1970-01-01, in columns of [`Type::Date`](vicus_flow::Type::Date).
     Date,
-    /// Microseconds since 1970-01-01, without a time zone, in columns of [`Type::I64`](vicus_flow::Type::I64).
+    /// Microseconds since 1970-01-01, without a time zone, in columns of
+    /// [`Type::Timestamp`](vicus_flow::Type::Timestamp).
     Timestamp,
 }
 

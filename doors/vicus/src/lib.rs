@@ -74,9 +74,9 @@
 
 pub use vicus_flow::{
     Bound, BoxCounts, BoxError, BoxId, BoxModel, Budget, Column, Envelope, EnvelopeBuilder, Field, FlowError, Grow,
-    InputCounts, InputId, Model, ModelBuilder, ModelError, NoMemory, Operator, OutputCounts, OutputId, OverBudget,
-    Overflow, Overflows, Resume, Schema, Storage, StorageError, TimeUnit, Totals, Turn, Type, give_up, library,
-    refusable,
+    HeldBytes, InputCounts, InputId, Model, ModelBuilder, ModelError, NoMemory, Operator, OutputCounts, OutputId,
+    OverBudget, Overflow, Overflows, Resume, Schema, Storage, StorageError, TimeUnit, Totals, Turn, Type, give_up,
+    library, refusable,
 };
 #[cfg(feature = "arrow")]
 pub use vicus_flow::{FromArrowError, arrow};

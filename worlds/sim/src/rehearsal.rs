@@ -136,7 +136,9 @@ impl Written {
             Fact::Read { near, far } => What::BytesRead { who, far: false, bytes: (near + far) as u32 },
             Fact::Held { bytes } => What::Held { who, bytes: bytes as u32 },
             Fact::Refused { output } => What::Refused { who, output: output as u16 },
-            Fact::Overdrawn { output, bytes } => What::Overdrawn { who, output: output as u16, bytes: bytes as u32 },
+            Fact::Overdrawn { output, bytes } => {
+                What::Overdrawn { who, output: output as u16, bytes: u32::try_from(bytes).unwrap_or(u32::MAX) }
+            }
             Fact::Resumed { output } => What::Resumed { who, output: output as u16 },
         };
         self.record(what);

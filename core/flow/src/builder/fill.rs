@@ -128,7 +128,8 @@ impl EnvelopeBuilder {
     /// Appends a null to a column. Panics if there is no room, or if the column has no nulls by the schema.
     pub fn push_null(&mut self, column: usize) {
         let len = self.columns[column].len;
-        assert!(self.beside.get(column).is_some_and(|beside| beside.nullable), "column {column} has no nulls");
+        let may = self.beside.get(column).is_some_and(|beside| beside.nullable && !beside.refuses);
+        assert!(may, "column {column} has no nulls");
         self.push_anything(column);
         self.make_null(column, len);
     }
@@ -190,7 +191,9 @@ impl EnvelopeBuilder {
         let Filled { form, len, .. } = &mut self.columns[column];
         assert!(*len < capacity, "there is room for {capacity} values, not for {len} and 1 more");
         if *form == Form::Struct {
-            assert!(rows == *len + 1, "{rows} rows of parts for {len} structs and one more");
+            let has_parts = !self.beside[column].is_without_parts();
+            let len = &mut self.columns[column].len;
+            assert!(rows == *len + 1 || !has_parts, "{rows} rows of parts for {len} structs and one more");
             *len += 1;
             return;
         }

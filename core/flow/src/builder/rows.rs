@@ -70,10 +70,31 @@ impl EnvelopeBuilder {
     /// Appends rows of several sources with columns of the builder's types, each given by the number of its source and
     /// its own number there. Room for the rows is reserved by the caller, but not for what lies beside them.
     pub(crate) fn interleave<'s>(&mut self, blocks: Blocks, rows: &[(u32, u32)], of: impl Fn(u32) -> &'s [Column]) {
-        self.interleave_by(blocks, rows, &of);
+        for place in 0..self.columns.len() {
+            let form = self.columns[place].form;
+            by_form!(form,
+                T => {
+                    let value = |&(source, row): &(u32, u32)| of(source)[place].values::<T>()[row as usize];
+                    self.values::<T>(place).extend(rows.iter().map(value));
+                },
+                self.interleave_others(blocks, place, rows, &of));
+            self.interleave_nulls(place, rows, &of);
+        }
     }
 
-    /// [`EnvelopeBuilder::interleave`], which calls itself for parts.
+    /// Makes nulls of those of the rows just appended that are.
+    fn interleave_nulls<'s>(&mut self, place: usize, rows: &[(u32, u32)], of: &dyn Fn(u32) -> &'s [Column]) {
+        if self.beside.get(place).is_some_and(|beside| beside.nullable) {
+            let first = self.columns[place].len - rows.len();
+            for (at, &(source, row)) in rows.iter().enumerate() {
+                if of(source)[place].is_null(row as usize) {
+                    self.make_null(place, first + at);
+                }
+            }
+        }
+    }
+
+    /// [`EnvelopeBuilder::interleave`] of parts.
     fn interleave_by<'s>(&mut self, blocks: Blocks, rows: &[(u32, u32)], of: &dyn Fn(u32) -> &'s [Column]) {
         for place in 0..self.columns.len() {
             let form = self.columns[place].form;
@@ -83,14 +104,7 @@ impl EnvelopeBuilder {
                     self.values::<T>(place).extend(rows.iter().map(value));
                 },
                 self.interleave_others(blocks, place, rows, of));
-            if self.beside.get(place).is_some_and(|beside| beside.nullable) {
-                let first = self.columns[place].len - rows.len();
-                for (at, &(source, row)) in rows.iter().enumerate() {
-                    if of(source)[place].is_null(row as usize) {
-                        self.make_null(place, first + at);
-                    }
-                }
-            }
+            self.interleave_nulls(place, rows, of);
         }
     }
 
@@ -151,18 +165,26 @@ impl EnvelopeBuilder {
         rows: impl Iterator<Item = (&'c Column, usize)> + Clone,
     ) {
         let Filled { form, len, .. } = self.columns[place];
-        let is_coded = |column: &Column| column.form() == Form::Codes;
-        if form == Form::Direct && len == 0 && rows.clone().next().is_some_and(|(column, _)| is_coded(column)) {
-            // Room for ends is room for codes.
-            self.columns[place].form = Form::Codes;
-            self.beside[place].more = More::Codes(Box::default());
-        }
-        let is_ours = self.columns[place].form == Form::Codes;
-        if is_ours
-            && self.beside[place].first_form == Some(Form::Direct)
-            && !rows.clone().all(|(column, _)| is_coded(column))
-        {
-            self.write_codes_out(blocks, place);
+        let is_adapted = self.beside.get(place).is_some_and(|beside| beside.first_form == Some(Form::Direct));
+        if is_adapted && ((form == Form::Direct && len == 0) || form == Form::Codes) {
+            // Rows of one store keep it.
+            let before = match &self.beside[place].more {
+                More::Codes(numbers) => numbers.only_store().cloned(),
+                _ => None,
+            };
+            let first = before.as_ref().or_else(|| rows.clone().next()?.0.store());
+            let is_one = first.is_some_and(|first| {
+                rows.clone().all(|(column, _)| column.store().is_some_and(|store| store.is(first)))
+            });
+            match (form, is_one) {
+                (Form::Direct, true) => {
+                    // Room for ends is room for codes.
+                    self.columns[place].form = Form::Codes;
+                    self.beside[place].more = More::Codes(Box::default());
+                }
+                (Form::Codes, false) => self.write_codes_out(blocks, place),
+                _ => {}
+            }
         }
         if self.columns[place].form == Form::Codes {
             return self.gather_codes(place, rows);

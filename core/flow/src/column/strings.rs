@@ -256,10 +256,8 @@ impl Column {
                 return Err(StorageError::TooLong { row, bytes: self.string(row).len(), most });
             }
         }
-        if let (Form::Direct, Some(text)) = (form, (self.form == Form::Views).then(|| self.string_bytes()))
-            && text > MOST_TEXT
-        {
-            return Err(StorageError::TooMuch { bytes: text });
+        if form == Form::Direct && self.string_bytes() > MOST_TEXT {
+            return Err(StorageError::TooMuch { bytes: self.string_bytes() });
         }
         if (self.form, form) == (Form::Direct, Form::Views) {
             return Ok(self.as_views()?);

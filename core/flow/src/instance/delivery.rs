@@ -90,7 +90,8 @@ impl Instance {
                 if let Some(envelope) = refused {
                     self.cells[sender].tally.spilled(receiver.keep(envelope));
                     if receiver.waits_long && receiver.is_refused() {
-                        lent = self.widen(sender, output, receiver).ok().or(lent);
+                        let more = self.widen(sender, output, receiver).ok();
+                        lent = more.map(|more| more + lent.unwrap_or(0)).or(lent);
                     }
                     all = false;
                 }

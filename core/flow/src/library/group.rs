@@ -210,8 +210,11 @@ impl Coded {
         Ok(Some(Coded { numbers, store: None }))
     }
 
-    fn number(&mut self, column: &Column, row: usize) -> u32 {
+    /// The number of a row's value; [`UNKNOWN`] for one that has none and gets none, because its row is put elsewhere.
+    fn number(&mut self, column: &Column, row: usize, is_further: bool) -> u32 {
         match column.store() {
+            Some(store) if is_further => self.numbers.find(store, column.codes()[row]).unwrap_or(UNKNOWN),
+            None if is_further => self.numbers.find_value(column.string(row)).unwrap_or(UNKNOWN),
             Some(store) => self.numbers.code(store, column.codes()[row]),
             None => self.numbers.number(column.string(row)),
         }
@@ -247,12 +250,14 @@ impl Group {
         self.groups.clear();
         self.groups.grow(envelope.rows())?;
         let mut key = Vec::new();
+        let is_further = self.further.is_some();
         for (row, &hash) in self.hashes.iter().enumerate() {
             key.clear();
             for (coded, column) in self.coded.iter_mut().zip(&keys) {
                 match coded {
                     Some(coded) => {
-                        let number = if column.is_null(row) { NO_NUMBER } else { coded.number(column, row) };
+                        let number =
+                            if column.is_null(row) { NO_NUMBER } else { coded.number(column, row, is_further) };
                         key.grow(4)?;
                         key.extend_from_slice(&number.to_le_bytes());
                     }
@@ -341,8 +346,11 @@ impl Group {
     }
 }
 
-/// In place of the number of a value in a key, or of a group.
+/// In place of the number of a null in a key, or of a group.
 const NO_NUMBER: u32 = u32::MAX;
+
+/// In place of the number of a value that no group has.
+const UNKNOWN: u32 = u32::MAX - 1;
 
 impl Operator for Group {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
@@ -406,22 +414,32 @@ enum Value<'a> {
 /// The groups' keys, found by their hashes.
 #[derive(Default)]
 struct Table {
-    /// Open addressing: one more than a group's number, or 0 for a free slot. A group is in the first free slot from
-    /// the one of the lowest bits of its hash. Invariant: a power of two of them, or none; more than half are 0.
-    slots: Vec<u32>,
+    /// Open addressing: one more than a group's number in the low half, or 0 for a free slot, and in the high half that
+    /// of its hash: few other groups are looked at. A group is in the first free slot from the one of the lowest bits of
+    /// its hash. Invariant: a power of two of them, or none; more than half are 0.
+    slots: Vec<u64>,
     /// By group.
     hashes: Vec<u64>,
-    /// The end of each group's key in `keys`.
+    /// The end of each group's key in `keys`, as soon as two keys differ in length.
     ends: Vec<usize>,
+    /// The length of all keys so far, if they agree.
+    length: usize,
     keys: Vec<u8>,
 }
+
+/// The high half of a slot.
+const TAG: u64 = !(u32::MAX as u64);
 
 impl Table {
     fn len(&self) -> usize {
         self.hashes.len()
     }
 
+    #[inline]
     fn key_range(&self, group: usize) -> std::ops::Range<usize> {
+        if self.ends.is_empty() {
+            return group * self.length..(group + 1) * self.length;
+        }
         let start = if group == 0 { 0 } else { self.ends[group - 1] };
         start..self.ends[group]
     }
@@ -432,14 +450,13 @@ impl Table {
         let mask = self.slots.len() - 1;
         let mut slot = hash as usize & mask;
         loop {
-            match self.slots[slot] {
-                0 => return Err(slot),
-                group => {
-                    let group = group as usize - 1;
-                    if self.hashes[group] == hash && self.keys[self.key_range(group)] == *key {
-                        return Ok(group as u32);
-                    }
-                }
+            let found = self.slots[slot];
+            if found == 0 {
+                return Err(slot);
+            }
+            let group = (found as u32 - 1) as usize;
+            if (found ^ hash) & TAG == 0 && self.keys[self.key_range(group)] == *key {
+                return Ok(group as u32);
             }
             slot = (slot + 1) & mask;
         }
@@ -461,32 +478,47 @@ impl Table {
         };
         let group = u32::try_from(self.len()).ok().filter(|&group| group < u32::MAX).expect("fewer than 2^32 groups");
         self.hashes.grow(1)?;
-        self.ends.grow(1)?;
         self.keys.grow(key.len())?;
+        self.note_end(key.len())?;
         self.keys.extend_from_slice(key);
-        self.ends.push(self.keys.len());
         self.hashes.push(hash);
-        self.slots[slot] = group + 1;
+        self.slots[slot] = (hash & TAG) | u64::from(group + 1);
         Ok(group)
+    }
+
+    /// Notes the end of the next key, which has this length.
+    fn note_end(&mut self, length: usize) -> Result<(), NoMemory> {
+        if self.len() == 0 {
+            self.length = length;
+        }
+        if self.ends.is_empty() && length != self.length {
+            self.ends.grow(self.len())?;
+            self.ends.extend((1..=self.len()).map(|group| group * self.length));
+        }
+        if !self.ends.is_empty() || length != self.length {
+            self.ends.grow(1)?;
+            self.ends.push(self.keys.len() + length);
+        }
+        Ok(())
     }
 
     #[cold]
     fn grow(&mut self) -> Result<(), NoMemory> {
         let count = (2 * self.slots.len()).max(64);
-        let mut slots: Vec<u32> = Vec::<u32>::zeroed(count)?;
+        let mut slots: Vec<u64> = Vec::<u64>::zeroed(count)?;
         for (group, &hash) in (1..).zip(&self.hashes) {
             let mut slot = hash as usize & (count - 1);
             while slots[slot] != 0 {
                 slot = (slot + 1) & (count - 1);
             }
-            slots[slot] = group;
+            slots[slot] = (hash & TAG) | group;
         }
         self.slots = slots;
         Ok(())
     }
 
     fn bytes(&self) -> u64 {
-        (4 * self.slots.capacity() + 8 * (self.hashes.capacity() + self.ends.capacity()) + self.keys.capacity()) as u64
+        (8 * (self.slots.capacity() + self.hashes.capacity() + self.ends.capacity()) + self.keys.capacity()) as u64
     }
 }
 
@@ -641,8 +673,8 @@ impl Folded {
                     let best = &mut rows[group];
                     if best.as_ref().is_none_or(|best| is_better(column.order(row, best, 0))) {
                         let value = column.slice(row..row + 1).private_copy(Default::default())?;
-                        *bytes += value.bytes();
-                        *bytes -= best.as_ref().map_or(0, Column::bytes);
+                        *bytes += kept_bytes(&value);
+                        *bytes -= best.as_ref().map_or(0, kept_bytes);
                         *best = Some(value);
                     }
                 }
@@ -672,6 +704,12 @@ impl Folded {
         };
         (values + self.has.capacity()) as u64
     }
+}
+
+/// The bytes that a column of one row keeps, with its counts.
+fn kept_bytes(value: &Column) -> u64 {
+    const BESIDE: u64 = 128;
+    crate::column::held_bytes(std::slice::from_ref(value)) + BESIDE
 }
 
 /// A sum of integers beyond 64 bits, or of decimals beyond their digits.

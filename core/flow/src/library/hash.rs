@@ -175,7 +175,7 @@ fn hash_column(column: &Column, by: HashKey, is_first: bool, hashes: &mut Vec<u6
     {
         // A value's hash is known to its store.
         let known = match column.store() {
-            Some(store) => store.hashes(by)?,
+            Some(store) => store.hashes(by, rows)?,
             None => None,
         };
         for (row, hash) in hashes.iter_mut().enumerate() {

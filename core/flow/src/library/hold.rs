@@ -1,8 +1,7 @@
 //! A stream held back until its end.
 
 use super::spill::Spilled;
-use crate::store::Stores;
-use crate::{BoxError, BoxModel, Envelope, Grow, Operator, Schema, Turn};
+use crate::{BoxError, BoxModel, Envelope, Grow, HeldBytes, Operator, Schema, Turn};
 use std::collections::VecDeque;
 
 /// Holds a whole stream back until its pill has come, then passes it on: the cure if one branch of a network waits for
@@ -58,7 +57,7 @@ struct Hold {
     held: VecDeque<Envelope>,
     /// Bytes of memory kept by these envelopes, and the stores among them.
     bytes: u64,
-    stores: Stores,
+    held_bytes: HeldBytes,
     /// The newest ones, if the budget has no room for them.
     outside: Option<Spilled>,
     complete: bool,
@@ -70,7 +69,7 @@ impl Hold {
             return outside.push(turn, envelope);
         }
         let envelope = envelope.compact();
-        let more = envelope.own_held_bytes() + self.stores.add(envelope.columns());
+        let more = self.held_bytes.add(&envelope);
         match turn.book(self.bytes + more) {
             Ok(()) => {
                 self.bytes += more;
@@ -79,7 +78,10 @@ impl Hold {
                 Ok(())
             }
             Err(refused) if !Spilled::is_possible(turn) => Err(refused.into()),
-            Err(_) => self.outside.insert(Spilled::begin(turn)?).push(turn, envelope),
+            Err(_) => {
+                turn.book(self.bytes)?;
+                self.outside.insert(Spilled::begin(turn)?).push(turn, envelope)
+            }
         }
     }
 }
@@ -94,7 +96,7 @@ impl Operator for Hold {
         if self.complete {
             let next = match (self.held.pop_front(), &mut self.outside) {
                 (Some(envelope), _) => {
-                    self.bytes -= envelope.own_held_bytes();
+                    self.bytes -= envelope.held_bytes();
                     turn.book(self.bytes)?;
                     Some(envelope)
                 }

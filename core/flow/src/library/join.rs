@@ -2,10 +2,10 @@
 
 use super::HashKey;
 use super::hash::hash_rows;
-use super::spill::{DEEPEST, Parts, Spilled};
-use crate::store::Stores;
+use super::spill::{DEEPEST, Parts, Spilled, is_divisible};
 use crate::{
-    Attachment, BoxError, BoxModel, Column, Envelope, EnvelopeBuilder, Field, Grow, NoMemory, Operator, Schema, Turn,
+    Attachment, BoxError, BoxModel, Column, Envelope, EnvelopeBuilder, Field, Grow, HeldBytes, NoMemory, Operator,
+    Schema, Turn,
 };
 
 /// Which rows a [`join`] sends.
@@ -80,7 +80,9 @@ impl Joining {
 
 /// Joins the stream of input 0 with that of input 1. The second one is kept in memory as a hash table, counted against
 /// the request's budget, so it should be the smaller one; then the rows of the first one pass in their order, and the
-/// partners of each in theirs. Sends envelopes of at most `envelope_rows` rows.
+/// partners of each in theirs. Sends envelopes of at most `envelope_rows` rows. When the budget is used up, both streams
+/// go to [files](crate::Overflows), if the request may use any, in parts that are joined one after the other; rows then
+/// come in the order of the parts.
 ///
 /// To join streams in parts, deal both by [`partition`](super::partition()) with the columns of the pairs and one key:
 /// partners are in one part.
@@ -198,16 +200,25 @@ struct Passing {
 /// The end of a chain, or the envelope of a partner of nulls.
 const NONE: u32 = u32::MAX;
 
+/// A row of the second stream.
+#[derive(Clone, Copy)]
+struct Entry {
+    hash: u64,
+    /// Its envelope, and its own number there.
+    of: u32,
+    row: u32,
+    /// The next entry of the chain.
+    next: u32,
+}
+
 /// The second stream's rows, by the hash of their keys.
 #[derive(Default)]
 struct Table {
     held: Vec<Envelope>,
     bytes: u64,
-    stores: Stores,
-    /// For each row its place, its hash, and the next entry of its chain; entries of a chain are in their order.
-    places: Vec<(u32, u32)>,
-    hashes: Vec<u64>,
-    next: Vec<u32>,
+    held_bytes: HeldBytes,
+    /// A row each; those of a chain are in their order.
+    entries: Vec<Entry>,
     /// The first entry of each chain. A power of two of them.
     chains: Vec<u32>,
 }
@@ -216,14 +227,12 @@ impl Table {
     /// Adds an envelope's rows without nulls in their keys.
     fn add(&mut self, envelope: Envelope, keys: &[usize], hashes: &[u64]) -> Result<(), NoMemory> {
         let envelope = envelope.compact();
-        self.bytes += envelope.own_held_bytes() + self.stores.add(envelope.columns());
+        self.bytes += self.held_bytes.add(&envelope);
         let number = self.held.len() as u32;
-        self.places.grow(envelope.rows())?;
-        self.hashes.grow(envelope.rows())?;
+        self.entries.grow(envelope.rows())?;
         let is_there = |row: &usize| keys.iter().all(|&key| !envelope.column(key).is_null(*row));
         for row in (0..envelope.rows()).filter(is_there) {
-            self.places.push((number, row as u32));
-            self.hashes.push(hashes[row]);
+            self.entries.push(Entry { hash: hashes[row], of: number, row: row as u32, next: NONE });
         }
         self.held.grow(1)?;
         self.held.push(envelope);
@@ -232,13 +241,12 @@ impl Table {
 
     /// Chains all entries.
     fn finish(&mut self) -> Result<(), BoxError> {
-        let count = u32::try_from(self.places.len()).map_err(|_| "a join keeps more than 2^32 rows")?;
-        self.chains = Vec::<u32>::zeroed((self.places.len() + self.places.len() / 2).next_power_of_two())?;
+        let count = u32::try_from(self.entries.len()).map_err(|_| "a join keeps more than 2^32 rows")?;
+        self.chains = Vec::<u32>::zeroed((self.entries.len() + self.entries.len() / 2).next_power_of_two())?;
         self.chains.fill(NONE);
-        self.next = Vec::<u32>::zeroed(self.places.len())?;
         for entry in (0..count).rev() {
-            let chain = self.chain(self.hashes[entry as usize]);
-            self.next[entry as usize] = std::mem::replace(&mut self.chains[chain], entry);
+            let chain = self.chain(self.entries[entry as usize].hash);
+            self.entries[entry as usize].next = std::mem::replace(&mut self.chains[chain], entry);
         }
         Ok(())
     }
@@ -248,8 +256,8 @@ impl Table {
     }
 
     fn bytes(&self) -> u64 {
-        let lists = 8 * self.places.capacity() + 8 * self.hashes.capacity() + 4 * self.next.capacity();
-        self.bytes + (lists + 4 * self.chains.capacity()) as u64
+        let entries = self.entries.capacity() * size_of::<Entry>();
+        self.bytes + (entries + 4 * self.chains.capacity()) as u64
     }
 }
 
@@ -259,8 +267,9 @@ impl Join {
     fn pair(&mut self, passing: &mut Passing) -> Result<bool, NoMemory> {
         let columns: Vec<(&Column, usize)> =
             self.keys.0.iter().zip(&self.keys.1).map(|(&a, &b)| (passing.envelope.column(a), b)).collect();
-        self.partners.grow(self.limit)?;
-        self.rows.grow(self.limit)?;
+        let about = self.limit.min(passing.envelope.rows());
+        self.partners.grow(about)?;
+        self.rows.grow(about)?;
         while passing.row < passing.envelope.rows() {
             let row = passing.row;
             let hash = self.hashes[row];
@@ -275,12 +284,12 @@ impl Join {
                     passing.next = Some(entry);
                     return Ok(false);
                 }
-                let (of, at) = self.table.places[entry as usize];
+                let Entry { hash: other, of, row: at, next } = self.table.entries[entry as usize];
                 let is_equal = || {
                     let held = &self.table.held[of as usize];
                     columns.iter().all(|&(column, b)| column.equals(row, held.column(b), at as usize))
                 };
-                if self.table.hashes[entry as usize] == hash && is_equal() {
+                if other == hash && is_equal() {
                     passing.has_partner = true;
                     match self.kind {
                         JoinKind::Inner | JoinKind::Left => {
@@ -291,7 +300,7 @@ impl Join {
                         JoinKind::Semi | JoinKind::Anti => break,
                     }
                 }
-                entry = self.table.next[entry as usize];
+                entry = next;
             }
             passing.next = Some(NONE);
             let is_sent = match self.kind {
@@ -345,11 +354,12 @@ impl Join {
     fn keep(&mut self, envelope: Envelope, turn: &Turn<'_>) -> Result<(), BoxError> {
         hash_rows(&envelope, &self.keys.1, self.by, &mut self.hashes)?;
         if let Some((_, seconds)) = &mut self.divided {
+            is_divisible(&envelope)?;
             return seconds.put(turn, &envelope, (0..).zip(self.hashes.iter().copied()));
         }
         self.table.add(envelope, &self.keys.1, &self.hashes)?;
         // The chains come when all are there.
-        let Err(refused) = turn.book(self.table.bytes() + 12 * self.table.places.len() as u64) else { return Ok(()) };
+        let Err(refused) = turn.book(self.table.bytes() + 8 * self.table.entries.len() as u64) else { return Ok(()) };
         let level = self.reading.as_ref().map_or(0, |pair| pair.level);
         if level == DEEPEST || self.keys.0.is_empty() || !Spilled::is_possible(turn) {
             return Err(refused.into());
@@ -357,6 +367,10 @@ impl Join {
         let firsts = Parts::begin(turn, &self.schemas.0, level)?;
         let mut seconds = Parts::begin(turn, &self.schemas.1, level)?;
         for envelope in std::mem::take(&mut self.table).held {
+            if turn.is_stopped() {
+                return Ok(());
+            }
+            is_divisible(&envelope)?;
             hash_rows(&envelope, &self.keys.1, self.by, &mut self.hashes)?;
             seconds.put(turn, &envelope, (0..).zip(self.hashes.iter().copied()))?;
         }
@@ -425,6 +439,7 @@ impl Operator for Join {
                 Some(Some(envelope)) => {
                     hash_rows(&envelope, &self.keys.0, self.by, &mut self.hashes)?;
                     if let Some((firsts, _)) = &mut self.divided {
+                        is_divisible(&envelope)?;
                         return firsts.put(turn, &envelope, (0..).zip(self.hashes.iter().copied()));
                     }
                     Passing { envelope, row: 0, next: None, has_partner: false }

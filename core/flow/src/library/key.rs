@@ -22,7 +22,7 @@ pub(super) fn write_key(key: &mut Vec<u8>, column: &Column, row: usize) -> Resul
             Ok(())
         }
         Form::Struct => column.parts_beside().iter().try_for_each(|part| write_key(key, part, row)),
-        form if form.is_alone() && !column.kind().is_variable() => {
+        form if form.is_alone() && !matches!(form, Form::Limited(_)) => {
             let width = form.width();
             put(key, &column.value_bytes()[row * width..][..width])
         }

@@ -1,9 +1,10 @@
 //! A stream, sorted.
 
 use super::SortKey;
-use super::spill::Spilled;
-use crate::store::Stores;
-use crate::{Attachment, BoxError, BoxModel, Envelope, EnvelopeBuilder, Grow, Operator, Schema, Turn, give_up};
+use super::spill::{Spilled, is_divisible};
+use crate::{
+    Attachment, BoxError, BoxModel, Envelope, EnvelopeBuilder, Grow, HeldBytes, Operator, Schema, Turn, give_up,
+};
 use std::cmp::Ordering;
 
 /// Sorts a stream by columns of any types: by the first key, rows equal by it by the second, and so on. Equal rows keep
@@ -39,14 +40,14 @@ pub fn sort(schema: &Schema, keys: impl IntoIterator<Item = SortKey>, envelope_r
         keys: keys.clone(),
         held: Vec::new(),
         bytes: 0,
-        stores: Stores::default(),
+        held_bytes: HeldBytes::default(),
         rows: 0,
         sorted: None,
         next: 0,
         builder: EnvelopeBuilder::new(&rows),
         limit: envelope_rows.max(1),
         runs: Vec::new(),
-        piece: 1,
+        piece_bytes: 0,
         merging: false,
     };
     BoxModel::new("sort", factory).input(schema).output(schema).takes_all_of(0)
@@ -57,7 +58,7 @@ struct Sort {
     held: Vec<Envelope>,
     /// Bytes of memory kept by these envelopes, and the stores among them.
     bytes: u64,
-    stores: Stores,
+    held_bytes: HeldBytes,
     rows: usize,
     /// All rows in order, once the pill has come.
     sorted: Option<Vec<Row>>,
@@ -67,8 +68,8 @@ struct Sort {
     limit: usize,
     /// The sorted parts of the stream outside of memory, the first one first.
     runs: Vec<Run>,
-    /// How many rows an envelope of a run has.
-    piece: usize,
+    /// About how many bytes an envelope of a run has.
+    piece_bytes: u64,
     /// The pill has come, and the runs are merged.
     merging: bool,
 }
@@ -88,7 +89,7 @@ const AT_ONCE_MERGED: usize = 16;
 
 /// A run has about so many envelopes, if it has been merged from no others: the heads of twice as many runs as are
 /// merged at once take half of its memory.
-const PIECES: usize = 64;
+const PIECES: u64 = 64;
 
 /// A row: the rank that orders most rows, the number of its envelope, and its own number there.
 type Row = (u64, u32, u32);
@@ -147,7 +148,7 @@ impl Sort {
     /// Keeps an envelope; if the budget has no room for it, the others go out of memory.
     fn keep(&mut self, envelope: Envelope, turn: &Turn<'_>) -> Result<(), BoxError> {
         let envelope = envelope.compact();
-        let more = envelope.own_held_bytes() + self.stores.add(envelope.columns());
+        let more = self.held_bytes.add(&envelope);
         let rows = self.rows + envelope.rows();
         if let Err(refused) = turn.book(self.bytes_with(self.bytes + more, rows)) {
             if self.held.is_empty() || !Spilled::is_possible(turn) {
@@ -156,7 +157,7 @@ impl Sort {
             if !self.spill(turn)? {
                 return Ok(());
             }
-            self.bytes = envelope.own_held_bytes() + self.stores.add(envelope.columns());
+            self.bytes = self.held_bytes.add(&envelope);
             turn.book(self.bytes_with(self.bytes, envelope.rows()))?;
             self.rows = envelope.rows();
         } else {
@@ -172,10 +173,10 @@ impl Sort {
     fn spill(&mut self, turn: &Turn<'_>) -> Result<bool, BoxError> {
         let mut rest = Spilled::begin(turn)?;
         let Some(sorted) = self.sorted(turn)? else { return Ok(false) };
-        if self.runs.is_empty() {
-            self.piece = (self.rows / PIECES).clamp(1, self.limit);
-        }
-        for rows in sorted.chunks(self.piece) {
+        self.held.iter().try_for_each(is_divisible)?;
+        self.piece_bytes = self.piece_bytes.max(self.bytes / PIECES);
+        let piece = self.rows_of(self.bytes, self.rows);
+        for rows in sorted.chunks(piece) {
             if turn.is_stopped() {
                 return Ok(false);
             }
@@ -185,13 +186,19 @@ impl Sort {
         self.runs.grow(1)?;
         self.runs.push(Run { rest, head: None, row: 0, level: 0 });
         self.held.clear();
-        (self.bytes, self.rows, self.stores) = (0, 0, Stores::default());
+        (self.bytes, self.rows, self.held_bytes) = (0, 0, HeldBytes::default());
         while let Some(runs) = self.last_alike() {
             let Some(merged) = self.merge_runs(runs, turn)? else { return Ok(false) };
             self.runs.push(merged);
         }
         turn.book(0)?;
         Ok(true)
+    }
+
+    /// How many rows of a run come into one envelope, if so many rows take so many bytes.
+    fn rows_of(&self, bytes: u64, rows: usize) -> usize {
+        let row = bytes / rows.max(1) as u64;
+        (self.piece_bytes / row.max(1)).clamp(1, self.limit as u64) as usize
     }
 
     /// The last runs, if there are as many as are merged at once, each of as many runs.
@@ -206,7 +213,10 @@ impl Sort {
         let level = runs[0].level + 1;
         let mut rest = Spilled::begin(turn)?;
         runs.iter_mut().try_for_each(Run::read)?;
-        while let Some(envelope) = self.merged(&mut runs, self.piece, turn)? {
+        loop {
+            let heads = || runs.iter().filter_map(|run| run.head.as_ref());
+            let piece = self.rows_of(heads().map(Envelope::bytes).sum(), heads().map(Envelope::rows).sum());
+            let Some(envelope) = self.merged(&mut runs, piece, turn)? else { break };
             if turn.is_stopped() {
                 return Ok(None);
             }
@@ -236,10 +246,9 @@ impl Sort {
 
     /// The next rows of runs; `None` behind the last one.
     fn merged(&mut self, runs: &mut [Run], limit: usize, turn: &Turn<'_>) -> Result<Option<Envelope>, BoxError> {
-        let (mut made, mut picked): (usize, Vec<(u32, u32)>) = (0, Vec::with_room(limit)?);
-        let mut attached = Vec::new();
-        turn.book(runs.iter().filter_map(|run| run.head.as_ref()).map(Envelope::held_bytes).sum())?;
-        self.builder.reserve(turn, limit);
+        let (mut made, mut picked): (usize, Vec<(u32, u32)>) = (0, Vec::new());
+        let mut held = HeldBytes::default();
+        turn.book(runs.iter().filter_map(|run| run.head.as_ref()).map(|head| held.add(head)).sum())?;
         let compare = |(a, i): (&Envelope, usize), (b, j): (&Envelope, usize)| {
             let order = |key: &SortKey| key.compare((a.column(key.column), i), (b.column(key.column), j));
             self.keys.iter().map(order).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
@@ -250,34 +259,25 @@ impl Sort {
             // Of equal rows, the first run's is the first of the stream.
             let Some((least, (head, row))) = heads.min_by(|(_, a), (_, b)| compare(*a, *b)) else { break };
             let is_last = row + 1 == head.rows();
+            picked.grow(1)?;
             picked.push((least as u32, row as u32));
             runs[least].row += 1;
             if is_last {
-                made += copy_picked(&mut self.builder, runs, &mut picked, &mut attached, turn);
+                made += copy_picked(&mut self.builder, runs, &mut picked, turn);
                 runs[least].read()?;
             }
         }
-        made += copy_picked(&mut self.builder, runs, &mut picked, &mut attached, turn);
+        made += copy_picked(&mut self.builder, runs, &mut picked, turn);
         let columns = self.builder.finish_columns(turn);
-        Ok((made > 0).then(|| Envelope::of_rows(columns, made).with(&attached)))
+        Ok((made > 0).then(|| Envelope::of_rows(columns, made)))
     }
 }
 
-/// Copies picked rows while their heads are there, with what is attached to these. Gives how many.
-fn copy_picked(
-    builder: &mut EnvelopeBuilder,
-    runs: &[Run],
-    picked: &mut Vec<(u32, u32)>,
-    attached: &mut Vec<Attachment>,
-    turn: &Turn<'_>,
-) -> usize {
-    let head = |run: u32| runs[run as usize].head.as_ref();
-    builder.interleave(turn.blocks, picked, |run| head(run).map_or(&[][..], Envelope::columns));
-    for (run, head) in (0..).zip(runs).filter_map(|(run, of)| Some((run, of.head.as_ref()?))) {
-        if !head.attached().is_empty() && picked.iter().any(|(of, _)| *of == run) {
-            Attachment::add_all(attached, head.attached());
-        }
-    }
+/// Copies picked rows while their heads are there. Gives how many.
+fn copy_picked(builder: &mut EnvelopeBuilder, runs: &[Run], picked: &mut Vec<(u32, u32)>, turn: &Turn<'_>) -> usize {
+    let columns = |run: u32| runs[run as usize].head.as_ref().map_or(&[][..], Envelope::columns);
+    builder.reserve(turn, picked.len());
+    builder.interleave(turn.blocks, picked, columns);
     let count = picked.len();
     picked.clear();
     count

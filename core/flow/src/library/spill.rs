@@ -54,7 +54,7 @@ impl Spilled {
 /// Into so many parts rows go at once.
 const PARTS: usize = 16;
 
-/// How often a part may be divided again: with five times four bits of a hash, rows that differ at all are apart.
+/// How often a part may be divided again: five times four bits of a hash make a million parts.
 pub(super) const DEEPEST: u32 = 5;
 
 /// Rows outside of memory, in parts by the hash of their keys.
@@ -76,7 +76,7 @@ impl Parts {
         Ok(Parts { queues, builder: EnvelopeBuilder::new(schema), level, rows: vec![Vec::new(); PARTS] })
     }
 
-    /// Puts rows of an envelope into their parts.
+    /// Puts rows of an envelope into their parts, without what is attached to it.
     ///
     /// # Errors
     /// Those of [`Spilled::push`].
@@ -95,7 +95,7 @@ impl Parts {
         for (rows, queue) in self.rows.iter_mut().zip(&mut self.queues).filter(|(rows, _)| !rows.is_empty()) {
             self.builder.append(turn, envelope, rows);
             let columns = self.builder.finish_columns(turn);
-            queue.push(turn, Envelope::of_rows(columns, rows.len()).with(envelope.attached()))?;
+            queue.push(turn, Envelope::of_rows(columns, rows.len()))?;
             rows.clear();
         }
         Ok(())
@@ -113,4 +113,15 @@ pub(super) fn rows_of(envelope: &Envelope, rows: &[u32], schema: &Schema, turn: 
     let mut builder = EnvelopeBuilder::new(schema);
     builder.append(turn, envelope, rows);
     Envelope::of_rows(builder.finish_columns(turn), rows.len())
+}
+
+/// Whether rows may be put elsewhere than their envelope.
+///
+/// # Errors
+/// Values are attached to it: each part of its rows would have to be written with all of them.
+pub(super) fn is_divisible(envelope: &Envelope) -> Result<(), BoxError> {
+    match envelope.attached() {
+        [] => Ok(()),
+        _ => Err("there is no memory for more, and values are attached to rows that would have to be divided".into()),
+    }
 }

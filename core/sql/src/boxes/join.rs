@@ -11,7 +11,7 @@ use crate::relation::JoinKind;
 use crate::types::SqlType;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use vicus_flow::{Attachment, BoxError, Column, Envelope, Grow, Operator, Turn};
+use vicus_flow::{Attachment, BoxError, Column, Envelope, Grow, HeldBytes, Operator, Turn};
 
 /// The common data of a join's two boxes.
 pub(crate) struct JoinSpec {
@@ -107,6 +107,7 @@ pub(crate) struct JoinBuild {
     /// The group of each row.
     groups: Vec<u32>,
     chunk_bytes: u64,
+    held: HeldBytes,
     texts: Texts,
 }
 
@@ -121,7 +122,14 @@ impl JoinBuild {
             count: 0,
             has_null: false,
         };
-        JoinBuild { spec: Arc::clone(spec), table, groups: Vec::new(), chunk_bytes: 0, texts: Texts::default() }
+        JoinBuild {
+            spec: Arc::clone(spec),
+            table,
+            groups: Vec::new(),
+            chunk_bytes: 0,
+            held: HeldBytes::default(),
+            texts: Texts::default(),
+        }
     }
 
     fn held(&self) -> u64 {
@@ -157,7 +165,7 @@ impl JoinBuild {
             }
         }
         if keeps {
-            self.chunk_bytes += envelope.held_bytes();
+            self.chunk_bytes += self.held.add(&envelope);
             table.chunks.grow(1)?;
             table.chunks.push(envelope);
         }
