@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 use vicus_flow::{
-    BoxError, BoxId, Budget, Envelope, FlowError, Model, ModelBuilder, Operator, Resume, Schema, Turn, Type, library,
+    Bound, BoxError, BoxId, BoxModel, Budget, Envelope, FlowError, Model, ModelBuilder, Operator, Resume, Schema, Turn,
+    Type, library,
 };
 use vicus_machine::{Request, Runtime};
 use vicus_schedule::ALL;
@@ -210,4 +211,93 @@ fn resuming_is_recorded() {
     let by_none = |what: &What| matches!(what, What::Enqueued { by, .. } if *by == vicus_trace::JobId::NONE);
     let from_outside = trace.by_time().filter(|entry| by_none(&entry.event.what)).count();
     assert!(from_outside > 1, "the first box, and resumed ones: {from_outside}");
+}
+
+/// What happened: a box that paused while envelopes waited within its overdraft slept on when its receiver had room. Here
+/// the receiver resumes it when it has taken all of them, so it would sleep for ever.
+#[test]
+fn a_paused_box_sends_what_waits_within_its_overdraft() {
+    let schema = Schema::new([("n", Type::U64)]);
+    for strategy in ALL.map(|strategy| strategy.name()) {
+        for threads in [1, 2, 8] {
+            let mut net = ModelBuilder::new("parts of a whole");
+            net.default_bound(Bound { envelopes: 2, ..Bound::default() });
+            let source = net.source(library::source("numbers", &schema, || {
+                (0..ENVELOPES).map(|number| Envelope::new([vec![number].into()]))
+            }));
+            // Sends everything to both; pauses between the two pills, and hands over its resumer.
+            let slot: Arc<Mutex<Option<Resume>>> = Arc::default();
+            let into = Arc::clone(&slot);
+            let both = move || {
+                let (into, mut has_paused) = (Arc::clone(&into), false);
+                move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+                    match turn.take(0) {
+                        Some(pill) if pill.is_pill() => {
+                            turn.send_pill(0);
+                            has_paused = true;
+                            *into.lock().unwrap() = turn.pause();
+                        }
+                        Some(envelope) => {
+                            turn.send(0, envelope.clone());
+                            turn.send(1, envelope);
+                        }
+                        None if has_paused => turn.send_pill(1),
+                        None => {}
+                    }
+                    Ok(())
+                }
+            };
+            let both = net.add(BoxModel::new("both", both).input(&schema).output(&schema).output(&schema));
+            let sum = || {
+                let mut sum = 0;
+                move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+                    match turn.take(0) {
+                        Some(pill) if pill.is_pill() => {
+                            turn.send(0, Envelope::new([vec![sum].into()]));
+                            turn.send_pill(0);
+                        }
+                        Some(envelope) => sum += envelope.column(0).u64s()[0],
+                        None => {}
+                    }
+                    Ok(())
+                }
+            };
+            let sum = net.add(BoxModel::new("sum", sum).input(&schema).output(&schema));
+            // Takes the sum first, then the numbers; behind the last of these it resumes the box before it.
+            let last = move || {
+                let (slot, mut input, mut taken) = (Arc::clone(&slot), 0, 0);
+                move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+                    match turn.take(input) {
+                        Some(pill) if pill.is_pill() && input == 0 => {
+                            input = 1;
+                            turn.run_again();
+                        }
+                        Some(pill) if pill.is_pill() => turn.send_pill(0),
+                        Some(_) if input == 1 => {
+                            taken += 1;
+                            if taken == ENVELOPES {
+                                drop(slot.lock().unwrap().take());
+                            }
+                        }
+                        _ => {}
+                    }
+                    Ok(())
+                }
+            };
+            let last = net.add(BoxModel::new("last", last).input(&schema).input(&schema).output(&schema));
+            net.connect(source.output(0), both.input(0));
+            net.connect(both.output(0), sum.input(0));
+            net.connect(sum.output(0), last.input(0));
+            net.connect(both.output(1), last.input(1));
+            net.end(last.output(0));
+            let model = net.build().unwrap();
+            let runtime = Runtime::builder().strategy(strategy.parse().unwrap()).threads(threads).quiet().start();
+            for _ in 0..3 {
+                let request = runtime.submit(&model);
+                wait(&request, strategy).unwrap();
+                let lent: u64 = request.counts().iter().flat_map(|counts| &counts.outputs).map(|o| o.overdraft).sum();
+                assert!(lent > 0, "{strategy}, {threads} threads");
+            }
+        }
+    }
 }
