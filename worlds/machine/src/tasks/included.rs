@@ -57,7 +57,7 @@ pub fn begin_child() -> Option<Included> {
         let number = worker.recorder.keeps_events().then(|| worker.recorder.included_begins(worker.frame.request));
         let outer = worker.frame.put_aside();
         let context = ContextRef::new(context);
-        (worker.frame.way, worker.frame.parent) = (Way::KEPT, context);
+        (worker.frame.way, worker.frame.parent) = (Way::NO_QUEUE, context);
         Some(Included { outer, context, number })
     })
 }
