@@ -61,7 +61,7 @@ pub mod layer {
     pub use crate::queues::deque::Deque;
     pub use crate::queues::fifo::CAPACITY as LONG_QUEUE;
     pub use crate::queues::inbox::Inbox;
-    pub use crate::runtime::awaited::Awaited;
+    pub use crate::runtime::awaited::{Awaited, OneRound};
     pub use crate::runtime::done::EndSignal;
     pub use crate::runtime::gathering::{Came, Gathered, Gathering};
     pub use crate::runtime::hook::{Hook, Layer, NewLayer, SeatState, is_apart};

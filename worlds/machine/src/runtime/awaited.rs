@@ -1,11 +1,17 @@
 //! Conditions that a seat, or code with a stack of its own, waits for.
 
+use std::cell::Cell;
 use vicus_schedule::SeatId;
 
 /// A condition to wait for.
 pub trait Awaited {
     /// Whether it is true.
     fn is_done(&self) -> bool;
+
+    /// The condition is not true yet, and the waiting code is about to run one task, or to rest: for a wait that ends
+    /// after so many rounds.
+    #[inline]
+    fn begin_round(&self) {}
 
     /// The seat is about to sleep: from now on the thread that makes the condition true has to call `tell`
     /// (`latch.rs`). Returns whether the seat still has to wait.
@@ -21,4 +27,24 @@ pub trait Awaited {
     /// The suspended code goes on, on this seat.
     #[inline]
     fn goes_on(&self, _: SeatId) {}
+}
+
+/// A wait of one round: for code that lets one other task run, if there is one.
+#[derive(Debug, Default)]
+pub struct OneRound {
+    has_begun: Cell<bool>,
+}
+
+impl Awaited for OneRound {
+    fn is_done(&self) -> bool {
+        self.has_begun.get()
+    }
+
+    fn begin_round(&self) {
+        self.has_begun.set(true);
+    }
+
+    fn announce_sleep(&self) -> bool {
+        false
+    }
 }

@@ -880,6 +880,7 @@ const GLANCES: usize = 4;
 fn wait_until_done(shared: &RuntimeState, awaited: &impl Awaited) {
     let mut idle_since = None;
     while !awaited.is_done() {
+        awaited.begin_round();
         if let Some((task, way)) = find(shared) {
             if idle_since.take().is_some() {
                 Seated::of_this_thread(shared).end_idle();
