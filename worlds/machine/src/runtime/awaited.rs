@@ -13,7 +13,7 @@ pub trait Awaited {
     #[inline]
     fn begin_round(&self) {}
 
-    /// The seat is about to sleep: from now on the thread that makes the condition true has to call `tell`
+    /// The seat is about to sleep: from now on the thread that makes the condition true has to call `notify`
     /// (`latch.rs`). Returns whether the seat still has to wait.
     fn announce_sleep(&self) -> bool;
 

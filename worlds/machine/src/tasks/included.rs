@@ -7,7 +7,7 @@ use crate::runtime::awaited::OneRound;
 use crate::runtime::latch::Latch;
 use crate::runtime::shared::RuntimeState;
 use crate::runtime::worker::context::{close_all_groups, recorded, wait_until, wait_within};
-use crate::runtime::worker::job::{ask, free};
+use crate::runtime::worker::job::{free, notify};
 use crate::runtime::worker::{Frame, in_task, with_shared, with_worker};
 use std::fmt;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ pub fn end_child(child: Included) {
     // SAFETY: `begin_child` has counted it there, and this value was made once; `own` was made for its children.
     unsafe {
         let context = context.get().expect("a child has a context");
-        context.end_one(own.map(|own| own.as_ptr().cast_const()), seat, ask, free);
+        context.end_one(own.map(|own| own.as_ptr().cast_const()), seat, notify, free);
     }
 }
 
