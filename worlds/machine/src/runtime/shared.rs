@@ -59,7 +59,7 @@ pub struct RuntimeState {
     pub(crate) recording: Option<Recording>,
     /// The way to the layer above.
     pub hook: Hook,
-    /// For a team: the meeting point of its members.
+    /// A point where one task of each seat meets the others. A team is a runtime whose members use it.
     pub gathering: Gathering,
 }
 
@@ -111,9 +111,9 @@ pub struct RunSettings {
     pub(crate) head_start_ns: u64,
     /// How long a caller works on its own request alone.
     pub(crate) caller_works: Duration,
-    /// The reaction to lightweight threads that wait for one another.
+    /// For the layer: its reaction when its code waits in a circle.
     pub on_deadlock: OnDeadlock,
-    /// Whether waits of lightweight threads note their backtraces.
+    /// For the layer: whether its waits note their backtraces.
     pub waits_have_backtraces: bool,
 }
 
