@@ -144,7 +144,7 @@ pub(crate) struct Body {
     /// due again without an arrival.
     pub(crate) consumed: bool,
     /// The action has asked to be invoked again though nothing arrives ([`Turn::run_again`](crate::Turn::run_again)).
-    /// It stays until a later invocation is not blocked, and begins.
+    /// The next invocation that is not blocked clears it.
     pub(crate) run_again: bool,
     /// The action has asked for a pause in this invocation.
     pub(crate) pauses: bool,
