@@ -2,7 +2,7 @@
 //!
 //! Seven bits. *Queued*: the box is to be run, and the thread that set this has put it, or will put it, into a queue.
 //! *Due*: an envelope arrived or the box asked to run again, so its user code is to be called. *Running*: between
-//! [`StateWord::begin`] and [`StateWord::finish`]. *Blocked*: a receiver refused an envelope; the box is in no queue
+//! [`StateWord::begin`] and [`StateWord::finish_as`]. *Blocked*: a receiver refused an envelope; the box is in no queue
 //! until that receiver resumes it. *Waits*: envelopes wait for a receiver, but the box may go on, by an overdraft or as
 //! other outputs have room: an arrival queues it, and so does the receiver. *Resumed*: this resume came before the box
 //! was marked as blocked or waiting. *After end*: the box has sent its last pill and asked to run again, so it is run

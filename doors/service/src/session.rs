@@ -442,7 +442,7 @@ impl Call {
     }
 
     /// Starts a prepared query; the calling thread works on a query expected to be short, until it is over or longer
-    /// than expected ([`vicus::Runtime::submit_here`]). [`Running::is_done`] tells whether it is over. A longer query
+    /// than expected (`Runtime::submit_here`). [`Running::is_done`] tells whether it is over. A longer query
     /// runs on the service's threads, as with [`Call::start`].
     ///
     /// # Errors
