@@ -1,6 +1,6 @@
 //! Files of a world: one flat directory, with the operations a store needs to survive a crash, and no more.
 //!
-//! No operating system is called here. [`Directory`] and [`File`] are traits: worlds/machine implements them over the
+//! No operating system is called here. [`Directory`] and [`File`] are traits: worlds/os implements them over the
 //! system, and [`FakeDisk`] is a disk for tests with a record of synced data. It can lose power, fail at any operation,
 //! be full, and lie. [`conformance`] has the duties of both, as a function called by the tests of both. [`Scratch`] is
 //! temporary storage over a directory.
@@ -42,7 +42,7 @@ pub enum Access {
 /// file is renamed or removed.
 ///
 /// A mapping of a real file is of use only while its file is never written or shortened. The implementation in
-/// worlds/machine describes the other case.
+/// worlds/os describes the other case.
 pub trait MappedBytes: Deref<Target = [u8]> + Send + Sync {
     /// The first byte from which on bytes may have been read as zeros, though the file had others when it was mapped:
     /// it was shortened, or its drive could not read them. `None` if there is none. Asked after bytes were read, it

@@ -11,7 +11,7 @@ mod settling;
 
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, Padded};
 use crate::{Account, Activation, BoxCounts, BoxId, Budget, FlowError, Model, Operator, OverBudget, Overflows, Queued};
-pub(crate) use cell::{Body, BoxCell, Output, Receiver, Seen};
+pub(crate) use cell::{Body, BoxCell, Output, Receiver, Seen, SentNow};
 use settling::GOES_ON;
 pub use settling::Settled;
 use std::sync::{Arc, OnceLock};

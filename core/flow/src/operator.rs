@@ -1,7 +1,7 @@
 //! The interface for users: the single-threaded code of a box, and its view of the world while it runs.
 
 use crate::error::SentTooMuch;
-use crate::instance::{Body, BoxCell, Instance, Receiver, Seen};
+use crate::instance::{Body, BoxCell, Instance, Receiver, Seen, SentNow};
 use crate::ring::Ring;
 use crate::{Blocks, Column, Entry, Envelope, FlowError, OverBudget, Resume, Schema, give_up};
 use std::cell::Cell;
@@ -112,15 +112,15 @@ impl Turn<'_> {
         if self.body.snapshot[input] != Seen::Head {
             return None;
         }
-        let taken = self.cell.inputs[input].ring.take()?;
+        let popped = self.cell.inputs[input].ring.take()?;
         self.body.snapshot[input] = Seen::Taken;
         self.body.consumed = true;
-        self.body.taken_bytes += taken.bytes + ENVELOPE_BYTES;
-        self.cell.tally.took(input, &taken.value, taken.bytes, self.node);
-        if taken.resumes {
+        self.body.taken_bytes += popped.bytes + ENVELOPE_BYTES;
+        self.cell.tally.took(input, &popped.value, popped.bytes, self.node);
+        if popped.resumes {
             self.body.resumed.push(self.cell.inputs[input].sender);
         }
-        Some(taken.value)
+        Some(popped.value)
     }
 
     /// Accepts no more from an input: envelopes there are dropped, and the sender stops if it can. For a box that has
@@ -180,9 +180,9 @@ impl Turn<'_> {
         }
         out.pill_sent = envelope.is_pill();
         // The first one is free, however large, so most invocations count no bytes.
-        if out.sent.0 > 0 && !out.pill_sent {
+        if out.sent.envelopes > 0 && !out.pill_sent {
             let bytes = envelope.bytes() + ENVELOPE_BYTES;
-            out.sent.1 += bytes;
+            out.sent.later_bytes += bytes;
             self.body.outbox_bytes += bytes;
             let bound = self.instance.model().outbox_bytes;
             let most = bound.saturating_add(self.body.taken_bytes);
@@ -190,7 +190,7 @@ impl Turn<'_> {
                 self.sent_too_much(SentTooMuch { output, bound });
             }
         }
-        out.sent.0 += 1;
+        out.sent.envelopes += 1;
         out.was_asked.set(false);
         self.body.outbox.push((output, envelope));
     }
@@ -231,10 +231,10 @@ impl Turn<'_> {
     /// envelope there counts as asked for; see [`Turn::send`]. For loops.
     pub fn ask_room(&self, output: usize) -> bool {
         let output = &self.body.outputs[output];
-        let (envelopes, bytes) = output.sent;
+        let SentNow { envelopes, later_bytes } = output.sent;
         let holds = |receiver: &Receiver| {
             let bound = self.instance.cells[receiver.cell].inputs[receiver.input].ring.bound();
-            receiver.closed || (envelopes < bound.envelopes && bytes < bound.bytes)
+            receiver.closed || (envelopes < bound.envelopes && later_bytes < bound.bytes)
         };
         let has_room =
             !output.is_closed() && !output.is_refused() && (envelopes == 0 || output.receivers.iter().all(holds));

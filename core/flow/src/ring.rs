@@ -15,7 +15,7 @@ use std::mem::MaybeUninit;
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub enum Put<T> {
-    /// The value is in the receiver's buffer.
+    /// The receiver accepts the value: it is in its buffer.
     Taken,
     /// The buffer has no room; the receiver resumes the sender when it has.
     Full(T),
@@ -23,9 +23,9 @@ pub enum Put<T> {
     Closed(T),
 }
 
-/// A value taken from a ring.
+/// A value popped from a ring by its receiver.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Taken<T> {
+pub(crate) struct Popped<T> {
     pub(crate) value: T,
     /// The size of the value when it was put.
     pub(crate) bytes: u64,
@@ -189,7 +189,7 @@ impl<T: Load> Ring<T> {
     }
 
     /// The consumer's end: takes the oldest value.
-    pub(crate) fn take(&self) -> Option<Taken<T>> {
+    pub(crate) fn take(&self) -> Option<Popped<T>> {
         let at = self.taken.0.envelopes.load(Ordering::Relaxed);
         if at == self.put.0.envelopes.load(Ordering::Acquire) {
             return None;
@@ -204,7 +204,7 @@ impl<T: Load> Ring<T> {
         let bytes = self.taken.0.bytes.load(Ordering::Relaxed) + size;
         self.taken.0.bytes.store(bytes, Ordering::Relaxed);
         self.taken.0.envelopes.store(at.wrapping_add(1), Ordering::Release);
-        Some(Taken { value, bytes: size, resumes: self.sender_waits() })
+        Some(Popped { value, bytes: size, resumes: self.sender_waits() })
     }
 
     /// The consumer's end: accepts no more, and drops the values in the ring. Returns whether a refused sender is to be
@@ -212,8 +212,8 @@ impl<T: Load> Ring<T> {
     pub(crate) fn close(&self) -> bool {
         self.closed.store(true, Ordering::Release);
         let mut waits = self.sender_waits();
-        while let Some(taken) = self.take() {
-            waits |= taken.resumes;
+        while let Some(popped) = self.take() {
+            waits |= popped.resumes;
         }
         waits
     }
@@ -278,9 +278,9 @@ mod tests {
         assert_eq!(ring.put(7), Put::Full(7), "4 + 7 bytes are more than 10");
         assert_eq!(ring.put(6), Put::Taken);
         assert_eq!(ring.put(0), Put::Full(0), "two envelopes are there");
-        let taken = |value, resumes| Some(Taken { value, bytes: value, resumes });
-        assert_eq!(ring.take(), taken(4, true), "the refused sender is to be resumed");
-        assert_eq!(ring.take(), taken(6, false), "once");
+        let popped = |value, resumes| Some(Popped { value, bytes: value, resumes });
+        assert_eq!(ring.take(), popped(4, true), "the refused sender is to be resumed");
+        assert_eq!(ring.take(), popped(6, false), "once");
         assert_eq!(ring.put(100), Put::Taken, "an envelope that is larger than the bound passes alone");
         assert_eq!(ring.head(), Some(&100));
     }
@@ -337,9 +337,9 @@ mod loom_models {
             };
             let mut seen = Vec::new();
             let receive = |seen: &mut Vec<u64>| {
-                while let Some(taken) = ring.take() {
-                    seen.push(taken.value);
-                    if taken.resumes && sender.resume().0 {
+                while let Some(popped) = ring.take() {
+                    seen.push(popped.value);
+                    if popped.resumes && sender.resume().0 {
                         run_sender(&sender, &ring, &pending);
                     }
                 }

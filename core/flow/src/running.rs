@@ -15,15 +15,15 @@ use vicus_schedule::Kind;
 #[must_use = "its request does not end before the invocation does"]
 pub struct Running {
     cell: CellRef,
-    /// [`DUE`] and [`BLOCKED`]. In one byte, so the value is passed in registers: this is done in each invocation, and
-    /// two bytes written separately and read as one would delay each other.
+    /// [`RUN_DUE`] and [`RUN_BLOCKED`]. In one byte, so the value is passed in registers: this is done in each
+    /// invocation, and two bytes written separately and read as one would delay each other.
     flags: u8,
 }
 
 /// User code is to be run, or was to be run.
-const DUE: u8 = 1;
+const RUN_DUE: u8 = 1;
 /// Some of its envelopes still wait.
-const BLOCKED: u8 = 2;
+const RUN_BLOCKED: u8 = 2;
 
 /// A running box after it has sent its envelopes.
 #[must_use = "its request does not end before the invocation does"]
@@ -42,7 +42,7 @@ impl Running {
         let own = self.cell;
         let cell: &BoxCell = &own;
         let instance = cell.instance();
-        self.flags = if cell.state.begin() { DUE } else { 0 };
+        self.flags = if cell.state.begin() { RUN_DUE } else { 0 };
         if desk.recording {
             desk.clock = desk.clock.max(cell.clock.load(Ordering::Acquire));
         }
@@ -64,8 +64,8 @@ impl Running {
             for (seen, input) in body.snapshot.iter_mut().zip(&cell.inputs) {
                 if input.ring.is_closed() {
                     // An envelope on its way when the box closed the input.
-                    while let Some(taken) = input.ring.take() {
-                        instance.guarded(input.sender, || drop(taken));
+                    while let Some(popped) = input.ring.take() {
+                        instance.guarded(input.sender, || drop(popped));
                     }
                 }
                 *seen = if input.ring.is_empty() { Seen::Nothing } else { Seen::Head };
@@ -159,7 +159,7 @@ impl Running {
     /// Whether user code is to be run: an envelope arrived or the box asked for it, and none of its envelopes still
     /// waits.
     pub fn is_due(&self) -> bool {
-        self.flags & (DUE | BLOCKED) == DUE
+        self.flags & (RUN_DUE | RUN_BLOCKED) == RUN_DUE
     }
 
     /// Whether it is one of this instance's.
@@ -182,9 +182,10 @@ impl Running {
             // SAFETY: `self` is the evidence that the state word is Running, set by one runner at a time; the previous
             // runner's writes are visible through the state word's acquire and release.
             let body = unsafe { &mut *body };
-            let mut due = self.flags & DUE != 0;
+            let mut due = self.flags & RUN_DUE != 0;
             let blocked = f(body, &mut due);
-            self.flags = self.flags & BLOCKED | if due { DUE } else { 0 } | if blocked { BLOCKED } else { 0 };
+            self.flags =
+                self.flags & RUN_BLOCKED | if due { RUN_DUE } else { 0 } | if blocked { RUN_BLOCKED } else { 0 };
         });
     }
 
@@ -293,11 +294,11 @@ impl Sent {
         let cell: &BoxCell = &own;
         let instance = cell.instance();
         // User code left unrun while some envelopes still wait stays due.
-        let mut due_again = running.flags & DUE != 0;
-        let (mut run_again, mut is_wanted, mut pauses, mut waits) = (false, false, false, false);
+        let mut due_again = running.flags & RUN_DUE != 0;
+        let (mut run_again, mut after_end, mut pauses, mut waits) = (false, false, false, false);
         running.with_body(|body, _| {
             run_again = body.run_again;
-            is_wanted = run_again && !body.owes_pills();
+            after_end = run_again && !body.owes_pills();
             pauses = std::mem::take(&mut body.pauses);
             due_again |= run_again | pauses;
             if !body.retired {
@@ -313,18 +314,18 @@ impl Sent {
             spread(&mut desk.activations);
         }
         // A paused box is queued, so only as a blocked one it is invoked when its receiver has room.
-        let blocked = running.flags & BLOCKED != 0 || (waits && pauses);
+        let blocked = running.flags & RUN_BLOCKED != 0 || (waits && pauses);
         let sending = match (blocked, waits) {
             (true, _) => Sending::Blocked,
             // Marked as neither, a box would never try again to send the waiting envelopes.
             (false, true) => Sending::Waits,
             (false, false) => Sending::Done,
         };
-        let mut enqueue = cell.state.finish_as(sending, due_again, is_wanted).0;
+        let mut enqueue = cell.state.finish_as(sending, due_again, after_end).0;
         if blocked && !enqueue {
             enqueue = instance.is_resumed_by_the_end(cell);
         }
-        if enqueue && (!instance.is_stopped() || (is_wanted && !instance.has_failed())) {
+        if enqueue && (!instance.is_stopped() || (after_end && !instance.has_failed())) {
             // Its receiver had room again before the box was marked as blocked or waiting. It goes on with the rest of
             // its input on its last seat.
             let was_resumed = blocked || (waits && !due_again);

@@ -2,11 +2,11 @@
 //!
 //! Seven bits. *Queued*: the box is to be run, and the thread that set this has put it, or will put it, into a queue.
 //! *Due*: an envelope arrived or the box asked to run again, so its user code is to be called. *Running*: between
-//! [`StateWord::begin`] and [`StateWord::finish`]. *Blocked*: a receiver refused an envelope; the box is in no queue
+//! [`StateWord::begin`] and [`StateWord::finish_as`]. *Blocked*: a receiver refused an envelope; the box is in no queue
 //! until that receiver resumes it. *Waits*: envelopes wait for a receiver, but the box may go on, by an overdraft or as
 //! other outputs have room: an arrival queues it, and so does the receiver. *Resumed*: this resume came before the box
-//! was marked as blocked or waiting. *Again*: the box has sent its last pill and asked to run again, so it is run even
-//! when the request has ended.
+//! was marked as blocked or waiting. *After end*: the box has sent its last pill and asked to run again, so it is run
+//! even when the request has ended.
 //!
 //! The rule for a single queue entry: the thread that turns the word into *queued and neither running nor blocked* puts
 //! the box into a queue; each such turn is one atomic step.
@@ -18,7 +18,7 @@ const RUNNING: u8 = 2;
 const DUE: u8 = 4;
 const BLOCKED: u8 = 8;
 const RESUMED: u8 = 16;
-const AGAIN: u8 = 32;
+const AFTER_END: u8 = 32;
 const WAITS: u8 = 64;
 
 #[derive(Debug)]
@@ -80,16 +80,16 @@ impl StateWord {
         self.finish_as(if blocked { Sending::Blocked } else { Sending::Done }, due, false)
     }
 
-    /// The run is over. `due`: the user code is to be called again; `again`: even if the request ends meanwhile.
-    pub(crate) fn finish_as(&self, sending: Sending, due: bool, again: bool) -> Enqueue {
+    /// The run is over. `due`: the user code is to be called again; `after_end`: even if the request ends meanwhile.
+    pub(crate) fn finish_as(&self, sending: Sending, due: bool, after_end: bool) -> Enqueue {
         let mut after = 0;
         let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
             after = word & !(RUNNING | RESUMED);
             if due {
                 after |= QUEUED | DUE;
             }
-            if again {
-                after |= AGAIN;
+            if after_end {
+                after |= AFTER_END;
             }
             after |= match sending {
                 Sending::Done => 0,
@@ -103,8 +103,8 @@ impl StateWord {
     }
 
     /// Whether the box is to be run even when the request has ended. Exact for a queued box.
-    pub(crate) fn is_again(&self) -> bool {
-        self.0.load(Ordering::Acquire) & AGAIN != 0
+    pub(crate) fn runs_after_end(&self) -> bool {
+        self.0.load(Ordering::Acquire) & AFTER_END != 0
     }
 
     /// Whether the box waits for a receiver. Only a hint while the request runs.
@@ -145,11 +145,11 @@ mod tests {
     fn what_is_to_run_after_the_end_says_so_until_it_runs() {
         let word = StateWord::new();
         assert_eq!(word.arrive(), Enqueue(true));
-        assert!(word.begin() && !word.is_again());
+        assert!(word.begin() && !word.runs_after_end());
         assert_eq!(word.finish_as(Sending::Blocked, true, true), Enqueue(false), "it is blocked");
         assert_eq!(word.resume(), Enqueue(true));
-        assert!(word.is_again());
-        assert!(word.begin() && !word.is_again(), "it asks anew each time");
+        assert!(word.runs_after_end());
+        assert!(word.begin() && !word.runs_after_end(), "it asks anew each time");
     }
 
     #[test]

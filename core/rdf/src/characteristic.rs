@@ -18,7 +18,7 @@ use std::ops::Range;
 use vicus_flow::library::{HashKey, table_bytes};
 use vicus_flow::{Grow, NoMemory};
 
-/// The id of `rdf:type`; `None` if the store doesn't have it.
+/// The id of `rdf:type`; `None` if the snapshot doesn't have it.
 pub(crate) fn rdf_type(dictionary: &Dictionary) -> Option<Id> {
     dictionary.id(rdf::TYPE.into())
 }

@@ -26,7 +26,7 @@ use oxrdf::{Term, TermRef};
 use std::ops::Range;
 use vicus_topology::NodeId;
 
-/// All terms of a store not inlined in their ids, sorted and compressed. Size: about a quarter of their texts, and a
+/// All terms of a snapshot not inlined in their ids, sorted and compressed. Size: about a quarter of their texts, and a
 /// byte and a half for each.
 ///
 /// ```
@@ -130,7 +130,7 @@ impl Dictionary {
         self.view(id, |view| view.to_term())
     }
 
-    /// The id of a term if the store has it; an inlined term always has one. Takes a binary search.
+    /// The id of a term if the snapshot has it; an inlined term always has one. Takes a binary search.
     pub fn id(&self, term: TermRef<'_>) -> Option<Id> {
         match Encoder::default().term(term) {
             Encoded::Inlined(id) => Some(id),

@@ -81,8 +81,8 @@ impl Order {
         Order::Opsg,
     ];
 
-    /// The orders of every store. In a graph, and in all named graphs together, every pattern with a bound predicate,
-    /// or with only one bound position, is a range.
+    /// The orders of every snapshot. In a graph, and in all named graphs together, every pattern with a bound
+    /// predicate, or with only one bound position, is a range.
     pub const USUAL: [Order; 8] =
         [Order::Gspo, Order::Gpso, Order::Gpos, Order::Gops, Order::Spog, Order::Psog, Order::Posg, Order::Opsg];
 

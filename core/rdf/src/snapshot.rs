@@ -596,7 +596,7 @@ fn in_orders<const N: usize>(indexes: &[Option<Index>], orders: [Order; N]) -> [
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SnapshotMemory {
-    /// Each index of the store.
+    /// Each index of the snapshot.
     pub indexes: Vec<(Order, usize)>,
     /// The keys of all terms except inlined ones, compressed.
     pub dictionary_text: usize,

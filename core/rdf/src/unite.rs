@@ -1,5 +1,5 @@
 //! The quads of several snapshots as those of one with all terms ranked: makes changes part of a new base, and adds
-//! data to a store.
+//! data to one.
 //!
 //! ```text
 //!  terms of each part ──▶ which are used ──▶ merged by key ──▶ dictionary, and for each part from its ids to new ones

@@ -90,7 +90,7 @@ impl<T> Found<T> {
     /// A task that was in no queue.
     #[inline]
     pub(crate) fn kept(task: T) -> Found<T> {
-        Found { task, way: Way::KEPT }
+        Found { task, way: Way::NO_QUEUE }
     }
 }
 
@@ -100,8 +100,8 @@ impl<T> Found<T> {
 pub struct Way(u64);
 
 impl Way {
-    /// The task was in no queue.
-    pub const KEPT: Way = Way(0);
+    /// The task was in no queue: kept by its seat, called for, or handed on.
+    pub const NO_QUEUE: Way = Way(0);
 
     /// By this rule, out of this queue.
     #[inline]

@@ -1,4 +1,4 @@
-//! An OpenMP runtime: programs of gcc and of clang, without a change, on teams of worlds/machine.
+//! An OpenMP runtime: programs of gcc and of clang, without a change, on teams of worlds/threads.
 //!
 //! ```text
 //!  a program ── GOMP_* (gcc) ─┐

@@ -304,7 +304,7 @@ impl Drop for Queued {
     fn drop(&mut self) {
         lead(here(), -1);
         // SAFETY: rule "Record": it was taken out of its queue, and is not run.
-        unsafe { finish(self.0.as_ptr()) };
+        unsafe { drop_record(self.0.as_ptr()) };
     }
 }
 
@@ -651,7 +651,7 @@ pub(crate) unsafe fn run_at_once(record: *mut Record) {
         end_call(here());
     } else {
         // SAFETY: the caller hands over the record, and the task is not run.
-        unsafe { finish(record) };
+        unsafe { drop_record(record) };
     }
 }
 
@@ -737,16 +737,15 @@ unsafe fn run(record: *mut Record) {
     }
 }
 
-/// Drops a task that was not run.
+/// Drops a task that is not run, or not run any more: ends its data, gives up its event, and frees its record.
 ///
 /// # Safety
 /// It is not used any more.
-pub(crate) unsafe fn finish(record: *mut Record) {
-    // SAFETY: rule "Record": the caller hands over the record of a task that is not run; rule "Event": the task ends,
-    // and with it the event.
+pub(crate) unsafe fn drop_record(record: *mut Record) {
+    // SAFETY: rule "Record": the caller hands over the record; rule "Event": the task ends, and with it the event.
     unsafe {
         if matches!((*record).code, Code::Behind { bytes: 1.., .. }) {
-            crate::kmpc::tasks::drop_unrun(record);
+            crate::kmpc::tasks::drop_data(record);
         }
         let event = (*record).event;
         if !event.is_null() {
@@ -763,13 +762,13 @@ pub(crate) unsafe fn finish(record: *mut Record) {
 #[cold]
 pub(crate) unsafe fn drop_unspawned(record: *mut Record) {
     // SAFETY: rule "Record": the caller hands over the record. Rule "Event": the maker's use ends here, and the
-    // record's in `finish`.
+    // record's in `drop_record`.
     unsafe {
         let event = (*record).event;
         if !event.is_null() {
             Event::drop_one(event);
         }
-        finish(record);
+        drop_record(record);
     }
 }
 
@@ -777,12 +776,12 @@ pub(crate) unsafe fn drop_unspawned(record: *mut Record) {
 /// Others that follow it by these accesses wait for the event, too.
 ///
 /// # Safety
-/// As [`finish`].
+/// As [`drop_record`].
 pub(crate) unsafe fn complete(record: *mut Record, mut accesses: Vec<Access>) {
     // SAFETY: rule "Record": the caller hands over the record; rule "Event": the maker's use ends here, or in
     // `wait_outside`.
     unsafe {
-        crate::kmpc::tasks::drop_unrun(record);
+        crate::kmpc::tasks::drop_data(record);
         let event = (*record).event;
         if !event.is_null() {
             let thread = here();
@@ -804,7 +803,7 @@ pub(crate) unsafe fn complete(record: *mut Record, mut accesses: Vec<Access>) {
 }
 
 /// # Safety
-/// The rules of [`finish`].
+/// The rules of [`drop_record`].
 #[inline]
 unsafe fn free(thread: &mut Thread, record: *mut Record) {
     // SAFETY: rule "Record": the task is over, so this thread has the record alone, and it is used no more. Rule
@@ -1016,14 +1015,14 @@ mod tests {
         // SAFETY: rule "Record": both are dropped, not run. Rule "Event": each is fulfilled once.
         unsafe {
             let (dropped, event) = record();
-            finish(dropped);
+            drop_record(dropped);
             assert!((*event).is_over(), "its task's waiters go on");
             assert_eq!((*event).users(), 1, "the other thread still uses it");
             fulfil(event);
             let (dropped, event) = record();
             fulfil(event);
             assert_eq!((*event).users(), 1, "the task still uses it");
-            finish(dropped);
+            drop_record(dropped);
         }
     }
 }

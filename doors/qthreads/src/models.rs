@@ -8,7 +8,7 @@ mod sync {
     pub(crate) use loom::sync::{Mutex, MutexGuard};
 }
 
-/// Full/empty bits, whose own models are in worlds/machine: here a word is empty while it is 1.
+/// Full/empty bits, whose own models are in worlds/threads: here a word is empty while it is 1.
 mod full_empty {
     use super::atomics::{AtomicU64, Ordering};
     use super::sync::Mutex;

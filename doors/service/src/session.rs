@@ -291,13 +291,13 @@ pub struct Call {
     pub(crate) ticket: Ticket,
 }
 
-/// A call during the planning of its query.
-struct Planner<'a> {
+/// Watches the planning of a call's query: ends it with the call, and grants it memory out of the call's share.
+struct PlanningWatch<'a> {
     ticket: &'a Ticket,
     text_bytes: u64,
 }
 
-impl Watch for Planner<'_> {
+impl Watch for PlanningWatch<'_> {
     fn ends(&self) -> bool {
         self.ticket.ended(Stage::Planning).is_some()
     }
@@ -397,9 +397,9 @@ impl Call {
             plan_bytes: options.plan.plan_bytes.min(ticket.most - text_bytes),
             ..options.plan
         };
-        let planner = Planner { ticket, text_bytes };
+        let watch = PlanningWatch { ticket, text_bytes };
         let snapshot = session.dataset.snapshot();
-        let plan = reading(snapshot, "planner", || language.plan(parsed, &plan_options, &planner))?;
+        let plan = reading(snapshot, "planner", || language.plan(parsed, &plan_options, &watch))?;
         // A stopped plan says so, and a late one is late all the same.
         ticket.check(Stage::Planning)?;
         let plan = plan.map_err(|error| {
@@ -421,8 +421,9 @@ impl Call {
         Ok(prepared)
     }
 
-    /// Starts a prepared query on the service's threads, and returns at once. When its time is up, it ends, though no
-    /// thread may wait for it yet: [`Running::wait`] then has the error.
+    /// Starts a prepared query on the service's threads alone, however short, and returns at once ([`Call::begin`]
+    /// lends the calling thread to a short one). When its time is up, it ends, though no thread may wait for it yet:
+    /// [`Running::wait`] then has the error.
     ///
     /// # Errors
     /// There is no memory for it, or no thread to end it in time.
@@ -440,8 +441,9 @@ impl Call {
         self.begin(prepared, sink)?.wait()
     }
 
-    /// Starts a prepared query. A query expected to be short runs on the calling thread, and is over when this returns,
-    /// or else goes on on the service's threads: [`Running::is_done`] tells.
+    /// Starts a prepared query; the calling thread works on a query expected to be short, until it is over or longer
+    /// than expected (`Runtime::submit_here`). [`Running::is_done`] tells whether it is over. A longer query
+    /// runs on the service's threads, as with [`Call::start`].
     ///
     /// # Errors
     /// As [`Call::start`].

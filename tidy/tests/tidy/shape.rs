@@ -232,7 +232,8 @@ fn functions(source: &Source) -> Vec<Function> {
 /// Functions whose names ask and whose bodies act.
 fn acting_predicates(source: &Source) -> Vec<String> {
     let asks = |name: &str| ["is_", "has_", "can_", "may_"].iter().any(|start| name.starts_with(start));
-    let acts = ["store(", "+= ", "-= ", "insert(", "remove(", "compare_exchange", "fetch_", "swap(", "push("];
+    let acts =
+        ["store(", "+= ", "-= ", "insert(", "remove(", "compare_exchange", "fetch_", "swap(", "push(", "replace("];
     let broken = functions(source).into_iter().filter(|function| {
         let changes = function.signature.contains("&mut self") || function.signature.contains("(mut self");
         asks(&function.name) && (changes || acts.iter().any(|act| function.body.contains(act)))

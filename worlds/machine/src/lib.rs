@@ -1,12 +1,19 @@
 //! The real world: threads on seats, tasks, sleep and wake, the clock.
 //!
 //! It follows a plan of `vicus-schedule`, and runs requests of `vicus-flow`; see [`Runtime`]. `vicus-os` answers for
-//! the system. Above it, `vicus-threads` has lightweight threads and teams: the runtime knows them by one hook
-//! ([`layer`]).
+//! the system. Above it, `vicus-threads` has lightweight threads and teams. The runtime calls them by one hook
+//! ([`layer`]), and knows no more of them than this:
+//!
+//! | what it knows | by | what it does with it |
+//! |---|---|---|
+//! | code with a stack of its own | [`layer::Layer`] | suspends it in a wait, and wakes it |
+//! | a point where one task of each seat meets the others | [`layer::Gathering`], one for each runtime | keeps it |
+//! | code that waits for its descendants alone | `SeatStack::is_tied`, set by a team | runs those on top of it |
+//! | two settings for the layer's waits | `on_deadlock`, `waits_have_backtraces` | keeps them |
 //!
 //! This crate never:
 //!
-//! * knows a lightweight thread, a stack of its own, or a team, but for the hook's words;
+//! * makes, switches or ends a stack, a lightweight thread or a team;
 //! * decides which task runs where and next: a seat of `vicus-schedule` does;
 //! * reads the environment.
 //!
@@ -61,7 +68,7 @@ pub mod layer {
     pub use crate::queues::deque::Deque;
     pub use crate::queues::fifo::CAPACITY as LONG_QUEUE;
     pub use crate::queues::inbox::Inbox;
-    pub use crate::runtime::awaited::Awaited;
+    pub use crate::runtime::awaited::{Awaited, OneRound};
     pub use crate::runtime::done::EndSignal;
     pub use crate::runtime::gathering::{Came, Gathered, Gathering};
     pub use crate::runtime::hook::{Hook, Layer, NewLayer, SeatState, is_apart};

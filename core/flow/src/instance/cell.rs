@@ -65,7 +65,7 @@ impl BoxCell {
         let output = |(schema, links): &(Schema, crate::model::Links)| Output {
             schema: schema.clone(),
             pill_sent: false,
-            sent: (0, 0),
+            sent: SentNow::default(),
             was_asked: Cell::new(false),
             noted: false,
             lent: None,
@@ -140,7 +140,11 @@ pub(crate) struct Body {
     pub(crate) outbox: Vec<(usize, Envelope)>,
     /// Senders with new room, made by the action.
     pub(crate) resumed: Vec<usize>,
+    /// The action has taken an envelope or closed an input in this invocation: if an input has a next one, the box is
+    /// due again without an arrival.
     pub(crate) consumed: bool,
+    /// The action has asked to be invoked again though nothing arrives ([`Turn::run_again`](crate::Turn::run_again)).
+    /// The next invocation that is not blocked clears it.
     pub(crate) run_again: bool,
     /// The action has asked for a pause in this invocation.
     pub(crate) pauses: bool,
@@ -148,6 +152,7 @@ pub(crate) struct Body {
     pub(crate) outbox_bytes: u64,
     /// Bytes of the envelopes taken in this invocation: the box may send as many more.
     pub(crate) taken_bytes: u64,
+    /// Only of the termination box: it has had every pill, and the end of this invocation ends the request.
     pub(crate) ended: bool,
     /// Room at any output is enough for the next invocation; otherwise all outputs need room.
     pub(crate) any_room: bool,
@@ -181,11 +186,18 @@ impl Body {
     }
 }
 
+/// The envelopes sent to an output in the invocation under way.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct SentNow {
+    pub(crate) envelopes: usize,
+    /// The bytes of all but the first.
+    pub(crate) later_bytes: u64,
+}
+
 pub(crate) struct Output {
     pub(crate) schema: Schema,
     pub(crate) pill_sent: bool,
-    /// The envelopes sent in this invocation: how many, and the bytes of all but the first.
-    pub(crate) sent: (usize, u64),
+    pub(crate) sent: SentNow,
     /// Whether the action was told of room since its last envelope.
     pub(crate) was_asked: Cell<bool>,
     /// Whether the trace has recorded the refusal. Never for a box that goes on with any room.

@@ -1,7 +1,7 @@
 //! The way of an invocation's envelopes to their receivers, and their wait there.
 
 use super::Instance;
-use super::cell::{Body, BoxCell, Receiver};
+use super::cell::{Body, BoxCell, Receiver, SentNow};
 use crate::desk::{Activation, Desk, Fact};
 use crate::ring::{Put, Ring};
 use crate::sync::Ordering;
@@ -74,7 +74,7 @@ impl Instance {
                 // Stamped after the fact is recorded: the reception is recorded later than the sending.
                 envelope.set_stamp(desk.clock);
             }
-            body.outputs[output].sent = (0, 0);
+            body.outputs[output].sent = SentNow::default();
             let receivers = &mut body.outputs[output].receivers;
             let last = receivers.len() - 1;
             let mut lent = None;

@@ -109,7 +109,7 @@ impl Instance {
     pub fn is_wanted(&self, index: BoxId) -> bool {
         match self.stop.load(Ordering::Relaxed) {
             GOES_ON => true,
-            ENDED => self.cells[index.index()].state.is_again(),
+            ENDED => self.cells[index.index()].state.runs_after_end(),
             _ => false,
         }
     }
@@ -135,7 +135,7 @@ impl Instance {
         // Either a box in its last step to being blocked sees the request's end, or it is seen to be blocked here.
         fence(Ordering::SeqCst);
         for (index, cell) in self.cells.iter().enumerate().filter(|(_, cell)| cell.state.is_blocked()) {
-            if cell.state.resume().0 && cell.state.is_again() {
+            if cell.state.resume().0 && cell.state.runs_after_end() {
                 wanted(index);
             }
         }
@@ -239,9 +239,9 @@ impl Instance {
         let mut first = None;
         for cell in &self.cells {
             for input in &cell.inputs {
-                while let Some(taken) = input.ring.take() {
+                while let Some(popped) = input.ring.take() {
                     // A panic of a column's owner is counted as the sender's.
-                    let dropped = catch_unwind(AssertUnwindSafe(move || drop(taken)));
+                    let dropped = catch_unwind(AssertUnwindSafe(move || drop(popped)));
                     dropped.unwrap_or_else(|panic| {
                         drop_quietly(keep_first(&mut first, self.unwound(input.sender, panic)))
                     });

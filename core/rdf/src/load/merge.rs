@@ -306,7 +306,7 @@ impl Numbering {
 
 /// The result of merging the terms of all chunks.
 pub struct Assembled {
-    /// The terms of the store's dictionary, which are still to be compressed.
+    /// The terms of the snapshot's dictionary, which are still to be compressed.
     pub terms: AssembledTerms,
     /// From number to id.
     pub numbering: Numbering,

@@ -1,4 +1,4 @@
-//! From text to a store, in steps. They are functions over data: the caller decides which steps run in parallel.
+//! From text to a snapshot, in steps. They are functions over data: the caller decides which steps run in parallel.
 //!
 //! ```text
 //!  buffers ── Chunker::cut ──▶ chunks ── parse_lines ─────▶ Parsed      each chunk of N-Triples or N-Quads alone
@@ -276,8 +276,8 @@ impl Parsed {
         self.terms.len()
     }
 
-    /// The approximate bytes needed to build a store of it, besides its own: for sorting terms and quads, and for the
-    /// indexes.
+    /// The approximate bytes needed to build a snapshot of it, besides its own: for sorting terms and quads, and for
+    /// the indexes.
     fn bytes_to_build(&self) -> u64 {
         let (terms, quads) = (self.terms.len() as u64, &self.quads);
         let rows = (3 * quads.triples.len() + 8 * quads.named.len()) as u64;
@@ -432,7 +432,7 @@ fn merge_two<T: Copy>(mut a: &[T], mut b: &[T], compare: &impl Fn(&T, &T) -> Ord
     Ok(merged)
 }
 
-/// Builds a store of all parsed data, with at least these orders, in one thread.
+/// Builds a snapshot of all parsed data, with at least these orders, in one thread.
 ///
 /// # Errors
 /// There is not enough memory.
@@ -544,7 +544,7 @@ impl Loader {
         self.others.iter().map(|parsed| parsed.skipped).sum::<u64>() + self.parsed.skipped
     }
 
-    /// The store of all added data.
+    /// The snapshot of all added data.
     pub fn finish(self) -> Snapshot {
         let mut parsed = self.others;
         parsed.push(self.parsed);

@@ -190,8 +190,8 @@ impl Context {
         self.open.is_done(wanted)
     }
 
-    /// Its owner is about to sleep: from now on [`Context::end_one`] tells when to ask it again. Returns whether the
-    /// owner still has to wait.
+    /// Its owner is about to sleep: from now on [`Context::end_one`] has it notified. Returns whether the owner still
+    /// has to wait.
     pub fn announce_sleep(&self, wanted: Wanted) -> bool {
         self.open.announce_sleep(wanted)
     }
@@ -328,7 +328,7 @@ impl Context {
     /// A task of this context, run by `seat`, has ended. `own`: the task's own context, if it has spawned any tasks.
     /// `drops` gets the contexts no longer needed: `own`, this one, those above; their panics are handed up before.
     ///
-    /// `asks` gets the waiters that are to check whether their awaited tasks are over. This context may be gone after
+    /// `notify` gets the waiters that are to check whether their awaited tasks are over. This context may be gone after
     /// this call.
     ///
     /// # Safety
@@ -341,18 +341,18 @@ impl Context {
         &self,
         own: Option<*const Context>,
         seat: SeatId,
-        mut asks: impl FnMut(Waiter),
+        mut notify: impl FnMut(Waiter),
         drops: impl FnMut(*const Context),
     ) {
         match own {
             None => match self.open.end(seat, Ended::Both) {
                 Then::Nothing => {}
-                Then::Ask(waiter) => asks(waiter),
+                Then::Notify(waiter) => notify(waiter),
                 // SAFETY: the caller's promise.
-                Then::Drop => unsafe { drop_upwards(self, seat, asks, drops) },
+                Then::Drop => unsafe { drop_upwards(self, seat, notify, drops) },
             },
             // SAFETY: as above.
-            Some(own) => unsafe { self.end_with(own, seat, asks, drops) },
+            Some(own) => unsafe { self.end_with(own, seat, notify, drops) },
         }
     }
 
@@ -364,7 +364,7 @@ impl Context {
         &self,
         own: *const Context,
         seat: SeatId,
-        mut asks: impl FnMut(Waiter),
+        mut notify: impl FnMut(Waiter),
         mut drops: impl FnMut(*const Context),
     ) {
         // SAFETY: the caller's promise.
@@ -373,18 +373,18 @@ impl Context {
             unsafe { (*own).hand_panic_up() };
             drops(own);
             // SAFETY: as above.
-            return unsafe { self.end_one(None, seat, asks, drops) };
+            return unsafe { self.end_one(None, seat, notify, drops) };
         }
         // The subtree stays open, and keeps this context alive.
         match self.open.end(seat, Ended::Child) {
-            Then::Ask(waiter) => asks(waiter),
+            Then::Notify(waiter) => notify(waiter),
             Then::Nothing => {}
             Then::Drop => unreachable!("the child's subtree is open"),
         }
         // SAFETY: as above; the last of its tasks may drop it after this.
         if unsafe { (*own).open.end_owner() } {
             // SAFETY: as above.
-            unsafe { drop_upwards(own, seat, asks, drops) };
+            unsafe { drop_upwards(own, seat, notify, drops) };
         }
     }
 
@@ -407,7 +407,7 @@ impl Context {
 unsafe fn drop_upwards(
     context: *const Context,
     seat: SeatId,
-    mut asks: impl FnMut(Waiter),
+    mut notify: impl FnMut(Waiter),
     mut drops: impl FnMut(*const Context),
 ) {
     let mut context = context;
@@ -420,7 +420,7 @@ unsafe fn drop_upwards(
         drops(context);
         match parent.open.end(seat, Ended::Subtree) {
             Then::Nothing => return,
-            Then::Ask(waiter) => return asks(waiter),
+            Then::Notify(waiter) => return notify(waiter),
             Then::Drop => context = parent,
         }
     }

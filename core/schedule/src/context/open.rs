@@ -62,7 +62,7 @@ pub(crate) enum Then {
     /// Nothing.
     Nothing,
     /// The owner may sleep, and its awaited tasks are over now: it has to check.
-    Ask(Waiter),
+    Notify(Waiter),
     /// The owner has ended, and so has the whole subtree: the caller drops the context.
     Drop,
 }
@@ -129,9 +129,9 @@ impl Open {
         }
         // The owner has added its own count here before it slept. It may wait for either sum. An awake owner checks by
         // itself.
-        let is_asked =
+        let is_over =
             owner != NO_SEAT && now & ASLEEP != 0 && (sum.is_done(Wanted::Children) || sum.is_done(Wanted::Subtrees));
-        if is_asked { Then::Ask(waiter) } else { Then::Nothing }
+        if is_over { Then::Notify(waiter) } else { Then::Nothing }
     }
 
     /// Whether all tasks awaited by the owner are over. The owner calls it.
@@ -146,7 +146,7 @@ impl Open {
     /// Returns whether the owner still has to wait.
     pub(crate) fn announce_sleep(&self, wanted: Wanted) -> bool {
         self.give_away();
-        // Acquire: as in `is_done`. The flag stays: a seat asked in vain checks once more.
+        // Acquire: as in `is_done`. The flag stays: a seat notified in vain checks once more.
         !Sum(self.others.fetch_or(ASLEEP, Ordering::AcqRel)).is_done(wanted)
     }
 
@@ -205,11 +205,11 @@ mod loom_models {
         [0, 1, 2].map(SeatId::new)
     }
 
-    /// A context's count, the cells written by its tasks, and whether the owner's seat was asked.
+    /// A context's count, the cells written by its tasks, and whether the owner's seat was notified.
     struct Model {
         open: Open,
         written: [UnsafeCell<u32>; 2],
-        asked: AtomicBool,
+        notified: AtomicBool,
         drops: UnsafeCell<u32>,
     }
 
@@ -222,7 +222,7 @@ mod loom_models {
             Arc::new(Model {
                 open: Open::new(seats()[0], OWNER),
                 written: [UnsafeCell::new(0), UnsafeCell::new(0)],
-                asked: AtomicBool::new(false),
+                notified: AtomicBool::new(false),
                 drops: UnsafeCell::new(0),
             })
         }
@@ -244,9 +244,9 @@ mod loom_models {
         fn follow(&self, then: Then) {
             match then {
                 Then::Nothing => {}
-                Then::Ask(waiter) => {
+                Then::Notify(waiter) => {
                     assert_eq!(waiter, OWNER);
-                    self.asked.store(true, Ordering::Release);
+                    self.notified.store(true, Ordering::Release);
                 }
                 Then::Drop => {
                     self.read();
@@ -257,13 +257,13 @@ mod loom_models {
             }
         }
 
-        /// The owner: sleeps while it has to wait, until it is asked.
+        /// The owner: sleeps while it has to wait, until it is notified.
         fn wait(&self, wanted: Wanted) {
             if !self.open.is_done(wanted) && self.open.announce_sleep(wanted) {
-                while !self.asked.load(Ordering::Acquire) {
+                while !self.notified.load(Ordering::Acquire) {
                     thread::yield_now();
                 }
-                assert!(self.open.is_done(wanted), "asked for nothing");
+                assert!(self.open.is_done(wanted), "notified for nothing");
             }
             self.read();
         }
@@ -313,9 +313,10 @@ mod loom_models {
         });
     }
 
-    /// Once the owner had slept and was about to leave; a task that ended meanwhile asked a seat that does not exist.
+    /// Once the owner had slept and was about to leave; a task that ended meanwhile notified a seat that does not
+    /// exist.
     #[test]
-    fn loom_an_owner_that_leaves_is_not_asked() {
+    fn loom_an_owner_that_leaves_is_not_notified() {
         loom::model(|| {
             let (model, [owner, other, third]) = (Model::new(), seats());
             (0..2).for_each(|_| model.open.begin(owner));
@@ -386,20 +387,20 @@ mod tests {
         assert_eq!(done(), [true, false]);
         assert!(!open.announce_sleep(Wanted::Children));
         assert!(open.announce_sleep(Wanted::Subtrees));
-        assert_eq!(open.end(other, Ended::Subtree), Then::Ask(Waiter(7)));
+        assert_eq!(open.end(other, Ended::Subtree), Then::Notify(Waiter(7)));
         assert_eq!(done(), [true, true]);
         assert!(open.end_owner());
     }
 
     #[test]
-    fn a_suspended_owner_is_asked_by_a_task_that_ends_on_its_own_seat() {
+    fn a_suspended_owner_is_notified_by_a_task_that_ends_on_its_own_seat() {
         let seat = SeatId::new(3);
         let open = Open::new(seat, Waiter(9));
         open.begin(seat);
         open.begin(seat);
         assert!(open.announce_suspension(Wanted::Subtrees));
         assert_eq!(open.end(seat, Ended::Both), Then::Nothing);
-        assert_eq!(open.end(seat, Ended::Both), Then::Ask(Waiter(9)));
+        assert_eq!(open.end(seat, Ended::Both), Then::Notify(Waiter(9)));
         open.goes_on(seat);
         assert!(open.is_done(Wanted::Subtrees));
         open.begin(seat);

@@ -5,22 +5,12 @@
 //! that one there, *wake* a seat for it, *pause*, *sleep*. A thread of worlds/machine and a virtual core of worlds/sim
 //! act on the same seat, so a simulated seed can show a fault of it.
 //!
-//! The order of a seat's sources of tasks:
-//!
-//! 1. if no task waits on it, the plan's *front*, within its limit ([`FRONT_TURN_NS`]);
-//! 2. its *next* task: the last immediate box activated by its last invocation;
-//! 3. the tasks it was *called* for: no other seat may run these;
-//! 4. the tasks it has *kept*: those refused by a full queue, and those it spawned on a deep stack;
-//! 5. the plan's probes.
-//!
-//! While several requests run, each has [turns](crate::TURN_NS); these go before all this.
-//!
-//! After many tasks in a row out of its own queue, the first probe's, the other probes have a turn ([`OWN_TURN`]). If
-//! the first probe has several shared queues, the second one of them has a turn then.
-//!
-//! Tasks begun on this seat and *suspended* come back to it and to no other: a *woken* one goes behind 2, as its data
-//! is likely to be in the seat's caches; one that has *yielded* goes behind 5. Neither keeps the seat from its queues
-//! for long ([`WOKEN_TURN`], [`YIELDED_TURN`]). `sources.rs` has the whole order.
+//! A seat's sources of tasks, and their order: [`Sources::ORDER`]. No source keeps the ones behind it waiting for long:
+//! the plan's *front* has a limit ([`FRONT_TURN_NS`]); after many tasks in a row out of its own queue, the first
+//! probe's, the other probes have a turn ([`OWN_TURN`]), and so has the second of several shared queues of the first
+//! probe. Tasks begun on this seat and *suspended* come back to it and to no other: a *woken* one early, as its data is
+//! likely to be in the seat's caches, for up to [`WOKEN_TURN`] in a row, and one that has *yielded* behind the kept
+//! tasks, for up to [`YIELDED_TURN`].
 //!
 //! The hot path is [`Seat::find`] and [`Seat::activated`]: they allocate nothing.
 
@@ -388,8 +378,7 @@ impl<T> Seat<T> {
         self.ready.push_yielded(task);
     }
 
-    /// Whether [`Seat::find`] would give a task of its own lock-free queue, if the queue has one, and no task has come
-    /// for this seat alone: for a world that works from that queue for a while without looking elsewhere.
+    /// Whether the own queue is the next source, called tasks aside: a world may then pop it directly.
     #[inline]
     pub fn is_own_next(&self) -> bool {
         let asked = self.ready.sources().without(Sources::of(&[Source::Called]));

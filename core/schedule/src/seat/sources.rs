@@ -43,6 +43,7 @@ pub(crate) enum Source {
 pub(crate) struct Sources(u16);
 
 impl Sources {
+    /// All sources, the one that goes first at the beginning.
     const ORDER: [Source; 12] = [
         Source::Turns,
         Source::Wake,
@@ -231,7 +232,7 @@ impl<T> Ready<T> {
     pub(super) fn take_kept(&mut self, may_begin: impl FnOnce(&T) -> bool) -> Option<Found<T>> {
         let task = self.kept.pop_if(|task| may_begin(task))?;
         self.sources.set(Source::Kept, !self.kept.is_empty());
-        Some(Found { task, way: Way::KEPT })
+        Some(Found { task, way: Way::NO_QUEUE })
     }
 
     /// The youngest kept task that fits.

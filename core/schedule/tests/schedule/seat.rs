@@ -105,10 +105,10 @@ fn its_next_box_comes_first_then_what_it_was_called_for_then_what_it_kept_then_q
     let ran: Vec<_> = std::iter::from_fn(|| world.find()).map(|(task, way, _)| (task.1, way)).collect();
     let expected = [
         (3, Way::new(1, immediate)),
-        (4, Way::KEPT),
+        (4, Way::NO_QUEUE),
         // The youngest first.
-        (6, Way::KEPT),
-        (5, Way::KEPT),
+        (6, Way::NO_QUEUE),
+        (5, Way::NO_QUEUE),
         (7, Way::new(1, immediate)),
         (8, Way::new(3, deferred)),
     ];
@@ -357,7 +357,7 @@ fn a_seat_on_whose_stack_many_wait_keeps_what_it_spawns() {
 fn a_refused_box_waits_and_a_refused_closure_runs_at_once_but_not_on_top_of_many() {
     let mut world = World::new("central");
     assert_eq!(world.seat.refused((1, 1), false), None);
-    assert_eq!(world.find(), Some(((1, 1), Way::KEPT, None)));
+    assert_eq!(world.find(), Some(((1, 1), Way::NO_QUEUE, None)));
     assert_eq!(world.seat.refused((1, 2), true), Some((1, 2)));
     assert_eq!(
         [(true, true), (true, false), (false, true)].map(|(inline, over)| world.seat.pushed(inline, over)),

@@ -105,7 +105,7 @@ unsafe fn destroy(id: i32, task: *mut KmpTask) {
 ///
 /// # Safety
 /// It is not used any more.
-pub(crate) unsafe fn drop_unrun(record: *mut Record) {
+pub(crate) unsafe fn drop_data(record: *mut Record) {
     // SAFETY: rule "Record": the caller has the record alone, and clang's record is behind it.
     unsafe {
         if (*record).flags & DESTRUCTORS != 0 {
@@ -245,7 +245,7 @@ unsafe fn leave_proxy(record: *mut Record, how: u32) {
         // Acquire and release: the freeing side sees all writes of the other one.
         if flags.fetch_or(how, Ordering::AcqRel) & (HAS_RUN | IS_OVER) != 0 {
             (*record).event = ptr::null();
-            tasks::finish(record);
+            tasks::drop_record(record);
         }
     }
 }
@@ -681,7 +681,7 @@ struct Pattern(*mut Record);
 impl Drop for Pattern {
     fn drop(&mut self) {
         // SAFETY: rule "Record": the pattern is never spawned, and the last of its users drops it.
-        unsafe { tasks::finish(self.0) };
+        unsafe { tasks::drop_record(self.0) };
     }
 }
 
@@ -772,7 +772,7 @@ unsafe fn cut_loop(
                 }
             }
         }
-        tasks::finish(record);
+        tasks::drop_record(record);
         if !has_no_group {
             tasks::end_group();
         }

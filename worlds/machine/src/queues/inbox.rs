@@ -109,7 +109,7 @@ mod loom_models {
         /// Like `RuntimeState::call`.
         fn call(&self, number: u64) {
             self.inbox.put(task(number));
-            self.pool.ask_if_announced(0, &Barrier::new());
+            self.pool.notify_if_announced(0, &Barrier::new());
         }
 
         /// Runs this number of sent tasks.
@@ -134,7 +134,7 @@ mod loom_models {
         /// The end of a task, as `Open::is_over`.
         fn finish_one(&self) {
             if self.open.fetch_sub(1, Ordering::AcqRel) == 1 {
-                self.pool.ask(0);
+                self.pool.notify(0);
             }
         }
 
@@ -186,8 +186,8 @@ mod loom_models {
 
     /// A waiting seat is called twice, woken for a spawn, and its awaited task ends, in any order: it misses none of
     /// these in its sleep, each call is run once or still in the inbox, and no wake is lost. Loom reports an endless
-    /// sleep as a deadlock. Finds these mutants: `ask` without its lock; a put that counts before its lock, or a take
-    /// that does after it; a call that looks for sleepers before it puts.
+    /// sleep as a deadlock. Finds these mutants: `notify` without its lock; a put that counts before its lock, or a
+    /// take that does after it; a call that looks for sleepers before it puts.
     #[test]
     fn loom_a_waiting_seat_runs_tasks_that_it_is_called_for() {
         // Bounded: all interleavings would take minutes.

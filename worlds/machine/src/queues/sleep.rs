@@ -62,7 +62,7 @@ impl SleepPool {
         barrier.everyone();
     }
 
-    /// Sleeps until a spawn wakes it, or until `reason` is true; each [`SleepPool::ask`] has it checked.
+    /// Sleeps until a spawn wakes it, or until `reason` is true; each [`SleepPool::notify`] has it checked.
     pub(crate) fn sleep(&self, slot: usize, reason: impl Fn() -> bool) -> Woken {
         let mut sleepers = self.lock();
         loop {
@@ -91,25 +91,25 @@ impl SleepPool {
     }
 
     /// Has the thread with this slot check its reason, if it sleeps.
-    pub(crate) fn ask(&self, slot: usize) {
+    pub(crate) fn notify(&self, slot: usize) {
         // A thread without a reason under this lock sleeps by now.
         drop(self.lock());
         self.woken[slot].notify_one();
     }
 
-    /// Like [`SleepPool::ask`], for a reason also checked in the thread's last look, after its announcement: if no
+    /// Like [`SleepPool::notify`], for a reason also checked in the thread's last look, after its announcement: if no
     /// thread is announced, the thread is awake and finds the reason by itself. Otherwise each call would be two
     /// exchanges and a system call.
     #[inline]
-    pub(crate) fn ask_if_announced(&self, slot: usize, barrier: &Barrier) {
+    pub(crate) fn notify_if_announced(&self, slot: usize, barrier: &Barrier) {
         barrier.before_look(true);
         if self.has_sleepers() {
-            self.ask(slot);
+            self.notify(slot);
         }
     }
 
     /// Has all threads check their reasons.
-    pub(crate) fn ask_all(&self) {
+    pub(crate) fn notify_all(&self) {
         drop(self.lock());
         self.woken.iter().for_each(Condvar::notify_one);
     }
@@ -310,7 +310,7 @@ mod loom_models {
             };
             let woke = usize::from(pool.wake_one(wake(1)));
             reason.store(1, Ordering::Release);
-            pool.ask(0);
+            pool.notify(0);
             assert_eq!(waits.join().unwrap(), woke);
             assert!(is_empty(&pool));
         });
@@ -378,7 +378,7 @@ mod loom_models {
             // While both wait.
             idle.join().unwrap();
             is_over.store(1, Ordering::Release);
-            pool.ask_all();
+            pool.notify_all();
             waits.into_iter().for_each(|waits| waits.join().unwrap());
             assert!(is_empty(&pool));
         });

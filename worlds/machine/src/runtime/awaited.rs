@@ -1,5 +1,6 @@
 //! Conditions that a seat, or code with a stack of its own, waits for.
 
+use std::cell::Cell;
 use vicus_schedule::SeatId;
 
 /// A condition to wait for.
@@ -7,7 +8,12 @@ pub trait Awaited {
     /// Whether it is true.
     fn is_done(&self) -> bool;
 
-    /// The seat is about to sleep: from now on the thread that makes the condition true has to call `tell`
+    /// The condition is not true yet, and the waiting code is about to run one task, or to rest: for a wait that ends
+    /// after so many rounds.
+    #[inline]
+    fn begin_round(&self) {}
+
+    /// The seat is about to sleep: from now on the thread that makes the condition true has to call `notify`
     /// (`latch.rs`). Returns whether the seat still has to wait.
     fn announce_sleep(&self) -> bool;
 
@@ -21,4 +27,24 @@ pub trait Awaited {
     /// The suspended code goes on, on this seat.
     #[inline]
     fn goes_on(&self, _: SeatId) {}
+}
+
+/// A wait of one round: for code that lets one other task run, if there is one.
+#[derive(Debug, Default)]
+pub struct OneRound {
+    has_begun: Cell<bool>,
+}
+
+impl Awaited for OneRound {
+    fn is_done(&self) -> bool {
+        self.has_begun.get()
+    }
+
+    fn begin_round(&self) {
+        self.has_begun.set(true);
+    }
+
+    fn announce_sleep(&self) -> bool {
+        false
+    }
 }

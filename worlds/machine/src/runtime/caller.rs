@@ -172,7 +172,7 @@ impl Caller<'_> {
     ///
     /// # Errors
     /// The question panicked, and the request goes on.
-    fn ask(&self) -> thread::Result<bool> {
+    fn check_given_up(&self) -> thread::Result<bool> {
         if self.instance().has_failed() {
             return Ok(true);
         }
@@ -257,7 +257,7 @@ impl Caller<'_> {
             if instance.stage() != stage {
                 self.sweep();
             }
-            let goes_on = !instance.is_stopped() && !self.ask().unwrap_or_else(|panic| resume_unwind(panic));
+            let goes_on = !instance.is_stopped() && !self.check_given_up().unwrap_or_else(|panic| resume_unwind(panic));
             if goes_on && until.is_some_and(|until| Instant::now() >= until) {
                 return self.leave_to_seats();
             }
@@ -304,9 +304,10 @@ impl RunsHere for Caller<'_> {
         &self.state.instance
     }
 
-    /// Like [`Caller::ask`], while a box runs: a panic of the question fails the request. It does not unwind tasks.
+    /// Like [`Caller::check_given_up`], while a box runs: a panic of the question fails the request. It does not unwind
+    /// tasks.
     fn is_given_up(&self) -> bool {
-        self.ask().unwrap_or_else(|panic| {
+        self.check_given_up().unwrap_or_else(|panic| {
             let running = self.tasks.borrow().running;
             match running {
                 Some(index) => self.instance().fail_by(index, panic),

@@ -69,7 +69,7 @@ impl Awaited for Gathered {
     }
 
     fn announce_sleep(&self) -> bool {
-        // In vain after the end: then the next gathering's last one asks once too often.
+        // In vain after the end: then the next gathering's last one notifies once too often.
         self.state().fetch_or(ASLEEP, Ordering::AcqRel) / TIMES == self.times
     }
 }
@@ -81,11 +81,11 @@ mod loom_models {
     use loom::sync::{Arc, Condvar, Mutex};
     use loom::thread;
 
-    /// The work done by each member, and how often all were asked to look.
+    /// The work done by each member, and how often all were notified.
     struct Model {
         gathering: Gathering,
         done: Vec<UnsafeCell<u32>>,
-        asked: Mutex<u64>,
+        notified: Mutex<u64>,
         woken: Condvar,
     }
 
@@ -94,21 +94,21 @@ mod loom_models {
     unsafe impl Sync for Model {}
 
     impl Model {
-        /// Like [`gather`], with a sleep that ends when all are asked.
-        fn gather(&self, asked: &mut u64) {
+        /// Like [`gather`], with a sleep that ends when all are notified.
+        fn gather(&self, notified: &mut u64) {
             match self.gathering.come() {
                 Came::Last { is_awaited: false } => {}
                 Came::Last { is_awaited: true } => {
-                    *self.asked.lock().unwrap() += 1;
+                    *self.notified.lock().unwrap() += 1;
                     self.woken.notify_all();
                 }
                 Came::Early(gathered) => {
                     while !gathered.is_done() && gathered.announce_sleep() {
-                        let mut times = self.asked.lock().unwrap();
-                        while *times == *asked {
+                        let mut times = self.notified.lock().unwrap();
+                        while *times == *notified {
                             times = self.woken.wait(times).unwrap();
                         }
-                        *asked = *times;
+                        *notified = *times;
                     }
                     assert!(gathered.is_done());
                 }
@@ -117,17 +117,17 @@ mod loom_models {
 
         #[expect(unsafe_code, reason = "loom's cells")]
         fn member(&self, number: usize, times: u32) {
-            let mut asked = 0;
+            let mut notified = 0;
             for time in 1..=times {
                 // SAFETY: as for `Sync`.
                 self.done[number].with_mut(|cell| unsafe { *cell = time });
-                self.gather(&mut asked);
+                self.gather(&mut notified);
                 for cell in &self.done {
                     // SAFETY: as for `Sync`.
                     assert_eq!(cell.with(|cell| unsafe { *cell }), time, "it sees what each did before it came");
                 }
                 // Nobody does more before all have seen it.
-                self.gather(&mut asked);
+                self.gather(&mut notified);
             }
         }
     }
@@ -139,7 +139,7 @@ mod loom_models {
             let model = Arc::new(Model {
                 gathering: Gathering::new(members),
                 done: (0..members).map(|_| UnsafeCell::new(0)).collect(),
-                asked: Mutex::new(0),
+                notified: Mutex::new(0),
                 woken: Condvar::new(),
             });
             let others: Vec<_> = (1..members)

@@ -5,9 +5,9 @@ use crate::sync::{AtomicU32, Ordering};
 use vicus_schedule::Waiter;
 
 /// Wakes waiters.
-pub trait Tell {
+pub trait Notify {
     /// Makes this one check its wait condition.
-    fn tell(&self, waiter: Waiter);
+    fn notify(&self, waiter: Waiter);
 }
 
 /// Set once by the thread that finishes the task awaited by a seat, or by code with a stack of its own.
@@ -34,10 +34,10 @@ impl Latch {
 
     /// The awaited task is done. After this only the waiting one's sleeping place is touched, not the latch.
     #[inline]
-    pub fn set(&self, shared: &impl Tell) {
+    pub fn set(&self, shared: &impl Notify) {
         let waiter = self.waiter;
         if self.state.swap(SET, Ordering::AcqRel) == ASLEEP {
-            shared.tell(waiter);
+            shared.notify(waiter);
         }
     }
 }
@@ -63,24 +63,24 @@ mod loom_models {
     /// The sleeping place of a waiter.
     #[derive(Default)]
     struct Bed {
-        is_told: Mutex<bool>,
-        told: Condvar,
+        is_notified: Mutex<bool>,
+        notified: Condvar,
     }
 
     impl Bed {
         fn sleep(&self) {
-            let mut is_told = self.is_told.lock().unwrap();
-            while !*is_told {
-                is_told = self.told.wait(is_told).unwrap();
+            let mut is_notified = self.is_notified.lock().unwrap();
+            while !*is_notified {
+                is_notified = self.notified.wait(is_notified).unwrap();
             }
-            *is_told = false;
+            *is_notified = false;
         }
     }
 
-    impl Tell for Bed {
-        fn tell(&self, _: Waiter) {
-            *self.is_told.lock().unwrap() = true;
-            self.told.notify_one();
+    impl Notify for Bed {
+        fn notify(&self, _: Waiter) {
+            *self.is_notified.lock().unwrap() = true;
+            self.notified.notify_one();
         }
     }
 

@@ -10,7 +10,7 @@ use crate::queues::sleep::{Barrier, SleepPool};
 use crate::runtime::callers::Callers;
 use crate::runtime::gathering::Gathering;
 use crate::runtime::hook::{Hook, is_apart};
-use crate::runtime::latch::Tell;
+use crate::runtime::latch::Notify;
 use crate::runtime::lent::Lent;
 use crate::runtime::recorder::Recording;
 use crate::runtime::requests::Ongoing;
@@ -59,7 +59,7 @@ pub struct RuntimeState {
     pub(crate) recording: Option<Recording>,
     /// The way to the layer above.
     pub hook: Hook,
-    /// For a team: the meeting point of its members.
+    /// A point where one task of each seat meets the others. A team is a runtime whose members use it.
     pub gathering: Gathering,
 }
 
@@ -111,9 +111,9 @@ pub struct RunSettings {
     pub(crate) head_start_ns: u64,
     /// How long a caller works on its own request alone.
     pub(crate) caller_works: Duration,
-    /// The reaction to lightweight threads that wait for one another.
+    /// For the layer: its reaction when its code waits in a circle.
     pub on_deadlock: OnDeadlock,
-    /// Whether waits of lightweight threads note their backtraces.
+    /// For the layer: whether its waits note their backtraces.
     pub waits_have_backtraces: bool,
 }
 
@@ -287,8 +287,8 @@ impl RuntimeState {
     }
 
     /// Makes all seats check their wait conditions.
-    pub fn ask_all(&self) {
-        self.system.sleepers.pools.iter().for_each(SleepPool::ask_all);
+    pub fn notify_all(&self) {
+        self.system.sleepers.pools.iter().for_each(SleepPool::notify_all);
     }
 
     /// The features that could not be used on this machine.
@@ -307,9 +307,9 @@ impl RuntimeState {
     }
 
     /// Makes a sleeping seat check its wait condition and its inbox.
-    pub(crate) fn ask(&self, seat: SeatId) {
+    pub(crate) fn notify_seat(&self, seat: SeatId) {
         let pool = self.plan.seats[seat.index()].pool;
-        self.system.sleepers.pools[pool.index()].ask(self.slot_of(seat));
+        self.system.sleepers.pools[pool.index()].notify(self.slot_of(seat));
     }
 
     /// A seat's place among those of its pool.
@@ -329,7 +329,7 @@ impl RuntimeState {
     pub fn call(&self, seat: SeatId, task: TaskRef) {
         self.inbox(seat).put(task);
         let pool = self.plan.seats[seat.index()].pool;
-        self.system.sleepers.pools[pool.index()].ask_if_announced(self.slot_of(seat), &self.system.sleepers.barrier);
+        self.system.sleepers.pools[pool.index()].notify_if_announced(self.slot_of(seat), &self.system.sleepers.barrier);
     }
 
     /// If the request has failed or was cancelled, stops its tasks: queued tasks of its boxes no longer begin, and
@@ -439,8 +439,9 @@ impl RuntimeState {
             let _lock = lent.lock.lock().expect("nothing panics under this lock");
             lent.changed.notify_all();
         }
-        // One ask is enough: a sleeping thread learns by it that the runtime closes, and an awake one before it sleeps.
-        self.ask_all();
+        // One call is enough: a sleeping thread learns by it that the runtime closes, and an awake one learns it before
+        // it sleeps.
+        self.notify_all();
         loop {
             let thread = self.system.handles.lock().expect("nothing panics under this lock").pop();
             let Some(thread) = thread else { break };
@@ -505,7 +506,7 @@ impl RuntimeState {
     pub(crate) fn open_request(&self, id: RequestId) {
         if self.ongoing.open.begin(id) == 2 {
             // Seats that sleep while their tasks wait would only be woken for the first one.
-            self.ask_all();
+            self.notify_all();
         }
     }
 
@@ -544,17 +545,17 @@ impl RuntimeState {
     #[cold]
     fn note_first_code(&self) {
         self.hook.any.store(true, Ordering::SeqCst);
-        self.ask_all();
+        self.notify_all();
     }
 }
 
-impl Tell for RuntimeState {
+impl Notify for RuntimeState {
     #[inline]
-    fn tell(&self, waiter: Waiter) {
+    fn notify(&self, waiter: Waiter) {
         if is_apart(waiter) {
             self.hook.layer().expect("code of a layer waits").wake(waiter);
         } else {
-            self.ask(SeatId::new(waiter.0 >> 1));
+            self.notify_seat(SeatId::new(waiter.0 >> 1));
         }
     }
 }

@@ -266,7 +266,7 @@ impl Worker {
         Worker {
             slot: slot.expect("a seat is in its pool"),
             state,
-            frame: Frame::new(RequestId(0), Way::KEPT),
+            frame: Frame::new(RequestId(0), Way::NO_QUEUE),
             stack: SeatStack { beneath: Beneath::default(), below: ptr::null(), is_tied: false },
             code: SeatCode {
                 waiter: waiter_of_seat(seat),
@@ -311,7 +311,7 @@ impl Worker {
     /// Begins a task that came from no queue and is counted nowhere.
     pub fn begin_alone(&mut self, request: RequestId) {
         self.frame.request = request;
-        self.frame.way = Way::KEPT;
+        self.frame.way = Way::NO_QUEUE;
         self.frame.parent = ContextRef::NONE;
         self.frame.spawner = Spawner::default();
         debug_assert!(self.frame.context.is_none(), "the last task has ended with its context");
@@ -494,7 +494,7 @@ impl Worker {
 
     /// A queue had no room for a task that may run on top of its spawner.
     pub fn refused(&mut self, task: TaskRef) -> AtOnce {
-        AtOnce(self.state.refused(task, true).map(|task| (task, Way::KEPT)))
+        AtOnce(self.state.refused(task, true).map(|task| (task, Way::NO_QUEUE)))
     }
 
     /// Puts a task into the queue this seat polls next.
@@ -627,7 +627,7 @@ impl<'a> Seated<'a> {
         leave_to_others(shared);
         // The thread leaves: the seat's private tasks move to queues open to others.
         while let Some(called) = self.inbox().take() {
-            run(called, Way::KEPT);
+            run(called, Way::NO_QUEUE);
         }
         in_task(Worker::share_tasks);
         leave();
@@ -714,7 +714,7 @@ fn find_last(shared: &RuntimeState) -> Option<Run<TaskRef>> {
 fn find_below(shared: &RuntimeState, reach: &mut Reach<'_>, request: RequestId) -> Option<Run<TaskRef>> {
     let mut all = (0..shared.plan.queues.len()).map(QueueId::new);
     let task = all.find_map(|queue| reach.take_of(request, queue, Take::Youngest, 0))?;
-    Some(Run { task, way: Way::KEPT, leaves: false })
+    Some(Run { task, way: Way::NO_QUEUE, leaves: false })
 }
 
 /// If the seat was woken for a task, and has other work: wakes another seat for that task.
@@ -880,6 +880,7 @@ const GLANCES: usize = 4;
 fn wait_until_done(shared: &RuntimeState, awaited: &impl Awaited) {
     let mut idle_since = None;
     while !awaited.is_done() {
+        awaited.begin_round();
         if let Some((task, way)) = find(shared) {
             if idle_since.take().is_some() {
                 Seated::of_this_thread(shared).end_idle();

@@ -3,13 +3,12 @@
 
 use super::child::{ChildBuilder, child};
 use super::said::hold_said;
-use crate::runtime::awaited::Awaited;
+use crate::runtime::awaited::OneRound;
 use crate::runtime::latch::Latch;
 use crate::runtime::shared::RuntimeState;
 use crate::runtime::worker::context::{close_all_groups, recorded, wait_until, wait_within};
-use crate::runtime::worker::job::{ask, free};
+use crate::runtime::worker::job::{free, notify};
 use crate::runtime::worker::{Frame, in_task, with_shared, with_worker};
-use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 use vicus_schedule::{Access, ContextRef, Kind, ReadyTask, Unspawned, Way};
@@ -57,7 +56,7 @@ pub fn begin_child() -> Option<Included> {
         let number = worker.recorder.keeps_events().then(|| worker.recorder.included_begins(worker.frame.request));
         let outer = worker.frame.put_aside();
         let context = ContextRef::new(context);
-        (worker.frame.way, worker.frame.parent) = (Way::KEPT, context);
+        (worker.frame.way, worker.frame.parent) = (Way::NO_QUEUE, context);
         Some(Included { outer, context, number })
     })
 }
@@ -83,7 +82,7 @@ pub fn end_child(child: Included) {
     // SAFETY: `begin_child` has counted it there, and this value was made once; `own` was made for its children.
     unsafe {
         let context = context.get().expect("a child has a context");
-        context.end_one(own.map(|own| own.as_ptr().cast_const()), seat, ask, free);
+        context.end_one(own.map(|own| own.as_ptr().cast_const()), seat, notify, free);
     }
 }
 
@@ -165,19 +164,9 @@ pub fn wait_for_earlier(accesses: &[Access]) {
 /// # Panics
 /// Outside of tasks on a seat.
 pub fn yield_to_descendants() {
-    /// Over when it is asked again.
-    struct Once(Cell<bool>);
-    impl Awaited for Once {
-        fn is_done(&self) -> bool {
-            self.0.replace(true)
-        }
-        fn announce_sleep(&self) -> bool {
-            false
-        }
-    }
     let has_children = in_task(|worker| worker.frame.context.is_some());
     if has_children {
-        wait_within(&Once(Cell::new(false)));
+        wait_within(&OneRound::default());
     }
 }
 

@@ -4,7 +4,7 @@ use super::scope::keep_first;
 use super::visitors::Visitors;
 use crate::runtime::awaited::Awaited;
 use crate::runtime::handle::Runtime;
-use crate::runtime::latch::Tell as _;
+use crate::runtime::latch::Notify as _;
 use crate::runtime::shared::RuntimeState;
 use crate::runtime::worker::class::{closure_class, end_task};
 use crate::runtime::worker::context::{recorded, wait_for_descendants};
@@ -223,7 +223,7 @@ impl Loop {
             }
         }
         if self.visitors.leave() {
-            shared.tell(self.waiter);
+            shared.notify(self.waiter);
         }
     }
 }

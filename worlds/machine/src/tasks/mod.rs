@@ -1,4 +1,5 @@
-//! Tasks that are closures: two at once ([`join`]), many ([`scope`]), and the same on every thread.
+//! Tasks that are closures: two at once ([`join`]), many ([`scope`]), children of the running task ([`child`]), and the
+//! parts of a loop ([`for_each`]).
 //!
 //! A task's header is at the beginning of the task: in the stack frame of a `join`, or in a block of the heap. The task
 //! goes through the same queues as a box, by the same plan. A waiting seat runs other tasks meanwhile.

@@ -219,7 +219,7 @@ impl Engine<'_> {
         if !self.queues.push(queue, waiting) {
             self.counts.refused += 1;
             if state.refused(waiting, runs_inline).is_some() {
-                let (_, cost) = self.took(seat, task, Way::KEPT);
+                let (_, cost) = self.took(seat, task, Way::NO_QUEUE);
                 self.begin_help(seat);
                 self.owe(seat, cost);
             }

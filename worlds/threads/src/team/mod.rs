@@ -222,7 +222,7 @@ pub fn gather() {
         wait_for_own();
         with_shared(|shared| match shared.gathering.come() {
             Came::Last { is_awaited: false } => {}
-            Came::Last { is_awaited: true } => shared.ask_all(),
+            Came::Last { is_awaited: true } => shared.notify_all(),
             Came::Early(gathered) => {
                 if !gathered.is_done() {
                     wait(None, &gathered);

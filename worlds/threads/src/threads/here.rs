@@ -2,9 +2,8 @@
 
 use crate::threads::core::{Core, Ended};
 use crate::threads::fibres::{self, of_worker};
-use std::cell::Cell;
 use std::ptr::NonNull;
-use vicus_machine::layer::{Awaited, in_task, wait};
+use vicus_machine::layer::{OneRound, in_task, wait};
 
 /// The thread on the caller's fibre.
 pub(crate) fn core_here() -> Option<NonNull<Core>> {
@@ -18,20 +17,7 @@ pub(crate) fn unwind_if_told() {
     }
 }
 
-/// Over when it is asked again.
-struct Once(Cell<bool>);
-
-impl Awaited for Once {
-    fn is_done(&self) -> bool {
-        self.0.replace(true)
-    }
-
-    fn announce_sleep(&self) -> bool {
-        false
-    }
-}
-
 /// On a seat, on its thread's own stack: runs one other task, if there is one.
 pub(crate) fn help_once() {
-    wait(None, &Once(Cell::new(false)));
+    wait(None, &OneRound::default());
 }

@@ -1,4 +1,4 @@
-//! Loading as a flow request: any number of sources, any number of workers, one store.
+//! Loading as a flow request: any number of sources, any number of workers, one snapshot.
 //!
 //! ```text
 //!  read ──▶ deal ──▶ parse ──▶ cut terms ──▶ merge terms ──▶ assemble ──▶ sort ──▶ cut runs ──▶ merge runs ─┐
@@ -6,14 +6,14 @@
 //!   └─── pieces of other syntaxes ──▲                              │ │ numbering                            ▼
 //!                                                              keys│ └──────────────────────────▶ gather runs
 //!                                                                  ▼                                    1 │
-//!                                                    k compress ──▶ store ◀───────── index ◀──────────────┘
+//!                                                    k compress ──▶ snapshot ◀────── index ◀──────────────┘
 //!                                                                  1            one for each order
 //! ```
 //!
 //! Each box calls functions of [`load`](super), and each piece of heavy work is one invocation of one of k boxes, so
 //! the scheduler of boxes schedules the loading. N-Triples and N-Quads are cut into chunks. A chunk goes to the parser
 //! with the fewest bytes in its queue. Other syntaxes can't be cut, so the reading box of such a source parses it. The
-//! data has no columnar form, so envelopes carry handles ([`handover`]). The store does not depend on the number of
+//! data has no columnar form, so envelopes carry handles ([`handover`]). The snapshot does not depend on the number of
 //! workers, on chunks or on the schedule: it equals that of [`Loader`](super::Loader).
 //!
 //! If the parsers together come to hold too much, they spill it ([`segment`](super::segment)), and then the same boxes
@@ -95,9 +95,9 @@ pub struct LoadOptions {
     pub graph: Option<NamedNode>,
     /// Indexes besides [`Order::USUAL`].
     pub orders: Vec<Order>,
-    /// The nodes for the store, if several nodes have threads: each gets a range of rows of large indexes, so scans can
-    /// run near their rows; the dictionary, which is read in random order, is spread page by page. Without it, the
-    /// store stays at its loading place.
+    /// The nodes for the snapshot, if several nodes have threads: each gets a range of rows of large indexes, so scans
+    /// can run near their rows; the dictionary, which is read in random order, is spread page by page. Without it, the
+    /// snapshot stays at its loading place.
     pub over: Option<Placement>,
     /// The treatment of data larger than memory. Without it, all of it has to fit.
     pub spill: Option<Spill>,
@@ -117,8 +117,8 @@ impl fmt::Debug for Room {
     }
 }
 
-/// Loading of data larger than memory: in parts, written to temporary files, and so is the store until its owner writes
-/// it to its place.
+/// Loading of data larger than memory: in parts, written to temporary files, and so is the snapshot until its owner
+/// writes it to its place.
 #[derive(Clone, Debug)]
 pub struct Spill {
     /// The bytes loading may hold, approximately. Smaller data is loaded in memory alone, and temporary files are not
@@ -149,11 +149,11 @@ impl Default for LoadOptions {
     }
 }
 
-/// One loading. Submit its model to a runtime; when the request has ended, take the store with [`Load::finish`].
+/// One loading. Submit its model to a runtime; when the request has ended, take the snapshot with [`Load::finish`].
 ///
-/// Boxes read the sources chunk by chunk, deal the chunks to parsers, and merge the parsed pieces. The store equals
+/// Boxes read the sources chunk by chunk, deal the chunks to parsers, and merge the parsed pieces. The snapshot equals
 /// that of [`Loader`](super::Loader) for the same sources and any schedule. Memory: a few chunks of text for each
-/// worker, then at most about twice the store. A cancellation takes effect between two steps; the longest steps, of
+/// worker, then at most about twice the snapshot. A cancellation takes effect between two steps; the longest steps, of
 /// about 30 ns a triple, are sorting one worker's share and sorting all triples in one order.
 ///
 /// ```
@@ -334,7 +334,7 @@ impl fmt::Display for LoadError {
                 )
             }
             LoadError::Again => f.write_str("the sources have been read already: a load is one request"),
-            LoadError::Unfinished => f.write_str("there is no store: the request has not ended, or it failed"),
+            LoadError::Unfinished => f.write_str("there is no snapshot: the request has not ended, or it failed"),
         }
     }
 }
@@ -359,7 +359,7 @@ pub enum Phase {
     Triples,
     /// Making the index of each order.
     Indexes,
-    /// The store is complete.
+    /// The snapshot is complete.
     Done,
 }
 
@@ -435,7 +435,7 @@ struct LoadState {
     spilling: Option<Spilling>,
     /// The number of boxes that may hold parsed data: parsers, and readers of uncut sources.
     parsers: u64,
-    /// The memory needed to build a store of their data, in bytes.
+    /// The memory needed to build a snapshot of their data, in bytes.
     held: AtomicU64,
     /// The spilled segments.
     segments: Mutex<Vec<Segment>>,

@@ -1,4 +1,4 @@
-//! The network, and the boxes after the parsers: from pieces to a store.
+//! The network, and the boxes after the parsers: from pieces to a snapshot.
 
 use super::handover::{Handover, each, gather};
 use super::text::{self, Piece};
@@ -230,7 +230,7 @@ pub(super) fn network(shared: &Arc<LoadState>, readers: usize, workers: usize, o
     let snapshot = {
         let (shared, indexes, compressed) = (Arc::clone(shared), indexes.clone(), compressed.clone());
         let indexes_come = orders.len();
-        net.add(gather("store", indexes_come + workers, 1, move |mut came, _| {
+        net.add(gather("snapshot", indexes_come + workers, 1, move |mut came, _| {
             let keys = in_turn(came.split_off(indexes_come));
             let mut dictionary = join_keys(keys.iter().map(|part| compressed.take(part)))?;
             shared.over.iter().for_each(|over| dictionary.lay(over));

@@ -14,6 +14,7 @@ pub(super) fn may_be_suspended() -> bool {
 /// Suspends the calling code until the awaited thing is there.
 pub(super) fn wait_apart(layer: &dyn Layer, awaited: &impl Awaited) {
     while !awaited.is_done() {
+        awaited.begin_round();
         // It may be woken for nothing, and then looks again.
         if awaited.announce_suspension() {
             layer.suspend();

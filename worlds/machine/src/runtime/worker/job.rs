@@ -8,7 +8,7 @@ use super::{Worker, in_task, with_shared};
 use crate::memory::heaps;
 use crate::memory::slab::BLOCK_ALIGN;
 use crate::memory::slab::BLOCK_BYTES;
-use crate::runtime::latch::Tell as _;
+use crate::runtime::latch::Notify as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use vicus_schedule::{Context, ContextRef, TaskClass, TaskHeader, TaskRef, Waiter};
@@ -196,7 +196,7 @@ unsafe fn end(header: &TaskHeader, context: &Context) {
     }
     heaps::finish_task();
     // SAFETY: by the caller's promise this is the only end of the job; contexts are of the kind taken by `free`.
-    unsafe { context.end_one(None, seat, ask, free) };
+    unsafe { context.end_one(None, seat, notify, free) };
 }
 
 /// # Safety
@@ -211,12 +211,12 @@ unsafe fn end_with_children(header: &TaskHeader, context: &Context) {
     });
     heaps::finish_task();
     // SAFETY: as in `end`; `own` was made for the job's children, with this context as its parent.
-    unsafe { context.end_one(own.map(|own| own.as_ptr().cast_const()), seat, ask, free) };
+    unsafe { context.end_one(own.map(|own| own.as_ptr().cast_const()), seat, notify, free) };
 }
 
 /// Has a seat or a fibre check whether its awaited task is over.
-pub(crate) fn ask(waiter: Waiter) {
-    with_shared(|shared| shared.tell(waiter));
+pub(crate) fn notify(waiter: Waiter) {
+    with_shared(|shared| shared.notify(waiter));
 }
 
 /// Frees the context of an ended task.

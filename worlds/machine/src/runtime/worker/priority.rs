@@ -21,7 +21,7 @@ impl Drop for Ticket {
         #[expect(unsafe_code, reason = "follows a pointer")]
         // SAFETY: the ticket's own task is counted in the context, and is not over yet.
         let task = unsafe { self.context.get() }.and_then(|context| context.take_ready(self.queue));
-        run_on_top(task.expect("there are as many tickets as ready tasks"), Way::KEPT);
+        run_on_top(task.expect("there are as many tickets as ready tasks"), Way::NO_QUEUE);
     }
 }
 
