@@ -121,7 +121,8 @@ impl Attachment {
     }
 
     /// Keeps a value of `bytes` bytes that can be written: envelopes which keep it may go from a via, or from
-    /// [`hold`](crate::library::hold), to files when there is no memory for them ([`Overflows`](crate::Overflows)), and have a value of their own when they come back.
+    /// [`hold`](crate::library::hold), to files when there is no memory for them ([`Overflows`](crate::Overflows)), and
+    /// have a value of their own when they come back.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -352,8 +353,8 @@ impl Envelope {
         Attachment::bytes_of(&self.0.attached) + self.0.bytes
     }
 
-    /// The bytes of memory it keeps: more than [`Envelope::bytes`] if it has only some of the columns made together. For
-    /// boxes that collect envelopes. The values of dictionaries, which many envelopes share, are counted by
+    /// The bytes of memory it keeps: more than [`Envelope::bytes`] if it has only some of the columns made together.
+    /// For boxes that collect envelopes. The values of dictionaries, which many envelopes share, are counted by
     /// [`HeldBytes`].
     pub fn held_bytes(&self) -> u64 {
         Attachment::bytes_of(&self.0.attached) + held_bytes(&self.0.columns)

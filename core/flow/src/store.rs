@@ -52,7 +52,8 @@ impl Store {
         Arc::ptr_eq(self, other) || self.values.is_same(&other.values)
     }
 
-    /// The hash of each value, if they are known by this key, or can be in no more time than those of so many rows take.
+    /// The hash of each value, if they are known by this key, or can be in no more time than those of so many rows
+    /// take.
     pub(crate) fn hashes(&self, by: HashKey, rows: usize) -> Result<Option<&[u64]>, NoMemory> {
         if self.hashes.get().is_none() {
             if self.len() > 2 * rows {
@@ -100,7 +101,8 @@ impl Store {
         }
     }
 
-    /// Whether no two values are equal, so that different numbers are different values. `false` for many values as well.
+    /// Whether no two values are equal, so that different numbers are different values. `false` for many values as
+    /// well.
     pub(crate) fn is_distinct(&self) -> Result<bool, NoMemory> {
         if self.len() > MOST_PLACES {
             return Ok(false);

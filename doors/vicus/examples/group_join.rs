@@ -1,5 +1,6 @@
 //! Groups ten million rows by a key of a million values, and joins them with a table of these keys, by boxes of the
-//! library: each thread deals its share of the rows by their keys, and then has the groups, or the partners, of its part.
+//! library: each thread deals its share of the rows by their keys, and then has the groups, or the partners, of its
+//! part.
 //!
 //! `cargo run --release -p vicus --example group_join -- [ROWS [KEYS]]`
 //!

@@ -415,8 +415,8 @@ enum Value<'a> {
 #[derive(Default)]
 struct Table {
     /// Open addressing: one more than a group's number in the low half, or 0 for a free slot, and in the high half that
-    /// of its hash: few other groups are looked at. A group is in the first free slot from the one of the lowest bits of
-    /// its hash. Invariant: a power of two of them, or none; more than half are 0.
+    /// of its hash: few other groups are looked at. A group is in the first free slot from the one of the lowest bits
+    /// of its hash. Invariant: a power of two of them, or none; more than half are 0.
     slots: Vec<u64>,
     /// By group.
     hashes: Vec<u64>,

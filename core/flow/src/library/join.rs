@@ -80,9 +80,9 @@ impl Joining {
 
 /// Joins the stream of input 0 with that of input 1. The second one is kept in memory as a hash table, counted against
 /// the request's budget, so it should be the smaller one; then the rows of the first one pass in their order, and the
-/// partners of each in theirs. Sends envelopes of at most `envelope_rows` rows. When the budget is used up, both streams
-/// go to [files](crate::Overflows), if the request may use any, in parts that are joined one after the other; rows then
-/// come in the order of the parts.
+/// partners of each in theirs. Sends envelopes of at most `envelope_rows` rows. When the budget is used up, both
+/// streams go to [files](crate::Overflows), if the request may use any, in parts that are joined one after the other;
+/// rows then come in the order of the parts.
 ///
 /// To join streams in parts, deal both by [`partition`](super::partition()) with the columns of the pairs and one key:
 /// partners are in one part.

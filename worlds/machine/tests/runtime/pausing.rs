@@ -213,8 +213,8 @@ fn resuming_is_recorded() {
     assert!(from_outside > 1, "the first box, and resumed ones: {from_outside}");
 }
 
-/// What happened: a box that paused while envelopes waited within its overdraft slept on when its receiver had room. Here
-/// the receiver resumes it when it has taken all of them, so it would sleep for ever.
+/// What happened: a box that paused while envelopes waited within its overdraft slept on when its receiver had room.
+/// Here the receiver resumes it when it has taken all of them, so it would sleep for ever.
 #[test]
 fn a_paused_box_sends_what_waits_within_its_overdraft() {
     let schema = Schema::new([("n", Type::U64)]);
