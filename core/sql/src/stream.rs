@@ -16,7 +16,7 @@ use vicus_language::{Costs, PlanOptions, Stop};
 
 /// A stream that a statement reads by its name.
 #[derive(Clone, Debug)]
-pub struct Stream {
+pub struct SqlStream {
     /// The name of its table in the statement.
     pub name: String,
     /// Its columns. Integers of any size are bigint, floats are double; columns of types unknown to SQL here can't be
@@ -32,12 +32,12 @@ pub struct Stream {
 /// ```
 /// use std::sync::mpsc;
 /// use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library, sequential};
-/// use vicus_sql::{PlanOptions, Stream, add_statement};
+/// use vicus_sql::{PlanOptions, SqlStream, add_statement};
 ///
 /// let schema = Schema::new([("n", Type::I32)]);
 /// let mut net = ModelBuilder::new("even numbers");
 /// let numbers = net.source(library::source("numbers", &schema, || [Envelope::new([vec![1i32, 2, 3, 4].into()])]));
-/// let stream = Stream { name: "numbers".to_owned(), schema, output: numbers.output(0) };
+/// let stream = SqlStream { name: "numbers".to_owned(), schema, output: numbers.output(0) };
 /// let text = "SELECT n, n * n AS square FROM numbers WHERE n % 2 = 0";
 /// let (rows, schema) = add_statement(&mut net, text, &[stream], &PlanOptions::default())?;
 /// assert_eq!(schema.to_string(), "(n: I64 or null, square: I64 or null)");
@@ -56,7 +56,7 @@ pub struct Stream {
 pub fn add_statement(
     net: &mut ModelBuilder,
     text: &str,
-    streams: &[Stream],
+    streams: &[SqlStream],
     options: &PlanOptions,
 ) -> Result<(OutputId, Schema), SqlError> {
     let parsed = parse(text, &ParseOptions::default())?;
@@ -96,12 +96,12 @@ impl Catalogue for Streams {
 
 /// A stream, and the table that stands for it while a statement is planned.
 pub(crate) struct StreamTable {
-    stream: Stream,
+    stream: SqlStream,
     pub(crate) table: Arc<dyn Table>,
 }
 
 impl StreamTable {
-    fn of(stream: &Stream) -> StreamTable {
+    fn of(stream: &SqlStream) -> StreamTable {
         let column = |field: &Field| match sql_type(&field.kind) {
             Some(kind) => TableColumn::new(&field.name, kind),
             None => TableColumn::unreadable(
@@ -213,7 +213,7 @@ mod tests {
             let schema: Schema = [if column.null_count() > 0 { field.or_null() } else { field }].into_iter().collect();
             let envelope = Envelope::new([column.clone()]);
             let source = net.source(library::source("source", &schema, move || [envelope.clone()]));
-            streams.push(Stream { name: (*name).to_owned(), schema, output: source.output(0) });
+            streams.push(SqlStream { name: (*name).to_owned(), schema, output: source.output(0) });
         }
         let added = add_statement(&mut net, text, &streams, &PlanOptions::default());
         let (output, schema) = added.map_err(|error| error.to_string())?;
