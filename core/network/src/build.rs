@@ -130,13 +130,13 @@ impl<'n> Builder<'n> {
                     at = *spot;
                     message = format!("`{parameter}` of `{}`: {message}", node.name);
                     // Where the value stands in the text as it is, a place in it is a place in the text.
-                    if let ParameterValue::Text(text) = value
+                    if let (ParameterValue::Text(text), Some(offset)) = (value, offset)
                         && self.source.get(at.from..at.to) == Some(&quoted(text))
                         && quoted(text).len() == text.len() + 2
                         && offset < text.len()
                     {
                         at.from += 1 + offset;
-                        at.to = if offset == 0 { at.to - 1 } else { at.from + 1 };
+                        at.to = at.from + 1;
                     }
                 } else {
                     message = format!("`{}`: {message}", node.name);

@@ -221,8 +221,8 @@ impl Kinds {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KindError {
     pub(crate) message: String,
-    /// The parameter at fault, and the place in its text.
-    pub(crate) parameter: Option<(&'static str, usize)>,
+    /// The parameter at fault, and the place in its text if not all of it is.
+    pub(crate) parameter: Option<(&'static str, Option<usize>)>,
 }
 
 impl KindError {
@@ -233,12 +233,12 @@ impl KindError {
 
     /// A parameter's value is at fault.
     pub fn of(parameter: &'static str, message: impl Into<String>) -> KindError {
-        KindError { message: message.into(), parameter: Some((parameter, 0)) }
+        KindError { message: message.into(), parameter: Some((parameter, None)) }
     }
 
     /// A parameter's text is at fault, from this byte on.
     pub fn within(parameter: &'static str, offset: usize, message: impl Into<String>) -> KindError {
-        KindError { message: message.into(), parameter: Some((parameter, offset)) }
+        KindError { message: message.into(), parameter: Some((parameter, Some(offset))) }
     }
 }
 

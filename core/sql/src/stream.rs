@@ -59,15 +59,43 @@ pub fn add_statement(
     streams: &[SqlStream],
     options: &PlanOptions,
 ) -> Result<(OutputId, Schema), SqlError> {
-    let parsed = parse(text, &ParseOptions::default())?;
     let tables = Streams(streams.iter().map(StreamTable::of).collect());
+    let (output, schema, read) = add(net, text, &tables, &tables.0, options)?;
+    for (stream, _) in streams.iter().zip(read).filter(|(_, is_read)| !is_read) {
+        net.end(stream.output);
+    }
+    Ok((output, schema))
+}
+
+/// Adds the boxes of a statement over the tables of a catalogue to a network. Gives the output that sends its rows, and
+/// their columns.
+///
+/// # Errors
+/// The text is no statement over these tables: see [`plan`](crate::plan()).
+pub fn add_query(
+    net: &mut ModelBuilder,
+    text: &str,
+    catalogue: &dyn Catalogue,
+    options: &PlanOptions,
+) -> Result<(OutputId, Schema), SqlError> {
+    add(net, text, catalogue, &[], options).map(|(output, schema, _)| (output, schema))
+}
+
+fn add(
+    net: &mut ModelBuilder,
+    text: &str,
+    catalogue: &dyn Catalogue,
+    streams: &[StreamTable],
+    options: &PlanOptions,
+) -> Result<(OutputId, Schema, Vec<bool>), SqlError> {
+    let parsed = parse(text, &ParseOptions::default())?;
     let added = of_levels(parsed.levels(), LEVEL_BYTES, || {
         let stop = Stop::within(&|| false, Costs { steps: options.plan_steps, bytes: options.plan_bytes });
         let mut columns = Columns::default();
-        let (bound, _) = bind(&parsed, &tables, &mut columns, &stop)?;
+        let (bound, _) = bind(&parsed, catalogue, &mut columns, &stop)?;
         let wanted: Vec<_> = bound.outputs.iter().map(|output| output.id).collect();
         let relation = optimise(bound.relation, &wanted, &columns, options.optimise, &stop)?;
-        let (output, read) = lower_into(net, &relation, &columns, &tables.0, options, &stop)?;
+        let (output, read) = lower_into(net, &relation, &columns, streams, options, &stop)?;
         let field = |output: &crate::bind::Output| Field::new(&output.name, output.kind.flow_type()).or_null();
         Ok((output, bound.outputs.iter().map(field).collect::<Schema>(), read))
     });
@@ -75,10 +103,7 @@ pub fn add_statement(
     if schema.columns().is_empty() {
         return Err(SqlError::new(SqlErrorKind::Type, SourcePosition::default(), "the statement has no columns"));
     }
-    for (stream, _) in streams.iter().zip(read).filter(|(_, is_read)| !is_read) {
-        net.end(stream.output);
-    }
-    Ok((output, schema))
+    Ok((output, schema, read))
 }
 
 struct Streams(Vec<StreamTable>);
@@ -102,7 +127,7 @@ pub(crate) struct StreamTable {
 
 impl StreamTable {
     fn of(stream: &SqlStream) -> StreamTable {
-        let column = |field: &Field| match sql_type(&field.kind) {
+        let column = |field: &Field| match SqlType::of(&field.kind) {
             Some(kind) => TableColumn::new(&field.name, kind),
             None => TableColumn::unreadable(
                 &field.name,
@@ -155,19 +180,6 @@ impl Table for Described {
     fn scan(&self, _: &[usize], _: usize, _: &[ColumnRange]) -> Box<dyn Scan> {
         unreachable!("a stream's rows come from its output")
     }
-}
-
-/// The type of SQL that has all values of a column's type.
-fn sql_type(kind: &Type) -> Option<SqlType> {
-    Some(match kind {
-        Type::Bool => SqlType::Boolean,
-        Type::I8 | Type::I16 | Type::I32 | Type::I64 | Type::U8 | Type::U16 | Type::U32 | Type::U64 => SqlType::BigInt,
-        Type::F32 | Type::F64 => SqlType::Double,
-        Type::Text => SqlType::Varchar,
-        Type::Date => SqlType::Date,
-        kind if *kind == SqlType::Timestamp.flow_type() => SqlType::Timestamp,
-        _ => return None,
-    })
 }
 
 /// A column in its type of SQL.

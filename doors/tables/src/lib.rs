@@ -14,10 +14,14 @@ mod csv;
 mod error;
 mod file;
 mod footer;
+mod kinds;
 mod parquet;
+mod writing;
 
 pub use csv::CsvOptions;
 pub use error::{TableError, is_reading};
+pub use kinds::add_kinds;
+pub use writing::{RowFormat, writer};
 
 use error::{Guarded, guarded};
 use std::collections::BTreeMap;
