@@ -105,7 +105,7 @@ struct Writer {
 }
 
 enum Target {
-    Csv(arrow_csv::Writer<Box<dyn Write + Send>>),
+    Csv(Box<dyn Write + Send>),
     Json(Box<dyn Write + Send>),
     Arrow(FileWriter<Box<dyn Write + Send>>),
 }
@@ -120,7 +120,7 @@ impl Writer {
                     // The line of names stands before no rows as well.
                     let names: Vec<String> = self.schema.columns().iter().map(|field| csv_text(&field.name)).collect();
                     writeln!(out, "{}", names.join(","))?;
-                    Target::Csv(WriterBuilder::new().with_header(false).build(out))
+                    Target::Csv(out)
                 }
                 RowFormat::JsonLines => Target::Json(out),
                 RowFormat::Arrow => Target::Arrow(FileWriter::try_new(out, &self.schema.to_arrow())?),
@@ -132,7 +132,12 @@ impl Writer {
     fn write(&mut self, rows: &Envelope) -> Result<(), BoxError> {
         let schema = self.schema.clone();
         match self.target()? {
-            Target::Csv(csv) => csv.write(&rows.to_arrow(&schema))?,
+            Target::Csv(out) => {
+                // In memory first: an error of the target stays one, where the writer would make it a text.
+                let mut lines = WriterBuilder::new().with_header(false).build(Vec::new());
+                lines.write(&rows.to_arrow(&schema))?;
+                out.write_all(&lines.into_inner())?;
+            }
             Target::Arrow(arrow) => arrow.write(&rows.to_arrow(&schema))?,
             Target::Json(out) => {
                 let mut line = String::new();
@@ -150,8 +155,7 @@ impl Writer {
     fn finish(&mut self) -> Result<(), BoxError> {
         self.target()?;
         match self.target.take() {
-            Some(Target::Csv(csv)) => csv.into_inner().flush()?,
-            Some(Target::Json(mut out)) => out.flush()?,
+            Some(Target::Csv(mut out) | Target::Json(mut out)) => out.flush()?,
             Some(Target::Arrow(mut arrow)) => {
                 arrow.finish()?;
                 arrow.get_mut().flush()?;

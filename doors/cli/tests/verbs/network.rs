@@ -153,6 +153,19 @@ fn counts_name_the_boxes_of_the_text() {
     assert_eq!(of("out").0, "10");
 }
 
+/// What happened: `| head` made the command fail with "Broken pipe".
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vicus"));
+    command.args(["network", "run", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    drop(child.stdout.take());
+    let text = b"box n = numbers(to: 10000000); box rows = collect; n -> rows;";
+    child.stdin.take().unwrap().write_all(text).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 #[test]
 fn mistakes_have_their_place_and_status_1() {
     let folder = folder("mistakes");
