@@ -107,7 +107,7 @@ struct Writer {
 enum Target {
     Csv(Box<dyn Write + Send>),
     Json(Box<dyn Write + Send>),
-    Arrow(FileWriter<Box<dyn Write + Send>>),
+    Arrow(Box<FileWriter<Box<dyn Write + Send>>>),
 }
 
 impl Writer {
@@ -123,7 +123,7 @@ impl Writer {
                     Target::Csv(out)
                 }
                 RowFormat::JsonLines => Target::Json(out),
-                RowFormat::Arrow => Target::Arrow(FileWriter::try_new(out, &self.schema.to_arrow())?),
+                RowFormat::Arrow => Target::Arrow(Box::new(FileWriter::try_new(out, &self.schema.to_arrow())?)),
             });
         }
         Ok(self.target.as_mut().ok_or("the target was closed")?)
