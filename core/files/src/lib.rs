@@ -10,14 +10,11 @@
 //! | before | after |
 //! |---|---|
 //! | bytes written, [`File::sync`] returned | they are there |
-//! | bytes written, not synced | each sector of 512 bytes is as it was after one of the writes to it, or as it was
-//! before them |
+//! | bytes written, not synced | each sector of 512 bytes is as it was after one of the writes to it, or as it was before them |
 //! | the file has grown, not synced | it has one of the lengths that it had; what was not written reads as zeros |
 //! | a file created, renamed or removed, [`Directory::sync`] returned | it is so |
-//! | a file created, renamed or removed, not synced | each of these happened or did not, in any combination; a rename
-//! is never half done |
-//! | a sync failed | as if it had not been called; and **a later sync that succeeds says nothing about these bytes**:
-//! the system may have dropped them |
+//! | a file created, renamed or removed, not synced | each of these happened or did not, in any combination; a rename is never half done |
+//! | a sync failed | as if it had not been called; and **a later sync that succeeds says nothing about these bytes**: the system may have dropped them |
 
 pub mod conformance;
 mod error;

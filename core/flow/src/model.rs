@@ -397,6 +397,16 @@ impl ModelBuilder {
         BoxId(self.boxes.len() - 1)
     }
 
+    /// How many boxes there are so far, the initialization box among them.
+    pub fn len(&self) -> usize {
+        self.boxes.len()
+    }
+
+    /// Never: there is an initialization box.
+    pub fn is_empty(&self) -> bool {
+        self.boxes.is_empty()
+    }
+
     /// Adds a box that starts by itself: its first input is the initialization box's pill.
     pub fn source(&mut self, mut model: BoxModel) -> BoxId {
         model.inputs.insert(0, None);

@@ -30,6 +30,7 @@ mod optimise;
 mod parse;
 mod plan;
 mod relation;
+mod stream;
 mod table;
 mod types;
 
@@ -40,6 +41,7 @@ pub use error::{SourcePosition, SqlError, SqlErrorKind};
 pub use module::Sql;
 pub use parse::{ParseOptions, Parsed, parse, parse_until};
 pub use plan::{Plan, plan};
+pub use stream::{SqlStream, add_query, add_statement};
 pub use table::{Catalogue, ColumnRange, MemoryTable, Scan, Table, TableColumn, Tables, UnreadableTable};
 pub use types::{SqlType, Value};
 pub use vicus_language::{PlanNode, PlanOptions, Watch};

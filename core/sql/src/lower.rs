@@ -21,6 +21,8 @@ use crate::explain::describe;
 use crate::expression::{ColumnId, Expr};
 use crate::plan::BOX_BYTES;
 use crate::relation::{Columns, Join, JoinKind, Op, Relation, SortBy};
+use crate::stream::StreamTable;
+use crate::table::Table;
 use crate::types::{SqlType, Value};
 use std::sync::Arc;
 use vicus_flow::library::{self, HashKey, SortKey};
@@ -56,8 +58,12 @@ pub(crate) fn lower(
     options: &PlanOptions,
     stop: &Stop<'_>,
 ) -> Result<Lowered, SqlError> {
+    let mut net = ModelBuilder::new("statement");
+    net.default_bound(Bound { envelopes: options.via_envelopes.max(1), ..Bound::default() });
     let mut lowering = Lowering {
-        net: ModelBuilder::new("statement"),
+        net: &mut net,
+        streams: &[],
+        read: Vec::new(),
         columns,
         options,
         limit: options.envelope_rows.max(1),
@@ -66,7 +72,6 @@ pub(crate) fn lower(
         rows: 0.0,
         stop,
     };
-    lowering.net.default_bound(Bound { envelopes: options.via_envelopes.max(1), ..Bound::default() });
     let streams = lowering.add(relation)?;
     let schema = lowering.schema(&relation.columns);
     let count = options.sinks.clamp(1, streams.len());
@@ -79,14 +84,44 @@ pub(crate) fn lower(
         lowering.net.end(sink.output(0));
         sinks.push(sink);
     }
-    let Lowering { net, nodes, rows, .. } = lowering;
+    let Lowering { nodes, rows, .. } = lowering;
     let model = net.build().unwrap_or_else(|error| panic!("a plan is a tree from sources to the sink: {error}"));
     let is_short = rows < options.parallel_rows as f64 / SHORT && nodes.iter().all(|node| node.degree <= 1);
     Ok(Lowered { model, sinks, nodes, is_short })
 }
 
+/// Adds a plan's boxes to a network whose streams are its tables. Gives its rows, and for each stream whether it is
+/// read.
+pub(crate) fn lower_into(
+    net: &mut ModelBuilder,
+    relation: &Relation,
+    columns: &Columns,
+    streams: &[StreamTable],
+    options: &PlanOptions,
+    stop: &Stop<'_>,
+) -> Result<(OutputId, Vec<bool>), SqlError> {
+    let mut lowering = Lowering {
+        net,
+        streams,
+        read: vec![false; streams.len()],
+        columns,
+        options,
+        limit: options.envelope_rows.max(1),
+        nodes: Vec::new(),
+        at: None,
+        rows: 0.0,
+        stop,
+    };
+    let output = lowering.single(relation)?;
+    Ok((output, lowering.read))
+}
+
 struct Lowering<'a> {
-    net: ModelBuilder,
+    net: &'a mut ModelBuilder,
+    /// The tables that are streams of the network.
+    streams: &'a [StreamTable],
+    /// For each of them, whether a box reads it.
+    read: Vec<bool>,
     columns: &'a Columns,
     options: &'a PlanOptions,
     limit: usize,
@@ -191,10 +226,22 @@ impl Lowering<'_> {
         expr.clone().placed(columns)
     }
 
+    /// The place of a table among the network's streams.
+    fn stream_of(&self, table: &Arc<dyn Table>) -> Option<usize> {
+        self.streams.iter().position(|stream| Arc::ptr_eq(&stream.table, table))
+    }
+
     fn operator(&mut self, relation: &Relation) -> Result<Streams, SqlError> {
         self.stop.step(BOX_STEPS)?;
         let schema = self.schema(&relation.columns);
         match &relation.op {
+            Op::Scan { table, picked, .. } if self.stream_of(table).is_some() => {
+                let place = self.stream_of(table).expect("it was asked");
+                self.read[place] = true;
+                let (output, model) = self.streams[place].reading(picked, &schema);
+                let reader = self.over(&[output], model);
+                Ok(self.spread(vec![reader.output(0)], &schema, relation.rows))
+            }
             Op::Scan { table, name, picked, ranges } => {
                 let parts = table.parts();
                 let degree = self.degree(relation.rows);

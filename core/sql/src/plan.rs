@@ -99,7 +99,7 @@ fn planned(
 }
 
 /// Bytes of stack for a level of the text's tree.
-const LEVEL_BYTES: usize = 4096;
+pub(crate) const LEVEL_BYTES: usize = 4096;
 
 /// About how many bytes a box and an operator take.
 pub(crate) const BOX_BYTES: usize = 2048;

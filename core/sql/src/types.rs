@@ -40,6 +40,27 @@ impl SqlType {
         }
     }
 
+    /// The type that has all values of a column's type; integers of any size are bigint. `None` if SQL has none here.
+    ///
+    /// ```
+    /// use vicus_flow::Type;
+    /// use vicus_sql::SqlType;
+    ///
+    /// assert_eq!((SqlType::of(&Type::U8), SqlType::of(&Type::Binary)), (Some(SqlType::BigInt), None));
+    /// ```
+    pub fn of(kind: &Type) -> Option<SqlType> {
+        Some(match kind {
+            Type::Bool => SqlType::Boolean,
+            Type::I8 | Type::I16 | Type::I32 | Type::I64 => SqlType::BigInt,
+            Type::U8 | Type::U16 | Type::U32 | Type::U64 => SqlType::BigInt,
+            Type::F32 | Type::F64 => SqlType::Double,
+            Type::Text => SqlType::Varchar,
+            Type::Date => SqlType::Date,
+            Type::Timestamp(TimeUnit::Micro, None) => SqlType::Timestamp,
+            _ => return None,
+        })
+    }
+
     pub(crate) fn is_numeric(self) -> bool {
         matches!(self, SqlType::BigInt | SqlType::Double)
     }

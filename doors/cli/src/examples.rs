@@ -27,6 +27,11 @@ Examples:
   vicus serve --data people.ttl
   vicus serve --store db --create --token SECRET --timeout 30 --total-memory 2G";
 
+pub(crate) const NETWORK: &str = "\
+Examples:
+  vicus network kinds filter
+  echo 'box n = numbers(to: 3); box rows = collect; n -> rows;' | vicus network run -";
+
 pub(crate) const SIMULATE: &str = "\
 Examples:
   vicus simulate --machine opteron-6172 --kernel map --strategy las,vicus,steal";

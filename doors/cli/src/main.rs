@@ -16,6 +16,7 @@ mod learn;
 mod machine;
 mod manual;
 mod memory;
+mod network;
 mod output;
 mod query;
 #[cfg(target_os = "linux")]
@@ -80,6 +81,9 @@ enum Command {
     /// Answer queries and updates over HTTP.
     #[command(after_help = examples::SERVE)]
     Serve(serve::Args),
+    /// Run, check or show a network of boxes that is written as text.
+    #[command(after_help = examples::NETWORK)]
+    Network(network::Args),
     /// Run an OpenMP program, as gcc or clang has compiled it, on the scheduler of Vicus.
     #[cfg(target_os = "linux")]
     Run(run::Args),
@@ -179,6 +183,7 @@ fn run() -> ExitCode {
         Command::Check(args) => store::check(args),
         Command::Compact(args) => store::compact(args),
         Command::Serve(args) => serve::run(args),
+        Command::Network(args) => network::run(args),
         #[cfg(target_os = "linux")]
         Command::Run(args) => run::run(args),
         Command::Topology(args) => topology::run(args),

@@ -14,12 +14,16 @@ mod csv;
 mod error;
 mod file;
 mod footer;
+mod kinds;
 mod parquet;
-mod writer;
+mod parquet_writer;
+mod writing;
 
 pub use csv::CsvOptions;
 pub use error::{TableError, is_reading};
-pub use writer::ParquetWriter;
+pub use kinds::add_kinds;
+pub use parquet_writer::ParquetWriter;
+pub use writing::{RowFormat, writer};
 
 use error::{Guarded, guarded};
 use std::collections::BTreeMap;

@@ -4,34 +4,22 @@
 //! | variable | what it says | else |
 //! |---|---|---|
 //! | `VICUS_STRATEGY` | the strategy, such as `footprint:backoff_ns=500` | `vicus`; of queries `las` |
-//! | `VICUS_LEARNED` | the file that `vicus learn` wrote about a program: its strategy, and how its memory lies, where
-//! these are not named; and how tasks of an OpenMP program's single functions are dealt | none |
-//! | `VICUS_DATA_DISTRIBUTION`, or the paper's `OMP_DATA_DISTRIBUTION` | [how memory lies](crate::memory) | `standard`
-//! |
-//! | `VICUS_DATA_DISTRIBUTION_OF` | how an OpenMP program's blocks of certain sizes lie: `BYTES=DISTRIBUTION`, with
-//! semicolons between several | as all others |
-//! | `VICUS_DATA_DISTRIBUTION_FROM` | from how many bytes on the blocks of an OpenMP program's `malloc` lie so | 131072
-//! |
+//! | `VICUS_LEARNED` | the file that `vicus learn` wrote about a program: its strategy, and how its memory lies, where these are not named; and how tasks of an OpenMP program's single functions are dealt | none |
+//! | `VICUS_DATA_DISTRIBUTION`, or the paper's `OMP_DATA_DISTRIBUTION` | [how memory lies](crate::memory) | `standard` |
+//! | `VICUS_DATA_DISTRIBUTION_OF` | how an OpenMP program's blocks of certain sizes lie: `BYTES=DISTRIBUTION`, with semicolons between several | as all others |
+//! | `VICUS_DATA_DISTRIBUTION_FROM` | from how many bytes on the blocks of an OpenMP program's `malloc` lie so | 131072 |
 //! | `VICUS_NEXT_TOUCH` | `1`: an OpenMP program's large blocks of `malloc` move to the first tasks naming them | not |
 //! | `VICUS_ALLOCATOR` | `vicus`, or `system` to leave all vectors and columns to the system's allocator | `vicus` |
-//! | `VICUS_DECAY_MS` | after how many milliseconds freed memory goes back to the system if it is not used again |
-//! 10000 |
-//! | `VICUS_LATENCY_FILE` | the file in which `vicinity` keeps the latencies that it measures | one for each machine in
-//! `$XDG_CACHE_HOME/vicus`, or `~/.cache/vicus` |
-//! | `VICUS_SUMMARY` | `1`: an OpenMP program tells on standard error at its end what its time was spent on; or the
-//! file that has it then | nothing |
-//! | `VICUS_SUMMARY_ALONE_MS` | how long its regions and tasks work with one thread, for the work inflation in that
-//! summary | unknown |
+//! | `VICUS_DECAY_MS` | after how many milliseconds freed memory goes back to the system if it is not used again | 10000 |
+//! | `VICUS_LATENCY_FILE` | the file in which `vicinity` keeps the latencies that it measures | one for each machine in `$XDG_CACHE_HOME/vicus`, or `~/.cache/vicus` |
+//! | `VICUS_SUMMARY` | `1`: an OpenMP program tells on standard error at its end what its time was spent on; or the file that has it then | nothing |
+//! | `VICUS_SUMMARY_ALONE_MS` | how long its regions and tasks work with one thread, for the work inflation in that summary | unknown |
 //! | `VICUS_TRACE` | the file to which an OpenMP program writes its trace at its end | none |
 //! | `VICUS_TRACE_EVENTS` | how many events of each thread that trace has room for, 32 bytes each | 1048576 |
-//! | `VICUS_CHECK` | `1`: an OpenMP program is told of tasks that depend on freed memory, and of locks that are unset
-//! by others; a Qthreads program where the threads of a deadlock wait | not |
-//! | `VICUS_INTENSE` | the file that lists, line by line, functions of an OpenMP program's tasks that use the first
-//! item of their `depend` clause intensely | none |
-//! | `VICUS_DEADLOCK` | what is done when lightweight threads wait for one another: `report`, `unwind`, `abort` or
-//! `ignore` ([`OnDeadlock`]) | `report` |
-//! | `VICUS_HASH_SEED` | the key of the hashes of terms and rows, of `vicus query`; the same number gives the same
-//! tables | a random number |
+//! | `VICUS_CHECK` | `1`: an OpenMP program is told of tasks that depend on freed memory, and of locks that are unset by others; a Qthreads program where the threads of a deadlock wait | not |
+//! | `VICUS_INTENSE` | the file that lists, line by line, functions of an OpenMP program's tasks that use the first item of their `depend` clause intensely | none |
+//! | `VICUS_DEADLOCK` | what is done when lightweight threads wait for one another: `report`, `unwind`, `abort` or `ignore` ([`OnDeadlock`]) | `report` |
+//! | `VICUS_HASH_SEED` | the key of the hashes of terms and rows, of `vicus query`; the same number gives the same tables | a random number |
 //!
 //! An empty variable counts as unset. [`Runtime::builder`](crate::Runtime::builder) reads all but the last one and
 //! those of OpenMP programs; the program's own settings in the builder override them. A wrong value is a warning of the

@@ -170,15 +170,13 @@ pub use vicus_threads::map_reduce;
 ///
 /// | value | how memory lies | made for |
 /// |---|---|---|
-/// | `standard` | as the machine does it: usually where it is touched first | programs that place their data themselves
-/// |
+/// | `standard` | as the machine does it: usually where it is touched first | programs that place their data themselves |
 /// | `fine` | page by page in turn over the locations | large data that all threads share |
 /// | `coarse` | each allocation on the next location, as a whole | many pieces, each used by few tasks |
 /// | `on:N` | on one location | data of one neighbourhood |
 /// | `blocked` | equal contiguous parts, one for each location | arrays that are worked on part by part |
 /// | `weighted:A,B,…` | contiguous parts of these proportions | nodes of unequal speed |
-/// | `tiles:ROW_BYTES,TILE_ROWS,TILE_BYTES` | the tiles of a matrix, round a grid of the locations | matrices that are
-/// worked on tile by tile |
+/// | `tiles:ROW_BYTES,TILE_ROWS,TILE_BYTES` | the tiles of a matrix, round a grid of the locations | matrices that are worked on tile by tile |
 /// | `replicated` | a copy on each location | what is only read |
 pub mod memory {
     pub use vicus_machine::{footprint, here, migrate, migrate_at_next_touch, node_of};

@@ -6,6 +6,7 @@ mod hostile;
 mod learn;
 mod manual;
 mod memory;
+mod network;
 mod query;
 mod rdf_12;
 mod refusals;

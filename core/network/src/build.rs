@@ -1,0 +1,248 @@
+//! From a text to a model: each kind adds its box, senders before receivers.
+
+use crate::error::NetworkError;
+use crate::expand::{Node, Work, expand};
+use crate::schema::schema_text;
+use crate::spec::{Building, Incoming, Kinds, Ports};
+use crate::text::NetworkText;
+use crate::value::{ParameterValue, quoted};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use vicus_flow::{BoxId, Model, ModelBuilder, OutputId, Schema};
+
+/// The machine a network is built for, as numbers that texts can use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MachineCounts {
+    /// How many threads run the network: `threads` in a text.
+    pub threads: usize,
+    /// How many nodes the machine has: `nodes` in a text.
+    pub nodes: usize,
+}
+
+impl Default for MachineCounts {
+    /// One thread on one node.
+    fn default() -> MachineCounts {
+        MachineCounts { threads: 1, nodes: 1 }
+    }
+}
+
+/// A network ready to run.
+pub struct Network {
+    /// Its boxes and vias.
+    pub model: Arc<Model>,
+    /// The boxes whose rows the caller takes: their own operators drop them, so a request brings operators of
+    /// [`sink_operator`](vicus_flow::library::sink_operator) for them.
+    pub collected: Vec<Collected>,
+    /// For each box of the model, the box of the text that it belongs to; empty for the first and the last one.
+    pub names: Vec<String>,
+}
+
+/// A box whose rows the caller takes.
+#[derive(Clone, Debug)]
+pub struct Collected {
+    /// Its name in the text.
+    pub name: String,
+    /// The box.
+    pub sink: BoxId,
+    /// The columns of its rows.
+    pub schema: Schema,
+}
+
+impl fmt::Debug for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Network")
+            .field("model", &self.model)
+            .field("collected", &self.collected)
+            .finish_non_exhaustive()
+    }
+}
+
+impl NetworkText {
+    /// Makes the model. `set` gives values to parameters, as text.
+    ///
+    /// # Errors
+    /// A kind or a parameter is unknown or missing, vias don't fit, envelopes would go round, an input has no sender,
+    /// or a kind can't add its box. The error has the place in the text.
+    pub fn build(
+        &self,
+        name: &str,
+        kinds: &Kinds,
+        machine: &MachineCounts,
+        set: &[(String, String)],
+    ) -> Result<Network, NetworkError> {
+        let nodes = expand(self, kinds, machine, set)?;
+        Builder { source: &self.source.0, nodes: &nodes }.build(name, machine)
+    }
+}
+
+/// An input's source: a box, its output, and the vias on the way.
+type Sources<'n> = Vec<(usize, usize, Vec<&'n crate::expand::Link>)>;
+
+struct Builder<'n> {
+    source: &'n str,
+    nodes: &'n [Node<'n>],
+}
+
+impl<'n> Builder<'n> {
+    fn build(&self, name: &str, machine: &MachineCounts) -> Result<Network, NetworkError> {
+        let all = self.sources()?;
+        let counts = self.outputs(&all)?;
+        let mut net = ModelBuilder::new(name);
+        let mut collected = Vec::new();
+        let mut names = vec![String::new(); net.len()];
+        let mut outputs: Vec<Vec<(OutputId, Schema)>> = vec![Vec::new(); self.nodes.len()];
+        let mut has_box = false;
+        for index in self.order(&all)? {
+            let node = &self.nodes[index];
+            let Work::Box { kind, arguments } = &node.work else { continue };
+            has_box = true;
+            let mut inputs = Vec::with_capacity(all[index].len());
+            for (from, output, links) in &all[index] {
+                let (id, schema) = outputs[*from][*output].clone();
+                for link in links.iter().rev() {
+                    if let Some(wanted) = link.columns.as_ref().filter(|wanted| !schema.fits(wanted)) {
+                        let message = format!(
+                            "`{}` sends {}, and the via wants {}",
+                            self.nodes[*from].name,
+                            schema_text(&schema),
+                            schema_text(wanted)
+                        );
+                        return Err(NetworkError::at(self.source, link.at, message));
+                    }
+                }
+                inputs.push(Incoming { output: id, schema, from: self.nodes[*from].name.clone() });
+            }
+            let mut building = Building {
+                net: &mut net,
+                name: &node.name,
+                inputs,
+                outputs: counts[index],
+                arguments,
+                collected: &mut collected,
+                machine,
+            };
+            let made = kind.build(&mut building).map_err(|error| {
+                let (mut at, mut message) = (node.at, error.message);
+                if let Some((parameter, offset)) = error.parameter
+                    && let Some((value, spot)) = arguments.get(parameter)
+                {
+                    at = *spot;
+                    message = format!("`{parameter}` of `{}`: {message}", node.name);
+                    // Where the value stands in the text as it is, a place in it is a place in the text.
+                    if let (ParameterValue::Text(text), Some(offset)) = (value, offset)
+                        && self.source.get(at.from..at.to) == Some(&quoted(text))
+                        && quoted(text).len() == text.len() + 2
+                        && offset < text.len()
+                    {
+                        at.from += 1 + offset;
+                        at.to = at.from + 1;
+                    }
+                } else {
+                    message = format!("`{}`: {message}", node.name);
+                }
+                NetworkError::at(self.source, at, message)
+            })?;
+            assert_eq!(made.len(), counts[index], "the kind {} gives each of its outputs", kind.name);
+            outputs[index] = made;
+            names.resize(net.len(), node.name.clone());
+        }
+        if !has_box {
+            let message = "the network has no boxes: `box n = numbers(to: 10); box rows = collect; n -> rows;` has two";
+            return Err(NetworkError::at(self.source, crate::Spot::default(), message));
+        }
+        let wrong = |error: vicus_flow::ModelError| {
+            NetworkError::at(self.source, crate::Spot::default(), format!("a kind of this network is wrong: {error}"))
+        };
+        let model = net.build().map_err(wrong)?;
+        names.resize(model.boxes().len(), String::new());
+        Ok(Network { model, collected, names })
+    }
+
+    /// For each box, where its inputs come from.
+    fn sources(&self) -> Result<Vec<Sources<'n>>, NetworkError> {
+        let mut all = Vec::with_capacity(self.nodes.len());
+        for node in self.nodes {
+            let mut sources = Vec::new();
+            if let Work::Box { kind, .. } = &node.work {
+                if kind.inputs == Ports::Any && node.inputs.is_empty() {
+                    let message = format!("`{}` has no input: send something to it, `a -> {};`", node.name, node.name);
+                    return Err(NetworkError::at(self.source, node.at, message));
+                }
+                for (input, link) in node.inputs.iter().enumerate() {
+                    let Some(link) = link else {
+                        let message =
+                            format!("input {input} of `{0}` has no sender: add a via, `a -> {0}.{input};`", node.name);
+                        return Err(NetworkError::at(self.source, node.at, message));
+                    };
+                    sources.push(link.source(self.nodes).map_err(|port| {
+                        let port = &self.nodes[port];
+                        let message = format!("{} has no sender, and `{}` reads it", port.name, node.name);
+                        NetworkError::at(self.source, port.at, message)
+                    })?);
+                }
+            }
+            all.push(sources);
+        }
+        Ok(all)
+    }
+
+    /// For each box, how many outputs it has. Each has a receiver.
+    fn outputs(&self, all: &[Sources<'n>]) -> Result<Vec<usize>, NetworkError> {
+        let used: BTreeSet<(usize, usize)> = all.iter().flatten().map(|(from, output, _)| (*from, *output)).collect();
+        let mut counts = vec![0; self.nodes.len()];
+        for (index, node) in self.nodes.iter().enumerate() {
+            let Work::Box { kind, .. } = &node.work else { continue };
+            counts[index] = match kind.outputs {
+                Ports::Exactly(count) => count,
+                Ports::Any => {
+                    let last = used.range((index, 0)..(index + 1, 0)).next_back();
+                    last.map_or(0, |(_, output)| output + 1).max(1)
+                }
+            };
+            if let Some(output) = (0..counts[index]).find(|output| !used.contains(&(index, *output))) {
+                let message = format!(
+                    "output {output} of `{}` has no receiver: send it to a box, to one of the kind `sink` if nobody \
+                     needs its rows",
+                    node.name
+                );
+                return Err(NetworkError::at(self.source, node.at, message));
+            }
+        }
+        Ok(counts)
+    }
+
+    /// The boxes, each behind its senders.
+    fn order(&self, all: &[Sources<'n>]) -> Result<Vec<usize>, NetworkError> {
+        let mut open: Vec<usize> = all.iter().map(Vec::len).collect();
+        let mut readers: Vec<Vec<usize>> = vec![Vec::new(); self.nodes.len()];
+        for (reader, sources) in all.iter().enumerate() {
+            sources.iter().for_each(|(from, ..)| readers[*from].push(reader));
+        }
+        let mut ready: BTreeSet<usize> = (0..self.nodes.len()).filter(|&node| open[node] == 0).collect();
+        let mut order = Vec::with_capacity(self.nodes.len());
+        while let Some(node) = ready.pop_first() {
+            order.push(node);
+            for &reader in &readers[node] {
+                open[reader] -= 1;
+                if open[reader] == 0 {
+                    ready.insert(reader);
+                }
+            }
+        }
+        let Some(mut at) = open.iter().position(|&open| open > 0) else { return Ok(order) };
+        // Each open box has an open sender, so the walk back along these goes round.
+        let mut walk: Vec<usize> = Vec::new();
+        while !walk.contains(&at) {
+            walk.push(at);
+            let sender = all[at].iter().map(|(from, ..)| *from).find(|&from| open[from] > 0);
+            at = sender.expect("an open box has an open sender");
+        }
+        let begin = walk.iter().position(|&node| node == at).expect("it was walked over");
+        let mut circle: Vec<&str> = walk[begin..].iter().rev().map(|&node| self.nodes[node].name.as_str()).collect();
+        circle.push(circle[0]);
+        let via = all[at].iter().find(|(from, ..)| walk[begin..].contains(from)).map(|(_, _, links)| links[0].at);
+        let message = format!("rows would go round: {}; leave one of these vias out", circle.join(" -> "));
+        Err(NetworkError::at(self.source, via.unwrap_or(self.nodes[at].at), message))
+    }
+}

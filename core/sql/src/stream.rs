@@ -1,0 +1,271 @@
+//! A statement over the streams of a network, in place of tables: its boxes become a part of that network.
+
+use crate::bind::bind;
+use crate::error::{SourcePosition, SqlError, SqlErrorKind};
+use crate::lower::lower_into;
+use crate::optimise::optimise;
+use crate::parse::{ParseOptions, parse};
+use crate::plan::LEVEL_BYTES;
+use crate::relation::Columns;
+use crate::table::{Catalogue, ColumnRange, Scan, Table, TableColumn};
+use crate::types::SqlType;
+use std::sync::Arc;
+use vicus_flow::{BoxError, BoxModel, Column, Envelope, Field, ModelBuilder, Native, OutputId, Schema, Turn, Type};
+use vicus_language::stack::of_levels;
+use vicus_language::{Costs, PlanOptions, Stop};
+
+/// A stream that a statement reads by its name.
+#[derive(Clone, Debug)]
+pub struct SqlStream {
+    /// The name of its table in the statement.
+    pub name: String,
+    /// Its columns. Integers of any size are bigint, floats are double; columns of types unknown to SQL here can't be
+    /// named.
+    pub schema: Schema,
+    /// Where its rows come from.
+    pub output: OutputId,
+}
+
+/// Adds the boxes of a statement over streams to a network. Gives the output that sends its rows, and their columns.
+/// A stream that the statement doesn't need is taken and dropped.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library, sequential};
+/// use vicus_sql::{PlanOptions, SqlStream, add_statement};
+///
+/// let schema = Schema::new([("n", Type::I32)]);
+/// let mut net = ModelBuilder::new("even numbers");
+/// let numbers = net.source(library::source("numbers", &schema, || [Envelope::new([vec![1i32, 2, 3, 4].into()])]));
+/// let stream = SqlStream { name: "numbers".to_owned(), schema, output: numbers.output(0) };
+/// let text = "SELECT n, n * n AS square FROM numbers WHERE n % 2 = 0";
+/// let (rows, schema) = add_statement(&mut net, text, &[stream], &PlanOptions::default())?;
+/// assert_eq!(schema.to_string(), "(n: I64 or null, square: I64 or null)");
+///
+/// let (send, receive) = mpsc::channel();
+/// let end = net.add(library::sink("end", &schema, move |envelope| Ok(send.send(envelope)?)));
+/// net.connect(rows, end.input(0));
+/// net.end(end.output(0));
+/// sequential::run(&net.build()?, Vec::new(), |_| 0)?;
+/// assert_eq!(receive.recv()?.column(1).i64s(), [4, 16]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// The text is no statement over these streams: see [`plan`](crate::plan()).
+pub fn add_statement(
+    net: &mut ModelBuilder,
+    text: &str,
+    streams: &[SqlStream],
+    options: &PlanOptions,
+) -> Result<(OutputId, Schema), SqlError> {
+    let tables = Streams(streams.iter().map(StreamTable::of).collect());
+    let (output, schema, read) = add(net, text, &tables, &tables.0, options)?;
+    for (stream, _) in streams.iter().zip(read).filter(|(_, is_read)| !is_read) {
+        net.end(stream.output);
+    }
+    Ok((output, schema))
+}
+
+/// Adds the boxes of a statement over the tables of a catalogue to a network. Gives the output that sends its rows, and
+/// their columns.
+///
+/// # Errors
+/// The text is no statement over these tables: see [`plan`](crate::plan()).
+pub fn add_query(
+    net: &mut ModelBuilder,
+    text: &str,
+    catalogue: &dyn Catalogue,
+    options: &PlanOptions,
+) -> Result<(OutputId, Schema), SqlError> {
+    add(net, text, catalogue, &[], options).map(|(output, schema, _)| (output, schema))
+}
+
+fn add(
+    net: &mut ModelBuilder,
+    text: &str,
+    catalogue: &dyn Catalogue,
+    streams: &[StreamTable],
+    options: &PlanOptions,
+) -> Result<(OutputId, Schema, Vec<bool>), SqlError> {
+    let parsed = parse(text, &ParseOptions::default())?;
+    let added = of_levels(parsed.levels(), LEVEL_BYTES, || {
+        let stop = Stop::within(&|| false, Costs { steps: options.plan_steps, bytes: options.plan_bytes });
+        let mut columns = Columns::default();
+        let (bound, _) = bind(&parsed, catalogue, &mut columns, &stop)?;
+        let wanted: Vec<_> = bound.outputs.iter().map(|output| output.id).collect();
+        let relation = optimise(bound.relation, &wanted, &columns, options.optimise, &stop)?;
+        let (output, read) = lower_into(net, &relation, &columns, streams, options, &stop)?;
+        let field = |output: &crate::bind::Output| Field::new(&output.name, output.kind.flow_type()).or_null();
+        Ok((output, bound.outputs.iter().map(field).collect::<Schema>(), read))
+    });
+    let (output, schema, read) = added.map_err(|error| parsed.placed(error))?;
+    if schema.columns().is_empty() {
+        return Err(SqlError::new(SqlErrorKind::Type, SourcePosition::default(), "the statement has no columns"));
+    }
+    Ok((output, schema, read))
+}
+
+struct Streams(Vec<StreamTable>);
+
+impl Catalogue for Streams {
+    fn table(&self, name: &[String]) -> Option<Arc<dyn Table>> {
+        let name = name.join(".");
+        self.0.iter().find(|stream| stream.stream.name == name).map(|stream| Arc::clone(&stream.table))
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.0.iter().map(|stream| stream.stream.name.clone()).collect()
+    }
+}
+
+/// A stream, and the table that stands for it while a statement is planned.
+pub(crate) struct StreamTable {
+    stream: SqlStream,
+    pub(crate) table: Arc<dyn Table>,
+}
+
+impl StreamTable {
+    fn of(stream: &SqlStream) -> StreamTable {
+        let column = |field: &Field| match SqlType::of(&field.kind) {
+            Some(kind) => TableColumn::new(&field.name, kind),
+            None => TableColumn::unreadable(
+                &field.name,
+                format!("it is of the type {}, which SQL has not here", field.kind),
+            ),
+        };
+        let columns = stream.schema.columns().iter().map(column).collect();
+        StreamTable { stream: stream.clone(), table: Arc::new(Described(columns)) }
+    }
+
+    /// A box that reads these columns of the stream, in the types of SQL.
+    pub(crate) fn reading(&self, picked: &[usize], schema: &Schema) -> (OutputId, BoxModel) {
+        let picked: Arc<[usize]> = picked.into();
+        let read = move || {
+            let picked = Arc::clone(&picked);
+            move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+                let Some(envelope) = turn.take(0) else { return Ok(()) };
+                if envelope.is_pill() {
+                    turn.send_pill(0);
+                    return Ok(());
+                }
+                let columns = picked.iter().map(|&column| converted(envelope.column(column)));
+                let columns = columns.collect::<Result<Vec<_>, _>>()?;
+                if envelope.rows() > 0 {
+                    turn.send(0, Envelope::of_rows(columns, envelope.rows()));
+                }
+                Ok(())
+            }
+        };
+        (self.stream.output, BoxModel::new("columns", read).input(&self.stream.schema).output(schema))
+    }
+}
+
+/// The columns of a stream. It is never scanned.
+struct Described(Vec<TableColumn>);
+
+impl Table for Described {
+    fn columns(&self) -> &[TableColumn] {
+        &self.0
+    }
+
+    fn rows(&self) -> Option<u64> {
+        None
+    }
+
+    fn parts(&self) -> usize {
+        1
+    }
+
+    fn scan(&self, _: &[usize], _: usize, _: &[ColumnRange]) -> Box<dyn Scan> {
+        unreachable!("a stream's rows come from its output")
+    }
+}
+
+/// A column in its type of SQL.
+fn converted(column: &Column) -> Result<Column, BoxError> {
+    fn wider<T: Native, W: Native>(column: &Column, widen: impl Fn(T) -> W) -> Column {
+        let wide: Column = column.values::<T>().iter().map(|&value| widen(value)).collect::<Vec<W>>().into();
+        match column.null_count() {
+            0 => wide,
+            _ => wide.with_nulls((0..column.len()).filter(|&row| column.is_null(row))),
+        }
+    }
+    Ok(match column.kind() {
+        Type::I8 => wider(column, |value: i8| i64::from(value)),
+        Type::I16 => wider(column, |value: i16| i64::from(value)),
+        Type::I32 => wider(column, |value: i32| i64::from(value)),
+        Type::U8 => wider(column, |value: u8| i64::from(value)),
+        Type::U16 => wider(column, |value: u16| i64::from(value)),
+        Type::U32 => wider(column, |value: u32| i64::from(value)),
+        Type::U64 => {
+            let beyond = |&(row, value): &(usize, &u64)| !column.is_null(row) && i64::try_from(*value).is_err();
+            if let Some((_, value)) = column.u64s().iter().enumerate().find(beyond) {
+                return Err(format!("{value} is beyond bigint").into());
+            }
+            // Behind the check, only a null's place may wrap.
+            wider(column, |value: u64| value as i64)
+        }
+        Type::F32 => wider(column, |value: f32| f64::from(value)),
+        _ => column.clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+    use vicus_flow::{library, sequential};
+
+    fn rows(text: &str, kinds: &[(&str, Column)]) -> Result<Vec<Vec<i64>>, String> {
+        let mut net = ModelBuilder::new("test");
+        let mut streams = Vec::new();
+        for (name, column) in kinds {
+            let field = Field::new("n", column.kind());
+            let schema: Schema = [if column.null_count() > 0 { field.or_null() } else { field }].into_iter().collect();
+            let envelope = Envelope::new([column.clone()]);
+            let source = net.source(library::source("source", &schema, move || [envelope.clone()]));
+            streams.push(SqlStream { name: (*name).to_owned(), schema, output: source.output(0) });
+        }
+        let added = add_statement(&mut net, text, &streams, &PlanOptions::default());
+        let (output, schema) = added.map_err(|error| error.to_string())?;
+        let (send, receive) = mpsc::channel();
+        let end = net.add(library::sink("end", &schema, move |envelope| Ok(send.send(envelope)?)));
+        net.connect(output, end.input(0));
+        net.end(end.output(0));
+        let model = net.build().map_err(|error| error.to_string())?;
+        sequential::run(&model, Vec::new(), |_| 0).map_err(|error| error.to_string())?;
+        let of = |envelope: Envelope| {
+            let row = |row: usize| envelope.columns().iter().map(|column| column.i64s()[row]).collect();
+            (0..envelope.rows()).map(row).collect::<Vec<Vec<i64>>>()
+        };
+        Ok(receive.try_iter().flat_map(of).collect())
+    }
+
+    #[test]
+    fn streams_are_joined_and_grouped() {
+        let a = || ("a", Column::from(vec![1u16, 2, 3, 4]));
+        let b = || ("b", Column::from(vec![2i64, 4, 4]));
+        let joined = rows("SELECT a.n, b.n + 1 FROM a JOIN b ON a.n = b.n", &[a(), b()]).unwrap();
+        assert_eq!(joined, [[2, 3], [4, 5], [4, 5]]);
+        assert_eq!(rows("SELECT COUNT(*), SUM(n) FROM a WHERE n > 1", &[a()]).unwrap(), [[3, 9]]);
+    }
+
+    #[test]
+    fn streams_that_are_not_needed_are_dropped() {
+        let a = ("a", Column::from(vec![1i64, 2]));
+        let b = ("b", Column::from(vec![7i64]));
+        assert_eq!(rows("SELECT n FROM a", &[a.clone(), b]).unwrap(), [[1], [2]]);
+        assert_eq!(rows("SELECT n FROM a WHERE 1 = 2", &[a]).unwrap(), Vec::<Vec<i64>>::new());
+    }
+
+    #[test]
+    fn what_sql_has_not_is_told() {
+        let large = ("a", Column::from(vec![u64::MAX]));
+        assert!(rows("SELECT n FROM a", &[large]).unwrap_err().contains("18446744073709551615 is beyond bigint"));
+        let bytes = ("a", Column::of_binaries(["x"]));
+        assert!(rows("SELECT n FROM a", &[bytes]).unwrap_err().contains("it is of the type Binary"));
+        let typo = rows("SELECT m FROM a", &[("a", Column::from(vec![1i64]))]).unwrap_err();
+        assert!(typo.starts_with("line 1, column 8"), "{typo}");
+    }
+}

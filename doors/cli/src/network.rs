@@ -1,0 +1,341 @@
+//! `vicus network`: networks of boxes as text.
+
+use crate::arguments::RuntimeArgs;
+use crate::interrupt::{self, Interrupted};
+use crate::query::{bytes, write_trace};
+use crate::tell::print;
+use crate::{engine, memory};
+use anyhow::{Context, anyhow, bail, ensure};
+use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::io::{self, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use vicus::{BoxId, FlowError, Operator, Overflows, Request, RequestOptions, TemporaryFiles};
+use vicus_network::{Kinds, MachineCounts, Network, NetworkText, dot};
+use vicus_tables::{RowFormat, writer};
+
+/// See `vicus network --help`.
+#[derive(ClapArgs)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: Question,
+}
+
+#[derive(Subcommand)]
+enum Question {
+    /// Run a network; rows of its `collect` boxes are printed.
+    Run(RunArgs),
+    /// Check a network: its kinds, parameters and vias. Files that it reads are opened, and no rows are.
+    Check(CheckArgs),
+    /// Print a network.
+    Show(ShowArgs),
+    /// List the kinds of boxes, or explain one.
+    Kinds {
+        /// The kind.
+        name: Option<String>,
+    },
+}
+
+#[derive(ClapArgs)]
+struct TextArgs {
+    /// The network's text, or its JSON in a file that ends in .json; - is a text from standard input.
+    file: OsString,
+    /// Gives a parameter of the network a value: most=1000. May be repeated.
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = setting)]
+    set: Vec<(String, String)>,
+}
+
+#[derive(ClapArgs)]
+struct RunArgs {
+    #[command(flatten)]
+    text: TextArgs,
+    #[command(flatten)]
+    runtime: RuntimeArgs,
+    /// The form of printed rows.
+    #[arg(long, value_enum, default_value_t)]
+    format: RowsName,
+    /// The bytes of memory that its boxes may hold: 500000, 64K, 10M, 2G; by default half of the free memory. What some
+    /// kinds keep beyond goes to temporary files.
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    memory_limit: Option<u64>,
+    /// The folder of temporary files; by default the system's (TMPDIR, else /tmp).
+    #[arg(long, value_name = "DIR")]
+    temp_folder: Option<PathBuf>,
+    /// Prints on standard error how often each box ran, and its rows.
+    #[arg(long)]
+    counts: bool,
+    /// Records the events of every thread; see `vicus trace`.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+}
+
+#[derive(ClapArgs)]
+struct CheckArgs {
+    #[command(flatten)]
+    text: TextArgs,
+    /// The number that `threads` stands for; by default one for each usable PU.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+}
+
+#[derive(ClapArgs)]
+struct ShowArgs {
+    #[command(flatten)]
+    check: CheckArgs,
+    /// How to print it: the text in its usual form, JSON with a version, or all boxes as a graph for Graphviz.
+    #[arg(long, value_enum, default_value_t)]
+    format: ShowName,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum RowsName {
+    /// Values with commas between them.
+    #[default]
+    Csv,
+    /// An object on each line.
+    Json,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum ShowName {
+    /// The text in its usual form.
+    #[default]
+    Text,
+    /// For programs.
+    Json,
+    /// For Graphviz.
+    Dot,
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected a name and a value: most=1000")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    match args.what {
+        Question::Run(args) => run_network(&args),
+        Question::Check(args) => {
+            let (text, name) = args.text.read()?;
+            let network = args.text.build(&text, &name, args.machine()?)?;
+            let boxes = network.model.boxes().len() - 2;
+            print(&format!("{name}: {boxes} boxes, {} collected\n", network.collected.len()))
+        }
+        Question::Show(ShowArgs { check, format }) => {
+            let (text, name) = check.text.read()?;
+            match format {
+                ShowName::Text => print(&text.to_string()),
+                ShowName::Json => print(&format!("{}\n", text.to_json())),
+                ShowName::Dot => print(&dot(&check.text.build(&text, &name, check.machine()?)?)),
+            }
+        }
+        Question::Kinds { name } => print(&documentation(&kinds(), name.as_deref())?),
+    }
+}
+
+fn kinds() -> Kinds {
+    let mut kinds = Kinds::library();
+    vicus_tables::add_kinds(&mut kinds);
+    kinds
+}
+
+/// All kinds with the first sentences of their documentation, or one with all of it.
+fn documentation(kinds: &Kinds, name: Option<&str>) -> anyhow::Result<String> {
+    let Some(name) = name else {
+        let width = kinds.iter().map(|kind| kind.name().len()).max().unwrap_or(0);
+        let first = |doc: &'static str| doc.split_once(". ").map_or(doc.trim_end_matches('.'), |(first, _)| first);
+        let line = |kind: &vicus_network::BoxSpec| format!("{:width$}  {}\n", kind.name(), first(kind.doc()));
+        return Ok(kinds.iter().map(line).collect());
+    };
+    match kinds.get(name) {
+        Some(kind) => Ok(kind.to_string()),
+        None => {
+            let all: Vec<&str> = kinds.iter().map(vicus_network::BoxSpec::name).collect();
+            bail!("there is no kind `{name}`; kinds are {}", all.join(", "))
+        }
+    }
+}
+
+impl TextArgs {
+    /// The network, and its name.
+    fn read(&self) -> anyhow::Result<(NetworkText, String)> {
+        let path = Path::new(&self.file);
+        if self.file == "-" {
+            let mut text = String::new();
+            io::stdin().read_to_string(&mut text).context("standard input")?;
+            return Ok((parsed("standard input", &text, false)?, "network".to_owned()));
+        }
+        let shown = path.display().to_string();
+        let text = std::fs::read_to_string(path).with_context(|| shown.clone())?;
+        let name = path.file_stem().map_or_else(|| shown.clone(), |stem| stem.to_string_lossy().into_owned());
+        let is_json = path.extension().is_some_and(|ending| ending == "json");
+        Ok((parsed(&shown, &text, is_json)?, name))
+    }
+
+    fn build(&self, text: &NetworkText, name: &str, machine: MachineCounts) -> anyhow::Result<Network> {
+        let shown = Path::new(&self.file).display();
+        text.build(name, &kinds(), &machine, &self.set).map_err(|error| anyhow!("{shown}: {error}"))
+    }
+}
+
+fn parsed(shown: &str, text: &str, is_json: bool) -> anyhow::Result<NetworkText> {
+    let parsed = if is_json { NetworkText::from_json(text) } else { text.parse() };
+    parsed.map_err(|error| anyhow!("{shown}: {error}"))
+}
+
+impl CheckArgs {
+    fn machine(&self) -> anyhow::Result<MachineCounts> {
+        engine::check_threads(self.threads)?;
+        let topology = &vicus::this_machine().topology;
+        let threads = self.threads.unwrap_or_else(|| topology.usable_pus().count());
+        Ok(MachineCounts { threads, nodes: topology.nodes.len() })
+    }
+}
+
+/// The target of a collected box: standard output if it is the only one; several are printed one after the other.
+#[derive(Clone)]
+enum Rows {
+    Printed,
+    Kept(Arc<Mutex<Vec<u8>>>),
+}
+
+impl Rows {
+    fn open(&self) -> Box<dyn Write + Send> {
+        match self {
+            Rows::Printed => Box::new(BufWriter::new(io::stdout())),
+            Rows::Kept(_) => Box::new(self.clone()),
+        }
+    }
+}
+
+impl Write for Rows {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Rows::Printed => io::stdout().write(bytes),
+            Rows::Kept(kept) => kept.lock().unwrap_or_else(PoisonError::into_inner).write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn run_network(args: &RunArgs) -> anyhow::Result<()> {
+    interrupt::listen();
+    let mut builder = args.runtime.builder()?;
+    let (text, name) = args.text.read()?;
+    if let Some(path) = &args.trace {
+        // Fails now, not after the work.
+        std::fs::File::create(path).with_context(|| format!("{}: can't be written", path.display()))?;
+        builder = builder.record(vicus_trace::Log::DEFAULT_ROOM);
+    }
+    let runtime = args.runtime.start(builder)?;
+    let nodes = vicus::this_machine().topology.nodes.len();
+    let network = args.text.build(&text, &name, MachineCounts { threads: runtime.plan().threads(), nodes })?;
+
+    let format = match args.format {
+        RowsName::Csv => RowFormat::Csv,
+        RowsName::Json => RowFormat::JsonLines,
+    };
+    let mut operators: Vec<(BoxId, Box<dyn Operator>)> = Vec::new();
+    let mut rows = Vec::new();
+    for collected in &network.collected {
+        format.check(&collected.schema).map_err(|error| anyhow!("`{}`: {error} (--format)", collected.name))?;
+        let target = if network.collected.len() == 1 { Rows::Printed } else { Rows::Kept(Arc::default()) };
+        rows.push((collected.name.as_str(), target.clone()));
+        operators.push((collected.sink, writer(format, &collected.schema, move || Ok(target.open()))));
+    }
+    let folder = args.temp_folder.clone().unwrap_or_else(std::env::temp_dir);
+    let files = TemporaryFiles::within(&folder, u64::MAX);
+    let overflows: Option<Arc<dyn Overflows>> = match (files, &args.temp_folder) {
+        (Ok(files), _) => Some(files),
+        // Memory alone may do.
+        (Err(_), None) => None,
+        (Err(error), Some(path)) => bail!("--temp-folder {}: {error}", path.display()),
+    };
+    let limit = args.memory_limit.unwrap_or_else(memory::free_limit);
+    ensure!(limit > 0, "--memory-limit 0: boxes need some memory");
+    let options = RequestOptions { overflows, is_timed: args.counts, ..RequestOptions::from(limit) };
+    let request = runtime.submit_within(&network.model, operators, options);
+    let outcome = outcome(&request);
+    if args.counts {
+        crate::tell::tell(counts(&network, &request).trim_end());
+    }
+    drop(request);
+    if let Some(path) = &args.trace {
+        write_trace(path, &runtime.trace().expect("it was asked to record"))?;
+    }
+    outcome?;
+    let mut all = Vec::new();
+    for (name, target) in rows {
+        if let Rows::Kept(kept) = target {
+            writeln!(all, "# {name}")?;
+            all.append(&mut kept.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+    crate::tell::printed(io::stdout().write_all(&all).and_then(|()| io::stdout().flush()))
+}
+
+/// Waits for a request, which Ctrl-C cancels.
+fn outcome(request: &Request) -> anyhow::Result<()> {
+    /// How often Ctrl-C is looked for.
+    const LOOKED: Duration = Duration::from_millis(50);
+    let outcome = loop {
+        if let Some(outcome) = request.wait_for(LOOKED) {
+            break outcome;
+        }
+        if interrupt::cancel().is_cancelled() {
+            request.cancel();
+        }
+    };
+    match outcome {
+        Ok(_) => Ok(()),
+        Err(FlowError::Cancelled) if interrupt::cancel().is_cancelled() => Err(Interrupted.into()),
+        Err(error) => {
+            let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+            while let Some(one) = cause {
+                if one.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe) {
+                    // The reader has seen enough.
+                    return Ok(());
+                }
+                cause = one.source();
+            }
+            Err(anyhow!("{error}"))
+        }
+    }
+}
+
+/// A line for each box: its name in the text, its name in the model, how often it ran, and its rows.
+fn counts(network: &Network, request: &Request) -> String {
+    let mut out = String::new();
+    let boxes = network.model.boxes().iter().zip(&network.names).zip(request.counts());
+    let lines: Vec<[String; 6]> =
+        std::iter::once(["box", "as", "runs", "rows in", "rows out", "ms"].map(str::to_owned))
+            .chain(boxes.filter(|((_, name), _)| !name.is_empty()).map(|((one, name), counts)| {
+                let ms = counts.busy_ns as f64 / 1e6;
+                [
+                    name.clone(),
+                    one.name().to_owned(),
+                    counts.acts.to_string(),
+                    counts.rows_taken().to_string(),
+                    counts.rows_sent().to_string(),
+                    format!("{ms:.1}"),
+                ]
+            }))
+            .collect();
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; 6] = std::array::from_fn(width);
+    for line in &lines {
+        for (column, (text, width)) in line.iter().zip(widths).enumerate() {
+            // Names to the left, numbers to the right.
+            let _ = if column < 2 { write!(out, "{text:width$}  ") } else { write!(out, "{text:>width$}  ") };
+        }
+        out.truncate(out.trim_end().len());
+        out.push('\n');
+    }
+    out
+}

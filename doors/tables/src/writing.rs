@@ -1,0 +1,327 @@
+//! Rows of envelopes as CSV, lines of JSON, Arrow's format for files, or Parquet.
+
+use crate::ParquetWriter;
+use arrow_csv::WriterBuilder;
+use arrow_ipc::writer::FileWriter;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::sync::Arc;
+use vicus_flow::{BoxError, Column, Envelope, Operator, Schema, TimeUnit, Turn, Type};
+use vicus_sql::{date_text, timestamp_text};
+
+/// The form in which rows are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowFormat {
+    /// Values with commas between them behind a line of names. A null is empty.
+    Csv,
+    /// An object on each line.
+    JsonLines,
+    /// A file of Arrow's format for exchange.
+    Arrow,
+    /// A file of Parquet.
+    Parquet,
+}
+
+impl RowFormat {
+    /// Checks that the form has the types of all columns.
+    ///
+    /// # Errors
+    /// It lacks the type of a column; the error names it.
+    pub fn check(self, schema: &Schema) -> Result<(), String> {
+        let has = |kind: &Type| match self {
+            RowFormat::Arrow => true,
+            RowFormat::Parquet => !matches!(kind, Type::Duration(_)),
+            RowFormat::Csv => !kind.is_nested() && !matches!(kind, Type::Binary | Type::FixedBinary(_)),
+            RowFormat::JsonLines => is_in_json(kind),
+        };
+        match schema.columns().iter().find(|field| !has(&field.kind)) {
+            Some(field) => Err(format!(
+                "column {} is of the type {}, which {} has not; compute another one by `map`",
+                field.name,
+                field.kind,
+                match self {
+                    RowFormat::Csv => "CSV",
+                    RowFormat::Parquet => "Parquet",
+                    _ => "JSON",
+                }
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+fn is_in_json(kind: &Type) -> bool {
+    match kind {
+        Type::List(field) => is_in_json(&field.kind),
+        Type::Struct(fields) => fields.columns().iter().all(|field| is_in_json(&field.kind)),
+        Type::Binary | Type::FixedBinary(_) | Type::Decimal { .. } | Type::Time(_) | Type::Duration(_) => false,
+        Type::Timestamp(unit, _) => *unit != TimeUnit::Nano,
+        _ => true,
+    }
+}
+
+/// An operator for the end of a network: it writes the rows of its input. `open` gives the target when the request
+/// begins; an error of it, or of writing, fails the request. Panics if the form lacks a type of the columns
+/// ([`RowFormat::check`]).
+///
+/// ```
+/// use std::io::Write;
+/// use std::sync::{Arc, Mutex};
+/// use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library, sequential};
+/// use vicus_tables::{RowFormat, writer};
+///
+/// #[derive(Clone, Default)]
+/// struct Text(Arc<Mutex<Vec<u8>>>);
+/// impl Write for Text {
+///     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+///         self.0.lock().unwrap().write(bytes)
+///     }
+///     fn flush(&mut self) -> std::io::Result<()> {
+///         Ok(())
+///     }
+/// }
+///
+/// let schema = Schema::new([("n", Type::I64), ("name", Type::Text)]);
+/// let rows = Envelope::new([vec![1i64, 2].into(), ["a", "b, c"].into_iter().collect()]);
+/// let mut net = ModelBuilder::new("write");
+/// let source = net.source(library::source("rows", &schema, move || [rows.clone()]));
+/// let end = net.add(library::sink("end", &schema, |_| Ok(())));
+/// net.connect(source.output(0), end.input(0));
+/// net.end(end.output(0));
+/// let text = Text::default();
+/// let target = text.clone();
+/// let writer = writer(RowFormat::Csv, &schema, move || Ok(Box::new(target.clone())));
+/// sequential::run(&net.build()?, vec![(end, writer)], |_| 0)?;
+/// assert_eq!(*text.0.lock().unwrap(), b"n,name\n1,a\n2,\"b, c\"\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn writer(
+    format: RowFormat,
+    schema: &Schema,
+    open: impl FnOnce() -> io::Result<Box<dyn Write + Send>> + Send + 'static,
+) -> Box<dyn Operator> {
+    format.check(schema).unwrap_or_else(|error| panic!("{error}"));
+    Box::new(Writer { format, schema: schema.clone(), open: Some(Box::new(open)), target: None })
+}
+
+type Open = Box<dyn FnOnce() -> io::Result<Box<dyn Write + Send>> + Send>;
+
+struct Writer {
+    format: RowFormat,
+    schema: Schema,
+    open: Option<Open>,
+    target: Option<Target>,
+}
+
+enum Target {
+    Csv(Box<dyn Write + Send>),
+    Json(Box<dyn Write + Send>),
+    Arrow(Box<FileWriter<Box<dyn Write + Send>>>),
+    Parquet(Box<ParquetWriter<Box<dyn Write + Send>>>),
+}
+
+impl Writer {
+    /// The target, opened at the first call.
+    fn target(&mut self) -> Result<&mut Target, BoxError> {
+        if let Some(open) = self.open.take() {
+            let mut out = open()?;
+            self.target = Some(match self.format {
+                RowFormat::Csv => {
+                    // The line of names stands before no rows as well.
+                    let names: Vec<String> = self.schema.columns().iter().map(|field| csv_text(&field.name)).collect();
+                    writeln!(out, "{}", names.join(","))?;
+                    Target::Csv(out)
+                }
+                RowFormat::JsonLines => Target::Json(out),
+                RowFormat::Arrow => Target::Arrow(Box::new(FileWriter::try_new(out, &self.schema.to_arrow())?)),
+                RowFormat::Parquet => {
+                    Target::Parquet(Box::new(ParquetWriter::new(out, Arc::new(self.schema.to_arrow()))?))
+                }
+            });
+        }
+        Ok(self.target.as_mut().ok_or("the target was closed")?)
+    }
+
+    fn write(&mut self, rows: &Envelope) -> Result<(), BoxError> {
+        let schema = self.schema.clone();
+        match self.target()? {
+            Target::Csv(out) => {
+                // In memory first: an error of the target stays one, where the writer would make it a text.
+                let mut lines = WriterBuilder::new().with_header(false).build(Vec::new());
+                lines.write(&rows.to_arrow(&schema))?;
+                out.write_all(&lines.into_inner())?;
+            }
+            Target::Arrow(arrow) => arrow.write(&rows.to_arrow(&schema))?,
+            Target::Parquet(parquet) => parquet.write(&rows.to_arrow(&schema))?,
+            Target::Json(out) => {
+                let mut line = String::new();
+                for row in 0..rows.rows() {
+                    line.clear();
+                    object(&mut line, &schema, rows.columns(), row)?;
+                    line.push('\n');
+                    out.write_all(line.as_bytes())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), BoxError> {
+        self.target()?;
+        match self.target.take() {
+            Some(Target::Csv(mut out) | Target::Json(mut out)) => out.flush()?,
+            Some(Target::Arrow(mut arrow)) => {
+                arrow.finish()?;
+                arrow.get_mut().flush()?;
+            }
+            Some(Target::Parquet(parquet)) => parquet.finish()?.flush()?,
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+impl Operator for Writer {
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        match turn.take(0) {
+            Some(pill) if pill.is_pill() => {
+                turn.blocking(|| self.finish())?;
+                turn.send_pill(0);
+            }
+            Some(rows) => {
+                turn.blocking(|| self.write(&rows))?;
+                if let Some(Target::Parquet(parquet)) = &self.target {
+                    turn.book(parquet.held_bytes())?;
+                }
+            }
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+/// A name as a value of CSV.
+fn csv_text(name: &str) -> String {
+    match name.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", name.replace('"', "\"\"")),
+        false => name.to_owned(),
+    }
+}
+
+/// A row as an object of JSON.
+fn object(out: &mut String, schema: &Schema, columns: &[Column], row: usize) -> Result<(), BoxError> {
+    out.push('{');
+    for (place, (field, column)) in schema.columns().iter().zip(columns).enumerate() {
+        out.push_str(if place == 0 { "" } else { "," });
+        text(out, &field.name);
+        out.push(':');
+        value(out, column, row)?;
+    }
+    out.push('}');
+    Ok(())
+}
+
+fn value(out: &mut String, column: &Column, row: usize) -> Result<(), BoxError> {
+    if column.is_null(row) {
+        out.push_str("null");
+        return Ok(());
+    }
+    match column.kind() {
+        Type::Bool => write!(out, "{}", column.values::<bool>()[row])?,
+        Type::I8 => write!(out, "{}", column.values::<i8>()[row])?,
+        Type::I16 => write!(out, "{}", column.values::<i16>()[row])?,
+        Type::I32 => write!(out, "{}", column.values::<i32>()[row])?,
+        Type::I64 => write!(out, "{}", column.values::<i64>()[row])?,
+        Type::U8 => write!(out, "{}", column.values::<u8>()[row])?,
+        Type::U16 => write!(out, "{}", column.values::<u16>()[row])?,
+        Type::U32 => write!(out, "{}", column.values::<u32>()[row])?,
+        Type::U64 => write!(out, "{}", column.values::<u64>()[row])?,
+        Type::F32 => number(out, column.values::<f32>()[row])?,
+        Type::F64 => number(out, column.values::<f64>()[row])?,
+        Type::Text => text(out, column.text_at(row)),
+        Type::Date => text(out, &date_text(column.values::<i32>()[row])),
+        Type::Timestamp(unit, _) => {
+            let at = column.values::<i64>()[row];
+            let micros = at.checked_mul(1_000_000 / unit.per_second());
+            text(out, &timestamp_text(micros.ok_or_else(|| format!("the moment {at} {unit} is beyond microseconds"))?));
+        }
+        Type::List(_) => {
+            out.push('[');
+            for (place, item) in column.item_range(row).enumerate() {
+                out.push_str(if place == 0 { "" } else { "," });
+                value(out, column.items(), item)?;
+            }
+            out.push(']');
+        }
+        Type::Struct(fields) => {
+            let parts: Vec<Column> = (0..fields.columns().len()).map(|part| column.part(part).clone()).collect();
+            object(out, &fields, &parts, row)?;
+        }
+        other => return Err(format!("JSON has no {other}").into()),
+    }
+    Ok(())
+}
+
+/// A number of JSON; it has neither infinities nor NaN.
+fn number(out: &mut String, value: impl Into<f64> + std::fmt::Debug + Copy) -> std::fmt::Result {
+    if value.into().is_finite() { write!(out, "{value:?}") } else { write!(out, "null") }
+}
+
+fn text(out: &mut String, text: &str) {
+    out.push('"');
+    for sign in text.chars() {
+        match sign {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            sign if sign < ' ' => {
+                let code = sign as u32;
+                out.push_str(&format!("\\u{code:04x}"));
+            }
+            sign => out.push(sign),
+        }
+    }
+    out.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vicus_flow::Field;
+
+    fn line(schema: &Schema, columns: Vec<Column>) -> Result<String, String> {
+        let mut out = String::new();
+        object(&mut out, schema, &columns, 0).map_err(|error| error.to_string())?;
+        Ok(out)
+    }
+
+    #[test]
+    fn a_row_is_an_object_of_json() {
+        let point = Column::of_parts([("x", Column::from(vec![1.5f64])), ("t", ["\u{1}\"\\\n"].into_iter().collect())]);
+        let list = Column::of_lists(vec![0, 2], vec![Some(7i64), None].into());
+        let at = Column::from(vec![1_500i64]).of_type(Type::Timestamp(TimeUnit::Milli, None));
+        let columns = vec![point, list, at, vec![f64::NAN].into(), vec![u64::MAX].into()];
+        let names = ["point", "list", "at", "nan", "most"];
+        let schema: Schema =
+            names.iter().zip(&columns).map(|(name, column)| Field::new(*name, column.kind())).collect();
+        assert_eq!(RowFormat::JsonLines.check(&schema), Ok(()));
+        assert_eq!(
+            line(&schema, columns).unwrap(),
+            "{\"point\":{\"x\":1.5,\"t\":\"\\u0001\\\"\\\\\\n\"},\"list\":[7,null],\"at\":\"1970-01-01 00:00:01.5\",\
+             \"nan\":null,\"most\":18446744073709551615}"
+        );
+    }
+
+    #[test]
+    fn types_that_a_form_has_not_are_refused_before_a_run() {
+        let bytes = Schema::new([("b", Type::Binary)]);
+        assert!(RowFormat::JsonLines.check(&bytes).unwrap_err().starts_with("column b is of the type Binary"));
+        assert!(RowFormat::Csv.check(&Schema::new([("l", Type::list(Type::I64))])).is_err());
+        assert_eq!(RowFormat::Arrow.check(&bytes), Ok(()));
+        let far = Column::from(vec![i64::MAX]).of_type(Type::Timestamp(TimeUnit::Second, None));
+        let schema = Schema::new([("at", far.kind())]);
+        assert!(line(&schema, vec![far]).unwrap_err().contains("beyond microseconds"));
+    }
+}
