@@ -60,18 +60,7 @@ pub(crate) fn lower(
 ) -> Result<Lowered, SqlError> {
     let mut net = ModelBuilder::new("statement");
     net.default_bound(Bound { envelopes: options.via_envelopes.max(1), ..Bound::default() });
-    let mut lowering = Lowering {
-        net: &mut net,
-        streams: &[],
-        read: Vec::new(),
-        columns,
-        options,
-        limit: options.envelope_rows.max(1),
-        nodes: Vec::new(),
-        at: None,
-        rows: 0.0,
-        stop,
-    };
+    let mut lowering = Lowering::new(&mut net, &[], columns, options, stop);
     let streams = lowering.add(relation)?;
     let schema = lowering.schema(&relation.columns);
     let count = options.sinks.clamp(1, streams.len());
@@ -100,18 +89,7 @@ pub(crate) fn lower_into(
     options: &PlanOptions,
     stop: &Stop<'_>,
 ) -> Result<(OutputId, Vec<bool>), SqlError> {
-    let mut lowering = Lowering {
-        net,
-        streams,
-        read: vec![false; streams.len()],
-        columns,
-        options,
-        limit: options.envelope_rows.max(1),
-        nodes: Vec::new(),
-        at: None,
-        rows: 0.0,
-        stop,
-    };
+    let mut lowering = Lowering::new(net, streams, columns, options, stop);
     let output = lowering.single(relation)?;
     Ok((output, lowering.read))
 }
@@ -131,6 +109,29 @@ struct Lowering<'a> {
     /// The expected rows of all operators.
     rows: f64,
     stop: &'a Stop<'a>,
+}
+
+impl<'a> Lowering<'a> {
+    fn new(
+        net: &'a mut ModelBuilder,
+        streams: &'a [StreamTable],
+        columns: &'a Columns,
+        options: &'a PlanOptions,
+        stop: &'a Stop<'a>,
+    ) -> Lowering<'a> {
+        Lowering {
+            net,
+            streams,
+            read: vec![false; streams.len()],
+            columns,
+            options,
+            limit: options.envelope_rows.max(1),
+            nodes: Vec::new(),
+            at: None,
+            rows: 0.0,
+            stop,
+        }
+    }
 }
 
 impl Lowering<'_> {

@@ -1,6 +1,7 @@
 //! The library's boxes over random tables of all types, in random orders of tasks. Failing cases print their seed.
 
-use crate::tables::{self, Cell, Chance, Row, Table, assert_same, cell, envelope, kind, rows};
+use crate::one_box;
+use crate::tables::{self, Cell, Chance, Row, Table, assert_same, cell, envelope, kind, rows, rows as rows_of};
 use crate::trials::{Trial, envelopes, keep, seen};
 use vicus_flow::library::{self, Grouping, HashKey, More, SortKey};
 use vicus_flow::{Column, Envelope, Field, FlowError, ModelBuilder, Schema, Type, sequential};
@@ -57,16 +58,8 @@ fn over(
     model: vicus_flow::BoxModel,
     to: &Schema,
 ) -> Result<Vec<tables::Row>, FlowError> {
-    let mut net = ModelBuilder::new("one box");
-    let source = net.source(library::source("rows", from, move || [rows.clone()]));
-    let model = net.add(model);
-    let (sink, kept) = keep(to);
-    let sink = net.add(sink);
-    net.connect(source.output(0), model.input(0));
-    net.connect(model.output(0), sink.input(0));
-    net.end(sink.output(0));
-    sequential::run(&net.build().unwrap(), Vec::new(), |_| 0)?;
-    Ok(seen(&kept))
+    let made = one_box::over(vec![rows], model, from, to)?;
+    Ok(made.iter().flat_map(rows_of).collect())
 }
 
 #[test]

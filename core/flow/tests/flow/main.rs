@@ -5,6 +5,7 @@ mod joins;
 mod library_boxes;
 mod models;
 mod networks;
+mod one_box;
 mod overdraft;
 mod protocol;
 mod random_networks;

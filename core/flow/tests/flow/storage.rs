@@ -1,28 +1,18 @@
 //! Texts and strings of bytes in each storage: shared stores, views, and the boxes that keep them.
 #![cfg(feature = "arrow")]
 
-use crate::trials::keep;
+use crate::one_box;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::{Array, DictionaryArray, Int32Array, RecordBatch, StringArray, StringViewArray};
 use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema};
 use std::sync::Arc;
 use vicus_flow::library::{self, Grouping, HashKey, SortKey};
-use vicus_flow::{BoxModel, Column, Envelope, ModelBuilder, Schema, Storage, StorageError, Type, sequential};
+use vicus_flow::{BoxModel, Column, Envelope, Schema, Storage, StorageError, Type};
 
-/// Runs a box over envelopes of one column, and gives what it sends.
+/// The envelopes that a box sends for these.
 fn over(envelopes: Vec<Envelope>, model: BoxModel, from: &Schema, to: &Schema) -> Vec<Envelope> {
-    let mut net = ModelBuilder::new("one box");
-    let source = net.source(library::source("rows", from, move || envelopes.clone()));
-    let model = net.add(model);
-    let (sink, kept) = keep(to);
-    let sink = net.add(sink);
-    net.connect(source.output(0), model.input(0));
-    net.connect(model.output(0), sink.input(0));
-    net.end(sink.output(0));
-    sequential::run(&net.build().unwrap(), Vec::new(), |_| 0).unwrap();
-    let kept = kept.lock().unwrap();
-    kept.iter().filter(|envelope| envelope.rows() > 0).cloned().collect()
+    one_box::over(envelopes, model, from, to).unwrap()
 }
 
 fn texts(envelopes: &[Envelope]) -> Vec<&str> {
