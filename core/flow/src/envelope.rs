@@ -5,7 +5,7 @@ use crate::builder;
 use crate::column::{Column, held_bytes, make_private};
 use crate::ring::Load;
 use crate::shape::Shape;
-use crate::store::Stores;
+use crate::store::Store;
 use crate::{BoxError, Native, Schema, give_up};
 use std::any::{Any, TypeId};
 use std::fmt;
@@ -394,13 +394,27 @@ impl Envelope {
 /// ```
 #[derive(Debug, Default)]
 pub struct HeldBytes {
-    stores: Stores,
+    /// The dictionaries so far.
+    stores: Vec<Arc<Store>>,
 }
 
 impl HeldBytes {
     /// Adds an envelope. Gives the bytes that it keeps and that no envelope before it did.
     pub fn add(&mut self, envelope: &Envelope) -> u64 {
-        envelope.held_bytes() + self.stores.add(envelope.columns())
+        envelope.held_bytes() + self.add_stores(envelope.columns())
+    }
+
+    fn add_stores(&mut self, columns: &[Column]) -> u64 {
+        let mut bytes = 0;
+        for column in columns {
+            let new = column.store().filter(|store| !self.stores.iter().rev().any(|one| one.is(store)));
+            if let Some(store) = new {
+                bytes += store.bytes();
+                self.stores.push(Arc::clone(store));
+            }
+            bytes += self.add_stores(column.parts_beside());
+        }
+        bytes
     }
 }
 

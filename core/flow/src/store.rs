@@ -152,18 +152,15 @@ impl Unified {
     }
 
     /// The number here of a store's value, if it has one.
-    pub(crate) fn find(&self, store: &Arc<Store>, code: u32) -> Option<u32> {
+    pub(crate) fn find(&mut self, store: &Arc<Store>, code: u32) -> Option<u32> {
         let known = self.place(store).map(|place| self.seen[place].1.get(code as usize).copied().unwrap_or(code));
         known.filter(|&known| known != NONE).or_else(|| self.find_value(store.string(code)))
     }
 
     /// The number here of a value, if it has one.
-    pub(crate) fn find_value(&self, value: &[u8]) -> Option<u32> {
-        if self.is_counted {
-            return self.numbers.get(value).copied();
-        }
-        let first = self.first()?;
-        (0..first.len() as u32).find(|&code| first.string(code) == value)
+    pub(crate) fn find_value(&mut self, value: &[u8]) -> Option<u32> {
+        self.count_first();
+        self.numbers.get(value).copied()
     }
 
     /// The number here of a store's value.
@@ -184,18 +181,23 @@ impl Unified {
         number
     }
 
-    /// The number here of a value.
-    pub(crate) fn number(&mut self, value: &[u8]) -> u32 {
-        if !self.is_counted {
-            self.is_counted = true;
-            if let Some((first, _)) = self.seen.first() {
-                for code in 0..first.len() as u32 {
-                    let value = first.string(code);
-                    self.bytes += value.len() + ENTRY;
-                    self.numbers.entry(value.into()).or_insert(code);
-                }
+    /// Puts the first store's values among the numbered ones.
+    fn count_first(&mut self) {
+        if std::mem::replace(&mut self.is_counted, true) {
+            return;
+        }
+        if let Some((first, _)) = self.seen.first() {
+            for code in 0..first.len() as u32 {
+                let value = first.string(code);
+                self.bytes += value.len() + ENTRY;
+                self.numbers.entry(value.into()).or_insert(code);
             }
         }
+    }
+
+    /// The number here of a value.
+    pub(crate) fn number(&mut self, value: &[u8]) -> u32 {
+        self.count_first();
         if let Some(&number) = self.numbers.get(value) {
             return number;
         }
@@ -263,26 +265,6 @@ impl std::fmt::Debug for Unified {
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} values", self.len())
-    }
-}
-
-/// The stores of columns that are kept, each counted once.
-#[derive(Debug, Default)]
-pub(crate) struct Stores(Vec<Arc<Store>>);
-
-impl Stores {
-    /// The bytes of those stores of these columns which were not there before.
-    pub(crate) fn add(&mut self, columns: &[Column]) -> u64 {
-        let mut bytes = 0;
-        for column in columns {
-            let new = column.store().filter(|store| !self.0.iter().rev().any(|one| one.is(store)));
-            if let Some(store) = new {
-                bytes += store.bytes();
-                self.0.push(Arc::clone(store));
-            }
-            bytes += self.add(column.parts_beside());
-        }
-        bytes
     }
 }
 

@@ -94,20 +94,6 @@ impl EnvelopeBuilder {
         }
     }
 
-    /// [`EnvelopeBuilder::interleave`] of parts.
-    fn interleave_by<'s>(&mut self, blocks: Blocks, rows: &[(u32, u32)], of: &dyn Fn(u32) -> &'s [Column]) {
-        for place in 0..self.columns.len() {
-            let form = self.columns[place].form;
-            by_form!(form,
-                T => {
-                    let value = |&(source, row): &(u32, u32)| of(source)[place].values::<T>()[row as usize];
-                    self.values::<T>(place).extend(rows.iter().map(value));
-                },
-                self.interleave_others(blocks, place, rows, of));
-            self.interleave_nulls(place, rows, of);
-        }
-    }
-
     fn interleave_others<'s>(
         &mut self,
         blocks: Blocks,
@@ -126,12 +112,14 @@ impl EnvelopeBuilder {
                 let mut items: Vec<(u32, u32)> = Vec::with_room(count).unwrap_or_else(|error| give_up(error));
                 items.extend(rows.iter().flat_map(|row| range(row).map(|item| (row.0, item as u32))));
                 let nested = self.begin_items(blocks, place, count);
-                nested.interleave_by(blocks, &items, &|source| of(source)[place].parts_beside());
+                let parts: &dyn Fn(u32) -> &'s [Column] = &|source| of(source)[place].parts_beside();
+                nested.interleave(blocks, &items, parts);
                 self.end_lists(place, rows.iter().map(|row| range(row).len()));
             }
             Form::Struct => {
                 let nested = self.begin_items(blocks, place, rows.len());
-                nested.interleave_by(blocks, rows, &|source| of(source)[place].parts_beside());
+                let parts: &dyn Fn(u32) -> &'s [Column] = &|source| of(source)[place].parts_beside();
+                nested.interleave(blocks, rows, parts);
                 self.columns[place].len += rows.len();
             }
             _ => {

@@ -5,7 +5,7 @@ use super::hash::hash_rows;
 use super::key::write_key;
 use super::spill::{DEEPEST, Parts, Spilled};
 use crate::column::of_codes;
-use crate::store::{Store, Unified};
+use crate::store::Unified;
 use crate::types::Form;
 use crate::{
     BoxError, BoxModel, Column, Envelope, EnvelopeBuilder, Field, Grow, Native, NoMemory, Operator, Schema, Turn, Type,
@@ -176,7 +176,7 @@ struct Group {
     table: Table,
     /// For each key, the numbers of its values if its first envelope had them in a dictionary: groups then have these
     /// in their keys.
-    coded: Vec<Option<Coded>>,
+    coded: Vec<Option<Unified>>,
     folded: Vec<Folded>,
     builder: EnvelopeBuilder,
     limit: usize,
@@ -194,44 +194,34 @@ struct Group {
     unread: Vec<(Spilled, u32)>,
 }
 
-/// The numbers of a key's values.
-struct Coded {
-    numbers: Unified,
-    /// The store of all, once the pill has come.
-    store: Option<Arc<Store>>,
+/// The numbers of a key's values, if its column is in a dictionary.
+fn numbers_of(column: &Column) -> Result<Option<Unified>, NoMemory> {
+    let Some(store) = column.store() else { return Ok(None) };
+    // Different numbers must be different values.
+    Ok(Some(if store.is_distinct()? { Unified::default() } else { Unified::of_values() }))
 }
 
-impl Coded {
-    /// For a column, if that is in a dictionary.
-    fn of(column: &Column) -> Result<Option<Coded>, NoMemory> {
-        let Some(store) = column.store() else { return Ok(None) };
-        // Different numbers must be different values.
-        let numbers = if store.is_distinct()? { Unified::default() } else { Unified::of_values() };
-        Ok(Some(Coded { numbers, store: None }))
-    }
-
-    /// The number of a row's value; [`UNKNOWN`] for one that has none and gets none, because its row is put elsewhere.
-    fn number(&mut self, column: &Column, row: usize, is_further: bool) -> u32 {
-        match column.store() {
-            Some(store) if is_further => self.numbers.find(store, column.codes()[row]).unwrap_or(UNKNOWN),
-            None if is_further => self.numbers.find_value(column.string(row)).unwrap_or(UNKNOWN),
-            Some(store) => self.numbers.code(store, column.codes()[row]),
-            None => self.numbers.number(column.string(row)),
-        }
+/// The number of a row's value; [`UNKNOWN`] for one that has none and gets none, because its row is put elsewhere.
+fn number_in(numbers: &mut Unified, column: &Column, row: usize, is_further: bool) -> u32 {
+    match column.store() {
+        Some(store) if is_further => numbers.find(store, column.codes()[row]).unwrap_or(UNKNOWN),
+        None if is_further => numbers.find_value(column.string(row)).unwrap_or(UNKNOWN),
+        Some(store) => numbers.code(store, column.codes()[row]),
+        None => numbers.number(column.string(row)),
     }
 }
 
 impl Group {
     /// Takes an envelope; if the budget has no room for further groups, their rows go out of memory.
     fn accept(&mut self, envelope: &Envelope, turn: &Turn<'_>) -> Result<(), BoxError> {
-        if self.further.is_none() && !self.grouping.keys.is_empty() {
+        let level = self.reading.as_ref().map_or(0, |(_, level)| *level);
+        let is_possible = self.further.is_none() && self.table.len() > 0 && level < DEEPEST;
+        if is_possible && !self.grouping.keys.is_empty() && Spilled::is_possible(turn) {
             // A list that grows is there twice for a moment.
             let more = envelope.bytes() + 64 * envelope.rows() as u64;
             let grows = 2 * (self.table.len() + envelope.rows()) > self.table.slots.len();
-            let level = self.reading.as_ref().map_or(0, |(_, level)| *level);
             let wanted = if grows { 2 * self.bytes() } else { self.bytes() } + more;
-            let is_possible = self.table.len() > 0 && level < DEEPEST && Spilled::is_possible(turn);
-            if turn.book(wanted).is_err() && is_possible {
+            if turn.book(wanted).is_err() {
                 self.further = Some(Parts::begin(turn, &self.grouping.input, level)?);
             }
         }
@@ -244,7 +234,7 @@ impl Group {
         let keys: Vec<&Column> = self.grouping.keys.iter().map(|&key| envelope.column(key)).collect();
         if self.table.len() == 0 && envelope.rows() > 0 {
             for (coded, column) in self.coded.iter_mut().zip(&keys) {
-                *coded = Coded::of(column)?;
+                *coded = numbers_of(column)?;
             }
         }
         self.groups.clear();
@@ -257,7 +247,7 @@ impl Group {
                 match coded {
                     Some(coded) => {
                         let number =
-                            if column.is_null(row) { NO_NUMBER } else { coded.number(column, row, is_further) };
+                            if column.is_null(row) { NO_NUMBER } else { number_in(coded, column, row, is_further) };
                         key.grow(4)?;
                         key.extend_from_slice(&number.to_le_bytes());
                     }
@@ -289,7 +279,7 @@ impl Group {
     }
 
     fn bytes(&self) -> u64 {
-        let coded = self.coded.iter().flatten().map(|coded| coded.numbers.bytes() as u64).sum::<u64>();
+        let coded = self.coded.iter().flatten().map(|numbers| numbers.bytes() as u64).sum::<u64>();
         self.table.bytes() + coded + self.folded.iter().map(Folded::bytes).sum::<u64>()
     }
 
@@ -311,14 +301,14 @@ impl Group {
                 }
                 continue;
             };
-            let store = coded.store.get_or_insert_with(|| coded.numbers.store(&field.kind));
+            let store = coded.store(&field.kind);
             let mut codes: Vec<u32> = Vec::with_room(groups.len())?;
             for at in &mut at {
                 codes.push(u32::from_le_bytes(self.table.keys[*at..*at + 4].try_into().expect("four bytes")));
                 *at += 4;
             }
             let nulls: Vec<usize> = (0..codes.len()).filter(|&row| codes[row] == NO_NUMBER).collect();
-            let values = of_codes(codes, Arc::clone(store), None);
+            let values = of_codes(codes, store, None);
             self.builder.append_column(
                 turn.blocks,
                 column,

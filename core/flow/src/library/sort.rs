@@ -1,7 +1,7 @@
 //! A stream, sorted.
 
-use super::SortKey;
 use super::spill::{Spilled, is_divisible};
+use super::{SortKey, order_by};
 use crate::{
     Attachment, BoxError, BoxModel, Envelope, EnvelopeBuilder, Grow, HeldBytes, Operator, Schema, Turn, give_up,
 };
@@ -249,10 +249,7 @@ impl Sort {
         let (mut made, mut picked): (usize, Vec<(u32, u32)>) = (0, Vec::new());
         let mut held = HeldBytes::default();
         turn.book(runs.iter().filter_map(|run| run.head.as_ref()).map(|head| held.add(head)).sum())?;
-        let compare = |(a, i): (&Envelope, usize), (b, j): (&Envelope, usize)| {
-            let order = |key: &SortKey| key.compare((a.column(key.column), i), (b.column(key.column), j));
-            self.keys.iter().map(order).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
-        };
+        let compare = order_by(self.keys.iter().copied());
         while made + picked.len() < limit {
             let heads = runs.iter().enumerate();
             let heads = heads.filter_map(|(at, run)| Some((at, (run.head.as_ref()?, run.row))));

@@ -4,11 +4,7 @@ use crate::overflow::Outside;
 use crate::{BoxError, Envelope, EnvelopeBuilder, Grow, Schema, Turn};
 
 /// Envelopes outside of memory, first in, first out.
-pub(super) struct Spilled {
-    outside: Outside,
-    /// How many lie there.
-    pub(super) envelopes: usize,
-}
+pub(super) struct Spilled(Outside);
 
 impl Spilled {
     /// Whether the request may keep anything outside of memory.
@@ -22,7 +18,7 @@ impl Spilled {
     /// The request has no place outside of memory, or the system gives none.
     pub(super) fn begin(turn: &Turn<'_>) -> Result<Spilled, BoxError> {
         let overflows = turn.instance.overflows.get().ok_or("the request may keep nothing outside of memory")?;
-        Ok(Spilled { outside: Outside::new(overflows.begin()?), envelopes: 0 })
+        Ok(Spilled(Outside::new(overflows.begin()?)))
     }
 
     /// Puts an envelope behind the others, and counts its bytes.
@@ -30,13 +26,12 @@ impl Spilled {
     /// # Errors
     /// There is no room, or values are attached to it that can't be written.
     pub(super) fn push(&mut self, turn: &Turn<'_>, envelope: Envelope) -> Result<(), BoxError> {
-        let written = self.outside.push(envelope);
-        if self.outside.is_refused() {
-            let why = self.outside.full().unwrap_or("values are attached to an envelope, which can't be written");
+        let written = self.0.push(envelope);
+        if self.0.is_refused() {
+            let why = self.0.full().unwrap_or("values are attached to an envelope, which can't be written");
             return Err(format!("there is no memory for more, nor room outside of it: {why}").into());
         }
         turn.count_spilled(written);
-        self.envelopes += 1;
         Ok(())
     }
 
@@ -45,9 +40,7 @@ impl Spilled {
     /// # Errors
     /// It can't be read back.
     pub(super) fn pop(&mut self) -> Result<Option<Envelope>, BoxError> {
-        let envelope = self.outside.pop()?;
-        self.envelopes -= usize::from(envelope.is_some());
-        Ok(envelope)
+        self.0.pop()
     }
 }
 
