@@ -139,6 +139,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 fn kinds() -> Kinds {
     let mut kinds = Kinds::library();
     vicus_tables::add_kinds(&mut kinds);
+    vicus_service::add_kinds(&mut kinds);
     kinds
 }
 

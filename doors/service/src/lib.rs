@@ -20,6 +20,7 @@ mod cancel;
 mod document;
 mod error;
 mod keeper;
+mod kinds;
 mod languages;
 mod load;
 mod service;
@@ -48,6 +49,7 @@ pub use document::{
 };
 pub use error::{Error, ErrorKind, SinkFailed, Stage};
 pub use keeper::{Keeper, Kept};
+pub use kinds::add_kinds;
 pub use languages::{
     CheckedText, LANGUAGES, LanguageOptions, MOST_DEPTH, QueryLanguage, Question, SPARQL, SparqlOptions, SqlOptions,
     Surroundings, TextOption, TextReading, check, is_prefix, language, option_of,

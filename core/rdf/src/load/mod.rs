@@ -14,7 +14,8 @@
 //! ```
 //!
 //! [`Loader`] and [`build`] run all steps in sequence; [`Load`] runs them as boxes of a flow request. Data beyond the
-//! memory goes the same way in parts, kept in temporary files (`segment.rs`).
+//! memory goes the same way in parts, kept in temporary files (`segment.rs`). [`Pieces`] reads a document for those
+//! that keep no store.
 //!
 //! Steps with memory growing with the data return an error if there is not enough, so a [`Load`] fails alone; functions
 //! without such an error panic.
@@ -28,6 +29,7 @@ mod flow;
 mod jsonld;
 mod merge;
 mod ntriples;
+mod pieces;
 mod plain;
 mod pulled;
 mod rdfxml;
@@ -42,6 +44,7 @@ pub use compress::{AssembledTerms, CompressedKeys, KeyRange, join_keys};
 pub use flow::{Load, LoadError, LoadOptions, Loaded, Malformed, Phase, Progress, Room, Source, Spill};
 pub use merge::{Assembled, MergedTerms, Numbering, SortedTerms, assemble, cut_terms, merge_terms};
 pub use ntriples::{parse_lines_into, parse_ntriples};
+pub use pieces::Pieces;
 pub use pulled::PulledReader;
 pub use runs::{Cut, Quads, Run, cut_runs, derive_runs, index, merge_runs, remap};
 pub use turtle::{TurtleReader, parse_trig, parse_turtle};

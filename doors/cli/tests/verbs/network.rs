@@ -184,3 +184,122 @@ fn mistakes_have_their_place_and_status_1() {
     let unset = fails(&folder, &["run", &example("squares.vnet"), "--set", "moss=3"], "");
     assert!(unset.contains("did you mean most?"), "{unset}");
 }
+
+/// The same statements in six syntaxes are the same rows, and written rows are the document again.
+#[test]
+fn documents_of_rdf_are_rows() {
+    let folder = folder("rdf");
+    let quads = "<http://e/a> <http://e/p> \"x\" .\n\
+                 <http://e/a> <http://e/p> \"x, \\\"y\\\"\"@en .\n\
+                 <http://e/a> <http://e/q> \"01\"^^<http://www.w3.org/2001/XMLSchema#integer> .\n\
+                 <http://e/b> <http://e/p> <http://e/a> .\n";
+    let in_graph = "_:n <http://e/p> \"2024-02-29\"^^<http://www.w3.org/2001/XMLSchema#date> <http://e/g> .\n";
+    let turtle = "@prefix e: <http://e/> . @prefix xsd: <http://www.w3.org/2001/XMLSchema#> .\n\
+                  e:a e:p \"x\", 'x, \"y\"'@en ; e:q 01 . <b> e:p <a> .\n";
+    let graph = "e:g { _:n e:p \"2024-02-29\"^^xsd:date }\n";
+    let json = r#"{ "@context": { "e": "http://e/" }, "@graph": [
+        { "@id": "e:a", "e:p": ["x", { "@value": "x, \"y\"", "@language": "en" }],
+          "e:q": { "@value": "01", "@type": "http://www.w3.org/2001/XMLSchema#integer" } },
+        { "@id": "e:b", "e:p": { "@id": "e:a" } } ] }"#;
+    let xml = r#"<r:RDF xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:e="http://e/">
+        <r:Description r:about="http://e/a"><e:p>x</e:p><e:p xml:lang="en">x, "y"</e:p>
+        <e:q r:datatype="http://www.w3.org/2001/XMLSchema#integer">01</e:q></r:Description>
+        <r:Description r:about="http://e/b"><e:p r:resource="http://e/a"/></r:Description></r:RDF>"#;
+    let head = "subject,predicate,object,datatype,language,graph\n";
+    let wanted = "http://e/a,http://e/p,x,http://www.w3.org/2001/XMLSchema#string,,\n\
+         http://e/a,http://e/p,\"x, \"\"y\"\"\",http://www.w3.org/1999/02/22-rdf-syntax-ns#langString,en,\n\
+         http://e/a,http://e/q,01,http://www.w3.org/2001/XMLSchema#integer,,\n\
+         http://e/b,http://e/p,http://e/a,,,\n";
+    let wanted_in_graph = "_:n,http://e/p,2024-02-29,http://www.w3.org/2001/XMLSchema#date,,http://e/g\n";
+    let both = |one: &str, other: &str| format!("{one}{other}");
+    let plain = both(head, wanted);
+    let with_graph = format!("{head}{wanted}{wanted_in_graph}");
+    let read = |file: &str| {
+        let text = format!("box r = read_rdf(file: \"{file}\", base: \"http://e/x\"); box rows = collect; r -> rows;");
+        good(&folder, &["run", "-"], &text)
+    };
+    for (name, text, wanted) in [
+        ("a.nt", quads, &plain),
+        ("a.nq", &both(quads, in_graph), &with_graph),
+        ("a.ttl", turtle, &plain),
+        ("a.trig", &both(turtle, graph), &with_graph),
+        ("a.rdf", xml, &plain),
+        ("a.jsonld", json, &plain),
+    ] {
+        std::fs::write(folder.join(name), text).unwrap();
+        let mut rows: Vec<String> = read(name).lines().map(str::to_owned).collect();
+        // JSON-LD's objects have their members in some order.
+        rows[1..].sort_unstable();
+        let mut sorted: Vec<&str> = wanted.lines().collect();
+        sorted[1..].sort_unstable();
+        assert_eq!(rows, sorted, "{name}");
+    }
+    let copy = "box r = read_rdf(file: \"a.nq\"); box out = write_rdf(file: \"b.nq\"); r -> out;";
+    assert_eq!(good(&folder, &["run", "-"], copy), "");
+    assert_eq!(std::fs::read_to_string(folder.join("b.nq")).unwrap(), both(quads, in_graph));
+    // By another syntax's name, through SQL, with numbers for literals.
+    std::fs::write(folder.join("statements"), quads).unwrap();
+    let years = "box r = read_rdf(file: \"statements\", syntax: \"nt\");
+        box number = map(select: \"subject, predicate, CAST(object AS BIGINT) AS object\");
+        box some = filter(where: \"datatype LIKE '%integer'\"); box out = write_rdf(file: \"-\");
+        r -> some -> number -> out;";
+    let integer = "<http://e/a> <http://e/q> \"1\"^^<http://www.w3.org/2001/XMLSchema#integer> .\n";
+    assert_eq!(good(&folder, &["run", "-"], years), integer);
+}
+
+/// More than a piece of each kind of parser: every statement is there once, in a file of several pieces.
+#[test]
+fn long_documents_of_rdf_are_read_whole() {
+    let folder = folder("rdf-long");
+    let statements = 20_000;
+    let lines: String = (0..statements).map(|n| format!("<http://e/s{n}> <http://e/p> \"{n}\" .\n")).collect();
+    let items: Vec<String> =
+        (0..statements).map(|n| format!(r#"{{"@id":"http://e/s{n}","http://e/p":"{n}"}}"#)).collect();
+    let xml: String = (0..statements)
+        .map(|n| format!("<r:Description r:about=\"http://e/s{n}\"><e:p>{n}</e:p></r:Description>\n"))
+        .collect();
+    let names = "xmlns:r=\"http://www.w3.org/1999/02/22-rdf-syntax-ns#\" xmlns:e=\"http://e/\"";
+    std::fs::write(folder.join("a.nt"), &lines).unwrap();
+    std::fs::write(folder.join("a.ttl"), &lines).unwrap();
+    std::fs::write(folder.join("a.jsonld"), format!("[{}]", items.join(","))).unwrap();
+    std::fs::write(folder.join("a.rdf"), format!("<r:RDF {names}>{xml}</r:RDF>")).unwrap();
+    for name in ["a.nt", "a.ttl", "a.jsonld", "a.rdf"] {
+        let text = format!(
+            "box r = read_rdf(file: \"{name}\"); box rows = collect; r -> sum -> rows;
+             box sum = aggregate(select: \"COUNT(DISTINCT subject) AS s, SUM(CAST(object AS BIGINT)) AS n\");"
+        );
+        let sum = statements * (statements - 1) / 2;
+        assert_eq!(good(&folder, &["run", "-"], &text), format!("s,n\n{statements},{sum}\n"), "{name}");
+    }
+}
+
+#[test]
+fn faults_of_documents_have_a_place() {
+    let folder = folder("rdf-faults");
+    std::fs::write(folder.join("a.ttl"), "<a> <p> 1 .\n<a> <p> .\n").unwrap();
+    std::fs::write(folder.join("a.txt"), "").unwrap();
+    std::fs::write(folder.join("rows.csv"), "subject,predicate,object\nhttp://e/a,http://e/p,http://e/b\nx y,p,q\n")
+        .unwrap();
+    let read = |arguments: &str| format!("box r = read_rdf({arguments}); box rows = collect; r -> rows;");
+    let write = |select: &str| {
+        format!(
+            "box r = read(file: \"rows.csv\", select: \"{select}\"); box out = write_rdf(file: \"out.nq\"); r -> out;"
+        )
+    };
+    for (text, wanted) in [
+        (read("file: \"a.ttl\""), "a.ttl:2:9: "),
+        (read("file: \"b.ttl\""), "b.ttl: No such file or directory"),
+        (read("file: \"a.txt\""), "a.txt: its ending tells no syntax; give `syntax`"),
+        (read("file: \"a.txt\", syntax: \"csv\""), "csv: known are nt, nq, ttl, trig, rdf, jsonld"),
+        (read("file: \"a.ttl\", base: \"x y\""), "line 1, column 39: "),
+        (write("*"), "row 2: subject \"x y\" is no IRI"),
+        (write("subject, predicate, 'x' AS object"), "row 1: object \"x\" is no IRI"),
+        (write("subject, predicate"), "the rows have no column object"),
+        (write("*, 1 AS more"), "column more is no part of a statement"),
+        (write("1 AS subject, predicate, object"), "column subject is of the type I64, where a text is expected"),
+        (write("*, 'en' AS language, 'http://e/d' AS datatype"), "row 1: a value with the language en can't have"),
+    ] {
+        let error = fails(&folder, &["run", "-"], &text);
+        assert!(error.contains(wanted), "{text}\n{error}");
+    }
+}
