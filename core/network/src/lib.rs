@@ -30,6 +30,7 @@
 
 mod build;
 mod dot;
+mod drawing;
 mod error;
 mod expand;
 mod json;
@@ -44,6 +45,7 @@ mod value;
 
 pub use build::{Collected, MachineCounts, Network};
 pub use dot::dot;
+pub use drawing::svg;
 pub use error::{NetworkError, Spot};
 pub use json::JSON_VERSION;
 pub use schema::{parse_schema, schema_text};

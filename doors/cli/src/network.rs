@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use vicus::{BoxId, FlowError, Operator, Overflows, Request, RequestOptions, TemporaryFiles};
-use vicus_network::{Kinds, MachineCounts, Network, NetworkText, dot};
+use vicus_network::{Kinds, MachineCounts, Network, NetworkText, dot, svg};
 use vicus_tables::{RowFormat, writer};
 
 /// See `vicus network --help`.
@@ -85,7 +85,8 @@ struct CheckArgs {
 struct ShowArgs {
     #[command(flatten)]
     check: CheckArgs,
-    /// How to print it: the text in its usual form, JSON with a version, or all boxes as a graph for Graphviz.
+    /// How to print it: the text in its usual form, JSON with a version, or all boxes as a graph for Graphviz or as a
+    /// picture.
     #[arg(long, value_enum, default_value_t)]
     format: ShowName,
 }
@@ -108,6 +109,8 @@ enum ShowName {
     Json,
     /// For Graphviz.
     Dot,
+    /// For a browser.
+    Svg,
 }
 
 fn setting(text: &str) -> Result<(String, String), String> {
@@ -130,6 +133,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
                 ShowName::Text => print(&text.to_string()),
                 ShowName::Json => print(&format!("{}\n", text.to_json())),
                 ShowName::Dot => print(&dot(&check.text.build(&text, &name, check.machine()?)?)),
+                ShowName::Svg => print(&svg(&check.text.build(&text, &name, check.machine()?)?)),
             }
         }
         Question::Kinds { name } => print(&documentation(&kinds(), name.as_deref())?),

@@ -126,6 +126,42 @@ fn a_text_is_checked_and_shown_in_three_forms() {
     assert_eq!(dot.matches("\\nfilter").count(), 3, "a filter in each of three copies: {dot}");
 }
 
+/// A picture has the boxes and vias of the graph, and no two boxes have a place in common.
+#[test]
+fn networks_are_drawn() {
+    let folder = folder("drawn");
+    let numbers = |line: &str| -> Vec<f64> {
+        ["x=\"", "y=\"", "width=\"", "height=\""]
+            .map(|name| line.split_once(name).unwrap().1.split_once('"').unwrap().0.parse().unwrap())
+            .to_vec()
+    };
+    for name in ["squares.vnet", "primes.vnet"] {
+        let file = example(name);
+        let dot = good(&folder, &["show", &file, "--format", "dot", "--threads", "3"], "");
+        let svg = good(&folder, &["show", &file, "--format", "svg", "--threads", "3"], "");
+        let rects: Vec<Vec<f64>> = svg.lines().filter(|line| line.starts_with("<rect")).map(numbers).collect();
+        assert_eq!(rects.len(), dot.lines().filter(|line| line.contains("\\n")).count(), "{name}: boxes");
+        assert_eq!(svg.matches("<path").count(), dot.matches(" -> ").count(), "{name}: vias");
+        for (one, rect) in rects.iter().enumerate() {
+            for other in &rects[..one] {
+                let apart =
+                    |at: usize, size: usize| rect[at] + rect[size] <= other[at] || other[at] + other[size] <= rect[at];
+                assert!(apart(0, 2) || apart(1, 3), "{name}: {rect:?} {other:?}");
+            }
+        }
+        let (mut reader, mut depth) = (quick_xml::Reader::from_str(&svg), 0);
+        loop {
+            match reader.read_event().unwrap() {
+                quick_xml::events::Event::Start(_) => depth += 1,
+                quick_xml::events::Event::End(_) => depth -= 1,
+                quick_xml::events::Event::Eof => break,
+                _ => {}
+            }
+        }
+        assert_eq!(depth, 0, "{name}: elements are closed");
+    }
+}
+
 #[test]
 fn kinds_are_documented() {
     let folder = folder("kinds");
