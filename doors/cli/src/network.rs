@@ -13,9 +13,10 @@ use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use vicus::{BoxId, FlowError, Operator, Overflows, Request, RequestOptions, TemporaryFiles};
+use vicus::{BoxId, FlowError, Operator, Overflows, Request, RequestOptions, Runtime, TemporaryFiles};
 use vicus_network::{Kinds, MachineCounts, Network, NetworkText, dot, svg};
 use vicus_tables::{RowFormat, writer};
+use vicus_trace::{Log, Trace};
 
 /// See `vicus network --help`.
 #[derive(ClapArgs)]
@@ -40,12 +41,12 @@ enum Question {
 }
 
 #[derive(ClapArgs)]
-struct TextArgs {
+pub(crate) struct TextArgs {
     /// The network's text, or its JSON in a file that ends in .json; - is a text from standard input.
-    file: OsString,
+    pub(crate) file: OsString,
     /// Gives a parameter of the network a value: most=1000. May be repeated.
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = setting)]
-    set: Vec<(String, String)>,
+    pub(crate) set: Vec<(String, String)>,
 }
 
 #[derive(ClapArgs)]
@@ -113,7 +114,7 @@ enum ShowName {
     Svg,
 }
 
-fn setting(text: &str) -> Result<(String, String), String> {
+pub(crate) fn setting(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("expected a name and a value: most=1000")?;
     Ok((name.to_owned(), value.to_owned()))
 }
@@ -184,6 +185,19 @@ impl TextArgs {
         let shown = Path::new(&self.file).display();
         text.build(name, &kinds(), &machine, &self.set).map_err(|error| anyhow!("{shown}: {error}"))
     }
+
+    /// The record of a run on one thread, of the network as it is on a machine with these counts. Collected rows are
+    /// dropped.
+    pub(crate) fn record(&self, machine: MachineCounts) -> anyhow::Result<Trace> {
+        interrupt::listen();
+        let (text, name) = self.read()?;
+        let network = self.build(&text, &name, machine)?;
+        let builder = Runtime::builder().strategy(vicus::DEFAULT_OF_QUERIES.parse()?).record(Log::DEFAULT_ROOM);
+        let runtime = engine::start(builder, Some(1))?;
+        let options = RequestOptions::from(memory::free_limit());
+        outcome(&runtime.submit_within(&network.model, Vec::new(), options))?;
+        Ok(runtime.trace().expect("it was asked to record"))
+    }
 }
 
 fn parsed(shown: &str, text: &str, is_json: bool) -> anyhow::Result<NetworkText> {
@@ -236,7 +250,7 @@ fn run_network(args: &RunArgs) -> anyhow::Result<()> {
     if let Some(path) = &args.trace {
         // Fails now, not after the work.
         std::fs::File::create(path).with_context(|| format!("{}: can't be written", path.display()))?;
-        builder = builder.record(vicus_trace::Log::DEFAULT_ROOM);
+        builder = builder.record(Log::DEFAULT_ROOM);
     }
     let runtime = args.runtime.start(builder)?;
     let nodes = vicus::this_machine().topology.nodes.len();

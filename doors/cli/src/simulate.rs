@@ -8,11 +8,12 @@ mod svg;
 
 use crate::kernel::{self, By};
 use crate::tell::print;
-use crate::{machine, strategy, trace};
+use crate::{machine, network, strategy, trace};
 use anyhow::{Context, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use rows::{Again, Results, Row};
 use serde::Serialize;
+use std::ffi::OsString;
 use std::fmt::{self, Write as _};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ use vicus::Setting;
 use vicus::kit::Settings;
 use vicus::memory::Distribution;
 use vicus_kernels::{AnyKernel, Kernel};
+use vicus_network::MachineCounts;
 use vicus_schedule::{MOST_THREADS, Plan};
 use vicus_sim::{
     Fault, Machine, Options, Outcome, Parameters, Program, Recorder, Reenactment, Replay, ReplayOptions, SimError,
@@ -56,21 +58,29 @@ pub(crate) struct Args {
     /// Instead of kernels, simulates a recorded run: of queries (`vicus query --trace FILE`), in the way of `--mode`,
     /// or of tasks, as of an OpenMP program (`vicus run --trace FILE`). `--distribution` is the one of the store, or of
     /// the tasks' arrays; by default blocked.
-    #[arg(long, value_name = "FILE", conflicts_with_all = OF_KERNELS)]
+    #[arg(long, value_name = "FILE", conflicts_with_all = OF_KERNELS, group = "recording")]
     trace: Option<PathBuf>,
-    /// How a recorded run is simulated.
-    #[arg(long, value_enum, default_value_t = Mode::Replay, requires = "trace", conflicts_with_all = OF_KERNELS)]
-    mode: Mode,
+    /// Instead of kernels, simulates a network of boxes (`vicus network`): it is made for the simulated machine's
+    /// threads and nodes, runs once here, on one thread, and is then simulated with the costs of that run.
+    #[arg(long, value_name = "FILE", conflicts_with_all = OF_KERNELS, group = "recording")]
+    network: Option<OsString>,
+    /// Gives a parameter of the network a value: most=1000. May be repeated.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = network::setting, requires = "network",
+        conflicts_with_all = OF_KERNELS)]
+    network_set: Vec<(String, String)>,
+    /// How a recorded run is simulated; by default replay, or re-enact for a network.
+    #[arg(long, value_enum, requires = "recording", conflicts_with_all = OF_KERNELS)]
+    mode: Option<Mode>,
     /// Only the requests with these numbers in the trace. Loading is a request as well, usually the first.
     #[arg(long, value_name = "N", value_delimiter = ',', requires = "trace", conflicts_with_all = OF_KERNELS)]
     requests: Vec<u32>,
     /// How many times the recorded requests run at once.
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "trace", conflicts_with_all = OF_KERNELS,
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "recording", conflicts_with_all = OF_KERNELS,
         value_parser = clap::value_parser!(u16).range(1..))]
     copies: u16,
     /// How fast a core of the recording machine moves a task's bytes, in GB/s: used to subtract a task's time for
     /// memory.
-    #[arg(long, value_name = "GB/S", default_value_t = 10.0, requires = "trace", conflicts_with_all = OF_KERNELS)]
+    #[arg(long, value_name = "GB/S", default_value_t = 10.0, requires = "recording", conflicts_with_all = OF_KERNELS)]
     recorded_gb_per_s: f64,
     /// The strategies to compare, a list such as las,nls:spares=2,steal; by default the ones of VICUS_STRATEGY, else
     /// vicus, or las for re-enactments.
@@ -122,6 +132,13 @@ enum Format {
     Table,
     Json,
     Svg,
+}
+
+impl Args {
+    /// How a recorded run is simulated.
+    fn mode(&self) -> Mode {
+        self.mode.unwrap_or(if self.network.is_some() { Mode::ReEnact } else { Mode::Replay })
+    }
 }
 
 /// The least factor of a slow thread or a scaled parameter; below, the greatest.
@@ -202,7 +219,7 @@ pub(crate) fn machine(text: &str) -> anyhow::Result<Machine> {
 }
 
 fn simulate_all(args: &Args) -> anyhow::Result<String> {
-    let default = if args.mode == Mode::ReEnact { vicus::DEFAULT_OF_QUERIES } else { vicus::DEFAULT };
+    let default = if args.mode() == Mode::ReEnact { vicus::DEFAULT_OF_QUERIES } else { vicus::DEFAULT };
     let strategies = strategy::several(&args.strategy, default)?;
     let machine = machine(args.machine.as_deref().expect("clap requires it"))?;
     let threads = args.threads.map_or_else(|| machine.topology.usable_pus().count(), usize::from);
@@ -210,7 +227,7 @@ fn simulate_all(args: &Args) -> anyhow::Result<String> {
     let options = options(args, &machine, threads)?;
     let mut results = Results::new(&machine, &options);
     let mut pictures = Vec::new();
-    for subject in subjects(args)? {
+    for subject in subjects(args, &machine, threads)? {
         let Prepared { name, distribution, alone, all, recorded } = subject.prepare(threads);
         results.recorded = recorded;
         for setting in &strategies {
@@ -341,9 +358,17 @@ impl Task {
     }
 }
 
-fn subjects(args: &Args) -> anyhow::Result<Vec<Subject>> {
+fn subjects(args: &Args, machine: &Machine, threads: usize) -> anyhow::Result<Vec<Subject>> {
     if let Some(path) = &args.trace {
-        return recorded(path, args);
+        return recorded(path, &trace::read(path)?, args);
+    }
+    if let Some(file) = &args.network {
+        let counts = MachineCounts { threads, nodes: machine.topology.nodes.len() };
+        let text = network::TextArgs { file: file.clone(), set: args.network_set.clone() };
+        let spinner = spinner(format!("recording {}", Path::new(file).display()));
+        let trace = text.record(counts)?;
+        spinner.finish_and_clear();
+        return recorded(Path::new(file), &trace, args);
     }
     let kernels = args.kernels.kernels(By::Simulation)?;
     let variants = kernels.iter().flat_map(|kernel| args.kernels.variants(kernel));
@@ -369,8 +394,7 @@ impl Subject {
 }
 
 /// A recorded run, for each requested distribution of its store.
-fn recorded(path: &Path, args: &Args) -> anyhow::Result<Vec<Subject>> {
-    let trace = trace::read(path)?;
+fn recorded(path: &Path, trace: &Trace, args: &Args) -> anyhow::Result<Vec<Subject>> {
     let bytes_per_ns = args.recorded_gb_per_s;
     ensure!(bytes_per_ns > 0.0, "--recorded-gb-per-s {bytes_per_ns}: expected a positive number");
     let options = ReplayOptions {
@@ -383,7 +407,7 @@ fn recorded(path: &Path, args: &Args) -> anyhow::Result<Vec<Subject>> {
     let stores = if distributions.is_empty() { slice::from_ref(&options.store) } else { distributions };
     let subject = |store: &Distribution| {
         let options = ReplayOptions { store: store.clone(), ..options.clone() };
-        Ok(Subject::Recorded(lying(path, &trace, args.mode, &options)?))
+        Ok(Subject::Recorded(lying(path, trace, args.mode(), &options)?))
     };
     stores.iter().map(subject).collect()
 }

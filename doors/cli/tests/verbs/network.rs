@@ -339,3 +339,42 @@ fn faults_of_documents_have_a_place() {
         assert!(error.contains(wanted), "{text}\n{error}");
     }
 }
+
+/// The network of the simulated machine runs here once, its boxes with all their rows: more threads are faster where
+/// copies share the work, and the boxes are those of the text for so many threads.
+#[test]
+fn a_network_is_simulated_on_another_machine() {
+    let folder = folder("simulated");
+    std::fs::write(
+        folder.join("even.vnet"),
+        "param most: integer = 400000; box n = numbers(to: most); box rows = collect; n -> even -> all -> rows;\n\
+         box even = filter(where: \"n % 7 = 0 AND n % 11 <> 3 AND (n * 13) % 17 <> 5\") * threads; box all = union;",
+    )
+    .unwrap();
+    let simulate = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_vicus"))
+            .args(["simulate", "--network", "even.vnet", "--machine", "opteron-6172", "--format", "json"])
+            .args(arguments)
+            .current_dir(&folder)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()
+    };
+    for strategy in ["las", "vicus", "steal"] {
+        let results = simulate(&["--threads", "6", "--strategy", strategy]);
+        let run = &results["rows"][0];
+        assert_eq!(run["threads"], 6, "{results:#}");
+        assert_eq!(run["strategy"], strategy, "{results:#}");
+        assert!(run["ms"].as_f64().unwrap() > 0.0, "{results:#}");
+    }
+    let few = simulate(&["--threads", "2", "--mode", "replay", "--network-set", "most=1000"]);
+    let many = simulate(&["--threads", "2", "--mode", "replay"]);
+    let tasks = |results: &serde_json::Value| results["recorded"]["tasks"].as_u64().unwrap();
+    assert!(tasks(&few) < tasks(&many), "{few:#} {many:#}");
+    let error = Command::new(env!("CARGO_BIN_EXE_vicus"))
+        .args(["simulate", "--machine", "opteron-6172", "--network-set", "most=3"])
+        .output()
+        .unwrap();
+    assert_eq!(error.status.code(), Some(2));
+}
