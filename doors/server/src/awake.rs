@@ -95,7 +95,7 @@ mod tests {
     /// The task ends its moment, and begins again at the next answer.
     #[test]
     fn each_answer_is_a_moments_begin() {
-        let awake = Arc::new(Awake::new(Duration::from_millis(1), || true));
+        let awake = Arc::new(Awake::new(Duration::MAX, || true));
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let keeps = Arc::clone(&awake);
         runtime.block_on(async {
@@ -105,6 +105,8 @@ mod tests {
                 while !awake.is_awake.load(Ordering::Relaxed) {
                     tokio::task::yield_now().await;
                 }
+                // Its moment is over.
+                awake.until.store(0, Ordering::Relaxed);
                 while awake.is_awake.load(Ordering::Relaxed) {
                     tokio::task::yield_now().await;
                 }

@@ -187,6 +187,11 @@ impl Bodies {
         HeldBytes { bodies: Arc::clone(self), client, bytes: 0 }
     }
 
+    /// The most bytes that one body may hold.
+    fn alone(&self) -> u64 {
+        self.one.max(self.most / 2).min(self.most)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -194,8 +199,7 @@ impl Bodies {
 
 impl HeldBytes {
     fn grow(&mut self, bytes: usize) -> Result<(), Failure> {
-        let (bytes, most, one) = (bytes as u64, self.bodies.most, self.bodies.one);
-        let alone = one.max(most / 2).min(most);
+        let (bytes, most, one, alone) = (bytes as u64, self.bodies.most, self.bodies.one, self.bodies.alone());
         if self.bytes + bytes > alone {
             let message = format!("the body takes more than {alone} bytes of memory, which no body may");
             return Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "limit", message));
@@ -224,7 +228,9 @@ impl HeldBytes {
         if capacity - len >= more {
             return Ok(());
         }
-        let wanted = (len + more).max(len + len / 4);
+        // The reserve is no reason to refuse a body within its limit.
+        let left = usize::try_from(self.bodies.alone().saturating_sub(self.bytes)).unwrap_or(usize::MAX);
+        let wanted = (len + more).max((len + len / 4).min(capacity.saturating_add(left)));
         self.grow(wanted - capacity)?;
         let no_memory = |_| Failure::busy("there is no memory for the body");
         text.try_reserve_exact(wanted - len).map_err(no_memory)

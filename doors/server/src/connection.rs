@@ -207,11 +207,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Opening<S> {
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
         let Some(late) = &mut this.late else { return this.poll_more(context, buffer) };
-        if late.as_mut().poll(context).is_ready() {
+        let before = buffer.filled().len();
+        // Bytes that have come are read, however late this task runs.
+        if Pin::new(&mut this.inner).poll_read(context, buffer)?.is_pending() {
+            ready!(late.as_mut().poll(context));
             return Poll::Ready(Err(TimedOut.into()));
         }
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut this.inner).poll_read(context, buffer))?;
         let new = &buffer.filled()[before..];
         this.seen += new.len();
         let is_open = !new.is_empty() && PREFACE.get(this.seen - new.len()..this.seen) == Some(new);

@@ -56,8 +56,13 @@ pub(crate) async fn answer(shared: &Arc<Shared>, request: &Request) -> Result<Re
             let mut out = Waiting { packer, writer: writer.clone(), most };
             let mut pause = |_| if cancel.is_cancelled() { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) };
             match dump(&snapshot, None, format, &[], &mut out, &mut pause) {
-                Ok(quads) if out.packer.end().is_ok() => begun.end("done", None, quads as u64),
-                Ok(_) => begun.end("failed", Some("it can't be packed".to_owned()), 0),
+                Ok(quads) => {
+                    // Before the client can have all of it and go.
+                    begun.end("done", None, quads as u64);
+                    if out.packer.end().is_err() {
+                        writer.break_off();
+                    }
+                }
                 Err(error) => {
                     // The reader looks for the message as soon as it has broken off.
                     begun.end("failed", Some(error.to_string()), 0);
@@ -66,8 +71,8 @@ pub(crate) async fn answer(shared: &Arc<Shared>, request: &Request) -> Result<Re
             }
         });
     } else {
-        writer.end();
         begun.end("done", None, 0);
+        writer.end();
     }
     watch(Arc::clone(shared), reader.watch(), Arc::clone(&entry));
     let first = match poll_fn(|context| reader.poll_piece(context)).await {

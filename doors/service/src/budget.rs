@@ -343,7 +343,8 @@ impl fmt::Debug for MemoryBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.lock();
         let mut shown = f.debug_struct("MemoryBudget");
-        shown.field("total", &state.total).field("taken", &state.taken).finish_non_exhaustive()
+        shown.field("total", &state.total).field("taken", &state.taken).field("waiting", &state.waiting.len());
+        shown.finish_non_exhaustive()
     }
 }
 

@@ -130,8 +130,8 @@ fn a_client_of_http_2_that_leaves_a_short_answer_is_broken_off() {
     // The second time, the answer is kept.
     for path in [&rows, &rows, &wrong, "/", "/metrics"] {
         for window in [0, 1] {
-            let mut stream = with_window(server.address, path, window);
             let began = Instant::now();
+            let mut stream = with_window(server.address, path, window);
             // Until it is closed; a read of a minute fails.
             stream.read_to_end(&mut Vec::new()).unwrap_or_else(|error| panic!("{path}, {window}: {error}"));
             let took = began.elapsed();

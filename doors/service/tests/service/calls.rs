@@ -108,7 +108,7 @@ fn a_call_that_no_thread_waits_for_ends_when_its_time_is_up() {
         };
         // The timer sleeps until the latest limit first.
         let later = start(&limited(Some(Duration::from_secs(3600))), MODEST);
-        let hurried = limited(Some(Duration::from_millis(100)));
+        let hurried = limited(Some(Duration::from_millis(250)));
         let endless: Vec<_> = (0..4).map(|_| start(&hurried, ENDLESS)).collect();
         let began = Instant::now();
         while !endless.iter().all(vicus_service::Running::is_done) {

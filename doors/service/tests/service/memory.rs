@@ -69,6 +69,12 @@ fn calls_that_wait_are_all_answered_one_after_the_other() {
     assert!(service.memory().most_taken() <= 400 << 10);
 }
 
+fn until_one_waits(service: &Service) {
+    while !format!("{:?}", service.memory()).contains("waiting: 1") {
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn a_call_waits_until_its_time_is_up_or_it_is_cancelled() {
     let service = service("las", 400 << 10);
@@ -82,12 +88,12 @@ fn a_call_waits_until_its_time_is_up_or_it_is_cancelled() {
     let cancelled = waiting(&service, Limits { cancel: cancel.clone(), ..Limits::default() });
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| cancelled.call().map(drop).unwrap_err().kind());
-        std::thread::sleep(Duration::from_millis(20));
+        until_one_waits(&service);
         cancel.cancel();
         assert_eq!(waits.join().unwrap(), ErrorKind::Cancelled);
         // Those behind them were not forgotten.
         let waits = scope.spawn(|| waiting(&service, Limits::default()).call().map(drop));
-        std::thread::sleep(Duration::from_millis(20));
+        until_one_waits(&service);
         drop(first);
         assert!(waits.join().unwrap().is_ok());
     });
@@ -100,17 +106,17 @@ fn a_lowered_total_ends_who_waits_for_more_and_a_raised_one_lets_in() {
     let first = waiting(&service, Limits::default()).call().unwrap();
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| waiting(&service, Limits::default()).call().map(drop));
-        std::thread::sleep(Duration::from_millis(20));
+        until_one_waits(&service);
         service.memory().set_total(600 << 10);
         assert!(waits.join().unwrap().is_ok());
         service.memory().set_total(300 << 10);
         let waits = scope.spawn(|| waiting(&service, Limits::default()).call().map(drop).unwrap_err().kind());
-        std::thread::sleep(Duration::from_millis(20));
+        until_one_waits(&service);
         service.memory().set_total(100 << 10);
         assert_eq!(waits.join().unwrap(), ErrorKind::Busy, "it can never have its first share");
         service.memory().set_total(300 << 10);
         let waits = scope.spawn(|| waiting(&service, Limits::default()).call().map(drop));
-        std::thread::sleep(Duration::from_millis(20));
+        until_one_waits(&service);
         drop(first);
         assert!(waits.join().unwrap().is_ok(), "there is room for one");
     });

@@ -3,6 +3,7 @@
 use crate::left_out;
 use crate::sysfs::{self, Cpus, Machine};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use vicus_machine::Runtime;
 
 /// The only runtime of this process: threads are found by their names, which are the same in all runtimes.
@@ -17,6 +18,12 @@ impl Alone {
         static ONE: Mutex<()> = Mutex::new(());
         // A failed test has ended its runtime.
         let lock = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        // The kernel lists a thread for a moment longer than its join takes.
+        let began = Instant::now();
+        while !sysfs::threads_named("vicus ").is_empty() {
+            assert!(began.elapsed() < Duration::from_secs(30), "a runtime has left threads");
+            std::thread::yield_now();
+        }
         let builder = Runtime::builder().strategy(strategy.parse().unwrap()).threads(sysfs::own_cpus().len());
         let runtime = builder.start();
         assert_eq!(runtime.warnings(), Vec::<String>::new());

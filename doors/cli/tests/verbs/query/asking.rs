@@ -731,8 +731,16 @@ fn ctrl_c_ends_at_once_and_cleanly() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(700));
         let id = child.id().to_string();
+        // It catches this signal (2, so bit 1) by now, as its status shows, and has begun its work a moment later.
+        let catches = |line: &str| {
+            let mask = line.strip_prefix("SigCgt:").map(|mask| u64::from_str_radix(mask.trim(), 16).unwrap());
+            mask.is_some_and(|mask| mask & 2 != 0)
+        };
+        while !std::fs::read_to_string(format!("/proc/{id}/status")).unwrap().lines().any(catches) {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(300));
         assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
         let mut said = String::new();
         child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
