@@ -739,6 +739,8 @@ void vicus_data_free(vicus_data *data);
 #define VICUS_LANGUAGE_SPARQL 0
 /** Over the tables of vicus_data_add_table(), the data's predicates as tables, and `SPARQL('...')`. */
 #define VICUS_LANGUAGE_SQL 1
+/** Networks of boxes of the library; an answer has the rows of the text's `collect`. */
+#define VICUS_LANGUAGE_NETWORK 2
 /** @} */
 /** @name Flags of queries @{ */
 /** Where the text asks for no order, several threads may hand out rows. */
@@ -756,7 +758,7 @@ void vicus_cancel_free(vicus_cancel *cancel);
 /** What may be said of a query. Begin with ::VICUS_QUERY_OPTIONS_INIT. */
 typedef struct vicus_query_options {
     uint32_t size;
-    /** ::VICUS_LANGUAGE_SPARQL or ::VICUS_LANGUAGE_SQL. */
+    /** ::VICUS_LANGUAGE_SPARQL, ::VICUS_LANGUAGE_SQL or ::VICUS_LANGUAGE_NETWORK. */
     uint32_t language;
     /** 0 is no limit, here and below. */
     uint64_t timeout_ms;

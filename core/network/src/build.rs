@@ -71,8 +71,20 @@ impl NetworkText {
         machine: &MachineCounts,
         set: &[(String, String)],
     ) -> Result<Network, NetworkError> {
-        let nodes = expand(self, kinds, machine, set)?;
-        Builder { source: &self.source.0, nodes: &nodes }.build(name, machine)
+        self.build_while(name, kinds, machine, set, &|| true)
+    }
+
+    /// Makes the model, unless `goes_on` says no. It is asked for each box, twice.
+    pub(crate) fn build_while(
+        &self,
+        name: &str,
+        kinds: &Kinds,
+        machine: &MachineCounts,
+        set: &[(String, String)],
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<Network, NetworkError> {
+        let nodes = expand(self, kinds, machine, set, goes_on)?;
+        Builder { source: &self.source.0, kinds, nodes: &nodes, goes_on }.build(name, machine)
     }
 }
 
@@ -81,7 +93,9 @@ type Sources<'n> = Vec<(usize, usize, Vec<&'n crate::expand::Link>)>;
 
 struct Builder<'n> {
     source: &'n str,
+    kinds: &'n Kinds,
     nodes: &'n [Node<'n>],
+    goes_on: &'n dyn Fn() -> bool,
 }
 
 impl<'n> Builder<'n> {
@@ -97,6 +111,9 @@ impl<'n> Builder<'n> {
             let node = &self.nodes[index];
             let Work::Box { kind, arguments } = &node.work else { continue };
             has_box = true;
+            if !(self.goes_on)() {
+                return Err(NetworkError::stopped());
+            }
             let mut inputs = Vec::with_capacity(all[index].len());
             for (from, output, links) in &all[index] {
                 let (id, schema) = outputs[*from][*output].clone();
@@ -121,6 +138,7 @@ impl<'n> Builder<'n> {
                 arguments,
                 collected: &mut collected,
                 machine,
+                paths: self.kinds.paths(),
             };
             let made = kind.build(&mut building).map_err(|error| {
                 let (mut at, mut message) = (node.at, error.message);

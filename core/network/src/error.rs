@@ -40,6 +40,11 @@ pub struct NetworkError {
 }
 
 impl NetworkError {
+    /// No mistake: the caller ended the building.
+    pub(crate) fn stopped() -> NetworkError {
+        NetworkError::at("", Spot::default(), "it was stopped while it was built")
+    }
+
     /// A mistake at a spot of a text.
     pub(crate) fn at(source: &str, spot: Spot, message: impl Into<String>) -> NetworkError {
         let message = message.into();

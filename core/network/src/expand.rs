@@ -56,8 +56,9 @@ pub(crate) fn expand<'t>(
     kinds: &'t Kinds,
     machine: &MachineCounts,
     set: &[(String, String)],
+    goes_on: &'t dyn Fn() -> bool,
 ) -> Result<Vec<Node<'t>>, NetworkError> {
-    let mut expander = Expander { source: &text.source.0, text, kinds, nodes: Vec::new(), path: Vec::new() };
+    let mut expander = Expander { source: &text.source.0, text, kinds, goes_on, nodes: Vec::new(), path: Vec::new() };
     let scope = expander.parameters(&text.parameters, machine, set)?;
     expander.body(&text.body, &scope, "", None)?;
     Ok(expander.nodes)
@@ -67,6 +68,7 @@ struct Expander<'t> {
     source: &'t str,
     text: &'t NetworkText,
     kinds: &'t Kinds,
+    goes_on: &'t dyn Fn() -> bool,
     nodes: Vec<Node<'t>>,
     /// The sub-networks around the present place.
     path: Vec<&'t str>,
@@ -221,6 +223,9 @@ impl<'t> Expander<'t> {
     }
 
     fn add(&mut self, name: String, at: Spot, work: Work<'t>) -> Result<usize, NetworkError> {
+        if !(self.goes_on)() {
+            return Err(NetworkError::stopped());
+        }
         if self.nodes.len() == MOST_BOXES {
             return Err(self.error(at, format!("the network has more than {MOST_BOXES} boxes: make fewer copies")));
         }

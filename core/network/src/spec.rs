@@ -2,9 +2,11 @@
 
 use crate::build::{Collected, MachineCounts};
 use crate::error::Spot;
+use crate::paths::Paths;
 use crate::value::{ParameterType, ParameterValue};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use vicus_flow::{BoxError, BoxId, BoxModel, ModelBuilder, OutputId, Schema, library};
 
@@ -198,22 +200,35 @@ impl fmt::Display for BoxSpec {
 
 /// The kinds that texts can name.
 #[derive(Clone, Debug, Default)]
-pub struct Kinds(BTreeMap<&'static str, BoxSpec>);
+pub struct Kinds {
+    all: BTreeMap<&'static str, BoxSpec>,
+    paths: Paths,
+}
 
 impl Kinds {
     /// Adds a kind, in place of an earlier one with its name.
     pub fn add(&mut self, kind: BoxSpec) {
-        self.0.insert(kind.name, kind);
+        self.all.insert(kind.name, kind);
+    }
+
+    /// Kinds that find the files of their parameters so. By default files are as they are named.
+    pub fn with_paths(self, paths: Paths) -> Kinds {
+        Kinds { paths, ..self }
+    }
+
+    /// How files are found.
+    pub(crate) fn paths(&self) -> &Paths {
+        &self.paths
     }
 
     /// The kind of this name.
     pub fn get(&self, name: &str) -> Option<&BoxSpec> {
-        self.0.get(name)
+        self.all.get(name)
     }
 
     /// All kinds by name.
     pub fn iter(&self) -> impl Iterator<Item = &BoxSpec> {
-        self.0.values()
+        self.all.values()
     }
 }
 
@@ -262,6 +277,7 @@ pub struct Building<'a> {
     pub(crate) arguments: &'a BTreeMap<&'a str, (ParameterValue, Spot)>,
     pub(crate) collected: &'a mut Vec<Collected>,
     pub(crate) machine: &'a MachineCounts,
+    pub(crate) paths: &'a Paths,
 }
 
 impl Building<'_> {
@@ -318,6 +334,14 @@ impl Building<'_> {
             parameter,
             |value| if let ParameterValue::Text(value) = value { Some(value.as_str()) } else { None },
         )
+    }
+
+    /// The file that a text names, where [`Kinds::with_paths`] finds it.
+    ///
+    /// # Errors
+    /// The name has none there.
+    pub fn file(&self, parameter: &'static str) -> Result<PathBuf, KindError> {
+        self.paths.find(self.text(parameter)).map_err(|error| KindError::of(parameter, error))
     }
 
     /// The model, for kinds of several boxes.

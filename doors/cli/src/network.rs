@@ -141,7 +141,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     }
 }
 
-fn kinds() -> Kinds {
+/// The kinds of networks on the command line.
+pub(crate) fn kinds() -> Kinds {
     let mut kinds = Kinds::library();
     vicus_tables::add_kinds(&mut kinds);
     vicus_service::add_kinds(&mut kinds);

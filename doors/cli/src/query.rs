@@ -11,6 +11,7 @@ use crate::arguments::{AnswerArgs, DataArgs, LimitArgs, RuntimeArgs};
 use crate::engine::plain;
 use crate::interrupt;
 use crate::memory;
+use crate::network;
 use crate::output;
 use crate::spill::SpillArgs;
 use crate::strategy;
@@ -33,9 +34,9 @@ use target::Target;
 use vicus::{Totals, environment};
 use vicus_service::data::Syntax;
 use vicus_service::{
-    Answer, Call, CheckedText, Count, Dataset, Error, LANGUAGES, Limits, MOST_DEPTH, MemoryBudget, Moment, Outcome,
-    PlanOptions, Prepared, QueryLanguage, RemarkKind, Running, Screen, Service, Session, SessionOptions, TextError,
-    TextOption, TextSink, check, language, option_of,
+    Answer, Call, CheckedText, Count, Dataset, Error, LANGUAGES, Limits, MOST_DEPTH, MemoryBudget, Moment,
+    NetworkOptions, Outcome, PlanOptions, Prepared, QueryLanguage, RemarkKind, Running, Screen, Service, Session,
+    SessionOptions, TextError, TextOption, TextSink, check, language, option_of,
 };
 
 /// The events of a thread in a trace, unless others are wanted.
@@ -400,9 +401,10 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
             (loaded.dataset, loaded.time)
         }
     };
-    let statements = questions.iter().filter(|(_, checked)| checked.language().reads_files());
+    let statements = questions.iter().filter(|(_, checked)| checked.language().name() == "sql");
     let statements: Vec<&str> = statements.map(|(question, _)| question.text.as_str()).collect();
     let types: Vec<ColumnTypes> = args.table_types.iter().flatten().cloned().collect();
+    options.languages.network = NetworkOptions { kinds: Arc::new(network::kinds()), has_writers: true };
     options.languages.sql = tables(&args.table, &types, &statements, args.limits.timeout)?;
     if asks_types {
         return write(&mut target, &tables::shown(&options.languages.sql)).and_then(|()| Ok(target.keep()?));

@@ -6,14 +6,16 @@ use crate::spill::SpillArgs;
 use crate::store::{self, of};
 use crate::tell::{print, tell};
 use crate::web::WebArgs;
-use crate::{hangup, health, interrupt, memory};
+use crate::{hangup, health, interrupt, memory, network};
 use anyhow::{Context, anyhow, bail, ensure};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use vicus_server::{Access, AccessLog, ClientLimits, Data, Options, Server};
-use vicus_service::{Limits, MemoryBudget, PlanOptions, Service, SessionOptions, StoreError};
+use vicus_service::{
+    Limits, MemoryBudget, NetworkOptions, PlanOptions, Service, SessionOptions, StoreError, paths_below,
+};
 
 /// See `vicus serve --help`.
 #[derive(clap::Args)]
@@ -129,6 +131,10 @@ pub(crate) struct Args {
     /// The folder of files for LOAD, by file: URLs; by default none.
     #[arg(long, value_name = "DIR")]
     load_folder: Option<PathBuf>,
+    /// The folder below which networks (`/network`) read and write files; those who may update may then run them. By
+    /// default networks know no files, and all who may query may run them.
+    #[arg(long, value_name = "DIR")]
+    network_folder: Option<PathBuf>,
     #[command(flatten)]
     spill: SpillArgs,
     #[command(flatten)]
@@ -146,6 +152,12 @@ impl Args {
             ..SessionOptions::default()
         };
         options.languages.sql = tables(&self.table, &[], &[], None)?;
+        if let Some(folder) = &self.network_folder {
+            let shown = folder.display();
+            let paths = paths_below(folder).with_context(|| format!("--network-folder {shown}"))?;
+            let kinds = Arc::new(network::kinds().with_paths(paths));
+            options.languages.network = NetworkOptions { kinds, has_writers: true };
+        }
         self.data.documents.apply(&mut options);
         self.answers.apply(&mut options);
         self.limits.apply(&mut options);

@@ -326,6 +326,12 @@ async fn answer(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Resu
     }
     if let Some(language) = statements_at(&request.path) {
         request.may_read(shared)?;
+        if language.may_write(&shared.options.session.languages) {
+            if request.method != Method::POST {
+                return Err(Failure::method("POST, OPTIONS"));
+            }
+            request.may_write(shared)?;
+        }
         let Text { query, parameters, _held, .. } = statement(shared, request, body, language).await?;
         let text =
             query.ok_or_else(|| Failure::bad("there is no statement: send it as the body of a POST, or as `query`"))?;

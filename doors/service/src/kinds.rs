@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use vicus::library::{self, More};
 use vicus::{BoxError, BoxModel, Column, Envelope, EnvelopeBuilder, Operator, OutputId, Schema, Turn, Type};
-use vicus_network::{BoxSpec, Building, KindError, Kinds, ParameterType, ParameterValue, Ports};
+use vicus_network::{BoxSpec, Building, KindError, Kinds, ParameterType, ParameterValue, Paths, Ports};
 use vicus_rdf::load::{Parsed, Pieces, Source, Syntax};
 
 /// Adds the kinds that read and write documents of RDF, `read_rdf` and `write_rdf`. A program that does not trust the
@@ -49,6 +49,33 @@ pub fn add_kinds(kinds: &mut Kinds) {
     );
 }
 
+/// Files below a folder alone, for texts that a program does not trust: no name leads out of it, by `..`, a link or as
+/// an absolute one.
+///
+/// # Errors
+/// The folder is not there.
+pub fn paths_below(folder: &Path) -> io::Result<Paths> {
+    let root = folder.canonicalize()?;
+    Ok(Paths::by(move |name| {
+        let outside = || format!("{name}: only files below the server's folder of networks are read and written");
+        let wanted = Path::new(name);
+        if name == "-" || wanted.is_absolute() {
+            return Err(outside());
+        }
+        let path = root.join(wanted);
+        let found = match path.symlink_metadata() {
+            Ok(_) => path.canonicalize(),
+            // A new file: its folder is to be there.
+            Err(_) => match (path.parent(), path.file_name()) {
+                (Some(folder), Some(own)) => folder.canonicalize().map(|folder| folder.join(own)),
+                _ => return Err(outside()),
+            },
+        };
+        let found = found.map_err(|error| format!("{name}: {error}"))?;
+        if found.starts_with(&root) && found != root { Ok(found) } else { Err(outside()) }
+    }))
+}
+
 const SUBJECT: usize = 0;
 const PREDICATE: usize = 1;
 const OBJECT: usize = 2;
@@ -62,8 +89,7 @@ fn read_rdf(building: &mut Building<'_>) -> Result<Vec<(OutputId, Schema)>, Kind
         Some(ParameterValue::Text(text)) => Some(text.clone()),
         _ => None,
     };
-    let path = PathBuf::from(building.text("file"));
-    let shown = path.display().to_string();
+    let (path, shown) = (building.file("file")?, building.text("file").to_owned());
     let syntax = match text("syntax") {
         Some(name) => syntax_by_ending(&format!(".{name}"))
             .ok_or_else(|| KindError::of("syntax", format!("{name}: known are nt, nq, ttl, trig, rdf, jsonld")))?,
@@ -189,7 +215,7 @@ fn write_rdf(building: &mut Building<'_>) -> Result<Vec<(OutputId, Schema)>, Kin
     if let Some(field) = schema.columns().iter().find(|field| !COLUMNS.contains(&field.name.as_str())) {
         return Err(KindError::new(format!("column {} is no part of a statement; leave it out by `map`", field.name)));
     }
-    let path = building.text("file").to_owned();
+    let path = building.file("file")?;
     let operator = move || -> Box<dyn Operator> {
         let mut writing = Writing { path: path.clone(), places, target: None, rows: 0 };
         Box::new(move |turn: &mut Turn<'_>| writing.act(turn))
@@ -201,7 +227,7 @@ fn write_rdf(building: &mut Building<'_>) -> Result<Vec<(OutputId, Schema)>, Kin
 }
 
 struct Writing {
-    path: String,
+    path: PathBuf,
     /// The columns of [`COLUMNS`], of those that the rows have.
     places: [Option<usize>; 6],
     /// Opened for the first rows, or for the end.
@@ -224,13 +250,14 @@ impl Writing {
 
     fn target(&mut self) -> io::Result<&mut Box<dyn Write + Send>> {
         if self.target.is_none() {
-            self.target = Some(match self.path.as_str() {
-                "-" => Box::new(BufWriter::new(io::stdout())),
-                path => {
-                    let named = |error: io::Error| io::Error::new(error.kind(), format!("{path}: {error}"));
-                    Box::new(BufWriter::new(File::create(path).map_err(named)?))
-                }
-            });
+            let target: Box<dyn Write + Send> = if self.path.as_os_str() == "-" {
+                Box::new(io::stdout())
+            } else {
+                let shown = self.path.display();
+                let named = |error: io::Error| io::Error::new(error.kind(), format!("{shown}: {error}"));
+                Box::new(File::create(&self.path).map_err(named)?)
+            };
+            self.target = Some(Box::new(BufWriter::new(target)));
         }
         Ok(self.target.as_mut().expect("it was opened"))
     }

@@ -49,10 +49,10 @@ pub use document::{
 };
 pub use error::{Error, ErrorKind, SinkFailed, Stage};
 pub use keeper::{Keeper, Kept};
-pub use kinds::add_kinds;
+pub use kinds::{add_kinds, paths_below};
 pub use languages::{
-    CheckedText, LANGUAGES, LanguageOptions, MOST_DEPTH, QueryLanguage, Question, SPARQL, SparqlOptions, SqlOptions,
-    Surroundings, TextOption, TextReading, check, is_prefix, language, option_of,
+    CheckedText, LANGUAGES, LanguageOptions, MOST_DEPTH, NetworkOptions, QueryLanguage, Question, SPARQL,
+    SparqlOptions, SqlOptions, Surroundings, TextOption, TextReading, check, is_prefix, language, option_of,
 };
 pub use load::{Dataset, Loaded, Loading};
 pub use service::Service;

@@ -130,7 +130,7 @@ pub struct ReadGraphs {
 /// Calls to one dataset.
 #[derive(Clone, Debug)]
 pub struct Session {
-    service: Service,
+    pub(crate) service: Service,
     dataset: Dataset,
     options: Arc<SessionOptions>,
 }

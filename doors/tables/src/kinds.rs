@@ -87,7 +87,7 @@ fn add(
 ) -> Result<Vec<(OutputId, Schema)>, KindError> {
     let scans = usize::try_from(building.integer("scans")).ok().filter(|scans| (1..=1024).contains(scans));
     let scans = scans.ok_or_else(|| KindError::of("scans", "1 to 1024 boxes can read a file"))?;
-    let table = open(building.text("file").into()).map_err(|error| KindError::of("file", error.to_string()))?;
+    let table = open(building.file("file")?).map_err(|error| KindError::of("file", error.to_string()))?;
     let mut tables = Tables::default();
     tables.add("rows", table);
     let before = "SELECT ";
@@ -109,18 +109,18 @@ fn writes(name: &'static str, doc: &'static str, format: RowFormat) -> BoxSpec {
         .builds(move |building| {
             let schema = building.inputs()[0].schema.clone();
             format.check(&schema).map_err(KindError::new)?;
-            let file = building.text("file").to_owned();
+            let file = building.file("file")?;
             let nothing = Schema::new::<&str>([]);
             let columns = schema.clone();
             let operator = move || {
                 let path = file.clone();
                 let open = move || {
-                    let target: Box<dyn Write + Send> = match path.as_str() {
-                        "-" => Box::new(io::stdout()),
-                        path => {
-                            let named = |error: io::Error| io::Error::new(error.kind(), format!("{path}: {error}"));
-                            Box::new(File::create(path).map_err(named)?)
-                        }
+                    let target: Box<dyn Write + Send> = if path.as_os_str() == "-" {
+                        Box::new(io::stdout())
+                    } else {
+                        let shown = path.display();
+                        let named = |error: io::Error| io::Error::new(error.kind(), format!("{shown}: {error}"));
+                        Box::new(File::create(&path).map_err(named)?)
                     };
                     Ok(Box::new(BufWriter::new(target)) as Box<dyn Write + Send>)
                 };

@@ -138,6 +138,7 @@ fn answers_have_the_described_statuses() {
         let url = match (method.as_str(), path.as_str()) {
             ("GET", "/sparql" | "/query") => format!("{path}?query=ASK%7B%7D"),
             ("GET", "/sql") => "/sql?query=SELECT%20*%20FROM%20SPARQL('ASK%7B%7D')%20AS%20t".to_owned(),
+            ("GET", "/network") => "/network?query=box%20n=numbers(to:3);box%20r=collect;n-%3Er;".to_owned(),
             (_, "/store") => "/store?graph=http://example.org/g".to_owned(),
             _ => path.replace("{path}", "g").replace("{id}", "none"),
         };
@@ -145,6 +146,7 @@ fn answers_have_the_described_statuses() {
             ("POST", "/sparql" | "/query") => ("application/sparql-query", "ASK {}"),
             ("POST", "/update") => ("application/sparql-update", "CLEAR ALL"),
             ("POST", "/sql") => ("application/sql", "SELECT 1"),
+            ("POST", "/network") => ("text/vnd.vicus.network", "box n = numbers(to: 3); box r = collect; n -> r;"),
             ("PUT" | "POST", path) if path.starts_with("/store") => ("text/turtle", "<a> <b> <c> ."),
             ("POST", _) => ("application/json", "{\"text\": \"ASK {}\", \"cursor\": 3}"),
             _ => ("text/plain", ""),

@@ -1,6 +1,7 @@
 // All requests to the server. Paths are relative to the page, so that it also works behind a proxy with a path of its own.
 
 import { EventLines } from './event-lines.js';
+import { LANGUAGES } from './languages.js';
 
 const TOKEN = 'vicus.token';
 
@@ -81,18 +82,15 @@ function named(id) {
   return { 'Vicus-Request-Id': id, ...secretOf(id) };
 }
 
-/// Sends a query in either language; the answer's body is for the caller to read.
+/// Sends a query in any language; the answer's body is for the caller to read.
 export function query({ text, language, accept, id, trace, limit, timeout }, signal) {
   const values = new URLSearchParams();
   if (limit) values.set('limit', String(limit));
   if (timeout) values.set('timeout', String(timeout));
-  const headers = {
-    Accept: accept,
-    'Content-Type': language === 'sql' ? 'application/sql' : 'application/sparql-query',
-  };
+  const { path, type } = LANGUAGES[language];
+  const headers = { Accept: accept, 'Content-Type': type };
   if (id) Object.assign(headers, named(id));
   if (trace) headers['Vicus-Trace'] = '1';
-  const path = language === 'sql' ? 'sql' : 'sparql';
   return request(values.size ? `${path}?${values}` : path, { method: 'POST', headers, body: text, signal });
 }
 

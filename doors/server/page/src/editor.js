@@ -300,6 +300,7 @@ export class Editor {
 }
 
 function syntaxOf(language) {
+  if (language === 'network') return [];
   return language === 'sql' ? sql({ dialect: StandardSQL }) : sparql();
 }
 

@@ -35,6 +35,18 @@ const KNOWN = [
   ['Who knows whom', ['foaf'], 'CONSTRUCT {\n  ?a foaf:knows ?b\n} WHERE {\n  ?a foaf:knows ?b\n}\nLIMIT 80\n'],
 ];
 
+const NETWORK = `# Squares of odd numbers.
+param most: integer = 20;
+
+box n = numbers(to: most);
+box odd = filter(where: "n % 2 = 1") * threads;
+box square = map(select: "n, n * n AS square") * threads;
+box order = sort(by: "n");
+box rows = collect;
+
+n -> odd -> square -> order -> rows;
+`;
+
 /// The examples for a server: `{label, text, language}`. `contents` is what the data has, or null while that is not known.
 export function examples(info, contents = null) {
   const iris = new Map(info.prefixes.map(({ name, iri }) => [name, iri]));
@@ -55,6 +67,7 @@ export function examples(info, contents = null) {
     for (const { name } of info.tables.slice(0, 5))
       all.push({ label: `Table ${name}`, language: 'sql', text: `SELECT *\nFROM ${identifier(name)}\nLIMIT 100\n` });
   }
+  if (info.languages.includes('network')) all.push({ label: 'A network', language: 'network', text: NETWORK });
   return all;
 }
 

@@ -2,6 +2,7 @@
 
 import { h, icon, replace } from './dom.js';
 import { ago, duration, plural } from './format.js';
+import { LANGUAGES } from './languages.js';
 
 const KEY = 'vicus.history';
 const MAX_ENTRIES = 200;
@@ -102,7 +103,7 @@ export class History {
             { class: 'quiet' },
             [
               ago(entry.at, now),
-              entry.language === 'sql' && 'SQL',
+              entry.language !== 'sparql' && LANGUAGES[entry.language]?.title,
               entry.state === 'failed'
                 ? 'failed'
                 : entry.state === 'cancelled'

@@ -7,6 +7,7 @@ import { Editor, placeOf, withoutPlace } from './editor.js';
 import { examples, identifier } from './examples.js';
 import { count, plural } from './format.js';
 import { History, load, save } from './history.js';
+import { LANGUAGES } from './languages.js';
 import { askToken, openMenu } from './menu.js';
 import { TriplesParser } from './ntriples.js';
 import { prologue } from './prologue.js';
@@ -144,7 +145,8 @@ class Page {
         .replace(/^\s*(PREFIX|BASE)[^\n]*\n?/gim, '')
         .replace(/\s+/g, ' ')
         .trim();
-      return plain ? plain.slice(0, 40) : language === 'sql' ? 'New statement' : 'New query';
+      const empty = { sparql: 'New query', sql: 'New statement', network: 'New network' };
+      return plain ? plain.slice(0, 40) : empty[language];
     };
     const all = this.tabs.map((tab) => {
       const chosen = tab === this.tab;
@@ -322,9 +324,8 @@ class Page {
       openMenu(event.currentTarget, this.#optionItems(), { label: 'Options' }),
     );
     for (const button of document.querySelectorAll('[data-icon]')) button.prepend(icon(button.dataset.icon));
-    const { languages } = this.info;
+    const languages = this.info.languages.filter((language) => LANGUAGES[language]);
     byId('languages').hidden = languages.length < 2;
-    const names = { sparql: 'SPARQL', sql: 'SQL' };
     replace(
       byId('languages'),
       languages.map((language) =>
@@ -335,7 +336,7 @@ class Page {
             'data-language': language,
             onClick: () => this.setLanguage(language),
           },
-          names[language] ?? language,
+          LANGUAGES[language].title,
         ),
       ),
     );

@@ -3,6 +3,7 @@
 import * as api from './api.js';
 import { announce, h, icon, replace, toast } from './dom.js';
 import { bytes, count, duration } from './format.js';
+import { LANGUAGES } from './languages.js';
 
 const EVERY_MS = 1000;
 
@@ -137,7 +138,7 @@ export class Requests {
         h(
           'span',
           { class: 'request-meta quiet' },
-          `${request.kind} · ${request.language === 'sql' ? 'SQL' : 'SPARQL'} · ${request.id}`,
+          `${request.kind} · ${LANGUAGES[request.language]?.title ?? ''} · ${request.id}`,
           request.mine && h('span', { class: 'tag' }, 'mine'),
         ),
       ),

@@ -210,7 +210,7 @@ function within(milliseconds, promise) {
 
 /// What a text probably is. Only for a server whose check does not answer.
 export function guessForm(text, language) {
-  if (language === 'sql') return 'select';
+  if (language !== 'sparql') return 'select';
   const bare = text.replace(/#[^\n]*|<[^<>\s]*>|"(?:[^"\\]|\\.)*"/g, ' ').replace(/\bprefix\s+[^\s:]*:/gi, ' ');
   const word = /\b(select|ask|construct|describe|insert|delete|load|clear|drop|create|add|move|copy|with)\b/i.exec(
     bare,

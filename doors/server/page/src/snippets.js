@@ -1,5 +1,6 @@
 // A query in the words of other programs, and the query that counts another one's rows. Pure functions.
 
+import { LANGUAGES } from './languages.js';
 import { prologue } from './prologue.js';
 
 /// `text` in quotes of a POSIX shell.
@@ -9,11 +10,11 @@ function shellQuoted(text) {
 
 /// A line for a shell that sends the query. `base` is the server's address; with `token`, it names where one's own goes.
 export function asCurl({ text, language, base, token }) {
-  const sql = language === 'sql';
+  const { path, type } = LANGUAGES[language];
   return [
-    `curl ${shellQuoted(new URL(sql ? 'sql' : 'sparql', base).href)}`,
+    `curl ${shellQuoted(new URL(path, base).href)}`,
     token && "  -H 'Authorization: Bearer '\"$VICUS_TOKEN\"",
-    `  -H 'Content-Type: application/${sql ? 'sql' : 'sparql-query'}'`,
+    `  -H 'Content-Type: ${type}'`,
     "  -H 'Accept: text/csv, application/n-triples;q=0.5'",
     `  --data-binary ${shellQuoted(text)}`,
   ]
@@ -23,9 +24,9 @@ export function asCurl({ text, language, base, token }) {
 
 /// A program in Python that sends the query and prints its answer, with nothing but the standard library.
 export function asPython({ text, language, base, token }) {
-  const sql = language === 'sql';
+  const { path, type } = LANGUAGES[language];
   const headers = [
-    ['"Content-Type"', `"application/${sql ? 'sql' : 'sparql-query'}"`],
+    ['"Content-Type"', `"${type}"`],
     ['"Accept"', '"text/csv, application/n-triples;q=0.5"'],
     token && ['"Authorization"', '"Bearer " + os.environ["VICUS_TOKEN"]'],
   ].filter(Boolean);
@@ -36,7 +37,7 @@ export function asPython({ text, language, base, token }) {
     // JSON's escapes are Python's as well.
     `text = ${JSON.stringify(text).replaceAll('\\n', '\\n"\n    "').replace(/^"/, '(\n    "').replace(/"$/, '"\n)')}`,
     'request = urllib.request.Request(',
-    `    ${JSON.stringify(new URL(sql ? 'sql' : 'sparql', base).href)},`,
+    `    ${JSON.stringify(new URL(path, base).href)},`,
     '    data=text.encode(),',
     `    headers={${headers.map(([name, value]) => `${name}: ${value}`).join(', ')}},`,
     ')',
@@ -49,6 +50,7 @@ export function asPython({ text, language, base, token }) {
 
 /// The query that counts the rows of a SELECT, or null where none can: a query with FROM can't stand within another.
 export function countQuery(text, language) {
+  if (language === 'network') return null;
   const bare = text.trim().replace(/;\s*$/, '');
   if (language === 'sql') return `SELECT COUNT(*) AS n FROM (\n${bare}\n) AS counted`;
   const { end } = prologue(text);

@@ -385,3 +385,30 @@ fn a_form_is_a_form_for_sql_as_well() {
     assert_eq!(csv(Ask::post("/sql", "application/sparql-query", "SELECT 1")).status, 415);
     assert_eq!(csv(Ask::post("/sql", "text/plain; charset=latin1", "SELECT 1")).status, 415);
 }
+
+/// A network that knows no files is a query; one that may write some is for those who may update, and by POST.
+#[test]
+fn networks_are_for_those_who_may() {
+    let text = "box n = numbers(to: 3); box rows = collect; n -> rows;";
+    let post = |token: &str| {
+        Ask::post("/network", "text/vnd.vicus.network", text)
+            .with("accept", "text/csv")
+            .with("authorization", &format!("Bearer {token}"))
+    };
+    let get = Ask::get(&format!("/network?query={}", crate::client::escaped(text))).with("authorization", "Bearer w");
+    let server = Running::start("", with_tokens());
+    assert_eq!(server.ask(&post("r")).text(), "n\r\n0\r\n1\r\n2\r\n");
+    assert_eq!(server.ask(&post("none")).status, 403);
+    assert_eq!(server.ask(&get).status, 200);
+    let wrong =
+        server.ask(&Ask::post("/network", "text/vnd.vicus.network", "box n =").with("authorization", "Bearer r"));
+    assert_eq!((wrong.status, wrong.text().contains("line 1, column")), (400, true), "{}", wrong.text());
+    let mut options = with_tokens();
+    options.session.languages.network.has_writers = true;
+    let server = Running::start("", options);
+    assert_eq!([post("w"), post("r"), post("none")].map(|ask| server.ask(&ask).status), [200, 403, 403]);
+    assert_eq!(server.ask(&get).status, 405);
+    // A page of another origin has no token of its own to send; the browser would send none.
+    let foreign = post("r").with("origin", "http://evil.example");
+    assert!([401, 403].contains(&server.ask(&foreign).status));
+}

@@ -4,9 +4,11 @@
 //! [`LANGUAGES`] lists them all: a further one is a file beside `sparql.rs` and `sql.rs`, its line in the list, and,
 //! if it has options of its own, a field of [`LanguageOptions`].
 
+mod network;
 mod sparql;
 mod sql;
 
+pub use network::NetworkOptions;
 pub use sparql::{MOST_DEPTH, SparqlOptions, is_prefix};
 pub(crate) use sparql::{parse_options, sparql};
 pub use sql::SqlOptions;
@@ -28,9 +30,9 @@ use vicus_sparql::{Completion, Moment, RunOptions, Spill};
 ///
 /// ```
 /// let names: Vec<&str> = vicus_service::LANGUAGES.iter().map(|language| language.name()).collect();
-/// assert_eq!(names, ["sparql", "sql"]);
+/// assert_eq!(names, ["sparql", "sql", "network"]);
 /// ```
-pub static LANGUAGES: [&dyn QueryLanguage; 2] = [SPARQL, &sql::SqlTexts];
+pub static LANGUAGES: [&dyn QueryLanguage; 3] = [SPARQL, &sql::SqlTexts, &network::NetworkTexts];
 
 /// The language of updates, and of the W3C's protocols.
 pub const SPARQL: &dyn QueryLanguage = &sparql::SparqlTexts;
@@ -63,6 +65,11 @@ pub trait QueryLanguage: fmt::Debug + Sync {
 
     /// Whether updates are texts of it, too.
     fn has_updates(&self) -> bool {
+        false
+    }
+
+    /// Whether a text may change something: then only those who may write ask it.
+    fn may_write(&self, _options: &LanguageOptions) -> bool {
         false
     }
 
@@ -142,6 +149,8 @@ pub struct LanguageOptions {
     pub sparql: SparqlOptions,
     /// SQL's.
     pub sql: SqlOptions,
+    /// Networks'.
+    pub network: NetworkOptions,
 }
 
 /// Reads a text in the options' language, within their limits; for doors that check before there is data.

@@ -6,6 +6,7 @@ mod graphs;
 mod keeper;
 mod languages;
 mod memory;
+mod networks;
 mod sinks;
 mod sp2b;
 mod spilling;
