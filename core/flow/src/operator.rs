@@ -1,8 +1,8 @@
 //! The interface for users: the single-threaded code of a box, and its view of the world while it runs.
 
 use crate::error::SentTooMuch;
+use crate::expand::Growing;
 use crate::instance::{Body, BoxCell, Instance, Receiver, Seen, SentNow};
-use crate::ring::Ring;
 use crate::{Blocks, Column, Entry, Envelope, FlowError, OverBudget, Resume, Schema, give_up};
 use std::cell::Cell;
 use std::error::Error;
@@ -76,13 +76,8 @@ pub struct Turn<'a> {
     pub(crate) entry: Option<&'a Entry>,
     /// How many bytes it holds by its last call of `book`; exact, while the budget is booked in portions.
     pub(crate) held: Cell<Option<u64>>,
-}
-
-/// One input of a live box.
-pub(crate) struct Input {
-    pub(crate) ring: Ring<Envelope>,
-    /// The box at the other end.
-    pub(crate) sender: usize,
+    /// A part is to take the place of the box.
+    pub(crate) growing: Option<std::boxed::Box<Growing>>,
 }
 
 impl Turn<'_> {
@@ -116,9 +111,13 @@ impl Turn<'_> {
         self.body.snapshot[input] = Seen::Taken;
         self.body.consumed = true;
         self.body.taken_bytes += popped.bytes + ENVELOPE_BYTES;
-        self.cell.tally.took(input, &popped.value, popped.bytes, self.node);
+        self.cell.tally().took(input, &popped.value, popped.bytes, self.node);
+        if popped.value.is_pill() {
+            self.body.over[input] = true;
+            self.body.ends = true;
+        }
         if popped.resumes {
-            self.body.resumed.push(self.cell.inputs[input].sender);
+            self.body.resumed.extend(self.cell.inputs[input].sender());
         }
         Some(popped.value)
     }
@@ -135,8 +134,9 @@ impl Turn<'_> {
             return;
         }
         self.body.consumed = true;
+        self.body.ends = true;
         if source.ring.close() {
-            self.body.resumed.push(source.sender);
+            self.body.resumed.extend(source.sender());
         }
     }
 
@@ -233,8 +233,11 @@ impl Turn<'_> {
         let output = &self.body.outputs[output];
         let SentNow { envelopes, later_bytes } = output.sent;
         let holds = |receiver: &Receiver| {
-            let bound = self.instance.cells[receiver.cell].inputs[receiver.input].ring.bound();
-            receiver.closed || (envelopes < bound.envelopes && later_bytes < bound.bytes)
+            if receiver.is_over() {
+                return true;
+            }
+            let bound = receiver.ring().bound();
+            envelopes < bound.envelopes && later_bytes < bound.bytes
         };
         let has_room =
             !output.is_closed() && !output.is_refused() && (envelopes == 0 || output.receivers.iter().all(holds));
@@ -250,12 +253,12 @@ impl Turn<'_> {
 
     /// Counts bytes read by this invocation on node `home` outside of envelopes, for example the rows of an index.
     pub fn count_read(&self, home: NodeId, bytes: u64) {
-        self.cell.tally.read_at(home == self.node, bytes);
+        self.cell.tally().read_at(home == self.node, bytes);
     }
 
     /// Counts bytes written by this invocation to temporary files, because there was no memory for them.
     pub fn count_spilled(&self, bytes: u64) {
-        self.cell.tally.spilled(bytes);
+        self.cell.tally().spilled(bytes);
     }
 
     /// Books how many bytes the box holds beyond this invocation: in total, not since the last call. Cheap.
@@ -319,7 +322,7 @@ impl Turn<'_> {
         self.body.pauses = true;
         // Its next step need not be about an arriving envelope.
         self.body.run_again = true;
-        Some(Resume::new(self.instance.share(), self.cell.index, entry))
+        Some(Resume::new(self.instance.share(), self.cell, entry))
     }
 
     /// Whether the work of the box is no longer needed: the request has been cancelled or has failed, or it has ended
