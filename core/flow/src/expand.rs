@@ -50,8 +50,8 @@ impl Arrivals<'_> {
 /// A fragment that is to take the place of a box.
 pub(crate) struct Growing {
     pub(crate) fragment: Fragment,
-    /// The box of the fragment that is put into the cell of the growing one.
-    pub(crate) host: usize,
+    /// The box of the fragment that is put into the cell of the growing one; `None` if the fragment is made beside it.
+    pub(crate) host: Option<usize>,
     /// The operators of its boxes.
     pub(crate) operators: Vec<(usize, std::boxed::Box<dyn Operator>)>,
 }
@@ -240,6 +240,22 @@ impl Turn<'_> {
         // The head is still there; what was kept and what starts by itself goes on without one.
         self.body.consumed = true;
         self.body.run_again |= has_kept || fragment.has_sources();
-        self.growing = Some(std::boxed::Box::new(Growing { fragment, host, operators }));
+        self.body.growing = Some(std::boxed::Box::new(Growing { fragment, host: Some(host), operators }));
+    }
+
+    /// Whether the last fragment beside this box is done with, so that another one may be made.
+    pub(crate) fn may_go_round(&self, own_outputs: usize) -> bool {
+        let back = self.cell.inputs.len() - 1;
+        let mut receivers = self.body.outputs[own_outputs..].iter().flat_map(|output| &output.receivers);
+        self.cell.inputs[back].sender().is_none() && receivers.all(|receiver| receiver.let_go)
+    }
+
+    /// Has a fragment made beside this box when the invocation is over ([`BoxModel::going_round`]).
+    ///
+    /// [`BoxModel::going_round`]: crate::BoxModel::going_round
+    pub(crate) fn go_round(&mut self, fragment: Fragment) {
+        let boxes = &fragment.model().boxes;
+        let operators = (1..boxes.len() - 1).map(|index| (index, (boxes[index].factory)())).collect();
+        self.body.growing = Some(std::boxed::Box::new(Growing { fragment, host: None, operators }));
     }
 }

@@ -72,6 +72,8 @@ pub struct BoxModel {
     first: SmallVec<[usize; 1]>,
     /// Whether a fragment may take its place.
     expands: bool,
+    /// See [`BoxModel::going_round`].
+    rounds: Option<Arc<[Schema]>>,
 }
 
 impl BoxModel {
@@ -82,12 +84,27 @@ impl BoxModel {
     ) -> BoxModel {
         let factory = Arc::new(move || std::boxed::Box::new(factory()) as std::boxed::Box<dyn Operator>);
         let (inputs, outputs) = (SmallVec::new(), SmallVec::new());
-        BoxModel { type_name: type_name.into(), inputs, outputs, factory, first: SmallVec::new(), expands: false }
+        BoxModel {
+            type_name: type_name.into(),
+            inputs,
+            outputs,
+            factory,
+            first: SmallVec::new(),
+            expands: false,
+            rounds: None,
+        }
     }
 
     /// A fragment may take its place.
     pub(crate) fn expanding(mut self) -> BoxModel {
         self.expands = true;
+        self
+    }
+
+    /// The box has fragments made beside it, one after the other, with these inputs: behind its own outputs it has
+    /// one for each of them, and behind its own inputs one for the fragment's only output.
+    pub(crate) fn going_round(mut self, inputs: &[Schema]) -> BoxModel {
+        self.rounds = Some(inputs.into());
         self
     }
 
@@ -163,6 +180,8 @@ pub struct ConnectedBox {
     /// For each input, the sending output and the bound.
     pub(crate) inputs: SmallVec<[(OutputId, Bound); 2]>,
     pub(crate) outputs: SmallVec<[(Schema, Links); 1]>,
+    /// The inputs of fragments made beside it; see [`BoxModel::going_round`].
+    pub(crate) rounds: Option<Arc<[Schema]>>,
 }
 
 impl ConnectedBox {
@@ -468,7 +487,7 @@ impl ModelBuilder {
         let mut wanted: Vec<SmallVec<[Option<Schema>; 2]>> = Vec::with_capacity(self.boxes.len());
         let mut boxes: Vec<ConnectedBox> = Vec::with_capacity(self.boxes.len());
         let mut first: Vec<SmallVec<[usize; 1]>> = Vec::with_capacity(self.boxes.len());
-        let grows = self.boxes.iter().any(|(_, model)| model.expands);
+        let grows = self.boxes.iter().any(|(_, model)| model.expands || model.rounds.is_some());
         for (number, model) in self.boxes {
             boxes.push(ConnectedBox {
                 type_name: model.type_name,
@@ -477,6 +496,7 @@ impl ModelBuilder {
                 factory: model.factory,
                 inputs: smallvec![(OPEN, Bound::default()); model.inputs.len()],
                 outputs: model.outputs.into_iter().map(|schema| (schema, Links::new())).collect(),
+                rounds: model.rounds,
             });
             wanted.push(model.inputs);
             first.push(model.first);

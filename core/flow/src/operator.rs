@@ -1,7 +1,6 @@
 //! The interface for users: the single-threaded code of a box, and its view of the world while it runs.
 
 use crate::error::SentTooMuch;
-use crate::expand::Growing;
 use crate::instance::{Body, BoxCell, Instance, Receiver, Seen, SentNow};
 use crate::{Blocks, Column, Entry, Envelope, FlowError, OverBudget, Resume, Schema, give_up};
 use std::cell::Cell;
@@ -76,8 +75,6 @@ pub struct Turn<'a> {
     pub(crate) entry: Option<&'a Entry>,
     /// How many bytes it holds by its last call of `book`; exact, while the budget is booked in portions.
     pub(crate) held: Cell<Option<u64>>,
-    /// A part is to take the place of the box.
-    pub(crate) growing: Option<std::boxed::Box<Growing>>,
 }
 
 impl Turn<'_> {
@@ -209,10 +206,13 @@ impl Turn<'_> {
 
     /// Sends the poisoned pill on every output still without it.
     pub fn send_pills(&mut self) {
-        for output in 0..self.outputs() {
-            if !self.body.outputs[output].pill_sent {
-                self.send_pill(output);
-            }
+        (0..self.outputs()).for_each(|output| self.send_pill_once(output));
+    }
+
+    /// Sends the poisoned pill on an output still without it.
+    pub(crate) fn send_pill_once(&mut self, output: usize) {
+        if !self.body.outputs[output].pill_sent {
+            self.send_pill(output);
         }
     }
 

@@ -213,14 +213,14 @@ impl Running {
             let Desk { node, blocks, asks_world, .. } = *desk;
             let entry = desk.entry.as_ref();
             let held = Cell::new(None);
-            let mut turn = Turn { cell, body, world, instance, node, blocks, asks_world, entry, held, growing: None };
+            let mut turn = Turn { cell, body, world, instance, node, blocks, asks_world, entry, held };
             let now = desk.now_ns.filter(|_| instance.is_timed());
             let began = now.map(|now| now());
             let done = catch_unwind(AssertUnwindSafe(|| operator.act(&mut turn)));
             if let (Some(now), Some(began)) = (now, began) {
                 cell.tally().busy(now().saturating_sub(began));
             }
-            let (held, growing) = (turn.held.get(), turn.growing.take());
+            let held = turn.held.get();
             body.operator = operator;
             if desk.recording {
                 body.note_heads(heads, desk);
@@ -238,7 +238,7 @@ impl Running {
             }
             match done {
                 Ok(Ok(())) => {
-                    if let Some(growing) = growing {
+                    if let Some(growing) = body.growing.take() {
                         instance.grow_guarded(cell, body, *growing, desk.recording);
                     }
                 }

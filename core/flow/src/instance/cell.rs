@@ -6,13 +6,14 @@
 
 use super::Instance;
 use crate::counts::Tally;
+use crate::expand::Growing;
 use crate::operator::ENVELOPE_BYTES;
 use crate::overflow::Outside;
 use crate::pause::Pause;
 use crate::ring::Ring;
 use crate::state::StateWord;
 use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, UnsafeCell};
-use crate::{BoxError, ConnectedBox, Envelope, Operator, OutputId, Schema};
+use crate::{BoxError, ConnectedBox, Envelope, Operator, Schema};
 use smallvec::{SmallVec, smallvec};
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -31,10 +32,6 @@ pub(crate) struct BoxCell {
     pub(crate) clock: AtomicU64,
     /// Bytes it has taken from the request's budget. Only the runner writes it.
     pub(crate) held: AtomicU64,
-    /// How many ends at its neighbours may still touch it: at the senders of its inputs, and at its receivers.
-    pub(crate) far: AtomicUsize,
-    /// How many handles of pauses may still touch it.
-    pub(crate) handles: AtomicUsize,
     /// See [`BoxCell::tally`].
     pub(super) tally: UnsafeCell<Tally>,
     pub(crate) inputs: std::boxed::Box<[Input]>,
@@ -42,6 +39,10 @@ pub(crate) struct BoxCell {
     pub(crate) pause: Pause,
     /// Used only between begin and finish, and at the very end by the thread that settles the request.
     pub(crate) body: UnsafeCell<Body>,
+    /// How many ends at its neighbours may still touch it: at the senders of its inputs, and at its receivers.
+    pub(crate) far: AtomicUsize,
+    /// How many handles of pauses may still touch it.
+    pub(crate) handles: AtomicUsize,
 }
 
 #[expect(unsafe_code, reason = "a cell is shared by the seats that send to it and the one that runs it")]
@@ -63,14 +64,19 @@ impl BoxCell {
         class: &'static TaskClass,
         is_made: impl Fn(usize) -> bool,
     ) -> BoxCell {
+        let rounds = model.rounds.as_ref().map_or(0, |rounds| rounds.len());
+        let inputs = model.inputs.len() + usize::from(rounds > 0);
+        // Without a fragment beside it, nothing comes back.
+        let over = (0..inputs).map(|input| input >= model.inputs.len()).collect();
         let body = Body {
             operator,
             outputs: Output::of(model, is_made),
-            snapshot: vec![Seen::Nothing; model.inputs.len()].into(),
-            left: smallvec![false; model.inputs.len()],
-            over: smallvec![false; model.inputs.len()],
+            snapshot: vec![Seen::Nothing; inputs].into(),
+            left: smallvec![false; inputs],
+            over,
             ends: false,
             has_left: false,
+            growing: None,
             held: 0,
             outbox: Vec::new(),
             resumed: Vec::new(),
@@ -83,10 +89,8 @@ impl BoxCell {
             any_room: false,
             retired: false,
         };
-        let input = |(_, bound): &(OutputId, crate::Bound)| Input {
-            ring: Ring::new(*bound),
-            sender: AtomicPtr::new(ptr::null_mut()),
-        };
+        let input = |bound: crate::Bound| Input { ring: Ring::new(bound), sender: AtomicPtr::new(ptr::null_mut()) };
+        let bounds = model.inputs.iter().map(|(_, bound)| *bound).chain((rounds > 0).then(crate::Bound::default));
         let receivers: usize = body.outputs.iter().map(|output| output.receivers.len()).sum();
         BoxCell {
             header: TaskHeader { class, context: ContextRef::NONE, request, number: index as u32, has_data: false },
@@ -95,12 +99,12 @@ impl BoxCell {
             state: StateWord::new(),
             clock: AtomicU64::new(0),
             held: AtomicU64::new(0),
-            far: AtomicUsize::new(model.inputs.len() + receivers),
-            handles: AtomicUsize::new(0),
-            tally: UnsafeCell::new(Tally::new(model.inputs.len(), model.outputs.len())),
-            inputs: model.inputs.iter().map(input).collect(),
+            tally: UnsafeCell::new(Tally::new(inputs, model.outputs.len() + rounds)),
+            inputs: bounds.map(input).collect(),
             pause: Pause::new(),
             body: UnsafeCell::new(body),
+            far: AtomicUsize::new(model.inputs.len() + receivers),
+            handles: AtomicUsize::new(0),
         }
     }
 
@@ -217,6 +221,8 @@ pub(crate) struct Body {
     pub(crate) ends: bool,
     /// The box has let go of all ends, and waits for its neighbours to do so.
     pub(crate) has_left: bool,
+    /// A fragment that is to take the place of the box when its code has returned.
+    pub(crate) growing: Option<std::boxed::Box<Growing>>,
     /// How many bytes it holds, by its last booking.
     pub(crate) held: u64,
     /// Envelopes sent by the action; they leave at the end.
@@ -296,6 +302,8 @@ pub(crate) struct Receiver {
     pub(crate) private: Vec<usize>,
     /// The via may hold more than its bound as soon as it is full.
     pub(crate) waits_long: bool,
+    /// It leads round to the sender: the via holds more even in a request that keeps bounds.
+    pub(crate) goes_round: bool,
     pub(crate) closed: bool,
     /// The pill was delivered.
     pub(crate) done: bool,
@@ -399,6 +407,7 @@ impl Output {
             input: link.input,
             private: link.private.clone(),
             waits_long: link.waits_long,
+            goes_round: false,
             closed: false,
             done: false,
             let_go: false,
@@ -407,16 +416,22 @@ impl Output {
             overdraft: 0,
             outside: None,
         };
-        let output = |(schema, links): &(Schema, crate::model::Links)| Output {
+        let output = |schema: &Schema, pill_sent: bool, receivers: Vec<Receiver>| Output {
             schema: schema.clone(),
-            pill_sent: false,
+            pill_sent,
             sent: SentNow::default(),
             was_asked: Cell::new(false),
             noted: false,
             lent: None,
-            receivers: links.iter().filter(|link| is_made(link.receiver.index())).map(receiver).collect(),
+            receivers,
         };
-        model.outputs.iter().map(output).collect()
+        let own = model.outputs.iter().map(|(schema, links)| {
+            let made = links.iter().filter(|link| is_made(link.receiver.index()));
+            output(schema, false, made.map(receiver).collect())
+        });
+        // Without a fragment beside it, nothing is sent there.
+        let rounds = model.rounds.iter().flat_map(|rounds| rounds.iter());
+        own.chain(rounds.map(|schema| output(schema, true, Vec::new()))).collect()
     }
 
     /// Whether envelopes wait that hold the box up.

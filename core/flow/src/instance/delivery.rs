@@ -32,9 +32,8 @@ impl Instance {
                             break;
                         }
                     };
-                    body.ends |= envelope.is_pill();
                     let back = self.put(sender, receiver, envelope, Kind::Immediate, desk);
-                    body.ends |= receiver.closed;
+                    body.ends |= receiver.is_over();
                     if let Some(back) = back {
                         receiver.put_back(back);
                         break;
@@ -60,7 +59,6 @@ impl Instance {
         body.outbox.reverse();
         while let Some((output, mut envelope)) = body.outbox.pop() {
             sender.tally().sent(output, &envelope);
-            body.ends |= envelope.is_pill();
             envelope.set_node(desk.node, desk.blocks);
             if desk.recording {
                 desk.note(Fact::Sent {
@@ -85,7 +83,7 @@ impl Instance {
                     }
                 }
                 let refused = if receiver.waits() { Some(copy) } else { self.put(sender, receiver, copy, kind, desk) };
-                body.ends |= receiver.closed;
+                body.ends |= receiver.is_over();
                 if let Some(envelope) = refused {
                     sender.tally().spilled(receiver.keep(envelope));
                     if receiver.waits_long && receiver.is_refused() {

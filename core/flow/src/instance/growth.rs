@@ -93,6 +93,47 @@ fn hand_over(cell: &BoxCell, body: &mut Body, mut receivers: Vec<Receiver>, to: 
     });
 }
 
+/// Connects a box with a fragment that was made beside it: the fragment reads the last outputs of the box, and its own
+/// output goes to the box's last input.
+fn go_round(cell: &BoxCell, body: &mut Body, boxes: &[ConnectedBox], all: &[NonNull<BoxCell>]) {
+    let (exit, back) = (boxes.len() - 1, cell.inputs.len() - 1);
+    let (from, _) = boxes[exit].inputs[0];
+    let mut outputs = Output::of(&boxes[0], |_| true);
+    connect_outputs(&boxes[0], &mut outputs, all, |_| true);
+    let links: usize = outputs.iter().map(|output| output.receivers.len()).sum();
+    // Those that read from it, and the one that sends to it.
+    cell.far.fetch_add(links + 1, Ordering::Relaxed);
+    let to_exit = |outputs: &mut [Output], sender: usize| {
+        let links = boxes[sender].outputs[from.index()].1.iter();
+        let receivers = &mut outputs[from.index()].receivers;
+        for (receiver, _) in receivers.iter_mut().zip(links).filter(|(_, link)| link.receiver.index() == exit) {
+            receiver.input = back;
+        }
+    };
+    match from.sender().index() {
+        0 => to_exit(&mut outputs, 0),
+        last => {
+            #[expect(unsafe_code, reason = "completes a new cell")]
+            // SAFETY: it is there, see `Instance::grow`, and no box has sent to it yet.
+            let last_cell = unsafe { all[last].as_ref() };
+            last_cell.body.with_mut(|body| {
+                #[expect(unsafe_code, reason = "completes a new cell")]
+                // SAFETY: as above.
+                to_exit(unsafe { &mut (*body).outputs }, last);
+            });
+        }
+    }
+    cell.inputs[back].sender.store(all[from.sender().index()].as_ptr(), Ordering::Relaxed);
+    body.over[back] = false;
+    for receiver in outputs.iter_mut().flat_map(|output| &mut output.receivers) {
+        (receiver.waits_long, receiver.goes_round) = (true, true);
+    }
+    let own = body.outputs.len() - outputs.len();
+    for (place, output) in outputs.into_vec().into_iter().enumerate() {
+        body.outputs[own + place] = output;
+    }
+}
+
 impl BoxCell {
     /// About as many bytes as a cell takes, with its inputs' slots.
     fn bytes(&self) -> u64 {
@@ -145,11 +186,12 @@ impl Instance {
         let Growing { fragment, host, operators } = growing;
         let boxes = &fragment.model().boxes;
         let exit = boxes.len() - 1;
-        let is_made = |index: usize| index != exit;
+        // The outputs of a fragment beside the box lead back to it.
+        let is_made = |index: usize| index != exit || host.is_none();
         let mut host_operator = None;
         let mut made: Vec<(usize, std::boxed::Box<BoxCell>)> = Vec::with_capacity(exit);
         for (index, operator) in operators {
-            if index == host {
+            if Some(index) == host {
                 host_operator = Some(operator);
                 continue;
             }
@@ -165,15 +207,17 @@ impl Instance {
         let all = all?;
 
         // Connected: nothing arrives at the new boxes before this invocation is over.
-        for (index, new) in all.iter().enumerate().filter(|(index, _)| *index != host && *index != exit) {
-            if index > 0 || host == 0 {
-                #[expect(unsafe_code, reason = "connects new cells")]
-                // SAFETY: they are there, and no box sends to them yet.
-                unsafe {
-                    connect(&boxes[index], *new, &all, is_made);
-                }
+        for index in (1..exit).filter(|&index| Some(index) != host) {
+            #[expect(unsafe_code, reason = "connects new cells")]
+            // SAFETY: they are there, and no box sends to them yet.
+            unsafe {
+                connect(&boxes[index], all[index], &all, is_made);
             }
         }
+        let Some(host) = host else {
+            go_round(cell, body, boxes, &all);
+            return Ok(());
+        };
         let mut outputs = Output::of(&boxes[host], is_made);
         connect_outputs(&boxes[host], &mut outputs, &all, is_made);
         let links: usize = outputs.iter().map(|output| output.receivers.len()).sum();
@@ -201,7 +245,7 @@ impl Instance {
         &self,
         cell: &BoxCell,
         fragment: &Fragment,
-        host: usize,
+        host: Option<usize>,
         made: Vec<(usize, std::boxed::Box<BoxCell>)>,
         bytes: u64,
         is_recorded: bool,
@@ -223,7 +267,7 @@ impl Instance {
             return Err(self.gave_up(cell.index, OverBudget { budget, holders: self.holders() }.into()));
         }
         self.cells.hold(bytes);
-        let origin = grown.expand(cell.index, fragment, made.len() + 1);
+        let origin = grown.expand(cell.index, fragment, made.len() + usize::from(host.is_some()));
         let mut all = vec![NonNull::from(cell); fragment.model().boxes.len()];
         for (index, mut new) in made {
             let place = grown.place(is_recorded);
@@ -232,6 +276,7 @@ impl Instance {
             grown.slots[place] = Some(Slot { cell: new, origin: Some(origin(index)), before: None });
             all[index] = new;
         }
+        let Some(host) = host else { return Ok(all) };
         let one = &fragment.model().boxes[host];
         let tally = cell.tally.with_mut(|tally| {
             #[expect(unsafe_code, reason = "exchanges the counters")]

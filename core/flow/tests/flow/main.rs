@@ -3,6 +3,7 @@
 mod arrow;
 mod growing;
 mod growing_networks;
+mod iterating;
 mod joins;
 mod library_boxes;
 mod models;
