@@ -302,7 +302,7 @@ pub(crate) struct Receiver {
     pub(crate) private: Vec<usize>,
     /// The via may hold more than its bound as soon as it is full.
     pub(crate) waits_long: bool,
-    /// It leads round to the sender: the via holds more even in a request that keeps bounds.
+    /// A via that leads round to its sender: it holds more even in a request that keeps bounds.
     pub(crate) goes_round: bool,
     pub(crate) closed: bool,
     /// The pill was delivered.

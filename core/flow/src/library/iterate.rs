@@ -1,12 +1,10 @@
 //! A part of a network that goes round until it makes nothing new.
 
+use super::HashKey;
 use super::spill::Spilled;
 use crate::types::Form;
-use crate::{
-    BoxError, BoxModel, Column, Envelope, EnvelopeBuilder, Fragment, Grow, HeldBytes, NoMemory, Operator, Schema, Turn,
-    refusable,
-};
-use std::collections::{HashSet, VecDeque};
+use crate::{BoxError, BoxModel, Column, Envelope, EnvelopeBuilder, Fragment, Grow, HeldBytes, Operator, Schema, Turn};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The rows that go round: all of them, or those that have not come before.
@@ -27,7 +25,7 @@ type NewSieve = dyn Fn() -> Box<dyn Sieve> + Send + Sync;
 ///
 /// ```
 /// use vicus_flow::{FragmentBuilder, Schema, Type, library};
-/// use vicus_flow::library::Iterating;
+/// use vicus_flow::library::{HashKey, Iterating};
 ///
 /// let schema = Schema::new([("n", Type::U64)]);
 /// let mut step = FragmentBuilder::new("step", [&schema]);
@@ -35,7 +33,7 @@ type NewSieve = dyn Fn() -> Box<dyn Sieve> + Send + Sync;
 /// step.connect(step.input(0), next.input(0));
 /// step.end(next.output(0));
 /// // Each number comes back, and none is new.
-/// let iterating = Iterating::of(&schema, &step.build()?).only_new();
+/// let iterating = Iterating::of(&schema, &step.build()?).only_new(HashKey::default());
 /// # let _ = library::iterate(&iterating);
 /// # Ok::<(), vicus_flow::ModelError>(())
 /// ```
@@ -56,9 +54,9 @@ impl Iterating {
 
     /// Only rows that have not come before go round, as sets have it: so the box ends if the step makes rows of a
     /// finite set. Two rows are equal if all their values are, and nulls are equal; floats are compared by their bits.
-    pub fn only_new(self) -> Iterating {
+    pub fn only_new(self, by: HashKey) -> Iterating {
         let schema = self.schema.clone();
-        self.sieved(move || Box::new(OnlyNew { schema: schema.clone(), seen: HashSet::new(), held: 0 }))
+        self.sieved(move || Box::new(OnlyNew { schema: schema.clone(), seen: Strings::new(by) }))
     }
 
     /// The rows that pass this sieve go round. Each live box has one of its own.
@@ -85,7 +83,7 @@ impl Iterating {
 /// ```
 /// use std::sync::mpsc;
 /// use vicus_flow::{Envelope, FragmentBuilder, ModelBuilder, Schema, Type, library, sequential};
-/// use vicus_flow::library::Iterating;
+/// use vicus_flow::library::{HashKey, Iterating};
 ///
 /// // The numbers that are reached from 1 by doubling, modulo 100.
 /// let schema = Schema::new([("n", Type::U64)]);
@@ -99,7 +97,7 @@ impl Iterating {
 ///
 /// let mut net = ModelBuilder::new("powers");
 /// let one = net.source(library::source("one", &schema, || [Envelope::new([vec![1u64].into()])]));
-/// let powers = net.add(library::iterate(&Iterating::of(&schema, &step.build()?).only_new()));
+/// let powers = net.add(library::iterate(&Iterating::of(&schema, &step.build()?).only_new(HashKey::default())));
 /// let (send, receive) = mpsc::channel();
 /// let end = net.add(library::sink("end", &schema, move |rows| Ok(send.send(rows.column(0).u64s().to_vec())?)));
 /// net.connect(one.output(0), powers.input(0));
@@ -381,11 +379,10 @@ impl Operator for Iterate {
     }
 }
 
-/// Rows by their bytes.
+/// The rows that have come, by their bytes.
 struct OnlyNew {
     schema: Schema,
-    seen: HashSet<Box<[u8]>, std::hash::RandomState>,
-    held: u64,
+    seen: Strings,
 }
 
 impl Sieve for OnlyNew {
@@ -394,14 +391,9 @@ impl Sieve for OnlyNew {
         for row in 0..envelope.rows() {
             key.clear();
             envelope.columns().iter().for_each(|column| write(column, row, &mut key));
-            if self.seen.contains(&*key) {
-                continue;
+            if self.seen.add(&key)? {
+                new.push(row as u32);
             }
-            let room = self.seen.capacity() as u64 * 16;
-            refusable(|| self.seen.try_reserve(1)).map_err(|_| NoMemory { bytes: room })?;
-            self.held += key.len() as u64 + 16;
-            self.seen.insert(key.as_slice().into());
-            new.push(row as u32);
         }
         turn.book(held + self.held())?;
         if new.len() == envelope.rows() {
@@ -413,7 +405,71 @@ impl Sieve for OnlyNew {
     }
 
     fn held(&self) -> u64 {
-        self.held + super::table_bytes::<(Box<[u8]>, ())>(self.seen.capacity()) as u64
+        self.seen.held()
+    }
+}
+
+/// A set of strings of bytes.
+struct Strings {
+    by: HashKey,
+    bytes: Vec<u8>,
+    /// The end of each string, and its hash.
+    ends: Vec<(usize, u64)>,
+    /// The places of strings, from 1; 0 is free. Invariant: a power of two of them, or none, and at most half are used.
+    table: Vec<u32>,
+}
+
+impl Strings {
+    fn new(by: HashKey) -> Strings {
+        Strings { by, bytes: Vec::new(), ends: Vec::new(), table: Vec::new() }
+    }
+
+    fn held(&self) -> u64 {
+        (self.bytes.capacity() + 16 * self.ends.capacity() + 4 * self.table.capacity()) as u64
+    }
+
+    fn string(&self, place: u32) -> &[u8] {
+        let place = place as usize - 1;
+        let start = if place == 0 { 0 } else { self.ends[place - 1].0 };
+        &self.bytes[start..self.ends[place].0]
+    }
+
+    /// Whether the string is new; it is there from now on.
+    fn add(&mut self, string: &[u8]) -> Result<bool, BoxError> {
+        if self.table.len() < 2 * (self.ends.len() + 1) {
+            self.widen()?;
+        }
+        let hash = self.by.hash_string(string);
+        let mut at = hash as usize % self.table.len();
+        while self.table[at] != 0 {
+            let place = self.table[at];
+            if self.ends[place as usize - 1].1 == hash && self.string(place) == string {
+                return Ok(false);
+            }
+            at = (at + 1) % self.table.len();
+        }
+        self.bytes.grow(string.len())?;
+        self.bytes.extend_from_slice(string);
+        self.ends.grow(1)?;
+        self.ends.push((self.bytes.len(), hash));
+        self.table[at] = u32::try_from(self.ends.len()).map_err(|_| "there are more than four billion rows")?;
+        Ok(true)
+    }
+
+    fn widen(&mut self) -> Result<(), BoxError> {
+        let size = (2 * self.table.len()).max(64);
+        let mut table: Vec<u32> = Vec::new();
+        table.grow(size)?;
+        table.resize(size, 0);
+        for (place, (_, hash)) in self.ends.iter().enumerate() {
+            let mut at = *hash as usize % size;
+            while table[at] != 0 {
+                at = (at + 1) % size;
+            }
+            table[at] = place as u32 + 1;
+        }
+        self.table = table;
+        Ok(())
     }
 }
 

@@ -101,7 +101,7 @@ fn what_is_reached_comes_once_in_any_order_of_tasks() {
     for seed in 0..300 {
         let chance = &mut Chance::of_seed(seed);
         let graph = graph(chance, 1 + seed as usize % 60, chance_edges(seed));
-        let (model, rows) = reachable(&graph, Iterating::only_new);
+        let (model, rows) = reachable(&graph, |iterating| iterating.only_new(HashKey::default()));
         let result = sequential::run(&model, Vec::new(), |tasks| chance.below(tasks));
         result.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         assert_eq!(taken(&rows), closure(&graph), "seed {seed}");
@@ -136,7 +136,7 @@ fn rounds_beyond_the_budget_go_to_files_and_come_back() {
     for seed in 0..200u64 {
         let chance = &mut Chance::of_seed(seed);
         let graph = graph(chance, 60, 300);
-        let (model, rows) = reachable(&graph, Iterating::only_new);
+        let (model, rows) = reachable(&graph, |iterating| iterating.only_new(HashKey::default()));
         let beside: Arc<dyn Overflows> = Arc::new(Beside::with_room(usize::MAX));
         let budget = Budget::from(15_000 + seed * 500);
         let (result, counts) =
@@ -217,7 +217,7 @@ fn a_step_that_passes_its_rows_on_or_leaves_them_ends() {
         let mut net = ModelBuilder::new("rounds");
         let rows = || (0..100u64).map(|n| Envelope::new([vec![n % 10].into()]));
         let source = net.source(library::source("rows", &nodes(), rows));
-        let iterate = net.add(library::iterate(&Iterating::of(&nodes(), &step).only_new()));
+        let iterate = net.add(library::iterate(&Iterating::of(&nodes(), &step).only_new(HashKey::default())));
         let (send, receive) = channel();
         let sink = net.add(library::sink("sink", &nodes(), move |rows| Ok(send.send(rows.column(0).u64s().to_vec())?)));
         net.connect(source.output(0), iterate.input(0));
