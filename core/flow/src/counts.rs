@@ -55,6 +55,30 @@ pub struct BoxCounts {
 }
 
 impl BoxCounts {
+    /// Adds another box's counts. A stream counts as complete if all are.
+    pub(crate) fn add(&mut self, other: &BoxCounts) {
+        self.acts += other.acts;
+        self.read_near_bytes += other.read_near_bytes;
+        self.read_far_bytes += other.read_far_bytes;
+        self.spilled_bytes += other.spilled_bytes;
+        self.busy_ns += other.busy_ns;
+        self.inputs.resize(self.inputs.len().max(other.inputs.len()), InputCounts::default());
+        for (sum, more) in self.inputs.iter_mut().zip(&other.inputs) {
+            sum.envelopes += more.envelopes;
+            sum.rows += more.rows;
+            sum.near_bytes += more.near_bytes;
+            sum.far_bytes += more.far_bytes;
+        }
+        self.outputs
+            .resize(self.outputs.len().max(other.outputs.len()), OutputCounts { ended: true, ..Default::default() });
+        for (sum, more) in self.outputs.iter_mut().zip(&other.outputs) {
+            sum.envelopes += more.envelopes;
+            sum.rows += more.rows;
+            sum.overdraft += more.overdraft;
+            sum.ended &= more.ended;
+        }
+    }
+
     /// Rows it took from all its inputs.
     pub fn rows_taken(&self) -> u64 {
         self.inputs.iter().map(|input| input.rows).sum()

@@ -32,6 +32,15 @@ pub enum FlowError {
         /// Why envelopes can't go out of memory, if they were to ([`crate::Overflows`]).
         outside: Option<String>,
     },
+    /// Expandable boxes would have had more boxes live at once than the request may
+    /// ([`Instance::set_most_boxes`](crate::Instance::set_most_boxes)).
+    TooManyBoxes {
+        /// How many it may.
+        most: usize,
+        /// The expandable boxes around the one that would have grown, the outermost first, and that one. Of a long
+        /// chain the middle is left out, with the number of boxes in it.
+        chain: Vec<String>,
+    },
     /// Boxes have seen the end of all their inputs and never sent a poisoned pill.
     Unfinished {
         /// Their names.
@@ -52,6 +61,10 @@ impl fmt::Display for FlowError {
                     Some(why) => write!(f, ". Nor is there room in files: {why}"),
                     None => f.write_str(". Allow the request more memory, or temporary files"),
                 }
+            }
+            FlowError::TooManyBoxes { most, chain } => {
+                let chain = chain.join(" / ");
+                write!(f, "more than {most} boxes would live at once: {chain}. Allow the request more boxes")
             }
             FlowError::Unfinished { boxes } => {
                 write!(f, "no poisoned pill came from {}, though nothing is left to be done", boxes.join(", "))

@@ -6,14 +6,19 @@
 //! queued.
 
 mod cell;
+mod cells;
 mod delivery;
+mod growth;
 mod settling;
 
-use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, Padded};
+use crate::sync::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Mutex, Ordering, Padded};
 use crate::{Account, Activation, BoxCounts, BoxId, Budget, FlowError, Model, Operator, OverBudget, Overflows, Queued};
-pub(crate) use cell::{Body, BoxCell, Output, Receiver, Seen, SentNow};
+pub(crate) use cell::{Body, BoxCell, Neighbour, Output, Receiver, Seen, SentNow};
+use cells::Cells;
+pub use cells::GrownBox;
 use settling::GOES_ON;
 pub use settling::Settled;
+use std::num::NonZeroUsize;
 use std::sync::{Arc, OnceLock};
 use vicus_schedule::{Kind, RULES, RequestId, TaskClass};
 
@@ -21,7 +26,7 @@ use vicus_schedule::{Kind, RULES, RequestId, TaskClass};
 pub struct Instance {
     id: RequestId,
     model: Arc<Model>,
-    pub(crate) cells: std::boxed::Box<[BoxCell]>,
+    pub(crate) cells: Cells,
     /// One for each seat, written by it alone; the last is for callers without a seat, and these add atomically.
     counts: std::boxed::Box<[Padded<SeatCounters>]>,
     stop: AtomicU8,
@@ -37,7 +42,12 @@ pub struct Instance {
     pub(crate) overflows: OnceLock<Arc<dyn Overflows>>,
     /// Bytes that its vias may hold beyond their bounds.
     pub(crate) overdraft: AtomicU64,
+    /// How many of its boxes may live at once.
+    most_boxes: AtomicUsize,
 }
+
+/// See [`Instance::set_most_boxes`].
+const MOST_BOXES: usize = 1 << 18;
 
 #[derive(Default)]
 struct SeatCounters {
@@ -104,12 +114,12 @@ impl Instance {
                     Some(at) => operators.swap_remove(at).1,
                     None => (model.boxes[index].factory)(),
                 };
-                BoxCell::new(&model.boxes[index], index, operator, weak.as_ptr(), id, class)
+                BoxCell::new(&model.boxes[index], index, operator, weak.as_ptr(), id, class, |_| true)
             };
             Instance {
                 id,
                 model: Arc::clone(model),
-                cells: (0..model.boxes.len()).map(cell).collect(),
+                cells: Cells::new(model, (0..model.boxes.len()).map(cell).collect()),
                 counts: (0..=seats).map(|_| Padded::default()).collect(),
                 stop: AtomicU8::new(GOES_ON),
                 settled: settling::Claim::default(),
@@ -120,6 +130,7 @@ impl Instance {
                 account: OnceLock::new(),
                 overflows: OnceLock::new(),
                 overdraft: AtomicU64::new(0),
+                most_boxes: AtomicUsize::new(MOST_BOXES),
             }
         })
     }
@@ -220,13 +231,11 @@ impl Instance {
     /// hold more than their bounds.
     #[cold]
     pub fn holders(&self) -> Vec<(String, u64)> {
-        let holder = |(cell, model): (&BoxCell, &crate::ConnectedBox)| {
-            (model.name().to_owned(), cell.held.load(Ordering::Relaxed))
-        };
-        let mut holders: Vec<(String, u64)> = self.cells.iter().zip(self.model.boxes()).map(holder).collect();
+        let mut holders = self.cells.holders(&self.model);
         let reserved = self.account.get().map_or(0, |account| account.reserved());
         holders.push(("tasks".to_owned(), reserved));
         holders.push(("full vias".to_owned(), self.overdraft.load(Ordering::Relaxed)));
+        holders.push(("boxes of fragments".to_owned(), self.cells.held()));
         holders.retain(|(_, held)| *held > 0);
         holders.sort_by_key(|(_, held)| std::cmp::Reverse(*held));
         holders
@@ -234,7 +243,8 @@ impl Instance {
 
     /// One of its boxes, by its index in the model. Panics if there are fewer.
     pub fn box_id(&self, index: usize) -> BoxId {
-        assert!(index < self.cells.len(), "the model has {} boxes", self.cells.len());
+        let boxes = self.model.boxes.len();
+        assert!(index < boxes, "the model has {boxes} boxes");
         BoxId(index)
     }
 
@@ -246,21 +256,21 @@ impl Instance {
     /// Counts the request's first box, the initialization box; `seat` is to queue it. From now on the instance holds
     /// itself, until it is settled. To be called once.
     pub fn start(self: &Arc<Self>, seat: Option<usize>) -> Activation {
-        let enqueue = self.cells[0].state.arrive();
+        let enqueue = self.cells.first().state.arrive();
         assert!(enqueue.0, "a request is started once");
         std::mem::forget(Arc::clone(self));
-        self.activation(0, Kind::Deferred, seat)
+        self.activation(self.cells.first(), Kind::Deferred, seat)
     }
 
     /// A newly queued box, by its state word.
     #[inline]
-    pub(crate) fn activation(&self, index: usize, kind: Kind, seat: Option<usize>) -> Activation {
-        Activation { queued: Queued::new(&self.cells[index], seat), kind, index: BoxId(index), home: None }
+    pub(crate) fn activation(&self, cell: &BoxCell, kind: Kind, seat: Option<usize>) -> Activation {
+        Activation { queued: Queued::new(cell, seat), kind, index: BoxId(cell.index), home: None }
     }
 
     /// A reference to it. The instance holds one itself as long as it has queued or running boxes.
     pub(crate) fn share(&self) -> Arc<Instance> {
-        let instance = self.cells[0].instance;
+        let instance = self.cells.first().instance;
         #[expect(unsafe_code, reason = "makes an Arc of the pointer that the cells hold")]
         // SAFETY: instances are made only by `Instance::new`, inside an Arc, and `instance` is the pointer given by
         // this Arc (not one made from a reference, since such a pointer may not reach the counts before the value); the
@@ -273,12 +283,17 @@ impl Instance {
 
     /// Raises a box's logical clock: later events of the box happen after it. For recorded runs.
     pub fn raise_clock(&self, index: BoxId, clock: u64) {
-        self.cells[index.index()].clock.fetch_max(clock, Ordering::AcqRel);
+        self.cells.with(index.index(), |cell| cell.clock.fetch_max(clock, Ordering::AcqRel));
     }
 
     /// A box's logical clock. For recorded runs.
     pub fn clock(&self, index: BoxId) -> u64 {
-        self.cells[index.index()].clock.load(Ordering::Acquire)
+        self.cells.with(index.index(), |cell| cell.clock.load(Ordering::Acquire))
+    }
+
+    /// The latest clock of its boxes. For recorded runs.
+    pub fn last_clock(&self) -> u64 {
+        self.cells.last_clock()
     }
 
     /// The cost of the request so far.
@@ -286,11 +301,7 @@ impl Instance {
         let sum = |which: &dyn Fn(&SeatCounters) -> &AtomicU64| -> u64 {
             self.counts.iter().map(|counts| which(&counts.0).load(Ordering::Relaxed)).sum()
         };
-        let add = |(near, far), cell: &BoxCell| {
-            let (more_near, more_far) = cell.tally.bytes();
-            (near + more_near, far + more_far)
-        };
-        let (near_bytes, far_bytes) = self.cells.iter().fold((0, 0), add);
+        let (near_bytes, far_bytes) = self.cells.bytes();
         Totals {
             tasks: sum(&|counts| &counts.finished),
             acts: sum(&|counts| &counts.acts),
@@ -302,8 +313,20 @@ impl Instance {
     }
 
     /// The counts of each box so far, in the order of [`Model::boxes`]. Exact when the request is over; while it runs,
-    /// each number may be a little old.
+    /// each number may be a little old. A box whose place a fragment has taken counts what it did before.
     pub fn counts(&self) -> Vec<BoxCounts> {
-        self.cells.iter().map(|cell| cell.tally.read()).collect()
+        self.cells.counts()
+    }
+
+    /// The boxes of fragments so far, those that have ended included: one entry for all boxes of a name in fragments
+    /// of expandable boxes of a type.
+    pub fn grown(&self) -> Vec<GrownBox> {
+        self.cells.grown()
+    }
+
+    /// How many of its boxes may live at once: a box that would grow beyond it fails the request
+    /// ([`FlowError::TooManyBoxes`]). To be called before it starts; otherwise 262,144.
+    pub fn set_most_boxes(&self, most: NonZeroUsize) {
+        self.most_boxes.store(most.get(), Ordering::Relaxed);
     }
 }

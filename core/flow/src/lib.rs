@@ -19,6 +19,7 @@ mod describe;
 mod desk;
 mod envelope;
 mod error;
+mod expand;
 mod grow;
 mod instance;
 pub mod library;
@@ -52,9 +53,13 @@ pub use counts::{BoxCounts, InputCounts, OutputCounts};
 pub use desk::{Activation, Desk, Fact};
 pub use envelope::{Attachment, Envelope, HeldBytes};
 pub use error::{FlowError, NoMemory, OverBudget, SentTooMuch, drop_quietly, give_up, keep_first, or_given_up};
+pub use expand::{Arrivals, Expansion};
 pub use grow::{Grow, Plain, refusable, tell_of_asking};
-pub use instance::{Instance, Settled, Totals};
-pub use model::{BoxId, BoxModel, ConnectedBox, InputId, LinkOptions, Model, ModelBuilder, ModelError, OutputId};
+pub use instance::{GrownBox, Instance, Settled, Totals};
+pub use model::{
+    BoxId, BoxModel, ConnectedBox, Fragment, FragmentBuilder, InputId, LinkOptions, Model, ModelBuilder, ModelError,
+    OutputId,
+};
 pub use native::{Native, NativeForm};
 pub use operator::{BoxError, Operator, Turn, World};
 pub use overflow::{Overflow, Overflows};

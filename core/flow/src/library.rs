@@ -11,6 +11,7 @@
 mod group;
 mod hash;
 mod hold;
+mod iterate;
 mod join;
 mod key;
 mod map;
@@ -29,6 +30,7 @@ mod union;
 pub use group::{Grouping, group};
 pub use hash::{HashKey, Keyed, table_bytes};
 pub use hold::hold;
+pub use iterate::{Iterating, Sieve, iterate};
 pub use join::{JoinKind, Joining, join};
 pub use map::map;
 pub use merge::merge;

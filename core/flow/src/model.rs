@@ -3,7 +3,10 @@
 //! Bobox report 2011/1, §3.1–3.2. Our vias are links, not tasks: an output delivers straight into its receivers'
 //! buffers. This saves an invocation per envelope and loses nothing, since a via runs no user code.
 
+mod fragment;
+
 use crate::{Bound, BoxError, Operator, Schema, Turn};
+pub use fragment::{Fragment, FragmentBuilder};
 use smallvec::{SmallVec, smallvec};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -67,6 +70,10 @@ pub struct BoxModel {
     factory: Arc<Factory>,
     /// See [`BoxModel::takes_all_of`].
     first: SmallVec<[usize; 1]>,
+    /// Whether a fragment may take its place.
+    expands: bool,
+    /// See [`BoxModel::going_round`].
+    rounds: Option<Arc<[Schema]>>,
 }
 
 impl BoxModel {
@@ -77,7 +84,28 @@ impl BoxModel {
     ) -> BoxModel {
         let factory = Arc::new(move || std::boxed::Box::new(factory()) as std::boxed::Box<dyn Operator>);
         let (inputs, outputs) = (SmallVec::new(), SmallVec::new());
-        BoxModel { type_name: type_name.into(), inputs, outputs, factory, first: SmallVec::new() }
+        BoxModel {
+            type_name: type_name.into(),
+            inputs,
+            outputs,
+            factory,
+            first: SmallVec::new(),
+            expands: false,
+            rounds: None,
+        }
+    }
+
+    /// A fragment may take its place.
+    pub(crate) fn expanding(mut self) -> BoxModel {
+        self.expands = true;
+        self
+    }
+
+    /// The box has fragments made beside it, one after the other, with these inputs: behind its own outputs it has
+    /// one for each of them, and behind its own inputs one for the fragment's only output.
+    pub(crate) fn going_round(mut self, inputs: &[Schema]) -> BoxModel {
+        self.rounds = Some(inputs.into());
+        self
     }
 
     /// An operator of this type, for a request that brings its own operator.
@@ -152,6 +180,8 @@ pub struct ConnectedBox {
     /// For each input, the sending output and the bound.
     pub(crate) inputs: SmallVec<[(OutputId, Bound); 2]>,
     pub(crate) outputs: SmallVec<[(Schema, Links); 1]>,
+    /// The inputs of fragments made beside it; see [`BoxModel::going_round`].
+    pub(crate) rounds: Option<Arc<[Schema]>>,
 }
 
 impl ConnectedBox {
@@ -200,6 +230,8 @@ pub struct Model {
     pub(crate) boxes: Vec<ConnectedBox>,
     /// See [`ModelBuilder::outbox_bytes`].
     pub(crate) outbox_bytes: u64,
+    /// Whether fragments may take the place of boxes.
+    pub(crate) grows: bool,
 }
 
 impl Model {
@@ -322,6 +354,8 @@ pub struct ModelBuilder {
     /// How many boxes of each type there are.
     types: BTreeMap<Cow<'static, str>, usize>,
     links: Vec<(OutputId, Link)>,
+    /// The output that starts boxes.
+    start: OutputId,
     /// Outputs to the termination box; that box is made last.
     ends: Vec<OutputId>,
     bound: Bound,
@@ -363,6 +397,7 @@ impl ModelBuilder {
             boxes: vec![(1, first)],
             types: BTreeMap::from([("initialization".into(), 1)]),
             links: Vec::new(),
+            start: BoxId(0).output(0),
             ends: Vec::new(),
             bound: Bound::default(),
             outbox_bytes: OUTBOX_BYTES,
@@ -383,7 +418,7 @@ impl ModelBuilder {
 
     /// The output of the initialization box: it sends one poisoned pill to each receiver.
     pub fn start(&self) -> OutputId {
-        BoxId(0).output(0)
+        self.start
     }
 
     /// Adds a box. Its name is its type's, followed by a number from the second box of this type on.
@@ -433,10 +468,15 @@ impl ModelBuilder {
     ///
     /// # Errors
     /// The first mistake found; see [`ModelError`].
-    pub fn build(mut self) -> Result<Arc<Model>, ModelError> {
-        let count = self.ends.len();
-        let mut last = BoxModel::new("termination", move || Termination { pills: 0, all: count });
-        last.inputs = smallvec![None; count];
+    pub fn build(self) -> Result<Arc<Model>, ModelError> {
+        let all = self.ends.len();
+        let last = BoxModel::new("termination", move || Termination { pills: 0, all });
+        self.assemble(last).map(Arc::new)
+    }
+
+    /// Checks the network, with a last box that has an input for each [end](ModelBuilder::end).
+    fn assemble(mut self, mut last: BoxModel) -> Result<Model, ModelError> {
+        last.inputs = smallvec![None; self.ends.len()];
         self.boxes.push((1, last));
         let termination = BoxId(self.boxes.len() - 1);
         for (input, from) in std::mem::take(&mut self.ends).into_iter().enumerate() {
@@ -447,6 +487,7 @@ impl ModelBuilder {
         let mut wanted: Vec<SmallVec<[Option<Schema>; 2]>> = Vec::with_capacity(self.boxes.len());
         let mut boxes: Vec<ConnectedBox> = Vec::with_capacity(self.boxes.len());
         let mut first: Vec<SmallVec<[usize; 1]>> = Vec::with_capacity(self.boxes.len());
+        let grows = self.boxes.iter().any(|(_, model)| model.expands || model.rounds.is_some());
         for (number, model) in self.boxes {
             boxes.push(ConnectedBox {
                 type_name: model.type_name,
@@ -455,6 +496,7 @@ impl ModelBuilder {
                 factory: model.factory,
                 inputs: smallvec![(OPEN, Bound::default()); model.inputs.len()],
                 outputs: model.outputs.into_iter().map(|schema| (schema, Links::new())).collect(),
+                rounds: model.rounds,
             });
             wanted.push(model.inputs);
             first.push(model.first);
@@ -482,14 +524,14 @@ impl ModelBuilder {
                 return Err(ModelError::NoSuchPort { port: format!("input {input} of box {}", boxes[index].name()) });
             }
         }
-        let mut model = Model { name: self.name, boxes, outbox_bytes: self.outbox_bytes };
+        let mut model = Model { name: self.name, boxes, outbox_bytes: self.outbox_bytes, grows };
         model.find_cycle().map_or(Ok(()), |boxes| Err(ModelError::Cycle { boxes }))?;
         // There is no cycle, and each input has a sender and each output a receiver: so every path leads from the first
         // box to the last.
         if first.iter().any(|inputs| !inputs.is_empty()) {
             model.mark_long_waits(&first);
         }
-        Ok(Arc::new(model))
+        Ok(model)
     }
 }
 

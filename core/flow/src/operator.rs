@@ -2,7 +2,6 @@
 
 use crate::error::SentTooMuch;
 use crate::instance::{Body, BoxCell, Instance, Receiver, Seen, SentNow};
-use crate::ring::Ring;
 use crate::{Blocks, Column, Entry, Envelope, FlowError, OverBudget, Resume, Schema, give_up};
 use std::cell::Cell;
 use std::error::Error;
@@ -78,13 +77,6 @@ pub struct Turn<'a> {
     pub(crate) held: Cell<Option<u64>>,
 }
 
-/// One input of a live box.
-pub(crate) struct Input {
-    pub(crate) ring: Ring<Envelope>,
-    /// The box at the other end.
-    pub(crate) sender: usize,
-}
-
 impl Turn<'_> {
     /// The node of the seat of this invocation.
     pub fn node(&self) -> NodeId {
@@ -116,9 +108,13 @@ impl Turn<'_> {
         self.body.snapshot[input] = Seen::Taken;
         self.body.consumed = true;
         self.body.taken_bytes += popped.bytes + ENVELOPE_BYTES;
-        self.cell.tally.took(input, &popped.value, popped.bytes, self.node);
+        self.cell.tally().took(input, &popped.value, popped.bytes, self.node);
+        if popped.value.is_pill() {
+            self.body.over[input] = true;
+            self.body.ends = true;
+        }
         if popped.resumes {
-            self.body.resumed.push(self.cell.inputs[input].sender);
+            self.body.resumed.extend(self.cell.inputs[input].sender());
         }
         Some(popped.value)
     }
@@ -135,8 +131,9 @@ impl Turn<'_> {
             return;
         }
         self.body.consumed = true;
+        self.body.ends = true;
         if source.ring.close() {
-            self.body.resumed.push(source.sender);
+            self.body.resumed.extend(source.sender());
         }
     }
 
@@ -209,10 +206,13 @@ impl Turn<'_> {
 
     /// Sends the poisoned pill on every output still without it.
     pub fn send_pills(&mut self) {
-        for output in 0..self.outputs() {
-            if !self.body.outputs[output].pill_sent {
-                self.send_pill(output);
-            }
+        (0..self.outputs()).for_each(|output| self.send_pill_once(output));
+    }
+
+    /// Sends the poisoned pill on an output still without it.
+    pub(crate) fn send_pill_once(&mut self, output: usize) {
+        if !self.body.outputs[output].pill_sent {
+            self.send_pill(output);
         }
     }
 
@@ -233,8 +233,11 @@ impl Turn<'_> {
         let output = &self.body.outputs[output];
         let SentNow { envelopes, later_bytes } = output.sent;
         let holds = |receiver: &Receiver| {
-            let bound = self.instance.cells[receiver.cell].inputs[receiver.input].ring.bound();
-            receiver.closed || (envelopes < bound.envelopes && later_bytes < bound.bytes)
+            if receiver.is_over() {
+                return true;
+            }
+            let bound = receiver.ring().bound();
+            envelopes < bound.envelopes && later_bytes < bound.bytes
         };
         let has_room =
             !output.is_closed() && !output.is_refused() && (envelopes == 0 || output.receivers.iter().all(holds));
@@ -250,12 +253,12 @@ impl Turn<'_> {
 
     /// Counts bytes read by this invocation on node `home` outside of envelopes, for example the rows of an index.
     pub fn count_read(&self, home: NodeId, bytes: u64) {
-        self.cell.tally.read_at(home == self.node, bytes);
+        self.cell.tally().read_at(home == self.node, bytes);
     }
 
     /// Counts bytes written by this invocation to temporary files, because there was no memory for them.
     pub fn count_spilled(&self, bytes: u64) {
-        self.cell.tally.spilled(bytes);
+        self.cell.tally().spilled(bytes);
     }
 
     /// Books how many bytes the box holds beyond this invocation: in total, not since the last call. Cheap.
@@ -319,7 +322,7 @@ impl Turn<'_> {
         self.body.pauses = true;
         // Its next step need not be about an arriving envelope.
         self.body.run_again = true;
-        Some(Resume::new(self.instance.share(), self.cell.index, entry))
+        Some(Resume::new(self.instance.share(), self.cell, entry))
     }
 
     /// Whether the work of the box is no longer needed: the request has been cancelled or has failed, or it has ended

@@ -9,7 +9,8 @@
 //! has left, the box is queued as if it had asked to run again; after that, by the resuming thread. Each step is taken
 //! under the cell's lock.
 
-use crate::sync::Mutex;
+use crate::instance::{BoxCell, Neighbour};
+use crate::sync::{Mutex, Ordering};
 use crate::{BoxId, Instance, Queued};
 use std::fmt;
 use std::sync::Arc;
@@ -100,16 +101,18 @@ impl Pause {
 /// of its boxes.
 #[must_use = "dropping it resumes the box"]
 pub struct Resume {
-    instance: Arc<Instance>,
-    index: usize,
+    _instance: Arc<Instance>,
+    /// Invariant: its `handles` counts this one.
+    cell: Neighbour,
     number: u64,
     entry: Entry,
 }
 
 impl Resume {
-    pub(crate) fn new(instance: Arc<Instance>, index: usize, entry: &Entry) -> Resume {
-        let number = instance.cells[index].pause.ask();
-        Resume { instance, index, number, entry: Arc::clone(entry) }
+    pub(crate) fn new(instance: Arc<Instance>, cell: &BoxCell, entry: &Entry) -> Resume {
+        cell.handles.fetch_add(1, Ordering::Relaxed);
+        let number = cell.pause.ask();
+        Resume { _instance: instance, cell: Neighbour::of(cell), number, entry: Arc::clone(entry) }
     }
 
     /// Resumes the box, as dropping it does.
@@ -118,7 +121,10 @@ impl Resume {
 
 impl Drop for Resume {
     fn drop(&mut self) {
-        if let Some(queued) = self.instance.cells[self.index].pause.resume(self.number) {
+        let queued = self.cell.pause.resume(self.number);
+        // Release: whoever frees the cell comes after this.
+        self.cell.handles.fetch_sub(1, Ordering::Release);
+        if let Some(queued) = queued {
             (self.entry)(queued);
         }
     }
@@ -126,7 +132,7 @@ impl Drop for Resume {
 
 impl fmt::Debug for Resume {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Resume").field("box", &BoxId(self.index)).finish_non_exhaustive()
+        f.debug_struct("Resume").field("box", &BoxId(self.cell.index)).finish_non_exhaustive()
     }
 }
 
@@ -134,7 +140,7 @@ impl Instance {
     /// Drops the paused boxes of a stopped request: `seat` counts them as finished. To be called after
     /// [`Instance::fail`], by a caller that settles the request afterwards and has its own reference to it.
     pub fn discard_paused(&self, seat: Option<usize>) {
-        self.cells.iter().filter_map(|cell| cell.pause.take()).for_each(|queued| queued.discard(seat));
+        self.cells.each(|cell| cell.pause.take().into_iter().for_each(|queued| queued.discard(seat)));
     }
 }
 
@@ -176,9 +182,10 @@ mod loom_models {
                     task.discard(None);
                 }
             };
-            let resume = Resume::new(Arc::clone(&instance), 0, &(Arc::new(count.clone()) as Entry));
+            let resume =
+                Resume::new(Arc::clone(&instance), instance.cells.first(), &(Arc::new(count.clone()) as Entry));
             let resumer = loom::thread::spawn(move || drop(resume));
-            if let Some(task) = instance.cells[0].pause.leave(first, || instance.is_stopped()) {
+            if let Some(task) = instance.cells.first().pause.leave(first, || instance.is_stopped()) {
                 count(task);
             }
             resumer.join().unwrap();
@@ -212,7 +219,8 @@ mod loom_models {
                     end(&instance);
                 }
             };
-            let resume = Resume::new(Arc::clone(&instance), 0, &(Arc::new(entry.clone()) as Entry));
+            let resume =
+                Resume::new(Arc::clone(&instance), instance.cells.first(), &(Arc::new(entry.clone()) as Entry));
             let canceller = {
                 let (instance, end) = (Arc::clone(&instance), end.clone());
                 loom::thread::spawn(move || {
@@ -221,7 +229,7 @@ mod loom_models {
                     end(&instance);
                 })
             };
-            if let Some(task) = instance.cells[0].pause.leave(first, || instance.is_stopped()) {
+            if let Some(task) = instance.cells.first().pause.leave(first, || instance.is_stopped()) {
                 entry(task);
             }
             canceller.join().unwrap();

@@ -103,7 +103,7 @@ impl Queued {
     /// Whether it is to be run, and not dropped; see [`Instance::is_wanted`].
     #[inline]
     pub fn is_wanted(&self) -> bool {
-        self.instance().is_wanted(self.index())
+        self.instance().needs(&self.0)
     }
 
     /// The inputs it will find: for each head other than a pill, its sender's node and its bytes.

@@ -134,7 +134,8 @@ impl<T: Load> Ring<T> {
         }
         let size = value.bytes();
         if !self.has_room(size) {
-            self.refused.store(true, Ordering::Relaxed);
+            // Release: a receiver that resumes the sender sees that this is the sender (a part hands its outputs over).
+            self.refused.store(true, Ordering::Release);
             fence(Ordering::SeqCst);
             if !self.has_room(size) && !self.closed.load(Ordering::Acquire) {
                 return Put::Full(value);

@@ -53,11 +53,14 @@ impl Running {
             }
             let blocked = body.waits() && {
                 body.note_overdrafts(desk);
-                !instance.flush(body, desk) && body.is_held_up()
+                !instance.flush(cell, body, desk) && body.is_held_up()
             };
             for receiver in body.outputs.iter_mut().flat_map(|output| &mut output.receivers) {
                 // Envelopes refused by a closing receiver were dropped in `flush`, or will be when it resumes the box.
-                receiver.closed |= !receiver.waits() && instance.ring(receiver).is_closed();
+                if !receiver.is_over() && !receiver.waits() && receiver.ring().is_closed() {
+                    receiver.closed = true;
+                    body.ends = true;
+                }
             }
             body.retire_if_unread(cell);
             let mut sees = cell.inputs.is_empty();
@@ -65,7 +68,8 @@ impl Running {
                 if input.ring.is_closed() {
                     // An envelope on its way when the box closed the input.
                     while let Some(popped) = input.ring.take() {
-                        instance.guarded(input.sender, || drop(popped));
+                        let sender = input.sender().map_or(cell.index, |sender| sender.index);
+                        instance.guarded(sender, || drop(popped));
                     }
                 }
                 *seen = if input.ring.is_empty() { Seen::Nothing } else { Seen::Head };
@@ -148,8 +152,9 @@ impl Body {
         self.retired = true;
         self.run_again &= !self.owes_pills();
         for input in &cell.inputs {
+            self.ends = true;
             if input.ring.close() {
-                self.resumed.push(input.sender);
+                self.resumed.extend(input.sender());
             }
         }
     }
@@ -203,8 +208,8 @@ impl Running {
                 std::mem::replace(&mut body.operator, std::boxed::Box::new(Absent));
             body.any_room = false;
             body.taken_bytes = 0;
-            cell.tally.acted();
-            let before = if desk.recording { cell.tally.bytes() } else { (0, 0) };
+            cell.tally().acted();
+            let before = if desk.recording { cell.tally().bytes() } else { (0, 0) };
             let Desk { node, blocks, asks_world, .. } = *desk;
             let entry = desk.entry.as_ref();
             let held = Cell::new(None);
@@ -213,13 +218,13 @@ impl Running {
             let began = now.map(|now| now());
             let done = catch_unwind(AssertUnwindSafe(|| operator.act(&mut turn)));
             if let (Some(now), Some(began)) = (now, began) {
-                cell.tally.busy(now().saturating_sub(began));
+                cell.tally().busy(now().saturating_sub(began));
             }
             let held = turn.held.get();
             body.operator = operator;
             if desk.recording {
                 body.note_heads(heads, desk);
-                let (near, far) = cell.tally.bytes();
+                let (near, far) = cell.tally().bytes();
                 let (near, far) = (near - before.0, far - before.1);
                 if near + far > 0 {
                     desk.note(Fact::Read { near, far });
@@ -232,7 +237,11 @@ impl Running {
                 }
             }
             match done {
-                Ok(Ok(())) => {}
+                Ok(Ok(())) => {
+                    if let Some(growing) = body.growing.take() {
+                        instance.grow_guarded(cell, body, *growing, desk.recording);
+                    }
+                }
                 Ok(Err(error)) => instance.fail(instance.gave_up(cell.index, error)),
                 Err(panic) => instance.fail_by(BoxId(cell.index), panic),
             }
@@ -256,15 +265,15 @@ impl Running {
                 instance.drop_sent(cell, body);
             }
             if !body.outbox.is_empty() {
-                blocked = !instance.deliver(cell.index, body, desk) && body.is_held_up();
+                blocked = !instance.deliver(cell, body, desk) && body.is_held_up();
                 body.retire_if_unread(cell);
             }
             for sender in body.resumed.drain(..) {
                 if desk.recording {
-                    instance.cells[sender].clock.fetch_max(desk.clock, Ordering::AcqRel);
+                    sender.clock.fetch_max(desk.clock, Ordering::AcqRel);
                 }
-                if instance.cells[sender].state.resume().0 {
-                    desk.activations.push(instance.activation(sender, Kind::Deferred, desk.seat));
+                if sender.state.resume().0 {
+                    desk.activations.push(instance.activation(&sender, Kind::Deferred, desk.seat));
                 }
             }
             if body.ended {
@@ -305,6 +314,9 @@ impl Sent {
                 due_again |= body.consumed && cell.inputs.iter().any(|input| !input.ring.is_empty());
             }
             waits = body.waits();
+            if body.ends && instance.grows() {
+                instance.let_go(cell, body, due_again);
+            }
             false
         });
         if desk.recording {
@@ -330,7 +342,7 @@ impl Sent {
             // its input on its last seat.
             let was_resumed = blocked || (waits && !due_again);
             let kind = if run_again || was_resumed { Kind::Deferred } else { Kind::Immediate };
-            let activation = instance.activation(cell.index, kind, desk.seat);
+            let activation = instance.activation(cell, kind, desk.seat);
             let activation = if pauses { cell.leave(activation, instance) } else { Some(activation) };
             if let Some(activation) = activation {
                 desk.activations.insert(0, activation);

@@ -6,7 +6,7 @@
 //! what a via holds, so a via gets few of them, however much it has to hold in the end.
 
 use crate::desk::Activation;
-use crate::instance::{Body, Instance, Receiver};
+use crate::instance::{Body, BoxCell, Instance, Output, Receiver};
 use crate::overflow::Outside;
 use crate::sync::Ordering;
 use crate::{Bound, FlowError};
@@ -33,47 +33,46 @@ impl Instance {
     /// There is no cycle, or the budget is used up.
     #[cold]
     pub(crate) fn overdraw(&self) -> Result<Activation, FlowError> {
-        let count = self.cells.len();
-        let waits: Vec<Vec<(usize, Wait)>> = (0..count).map(|index| self.waits_of(index)).collect();
+        let live = Live::of(self);
+        let count = live.cells.len();
+        let waits: Vec<Vec<(usize, Wait)>> = live.cells.iter().map(|cell| live.waits_of(cell)).collect();
         let mut seen = vec![false; count];
         let is_refused = |index: &usize| waits[*index].iter().any(|(_, wait)| matches!(wait, Wait::Room { .. }));
         for start in (0..count).filter(is_refused) {
             if let Some(cycle) = find_cycle(&waits, start, &mut seen) {
-                return self.lend(&cycle).map_err(|why| self.stalled(&cycle, why));
+                return self.lend(&live, &cycle).map_err(|why| live.stalled(&cycle, why));
             }
         }
         let silent = (0..count).filter(|&index| {
-            let owes = self.body(index, |body| body.outputs.iter().any(|o| !o.pill_sent && !o.is_closed()));
+            let owes = live.body(index, |body| body.outputs.iter().any(|o| !o.pill_sent && !o.is_closed()));
             waits[index].is_empty() && owes
         });
-        Err(FlowError::Unfinished {
-            boxes: silent.map(|index| self.model().boxes()[index].name().to_owned()).collect(),
-        })
+        Err(FlowError::Unfinished { boxes: silent.map(|index| live.name(index)).collect() })
     }
 
     /// The overdraft of a cycle's full via that holds the least, or a place for it outside of memory. Gives its sender.
     ///
     /// # Errors
     /// The budget has no room for any, and there is no such place, for this reason.
-    fn lend(&self, cycle: &[(usize, Wait)]) -> Result<Activation, Option<String>> {
+    fn lend(&self, live: &Live<'_>, cycle: &[(usize, Wait)]) -> Result<Activation, Option<String>> {
         if self.keeps_bounds() {
             return Err(None);
         }
         let full = |&(sender, wait): &(usize, Wait)| match wait {
-            Wait::Room { output, receiver } => Some((self.held_by(sender, output, receiver), sender, output, receiver)),
+            Wait::Room { output, receiver } => Some((live.held_by(sender, output, receiver), sender, output, receiver)),
             Wait::Input(_) => None,
         };
         let mut vias: Vec<(u64, usize, usize, usize)> = cycle.iter().filter_map(full).collect();
         vias.sort_unstable();
         let goes_on = |sender: usize| {
-            let resumed = self.cells[sender].state.resume();
-            assert!(resumed.0, "a box that waits for room is queued by it");
-            self.activation(sender, Kind::Deferred, None)
+            let cell = live.cells[sender];
+            assert!(cell.state.resume().0, "a box that waits for room is queued by it");
+            self.activation(cell, Kind::Deferred, None)
         };
         let lent = vias.iter().find_map(|&(_, sender, output, receiver)| {
-            let more = self.body(sender, |body| {
+            let more = live.body(sender, |body| {
                 let via = &mut body.outputs[output];
-                let more = self.lend_to(sender, output, &mut via.receivers[receiver])?;
+                let more = self.lend_to(live.cells[sender], output, &mut via.receivers[receiver])?;
                 via.lent = Some(more);
                 Some(more)
             });
@@ -84,7 +83,7 @@ impl Instance {
         }
         let mut why = None;
         for (_, sender, output, receiver) in vias {
-            let went = self.body(sender, |body| {
+            let went = live.body(sender, |body| {
                 let via = &mut body.outputs[output];
                 self.let_out(&mut via.receivers[receiver]).inspect(|()| via.lent = Some(0))
             });
@@ -102,8 +101,8 @@ impl Instance {
     /// # Errors
     /// The budget has no room for any, and there is no such place, for this reason.
     #[cold]
-    pub(crate) fn widen(&self, sender: usize, output: usize, via: &mut Receiver) -> Result<u64, Option<String>> {
-        if self.keeps_bounds() {
+    pub(crate) fn widen(&self, sender: &BoxCell, output: usize, via: &mut Receiver) -> Result<u64, Option<String>> {
+        if self.keeps_bounds() && !via.goes_round {
             return Err(None);
         }
         match self.lend_to(sender, output, via) {
@@ -113,9 +112,9 @@ impl Instance {
     }
 
     /// An overdraft for a via that may be lent one. Gives its bytes.
-    fn lend_to(&self, sender: usize, output: usize, via: &mut Receiver) -> Option<u64> {
+    fn lend_to(&self, sender: &BoxCell, output: usize, via: &mut Receiver) -> Option<u64> {
         let (waiting, has) = (via.pending_bytes, via.overdraft);
-        let bound = self.ring(via).bound().bytes.min(Bound::default().bytes);
+        let bound = via.ring().bound().bytes.min(Bound::default().bytes);
         // What waits and as much again, at least as much as the receiver's input holds; else as much as there is.
         let twice = waiting.max(has).saturating_mul(2);
         let amounts = [twice.max(bound).max(LEAST), twice, waiting];
@@ -124,7 +123,7 @@ impl Instance {
             .filter_map(|bytes| bytes.checked_sub(has).filter(|more| *more > 0))
             .find(|&more| self.account().is_none_or(|account| account.book(more).is_ok()))?;
         self.overdraft.fetch_add(more, Ordering::Relaxed);
-        self.cells[sender].tally.overdrawn(output, more);
+        sender.tally().overdrawn(output, more);
         via.overdraft += more;
         Some(more)
     }
@@ -142,57 +141,85 @@ impl Instance {
         via.outside = Some(Box::new(Outside::new(queue)));
         Ok(())
     }
+}
+
+/// The boxes of a quiescent request, by their places here.
+struct Live<'a> {
+    instance: &'a Instance,
+    cells: Vec<&'a BoxCell>,
+    /// By index; boxes of fragments that have ended leave gaps.
+    places: Vec<usize>,
+}
+
+impl<'a> Live<'a> {
+    fn of(instance: &'a Instance) -> Live<'a> {
+        let cells = instance.cells.all();
+        let mut places = vec![usize::MAX; cells.iter().map(|cell| cell.index + 1).max().unwrap_or(0)];
+        cells.iter().enumerate().for_each(|(place, cell)| places[cell.index] = place);
+        Live { instance, cells, places }
+    }
+
+    fn place(&self, cell: &BoxCell) -> usize {
+        self.places[cell.index]
+    }
+
+    fn name(&self, place: usize) -> String {
+        self.instance.name_of(self.cells[place].index)
+    }
 
     /// The bytes of a via: in the receiver's buffer, and waiting for it.
     fn held_by(&self, sender: usize, output: usize, receiver: usize) -> u64 {
         self.body(sender, |body| {
             let via = &body.outputs[output].receivers[receiver];
-            self.ring(via).bytes() + via.pending_bytes
+            via.ring().bytes() + via.pending_bytes
         })
     }
 
     fn stalled(&self, cycle: &[(usize, Wait)], outside: Option<String>) -> FlowError {
-        let name = |index: usize| self.model().boxes()[index].name();
         let told = |&(from, wait): &(usize, Wait)| match wait {
             Wait::Room { output, receiver } => {
                 let held = self.held_by(from, output, receiver);
                 let (to, input) = self.body(from, |body| {
                     let via = &body.outputs[output].receivers[receiver];
-                    (name(via.cell), via.input)
+                    (self.name(self.place(&via.cell)), via.input)
                 });
-                format!("{} waits for room at input {input} of {to}, where {held} bytes wait", name(from))
+                format!("{} waits for room at input {input} of {to}, where {held} bytes wait", self.name(from))
             }
             Wait::Input(number) => {
-                let sender = name(self.cells[from].inputs[number].sender);
-                format!("{} waits for input {number} from {sender}", name(from))
+                let sender = self.cells[from].inputs[number].sender().expect("it sends, and nobody has let go of it");
+                format!("{} waits for input {number} from {}", self.name(from), self.name(self.place(&sender)))
             }
         };
         FlowError::Stalled { cycle: cycle.iter().map(told).collect(), outside }
     }
 
     /// The boxes a box waits for, with the reasons.
-    fn waits_of(&self, index: usize) -> Vec<(usize, Wait)> {
+    fn waits_of(&self, cell: &BoxCell) -> Vec<(usize, Wait)> {
         let mut waits = Vec::new();
-        self.body(index, |body| {
+        self.body(self.place(cell), |body| {
             for (output, out) in body.outputs.iter().enumerate() {
                 let refused = out.receivers.iter().enumerate().filter(|(_, receiver)| receiver.is_refused());
-                waits.extend(refused.map(|(place, receiver)| (receiver.cell, Wait::Room { output, receiver: place })));
+                waits.extend(
+                    refused
+                        .map(|(place, receiver)| (self.place(&receiver.cell), Wait::Room { output, receiver: place })),
+                );
             }
         });
         // One with room elsewhere goes on with what comes as well.
-        if waits.is_empty() || !self.cells[index].state.is_blocked() {
-            for (number, input) in self.cells[index].inputs.iter().enumerate() {
-                let more = self.body(input.sender, |body| {
-                    let to_us = |output: &&mut crate::instance::Output| {
-                        output.receivers.iter().any(|r| r.cell == index && r.input == number)
-                    };
+        if waits.is_empty() || !cell.state.is_blocked() {
+            for (number, input) in cell.inputs.iter().enumerate() {
+                let Some(sender) = input.sender() else { continue };
+                let sender = self.place(&sender);
+                let is_ours = |via: &Receiver| !via.let_go && std::ptr::eq(&*via.cell, cell) && via.input == number;
+                let more = self.body(sender, |body| {
+                    let to_us = |output: &&mut Output| output.receivers.iter().any(is_ours);
                     body.outputs.iter_mut().find(to_us).is_some_and(|output| {
-                        let pending = output.receivers.iter().any(|r| r.cell == index && r.waits());
+                        let pending = output.receivers.iter().any(|via| is_ours(via) && via.waits());
                         !output.pill_sent || pending
                     })
                 });
                 if input.ring.is_empty() && !input.ring.is_closed() && more {
-                    waits.push((input.sender, Wait::Input(number)));
+                    waits.push((sender, Wait::Input(number)));
                 }
             }
         }
@@ -200,8 +227,8 @@ impl Instance {
     }
 
     /// `f` looks at no other body.
-    fn body<R>(&self, index: usize, f: impl FnOnce(&mut Body) -> R) -> R {
-        self.cells[index].body.with_mut(|body| {
+    fn body<R>(&self, place: usize, f: impl FnOnce(&mut Body) -> R) -> R {
+        self.cells[place].body.with_mut(|body| {
             #[expect(unsafe_code, reason = "looks at the bodies of boxes that do not run")]
             // SAFETY: the request is quiescent, its counters were read with acquire, and only the settling thread comes
             // here (`settled`): no box runs, and all their writes are visible. `f` gets one body at a time.

@@ -107,6 +107,11 @@ impl StateWord {
         self.0.load(Ordering::Acquire) & AFTER_END != 0
     }
 
+    /// Whether the box is neither queued nor running, nor waits for a receiver.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.0.load(Ordering::Acquire) == 0
+    }
+
     /// Whether the box waits for a receiver. Only a hint while the request runs.
     pub(crate) fn is_blocked(&self) -> bool {
         self.0.load(Ordering::Acquire) & BLOCKED != 0

@@ -29,9 +29,10 @@
 //! ```
 
 use crate::{
-    Activation, BoxCounts, BoxId, Budget, Desk, Fact, FlowError, Instance, Model, Operator, Overflows, Running, Totals,
-    World, box_class,
+    Activation, BoxCounts, BoxId, Budget, Desk, Fact, FlowError, GrownBox, Instance, Model, Operator, Overflows,
+    Running, Totals, World, box_class,
 };
+use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use vicus_schedule::{RequestId, TaskClass, TaskRef};
@@ -113,6 +114,12 @@ impl Request {
         self.instance.set_overflows(overflows);
     }
 
+    /// Bounds how many of its boxes live at once ([`Instance::set_most_boxes`]). To be called before its first task
+    /// begins.
+    pub fn set_most_boxes(&self, most: NonZeroUsize) {
+        self.instance.set_most_boxes(most);
+    }
+
     /// Keeps the facts about envelopes from now on; see [`Request::facts`].
     pub fn record(&mut self) {
         self.desk.recording = true;
@@ -177,7 +184,13 @@ impl Request {
 
     /// The result of the request, and the counts of each box. To be called when no task is left; panics otherwise.
     pub fn settle(self) -> (Result<Totals, FlowError>, Vec<BoxCounts>) {
+        let (result, counts, _) = self.settle_grown();
+        (result, counts)
+    }
+
+    /// Like [`Request::settle`], with the counts of the boxes of fragments ([`Instance::grown`]).
+    pub fn settle_grown(self) -> (Result<Totals, FlowError>, Vec<BoxCounts>, Vec<GrownBox>) {
         let settled = self.instance.settle().expect("every task was begun and finished");
-        (settled.over(), self.instance.counts())
+        (settled.over(), self.instance.counts(), self.instance.grown())
     }
 }

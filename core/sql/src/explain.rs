@@ -75,6 +75,8 @@ pub(crate) fn describe(relation: &Relation, columns: &Columns) -> PlanNode {
             let count = count.map_or_else(|| "all".to_owned(), |count| count.to_string());
             ("limit".to_owned(), format!("{count}, offset {offset}"))
         }
+        Op::Iterate { all, .. } => (format!("recursive union{}", if *all { " all" } else { "" }), String::new()),
+        Op::Round { .. } => ("last round".to_owned(), String::new()),
         Op::Single { .. } => ("single row".to_owned(), String::new()),
     };
     let named = relation.columns.iter().map(|&id| name_of(id)).collect();

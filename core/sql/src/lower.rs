@@ -10,6 +10,7 @@
 
 use crate::boxes::aggregate::{Aggregate, AggregateSpec, FoldSpec, Stage};
 use crate::boxes::join::{JoinBuild, JoinProbe, JoinSpec};
+use crate::boxes::new_rows::NewRows;
 use crate::boxes::pipe::{Filter, Project};
 use crate::boxes::scan::Scan;
 use crate::boxes::set::SetOperation;
@@ -25,8 +26,10 @@ use crate::stream::StreamTable;
 use crate::table::Table;
 use crate::types::{SqlType, Value};
 use std::sync::Arc;
-use vicus_flow::library::{self, HashKey, SortKey};
-use vicus_flow::{Bound, BoxError, BoxId, BoxModel, Envelope, Field, Model, ModelBuilder, OutputId, Schema};
+use vicus_flow::library::{self, HashKey, Iterating, SortKey};
+use vicus_flow::{
+    Bound, BoxError, BoxId, BoxModel, Envelope, Field, FragmentBuilder, Model, ModelBuilder, OutputId, Schema,
+};
 use vicus_language::stack::deep;
 use vicus_language::{PlanNode, PlanOptions, Stop};
 
@@ -274,22 +277,12 @@ impl Lowering<'_> {
             Op::Project { input, exprs } => {
                 let streams = self.add(input)?;
                 let below = self.schema(&input.columns);
-                let exprs: Arc<[Expr]> = exprs.iter().map(|(_, expr)| Self::placed(expr, &input.columns)).collect();
-                self.each(streams, || {
-                    let exprs = Arc::clone(&exprs);
-                    BoxModel::new("project", move || Project::new(&exprs)).input(&below).output(&schema)
-                })
+                self.each(streams, || projector(exprs, input, &below, &schema))
             }
             Op::Filter { input, conditions } => {
                 let streams = self.add(input)?;
                 let below = self.schema(&input.columns);
-                let conditions: Arc<[Expr]> =
-                    conditions.iter().map(|condition| Self::placed(condition, &input.columns)).collect();
-                let wanted: Arc<[usize]> = places(&relation.columns, &input.columns).into();
-                self.each(streams, || {
-                    let (conditions, wanted) = (Arc::clone(&conditions), Arc::clone(&wanted));
-                    BoxModel::new("filter", move || Filter::new(&conditions, &wanted)).input(&below).output(&schema)
-                })
+                self.each(streams, || filterer(conditions, &relation.columns, input, &below, &schema))
             }
             Op::Join(join) => self.join(join, &relation.columns, &schema),
             Op::Aggregate { input, keys, folds } => {
@@ -345,6 +338,8 @@ impl Lowering<'_> {
                 let model = BoxModel::new("slice", move || Slice::new(offset, count)).input(&schema).output(&schema);
                 Ok(vec![self.over(&[input], model).output(0)])
             }
+            Op::Iterate { base, step, number, all } => self.recursion(base, step, *number, *all, relation, &schema),
+            Op::Round { .. } => unreachable!("only the step of a recursive query reads a round"),
             Op::Single { input } => {
                 let input = self.single(input)?;
                 let model = BoxModel::new("single", Single::new).input(&schema).output(&schema);
@@ -353,7 +348,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn join(&mut self, join: &Join, wanted: &[ColumnId], schema: &Schema) -> Result<Streams, SqlError> {
+    fn join_spec(&self, join: &Join, wanted: &[ColumnId]) -> Arc<JoinSpec> {
         let (left, right) = (&join.left.columns, &join.right.columns);
         let mut both: Vec<ColumnId> = left.iter().chain(right).copied().collect();
         let of_both = |expr: &Expr| Self::placed(expr, &both);
@@ -363,7 +358,7 @@ impl Lowering<'_> {
             both.push(mark);
         }
         let kinds = |columns: &[ColumnId]| columns.iter().map(|&id| self.columns.kind(id)).collect::<Vec<_>>();
-        let spec = Arc::new(JoinSpec {
+        Arc::new(JoinSpec {
             kind: join.kind,
             left_keys: join.keys.iter().map(|(key, _)| Self::placed(key, left)).collect(),
             right_keys: join.keys.iter().map(|(_, key)| Self::placed(key, right)).collect(),
@@ -376,8 +371,21 @@ impl Lowering<'_> {
             left_kinds: kinds(left),
             seed: self.options.hash_seed,
             limit: self.limit,
-        });
-        let (left_schema, right_schema) = (self.schema(left), self.schema(right));
+        })
+    }
+
+    /// The table of a join's right side.
+    fn table(&mut self, join: &Join, spec: &Arc<JoinSpec>) -> Result<OutputId, SqlError> {
+        let right_schema = self.schema(&join.right.columns);
+        let build = self.single(&join.right)?;
+        let of_build = Arc::clone(spec);
+        let model = BoxModel::new("build", move || JoinBuild::new(&of_build)).input(&right_schema).output(&tables());
+        Ok(self.over(&[build], model).output(0))
+    }
+
+    fn join(&mut self, join: &Join, wanted: &[ColumnId], schema: &Schema) -> Result<Streams, SqlError> {
+        let spec = self.join_spec(join, wanted);
+        let left_schema = self.schema(&join.left.columns);
         let mut probes = self.add(&join.left)?;
         // Without keys, each row meets all rows of the other side.
         let work = if join.keys.is_empty() { join.left.rows * join.right.rows.max(1.0) } else { join.left.rows };
@@ -386,18 +394,94 @@ impl Lowering<'_> {
         } else {
             probes = self.spread(probes, &left_schema, work);
         }
-        let build = self.single(&join.right)?;
-        let table = Schema::new::<&str>([]);
-        let of_build = Arc::clone(&spec);
-        let model = BoxModel::new("build", move || JoinBuild::new(&of_build)).input(&right_schema).output(&table);
-        let build = self.over(&[build], model);
+        let build = self.table(join, &spec)?;
         self.stop.step(BOX_STEPS * probes.len())?;
-        let probe = |stream: OutputId| {
-            let spec = Arc::clone(&spec);
-            let model = BoxModel::new("join", move || JoinProbe::new(&spec)).input(&left_schema).input(&table);
-            self.over(&[stream, build.output(0)], model.output(schema)).output(0)
-        };
+        let probe = |stream: OutputId| self.over(&[stream, build], prober(&spec, &left_schema, schema)).output(0);
         Ok(probes.into_iter().map(probe).collect())
+    }
+
+    /// A recursive query: a box that has a step made for each round. The tables of the step's joins are built once.
+    fn recursion(
+        &mut self,
+        base: &Relation,
+        step: &Relation,
+        number: usize,
+        all: bool,
+        relation: &Relation,
+        schema: &Schema,
+    ) -> Result<Streams, SqlError> {
+        let base = self.single(base)?;
+        let mut inputs = vec![schema.clone()];
+        inputs.extend(joins_of(step, number).map(|_| tables()));
+        let mut net = FragmentBuilder::new("recursive union", &inputs);
+        net.default_bound(Bound { envelopes: self.options.via_envelopes.max(1), ..Bound::default() });
+        let mut streams = vec![base];
+        let made = self.step(step, &mut net, &mut streams)?;
+        net.end(made);
+        let step = net.build().unwrap_or_else(|error| panic!("a step is a chain from its rows to its end: {error}"));
+        let mut iterating = Iterating::of(schema, &step);
+        if !all {
+            let kinds: Arc<[SqlType]> = relation.columns.iter().map(|&id| self.columns.kind(id)).collect();
+            let seed = self.options.hash_seed;
+            iterating = iterating.sieved(move || Box::new(NewRows::new(&kinds, seed)));
+        }
+        let rows = self.over(&streams, library::iterate(&iterating)).output(0);
+        Ok(self.spread(vec![rows], schema, relation.rows))
+    }
+
+    /// The boxes of a recursive query's step, in a fragment; the tables of its joins are streams of this network.
+    fn step(
+        &mut self,
+        relation: &Relation,
+        net: &mut FragmentBuilder,
+        streams: &mut Vec<OutputId>,
+    ) -> Result<OutputId, SqlError> {
+        self.stop.step(BOX_STEPS)?;
+        let at = self.nodes.len();
+        let mut node = describe(relation, self.columns);
+        node.parent = self.at;
+        self.nodes.push(node);
+        let outer = self.at.replace(at);
+        let output = deep(|| self.step_operator(relation, net, streams))?;
+        self.at = outer;
+        Ok(output)
+    }
+
+    fn step_operator(
+        &mut self,
+        relation: &Relation,
+        net: &mut FragmentBuilder,
+        streams: &mut Vec<OutputId>,
+    ) -> Result<OutputId, SqlError> {
+        let schema = self.schema(&relation.columns);
+        let (from, model) = match &relation.op {
+            Op::Round { .. } => return Ok(net.input(0)),
+            Op::Project { input, exprs } => {
+                let from = self.step(input, net, streams)?;
+                (from, projector(exprs, input, &self.schema(&input.columns), &schema))
+            }
+            Op::Filter { input, conditions } => {
+                let from = self.step(input, net, streams)?;
+                (from, filterer(conditions, &relation.columns, input, &self.schema(&input.columns), &schema))
+            }
+            Op::Join(join) => {
+                let from = self.step(&join.left, net, streams)?;
+                let spec = self.join_spec(join, &relation.columns);
+                let table = self.table(join, &spec)?;
+                let place = streams.len();
+                streams.push(table);
+                let probe = net.add(prober(&spec, &self.schema(&join.left.columns), &schema));
+                net.connect(from, probe.input(0));
+                let table = net.input(place);
+                net.connect(table, probe.input(1));
+                return Ok(probe.output(0));
+            }
+            _ => unreachable!("the binder lets no other operator read a round"),
+        };
+        self.stop.count_bytes(BOX_BYTES);
+        let added = net.add(model);
+        net.connect(from, added.input(0));
+        Ok(added.output(0))
     }
 
     fn aggregate(
@@ -471,6 +555,36 @@ impl Lowering<'_> {
         }
         Ok(vec![self.over(&sorted, merge).output(0)])
     }
+}
+
+/// The schema of the envelopes to which tables are attached.
+fn tables() -> Schema {
+    Schema::new::<&str>([])
+}
+
+fn prober(spec: &Arc<JoinSpec>, left: &Schema, schema: &Schema) -> BoxModel {
+    let spec = Arc::clone(spec);
+    BoxModel::new("join", move || JoinProbe::new(&spec)).input(left).input(&tables()).output(schema)
+}
+
+fn projector(exprs: &[(ColumnId, Expr)], input: &Relation, below: &Schema, schema: &Schema) -> BoxModel {
+    let exprs: Arc<[Expr]> = exprs.iter().map(|(_, expr)| expr.clone().placed(&input.columns)).collect();
+    BoxModel::new("project", move || Project::new(&exprs)).input(below).output(schema)
+}
+
+fn filterer(conditions: &[Expr], columns: &[ColumnId], input: &Relation, below: &Schema, schema: &Schema) -> BoxModel {
+    let conditions: Arc<[Expr]> = conditions.iter().map(|one| one.clone().placed(&input.columns)).collect();
+    let wanted: Arc<[usize]> = places(columns, &input.columns).into();
+    BoxModel::new("filter", move || Filter::new(&conditions, &wanted)).input(below).output(schema)
+}
+
+/// The joins on the way to the rows of a round.
+fn joins_of(step: &Relation, number: usize) -> impl Iterator<Item = &Relation> {
+    fn below(relation: &Relation, number: usize) -> Option<&Relation> {
+        relation.inputs().into_iter().find(|input| input.reads_round(number))
+    }
+    let all = std::iter::successors(Some(step), move |relation| below(relation, number));
+    all.filter(|relation| matches!(relation.op, Op::Join(_)))
 }
 
 /// The places of these columns among others.

@@ -68,6 +68,19 @@ pub(crate) enum Op {
         offset: u64,
         count: Option<u64>,
     },
+    /// The rows of a recursive query: those of `base`, what `step` makes of them, what it makes of that, and so on.
+    Iterate {
+        base: Box<Relation>,
+        step: Box<Relation>,
+        /// The number of the rows that the step reads.
+        number: usize,
+        /// Whether rows come as often as they are made; otherwise once.
+        all: bool,
+    },
+    /// In the step of a recursive query: the rows of the last round.
+    Round {
+        number: usize,
+    },
     /// One row: the input's, or nulls if there is none. More rows are an error.
     Single {
         input: Box<Relation>,
@@ -233,7 +246,7 @@ impl Relation {
 
     pub(crate) fn inputs(&self) -> Vec<&Relation> {
         match &self.op {
-            Op::Scan { .. } | Op::Values { .. } => Vec::new(),
+            Op::Scan { .. } | Op::Values { .. } | Op::Round { .. } => Vec::new(),
             Op::Project { input, .. }
             | Op::Filter { input, .. }
             | Op::Aggregate { input, .. }
@@ -243,6 +256,15 @@ impl Relation {
             Op::Join(join) => vec![&join.left, &join.right],
             Op::UnionAll { inputs } => inputs.iter().collect(),
             Op::SetOperation { left, right, .. } => vec![left, right],
+            Op::Iterate { base, step, .. } => vec![base, step],
+        }
+    }
+
+    /// Whether it reads the rows of a round of a recursive query.
+    pub(crate) fn reads_round(&self, wanted: usize) -> bool {
+        match &self.op {
+            Op::Round { number } => *number == wanted,
+            _ => deep(|| self.inputs().into_iter().any(|input| input.reads_round(wanted))),
         }
     }
 

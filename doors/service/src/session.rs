@@ -488,7 +488,7 @@ impl Call {
             (solutions, operators)
         })?;
         let budget = Budget::from(ticket.most - beside_boxes).granted_by(Arc::clone(&ticket.share) as _);
-        let request_options = RequestOptions { budget, is_timed: session.options.counts, overflows: None };
+        let request_options = RequestOptions { is_timed: session.options.counts, ..RequestOptions::from(budget) };
         let request = submit(session.service.runtime(), plan, operators, request_options, &ticket);
         let mut submitted = Submitted::new(request, &ticket.cancel);
         if let Some(until) = ticket.until {

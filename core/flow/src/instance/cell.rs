@@ -1,17 +1,24 @@
 //! A box of an instance, with its state.
+//!
+//! Boxes at the ends of a via reach each other by pointers. In an instance that grows, boxes end before their request
+//! does, and their memory is used again. So each end of a via lets go of the other one when it will not touch it any
+//! more (`growth.rs`), and a cell counts the ends that have not ([`BoxCell::far`]).
 
 use super::Instance;
 use crate::counts::Tally;
-use crate::operator::{ENVELOPE_BYTES, Input};
+use crate::expand::Growing;
+use crate::operator::ENVELOPE_BYTES;
 use crate::overflow::Outside;
 use crate::pause::Pause;
 use crate::ring::Ring;
 use crate::state::StateWord;
-use crate::sync::{AtomicU64, UnsafeCell};
-use crate::{BoxError, ConnectedBox, Envelope, Operator, OutputId, Schema};
+use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, UnsafeCell};
+use crate::{BoxError, ConnectedBox, Envelope, Operator, Schema};
 use smallvec::{SmallVec, smallvec};
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::ops::Deref;
+use std::ptr::{self, NonNull};
 use vicus_schedule::{ContextRef, RequestId, TaskClass, TaskHeader};
 
 /// A box with its state. Its address is its task.
@@ -25,12 +32,17 @@ pub(crate) struct BoxCell {
     pub(crate) clock: AtomicU64,
     /// Bytes it has taken from the request's budget. Only the runner writes it.
     pub(crate) held: AtomicU64,
-    pub(crate) tally: Tally,
+    /// See [`BoxCell::tally`].
+    pub(super) tally: UnsafeCell<Tally>,
     pub(crate) inputs: std::boxed::Box<[Input]>,
     /// Used only by boxes that wait for something outside.
     pub(crate) pause: Pause,
     /// Used only between begin and finish, and at the very end by the thread that settles the request.
     pub(crate) body: UnsafeCell<Body>,
+    /// How many ends at its neighbours may still touch it: at the senders of its inputs, and at its receivers.
+    pub(crate) far: AtomicUsize,
+    /// How many handles of pauses may still touch it.
+    pub(crate) handles: AtomicUsize,
 }
 
 #[expect(unsafe_code, reason = "a cell is shared by the seats that send to it and the one that runs it")]
@@ -42,7 +54,7 @@ unsafe impl Sync for BoxCell {}
 unsafe impl Send for BoxCell {}
 
 impl BoxCell {
-    /// A box of a model, with the operator of this instance.
+    /// A box of a model, with the operator of this instance, yet to be connected with the receivers that are made.
     pub(super) fn new(
         model: &ConnectedBox,
         index: usize,
@@ -50,32 +62,21 @@ impl BoxCell {
         instance: *const Instance,
         request: RequestId,
         class: &'static TaskClass,
+        is_made: impl Fn(usize) -> bool,
     ) -> BoxCell {
-        let receiver = |link: &crate::model::Link| Receiver {
-            cell: link.receiver.index(),
-            input: link.input,
-            private: link.private.clone(),
-            waits_long: link.waits_long,
-            closed: false,
-            pending: VecDeque::new(),
-            pending_bytes: 0,
-            overdraft: 0,
-            outside: None,
-        };
-        let output = |(schema, links): &(Schema, crate::model::Links)| Output {
-            schema: schema.clone(),
-            pill_sent: false,
-            sent: SentNow::default(),
-            was_asked: Cell::new(false),
-            noted: false,
-            lent: None,
-            receivers: links.iter().map(receiver).collect(),
-        };
+        let rounds = model.rounds.as_ref().map_or(0, |rounds| rounds.len());
+        let inputs = model.inputs.len() + usize::from(rounds > 0);
+        // Without a fragment beside it, nothing comes back.
+        let over = (0..inputs).map(|input| input >= model.inputs.len()).collect();
         let body = Body {
             operator,
-            outputs: model.outputs.iter().map(output).collect(),
-            snapshot: vec![Seen::Nothing; model.inputs.len()].into(),
-            left: smallvec![false; model.inputs.len()],
+            outputs: Output::of(model, is_made),
+            snapshot: vec![Seen::Nothing; inputs].into(),
+            left: smallvec![false; inputs],
+            over,
+            ends: false,
+            has_left: false,
+            growing: None,
             held: 0,
             outbox: Vec::new(),
             resumed: Vec::new(),
@@ -88,8 +89,9 @@ impl BoxCell {
             any_room: false,
             retired: false,
         };
-        let input =
-            |(from, bound): &(OutputId, crate::Bound)| Input { ring: Ring::new(*bound), sender: from.sender().index() };
+        let input = |bound: crate::Bound| Input { ring: Ring::new(bound), sender: AtomicPtr::new(ptr::null_mut()) };
+        let bounds = model.inputs.iter().map(|(_, bound)| *bound).chain((rounds > 0).then(crate::Bound::default));
+        let receivers: usize = body.outputs.iter().map(|output| output.receivers.len()).sum();
         BoxCell {
             header: TaskHeader { class, context: ContextRef::NONE, request, number: index as u32, has_data: false },
             index,
@@ -97,11 +99,24 @@ impl BoxCell {
             state: StateWord::new(),
             clock: AtomicU64::new(0),
             held: AtomicU64::new(0),
-            tally: Tally::new(model.inputs.len(), model.outputs.len()),
-            inputs: model.inputs.iter().map(input).collect(),
+            tally: UnsafeCell::new(Tally::new(inputs, model.outputs.len() + rounds)),
+            inputs: bounds.map(input).collect(),
             pause: Pause::new(),
             body: UnsafeCell::new(body),
+            far: AtomicUsize::new(model.inputs.len() + receivers),
+            handles: AtomicUsize::new(0),
         }
+    }
+
+    /// A box of a fragment gets its index.
+    pub(super) fn set_index(&mut self, index: usize) {
+        self.index = index;
+        self.header.number = index as u32;
+    }
+
+    /// The class of its world's boxes.
+    pub(super) fn class(&self) -> &'static TaskClass {
+        self.header.class
     }
 
     #[inline]
@@ -111,6 +126,72 @@ impl BoxCell {
         unsafe {
             &*self.instance
         }
+    }
+
+    /// Its counters. For its runner, for the thread that settles the request, and for those that hold the lock of the
+    /// instance's cells.
+    #[inline]
+    pub(crate) fn tally(&self) -> &Tally {
+        self.tally.with(|tally| {
+            #[expect(unsafe_code, reason = "the counters are exchanged when the box grows")]
+            // SAFETY: only the box's runner exchanges them, with the lock of the instance's cells, between two uses of
+            // this reference by itself.
+            unsafe {
+                &*tally
+            }
+        })
+    }
+}
+
+/// A box at the other end of a via. Invariant: it is used only by an end that has not let go of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Neighbour(NonNull<BoxCell>);
+
+#[expect(unsafe_code, reason = "it has a pointer")]
+// SAFETY: the cell is made for several threads.
+unsafe impl Send for Neighbour {}
+#[expect(unsafe_code, reason = "it has a pointer")]
+// SAFETY: as above.
+unsafe impl Sync for Neighbour {}
+
+impl Neighbour {
+    pub(super) fn new(cell: NonNull<BoxCell>) -> Neighbour {
+        Neighbour(cell)
+    }
+
+    pub(crate) fn of(cell: &BoxCell) -> Neighbour {
+        Neighbour(NonNull::from(cell))
+    }
+}
+
+impl Deref for Neighbour {
+    type Target = BoxCell;
+
+    #[inline]
+    fn deref(&self) -> &BoxCell {
+        #[expect(unsafe_code, reason = "follows a pointer to a neighbour")]
+        // SAFETY: by the type's invariant the cell counts the end in `far`, so it is not freed; or it is one of the
+        // model's, which live as long as the instance.
+        unsafe {
+            self.0.as_ref()
+        }
+    }
+}
+
+/// One input of a live box.
+pub(crate) struct Input {
+    pub(crate) ring: Ring<Envelope>,
+    /// The box at the other end; null once this end has let go of it. A box that grows hands its outputs over before
+    /// it has sent anything: then another box stands here.
+    pub(super) sender: AtomicPtr<BoxCell>,
+}
+
+impl Input {
+    /// The box at the other end, if this end has not let go of it.
+    #[inline]
+    pub(crate) fn sender(&self) -> Option<Neighbour> {
+        // Relaxed: an envelope or a refusal came from the box that stands here, and was acquired.
+        NonNull::new(self.sender.load(Ordering::Relaxed)).map(Neighbour)
     }
 }
 
@@ -134,12 +215,20 @@ pub(crate) struct Body {
     pub(crate) snapshot: std::boxed::Box<[Seen]>,
     /// By input, whether its head was reported as left. Only used while facts are recorded.
     pub(crate) left: SmallVec<[bool; 8]>,
+    /// By input, whether its pill was taken.
+    pub(crate) over: SmallVec<[bool; 8]>,
+    /// An end of a via may have to be let go: a pill was taken or delivered, or an input closed.
+    pub(crate) ends: bool,
+    /// The box has let go of all ends, and waits for its neighbours to do so.
+    pub(crate) has_left: bool,
+    /// A fragment that is to take the place of the box when its code has returned.
+    pub(crate) growing: Option<std::boxed::Box<Growing>>,
     /// How many bytes it holds, by its last booking.
     pub(crate) held: u64,
     /// Envelopes sent by the action; they leave at the end.
     pub(crate) outbox: Vec<(usize, Envelope)>,
     /// Senders with new room, made by the action.
-    pub(crate) resumed: Vec<usize>,
+    pub(crate) resumed: Vec<Neighbour>,
     /// The action has taken an envelope or closed an input in this invocation: if an input has a next one, the box is
     /// due again without an arrival.
     pub(crate) consumed: bool,
@@ -208,12 +297,18 @@ pub(crate) struct Output {
 }
 
 pub(crate) struct Receiver {
-    pub(crate) cell: usize,
+    pub(crate) cell: Neighbour,
     pub(crate) input: usize,
     pub(crate) private: Vec<usize>,
     /// The via may hold more than its bound as soon as it is full.
     pub(crate) waits_long: bool,
+    /// A via that leads round to its sender: it holds more even in a request that keeps bounds.
+    pub(crate) goes_round: bool,
     pub(crate) closed: bool,
+    /// The pill was delivered.
+    pub(crate) done: bool,
+    /// This end has let go of the receiver, and does not touch it any more.
+    pub(crate) let_go: bool,
     /// The refused envelopes, in order.
     pub(crate) pending: VecDeque<Envelope>,
     /// Their bytes.
@@ -225,6 +320,18 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
+    /// Its buffer.
+    #[inline]
+    pub(crate) fn ring(&self) -> &Ring<Envelope> {
+        &self.cell.inputs[self.input].ring
+    }
+
+    /// Whether nothing more is put into its buffer.
+    #[inline]
+    pub(crate) fn is_over(&self) -> bool {
+        self.closed || self.done
+    }
+
     /// Whether envelopes wait for it.
     #[inline]
     pub(crate) fn waits(&self) -> bool {
@@ -293,6 +400,40 @@ fn bytes_of(envelope: &Envelope) -> u64 {
 }
 
 impl Output {
+    /// The outputs of a box of a model, to the receivers with these indexes. They are yet to be connected.
+    pub(super) fn of(model: &ConnectedBox, is_made: impl Fn(usize) -> bool) -> std::boxed::Box<[Output]> {
+        let receiver = |link: &crate::model::Link| Receiver {
+            cell: Neighbour(NonNull::dangling()),
+            input: link.input,
+            private: link.private.clone(),
+            waits_long: link.waits_long,
+            goes_round: false,
+            closed: false,
+            done: false,
+            let_go: false,
+            pending: VecDeque::new(),
+            pending_bytes: 0,
+            overdraft: 0,
+            outside: None,
+        };
+        let output = |schema: &Schema, pill_sent: bool, receivers: Vec<Receiver>| Output {
+            schema: schema.clone(),
+            pill_sent,
+            sent: SentNow::default(),
+            was_asked: Cell::new(false),
+            noted: false,
+            lent: None,
+            receivers,
+        };
+        let own = model.outputs.iter().map(|(schema, links)| {
+            let made = links.iter().filter(|link| is_made(link.receiver.index()));
+            output(schema, false, made.map(receiver).collect())
+        });
+        // Without a fragment beside it, nothing is sent there.
+        let rounds = model.rounds.iter().flat_map(|rounds| rounds.iter());
+        own.chain(rounds.map(|schema| output(schema, true, Vec::new()))).collect()
+    }
+
     /// Whether envelopes wait that hold the box up.
     #[inline]
     pub(crate) fn is_refused(&self) -> bool {

@@ -3,7 +3,7 @@
 use super::Instance;
 use super::cell::{Body, BoxCell, Receiver, SentNow};
 use crate::desk::{Activation, Desk, Fact};
-use crate::ring::{Put, Ring};
+use crate::ring::Put;
 use crate::sync::Ordering;
 use crate::{BoxId, Envelope};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,13 +18,8 @@ impl Instance {
         catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| self.fail_by(BoxId(index), panic));
     }
 
-    /// A receiver's buffer.
-    pub(crate) fn ring(&self, receiver: &Receiver) -> &Ring<Envelope> {
-        &self.cells[receiver.cell].inputs[receiver.input].ring
-    }
-
     /// Sends refused envelopes again. Whether all of them were delivered.
-    pub(crate) fn flush(&self, body: &mut Body, desk: &mut Desk) -> bool {
+    pub(crate) fn flush(&self, sender: &BoxCell, body: &mut Body, desk: &mut Desk) -> bool {
         let mut all = true;
         for (index, output) in body.outputs.iter_mut().enumerate().filter(|(_, output)| output.waits()) {
             for receiver in &mut output.receivers {
@@ -33,12 +28,13 @@ impl Instance {
                         Ok(Some(envelope)) => envelope,
                         Ok(None) => break,
                         Err(error) => {
-                            let sender = self.cells[receiver.cell].inputs[receiver.input].sender;
-                            self.fail(self.gave_up(sender, error));
+                            self.fail(self.gave_up(sender.index, error));
                             break;
                         }
                     };
-                    if let Some(back) = self.put(receiver, envelope, Kind::Immediate, desk) {
+                    let back = self.put(sender, receiver, envelope, Kind::Immediate, desk);
+                    body.ends |= receiver.is_over();
+                    if let Some(back) = back {
                         receiver.put_back(back);
                         break;
                     }
@@ -54,15 +50,15 @@ impl Instance {
 
     /// Delivers the envelopes of the outbox. Whether all of them were delivered.
     #[inline]
-    pub(crate) fn deliver(&self, sender: usize, body: &mut Body, desk: &mut Desk) -> bool {
+    pub(crate) fn deliver(&self, sender: &BoxCell, body: &mut Body, desk: &mut Desk) -> bool {
         let mut all = true;
         body.outbox_bytes = 0;
         // The initialization pill wakes the boxes that start by themselves: larger pieces of work, to be spread.
-        let kind = if sender == 0 { Kind::Deferred } else { Kind::Immediate };
+        let kind = if sender.index == 0 { Kind::Deferred } else { Kind::Immediate };
         // The first one is taken first, and mostly it is the only one: a drain would cost more than the pop.
         body.outbox.reverse();
         while let Some((output, mut envelope)) = body.outbox.pop() {
-            self.cells[sender].tally.sent(output, &envelope);
+            sender.tally().sent(output, &envelope);
             envelope.set_node(desk.node, desk.blocks);
             if desk.recording {
                 desk.note(Fact::Sent {
@@ -83,12 +79,13 @@ impl Instance {
                 let mut copy = if index == last { rest.take() } else { rest.clone() }.expect("the last one takes it");
                 if !copy.is_pill() {
                     for &column in &receiver.private {
-                        self.guarded(sender, || copy.unshare(column));
+                        self.guarded(sender.index, || copy.unshare(column));
                     }
                 }
-                let refused = if receiver.waits() { Some(copy) } else { self.put(receiver, copy, kind, desk) };
+                let refused = if receiver.waits() { Some(copy) } else { self.put(sender, receiver, copy, kind, desk) };
+                body.ends |= receiver.is_over();
                 if let Some(envelope) = refused {
-                    self.cells[sender].tally.spilled(receiver.keep(envelope));
+                    sender.tally().spilled(receiver.keep(envelope));
                     if receiver.waits_long && receiver.is_refused() {
                         let more = self.widen(sender, output, receiver).ok();
                         lent = more.map(|more| more + lent.unwrap_or(0)).or(lent);
@@ -109,26 +106,34 @@ impl Instance {
     }
 
     /// Puts an envelope into a receiver's buffer and activates it. Gives the envelope back if there is no room.
-    fn put(&self, receiver: &mut Receiver, envelope: Envelope, kind: Kind, desk: &mut Desk) -> Option<Envelope> {
+    fn put(
+        &self,
+        sender: &BoxCell,
+        receiver: &mut Receiver,
+        envelope: Envelope,
+        kind: Kind,
+        desk: &mut Desk,
+    ) -> Option<Envelope> {
         if receiver.closed {
-            return self.discard(receiver, envelope);
+            return self.discard(sender, envelope);
         }
-        let cell = &self.cells[receiver.cell];
+        let cell = &*receiver.cell;
         if desk.recording {
             cell.clock.fetch_max(desk.clock, Ordering::AcqRel);
         }
-        let home = envelope.home();
+        let (home, is_pill) = (envelope.home(), envelope.is_pill());
         match cell.inputs[receiver.input].ring.put(envelope) {
             Put::Taken => {
+                receiver.done |= is_pill;
                 if cell.state.arrive().0 {
-                    desk.activations.push(Activation { home, ..self.activation(receiver.cell, kind, desk.seat) });
+                    desk.activations.push(Activation { home, ..self.activation(cell, kind, desk.seat) });
                 }
                 None
             }
             Put::Full(envelope) => Some(envelope),
             Put::Closed(envelope) => {
                 receiver.closed = true;
-                self.discard(receiver, envelope)
+                self.discard(sender, envelope)
             }
         }
     }
@@ -138,7 +143,7 @@ impl Instance {
     #[inline(never)]
     pub(crate) fn drop_sent(&self, cell: &BoxCell, body: &mut Body) {
         for (output, envelope) in body.outbox.drain(..) {
-            cell.tally.sent(output, &envelope);
+            cell.tally().sent(output, &envelope);
             self.guarded(cell.index, || drop(envelope));
         }
         body.resumed.clear();
@@ -147,8 +152,8 @@ impl Instance {
     /// Drops an envelope no longer accepted by its receiver. The drop may run the sender's code.
     #[cold]
     #[inline(never)]
-    fn discard(&self, receiver: &Receiver, envelope: Envelope) -> Option<Envelope> {
-        self.guarded(self.cells[receiver.cell].inputs[receiver.input].sender, || drop(envelope));
+    fn discard(&self, sender: &BoxCell, envelope: Envelope) -> Option<Envelope> {
+        self.guarded(sender.index, || drop(envelope));
         None
     }
 }

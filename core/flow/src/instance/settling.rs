@@ -7,7 +7,7 @@
 //! or stalled. A seat that finishes a task and leaves the request checks ([`Instance::settle`]), so the last one to
 //! finish gets the result.
 
-use super::cell::Receiver;
+use super::cell::{BoxCell, Receiver};
 use super::{Instance, SeatCounters, Totals};
 use crate::desk::Activation;
 use crate::error::{GivenUp, drop_quietly, keep_first};
@@ -109,7 +109,17 @@ impl Instance {
     pub fn is_wanted(&self, index: BoxId) -> bool {
         match self.stop.load(Ordering::Relaxed) {
             GOES_ON => true,
-            ENDED => self.cells[index.index()].state.runs_after_end(),
+            ENDED => self.cells.with(index.index(), |cell| cell.state.runs_after_end()),
+            _ => false,
+        }
+    }
+
+    /// See [`Instance::is_wanted`].
+    #[inline]
+    pub(crate) fn needs(&self, cell: &BoxCell) -> bool {
+        match self.stop.load(Ordering::Relaxed) {
+            GOES_ON => true,
+            ENDED => cell.state.runs_after_end(),
             _ => false,
         }
     }
@@ -128,17 +138,17 @@ impl Instance {
     /// the boxes that asked to run again.
     #[cold]
     #[inline(never)]
-    pub(crate) fn end(&self, mut wanted: impl FnMut(usize)) {
+    pub(crate) fn end(&self, mut wanted: impl FnMut(&BoxCell)) {
         if self.stop.compare_exchange(GOES_ON, ENDED, Ordering::AcqRel, Ordering::Acquire).is_err() {
             return;
         }
         // Either a box in its last step to being blocked sees the request's end, or it is seen to be blocked here.
         fence(Ordering::SeqCst);
-        for (index, cell) in self.cells.iter().enumerate().filter(|(_, cell)| cell.state.is_blocked()) {
-            if cell.state.resume().0 && cell.state.runs_after_end() {
-                wanted(index);
+        self.cells.each(|cell| {
+            if cell.state.is_blocked() && cell.state.resume().0 && cell.state.runs_after_end() {
+                wanted(cell);
             }
-        }
+        });
     }
 
     /// Counts a task before `seat` queues it (`None`: a caller without a seat).
@@ -227,7 +237,7 @@ impl Instance {
         // SAFETY: `start` took it, since there was a task to be finished; this is done once (`settled`). The caller has
         // another one.
         unsafe {
-            Arc::decrement_strong_count(self.cells[0].instance);
+            Arc::decrement_strong_count(self.cells.first().instance);
         }
         Some(Settled::Over(result.and_then(|totals| dropped.map_or(Ok(totals), Err))))
     }
@@ -237,14 +247,15 @@ impl Instance {
     /// with other requests. Gives the first panic.
     fn release(&self) -> Option<FlowError> {
         let mut first = None;
-        for cell in &self.cells {
+        let mut held = self.overdraft.load(Ordering::Relaxed);
+        self.cells.empty(|cell| {
+            held += cell.held.load(Ordering::Relaxed);
             for input in &cell.inputs {
                 while let Some(popped) = input.ring.take() {
                     // A panic of a column's owner is counted as the sender's.
                     let dropped = catch_unwind(AssertUnwindSafe(move || drop(popped)));
-                    dropped.unwrap_or_else(|panic| {
-                        drop_quietly(keep_first(&mut first, self.unwound(input.sender, panic)))
-                    });
+                    let sender = input.sender().map_or(cell.index, |sender| sender.index);
+                    dropped.unwrap_or_else(|panic| drop_quietly(keep_first(&mut first, self.unwound(sender, panic))));
                 }
             }
             let (operator, left) = cell.body.with_mut(|body| {
@@ -267,10 +278,9 @@ impl Instance {
                 let mut envelope = Some(envelope);
                 drops(&mut || drop(envelope.take()));
             }
-        }
+        });
         if let Some(account) = self.account() {
-            let held: u64 = self.cells.iter().map(|cell| cell.held.load(Ordering::Relaxed)).sum();
-            account.give_back(held + self.overdraft.load(Ordering::Relaxed));
+            account.give_back(held + self.cells.held());
         }
         first
     }
@@ -292,22 +302,27 @@ impl Instance {
     /// The request's error after a box returned an error.
     #[cold]
     pub(crate) fn gave_up(&self, index: usize, error: BoxError) -> FlowError {
-        FlowError::Failed { name: self.model.boxes[index].name().to_owned(), error: error.into() }
+        FlowError::Failed { name: self.name_of(index), error: error.into() }
     }
 
     /// The request's error after a box's code unwound.
     #[cold]
     pub(crate) fn unwound(&self, index: usize, panic: std::boxed::Box<dyn Any + Send>) -> FlowError {
-        let panic = match panic.downcast::<GivenUp>() {
-            Ok(given_up) => return self.gave_up(index, given_up.0),
-            Err(panic) => panic,
-        };
-        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-        let message = text.unwrap_or_else(|| "a panic without a message".to_owned());
-        drop_quietly(panic);
-        FlowError::Panicked { name: self.model.boxes[index].name().to_owned(), message }
+        unwound_as(self.name_of(index), panic)
     }
+}
+
+/// Like [`Instance::unwound`], for a box of this name.
+pub(super) fn unwound_as(name: String, panic: std::boxed::Box<dyn Any + Send>) -> FlowError {
+    let panic = match panic.downcast::<GivenUp>() {
+        Ok(given_up) => return FlowError::Failed { name, error: given_up.0.into() },
+        Err(panic) => panic,
+    };
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    let message = text.unwrap_or_else(|| "a panic without a message".to_owned());
+    drop_quietly(panic);
+    FlowError::Panicked { name, message }
 }
 
 #[cfg(all(test, loom))]

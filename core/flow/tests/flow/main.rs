@@ -1,6 +1,9 @@
 //! Flow without threads: valid models, the protocol between boxes, the library's boxes, and columns as Arrow has them.
 
 mod arrow;
+mod growing;
+mod growing_networks;
+mod iterating;
 mod joins;
 mod library_boxes;
 mod models;

@@ -273,7 +273,7 @@ impl<'a> Binder<'a> {
     }
 
     /// Adds a table to the scope under its alias.
-    fn name_columns(
+    pub(super) fn name_columns(
         &mut self,
         name: Option<String>,
         columns: Vec<(String, crate::expression::ColumnId)>,
@@ -331,10 +331,16 @@ impl<'a> Binder<'a> {
         alias: Option<&'a ast::TableAlias>,
     ) -> Result<Relation, SqlError> {
         let place = self.place(name.span);
+        if let Some(round) = self.ctes[cte].round {
+            return self.read_round(round, place, self.ctes[cte].alias, alias);
+        }
         let scopes = std::mem::take(&mut self.scopes);
         let innermost = std::mem::replace(&mut self.innermost_cte, self.ctes[cte].before);
-        let query = self.ctes[cte].query;
-        let bound = self.deeper(place, |binder| binder.query(query, false));
+        let (query, is_recursive) = (self.ctes[cte].query, self.ctes[cte].is_recursive);
+        let bound = self.deeper(place, |binder| match is_recursive {
+            true => binder.recursive(cte),
+            false => binder.query(query, false),
+        });
         (self.scopes, self.innermost_cte) = (scopes, innermost);
         let bound = bound?;
         let mut columns: Vec<_> = bound.outputs.iter().map(|output| (output.name.clone(), output.id)).collect();

@@ -7,6 +7,7 @@ pub(crate) use from::equalities;
 mod function;
 mod literal;
 mod query;
+mod recursive;
 mod shown;
 mod subquery;
 
@@ -61,6 +62,7 @@ pub(crate) fn bind(
         scopes: Vec::new(),
         ctes: Vec::new(),
         innermost_cte: None,
+        rounds: Vec::new(),
         depth: 0,
         joins: 0,
         outer_places: BTreeMap::new(),
@@ -98,6 +100,8 @@ struct Binder<'a> {
     ctes: Vec<Cte<'a>>,
     /// The last of them visible at the present place; it knows the one before it.
     innermost_cte: Option<usize>,
+    /// The recursive queries so far.
+    rounds: Vec<recursive::Round>,
     /// How deep the present place is in expressions and set operations.
     depth: usize,
     /// How many joins there are: trees of operators are as deep as their chain.
@@ -117,6 +121,10 @@ struct Cte<'a> {
     query: &'a ast::Query,
     /// The last one visible to it.
     before: Option<usize>,
+    /// Whether it may read itself: it is one of WITH RECURSIVE.
+    is_recursive: bool,
+    /// Within a recursive query its name stands for this one's rows.
+    round: Option<usize>,
 }
 
 /// The names for a query's expressions.

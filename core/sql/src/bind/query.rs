@@ -51,11 +51,9 @@ impl<'a> Binder<'a> {
         }
         let outer_cte = self.innermost_cte;
         if let Some(with) = with {
-            if with.recursive {
-                return Err(SqlError::unsupported(self.place(with.with_token.0.span), "WITH RECURSIVE"));
-            }
             for cte in &with.cte_tables {
-                self.ctes.push(Cte { alias: &cte.alias, query: &cte.query, before: self.innermost_cte });
+                let (before, is_recursive) = (self.innermost_cte, with.recursive);
+                self.ctes.push(Cte { alias: &cte.alias, query: &cte.query, before, is_recursive, round: None });
                 self.innermost_cte = Some(self.ctes.len() - 1);
             }
         }
@@ -79,7 +77,7 @@ impl<'a> Binder<'a> {
         Ok(bound)
     }
 
-    fn set_expr(&mut self, body: &'a ast::SetExpr) -> Result<Bound, SqlError> {
+    pub(super) fn set_expr(&mut self, body: &'a ast::SetExpr) -> Result<Bound, SqlError> {
         let place = self.place_of(body);
         match body {
             ast::SetExpr::Select(select) => self.select(select, None, false),
@@ -430,7 +428,7 @@ impl<'a> Binder<'a> {
     }
 
     /// Each row once.
-    fn distinct(&mut self, bound: Bound) -> Bound {
+    pub(super) fn distinct(&mut self, bound: Bound) -> Bound {
         let Bound { relation, outputs, correlated, lifted } = bound;
         let columns = relation.columns.clone();
         let keys = columns.iter().map(|&id| (id, self.columns.expr(id))).collect();

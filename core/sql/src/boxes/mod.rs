@@ -4,6 +4,7 @@ pub(crate) mod aggregate;
 pub(crate) mod fold;
 pub(crate) mod join;
 pub(crate) mod keys;
+pub(crate) mod new_rows;
 pub(crate) mod pairs;
 pub(crate) mod pipe;
 pub(crate) mod scan;

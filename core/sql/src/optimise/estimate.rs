@@ -8,6 +8,10 @@ use vicus_language::stack::deep;
 /// Rows of a table without an estimate.
 const UNKNOWN: f64 = 100_000.0;
 
+/// Rounds of a recursive query, and the rows of a round, as a guess.
+const ROUNDS: f64 = 10.0;
+const OF_ROUND: f64 = 100.0;
+
 /// Sets the estimates of an operator and of all below it.
 pub(crate) fn estimate(relation: &mut Relation) {
     let rows = match &mut relation.op {
@@ -56,6 +60,12 @@ pub(crate) fn estimate(relation: &mut Relation) {
             let rows = (input.rows - *offset as f64).max(0.0);
             count.map_or(rows, |count| rows.min(count as f64))
         }
+        Op::Iterate { base, step, .. } => {
+            deep(|| estimate(base));
+            deep(|| estimate(step));
+            ROUNDS * (base.rows + step.rows)
+        }
+        Op::Round { .. } => OF_ROUND,
         Op::Single { input } => {
             deep(|| estimate(input));
             1.0

@@ -5,6 +5,7 @@ mod estimate;
 mod order;
 mod prune;
 mod push;
+mod recursion;
 
 use crate::error::SqlError;
 use crate::evaluate::{Room, constant};
@@ -29,6 +30,7 @@ pub(crate) fn optimise(
         fold_all(&mut relation, stop)?;
         relation = push::push(relation, Vec::new(), stop)?;
     }
+    relation = recursion::oriented(relation, known);
     relation = prune::prune(relation, &wanted.iter().copied().collect(), known, stop)?;
     relation = prune::exactly(relation, wanted, known);
     estimate(&mut relation);
@@ -44,7 +46,7 @@ fn fold_all(relation: &mut Relation, stop: &Stop<'_>) -> Result<(), SqlError> {
         Ok::<(), SqlError>(())
     };
     let inputs: Vec<&mut Relation> = match &mut relation.op {
-        Op::Scan { .. } | Op::Values { .. } => Vec::new(),
+        Op::Scan { .. } | Op::Values { .. } | Op::Round { .. } => Vec::new(),
         Op::Project { input, exprs } => {
             exprs.iter_mut().try_for_each(|(_, expr)| fold_in(expr))?;
             vec![input]
@@ -68,6 +70,7 @@ fn fold_all(relation: &mut Relation, stop: &Stop<'_>) -> Result<(), SqlError> {
         }
         Op::UnionAll { inputs } => inputs.iter_mut().collect(),
         Op::SetOperation { left, right, .. } => vec![left, right],
+        Op::Iterate { base, step, .. } => vec![base, step],
         Op::Sort { input, .. } | Op::Limit { input, .. } | Op::Single { input } => vec![input],
     };
     for input in inputs {

@@ -103,6 +103,16 @@ fn prune_here(relation: Relation, needed: &Needed, known: &Columns, stop: &Stop<
             };
             Op::SetOperation { left: whole(*left)?, right: whole(*right)?, except, all }
         }
+        Op::Iterate { base, step, number, all } => {
+            let whole = |side: Relation| {
+                let wanted = side.columns.clone();
+                let side = prune(side, &wanted.iter().copied().collect(), known, stop)?;
+                Ok::<_, SqlError>(Box::new(exactly(side, &wanted, known)))
+            };
+            Op::Iterate { base: whole(*base)?, step: whole(*step)?, number, all }
+        }
+        // All columns go round.
+        op @ Op::Round { .. } => op,
         Op::Sort { input, by, most } => {
             let mut below = needed.clone();
             below.extend(by.iter().map(|by| by.column));

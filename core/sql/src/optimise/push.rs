@@ -92,7 +92,13 @@ fn push_here(relation: Relation, conditions: Vec<Expr>, stop: &Stop<'_>) -> Resu
             let input = Box::new(push(*input, Vec::new(), stop)?);
             Ok(Relation::filter(Relation { op: Op::Single { input }, columns, rows }, conditions))
         }
-        op @ Op::Values { .. } => Ok(Relation::filter(Relation { op, columns, rows }, conditions)),
+        Op::Iterate { base, step, number, all } => {
+            // A row that a condition leaves out may lead to one that it does not.
+            let base = Box::new(push(*base, Vec::new(), stop)?);
+            let step = Box::new(push(*step, Vec::new(), stop)?);
+            Ok(Relation::filter(Relation { op: Op::Iterate { base, step, number, all }, columns, rows }, conditions))
+        }
+        op @ (Op::Values { .. } | Op::Round { .. }) => Ok(Relation::filter(Relation { op, columns, rows }, conditions)),
     }
 }
 

@@ -66,7 +66,6 @@ fn wrong_types_and_places_are_named() {
 fn what_is_not_supported_is_named() {
     for (text, what) in [
         ("SELECT ROW_NUMBER() OVER (ORDER BY id) FROM people", "a window (OVER) such as that of row_number"),
-        ("WITH RECURSIVE r AS (SELECT 1) SELECT * FROM r", "WITH RECURSIVE"),
         ("SELECT 1 FROM people GROUP BY ROLLUP (id)", "GROUPING SETS, CUBE and ROLLUP"),
         ("SELECT DISTINCT ON (id) id FROM people", "DISTINCT ON"),
         ("SELECT id FROM people WHERE (id, team) IN (SELECT 1, 2)", "IN for several values in brackets"),

@@ -5,4 +5,5 @@ mod bounds;
 mod errors;
 mod plans;
 mod random;
+mod recursive;
 mod run;

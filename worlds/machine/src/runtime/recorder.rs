@@ -170,9 +170,7 @@ impl Recording {
             return;
         }
         let mut outside = self.outside.lock().expect("nothing panics under this lock");
-        for index in 0..instance.model().boxes().len() {
-            outside.observe(instance.clock(instance.box_id(index)));
-        }
+        outside.observe(instance.last_clock());
         outside.record(self.now(), What::RequestEnded { request: instance.id().0 as u32, outcome });
     }
 
@@ -844,9 +842,7 @@ impl SeatRecorder {
 
     pub(crate) fn request_ended(&mut self, instance: &Instance, outcome: Outcome) {
         if let Some(on) = &mut self.0 {
-            for index in 0..instance.model().boxes().len() {
-                on.observe(instance.clock(instance.box_id(index)));
-            }
+            on.observe(instance.last_clock());
             on.record(What::RequestEnded { request: instance.id().0 as u32, outcome });
         }
     }

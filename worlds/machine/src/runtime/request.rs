@@ -9,9 +9,12 @@ use crate::runtime::requests::reserve::account_here;
 use crate::runtime::requests::state::RequestState;
 use crate::runtime::shared::RuntimeState;
 use crate::runtime::worker::runs_task_of;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
-use vicus_flow::{Account, BoxCounts, BoxId, Budget, FlowError, Instance, Model, Operator, Overflows, Totals};
+use vicus_flow::{
+    Account, BoxCounts, BoxId, Budget, FlowError, GrownBox, Instance, Model, Operator, Overflows, Totals,
+};
 use vicus_schedule::QueueId;
 use vicus_topology::NodeId;
 
@@ -40,6 +43,10 @@ pub struct RequestOptions {
     /// Where vias may keep envelopes beyond the budget, so that boxes which wait for each other go on; see
     /// [`TemporaryFiles`](crate::TemporaryFiles).
     pub overflows: Option<Arc<dyn Overflows>>,
+    /// How many of its boxes may live at once, if its network grows ([`BoxModel::expandable`]); by default 262,144.
+    ///
+    /// [`BoxModel::expandable`]: vicus_flow::BoxModel::expandable
+    pub most_boxes: Option<NonZeroUsize>,
 }
 
 impl Default for RequestOptions {
@@ -51,7 +58,7 @@ impl Default for RequestOptions {
 
 impl From<Budget> for RequestOptions {
     fn from(budget: Budget) -> RequestOptions {
-        RequestOptions { budget, is_timed: false, overflows: None }
+        RequestOptions { budget, is_timed: false, overflows: None, most_boxes: None }
     }
 }
 
@@ -64,8 +71,8 @@ impl From<u64> for RequestOptions {
 impl RequestOptions {
     /// With the budget of the calling task's or box's request around it, if there is one.
     pub(crate) fn accounted(self) -> Accounted {
-        let RequestOptions { budget, is_timed, overflows } = self;
-        Accounted { account: Account::within(budget, account_here()), is_timed, overflows }
+        let RequestOptions { budget, is_timed, overflows, most_boxes } = self;
+        Accounted { account: Account::within(budget, account_here()), is_timed, overflows, most_boxes }
     }
 }
 
@@ -74,6 +81,7 @@ pub(crate) struct Accounted {
     account: Option<Arc<Account>>,
     is_timed: bool,
     overflows: Option<Arc<dyn Overflows>>,
+    most_boxes: Option<NonZeroUsize>,
 }
 
 impl Runtime {
@@ -208,6 +216,12 @@ impl Request {
         self.state.instance.counts()
     }
 
+    /// The work of the boxes of fragments that have taken the place of [expandable](vicus_flow::BoxModel::expandable)
+    /// boxes so far, by name.
+    pub fn grown(&self) -> Vec<GrownBox> {
+        self.state.instance.grown()
+    }
+
     /// Its cost so far.
     pub fn totals(&self) -> Totals {
         self.state.instance.totals()
@@ -255,7 +269,7 @@ pub(crate) fn new_request(
     shared: &RuntimeState,
     model: &Arc<Model>,
     operators: Vec<(BoxId, Box<dyn Operator>)>,
-    Accounted { account, is_timed, overflows }: Accounted,
+    Accounted { account, is_timed, overflows, most_boxes }: Accounted,
 ) -> Arc<RequestState> {
     let id = shared.ongoing.next_id();
     let instance = Instance::new(model, id, shared.plan.seats.len(), &BOX, operators);
@@ -266,6 +280,9 @@ pub(crate) fn new_request(
     }
     if let Some(overflows) = overflows {
         instance.set_overflows(overflows);
+    }
+    if let Some(most) = most_boxes {
+        instance.set_most_boxes(most);
     }
     Arc::new(RequestState::new(instance))
 }

@@ -7,6 +7,9 @@ mod collect;
 mod dealing;
 mod deep;
 mod flow;
+mod growing;
+#[path = "../../../../core/flow/tests/flow/growing_networks.rs"]
+mod growing_networks;
 mod head_start;
 mod helpers;
 mod lending;
