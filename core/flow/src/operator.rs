@@ -2,7 +2,8 @@
 
 use crate::error::SentTooMuch;
 use crate::instance::{Body, BoxCell, Instance, Receiver, Seen, SentNow};
-use crate::ring::Ring;
+use crate::mailbox::Mailbox;
+use crate::ring::{Put, Ring};
 use crate::{Blocks, Column, Entry, Envelope, FlowError, OverBudget, Resume, Schema, give_up};
 use std::cell::Cell;
 use std::error::Error;
@@ -83,6 +84,44 @@ pub(crate) struct Input {
     pub(crate) ring: Ring<Envelope>,
     /// The box at the other end.
     pub(crate) sender: usize,
+    /// The envelopes before they come into the ring, for a via that keeps the newest.
+    pub(crate) mailbox: Option<Box<Mailbox>>,
+}
+
+impl Input {
+    /// Whether nothing waits here.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ring.is_empty() && self.mailbox.as_ref().is_none_or(|mailbox| mailbox.is_empty())
+    }
+
+    /// The receiver moves an envelope into its ring, of which it has both ends.
+    #[cold]
+    fn fetch(&self, mailbox: &Mailbox) {
+        if self.ring.is_empty()
+            && let Some(envelope) = mailbox.take()
+        {
+            let put = self.ring.put(envelope);
+            debug_assert!(!matches!(put, Put::Full(_)), "an empty ring has room");
+        }
+    }
+
+    /// An invocation begins: gets an envelope out of the mailbox, if there is one.
+    #[inline]
+    pub(crate) fn begin(&self) {
+        if let Some(mailbox) = &self.mailbox {
+            self.fetch(mailbox);
+        }
+    }
+
+    /// The receiver accepts no more, and drops the envelopes. Returns whether a refused sender is to be resumed.
+    pub(crate) fn close(&self) -> bool {
+        let waits = self.ring.close();
+        while let Some(envelope) = self.mailbox.as_ref().and_then(|mailbox| mailbox.take()) {
+            drop(envelope);
+        }
+        waits
+    }
 }
 
 impl Turn<'_> {
@@ -135,7 +174,7 @@ impl Turn<'_> {
             return;
         }
         self.body.consumed = true;
-        if source.ring.close() {
+        if source.close() {
             self.body.resumed.push(source.sender);
         }
     }

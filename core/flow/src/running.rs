@@ -67,6 +67,11 @@ impl Running {
                     while let Some(popped) = input.ring.take() {
                         instance.guarded(input.sender, || drop(popped));
                     }
+                    while let Some(late) = input.mailbox.as_ref().and_then(|mailbox| mailbox.take()) {
+                        instance.guarded(input.sender, || drop(late));
+                    }
+                } else {
+                    input.begin();
                 }
                 *seen = if input.ring.is_empty() { Seen::Nothing } else { Seen::Head };
                 sees |= *seen == Seen::Head;
@@ -148,7 +153,7 @@ impl Body {
         self.retired = true;
         self.run_again &= !self.owes_pills();
         for input in &cell.inputs {
-            if input.ring.close() {
+            if input.close() {
                 self.resumed.push(input.sender);
             }
         }
@@ -302,7 +307,7 @@ impl Sent {
             pauses = std::mem::take(&mut body.pauses);
             due_again |= run_again | pauses;
             if !body.retired {
-                due_again |= body.consumed && cell.inputs.iter().any(|input| !input.ring.is_empty());
+                due_again |= body.consumed && cell.inputs.iter().any(|input| !input.is_empty());
             }
             waits = body.waits();
             false

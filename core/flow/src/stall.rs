@@ -191,7 +191,7 @@ impl Instance {
                         !output.pill_sent || pending
                     })
                 });
-                if input.ring.is_empty() && !input.ring.is_closed() && more {
+                if input.is_empty() && !input.ring.is_closed() && more {
                     waits.push((input.sender, Wait::Input(number)));
                 }
             }

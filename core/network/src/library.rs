@@ -219,6 +219,9 @@ fn limit() -> BoxSpec {
                 let (mut rows, mut skip, mut is_over) = (rows, skip, false);
                 move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
                     let Some(envelope) = turn.take(0).filter(|_| !is_over) else { return Ok(()) };
+                    if turn.pass_mark(&envelope) {
+                        return Ok(());
+                    }
                     if !envelope.is_pill() {
                         let from = skip.min(envelope.rows() as u64);
                         let count = rows.min(envelope.rows() as u64 - from);

@@ -2,6 +2,7 @@
 
 use super::Instance;
 use crate::counts::Tally;
+use crate::mailbox::Mailbox;
 use crate::operator::{ENVELOPE_BYTES, Input};
 use crate::overflow::Outside;
 use crate::pause::Pause;
@@ -88,8 +89,11 @@ impl BoxCell {
             any_room: false,
             retired: false,
         };
-        let input =
-            |(from, bound): &(OutputId, crate::Bound)| Input { ring: Ring::new(*bound), sender: from.sender().index() };
+        let input = |(number, (from, bound)): (usize, &(OutputId, crate::Bound))| Input {
+            ring: Ring::new(*bound),
+            sender: from.sender().index(),
+            mailbox: model.newest.contains(&number).then(|| std::boxed::Box::new(Mailbox::new(*bound))),
+        };
         BoxCell {
             header: TaskHeader { class, context: ContextRef::NONE, request, number: index as u32, has_data: false },
             index,
@@ -98,7 +102,7 @@ impl BoxCell {
             clock: AtomicU64::new(0),
             held: AtomicU64::new(0),
             tally: Tally::new(model.inputs.len(), model.outputs.len()),
-            inputs: model.inputs.iter().map(input).collect(),
+            inputs: model.inputs.iter().enumerate().map(input).collect(),
             pause: Pause::new(),
             body: UnsafeCell::new(body),
         }

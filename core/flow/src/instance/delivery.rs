@@ -3,6 +3,8 @@
 use super::Instance;
 use super::cell::{Body, BoxCell, Receiver, SentNow};
 use crate::desk::{Activation, Desk, Fact};
+use crate::mailbox::Mailbox;
+use crate::operator::Input;
 use crate::ring::{Put, Ring};
 use crate::sync::Ordering;
 use crate::{BoxId, Envelope};
@@ -38,7 +40,7 @@ impl Instance {
                             break;
                         }
                     };
-                    if let Some(back) = self.put(receiver, envelope, Kind::Immediate, desk) {
+                    if let Some(back) = self.put(index, receiver, envelope, Kind::Immediate, desk) {
                         receiver.put_back(back);
                         break;
                     }
@@ -86,7 +88,7 @@ impl Instance {
                         self.guarded(sender, || copy.unshare(column));
                     }
                 }
-                let refused = if receiver.waits() { Some(copy) } else { self.put(receiver, copy, kind, desk) };
+                let refused = if receiver.waits() { Some(copy) } else { self.put(output, receiver, copy, kind, desk) };
                 if let Some(envelope) = refused {
                     self.cells[sender].tally.spilled(receiver.keep(envelope));
                     if receiver.waits_long && receiver.is_refused() {
@@ -109,7 +111,14 @@ impl Instance {
     }
 
     /// Puts an envelope into a receiver's buffer and activates it. Gives the envelope back if there is no room.
-    fn put(&self, receiver: &mut Receiver, envelope: Envelope, kind: Kind, desk: &mut Desk) -> Option<Envelope> {
+    fn put(
+        &self,
+        output: usize,
+        receiver: &mut Receiver,
+        envelope: Envelope,
+        kind: Kind,
+        desk: &mut Desk,
+    ) -> Option<Envelope> {
         if receiver.closed {
             return self.discard(receiver, envelope);
         }
@@ -118,7 +127,12 @@ impl Instance {
             cell.clock.fetch_max(desk.clock, Ordering::AcqRel);
         }
         let home = envelope.home();
-        match cell.inputs[receiver.input].ring.put(envelope) {
+        let input = &cell.inputs[receiver.input];
+        let put = match &input.mailbox {
+            None => input.ring.put(envelope),
+            Some(mailbox) => self.put_newest(output, input, mailbox, envelope),
+        };
+        match put {
             Put::Taken => {
                 if cell.state.arrive().0 {
                     desk.activations.push(Activation { home, ..self.activation(receiver.cell, kind, desk.seat) });
@@ -131,6 +145,22 @@ impl Instance {
                 self.discard(receiver, envelope)
             }
         }
+    }
+
+    /// Puts an envelope where the newest are kept. Those that are dropped for it are counted at the sender.
+    #[cold]
+    #[inline(never)]
+    fn put_newest(&self, output: usize, input: &Input, mailbox: &Mailbox, envelope: Envelope) -> Put<Envelope> {
+        if input.ring.is_closed() {
+            return Put::Closed(envelope);
+        }
+        for dropped in mailbox.put(envelope) {
+            if dropped.mark().is_none() {
+                self.cells[input.sender].tally.dropped(output, &dropped);
+            }
+            self.guarded(input.sender, || drop(dropped));
+        }
+        Put::Taken
     }
 
     /// The request has ended: the sent envelopes have no reader, and the end has resumed the blocked boxes.

@@ -239,7 +239,11 @@ impl Instance {
         let mut first = None;
         for cell in &self.cells {
             for input in &cell.inputs {
-                while let Some(popped) = input.ring.take() {
+                let next = || {
+                    let popped = input.ring.take().map(|popped| popped.value);
+                    popped.or_else(|| input.mailbox.as_ref().and_then(|mailbox| mailbox.take()))
+                };
+                while let Some(popped) = next() {
                     // A panic of a column's owner is counted as the sender's.
                     let dropped = catch_unwind(AssertUnwindSafe(move || drop(popped)));
                     dropped.unwrap_or_else(|panic| {
