@@ -14,4 +14,5 @@ mod spilling;
 mod storage;
 mod tables;
 mod trials;
+mod window_trials;
 mod windows;
