@@ -1,4 +1,4 @@
-//! What a waiting thread has for its box.
+//! The pieces that a waiting thread has for its box.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,7 +9,7 @@ use vicus_flow::{Resume, Turn};
 #[derive(Debug)]
 pub(super) enum Piece {
     Bytes(Vec<u8>),
-    /// What follows is no continuation of a line.
+    /// The next bytes begin a line.
     Break,
     /// Nothing has come for a while.
     Idle,

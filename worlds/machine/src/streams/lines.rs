@@ -50,7 +50,9 @@ pub fn line_schema() -> Schema {
 /// let open = move || Tcp::connect(address).map(|feed| Box::new(feed) as Box<_>);
 /// let lines = net.source(streams::lines("lines", open, LineOptions::default()));
 /// let (send, receive) = std::sync::mpsc::channel();
-/// let keep = move |rows: vicus_flow::Envelope| Ok(rows.column(0).texts().try_for_each(|text| send.send(text.to_owned()))?);
+/// let keep = move |rows: vicus_flow::Envelope| {
+///     Ok(rows.column(0).texts().try_for_each(|text| send.send(text.to_owned()))?)
+/// };
 /// let end = net.add(library::sink("end", &streams::line_schema(), keep));
 /// net.connect(lines.output(0), end.input(0));
 /// net.end(end.output(0));
@@ -68,7 +70,7 @@ pub fn lines(
     let factory = move || {
         let open = open.clone();
         Lines {
-            open: Some(Box::new(move || open())),
+            open: Some(Box::new(open)),
             inbox: Receiver(Arc::default()),
             options,
             piece: Vec::new(),

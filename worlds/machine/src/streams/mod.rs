@@ -1,7 +1,7 @@
 //! Sources without end: lines of standard input, of files that grow and of sockets, and ticks of the clock.
 //!
 //! A thread of its own waits for each of them, so that no worker does: the box pauses, and the thread resumes it with
-//! what has come ([`mailbox`](self::inbox)). It holds a bounded number of bytes, and waits while its box is busy. When
+//! what has come. It holds a bounded number of bytes, and waits while its box is busy. When
 //! the request is over, the box is dropped, and the thread leaves within [`PATIENCE`].
 
 mod feeds;

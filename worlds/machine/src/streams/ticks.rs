@@ -28,7 +28,9 @@ const MOST_ROWS: u64 = 4096;
 /// let mut net = ModelBuilder::new("three ticks");
 /// let ticks = net.source(streams::ticks("ticks", Duration::from_millis(2), Some(3))?);
 /// let (send, receive) = std::sync::mpsc::channel();
-/// let keep = move |rows: vicus_flow::Envelope| Ok(rows.column(0).u64s().iter().try_for_each(|tick| send.send(*tick))?);
+/// let keep = move |rows: vicus_flow::Envelope| {
+///     Ok(rows.column(0).u64s().iter().try_for_each(|tick| send.send(*tick))?)
+/// };
 /// let end = net.add(library::sink("end", &streams::tick_schema(), keep));
 /// net.connect(ticks.output(0), end.input(0));
 /// net.end(end.output(0));
