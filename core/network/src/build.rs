@@ -214,6 +214,7 @@ impl<'n> Builder<'n> {
             let Work::Box { kind, .. } = &node.work else { continue };
             counts[index] = match kind.outputs {
                 Ports::Exactly(count) => count,
+                Ports::OneOrTwo => 1 + usize::from(used.contains(&(index, 1))),
                 Ports::Any => {
                     let last = used.range((index, 0)..(index + 1, 0)).next_back();
                     last.map_or(0, |(_, output)| output + 1).max(1)

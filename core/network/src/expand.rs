@@ -230,6 +230,7 @@ impl<'t> Expander<'t> {
             Work::Port => 1,
             Work::Box { kind, .. } => match kind.inputs {
                 Ports::Exactly(count) => count,
+                Ports::OneOrTwo => 1,
                 Ports::Any => 0,
             },
         };
@@ -438,10 +439,13 @@ impl<'t> Expander<'t> {
                 let Work::Box { kind, .. } = &self.nodes[*node].work else { unreachable!("a copy is a box") };
                 let number = match kind.outputs {
                     Ports::Any => port.number.unwrap_or(self.nodes[*node].next_output),
-                    Ports::Exactly(count) => match port.number.unwrap_or(0) {
-                        number if number < count => number,
-                        _ => return Err(self.no_port("output", port, count)),
-                    },
+                    own => {
+                        let count = if let Ports::Exactly(count) = own { count } else { 2 };
+                        match port.number.unwrap_or(0) {
+                            number if number < count => number,
+                            _ => return Err(self.no_port("output", port, count)),
+                        }
+                    }
                 };
                 let next = &mut self.nodes[*node].next_output;
                 *next = (*next).max(number + 1);
@@ -475,10 +479,13 @@ impl<'t> Expander<'t> {
                         inputs.resize(inputs.len().max(number + 1), None);
                         (*node, number)
                     }
-                    Ports::Exactly(count) => match port.number.unwrap_or(0) {
-                        number if number < count => (*node, number),
-                        _ => return Err(self.no_port("input", port, count)),
-                    },
+                    own => {
+                        let count = if let Ports::Exactly(count) = own { count } else { 1 };
+                        match port.number.unwrap_or(0) {
+                            number if number < count => (*node, number),
+                            _ => return Err(self.no_port("input", port, count)),
+                        }
+                    }
                 }
             }
         };
