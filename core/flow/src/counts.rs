@@ -30,6 +30,11 @@ pub struct OutputCounts {
     pub rows: u64,
     /// Bytes that were allowed to wait here beyond its receivers' bounds, because boxes waited for each other.
     pub overdraft: u64,
+    /// Envelopes that vias dropped because they keep the newest ([`LinkOptions::keep_newest`](crate::LinkOptions)),
+    /// counted for each receiver.
+    pub dropped_envelopes: u64,
+    /// Rows in them.
+    pub dropped_rows: u64,
     /// The pill was sent, so the stream is complete. If `false` when the request is over, the box was stopped early:
     /// its readers had enough, or the request failed.
     pub ended: bool,
@@ -89,6 +94,11 @@ impl BoxCounts {
         self.outputs.iter().map(|output| output.rows).sum()
     }
 
+    /// Rows that vias behind its outputs dropped.
+    pub fn rows_dropped(&self) -> u64 {
+        self.outputs.iter().map(|output| output.dropped_rows).sum()
+    }
+
     /// Bytes it took on the sender's node ([`InputCounts::near_bytes`]), or read on their own node.
     pub fn near_bytes(&self) -> u64 {
         self.read_near_bytes + self.inputs.iter().map(|input| input.near_bytes).sum::<u64>()
@@ -125,6 +135,8 @@ struct OutputTally {
     envelopes: Counter,
     rows: Counter,
     overdraft: Counter,
+    dropped_envelopes: Counter,
+    dropped_rows: Counter,
     ended: AtomicBool,
 }
 
@@ -203,6 +215,12 @@ impl Tally {
         self.outputs[output].overdraft.add(more);
     }
 
+    /// A via dropped an envelope for a newer one.
+    pub(crate) fn dropped(&self, output: usize, envelope: &Envelope) {
+        self.outputs[output].dropped_envelopes.add(1);
+        self.outputs[output].dropped_rows.add(envelope.rows() as u64);
+    }
+
     /// Bytes taken and read so far: near, far.
     pub(crate) fn bytes(&self) -> (u64, u64) {
         let add = |(near, far), input: &InputTally| (near + input.near_bytes.get(), far + input.far_bytes.get());
@@ -220,6 +238,8 @@ impl Tally {
             envelopes: tally.envelopes.get(),
             rows: tally.rows.get(),
             overdraft: tally.overdraft.get(),
+            dropped_envelopes: tally.dropped_envelopes.get(),
+            dropped_rows: tally.dropped_rows.get(),
             ended: tally.ended.load(Ordering::Relaxed),
         };
         BoxCounts {

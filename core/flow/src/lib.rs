@@ -23,6 +23,8 @@ mod expand;
 mod grow;
 mod instance;
 pub mod library;
+mod mailbox;
+mod mark;
 mod model;
 mod native;
 mod nulls;
@@ -56,6 +58,7 @@ pub use error::{FlowError, NoMemory, OverBudget, SentTooMuch, drop_quietly, give
 pub use expand::{Arrivals, Expansion};
 pub use grow::{Grow, Plain, refusable, tell_of_asking};
 pub use instance::{GrownBox, Instance, Settled, Totals};
+pub use mark::{Mark, Marks};
 pub use model::{
     BoxId, BoxModel, ConnectedBox, Fragment, FragmentBuilder, InputId, LinkOptions, Model, ModelBuilder, ModelError,
     OutputId,

@@ -8,6 +8,7 @@
 //! [`union`] or [`merge`] brings the streams together again. Such a diamond does not wait for itself: the splitter goes
 //! on as soon as any replica has room, and a union takes from any input with an envelope.
 
+mod fold;
 mod group;
 mod hash;
 mod hold;
@@ -26,6 +27,7 @@ mod split;
 mod spread;
 mod tournament;
 mod union;
+mod window;
 
 pub use group::{Grouping, group};
 pub use hash::{HashKey, Keyed, table_bytes};
@@ -43,6 +45,7 @@ pub use split::{Piece, range_schema, split};
 pub use spread::spread;
 pub use tournament::Tournament;
 pub use union::union;
+pub use window::{WindowError, Windowing, watermarks, window};
 
 /// Picks tasks in the order of a seed.
 #[cfg(test)]

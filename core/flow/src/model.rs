@@ -164,6 +164,8 @@ pub(crate) struct Link {
     pub(crate) private: Vec<usize>,
     /// The receiver waits for another branch of the same rows first: see [`BoxModel::takes_all_of`].
     pub(crate) waits_long: bool,
+    /// See [`LinkOptions::keep_newest`].
+    pub(crate) keeps_newest: bool,
 }
 
 /// The receivers of an output, usually one.
@@ -179,6 +181,8 @@ pub struct ConnectedBox {
     pub(crate) factory: Arc<Factory>,
     /// For each input, the sending output and the bound.
     pub(crate) inputs: SmallVec<[(OutputId, Bound); 2]>,
+    /// The inputs that keep the newest envelopes.
+    pub(crate) newest: Vec<usize>,
     pub(crate) outputs: SmallVec<[(Schema, Links); 1]>,
     /// The inputs of fragments made beside it; see [`BoxModel::going_round`].
     pub(crate) rounds: Option<Arc<[Schema]>>,
@@ -375,6 +379,33 @@ impl LinkOptions<'_> {
         self
     }
 
+    /// The sender is never refused: when the input is full, the oldest envelopes are dropped and counted
+    /// ([`OutputCounts::dropped_rows`](crate::OutputCounts::dropped_rows)), but for marks and the pill. With a bound of
+    /// one envelope it keeps the newest only. For streams whose old rows nobody needs, such as measured values.
+    ///
+    /// ```
+    /// use vicus_flow::{Bound, Envelope, ModelBuilder, Schema, Type, library, sequential};
+    ///
+    /// let schema = Schema::new([("n", Type::U64)]);
+    /// let mut net = ModelBuilder::new("the last number");
+    /// let rows = || (0..100u64).map(|n| Envelope::new([vec![n].into()]));
+    /// let numbers = net.source(library::source("numbers", &schema, rows));
+    /// let (send, receive) = std::sync::mpsc::channel();
+    /// let end = net.add(library::sink("end", &schema, move |rows| Ok(send.send(rows.column(0).u64s()[0])?)));
+    /// net.connect(numbers.output(0), end.input(0)).bound(Bound { envelopes: 1, ..Bound::default() }).keep_newest();
+    /// net.end(end.output(0));
+    /// let model = net.build().unwrap();
+    /// // The reader runs when nothing else does.
+    /// let (_, counts) = sequential::run_counted(&model, Vec::new(), |_| Some(0));
+    /// let seen: Vec<u64> = receive.try_iter().collect();
+    /// assert_eq!(seen.last(), Some(&99));
+    /// assert_eq!(seen.len() as u64 + counts[1].outputs[0].dropped_rows, 100);
+    /// ```
+    pub fn keep_newest(self) -> Self {
+        self.0.keeps_newest = true;
+        self
+    }
+
     /// The receiver gets its own copies of these columns (Bobox report §4.3), so it can change them in place.
     pub fn private(self, columns: impl IntoIterator<Item = usize>) -> Self {
         self.0.private.extend(columns);
@@ -454,9 +485,22 @@ impl ModelBuilder {
     /// Connects an output with an input. An output may have several receivers; they share its columns.
     pub fn connect(&mut self, from: OutputId, to: InputId) -> LinkOptions<'_> {
         let (bound, private) = (self.bound, Vec::new());
-        let link = Link { receiver: to.receiver, input: to.input, bound, private, waits_long: false };
+        let link =
+            Link { receiver: to.receiver, input: to.input, bound, private, waits_long: false, keeps_newest: false };
         self.links.push((from, link));
         LinkOptions(&mut self.links.last_mut().expect("it was just put").1)
+    }
+
+    /// How many links there are so far.
+    pub fn links(&self) -> usize {
+        self.links.len()
+    }
+
+    /// Changes a link made before, by its number from 0: for links that another function has made. Gives its output.
+    /// Panics if there are fewer.
+    pub fn link(&mut self, number: usize) -> (OutputId, LinkOptions<'_>) {
+        let (from, link) = &mut self.links[number];
+        (*from, LinkOptions(link))
     }
 
     /// Connects an output with the termination box. The request ends when a pill has come from each such output.
@@ -495,6 +539,7 @@ impl ModelBuilder {
                 numbered: OnceLock::new(),
                 factory: model.factory,
                 inputs: smallvec![(OPEN, Bound::default()); model.inputs.len()],
+                newest: Vec::new(),
                 outputs: model.outputs.into_iter().map(|schema| (schema, Links::new())).collect(),
                 rounds: model.rounds,
             });
@@ -503,7 +548,9 @@ impl ModelBuilder {
         }
         for (from, link) in self.links {
             can_join(&boxes, &wanted, from, &link)?;
-            boxes[link.receiver.0].inputs[link.input] = (from, link.bound);
+            let receiver = &mut boxes[link.receiver.0];
+            receiver.inputs[link.input] = (from, link.bound);
+            receiver.newest.extend(link.keeps_newest.then_some(link.input));
             boxes[from.sender.0].outputs[from.output].1.push(link);
         }
         for (index, one) in boxes.iter().enumerate() {

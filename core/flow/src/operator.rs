@@ -132,7 +132,7 @@ impl Turn<'_> {
         }
         self.body.consumed = true;
         self.body.ends = true;
-        if source.ring.close() {
+        if source.close() {
             self.body.resumed.extend(source.sender());
         }
     }

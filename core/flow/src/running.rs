@@ -71,6 +71,12 @@ impl Running {
                         let sender = input.sender().map_or(cell.index, |sender| sender.index);
                         instance.guarded(sender, || drop(popped));
                     }
+                    while let Some(late) = input.mailbox.as_ref().and_then(|mailbox| mailbox.take()) {
+                        let sender = input.sender().map_or(cell.index, |sender| sender.index);
+                        instance.guarded(sender, || drop(late));
+                    }
+                } else {
+                    input.begin();
                 }
                 *seen = if input.ring.is_empty() { Seen::Nothing } else { Seen::Head };
                 sees |= *seen == Seen::Head;
@@ -153,7 +159,7 @@ impl Body {
         self.run_again &= !self.owes_pills();
         for input in &cell.inputs {
             self.ends = true;
-            if input.ring.close() {
+            if input.close() {
                 self.resumed.extend(input.sender());
             }
         }
@@ -311,7 +317,7 @@ impl Sent {
             pauses = std::mem::take(&mut body.pauses);
             due_again |= run_again | pauses;
             if !body.retired {
-                due_again |= body.consumed && cell.inputs.iter().any(|input| !input.ring.is_empty());
+                due_again |= body.consumed && cell.inputs.iter().any(|input| !input.is_empty());
             }
             waits = body.waits();
             if body.ends && instance.grows() {

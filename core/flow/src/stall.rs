@@ -218,7 +218,7 @@ impl<'a> Live<'a> {
                         !output.pill_sent || pending
                     })
                 });
-                if input.ring.is_empty() && !input.ring.is_closed() && more {
+                if input.is_empty() && !input.ring.is_closed() && more {
                     waits.push((sender, Wait::Input(number)));
                 }
             }

@@ -9,7 +9,7 @@ use crate::value::{ParameterValue, quoted};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
-use vicus_flow::{BoxId, Model, ModelBuilder, OutputId, Schema};
+use vicus_flow::{Bound, BoxId, Model, ModelBuilder, OutputId, Schema};
 
 /// The machine a network is built for, as numbers that texts can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +88,18 @@ impl NetworkText {
     }
 }
 
+/// Has the links that a kind has made from its inputs' sources, behind so many others, keep the newest envelopes.
+fn keep_newest(net: &mut ModelBuilder, before: usize, inputs: &[(OutputId, Option<usize>)]) {
+    let mut free: Vec<usize> = (before..net.links()).collect();
+    for (output, keep) in inputs {
+        let Some(place) = free.iter().position(|&link| net.link(link).0 == *output) else { continue };
+        let link = free.remove(place);
+        if let Some(envelopes) = *keep {
+            net.link(link).1.bound(Bound { envelopes, ..Bound::default() }).keep_newest();
+        }
+    }
+}
+
 /// An input's source: a box, its output, and the vias on the way.
 type Sources<'n> = Vec<(usize, usize, Vec<&'n crate::expand::Link>)>;
 
@@ -130,6 +142,12 @@ impl<'n> Builder<'n> {
                 }
                 inputs.push(Incoming { output: id, schema, from: self.nodes[*from].name.clone() });
             }
+            let keeps: Vec<(OutputId, Option<usize>)> = inputs
+                .iter()
+                .zip(&all[index])
+                .map(|(incoming, (_, _, links))| (incoming.output, links.iter().find_map(|link| link.keep)))
+                .collect();
+            let links = net.links();
             let mut building = Building {
                 net: &mut net,
                 name: &node.name,
@@ -162,6 +180,7 @@ impl<'n> Builder<'n> {
                 NetworkError::at(self.source, at, message)
             })?;
             assert_eq!(made.len(), counts[index], "the kind {} gives each of its outputs", kind.name);
+            keep_newest(&mut net, links, &keeps);
             outputs[index] = made;
             names.resize(net.len(), node.name.clone());
         }
@@ -213,6 +232,7 @@ impl<'n> Builder<'n> {
             let Work::Box { kind, .. } = &node.work else { continue };
             counts[index] = match kind.outputs {
                 Ports::Exactly(count) => count,
+                Ports::OneOrTwo => 1 + usize::from(used.contains(&(index, 1))),
                 Ports::Any => {
                     let last = used.range((index, 0)..(index + 1, 0)).next_back();
                     last.map_or(0, |(_, output)| output + 1).max(1)

@@ -4,7 +4,7 @@ use crate::build::MachineCounts;
 use crate::error::{NetworkError, Spot};
 use crate::parse::MOST_PORTS;
 use crate::spec::{BoxSpec, Kinds, Ports};
-use crate::text::{Argument, Body, BoxText, NetworkText, PortText, SubNetwork, TextParameter};
+use crate::text::{Argument, Body, BoxText, NetworkText, PortText, SubNetwork, TextParameter, ViaText};
 use crate::value::{ParameterType, ParameterValue};
 use std::collections::{BTreeMap, BTreeSet};
 use vicus_flow::Schema;
@@ -43,6 +43,8 @@ pub(crate) struct Link {
     pub(crate) output: usize,
     pub(crate) at: Spot,
     pub(crate) columns: Option<Schema>,
+    /// How many envelopes it keeps, if it drops the oldest.
+    pub(crate) keep: Option<usize>,
 }
 
 /// A copy of a box or of a sub-network, as vias name it.
@@ -199,7 +201,7 @@ impl<'t> Expander<'t> {
                 Some((_, outputs)) if via.to.name == "output" => outputs,
                 _ => self.copies_of(&placed, &via.to)?,
             };
-            self.via(from, &via.from, to, &via.to, via.columns.as_ref())?;
+            self.via(from, to, via)?;
         }
         Ok(())
     }
@@ -233,6 +235,7 @@ impl<'t> Expander<'t> {
             Work::Port => 1,
             Work::Box { kind, .. } => match kind.inputs {
                 Ports::Exactly(count) => count,
+                Ports::OneOrTwo => 1,
                 Ports::Any => 0,
             },
         };
@@ -370,16 +373,20 @@ impl<'t> Expander<'t> {
     fn via(
         &mut self,
         from: &[Copied],
-        from_port: &PortText,
         to: &[Copied],
-        to_port: &PortText,
-        columns: Option<&Schema>,
+        ViaText { from: from_port, to: to_port, columns, keep }: &'t ViaText,
     ) -> Result<(), NetworkError> {
         let at = Spot { from: from_port.at.from, to: to_port.at.to };
         let deals = from_port.number.is_none() && self.is_any(&from[0], |kind| kind.outputs);
         let unites = to_port.number.is_none() && self.is_any(&to[0], |kind| kind.inputs);
         let one = [0].as_slice();
-        let link = |output: (usize, usize)| Link { from: output.0, output: output.1, at, columns: columns.cloned() };
+        let link = |output: (usize, usize)| Link {
+            from: output.0,
+            output: output.1,
+            at,
+            columns: columns.clone(),
+            keep: *keep,
+        };
         let pairs: Vec<usize> = (0..from.len().max(to.len())).collect();
         if from.len() == to.len() || (from.len() == 1 && deals) || (to.len() == 1 && unites) {
             // Copy by copy; from the ports of a kind that deals, to the ports of one that unites.
@@ -437,10 +444,13 @@ impl<'t> Expander<'t> {
                 let Work::Box { kind, .. } = &self.nodes[*node].work else { unreachable!("a copy is a box") };
                 let number = match kind.outputs {
                     Ports::Any => port.number.unwrap_or(self.nodes[*node].next_output),
-                    Ports::Exactly(count) => match port.number.unwrap_or(0) {
-                        number if number < count => number,
-                        _ => return Err(self.no_port("output", port, count)),
-                    },
+                    own => {
+                        let count = if let Ports::Exactly(count) = own { count } else { 2 };
+                        match port.number.unwrap_or(0) {
+                            number if number < count => number,
+                            _ => return Err(self.no_port("output", port, count)),
+                        }
+                    }
                 };
                 let next = &mut self.nodes[*node].next_output;
                 *next = (*next).max(number + 1);
@@ -474,10 +484,13 @@ impl<'t> Expander<'t> {
                         inputs.resize(inputs.len().max(number + 1), None);
                         (*node, number)
                     }
-                    Ports::Exactly(count) => match port.number.unwrap_or(0) {
-                        number if number < count => (*node, number),
-                        _ => return Err(self.no_port("input", port, count)),
-                    },
+                    own => {
+                        let count = if let Ports::Exactly(count) = own { count } else { 1 };
+                        match port.number.unwrap_or(0) {
+                            number if number < count => (*node, number),
+                            _ => return Err(self.no_port("input", port, count)),
+                        }
+                    }
                 }
             }
         };

@@ -44,6 +44,7 @@ mod schema;
 mod spec;
 mod text;
 mod value;
+mod windows;
 
 pub use build::{Collected, MachineCounts, Network};
 pub use dot::dot;
@@ -56,3 +57,4 @@ pub use schema::{parse_schema, schema_text};
 pub use spec::{BoxSpec, Building, Incoming, KindError, Kinds, ParameterSpec, Ports};
 pub use text::{Argument, Body, BoxText, NetworkText, PortText, SubNetwork, TextParameter, ViaText};
 pub use value::{ParameterType, ParameterValue};
+pub use windows::span_ns;

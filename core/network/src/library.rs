@@ -2,17 +2,18 @@
 
 use crate::spec::{BoxSpec, Building, Incoming, KindError, Kinds, Ports};
 use crate::value::{ParameterType, ParameterValue};
+use crate::windows::{watermark, window};
 use vicus_flow::library::{self, HashKey, SortKey};
 use vicus_flow::{BoxError, BoxModel, Envelope, Field, OutputId, Schema, Turn, Type};
 use vicus_language::{PlanOptions, near, suggestion};
 use vicus_sql::{SqlError, SqlStream, add_statement};
 
 /// The rows of an envelope that a kind makes.
-const ENVELOPE_ROWS: usize = 4096;
+pub(crate) const ENVELOPE_ROWS: usize = 4096;
 
-type Made = Result<Vec<(OutputId, Schema)>, KindError>;
+pub(crate) type Made = Result<Vec<(OutputId, Schema)>, KindError>;
 
-fn text(text: &str) -> ParameterValue {
+pub(crate) fn text(text: &str) -> ParameterValue {
     ParameterValue::Text(text.to_owned())
 }
 
@@ -35,7 +36,7 @@ impl Kinds {
             union(),
         ]
         .into_iter()
-        .chain([hold(), count(), collect(), sink()])
+        .chain([hold(), count(), collect(), sink(), watermark(), window()])
         .for_each(|kind| kinds.add(kind));
         kinds
     }
@@ -89,7 +90,7 @@ fn statement(
 }
 
 /// Checks that a text is an expression, or a list of them, by itself: what it is put into stays as it is.
-fn check(parameter: &'static str, written: &str, before: &str) -> Result<(), KindError> {
+pub(crate) fn check(parameter: &'static str, written: &str, before: &str) -> Result<(), KindError> {
     let parsed = vicus_sql::parse(&format!("{before}{written}"), &vicus_sql::ParseOptions::default());
     parsed.map(|_| ()).map_err(|error| match error.place.offset {
         Some(offset) => KindError::within(parameter, offset.saturating_sub(before.len()), error.message),
@@ -219,6 +220,9 @@ fn limit() -> BoxSpec {
                 let (mut rows, mut skip, mut is_over) = (rows, skip, false);
                 move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
                     let Some(envelope) = turn.take(0).filter(|_| !is_over) else { return Ok(()) };
+                    if turn.pass_mark(&envelope) {
+                        return Ok(());
+                    }
                     if !envelope.is_pill() {
                         let from = skip.min(envelope.rows() as u64);
                         let count = rows.min(envelope.rows() as u64 - from);
@@ -273,7 +277,7 @@ fn keys(parameter: &'static str, written: &str, schema: &Schema) -> Result<Vec<S
 }
 
 /// The place of a column.
-fn column(parameter: &'static str, name: &str, at: usize, schema: &Schema) -> Result<usize, KindError> {
+pub(crate) fn column(parameter: &'static str, name: &str, at: usize, schema: &Schema) -> Result<usize, KindError> {
     let names = || schema.columns().iter().map(|field| field.name.as_str());
     names().position(|known| known == name).ok_or_else(|| {
         let likely = near(name, names().map(|known| (known, known.to_owned())));

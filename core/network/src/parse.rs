@@ -192,7 +192,8 @@ impl Parser<'_> {
         loop {
             let to = self.port()?;
             let columns = if self.has(":") { Some(self.columns()?) } else { None };
-            body.vias.push(ViaText { from, to: to.clone(), columns });
+            let keep = if self.is_keyword("keep") { Some(self.keep()?) } else { None };
+            body.vias.push(ViaText { from, to: to.clone(), columns, keep });
             if !self.has("->") {
                 break;
             }
@@ -200,6 +201,19 @@ impl Parser<'_> {
             from = PortText { number: None, ..to };
         }
         self.expect(";", "behind a via")
+    }
+
+    /// How many envelopes a via keeps.
+    fn keep(&mut self) -> Result<usize, NetworkError> {
+        self.next();
+        match self.next() {
+            (Word::Integer(value), _) if (1..=MOST_KEPT).contains(&value) => Ok(value as usize),
+            (_, spot) => {
+                let message =
+                    format!("the number of envelopes that the via keeps is expected behind `keep`, 1 to {MOST_KEPT}");
+                Err(NetworkError::at(self.source, spot, message))
+            }
+        }
     }
 
     fn port(&mut self) -> Result<PortText, NetworkError> {
@@ -292,6 +306,9 @@ impl Parser<'_> {
         Ok(schema)
     }
 }
+
+/// The most envelopes that a via keeps.
+const MOST_KEPT: i64 = 1 << 16;
 
 /// The most ports of a box.
 pub(crate) const MOST_PORTS: i64 = 4096;

@@ -75,6 +75,7 @@ impl fmt::Display for ViaText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} -> {}", self.from, self.to)?;
         self.columns.iter().try_for_each(|columns| write!(f, " : {}", schema_text(columns)))?;
+        self.keep.iter().try_for_each(|keep| write!(f, " keep {keep}"))?;
         f.write_str(";")
     }
 }

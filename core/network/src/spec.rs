@@ -17,6 +17,8 @@ pub enum Ports {
     Exactly(usize),
     /// One for each via, at least one.
     Any,
+    /// The first, and the second if a via leaves from it.
+    OneOrTwo,
 }
 
 impl fmt::Display for Ports {
@@ -24,6 +26,7 @@ impl fmt::Display for Ports {
         match self {
             Ports::Exactly(count) => count.fmt(f),
             Ports::Any => f.write_str("any number"),
+            Ports::OneOrTwo => f.write_str("1 or 2"),
         }
     }
 }

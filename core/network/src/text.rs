@@ -146,6 +146,9 @@ pub struct ViaText {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(serialize_with = "write_some", deserialize_with = "read_some")]
     pub columns: Option<Schema>,
+    /// How many envelopes it keeps, if it drops the oldest in place of holding its sender up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep: Option<usize>,
 }
 
 fn write_some<S: Serializer>(schema: &Option<Schema>, to: S) -> Result<S::Ok, S::Error> {

@@ -149,6 +149,9 @@ impl StreamTable {
                     turn.send_pill(0);
                     return Ok(());
                 }
+                if turn.pass_mark(&envelope) {
+                    return Ok(());
+                }
                 let columns = picked.iter().map(|&column| converted(envelope.column(column)));
                 let columns = columns.collect::<Result<Vec<_>, _>>()?;
                 if envelope.rows() > 0 {

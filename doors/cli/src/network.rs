@@ -145,6 +145,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 pub(crate) fn kinds() -> Kinds {
     let mut kinds = Kinds::library();
     vicus_tables::add_kinds(&mut kinds);
+    vicus_tables::add_stream_kinds(&mut kinds);
     vicus_service::add_kinds(&mut kinds);
     kinds
 }
@@ -329,28 +330,35 @@ fn outcome(request: &Request) -> anyhow::Result<()> {
     }
 }
 
-/// A line for each box: its name in the text, its name in the model, how often it ran, and its rows.
+/// A line for each box: its name in the text, its name in the model, how often it ran, and its rows; and if vias
+/// dropped rows for newer ones, how many.
 fn counts(network: &Network, request: &Request) -> String {
     let mut out = String::new();
-    let boxes = network.model.boxes().iter().zip(&network.names).zip(request.counts());
-    let lines: Vec<[String; 6]> =
-        std::iter::once(["box", "as", "runs", "rows in", "rows out", "ms"].map(str::to_owned))
-            .chain(boxes.filter(|((_, name), _)| !name.is_empty()).map(|((one, name), counts)| {
-                let ms = counts.busy_ns as f64 / 1e6;
-                [
-                    name.clone(),
-                    one.name().to_owned(),
-                    counts.acts.to_string(),
-                    counts.rows_taken().to_string(),
-                    counts.rows_sent().to_string(),
-                    format!("{ms:.1}"),
-                ]
-            }))
-            .collect();
+    let all = request.counts();
+    let has_dropped = all.iter().any(|counts| counts.rows_dropped() > 0);
+    let boxes = network.model.boxes().iter().zip(&network.names).zip(all);
+    let titles = ["box", "as", "runs", "rows in", "rows out", "ms", "dropped"];
+    let used = titles.len() - usize::from(!has_dropped);
+    let lines: Vec<Vec<String>> = std::iter::once(titles[..used].iter().map(|title| (*title).to_owned()).collect())
+        .chain(boxes.filter(|((_, name), _)| !name.is_empty()).map(|((one, name), counts)| {
+            let ms = counts.busy_ns as f64 / 1e6;
+            let mut line = vec![
+                name.clone(),
+                one.name().to_owned(),
+                counts.acts.to_string(),
+                counts.rows_taken().to_string(),
+                counts.rows_sent().to_string(),
+                format!("{ms:.1}"),
+                counts.rows_dropped().to_string(),
+            ];
+            line.truncate(used);
+            line
+        }))
+        .collect();
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; 6] = std::array::from_fn(width);
+    let widths: Vec<usize> = (0..used).map(width).collect();
     for line in &lines {
-        for (column, (text, width)) in line.iter().zip(widths).enumerate() {
+        for (column, (text, width)) in line.iter().zip(&widths).enumerate() {
             // Names to the left, numbers to the right.
             let _ = if column < 2 { write!(out, "{text:width$}  ") } else { write!(out, "{text:>width$}  ") };
         }

@@ -17,12 +17,14 @@ mod footer;
 mod kinds;
 mod parquet;
 mod parquet_writer;
+mod streams;
 mod writing;
 
 pub use csv::CsvOptions;
 pub use error::{TableError, is_reading};
 pub use kinds::add_kinds;
 pub use parquet_writer::ParquetWriter;
+pub use streams::add_stream_kinds;
 pub use writing::{RowFormat, writer};
 
 use error::{Guarded, guarded};

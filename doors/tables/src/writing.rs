@@ -142,6 +142,7 @@ impl Writer {
         Ok(self.target.as_mut().ok_or("the target was closed")?)
     }
 
+    /// Writes rows. A reader of text sees them at once, because the next ones of a stream may come much later.
     fn write(&mut self, rows: &Envelope) -> Result<(), BoxError> {
         let schema = self.schema.clone();
         match self.target()? {
@@ -150,6 +151,7 @@ impl Writer {
                 let mut lines = WriterBuilder::new().with_header(false).build(Vec::new());
                 lines.write(&rows.to_arrow(&schema))?;
                 out.write_all(&lines.into_inner())?;
+                out.flush()?;
             }
             Target::Arrow(arrow) => arrow.write(&rows.to_arrow(&schema))?,
             Target::Parquet(parquet) => parquet.write(&rows.to_arrow(&schema))?,
@@ -161,6 +163,7 @@ impl Writer {
                     line.push('\n');
                     out.write_all(line.as_bytes())?;
                 }
+                out.flush()?;
             }
         }
         Ok(())
@@ -188,6 +191,7 @@ impl Operator for Writer {
                 turn.blocking(|| self.finish())?;
                 turn.send_pill(0);
             }
+            Some(rows) if rows.mark().is_some() => {}
             Some(rows) => {
                 turn.blocking(|| self.write(&rows))?;
                 if let Some(Target::Parquet(parquet)) = &self.target {

@@ -74,12 +74,14 @@
 
 pub use vicus_flow::{
     Bound, BoxCounts, BoxError, BoxId, BoxModel, Budget, Column, Envelope, EnvelopeBuilder, Field, FlowError, Grow,
-    HeldBytes, InputCounts, InputId, Model, ModelBuilder, ModelError, NoMemory, Operator, OutputCounts, OutputId,
-    OverBudget, Overflow, Overflows, Resume, Schema, Storage, StorageError, TimeUnit, Totals, Turn, Type, give_up,
-    library, refusable,
+    HeldBytes, InputCounts, InputId, Mark, Marks, Model, ModelBuilder, ModelError, NoMemory, Operator, OutputCounts,
+    OutputId, OverBudget, Overflow, Overflows, Resume, Schema, Storage, StorageError, TimeUnit, Totals, Turn, Type,
+    give_up, library, refusable,
 };
 #[cfg(feature = "arrow")]
 pub use vicus_flow::{FromArrowError, arrow};
+#[doc(inline)]
+pub use vicus_machine::streams;
 pub use vicus_machine::{
     Allocator, Defaults, LastWords, Request, RequestOptions, StartError, TemporaryFiles, this_machine,
 };

@@ -23,7 +23,11 @@ const FLOORS: [Floors; 4] = [
         rooms: &["switch", "exceptions", "sanitizers", "stack", "guards", "overflow", "pools"],
         back: &[("exceptions", "stack"), ("sanitizers", "stack")],
     },
-    Floors { of: "worlds/machine", rooms: &["sync", "defaults", "queues", "memory", "runtime", "tasks"], back: &[] },
+    Floors {
+        of: "worlds/machine",
+        rooms: &["sync", "defaults", "queues", "memory", "runtime", "tasks", "streams"],
+        back: &[],
+    },
     Floors {
         of: "worlds/threads",
         rooms: &["sync", "mutant", "threads", "watch", "words", "spawn", "sitting", "team", "map_reduce"],

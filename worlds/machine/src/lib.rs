@@ -28,11 +28,13 @@
 //! | `memory` | the process's heaps, questions to the kernel about pages | runs a task |
 //! | `runtime` | workers, requests, boxes, the recorder | decides: its seats do (`vicus-schedule`) |
 //! | `tasks` | closures, their children and data | starts a thread of the system |
+//! | `streams` | sources without end, which wait for the world | holds a worker |
 
 mod defaults;
 mod memory;
 mod queues;
 mod runtime;
+pub mod streams;
 mod sync;
 mod tasks;
 

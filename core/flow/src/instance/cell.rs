@@ -7,10 +7,11 @@
 use super::Instance;
 use crate::counts::Tally;
 use crate::expand::Growing;
+use crate::mailbox::Mailbox;
 use crate::operator::ENVELOPE_BYTES;
 use crate::overflow::Outside;
 use crate::pause::Pause;
-use crate::ring::Ring;
+use crate::ring::{Put, Ring};
 use crate::state::StateWord;
 use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, UnsafeCell};
 use crate::{BoxError, ConnectedBox, Envelope, Operator, Schema};
@@ -89,7 +90,11 @@ impl BoxCell {
             any_room: false,
             retired: false,
         };
-        let input = |bound: crate::Bound| Input { ring: Ring::new(bound), sender: AtomicPtr::new(ptr::null_mut()) };
+        let input = |(number, bound): (usize, crate::Bound)| Input {
+            ring: Ring::new(bound),
+            sender: AtomicPtr::new(ptr::null_mut()),
+            mailbox: model.newest.contains(&number).then(|| std::boxed::Box::new(Mailbox::new(bound))),
+        };
         let bounds = model.inputs.iter().map(|(_, bound)| *bound).chain((rounds > 0).then(crate::Bound::default));
         let receivers: usize = body.outputs.iter().map(|output| output.receivers.len()).sum();
         BoxCell {
@@ -100,7 +105,7 @@ impl BoxCell {
             clock: AtomicU64::new(0),
             held: AtomicU64::new(0),
             tally: UnsafeCell::new(Tally::new(inputs, model.outputs.len() + rounds)),
-            inputs: bounds.map(input).collect(),
+            inputs: bounds.enumerate().map(input).collect(),
             pause: Pause::new(),
             body: UnsafeCell::new(body),
             far: AtomicUsize::new(model.inputs.len() + receivers),
@@ -184,9 +189,45 @@ pub(crate) struct Input {
     /// The box at the other end; null once this end has let go of it. A box that grows hands its outputs over before
     /// it has sent anything: then another box stands here.
     pub(super) sender: AtomicPtr<BoxCell>,
+    /// The envelopes before they come into the ring, for a via that keeps the newest.
+    pub(crate) mailbox: Option<std::boxed::Box<Mailbox>>,
 }
 
 impl Input {
+    /// Whether nothing waits here.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ring.is_empty() && self.mailbox.as_ref().is_none_or(|mailbox| mailbox.is_empty())
+    }
+
+    /// The receiver moves an envelope into its ring, of which it has both ends.
+    #[cold]
+    fn fetch(&self, mailbox: &Mailbox) {
+        if self.ring.is_empty()
+            && let Some(envelope) = mailbox.take()
+        {
+            let put = self.ring.put(envelope);
+            debug_assert!(!matches!(put, Put::Full(_)), "an empty ring has room");
+        }
+    }
+
+    /// An invocation begins: gets an envelope out of the mailbox, if there is one.
+    #[inline]
+    pub(crate) fn begin(&self) {
+        if let Some(mailbox) = &self.mailbox {
+            self.fetch(mailbox);
+        }
+    }
+
+    /// The receiver accepts no more, and drops the envelopes. Returns whether a refused sender is to be resumed.
+    pub(crate) fn close(&self) -> bool {
+        let waits = self.ring.close();
+        while let Some(envelope) = self.mailbox.as_ref().and_then(|mailbox| mailbox.take()) {
+            drop(envelope);
+        }
+        waits
+    }
+
     /// The box at the other end, if this end has not let go of it.
     #[inline]
     pub(crate) fn sender(&self) -> Option<Neighbour> {

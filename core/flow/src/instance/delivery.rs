@@ -1,8 +1,9 @@
 //! The way of an invocation's envelopes to their receivers, and their wait there.
 
 use super::Instance;
-use super::cell::{Body, BoxCell, Receiver, SentNow};
+use super::cell::{Body, BoxCell, Input, Receiver, SentNow};
 use crate::desk::{Activation, Desk, Fact};
+use crate::mailbox::Mailbox;
 use crate::ring::Put;
 use crate::sync::Ordering;
 use crate::{BoxId, Envelope};
@@ -32,7 +33,7 @@ impl Instance {
                             break;
                         }
                     };
-                    let back = self.put(sender, receiver, envelope, Kind::Immediate, desk);
+                    let back = self.put((sender, index), receiver, envelope, Kind::Immediate, desk);
                     body.ends |= receiver.is_over();
                     if let Some(back) = back {
                         receiver.put_back(back);
@@ -82,7 +83,8 @@ impl Instance {
                         self.guarded(sender.index, || copy.unshare(column));
                     }
                 }
-                let refused = if receiver.waits() { Some(copy) } else { self.put(sender, receiver, copy, kind, desk) };
+                let refused =
+                    if receiver.waits() { Some(copy) } else { self.put((sender, output), receiver, copy, kind, desk) };
                 body.ends |= receiver.is_over();
                 if let Some(envelope) = refused {
                     sender.tally().spilled(receiver.keep(envelope));
@@ -108,21 +110,26 @@ impl Instance {
     /// Puts an envelope into a receiver's buffer and activates it. Gives the envelope back if there is no room.
     fn put(
         &self,
-        sender: &BoxCell,
+        from: (&BoxCell, usize),
         receiver: &mut Receiver,
         envelope: Envelope,
         kind: Kind,
         desk: &mut Desk,
     ) -> Option<Envelope> {
         if receiver.closed {
-            return self.discard(sender, envelope);
+            return self.discard(from.0, envelope);
         }
         let cell = &*receiver.cell;
         if desk.recording {
             cell.clock.fetch_max(desk.clock, Ordering::AcqRel);
         }
         let (home, is_pill) = (envelope.home(), envelope.is_pill());
-        match cell.inputs[receiver.input].ring.put(envelope) {
+        let input = &cell.inputs[receiver.input];
+        let put = match &input.mailbox {
+            None => input.ring.put(envelope),
+            Some(mailbox) => self.put_newest(from, input, mailbox, envelope),
+        };
+        match put {
             Put::Taken => {
                 receiver.done |= is_pill;
                 if cell.state.arrive().0 {
@@ -133,9 +140,31 @@ impl Instance {
             Put::Full(envelope) => Some(envelope),
             Put::Closed(envelope) => {
                 receiver.closed = true;
-                self.discard(sender, envelope)
+                self.discard(from.0, envelope)
             }
         }
+    }
+
+    /// Puts an envelope where the newest are kept. Those that are dropped for it are counted at the sender.
+    #[cold]
+    #[inline(never)]
+    fn put_newest(
+        &self,
+        (sender, output): (&BoxCell, usize),
+        input: &Input,
+        mailbox: &Mailbox,
+        envelope: Envelope,
+    ) -> Put<Envelope> {
+        if input.ring.is_closed() {
+            return Put::Closed(envelope);
+        }
+        for dropped in mailbox.put(envelope) {
+            if dropped.mark().is_none() {
+                sender.tally().dropped(output, &dropped);
+            }
+            self.guarded(sender.index, || drop(dropped));
+        }
+        Put::Taken
     }
 
     /// The request has ended: the sent envelopes have no reader, and the end has resumed the blocked boxes.

@@ -251,7 +251,11 @@ impl Instance {
         self.cells.empty(|cell| {
             held += cell.held.load(Ordering::Relaxed);
             for input in &cell.inputs {
-                while let Some(popped) = input.ring.take() {
+                let next = || {
+                    let popped = input.ring.take().map(|popped| popped.value);
+                    popped.or_else(|| input.mailbox.as_ref().and_then(|mailbox| mailbox.take()))
+                };
+                while let Some(popped) = next() {
                     // A panic of a column's owner is counted as the sender's.
                     let dropped = catch_unwind(AssertUnwindSafe(move || drop(popped)));
                     let sender = input.sender().map_or(cell.index, |sender| sender.index);

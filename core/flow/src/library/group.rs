@@ -1,17 +1,15 @@
 //! Rows with equal keys, folded into one.
 
 use super::HashKey;
+use super::fold::{Fold, Folded, MOST_DIGITS};
 use super::hash::hash_rows;
 use super::key::write_key;
 use super::spill::{DEEPEST, Parts, Spilled};
 use crate::column::of_codes;
 use crate::store::Unified;
-use crate::types::Form;
 use crate::{
-    BoxError, BoxModel, Column, Envelope, EnvelopeBuilder, Field, Grow, Native, NoMemory, Operator, Schema, Turn, Type,
+    BoxError, BoxModel, Column, Envelope, EnvelopeBuilder, Field, Grow, NoMemory, Operator, Schema, Turn, Type,
 };
-use std::cmp::Ordering;
-use std::fmt;
 use std::sync::Arc;
 
 /// The description of a stream's groups: the key columns, whose equal values make rows one group, and the folds over
@@ -31,23 +29,11 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Grouping {
-    input: Schema,
-    keys: Vec<usize>,
+    pub(super) input: Schema,
+    pub(super) keys: Vec<usize>,
     /// The columns of the result: the keys, and one for each fold.
-    output: Vec<Field>,
-    folds: Vec<Fold>,
-}
-
-/// The most decimal digits of a number.
-const MOST_DIGITS: u8 = 38;
-
-#[derive(Clone, Copy, Debug)]
-enum Fold {
-    Rows,
-    Values(usize),
-    Sum(usize),
-    Least(usize),
-    Greatest(usize),
+    pub(super) output: Vec<Field>,
+    pub(super) folds: Vec<Fold>,
 }
 
 impl Grouping {
@@ -318,18 +304,7 @@ impl Group {
         for (place, folded) in self.folded.iter().enumerate() {
             let column = keys + place;
             let kind = &self.grouping.output[column].kind;
-            for group in groups.clone() {
-                match folded.value(group) {
-                    Value::Null => self.builder.push_null(column),
-                    Value::Rank(rank) => self.builder.push_rank(column, kind, rank),
-                    Value::Decimal(value) => self.builder.decimals(column).push(value),
-                    Value::String(bytes) => match kind {
-                        Type::FixedBinary(_) => self.builder.push_raw(column, bytes),
-                        _ => self.builder.push_string(turn.blocks, column, kind, bytes),
-                    },
-                    Value::Row(value) => self.builder.append_column(turn.blocks, column, value),
-                }
-            }
+            groups.clone().for_each(|group| folded.write(group, &mut self.builder, turn.blocks, column, kind));
         }
         // There may be no columns.
         Ok(Some(Envelope::of_rows(self.builder.finish_columns(turn), groups.len())))
@@ -359,6 +334,8 @@ impl Operator for Group {
                 },
             };
             match envelope {
+                // All groups come at the end, after all times.
+                Some(envelope) if envelope.mark().is_some() => return Ok(()),
                 Some(envelope) => return self.accept(&envelope, turn),
                 None => self.next = Some(0),
             }
@@ -387,18 +364,6 @@ impl Operator for Group {
         turn.run_again();
         Ok(())
     }
-}
-
-/// A value without its type.
-#[derive(Clone, Copy)]
-enum Value<'a> {
-    Null,
-    /// The value's [rank](Native::rank).
-    Rank(u64),
-    Decimal(i128),
-    String(&'a [u8]),
-    /// The value of the first row.
-    Row(&'a Column),
 }
 
 /// The groups' keys, found by their hashes.
@@ -511,210 +476,3 @@ impl Table {
         (8 * (self.slots.capacity() + self.hashes.capacity() + self.ends.capacity()) + self.keys.capacity()) as u64
     }
 }
-
-/// The folds of each group so far.
-struct Folded {
-    fold: Fold,
-    /// The type of the folded column.
-    kind: Type,
-    /// Whether a group has a value yet; empty for counts.
-    has: Vec<bool>,
-    /// The value of each group.
-    values: Values,
-}
-
-/// Values of groups, by the type of the folded column.
-enum Values {
-    /// A number for each group: a count, the rank of a sum, or the rank of its least or greatest value.
-    Ranks(Vec<u64>),
-    /// A sum, or the least or greatest value.
-    Decimals(Vec<i128>),
-    /// Each group's least or greatest, and the capacity of all, in bytes.
-    Strings(Vec<Vec<u8>>, usize),
-    /// Each group's least or greatest, as a column of one row, and the bytes of all.
-    Rows(Vec<Option<Column>>, u64),
-}
-
-impl Folded {
-    fn new(fold: Fold, input: &Schema) -> Folded {
-        let kind = match fold {
-            Fold::Rows => Type::U64,
-            Fold::Values(column) | Fold::Sum(column) | Fold::Least(column) | Fold::Greatest(column) => {
-                input.columns()[column].kind.clone()
-            }
-        };
-        let values = match (fold, kind.form()) {
-            (Fold::Rows | Fold::Values(_), _) => Values::Ranks(Vec::new()),
-            (_, Form::Decimal) => Values::Decimals(Vec::new()),
-            (_, Form::Direct | Form::Fixed(_)) => Values::Strings(Vec::new(), 0),
-            (_, Form::List | Form::Struct) => Values::Rows(Vec::new(), 0),
-            _ => Values::Ranks(Vec::new()),
-        };
-        Folded { fold, kind, has: Vec::new(), values }
-    }
-
-    /// Makes room for `groups` groups.
-    fn make_room(&mut self, groups: usize) -> Result<(), NoMemory> {
-        fn fill<T: Clone + Default>(all: &mut Vec<T>, groups: usize) -> Result<(), NoMemory> {
-            let more = groups - all.len();
-            all.grow(more)?;
-            all.resize(groups, T::default());
-            Ok(())
-        }
-        if !matches!(self.fold, Fold::Rows | Fold::Values(_)) {
-            fill(&mut self.has, groups)?;
-        }
-        match &mut self.values {
-            Values::Ranks(ranks) => fill(ranks, groups),
-            Values::Decimals(decimals) => fill(decimals, groups),
-            Values::Strings(strings, _) => fill(strings, groups),
-            Values::Rows(rows, _) => fill(rows, groups),
-        }
-    }
-
-    fn take(&mut self, envelope: &Envelope, groups: &[u32], count: usize) -> Result<(), BoxError> {
-        self.make_room(count)?;
-        match self.fold {
-            Fold::Rows => self.count(groups.iter().copied()),
-            Fold::Values(column) => {
-                let column = envelope.column(column);
-                let values = groups.iter().enumerate().filter(|(row, _)| !column.is_null(*row));
-                self.count(values.map(|(_, &group)| group));
-            }
-            Fold::Sum(column) => self.add(envelope.column(column), groups)?,
-            Fold::Least(column) => self.choose(envelope.column(column), groups, false)?,
-            Fold::Greatest(column) => self.choose(envelope.column(column), groups, true)?,
-        }
-        Ok(())
-    }
-
-    fn count(&mut self, groups: impl Iterator<Item = u32>) {
-        if let Values::Ranks(counts) = &mut self.values {
-            groups.for_each(|group| counts[group as usize] += 1);
-        }
-    }
-
-    fn add(&mut self, column: &Column, groups: &[u32]) -> Result<(), SumTooLarge> {
-        let rows = groups.iter().enumerate().filter(|(row, _)| !column.is_null(*row));
-        for (row, &group) in rows {
-            let has = &mut self.has[group as usize];
-            match &mut self.values {
-                Values::Decimals(sums) => {
-                    let sum = &mut sums[group as usize];
-                    let most = 10i128.pow(MOST_DIGITS.into());
-                    let next = sum.checked_add(column.decimals()[row]).filter(|next| (-most..most).contains(next));
-                    *sum = next.filter(|next| *next != -most).ok_or(SumTooLarge { digits: true })?;
-                }
-                Values::Ranks(sums) => {
-                    let (sum, rank) = (&mut sums[group as usize], column.rank(row));
-                    *sum = match self.kind {
-                        Type::F32 | Type::F64 => {
-                            let value =
-                                if self.kind == Type::F32 { f32::of_rank(rank).into() } else { f64::of_rank(rank) };
-                            let before = if *has { f64::of_rank(*sum) } else { 0.0 };
-                            (before + value).rank()
-                        }
-                        Type::I8 | Type::I16 | Type::I32 | Type::I64 | Type::Duration(_) => {
-                            let before = if *has { i64::of_rank(*sum) } else { 0 };
-                            let next = before.checked_add(i64::of_rank(rank));
-                            next.ok_or(SumTooLarge { digits: false })?.rank()
-                        }
-                        // The rank of an unsigned number is the number.
-                        _ => sum.checked_add(rank).ok_or(SumTooLarge { digits: false })?,
-                    };
-                }
-                Values::Strings(..) | Values::Rows(..) => unreachable!("`Grouping::sum` refuses them"),
-            }
-            *has = true;
-        }
-        Ok(())
-    }
-
-    /// Keeps the least or greatest values.
-    fn choose(&mut self, column: &Column, groups: &[u32], greatest: bool) -> Result<(), NoMemory> {
-        let is_better = |order: Ordering| if greatest { order.is_gt() } else { order.is_lt() };
-        for (row, &group) in groups.iter().enumerate().filter(|(row, _)| !column.is_null(*row)) {
-            let group = group as usize;
-            let has = std::mem::replace(&mut self.has[group], true);
-            match &mut self.values {
-                Values::Ranks(ranks) => {
-                    let (rank, best) = (column.rank(row), &mut ranks[group]);
-                    if !has || is_better(rank.cmp(best)) {
-                        *best = rank;
-                    }
-                }
-                Values::Decimals(decimals) => {
-                    let (value, best) = (column.decimals()[row], &mut decimals[group]);
-                    if !has || is_better(value.cmp(best)) {
-                        *best = value;
-                    }
-                }
-                Values::Strings(strings, bytes) => {
-                    let (string, best) = (column.string(row), &mut strings[group]);
-                    if !has || is_better(string.cmp(best)) {
-                        let before = best.capacity();
-                        best.clear();
-                        best.grow_exactly(string.len())?;
-                        best.extend_from_slice(string);
-                        *bytes += best.capacity() - before;
-                    }
-                }
-                Values::Rows(rows, bytes) => {
-                    let best = &mut rows[group];
-                    if best.as_ref().is_none_or(|best| is_better(column.order(row, best, 0))) {
-                        let value = column.slice(row..row + 1).private_copy(Default::default())?;
-                        *bytes += kept_bytes(&value);
-                        *bytes -= best.as_ref().map_or(0, kept_bytes);
-                        *best = Some(value);
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn value(&self, group: usize) -> Value<'_> {
-        if self.has.get(group) == Some(&false) {
-            return Value::Null;
-        }
-        match &self.values {
-            Values::Ranks(ranks) => Value::Rank(ranks[group]),
-            Values::Decimals(decimals) => Value::Decimal(decimals[group]),
-            Values::Strings(strings, _) => Value::String(&strings[group]),
-            Values::Rows(rows, _) => rows[group].as_ref().map_or(Value::Null, Value::Row),
-        }
-    }
-
-    fn bytes(&self) -> u64 {
-        let values = match &self.values {
-            Values::Ranks(ranks) => 8 * ranks.capacity(),
-            Values::Decimals(decimals) => 16 * decimals.capacity(),
-            Values::Strings(strings, bytes) => strings.capacity() * size_of::<Vec<u8>>() + bytes,
-            Values::Rows(rows, bytes) => rows.capacity() * size_of::<Option<Column>>() + *bytes as usize,
-        };
-        (values + self.has.capacity()) as u64
-    }
-}
-
-/// The bytes that a column of one row keeps, with its counts.
-fn kept_bytes(value: &Column) -> u64 {
-    const BESIDE: u64 = 128;
-    crate::column::held_bytes(std::slice::from_ref(value)) + BESIDE
-}
-
-/// A sum of integers beyond 64 bits, or of decimals beyond their digits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct SumTooLarge {
-    digits: bool,
-}
-
-impl fmt::Display for SumTooLarge {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.digits {
-            true => write!(f, "a sum of decimals has more than {MOST_DIGITS} digits"),
-            false => f.write_str("a sum of integers is beyond 64 bits"),
-        }
-    }
-}
-
-impl std::error::Error for SumTooLarge {}

@@ -90,6 +90,8 @@ impl Operator for Hold {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         match turn.take(0) {
             Some(envelope) if envelope.is_pill() => self.complete = true,
+            // What it told is no news at the end.
+            Some(envelope) if envelope.mark().is_some() => {}
             Some(envelope) => self.keep(envelope, turn)?,
             None => {}
         }

@@ -436,6 +436,8 @@ impl Operator for Join {
                     }
                     return Ok(());
                 }
+                // Its rows have left with their partners.
+                Some(Some(envelope)) if turn.pass_mark(&envelope) => return Ok(()),
                 Some(Some(envelope)) => {
                     hash_rows(&envelope, &self.keys.0, self.by, &mut self.hashes)?;
                     if let Some((firsts, _)) = &mut self.divided {

@@ -33,6 +33,7 @@ where
         move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
             match turn.take(0) {
                 Some(pill) if pill.is_pill() => turn.send_pill(0),
+                Some(envelope) if turn.pass_mark(&envelope) => {}
                 Some(envelope) => f(envelope).into_iter().for_each(|made| turn.send(0, made)),
                 None => {}
             }

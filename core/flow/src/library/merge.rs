@@ -1,10 +1,11 @@
 //! Several sorted streams as one sorted stream.
 
-use crate::{Attachment, BoxError, BoxModel, Envelope, EnvelopeBuilder, Grow, Operator, Schema, Turn};
+use crate::{Attachment, BoxError, BoxModel, Envelope, EnvelopeBuilder, Grow, Mark, Marks, Operator, Schema, Turn};
 use std::cmp::Ordering;
 
 /// Merges `inputs` streams, each sorted by `compare`. This function orders a row of one envelope and a row of another;
-/// [`order_by`](super::order_by) makes one for columns of any types. Equal rows come in the order of inputs.
+/// [`order_by`](super::order_by) makes one for columns of any types. Equal rows come in the order of inputs. Its
+/// watermark is the least of its inputs' ([`Marks`]).
 ///
 /// It waits for each input that has not ended. So it must not close a diamond, unless the streams come from boxes that
 /// take their whole input before they send anything, as sorts do: then no box above them waits any more.
@@ -41,6 +42,8 @@ where
         attached: Vec::new(),
         picked: Vec::new(),
         rows: 0,
+        marks: Marks::of(inputs),
+        mark: None,
         room: 0,
         limit: envelope_rows.max(1),
     });
@@ -59,6 +62,9 @@ struct Merge<F> {
     picked: Vec<(u32, u32)>,
     /// How many rows have not been sent, including the picked ones.
     rows: usize,
+    marks: Marks,
+    /// A mark that follows the merged rows.
+    mark: Option<Mark>,
     /// How many rows there is room for.
     room: usize,
     limit: usize,
@@ -101,6 +107,16 @@ impl<F> Merge<F> {
     }
 }
 
+impl<F> Merge<F> {
+    /// Sends the waiting mark behind the rows so far. Those of the heads came behind their own streams' watermarks.
+    fn send_mark(&mut self, turn: &mut Turn<'_>) {
+        if let Some(mark) = self.mark.take() {
+            self.flush(turn);
+            turn.send_mark(0, mark);
+        }
+    }
+}
+
 impl<F> Operator for Merge<F>
 where
     F: Fn((&Envelope, usize), (&Envelope, usize)) -> Ordering + Send,
@@ -111,10 +127,19 @@ where
                 if stream.head.is_none() && !stream.ended {
                     match turn.take(input) {
                         // The next arrival invokes the box again.
-                        None => return Ok(()),
-                        Some(pill) if pill.is_pill() => stream.ended = true,
+                        None => {
+                            self.send_mark(turn);
+                            return Ok(());
+                        }
+                        Some(pill) if pill.is_pill() => {
+                            stream.ended = true;
+                            self.mark = self.marks.end(input).or(self.mark);
+                        }
                         Some(envelope) if envelope.rows() == 0 => {
+                            let mark = envelope.mark().and_then(|mark| self.marks.take(input, mark));
+                            self.mark = mark.or(self.mark);
                             turn.run_again();
+                            self.send_mark(turn);
                             return Ok(());
                         }
                         Some(envelope) => {

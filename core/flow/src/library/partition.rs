@@ -134,6 +134,12 @@ impl Operator for Partition {
             turn.send_pills();
             return Ok(());
         }
+        if envelope.mark().is_some() {
+            // The rows before it leave before it.
+            self.parts.iter_mut().enumerate().for_each(|(output, part)| part.send(output, turn));
+            turn.pass_mark(&envelope);
+            return Ok(());
+        }
         let parts = self.parts.len() as u128;
         // The high bits give the part: tables over a part's rows use the low ones.
         let target = |hash: u64| ((u128::from(hash) * parts) >> 64) as u32;

@@ -63,6 +63,7 @@ where
     move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
         match turn.take(0) {
             Some(pill) if pill.is_pill() => turn.send_pill(0),
+            Some(envelope) if envelope.mark().is_some() => {}
             Some(envelope) => f(envelope)?,
             None => {}
         }

@@ -1,10 +1,10 @@
 //! Hands envelopes out as they come, each to a reader with room.
 
-use crate::{BoxError, BoxModel, Operator, Schema, Turn};
+use crate::{BoxError, BoxModel, Mark, Operator, Schema, Turn};
 
 /// Sends each envelope of its input to one of `parts` outputs: to the next in turn with room. So a slow reader gets
 /// fewer envelopes, and the work behind a single stream is shared. Envelopes are passed on, not copied; their order is
-/// lost.
+/// lost. Marks ([`Mark`]) go to all outputs.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -32,17 +32,47 @@ use crate::{BoxError, BoxModel, Operator, Schema, Turn};
 /// assert_eq!(receive.try_iter().sum::<u64>(), 285);
 /// ```
 pub fn spread(schema: &Schema, parts: usize) -> BoxModel {
-    let model = BoxModel::new("spread", || Spread { next: 0 });
+    let model = BoxModel::new("spread", move || Spread { next: 0, owed: vec![Owed::default(); parts] });
     (0..parts).fold(model.input(schema), |model, _| model.output(schema))
 }
 
 struct Spread {
     next: usize,
+    owed: Vec<Owed>,
+}
+
+/// The marks of an output whose reader is slow: all but the first wait, and the last replaces those before it.
+#[derive(Clone, Copy, Default)]
+struct Owed {
+    mark: Option<Mark>,
+    /// Whether one was sent without room.
+    is_full: bool,
+}
+
+impl Owed {
+    fn add(&mut self, mark: Mark) {
+        self.mark = match (self.mark, mark) {
+            // Behind a pause, a watermark still counts.
+            (Some(watermark @ Mark::Watermark(_)), Mark::Idle { .. }) => Some(watermark),
+            _ => Some(mark),
+        };
+    }
+
+    fn pay(&mut self, output: usize, turn: &mut Turn<'_>) {
+        let has_room = turn.ask_room(output);
+        if has_room || !self.is_full {
+            self.is_full = !has_room;
+            self.mark.take().into_iter().for_each(|mark| turn.send_mark(output, mark));
+        }
+    }
 }
 
 impl Operator for Spread {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         turn.accept_any_room();
+        for (output, owed) in self.owed.iter_mut().enumerate().filter(|(_, owed)| owed.mark.is_some()) {
+            owed.pay(output, turn);
+        }
         let outputs = turn.outputs();
         let mut in_turn = (self.next..self.next + outputs).map(|output| output % outputs);
         let Some(output) = in_turn.find(|&output| turn.ask_room(output)) else {
@@ -50,11 +80,24 @@ impl Operator for Spread {
             return Ok(());
         };
         match turn.take(0) {
-            Some(pill) if pill.is_pill() => turn.send_pills(),
-            Some(envelope) => {
-                turn.send(output, envelope);
-                self.next = output + 1;
+            Some(pill) if pill.is_pill() => {
+                for (output, owed) in self.owed.iter_mut().enumerate() {
+                    owed.mark.take().into_iter().for_each(|mark| turn.send_mark(output, mark));
+                }
+                turn.send_pills();
             }
+            Some(envelope) => match envelope.mark() {
+                Some(mark) => {
+                    for (output, owed) in self.owed.iter_mut().enumerate() {
+                        owed.add(mark);
+                        owed.pay(output, turn);
+                    }
+                }
+                None => {
+                    turn.send(output, envelope);
+                    self.next = output + 1;
+                }
+            },
             None => {}
         }
         Ok(())

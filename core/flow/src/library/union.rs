@@ -1,9 +1,9 @@
 //! Several streams as one, in the order of arrival.
 
-use crate::{BoxError, BoxModel, Operator, Schema, Turn};
+use crate::{BoxError, BoxModel, Marks, Operator, Schema, Turn};
 
 /// Passes on the envelopes of all its inputs. It never waits for one of them while another has an envelope, so it may
-/// close any diamond.
+/// close any diamond. Its watermark is the least of its inputs' ([`Marks`]).
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -27,21 +27,35 @@ use crate::{BoxError, BoxModel, Operator, Schema, Turn};
 /// assert_eq!(words, ["far", "near"]);
 /// ```
 pub fn union(schema: &Schema, inputs: usize) -> BoxModel {
-    let model = BoxModel::new("union", move || Union { open: inputs });
+    let model = BoxModel::new("union", move || Union { open: inputs, marks: Marks::of(inputs) });
     (0..inputs).fold(model, |model, _| model.input(schema)).output(schema)
 }
 
 struct Union {
     /// How many inputs have not had their pill.
     open: usize,
+    marks: Marks,
 }
 
 impl Operator for Union {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         for input in 0..turn.inputs() {
             match turn.take(input) {
-                Some(pill) if pill.is_pill() => self.open -= 1,
-                Some(envelope) => turn.send(0, envelope),
+                Some(pill) if pill.is_pill() => {
+                    self.open -= 1;
+                    let mark = self.marks.end(input);
+                    mark.into_iter().for_each(|mark| turn.send_mark(0, mark));
+                }
+                Some(envelope) => match envelope.mark() {
+                    Some(mark) => {
+                        let mark = self.marks.take(input, mark);
+                        mark.into_iter().for_each(|mark| turn.send_mark(0, mark));
+                    }
+                    None => {
+                        self.marks.goes_on(input);
+                        turn.send(0, envelope);
+                    }
+                },
                 None => continue,
             }
             if self.open == 0 {

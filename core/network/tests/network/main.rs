@@ -4,3 +4,4 @@ mod errors;
 mod hostile;
 mod runs;
 mod texts;
+mod windows;

@@ -117,8 +117,8 @@ fn body() -> impl Strategy<Value = Body> {
             at: Spot::default(),
         })
     };
-    let via =
-        (port(), port(), prop::option::of(schema())).prop_map(|(from, to, columns)| ViaText { from, to, columns });
+    let via = (port(), port(), prop::option::of(schema()), prop::option::of(1usize..70))
+        .prop_map(|(from, to, columns, keep)| ViaText { from, to, columns, keep });
     (boxes, prop::collection::vec(via, 0..4)).prop_map(|(boxes, vias)| Body { boxes, vias })
 }
 

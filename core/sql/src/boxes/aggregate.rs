@@ -184,6 +184,8 @@ impl Operator for Aggregate {
             match turn.take(0) {
                 None => return Ok(()),
                 Some(pill) if pill.is_pill() => self.sending = Some((0, true)),
+                // All groups come at the end, after all times.
+                Some(envelope) if envelope.mark().is_some() => {}
                 Some(envelope) => {
                     let mut texts = std::mem::take(&mut self.texts);
                     texts.book(turn, self.held(), |room| self.add(envelope, room))?;

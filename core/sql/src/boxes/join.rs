@@ -203,6 +203,7 @@ impl Operator for JoinBuild {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         match turn.take(0) {
             None => {}
+            Some(envelope) if envelope.mark().is_some() => {}
             Some(pill) if pill.is_pill() => {
                 self.finish(turn)?;
                 let empty = JoinBuild::new(&self.spec).table;
@@ -451,6 +452,7 @@ impl Operator for JoinProbe {
             match turn.take(0) {
                 None => return Ok(()),
                 Some(pill) if pill.is_pill() => self.rest = Some(0),
+                Some(envelope) if turn.pass_mark(&envelope) => return Ok(()),
                 Some(envelope) => {
                     let mut texts = std::mem::take(&mut self.texts);
                     self.current = Some(texts.book(turn, 0, |room| {

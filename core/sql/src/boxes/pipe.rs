@@ -26,6 +26,9 @@ impl Operator for Filter {
             turn.send_pill(0);
             return Ok(());
         }
+        if turn.pass_mark(&envelope) {
+            return Ok(());
+        }
         let attached = envelope.attached().to_vec();
         let rows = envelope.rows();
         let batch = Batch { columns: envelope.into_columns(), rows };
@@ -64,6 +67,9 @@ impl Operator for Project {
         if envelope.is_pill() {
             self.texts.book(turn, 0, |_| Ok(()))?;
             turn.send_pill(0);
+            return Ok(());
+        }
+        if turn.pass_mark(&envelope) {
             return Ok(());
         }
         let attached = envelope.attached().to_vec();

@@ -74,6 +74,7 @@ impl Operator for SetOperation {
                 match turn.take(input) {
                     None => {}
                     Some(pill) if pill.is_pill() => self.open -= 1,
+                    Some(envelope) if envelope.mark().is_some() => {}
                     Some(envelope) => {
                         let mut texts = std::mem::take(&mut self.texts);
                         texts.book(turn, self.held(), |room| self.add(input, envelope, room))?;

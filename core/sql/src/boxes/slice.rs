@@ -28,6 +28,9 @@ impl Operator for Slice {
                 turn.send_pill(0);
                 return Ok(());
             }
+            if turn.pass_mark(&envelope) {
+                return Ok(());
+            }
             let rows = envelope.rows() as u64;
             let from = self.skipped.min(rows);
             self.skipped -= from;

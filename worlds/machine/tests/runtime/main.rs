@@ -28,8 +28,11 @@ mod shepherds;
 mod siblings;
 mod soak;
 mod start;
+mod streams;
 #[path = "../../../../core/flow/tests/flow/tables.rs"]
 mod tables;
 mod tasks;
 #[path = "../../../../core/flow/tests/flow/trials.rs"]
 mod trials;
+#[path = "../../../../core/flow/tests/flow/window_trials.rs"]
+mod window_trials;

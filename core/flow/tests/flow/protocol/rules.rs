@@ -404,14 +404,17 @@ fn what_is_taken_elsewhere_than_it_was_made_is_far_even_if_it_was_delivered_late
     // Two envelopes of 8 bytes are made here; the second finds no room, and is delivered when the source is run on the
     // other node.
     world.run("source");
-    assert_eq!(counts(&world).0.outputs, [OutputCounts { envelopes: 2, rows: 2, overdraft: 0, ended: false }]);
+    assert_eq!(
+        counts(&world).0.outputs,
+        [OutputCounts { envelopes: 2, rows: 2, ended: false, ..OutputCounts::default() }]
+    );
     world.node = NodeId::new(1);
     world.run("end");
     assert_eq!(counts(&world).1.inputs, [InputCounts { envelopes: 1, rows: 1, near_bytes: 0, far_bytes: 8 }]);
     world.run_out();
     // The other two are made and taken on the other node.
     let (source, end) = counts(&world);
-    assert_eq!(source.outputs, [OutputCounts { envelopes: 4, rows: 4, overdraft: 0, ended: true }]);
+    assert_eq!(source.outputs, [OutputCounts { envelopes: 4, rows: 4, ended: true, ..OutputCounts::default() }]);
     assert_eq!(end.inputs, [InputCounts { envelopes: 4, rows: 4, near_bytes: 16, far_bytes: 16 }]);
     assert_eq!((source.acts, end.acts), (3, 5), "the pill was sent by one invocation, and seen by another");
 }

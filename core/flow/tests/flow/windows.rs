@@ -1,0 +1,111 @@
+//! Windows of random streams, and marks on their way through boxes. Failing cases print their seed.
+
+use crate::tables::Chance;
+use crate::window_trials::{Item, Row, Trial, envelopes, int, keep, schema};
+use vicus_flow::library::{self, Grouping, HashKey, WindowError, Windowing};
+use vicus_flow::{Bound, Mark, ModelBuilder, Type, sequential};
+
+#[test]
+fn windows_are_those_of_plain_loops() {
+    for seed in 0..if cfg!(debug_assertions) { 400 } else { 3000 } {
+        let trial = Trial::of_seed(seed);
+        let mut picks = Chance::of_seed(!seed);
+        let run = sequential::run(&trial.model, Vec::new(), |tasks| picks.below(tasks));
+        run.unwrap_or_else(|error| panic!("{}: {error}", trial.what));
+        trial.judge();
+    }
+}
+
+/// Marks of two streams through every box that passes streams on.
+#[test]
+fn marks_pass_boxes_and_never_overtake_rows() {
+    for seed in 0..300 {
+        let chance = &mut Chance::of_seed(seed);
+        let input = schema(&Type::I64);
+        let mut net = ModelBuilder::new("marks");
+        net.default_bound(Bound { envelopes: 1 + chance.below(3), ..Bound::default() });
+        // Times rise, and each watermark is the last time.
+        let mut ends = [0; 2];
+        let streams: [Vec<Item>; 2] = std::array::from_fn(|stream| {
+            let mut items = Vec::new();
+            for _ in 0..1 + chance.below(20) {
+                ends[stream] += chance.below(9) as i64;
+                let row = Row { key: Some(chance.below(4) as u8), time: Some(ends[stream]), value: None };
+                items.push(Item::Rows(vec![row; 1 + chance.below(3)]));
+                if chance.below(2) == 0 {
+                    items.push(Item::Watermark(ends[stream]));
+                }
+                if chance.below(8) == 0 {
+                    items.push(Item::Idle(items.len() as u64));
+                }
+            }
+            items.push(Item::Watermark(ends[stream]));
+            items
+        });
+        let rows_sent: usize =
+            streams.iter().flatten().map(|item| if let Item::Rows(rows) = item { rows.len() } else { 0 }).sum();
+        let (parts, is_merged) = (1 + chance.below(3), chance.below(2) == 0);
+        let gather = match is_merged {
+            true => library::merge(&input, 2, 7, library::order_by([library::SortKey::of(1)])),
+            false => library::union(&input, 2),
+        };
+        let gather = net.add(gather);
+        let has_idle = streams.iter().flatten().any(|item| matches!(item, Item::Idle(_)));
+        for (place, items) in streams.iter().enumerate() {
+            let sent = envelopes(items, &Type::I64);
+            let source = net.source(library::source("rows", &input, move || sent.clone()));
+            let same = net.add(library::map("same", &input, &input, Some));
+            net.connect(source.output(0), same.input(0));
+            net.connect(same.output(0), gather.input(place));
+        }
+        let spread = match chance.below(2) {
+            0 => library::spread(&input, parts),
+            _ => library::partition(&input, &[0], parts, HashKey::default()),
+        };
+        let spread = net.add(spread);
+        net.connect(gather.output(0), spread.input(0));
+        let union = net.add(library::union(&input, parts));
+        for part in 0..parts {
+            let same = net.add(library::map("same", &input, &input, Some));
+            net.connect(spread.output(part), same.input(0));
+            net.connect(same.output(0), union.input(part));
+        }
+        let seen = keep(&mut net, union.output(0), &input);
+        let model = net.build().unwrap();
+        let mut picks = Chance::of_seed(!seed);
+        let run = sequential::run(&model, Vec::new(), |tasks| picks.below(tasks));
+        run.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let (mut now, mut rows) = (i128::MIN, 0);
+        for envelope in seen.lock().unwrap().iter() {
+            if let Some(Mark::Watermark(at)) = envelope.mark() {
+                assert!(at > now, "seed {seed}: watermarks rise");
+                now = at;
+            }
+            rows += envelope.rows();
+            // A stream that was idle may have rows before the others' watermark.
+            let times = (0..envelope.rows()).filter_map(|row| int(envelope.column(1), row));
+            times.for_each(|time| assert!(has_idle || i128::from(time) >= now, "seed {seed}: {time} behind {now}"));
+        }
+        assert_eq!(rows, rows_sent, "seed {seed}");
+        // The last mark of either stream comes before its pill, so the lesser one of both has passed.
+        assert!(now >= ends[0].min(ends[1]).into(), "seed {seed}: the last watermark is {now}, of {ends:?}");
+    }
+}
+
+#[test]
+fn windows_of_no_width_or_without_a_time_are_refused() {
+    let input = schema(&Type::I64);
+    let grouping = || Grouping::by(&input, [0]).count("rows");
+    let refused = |made: Result<Windowing, WindowError>| made.map(|_| ()).unwrap_err();
+    assert_eq!(refused(Windowing::of_rows(grouping(), 0, 1)), WindowError::Width);
+    assert_eq!(refused(Windowing::of_rows(grouping(), 3, 0)), WindowError::Slide);
+    assert_eq!(refused(Windowing::of_time(grouping(), 1, -5, 1)), WindowError::Width);
+    assert_eq!(refused(Windowing::of_time(grouping(), 1, 5, 6)), WindowError::Slide);
+    assert_eq!(refused(Windowing::of_time(grouping(), 1, 1_000_001, 1_000_000)), WindowError::Panes);
+    assert_eq!(refused(Windowing::sessions(grouping(), 1, 0)), WindowError::Width);
+    for (column, told) in [(0, "column key is of Text"), (9, "column 9 of")] {
+        let error = refused(Windowing::sessions(grouping(), column, 5)).to_string();
+        assert!(error.starts_with(told), "{error}");
+    }
+    assert!(library::watermarks(&input, 0, 0, 1).is_err() && library::watermarks(&input, 1, -1, 1).is_err());
+}

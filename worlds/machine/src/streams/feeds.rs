@@ -1,0 +1,206 @@
+//! Where bytes come from.
+
+use super::PATIENCE;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The answer of a feed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fed {
+    /// Bytes were appended.
+    Bytes,
+    /// Nothing has come, and may come later.
+    Nothing,
+    /// A file was replaced or cut off: the next bytes begin a line.
+    Break,
+    /// Nothing will come.
+    End,
+}
+
+/// A source of bytes with its own pace.
+pub trait Feed: Send {
+    /// Appends what is there, at most some 64 KiB; waits for it no longer than this.
+    ///
+    /// # Errors
+    /// It can't be read.
+    fn feed(&mut self, into: &mut Vec<u8>, patience: Duration) -> io::Result<Fed>;
+}
+
+/// The most bytes of a piece.
+const PIECE: usize = 64 << 10;
+
+/// Reads once. A timeout is no error.
+fn read_some(from: &mut impl Read, into: &mut Vec<u8>) -> io::Result<Fed> {
+    let before = into.len();
+    into.resize(before + PIECE, 0);
+    let read = from.read(&mut into[before..]);
+    into.truncate(before + *read.as_ref().unwrap_or(&0));
+    match read {
+        Ok(0) => Ok(Fed::End),
+        Ok(_) => Ok(Fed::Bytes),
+        Err(error) => match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => Ok(Fed::Nothing),
+            _ => Err(error),
+        },
+    }
+}
+
+/// Standard input of the process. Two readers at once share its bytes by chance.
+#[derive(Debug, Default)]
+pub struct StandardInput;
+
+impl Feed for StandardInput {
+    fn feed(&mut self, into: &mut Vec<u8>, patience: Duration) -> io::Result<Fed> {
+        // A thread that waits in `read` could not leave when its request is over, and would take what another one is to
+        // read.
+        let mut asked = libc::pollfd { fd: 0, events: libc::POLLIN, revents: 0 };
+        let wait = i32::try_from(patience.as_millis()).unwrap_or(i32::MAX);
+        #[expect(unsafe_code, reason = "asks the system whether there is input")]
+        // SAFETY: one entry is passed, and lives until the call is over.
+        let found = unsafe { libc::poll(&raw mut asked, 1, wait) };
+        match found {
+            0 => Ok(Fed::Nothing),
+            1.. => {
+                // Not through the process's buffer, from which `poll` sees nothing.
+                let mut buffer = [0; PIECE];
+                #[expect(unsafe_code, reason = "reads from a descriptor of the process")]
+                // SAFETY: so many bytes of the buffer are there for writing.
+                let read = unsafe { libc::read(0, buffer.as_mut_ptr().cast(), buffer.len()) };
+                match usize::try_from(read) {
+                    Ok(0) => Ok(Fed::End),
+                    Ok(read) => {
+                        into.extend_from_slice(&buffer[..read]);
+                        Ok(Fed::Bytes)
+                    }
+                    Err(_) => or_nothing(io::Error::last_os_error()),
+                }
+            }
+            _ => or_nothing(io::Error::last_os_error()),
+        }
+    }
+}
+
+fn or_nothing(error: io::Error) -> io::Result<Fed> {
+    match error.kind() {
+        ErrorKind::Interrupted | ErrorKind::WouldBlock => Ok(Fed::Nothing),
+        _ => Err(error),
+    }
+}
+
+/// Where a file that grows is read from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FollowFrom {
+    /// From its beginning.
+    #[default]
+    Beginning,
+    /// From its end: only what is appended.
+    End,
+}
+
+/// A file that grows. A file of the same name that replaces it, as by a rotation of logs, is read from its beginning
+/// when the old one has been read; so is one that was cut off.
+#[derive(Debug)]
+pub struct Follow {
+    path: PathBuf,
+    file: File,
+    /// How many bytes were read.
+    at: u64,
+}
+
+impl Follow {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// It can't be opened.
+    pub fn open(path: impl Into<PathBuf>, from: FollowFrom) -> io::Result<Follow> {
+        let path = path.into();
+        let mut file = File::open(&path)?;
+        let at = match from {
+            FollowFrom::Beginning => 0,
+            FollowFrom::End => file.seek(SeekFrom::End(0))?,
+        };
+        Ok(Follow { path, file, at })
+    }
+}
+
+impl Feed for Follow {
+    fn feed(&mut self, into: &mut Vec<u8>, patience: Duration) -> io::Result<Fed> {
+        let before = into.len();
+        match read_some(&mut self.file, into)? {
+            Fed::Bytes => {
+                self.at += (into.len() - before) as u64;
+                return Ok(Fed::Bytes);
+            }
+            Fed::End => {}
+            other => return Ok(other),
+        }
+        let own = self.file.metadata()?;
+        if own.len() < self.at {
+            self.at = self.file.seek(SeekFrom::Start(0))?;
+            return Ok(Fed::Break);
+        }
+        // Between two files of this name there may be none.
+        let is_other = fs::metadata(&self.path).is_ok_and(|now| (now.dev(), now.ino()) != (own.dev(), own.ino()));
+        if is_other {
+            // Something may have been appended to the old file since it was read.
+            let before = into.len();
+            if read_some(&mut self.file, into)? == Fed::Bytes {
+                self.at += (into.len() - before) as u64;
+                return Ok(Fed::Bytes);
+            }
+            if let Ok(next) = File::open(&self.path) {
+                (self.file, self.at) = (next, 0);
+                return Ok(Fed::Break);
+            }
+        }
+        std::thread::sleep(patience.min(PATIENCE));
+        Ok(Fed::Nothing)
+    }
+}
+
+/// A connection to a port.
+#[derive(Debug)]
+pub struct Tcp(TcpStream);
+
+impl Tcp {
+    /// Connects to `host:port`.
+    ///
+    /// # Errors
+    /// Nobody listens there.
+    pub fn connect(address: impl ToSocketAddrs) -> io::Result<Tcp> {
+        TcpStream::connect(address).map(Tcp)
+    }
+}
+
+impl Feed for Tcp {
+    fn feed(&mut self, into: &mut Vec<u8>, patience: Duration) -> io::Result<Fed> {
+        self.0.set_read_timeout(Some(patience))?;
+        read_some(&mut self.0, into)
+    }
+}
+
+/// A connection to a socket of this machine.
+#[derive(Debug)]
+pub struct Unix(UnixStream);
+
+impl Unix {
+    /// Connects to the socket at a path.
+    ///
+    /// # Errors
+    /// Nobody listens there.
+    pub fn connect(path: impl Into<PathBuf>) -> io::Result<Unix> {
+        UnixStream::connect(path.into()).map(Unix)
+    }
+}
+
+impl Feed for Unix {
+    fn feed(&mut self, into: &mut Vec<u8>, patience: Duration) -> io::Result<Fed> {
+        self.0.set_read_timeout(Some(patience))?;
+        read_some(&mut self.0, into)
+    }
+}
