@@ -11,6 +11,7 @@
 mod fold;
 mod group;
 mod hash;
+mod heavy;
 mod hold;
 mod join;
 mod key;
@@ -28,8 +29,9 @@ mod tournament;
 mod union;
 mod window;
 
-pub use group::{Grouping, group};
+pub use group::{Grouping, group, group_ahead};
 pub use hash::{HashKey, Keyed, table_bytes};
+pub use heavy::{partition_heavy, partition_to_heavy};
 pub use hold::hold;
 pub use join::{JoinKind, Joining, join};
 pub use map::map;

@@ -9,6 +9,8 @@ mod deep;
 mod flow;
 mod head_start;
 mod helpers;
+#[path = "../../../../core/flow/tests/flow/joins.rs"]
+mod joins;
 mod lending;
 mod library_boxes;
 mod near;
@@ -23,6 +25,8 @@ mod random_networks;
 mod roaming;
 mod shepherds;
 mod siblings;
+#[path = "../../../../core/flow/tests/flow/skew_trials.rs"]
+mod skew_trials;
 mod soak;
 mod start;
 mod streams;
