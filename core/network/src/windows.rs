@@ -79,8 +79,8 @@ pub(crate) fn watermark() -> BoxSpec {
 pub(crate) fn window() -> BoxSpec {
     BoxSpec::new(
         "window",
-        "Folds the rows of each group in each window into one. A window of time is sent when a `watermark` box in front \
-         has told that its end is over; late rows leave by output 1.",
+        "Folds the rows of each group in each window into one. A window of time is sent when a `watermark` box in \
+         front has told that its end is over; late rows leave by output 1.",
     )
     .ports(Ports::Exactly(1), Ports::OneOrTwo)
     .required(

@@ -99,8 +99,8 @@ impl Grouping {
         self
     }
 
-    /// The grouping that folds groups of parts of a stream ([`group_ahead`]) to those of the stream: counts and sums are
-    /// added up.
+    /// The grouping that folds groups of parts of a stream ([`group_ahead`]) to those of the stream: counts and sums
+    /// are added up.
     pub fn merging(&self) -> Grouping {
         let keys = self.keys.len();
         let fold = |(place, fold): (usize, &Fold)| match fold {

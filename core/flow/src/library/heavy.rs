@@ -7,7 +7,7 @@ use crate::{BoxError, BoxModel, Envelope, Grow, Operator, Schema, Turn, Type};
 use std::collections::VecDeque;
 
 /// So many rows tell which keys are heavy: the share of a key with 3 % of all rows is found within some tenths.
-const SAMPLE_ROWS: usize = 1 << 14;
+const SAMPLE_ROWS: usize = 1 << 12;
 
 /// A key is heavy if its share of the rows is more than this part of a part's fair share.
 const OF_A_PART: usize = 4;
@@ -18,10 +18,10 @@ fn hash_schema() -> Schema {
 }
 
 /// Deals rows to `parts` outputs by the hash of their keys, as [`partition`](super::partition()) does, but for *heavy*
-/// keys, whose rows go to all outputs in turn: a key with a fifth of all rows then keeps no reader busy while the others
-/// wait. The first 16,384 rows, or all of a shorter stream, tell which keys are heavy: those with more than a quarter
-/// of a part's fair share. They are held for this, counted against the request's budget. Output `parts` has the hashes
-/// of these keys, for the box that deals the other stream of a join, [`partition_to_heavy`]. Panics if the schema has
+/// keys, whose rows go to all outputs in turn: a key with a fifth of all rows then keeps no reader busy while others
+/// wait. The first 4,096 rows, or all of a shorter stream, tell which keys are heavy: those with more than a quarter of
+/// a part's fair share. They are held for this, counted against the request's budget. Output `parts` has the hashes of
+/// these keys, for the box that deals the other stream of a join, [`partition_to_heavy`]. Panics if the schema has
 /// fewer columns.
 ///
 /// Together they deal two streams to joins such that each pair of rows with equal keys is made once:

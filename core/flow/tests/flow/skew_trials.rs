@@ -61,9 +61,9 @@ impl SkewTrial {
             (0..parts).for_each(|part| _ = net.connect(split.output(part), unions[part].input(producer)));
         }
         let union = net.add(library::union(&joining.schema(), parts));
-        for part in 0..parts {
+        for (part, firsts) in unions.into_iter().enumerate() {
             let join = net.add(library::join(&joining, by, 1 + chance.below(100)));
-            net.connect(unions[part].output(0), join.input(0));
+            net.connect(firsts.output(0), join.input(0));
             net.connect(copied.output(part), join.input(1));
             net.connect(join.output(0), union.input(part));
         }
