@@ -11,6 +11,7 @@
 mod fold;
 mod group;
 mod hash;
+mod heavy;
 mod hold;
 mod iterate;
 mod join;
@@ -29,8 +30,9 @@ mod tournament;
 mod union;
 mod window;
 
-pub use group::{Grouping, group};
+pub use group::{Grouping, group, group_ahead};
 pub use hash::{HashKey, Keyed, table_bytes};
+pub use heavy::{partition_heavy, partition_to_heavy};
 pub use hold::hold;
 pub use iterate::{Iterating, Sieve, iterate};
 pub use join::{JoinKind, Joining, join};

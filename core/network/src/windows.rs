@@ -54,7 +54,7 @@ fn span(parameter: &'static str, written: &str, kind: &Type) -> Result<i64, Kind
 }
 
 pub(crate) fn watermark() -> BoxSpec {
-    BoxSpec::new("watermark", "Tells the boxes behind it how far a stream's time has come, so that windows close.")
+    BoxSpec::new("watermark", "Tells boxes behind it how far a stream's time has come, so that windows close.")
         .required("time", ParameterType::Text, "The column of the time: a timestamp, a date or integers.")
         .defaults("delay", text(""), "How late rows may be behind the latest one, such as \"5s\"; none if empty.")
         .defaults("every", text(""), "How far the time comes between two watermarks, such as \"1s\"; any if empty.")
@@ -79,8 +79,8 @@ pub(crate) fn watermark() -> BoxSpec {
 pub(crate) fn window() -> BoxSpec {
     BoxSpec::new(
         "window",
-        "Folds the rows of each group in each window into one. A window of time is sent when a `watermark` box in front \
-         has told that its end is over; late rows leave by output 1.",
+        "Folds the rows of each group in each window into one. A window of time is sent when a `watermark` box in \
+         front has told that its end is over; late rows leave by output 1.",
     )
     .ports(Ports::Exactly(1), Ports::OneOrTwo)
     .required(

@@ -98,6 +98,9 @@ pub struct Header {
     /// The length of each array in bytes, if known: as many as there are arrays, or none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub array_bytes: Vec<u64>,
+    /// Whether logs keep the last events: what was lost lies before the first one, and not behind the last.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rolls: bool,
 }
 
 /// The place of a seat's thread.
@@ -211,10 +214,21 @@ impl Trace {
         self.logs.iter().fold(0, |sum, log| sum.saturating_add(log.lost))
     }
 
-    /// The greatest order up to which no seat's event is missing; `None` if none is missing at all.
+    /// The greatest order up to which no seat's event is missing; `None` if none is missing at all, or if the logs
+    /// [roll](Header::rolls).
     pub fn complete_until(&self) -> Option<u64> {
+        if self.header.rolls {
+            return None;
+        }
         let full = self.logs.iter().filter(|log| log.lost > 0);
         full.map(|log| log.events.last().map_or(0, |event| event.order)).min()
+    }
+
+    /// The least order from which on no seat's event is missing, if the logs [roll](Header::rolls) and have dropped
+    /// any.
+    pub fn complete_from(&self) -> Option<u64> {
+        let rolled = self.logs.iter().filter(|log| self.header.rolls && log.lost > 0);
+        rolled.map(|log| log.events.first().map_or(u64::MAX, |event| event.order)).max()
     }
 
     /// Looks up boxes by the ids in events. Takes one pass over the models' requests.

@@ -6,8 +6,9 @@ use crate::event::{Event, What};
 ///
 /// [`Log::record`] is an addition, a comparison and a 32-byte store: 12 ns including page faults of fresh memory,
 /// measured on a busy 2-core virtual machine, and less than 1 ns once the log is full. A full log drops and counts
-/// later events; it never overwrites, because the beginning explains the end and not the reverse. Memory is first
-/// touched by recording, so the log's pages lie on the node of the recording thread.
+/// later events; it never overwrites, because the beginning explains the end and not the reverse. For runs of days a
+/// log [rolls](Log::rolling): it keeps the last events and counts those before them. Memory is first touched by
+/// recording, so the log's pages lie on the node of the recording thread.
 ///
 /// ```
 /// use vicus_trace::{Log, What};
@@ -24,6 +25,8 @@ pub struct Log {
     events: Vec<Event>,
     /// The capacity.
     room: usize,
+    /// The place of the next event in a full log that rolls; `None` if it does not roll.
+    next: Option<usize>,
     /// The number of events dropped.
     lost: u64,
     /// Lamport, "Time, clocks, and the ordering of events in a distributed system", CACM 1978. Invariant: at least the
@@ -36,7 +39,7 @@ pub struct Log {
 pub struct SeatLog {
     /// The recorded events, in their order on the seat.
     pub events: Vec<Event>,
-    /// The number of events dropped because the log was full.
+    /// The number of events dropped because the log was full: later ones, or those before the first one if it rolled.
     pub lost: u64,
 }
 
@@ -49,7 +52,22 @@ impl Log {
         let mut events = Vec::new();
         // Without enough memory, all events are dropped, and the trace counts them.
         let room = if events.try_reserve_exact(room).is_ok() { room } else { 0 };
-        Log { events, room, lost: 0, clock: 0 }
+        Log { events, room, next: None, lost: 0, clock: 0 }
+    }
+
+    /// A log with this capacity that keeps the last events.
+    ///
+    /// ```
+    /// use vicus_trace::{Log, What};
+    ///
+    /// let mut log = Log::rolling(3);
+    /// (0..10).for_each(|time_ns| _ = log.record(time_ns, What::Woke { pool: 0 }));
+    /// let log = log.finish();
+    /// assert_eq!(log.events.iter().map(|event| event.time_ns).collect::<Vec<_>>(), [7, 8, 9]);
+    /// assert_eq!(log.lost, 7);
+    /// ```
+    pub fn rolling(room: usize) -> Log {
+        Log { next: Some(0), ..Log::new(room) }
     }
 
     /// Records an event; returns its order, to be carried along by its effects.
@@ -60,6 +78,12 @@ impl Log {
             self.events.push(Event { time_ns, order: self.clock, what });
         } else {
             self.lost += 1;
+            if let Some(next) = self.next
+                && let Some(oldest) = self.events.get_mut(next)
+            {
+                *oldest = Event { time_ns, order: self.clock, what };
+                self.next = Some(if next + 1 == self.room { 0 } else { next + 1 });
+            }
         }
         self.clock
     }
@@ -76,7 +100,7 @@ impl Log {
         self.clock
     }
 
-    /// The events recorded so far.
+    /// The events recorded so far; of a log that has rolled, in the order of their places.
     pub fn events(&self) -> &[Event] {
         &self.events
     }
@@ -86,8 +110,33 @@ impl Log {
         self.lost
     }
 
-    /// Ends the recording.
-    pub fn finish(self) -> SeatLog {
+    /// Ends the recording. A log that has rolled begins behind the last end without a beginning, so that each
+    /// invocation in it is whole.
+    pub fn finish(mut self) -> SeatLog {
+        if let Some(next) = self.next.filter(|_| self.lost > 0) {
+            self.events.rotate_left(next);
+            let (mut open, mut whole) = (0_u64, 0);
+            for (at, event) in self.events.iter().enumerate() {
+                match event.what {
+                    What::InvocationBegins { .. }
+                    | What::UserCodeBegins { .. }
+                    | What::WaitBegins { .. }
+                    | What::SleepBegins
+                    | What::LentBegins { .. } => open += 1,
+                    What::InvocationEnds { .. }
+                    | What::UserCodeEnds { .. }
+                    | What::WaitEnds { .. }
+                    | What::SleepEnds
+                    | What::LentEnds => match open.checked_sub(1) {
+                        Some(left) => open = left,
+                        None => whole = at + 1,
+                    },
+                    _ => {}
+                }
+            }
+            self.events.drain(..whole);
+            self.lost += whole as u64;
+        }
         SeatLog { events: self.events, lost: self.lost }
     }
 }
@@ -114,6 +163,31 @@ mod tests {
         let log = log.finish();
         assert_eq!(log.events.iter().map(|event| event.time_ns).collect::<Vec<_>>(), [0, 1, 2]);
         assert_eq!(log.lost, 7);
+    }
+
+    #[test]
+    fn a_rolling_log_has_whole_invocations() {
+        let who = crate::JobId { request: 1, index: 2 };
+        let invocation = [
+            What::InvocationBegins { who },
+            What::UserCodeBegins { who },
+            What::UserCodeEnds { who },
+            What::InvocationEnds { who },
+        ];
+        for room in 1..20 {
+            let mut log = Log::rolling(room);
+            let before = log.events().as_ptr();
+            (0..100).for_each(|time_ns| _ = log.record(time_ns, invocation[time_ns as usize % 4]));
+            assert_eq!(log.events().as_ptr(), before, "recording never allocates");
+            let log = log.finish();
+            assert_eq!(log.lost + log.events.len() as u64, 100);
+            assert!(log.events.len() + 4 > room && log.events.len() <= room, "{room}: {} events", log.events.len());
+            assert!(log.events.iter().map(|event| event.time_ns).eq(log.lost..100));
+            assert!(log.events.first().is_none_or(|event| event.what == invocation[0]), "room for {room}");
+        }
+        let mut log = Log::rolling(0);
+        log.record(0, What::SleepBegins);
+        assert_eq!(log.finish(), SeatLog { events: Vec::new(), lost: 1 });
     }
 
     #[test]

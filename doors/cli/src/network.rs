@@ -2,7 +2,7 @@
 
 use crate::arguments::RuntimeArgs;
 use crate::interrupt::{self, Interrupted};
-use crate::query::{bytes, write_trace};
+use crate::query::{ROOM, bytes, write_trace};
 use crate::tell::print;
 use crate::{engine, memory};
 use anyhow::{Context, anyhow, bail, ensure};
@@ -10,6 +10,7 @@ use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Read, Write};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -71,6 +72,12 @@ struct RunArgs {
     /// Records the events of every thread; see `vicus trace`.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// How many events of each thread the trace has room for, 32 bytes each. Later ones are left out, and counted.
+    #[arg(long, value_name = "N", requires = "trace", default_value_t = ROOM)]
+    trace_events: NonZero<usize>,
+    /// Keeps the last events in place of the first ones: for networks that run for days.
+    #[arg(long, requires = "trace")]
+    trace_rolling: bool,
 }
 
 #[derive(ClapArgs)]
@@ -252,7 +259,8 @@ fn run_network(args: &RunArgs) -> anyhow::Result<()> {
     if let Some(path) = &args.trace {
         // Fails now, not after the work.
         std::fs::File::create(path).with_context(|| format!("{}: can't be written", path.display()))?;
-        builder = builder.record(Log::DEFAULT_ROOM);
+        let events = args.trace_events.get();
+        builder = if args.trace_rolling { builder.record_last(events) } else { builder.record(events) };
     }
     let runtime = args.runtime.start(builder)?;
     let nodes = vicus::this_machine().topology.nodes.len();

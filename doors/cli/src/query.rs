@@ -40,7 +40,7 @@ use vicus_service::{
 };
 
 /// The events of a thread in a trace, unless others are wanted.
-const ROOM: NonZero<usize> = NonZero::new(vicus_trace::Log::DEFAULT_ROOM).expect("it has room");
+pub(crate) const ROOM: NonZero<usize> = NonZero::new(vicus_trace::Log::DEFAULT_ROOM).expect("it has room");
 
 /// The rows of a table on a terminal, unless all are wanted.
 const SHOWN_ROWS: usize = 40;
@@ -659,7 +659,11 @@ pub(crate) fn write_trace(path: &Path, trace: &vicus_trace::Trace) -> anyhow::Re
     let mut file = std::io::BufWriter::new(std::fs::File::create(path).with_context(cannot)?);
     trace.write_to(&mut file).with_context(cannot)?;
     file.flush().with_context(cannot)?;
-    if trace.lost() > 0 {
+    if trace.header().rolls {
+        if trace.lost() > 0 {
+            tell(format_args!("vicus: the trace has the last events; {} before them were dropped", trace.lost()));
+        }
+    } else if trace.lost() > 0 {
         tell(format_args!("vicus: {} events did not fit into the trace: make room by --trace-events", trace.lost()));
     }
     Ok(())

@@ -172,6 +172,12 @@ fn check(trace: &Trace, out: &mut impl Write) -> anyhow::Result<()> {
             writeln!(out, "{violation}")?;
         }
         match trace.complete_until() {
+            None if trace.complete_from().is_some() => writeln!(
+                out,
+                "looked at the clocks of the last {} events: {} before them were dropped",
+                trace.merged().count(),
+                trace.lost()
+            )?,
             Some(order) => writeln!(out, "looked at up to order {order}: {} events were lost", trace.lost())?,
             None => writeln!(out, "looked at all {} events", trace.merged().count())?,
         }

@@ -70,7 +70,8 @@
 //! # Examples
 //!
 //! The examples of this crate: `numbers` (the two boxes of the Bobox report), `word_count`, `diamond` (a stream split
-//! and joined again) and `validity` (rows deleted on one branch and kept on another, without copying).
+//! and joined again), `validity` (rows deleted on one branch and kept on another, without copying) and `stream`
+//! (windows of a stream without end).
 
 pub use vicus_flow::{
     Bound, BoxCounts, BoxError, BoxId, BoxModel, Budget, Column, Envelope, EnvelopeBuilder, Field, FlowError, Grow,

@@ -53,6 +53,7 @@ impl Diary {
             models: vec![model],
             functions: Vec::new(),
             arrays: Vec::new(),
+            rolls: false,
             array_bytes: Vec::new(),
         };
         Some(Trace::new(header, logs.into_iter().map(Log::finish).collect()))

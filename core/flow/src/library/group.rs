@@ -99,6 +99,23 @@ impl Grouping {
         self
     }
 
+    /// The grouping that folds groups of parts of a stream ([`group_ahead`]) to those of the stream: counts and sums
+    /// are added up.
+    pub fn merging(&self) -> Grouping {
+        let keys = self.keys.len();
+        let fold = |(place, fold): (usize, &Fold)| match fold {
+            Fold::Rows | Fold::Values(_) | Fold::Sum(_) => Fold::Sum(keys + place),
+            Fold::Least(_) => Fold::Least(keys + place),
+            Fold::Greatest(_) => Fold::Greatest(keys + place),
+        };
+        Grouping {
+            input: self.schema(),
+            keys: (0..keys).collect(),
+            output: self.output.clone(),
+            folds: self.folds.iter().enumerate().map(fold).collect(),
+        }
+    }
+
     /// The schema of the result: the keys' columns, then one for each fold.
     pub fn schema(&self) -> Schema {
         self.output.iter().cloned().collect()
@@ -136,6 +153,41 @@ impl Grouping {
 /// assert_eq!(groups.column(1).u64s(), [2, 2, 1, 1]);
 /// ```
 pub fn group(grouping: &Grouping, by: HashKey, envelope_rows: usize) -> BoxModel {
+    model("group", grouping, by, envelope_rows, None).takes_all_of(0)
+}
+
+/// Folds rows ahead of a [`group`] box with [`Grouping::merging`]: when it has `most_groups` groups, it sends them and
+/// begins anew, so a group may come several times. Before rows are dealt by their keys, this makes one row of most of
+/// those with a heavy key: no part then has more of them than there are boxes ahead of it. It holds no more than its
+/// groups, and so needs no files.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use vicus_flow::library::{self, Grouping, HashKey};
+/// use vicus_flow::{Envelope, ModelBuilder, Schema, Type, sequential};
+///
+/// let schema = Schema::new([("key", Type::U64), ("n", Type::U64)]);
+/// let grouping = Grouping::by(&schema, [0]).count("rows").sum("sum", 1);
+/// let mut net = ModelBuilder::new("most rows have one key");
+/// let rows = || (0..100u64).map(|n| Envelope::new([vec![0, 0, n].into(), vec![n, n, 1].into()]));
+/// let rows = net.source(library::source("rows", &schema, rows));
+/// let ahead = net.add(library::group_ahead(&grouping, HashKey::default(), 1000, 10));
+/// let whole = net.add(library::group(&grouping.merging(), HashKey::default(), 1000));
+/// let (send, receive) = mpsc::channel();
+/// let end = net.add(library::sink("end", &grouping.schema(), move |rows| Ok(send.send(rows)?)));
+/// net.connect(rows.output(0), ahead.input(0));
+/// net.connect(ahead.output(0), whole.input(0));
+/// net.connect(whole.output(0), end.input(0));
+/// net.end(end.output(0));
+/// sequential::run(&net.build().unwrap(), Vec::new(), |_| 0).unwrap();
+/// let groups = receive.recv().unwrap();
+/// assert_eq!((groups.rows(), groups.column(1).u64s()[0], groups.column(2).u64s()[0]), (100, 201, 9901));
+/// ```
+pub fn group_ahead(grouping: &Grouping, by: HashKey, envelope_rows: usize, most_groups: usize) -> BoxModel {
+    model("group ahead", grouping, by, envelope_rows, Some(most_groups.max(1)))
+}
+
+fn model(name: &'static str, grouping: &Grouping, by: HashKey, envelope_rows: usize, most: Option<usize>) -> BoxModel {
     let (input, output) = (grouping.input.clone(), grouping.schema());
     let (grouping, schema) = (Arc::new(grouping.clone()), output.clone());
     let factory = move || Group {
@@ -152,8 +204,10 @@ pub fn group(grouping: &Grouping, by: HashKey, envelope_rows: usize) -> BoxModel
         further: None,
         reading: None,
         unread: Vec::new(),
+        most,
+        goes_on: false,
     };
-    BoxModel::new("group", factory).input(&input).output(&output).takes_all_of(0)
+    BoxModel::new(name, factory).input(&input).output(&output)
 }
 
 struct Group {
@@ -178,6 +232,10 @@ struct Group {
     reading: Option<(Spilled, u32)>,
     /// The parts that are still to be grouped.
     unread: Vec<(Spilled, u32)>,
+    /// With so many groups, they are sent before the end of the stream.
+    most: Option<usize>,
+    /// The groups that are being sent are not those of the end.
+    goes_on: bool,
 }
 
 /// The numbers of a key's values, if its column is in a dictionary.
@@ -201,7 +259,7 @@ impl Group {
     /// Takes an envelope; if the budget has no room for further groups, their rows go out of memory.
     fn accept(&mut self, envelope: &Envelope, turn: &Turn<'_>) -> Result<(), BoxError> {
         let level = self.reading.as_ref().map_or(0, |(_, level)| *level);
-        let is_possible = self.further.is_none() && self.table.len() > 0 && level < DEEPEST;
+        let is_possible = self.further.is_none() && self.most.is_none() && self.table.len() > 0 && level < DEEPEST;
         if is_possible && !self.grouping.keys.is_empty() && Spilled::is_possible(turn) {
             // A list that grows is there twice for a moment.
             let more = envelope.bytes() + 64 * envelope.rows() as u64;
@@ -258,6 +316,14 @@ impl Group {
             }
         }
         self.fold(envelope)
+    }
+
+    /// Begins anew, without groups.
+    fn begin(&mut self, turn: &Turn<'_>) -> Result<(), BoxError> {
+        (self.table, self.next) = (Table::default(), None);
+        self.coded.iter_mut().for_each(|coded| *coded = None);
+        self.folded = self.grouping.folds.iter().map(|fold| Folded::new(*fold, &self.grouping.input)).collect();
+        Ok(turn.book(0)?)
     }
 
     fn fold(&mut self, envelope: &Envelope) -> Result<(), BoxError> {
@@ -336,7 +402,15 @@ impl Operator for Group {
             match envelope {
                 // All groups come at the end, after all times.
                 Some(envelope) if envelope.mark().is_some() => return Ok(()),
-                Some(envelope) => return self.accept(&envelope, turn),
+                Some(envelope) => {
+                    self.accept(&envelope, turn)?;
+                    self.goes_on = self.most.is_some_and(|most| self.table.len() >= most);
+                    if self.goes_on {
+                        self.next = Some(0);
+                        turn.run_again();
+                    }
+                    return Ok(());
+                }
                 None => self.next = Some(0),
             }
             if self.grouping.keys.is_empty() && self.table.len() == 0 {
@@ -351,16 +425,18 @@ impl Operator for Group {
             turn.run_again();
             return Ok(());
         }
+        if std::mem::take(&mut self.goes_on) {
+            self.begin(turn)?;
+            turn.run_again();
+            return Ok(());
+        }
         self.unread.extend(self.further.take().into_iter().flat_map(Parts::into_queues));
         self.reading = self.unread.pop();
         if self.reading.is_none() {
             turn.send_pill(0);
             return Ok(());
         }
-        (self.table, self.next) = (Table::default(), None);
-        self.coded.iter_mut().for_each(|coded| *coded = None);
-        self.folded = self.grouping.folds.iter().map(|fold| Folded::new(*fold, &self.grouping.input)).collect();
-        turn.book(0)?;
+        self.begin(turn)?;
         turn.run_again();
         Ok(())
     }

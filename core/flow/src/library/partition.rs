@@ -43,13 +43,8 @@ pub fn partition(schema: &Schema, keys: &[usize], parts: usize, by: HashKey) -> 
     let model = BoxModel::new("partition", move || Partition {
         keys: keys.clone(),
         by,
-        parts: (0..parts)
-            .map(|_| PartRows { builder: EnvelopeBuilder::new(&rows), rows: 0, attached: Vec::new() })
-            .collect(),
+        deal: Deal::new(&rows, parts),
         hashes: Vec::new(),
-        targets: Vec::new(),
-        ends: vec![0; parts],
-        order: Vec::new(),
     });
     (0..parts).fold(model.input(schema), |model, _| model.output(schema))
 }
@@ -57,9 +52,14 @@ pub fn partition(schema: &Schema, keys: &[usize], parts: usize, by: HashKey) -> 
 struct Partition {
     keys: Vec<usize>,
     by: HashKey,
-    parts: Vec<PartRows>,
+    deal: Deal,
     /// For each row of an envelope, the hash of its keys.
     hashes: Vec<u64>,
+}
+
+/// Rows on their way to outputs.
+pub(super) struct Deal {
+    parts: Vec<PartRows>,
     /// For each row of an envelope, its part.
     targets: Vec<u32>,
     /// The end of each part in the order.
@@ -68,7 +68,63 @@ struct Partition {
     order: Vec<u32>,
 }
 
-impl Partition {
+impl Deal {
+    pub(super) fn new(schema: &Schema, parts: usize) -> Deal {
+        let part = |_| PartRows { builder: EnvelopeBuilder::new(schema), rows: 0, attached: Vec::new() };
+        Deal { parts: (0..parts).map(part).collect(), targets: Vec::new(), ends: vec![0; parts], order: Vec::new() }
+    }
+
+    /// The part of a hash, of so many.
+    #[inline]
+    pub(super) fn part_of(hash: u64, parts: usize) -> u32 {
+        // The high bits give the part: tables over a part's rows use the low ones.
+        ((u128::from(hash) * parts as u128) >> 64) as u32
+    }
+
+    pub(super) fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Deals an envelope's rows to the parts that `targets` gives in order, and rows of `to_all` to all other parts as
+    /// well. Full parts are sent.
+    pub(super) fn deal(
+        &mut self,
+        turn: &mut Turn<'_>,
+        envelope: &Envelope,
+        targets: impl Iterator<Item = u32>,
+        to_all: &[u32],
+    ) -> Result<(), BoxError> {
+        self.targets.clear();
+        self.targets.grow(envelope.rows())?;
+        self.targets.extend(targets);
+        self.sort();
+        let mut begin = 0;
+        for (number, (part, &end)) in (0..).zip(self.parts.iter_mut().zip(&self.ends)) {
+            part.take(turn, envelope, &self.order[begin..end]);
+            begin = end;
+            if !to_all.is_empty() {
+                let others = to_all.iter().copied().filter(|row| self.targets[*row as usize] != number);
+                part.take(turn, envelope, &others.collect::<Vec<u32>>());
+            }
+        }
+        // About as many envelopes leave as come, and of their size: small ones at first.
+        for (output, part) in self.parts.iter_mut().enumerate() {
+            if part.is_due(envelope.rows()) {
+                part.send(output, turn);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the rows that wait for others, to outputs that are read.
+    pub(super) fn flush(&mut self, turn: &mut Turn<'_>) {
+        for (output, part) in self.parts.iter_mut().enumerate() {
+            if !turn.is_closed(output) {
+                part.send(output, turn);
+            }
+        }
+    }
+
     /// Sorts the rows by counting: no branch and no capacity depends on a row's part, since it can't be predicted.
     fn sort(&mut self) {
         self.ends.fill(0);
@@ -126,40 +182,20 @@ impl Operator for Partition {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         let Some(envelope) = turn.take(0) else { return Ok(()) };
         if envelope.is_pill() {
-            for (output, part) in self.parts.iter_mut().enumerate() {
-                if !turn.is_closed(output) {
-                    part.send(output, turn);
-                }
-            }
+            self.deal.flush(turn);
             turn.send_pills();
             return Ok(());
         }
         if envelope.mark().is_some() {
             // The rows before it leave before it.
-            self.parts.iter_mut().enumerate().for_each(|(output, part)| part.send(output, turn));
+            self.deal.flush(turn);
             turn.pass_mark(&envelope);
             return Ok(());
         }
-        let parts = self.parts.len() as u128;
-        // The high bits give the part: tables over a part's rows use the low ones.
-        let target = |hash: u64| ((u128::from(hash) * parts) >> 64) as u32;
-        self.targets.clear();
-        self.targets.grow(envelope.rows())?;
         hash_rows(&envelope, &self.keys, self.by, &mut self.hashes)?;
-        self.targets.extend(self.hashes.iter().map(|&hash| target(hash)));
-        self.sort();
-        let mut begin = 0;
-        for (part, &end) in self.parts.iter_mut().zip(&self.ends) {
-            part.take(turn, &envelope, &self.order[begin..end]);
-            begin = end;
-        }
-        // About as many envelopes leave as come, and of their size: small ones at first.
-        for (output, part) in self.parts.iter_mut().enumerate() {
-            if part.is_due(envelope.rows()) {
-                part.send(output, turn);
-            }
-        }
-        Ok(())
+        let parts = self.deal.parts();
+        let targets = self.hashes.iter().map(|&hash| Deal::part_of(hash, parts));
+        self.deal.deal(turn, &envelope, targets, &[])
     }
 }
 

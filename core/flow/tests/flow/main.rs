@@ -13,6 +13,8 @@ mod one_box;
 mod overdraft;
 mod protocol;
 mod random_networks;
+mod skew;
+mod skew_trials;
 mod spilling;
 mod storage;
 mod tables;

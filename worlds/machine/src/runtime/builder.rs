@@ -14,7 +14,7 @@ use crate::runtime::handle::Runtime;
 use crate::runtime::hook::{Hook, NewLayer};
 use crate::runtime::last_words::count_refusable_calls;
 use crate::runtime::lent::Lent;
-use crate::runtime::recorder::Recording;
+use crate::runtime::recorder::{EventRoom, Recording};
 use crate::runtime::requests::Ongoing;
 use crate::runtime::roaming::Roaming;
 use crate::runtime::shared::{PlanTables, RunSettings, RuntimeState, SleepPools, Storage, SystemThreads, WaitingTasks};
@@ -50,7 +50,7 @@ pub(crate) struct Chosen {
     strategy: Option<Setting>,
     plan: Option<Plan>,
     memory: Option<MemoryOptions>,
-    events: Option<usize>,
+    events: Option<EventRoom>,
     counts_takes: bool,
     decides: bool,
     quiet: bool,
@@ -174,7 +174,14 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
     /// runtime records, such requests therefore go to the seats at once: a trace shows all requests, and short ones as
     /// they run when their caller does not run them.
     pub fn record(mut self, events_per_seat: usize) -> Self {
-        self.chosen.events = Some(events_per_seat);
+        self.chosen.events = Some(EventRoom { events: events_per_seat, rolls: false });
+        self
+    }
+
+    /// Records a trace of the last events of each seat, at most this number; earlier ones are dropped and counted. For
+    /// requests that run for days.
+    pub fn record_last(mut self, events_per_seat: usize) -> Self {
+        self.chosen.events = Some(EventRoom { events: events_per_seat, rolls: true });
         self
     }
 

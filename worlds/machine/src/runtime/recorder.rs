@@ -30,7 +30,7 @@ pub(crate) struct Recording {
     began: Instant,
     started: String,
     /// `None`: takes are counted, and no events are kept.
-    events_per_seat: Option<usize>,
+    room: Option<EventRoom>,
     /// By seat.
     takes: Vec<Arc<SeatTakes>>,
     /// The clock of the last wake, by pool.
@@ -57,11 +57,23 @@ pub(crate) struct Recording {
 /// A model and its requests.
 type Instances = (Arc<Model>, Vec<u32>);
 
+/// How many events of a seat are kept: the first ones, or the last ones.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EventRoom {
+    pub(crate) events: usize,
+    pub(crate) rolls: bool,
+}
+
+fn new_log(room: Option<EventRoom>, most: usize) -> Log {
+    let EventRoom { events, rolls } = room.unwrap_or(EventRoom { events: 0, rolls: false });
+    refusable(|| if rolls { Log::rolling(events.min(most)) } else { Log::new(events.min(most)) })
+}
+
 impl Recording {
     /// `team`: the members of all teams of the process have one clock and different numbers, so that their logs make
     /// one trace.
     pub(crate) fn new(
-        events_per_seat: Option<usize>,
+        room: Option<EventRoom>,
         decides: bool,
         team: bool,
         plan: &Plan,
@@ -71,16 +83,16 @@ impl Recording {
         if team {
             let common = common();
             let first = common.seats.fetch_add(seats, Ordering::Relaxed) as u32;
-            let own = Recording::from(events_per_seat, decides, plan, machine, (first % TEAM_SEATS, TEAM_SEATS));
+            let own = Recording::from(room, decides, plan, machine, (first % TEAM_SEATS, TEAM_SEATS));
             let (began, started, tasks) = (common.began, common.started.clone(), Arc::clone(&common.tasks));
             return Recording { began, started, tasks, ..own };
         }
         // The number behind the last seat stands for all callers without one.
-        Recording::from(events_per_seat, decides, plan, machine, (0, seats as u32 + 1))
+        Recording::from(room, decides, plan, machine, (0, seats as u32 + 1))
     }
 
     fn from(
-        events_per_seat: Option<usize>,
+        room: Option<EventRoom>,
         decides: bool,
         plan: &Plan,
         machine: &Topology,
@@ -89,11 +101,11 @@ impl Recording {
         Recording {
             began: Instant::now(),
             started: now_said(),
-            events_per_seat,
+            room,
             takes: SeatTakes::of_all(plan, machine),
             wakes: plan.pools.iter().map(|_| AtomicU64::new(0)).collect(),
             tasks: Arc::default(),
-            outside: Mutex::new(refusable(|| Log::new(events_per_seat.unwrap_or(0).min(1 << 16)))),
+            outside: Mutex::new(new_log(room, 1 << 16)),
             numbers: Mutex::new(Numbers { next: first_number + plan.seats.len() as u32, step: number_step }),
             models: Mutex::new(BTreeMap::new()),
             logs: Mutex::new(vec![SeatLog::default(); plan.seats.len()]),
@@ -176,7 +188,7 @@ impl Recording {
 
     /// Whether events are kept.
     pub(crate) fn keeps_events(&self) -> bool {
-        self.events_per_seat.is_some()
+        self.room.is_some()
     }
 
     /// Whether it is to show all work, as told by seats alone, rather than counts of takes.
@@ -200,7 +212,7 @@ impl Recording {
 
     /// A log for the thread sitting down on a seat: a team's former member of this number may have begun it.
     fn log_of(&self, seat: SeatId) -> Arc<Mutex<Log>> {
-        let new = || Arc::new(Mutex::new(refusable(|| Log::new(self.events_per_seat.unwrap_or(0)))));
+        let new = || Arc::new(Mutex::new(new_log(self.room, usize::MAX)));
         let mut live = self.live.lock().expect("nothing panics under this lock");
         Arc::clone(live[seat.index()].get_or_insert_with(new))
     }
@@ -243,6 +255,7 @@ impl Recording {
             functions: Vec::new(),
             arrays: Vec::new(),
             array_bytes: Vec::new(),
+            rolls: self.room.is_some_and(|room| room.rolls),
         };
         let mut logs = std::mem::take(&mut *self.logs.lock().expect("nothing panics under this lock"));
         let outside = std::mem::take(&mut *self.outside.lock().expect("nothing panics under this lock"));

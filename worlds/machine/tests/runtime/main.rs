@@ -12,6 +12,8 @@ mod growing;
 mod growing_networks;
 mod head_start;
 mod helpers;
+#[path = "../../../../core/flow/tests/flow/joins.rs"]
+mod joins;
 mod lending;
 mod library_boxes;
 mod near;
@@ -26,6 +28,8 @@ mod random_networks;
 mod roaming;
 mod shepherds;
 mod siblings;
+#[path = "../../../../core/flow/tests/flow/skew_trials.rs"]
+mod skew_trials;
 mod soak;
 mod start;
 mod streams;

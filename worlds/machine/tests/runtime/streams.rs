@@ -1,6 +1,7 @@
 //! Sources without end on real threads, under every strategy: what they send, that they hold no worker, and that they
 //! end when their request does.
 
+use crate::skew_trials::SkewTrial;
 use crate::window_trials::Trial;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -236,6 +237,21 @@ fn windows_are_those_of_plain_loops_under_every_strategy() {
             let run = runtime.submit(&trial.model).wait();
             run.unwrap_or_else(|error| panic!("{}, {}: {error}", strategy.name(), trial.what));
             trial.judge();
+        }
+    }
+}
+
+/// Joins and groups of few keys in parts on threads.
+#[test]
+fn heavy_keys_are_joined_and_grouped_under_every_strategy() {
+    for (place, strategy) in ALL.iter().enumerate() {
+        let runtime = runtime(strategy.name(), 1 + place % 3);
+        for seed in 1000 * place as u64..1000 * place as u64 + 30 {
+            for trial in [SkewTrial::of_join(seed), SkewTrial::of_group(seed)] {
+                let run = runtime.submit(&trial.model).wait();
+                run.unwrap_or_else(|error| panic!("{}, {}: {error}", strategy.name(), trial.what));
+                trial.judge();
+            }
         }
     }
 }

@@ -7,5 +7,6 @@ mod papers;
 mod recorded;
 mod reenact;
 mod shares;
+mod skew;
 mod strategies;
 mod stream;
