@@ -329,7 +329,9 @@ impl Heap {
             return unsafe { self.memory.send_home(self.local.number, slab, block) };
         }
         let bytes = self.memory.small_slab(slab, block).block_bytes();
-        let place = &mut self.outbox.batches[owner as usize % OUTBOX];
+        let number = owner as usize % OUTBOX;
+        self.outbox.used |= 1 << number;
+        let place = &mut self.outbox.batches[number];
         if let Some(other) = place.take_if(|held| held.owner != owner) {
             other.send(&self.memory, self.local.number);
         }
@@ -387,10 +389,13 @@ impl Heap {
     /// Sends home the blocks it has freed for other heaps, and takes back its own blocks freed by others. To be called
     /// when a task has finished, or now and then.
     pub fn finish_task(&mut self) {
-        for place in &mut self.outbox.batches {
-            if let Some(held) = place.take() {
+        // Mostly there are none: looking at all places would read a kibibyte for each task.
+        let mut used = std::mem::take(&mut self.outbox.used);
+        while used != 0 {
+            if let Some(held) = self.outbox.batches[used.trailing_zeros() as usize].take() {
                 held.send(&self.memory, self.local.number);
             }
+            used &= used - 1;
         }
         self.collect();
     }
@@ -561,6 +566,8 @@ const OUTBOX: usize = 16;
 #[derive(Debug, Default)]
 struct Outbox {
     batches: [Option<Held>; OUTBOX],
+    /// A bit for each place that may have a batch; a place without one has none.
+    used: u16,
 }
 
 #[derive(Debug)]
