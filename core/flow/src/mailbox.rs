@@ -1,62 +1,91 @@
 //! The buffer of a via that keeps the newest envelopes: the sender is never refused, and the oldest ones are dropped.
 //!
-//! Marks and the pill are kept. A mark that is followed by another one without rows between them has nothing to tell
-//! any more, so there are few of them. The sender puts envelopes here, and the receiver moves one at a time into its
+//! Marks and the pill are kept. Of two watermarks without rows between them, and of two pauses, the later one replaces
+//! the other, so there are few of them. The sender puts envelopes here, and the receiver moves one at a time into its
 //! ring when an invocation begins: so the head that a box looks at stays while the sender drops others.
 
 use crate::sync::Mutex;
 use crate::{Bound, Envelope, Mark};
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 
 pub(crate) struct Mailbox {
     /// How much of rows it keeps, but always one envelope.
     bound: Bound,
-    held: Mutex<VecDeque<Envelope>>,
+    held: Mutex<Held>,
+}
+
+#[derive(Default)]
+struct Held {
+    queue: VecDeque<Envelope>,
+    /// How many of them have rows, and their bytes.
+    count: usize,
+    bytes: u64,
 }
 
 impl Mailbox {
     pub(crate) fn new(bound: Bound) -> Mailbox {
-        Mailbox { bound, held: Mutex::new(VecDeque::new()) }
+        Mailbox { bound, held: Mutex::new(Held::default()) }
     }
 
-    fn with<R>(&self, f: impl FnOnce(&mut VecDeque<Envelope>) -> R) -> R {
+    fn with<R>(&self, f: impl FnOnce(&mut Held) -> R) -> R {
         f(&mut self.held.lock().expect("nothing panics under this lock"))
     }
 
-    /// The sender puts an envelope. Gives those that are dropped for it, and marks that tell nothing any more.
-    pub(crate) fn put(&self, envelope: Envelope) -> Vec<Envelope> {
+    /// The sender puts an envelope. Gives those that are dropped for it, and marks that later ones replace.
+    pub(crate) fn put(&self, envelope: Envelope) -> SmallVec<[Envelope; 2]> {
         self.with(|held| {
-            let mut dropped = Vec::new();
-            if is_rows(&envelope) {
-                let rows = || held.iter().filter(|one| is_rows(one));
-                let (mut count, mut bytes) = (rows().count() + 1, rows().map(Envelope::bytes).sum::<u64>());
-                bytes += envelope.bytes();
-                while count > 1 && (count > self.bound.envelopes || bytes > self.bound.bytes) {
-                    let oldest = held.iter().position(is_rows).expect("one is left");
-                    let oldest = held.remove(oldest).expect("it was found");
-                    (count, bytes) = (count - 1, bytes - oldest.bytes());
-                    dropped.push(oldest);
-                }
+            let mut dropped = SmallVec::new();
+            held.count(&envelope);
+            held.queue.push_back(envelope);
+            while held.count > 1 && (held.count > self.bound.envelopes || held.bytes > self.bound.bytes) {
+                // Few marks stand before it, since one replaces another.
+                let oldest = held.queue.iter().position(is_rows).expect("one is left");
+                dropped.push(held.remove(oldest));
+                held.replace(oldest, &mut dropped);
             }
-            held.push_back(envelope);
-            let mut at = 1;
-            while at < held.len() {
-                match (held[at - 1].mark(), held[at].mark()) {
-                    (Some(Mark::Watermark(_)), Some(Mark::Idle { .. })) | (None, _) | (_, None) => at += 1,
-                    (Some(_), Some(_)) => dropped.extend(held.remove(at - 1)),
-                }
-            }
+            held.replace(held.queue.len() - 1, &mut dropped);
             dropped
         })
     }
 
     /// The receiver takes the oldest one.
     pub(crate) fn take(&self) -> Option<Envelope> {
-        self.with(VecDeque::pop_front)
+        self.with(|held| (!held.queue.is_empty()).then(|| held.remove(0)))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.with(|held| held.is_empty())
+        self.with(|held| held.queue.is_empty())
+    }
+}
+
+impl Held {
+    fn count(&mut self, envelope: &Envelope) {
+        if is_rows(envelope) {
+            self.count += 1;
+            self.bytes += envelope.bytes();
+        }
+    }
+
+    fn remove(&mut self, at: usize) -> Envelope {
+        let envelope = self.queue.remove(at).expect("it is there");
+        if is_rows(&envelope) {
+            self.count -= 1;
+            self.bytes -= envelope.bytes();
+        }
+        envelope
+    }
+
+    /// Drops marks before this place that the one there makes needless. A pause stands behind a watermark, and replaces
+    /// none.
+    fn replace(&mut self, mut at: usize, dropped: &mut SmallVec<[Envelope; 2]>) {
+        while at > 0 {
+            match (self.queue[at - 1].mark(), self.queue.get(at).and_then(Envelope::mark)) {
+                (Some(Mark::Watermark(_)), Some(Mark::Idle { .. } | Mark::Active)) | (None, _) | (_, None) => return,
+                (Some(_), Some(_)) => dropped.push(self.remove(at - 1)),
+            }
+            at -= 1;
+        }
     }
 }
 

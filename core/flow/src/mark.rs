@@ -22,6 +22,8 @@ pub enum Mark {
         /// Its number among those of the box. Invariant: it rises.
         number: u64,
     },
+    /// The stream is idle no more, and has neither rows nor a watermark to tell so: a box keeps its rows.
+    Active,
 }
 
 /// Stands for the box that sends a mark.
@@ -40,12 +42,14 @@ impl Mark {
             Mark::Idle { source, number } => {
                 into.extend([1].into_iter().chain(source.to_ne_bytes()).chain(number.to_ne_bytes()));
             }
+            Mark::Active => into.extend([2; 17]),
         };
         let read = |bytes: &[u8]| {
             let (kind, number) = bytes.split_first().ok_or("a mark without bytes")?;
             let number = i128::from_ne_bytes(number.try_into()?);
             Ok(match kind {
                 0 => Mark::Watermark(number),
+                2 => Mark::Active,
                 _ => {
                     let [source, number] = [0, 8].map(|at| {
                         let bytes: [u8; 8] = number.to_ne_bytes()[at..at + 8].try_into().expect("eight bytes");
@@ -112,18 +116,24 @@ impl Turn<'_> {
 }
 
 /// The marks of several streams that become one: its watermark is the least of those that are neither idle nor over.
+/// When all are idle, it is the least of theirs, since a stream's own next row keeps to its watermark.
 ///
 /// ```
 /// use vicus_flow::{Mark, Marks};
 ///
 /// let mut marks = Marks::of(2);
-/// assert_eq!(marks.take(0, Mark::Watermark(5)), None, "the other stream may have rows of any time");
-/// assert_eq!(marks.take(1, Mark::Watermark(3)), Some(Mark::Watermark(3)));
-/// assert_eq!(marks.take(1, Mark::idle(0)), Some(Mark::Watermark(5)));
-/// assert_eq!(marks.take(0, Mark::idle(0)), Some(Mark::idle(0)));
-/// marks.goes_on(1);
-/// assert_eq!(marks.take(0, Mark::Watermark(9)), None);
-/// assert_eq!(marks.end(1), Some(Mark::Watermark(9)));
+/// let take = |marks: &mut Marks, input, mark| {
+///     marks.take(input, mark);
+///     std::iter::from_fn(|| marks.next()).collect::<Vec<_>>()
+/// };
+/// assert_eq!(take(&mut marks, 0, Mark::Watermark(5)), [], "the other stream may have rows of any time");
+/// assert_eq!(take(&mut marks, 1, Mark::Watermark(3)), [Mark::Watermark(3)]);
+/// assert_eq!(take(&mut marks, 1, Mark::idle(0)), [Mark::Watermark(5)]);
+/// assert_eq!(take(&mut marks, 0, Mark::idle(0)), [Mark::idle(0)]);
+/// assert_eq!(take(&mut marks, 1, Mark::Active), [Mark::Active]);
+/// assert_eq!(take(&mut marks, 0, Mark::Watermark(9)), []);
+/// marks.end(1);
+/// assert_eq!((marks.next(), marks.next()), (Some(Mark::Watermark(9)), None));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Marks {
@@ -152,8 +162,8 @@ impl Marks {
         Marks { inputs: vec![input; inputs], sent: None, is_idle: false, idle_marks: 0 }
     }
 
-    /// A mark has come. Gives the mark of the one stream, if that changes.
-    pub fn take(&mut self, input: usize, mark: Mark) -> Option<Mark> {
+    /// A mark has come.
+    pub fn take(&mut self, input: usize, mark: Mark) {
         let one = &mut self.inputs[input];
         match mark {
             Mark::Watermark(at) => {
@@ -164,8 +174,8 @@ impl Marks {
                 one.is_idle = true;
                 one.idle = Some((source, number));
             }
+            Mark::Active => one.is_idle = false,
         }
-        self.next()
     }
 
     /// Rows have come: the stream is not idle.
@@ -175,11 +185,9 @@ impl Marks {
         self.is_idle = false;
     }
 
-    /// A stream is over. Gives the mark of the one stream, if that changes.
-    pub fn end(&mut self, input: usize) -> Option<Mark> {
+    /// A stream is over.
+    pub fn end(&mut self, input: usize) {
         self.inputs[input].is_over = true;
-        // The end of all is a pill, and no mark.
-        if self.inputs.iter().all(|input| input.is_over) { None } else { self.next() }
     }
 
     /// Whether a stream's watermark counts.
@@ -193,24 +201,38 @@ impl Marks {
         !input.is_over && self.inputs.iter().any(is_ahead)
     }
 
-    fn next(&mut self) -> Option<Mark> {
-        let awaited = || self.inputs.iter().filter(|input| self.is_awaited(input));
-        if awaited().next().is_none() {
-            if std::mem::replace(&mut self.is_idle, true) {
-                return None;
-            }
-            let mut idle = self.inputs.iter().filter(|input| !input.is_over).map(|input| input.idle);
-            let first = idle.next().flatten();
-            if let Some((source, number)) = first.filter(|_| idle.all(|other| other == first)) {
-                return Some(Mark::Idle { source, number });
-            }
-            self.idle_marks += 1;
-            return Some(Mark::idle(self.idle_marks));
+    /// The next mark of the one stream, until it has told all: to be asked behind [`Marks::take`] and [`Marks::end`].
+    #[expect(clippy::should_implement_trait, reason = "it goes on after none")]
+    pub fn next(&mut self) -> Option<Mark> {
+        // The end of all is a pill, and no mark.
+        let open = || self.inputs.iter().filter(|input| !input.is_over);
+        if open().next().is_none() {
+            return None;
         }
-        let least = awaited().map(|input| input.watermark).min().flatten();
-        self.is_idle = false;
-        let least = least.filter(|least| self.sent.is_none_or(|sent| *least > sent))?;
-        self.sent = Some(least);
-        Some(Mark::Watermark(least))
+        let awaited = || self.inputs.iter().filter(|input| self.is_awaited(input));
+        let is_idle = awaited().next().is_none();
+        let least = if is_idle {
+            open().map(|input| input.watermark).min()
+        } else {
+            awaited().map(|input| input.watermark).min()
+        };
+        if let Some(least) = least.flatten().filter(|least| self.sent.is_none_or(|sent| *least > sent)) {
+            (self.sent, self.is_idle) = (Some(least), false);
+            return Some(Mark::Watermark(least));
+        }
+        if is_idle == self.is_idle {
+            return None;
+        }
+        self.is_idle = is_idle;
+        if !is_idle {
+            return Some(Mark::Active);
+        }
+        let mut idle = self.inputs.iter().filter(|input| !input.is_over).map(|input| input.idle);
+        let first = idle.next().flatten();
+        if let Some((source, number)) = first.filter(|_| idle.all(|other| other == first)) {
+            return Some(Mark::Idle { source, number });
+        }
+        self.idle_marks += 1;
+        Some(Mark::idle(self.idle_marks))
     }
 }

@@ -90,13 +90,22 @@ impl NetworkText {
 
 /// Has the links that a kind has made from its inputs' sources, behind so many others, keep the newest envelopes.
 fn keep_newest(net: &mut ModelBuilder, before: usize, inputs: &[(OutputId, Option<usize>)]) {
+    let keep_at = |net: &mut ModelBuilder, link: usize, keep: Option<usize>| {
+        if let Some(envelopes) = keep {
+            net.link(link).1.bound(Bound { envelopes, ..Bound::default() }).keep_newest();
+        }
+    };
     let mut free: Vec<usize> = (before..net.links()).collect();
     for (output, keep) in inputs {
         let Some(place) = free.iter().position(|&link| net.link(link).0 == *output) else { continue };
         let link = free.remove(place);
-        if let Some(envelopes) = *keep {
-            net.link(link).1.bound(Bound { envelopes, ..Bound::default() }).keep_newest();
-        }
+        keep_at(net, link, *keep);
+    }
+    // A kind may read one input in several boxes, as a statement that joins a table with itself.
+    for link in free {
+        let output = net.link(link).0;
+        let keep = inputs.iter().find(|(from, _)| *from == output).and_then(|(_, keep)| *keep);
+        keep_at(net, link, keep);
     }
 }
 

@@ -127,6 +127,32 @@ fn parts(written: &str) -> Vec<(usize, &str)> {
     parts.into_iter().map(|(at, part)| (at + part.len() - part.trim_start().len(), part.trim())).collect()
 }
 
+/// An expression and its name: behind the last AS that stands in no brackets and no quotes, or else its own text.
+fn named(part: &str) -> (&str, &str) {
+    let (mut depth, mut quote, mut found) = (0_i32, None, None);
+    for (at, sign) in part.char_indices() {
+        match (quote, sign) {
+            (Some(open), sign) if sign == open => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"') => quote = Some(sign),
+            (None, '(' | '[') => depth += 1,
+            (None, ')' | ']') => depth -= 1,
+            (None, sign) if depth == 0 && sign.is_ascii_whitespace() => {
+                let is_as = part
+                    .as_bytes()
+                    .get(at + 1..at + 4)
+                    .is_some_and(|word| word[..2].eq_ignore_ascii_case(b"as") && word[2].is_ascii_whitespace());
+                found = is_as.then_some(at).or(found);
+            }
+            _ => {}
+        }
+    }
+    match found {
+        Some(at) => (part[..at].trim(), part[at + 4..].trim().trim_matches('"')),
+        None => (part, part.trim_matches('"')),
+    }
+}
+
 /// The end of the bracket that opens at a place.
 fn bracket(written: &str, open: usize) -> Option<usize> {
     let (mut depth, mut quote) = (0, None);
@@ -242,11 +268,7 @@ fn build_window(building: &mut Building<'_>) -> Made {
     let mut keys = 0;
     if !by.trim().is_empty() {
         for (at, part) in parts(&by) {
-            let lower = part.to_lowercase();
-            let (expression, name) = match lower.rfind(" as ") {
-                Some(split) => (part[..split].trim(), part[split + 4..].trim().trim_matches('"')),
-                None => (part, part.trim_matches('"')),
-            };
+            let (expression, name) = named(part);
             statement.expression("by", at, expression, name)?;
             keys += 1;
         }

@@ -12,8 +12,8 @@ use std::fmt::Write as _;
 use std::io::{self, BufWriter, Read, Write};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use vicus::{BoxId, FlowError, Operator, Overflows, Request, RequestOptions, Runtime, TemporaryFiles};
 use vicus_network::{Kinds, MachineCounts, Network, NetworkText, dot, svg};
 use vicus_tables::{RowFormat, writer};
@@ -150,9 +150,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 
 /// The kinds of networks on the command line.
 pub(crate) fn kinds() -> Kinds {
+    let mut kinds = kinds_of_files();
+    vicus_tables::add_stream_kinds(&mut kinds);
+    kinds
+}
+
+/// The kinds of networks that read and write nothing but files.
+pub(crate) fn kinds_of_files() -> Kinds {
     let mut kinds = Kinds::library();
     vicus_tables::add_kinds(&mut kinds);
-    vicus_tables::add_stream_kinds(&mut kinds);
     vicus_service::add_kinds(&mut kinds);
     kinds
 }
@@ -204,7 +210,7 @@ impl TextArgs {
         let builder = Runtime::builder().strategy(vicus::DEFAULT_OF_QUERIES.parse()?).record(Log::DEFAULT_ROOM);
         let runtime = engine::start(builder, Some(1))?;
         let options = RequestOptions::from(memory::free_limit());
-        outcome(&runtime.submit_within(&network.model, Vec::new(), options))?;
+        outcome(&runtime.submit_within(&network.model, Vec::new(), options), &|| Ok(()))?;
         Ok(runtime.trace().expect("it was asked to record"))
     }
 }
@@ -223,18 +229,18 @@ impl CheckArgs {
     }
 }
 
-/// The target of a collected box: standard output if it is the only one; several are printed one after the other.
+/// The target of a collected box: standard output if it is the only one, else a part of what the main thread prints.
 #[derive(Clone)]
 enum Rows {
     Printed,
-    Kept(Arc<Mutex<Vec<u8>>>),
+    Part(Arc<Printer>, usize),
 }
 
 impl Rows {
     fn open(&self) -> Box<dyn Write + Send> {
         match self {
             Rows::Printed => Box::new(BufWriter::new(io::stdout())),
-            Rows::Kept(_) => Box::new(self.clone()),
+            Rows::Part(..) => Box::new(self.clone()),
         }
     }
 }
@@ -243,12 +249,86 @@ impl Write for Rows {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Rows::Printed => io::stdout().write(bytes),
-            Rows::Kept(kept) => kept.lock().unwrap_or_else(PoisonError::into_inner).write(bytes),
+            Rows::Part(printer, number) => printer.keep(*number, bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+/// Prints the rows of several collected boxes, those of each under its name. They come when there are many or when they
+/// have waited for a while, so that a network without an end is seen; at the end, in the order of the text.
+struct Printer {
+    names: Vec<String>,
+    kept: Mutex<Kept>,
+    /// Rows were printed.
+    printed: Condvar,
+}
+
+#[derive(Default)]
+struct Kept {
+    /// By box.
+    rows: Vec<Vec<u8>>,
+    /// When the oldest of them came.
+    since: Option<Instant>,
+    /// The box whose rows were printed last.
+    last: Option<usize>,
+    /// Standard output takes no more.
+    is_broken: bool,
+}
+
+impl Printer {
+    /// A box waits while it has so many bytes.
+    const MOST: usize = 1 << 20;
+    /// Rows are printed when there are so many bytes of them, or when they have waited so long.
+    const MANY: usize = 64 << 10;
+    const LONG: Duration = Duration::from_millis(500);
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keep(&self, number: usize, bytes: &[u8]) -> io::Result<usize> {
+        let is_full = |kept: &mut Kept| kept.rows[number].len() >= Printer::MOST && !kept.is_broken;
+        let mut kept = self.printed.wait_while(self.kept(), is_full).unwrap_or_else(PoisonError::into_inner);
+        if kept.is_broken {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        kept.rows[number].extend_from_slice(bytes);
+        kept.since.get_or_insert_with(Instant::now);
+        Ok(bytes.len())
+    }
+
+    /// Prints what is due, or all.
+    fn print(&self, all: bool) -> io::Result<()> {
+        let mut kept = self.kept();
+        let is_due = kept.rows.iter().map(Vec::len).sum::<usize>() >= Printer::MANY
+            || kept.since.is_some_and(|since| since.elapsed() >= Printer::LONG);
+        if !all && !is_due {
+            return Ok(());
+        }
+        let mut text = Vec::new();
+        for number in 0..self.names.len() {
+            let mut rows = std::mem::take(&mut kept.rows[number]);
+            if rows.is_empty() {
+                continue;
+            }
+            if kept.last.replace(number) != Some(number) {
+                writeln!(text, "# {}", self.names[number])?;
+            }
+            text.append(&mut rows);
+        }
+        kept.since = None;
+        drop(kept);
+        self.printed.notify_all();
+        let printed = io::stdout().write_all(&text).and_then(|()| io::stdout().flush());
+        if printed.is_err() {
+            self.kept().is_broken = true;
+            self.printed.notify_all();
+        }
+        printed
     }
 }
 
@@ -271,11 +351,13 @@ fn run_network(args: &RunArgs) -> anyhow::Result<()> {
         RowsName::Json => RowFormat::JsonLines,
     };
     let mut operators: Vec<(BoxId, Box<dyn Operator>)> = Vec::new();
-    let mut rows = Vec::new();
-    for collected in &network.collected {
+    let names: Vec<String> = network.collected.iter().map(|collected| collected.name.clone()).collect();
+    let kept = Kept { rows: vec![Vec::new(); names.len()], ..Kept::default() };
+    let printer = Arc::new(Printer { names, kept: Mutex::new(kept), printed: Condvar::new() });
+    for (number, collected) in network.collected.iter().enumerate() {
         format.check(&collected.schema).map_err(|error| anyhow!("`{}`: {error} (--format)", collected.name))?;
-        let target = if network.collected.len() == 1 { Rows::Printed } else { Rows::Kept(Arc::default()) };
-        rows.push((collected.name.as_str(), target.clone()));
+        let is_only = network.collected.len() == 1;
+        let target = if is_only { Rows::Printed } else { Rows::Part(Arc::clone(&printer), number) };
         operators.push((collected.sink, writer(format, &collected.schema, move || Ok(target.open()))));
     }
     let folder = args.temp_folder.clone().unwrap_or_else(std::env::temp_dir);
@@ -290,7 +372,8 @@ fn run_network(args: &RunArgs) -> anyhow::Result<()> {
     ensure!(limit > 0, "--memory-limit 0: boxes need some memory");
     let options = RequestOptions { overflows, is_timed: args.counts, ..RequestOptions::from(limit) };
     let request = runtime.submit_within(&network.model, operators, options);
-    let outcome = outcome(&request);
+    let outcome = outcome(&request, &|| printer.print(false));
+    let printed = printer.print(true);
     if args.counts {
         crate::tell::tell(counts(&network, &request).trim_end());
     }
@@ -299,18 +382,11 @@ fn run_network(args: &RunArgs) -> anyhow::Result<()> {
         write_trace(path, &runtime.trace().expect("it was asked to record"))?;
     }
     outcome?;
-    let mut all = Vec::new();
-    for (name, target) in rows {
-        if let Rows::Kept(kept) = target {
-            writeln!(all, "# {name}")?;
-            all.append(&mut kept.lock().unwrap_or_else(PoisonError::into_inner));
-        }
-    }
-    crate::tell::printed(io::stdout().write_all(&all).and_then(|()| io::stdout().flush()))
+    crate::tell::printed(printed)
 }
 
-/// Waits for a request, which Ctrl-C cancels.
-fn outcome(request: &Request) -> anyhow::Result<()> {
+/// Waits for a request, which Ctrl-C cancels, and prints rows meanwhile. A reader that has gone ends it.
+fn outcome(request: &Request, print: &dyn Fn() -> io::Result<()>) -> anyhow::Result<()> {
     /// How often Ctrl-C is looked for.
     const LOOKED: Duration = Duration::from_millis(50);
     let outcome = loop {
@@ -320,6 +396,8 @@ fn outcome(request: &Request) -> anyhow::Result<()> {
         if interrupt::cancel().is_cancelled() {
             request.cancel();
         }
+        // The box that writes next fails, and its request with it.
+        let _ = print();
     };
     match outcome {
         Ok(_) => Ok(()),

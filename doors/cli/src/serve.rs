@@ -155,7 +155,7 @@ impl Args {
         if let Some(folder) = &self.network_folder {
             let shown = folder.display();
             let paths = paths_below(folder).with_context(|| format!("--network-folder {shown}"))?;
-            let kinds = Arc::new(network::kinds().with_paths(paths));
+            let kinds = Arc::new(network::kinds_of_files().with_paths(paths));
             options.languages.network = NetworkOptions { kinds, has_writers: true };
         }
         self.data.documents.apply(&mut options);

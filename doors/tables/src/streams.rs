@@ -93,9 +93,18 @@ fn lines_kind() -> BoxSpec {
             if is_new && !matches!(from, From::File(..)) {
                 return Err(KindError::of("new", "it is for files"));
             }
-            if let From::File(path, _) = &from {
-                let found = std::fs::File::open(path).map(|_| ());
+            if let From::File(path, from) = &from {
+                let found = Follow::open(path, *from).map(drop);
                 found.map_err(|error| KindError::of("from", format!("{}: {error}", path.display())))?;
+            }
+            if let From::Tcp(address) = &from {
+                let port = address.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+                if port.is_none_or(|(_, port)| port.parse::<u16>().is_err()) {
+                    return Err(KindError::of(
+                        "from",
+                        format!("{address}: expected host:port, as in tcp:localhost:7000"),
+                    ));
+                }
             }
             let idle = match building.text("idle").trim() {
                 "" => None,
@@ -136,6 +145,7 @@ fn parse_kind() -> BoxSpec {
             let schema: Schema = wanted.columns().iter().map(|field| field.clone().or_null()).collect();
             let form = match (building.text("format"), building.text("delimiter").as_bytes()) {
                 ("json", _) => Form::Json,
+                ("csv", b"\"") => return Err(KindError::of("delimiter", "a quotation mark can't divide values")),
                 ("csv", &[delimiter]) => Form::Csv(delimiter),
                 ("csv", _) => return Err(KindError::of("delimiter", "a delimiter has one byte, such as \";\"")),
                 (other, _) => {
@@ -280,7 +290,8 @@ fn read_json(line: &str, schema: &Schema, columns: &mut [Values]) -> Result<(), 
 }
 
 fn read_csv(line: &str, delimiter: u8, schema: &Schema, columns: &mut [Values]) -> Result<(), String> {
-    let values = csv_values(line, char::from(delimiter));
+    let values = csv_values(line, char::from(delimiter))
+        .ok_or("a quotation mark is not closed; a value with line ends can't be read by lines")?;
     if values.len() != columns.len() {
         return Err(format!("a line has {} values and not {}", values.len(), columns.len()));
     }
@@ -294,8 +305,8 @@ fn read_csv(line: &str, delimiter: u8, schema: &Schema, columns: &mut [Values]) 
     Ok(())
 }
 
-/// The values of a line, each with whether it stood in quotes.
-fn csv_values(line: &str, delimiter: char) -> Vec<(String, bool)> {
+/// The values of a line, each with whether it stood in quotes; none if a quotation mark is not closed.
+fn csv_values(line: &str, delimiter: char) -> Option<Vec<(String, bool)>> {
     let (mut values, mut value, mut is_quoted, mut is_inside) = (Vec::new(), String::new(), false, false);
     let mut signs = line.chars().peekable();
     while let Some(sign) = signs.next() {
@@ -310,7 +321,7 @@ fn csv_values(line: &str, delimiter: char) -> Vec<(String, bool)> {
         }
     }
     values.push((value, is_quoted));
-    values
+    (!is_inside).then_some(values)
 }
 
 #[cfg(test)]

@@ -436,8 +436,13 @@ impl Operator for Join {
                     }
                     return Ok(());
                 }
-                // Its rows have left with their partners.
-                Some(Some(envelope)) if turn.pass_mark(&envelope) => return Ok(()),
+                Some(Some(envelope)) if envelope.mark().is_some() => {
+                    // Rows that went to files leave at the end of their stream, and no mark goes before them.
+                    if self.divided.is_none() {
+                        turn.pass_mark(&envelope);
+                    }
+                    return Ok(());
+                }
                 Some(Some(envelope)) => {
                     hash_rows(&envelope, &self.keys.0, self.by, &mut self.hashes)?;
                     if let Some((firsts, _)) = &mut self.divided {

@@ -43,7 +43,7 @@ where
         picked: Vec::new(),
         rows: 0,
         marks: Marks::of(inputs),
-        mark: None,
+        due: Vec::new(),
         room: 0,
         limit: envelope_rows.max(1),
     });
@@ -63,8 +63,8 @@ struct Merge<F> {
     /// How many rows have not been sent, including the picked ones.
     rows: usize,
     marks: Marks,
-    /// A mark that follows the merged rows.
-    mark: Option<Mark>,
+    /// Marks that follow the merged rows.
+    due: Vec<Mark>,
     /// How many rows there is room for.
     room: usize,
     limit: usize,
@@ -108,11 +108,11 @@ impl<F> Merge<F> {
 }
 
 impl<F> Merge<F> {
-    /// Sends the waiting mark behind the rows so far. Those of the heads came behind their own streams' watermarks.
-    fn send_mark(&mut self, turn: &mut Turn<'_>) {
-        if let Some(mark) = self.mark.take() {
+    /// Sends the waiting marks behind the rows so far. Those of the heads came behind their own streams' watermarks.
+    fn send_marks(&mut self, turn: &mut Turn<'_>) {
+        if !self.due.is_empty() {
             self.flush(turn);
-            turn.send_mark(0, mark);
+            self.due.drain(..).for_each(|mark| turn.send_mark(0, mark));
         }
     }
 }
@@ -128,21 +128,27 @@ where
                     match turn.take(input) {
                         // The next arrival invokes the box again.
                         None => {
-                            self.send_mark(turn);
+                            self.send_marks(turn);
                             return Ok(());
                         }
                         Some(pill) if pill.is_pill() => {
                             stream.ended = true;
-                            self.mark = self.marks.end(input).or(self.mark);
+                            self.marks.end(input);
+                            self.due.extend(std::iter::from_fn(|| self.marks.next()));
                         }
                         Some(envelope) if envelope.rows() == 0 => {
-                            let mark = envelope.mark().and_then(|mark| self.marks.take(input, mark));
-                            self.mark = mark.or(self.mark);
+                            if let Some(mark) = envelope.mark() {
+                                self.marks.take(input, mark);
+                                self.due.extend(std::iter::from_fn(|| self.marks.next()));
+                            }
                             turn.run_again();
-                            self.send_mark(turn);
+                            self.send_marks(turn);
                             return Ok(());
                         }
                         Some(envelope) => {
+                            // The rows stay here for now: boxes behind would go on without them.
+                            self.marks.take(input, Mark::Active);
+                            self.due.extend(std::iter::from_fn(|| self.marks.next()));
                             Attachment::add_all(&mut self.attached, envelope.attached());
                             (stream.head, stream.row) = (Some(envelope), 0);
                         }

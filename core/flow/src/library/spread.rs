@@ -41,28 +41,39 @@ struct Spread {
     owed: Vec<Owed>,
 }
 
-/// The marks of an output whose reader is slow: all but the first wait, and the last replaces those before it.
+/// The marks of an output whose reader is slow: all but the first wait, and the last of a kind replaces those before it.
 #[derive(Clone, Copy, Default)]
 struct Owed {
-    mark: Option<Mark>,
+    watermark: Option<Mark>,
+    /// Whether the stream is idle, behind the watermark.
+    pause: Option<Mark>,
     /// Whether one was sent without room.
     is_full: bool,
 }
 
 impl Owed {
     fn add(&mut self, mark: Mark) {
-        self.mark = match (self.mark, mark) {
-            // Behind a pause, a watermark still counts.
-            (Some(watermark @ Mark::Watermark(_)), Mark::Idle { .. }) => Some(watermark),
-            _ => Some(mark),
-        };
+        match mark {
+            // It ends a pause as well.
+            Mark::Watermark(_) => (self.watermark, self.pause) = (Some(mark), None),
+            Mark::Idle { .. } | Mark::Active => self.pause = Some(mark),
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        self.watermark.is_some() || self.pause.is_some()
+    }
+
+    fn send(&mut self, output: usize, turn: &mut Turn<'_>) {
+        let marks = [self.watermark.take(), self.pause.take()];
+        marks.into_iter().flatten().for_each(|mark| turn.send_mark(output, mark));
     }
 
     fn pay(&mut self, output: usize, turn: &mut Turn<'_>) {
         let has_room = turn.ask_room(output);
         if has_room || !self.is_full {
             self.is_full = !has_room;
-            self.mark.take().into_iter().for_each(|mark| turn.send_mark(output, mark));
+            self.send(output, turn);
         }
     }
 }
@@ -70,7 +81,7 @@ impl Owed {
 impl Operator for Spread {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         turn.accept_any_room();
-        for (output, owed) in self.owed.iter_mut().enumerate().filter(|(_, owed)| owed.mark.is_some()) {
+        for (output, owed) in self.owed.iter_mut().enumerate().filter(|(_, owed)| owed.is_due()) {
             owed.pay(output, turn);
         }
         let outputs = turn.outputs();
@@ -82,7 +93,7 @@ impl Operator for Spread {
         match turn.take(0) {
             Some(pill) if pill.is_pill() => {
                 for (output, owed) in self.owed.iter_mut().enumerate() {
-                    owed.mark.take().into_iter().for_each(|mark| turn.send_mark(output, mark));
+                    owed.send(output, turn);
                 }
                 turn.send_pills();
             }

@@ -37,19 +37,27 @@ struct Union {
     marks: Marks,
 }
 
+impl Union {
+    fn send_marks(&mut self, turn: &mut Turn<'_>) {
+        while let Some(mark) = self.marks.next() {
+            turn.send_mark(0, mark);
+        }
+    }
+}
+
 impl Operator for Union {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         for input in 0..turn.inputs() {
             match turn.take(input) {
                 Some(pill) if pill.is_pill() => {
                     self.open -= 1;
-                    let mark = self.marks.end(input);
-                    mark.into_iter().for_each(|mark| turn.send_mark(0, mark));
+                    self.marks.end(input);
+                    self.send_marks(turn);
                 }
                 Some(envelope) => match envelope.mark() {
                     Some(mark) => {
-                        let mark = self.marks.take(input, mark);
-                        mark.into_iter().for_each(|mark| turn.send_mark(0, mark));
+                        self.marks.take(input, mark);
+                        self.send_marks(turn);
                     }
                     None => {
                         self.marks.goes_on(input);

@@ -244,7 +244,7 @@ pub fn watermarks(schema: &Schema, column: usize, delay: i64, every: i64) -> Res
             }
             match envelope.mark() {
                 Some(Mark::Watermark(_)) => return Ok(()),
-                Some(idle @ Mark::Idle { .. }) => turn.send_mark(0, idle),
+                Some(pause @ (Mark::Idle { .. } | Mark::Active)) => turn.send_mark(0, pause),
                 None => {
                     let times = envelope.column(column);
                     let latest = (0..envelope.rows()).filter_map(|row| time_at(times, row)).max();
@@ -318,6 +318,7 @@ pub fn window(windowing: &Windowing, by: HashKey, envelope_rows: usize) -> BoxMo
             now: None,
             until: None,
             mark: None,
+            is_idle: false,
             due: VecDeque::new(),
             builder: EnvelopeBuilder::new(&schema),
             output: schema.clone(),
@@ -341,6 +342,8 @@ struct Window {
     until: Option<i128>,
     /// The mark that follows them.
     mark: Option<Mark>,
+    /// Whether boxes behind know the stream as idle.
+    is_idle: bool,
     /// The closed windows that are still to be sent.
     due: VecDeque<Closed>,
     output: Schema,
@@ -540,6 +543,7 @@ impl Window {
             self.slots.end(slot)?;
         }
         turn.send(0, Envelope::of_rows(self.builder.finish_columns(turn), rows));
+        turn.book(self.bytes())?;
         Ok(true)
     }
 
@@ -563,11 +567,19 @@ impl Operator for Window {
                 None => {
                     self.accept(envelope, turn)?;
                     turn.book(self.bytes())?;
+                    // The rows stay here: boxes behind would go on without them.
+                    if std::mem::take(&mut self.is_idle) {
+                        self.mark = Some(Mark::Active);
+                    }
                 }
-                Some(idle @ Mark::Idle { .. }) => self.mark = Some(idle),
+                Some(pause @ (Mark::Idle { .. } | Mark::Active)) => {
+                    self.is_idle = pause != Mark::Active;
+                    self.mark = Some(pause);
+                }
                 Some(Mark::Watermark(at)) => {
                     // No watermark is the end.
                     let now = at.div_euclid(self.scale).min(i128::MAX - 1);
+                    self.is_idle = false;
                     if self.now.is_none_or(|before| now > before) {
                         (self.now, self.until) = (Some(now), Some(now));
                         self.mark = Some(Mark::Watermark(at));

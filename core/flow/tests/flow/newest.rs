@@ -85,3 +85,52 @@ fn a_reader_that_has_enough_stops_the_sender() {
     let mut picks = Chance::of_seed(1);
     sequential::run(&net.build().unwrap(), Vec::new(), |tasks| picks.below(tasks)).unwrap();
 }
+
+/// The reader takes nothing before another stream is over, which ends when all numbers were sent: an ordinary via of this
+/// bound would hold the sender up, and nothing would end.
+#[test]
+fn a_reader_that_comes_late_gets_the_last_rows_alone() {
+    let schema = Schema::new([("n", Type::U64)]);
+    for (kept, count) in [(1, 50u64), (3, 50), (7, 8), (8, 8)] {
+        let mut net = ModelBuilder::new("late");
+        let source = net
+            .source(library::source("numbers", &schema, move || (0..count).map(|n| Envelope::new([vec![n].into()]))));
+        // Its pill comes behind that of the numbers.
+        let others = net.add(library::map("none", &schema, &schema, |_| None));
+        let seen: Arc<Mutex<Vec<u64>>> = Arc::default();
+        let into = Arc::clone(&seen);
+        let read = move || {
+            let (into, mut is_open) = (Arc::clone(&into), false);
+            move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+                is_open |= turn.take(1).is_some_and(|envelope| envelope.is_pill());
+                if !is_open {
+                    return Ok(());
+                }
+                match turn.take(0) {
+                    Some(pill) if pill.is_pill() => turn.send_pill(0),
+                    Some(envelope) => into.lock().unwrap().extend(envelope.column(0).u64s()),
+                    None => {}
+                }
+                Ok(())
+            }
+        };
+        let model = BoxModel::new("end", read).input(&schema).input(&schema).output(&Schema::new::<&str>([]));
+        let end = net.add(model);
+        net.connect(source.output(0), end.input(0)).bound(Bound { envelopes: kept, ..Bound::default() }).keep_newest();
+        net.connect(source.output(0), others.input(0));
+        net.connect(others.output(0), end.input(1));
+        net.end(end.output(0));
+        let model = net.build().unwrap();
+        let (result, counts) = sequential::run_counted(&model, Vec::new(), |_| Some(0));
+        result.unwrap_or_else(|error| panic!("{kept} of {count}: {error}"));
+        let mut seen = seen.lock().unwrap().clone();
+        let dropped = counts[1].outputs[0].dropped_rows;
+        assert_eq!(seen.len() as u64 + dropped, count, "{kept} of {count}");
+        // The head that an invocation saw stays, however long it is left.
+        if seen.len() > kept {
+            seen.remove(0);
+        }
+        let last: Vec<u64> = (count.saturating_sub(kept as u64)..count).collect();
+        assert_eq!(seen, last, "{kept} of {count}");
+    }
+}

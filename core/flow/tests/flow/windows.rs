@@ -109,3 +109,39 @@ fn windows_of_no_width_or_without_a_time_are_refused() {
     }
     assert!(library::watermarks(&input, 0, 0, 1).is_err() && library::watermarks(&input, 1, -1, 1).is_err());
 }
+
+/// What happened: rows behind a pause were folded and nothing was sent, so boxes behind went on as if the stream were
+/// idle still.
+#[test]
+fn rows_that_a_window_keeps_end_a_pause() {
+    let input = schema(&Type::I64);
+    let windowing = Windowing::of_time(Grouping::by(&input, [0]).count("rows"), 1, 10, 10).unwrap();
+    let mut net = ModelBuilder::new("pause");
+    let sent = [
+        Item::Idle(1),
+        Item::Rows(vec![Row { key: Some(1), time: Some(3), value: None }]),
+        Item::Watermark(5),
+        Item::Idle(2),
+    ];
+    let sent = envelopes(&sent, &Type::I64);
+    let source = net.source(library::source("rows", &input, move || sent.clone()));
+    let window = net.add(library::window(&windowing, HashKey::default(), 10));
+    let seen = keep(&mut net, window.output(0), &windowing.schema());
+    let late = net.add(library::sink("late", &input, |_| Ok(())));
+    net.connect(source.output(0), window.input(0));
+    net.connect(window.output(1), late.input(0));
+    net.end(late.output(0));
+    sequential::run(&net.build().unwrap(), Vec::new(), |_| 0).unwrap();
+    let kinds: Vec<&str> = seen
+        .lock()
+        .unwrap()
+        .iter()
+        .filter_map(vicus_flow::Envelope::mark)
+        .map(|mark| match mark {
+            Mark::Idle { .. } => "idle",
+            Mark::Active => "active",
+            Mark::Watermark(_) => "watermark",
+        })
+        .collect();
+    assert_eq!(kinds, ["idle", "active", "watermark", "idle"]);
+}

@@ -4,10 +4,10 @@ use super::PATIENCE;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// The answer of a feed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,13 +103,29 @@ pub enum FollowFrom {
 }
 
 /// A file that grows. A file of the same name that replaces it, as by a rotation of logs, is read from its beginning
-/// when the old one has been read; so is one that was cut off.
+/// when nothing has come to the old one for some seconds: its writer goes over to the new one a little later. A file that
+/// was cut off is read from its beginning as well, but not one that was cut off and has become longer since it was last
+/// looked at.
 #[derive(Debug)]
 pub struct Follow {
     path: PathBuf,
     file: File,
     /// How many bytes were read.
     at: u64,
+    /// Since when another file has the name, and nothing has come to this one.
+    replaced: Option<Instant>,
+}
+
+/// So long a replaced file is still read.
+const OLD_FILE: Duration = Duration::from_secs(3);
+
+/// Opens a file, and no pipe, whose reading would wait for a writer.
+fn open_file(path: &Path) -> io::Result<File> {
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    Err(io::Error::new(ErrorKind::InvalidInput, "it is no regular file; a pipe is read as standard input"))
 }
 
 impl Follow {
@@ -119,12 +135,12 @@ impl Follow {
     /// It can't be opened.
     pub fn open(path: impl Into<PathBuf>, from: FollowFrom) -> io::Result<Follow> {
         let path = path.into();
-        let mut file = File::open(&path)?;
+        let mut file = open_file(&path)?;
         let at = match from {
             FollowFrom::Beginning => 0,
             FollowFrom::End => file.seek(SeekFrom::End(0))?,
         };
-        Ok(Follow { path, file, at })
+        Ok(Follow { path, file, at, replaced: None })
     }
 }
 
@@ -134,6 +150,7 @@ impl Feed for Follow {
         match read_some(&mut self.file, into)? {
             Fed::Bytes => {
                 self.at += (into.len() - before) as u64;
+                self.replaced = None;
                 return Ok(Fed::Bytes);
             }
             Fed::End => {}
@@ -146,17 +163,12 @@ impl Feed for Follow {
         }
         // Between two files of this name there may be none.
         let is_other = fs::metadata(&self.path).is_ok_and(|now| (now.dev(), now.ino()) != (own.dev(), own.ino()));
-        if is_other {
-            // Something may have been appended to the old file since it was read.
-            let before = into.len();
-            if read_some(&mut self.file, into)? == Fed::Bytes {
-                self.at += (into.len() - before) as u64;
-                return Ok(Fed::Bytes);
-            }
-            if let Ok(next) = File::open(&self.path) {
-                (self.file, self.at) = (next, 0);
-                return Ok(Fed::Break);
-            }
+        if is_other
+            && self.replaced.get_or_insert_with(Instant::now).elapsed() >= OLD_FILE
+            && let Ok(next) = open_file(&self.path)
+        {
+            (self.file, self.at, self.replaced) = (next, 0, None);
+            return Ok(Fed::Break);
         }
         std::thread::sleep(patience.min(PATIENCE));
         Ok(Fed::Nothing)

@@ -17,8 +17,11 @@ pub(super) enum Piece {
     Failed(io::Error),
 }
 
-/// So many bytes wait for a box at most.
+/// No more is read for a box while so many bytes wait for it.
 const MOST_BYTES: usize = 1 << 20;
+
+/// Pieces are put together up to this length.
+const PIECE_BYTES: usize = 64 << 10;
 
 #[derive(Default)]
 struct State {
@@ -53,10 +56,19 @@ impl Inbox {
     /// The thread puts a piece, and has its box go on.
     pub(super) fn put(&self, piece: Piece) {
         let mut state = self.state();
-        if let Piece::Bytes(bytes) = &piece {
-            state.bytes += bytes.len();
+        match (piece, state.pieces.back_mut()) {
+            // Small pieces become one: each takes memory beside its bytes.
+            (Piece::Bytes(new), Some(Piece::Bytes(last))) if last.len() + new.len() <= PIECE_BYTES => {
+                last.extend_from_slice(&new);
+                state.bytes += new.len();
+            }
+            (Piece::Bytes(mut new), _) => {
+                new.shrink_to_fit();
+                state.bytes += new.len();
+                state.pieces.push_back(Piece::Bytes(new));
+            }
+            (other, _) => state.pieces.push_back(other),
         }
-        state.pieces.push_back(piece);
         let paused = state.paused.take();
         drop(state);
         self.changed.notify_all();

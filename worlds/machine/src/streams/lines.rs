@@ -5,6 +5,7 @@ use super::feeds::{Fed, Feed};
 use super::inbox::{Inbox, Piece, Receiver};
 use std::borrow::Cow;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -80,6 +81,7 @@ pub fn lines(
             idle_marks: 0,
             next: None,
             builder: EnvelopeBuilder::new(&line_schema()),
+            bytes: 0,
         }
     };
     BoxModel::new(type_name, factory).output(&schema)
@@ -103,10 +105,22 @@ struct Lines {
     /// A piece without bytes, whose turn comes when the rows before it are sent.
     next: Option<Piece>,
     builder: EnvelopeBuilder,
+    /// The bytes of its lines.
+    bytes: usize,
 }
 
-/// Reads a feed until it ends, or its box is gone.
+/// An envelope with so many bytes of lines is sent, however few they are.
+const ENVELOPE_BYTES: usize = 1 << 20;
+
+/// Reads a feed until it ends, or its box is gone. A panic of the feed fails the box.
 fn read(open: Open, inbox: &Inbox, idle: Option<Duration>) {
+    let done = catch_unwind(AssertUnwindSafe(|| read_on(open, inbox, idle)));
+    if done.is_err() {
+        inbox.put(Piece::Failed(io::Error::other("reading the lines panicked")));
+    }
+}
+
+fn read_on(open: Open, inbox: &Inbox, idle: Option<Duration>) {
     let mut feed = match open() {
         Ok(feed) => feed,
         Err(error) => return inbox.put(Piece::Failed(error)),
@@ -136,7 +150,7 @@ fn read(open: Open, inbox: &Inbox, idle: Option<Duration>) {
 impl Lines {
     /// Makes rows of the piece at hand.
     fn split(&mut self, turn: &Turn<'_>) -> Result<(), BoxError> {
-        while self.at < self.piece.len() && self.builder.rows() < self.options.envelope_rows.max(1) {
+        while self.at < self.piece.len() && !self.is_full() {
             let rest = &self.piece[self.at..];
             match rest.iter().position(|byte| *byte == b'\n') {
                 Some(end) => {
@@ -161,6 +175,10 @@ impl Lines {
         Ok(())
     }
 
+    fn is_full(&self) -> bool {
+        self.builder.rows() >= self.options.envelope_rows.max(1) || self.bytes >= ENVELOPE_BYTES
+    }
+
     fn check_length(&self, bytes: usize) -> Result<(), BoxError> {
         let most = self.options.line_bytes;
         if bytes > most {
@@ -181,6 +199,7 @@ impl Lines {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let text = str::from_utf8(line).map_err(|_| format!("line {} is no text in UTF-8", self.number))?;
         self.builder.push_text(turn, 0, text);
+        self.bytes += line.len();
         Ok(())
     }
 }
@@ -195,8 +214,8 @@ impl Operator for Lines {
         }
         loop {
             self.split(turn)?;
-            let is_full = self.builder.rows() >= self.options.envelope_rows.max(1);
-            if is_full || self.next.is_some() || (self.builder.rows() > 0 && !self.inbox.0.has_pieces()) {
+            turn.book((self.bytes + self.begun.capacity()) as u64)?;
+            if self.is_full() || self.next.is_some() || (self.builder.rows() > 0 && !self.inbox.0.has_pieces()) {
                 break;
             }
             match self.inbox.0.take(turn) {
@@ -214,6 +233,7 @@ impl Operator for Lines {
         }
         if self.builder.rows() > 0 {
             let envelope = self.builder.finish(turn);
+            self.bytes = 0;
             turn.send(0, envelope);
             turn.run_again();
             return Ok(());

@@ -77,8 +77,9 @@ impl Keys {
     pub(super) fn release_if_unused(&mut self, number: u32) {
         let key = &mut self.keys[number as usize];
         if key.uses == 0 && key.rows == 0 {
-            self.key_bytes -= key.bytes.len();
-            let hash = self.by.hash_string(&key.bytes);
+            let bytes = std::mem::take(&mut key.bytes);
+            self.key_bytes -= bytes.len();
+            let hash = self.by.hash_string(&bytes);
             if let Some(alike) = self.numbers.get_mut(&hash) {
                 alike.retain(|one| *one != number);
                 if alike.is_empty() {
