@@ -150,11 +150,12 @@ impl Instance {
     #[inline(never)]
     fn put_newest(
         &self,
-        (sender, output): (&BoxCell, usize),
+        from: (&BoxCell, usize),
         input: &Input,
         mailbox: &Mailbox,
         envelope: Envelope,
     ) -> Put<Envelope> {
+        let (sender, output) = from;
         if input.ring.is_closed() {
             return Put::Closed(envelope);
         }

@@ -41,7 +41,7 @@ struct Spread {
     owed: Vec<Owed>,
 }
 
-/// The marks of an output whose reader is slow: all but the first wait, and the last of a kind replaces those before it.
+/// The marks of an output whose reader is slow: all but the first wait, and the last of a kind replaces those before.
 #[derive(Clone, Copy, Default)]
 struct Owed {
     watermark: Option<Mark>,

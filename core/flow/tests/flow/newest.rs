@@ -86,8 +86,8 @@ fn a_reader_that_has_enough_stops_the_sender() {
     sequential::run(&net.build().unwrap(), Vec::new(), |tasks| picks.below(tasks)).unwrap();
 }
 
-/// The reader takes nothing before another stream is over, which ends when all numbers were sent: an ordinary via of this
-/// bound would hold the sender up, and nothing would end.
+/// The reader takes nothing before another stream is over, which ends when all numbers were sent: an ordinary via of
+/// this bound would hold the sender up, and nothing would end.
 #[test]
 fn a_reader_that_comes_late_gets_the_last_rows_alone() {
     let schema = Schema::new([("n", Type::U64)]);

@@ -103,9 +103,9 @@ pub enum FollowFrom {
 }
 
 /// A file that grows. A file of the same name that replaces it, as by a rotation of logs, is read from its beginning
-/// when nothing has come to the old one for some seconds: its writer goes over to the new one a little later. A file that
-/// was cut off is read from its beginning as well, but not one that was cut off and has become longer since it was last
-/// looked at.
+/// when nothing has come to the old one for some seconds: its writer goes over to the new one a little later. A file
+/// that was cut off is read from its beginning as well, but not one that was cut off and has become longer since it was
+/// last looked at.
 #[derive(Debug)]
 pub struct Follow {
     path: PathBuf,
