@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use vicus::{BoxId, FlowError, Operator, Overflows, Request, RequestOptions, TemporaryFiles};
-use vicus_network::{Kinds, MachineCounts, Network, NetworkText, dot};
+use vicus_network::{Kinds, MachineCounts, Network, NetworkText, dot, svg};
 use vicus_tables::{RowFormat, writer};
 
 /// See `vicus network --help`.
@@ -92,7 +92,8 @@ struct CheckArgs {
 struct ShowArgs {
     #[command(flatten)]
     check: CheckArgs,
-    /// How to print it: the text in its usual form, JSON with a version, or all boxes as a graph for Graphviz.
+    /// How to print it: the text in its usual form, JSON with a version, or all boxes as a graph for Graphviz or as a
+    /// picture.
     #[arg(long, value_enum, default_value_t)]
     format: ShowName,
 }
@@ -115,6 +116,8 @@ enum ShowName {
     Json,
     /// For Graphviz.
     Dot,
+    /// A picture.
+    Svg,
 }
 
 fn setting(text: &str) -> Result<(String, String), String> {
@@ -137,6 +140,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
                 ShowName::Text => print(&text.to_string()),
                 ShowName::Json => print(&format!("{}\n", text.to_json())),
                 ShowName::Dot => print(&dot(&check.text.build(&text, &name, check.machine()?)?)),
+                ShowName::Svg => print(&svg(&check.text.build(&text, &name, check.machine()?)?)),
             }
         }
         Question::Kinds { name } => print(&documentation(&kinds(), name.as_deref())?),
