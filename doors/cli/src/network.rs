@@ -7,7 +7,7 @@ use crate::tell::print;
 use crate::{engine, memory};
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Read, Write};
 use std::num::NonZero;
@@ -17,6 +17,7 @@ use std::time::Duration;
 use vicus::{BoxId, FlowError, Operator, Overflows, Request, RequestOptions, TemporaryFiles};
 use vicus_network::{Kinds, MachineCounts, Network, NetworkText, dot, svg};
 use vicus_tables::{RowFormat, writer};
+use vicus_trace::Trace;
 
 /// See `vicus network --help`.
 #[derive(ClapArgs)]
@@ -120,7 +121,7 @@ enum ShowName {
     Svg,
 }
 
-fn setting(text: &str) -> Result<(String, String), String> {
+pub(crate) fn setting(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("expected a name and a value: most=1000")?;
     Ok((name.to_owned(), value.to_owned()))
 }
@@ -145,6 +146,19 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         }
         Question::Kinds { name } => print(&documentation(&kinds(), name.as_deref())?),
     }
+}
+
+/// Runs a network on one thread, with the copies that it has on another machine. Gives the trace.
+pub(crate) fn record(file: &OsStr, set: &[(String, String)], machine: MachineCounts) -> anyhow::Result<Trace> {
+    let args = TextArgs { file: file.to_owned(), set: set.to_vec() };
+    let (text, name) = args.read()?;
+    let network = args.build(&text, &name, machine)?;
+    let builder = vicus::Runtime::builder().strategy(vicus::DEFAULT_OF_QUERIES.parse()?).quiet().record(ROOM.get());
+    let runtime = engine::start(builder, Some(1))?;
+    let request = runtime.submit(&network.model);
+    outcome(&request)?;
+    drop(request);
+    Ok(runtime.trace().expect("it was asked to record"))
 }
 
 fn kinds() -> Kinds {

@@ -8,11 +8,12 @@ mod svg;
 
 use crate::kernel::{self, By};
 use crate::tell::print;
-use crate::{machine, strategy, trace};
+use crate::{machine, network, strategy, trace};
 use anyhow::{Context, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use rows::{Again, Results, Row};
 use serde::Serialize;
+use std::ffi::OsString;
 use std::fmt::{self, Write as _};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ use vicus::Setting;
 use vicus::kit::Settings;
 use vicus::memory::Distribution;
 use vicus_kernels::{AnyKernel, Kernel};
+use vicus_network::MachineCounts;
 use vicus_schedule::{MOST_THREADS, Plan};
 use vicus_sim::{
     Fault, Machine, Options, Outcome, Parameters, Program, Recorder, Reenactment, Replay, ReplayOptions, SimError,
@@ -33,6 +35,9 @@ use vicus_trace::Trace;
 /// Options without a meaning for a recorded run. Options that need a kernel are declared to conflict with the trace,
 /// because clap drops the need for an option that conflicts with a given one.
 const OF_KERNELS: [&str; 6] = ["kernel", "size", "touch", "submission", "streaming", "published"];
+
+/// Options without a meaning for a network.
+const OF_OTHERS: [&str; 7] = ["trace", "kernel", "size", "touch", "submission", "streaming", "published"];
 
 /// Predict how long kernels or recorded runs take on a described machine, under the same plans as threads follow.
 ///
@@ -58,6 +63,13 @@ pub(crate) struct Args {
     /// the tasks' arrays; by default blocked.
     #[arg(long, value_name = "FILE", conflicts_with_all = OF_KERNELS)]
     trace: Option<PathBuf>,
+    /// Instead of kernels, simulates a network as text (`vicus network`): it runs on one thread of this machine first,
+    /// with as many copies as the simulated one has threads, and is then re-enacted. Rows of `collect` are dropped.
+    #[arg(long, value_name = "FILE", conflicts_with_all = OF_OTHERS)]
+    network: Option<OsString>,
+    /// Gives a parameter of the network a value: most=1000. May be repeated.
+    #[arg(long, value_name = "NAME=VALUE", requires = "network", value_parser = network::setting)]
+    parameter: Vec<(String, String)>,
     /// How a recorded run is simulated.
     #[arg(long, value_enum, default_value_t = Mode::Replay, requires = "trace", conflicts_with_all = OF_KERNELS)]
     mode: Mode,
@@ -202,7 +214,8 @@ pub(crate) fn machine(text: &str) -> anyhow::Result<Machine> {
 }
 
 fn simulate_all(args: &Args) -> anyhow::Result<String> {
-    let default = if args.mode == Mode::ReEnact { vicus::DEFAULT_OF_QUERIES } else { vicus::DEFAULT };
+    let re_enacts = args.mode == Mode::ReEnact || args.network.is_some();
+    let default = if re_enacts { vicus::DEFAULT_OF_QUERIES } else { vicus::DEFAULT };
     let strategies = strategy::several(&args.strategy, default)?;
     let machine = machine(args.machine.as_deref().expect("clap requires it"))?;
     let threads = args.threads.map_or_else(|| machine.topology.usable_pus().count(), usize::from);
@@ -210,7 +223,7 @@ fn simulate_all(args: &Args) -> anyhow::Result<String> {
     let options = options(args, &machine, threads)?;
     let mut results = Results::new(&machine, &options);
     let mut pictures = Vec::new();
-    for subject in subjects(args)? {
+    for subject in subjects(args, &machine, threads)? {
         let Prepared { name, distribution, alone, all, recorded } = subject.prepare(threads);
         results.recorded = recorded;
         for setting in &strategies {
@@ -341,7 +354,13 @@ impl Task {
     }
 }
 
-fn subjects(args: &Args) -> anyhow::Result<Vec<Subject>> {
+fn subjects(args: &Args, machine: &Machine, threads: usize) -> anyhow::Result<Vec<Subject>> {
+    if let Some(file) = &args.network {
+        let counts = MachineCounts { threads, nodes: machine.topology.nodes.len() };
+        let trace = network::record(file, &args.parameter, counts)?;
+        let options = ReplayOptions { bytes_per_ns: args.recorded_gb_per_s, ..ReplayOptions::default() };
+        return Ok(vec![Subject::Recorded(lying(Path::new(file), &trace, Mode::ReEnact, &options)?)]);
+    }
     if let Some(path) = &args.trace {
         return recorded(path, args);
     }
