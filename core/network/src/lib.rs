@@ -36,6 +36,7 @@ mod json;
 mod lex;
 mod library;
 mod parse;
+mod parts;
 mod print;
 mod schema;
 mod spec;
