@@ -12,7 +12,7 @@ pub(crate) fn join_parts() -> BoxSpec {
     BoxSpec::new(
         "join_parts",
         "Joins the rows of its inputs, `a` and `b`, with equal columns, in parts that are joined at once. Rows of a \
-         key that many rows of `a` have go to all parts, with its partners; `b` is kept in memory, and beyond in files.",
+         key that many rows of `a` have go to all parts, with its partners; `b` is kept in memory or in files.",
     )
     .ports(Ports::Exactly(2), Ports::Exactly(1))
     .required("on", ParameterType::Text, "Equal columns, such as \"a.city = b.id AND a.street = b.street\".")
