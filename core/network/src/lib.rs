@@ -38,6 +38,7 @@ mod language;
 mod lex;
 mod library;
 mod parse;
+mod parts;
 mod paths;
 mod print;
 mod schema;

@@ -1,5 +1,6 @@
 //! The kinds of every program: the boxes of core/flow's library, and those of SQL's expressions.
 
+use crate::parts::join_parts;
 use crate::spec::{BoxSpec, Building, Incoming, KindError, Kinds, Ports};
 use crate::value::{ParameterType, ParameterValue};
 use crate::windows::{watermark, window};
@@ -36,7 +37,7 @@ impl Kinds {
             union(),
         ]
         .into_iter()
-        .chain([hold(), count(), collect(), sink(), watermark(), window()])
+        .chain([hold(), count(), collect(), sink(), watermark(), window(), join_parts()])
         .for_each(|kind| kinds.add(kind));
         kinds
     }

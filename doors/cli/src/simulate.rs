@@ -67,7 +67,7 @@ pub(crate) struct Args {
     /// Gives a parameter of the network a value: most=1000. May be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = network::setting, requires = "network",
         conflicts_with_all = OF_KERNELS)]
-    network_set: Vec<(String, String)>,
+    parameter: Vec<(String, String)>,
     /// How a recorded run is simulated; by default replay, or re-enact for a network.
     #[arg(long, value_enum, requires = "recording", conflicts_with_all = OF_KERNELS)]
     mode: Option<Mode>,
@@ -364,7 +364,7 @@ fn subjects(args: &Args, machine: &Machine, threads: usize) -> anyhow::Result<Ve
     }
     if let Some(file) = &args.network {
         let counts = MachineCounts { threads, nodes: machine.topology.nodes.len() };
-        let text = network::TextArgs { file: file.clone(), set: args.network_set.clone() };
+        let text = network::TextArgs { file: file.clone(), set: args.parameter.clone() };
         let spinner = spinner(format!("recording {}", Path::new(file).display()));
         let trace = text.record(counts)?;
         spinner.finish_and_clear();

@@ -1,4 +1,4 @@
-//! Windows and watermarks as text. Expected values are computed by plain loops.
+//! Windows, watermarks and joins in parts as text. Expected values are computed by plain loops.
 
 use crate::runs::rows_with;
 use std::collections::BTreeMap;
@@ -168,5 +168,59 @@ fn a_via_that_keeps_the_newest_is_read_and_printed() {
     for wrong in ["n -> c keep 0;", "n -> c keep;", "n -> c keep \"1\";", "n -> c keep 70000;"] {
         let error = text.replace("n -> c : (n: I64) keep 1;", wrong).parse::<NetworkText>().unwrap_err();
         assert!(error.message.contains("the number of envelopes that the via keeps"), "{error}");
+    }
+}
+
+/// Half of the rows have one key.
+#[test]
+fn rows_of_few_keys_are_joined_in_parts() {
+    let key = |n: i64| if n % 2 == 0 { 7 } else { n };
+    for (kind, parts) in [("inner", "1"), ("inner", "3"), ("left", "4"), ("semi", "2"), ("anti", "3")] {
+        let text = format!(
+            r#"
+            box n = numbers(to: 9000);
+            box m = numbers(to: 40, column: "m");
+            box a = map(select: "CASE WHEN n % 2 = 0 THEN 7 ELSE n END AS key, n");
+            box b = map(select: "m % 20 AS id, m");
+            box pairs = join_parts(on: "a.key = b.id AND b.id = a.key", kind: "{kind}", parts: {parts});
+            box rows = collect;
+            n -> a -> pairs.0;
+            m -> b -> pairs.1;
+            pairs -> rows;
+            "#
+        );
+        let mut wanted = Vec::new();
+        for n in 0..9000 {
+            let partners: Vec<i64> = (0..40).filter(|m| m % 20 == key(n)).collect();
+            let own = [Some(key(n)), Some(n)];
+            let pair = |m: i64| [own[0], own[1], Some(m % 20), Some(m)].to_vec();
+            match (kind, partners.is_empty()) {
+                ("inner", _) | ("left", false) => wanted.extend(partners.into_iter().map(pair)),
+                ("left", true) => wanted.push([own[0], own[1], None, None].to_vec()),
+                ("semi", false) | ("anti", true) => wanted.push(own.to_vec()),
+                _ => {}
+            }
+        }
+        wanted.sort();
+        assert_eq!(rows(&text, 2), wanted, "{kind} in {parts} parts");
+    }
+    // The place of the error is where this text begins.
+    for (parameters, told, at) in [
+        ("on: \"a.n = b.x\"", "there is no column `x`", "x\")"),
+        ("on: \"a.n = b.t\"", "are compared: bring them to one type", "a.n ="),
+        ("on: \"a.n\"", "is no pair such as", "a.n\""),
+        ("on: \"a.n = a.n\"", "is no pair such as", "a.n = a"),
+        ("on: \"c.n = a.n\"", "is no pair such as", "c.n"),
+        ("on: \"a.n = b.k\", parts: 0", "a join has 1 to 1024 parts", "0)"),
+        ("on: \"a.n = b.k\", kind: \"full\"", "`full` is no kind of join here", "\"full"),
+    ] {
+        let source = format!(
+            "box n = numbers(to: 5); box m = map(select: \"'x' AS t, n AS k\"); box j = join_parts({parameters});\n\
+             box s = sink; n -> m -> j.1; n -> j.0; j -> s;"
+        );
+        let text: NetworkText = source.parse().unwrap();
+        let found = text.build("parts", &Kinds::library(), &MachineCounts::default(), &[]).unwrap_err();
+        assert!(found.message.contains(told), "{parameters}: {found}");
+        assert_eq!(found.place.offset, source.find(at), "{parameters}: {found}");
     }
 }

@@ -368,13 +368,99 @@ fn a_network_is_simulated_on_another_machine() {
         assert_eq!(run["strategy"], strategy, "{results:#}");
         assert!(run["ms"].as_f64().unwrap() > 0.0, "{results:#}");
     }
-    let few = simulate(&["--threads", "2", "--mode", "replay", "--network-set", "most=1000"]);
+    let few = simulate(&["--threads", "2", "--mode", "replay", "--parameter", "most=1000"]);
     let many = simulate(&["--threads", "2", "--mode", "replay"]);
     let tasks = |results: &serde_json::Value| results["recorded"]["tasks"].as_u64().unwrap();
     assert!(tasks(&few) < tasks(&many), "{few:#} {many:#}");
     let error = Command::new(env!("CARGO_BIN_EXE_vicus"))
-        .args(["simulate", "--machine", "opteron-6172", "--network-set", "most=3"])
+        .args(["simulate", "--machine", "opteron-6172", "--parameter", "most=3"])
         .output()
         .unwrap();
     assert_eq!(error.status.code(), Some(2));
+}
+
+/// Lines come in any pieces. All are in one of few envelopes, so rows are late by the order of envelopes alone.
+#[test]
+fn lines_of_standard_input_are_counted_by_windows() {
+    let folder = folder("clicks");
+    let (mut lines, mut windows) = (String::new(), BTreeMap::<(i64, String), u64>::new());
+    for row in 0..3000i64 {
+        let (at, page) = (row / 7 + row * 5 % 3, format!("/{}", row % 4));
+        lines += &format!("{{\"at\": {at}, \"page\": \"{page}\"}}\n{}", if row % 100 == 0 { "no JSON\n" } else { "" });
+        *windows.entry((at.div_euclid(10) * 10, page)).or_default() += 1;
+    }
+    let mut wanted: Vec<String> =
+        windows.iter().map(|((start, page), count)| format!("{page},{start},{},{count}", start + 10)).collect();
+    wanted.sort();
+    let out = good(&folder, &["run", &example("clicks.vnet"), "--threads", "2"], &lines);
+    let mut rows: Vec<String> = out.lines().skip(1).map(str::to_owned).collect();
+    assert_eq!(out.lines().next(), Some("page,window_start,window_end,clicks"));
+    rows.sort();
+    assert_eq!(rows, wanted);
+    assert_eq!(std::fs::read_to_string(folder.join("late.jsonl")).unwrap(), "");
+}
+
+#[test]
+fn a_followed_file_does_not_keep_a_network_that_has_enough() {
+    let folder = folder("follow");
+    std::fs::write(folder.join("log"), "one\ntwo\nthree\nfour\n").unwrap();
+    let text = "box log = lines(from: \"log\"); box some = limit(rows: 3); box rows = collect; log -> some -> rows;";
+    assert_eq!(good(&folder, &["run", "-"], text), "line\none\ntwo\nthree\n");
+}
+
+#[test]
+fn a_rolling_trace_has_the_last_events() {
+    let folder = folder("rolling");
+    let text = "box n = numbers(to: 2000000); box s = sort(by: \"n\"); box c = count; box rows = collect;\n\
+                n -> s -> c -> rows;";
+    let arguments = ["run", "-", "--threads", "1", "--trace", "last.trace", "--trace-events", "200", "--trace-rolling"];
+    let output = vicus(&folder, &arguments, text);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && told.contains("the trace has the last events"), "{told}");
+    let trace = |what: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vicus"));
+        let output = command.args(["trace", what, "last.trace"]).current_dir(&folder).output().unwrap();
+        assert!(output.status.success(), "{what}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(trace("check").contains("looked at the clocks of the last"), "{}", trace("check"));
+    assert!(trace("summary").contains("count"), "{}", trace("summary"));
+    // The request's end is among the events that are kept.
+    assert!(trace("events").contains("request-ended"), "{}", trace("events"));
+}
+
+#[test]
+fn streams_that_cannot_be_are_refused_with_their_place() {
+    let folder = folder("wrong");
+    let cases = [
+        ("ticks(every: \"0s\")", "a span of time here is 1µs"),
+        ("ticks(every: \"-1s\")", "a span of time here is 1µs"),
+        ("ticks(every: \"soon\")", "is no span of time"),
+        ("ticks(every: \"1s\", count: -1)", "the count is at least 0"),
+        ("lines(from: \"nothing.log\")", "nothing.log"),
+        ("lines(from: \"\")", "a source is expected"),
+        ("lines(from: \"-\", new: true)", "it is for files"),
+        ("lines(from: \"-\", idle: \"1x\")", "is no span of time"),
+    ];
+    for (kind, told) in cases {
+        let error = fails(&folder, &["run", "-"], &format!("box a = {kind};\nbox s = sink;\na -> s;"));
+        assert!(error.contains(told) && error.contains("line 1, column") && error.contains('^'), "{kind}: {error}");
+    }
+    // A peer that is not there is told when the network runs.
+    let error = fails(&folder, &["run", "-"], "box a = lines(from: \"unix:gone\"); box s = sink; a -> s;");
+    assert!(error.contains("box lines failed"), "{error}");
+    let parse = |parameters: &str| {
+        let text = format!("box a = lines(from: \"-\"); box p = parse({parameters}); box s = sink; a -> p -> s;");
+        fails(&folder, &["run", "-"], &text)
+    };
+    for (parameters, told) in [
+        ("columns: (at: Date)", "take Bool, I64, F64 or Text"),
+        ("columns: (n: I64), format: \"xml\"", "write json or csv"),
+        ("columns: (n: I64), format: \"csv\", delimiter: \"::\"", "a delimiter has one byte"),
+        ("columns: (n: I64), wrong: \"maybe\"", "write fail or drop"),
+        ("columns: (n: I64), column: \"row\"", "there is no column `row` of texts"),
+    ] {
+        let error = parse(parameters);
+        assert!(error.contains(told) && error.contains('^'), "{parameters}: {error}");
+    }
 }

@@ -614,3 +614,30 @@ fn a_grid_of_recorded_queries_is_made_again_from_its_recordings() {
         assert!(made.contains(&format!(" {ratio:.3}\n")), "{ratio}: {made}");
     }
 }
+
+/// A network runs here on one thread, and is re-enacted with as many copies as the simulated machine has threads.
+#[test]
+fn a_network_as_text_is_simulated_on_another_machine() {
+    let folder = Folder::new("simulated-network");
+    let file = folder.file("squares.vnet");
+    let text = "param most: integer = 10; box n = numbers(to: most);\n\
+                box square = map(select: \"n * n AS square\") * threads; box rows = collect;\nn -> square -> rows;\n";
+    std::fs::write(&file, text).expect("the folder is writable");
+    let with = |parameters: &[&str]| {
+        let mut arguments = vec!["simulate", "--network", &file, "--machine", "opteron-6172", "--threads", "6"];
+        arguments.extend(parameters);
+        arguments.extend(["--strategy", "las,nls", "--format", "json"]);
+        serde_json::from_str::<serde_json::Value>(&printed(&arguments)).expect("JSON")
+    };
+    let (few, many) = (with(&[]), with(&["--parameter", "most=2000000"]));
+    let invocations = |found: &serde_json::Value| found["recorded"]["tasks"].as_u64().expect("a number");
+    // 489 envelopes of 4,096 rows pass at least three boxes.
+    assert!(invocations(&many) > 3 * 489 && invocations(&few) < 200, "{few} and {many}");
+    let rows = many["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 2, "{many}");
+    assert!(
+        refused(&["simulate", "--network", &file, "--trace", &file, "--machine", "opteron-6172"]).contains("--trace")
+    );
+    let unknown = ["simulate", "--network", &file, "--machine", "opteron-6172", "--parameter", "least=1"];
+    assert!(refused(&unknown).contains("no parameter `least`"));
+}
