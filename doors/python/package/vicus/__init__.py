@@ -1,0 +1,53 @@
+"""Vicus: RDF and SPARQL, SQL over frames and files, on all cores, near the data.
+
+>>> import vicus
+>>> db = vicus.memory()
+>>> db.load(data='<http://e/ann> <http://e/knows> <http://e/bob> .')
+1
+>>> [row.who for row in db.query("SELECT ?who { <http://e/ann> <http://e/knows> ?who }")]
+[IRI('http://e/bob')]
+"""
+
+from __future__ import annotations
+
+from ._vicus import refuse_subinterpreters as _refuse_subinterpreters
+
+_refuse_subinterpreters()
+
+from ._database import (
+    Database,
+    Plan,
+    Prepared,
+    Profile,
+    Result,
+    Transaction,
+    check,
+    memory,
+    open,
+    read,
+)
+from ._errors import *
+from ._errors import __all__ as _errors
+from ._terms import IRI, BlankNode, Literal, Term, Triple
+from ._vicus import Cancel, __version__
+
+__all__ = [
+    "IRI",
+    "BlankNode",
+    "Cancel",
+    "Database",
+    "Literal",
+    "Plan",
+    "Prepared",
+    "Profile",
+    "Result",
+    "Term",
+    "Transaction",
+    "Triple",
+    "__version__",
+    "check",
+    "memory",
+    "open",
+    "read",
+    *_errors,
+]
