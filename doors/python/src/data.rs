@@ -107,7 +107,7 @@ impl Drop for Held {
 }
 
 /// A failure of a call as an exception.
-trait Raise<T> {
+pub(crate) trait Raise<T> {
     fn raise(self, py: Python<'_>, text: Option<&str>) -> PyResult<T>;
 }
 
@@ -185,7 +185,7 @@ impl Data {
         Data { held: Mutex::new(Some(Arc::new(held))) }
     }
 
-    fn held(&self) -> Outcome<Arc<Held>> {
+    pub(crate) fn held(&self) -> Outcome<Arc<Held>> {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let held = held.ok_or_else(|| Failure::new("ClosedError", "the database is closed"))?;
         held.check_here()?;

@@ -7,7 +7,7 @@ use oxrdf::{Literal, NamedNode, Term};
 use pyo3::prelude::*;
 use std::sync::Arc;
 use std::time::Duration;
-use vicus_service::{Cancel as Handle, Limits, SessionOptions, Tables, language};
+use vicus_service::{Cancel as Handle, DefaultGraph, Limits, ReadGraphs, SessionOptions, Tables, language};
 
 /// A handle that cancels the calls it is given to.
 #[pyclass(frozen, module = "vicus")]
@@ -55,6 +55,10 @@ pub(crate) struct Asked {
     tables: Option<Vec<(String, Py<Frame>)>>,
     any_order: bool,
     rdf_12: bool,
+    /// The graph that is read as the default graph.
+    graph: Option<String>,
+    /// Whether the default graph is the union of the named ones.
+    union: bool,
     cancel: Option<Py<Cancel>>,
 }
 
@@ -75,6 +79,13 @@ impl Asked {
         options.first_rows = self.first_rows;
         options.languages.sparql.rdf_12 = self.rdf_12;
         options.temporary = held.temporary();
+        if let Some(name) = self.graph {
+            let default = vec![vicus_service::graph_name(&name).map_err(Failure::argument)?];
+            options.graphs = Some(ReadGraphs { default, named: Vec::new() });
+        }
+        if self.union {
+            options.languages.sparql.default_graph = DefaultGraph::Union;
+        }
         let time = self.timeout.map(|seconds| {
             Duration::try_from_secs_f64(seconds)
                 .map_err(|_| Failure::argument(format_args!("timeout is a number of seconds, and {seconds} is none")))

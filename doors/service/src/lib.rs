@@ -23,6 +23,7 @@ mod keeper;
 mod languages;
 mod load;
 mod output;
+mod quads;
 mod service;
 mod session;
 mod shared;
@@ -55,6 +56,7 @@ pub use languages::{
 };
 pub use load::{Dataset, Loaded, Loading};
 pub use output::{Output, is_stdout, is_to_be_replaced};
+pub use quads::{GraphChoice, Matching, change_quads};
 pub use service::Service;
 pub use session::{Call, Limits, Outcome, Prepared, ReadGraphs, Running, Session, SessionOptions, Watching, millis};
 pub use shared::{SharedDataset, SharedDraft};

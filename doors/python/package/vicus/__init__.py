@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ._vicus import refuse_subinterpreters as _refuse_subinterpreters
 
 _refuse_subinterpreters()
@@ -27,7 +29,7 @@ from ._database import (
     read,
 )
 from ._errors import *
-from ._errors import __all__ as _errors
+from ._errors import __all__ as _names
 from ._terms import IRI, BlankNode, Literal, Term, Triple
 from ._vicus import Cancel, __version__
 
@@ -49,5 +51,14 @@ __all__ = [
     "memory",
     "open",
     "read",
-    *_errors,
+    *_names,
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Of a package that not everybody has.
+    if name == "rdflib":
+        import importlib
+
+        return importlib.import_module("vicus.rdflib")
+    raise AttributeError(f"module 'vicus' has no attribute {name!r}")

@@ -71,6 +71,8 @@ def _asked(
     any_order: bool = False,
     rdf_12: bool = False,
     cancel: _vicus.Cancel | None = None,
+    graph: str | None = None,
+    union: bool = False,
 ) -> dict[str, object]:
     return {
         "language": language,
@@ -84,6 +86,8 @@ def _asked(
         "any_order": any_order,
         "rdf_12": rdf_12,
         "cancel": cancel,
+        "graph": graph,
+        "union": union,
     }
 
 

@@ -5,13 +5,18 @@ __all__ = [
     "Cancel",
     "Data",
     "Frame",
+    "Matches",
     "Prepared",
     "Rows",
+    "TermCache",
     "Transaction",
     "__version__",
+    "change",
     "check",
     "command",
     "free_limit",
+    "graphs",
+    "matching",
     "refuse_subinterpreters",
 ]
 
@@ -21,6 +26,28 @@ def command(arguments: Sequence[str], libraries: str) -> int: ...
 def refuse_subinterpreters() -> None: ...
 def free_limit() -> int | None: ...
 def check(path: str, cancel: Cancel) -> str: ...
+
+_Parts = tuple[str, str, str | None, str | None]
+
+def matching(
+    data: Data,
+    subject: _Parts | None,
+    predicate: _Parts | None,
+    object: _Parts | None,
+    graphs: str,
+    graph: _Parts | None,
+) -> Matches: ...
+def graphs(data: Data, cache: TermCache) -> list[Any]: ...
+def change(data: Data, quads: Sequence[tuple[_Parts, _Parts, _Parts, _Parts | None, bool]]) -> None: ...
+
+@final
+class TermCache:
+    def __new__(cls, make: Callable[[str, str, str | None, str | None], Any]) -> TermCache: ...
+
+@final
+class Matches:
+    def fetch(self, most: int, cache: TermCache) -> list[tuple[Any, ...]]: ...
+    def __len__(self) -> int: ...
 
 @final
 class Cancel:
