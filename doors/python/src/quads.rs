@@ -152,7 +152,6 @@ impl Matches {
 
 /// The quads with these terms; `graphs` is `default`, `all`, or `named` for that of the name.
 #[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "they are the parts of a pattern")]
 pub(crate) fn matching(
     py: Python<'_>,
     data: &Data,
