@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import functools
 import os
-import pathlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import (
@@ -20,6 +19,7 @@ from . import _vicus
 from ._terms import _parts
 
 if TYPE_CHECKING:
+    import pathlib
     import types
 
 __all__ = [
@@ -598,6 +598,8 @@ class Database(_Asks):
     @property
     def path(self) -> pathlib.Path | None:
         """The folder of the store; nothing for data in memory."""
+        import pathlib
+
         path = self._native.path
         return None if path is None else pathlib.Path(path)
 

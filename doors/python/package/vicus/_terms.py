@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import datetime
-import decimal
 import math
-from typing import Any, Union
+import sys
+from typing import TYPE_CHECKING, Any, Union
 
 from ._errors import TermError
+
+if TYPE_CHECKING:
+    import datetime
+    import decimal
 
 __all__ = ["IRI", "BlankNode", "Literal", "Term", "Triple"]
 
@@ -190,7 +193,21 @@ def _double(text: str) -> float:
     return float({"INF": "inf", "-INF": "-inf", "+INF": "inf"}.get(text, text))
 
 
+def _decimal(text: str) -> decimal.Decimal:
+    import decimal
+
+    return decimal.Decimal(text)
+
+
+def _date(text: str) -> datetime.date:
+    import datetime
+
+    return datetime.date.fromisoformat(text)
+
+
 def _datetime(text: str) -> datetime.datetime:
+    import datetime
+
     return datetime.datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
 
 
@@ -214,11 +231,11 @@ _VALUES: dict[str, Any] = {
 }
 _VALUES.update(
     {
-        XSD + "decimal": decimal.Decimal,
+        XSD + "decimal": _decimal,
         XSD + "double": _double,
         XSD + "float": _double,
         XSD + "boolean": _boolean,
-        XSD + "date": datetime.date.fromisoformat,
+        XSD + "date": _date,
         XSD + "dateTime": _datetime,
     }
 )
@@ -235,11 +252,13 @@ def _lexical(value: object) -> tuple[str, str]:
     if isinstance(value, float):
         text = repr(value) if math.isfinite(value) else {"inf": "INF", "-inf": "-INF", "nan": "NaN"}[repr(value)]
         return text, XSD + "double"
-    if isinstance(value, decimal.Decimal):
+    # Whoever has such a value has its module: it is not imported for all others.
+    decimal, datetime = sys.modules.get("decimal"), sys.modules.get("datetime")
+    if decimal is not None and isinstance(value, decimal.Decimal):
         return format(value, "f"), XSD + "decimal"
-    if isinstance(value, datetime.datetime):
+    if datetime is not None and isinstance(value, datetime.datetime):
         return value.isoformat(), XSD + "dateTime"
-    if isinstance(value, datetime.date):
+    if datetime is not None and isinstance(value, datetime.date):
         return value.isoformat(), XSD + "date"
     if hasattr(value, "item"):
         # A number of NumPy.
