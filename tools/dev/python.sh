@@ -53,7 +53,7 @@ test_python() {
 
 # Makes what is released for Python: a wheel and a source distribution.
 wheel() {
-  local output=dist profile=dist here="" quick="" arguments=() triple folder="$target/python" made version size file
+  local output=dist profile=wheel here="" quick="" arguments=() triple folder="$target/python" made version size file
   triple="$(rustc -vV | sed -n 's/^host: //p')"
   while [[ $# -gt 0 ]]; do
     case "$1" in

@@ -3,6 +3,7 @@
 //! ```text
 //!  threads.rs      the service of a process: its threads, and what a forked child may not use
 //!  data.rs         a database: loading, queries, updates, copies ─▶ vicus_service
+//!  networks.rs     networks as text, boxes in Python ─▶ vicus_network
 //!  quads.rs        quads without a text ─▶ vicus_service::Matching
 //!  options.rs      the options of a query
 //!  rows.rs         an answer: tuples of terms, or a stream of Arrow
@@ -18,6 +19,7 @@
 mod data;
 mod errors;
 mod frames;
+mod networks;
 mod options;
 mod quads;
 mod rows;
@@ -63,6 +65,7 @@ fn _vicus(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<data::Data>()?;
     module.add_class::<data::Prepared>()?;
     module.add_class::<frames::Frame>()?;
+    module.add_class::<networks::Batches>()?;
     module.add_class::<options::Cancel>()?;
     module.add_class::<quads::Matches>()?;
     module.add_class::<quads::TermCache>()?;
@@ -71,6 +74,9 @@ fn _vicus(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(command, module)?)?;
     module.add_function(wrap_pyfunction!(free_limit, module)?)?;
     module.add_function(wrap_pyfunction!(refuse_subinterpreters, module)?)?;
+    module.add_function(wrap_pyfunction!(networks::run_network, module)?)?;
+    module.add_function(wrap_pyfunction!(networks::show_network, module)?)?;
+    module.add_function(wrap_pyfunction!(networks::network_kinds, module)?)?;
     module.add_function(wrap_pyfunction!(quads::matching, module)?)?;
     module.add_function(wrap_pyfunction!(quads::graphs, module)?)?;
     module.add_function(wrap_pyfunction!(quads::change, module)?)?;

@@ -65,6 +65,11 @@ impl Threads {
         }
     }
 
+    /// The threads of one that was made here just now.
+    pub(crate) fn runtime(&self) -> &vicus::machine::Runtime {
+        self.service.as_ref().expect("it is there until the drop").runtime()
+    }
+
     /// Whether this process has the threads.
     pub(crate) fn is_here(&self) -> bool {
         self.process == std::process::id()

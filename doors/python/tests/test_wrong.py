@@ -59,13 +59,39 @@ def attack(seed: int, steps: int) -> None:
         os.chdir(folder)
         things: list[object] = [vicus.memory()]
         functions = [vicus.memory, vicus.open, vicus.read, vicus.check, vicus.Literal, vicus.IRI, vicus.BlankNode]
-        functions += [vicus.Result, vicus.Database, vicus.Prepared, vicus.Transaction, vicus.SyntaxError, vicus.StoreLocked]
-        functions += [_vicus.Data.open, _vicus.Data.memory, _vicus.Frame, _vicus.TermCache, _vicus.matching, _vicus.graphs]
+        functions += [
+            vicus.Result,
+            vicus.Database,
+            vicus.Prepared,
+            vicus.Transaction,
+            vicus.SyntaxError,
+            vicus.StoreLocked,
+        ]
+        functions += [
+            _vicus.Data.open,
+            _vicus.Data.memory,
+            _vicus.Frame,
+            _vicus.TermCache,
+            _vicus.matching,
+            _vicus.graphs,
+        ]
         functions += [_vicus.change, _vicus.check]
         for step in range(steps):
             arguments = odd_things(chance, folder) + things
             args = [chance.choice(arguments) for _ in range(chance.choice([0, 0, 1, 1, 1, 2, 3, 6]))]
-            keywords = ["timeout", "memory", "bind", "terms", "types", "data", "graph", "syntax", "threads", "create", "first_rows"]
+            keywords = [
+                "timeout",
+                "memory",
+                "bind",
+                "terms",
+                "types",
+                "data",
+                "graph",
+                "syntax",
+                "threads",
+                "create",
+                "first_rows",
+            ]
             named = {chance.choice(keywords): chance.choice(arguments) for _ in range(chance.choice([0, 0, 0, 1, 2]))}
             if named.get("threads") not in (None, 1, 2):
                 # Many threads are no fault, and take long.

@@ -21,7 +21,7 @@ mod writing;
 
 pub use csv::CsvOptions;
 pub use error::{TableError, is_reading};
-pub use kinds::add_kinds;
+pub use kinds::{add_kinds, add_table};
 pub use parquet_writer::ParquetWriter;
 pub use writing::{RowFormat, writer};
 

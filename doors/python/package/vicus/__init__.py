@@ -30,24 +30,31 @@ from ._database import (
 )
 from ._errors import *
 from ._errors import __all__ as _names
+from ._network import Box, Network, Ran, Rows, box, kinds
 from ._terms import IRI, BlankNode, Literal, Term, Triple
 from ._vicus import Cancel, __version__
 
 __all__ = [
     "IRI",
     "BlankNode",
+    "Box",
     "Cancel",
     "Database",
     "Literal",
+    "Network",
     "Plan",
     "Prepared",
     "Profile",
+    "Ran",
     "Result",
+    "Rows",
     "Term",
     "Transaction",
     "Triple",
     "__version__",
+    "box",
     "check",
+    "kinds",
     "memory",
     "open",
     "read",

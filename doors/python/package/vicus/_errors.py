@@ -8,6 +8,7 @@ __all__ = [
     "AlreadyRead",
     "AnswerError",
     "ArgumentError",
+    "BoxError",
     "Busy",
     "Cancelled",
     "CastError",
@@ -19,6 +20,7 @@ __all__ = [
     "FormatError",
     "InternalError",
     "MemoryLimit",
+    "NetworkError",
     "OutOfMemory",
     "PlanLimit",
     "QueryError",
@@ -97,6 +99,28 @@ class CastError(DataError, ValueError):
     """A value has not the type that is asked of its column. The message has its row and its column."""
 
     __module__ = "vicus"
+
+
+class NetworkError(Error):
+    """A network can't be built, or can't run as it is."""
+
+    __module__ = "vicus"
+
+
+class BoxError(NetworkError):
+    """A box of a network failed. An exception of a box in Python is the cause."""
+
+    __module__ = "vicus"
+
+    #: The box.
+    name: str
+
+    def __init__(self, message: str, name: str = "") -> None:
+        super().__init__(message, name)
+        self.name = name
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class FormatError(Error):

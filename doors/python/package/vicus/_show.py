@@ -48,6 +48,17 @@ def plan_html(plan: Plan) -> str:
     return f'<pre style="line-height:1.3">{html.escape(str(plan))}</pre>'
 
 
+def counts_html(counts: list[tuple[str, int, int, int, float]]) -> str:
+    """The counts of a network's boxes."""
+    rows = [[name, f"{runs:,}", f"{taken:,}", f"{sent:,}", f"{ms:.1f}"] for name, runs, taken, sent, ms in counts]
+    return _table(["box", "runs", "rows in", "rows out", "ms"], rows)
+
+
+def network_html(text: str) -> str:
+    """A network as text."""
+    return f"<pre>{html.escape(text)}</pre>"
+
+
 def bar(progress: bool | Progress) -> tuple[Progress | None, Callable[[], None]]:
     """A function that shows progress, and one that ends it."""
 

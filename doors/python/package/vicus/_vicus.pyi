@@ -2,6 +2,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 __all__ = [
+    "Batches",
     "Cancel",
     "Data",
     "Frame",
@@ -17,7 +18,10 @@ __all__ = [
     "free_limit",
     "graphs",
     "matching",
+    "network_kinds",
     "refuse_subinterpreters",
+    "run_network",
+    "show_network",
 ]
 
 __version__: str
@@ -37,6 +41,31 @@ def matching(
     graphs: str,
     graph: _Parts | None,
 ) -> Matches: ...
+def run_network(
+    text: str,
+    boxes: Sequence[tuple[str, Any, str | None]],
+    frames: Sequence[tuple[str, Frame]],
+    settings: Sequence[tuple[str, str]],
+    strategy: str | None,
+    threads: int | None,
+    memory: int | None,
+    trace: str | bytes | None,
+) -> tuple[list[tuple[str, Batches]], list[tuple[str, int, int, int, float]]]: ...
+def show_network(
+    text: str,
+    boxes: Sequence[tuple[str, Any, str | None]],
+    frames: Sequence[tuple[str, Frame]],
+    settings: Sequence[tuple[str, str]],
+) -> tuple[list[str], str]: ...
+def network_kinds() -> list[tuple[str, str]]: ...
+
+@final
+class Batches:
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+    def __len__(self) -> int: ...
+    @property
+    def columns(self) -> list[str]: ...
+
 def graphs(data: Data, cache: TermCache) -> list[Any]: ...
 def change(data: Data, quads: Sequence[tuple[_Parts, _Parts, _Parts, _Parts | None, bool]]) -> None: ...
 
