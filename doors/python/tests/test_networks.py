@@ -148,7 +148,10 @@ def test_strategies_traces_and_budgets(tmp_path: pathlib.Path) -> None:
     trace = tmp_path / "run.trace"
     assert len(net.run(strategy="las", trace=trace).rows) == 50_000
     said = subprocess.run(
-        [sys.executable, "-m", "vicus", "trace", "summary", str(trace)], capture_output=True, text=True, env=dict(os.environ)
+        [sys.executable, "-m", "vicus", "trace", "summary", str(trace)],
+        capture_output=True,
+        text=True,
+        env=dict(os.environ),
     )
     assert said.returncode == 0 and said.stdout, said.stderr
     small = vicus.Network('box n = numbers(to: 1000000); box s = sort(by: "n"); box rows = collect; n -> s -> rows;')

@@ -30,6 +30,7 @@ from ._database import (
 )
 from ._errors import *
 from ._errors import __all__ as _names
+from ._machine import Simulated, Topology, simulate, strategies, topology
 from ._network import Box, Network, Ran, Rows, box, kinds
 from ._terms import IRI, BlankNode, Literal, Term, Triple
 from ._vicus import Cancel, __version__
@@ -48,7 +49,9 @@ __all__ = [
     "Ran",
     "Result",
     "Rows",
+    "Simulated",
     "Term",
+    "Topology",
     "Transaction",
     "Triple",
     "__version__",
@@ -58,6 +61,9 @@ __all__ = [
     "memory",
     "open",
     "read",
+    "simulate",
+    "strategies",
+    "topology",
     *_names,
 ]
 

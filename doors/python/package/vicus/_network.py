@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import threading
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping
@@ -135,6 +134,8 @@ class Box:
         return f"<vicus.Box {self.__name__}>"
 
     def _make(self) -> _Function | _Generator:
+        import inspect
+
         convert: Callable[[Any], Any] = _same
         if self._frames == "pyarrow":
             convert = _import("pyarrow").table
