@@ -42,7 +42,9 @@ def beside(ours: Callable[[], Any], other: Callable[[], Any], times: int = 5) ->
 
 
 def line(what: str, ours: float, other: float, name: str) -> None:
-    print(f"{what:<44} vicus {ours * 1e3:>10.2f} ms  {name} {other * 1e3:>10.2f} ms  ratio {ours / other:.4f}", flush=True)
+    print(
+        f"{what:<44} vicus {ours * 1e3:>10.2f} ms  {name} {other * 1e3:>10.2f} ms  ratio {ours / other:.4f}", flush=True
+    )
 
 
 def queries(folder: pathlib.Path, db: vicus.Database, other: Any) -> None:
@@ -73,7 +75,11 @@ def queries(folder: pathlib.Path, db: vicus.Database, other: Any) -> None:
             continue
         rows = theirs(text)
         same = mine == rows if isinstance(mine, bool) else len(mine) == len(rows)
-        assert same, (path.stem, mine if isinstance(mine, bool) else len(mine), rows if isinstance(rows, bool) else len(rows))
+        assert same, (
+            path.stem,
+            mine if isinstance(mine, bool) else len(mine),
+            rows if isinstance(rows, bool) else len(rows),
+        )
         first, second = beside(lambda: ours(text), lambda: theirs(text))
         ratios.append(first / second)
         line(f"query {path.stem}", first, second, "pyoxigraph")
@@ -96,7 +102,11 @@ def subprocess_limit(other: Any, text: str) -> float | None:
     )
     try:
         done = subprocess.run(
-            [sys.executable, "-c", program, STORE["path"]], input=text, capture_output=True, text=True, timeout=SLOWEST + 5
+            [sys.executable, "-c", program, STORE["path"]],
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=SLOWEST + 5,
         )
     except subprocess.TimeoutExpired:
         return None
@@ -109,14 +119,15 @@ def million(db: vicus.Database) -> None:
     import polars
 
     text = "SELECT ?s ?o { ?s ?p ?o } LIMIT 1000000"
-    counted, framed = beside(
-        lambda: db.profile(text), lambda: polars.DataFrame(db.query(text)), times=7
-    )
+    counted, framed = beside(lambda: db.profile(text), lambda: polars.DataFrame(db.query(text)), times=7)
     ready = db.query(text)
     rows = len(ready)
     handed = timed(lambda: polars.DataFrame(ready))
-    print(f"{rows:,} rows: query alone {counted * 1e3:.1f} ms, to a frame {framed * 1e3:.1f} ms, "
-          f"more by {(framed - counted) * 1e3:.1f} ms; rows that are there, to a frame {handed * 1e3:.1f} ms", flush=True)
+    print(
+        f"{rows:,} rows: query alone {counted * 1e3:.1f} ms, to a frame {framed * 1e3:.1f} ms, "
+        f"more by {(framed - counted) * 1e3:.1f} ms; rows that are there, to a frame {handed * 1e3:.1f} ms",
+        flush=True,
+    )
 
 
 def small(db: vicus.Database, other: Any) -> None:
@@ -207,15 +218,41 @@ def graphs(triples: int) -> None:
         import pyshacl
     except ImportError:
         return
-    shapes = rdflib.Graph().parse(format="turtle", data="""
+    shapes = rdflib.Graph().parse(
+        format="turtle",
+        data="""
         @prefix sh: <http://www.w3.org/ns/shacl#> . @prefix e: <http://e/> .
         @prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
         e:Shape a sh:NodeShape ; sh:targetClass e:C3 ;
-          sh:property [ sh:path e:age ; sh:datatype xsd:integer ; sh:minCount 1 ] .""")
+          sh:property [ sh:path e:age ; sh:datatype xsd:integer ; sh:minCount 1 ] .""",
+    )
     first, second = beside(
         lambda: pyshacl.validate(mine, shacl_graph=shapes), lambda: pyshacl.validate(own, shacl_graph=shapes), times=3
     )
     line(f"pySHACL, {triples:,} triples", first, second, "rdflib")
+
+
+def boxes() -> None:
+    """A box in Python that passes batches on; a network with nothing to do."""
+    import pyarrow
+
+    rows = pyarrow.table({"n": pyarrow.array(range(4_000_000), pyarrow.int64())})
+    with_box, without = vicus.Network(), vicus.Network()
+    with_box.source(rows) | (lambda batch: batch) | with_box.collect()
+    without.source(rows) | without.collect()
+    first, second = beside(with_box.run, without.run, times=7)
+    counts = {name: runs for name, runs, *_ in with_box.run().counts}
+    batches = max(runs for name, runs in counts.items() if name.startswith("python"))
+    print(
+        f"a Python box that passes batches on: {(first - second) / batches * 1e6:.1f} us a batch, {batches} batches",
+        flush=True,
+    )
+    empty = vicus.Network("box n = numbers(to: 0); box rows = collect; n -> rows;")
+    empty.run()
+    print(
+        f"an empty network, from the text to its end: {min(timed(empty.run) for _ in range(50)) * 1e6:.0f} us",
+        flush=True,
+    )
 
 
 def tables() -> None:
@@ -272,6 +309,7 @@ def main() -> None:
         million(db)
         interrupts(db)
     graphs(100_000)
+    boxes()
     tables()
 
 

@@ -9,6 +9,7 @@
 //!  rows.rs         an answer: tuples of terms, or a stream of Arrow
 //!  frames.rs       frames of others as tables of SQL
 //!  transaction.rs  several updates as one, on a thread of its own
+//!  runtime.rs      threads under a strategy, placed arrays
 //!  wait.rs         waits that look for signals
 //!  errors.rs       errors as exceptions of the package, by the service's kinds
 //! ```
@@ -23,6 +24,7 @@ mod networks;
 mod options;
 mod quads;
 mod rows;
+mod runtime;
 mod threads;
 mod transaction;
 mod wait;
@@ -70,6 +72,8 @@ fn _vicus(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<quads::Matches>()?;
     module.add_class::<quads::TermCache>()?;
     module.add_class::<rows::Rows>()?;
+    module.add_class::<runtime::PlacedArray>()?;
+    module.add_class::<runtime::Runtime>()?;
     module.add_class::<transaction::Transaction>()?;
     module.add_function(wrap_pyfunction!(command, module)?)?;
     module.add_function(wrap_pyfunction!(free_limit, module)?)?;
@@ -77,6 +81,7 @@ fn _vicus(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(networks::run_network, module)?)?;
     module.add_function(wrap_pyfunction!(networks::show_network, module)?)?;
     module.add_function(wrap_pyfunction!(networks::network_kinds, module)?)?;
+    module.add_function(wrap_pyfunction!(runtime::footprint, module)?)?;
     module.add_function(wrap_pyfunction!(quads::matching, module)?)?;
     module.add_function(wrap_pyfunction!(quads::graphs, module)?)?;
     module.add_function(wrap_pyfunction!(quads::change, module)?)?;

@@ -32,6 +32,7 @@ from ._errors import *
 from ._errors import __all__ as _names
 from ._machine import Simulated, Topology, simulate, strategies, topology
 from ._network import Box, Network, Ran, Rows, box, kinds
+from ._runtime import Runtime, empty, footprint
 from ._terms import IRI, BlankNode, Literal, Term, Triple
 from ._vicus import Cancel, __version__
 
@@ -49,6 +50,7 @@ __all__ = [
     "Ran",
     "Result",
     "Rows",
+    "Runtime",
     "Simulated",
     "Term",
     "Topology",
@@ -57,6 +59,8 @@ __all__ = [
     "__version__",
     "box",
     "check",
+    "empty",
+    "footprint",
     "kinds",
     "memory",
     "open",

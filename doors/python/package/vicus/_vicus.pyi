@@ -7,14 +7,17 @@ __all__ = [
     "Data",
     "Frame",
     "Matches",
+    "PlacedArray",
     "Prepared",
     "Rows",
+    "Runtime",
     "TermCache",
     "Transaction",
     "__version__",
     "change",
     "check",
     "command",
+    "footprint",
     "free_limit",
     "graphs",
     "matching",
@@ -65,6 +68,23 @@ class Batches:
     def __len__(self) -> int: ...
     @property
     def columns(self) -> list[str]: ...
+
+def footprint(address: int, bytes: int) -> tuple[list[int], int]: ...
+
+@final
+class PlacedArray:
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+
+@final
+class Runtime:
+    def __new__(cls, strategy: str | None = None, threads: int | None = None) -> Runtime: ...
+    @property
+    def strategy(self) -> str: ...
+    @property
+    def threads(self) -> int: ...
+    def place(self, shape: Sequence[int], kind: str, item: int, distribution: str | None) -> PlacedArray: ...
+    def map(self, function: Callable[[Any], Any], parts: Sequence[tuple[Any, int]]) -> list[Any]: ...
 
 def graphs(data: Data, cache: TermCache) -> list[Any]: ...
 def change(data: Data, quads: Sequence[tuple[_Parts, _Parts, _Parts, _Parts | None, bool]]) -> None: ...
