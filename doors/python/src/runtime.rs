@@ -54,7 +54,7 @@ pub(crate) struct PlacedArray {
 
 #[pymethods]
 impl PlacedArray {
-    /// What NumPy asks for: the memory is this object's, and the array keeps the object.
+    /// The memory as NumPy wants it told: it is this object's, and the array keeps the object.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let about = PyDict::new(py);
