@@ -43,6 +43,7 @@ test_python() {
   (
     export PYTHONPATH PYTHONDONTWRITEBYTECODE=1
     PYTHONPATH="$(readlink -f "$folder/site")"
+    # shellcheck disable=SC2086 # these are words
     "$python" -m pytest -q -p no:cacheprovider ${PYTEST:-} doors/python/tests
     "$python" -m pytest -q -p no:cacheprovider --doctest-modules "$folder/site/vicus"
     # The annotations against the code, and those of the module against the module.
