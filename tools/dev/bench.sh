@@ -45,6 +45,21 @@ bench() {
     bench/openmp/real --library "$target/dist/libvicus_omp.so" --folder "$target/bench-real" "$@"
     return
   fi
+  if [[ "$name" == python ]]; then
+    setup
+    command -v python3 >/dev/null || fail "the package for Python is measured by Python: install it (Debian: python3-venv)"
+    with python
+    say "building the package for Python"
+    cargo build "${locked[@]}" --profile dist -p vicus-python
+    mkdir -p "$target/python"
+    virtual_environment "$target/python/peers" || fail "Python has no venv (Debian: python3-venv)"
+    "$target/python/peers/bin/python" -m pip install --quiet --disable-pip-version-check -r bench/python/peers.txt ||
+      fail "pip fetches no peers"
+    python_package "$target/python/measured" "$target/dist/lib_vicus.so"
+    PYTHONPATH="$(readlink -f "$target/python/measured")" "$target/python/peers/bin/python" bench/python/measure.py \
+      --queries doors/cli/queries/sp2b "$@"
+    return
+  fi
   if [[ "$name" == mixes ]]; then
     check_toolchain
     say "building Oxigraph"

@@ -16,7 +16,9 @@ check() {
   cargo clippy "${locked[@]}" --release --workspace --all-targets -- -D warnings
   # What is only there with debug assertions.
   cargo clippy "${locked[@]}" -p vicus-memory -p vicus-machine -p vicus-threads --all-targets -- -D warnings
+  local suite skipped=()
   for suite in $checked_suites; do "test_$suite"; done
+  if [[ ${#skipped[@]} -gt 0 ]]; then say "not run for want of programs: ${skipped[*]}"; fi
   say "documentation"
   # Pages of what is no longer there would be checked as well.
   rm -rf "$target/doc/vicus"

@@ -6,7 +6,7 @@
 # dependencies then have the same features as for `./dev demo`, and are built once for both.
 test_release() {
   say "tests, examples, documentation tests, optimised, without debug assertions"
-  run_programs --release --workspace --exclude vicus-tidy
+  run_programs --release --workspace --exclude vicus-tidy --exclude vicus-python
 }
 
 # The crates with most of the unsafe code, on which all others stand, and those that compute with numbers from users' bytes.
@@ -20,7 +20,7 @@ test_assertions() {
 
 test_workspace() {
   say "tests of all crates with debug assertions and checks of overflow"
-  run_programs --workspace
+  run_programs --workspace --exclude vicus-python
 }
 
 # The packages that have loom models, found by the models.

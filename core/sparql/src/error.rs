@@ -49,6 +49,9 @@ pub enum QueryErrorKind {
     TooManySigns,
     /// The text is fine, but [`ParseOptions::base`](crate::ParseOptions::base) is not an absolute IRI.
     WrongBase,
+    /// The text does not mention a variable of [`ParseOptions::given`](crate::ParseOptions::given), or that value is
+    /// neither an IRI nor a literal.
+    NotMentioned,
     /// Planning takes more steps than [`PlanOptions::plan_steps`](crate::PlanOptions::plan_steps).
     TooManySteps,
     /// Planning takes more memory than [`PlanOptions::plan_bytes`](crate::PlanOptions::plan_bytes).
@@ -110,9 +113,10 @@ impl From<Stopped> for QueryError {
 impl From<QueryError> for TextError {
     fn from(error: QueryError) -> TextError {
         let kind = match error.kind {
-            QueryErrorKind::Syntax | QueryErrorKind::UnknownFunction { .. } | QueryErrorKind::WrongBase => {
-                TextErrorKind::Wrong
-            }
+            QueryErrorKind::Syntax
+            | QueryErrorKind::UnknownFunction { .. }
+            | QueryErrorKind::WrongBase
+            | QueryErrorKind::NotMentioned => TextErrorKind::Wrong,
             QueryErrorKind::Unsupported { .. } => TextErrorKind::Unsupported,
             QueryErrorKind::TooLong => TextErrorKind::TooLong,
             // It has a limit of SPARQL's own, by what it repeats.

@@ -85,6 +85,26 @@ pub(crate) fn split(micros: i64) -> (i64, i64) {
     (micros.div_euclid(DAY), micros.rem_euclid(DAY))
 }
 
+/// The day since 1970-01-01 of a text such as `2026-11-25`; none if it is no day.
+///
+/// ```
+/// assert_eq!(vicus_sql::date_of("1970-01-02"), Some(1));
+/// assert_eq!(vicus_sql::date_of("1970-02-30"), None);
+/// ```
+pub fn date_of(text: &str) -> Option<i32> {
+    parse_date(text)
+}
+
+/// The microseconds since 1970-01-01 of a text such as `2026-11-25T16:30:00`, perhaps with `Z` behind it; none if it is
+/// no such time.
+///
+/// ```
+/// assert_eq!(vicus_sql::timestamp_of("1970-01-01T00:00:01.5"), Some(1_500_000));
+/// ```
+pub fn timestamp_of(text: &str) -> Option<i64> {
+    parse_timestamp(text)
+}
+
 /// Reads `2024-02-29`.
 pub(crate) fn parse_date(text: &str) -> Option<i32> {
     let text = text.trim();

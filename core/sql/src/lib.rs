@@ -36,7 +36,7 @@ mod types;
 
 pub use bind::FUNCTIONS;
 pub use complete::{SqlCompletion, SqlSuggestion, SqlSuggestionKind, complete_sql};
-pub use date::{date_text, timestamp_text};
+pub use date::{date_of, date_text, timestamp_of, timestamp_text};
 pub use error::{SourcePosition, SqlError, SqlErrorKind};
 pub use module::Sql;
 pub use parse::{ParseOptions, Parsed, parse, parse_until};

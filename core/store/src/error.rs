@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use vicus_disk::{Broken, Damage, DiskError, NotPublished, Refusal};
-use vicus_files::FileError;
+use vicus_files::{FileError, LockError};
 use vicus_flow::{BoxError, NoMemory};
 
 /// Why a store can't be opened, read, or built.
@@ -68,6 +68,14 @@ impl StoreError {
             StoreError::Disk(error) => error.is_full(),
             StoreError::NotPublished(error) => error.error.is_full(),
             _ => false,
+        }
+    }
+
+    /// If another one writes to the store: its process, if that is known.
+    pub fn locked_by(&self) -> Option<Option<u32>> {
+        match self {
+            StoreError::Disk(DiskError::Lock(LockError::Held { by, .. })) => Some(*by),
+            _ => None,
         }
     }
 

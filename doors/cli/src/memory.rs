@@ -18,7 +18,7 @@ fn status_kib(field: &str) -> f64 {
 
 /// The default limit of a query's memory: half of the free memory, so that a query that grows without end fails before
 /// the system kills a process. No limit if the system does not tell.
-pub(crate) fn free_limit() -> u64 {
+pub fn free_limit() -> u64 {
     match free_bytes() {
         u64::MAX => u64::MAX,
         free => free / 2,

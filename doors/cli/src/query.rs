@@ -12,7 +12,6 @@ use crate::engine::plain;
 use crate::interrupt;
 use crate::memory;
 use crate::network;
-use crate::output;
 use crate::spill::SpillArgs;
 use crate::strategy;
 use crate::tell::tell;
@@ -385,7 +384,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
             "a Parquet file holds the answer of one query, and there are {}",
             questions.len()
         );
-        let is_file = args.output.as_ref().is_some_and(|path| !output::is_stdout(path));
+        let is_file = args.output.as_ref().is_some_and(|path| !vicus_service::is_stdout(path));
         ensure!(is_file, "Parquet is written into a file: name it with --output");
     }
     let mut target = Target::new(args.output.as_deref(), args.format)?;

@@ -1,7 +1,7 @@
 //! `vicus run`: an OpenMP program, on the scheduler of Vicus.
 
-use crate::strategy;
 use crate::tell::tell;
+use crate::{LIBRARIES, strategy};
 use anyhow::{Context as _, bail, ensure};
 use std::env;
 use std::ffi::OsString;
@@ -127,8 +127,11 @@ fn read_and_remove(file: &Path) -> String {
     said
 }
 
-/// A library beside this program, or in the folder `lib` beside its own.
+/// A library in the folder that the program names, beside this program, or in the folder `lib` beside its own.
 fn library(name: &str) -> anyhow::Result<PathBuf> {
+    if let Some(path) = LIBRARIES.get().map(|folder| folder.join(name)).filter(|path| path.is_file()) {
+        return Ok(path);
+    }
     let own = env::current_exe().context("can't find out where this program lies")?;
     let folder = own.parent().context("this program lies in no folder")?;
     let places = [folder.join(name), folder.join("../lib").join(name)];

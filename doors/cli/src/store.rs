@@ -11,13 +11,12 @@ use crate::query::bytes;
 use crate::tell::tell;
 use anyhow::{Context, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
-use std::ffi::OsStr;
-use std::io::{ErrorKind, IsTerminal, Write as _};
+use std::io::{IsTerminal, Write as _};
 use std::path::{Path, PathBuf};
 use vicus::give_up;
 use vicus_service::{
-    Dataset, Repaired, Store, StoreError, check_store, copy_store, create_store, open_store, read_store_up_to,
-    repair_store,
+    Dataset, Repaired, Store, StoreError, check_store, copy_store, create_store, has_room_for_store, open_store,
+    read_store_up_to, repair_store,
 };
 
 /// See `vicus check --help`.
@@ -76,29 +75,16 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Dataset> {
     Ok(Dataset::new(snapshot))
 }
 
-/// Whether the folder is missing or has nothing in it, except what a first start left that was interrupted, and a
-/// volume's own folder.
-fn is_empty(path: &Path) -> bool {
-    let leaves_room = |name: &OsStr| {
-        let name = name.to_string_lossy();
-        ["LOCK", "BEGUN", "lost+found"].contains(&&*name) || name.ends_with(".new")
-    };
-    match std::fs::read_dir(path) {
-        Ok(mut entries) => entries.all(|entry| entry.is_ok_and(|entry| leaves_room(&entry.file_name()))),
-        Err(error) => error.kind() == ErrorKind::NotFound,
-    }
-}
-
 /// An error for a folder without a store, in a command with the option --create.
 pub(crate) fn ensure_there(path: &Path, create: bool) -> anyhow::Result<()> {
     let hint = "there is no store: --create makes an empty one, `vicus load` one with data";
-    ensure!(create || !is_empty(path), "{}: {hint}", of(path));
+    ensure!(create || !has_room_for_store(path), "{}: {hint}", of(path));
     Ok(())
 }
 
 /// Opens a store to write to it; with `create`, makes an empty one in a folder that is missing or empty.
 pub(crate) fn opened(path: &Path, create: bool) -> Result<Store, StoreError> {
-    if create && is_empty(path) { create_store(path) } else { open_store(path) }
+    if create && has_room_for_store(path) { create_store(path) } else { open_store(path) }
 }
 
 /// Opens a store as [`opened`] does, and says so if a part of its log was cut off.

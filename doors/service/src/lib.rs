@@ -23,6 +23,8 @@ mod keeper;
 mod kinds;
 mod languages;
 mod load;
+mod output;
+mod quads;
 mod service;
 mod session;
 mod shared;
@@ -38,7 +40,7 @@ pub mod data {
     pub use vicus_rdf::load::{
         LONGEST_IRI, LoadError, LoadOptions, Malformed, OnError, Phase, Source, Spill as LoadSpill, Syntax,
     };
-    pub use vicus_rdf::{Id, Order, Snapshot};
+    pub use vicus_rdf::{Id, Order, Snapshot, TermView};
     pub use vicus_store::{CommitError, Store, StoreError};
 }
 
@@ -55,22 +57,26 @@ pub use languages::{
     SparqlOptions, SqlOptions, Surroundings, TextOption, TextReading, check, is_prefix, language, option_of,
 };
 pub use load::{Dataset, Loaded, Loading};
+pub use output::{Output, is_stdout, is_to_be_replaced};
+pub use quads::{GraphChoice, Matching, change_quads};
 pub use service::Service;
 pub use session::{Call, Limits, Outcome, Prepared, ReadGraphs, Running, Session, SessionOptions, Watching, millis};
 pub use shared::{SharedDataset, SharedDraft};
 pub use sink::{
-    ArrowStream, Batch, BrokenOff, Count, DumpError, Each, EachTaker, Format, Pace, Reader, Screen, Sink, Solutions,
-    StreamReader, StreamWatch, StreamWriter, Taker, TextSink, TextTaker, TooManyRows, Unwritable, WrongFormat, dump,
-    text_stream,
+    ArrowForm, ArrowStream, Batch, BrokenOff, Count, DumpError, Each, EachTaker, Format, Next, Pace, Reader, RowStream,
+    Screen, Sink, Solutions, SomeRows, StreamReader, StreamWatch, StreamWriter, Taker, TermForm, TextSink, TextTaker,
+    TooManyRows, Unwritable, WrongFormat, WrongValue, dump, text_stream,
 };
 pub use store::{
-    NewStore, back_up_store, check_store, copy_store, create_store, graph_name, open_store, read_store,
-    read_store_up_to, repair_store,
+    NewStore, back_up_store, check_store, copy_store, create_store, graph_name, has_room_for_store, open_store,
+    read_store, read_store_up_to, repair_store,
 };
 pub use temporary::TemporaryFolder;
 pub use update::{CheckedUpdate, Draft, NotStored, Stored, Updated, Updating, check_update};
-pub use vicus_language::{Answer, PlanNode, PlanOptions, Remark, RemarkKind, TextError, TextErrorKind, TextLimits};
+pub use vicus_language::{
+    Answer, PlanNode, PlanOptions, Remark, RemarkKind, TextError, TextErrorKind, TextLimits, ValueType,
+};
 pub use vicus_sparql::{Completion, DefaultGraph, KNOWN_PREFIXES, Moment, ServiceFailed, Suggestion, SuggestionKind};
-pub use vicus_sql::{SqlType, Tables};
+pub use vicus_sql::{SqlType, Table as SqlTable, Tables};
 pub use vicus_store::{Ask, Repaired, Store, StoreError, Torn, Unread};
 pub use web::{Permit, Web, WebError, WebOptions};

@@ -63,6 +63,9 @@ pub struct SessionOptions {
     pub text: TextLimits,
     /// The base of relative IRIs until the text has a BASE of its own.
     pub base: Option<String>,
+    /// Values of variables of a text of SPARQL, by their names: see
+    /// [`ParseOptions::given`](vicus_sparql::ParseOptions::given).
+    pub given: Vec<(String, oxrdf::Term)>,
     /// The longest IRI that an update inserts, and of a document of LOAD, when it is written out.
     pub longest_iri: usize,
     /// The graphs read by queries and the patterns of updates, whatever their texts say.
@@ -101,6 +104,7 @@ impl Default for SessionOptions {
             languages: LanguageOptions::default(),
             text: TextLimits::default(),
             base: None,
+            given: Vec::new(),
             longest_iri: LONGEST_IRI,
             graphs: None,
             document: None,
@@ -448,7 +452,17 @@ impl Call {
     /// # Errors
     /// As [`Call::start`].
     pub fn begin<S: Sink>(self, prepared: &Arc<Prepared>, sink: S) -> Result<Running<S>, Error> {
-        self.submit(prepared, sink, |runtime, plan, operators, budget, ticket| match plan.is_short() {
+        self.begin_after(prepared, sink, |_| {})
+    }
+
+    /// The variant that shows the solutions before anything runs.
+    pub(crate) fn begin_after<S: Sink>(
+        self,
+        prepared: &Arc<Prepared>,
+        sink: S,
+        before: impl FnOnce(&Arc<Solutions>),
+    ) -> Result<Running<S>, Error> {
+        self.submit_after(prepared, sink, before, |runtime, plan, operators, budget, ticket| match plan.is_short() {
             true => {
                 let ended = || ticket.ended(Stage::Running).is_some();
                 runtime.submit_here(plan.model(), operators, budget, &ended)
@@ -461,6 +475,16 @@ impl Call {
         self,
         prepared: &Arc<Prepared>,
         sink: S,
+        submit: impl FnOnce(&vicus::Runtime, &dyn AnyPlan, RunOperators, RequestOptions, &Ticket) -> Request,
+    ) -> Result<Running<S>, Error> {
+        self.submit_after(prepared, sink, |_| {}, submit)
+    }
+
+    fn submit_after<S: Sink>(
+        self,
+        prepared: &Arc<Prepared>,
+        sink: S,
+        before: impl FnOnce(&Arc<Solutions>),
         submit: impl FnOnce(&vicus::Runtime, &dyn AnyPlan, RunOperators, RequestOptions, &Ticket) -> Request,
     ) -> Result<Running<S>, Error> {
         let Call { session, ticket } = self;
@@ -487,6 +511,7 @@ impl Call {
             operators.extend(plan.sinks().iter().map(|id| (*id, operator(&sink, &solutions, &handed))));
             (solutions, operators)
         })?;
+        before(&solutions);
         let budget = Budget::from(ticket.most - beside_boxes).granted_by(Arc::clone(&ticket.share) as _);
         let request_options = RequestOptions { is_timed: session.options.counts, ..RequestOptions::from(budget) };
         let request = submit(session.service.runtime(), plan, operators, request_options, &ticket);

@@ -50,6 +50,20 @@ impl SharedDataset {
         lock(&self.now).clone()
     }
 
+    /// Puts loaded data in place of the data, if there is none yet; otherwise gives it back. Waits for its turn.
+    ///
+    /// # Errors
+    /// The data is not empty: `dataset` is given back.
+    pub fn fill(&self, dataset: Dataset) -> Result<(), Dataset> {
+        let _turn = self.turns.wait(&*self.waiting);
+        let mut now = lock(&self.now);
+        if !now.snapshot().is_empty() {
+            return Err(dataset);
+        }
+        *now = dataset;
+        Ok(())
+    }
+
     /// A draft for an update. It waits for its turn when the update asks for its data first, and no longer than the
     /// update may run.
     pub fn draft(&self) -> SharedDraft<'_> {

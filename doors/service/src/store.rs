@@ -1,7 +1,9 @@
 //! Stores in folders of the system, for threads that may wait.
 
 use oxrdf::NamedNode;
+use std::ffi::OsStr;
 use std::hash::{BuildHasher, RandomState};
+use std::io::ErrorKind;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -146,6 +148,19 @@ impl Drop for NewStore {
         // A failed removal leaves an empty store, or a folder without one.
         let _ = self.store.take().map(Store::remove);
         let _ = self.folder.take().map(std::fs::remove_dir);
+    }
+}
+
+/// Whether a folder is missing or has nothing in it, except what a first start left that was interrupted, and a
+/// volume's own folder: a store may be made there.
+pub fn has_room_for_store(path: &Path) -> bool {
+    let leaves_room = |name: &OsStr| {
+        let name = name.to_string_lossy();
+        ["LOCK", "BEGUN", "lost+found"].contains(&&*name) || name.ends_with(".new")
+    };
+    match std::fs::read_dir(path) {
+        Ok(mut entries) => entries.all(|entry| entry.is_ok_and(|entry| leaves_room(&entry.file_name()))),
+        Err(error) => error.kind() == ErrorKind::NotFound,
     }
 }
 

@@ -6,7 +6,7 @@ use arrow_array::types::{
     Date64Type, Float32Type, Int8Type, Int16Type, Int32Type, TimestampMillisecondType, TimestampNanosecondType,
     TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, ArrowPrimitiveType, RecordBatch};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, RecordBatch};
 use arrow_schema::{DataType, Schema, TimeUnit};
 use vicus_flow::{BoxError, Column, Envelope, Type};
 use vicus_sql::{SqlType, TableColumn};
@@ -49,6 +49,17 @@ pub(crate) fn envelope(batch: &RecordBatch, places: &[usize]) -> Result<Envelope
         column(batch.column(place)).map_err(|error| BoxError::from(format!("column {}: {error}", name())))
     };
     let columns = places.iter().map(column).collect::<Result<Vec<_>, _>>()?;
+    Ok(Envelope::of_rows(columns, batch.num_rows()))
+}
+
+/// The rows of a batch with all columns; those that can't be read are null.
+pub(crate) fn whole(batch: &RecordBatch, columns: &[TableColumn]) -> Result<Envelope, BoxError> {
+    u32::try_from(batch.num_rows()).map_err(|_| "a batch has more than four billion rows")?;
+    let read = |(array, of): (&ArrayRef, &TableColumn)| match of.unreadable {
+        Some(_) => Ok(std::iter::repeat_n("", array.len()).collect::<Column>().with_nulls(0..array.len())),
+        None => column(array).map_err(|error| BoxError::from(format!("column {}: {error}", of.name))),
+    };
+    let columns = batch.columns().iter().zip(columns).map(read).collect::<Result<Vec<_>, _>>()?;
     Ok(Envelope::of_rows(columns, batch.num_rows()))
 }
 

@@ -102,6 +102,19 @@ fn add(
     Ok(vec![added?])
 }
 
+/// Adds the boxes of a statement over tables: for kinds of other programs, whose rows lie in memory.
+///
+/// # Errors
+/// The statement can't be planned.
+pub fn add_table(
+    building: &mut Building<'_>,
+    tables: &Tables,
+    statement: &str,
+) -> Result<(OutputId, Schema), KindError> {
+    let added = add_query(building.net(), statement, tables, &PlanOptions::default());
+    added.map_err(|error| KindError::new(error.message))
+}
+
 fn writes(name: &'static str, doc: &'static str, format: RowFormat) -> BoxSpec {
     BoxSpec::new(name, doc)
         .ports(Ports::Exactly(1), Ports::Exactly(0))

@@ -22,16 +22,18 @@ mod writing;
 
 pub use csv::CsvOptions;
 pub use error::{TableError, is_reading};
-pub use kinds::add_kinds;
+pub use kinds::{add_kinds, add_table};
 pub use parquet_writer::ParquetWriter;
 pub use streams::add_stream_kinds;
 pub use writing::{RowFormat, writer};
 
+use arrow_array::RecordBatch;
+use arrow_schema::Schema;
 use error::{Guarded, guarded};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use vicus_sql::{SqlType, Table};
+use vicus_sql::{MemoryTable, SqlType, Table};
 
 /// Opens a file as a table, by the ending of its name.
 ///
@@ -120,4 +122,26 @@ pub fn open_arrow(path: impl AsRef<Path>) -> Result<Arc<dyn Table>, TableError> 
     let table = guarded(path, "Arrow", || arrow::ArrowTable::open(path))?;
     let (file, path) = (table.file().clone(), path.to_owned());
     Ok(Arc::new(Guarded { table, file, path, format: "Arrow", part: "record batch" }))
+}
+
+/// Rows of Arrow in memory as a table, without a copy where both lay values out alike. Each batch is a part.
+///
+/// ```
+/// use arrow_array::{Int32Array, RecordBatch};
+/// use std::sync::Arc;
+///
+/// let column = Arc::new(Int32Array::from(vec![1, 2])) as _;
+/// let batch = RecordBatch::try_from_iter([("n", column)])?;
+/// let table = vicus_tables::of_batches(&batch.schema(), &[batch])?;
+/// assert_eq!((table.columns()[0].name.as_str(), table.rows()), ("n", Some(2)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// A value is beyond the types of SQL: an unsigned integer beyond 63 bits, or a moment far away.
+pub fn of_batches(schema: &Schema, batches: &[RecordBatch]) -> Result<Arc<dyn Table>, String> {
+    let columns = convert::columns(schema);
+    let part = |batch: &RecordBatch| convert::whole(batch, &columns).map_err(|error| error.to_string());
+    let parts = batches.iter().map(part).collect::<Result<Vec<_>, String>>()?;
+    Ok(Arc::new(MemoryTable::new(columns, parts)))
 }

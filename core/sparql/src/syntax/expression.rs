@@ -254,6 +254,9 @@ impl<'a> Parser<'a> {
             Kind::Open => self.bracketed(),
             Kind::TermOpen => self.expression_triple(),
             Kind::Variable => {
+                if let Some(value) = self.given_expression()? {
+                    return Ok(value);
+                }
                 let var = self.need_variable()?;
                 Ok(Expression::Var(var, at as u32))
             }
@@ -350,6 +353,10 @@ impl<'a> Parser<'a> {
             self.skip();
             self.need(Kind::Open, "`(`")?;
             let at = self.place();
+            if self.given_expression()?.is_some() {
+                self.need(Kind::Close, "`)`")?;
+                return Ok(Expression::Literal(true.into()));
+            }
             let var = self.need_variable()?;
             self.need(Kind::Close, "`)`")?;
             return Ok(Expression::Bound(var, at as u32));

@@ -18,6 +18,7 @@ mod unescape;
 mod update;
 
 use crate::error::{QueryError, QueryErrorKind};
+use oxrdf::Term;
 use parser::Parser;
 use vicus_rdf::TermLimits;
 
@@ -57,6 +58,21 @@ pub struct ParseOptions<'a> {
     /// The longest terms that an update inserts: those of its text, those that its expressions compute, and those of
     /// its documents.
     pub longest: TermLimits,
+    /// Values of variables, by their names without `?`: IRIs and literals. Where the text has such a variable, it has
+    /// the value, as if it were written there; the text is not changed. `SELECT ?x` has a column for it, `SELECT *`
+    /// not. The text must mention each, and give none of them another value.
+    ///
+    /// ```
+    /// use oxrdf::Literal;
+    /// use vicus_sparql::{ParseOptions, QueryErrorKind, parse_with};
+    /// let given = [("name".to_owned(), Literal::from("' . } #").into())];
+    /// let options = ParseOptions { given: &given, ..ParseOptions::default() };
+    /// assert!(parse_with("SELECT ?s ?name { ?s <http://e/name> ?name }", &options).is_ok());
+    /// assert!(parse_with("SELECT ?s { ?s <http://e/p> ?o BIND (1 AS ?name) }", &options).is_err());
+    /// let error = parse_with("SELECT ?s { ?s ?p ?o }", &options).unwrap_err();
+    /// assert_eq!(error.kind, QueryErrorKind::NotMentioned);
+    /// ```
+    pub given: &'a [(String, Term)],
 }
 
 /// The default of [`ParseOptions::longer`].
@@ -69,7 +85,7 @@ impl ParseOptions<'_> {
 
 impl Default for ParseOptions<'_> {
     /// No base, at most 64 MiB, 64 bytes longer for each byte, 32,768 repeated signs, 1000 levels, unknown functions
-    /// fail, SPARQL 1.1, terms that every reader takes.
+    /// fail, SPARQL 1.1, terms that every reader takes, no values.
     fn default() -> Self {
         ParseOptions {
             base: None,
@@ -80,6 +96,7 @@ impl Default for ParseOptions<'_> {
             strict_functions: false,
             rdf_12: false,
             longest: TermLimits::default(),
+            given: &[],
         }
     }
 }
@@ -153,7 +170,7 @@ fn read_as<T>(
     outcome.map_err(|wrong| {
         let wrong = if options.rdf_12 { wrong } else { newer(written, noun, options, &read, wrong) };
         let Wrong { at, message, kind } = *wrong;
-        if kind == QueryErrorKind::WrongBase {
+        if matches!(kind, QueryErrorKind::WrongBase | QueryErrorKind::NotMentioned) {
             // The error has no place in the text.
             return QueryError { message, line: 0, column: 0, kind };
         }

@@ -1,7 +1,7 @@
 //! Common functions of all parts of the grammar: the next token, depth, names, terms; and the beginning and the end of
 //! a text.
 
-use super::ast::{Dataset, Form, Query, Select, Term, Update, Var};
+use super::ast::{Dataset, Expression, Form, Query, Select, Term, Update, Var};
 use super::names::Blanks;
 use super::token::{Kind, Token, Tokens};
 use super::{ParseOptions, Result, Wrong, unescape};
@@ -72,6 +72,8 @@ pub(super) struct Parser<'a> {
     tests: usize,
     /// The first item of the text known only to SPARQL 1.2.
     pub(super) newer: Option<(usize, &'static str)>,
+    /// For each value given for a variable, how often the text has it.
+    given: Vec<u32>,
 }
 
 /// Whether an aggregate may stand somewhere.
@@ -93,6 +95,12 @@ impl<'a> Parser<'a> {
             })
         });
         let base = base.transpose()?;
+        for (name, term) in options.given {
+            if !matches!(term, oxrdf::Term::NamedNode(_) | oxrdf::Term::Literal(_)) {
+                let message = format!("the value of ?{name} is {term}; only IRIs and literals can be given");
+                return Err(Box::new(Wrong { at: 0, message, kind: QueryErrorKind::NotMentioned }));
+            }
+        }
         let mut tokens = Tokens::new(text, options.rdf_12);
         let ahead = [tokens.next(), tokens.next()];
         Ok(Parser {
@@ -122,6 +130,7 @@ impl<'a> Parser<'a> {
             aggregate_count: 0,
             tests: 0,
             newer: None,
+            given: vec![0; options.given.len()],
         })
     }
 
@@ -161,6 +170,11 @@ impl<'a> Parser<'a> {
         if let Some((at, what)) = self.unsupported {
             let QueryError { message, kind, .. } = QueryError::unsupported(what);
             return Err(Box::new(Wrong { at, message, kind }));
+        }
+        if let Some(place) = self.given.iter().position(|times| *times == 0) {
+            let message =
+                format!("the {} has no ?{}, for which a value is given", self.noun, self.options.given[place].0);
+            return Err(Box::new(Wrong { at: 0, message, kind: QueryErrorKind::NotMentioned }));
         }
         Ok(())
     }
@@ -430,22 +444,78 @@ impl<'a> Parser<'a> {
         &self.variables[var.0 as usize]
     }
 
-    /// Parses a variable, if there is one here.
+    /// The place of the value given for the variable here, if there is one.
+    fn given_here(&self) -> Option<usize> {
+        if self.kind() != Kind::Variable || self.options.given.is_empty() {
+            return None;
+        }
+        let name = &self.slice(self.token())[1..];
+        self.options.given.iter().position(|(given, _)| given == name)
+    }
+
+    /// Parses a variable with a given value, if there is one here that `wanted` takes, as this value.
+    fn given<T>(&mut self, wanted: impl FnOnce(&oxrdf::Term) -> Option<T>) -> Result<Option<T>> {
+        let Some(place) = self.given_here() else { return Ok(None) };
+        let term = &self.options.given[place].1;
+        let Some(value) = wanted(term) else { return Ok(None) };
+        let (at, bytes) = (
+            self.place(),
+            match term {
+                oxrdf::Term::Literal(literal) => literal.value().len() + literal.datatype().as_str().len(),
+                oxrdf::Term::NamedNode(iri) => iri.as_str().len(),
+                _ => 0,
+            },
+        );
+        self.given[place] += 1;
+        self.skip();
+        self.lengthen(at, bytes)?;
+        Ok(Some(value))
+    }
+
+    /// Parses a variable with a given value, as an expression.
+    pub(super) fn given_expression(&mut self) -> Result<Option<Expression>> {
+        self.given(|term| match term {
+            oxrdf::Term::NamedNode(iri) => Some(Expression::Iri(iri.clone())),
+            oxrdf::Term::Literal(literal) => Some(Expression::Literal(literal.clone())),
+            _ => None,
+        })
+    }
+
+    /// Parses a variable with a given value where its name is wanted as well.
+    pub(super) fn given_column(&mut self) -> Result<Option<(Expression, Var)>> {
+        if self.given_here().is_none() {
+            return Ok(None);
+        }
+        let name = &self.slice(self.token())[1..];
+        let value = self.given_expression()?;
+        Ok(value.map(|value| (value, self.var_of(name))))
+    }
+
+    /// How many variables with given values were parsed so far.
+    pub(super) fn given_mentions(&self) -> u64 {
+        self.given.iter().map(|times| u64::from(*times)).sum()
+    }
+
+    /// Parses a variable, if there is one here without a given value.
     pub(super) fn variable(&mut self) -> Option<Var> {
-        if self.kind() != Kind::Variable {
+        if self.kind() != Kind::Variable || self.given_here().is_some() {
             return None;
         }
         let name = &self.slice(self.token())[1..];
         self.skip();
+        Some(self.var_of(name))
+    }
+
+    fn var_of(&mut self, name: &'a str) -> Var {
         if let Some(var) = self.by_name.get(name) {
             self.mentions[var.0 as usize] += 1;
-            return Some(*var);
+            return *var;
         }
         let var = Var(self.variables.len() as u32);
         self.mentions.push(1);
         self.variables.push(name.to_owned());
         self.by_name.insert(name, var);
-        Some(var)
+        var
     }
 
     /// How often a variable was parsed so far.
@@ -454,7 +524,13 @@ impl<'a> Parser<'a> {
     }
 
     pub(super) fn need_variable(&mut self) -> Result<Var> {
-        self.variable().ok_or_else(|| self.unexpected("a variable"))
+        self.variable().ok_or_else(|| match self.given_here() {
+            Some(place) => {
+                let name = &self.options.given[place].0;
+                Wrong::new(self.place(), format!("?{name} has a value from outside: the text can't give it another"))
+            }
+            None => self.unexpected("a variable"),
+        })
     }
 
     /// An IRI in `<` and `>`.
@@ -511,6 +587,10 @@ impl<'a> Parser<'a> {
                     Err(error) => Err(Wrong::new(at, format!("`{}` is no IRI: {error}", self.slice(token)))),
                 }
             }
+            Kind::Variable => self.given(|term| match term {
+                oxrdf::Term::NamedNode(iri) => Some(iri.clone()),
+                _ => None,
+            }),
             _ => Ok(None),
         }
     }
@@ -529,6 +609,12 @@ impl<'a> Parser<'a> {
             _ => xsd::DOUBLE,
         };
         Ok(Some(match token.kind {
+            Kind::Variable => {
+                return self.given(|term| match term {
+                    oxrdf::Term::Literal(literal) => Some(literal.clone()),
+                    _ => None,
+                });
+            }
             Kind::Text => {
                 let raw = self.slice(token);
                 let quotes = if raw.len() >= 6 && raw.as_bytes()[1] == raw.as_bytes()[0] { 3 } else { 1 };
@@ -594,7 +680,13 @@ impl<'a> Parser<'a> {
     pub(super) fn term(&mut self) -> Result<Option<Term>> {
         let token = self.token();
         Ok(Some(match token.kind {
-            Kind::Variable => Term::Var(self.variable().expect("its token is a variable's")),
+            Kind::Variable => match self.variable() {
+                Some(var) => Term::Var(var),
+                None => match self.iri()? {
+                    Some(iri) => Term::Iri(iri),
+                    None => return Ok(self.literal()?.map(Term::Literal)),
+                },
+            },
             Kind::Iri | Kind::Name => Term::Iri(self.need_iri()?),
             Kind::Blank => {
                 let label = &self.slice(token)[2..];

@@ -188,8 +188,13 @@ impl<'a> Parser<'a> {
         };
         // Another engine answers the group. It may be able to do more.
         let unsupported = self.unsupported;
-        let from = self.place();
+        let (from, given) = (self.place(), self.given_mentions());
         let (_, inner) = self.group()?;
+        if self.given_mentions() > given {
+            let message =
+                "a variable with a value from outside can't stand within SERVICE, whose text is sent as it is";
+            return Err(Wrong::new(from, message));
+        }
         self.unsupported = unsupported;
         let mut variables: Vec<Var> = inner.0.iter().copied().collect();
         variables.sort_unstable();
@@ -689,7 +694,8 @@ impl<'a> Parser<'a> {
     /// The table after VALUES.
     pub(super) fn values(&mut self) -> Result<Values> {
         let mut values = Values { variables: Vec::new(), terms: Vec::new(), rows: 0 };
-        if let Some(var) = self.variable() {
+        if self.kind() == Kind::Variable {
+            let var = self.need_variable()?;
             values.variables.push(var);
             self.need(Kind::BraceOpen, "`{`")?;
             while !self.take(Kind::BraceClose) {
@@ -703,7 +709,10 @@ impl<'a> Parser<'a> {
         let mut seen = Scope::default();
         while !self.take(Kind::Close) {
             let at = self.place();
-            let var = self.variable().ok_or_else(|| self.unexpected("a variable or `)`"))?;
+            if self.kind() != Kind::Variable {
+                return Err(self.unexpected("a variable or `)`"));
+            }
+            let var = self.need_variable()?;
             if !seen.0.insert(var) {
                 return Err(Wrong::new(at, format!("VALUES has ?{} twice", self.variable_name(var))));
             }

@@ -77,6 +77,8 @@ impl<'a> Parser<'a> {
             let at = self.place();
             if let Some(var) = self.variable() {
                 selected.push(Selected { item: Item::Var(var), at });
+            } else if let Some((value, var)) = self.given_column()? {
+                selected.push(Selected { item: Item::Computed(value, Some(var)), at });
             } else if self.take(Kind::Open) {
                 let value = self.expression()?;
                 self.need_word("AS")?;
@@ -303,6 +305,9 @@ impl<'a> Parser<'a> {
         if let Some(var) = self.variable() {
             return Ok(Some(Item::Var(var)));
         }
+        if let Some(value) = self.given_expression()? {
+            return Ok(Some(Item::Computed(value, None)));
+        }
         if !self.at_constraint() {
             return Ok(None);
         }
@@ -332,6 +337,9 @@ impl<'a> Parser<'a> {
         let at = self.place();
         if let Some(var) = self.variable() {
             return Ok(Some(OrderKey { value: Expression::Var(var, at as u32), descending: false }));
+        }
+        if let Some(value) = self.given_expression()? {
+            return Ok(Some(OrderKey { value, descending: false }));
         }
         let descending = self.take_word("DESC");
         if descending || self.take_word("ASC") {

@@ -3,6 +3,7 @@
 
 mod deep;
 mod exists;
+mod given;
 mod grammar;
 mod graphs;
 mod growth;

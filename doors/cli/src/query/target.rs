@@ -1,13 +1,13 @@
 //! Where answers are written.
 
 use super::format::Format;
-use crate::output::{Output, is_stdout, is_to_be_replaced};
 use anyhow::{Context as _, bail};
 use std::io::{self, IsTerminal as _, Write};
 use std::mem;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vicus_service::Answer;
+use vicus_service::{Output, is_stdout, is_to_be_replaced};
 
 /// Standard output, or the file of `--output`. All answers of a command go to the same, one behind the other.
 #[derive(Clone)]

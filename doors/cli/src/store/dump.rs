@@ -2,13 +2,12 @@
 
 use super::{Bar, Unit, read, show};
 use crate::interrupt::{self, Interrupted};
-use crate::output::{self, Output};
 use crate::query::SyntaxName;
 use anyhow::{Context, anyhow, bail};
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use vicus_service::data::{Id, Order, Snapshot, Syntax};
-use vicus_service::{DumpError, Format, dump, graph_name, is_prefix, syntax_by_ending};
+use vicus_service::{DumpError, Format, Output, dump, graph_name, is_prefix, is_stdout, syntax_by_ending};
 
 /// See `vicus dump --help`.
 #[derive(clap::Args)]
@@ -63,7 +62,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
             "{name}: bzip2 and xz are read and not written; expected .gz or .zst behind the syntax's ending, or none"
         );
     }
-    let is_stdout = output::is_stdout(&args.output);
+    let is_stdout = is_stdout(&args.output);
     let syntax = match (args.syntax, syntax_by_ending(&name)) {
         (Some(syntax), _) => syntax.syntax(),
         (None, Some(syntax)) => syntax,

@@ -49,7 +49,8 @@ pub(crate) fn parse_options(session: &SessionOptions) -> ParseOptions<'_> {
     let SparqlOptions { longer, path_signs, strict_functions, rdf_12, .. } = session.languages.sparql;
     let (base, bytes, depth) = (session.base.as_deref(), session.text.bytes, session.text.depth);
     let longest = TermLimits { iri: session.longest_iri, ..TermLimits::default() };
-    ParseOptions { base, bytes, longer, path_signs, depth, strict_functions, rdf_12, longest }
+    let given = &session.given[..];
+    ParseOptions { base, bytes, longer, path_signs, depth, strict_functions, rdf_12, longest, given }
 }
 
 /// SPARQL over a session's dataset, by its options.

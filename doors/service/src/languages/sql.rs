@@ -21,7 +21,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use vicus::{BoxError, Column, Envelope, Turn};
-use vicus_language::{Answer, Language as _, Watch};
+use vicus_language::{Answer, Language as _, SourcePosition, TextError, TextErrorKind, Watch};
 use vicus_rdf::{Id, Kind, Order, Snapshot, TermView};
 use vicus_sparql::{Completion, Suggestion, SuggestionKind};
 use vicus_sql::{
@@ -90,6 +90,11 @@ impl QueryLanguage for SqlTexts {
 
     fn read(&self, text: &str, reading: &TextReading<'_>) -> Result<CheckedText, Error> {
         let options = reading.options();
+        if let Some((name, _)) = options.given.first() {
+            let message = format!("a value is given for ?{name}, and statements of SQL have no variables");
+            let place = SourcePosition::default();
+            return Err(Error::Query(TextError::new(TextErrorKind::Unsupported, place, message)));
+        }
         let sql = Sql { catalogue: &*options.languages.sql.tables };
         let ends = reading.ends();
         let parse = || sql.parse_until(text, &options.text, &ends).map_err(Into::into);

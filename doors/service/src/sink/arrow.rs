@@ -62,16 +62,18 @@ pub(super) fn schema(form: &Answer, reader: &Reader) -> Schema {
         };
         return Schema::new(columns.iter().zip(types).map(field).collect::<Vec<_>>());
     }
-    let terms = |name: &str| {
-        let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
-        Field::new(name, dictionary, true).with_metadata(HashMap::from([(TERMS.0.to_owned(), TERMS.1.to_owned())]))
-    };
     let fields: Vec<Field> = match form {
         Answer::Rows { columns } => columns.iter().map(|name| terms(name)).collect(),
         Answer::Truth => Vec::new(),
         Answer::Triples => ["subject", "predicate", "object"].map(terms).into(),
     };
     Schema::new(fields)
+}
+
+/// A column of terms as texts in N-Triples.
+pub(super) fn terms(name: &str) -> Field {
+    let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+    Field::new(name, dictionary, true).with_metadata(HashMap::from([(TERMS.0.to_owned(), TERMS.1.to_owned())]))
 }
 
 fn writer(schema: &Schema) -> Result<StreamWriter<Vec<u8>>, ArrowError> {
@@ -132,7 +134,7 @@ impl Batches {
 }
 
 /// A column of terms, with each term once in its dictionary.
-fn dictionary(run: &Run, ids: &[u64]) -> Result<ArrayRef, BoxError> {
+pub(super) fn dictionary(run: &Run, ids: &[u64]) -> Result<ArrayRef, BoxError> {
     let mut places: HashMap<u64, i32> = HashMap::new();
     let mut terms: Vec<String> = Vec::new();
     let place = |&bits: &u64| {

@@ -2,6 +2,7 @@
 
 mod arrow;
 mod cells;
+mod columns;
 mod format;
 mod graph;
 mod pull;
@@ -11,9 +12,10 @@ mod table;
 mod text;
 
 pub use cells::Reader;
+pub use columns::{ArrowForm, TermForm, WrongValue};
 pub use format::{Format, WrongFormat};
 pub use graph::{DumpError, dump};
-pub use pull::ArrowStream;
+pub use pull::{ArrowStream, Next, RowStream, SomeRows};
 pub use stream::{BrokenOff, Pace, StreamReader, StreamWatch, StreamWriter, text_stream};
 pub use table::Screen;
 pub use text::{TextSink, TextTaker, Unwritable};
@@ -145,6 +147,11 @@ impl Solutions {
     /// have their own types.
     pub fn to_arrow(&self) -> Schema {
         arrow::schema(self.form(), &self.reader)
+    }
+
+    /// Their columns in another form.
+    pub(crate) fn to_arrow_as(&self, form: &ArrowForm) -> Schema {
+        columns::schema(self.form(), &self.reader, form)
     }
 
     /// The run whose ids their cells are.

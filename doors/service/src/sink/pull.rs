@@ -1,17 +1,19 @@
 //! The answer of a query as a stream of Arrow: boxes write batches, and the caller reads them. A box pauses while
 //! enough of them are unread, so an answer of any length takes bounded memory; no thread waits meanwhile.
 
+use super::columns::{self, ArrowForm};
 use super::{Batch, Count, Sink, Solutions, Taker};
 use crate::error::Error;
-use crate::session::{Call, Prepared, Running};
+use crate::session::{Call, Outcome, Prepared, Running, Watching};
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 use vicus::tasks::is_in_runtime;
-use vicus::{BoxError, Resume, Turn};
+use vicus::{BoxError, Envelope, Resume, Turn};
 use vicus_language::Answer;
 
 /// The most batches waiting for their reader.
@@ -41,7 +43,7 @@ const MOST_UNREAD: usize = 16;
 pub struct ArrowStream(Source);
 
 enum Source {
-    Rows(Rows),
+    Rows(Box<RowStream>),
     /// A yes or a no, until it is read.
     Truth(Option<bool>),
 }
@@ -66,18 +68,14 @@ impl ArrowStream {
             let (_, outcome) = call.answer(prepared, Count)?;
             return Ok(ArrowStream(Source::Truth(Some(outcome.rows > 0))));
         }
-        let is_bounded = !is_in_runtime();
-        let mut rows = Rows::begin(call, prepared, is_bounded)?;
-        if !is_bounded {
-            rows.end()?;
-        }
-        Ok(ArrowStream(Source::Rows(rows)))
+        let rows = RowStream::begin_as(call, prepared, Some(&ArrowForm::default()))?;
+        Ok(ArrowStream(Source::Rows(Box::new(rows))))
     }
 
     /// Its columns.
     pub fn schema(&self) -> SchemaRef {
         match &self.0 {
-            Source::Rows(rows) => rows.schema(),
+            Source::Rows(rows) => rows.schema(&ArrowForm::default()),
             Source::Truth(_) => truth_schema(),
         }
     }
@@ -88,7 +86,11 @@ impl Iterator for ArrowStream {
 
     fn next(&mut self) -> Option<Result<RecordBatch, Error>> {
         match &mut self.0 {
-            Source::Rows(rows) => rows.next(),
+            Source::Rows(rows) => match rows.next(None) {
+                Ok(Next::Rows(piece)) => Some(rows.to_arrow(piece, &ArrowForm::default())),
+                Ok(Next::Late | Next::End) => None,
+                Err(error) => Some(Err(error)),
+            },
             Source::Truth(truth) => {
                 let column = Arc::new(BooleanArray::from(vec![truth.take()?]));
                 Some(Ok(RecordBatch::try_new(truth_schema(), vec![column]).expect("one column of truth values")))
@@ -103,8 +105,11 @@ fn truth_schema() -> SchemaRef {
 
 /// The state shared by boxes and the reader.
 struct Shared {
-    /// Set when the answer's columns are known: before its query runs.
-    schema: OnceLock<SchemaRef>,
+    /// How rows become Arrow's, and their columns, when the reader has said so. Until then boxes hand rows out as they
+    /// are.
+    form: OnceLock<(ArrowForm, SchemaRef)>,
+    /// Set before the query runs.
+    solutions: OnceLock<Arc<Solutions>>,
     state: Mutex<State>,
     changed: Condvar,
     /// Whether boxes pause when enough is unread: not if the reader comes when all is over.
@@ -113,7 +118,9 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    unread: VecDeque<RecordBatch>,
+    unread: VecDeque<SomeRows>,
+    /// The rows of all pieces so far.
+    rows: u64,
     /// Boxes waiting for room.
     paused: Vec<Resume>,
     /// The query is over, well or not.
@@ -131,11 +138,22 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// The next batch; none if all are read and the query is over.
-    fn next(&self) -> Option<RecordBatch> {
+    fn form(&self, form: &ArrowForm) -> &(ArrowForm, SchemaRef) {
+        self.form.get_or_init(|| {
+            let schema = self.solutions.get().map(|solutions| solutions.to_arrow_as(form));
+            (form.clone(), Arc::new(schema.unwrap_or_else(Schema::empty)))
+        })
+    }
+
+    /// The next piece, waited for until this time; none if all are read and the query is over.
+    fn next(&self, until: Option<Instant>) -> Option<Next> {
         let mut state = self.lock();
         while state.unread.is_empty() && !state.is_over {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = match until.map(|until| until.saturating_duration_since(Instant::now())) {
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(Duration::ZERO) => return Some(Next::Late),
+                Some(left) => self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
+            };
         }
         let next = state.unread.pop_front();
         let has_room = state.unread.len() <= MOST_UNREAD / 2;
@@ -143,26 +161,26 @@ impl Shared {
         drop(state);
         // Dropping a handle queues its box.
         drop(resumed);
-        next
+        next.map(Next::Rows)
     }
 }
 
 /// The sink of a query's boxes.
-struct ToArrow(Arc<Shared>);
+struct ToReader(Arc<Shared>);
 
-struct ToArrowTaker {
+struct ToReaderTaker {
     shared: Arc<Shared>,
-    schema: SchemaRef,
+    solutions: Arc<Solutions>,
 }
 
-impl Sink for ToArrow {
-    type Taker = ToArrowTaker;
+impl Sink for ToReader {
+    type Taker = ToReaderTaker;
     type Output = ();
 
-    fn taker(self: &Arc<Self>, solutions: &Arc<Solutions>) -> ToArrowTaker {
+    fn taker(self: &Arc<Self>, solutions: &Arc<Solutions>) -> ToReaderTaker {
         let shared = Arc::clone(&self.0);
-        let schema = Arc::clone(shared.schema.get_or_init(|| Arc::new(solutions.to_arrow())));
-        ToArrowTaker { shared, schema }
+        shared.solutions.get_or_init(|| Arc::clone(solutions));
+        ToReaderTaker { shared, solutions: Arc::clone(solutions) }
     }
 
     fn finish(&self, _: &Solutions, _: u64) -> io::Result<()> {
@@ -170,7 +188,7 @@ impl Sink for ToArrow {
     }
 }
 
-impl Taker for ToArrowTaker {
+impl Taker for ToReaderTaker {
     fn take(&mut self, batch: &Batch<'_>, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         self.take_from(batch, 0, turn).map(drop)
     }
@@ -187,40 +205,169 @@ impl Taker for ToArrowTaker {
             state.paused.push(resume);
             return Ok(Some(row));
         }
+        let from = state.rows;
+        state.rows += batch.rows() as u64;
         drop(state);
-        let rows = batch.to_arrow(&self.schema)?;
-        self.shared.lock().unread.push_back(rows);
+        let (envelope, solutions) = (batch.envelope().clone(), Arc::clone(&self.solutions));
+        let mut piece = SomeRows { envelope, solutions, from, arrow: None };
+        if let Some((form, schema)) = self.shared.form.get() {
+            piece.arrow = Some(piece.convert(form, schema)?);
+        }
+        self.shared.lock().unread.push_back(piece);
         self.shared.changed.notify_all();
         Ok(None)
     }
 }
 
-/// Reads the batches of rows. Dropping it ends the query.
-struct Rows {
-    shared: Arc<Shared>,
-    /// Until it was waited for.
-    running: Option<Running<ToArrow>>,
+/// Some rows of an answer.
+pub struct SomeRows {
+    envelope: Envelope,
+    solutions: Arc<Solutions>,
+    /// The number of rows before them.
+    from: u64,
+    arrow: Option<RecordBatch>,
 }
 
-impl Rows {
-    fn begin(call: Call, prepared: &Arc<Prepared>, is_bounded: bool) -> Result<Rows, Error> {
-        let (schema, changed) = (OnceLock::new(), Condvar::new());
-        let shared = Arc::new(Shared { schema, state: Mutex::default(), changed, is_bounded });
-        let running = call.begin(prepared, ToArrow(Arc::clone(&shared)))?;
+impl SomeRows {
+    /// The rows.
+    pub fn batch(&self) -> Batch<'_> {
+        Batch { solutions: &self.solutions, envelope: &self.envelope }
+    }
+
+    /// The number of the first one, from 0, in the order in which boxes handed them out.
+    pub fn first(&self) -> u64 {
+        self.from
+    }
+
+    fn convert(&self, form: &ArrowForm, schema: &SchemaRef) -> Result<RecordBatch, BoxError> {
+        columns::record_batch(schema, form, &self.solutions.reader, &self.envelope, self.from)
+    }
+}
+
+impl fmt::Debug for SomeRows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SomeRows").field("rows", &self.envelope.rows()).finish_non_exhaustive()
+    }
+}
+
+/// The next of a [`RowStream`].
+#[derive(Debug)]
+pub enum Next {
+    /// Some rows.
+    Rows(SomeRows),
+    /// None have come yet.
+    Late,
+    /// All rows were read.
+    End,
+}
+
+/// The rows of an answer, pulled by their reader, who may decide late in which form: as [`Batch`]es, or as Arrow's,
+/// which boxes then make. Dropping it ends the query.
+///
+/// ```
+/// use std::sync::Arc;
+/// use vicus::Runtime;
+/// use vicus_service::{
+///     ArrowForm, Dataset, MemoryBudget, Next, RowStream, Service, SessionOptions, TermForm, data::Snapshot,
+/// };
+///
+/// let service = Service::new(Runtime::builder().threads(2).start(), MemoryBudget::new(64 << 20));
+/// let data = Snapshot::of_turtle(b"<http://e/ann> <http://e/age> 27 .", None).unwrap();
+/// let session = service.session(&Dataset::new(Arc::new(data)), SessionOptions::default());
+/// let mut call = session.call()?;
+/// let prepared = call.prepare("SELECT ?x { ?x <http://e/age> ?age }")?;
+/// let mut rows = RowStream::begin(call, &prepared)?;
+/// let form = ArrowForm { terms: TermForm::Lexical, ..ArrowForm::default() };
+/// let Next::Rows(piece) = rows.next(None)? else { panic!("there is a row") };
+/// assert_eq!(piece.batch().view(0, 0, |term| term.to_string()).as_deref(), Some("<http://e/ann>"));
+/// assert_eq!(rows.to_arrow(piece, &form)?.num_rows(), 1);
+/// assert!(matches!(rows.next(None)?, Next::End));
+/// # Ok::<(), vicus_service::Error>(())
+/// ```
+pub struct RowStream {
+    shared: Arc<Shared>,
+    /// Until it was waited for.
+    running: Option<Running<ToReader>>,
+    /// The outcome, when it was.
+    outcome: Option<Outcome>,
+}
+
+impl RowStream {
+    /// Begins to answer a query. On a task of a runtime this returns when the whole answer is there: a task that waited
+    /// for its reader would hold up the thread of the writer.
+    ///
+    /// # Errors
+    /// As [`Call::begin`]; on a task also as [`Running::wait`].
+    pub fn begin(call: Call, prepared: &Arc<Prepared>) -> Result<RowStream, Error> {
+        RowStream::begin_as(call, prepared, None)
+    }
+
+    fn begin_as(call: Call, prepared: &Arc<Prepared>, form: Option<&ArrowForm>) -> Result<RowStream, Error> {
+        let is_bounded = !is_in_runtime();
+        let shared = Shared {
+            form: OnceLock::new(),
+            solutions: OnceLock::new(),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            is_bounded,
+        };
+        let shared = Arc::new(shared);
+        let decided = Arc::clone(&shared);
+        let sink = ToReader(Arc::clone(&shared));
+        let decide = move |solutions: &Arc<Solutions>| {
+            decided.solutions.get_or_init(|| Arc::clone(solutions));
+            if let Some(form) = form {
+                decided.form(form);
+            }
+        };
+        let running = call.begin_after(prepared, sink, decide)?;
         let over = Arc::clone(&shared);
         running.when_done(move || over.end());
-        Ok(Rows { shared, running: Some(running) })
-    }
-
-    fn schema(&self) -> SchemaRef {
-        self.shared.schema.get().cloned().unwrap_or_else(|| Arc::new(Schema::empty()))
-    }
-
-    fn next(&mut self) -> Option<Result<RecordBatch, Error>> {
-        if let Some(batch) = self.shared.next() {
-            return Some(Ok(batch));
+        let mut rows = RowStream { shared, running: Some(running), outcome: None };
+        if !is_bounded {
+            rows.end()?;
         }
-        self.end().err().map(Err)
+        Ok(rows)
+    }
+
+    /// The columns of the rows in this form. From now on boxes make them; a first form stays.
+    pub fn schema(&self, form: &ArrowForm) -> SchemaRef {
+        Arc::clone(&self.shared.form(form).1)
+    }
+
+    /// The next rows: waited for until this time, or as long as it takes. After an error there are no more.
+    ///
+    /// # Errors
+    /// As [`Running::wait`].
+    pub fn next(&mut self, until: Option<Instant>) -> Result<Next, Error> {
+        match self.shared.next(until) {
+            Some(next) => Ok(next),
+            None => self.end().map(|()| Next::End),
+        }
+    }
+
+    /// Rows as Arrow's.
+    ///
+    /// # Errors
+    /// A value has not its column's type ([`Error::Failed`] with a [`WrongValue`](crate::WrongValue)), or the rows
+    /// can't be written as Arrow has them.
+    pub fn to_arrow(&self, mut piece: SomeRows, form: &ArrowForm) -> Result<RecordBatch, Error> {
+        if let Some(batch) = piece.arrow.take() {
+            return Ok(batch);
+        }
+        let (form, schema) = self.shared.form(form);
+        let made = piece.convert(form, schema);
+        made.map_err(|error| Error::Failed { name: "rows".to_owned(), error: error.into() })
+    }
+
+    /// The cost of the run, when all rows were read.
+    pub fn outcome(&self) -> Option<&Outcome> {
+        self.outcome.as_ref()
+    }
+
+    /// A look at the query, while it runs.
+    pub fn watch(&self) -> Option<Watching> {
+        self.running.as_ref().map(Running::watch)
     }
 
     /// Waits for the query's end.
@@ -228,11 +375,18 @@ impl Rows {
         let Some(running) = self.running.take() else { return Ok(()) };
         let ended = running.wait();
         self.shared.end();
-        ended.map(drop)
+        self.outcome = Some(ended?.1);
+        Ok(())
     }
 }
 
-impl Drop for Rows {
+impl fmt::Debug for RowStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowStream").field("is_over", &self.running.is_none()).finish_non_exhaustive()
+    }
+}
+
+impl Drop for RowStream {
     fn drop(&mut self) {
         // Cancelled first, so boxes that wait for room have nothing more to do.
         drop(self.running.take());

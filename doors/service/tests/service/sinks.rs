@@ -3,7 +3,7 @@
 use super::*;
 use std::io::{self, Write};
 use std::sync::Mutex;
-use vicus_service::{Each, Error, ErrorKind, Format};
+use vicus_service::{ArrowForm, Each, Error, ErrorKind, Format, Next, RowStream, TermForm, ValueType, WrongValue};
 
 /// Takes a number of bytes, then fails with this error.
 struct Short(usize, io::ErrorKind);
@@ -99,4 +99,99 @@ fn an_ask_is_yes_or_no_in_every_format() {
         let (text, outcome) = session.write("ASK { ?s ?p \"7\" }", format, Vec::new()).unwrap();
         assert_eq!((String::from_utf8(text).unwrap().as_str(), outcome.rows), (yes, 1));
     }
+}
+
+/// The cells of a stream in a form, each as Arrow's own display has it.
+fn cells(text: &str, form: &ArrowForm) -> Result<Vec<Vec<String>>, Error> {
+    let data = r#"<http://e/a> <http://e/n> 7, "x"@en, "2026-01-02"^^<http://www.w3.org/2001/XMLSchema#date>, "INF"^^
+        <http://www.w3.org/2001/XMLSchema#double>, _:b, true ."#;
+    let snapshot = Snapshot::of_turtle(data.as_bytes(), None).expect("good Turtle");
+    let service = service("las", 1 << 30);
+    let session = service.session(&Dataset::new(Arc::new(snapshot)), SessionOptions::default());
+    let mut call = session.call()?;
+    let prepared = call.prepare(text)?;
+    let mut stream = RowStream::begin(call, &prepared)?;
+    let mut all = Vec::new();
+    loop {
+        let rows = match stream.next(None)? {
+            Next::Rows(rows) => stream.to_arrow(rows, form)?,
+            Next::Late | Next::End => return Ok(all),
+        };
+        for row in 0..rows.num_rows() {
+            let cell = |column: &arrow_array::ArrayRef| format!("{:?}", column.slice(row, 1));
+            all.push(rows.columns().iter().map(cell).collect());
+        }
+    }
+}
+
+#[test]
+fn terms_become_columns_in_the_forms_of_frames() {
+    let with = |terms, types: &[(&str, ValueType)]| ArrowForm {
+        terms,
+        types: types.iter().map(|(name, kind)| ((*name).to_owned(), *kind)).collect(),
+    };
+    let text = "SELECT ?o { ?s ?p ?o } ORDER BY DATATYPE(?o) STR(?o)";
+    let lexical = cells(text, &with(TermForm::Lexical, &[])).expect("texts");
+    let all = format!("{lexical:?}");
+    for wanted in ["7", "x", "2026-01-02", "INF", "true", "_:"] {
+        assert!(all.contains(wanted), "{wanted}: {all}");
+    }
+    let full = format!("{:?}", cells(text, &with(TermForm::Full, &[])).expect("structures"));
+    for wanted in ["blank", "literal", "XMLSchema#date", "langString", "en"] {
+        assert!(full.contains(wanted), "{wanted}: {full}");
+    }
+    for (value, kind, wanted) in [
+        ("7", ValueType::Integer, "7"),
+        ("7", ValueType::Double, "7.0"),
+        ("'INF'^^<http://www.w3.org/2001/XMLSchema#double>", ValueType::Double, "inf"),
+        ("true", ValueType::Boolean, "true"),
+        ("'2026-01-02'", ValueType::Date, "2026-01-02"),
+        ("'1970-01-01T00:00:01'", ValueType::Timestamp, "1970-01-01T00:00:01"),
+        ("<http://e/x>", ValueType::Text, "http://e/x"),
+    ] {
+        let row =
+            cells(&format!("SELECT ({value} AS ?v) {{}}"), &with(TermForm::Lexical, &[("v", kind)])).expect(value);
+        assert!(row[0][0].contains(wanted), "{value}: {row:?}");
+    }
+    for (value, kind) in [
+        ("<http://e/7>", ValueType::Integer),
+        ("'7.5'", ValueType::Integer),
+        ("'infinity'", ValueType::Double),
+        ("2", ValueType::Boolean),
+        ("'2026-02-30'", ValueType::Date),
+        ("'noon'", ValueType::Timestamp),
+        ("99999999999999999999", ValueType::Integer),
+    ] {
+        let text = format!("SELECT ?v {{ VALUES ?v {{ UNDEF {value} }} }}");
+        let error = cells(&text, &with(TermForm::Lexical, &[("v", kind)])).expect_err(value);
+        let Error::Failed { error, .. } = error else { panic!("{value}: {error}") };
+        let wrong = error.downcast_ref::<WrongValue>().expect("a wrong value");
+        assert_eq!((wrong.row, wrong.column.as_str()), (1, "v"), "{wrong}");
+    }
+}
+
+#[test]
+fn a_reader_may_say_late_what_it_wants() {
+    let service = service("las", 1 << 30);
+    let session = service.session(&dataset(), SessionOptions::default());
+    let mut call = session.call().expect("there is memory");
+    let prepared = call.prepare("SELECT ?a ?c { ?a ?b ?c }").expect("a query");
+    let mut stream = RowStream::begin(call, &prepared).expect("it begins");
+    let form = ArrowForm { terms: TermForm::Lexical, ..ArrowForm::default() };
+    let Next::Rows(first) = stream.next(None).expect("rows") else { panic!("there are rows") };
+    let before = first.batch().rows();
+    let mut seen = stream.to_arrow(first, &form).expect("texts").num_rows();
+    assert_eq!(seen, before);
+    while let Next::Rows(rows) = stream.next(None).expect("rows") {
+        assert_eq!(rows.first(), seen as u64);
+        seen += stream.to_arrow(rows, &form).expect("texts").num_rows();
+    }
+    assert_eq!((seen, stream.outcome().map(|outcome| outcome.rows)), (3000, Some(3000)));
+    // Nobody reads this one; its drop ends it.
+    let mut call = session.call().expect("there is memory");
+    let endless = call.prepare(ENDLESS).expect("a query");
+    let mut stream = RowStream::begin(call, &endless).expect("it begins");
+    assert!(matches!(stream.next(None), Ok(Next::Rows(_))));
+    drop(stream);
+    assert_eq!(session.count("SELECT * { ?a ?b '7' }").expect("it is answered"), 1);
 }

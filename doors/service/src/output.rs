@@ -1,20 +1,27 @@
-//! Files that commands write: packed by their name's ending, and renamed at the end, so that a name never leads to half
+//! Files that doors write: packed by their name's ending, and renamed at the end, so that a name never leads to half
 //! of a file.
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::ffi::OsStr;
+use std::fmt;
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufWriter, ErrorKind, Stdout, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The target of what a command writes.
-pub(crate) struct Output {
+/// The target of what a door writes.
+pub struct Output {
     packed: Packed,
     /// A file that has another name until all is written.
     unfinished: Option<Unfinished>,
+}
+
+impl fmt::Debug for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Output").field("is_unfinished", &self.unfinished.is_some()).finish_non_exhaustive()
+    }
 }
 
 enum Packed {
@@ -25,14 +32,20 @@ enum Packed {
 
 impl Output {
     /// Standard output, packed as a file of this name is.
-    pub(crate) fn stdout(name: &str) -> io::Result<Output> {
+    ///
+    /// # Errors
+    /// There is no memory to pack it.
+    pub fn stdout(name: &str) -> io::Result<Output> {
         Ok(Output { packed: Packed::new(Box::new(BufWriter::<Stdout>::new(io::stdout())), name)?, unfinished: None })
     }
 
     /// A path: packed by gzip or zstd if its name ends in `.gz` or `.zst`. A pipe or a device is written to directly. A
     /// file is written beside the existing one, or beside the target of a link, until [`Output::keep`]; without that
     /// call the old content stays.
-    pub(crate) fn create(path: &Path) -> io::Result<Output> {
+    ///
+    /// # Errors
+    /// The system refuses the file.
+    pub fn create(path: &Path) -> io::Result<Output> {
         let name = path.to_string_lossy();
         let buffered = |file: File| -> Box<dyn Write + Send> { Box::new(BufWriter::with_capacity(1 << 20, file)) };
         if !is_to_be_replaced(path)? {
@@ -45,7 +58,10 @@ impl Output {
     }
 
     /// Writes the rest; a file gets its name.
-    pub(crate) fn keep(self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The rest can't be written, or the file can't be renamed.
+    pub fn keep(self) -> io::Result<()> {
         match self.packed {
             Packed::Plain(writer) => writer,
             Packed::Gzip(writer) => writer.finish()?,
@@ -123,7 +139,7 @@ impl Drop for Unfinished {
 
 /// Whether a path leads to standard output, such as `/dev/stdout`: figures about what is written must not be shown
 /// there.
-pub(crate) fn is_stdout(path: &Path) -> bool {
+pub fn is_stdout(path: &Path) -> bool {
     let stdout = || File::from(io::stdout().as_fd().try_clone_to_owned()?).metadata();
     let is_same =
         |path: Metadata, stdout: Metadata| !path.is_file() && (stdout.dev(), stdout.ino()) == (path.dev(), path.ino());
@@ -132,7 +148,10 @@ pub(crate) fn is_stdout(path: &Path) -> bool {
 }
 
 /// Whether there is a file at a path, or nothing: neither a pipe nor a device.
-pub(crate) fn is_to_be_replaced(path: &Path) -> io::Result<bool> {
+///
+/// # Errors
+/// The system refuses to look.
+pub fn is_to_be_replaced(path: &Path) -> io::Result<bool> {
     match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
         found => Ok(found?.is_file()),

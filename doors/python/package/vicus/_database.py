@@ -1,0 +1,783 @@
+"""Databases, answers, prepared queries and transactions."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    NoReturn,
+    Union,
+)
+
+from . import _errors as errors
+from . import _vicus
+from ._terms import _parts
+
+if TYPE_CHECKING:
+    import pathlib
+    import types
+
+__all__ = [
+    "Database",
+    "Plan",
+    "Prepared",
+    "Profile",
+    "Result",
+    "Transaction",
+    "check",
+    "memory",
+    "open",
+    "read",
+]
+
+#: A file's name, or several.
+Files = Union[str, "os.PathLike[str]"]
+
+#: Called while data is loaded, with the bytes read, the bytes of all files, the triples so far, and what is done.
+Progress = Callable[[int, int, int, str], object]
+
+_UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_TYPES = {bool: "bool", int: "int", float: "float", str: "str"}
+
+
+def _bytes(size: int | str | None) -> int | None:
+    """A number of bytes: ``500_000`` or ``"2G"``."""
+    if size is None:
+        return None
+    if isinstance(size, str):
+        found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([KMGT]?)(?:i?B)?", size.strip(), re.IGNORECASE)
+        if found is None:
+            raise errors.ArgumentError(f'memory is a number of bytes such as 500_000 or "2G", and not {size!r}')
+        return int(float(found[1]) * _UNITS[found[2].upper()])
+    if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size < 1 << 64:
+        raise errors.ArgumentError(f'memory is a number of bytes such as 500_000 or "2G", and not {size!r}')
+    return size
+
+
+def _asked(
+    language: str = "sparql",
+    timeout: float | None = None,
+    memory: int | str | None = None,
+    most_rows: int | None = None,
+    first_rows: int | None = None,
+    base: str | None = None,
+    bind: Mapping[str, object] | None = None,
+    tables: Mapping[str, object] | None = None,
+    any_order: bool = False,
+    rdf_12: bool = False,
+    cancel: _vicus.Cancel | None = None,
+    graph: str | None = None,
+    union: bool = False,
+) -> dict[str, object]:
+    return {
+        "language": language,
+        "timeout": timeout,
+        "memory": _bytes(memory),
+        "most_rows": most_rows,
+        "first_rows": first_rows,
+        "base": base,
+        "given": None if bind is None else [(_variable(name), _given(value)) for name, value in bind.items()],
+        "tables": None if tables is None else [(name, _frame(name, frame)) for name, frame in tables.items()],
+        "any_order": any_order,
+        "rdf_12": rdf_12,
+        "cancel": cancel,
+        "graph": graph,
+        "union": union,
+    }
+
+
+def _variable(name: str) -> str:
+    if not isinstance(name, str):
+        raise errors.ArgumentError(f"bind has the names of variables, and {name!r} is none")
+    return name.lstrip("?$")
+
+
+def _given(value: object) -> tuple[str, str, str | None, str | None]:
+    parts = _parts(value)
+    for part in parts:
+        if part is not None:
+            # A lone surrogate is no text.
+            part.encode()
+    return parts
+
+
+def _frame(name: str, frame: object) -> _vicus.Frame:
+    if isinstance(frame, _vicus.Frame):
+        return frame
+    if not hasattr(frame, "__arrow_c_stream__"):
+        to_arrow = getattr(frame, "to_arrow", None)
+        kind = type(frame).__name__
+        if to_arrow is None or not hasattr(frame := to_arrow(), "__arrow_c_stream__"):
+            raise errors.ArgumentError(f"{name} is a {kind}, which has no __arrow_c_stream__: a frame has it")
+    return _vicus.Frame(frame)
+
+
+def _types(types_: Mapping[str, object] | None) -> list[tuple[str, str]]:
+    made = []
+    for name, kind in (types_ or {}).items():
+        known = kind if isinstance(kind, str) else _TYPES.get(kind) if isinstance(kind, type) else None
+        if known is None and isinstance(kind, type):
+            known = kind.__name__
+        if known is None:
+            raise errors.ArgumentError(f"types: {kind!r} is no type: give bool, int, float, str, date or datetime")
+        made.append((_variable(name), known))
+    return made
+
+
+@functools.lru_cache(maxsize=256)
+def _row(columns: tuple[str, ...]) -> Callable[[Iterable[object]], Any]:
+    """The class of the rows of an answer."""
+    made: Any = collections.namedtuple("Row", columns, rename=True)  # type: ignore[misc]
+    make: Callable[[Iterable[object]], Any] = made._make
+    return make
+
+
+class Result:
+    """The answer of a query. Its rows come while the query runs, and can be read once: as tuples, or as a frame.
+
+    Dropping a result ends its query.
+
+    >>> import vicus
+    >>> db = vicus.memory()
+    >>> db.load(data='<http://e/ann> <http://e/age> 27 .')
+    1
+    >>> for row in db.query("SELECT ?who ?age { ?who <http://e/age> ?age }"):
+    ...     print(row.who, row.age.value + 1)
+    http://e/ann 28
+    """
+
+    __slots__ = ("__weakref__", "_native", "_ready", "_terms", "_types")
+    __module__ = "vicus"
+
+    def __init__(self, native: _vicus.Rows, terms: str, types_: list[tuple[str, str]]) -> None:
+        self._native, self._terms, self._types = native, terms, types_
+        self._ready: collections.deque[Any] = collections.deque()
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return self._native.columns
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds from the query's start until its last row was there; nothing before."""
+        return self._native.seconds
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if not self._ready:
+            rows = self._native.fetch(_row(tuple(self._native.columns)))
+            if rows is None:
+                raise StopIteration
+            self._ready.extend(rows)
+        return self._ready.popleft()
+
+    def fetchone(self) -> Any | None:
+        """The next row; nothing behind the last."""
+        return next(self, None)
+
+    def fetchmany(self, size: int = 1) -> list[Any]:
+        """The next rows, so many at most."""
+        rows = []
+        for row in self:
+            rows.append(row)
+            if len(rows) >= size:
+                break
+        return rows
+
+    def fetchall(self) -> list[Any]:
+        """All rows that are left, as named tuples of terms.
+
+        >>> import vicus
+        >>> vicus.memory().query("SELECT (1 AS ?n) {}").fetchall()
+        [Row(n=Literal('1', datatype='http://www.w3.org/2001/XMLSchema#integer'))]
+        """
+        made, rows = _row(tuple(self._native.columns)), list(self._ready)
+        self._ready.clear()
+        while (more := self._native.fetch(made)) is not None:
+            rows.extend(more)
+        return rows
+
+    def __len__(self) -> int:
+        """How many rows the answer has. Reads all, and keeps those that nobody has taken yet."""
+        return self._native.read()
+
+    def __bool__(self) -> bool:
+        """The answer of an ASK; of others, whether there are rows.
+
+        >>> import vicus
+        >>> bool(vicus.memory().query("ASK { ?s ?p ?o }"))
+        False
+        """
+        if self._native.kind == "truth":
+            return self._native.truth()
+        if not self._ready:
+            self._ready.extend(self._native.fetch(_row(tuple(self._native.columns))) or ())
+        return bool(self._ready) or self._native.rows > 0
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows that are left, for any reader of Arrow's streams, without a copy."""
+        if self._ready:
+            raise errors.AlreadyRead("some rows were read as tuples already: a frame has to have all of them")
+        return self._native.stream(self._terms, self._types)
+
+    def arrow(self) -> Any:
+        """The rows as a table of PyArrow, which must be installed."""
+        return self._converted(_import("pyarrow").table)
+
+    def polars(self) -> Any:
+        """The rows as a frame of Polars, which must be installed."""
+        return self._converted(_import("polars").DataFrame)
+
+    def pandas(self) -> Any:
+        """The rows as a frame of pandas, which must be installed: by its own reader of streams, or by PyArrow."""
+        made = getattr(_import("pandas").DataFrame, "from_arrow", None)
+        return self.arrow().to_pandas() if made is None else self._converted(made)
+
+    def _converted(self, convert: Callable[[Any], Any]) -> Any:
+        try:
+            return convert(self)
+        except Exception as error:
+            if self._native.failed and not isinstance(error, errors.Error):
+                self._native.raise_failed()
+            raise
+
+    def cancel(self) -> None:
+        """Ends the query."""
+        self._native.cancel()
+
+    def explain(self) -> Plan:
+        """How the query is answered."""
+        return Plan(self._native.explain())
+
+    def __repr__(self) -> str:
+        shown = "answer" if self._native.kind == "truth" else ", ".join(self.columns)
+        return f"<vicus.Result: {shown}>"
+
+    def _repr_html_(self) -> str:
+        from ._show import result_html
+
+        return result_html(self)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an answer can't be pickled, since its query runs here: make a frame of it before")
+
+
+def _import(name: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError(f"this needs {name}: pip install {name}") from error
+
+
+class Plan(str):
+    """How a query is answered: its operators as a tree, and its boxes."""
+
+    __slots__ = ()
+    __module__ = "vicus"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        from ._show import plan_html
+
+        return plan_html(self)
+
+
+class Profile(Plan):
+    """How a query was answered: its plan with the work of each operator, its rows, and its times."""
+
+    __slots__ = ("planning", "rows", "seconds")
+    __module__ = "vicus"
+
+    #: How many rows there were.
+    rows: int
+    #: Seconds of reading and planning the text.
+    planning: float
+    #: Seconds from the start to the last row.
+    seconds: float
+
+    def __new__(cls, text: str, rows: int, planning: float, seconds: float) -> Profile:
+        made = str.__new__(cls, text)
+        made.rows, made.planning, made.seconds = rows, planning, seconds
+        return made
+
+
+class _Asks:
+    """What answers queries."""
+
+    __slots__ = ()
+
+    _native: Any
+
+    def query(
+        self,
+        text: str,
+        *,
+        bind: Mapping[str, object] | None = None,
+        timeout: float | None = None,
+        memory: int | str | None = None,
+        terms: str = "lexical",
+        types: Mapping[str, object] | None = None,
+        most_rows: int | None = None,
+        first_rows: int | None = None,
+        base: str | None = None,
+        any_order: bool = False,
+        rdf_12: bool = False,
+        cancel: _vicus.Cancel | None = None,
+    ) -> Result:
+        """Begins to answer a query of SPARQL.
+
+        ``bind`` has values of variables, which are terms and never a part of the text. ``timeout`` is in seconds, and
+        ``memory`` in bytes (``"2G"``). With more than ``most_rows`` rows it fails; rows behind ``first_rows`` are left
+        out. In frames, terms are texts; ``terms="full"`` makes them structures of value, kind, datatype and language,
+        and ``types={"age": int}`` makes values of a column, all of which must have that type. Rows without ORDER BY
+        may come in any order with ``any_order=True``: several threads then make them at once.
+
+        >>> import vicus
+        >>> db = vicus.memory()
+        >>> db.load(data='<http://e/ann> <http://e/name> "Ann" . <http://e/bob> <http://e/name> "Bob" .')
+        2
+        >>> db.query("SELECT ?s { ?s <http://e/name> ?name }", bind={"name": "Bob"}).fetchall()
+        [Row(s=IRI('http://e/bob'))]
+        """
+        native = self._native
+        if not (
+            bind
+            or timeout is not None
+            or memory is not None
+            or most_rows is not None
+            or first_rows is not None
+            or base is not None
+            or any_order
+            or rdf_12
+            or cancel is not None
+        ):
+            return Result(native.query(text), terms, _types(types) if types else [])
+        asked = _asked(
+            timeout=timeout,
+            memory=memory,
+            most_rows=most_rows,
+            first_rows=first_rows,
+            base=base,
+            bind=bind,
+            any_order=any_order,
+            rdf_12=rdf_12,
+            cancel=cancel,
+        )
+        return Result(native.query(text, asked), terms, _types(types) if types else [])
+
+    def sql(
+        self,
+        text: str,
+        *,
+        timeout: float | None = None,
+        memory: int | str | None = None,
+        most_rows: int | None = None,
+        first_rows: int | None = None,
+        cancel: _vicus.Cancel | None = None,
+        **frames: object,
+    ) -> Result:
+        """Begins to answer a statement of SQL. Tables are the frames given by name, which may be anything with
+        ``__arrow_c_stream__``; predicates of the data; and the rows of ``SPARQL('…')``.
+
+        >>> import vicus
+        >>> db = vicus.memory()
+        >>> db.load(data='<http://e/ann> <http://e/age> 27 .')
+        1
+        >>> db.sql("SELECT object + 1 AS next FROM \\"http://e/age\\"").fetchall()[0].next.value
+        28
+        """
+        asked = _asked(
+            "sql",
+            timeout=timeout,
+            memory=memory,
+            most_rows=most_rows,
+            first_rows=first_rows,
+            tables=frames,
+            cancel=cancel,
+        )
+        return Result(self._native.query(text, asked), "lexical", [])
+
+
+class Database(_Asks):
+    """Data, in memory or in a store: what :func:`open`, :func:`memory` and :func:`read` give. Threads may share it."""
+
+    __slots__ = ("__weakref__", "_how", "_native")
+    __module__ = "vicus"
+
+    _native: _vicus.Data
+
+    def __init__(self, native: _vicus.Data, how: tuple[Any, ...] | None) -> None:
+        self._native, self._how = native, how
+
+    def load(
+        self,
+        *files: Files,
+        data: str | bytes | None = None,
+        syntax: str | None = None,
+        graph: str | None = None,
+        memory: int | str | None = None,
+        skip: bool = False,
+        rdf_12: bool = False,
+        progress: bool | Progress = False,
+    ) -> int:
+        """Loads files of RDF, or a text; how many quads were loaded. All of it is loaded, or nothing.
+
+        A file's ending says its syntax (``.nt``, ``.nq``, ``.ttl``, ``.trig``, ``.rdf``, ``.jsonld``, packed or not),
+        unless ``syntax`` does; a text is Turtle by default. ``graph`` names the graph for triples that are in none. A
+        store holds about ``memory`` bytes meanwhile. ``skip=True`` leaves malformed lines out. ``progress=True`` shows
+        a bar on a terminal or in a notebook; a function is called instead.
+
+        >>> import vicus
+        >>> vicus.memory().load(data="<http://e/ann> a <http://e/Person> .")
+        1
+        """
+        from ._show import bar
+
+        encoded = data.encode() if isinstance(data, str) else data
+        told, done = bar(progress)
+        try:
+            loaded, skipped = self._native.load(
+                [os.fspath(file) for file in files],
+                encoded,
+                syntax,
+                graph,
+                _bytes(memory),
+                skip,
+                rdf_12,
+                told,
+                _vicus.Cancel(),
+            )
+        finally:
+            done()
+        if skipped:
+            import warnings
+
+            warnings.warn(f"{skipped} malformed lines were left out", stacklevel=2)
+        return loaded
+
+    def update(
+        self,
+        text: str,
+        *,
+        bind: Mapping[str, object] | None = None,
+        timeout: float | None = None,
+        memory: int | str | None = None,
+        base: str | None = None,
+        rdf_12: bool = False,
+        cancel: _vicus.Cancel | None = None,
+    ) -> None:
+        """Carries out an update of SPARQL: all of its operations, or after an error none.
+
+        >>> import vicus
+        >>> db = vicus.memory()
+        >>> db.update("INSERT DATA { <http://e/ann> <http://e/says> ?what }", bind={"what": "hm"})
+        >>> len(db)
+        1
+        """
+        asked = _asked(
+            timeout=timeout,
+            memory=memory,
+            base=base,
+            bind=bind,
+            rdf_12=rdf_12,
+            cancel=cancel,
+        )
+        self._native.update(text, asked)
+
+    def explain(
+        self,
+        text: str,
+        *,
+        language: str = "sparql",
+        bind: Mapping[str, object] | None = None,
+    ) -> Plan:
+        """How a query would be answered."""
+        return Plan(self._native.explain(text, _asked(language, bind=bind)))
+
+    def profile(
+        self,
+        text: str,
+        *,
+        language: str = "sparql",
+        bind: Mapping[str, object] | None = None,
+        timeout: float | None = None,
+        memory: int | str | None = None,
+    ) -> Profile:
+        """Answers a query, and tells how: its plan with the work of each operator."""
+        return Profile(*self._native.profile(text, _asked(language, bind=bind, timeout=timeout, memory=memory)))
+
+    def prepare(
+        self,
+        text: str,
+        *,
+        language: str = "sparql",
+        bind: Mapping[str, object] | None = None,
+        base: str | None = None,
+    ) -> Prepared:
+        """Reads and plans a query for the data as it is now, to be run any number of times."""
+        return Prepared(self._native.prepare(text, _asked(language, bind=bind, base=base)))
+
+    def snapshot(self) -> Database:
+        """The data as it is now: it stays so, whatever happens to the database."""
+        return Database(self._native.snapshot(), None)
+
+    def transaction(self) -> Transaction:
+        """Begins several updates that happen as one. To be used with ``with``.
+
+        >>> import vicus
+        >>> db = vicus.memory()
+        >>> with db.transaction() as change:
+        ...     change.update("INSERT DATA { <http://e/a> <http://e/p> 1 }")
+        ...     len(change.query("SELECT * { ?s ?p ?o }")), len(db)
+        (1, 0)
+        >>> len(db)
+        1
+        """
+        return Transaction(self._native.transaction())
+
+    def dump(
+        self,
+        path: Files,
+        *,
+        syntax: str | None = None,
+        graph: str | None = None,
+        prefixes: Mapping[str, str] | None = None,
+    ) -> int:
+        """Writes the quads to a file, in the syntax of its ending; how many. ``graph`` chooses one graph, or
+        ``"default"``. An existing file stays until all is written."""
+        pairs = [(name, str(iri)) for name, iri in (prefixes or {}).items()]
+        return self._native.dump(os.fspath(path), syntax, graph, pairs, _vicus.Cancel())
+
+    def backup(self, path: Files, *, memory: int | str | None = None) -> int:
+        """Copies the data as it is now to a store in a folder of its own; how many quads."""
+        return self._native.backup(os.fspath(path), _bytes(memory), _vicus.Cancel())
+
+    def check(self) -> str:
+        """Checks the store: every checksum, and every index against the others."""
+        if self._native.path is None:
+            raise errors.StoreError("this data is in memory, and not in a store")
+        return check(self._native.path)
+
+    def compact(self) -> bool:
+        """Builds the store anew with the changes since it was built; whether there were some."""
+        return self._native.compact(_vicus.Cancel())
+
+    async def query_async(self, text: str, **options: Any) -> Result:
+        """Answers a query beside an event loop: all of its rows are there when it is awaited. A cancelled task ends the
+        query. The options are those of :meth:`query`."""
+        import asyncio
+
+        cancel = options.setdefault("cancel", _vicus.Cancel())
+
+        def answer() -> Result:
+            result = self.query(text, **options)
+            if result._native.kind == "truth":
+                bool(result)
+            else:
+                len(result)
+            return result
+
+        try:
+            return await asyncio.get_running_loop().run_in_executor(None, answer)
+        except asyncio.CancelledError:
+            cancel.cancel()
+            raise
+
+    @property
+    def path(self) -> pathlib.Path | None:
+        """The folder of the store; nothing for data in memory."""
+        import pathlib
+
+        path = self._native.path
+        return None if path is None else pathlib.Path(path)
+
+    @property
+    def threads(self) -> int:
+        """How many threads work for it."""
+        return self._native.threads
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is closed."""
+        return self._native.closed
+
+    def close(self) -> None:
+        """Lets the data go. What is being read goes on."""
+        self._native.close()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: types.TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        """How many quads there are."""
+        return len(self._native)
+
+    def __bool__(self) -> bool:
+        """A database is there, even an empty one."""
+        return True
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return "<vicus.Database, closed>"
+        return f"<vicus.Database {self.path or 'in memory'}: {len(self):,} quads>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._how is None:
+            raise TypeError("data in memory can't be pickled: open a store, whose path and options can")
+        return (_opened, self._how)
+
+
+class Prepared:
+    """A query that is planned: :meth:`Database.prepare` makes it. It answers over the data of that time."""
+
+    __slots__ = ("_native",)
+    __module__ = "vicus"
+
+    def __init__(self, native: _vicus.Prepared) -> None:
+        self._native = native
+
+    def run(
+        self,
+        *,
+        timeout: float | None = None,
+        memory: int | str | None = None,
+        terms: str = "lexical",
+        types: Mapping[str, object] | None = None,
+        cancel: _vicus.Cancel | None = None,
+    ) -> Result:
+        """Begins to answer it. The options are those of :meth:`Database.query`."""
+        rows = self._native.run(timeout, _bytes(memory), cancel or _vicus.Cancel())
+        return Result(rows, terms, _types(types))
+
+    def explain(self) -> Plan:
+        """How it is answered."""
+        return Plan(self._native.explain())
+
+    def __repr__(self) -> str:
+        return f"<vicus.Prepared {self._native.text!r}>"
+
+
+class Transaction:
+    """Several updates that happen as one: :meth:`Database.transaction` begins it. Left by an exception, or without
+    :meth:`commit`, nothing of it happens; ``with`` commits at its end."""
+
+    __slots__ = ("_native",)
+    __module__ = "vicus"
+
+    def __init__(self, native: _vicus.Transaction) -> None:
+        self._native = native
+
+    def update(
+        self,
+        text: str,
+        *,
+        bind: Mapping[str, object] | None = None,
+        timeout: float | None = None,
+        base: str | None = None,
+    ) -> None:
+        """Changes the data of the transaction."""
+        self._native.update(text, _asked(timeout=timeout, base=base, bind=bind, cancel=_vicus.Cancel()))
+
+    def query(
+        self,
+        text: str,
+        *,
+        bind: Mapping[str, object] | None = None,
+        timeout: float | None = None,
+        terms: str = "lexical",
+        types: Mapping[str, object] | None = None,
+    ) -> Result:
+        """Begins to answer a query over the data as changed so far."""
+        return Result(
+            self._native.query(text, _asked(timeout=timeout, bind=bind)),
+            terms,
+            _types(types),
+        )
+
+    def commit(self) -> None:
+        """Makes the changes durable, and visible to others."""
+        self._native.end(True)
+
+    def rollback(self) -> None:
+        """Gives the changes up."""
+        self._native.end(False)
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: types.TracebackType | None,
+    ) -> None:
+        try:
+            self._native.end(kind is None)
+        except errors.ClosedError:
+            # It was ended by hand.
+            pass
+
+
+def open(
+    path: Files,
+    threads: int | None = None,
+    *,
+    create: bool = True,
+    read_only: bool = False,
+) -> Database:
+    """Opens the store in a folder; a folder that is missing or empty gets one, unless ``create=False``.
+
+    One object writes to a store at a time; ``read_only=True`` reads what is there now, beside a writer.
+    """
+    where = os.path.abspath(os.fspath(path))
+    return Database(
+        _vicus.Data.open(where, create, read_only, threads),
+        (where, threads, create, read_only),
+    )
+
+
+def _opened(path: str, threads: int | None, create: bool, read_only: bool) -> Database:
+    return open(path, threads, create=create, read_only=read_only)
+
+
+def memory(threads: int | None = None) -> Database:
+    """An empty database in memory.
+
+    >>> import vicus
+    >>> len(vicus.memory())
+    0
+    """
+    return Database(_vicus.Data.memory(threads), None)
+
+
+def read(*files: Files, threads: int | None = None, **options: Any) -> Database:
+    """A database in memory with the data of files. The options are those of :meth:`Database.load`."""
+    made = memory(threads)
+    made.load(*files, **options)
+    return made
+
+
+def check(path: Files) -> str:
+    """Checks the store in a folder, beside a process that may be writing to it: every checksum, and every index against
+    the others. What was found, as text."""
+    return _vicus.check(os.fspath(path), _vicus.Cancel())

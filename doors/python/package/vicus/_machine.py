@@ -1,0 +1,148 @@
+"""The machine, its strategies, and what a simulator says of others: what the command tells, as values."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any, Iterator
+
+from . import _errors as errors
+from ._database import _import
+
+__all__ = ["Simulated", "Topology", "simulate", "strategies", "topology"]
+
+
+def _command(*arguments: str) -> str:
+    """What a command of ``vicus`` prints, in a process of its own: Ctrl-C ends it."""
+    import subprocess
+
+    done = subprocess.run([sys.executable, "-m", "vicus", *arguments], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise errors.ArgumentError(re.sub(r"^(error|vicus): ", "", done.stderr.strip()))
+    return done.stdout
+
+
+def _option(name: str, value: object) -> list[str]:
+    # In one word, so that a value that begins with a dash is one.
+    return [] if value is None else [f"--{name}={value}"]
+
+
+class Topology(dict[str, Any]):
+    """A machine: its PUs, cores, caches, core groups, nodes, distances and devices. A picture in a notebook."""
+
+    __module__ = "vicus"
+
+    def __init__(self, parts: dict[str, Any], machine: str | None) -> None:
+        super().__init__(parts)
+        self._machine = machine
+
+    def __repr__(self) -> str:
+        return _command("topology", *_option("machine", self._machine)).rstrip()
+
+    def svg(self) -> str:
+        """The machine as a picture."""
+        return _command("topology", "--format=svg", *_option("machine", self._machine))
+
+    def _repr_html_(self) -> str:
+        return self.svg()
+
+
+def topology(machine: str | None = None) -> Topology:
+    """This machine, or another one by its name or its description.
+
+    >>> import vicus
+    >>> len(vicus.topology("node:2 core:4")["nodes"])
+    2
+    """
+    import json
+
+    return Topology(json.loads(_command("topology", "--format=json", *_option("machine", machine))), machine)
+
+
+def strategies() -> list[dict[str, Any]]:
+    """The scheduling strategies: the name of each, where it comes from, and its parameters.
+
+    >>> import vicus
+    >>> "footprint" in [strategy["name"] for strategy in vicus.strategies()]
+    True
+    """
+    found: list[dict[str, Any]] = []
+    for line in _command("strategies").splitlines():
+        parameter = re.match(r"\s+(\w+)=(\S+)[^:]*: (.*)", line)
+        strategy = re.match(r"(\S+)\s{2,}(.*)", line)
+        if strategy is not None:
+            found.append({"name": strategy[1], "source": strategy[2], "parameters": {}})
+        elif parameter is not None and found:
+            found[-1]["parameters"][parameter[1]] = {"default": parameter[2], "about": parameter[3]}
+    return found
+
+
+class Simulated:
+    """What the simulator has found: a row for each run. A frame of it by :meth:`polars` and the like, time lines in a
+    notebook."""
+
+    __module__ = "vicus"
+
+    def __init__(self, machine: str, rows: list[dict[str, Any]], options: list[str]) -> None:
+        self.machine, self.rows, self._options = machine, rows, options
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows)
+
+    def _plain(self) -> list[dict[str, Any]]:
+        plain = (str, int, float, bool, type(None))
+        return [{name: value for name, value in row.items() if isinstance(value, plain)} for row in self.rows]
+
+    def polars(self) -> Any:
+        """The rows as a frame of Polars."""
+        return _import("polars").DataFrame(self._plain())
+
+    def pandas(self) -> Any:
+        """The rows as a frame of pandas."""
+        return _import("pandas").DataFrame(self._plain())
+
+    def arrow(self) -> Any:
+        """The rows as a table of PyArrow."""
+        return _import("pyarrow").Table.from_pylist(self._plain())
+
+    def __repr__(self) -> str:
+        return f"<vicus.Simulated {self.machine}: {len(self)} runs>"
+
+    def _repr_html_(self) -> str:
+        return _command("simulate", "--format=svg", *self._options)
+
+
+def simulate(
+    machine: str | None = None,
+    kernel: str | None = None,
+    strategy: str | list[str] | None = None,
+    *,
+    size: str | float | None = None,
+    threads: int | None = None,
+    distribution: str | None = None,
+    seed: int | None = None,
+) -> Simulated:
+    """Predicts how long kernels take on a described machine under each strategy: ``vicus simulate``.
+
+    >>> import vicus
+    >>> runs = vicus.simulate(machine="opteron-6172", kernel="map", strategy=["las", "steal"])
+    >>> [row["strategy"] for row in runs]
+    ['las', 'steal']
+    """
+    import json
+
+    named = strategy if strategy is None or isinstance(strategy, str) else ",".join(strategy)
+    options = [
+        *_option("machine", machine),
+        *_option("kernel", kernel),
+        *_option("strategy", named),
+        *_option("size", size),
+        *_option("threads", threads),
+        *_option("distribution", distribution),
+        *_option("seed", seed),
+    ]
+    told = json.loads(_command("simulate", "--format=json", *options))
+    return Simulated(told["machine"], told["rows"], options)

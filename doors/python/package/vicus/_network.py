@@ -1,0 +1,383 @@
+"""Networks of boxes: as text, or put together by ``|``."""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping
+
+from . import _errors as errors
+from . import _vicus
+from ._database import _bytes, _frame, _import
+
+if TYPE_CHECKING:
+    import os
+
+__all__ = ["Box", "Network", "Ran", "Rows", "box", "kinds"]
+
+#: Types of columns, by their names in Python and Arrow.
+_COLUMNS = {
+    "bool": "Bool", "int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64", "int": "I64", "uint8": "U8",
+    "uint16": "U16", "uint32": "U32", "uint64": "U64", "float32": "F32", "float64": "F64", "float": "F64",
+    "str": "Text", "string": "Text", "date": "Date",
+}  # fmt: skip
+
+
+def _schema(text: str) -> str:
+    """Columns such as ``n: int64, name: str`` as networks write them."""
+    columns = []
+    for column in filter(None, (part.strip() for part in text.strip().strip("()").split(","))):
+        name, colon, kind = (part.strip() for part in column.partition(":"))
+        if not colon or not name or not kind:
+            raise errors.ArgumentError(f"`{column}` is no column: expected is a name and a type, such as n: int64")
+        kind, _, null = kind.partition(" ")
+        columns.append(f"{name}: {_COLUMNS.get(kind, kind)}{' ' + null if null else ''}")
+    return f"({', '.join(columns)})"
+
+
+class _Function:
+    """A function of one batch."""
+
+    def __init__(self, function: Callable[[Any], Any], convert: Callable[[Any], Any]) -> None:
+        self._function, self._convert = function, convert
+
+    def push(self, batch: Any) -> Iterable[Any]:
+        made = self._function(self._convert(batch))
+        return () if made is None else (made,)
+
+    def end(self) -> Iterable[Any]:
+        return ()
+
+    def close(self) -> None:
+        pass
+
+
+class _Generator:
+    """A generator of batches. It waits for its next one, so it has a thread of its own: one of both works at a time."""
+
+    def __init__(self, function: Callable[[Iterator[Any]], Iterable[Any]], convert: Callable[[Any], Any]) -> None:
+        self._function, self._convert = function, convert
+        self._given, self._wanted = threading.Semaphore(0), threading.Semaphore(0)
+        self._batch: Any = None
+        self._made: list[Any] = []
+        self._error: BaseException | None = None
+        self._over = self._is_closed = False
+        self._thread = threading.Thread(target=self._work, name="vicus box", daemon=True)
+        self._thread.start()
+        self._wanted.acquire()
+
+    def _batches(self) -> Iterator[Any]:
+        while True:
+            self._wanted.release()
+            self._given.acquire()
+            if self._is_closed:
+                # What it has open is closed on its way out.
+                raise GeneratorExit
+            if self._batch is None:
+                return
+            batch, self._batch = self._batch, None
+            yield self._convert(batch)
+
+    def _work(self) -> None:
+        try:
+            for made in self._function(self._batches()):
+                self._made.append(made)
+        except GeneratorExit:
+            pass
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._over = True
+            self._wanted.release()
+
+    def _step(self, batch: Any) -> list[Any]:
+        if not self._over:
+            self._batch = batch
+            self._given.release()
+            self._wanted.acquire()
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        made, self._made = self._made, []
+        return made
+
+    def push(self, batch: Any) -> Iterable[Any]:
+        return self._step(batch)
+
+    def end(self) -> Iterable[Any]:
+        made = self._step(None)
+        # It may make more behind its last batch, and has no further.
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return made + self._made
+
+    def close(self) -> None:
+        if not self._over:
+            self._is_closed = True
+            self._given.release()
+
+
+class Box:
+    """A box in Python: what :func:`box` makes of a function. It can be called as the function can."""
+
+    __module__ = "vicus"
+
+    def __init__(self, function: Callable[..., Any], columns: str | None, frames: str | None) -> None:
+        self._function, self._columns, self._frames = function, columns, frames
+        self.__name__, self.__doc__ = function.__name__, function.__doc__
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._function(*arguments)
+
+    def __repr__(self) -> str:
+        return f"<vicus.Box {self.__name__}>"
+
+    def _make(self) -> _Function | _Generator:
+        import inspect
+
+        convert: Callable[[Any], Any] = _same
+        if self._frames == "pyarrow":
+            convert = _import("pyarrow").table
+        elif self._frames == "polars":
+            convert = _import("polars").DataFrame
+        kind = _Generator if inspect.isgeneratorfunction(self._function) else _Function
+        return kind(self._function, convert)
+
+
+def _same(batch: Any) -> Any:
+    return batch
+
+
+def box(columns: str | None = None, *, frames: str | None = None) -> Callable[[Callable[..., Any]], Box]:
+    """Makes a box of a function of one batch, or of a generator of batches: a decorator.
+
+    ``columns`` are those of the rows that it sends, with those that it takes in front if you like: ``"n: int64 -> n:
+    int64, square: int64"``; without, rows go out as they come in. A batch has Arrow's interface; ``frames="pyarrow"`` or
+    ``"polars"`` makes a frame of it. What is sent may be anything with Arrow's interface.
+    """
+    wanted = None if columns is None else _schema(columns.rpartition("->")[2])
+    if frames not in (None, "pyarrow", "polars"):
+        raise errors.ArgumentError(f'frames is "pyarrow" or "polars", and not {frames!r}')
+    return lambda function: Box(function, wanted, frames)
+
+
+class Rows:
+    """Rows that a network has collected: a frame takes them by ``polars.DataFrame(rows)`` and the like."""
+
+    __module__ = "vicus"
+
+    def __init__(self, native: _vicus.Batches) -> None:
+        self._native = native
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return self._native.columns
+
+    def __len__(self) -> int:
+        return len(self._native)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._native.__arrow_c_stream__(requested_schema)
+
+    def arrow(self) -> Any:
+        """The rows as a table of PyArrow."""
+        return _import("pyarrow").table(self)
+
+    def polars(self) -> Any:
+        """The rows as a frame of Polars."""
+        return _import("polars").DataFrame(self)
+
+    def __repr__(self) -> str:
+        return f"<vicus.Rows {', '.join(self.columns)}: {len(self):,}>"
+
+
+class Ran:
+    """What a network has made: the rows of its boxes that collect, by name, and the counts of all boxes."""
+
+    __module__ = "vicus"
+
+    def __init__(self, rows: dict[str, Rows], counts: list[tuple[str, int, int, int, float]]) -> None:
+        self._rows, self.counts = rows, counts
+
+    def __getitem__(self, name: str) -> Rows:
+        return self._rows[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def rows(self) -> Rows:
+        """The rows of the only box that collects."""
+        if len(self._rows) != 1:
+            raise errors.ArgumentError(f"{len(self._rows)} boxes collect rows: choose one of {', '.join(self._rows)}")
+        return next(iter(self._rows.values()))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.rows.__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        return f"<vicus.Ran: {', '.join(map(repr, self._rows.values())) or 'nothing collected'}>"
+
+    def _repr_html_(self) -> str:
+        from ._show import counts_html
+
+        return counts_html(self.counts)
+
+
+class _Part:
+    """A box of a network that is put together: ``|`` joins it to the next."""
+
+    def __init__(self, network: Network, name: str) -> None:
+        self._network, self._name = network, name
+
+    def __or__(self, other: Any) -> _Part:
+        if isinstance(other, _Part):
+            if other._network is not self._network:
+                raise errors.ArgumentError("both boxes have to be of one network")
+            part = other
+        elif isinstance(other, Box):
+            part = self._network.box(other)
+        elif callable(other):
+            part = self._network.box(Box(other, None, None))
+        else:
+            return NotImplemented
+        self._network._vias.append(f"{self._name} -> {part._name};")
+        return part
+
+
+class Network:
+    """A network of boxes, as text (``vicus network kinds`` lists the kinds of boxes) or put together.
+
+    >>> import vicus
+    >>> net = vicus.Network("box n = numbers(to: 5); box even = filter(where: \\"n % 2 = 0\\"); box rows = collect; n -> even -> rows;")
+    >>> len(net.run().rows)
+    3
+
+    >>> net = vicus.Network()
+    >>> _ = net.library("numbers", to=5) | net.library("filter", where="n > 1") | net.collect()
+    >>> len(net.run().rows)
+    3
+    """
+
+    __module__ = "vicus"
+
+    def __init__(
+        self,
+        text: str = "",
+        *,
+        boxes: Mapping[str, Box | Callable[..., Any]] | None = None,
+        frames: Mapping[str, object] | None = None,
+    ) -> None:
+        self._given = text
+        self._boxes: dict[str, Box] = {}
+        self._frames: dict[str, _vicus.Frame] = {}
+        self._lines: list[str] = []
+        self._vias: list[str] = []
+        for name, function in (boxes or {}).items():
+            self._boxes[name] = function if isinstance(function, Box) else Box(function, None, None)
+        for name, frame in (frames or {}).items():
+            self._frames[name] = _frame(name, frame)
+
+    @property
+    def text(self) -> str:
+        """The network as text. A box in Python is of the kind ``python``, a frame of the kind ``frame``."""
+        return "\n".join(filter(None, [self._given, *self._lines, *self._vias]))
+
+    def _add(self, kind: str, arguments: str, name: str | None = None) -> _Part:
+        name = name or f"{kind}_{len(self._lines) + 1}"
+        self._lines.append(f"box {name} = {kind}{arguments};")
+        return _Part(self, name)
+
+    def source(self, frame: object) -> _Part:
+        """A box that sends the rows of a frame: of anything with ``__arrow_c_stream__``."""
+        name = f"frame_{len(self._frames) + 1}"
+        self._frames[name] = _frame(name, frame)
+        return self._add("frame", f"(of: {_quoted(name)})")
+
+    def box(self, function: Box | Callable[..., Any]) -> _Part:
+        """A box in Python."""
+        made = function if isinstance(function, Box) else Box(function, None, None)
+        name = f"{re.sub(r'[^A-Za-z0-9_]', '_', made.__name__)}_{len(self._boxes) + 1}"
+        self._boxes[name] = made
+        return self._add("python", f"(of: {_quoted(name)})")
+
+    def library(self, kind: str, /, **parameters: object) -> _Part:
+        """A box of the library, with its parameters."""
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", kind):
+            raise errors.ArgumentError(f"{kind!r} is no name of a kind")
+        given = ", ".join(f"{name}: {_value(value)}" for name, value in parameters.items())
+        return self._add(kind, f"({given})" if given else "")
+
+    def collect(self, name: str | None = None) -> _Part:
+        """A box whose rows the program takes."""
+        if name is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise errors.ArgumentError(f"{name!r} is no name of a box")
+        return self._add("collect", "", name)
+
+    def _parts(self) -> tuple[str, list[tuple[str, Any, str | None]], list[tuple[str, _vicus.Frame]]]:
+        boxes = [(name, made._make, made._columns) for name, made in self._boxes.items()]
+        return self.text, boxes, list(self._frames.items())
+
+    def run(
+        self,
+        *,
+        strategy: str | None = None,
+        threads: int | None = None,
+        memory: int | str | None = None,
+        trace: str | os.PathLike[str] | None = None,
+        parameters: Mapping[str, object] | None = None,
+    ) -> Ran:
+        """Runs the network: its rows and its counts. Ctrl-C ends it. ``strategy`` schedules it on threads of its own,
+        ``memory`` bounds what its boxes hold, ``trace`` is a file for ``vicus trace``."""
+        import os
+
+        settings = [(name, str(value)) for name, value in (parameters or {}).items()]
+        path = None if trace is None else os.fspath(trace)
+        rows, counts = _vicus.run_network(*self._parts(), settings, strategy, threads, _bytes(memory), path)
+        return Ran({name: Rows(batches) for name, batches in rows}, counts)
+
+    def check(self, parameters: Mapping[str, object] | None = None) -> list[str]:
+        """Builds the network without running it; the names of its boxes."""
+        settings = [(name, str(value)) for name, value in (parameters or {}).items()]
+        return _vicus.show_network(*self._parts(), settings)[0]
+
+    def dot(self) -> str:
+        """The network as a graph for Graphviz."""
+        return _vicus.show_network(*self._parts(), [])[1]
+
+    def __repr__(self) -> str:
+        return f"<vicus.Network\n{self.text}>"
+
+    def _repr_html_(self) -> str:
+        from ._show import network_html
+
+        return network_html(self.text)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return str(value)
+    if isinstance(value, str):
+        return _quoted(value)
+    raise errors.ArgumentError(f"{value!r} is no parameter of a box: a number, a truth value or a text is")
+
+
+def kinds() -> dict[str, str]:
+    """The kinds of boxes of the library, with their documentation.
+
+    >>> import vicus
+    >>> "filter" in vicus.kinds()
+    True
+    """
+    return dict(_vicus.network_kinds())

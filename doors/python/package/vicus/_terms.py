@@ -1,0 +1,301 @@
+"""Terms of RDF: texts that know what they are."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import TYPE_CHECKING, Any, Union
+
+from ._errors import TermError
+
+if TYPE_CHECKING:
+    import datetime
+    import decimal
+
+__all__ = ["IRI", "BlankNode", "Literal", "Term", "Triple"]
+
+XSD = "http://www.w3.org/2001/XMLSchema#"
+_STRING = XSD + "string"
+_LANG_STRING = "http://www.w3.org/1999/02/22-rdf-syntax-ns#langString"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
+
+
+class _Term(str):
+    """A text that equals a plain text of the same characters, and another term if both are the same term."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, _Term):
+            return str.__eq__(self, other) and self._key() == other._key()
+        return str.__eq__(self, other) if isinstance(other, str) else NotImplemented
+
+    def __ne__(self, other: object) -> bool:
+        equal = self.__eq__(other)
+        return equal if equal is NotImplemented else not equal
+
+    __hash__ = str.__hash__
+
+    def _key(self) -> tuple[object, ...]:
+        return (type(self).__name__,)
+
+    def n3(self) -> str:
+        """The term as N-Triples has it."""
+        raise NotImplementedError
+
+
+class IRI(_Term):
+    """An IRI.
+
+    >>> IRI("http://example.org/ann").n3()
+    '<http://example.org/ann>'
+    """
+
+    __slots__ = ()
+    __module__ = "vicus"
+
+    def __repr__(self) -> str:
+        return f"IRI({str.__repr__(self)})"
+
+    def n3(self) -> str:
+        """The term as N-Triples has it."""
+        return f"<{self}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (IRI, (str(self),))
+
+
+class BlankNode(_Term):
+    """A blank node of an answer, with its label there. Its text begins with ``_:``."""
+
+    __slots__ = ()
+    __module__ = "vicus"
+
+    def __new__(cls, label: str) -> BlankNode:
+        return str.__new__(cls, label if label.startswith("_:") else "_:" + label)
+
+    @property
+    def label(self) -> str:
+        """The label, without ``_:``."""
+        return self[2:]
+
+    def __repr__(self) -> str:
+        return f"BlankNode({str.__repr__(self)})"
+
+    def n3(self) -> str:
+        """The term as N-Triples has it."""
+        return str(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (BlankNode, (str(self),))
+
+
+class Literal(_Term):
+    """A literal: its text, with a datatype or a language.
+
+    >>> Literal(3)
+    Literal('3', datatype='http://www.w3.org/2001/XMLSchema#integer')
+    >>> Literal(3).value
+    3
+    >>> Literal("chat", language="fr").n3()
+    '"chat"@fr'
+    """
+
+    __slots__ = ("datatype", "language")
+    __module__ = "vicus"
+
+    #: The IRI of the datatype.
+    datatype: str
+    #: The language tag, or nothing.
+    language: str | None
+
+    def __new__(cls, value: object, datatype: str | None = None, language: str | None = None) -> Literal:
+        text, own = _lexical(value)
+        made = str.__new__(cls, text)
+        made.language = language
+        made.datatype = _LANG_STRING if language else str(datatype or own)
+        return made
+
+    @property
+    def value(self) -> Any:
+        """The value in Python: a number, a truth value, a date, or the text."""
+        read = _VALUES.get(self.datatype)
+        if read is None:
+            return str(self)
+        try:
+            return read(str(self))
+        except (ValueError, ArithmeticError):
+            # An ill-typed literal has no value but its text.
+            return str(self)
+
+    def _key(self) -> tuple[object, ...]:
+        return ("Literal", self.datatype, self.language)
+
+    def __repr__(self) -> str:
+        if self.language:
+            return f"Literal({str.__repr__(self)}, language={self.language!r})"
+        more = "" if self.datatype == _STRING else f", datatype={self.datatype!r}"
+        return f"Literal({str.__repr__(self)}{more})"
+
+    def n3(self) -> str:
+        """The term as N-Triples has it."""
+        text = f'"{_escaped(str(self))}"'
+        if self.language:
+            return f"{text}@{self.language}"
+        return text if self.datatype == _STRING else f"{text}^^<{self.datatype}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (
+            Literal,
+            (str(self), None if self.language else self.datatype, self.language),
+        )
+
+
+class Triple(_Term):
+    """A triple term of RDF 1.2, as N-Triples writes it."""
+
+    __slots__ = ()
+    __module__ = "vicus"
+
+    def __repr__(self) -> str:
+        return f"Triple({str.__repr__(self)})"
+
+    def n3(self) -> str:
+        """The term as N-Triples has it."""
+        return str(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Triple, (str(self),))
+
+
+Term = Union[IRI, BlankNode, Literal, Triple]
+
+
+# Called by the module, once for each literal: without the conversions of Literal's own constructor.
+def _literal(text: str, datatype: str | None, language: str | None) -> Literal:
+    made = str.__new__(Literal, text)
+    made.language = language
+    made.datatype = datatype or (_LANG_STRING if language else _STRING)
+    return made
+
+
+_triple = Triple
+
+
+def _boolean(text: str) -> bool:
+    return {"true": True, "1": True, "false": False, "0": False}[text]
+
+
+def _double(text: str) -> float:
+    return float({"INF": "inf", "-INF": "-inf", "+INF": "inf"}.get(text, text))
+
+
+def _decimal(text: str) -> decimal.Decimal:
+    import decimal
+
+    return decimal.Decimal(text)
+
+
+def _date(text: str) -> datetime.date:
+    import datetime
+
+    return datetime.date.fromisoformat(text)
+
+
+def _datetime(text: str) -> datetime.datetime:
+    import datetime
+
+    return datetime.datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
+
+
+_VALUES: dict[str, Any] = {
+    XSD + name: int
+    for name in (
+        "integer",
+        "int",
+        "long",
+        "short",
+        "byte",
+        "nonNegativeInteger",
+        "positiveInteger",
+        "nonPositiveInteger",
+        "negativeInteger",
+        "unsignedLong",
+        "unsignedInt",
+        "unsignedShort",
+        "unsignedByte",
+    )
+}
+_VALUES.update(
+    {
+        XSD + "decimal": _decimal,
+        XSD + "double": _double,
+        XSD + "float": _double,
+        XSD + "boolean": _boolean,
+        XSD + "date": _date,
+        XSD + "dateTime": _datetime,
+    }
+)
+
+
+def _lexical(value: object) -> tuple[str, str]:
+    """The text of a value of Python, and its datatype."""
+    if isinstance(value, str):
+        return str(value), _STRING
+    if isinstance(value, bool):
+        return ("true" if value else "false"), XSD + "boolean"
+    if isinstance(value, int):
+        return str(value), XSD + "integer"
+    if isinstance(value, float):
+        text = repr(value) if math.isfinite(value) else {"inf": "INF", "-inf": "-INF", "nan": "NaN"}[repr(value)]
+        return text, XSD + "double"
+    # Whoever has such a value has its module: it is not imported for all others.
+    decimal, datetime = sys.modules.get("decimal"), sys.modules.get("datetime")
+    if decimal is not None and isinstance(value, decimal.Decimal):
+        return format(value, "f"), XSD + "decimal"
+    if datetime is not None and isinstance(value, datetime.datetime):
+        return value.isoformat(), XSD + "dateTime"
+    if datetime is not None and isinstance(value, datetime.date):
+        return value.isoformat(), XSD + "date"
+    if hasattr(value, "item"):
+        # A number of NumPy.
+        return _lexical(value.item())
+    raise TermError(f"{value!r} of type {type(value).__name__} is no term: give an IRI, a Literal, a text or a number")
+
+
+def _parts(value: object) -> tuple[str, str, str | None, str | None]:
+    """What the module takes for a term: its kind, its text, its datatype and its language."""
+    if isinstance(value, IRI):
+        return ("iri", str(value), None, None)
+    if isinstance(value, Literal):
+        return (
+            "literal",
+            str(value),
+            None if value.language else value.datatype,
+            value.language,
+        )
+    if isinstance(value, (BlankNode, Triple)):
+        raise TermError(f"{value!r} can't be given to a query: a blank node has no name outside of its answer")
+    kind = type(value).__module__.partition(".")[0]
+    if kind == "rdflib":
+        return _of_rdflib(value)
+    text, datatype = _lexical(value)
+    return ("literal", text, datatype, None)
+
+
+def _of_rdflib(value: Any) -> tuple[str, str, str | None, str | None]:
+    name = type(value).__name__
+    if name == "URIRef":
+        return ("iri", str(value), None, None)
+    if name == "Literal":
+        datatype = None if value.datatype is None else str(value.datatype)
+        return (
+            "literal",
+            str(value),
+            None if value.language else datatype,
+            value.language,
+        )
+    raise TermError(f"{value!r} can't be given to a query: only IRIs and literals can")

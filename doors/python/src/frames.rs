@@ -1,0 +1,57 @@
+//! Frames of others as tables of SQL: anything with `__arrow_c_stream__`.
+
+use crate::errors::{Failure, exception};
+use arrow_array::RecordBatchReader as _;
+use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
+use pyo3::exceptions::PyTypeError;
+use pyo3::ffi::c_str;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+use std::sync::Arc;
+use vicus_service::SqlTable;
+
+/// The rows of a frame, read once, as a table that statements may read any number of times.
+#[pyclass(frozen, module = "vicus")]
+pub(crate) struct Frame(Arc<dyn SqlTable>);
+
+impl Frame {
+    pub(crate) fn table(&self) -> Arc<dyn SqlTable> {
+        Arc::clone(&self.0)
+    }
+}
+
+/// The stream in a capsule of `__arrow_c_stream__`, which is empty afterwards.
+pub(crate) fn stream(object: &Bound<'_, PyAny>) -> PyResult<FFI_ArrowArrayStream> {
+    let capsule = object.call_method0("__arrow_c_stream__")?;
+    let capsule = capsule
+        .cast::<PyCapsule>()
+        .map_err(|_| PyTypeError::new_err(format!("__arrow_c_stream__ of {} gives no capsule", object.get_type())))?;
+    let pointer = capsule.pointer_checked(Some(c_str!("arrow_array_stream")))?;
+    #[expect(unsafe_code, reason = "Arrow's PyCapsule interface hands over a pointer")]
+    // SAFETY: a capsule of this name has such a structure, which its consumer moves out; it is then left as released.
+    Ok(unsafe { FFI_ArrowArrayStream::from_raw(pointer.as_ptr().cast()) })
+}
+
+#[pymethods]
+impl Frame {
+    #[new]
+    fn new(py: Python<'_>, frame: &Bound<'_, PyAny>) -> PyResult<Frame> {
+        let wrong = |error: String| exception(py, Failure::new("DataError", format_args!("the frame: {error}")), None);
+        let reader = RecordBatchStreamReader::try_new(stream(frame)?);
+        let reader = reader.map_err(|error| wrong(error.to_string()))?;
+        let read = py.detach(|| {
+            let schema = reader.schema();
+            let mut batches = Vec::new();
+            for batch in reader {
+                batches.push(batch.map_err(|error| error.to_string())?);
+            }
+            vicus_tables::of_batches(&schema, &batches)
+        });
+        py.check_signals()?;
+        read.map(Frame).map_err(wrong)
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.rows().unwrap_or_default() as usize
+    }
+}

@@ -1,0 +1,155 @@
+//! A transaction: several updates as one. It borrows its database, so a thread of its own has it, and does what it is
+//! asked to.
+
+use crate::data::{Held, Kept};
+use crate::errors::{Failure, Outcome};
+use crate::wait::{SLICE, interruptible, of_panic};
+use pyo3::prelude::*;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use vicus_service::{Ask, Cancel, Dataset, Error, SessionOptions, Updated, Updating};
+
+enum Task {
+    Update(String, Box<SessionOptions>, Sender<Outcome<Updated>>),
+    Dataset(Sender<Outcome<Dataset>>),
+    /// The end: whether the changes are kept.
+    End(bool, Sender<Outcome>),
+}
+
+/// Several updates as one. See `vicus.Transaction`.
+#[pyclass(frozen, module = "vicus")]
+pub(crate) struct Transaction {
+    tasks: Mutex<Option<Sender<Task>>>,
+    held: Arc<Held>,
+}
+
+fn work(held: &Held, tasks: &Receiver<Task>, cancel: &Cancel) {
+    let cancel = cancel.clone();
+    // Until the changes before it have ended.
+    let ask: Ask = Arc::new(move |_| if cancel.is_cancelled() { Err(Error::Cancelled.into()) } else { Ok(()) });
+    let service = match held.service() {
+        Ok(service) => service,
+        Err(_) => return,
+    };
+    let serve = |data: &mut dyn Updating| -> Option<(bool, Sender<Outcome>)> {
+        loop {
+            match tasks.recv().ok()? {
+                Task::Update(text, options, done) => {
+                    let mut update = || service.update(&text, data, *options.clone());
+                    let updated = catch_unwind(AssertUnwindSafe(&mut update));
+                    let updated = updated.map_err(|panic| of_panic(&*panic)).and_then(|done| Ok(done?));
+                    // The caller may have gone.
+                    let _ = done.send(updated);
+                }
+                Task::Dataset(done) => {
+                    let snapshot = data.snapshot().map(Dataset::new);
+                    let _ = done.send(snapshot.map_err(|error| Failure::new("StoreError", error)));
+                }
+                Task::End(is_kept, done) => return Some((is_kept, done)),
+            }
+        }
+    };
+    match held.kept() {
+        Kept::Memory(shared) => {
+            let mut draft = shared.draft();
+            draft.ask(ask);
+            if let Some((is_kept, done)) = serve(&mut draft) {
+                if is_kept {
+                    draft.commit();
+                }
+                let _ = done.send(Ok(()));
+            }
+        }
+        Kept::Folder { store, .. } => match store.write_asking(ask) {
+            Ok(mut transaction) => {
+                if let Some((is_kept, done)) = serve(&mut transaction) {
+                    let ended = if is_kept { transaction.commit().map(drop).map_err(Failure::from) } else { Ok(()) };
+                    let _ = done.send(ended);
+                }
+            }
+            Err(error) => {
+                if let Ok(task) = tasks.recv() {
+                    let failure = || Failure::new("StoreError", &error);
+                    let _ = match task {
+                        Task::Update(_, _, done) => done.send(Err(failure())).is_ok(),
+                        Task::Dataset(done) => done.send(Err(failure())).is_ok(),
+                        Task::End(_, done) => done.send(Err(failure())).is_ok(),
+                    };
+                }
+            }
+        },
+        Kept::Fixed(_) => {}
+    }
+}
+
+impl Transaction {
+    /// Begins one, when those before it have ended.
+    pub(crate) fn begin(py: Python<'_>, held: Arc<Held>) -> Outcome<Transaction> {
+        held.check_here()?;
+        held.check_writable()?;
+        let (tasks, receiver) = channel();
+        let (of_thread, cancel) = (Arc::clone(&held), Cancel::new());
+        let of_begin = cancel.clone();
+        std::thread::Builder::new()
+            .name("vicus change".to_owned())
+            .spawn(move || work(&of_thread, &receiver, &cancel))
+            .map_err(|error| Failure::new("Busy", error))?;
+        let begun = Transaction { tasks: Mutex::new(Some(tasks)), held };
+        begun.ask(py, &of_begin, false, Task::Dataset)?;
+        Ok(begun)
+    }
+
+    fn ask<T: Send>(
+        &self,
+        py: Python<'_>,
+        cancel: &Cancel,
+        is_end: bool,
+        task: impl FnOnce(Sender<Outcome<T>>) -> Task + Send,
+    ) -> Outcome<T> {
+        self.held.check_here()?;
+        let over = || Failure::new("ClosedError", "the transaction is over");
+        let tasks = {
+            let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+            if is_end { tasks.take() } else { tasks.clone() }
+        };
+        let tasks = tasks.ok_or_else(over)?;
+        let (done, receiver) = channel();
+        tasks.send(task(done)).map_err(|_| over())?;
+        // Other owners would keep the thread.
+        drop(tasks);
+        let cancelled = cancel.clone();
+        interruptible(py, cancel, move || {
+            loop {
+                match receiver.recv_timeout(SLICE) {
+                    Ok(done) => return done,
+                    Err(RecvTimeoutError::Disconnected) => return Err(over()),
+                    // A commit is waited for: what it does is told.
+                    Err(RecvTimeoutError::Timeout) if cancelled.is_cancelled() && !is_end => {
+                        return Err(Error::Cancelled.into());
+                    }
+                    Err(RecvTimeoutError::Timeout) => {}
+                }
+            }
+        })
+    }
+
+    /// The data as changed so far.
+    pub(crate) fn dataset(&self, py: Python<'_>) -> Outcome<Dataset> {
+        self.ask(py, &Cancel::new(), false, Task::Dataset)
+    }
+
+    pub(crate) fn update(&self, py: Python<'_>, text: &str, options: SessionOptions) -> Outcome<Updated> {
+        let cancel = options.limits.cancel.clone();
+        let (text, options) = (text.to_owned(), Box::new(options));
+        self.ask(py, &cancel, false, move |done| Task::Update(text, options, done))
+    }
+
+    pub(crate) fn end(&self, py: Python<'_>, is_kept: bool) -> Outcome {
+        self.ask(py, &Cancel::new(), true, move |done| Task::End(is_kept, done))
+    }
+
+    pub(crate) fn held(&self) -> &Arc<Held> {
+        &self.held
+    }
+}

@@ -1,0 +1,163 @@
+"""Frames: answers as Arrow's streams, and streams of others as tables."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+import vicus
+
+pa = pytest.importorskip("pyarrow")
+pl = pytest.importorskip("polars")
+
+NAMES = "SELECT ?who ?name { ?who <http://e/name> ?name } ORDER BY ?name"
+AGES = "SELECT ?who ?age { ?who <http://e/age> ?age } ORDER BY ?age"
+
+
+def test_terms_are_texts(people: vicus.Database) -> None:
+    table = pa.table(people.query(AGES))
+    assert table.schema.names == ["who", "age"] and str(table.schema.field("age").type) == "string_view"
+    assert table.to_pydict() == {
+        "who": ["http://e/ann", "http://e/bob"],
+        "age": ["27", "31"],
+    }
+    frame = pl.DataFrame(people.query(AGES))
+    assert frame.rows() == [("http://e/ann", "27"), ("http://e/bob", "31")]
+    assert people.query(AGES).polars().equals(frame) and people.query(AGES).arrow().equals(table)
+
+
+def test_full_terms_are_structures(people: vicus.Database) -> None:
+    rows = pa.table(people.query(NAMES, terms="full")).to_pylist()
+    assert rows[0]["who"] == {
+        "value": "http://e/ann",
+        "kind": "iri",
+        "datatype": None,
+        "language": None,
+    }
+    assert rows[0]["name"]["datatype"] == "http://www.w3.org/2001/XMLSchema#string"
+    named = {row["name"]["value"]: row for row in rows}
+    assert named["Bob"]["name"]["language"] == "en" and named["Xi"]["who"]["kind"] == "blank"
+    tagged = pa.table(people.query(NAMES, terms="ntriples")).to_pylist()
+    assert {row["name"] for row in tagged} == {'"Ann"', '"Bob"@en', '"Xi"'}
+
+
+def test_types_make_values(people: vicus.Database) -> None:
+    table = pa.table(people.query(AGES, types={"age": int}))
+    assert table["age"].to_pylist() == [27, 31] and table.schema.field("age").type == pa.int64()
+    kinds = {
+        int: pa.int64(),
+        float: pa.float64(),
+        "str": pa.string_view(),
+        "float": pa.float64(),
+    }
+    for kind, wanted in kinds.items():
+        assert pa.table(people.query(AGES, types={"age": kind})).schema.field("age").type == wanted
+    born = pa.table(people.query("SELECT ?d { ?s <http://e/born> ?d }", types={"d": datetime.date}))
+    assert born["d"].to_pylist() == [datetime.date(1990, 2, 28)]
+    told = "SELECT (true AS ?b) ('2026-01-02T03:04:05Z'^^<http://www.w3.org/2001/XMLSchema#dateTime> AS ?t) {}"
+    row = pa.table(people.query(told, types={"b": bool, "t": datetime.datetime})).to_pylist()[0]
+    assert row == {"b": True, "t": datetime.datetime(2026, 1, 2, 3, 4, 5)}
+
+
+def test_a_wrong_value_is_told_with_its_row(people: vicus.Database) -> None:
+    for convert in ["arrow", "polars"]:
+        result = people.query(NAMES, types={"name": int})
+        with pytest.raises(vicus.CastError, match='row 0, column name: "Ann" is no integer'):
+            getattr(result, convert)()
+    with pytest.raises(vicus.ArgumentError, match="no column other"):
+        people.query(NAMES, types={"other": int}).arrow()
+    with pytest.raises(vicus.ArgumentError, match="complex"):
+        people.query(NAMES, types={"name": complex}).arrow()
+    with pytest.raises(vicus.ArgumentError, match="full"):
+        people.query(NAMES, terms="all").arrow()
+
+
+def test_a_stream_is_had_once(people: vicus.Database) -> None:
+    result = people.query(NAMES)
+    assert len(result) == 3
+    assert pa.table(result).num_rows == 3
+    for again in [lambda: pa.table(result), result.fetchall, lambda: len(result)]:
+        with pytest.raises(vicus.AlreadyRead):
+            again()
+    begun = people.query(NAMES)
+    begun.fetchone()
+    with pytest.raises(vicus.AlreadyRead):
+        pa.table(begun)
+    whole = people.query(NAMES)
+    whole.fetchall()
+    with pytest.raises(vicus.AlreadyRead):
+        pa.table(whole)
+
+
+def test_an_unread_capsule_ends_its_query(many: object) -> None:
+    db = vicus.read(str(many))
+    cross = "SELECT ?a ?d { ?a <http://e/n> ?b . ?d <http://e/n> ?e . ?f <http://e/n> ?g }"
+    for _ in range(10):
+        capsule = db.query(cross).__arrow_c_stream__()
+        del capsule
+    reader = pa.RecordBatchReader.from_stream(db.query(cross))
+    assert reader.read_next_batch().num_rows > 0
+    del reader
+    assert len(db.query("SELECT ?s { ?s <http://e/n> 7 }")) == 1
+
+
+def test_pandas_frames(people: vicus.Database) -> None:
+    pytest.importorskip("pandas")
+    frame = people.query(AGES, types={"age": int}).pandas()
+    assert list(frame["age"]) == [27, 31] and list(frame["who"]) == [
+        "http://e/ann",
+        "http://e/bob",
+    ]
+
+
+def test_frames_are_tables(people: vicus.Database) -> None:
+    frame = pl.DataFrame({"who": ["http://e/ann", "http://e/bob"], "points": [3, 4]})
+    text = """SELECT s.name, f.points FROM frame AS f
+        JOIN SPARQL('SELECT ?who ?name { ?who <http://e/name> ?name }') AS s ON s.who = f.who ORDER BY f.points"""
+    for given in [
+        frame,
+        frame.to_arrow(),
+        people.query("SELECT ('http://e/ann' AS ?who) (3 AS ?points) {}"),
+    ]:
+        if isinstance(given, vicus.Result):
+            given = pa.table(given).cast(pa.schema([("who", pa.string()), ("points", pa.string())]))
+        rows = people.sql(text, frame=given).fetchall()
+        assert rows[0].name == "Ann"
+    typed = people.sql(text, frame=frame).arrow()
+    assert typed.to_pydict() == {"name": ["Ann", "Bob"], "points": [3, 4]}
+    twice = "SELECT COUNT(*) AS n FROM frame AS a JOIN frame AS b ON a.who = b.who"
+    assert people.sql(twice, frame=frame).fetchall()[0].n.value == 2
+
+
+def test_what_is_no_frame_is_told(people: vicus.Database) -> None:
+    with pytest.raises(vicus.ArgumentError, match="__arrow_c_stream__"):
+        people.sql("SELECT * FROM frame", frame=[1, 2])
+    with pytest.raises(vicus.QueryError, match="other"):
+        people.sql("SELECT * FROM other", frame=pl.DataFrame({"a": [1]}))
+    lists = pl.DataFrame({"a": [1], "parts": [[1, 2]]})
+    assert people.sql("SELECT a FROM frame", frame=lists).fetchall()[0].a.value == 1
+    with pytest.raises(vicus.QueryError, match="parts"):
+        people.sql("SELECT parts FROM frame", frame=lists)
+    with pytest.raises(vicus.DataError, match="beyond"):
+        people.sql(
+            "SELECT a FROM frame",
+            frame=pl.DataFrame({"a": [2**63]}, schema={"a": pl.UInt64}),
+        )
+
+
+def test_nothing_is_a_frame_too(people: vicus.Database) -> None:
+    empty = people.query("SELECT ?s { ?s <http://e/none> ?o }")
+    table = pa.table(empty)
+    assert table.num_rows == 0 and table.schema.names == ["s"]
+    assert people.sql("SELECT * FROM frame", frame=table).fetchall() == []
+
+
+def test_values_are_shared_without_a_copy(many: object) -> None:
+    db = vicus.read(str(many))
+    table = pa.table(db.query("SELECT ?s ?n { ?s <http://e/n> ?n }"))
+    first, again = (
+        table.column("s").chunks,
+        pa.table(pl.DataFrame(table)).column("s").chunks,
+    )
+    assert sum(len(chunk) for chunk in first) == 20_000 == sum(len(chunk) for chunk in again)
+    assert {chunk.buffers()[1].address for chunk in first} == {chunk.buffers()[1].address for chunk in first}

@@ -1,0 +1,36 @@
+"""Machines, strategies and the simulator, as values and as pictures."""
+
+from __future__ import annotations
+
+import xml.dom.minidom
+
+import pytest
+
+import vicus
+
+
+def test_machines_have_parts_and_pictures() -> None:
+    here = vicus.topology()
+    assert here["pus"] and here["nodes"]
+    other = vicus.topology("node:2 l3:2 core:4 pu:2")
+    assert len(other["pus"]) == 32 and len(other["nodes"]) == 2 and "node" in repr(other)
+    xml.dom.minidom.parseString(other._repr_html_())
+    for wrong in ["no such machine", "--help", "node:-1"]:
+        with pytest.raises(vicus.ArgumentError):
+            vicus.topology(wrong)
+
+
+def test_strategies_have_parameters() -> None:
+    known = {strategy["name"]: strategy for strategy in vicus.strategies()}
+    assert len(known) == 10 and known["las"]["parameters"]["spares"]["default"] == "4"
+
+
+def test_the_simulator_gives_rows() -> None:
+    runs = vicus.simulate(machine="opteron-6172", kernel="map", strategy=["las", "steal"], seed=1)
+    assert [run["strategy"] for run in runs] == ["las", "steal"] and all(run["ms"] > 0 for run in runs)
+    assert repr(runs) == "<vicus.Simulated opteron-6172: 2 runs>"
+    assert runs._repr_html_().lstrip().startswith("<svg")
+    frame = pytest.importorskip("polars").DataFrame(runs.polars())
+    assert frame["kernel"].to_list() == ["map", "map"]
+    with pytest.raises(vicus.ArgumentError, match="none"):
+        vicus.simulate(machine="opteron-6172", kernel="none")

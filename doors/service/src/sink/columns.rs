@@ -1,0 +1,301 @@
+//! Terms as columns of Arrow, in the forms that data frames want. The schema depends on the form and on the query,
+//! never on the data: a stream begins with it.
+//!
+//! ```text
+//!  form             a column of terms
+//!  NTriples         dictionary of texts: `<http://e/a>`, `"a"@en`, `_:b`
+//!  Lexical          texts: `http://e/a`, `a`, `_:b`
+//!  Full             value (as above), kind, datatype, language
+//!  a type           numbers, truth values, days, moments; a value that is none is an error with its row
+//! ```
+
+use super::arrow;
+use super::cells::Reader;
+use arrow_array::builder::{
+    BooleanBuilder, Date32Builder, Float64Builder, Int64Builder, StringViewBuilder, TimestampMicrosecondBuilder,
+};
+use arrow_array::{Array as _, ArrayRef, RecordBatch, RecordBatchOptions, StructArray};
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
+use rustc_hash::FxHashMap;
+use std::fmt::{self, Write as _};
+use std::sync::Arc;
+use vicus::{BoxError, Envelope};
+use vicus_language::{Answer, ValueType};
+use vicus_rdf::{Id, TermView};
+use vicus_sparql::Run;
+
+/// How a column of terms becomes one of Arrow.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum TermForm {
+    /// A dictionary of texts in N-Triples, with a note in the field's metadata.
+    #[default]
+    NTriples,
+    /// A text: the IRI, the literal's text, or `_:` and the blank node's label.
+    Lexical,
+    /// A structure: the text as with [`TermForm::Lexical`], `kind` (`iri`, `literal`, `blank`, `triple`), and a
+    /// literal's `datatype` and `language`.
+    Full,
+}
+
+/// How an answer's rows become Arrow's. Answers of values, such as SQL's, have columns of their own types already.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct ArrowForm {
+    /// The form of columns of terms.
+    pub terms: TermForm,
+    /// The types of columns, by their names, whose terms become values.
+    pub types: Vec<(String, ValueType)>,
+}
+
+/// A value that has not its column's type.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WrongValue {
+    /// The row, from 0.
+    pub row: u64,
+    /// The column's name.
+    pub column: String,
+    /// The term.
+    pub term: String,
+    /// The type.
+    pub wanted: &'static str,
+}
+
+impl fmt::Display for WrongValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let WrongValue { row, column, term, wanted } = self;
+        write!(f, "row {row}, column {column}: {term} is no {wanted}")
+    }
+}
+
+impl std::error::Error for WrongValue {}
+
+impl ArrowForm {
+    /// The type asked of a column of terms.
+    fn type_of(&self, name: &str) -> Option<ValueType> {
+        self.types.iter().find(|(column, _)| column == name).map(|(_, kind)| *kind)
+    }
+
+    /// A column with a type that an answer does not have.
+    pub fn unknown(&self, form: &Answer) -> Option<&str> {
+        let columns: Vec<&str> = names(form);
+        self.types.iter().map(|(name, _)| name.as_str()).find(|name| !columns.contains(name))
+    }
+}
+
+fn names(form: &Answer) -> Vec<&str> {
+    match form {
+        Answer::Rows { columns } => columns.iter().map(String::as_str).collect(),
+        Answer::Truth => Vec::new(),
+        Answer::Triples => vec!["subject", "predicate", "object"],
+    }
+}
+
+const KINDS: [&str; 4] = ["value", "kind", "datatype", "language"];
+
+fn parts() -> Fields {
+    KINDS.iter().map(|name| Field::new(*name, DataType::Utf8View, true)).collect()
+}
+
+fn data_type(kind: ValueType) -> DataType {
+    match kind {
+        ValueType::Boolean => DataType::Boolean,
+        ValueType::Integer => DataType::Int64,
+        ValueType::Double => DataType::Float64,
+        ValueType::Text => DataType::Utf8View,
+        ValueType::Date => DataType::Date32,
+        ValueType::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
+    }
+}
+
+/// The columns of an answer in a form.
+pub(super) fn schema(answer: &Answer, reader: &Reader, form: &ArrowForm) -> Schema {
+    if matches!(reader, Reader::Values(_)) || form.terms == TermForm::NTriples && form.types.is_empty() {
+        return arrow::schema(answer, reader);
+    }
+    let field = |name: &str| match (form.type_of(name), form.terms) {
+        (Some(kind), _) => Field::new(name, data_type(kind), true),
+        (None, TermForm::Lexical) => Field::new(name, DataType::Utf8View, true),
+        (None, TermForm::Full) => Field::new(name, DataType::Struct(parts()), true),
+        (None, TermForm::NTriples) => arrow::terms(name),
+    };
+    Schema::new(names(answer).into_iter().map(field).collect::<Vec<_>>())
+}
+
+/// Rows in a form. The first one is the answer's row `from`.
+pub(super) fn record_batch(
+    schema: &SchemaRef,
+    form: &ArrowForm,
+    reader: &Reader,
+    envelope: &Envelope,
+    from: u64,
+) -> Result<RecordBatch, BoxError> {
+    let Reader::Terms(run) = reader else { return arrow::record_batch(schema, reader, envelope) };
+    let column = |(field, column): (&Arc<Field>, &vicus::Column)| -> Result<ArrayRef, BoxError> {
+        let ids = column.u64s();
+        match (form.type_of(field.name()), form.terms) {
+            (Some(kind), _) => Ok(values(run, ids, kind).map_err(|(row, wanted)| WrongValue {
+                row: from + row as u64,
+                column: field.name().clone(),
+                term: run.view(Id::from_bits(ids[row]), |view| view.to_string()),
+                wanted,
+            })?),
+            (None, TermForm::Lexical) => Ok(texts(run, ids, lexical)),
+            (None, TermForm::Full) => Ok(full(run, ids)?),
+            (None, TermForm::NTriples) => arrow::dictionary(run, ids),
+        }
+    };
+    let columns = schema.fields().iter().zip(envelope.columns()).map(column);
+    let columns = columns.collect::<Result<Vec<ArrayRef>, BoxError>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(envelope.rows()));
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
+}
+
+/// A term's text, without what tells its kind.
+fn lexical(view: TermView<'_>, out: &mut String) -> bool {
+    let _ = match view {
+        TermView::Iri(text) | TermView::String(text) => out.write_str(text),
+        TermView::LangString { value, .. } | TermView::DirString { value, .. } | TermView::Typed { value, .. } => {
+            out.write_str(value)
+        }
+        TermView::Boolean(value) => write!(out, "{value}"),
+        TermView::Integer(value) => write!(out, "{value}"),
+        TermView::Blank(blank) => write!(out, "_:{blank}"),
+        view @ TermView::Triple(_) => write!(out, "{view}"),
+    };
+    true
+}
+
+fn kind(view: TermView<'_>, out: &mut String) -> bool {
+    out.push_str(match view {
+        TermView::Iri(_) => "iri",
+        TermView::Blank(_) => "blank",
+        TermView::Triple(_) => "triple",
+        _ => "literal",
+    });
+    true
+}
+
+const XSD: &str = "http://www.w3.org/2001/XMLSchema#";
+
+fn datatype(view: TermView<'_>, out: &mut String) -> bool {
+    let _ = match view {
+        TermView::String(_) => write!(out, "{XSD}string"),
+        TermView::Boolean(_) => write!(out, "{XSD}boolean"),
+        TermView::Integer(_) => write!(out, "{XSD}integer"),
+        TermView::Typed { datatype, .. } => out.write_str(datatype),
+        TermView::LangString { .. } => out.write_str("http://www.w3.org/1999/02/22-rdf-syntax-ns#langString"),
+        TermView::DirString { .. } => out.write_str("http://www.w3.org/1999/02/22-rdf-syntax-ns#dirLangString"),
+        TermView::Iri(_) | TermView::Blank(_) | TermView::Triple(_) => return false,
+    };
+    true
+}
+
+fn language(view: TermView<'_>, out: &mut String) -> bool {
+    match view {
+        TermView::LangString { language, .. } => out.push_str(language),
+        TermView::DirString { language, direction, .. } => {
+            let _ = write!(out, "{language}--{direction}");
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// A column of a text of each term, by a function that writes it, or says that there is none. A term of several rows is
+/// looked up once.
+fn texts(run: &Run, ids: &[u64], write: fn(TermView<'_>, &mut String) -> bool) -> ArrayRef {
+    let mut made = StringViewBuilder::with_capacity(ids.len());
+    let mut arena = String::new();
+    let mut places: FxHashMap<u64, Option<(usize, usize)>> = FxHashMap::default();
+    for &bits in ids {
+        let id = Id::from_bits(bits);
+        if id.is_unbound() {
+            made.append_null();
+            continue;
+        }
+        let place = *places.entry(bits).or_insert_with(|| {
+            let start = arena.len();
+            run.view(id, |view| write(view, &mut arena)).then_some((start, arena.len()))
+        });
+        made.append_option(place.map(|(start, end)| &arena[start..end]));
+    }
+    Arc::new(made.finish())
+}
+
+fn full(run: &Run, ids: &[u64]) -> Result<ArrayRef, BoxError> {
+    let columns = [lexical, kind, datatype, language].map(|write| texts(run, ids, write));
+    let nulls = columns[0].nulls().cloned();
+    Ok(Arc::new(StructArray::try_new(parts(), columns.to_vec(), nulls)?))
+}
+
+/// A column of values of a type. An error has the row, and the name of the type.
+fn values(run: &Run, ids: &[u64], kind: ValueType) -> Result<ArrayRef, (usize, &'static str)> {
+    let mut text = String::new();
+    let mut each = |take: &mut dyn FnMut(Option<&str>) -> bool, wanted: &'static str| {
+        for (row, &bits) in ids.iter().enumerate() {
+            let id = Id::from_bits(bits);
+            let is_taken = if id.is_unbound() {
+                take(None)
+            } else {
+                text.clear();
+                // An IRI or a blank node has no value, whatever it looks like.
+                let is_literal = run.view(id, |view| {
+                    let is_literal = !matches!(view, TermView::Iri(_) | TermView::Blank(_) | TermView::Triple(_));
+                    lexical(view, &mut text) && (is_literal || kind == ValueType::Text)
+                });
+                is_literal && take(Some(&text))
+            };
+            if !is_taken {
+                return Err((row, wanted));
+            }
+        }
+        Ok(())
+    };
+    /// Appends the value of a text, if it has one.
+    macro_rules! column {
+        ($builder:ident, $wanted:literal, $parse:expr) => {{
+            let mut made = $builder::with_capacity(ids.len());
+            let mut take = |text: Option<&str>| {
+                let value = text.map($parse);
+                let is_value = value != Some(None);
+                made.append_option(value.flatten());
+                is_value
+            };
+            each(&mut take, $wanted)?;
+            Arc::new(made.finish()) as ArrayRef
+        }};
+    }
+    Ok(match kind {
+        ValueType::Boolean => column!(BooleanBuilder, "boolean", |text: &str| match text.trim() {
+            "true" | "1" => Some(true),
+            "false" | "0" => Some(false),
+            _ => None,
+        }),
+        ValueType::Integer => column!(Int64Builder, "integer of 64 bits", |text: &str| text.trim().parse::<i64>().ok()),
+        ValueType::Double => {
+            let mut made = Float64Builder::with_capacity(ids.len());
+            let mut take = |text: Option<&str>| {
+                let value = text.map(number);
+                let is_value = !matches!(value, Some(None));
+                made.append_option(value.flatten());
+                is_value
+            };
+            each(&mut take, "number")?;
+            Arc::new(made.finish())
+        }
+        ValueType::Text => return Ok(texts(run, ids, lexical)),
+        ValueType::Date => column!(Date32Builder, "date", vicus_sql::date_of),
+        ValueType::Timestamp => column!(TimestampMicrosecondBuilder, "time in UTC", vicus_sql::timestamp_of),
+    })
+}
+
+/// A number in a lexical form of XML Schema.
+fn number(text: &str) -> Option<f64> {
+    match text.trim() {
+        "INF" | "+INF" => Some(f64::INFINITY),
+        "-INF" => Some(f64::NEG_INFINITY),
+        "NaN" => Some(f64::NAN),
+        // Rust's parser takes words that are none of XML Schema.
+        other if other.bytes().any(|byte| byte.is_ascii_alphabetic() && !matches!(byte, b'e' | b'E')) => None,
+        other => other.parse().ok(),
+    }
+}
