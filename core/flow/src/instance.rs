@@ -12,10 +12,13 @@ mod growth;
 mod settling;
 
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Mutex, Ordering, Padded};
-use crate::{Account, Activation, BoxCounts, BoxId, Budget, FlowError, Model, Operator, OverBudget, Overflows, Queued};
+use crate::{
+    Account, Activation, BoxCounts, BoxId, Budget, ConnectedBox, FlowError, Model, Operator, OverBudget, Overflows,
+    Queued,
+};
 pub(crate) use cell::{Body, BoxCell, Neighbour, Output, Receiver, Seen, SentNow};
 use cells::Cells;
-pub use cells::GrownBox;
+pub use cells::{GrownBox, LiveBox};
 use settling::GOES_ON;
 pub use settling::Settled;
 use std::num::NonZeroUsize;
@@ -322,6 +325,18 @@ impl Instance {
     /// of expandable boxes of a type.
     pub fn grown(&self) -> Vec<GrownBox> {
         self.cells.grown()
+    }
+
+    /// The whole network of a recorded request that has grown, by [`BoxId::index`]: its model's boxes, and all those of
+    /// fragments so far. A box whose place a fragment has taken is there as the fragment's first box. Empty if nothing
+    /// has grown.
+    pub fn network(&self) -> Vec<LiveBox> {
+        self.cells.network()
+    }
+
+    /// Calls `f` with a box as its model or its fragment has it.
+    pub fn with_box<R>(&self, index: BoxId, f: impl FnOnce(&ConnectedBox) -> R) -> R {
+        self.cells.with_box(index.index(), f)
     }
 
     /// How many of its boxes may live at once: a box that would grow beyond it fails the request

@@ -55,7 +55,7 @@ pub use envelope::{Attachment, Envelope, HeldBytes};
 pub use error::{FlowError, NoMemory, OverBudget, SentTooMuch, drop_quietly, give_up, keep_first, or_given_up};
 pub use expand::{Arrivals, Expansion};
 pub use grow::{Grow, Plain, refusable, tell_of_asking};
-pub use instance::{GrownBox, Instance, Settled, Totals};
+pub use instance::{GrownBox, Instance, LiveBox, Settled, Totals};
 pub use model::{
     BoxId, BoxModel, ConnectedBox, Fragment, FragmentBuilder, InputId, LinkOptions, Model, ModelBuilder, ModelError,
     OutputId,
