@@ -14,7 +14,7 @@ mod settling;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Mutex, Ordering, Padded};
 use crate::{
     Account, Activation, BoxCounts, BoxId, Budget, ConnectedBox, FlowError, Model, Operator, OverBudget, Overflows,
-    Queued,
+    Queued, SubmitInner,
 };
 pub(crate) use cell::{Body, BoxCell, Neighbour, Output, Receiver, Seen, SentNow};
 use cells::Cells;
@@ -47,6 +47,8 @@ pub struct Instance {
     pub(crate) overdraft: AtomicU64,
     /// How many of its boxes may live at once.
     most_boxes: AtomicUsize,
+    /// How its boxes submit requests of their own.
+    submits: OnceLock<SubmitInner>,
 }
 
 /// See [`Instance::set_most_boxes`].
@@ -134,6 +136,7 @@ impl Instance {
                 overflows: OnceLock::new(),
                 overdraft: AtomicU64::new(0),
                 most_boxes: AtomicUsize::new(MOST_BOXES),
+                submits: OnceLock::new(),
             }
         })
     }
@@ -169,6 +172,16 @@ impl Instance {
     /// Where vias may keep envelopes when the budget is used up. To be called once, before it starts.
     pub fn set_overflows(&self, overflows: Arc<dyn Overflows>) {
         assert!(self.overflows.set(overflows).is_ok(), "a request has one place outside of memory");
+    }
+
+    /// How its boxes submit requests of their own ([`Turn::submit`](crate::Turn::submit)), in a world with an outside.
+    /// To be called once, before it starts.
+    pub fn set_submits(&self, submit: SubmitInner) {
+        assert!(self.submits.set(submit).is_ok(), "a request has one world");
+    }
+
+    pub(crate) fn submits(&self) -> Option<SubmitInner> {
+        self.submits.get().copied()
     }
 
     /// Has the time in each box's user code measured ([`BoxCounts::busy_ns`]), in a world with a clock. To be called

@@ -28,6 +28,7 @@ mod shepherds;
 mod siblings;
 mod soak;
 mod start;
+mod submitting;
 #[path = "../../../../core/flow/tests/flow/tables.rs"]
 mod tables;
 mod tasks;
