@@ -514,4 +514,34 @@ mod loom_models {
             assert!(cell.freed.load(Ordering::Relaxed), "it is freed in the end");
         });
     }
+
+    /// A runner marks its box as blocked, and looks at it once more, while the receiver resumes it, and it ends.
+    #[test]
+    fn loom_a_blocked_box_is_not_freed_while_its_last_runner_looks_at_it() {
+        use crate::state::Sending;
+        loom::model(|| {
+            let word = loom::sync::Arc::new(StateWord::new());
+            let handles = loom::sync::Arc::new(AtomicUsize::new(0));
+            let freed = loom::sync::Arc::new(AtomicBool::new(false));
+            assert!(word.arrive().0 && word.begin());
+            let receiver = {
+                let (word, handles, freed) = (word.clone(), handles.clone(), freed.clone());
+                loom::thread::spawn(move || {
+                    if word.resume().0 {
+                        // It sends what waits, and ends.
+                        word.begin();
+                        let _ = word.finish_as(Sending::Done, false, false);
+                        if handles.load(Ordering::Acquire) == 0 && word.is_idle() {
+                            freed.store(true, Ordering::Release);
+                        }
+                    }
+                })
+            };
+            handles.fetch_add(1, Ordering::Relaxed);
+            let _ = word.finish_as(Sending::Blocked, false, false);
+            assert!(!freed.load(Ordering::Acquire), "it looks at a box that is there");
+            handles.fetch_sub(1, Ordering::Release);
+            receiver.join().unwrap();
+        });
+    }
 }
