@@ -1,5 +1,6 @@
 //! Boxes whose place a network takes when the first rows have come.
 
+use crate::operator::ENVELOPE_BYTES;
 use crate::{BoxError, Envelope, Fragment, Operator, Schema, Turn};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,6 +21,8 @@ pub enum Expansion {
 /// The envelopes that have come to an expandable box.
 pub struct Arrivals<'a> {
     kept: &'a [VecDeque<Envelope>],
+    /// The rows of these, by input.
+    rows: &'a [usize],
     heads: Vec<Option<&'a Envelope>>,
     depth: u64,
 }
@@ -33,7 +36,7 @@ impl Arrivals<'_> {
 
     /// How many rows these are.
     pub fn rows(&self, input: usize) -> usize {
-        self.envelopes(input).map(Envelope::rows).sum()
+        self.rows[input] + self.heads[input].map_or(0, Envelope::rows)
     }
 
     /// Whether these are all that will come.
@@ -62,6 +65,9 @@ pub(crate) struct Expandable<D> {
     decide: D,
     /// Taken and not passed on yet, by input.
     kept: Vec<VecDeque<Envelope>>,
+    /// Their rows, by input, and the bytes of all.
+    rows: Vec<usize>,
+    bytes: u64,
     /// Set when it passes by.
     forward: Option<Forward>,
 }
@@ -69,15 +75,17 @@ pub(crate) struct Expandable<D> {
 impl<D: FnMut(&Arrivals<'_>) -> Result<Expansion, BoxError> + Send> Expandable<D> {
     pub(crate) fn new(inputs: Arc<[Schema]>, decide: D) -> Expandable<D> {
         let kept = inputs.iter().map(|_| VecDeque::new()).collect();
-        Expandable { inputs, decide, kept, forward: None }
+        let rows = vec![0; inputs.len()];
+        Expandable { inputs, decide, kept, rows, bytes: 0, forward: None }
     }
 
-    /// Keeps the head of an input. Whether there was one.
-    fn keep(&mut self, turn: &mut Turn<'_>, input: usize) -> bool {
-        let head = turn.take(input);
-        let is_there = head.is_some();
-        self.kept[input].extend(head);
-        is_there
+    /// Keeps the head of an input, if there is one.
+    fn keep(&mut self, turn: &mut Turn<'_>, input: usize) {
+        if let Some(head) = turn.take(input) {
+            self.rows[input] += head.rows();
+            self.bytes += head.bytes() + ENVELOPE_BYTES;
+            self.kept[input].push_back(head);
+        }
     }
 
     fn pass_by(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
@@ -134,7 +142,7 @@ impl<D: FnMut(&Arrivals<'_>) -> Result<Expansion, BoxError> + Send> Operator for
             }
         }
         let heads = (0..inputs).map(|input| turn.head(input)).collect();
-        let arrived = Arrivals { kept: &self.kept, heads, depth: turn.depth() };
+        let arrived = Arrivals { kept: &self.kept, rows: &self.rows, heads, depth: turn.depth() };
         let has_ended = (0..inputs).all(|input| arrived.has_ended(input));
         if (0..inputs).all(|input| arrived.rows(input) == 0) {
             if has_ended && self.fits(turn) {
@@ -160,8 +168,7 @@ impl<D: FnMut(&Arrivals<'_>) -> Result<Expansion, BoxError> + Send> Operator for
                 for input in 0..inputs {
                     self.keep(turn, input);
                 }
-                let bytes = self.kept.iter().flatten().map(|envelope| envelope.bytes() + 128).sum();
-                Ok(turn.book(bytes)?)
+                Ok(turn.book(self.bytes)?)
             }
             Expansion::Become(fragment) => {
                 self.check(&fragment, turn)?;

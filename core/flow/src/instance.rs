@@ -12,10 +12,13 @@ mod growth;
 mod settling;
 
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Mutex, Ordering, Padded};
-use crate::{Account, Activation, BoxCounts, BoxId, Budget, FlowError, Model, Operator, OverBudget, Overflows, Queued};
+use crate::{
+    Account, Activation, BoxCounts, BoxId, Budget, ConnectedBox, FlowError, Model, Operator, OverBudget, Overflows,
+    Queued, SubmitInner,
+};
 pub(crate) use cell::{Body, BoxCell, Neighbour, Output, Receiver, Seen, SentNow};
 use cells::Cells;
-pub use cells::GrownBox;
+pub use cells::{GrownBox, LiveBox};
 use settling::GOES_ON;
 pub use settling::Settled;
 use std::num::NonZeroUsize;
@@ -44,6 +47,8 @@ pub struct Instance {
     pub(crate) overdraft: AtomicU64,
     /// How many of its boxes may live at once.
     most_boxes: AtomicUsize,
+    /// How its boxes submit requests of their own.
+    submits: OnceLock<SubmitInner>,
 }
 
 /// See [`Instance::set_most_boxes`].
@@ -131,6 +136,7 @@ impl Instance {
                 overflows: OnceLock::new(),
                 overdraft: AtomicU64::new(0),
                 most_boxes: AtomicUsize::new(MOST_BOXES),
+                submits: OnceLock::new(),
             }
         })
     }
@@ -166,6 +172,16 @@ impl Instance {
     /// Where vias may keep envelopes when the budget is used up. To be called once, before it starts.
     pub fn set_overflows(&self, overflows: Arc<dyn Overflows>) {
         assert!(self.overflows.set(overflows).is_ok(), "a request has one place outside of memory");
+    }
+
+    /// How its boxes submit requests of their own ([`Turn::submit`](crate::Turn::submit)), in a world with an outside.
+    /// To be called once, before it starts.
+    pub fn set_submits(&self, submit: SubmitInner) {
+        assert!(self.submits.set(submit).is_ok(), "a request has one world");
+    }
+
+    pub(crate) fn submits(&self) -> Option<SubmitInner> {
+        self.submits.get().copied()
     }
 
     /// Has the time in each box's user code measured ([`BoxCounts::busy_ns`]), in a world with a clock. To be called
@@ -322,6 +338,18 @@ impl Instance {
     /// of expandable boxes of a type.
     pub fn grown(&self) -> Vec<GrownBox> {
         self.cells.grown()
+    }
+
+    /// The whole network of a recorded request that has grown, by [`BoxId::index`]: its model's boxes, and all those of
+    /// fragments so far. A box whose place a fragment has taken is there as the fragment's first box. Empty if nothing
+    /// has grown.
+    pub fn network(&self) -> Vec<LiveBox> {
+        self.cells.network()
+    }
+
+    /// Calls `f` with a box as its model or its fragment has it.
+    pub fn with_box<R>(&self, index: BoxId, f: impl FnOnce(&ConnectedBox) -> R) -> R {
+        self.cells.with_box(index.index(), f)
     }
 
     /// How many of its boxes may live at once: a box that would grow beyond it fails the request

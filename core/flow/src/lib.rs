@@ -21,6 +21,7 @@ mod envelope;
 mod error;
 mod expand;
 mod grow;
+mod inner;
 mod instance;
 pub mod library;
 mod mailbox;
@@ -57,7 +58,8 @@ pub use envelope::{Attachment, Envelope, HeldBytes};
 pub use error::{FlowError, NoMemory, OverBudget, SentTooMuch, drop_quietly, give_up, keep_first, or_given_up};
 pub use expand::{Arrivals, Expansion};
 pub use grow::{Grow, Plain, refusable, tell_of_asking};
-pub use instance::{GrownBox, Instance, Settled, Totals};
+pub use inner::{Inner, OwnOperators, SubmitInner, Told};
+pub use instance::{GrownBox, Instance, LiveBox, Settled, Totals};
 pub use mark::{Mark, Marks};
 pub use model::{
     BoxId, BoxModel, ConnectedBox, Fragment, FragmentBuilder, InputId, LinkOptions, Model, ModelBuilder, ModelError,

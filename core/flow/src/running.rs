@@ -339,9 +339,18 @@ impl Sent {
             (false, true) => Sending::Waits,
             (false, false) => Sending::Done,
         };
+        // A receiver may resume the box as soon as it is marked as blocked, and then it may run, end and be freed.
+        let is_held = blocked && instance.grows();
+        if is_held {
+            cell.handles.fetch_add(1, Ordering::Relaxed);
+        }
         let mut enqueue = cell.state.finish_as(sending, due_again, after_end).0;
         if blocked && !enqueue {
             enqueue = instance.is_resumed_by_the_end(cell);
+        }
+        if is_held {
+            // Release: the cell is freed after this. If the box is to be queued, it is not freed before it runs.
+            cell.handles.fetch_sub(1, Ordering::Release);
         }
         if enqueue && (!instance.is_stopped() || (after_end && !instance.has_failed())) {
             // Its receiver had room again before the box was marked as blocked or waiting. It goes on with the rest of

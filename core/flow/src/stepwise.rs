@@ -29,8 +29,8 @@
 //! ```
 
 use crate::{
-    Activation, BoxCounts, BoxId, Budget, Desk, Fact, FlowError, GrownBox, Instance, Model, Operator, Overflows,
-    Running, Totals, World, box_class,
+    Activation, BoxCounts, BoxId, Budget, ConnectedBox, Desk, Fact, FlowError, GrownBox, Instance, LiveBox, Model,
+    Operator, Overflows, Running, Totals, World, box_class,
 };
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -138,6 +138,16 @@ impl Request {
     /// Stops the request with a reason, if it goes on.
     pub fn fail(&self, error: FlowError) {
         self.instance.fail(error);
+    }
+
+    /// Calls `f` with a box as its model or its fragment has it.
+    pub fn with_box<R>(&self, index: BoxId, f: impl FnOnce(&ConnectedBox) -> R) -> R {
+        self.instance.with_box(index, f)
+    }
+
+    /// The whole network, if it has grown while facts were recorded ([`Instance::network`]).
+    pub fn network(&self) -> Vec<LiveBox> {
+        self.instance.network()
     }
 
     /// Begins an invocation on a node: the snapshot, and the user's code if it is due. Panics if the task is another

@@ -70,14 +70,14 @@
 //! # Examples
 //!
 //! The examples of this crate: `numbers` (the two boxes of the Bobox report), `word_count`, `diamond` (a stream split
-//! and joined again), `validity` (rows deleted on one branch and kept on another, without copying) and `stream`
-//! (windows of a stream without end).
+//! and joined again), `validity` (rows deleted on one branch and kept on another, without copying), `stream` (windows of a
+//! stream without end) and `quicksort` (a network that divides itself while it runs).
 
 pub use vicus_flow::{
-    Bound, BoxCounts, BoxError, BoxId, BoxModel, Budget, Column, Envelope, EnvelopeBuilder, Field, FlowError, Grow,
-    HeldBytes, InputCounts, InputId, Mark, Marks, Model, ModelBuilder, ModelError, NoMemory, Operator, OutputCounts,
-    OutputId, OverBudget, Overflow, Overflows, Resume, Schema, Storage, StorageError, TimeUnit, Totals, Turn, Type,
-    give_up, library, refusable,
+    Arrivals, Bound, BoxCounts, BoxError, BoxId, BoxModel, Budget, Column, Envelope, EnvelopeBuilder, Expansion, Field,
+    FlowError, Fragment, FragmentBuilder, Grow, GrownBox, HeldBytes, InputCounts, InputId, Mark, Marks, Model,
+    ModelBuilder, ModelError, NoMemory, Operator, OutputCounts, OutputId, OverBudget, Overflow, Overflows, Resume,
+    Schema, Storage, StorageError, TimeUnit, Totals, Turn, Type, give_up, library, refusable,
 };
 #[cfg(feature = "arrow")]
 pub use vicus_flow::{FromArrowError, arrow};

@@ -316,6 +316,9 @@ fn build(recorded: &Recorded<'_>, info: &ModelInfo, scripts: &[Script]) -> Resul
         let schemas = script.outputs.iter().map(|sent| schema(recorded, sent));
         ids.push(net.add(schemas.fold(model, |model, schema| model.output(&schema))));
     }
+    if termination.type_name != "termination" && info.boxes.iter().any(|one| one.type_name == "termination") {
+        return Err("a network that did not grow while it ran".to_owned());
+    }
     if !info.boxes[0].inputs.is_empty() || !scripts[last].outputs.is_empty() {
         return Err("a first box that reads nothing, and a last one without readers".to_owned());
     }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 use vicus_flow::stepwise::Request;
-use vicus_flow::{BoxCounts, ConnectedBox, Fact, FlowError, Model};
+use vicus_flow::{BoxCounts, ConnectedBox, Fact, FlowError, LiveBox, Model};
 use vicus_schedule::Kind;
 use vicus_topology::NodeId;
 use vicus_trace::{BoxInfo, Event, Header, JobId, ModelInfo, Outcome, SeatLog, Source, TaskKind, Trace, What};
@@ -60,7 +60,7 @@ impl Rehearsal {
         while !queue.is_empty() {
             let picked = choose(queue.len()) % queue.len();
             let task = queue.remove(queue.len() - 1 - picked);
-            let index = task.index.index();
+            let (id, index) = (task.index, task.index.index());
             log.record(What::Taken { who: who(index), rule: 1, far: false });
             log.record(What::InvocationBegins { who: who(index) });
             let begun = request.begin(task, NodeId::default());
@@ -70,7 +70,8 @@ impl Rehearsal {
                 Fact::Received { rows, .. } => *rows as u64,
                 _ => 0,
             });
-            let ns = takes_ns(&model.boxes()[index], rows.sum());
+            let rows = rows.sum();
+            let ns = request.with_box(id, |each| takes_ns(each, rows));
             let next = request.finish(begun, NodeId::default());
             (log.now, work_ns) = (log.now + ns, work_ns + ns);
             facts.extend(request.facts());
@@ -84,15 +85,17 @@ impl Rehearsal {
             }
         }
         log.record(What::RequestEnded { request: REQUEST, outcome: Outcome::Done });
+        let grown = request.network();
         let (result, counts) = request.settle();
         result?;
-        let header = Header { models: vec![info(model)], machine: "no machine".to_owned(), ..Header::for_seats(1) };
+        let header =
+            Header { models: vec![info(model, &grown)], machine: "no machine".to_owned(), ..Header::for_seats(1) };
         let trace = Trace::new(header, vec![SeatLog { events: log.events, lost: 0 }]);
         Ok(Rehearsal { trace, counts, work_ns, invocations })
     }
 }
 
-fn info(model: &Model) -> ModelInfo {
+fn info(model: &Model, grown: &[LiveBox]) -> ModelInfo {
     let each = |each: &ConnectedBox| BoxInfo {
         name: each.name().to_owned(),
         type_name: each.type_name().to_owned(),
@@ -105,7 +108,24 @@ fn info(model: &Model) -> ModelInfo {
             .map(|bound| vicus_trace::ViaBound { envelopes: bound.envelopes as u32, bytes: bound.bytes })
             .collect(),
     };
-    let boxes = model.boxes().iter().map(each).collect();
+    let live = |live: &LiveBox| BoxInfo {
+        name: live.name.clone(),
+        type_name: live.type_name.clone(),
+        inputs: live
+            .sources
+            .iter()
+            .map(|(sender, output)| Source { index: sender.index() as u32, output: *output as u16 })
+            .collect(),
+        bounds: live
+            .bounds
+            .iter()
+            .map(|bound| vicus_trace::ViaBound { envelopes: bound.envelopes as u32, bytes: bound.bytes })
+            .collect(),
+    };
+    let boxes = match grown {
+        [] => model.boxes().iter().map(each).collect(),
+        grown => grown.iter().map(live).collect(),
+    };
     ModelInfo { name: model.name().to_owned(), requests: vec![REQUEST], boxes }
 }
 

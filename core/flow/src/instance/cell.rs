@@ -42,7 +42,7 @@ pub(crate) struct BoxCell {
     pub(crate) body: UnsafeCell<Body>,
     /// How many ends at its neighbours may still touch it: at the senders of its inputs, and at its receivers.
     pub(crate) far: AtomicUsize,
-    /// How many handles of pauses may still touch it.
+    /// How many others may still touch it: handles of pauses, and its runner when it has marked it as blocked.
     pub(crate) handles: AtomicUsize,
 }
 

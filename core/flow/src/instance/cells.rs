@@ -7,11 +7,11 @@
 use super::cell::{BoxCell, Neighbour};
 use crate::Fragment;
 use crate::counts::Tally;
-use crate::sync::{AtomicU64, Mutex, Ordering};
-use crate::{BoxCounts, Model};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::{Bound, BoxCounts, BoxId, ConnectedBox, Model};
 use std::collections::{BTreeMap, VecDeque};
 use std::ptr::NonNull;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 /// The cells of an instance.
 pub(crate) struct Cells {
@@ -46,6 +46,8 @@ pub(super) struct Grown {
     sums: BTreeMap<String, BTreeMap<String, Sum>>,
     /// The latest clock of a box that was freed.
     last_clock: u64,
+    /// The whole network by index, with the boxes that have ended; empty unless the request is recorded.
+    pub(super) network: Vec<LiveBox>,
     /// Cells that were emptied at the end of the request, and to which handles of pauses still point.
     kept: Vec<NonNull<BoxCell>>,
 }
@@ -72,6 +74,30 @@ impl Origin {
     /// The box's name in its fragment.
     pub(super) fn name(&self) -> &str {
         self.fragment.model().boxes[self.index].name()
+    }
+}
+
+/// A box of a network that has grown: [`Instance::network`](crate::Instance::network).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveBox {
+    /// Its name; in a fragment, behind those of the expandable boxes around it.
+    pub name: String,
+    /// Its type's name.
+    pub type_name: String,
+    /// For each input, the box that sends and the number of its output.
+    pub sources: Vec<(BoxId, usize)>,
+    /// The bound of each input.
+    pub bounds: Vec<Bound>,
+}
+
+impl LiveBox {
+    fn of(one: &ConnectedBox) -> LiveBox {
+        LiveBox {
+            name: one.name().to_owned(),
+            type_name: one.type_name().to_owned(),
+            sources: one.sources().collect(),
+            bounds: one.bounds().collect(),
+        }
     }
 }
 
@@ -274,6 +300,20 @@ impl Cells {
         all.into_values().collect()
     }
 
+    /// See [`Instance::network`](crate::Instance::network).
+    pub(super) fn network(&self) -> Vec<LiveBox> {
+        self.lock().network.clone()
+    }
+
+    /// Calls `f` with a box as its model or its fragment has it.
+    pub(super) fn with_box<R>(&self, index: usize, f: impl FnOnce(&ConnectedBox) -> R) -> R {
+        let origin = self.lock().slots.get(index).and_then(Option::as_ref).and_then(|slot| slot.origin.clone());
+        match &origin {
+            Some(origin) => f(&origin.fragment.model().boxes[origin.index]),
+            None => f(&self.model.boxes[index]),
+        }
+    }
+
     /// The bytes of cells of fragments.
     pub(super) fn held(&self) -> u64 {
         self.held.load(Ordering::Relaxed)
@@ -409,6 +449,36 @@ impl Grown {
         let nest = self.nests.add(of, parent, boxes);
         let fragment = fragment.clone();
         move |index| Origin { nest, fragment: fragment.clone(), index }
+    }
+
+    /// Notes the boxes of a fragment in the network of a recorded request, with the cells that they got.
+    pub(super) fn note(&mut self, model: &Model, fragment: &Fragment, host: Option<usize>, all: &[NonNull<BoxCell>]) {
+        if self.network.is_empty() {
+            self.network = model.boxes.iter().map(LiveBox::of).collect();
+        }
+        #[expect(unsafe_code, reason = "follows pointers to cells")]
+        // SAFETY: they were given their places under the lock, which is held.
+        let index = |number: usize| unsafe { all[number].as_ref() }.index;
+        let boxes = &fragment.model().boxes;
+        for (number, one) in boxes.iter().enumerate().take(boxes.len() - 1) {
+            let mut live = LiveBox::of(one);
+            live.name = self.name(index(number), model);
+            if Some(number) == host {
+                let own = &mut self.network[index(number)];
+                (own.name, own.type_name) = (live.name, live.type_name);
+            } else if number > 0 {
+                live.sources.iter_mut().for_each(|(from, _)| *from = BoxId(index(from.index())));
+                self.network.push(live);
+                debug_assert_eq!(self.network.len(), index(number) + 1, "indexes of recorded requests are new");
+            }
+        }
+    }
+
+    /// A box of a fragment has got a receiver.
+    pub(super) fn moved(&mut self, receiver: usize, input: usize, sender: usize, output: usize) {
+        if let Some(source) = self.network.get_mut(receiver).and_then(|live| live.sources.get_mut(input)) {
+            *source = (BoxId(sender), output);
+        }
     }
 
     /// A box has left its place in a fragment.

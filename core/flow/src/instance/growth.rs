@@ -231,6 +231,15 @@ impl Instance {
             for receiver in &mut receivers {
                 receiver.private.extend(link.iter().flat_map(|link| &link.private));
             }
+            if is_recorded {
+                #[expect(unsafe_code, reason = "follows a pointer to a new cell")]
+                // SAFETY: it is there, see `place`.
+                let sender = unsafe { all[from.sender().index()].as_ref() }.index;
+                let mut grown = self.cells.lock();
+                for receiver in receivers.iter().filter(|receiver| !receiver.let_go) {
+                    grown.moved(receiver.cell.index, receiver.input, sender, from.index());
+                }
+            }
             hand_over(cell, body, receivers, all[from.sender().index()], from.index());
         }
         let operator = host_operator.expect("the box in the cell has an operator");
@@ -276,7 +285,12 @@ impl Instance {
             grown.slots[place] = Some(Slot { cell: new, origin: Some(origin(index)), before: None });
             all[index] = new;
         }
-        let Some(host) = host else { return Ok(all) };
+        let Some(host) = host else {
+            if is_recorded {
+                grown.note(&self.model, fragment, None, &all);
+            }
+            return Ok(all);
+        };
         let one = &fragment.model().boxes[host];
         let tally = cell.tally.with_mut(|tally| {
             #[expect(unsafe_code, reason = "exchanges the counters")]
@@ -290,6 +304,9 @@ impl Instance {
                 grown.add_counts(&before, &tally.read());
                 grown.leave(&before);
             }
+        }
+        if is_recorded {
+            grown.note(&self.model, fragment, Some(host), &all);
         }
         Ok(all)
     }
@@ -358,5 +375,173 @@ impl Instance {
                 self.fail(unwound_as(name.unwrap_or_default(), panic));
             }
         }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use crate::state::StateWord;
+    use crate::{BoxModel, ModelBuilder, Schema, Turn};
+    use loom::sync::atomic::{AtomicBool, AtomicUsize};
+    use vicus_schedule::{RequestId, TaskClass};
+
+    #[expect(unsafe_code, reason = "the type of a class's functions")]
+    // SAFETY of callers: no condition: it is never called.
+    unsafe fn never(_: vicus_schedule::TaskRef) {
+        unreachable!("these boxes are not run");
+    }
+
+    static COUNTED: TaskClass = crate::box_class(never);
+
+    /// A box hands its output over while the receiver closes the input and lets go: each counts the ends that are left,
+    /// and the new sender learns of the closing.
+    #[test]
+    fn loom_a_receiver_that_closes_lets_go_of_one_sender() {
+        let none = Schema::new::<&str>([]);
+        let boxed = |name: &'static str| BoxModel::new(name, || |_: &mut Turn<'_>| Ok(()));
+        let mut net = ModelBuilder::new("two senders");
+        let senders = ["old", "new"].map(|name| net.source(boxed(name).output(&none)));
+        let receiver = net.add(boxed("receiver").input(&none).input(&none).output(&none));
+        (0..2).for_each(|input| drop(net.connect(senders[input].output(0), receiver.input(input))));
+        net.end(receiver.output(0));
+        let model = net.build().unwrap();
+        loom::model(move || {
+            let instance = Instance::new(&model, RequestId(1), 1, &COUNTED, Vec::new());
+            let closes = {
+                let instance = Arc::clone(&instance);
+                loom::thread::spawn(move || {
+                    let cell = &instance.cells.own()[3];
+                    assert!(!cell.inputs[0].ring.close(), "nothing was refused");
+                    cell.body.with_mut(|body| {
+                        #[expect(unsafe_code, reason = "only this thread runs the receiver")]
+                        // SAFETY: the other thread touches only the senders' bodies.
+                        instance.let_go(cell, unsafe { &mut *body }, false);
+                    });
+                })
+            };
+            let [old, new] = [1, 2].map(|index| &instance.cells.own()[index]);
+            let receivers = old.body.with_mut(|body| {
+                #[expect(unsafe_code, reason = "only this thread runs the senders")]
+                // SAFETY: the other thread touches only the receiver's body.
+                let body = unsafe { &mut *body };
+                let receivers = std::mem::take(&mut body.outputs[0].receivers);
+                hand_over(old, body, receivers, NonNull::from(new), 0);
+                body.outputs[0].receivers.len()
+            });
+            assert_eq!(receivers, 0);
+            closes.join().unwrap();
+            // The initialization box, and for the new one its own receiver.
+            assert_eq!((old.far.load(Ordering::Relaxed), new.far.load(Ordering::Relaxed)), (1, 2));
+            let moved = new.body.with_mut(|body| {
+                #[expect(unsafe_code, reason = "only this thread is left")]
+                // SAFETY: as above.
+                let moved = unsafe { &(&(*body).outputs)[0].receivers[1] };
+                moved.closed || moved.ring().is_closed()
+            });
+            assert!(moved, "the new sender sees that the input is closed");
+        });
+    }
+
+    /// A sender delivers the last pill, queues the box and lets go, while the box runs and leaves, and a third thread
+    /// looks for boxes to be freed: nobody touches the box after that.
+    #[test]
+    fn loom_a_box_is_freed_behind_its_last_touch() {
+        struct Cell {
+            word: StateWord,
+            far: AtomicUsize,
+            has_left: AtomicBool,
+            queued: AtomicUsize,
+            freed: AtomicBool,
+        }
+
+        impl Cell {
+            fn touch(&self) {
+                assert!(!self.freed.load(Ordering::Acquire), "it is still there");
+            }
+
+            /// Runs the box as often as it is queued. It has seen the pill when the sender has put it.
+            fn run(&self, pill: &AtomicBool) {
+                while self.queued.compare_exchange(1, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                    self.touch();
+                    self.word.begin();
+                    if pill.load(Ordering::Acquire) {
+                        self.touch();
+                        self.has_left.store(true, Ordering::Release);
+                    }
+                    if self.word.finish_as(crate::state::Sending::Done, false, false).0 {
+                        self.queued.fetch_add(1, Ordering::AcqRel);
+                    }
+                }
+            }
+
+            fn reap(&self) {
+                if self.has_left.load(Ordering::Acquire) && self.far.load(Ordering::Acquire) == 0 && self.word.is_idle()
+                {
+                    self.freed.store(true, Ordering::Release);
+                }
+            }
+        }
+
+        loom::model(|| {
+            let cell = loom::sync::Arc::new(Cell {
+                word: StateWord::new(),
+                far: AtomicUsize::new(1),
+                has_left: AtomicBool::new(false),
+                queued: AtomicUsize::new(1),
+                freed: AtomicBool::new(false),
+            });
+            let pill = loom::sync::Arc::new(AtomicBool::new(false));
+            assert!(cell.word.arrive().0, "an earlier envelope has queued it");
+            let runner = {
+                let (cell, pill) = (cell.clone(), pill.clone());
+                loom::thread::spawn(move || {
+                    cell.run(&pill);
+                    cell.reap();
+                })
+            };
+            pill.store(true, Ordering::Release);
+            cell.touch();
+            if cell.word.arrive().0 {
+                cell.touch();
+                cell.queued.fetch_add(1, Ordering::AcqRel);
+            }
+            cell.touch();
+            cell.far.fetch_sub(1, Ordering::Release);
+            runner.join().unwrap();
+            cell.run(&pill);
+            cell.reap();
+            assert!(cell.freed.load(Ordering::Relaxed), "it is freed in the end");
+        });
+    }
+
+    /// A runner marks its box as blocked, and looks at it once more, while the receiver resumes it, and it ends.
+    #[test]
+    fn loom_a_blocked_box_is_not_freed_while_its_last_runner_looks_at_it() {
+        use crate::state::Sending;
+        loom::model(|| {
+            let word = loom::sync::Arc::new(StateWord::new());
+            let handles = loom::sync::Arc::new(AtomicUsize::new(0));
+            let freed = loom::sync::Arc::new(AtomicBool::new(false));
+            assert!(word.arrive().0 && word.begin());
+            let receiver = {
+                let (word, handles, freed) = (word.clone(), handles.clone(), freed.clone());
+                loom::thread::spawn(move || {
+                    if word.resume().0 {
+                        // It sends what waits, and ends.
+                        word.begin();
+                        let _ = word.finish_as(Sending::Done, false, false);
+                        if handles.load(Ordering::Acquire) == 0 && word.is_idle() {
+                            freed.store(true, Ordering::Release);
+                        }
+                    }
+                })
+            };
+            handles.fetch_add(1, Ordering::Relaxed);
+            let _ = word.finish_as(Sending::Blocked, false, false);
+            assert!(!freed.load(Ordering::Acquire), "it looks at a box that is there");
+            handles.fetch_sub(1, Ordering::Release);
+            receiver.join().unwrap();
+        });
     }
 }

@@ -7,7 +7,10 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vicus_flow::stepwise::Request;
-use vicus_flow::{Bound, BoxCounts, FlowError, GrownBox, Overflows, Totals};
+use vicus_flow::{
+    Arrivals, Bound, BoxCounts, BoxError, Envelope, Expansion, FlowError, FragmentBuilder, GrownBox, ModelBuilder,
+    Overflows, Schema, Totals, Type, library, sequential,
+};
 use vicus_schedule::Kind;
 use vicus_topology::NodeId;
 
@@ -167,4 +170,42 @@ fn a_box_of_a_fragment_is_called_by_the_boxes_around_it() {
     let growing = Growing::new(step, 3, Bound::default());
     let (result, ..) = run(&growing, 1, Setting::default());
     assert_eq!(result.unwrap_err().to_string(), "box grows / grows failed: out of room");
+}
+
+/// The error of a network with an expandable box of one input and two outputs.
+fn refused(decide: impl Fn(&Arrivals<'_>) -> Result<Expansion, BoxError> + Clone + Send + Sync + 'static) -> String {
+    let numbers = Schema::new([("number", Type::U64)]);
+    let mut net = ModelBuilder::new("refused");
+    let source = net.source(library::source("numbers", &numbers, || [Envelope::new([vec![1u64, 2].into()])]));
+    let grows = net.expandable("grows", [&numbers], [&numbers, &numbers], move || decide.clone());
+    net.connect(source.output(0), grows.input(0));
+    net.end(grows.output(0));
+    net.end(grows.output(1));
+    sequential::run(&net.build().unwrap(), Vec::new(), |_| 0).unwrap_err().to_string()
+}
+
+#[test]
+fn a_decision_that_does_not_fit_the_box_fails_its_request() {
+    let told = refused(|_| Ok(Expansion::PassBy));
+    assert_eq!(told, "box grows failed: only a box with the same columns at both ends may be passed by");
+    let told = refused(|_| Ok(Expansion::LookOn));
+    assert_eq!(told, "box grows failed: a box that has seen the end of all inputs can't look on");
+    let one = |schema: &Schema, ends: usize| {
+        let mut net = FragmentBuilder::new("grows", [schema]);
+        (0..ends).for_each(|_| net.end(net.input(0)));
+        net.build()
+    };
+    let (numbers, words) = (Schema::new([("number", Type::U64)]), Schema::new([("word", Type::Text)]));
+    let fragment = one(&numbers, 1).unwrap();
+    let told = refused(move |_| Ok(Expansion::Become(fragment.clone())));
+    let counts = "the fragment grows has 1 inputs and 1 outputs, and the box 1 and 2";
+    assert_eq!(told, format!("box grows failed: {counts}"));
+    let fragment = one(&words, 2).unwrap();
+    let told = refused(move |_| Ok(Expansion::Become(fragment.clone())));
+    assert_eq!(told, "box grows failed: input 0 (number: U64) does not fit the fragment's, (word: Text)");
+    let error = one(&numbers, 0).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "output 0 of box inputs has no receiver: every path must lead to the termination box"
+    );
 }

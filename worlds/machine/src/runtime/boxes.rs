@@ -310,7 +310,12 @@ impl RuntimeState {
     /// the one that may go on is queued.
     pub(crate) fn settle(&self, instance: &Instance) -> Option<Outcome> {
         let result = match instance.settle()? {
-            Settled::Over(result) => result,
+            Settled::Over(result) => {
+                if let Some(recording) = &self.recording {
+                    recording.grew(instance);
+                }
+                result
+            }
             Settled::GoesOn(activation) => {
                 self.enter(activation.queued);
                 return None;

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-use vicus_flow::{BoxId, ConnectedBox, Desk, Fact, Instance, Model, refusable};
+use vicus_flow::{BoxId, ConnectedBox, Desk, Fact, Instance, LiveBox, Model, refusable};
 use vicus_schedule::{
     Access, Dealt, Decision, Kind, Mode, Plan, PoolId, RequestId, SeatId, TaskHeader, TaskName, TaskRef, Way,
 };
@@ -41,6 +41,8 @@ pub(crate) struct Recording {
     outside: Mutex<Log>,
     /// The numbers of their closures.
     numbers: Mutex<Numbers>,
+    /// The networks of requests that have grown.
+    grown: Mutex<Vec<ModelInfo>>,
     /// By the model's address, valid because this keeps the model.
     models: Mutex<BTreeMap<usize, Instances>>,
     /// By seat, filled when its thread has left.
@@ -108,6 +110,7 @@ impl Recording {
             outside: Mutex::new(new_log(room, 1 << 16)),
             numbers: Mutex::new(Numbers { next: first_number + plan.seats.len() as u32, step: number_step }),
             models: Mutex::new(BTreeMap::new()),
+            grown: Mutex::default(),
             logs: Mutex::new(vec![SeatLog::default(); plan.seats.len()]),
             live: Mutex::new(vec![None; plan.seats.len()]),
             first_number,
@@ -176,6 +179,19 @@ impl Recording {
         self.tasks.fetch_max(clock, Ordering::AcqRel);
     }
 
+    /// A request is over: if its network has grown, the trace has all of its boxes.
+    pub(crate) fn grew(&self, instance: &Instance) {
+        let network = if self.keeps_events() { instance.network() } else { Vec::new() };
+        if !network.is_empty() {
+            let info = ModelInfo {
+                name: instance.model().name().to_owned(),
+                requests: vec![instance.id().0 as u32],
+                boxes: network.iter().map(live_info).collect(),
+            };
+            self.grown.lock().expect("nothing panics under this lock").push(info);
+        }
+    }
+
     /// A caller without a seat settled a request.
     pub(crate) fn ended(&self, instance: &Instance, outcome: Outcome) {
         if !self.keeps_events() {
@@ -239,9 +255,11 @@ impl Recording {
         let callers = SeatInfo { is_callers: true, ..info(plan.seats[0].pu) };
         let seats = plan.seats.iter().map(|seat| info(seat.pu)).chain([callers]).collect();
         let models = self.models.lock().expect("nothing panics under this lock");
+        let grown = std::mem::take(&mut *self.grown.lock().expect("nothing panics under this lock"));
+        let is_grown = |request: &u32| grown.iter().any(|info| info.requests.contains(request));
         let model = |(model, requests): &Instances| ModelInfo {
             name: model.name().to_owned(),
-            requests: requests.clone(),
+            requests: requests.iter().copied().filter(|request| !is_grown(request)).collect(),
             boxes: model.boxes().iter().map(box_info).collect(),
         };
         let header = Header {
@@ -251,7 +269,7 @@ impl Recording {
             clock: "ns since the runtime's start, monotonic".to_owned(),
             started: self.started.clone(),
             seats,
-            models: models.values().map(model).collect(),
+            models: models.values().map(model).chain(grown.iter().cloned()).collect(),
             functions: Vec::new(),
             arrays: Vec::new(),
             array_bytes: Vec::new(),
@@ -276,6 +294,17 @@ fn box_info(b: &ConnectedBox) -> BoxInfo {
         type_name: b.type_name().to_owned(),
         inputs: b.sources().map(source).collect(),
         bounds: b.bounds().map(bound).collect(),
+    }
+}
+
+fn live_info(live: &LiveBox) -> BoxInfo {
+    let source = |(sender, output): &(BoxId, usize)| Source { index: sender.index() as u32, output: *output as u16 };
+    let bound = |bound: &vicus_flow::Bound| ViaBound { envelopes: bound.envelopes as u32, bytes: bound.bytes };
+    BoxInfo {
+        name: live.name.clone(),
+        type_name: live.type_name.clone(),
+        inputs: live.sources.iter().map(source).collect(),
+        bounds: live.bounds.iter().map(bound).collect(),
     }
 }
 

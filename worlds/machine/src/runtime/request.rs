@@ -3,7 +3,7 @@
 use crate::runtime::boxes::BOX;
 use crate::runtime::done::EndSignal;
 use crate::runtime::handle::Runtime;
-use crate::runtime::requests::here::nest;
+use crate::runtime::requests::here::{nest, request_here};
 use crate::runtime::requests::nested::cancel_nested;
 use crate::runtime::requests::reserve::account_here;
 use crate::runtime::requests::state::RequestState;
@@ -13,7 +13,8 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 use vicus_flow::{
-    Account, BoxCounts, BoxId, Budget, FlowError, GrownBox, Instance, Model, Operator, Overflows, Totals,
+    Account, BoxCounts, BoxId, Budget, FlowError, GrownBox, Instance, Model, Operator, Overflows, OwnOperators, Told,
+    Totals,
 };
 use vicus_schedule::QueueId;
 use vicus_topology::NodeId;
@@ -103,8 +104,7 @@ impl Runtime {
         operators: Vec<(BoxId, Box<dyn Operator>)>,
         options: impl Into<RequestOptions>,
     ) -> Request {
-        let entries = &self.shared.plan.entry;
-        self.submit_to(self.next_of(entries), model, operators, options.into().accounted())
+        submit_to(&self.shared, self.next_of(&self.shared.plan.entry), model, operators, options.into().accounted())
     }
 
     /// Submits a request to begin on a node, if the plan has an entry there.
@@ -113,28 +113,40 @@ impl Runtime {
         let is_near = |queue: &QueueId| plan.queues[queue.index()].home == node;
         let near: Vec<QueueId> = plan.entry.iter().copied().filter(is_near).collect();
         let entries = if near.is_empty() { &plan.entry } else { &near };
-        self.submit_to(self.next_of(entries), model, Vec::new(), RequestOptions::default().accounted())
+        submit_to(&self.shared, self.next_of(entries), model, Vec::new(), RequestOptions::default().accounted())
     }
+}
 
-    fn submit_to(
-        &self,
-        queue: QueueId,
-        model: &Arc<Model>,
-        operators: Vec<(BoxId, Box<dyn Operator>)>,
-        accounted: Accounted,
-    ) -> Request {
-        let shared = &self.shared;
-        let state = new_request(shared, model, operators, accounted);
-        shared.keep(&state);
-        let instance = &state.instance;
-        let first = instance.start(None);
-        if let Some(recording) = &shared.recording {
-            recording.submitted(instance, first.index);
-        }
-        let queue = shared.front_for(instance).unwrap_or(queue);
-        shared.put_into_entry(queue, first.queued.into_task());
-        Request { shared: Arc::clone(shared), state }.nested()
+fn submit_to(
+    shared: &Arc<RuntimeState>,
+    queue: QueueId,
+    model: &Arc<Model>,
+    operators: Vec<(BoxId, Box<dyn Operator>)>,
+    accounted: Accounted,
+) -> Request {
+    let state = new_request(shared, model, operators, accounted);
+    shared.keep(&state);
+    let instance = &state.instance;
+    let first = instance.start(None);
+    if let Some(recording) = &shared.recording {
+        recording.submitted(instance, first.index);
     }
+    let queue = shared.front_for(instance).unwrap_or(queue);
+    shared.put_into_entry(queue, first.queued.into_task());
+    Request { shared: Arc::clone(shared), state }.nested()
+}
+
+/// Submits a request for the calling thread's box, and tells its result.
+fn submit_inner(model: &Arc<Model>, operators: OwnOperators, told: Told) {
+    let (shared, _) = request_here().expect("a box runs on a seat, or on the thread of its caller");
+    let shared = &shared;
+    let queue = shared.next_of(&shared.plan.entry);
+    let request = submit_to(shared, queue, model, operators, RequestOptions::default().accounted());
+    let state = Arc::clone(&request.state);
+    request.when_done(move || {
+        let result = state.lock().result.clone();
+        told(result.expect("it is over"));
+    });
 }
 
 /// A submitted instance. Dropping the handle lets it run on by itself.
@@ -274,6 +286,7 @@ pub(crate) fn new_request(
     let id = shared.ongoing.next_id();
     let instance = Instance::new(model, id, shared.plan.seats.len(), &BOX, operators);
     instance.set_account(account);
+    instance.set_submits(submit_inner);
     instance.set_head_start(shared.settings.head_start_ns);
     if is_timed {
         instance.set_timed();

@@ -33,6 +33,7 @@ mod skew_trials;
 mod soak;
 mod start;
 mod streams;
+mod submitting;
 #[path = "../../../../core/flow/tests/flow/tables.rs"]
 mod tables;
 mod tasks;

@@ -1,6 +1,7 @@
 //! Simulated machines: times by hand, published figures, random programs, and recorded runs enacted again.
 
 mod by_hand;
+mod growing;
 mod kernels;
 mod memory;
 mod papers;

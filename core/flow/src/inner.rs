@@ -1,0 +1,85 @@
+//! A request inside of another one: submitted by a box, which pauses until it is over.
+
+use crate::sequential::run_within;
+use crate::sync::Mutex;
+use crate::{BoxId, Budget, FlowError, Model, Operator, Totals, Turn};
+use std::fmt;
+use std::sync::Arc;
+
+/// The end of a request: its result is told once.
+pub type Told = std::boxed::Box<dyn FnOnce(Result<Totals, FlowError>) + Send>;
+
+/// The operators of a request's own for some boxes of its model.
+pub type OwnOperators = Vec<(BoxId, std::boxed::Box<dyn Operator>)>;
+
+/// Submits a request for the calling box, and tells its result when it is over.
+pub type SubmitInner = fn(&Arc<Model>, OwnOperators, Told);
+
+/// A request that a box has submitted ([`Turn::submit`]).
+#[derive(Clone)]
+pub struct Inner(Arc<Mutex<Option<Result<Totals, FlowError>>>>);
+
+impl Inner {
+    /// Its result; `None` until it is over.
+    pub fn result(&self) -> Option<Result<Totals, FlowError>> {
+        self.0.lock().expect("nothing panics under this lock").clone()
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Inner").field(&self.result()).finish()
+    }
+}
+
+impl Turn<'_> {
+    /// Submits an instance of a model as a part of this box's request: it books its memory with the budget of that one,
+    /// and is cancelled with it. The box pauses: it is invoked again when the inner request is over, and meanwhile no
+    /// thread waits. So requests may be nested as deep as memory allows.
+    ///
+    /// A world without an outside, such as a simulated one, runs the inner request within this call.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use vicus_flow::{BoxError, Inner, Model, Operator, Turn};
+    ///
+    /// /// Runs another network for each envelope, before it passes the envelope on.
+    /// fn runs(other: Arc<Model>) -> impl Operator {
+    ///     let mut inner: Option<Inner> = None;
+    ///     move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+    ///         if turn.head(0).is_some_and(|head| !head.is_pill()) {
+    ///             match inner.get_or_insert_with(|| turn.submit(&other, Vec::new())).result() {
+    ///                 None => return Ok(()), // it is invoked when the other one is over
+    ///                 Some(result) => result?,
+    ///             };
+    ///             inner = None;
+    ///         }
+    ///         if let Some(envelope) = turn.take(0) {
+    ///             turn.send(0, envelope);
+    ///         }
+    ///         Ok(())
+    ///     }
+    /// }
+    /// # let _ = runs;
+    /// ```
+    pub fn submit(&mut self, model: &Arc<Model>, operators: OwnOperators) -> Inner {
+        let inner = Inner(Arc::new(Mutex::new(None)));
+        let told = Arc::clone(&inner.0);
+        let tell = move |result| *told.lock().expect("nothing panics under this lock") = Some(result);
+        match (self.instance.submits(), self.pause()) {
+            (Some(submit), Some(resume)) => {
+                let tell = move |result| {
+                    tell(result);
+                    drop(resume);
+                };
+                submit(model, operators, std::boxed::Box::new(tell));
+            }
+            (_, resume) => {
+                drop(resume);
+                self.run_again();
+                tell(run_within(model, operators, Budget::UNBOUNDED, None, |_| Some(0)).0);
+            }
+        }
+        inner
+    }
+}
