@@ -257,6 +257,31 @@ impl Turn<'_> {
         self.cell.inputs[back].sender().is_none() && receivers.all(|receiver| receiver.let_go)
     }
 
+    /// The fragment beside this box has sent all: what waits for it is dropped but the pills.
+    pub(crate) fn end_round(&mut self, own_outputs: usize) {
+        for output in &mut self.body.outputs[own_outputs..] {
+            let is_pill_sent = output.pill_sent;
+            for receiver in output.receivers.iter_mut().filter(|receiver| receiver.waits()) {
+                drop(receiver.clear());
+                if is_pill_sent {
+                    receiver.keep(Envelope::pill());
+                }
+            }
+        }
+        (own_outputs..self.outputs()).for_each(|output| self.send_pill_once(output));
+    }
+
+    /// Gives up the boxes of the fragment beside this box that take no pill, since they read no more.
+    pub(crate) fn give_up_round(&mut self, own_outputs: usize) {
+        let outputs = &mut self.body.outputs[own_outputs..];
+        for receiver in outputs.iter_mut().flat_map(|output| &mut output.receivers).filter(|receiver| !receiver.let_go)
+        {
+            drop(receiver.clear());
+            receiver.closed = true;
+            self.body.ends = true;
+        }
+    }
+
     /// Has a fragment made beside this box when the invocation is over ([`BoxModel::going_round`]).
     ///
     /// [`BoxModel::going_round`]: crate::BoxModel::going_round

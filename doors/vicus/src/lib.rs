@@ -70,8 +70,8 @@
 //! # Examples
 //!
 //! The examples of this crate: `numbers` (the two boxes of the Bobox report), `word_count`, `diamond` (a stream split
-//! and joined again), `validity` (rows deleted on one branch and kept on another, without copying), `stream` (windows of a
-//! stream without end) and `quicksort` (a network that divides itself while it runs).
+//! and joined again), `validity` (rows deleted on one branch and kept on another, without copying), `stream` (windows
+//! of a stream without end) and `quicksort` (a network that divides itself while it runs).
 
 pub use vicus_flow::{
     Arrivals, Bound, BoxCounts, BoxError, BoxId, BoxModel, Budget, Column, Envelope, EnvelopeBuilder, Expansion, Field,

@@ -320,7 +320,7 @@ impl Instance {
             return;
         }
         body.ends = false;
-        let mut is_over = true;
+        let (mut is_over, mut overdrafts) = (true, 0);
         for (input, over) in cell.inputs.iter().zip(&body.over) {
             if *over || input.ring.is_closed() {
                 // AcqRel: a box that hands over its outputs comes before or after.
@@ -335,11 +335,15 @@ impl Instance {
         for receiver in body.outputs.iter_mut().flat_map(|output| &mut output.receivers) {
             if receiver.is_over() && !receiver.waits() {
                 if !std::mem::replace(&mut receiver.let_go, true) {
+                    overdrafts += std::mem::take(&mut receiver.overdraft);
                     receiver.cell.far.fetch_sub(1, Ordering::Release);
                 }
             } else {
                 is_over = false;
             }
+        }
+        if overdrafts > 0 {
+            self.give_overdrafts_back(overdrafts);
         }
         if !is_over || body.has_left {
             return;
