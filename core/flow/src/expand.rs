@@ -1,5 +1,6 @@
 //! Boxes whose place a network takes when the first rows have come.
 
+use crate::instance::{BoxCell, Instance};
 use crate::operator::ENVELOPE_BYTES;
 use crate::{BoxError, Envelope, Fragment, Operator, Schema, Turn};
 use std::collections::VecDeque;
@@ -24,7 +25,8 @@ pub struct Arrivals<'a> {
     /// The rows of these, by input.
     rows: &'a [usize],
     heads: Vec<Option<&'a Envelope>>,
-    depth: u64,
+    /// The box, and its instance.
+    at: (&'a Instance, &'a BoxCell),
 }
 
 impl Arrivals<'_> {
@@ -46,7 +48,8 @@ impl Arrivals<'_> {
 
     /// How many expandable boxes are around this one.
     pub fn depth(&self) -> u64 {
-        self.depth
+        let (instance, cell) = self.at;
+        instance.depth_of(cell)
     }
 }
 
@@ -142,7 +145,7 @@ impl<D: FnMut(&Arrivals<'_>) -> Result<Expansion, BoxError> + Send> Operator for
             }
         }
         let heads = (0..inputs).map(|input| turn.head(input)).collect();
-        let arrived = Arrivals { kept: &self.kept, rows: &self.rows, heads, depth: turn.depth() };
+        let arrived = Arrivals { kept: &self.kept, rows: &self.rows, heads, at: (turn.instance, turn.cell) };
         let has_ended = (0..inputs).all(|input| arrived.has_ended(input));
         if (0..inputs).all(|input| arrived.rows(input) == 0) {
             if has_ended && self.fits(turn) {
@@ -206,8 +209,14 @@ impl Operator for Forward {
         }
         let mut is_left = false;
         for input in 0..turn.inputs() {
+            if turn.is_closed(input) {
+                // Nobody reads it: its sender may stop.
+                self.kept.get_mut(input).into_iter().for_each(VecDeque::clear);
+                turn.close(input);
+                continue;
+            }
             if let Some(kept) = self.kept.get_mut(input) {
-                while !kept.is_empty() && (turn.is_closed(input) || turn.ask_room(input)) {
+                while !kept.is_empty() && turn.ask_room(input) {
                     turn.send(input, kept.pop_front().expect("it is there"));
                 }
                 if !kept.is_empty() {
@@ -227,11 +236,6 @@ impl Operator for Forward {
 }
 
 impl Turn<'_> {
-    /// How many expandable boxes are around this one.
-    pub(crate) fn depth(&self) -> u64 {
-        self.instance.depth_of(self.cell)
-    }
-
     /// Lets a fragment take the place of this box, which has sent nothing, when the invocation is over. The fragment
     /// takes first what was kept.
     pub(crate) fn expand(&mut self, fragment: Fragment, kept: Vec<VecDeque<Envelope>>) {
