@@ -421,6 +421,7 @@ mod loom_models {
     use crate::state::StateWord;
     use crate::{BoxModel, ModelBuilder, Schema, Turn};
     use loom::sync::atomic::{AtomicBool, AtomicUsize};
+    use std::sync::Arc;
     use vicus_schedule::{RequestId, TaskClass};
 
     #[expect(unsafe_code, reason = "the type of a class's functions")]

@@ -3,6 +3,7 @@
 use crate::random_networks::Beside;
 use crate::tables::Chance;
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use vicus_flow::library::{self, HashKey, Iterating, JoinKind, Joining};
@@ -246,6 +247,53 @@ fn a_step_that_makes_more_than_it_takes_does_not_wait_for_itself() {
         }
     }
     assert!(ended > 50 && short > 20, "{ended} ended, {short} had not enough memory");
+}
+
+/// An operator that is counted as long as it lives.
+struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn boxes_of_rounds_that_are_over_are_freed_while_the_request_goes_on() {
+    const ROUNDS: u64 = 500;
+    for seed in 0..10 {
+        let chance = &mut Chance::of_seed(seed);
+        let (live, most, made) = <(Arc<AtomicUsize>, Arc<AtomicUsize>, Arc<AtomicUsize>)>::default();
+        let next = {
+            let (live, most, made) = (live.clone(), most.clone(), made.clone());
+            move || {
+                made.fetch_add(1, Ordering::Relaxed);
+                most.fetch_max(live.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+                let counted = Counted(live.clone());
+                move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+                    let _is_there = &counted;
+                    match turn.take(0) {
+                        None => {}
+                        Some(pill) if pill.is_pill() => turn.send_pill(0),
+                        Some(envelope) => {
+                            let next = envelope.column(0).u64s()[0] + 1;
+                            if next < ROUNDS {
+                                turn.send(0, Envelope::new([vec![next].into()]));
+                            }
+                        }
+                    }
+                    Ok(())
+                }
+            }
+        };
+        let step = BoxModel::new("next", next).input(&nodes()).output(&nodes());
+        let (model, rows) = rounds(step, vec![Envelope::new([vec![0u64].into()])], |iterating| iterating);
+        sequential::run(&model, Vec::new(), |tasks| chance.below(tasks)).unwrap();
+        assert!(taken(&rows).into_iter().eq(0..ROUNDS), "seed {seed}");
+        assert_eq!(made.load(Ordering::Relaxed) as u64, ROUNDS, "seed {seed}: one for each round");
+        assert!(most.load(Ordering::Relaxed) <= 8, "seed {seed}: {most:?} at once");
+        assert_eq!(live.load(Ordering::Relaxed), 0, "seed {seed}");
+    }
 }
 
 /// Its rows wait for a box that does not read them any more.
