@@ -1,5 +1,6 @@
 //! Boxes whose place a network takes when the first rows have come.
 
+use crate::instance::{BoxCell, Instance};
 use crate::operator::ENVELOPE_BYTES;
 use crate::{BoxError, Envelope, Fragment, Operator, Schema, Turn};
 use std::collections::VecDeque;
@@ -24,7 +25,8 @@ pub struct Arrivals<'a> {
     /// The rows of these, by input.
     rows: &'a [usize],
     heads: Vec<Option<&'a Envelope>>,
-    depth: u64,
+    /// The box, and its instance.
+    at: (&'a Instance, &'a BoxCell),
 }
 
 impl Arrivals<'_> {
@@ -46,7 +48,8 @@ impl Arrivals<'_> {
 
     /// How many expandable boxes are around this one.
     pub fn depth(&self) -> u64 {
-        self.depth
+        let (instance, cell) = self.at;
+        instance.depth_of(cell)
     }
 }
 
@@ -142,7 +145,7 @@ impl<D: FnMut(&Arrivals<'_>) -> Result<Expansion, BoxError> + Send> Operator for
             }
         }
         let heads = (0..inputs).map(|input| turn.head(input)).collect();
-        let arrived = Arrivals { kept: &self.kept, rows: &self.rows, heads, depth: turn.depth() };
+        let arrived = Arrivals { kept: &self.kept, rows: &self.rows, heads, at: (turn.instance, turn.cell) };
         let has_ended = (0..inputs).all(|input| arrived.has_ended(input));
         if (0..inputs).all(|input| arrived.rows(input) == 0) {
             if has_ended && self.fits(turn) {
@@ -206,8 +209,14 @@ impl Operator for Forward {
         }
         let mut is_left = false;
         for input in 0..turn.inputs() {
+            if turn.is_closed(input) {
+                // Nobody reads it: its sender may stop.
+                self.kept.get_mut(input).into_iter().for_each(VecDeque::clear);
+                turn.close(input);
+                continue;
+            }
             if let Some(kept) = self.kept.get_mut(input) {
-                while !kept.is_empty() && (turn.is_closed(input) || turn.ask_room(input)) {
+                while !kept.is_empty() && turn.ask_room(input) {
                     turn.send(input, kept.pop_front().expect("it is there"));
                 }
                 if !kept.is_empty() {
@@ -227,11 +236,6 @@ impl Operator for Forward {
 }
 
 impl Turn<'_> {
-    /// How many expandable boxes are around this one.
-    pub(crate) fn depth(&self) -> u64 {
-        self.instance.depth_of(self.cell)
-    }
-
     /// Lets a fragment take the place of this box, which has sent nothing, when the invocation is over. The fragment
     /// takes first what was kept.
     pub(crate) fn expand(&mut self, fragment: Fragment, kept: Vec<VecDeque<Envelope>>) {
@@ -255,6 +259,31 @@ impl Turn<'_> {
         let back = self.cell.inputs.len() - 1;
         let mut receivers = self.body.outputs[own_outputs..].iter().flat_map(|output| &output.receivers);
         self.cell.inputs[back].sender().is_none() && receivers.all(|receiver| receiver.let_go)
+    }
+
+    /// The fragment beside this box has sent all: what waits for it is dropped but the pills.
+    pub(crate) fn end_round(&mut self, own_outputs: usize) {
+        for output in &mut self.body.outputs[own_outputs..] {
+            let is_pill_sent = output.pill_sent;
+            for receiver in output.receivers.iter_mut().filter(|receiver| receiver.waits()) {
+                drop(receiver.clear());
+                if is_pill_sent {
+                    receiver.keep(Envelope::pill());
+                }
+            }
+        }
+        (own_outputs..self.outputs()).for_each(|output| self.send_pill_once(output));
+    }
+
+    /// Gives up the boxes of the fragment beside this box that take no pill, since they read no more.
+    pub(crate) fn give_up_round(&mut self, own_outputs: usize) {
+        let outputs = &mut self.body.outputs[own_outputs..];
+        for receiver in outputs.iter_mut().flat_map(|output| &mut output.receivers).filter(|receiver| !receiver.let_go)
+        {
+            drop(receiver.clear());
+            receiver.closed = true;
+            self.body.ends = true;
+        }
     }
 
     /// Has a fragment made beside this box when the invocation is over ([`BoxModel::going_round`]).

@@ -206,9 +206,7 @@ impl Marks {
     pub fn next(&mut self) -> Option<Mark> {
         // The end of all is a pill, and no mark.
         let open = || self.inputs.iter().filter(|input| !input.is_over);
-        if open().next().is_none() {
-            return None;
-        }
+        open().next()?;
         let awaited = || self.inputs.iter().filter(|input| self.is_awaited(input));
         let is_idle = awaited().next().is_none();
         let least = if is_idle {

@@ -245,6 +245,11 @@ impl Turn<'_> {
         has_room
     }
 
+    /// Whether earlier envelopes wait at an output.
+    pub(crate) fn is_refused(&self, output: usize) -> bool {
+        self.body.outputs[output].is_refused()
+    }
+
     /// Lets the box be invoked again as soon as any output has room; by default all its envelopes have to be delivered
     /// before. For boxes that choose their output; to be called in each invocation, see [`Turn::ask_room`].
     pub fn accept_any_room(&mut self) {

@@ -52,8 +52,17 @@ impl Running {
                 instance.guarded(cell.index, || body.drop_pending(desk));
             }
             let blocked = body.waits() && {
+                let goes_round = instance.grows() && !body.retired && !has_ended;
+                let (refused, was_lent) =
+                    if goes_round { (body.refused_rounds(), body.was_lent_for_rounds()) } else { (0, false) };
                 body.note_overdrafts(desk);
-                !instance.flush(cell, body, desk) && body.is_held_up()
+                let all = instance.flush(cell, body, desk);
+                if goes_round && (was_lent || body.refused_rounds() < refused) {
+                    // Its code has seen no room there, and has not asked to run again.
+                    body.run_again = true;
+                    *due = true;
+                }
+                !all && body.is_held_up()
             };
             for receiver in body.outputs.iter_mut().flat_map(|output| &mut output.receivers) {
                 // Envelopes refused by a closing receiver were dropped in `flush`, or will be when it resumes the box.

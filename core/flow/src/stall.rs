@@ -128,6 +128,16 @@ impl Instance {
         Some(more)
     }
 
+    /// Vias that are over hold nothing more beyond their bounds. Otherwise each fragment of a long chain would leave
+    /// its overdrafts with the request's budget until the request is over.
+    #[cold]
+    pub(crate) fn give_overdrafts_back(&self, bytes: u64) {
+        self.overdraft.fetch_sub(bytes, Ordering::Relaxed);
+        if let Some(account) = self.account() {
+            account.give_back(bytes);
+        }
+    }
+
     /// A place outside of memory for a via's newest envelopes.
     ///
     /// # Errors

@@ -325,6 +325,7 @@ mod tests {
             (ErrorKind::PlanLimit, status::LIMIT),
             (ErrorKind::TimeLimit, status::LIMIT),
             (ErrorKind::MemoryLimit, status::LIMIT),
+            (ErrorKind::NetworkLimit, status::LIMIT),
             (ErrorKind::RowLimit, status::LIMIT),
             (ErrorKind::Busy, status::BUSY),
             (ErrorKind::NoThread, status::BUSY),

@@ -9,7 +9,7 @@ use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use std::io::{self, ErrorKind, IsTerminal};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use vicus::{Runtime, RuntimeBuilder, Topology};
+use vicus::{FlowError, Runtime, RuntimeBuilder, Topology};
 use vicus_schedule::MOST_THREADS;
 use vicus_service::data::{LoadError, LoadOptions, Phase, Source};
 use vicus_service::{
@@ -65,7 +65,7 @@ pub(crate) fn plain(error: Error) -> anyhow::Error {
         Error::Query(error) => text_option(error),
         Error::Format(_) => " (--format)",
         Error::TimeLimit { .. } => " (--timeout)",
-        Error::MemoryLimit(_) | Error::Busy(_) => " (--memory-limit)",
+        Error::MemoryLimit(_) | Error::Busy(_) | Error::NetworkLimit(FlowError::Stalled { .. }) => " (--memory-limit)",
         Error::Failed { error, .. } if matches!(error.downcast_ref(), Some(LoadError::TooLong { .. })) => {
             " (--max-line)"
         }

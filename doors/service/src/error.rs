@@ -25,6 +25,8 @@ pub enum Error {
     },
     /// The call needs more memory than it may have.
     MemoryLimit(OverBudget),
+    /// The network of the call needs more than it may have: memory for the rows that wait for boxes, or boxes.
+    NetworkLimit(FlowError),
     /// Its answer has more rows than a call's may.
     RowLimit(TooManyRows),
     /// All calls together hold too much for it to get more.
@@ -60,7 +62,7 @@ pub enum Error {
     },
     /// The keeper of the data can't change or read it: its disk is full, say, or a file is damaged.
     Store(Arc<dyn std::error::Error + Send + Sync>),
-    /// A mistake of ours: a box panicked, or the boxes waited for each other.
+    /// A mistake of ours: a box panicked, or did not end.
     Internal(FlowError),
 }
 
@@ -73,6 +75,7 @@ pub enum Error {
 /// | `Failed` | the same | `failed` | 400 | -11 |
 /// | `Format` | another format | `format` | 406 | -11 |
 /// | `PlanLimit`, `MemoryLimit`, `RowLimit` | less, or a higher limit | `limit` | 413 | -12, `VICUS_ERROR_LIMIT` |
+/// | `NetworkLimit` | the same | `limit` | 413 | -12 |
 /// | `TimeLimit` | the same | `time` | 408 | -12 |
 /// | `Busy`, `NoThread` | asking again later | `busy` | 503 | -13, `VICUS_ERROR_BUSY` |
 /// | `NoMemory` | the same | `busy` | 503 | -6, `VICUS_ERROR_NO_MEMORY` |
@@ -89,6 +92,7 @@ pub enum ErrorKind {
     PlanLimit,
     TimeLimit,
     MemoryLimit,
+    NetworkLimit,
     RowLimit,
     Busy,
     Cancelled,
@@ -107,7 +111,9 @@ impl ErrorKind {
             ErrorKind::Query => ("query", 400, -11),
             ErrorKind::Failed => ("failed", 400, -11),
             ErrorKind::Format => ("format", 406, -11),
-            ErrorKind::PlanLimit | ErrorKind::MemoryLimit | ErrorKind::RowLimit => ("limit", 413, -12),
+            ErrorKind::PlanLimit | ErrorKind::MemoryLimit | ErrorKind::NetworkLimit | ErrorKind::RowLimit => {
+                ("limit", 413, -12)
+            }
             ErrorKind::TimeLimit => ("time", 408, -12),
             ErrorKind::Busy | ErrorKind::NoThread => ("busy", 503, -13),
             ErrorKind::NoMemory => ("busy", 503, -6),
@@ -193,6 +199,7 @@ impl Error {
             Error::Format(_) => ErrorKind::Format,
             Error::TimeLimit { .. } => ErrorKind::TimeLimit,
             Error::MemoryLimit(_) => ErrorKind::MemoryLimit,
+            Error::NetworkLimit(_) => ErrorKind::NetworkLimit,
             Error::RowLimit(_) => ErrorKind::RowLimit,
             Error::Busy(_) => ErrorKind::Busy,
             Error::Cancelled => ErrorKind::Cancelled,
@@ -262,6 +269,7 @@ impl From<FlowError> for Error {
                     None => Error::of_reader(name, error),
                 }
             }
+            error @ (FlowError::Stalled { .. } | FlowError::TooManyBoxes { .. }) => Error::NetworkLimit(error),
             error => Error::Internal(error),
         }
     }
@@ -286,6 +294,7 @@ impl fmt::Display for Error {
             Error::Format(error) => error.fmt(f),
             Error::TimeLimit { during } => write!(f, "its time was up while {during}: it was cancelled"),
             Error::MemoryLimit(error) => error.fmt(f),
+            Error::NetworkLimit(error) => error.fmt(f),
             Error::RowLimit(error) => error.fmt(f),
             Error::Busy(error) => error.fmt(f),
             Error::Cancelled => f.write_str("it was cancelled"),
@@ -327,5 +336,9 @@ mod tests {
         assert!(matches!(&sink, Error::Sink(failed) if failed.io().unwrap().kind() == io::ErrorKind::BrokenPipe));
         let panicked = FlowError::Panicked { name: "sort".to_owned(), message: "index out of bounds".to_owned() };
         assert_eq!(Error::from(panicked).kind(), ErrorKind::Internal);
+        let stalled = FlowError::Stalled { cycle: vec!["a waits for b".to_owned()], outside: None };
+        assert_eq!(Error::from(stalled).kind(), ErrorKind::NetworkLimit);
+        let boxes = Error::from(FlowError::TooManyBoxes { most: 3, chain: vec!["quicksort".to_owned()] });
+        assert_eq!((boxes.kind().word(), boxes.kind().http(), boxes.kind().code()), ("limit", 413, -12));
     }
 }

@@ -26,7 +26,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use vicus::{BoxCounts, Budget, FlowError, Model, Request, RequestOptions, Totals};
+use vicus::{BoxCounts, Budget, FlowError, Model, Request, RequestOptions, TemporaryFiles, Totals};
 use vicus_language::{
     Answer, Ends, Language, PlanNode, PlanOptions, Planned as _, Remark, RunOperators, Runnable, TextError,
     TextErrorKind, TextLimits, Watch,
@@ -498,11 +498,11 @@ impl Call {
         let handed = Arc::new(Handed::new(options.first_rows, options.limits.rows));
         let sink = Arc::new(sink);
         let snapshot = session.dataset.snapshot();
+        // Without a bound, nothing is ever spilled.
+        let folder = options.temporary.as_ref().filter(|_| ticket.most < u64::MAX);
+        let spill = folder.map(|folder| folder.spill(ticket.most - beside_boxes));
+        let files = spill.as_ref().map(|spill| TemporaryFiles::beside(Arc::clone(&spill.scratch)));
         let (solutions, operators) = reading(snapshot, "start", || {
-            let bytes = ticket.most - beside_boxes;
-            // Without a bound, nothing is ever spilled.
-            let folder = options.temporary.as_ref().filter(|_| ticket.most < u64::MAX);
-            let spill = folder.map(|folder| folder.spill(bytes));
             let moment = options.moment.unwrap_or_else(now);
             let surroundings = Surroundings { moment, web: Arc::clone(&options.web), spill };
             let (mut operators, reader) = plan.begin_any(&surroundings);
@@ -513,7 +513,11 @@ impl Call {
         })?;
         before(&solutions);
         let budget = Budget::from(ticket.most - beside_boxes).granted_by(Arc::clone(&ticket.share) as _);
-        let request_options = RequestOptions { is_timed: session.options.counts, ..RequestOptions::from(budget) };
+        let request_options = RequestOptions {
+            is_timed: session.options.counts,
+            overflows: files.map(|files| files as _),
+            ..RequestOptions::from(budget)
+        };
         let request = submit(session.service.runtime(), plan, operators, request_options, &ticket);
         let mut submitted = Submitted::new(request, &ticket.cancel);
         if let Some(until) = ticket.until {
@@ -757,6 +761,11 @@ impl<S: Sink> Running<S> {
         match Error::from(error) {
             // It gave up by itself, or was cancelled by its handle or by the timer.
             Error::Cancelled => self.ticket.ended(Stage::Running).unwrap_or(Error::Cancelled),
+            Error::NetworkLimit(FlowError::Stalled { cycle, outside }) => match self.ticket.share.refused() {
+                // Others hold the memory for the rows that wait.
+                Some(busy) if busy.wanted <= busy.total => Error::Busy(busy),
+                _ => Error::NetworkLimit(FlowError::Stalled { cycle, outside }),
+            },
             Error::MemoryLimit(over) => match self.ticket.share.refused() {
                 // Less than its own bound was granted, and it would get more if others had not taken it.
                 Some(busy) if over.budget < self.ticket.most - self.beside_boxes && busy.wanted <= busy.total => {

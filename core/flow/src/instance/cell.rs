@@ -301,12 +301,25 @@ impl Body {
     #[inline]
     pub(crate) fn is_held_up(&self) -> bool {
         let mut open = self.outputs.iter().filter(|output| !output.is_closed()).peekable();
-        if self.any_room && open.peek().is_some() { open.all(Output::is_refused) } else { self.is_refused() }
+        if self.any_room && open.peek().is_some() {
+            open.all(Output::is_refused)
+        } else {
+            self.outputs.iter().any(Output::holds_up)
+        }
     }
 
-    #[inline]
-    pub(crate) fn is_refused(&self) -> bool {
-        self.outputs.iter().any(Output::is_refused)
+    /// How many vias that lead round to the box are refused.
+    #[cold]
+    pub(crate) fn refused_rounds(&self) -> usize {
+        let receivers = self.outputs.iter().flat_map(|output| &output.receivers);
+        receivers.filter(|receiver| receiver.goes_round && receiver.is_refused()).count()
+    }
+
+    /// Whether a via that leads round to the box was lent more since its last run.
+    #[cold]
+    pub(crate) fn was_lent_for_rounds(&self) -> bool {
+        let is_round = |output: &Output| output.receivers.iter().any(|receiver| receiver.goes_round);
+        self.outputs.iter().any(|output| output.lent.is_some() && is_round(output))
     }
 
     /// Whether an output still waits for its pill. A box without such an output may ask to run again to clean up.
@@ -343,7 +356,8 @@ pub(crate) struct Receiver {
     pub(crate) private: Vec<usize>,
     /// The via may hold more than its bound as soon as it is full.
     pub(crate) waits_long: bool,
-    /// A via that leads round to its sender: it holds more even in a request that keeps bounds.
+    /// A via that leads round to its sender: it holds more even in a request that keeps bounds, and does not hold the
+    /// sender up.
     pub(crate) goes_round: bool,
     pub(crate) closed: bool,
     /// The pill was delivered.
@@ -479,6 +493,13 @@ impl Output {
     #[inline]
     pub(crate) fn is_refused(&self) -> bool {
         self.receivers.iter().any(Receiver::is_refused)
+    }
+
+    /// Whether envelopes wait that keep the box from being invoked. Those on a via that leads round to the box do not:
+    /// room comes there as the box takes what comes back.
+    #[inline]
+    pub(crate) fn holds_up(&self) -> bool {
+        self.receivers.iter().any(|receiver| receiver.is_refused() && !receiver.goes_round)
     }
 
     /// Whether envelopes wait.

@@ -7,6 +7,7 @@
 use super::cell::{BoxCell, Neighbour};
 use crate::Fragment;
 use crate::counts::Tally;
+use crate::error::drop_quietly;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::{Bound, BoxCounts, BoxId, ConnectedBox, Model};
 use std::collections::{BTreeMap, VecDeque};
@@ -50,6 +51,14 @@ pub(super) struct Grown {
     pub(super) network: Vec<LiveBox>,
     /// Cells that were emptied at the end of the request, and to which handles of pauses still point.
     kept: Vec<NonNull<BoxCell>>,
+}
+
+/// Boxes that have ended and expansions of which nothing is left: to be dropped without the lock, since a user's code
+/// runs then.
+#[derive(Default)]
+pub(super) struct Dead {
+    pub(super) slots: Vec<Slot>,
+    pub(super) fragments: Vec<Fragment>,
 }
 
 /// A box.
@@ -215,9 +224,10 @@ impl Cells {
             grown.last_clock = grown.last_clock.max(slot.cell().clock.load(Ordering::Acquire));
         }
         (grown.live, grown.free) = (0, Vec::new());
-        grown.nests = Nests::default();
+        let nests = std::mem::take(&mut grown.nests);
         drop(grown);
         // A user's code runs here, so without the lock.
+        drop_quietly(nests);
         slots.iter().for_each(|slot| f(slot.cell()));
         for slot in slots {
             // Acquire: the last handle has touched the cell.
@@ -482,13 +492,13 @@ impl Grown {
     }
 
     /// A box has left its place in a fragment.
-    pub(super) fn leave(&mut self, origin: &Origin) {
-        self.nests.leave(origin.nest);
+    pub(super) fn leave(&mut self, origin: &Origin, dead: &mut Dead) {
+        self.nests.leave(origin.nest, &mut dead.fragments);
     }
 
     /// Takes boxes out that have let go of all ends, and all of whose neighbours have done so; at most this many are
     /// looked at.
-    pub(super) fn reap(&mut self, most: usize, dead: &mut Vec<Slot>) {
+    pub(super) fn reap(&mut self, most: usize, dead: &mut Dead) {
         for _ in 0..most.min(self.leaving.len()) {
             let Some(cell) = self.leaving.pop_front() else { return };
             // Acquire, and in this order: nothing queues a box without neighbours any more, so one that is not queued
@@ -507,9 +517,9 @@ impl Grown {
             self.last_clock = self.last_clock.max(slot.cell().clock.load(Ordering::Acquire));
             self.add(&slot);
             if let Some(origin) = &slot.origin {
-                self.leave(origin);
+                self.leave(origin, dead);
             }
-            dead.push(slot);
+            dead.slots.push(slot);
         }
     }
 }
@@ -574,7 +584,8 @@ impl Nests {
         number
     }
 
-    fn leave(&mut self, number: u32) {
+    /// A box of a nest has ended. The types of the nests that are taken out are added to `fragments`.
+    fn leave(&mut self, number: u32, fragments: &mut Vec<Fragment>) {
         self.all[number as usize].boxes -= 1;
         let mut at = number;
         loop {
@@ -589,15 +600,22 @@ impl Nests {
                     let parent = &mut self.all[parent as usize];
                     parent.sum = parent.sum - u64::from(at) + u64::from(only);
                 }
-                self.free.push(at);
+                self.take_out(at, fragments);
                 return;
             }
-            self.free.push(at);
+            self.take_out(at, fragments);
             let Some(parent) = parent else { return };
             let outer = &mut self.all[parent as usize];
             (outer.inside, outer.sum) = (outer.inside - 1, outer.sum - u64::from(at));
             at = parent;
         }
+    }
+
+    fn take_out(&mut self, number: u32, fragments: &mut Vec<Fragment>) {
+        if let Of::Fragment(fragment, _) = std::mem::replace(&mut self.all[number as usize].of, Of::Own(0)) {
+            fragments.push(fragment);
+        }
+        self.free.push(number);
     }
 
     /// The names of the expandable boxes of a nest and around it, the outermost first. Between that one and the last

@@ -99,7 +99,7 @@ impl Instance {
             if let Some(bytes) = lent.filter(|_| desk.recording) {
                 desk.note(Fact::Overdrawn { output, bytes });
             }
-            if desk.recording && !body.any_room && !sent.noted && sent.is_refused() {
+            if desk.recording && !body.any_room && !sent.noted && sent.holds_up() {
                 sent.noted = true;
                 desk.note(Fact::Refused { output });
             }

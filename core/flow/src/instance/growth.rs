@@ -13,9 +13,8 @@
 
 use super::Instance;
 use super::cell::{Body, BoxCell, Neighbour, Output, Receiver};
-use super::cells::Slot;
+use super::cells::{Dead, Slot};
 use super::settling::unwound_as;
-use crate::budget::Account;
 use crate::counts::Tally;
 use crate::error::drop_quietly;
 use crate::expand::Growing;
@@ -25,7 +24,6 @@ use crate::{FlowError, Fragment, OverBudget};
 use std::mem::size_of;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
 
 /// Connects a cell with its neighbours, by their indexes in its model: the receivers that were made, and its senders.
 ///
@@ -201,10 +199,11 @@ impl Instance {
         }
         let bytes: u64 = made.iter().map(|(_, new)| new.bytes()).sum();
 
-        let mut dead = Vec::new();
-        let all = self.place(cell, &fragment, host, made, bytes, is_recorded, &mut dead);
+        self.book_boxes(cell, bytes)?;
+        let mut dead = Dead::default();
+        let all = self.place(cell, &fragment, host, made, is_recorded, &mut dead);
         self.bury(dead);
-        let all = all?;
+        let all = all.inspect_err(|_| self.give_boxes_back(bytes))?;
 
         // Connected: nothing arrives at the new boxes before this invocation is over.
         for index in (1..exit).filter(|&index| Some(index) != host) {
@@ -247,18 +246,42 @@ impl Instance {
         Ok(())
     }
 
+    /// Books the cells of a fragment. A budget runs a user's code, so this is done without the lock.
+    ///
+    /// # Errors
+    /// There is no memory for them, not even when all boxes that have ended are freed.
+    fn book_boxes(&self, cell: &BoxCell, bytes: u64) -> Result<(), FlowError> {
+        if let Some(account) = self.account()
+            && account.book(bytes).is_err()
+        {
+            let mut dead = Dead::default();
+            self.cells.lock().reap(usize::MAX, &mut dead);
+            self.bury(dead);
+            if let Err(budget) = account.book(bytes) {
+                return Err(self.gave_up(cell.index, OverBudget { budget, holders: self.holders() }.into()));
+            }
+        }
+        self.cells.hold(bytes);
+        Ok(())
+    }
+
+    fn give_boxes_back(&self, bytes: u64) {
+        self.cells.give_back(bytes);
+        if let Some(account) = self.account() {
+            account.give_back(bytes);
+        }
+    }
+
     /// Gives new cells their places, if there may be so many. Gives all of the fragment's cells, by index; those of the
     /// entry and the exit, if they have none, are the growing box's.
-    #[expect(clippy::too_many_arguments, reason = "one step, under one lock")]
     fn place(
         &self,
         cell: &BoxCell,
         fragment: &Fragment,
         host: Option<usize>,
         made: Vec<(usize, std::boxed::Box<BoxCell>)>,
-        bytes: u64,
         is_recorded: bool,
-        dead: &mut Vec<Slot>,
+        dead: &mut Dead,
     ) -> Result<Vec<NonNull<BoxCell>>, FlowError> {
         let own = self.cells.own().len();
         let mut grown = self.cells.lock();
@@ -269,15 +292,18 @@ impl Instance {
         grown.reap(2 * made.len() + 2, dead);
         let most = self.most_boxes.load(Ordering::Relaxed);
         if own + grown.live + made.len() > most {
+            grown.reap(usize::MAX, dead);
+        }
+        if own + grown.live + made.len() > most {
             return Err(FlowError::TooManyBoxes { most, chain: grown.chain(cell.index, &self.model) });
         }
-        if let Some(budget) = self.account().and_then(|account: &Arc<Account>| account.book(bytes).err()) {
-            drop(grown);
-            return Err(self.gave_up(cell.index, OverBudget { budget, holders: self.holders() }.into()));
-        }
-        self.cells.hold(bytes);
-        let origin = grown.expand(cell.index, fragment, made.len() + usize::from(host.is_some()));
         let mut all = vec![NonNull::from(cell); fragment.model().boxes.len()];
+        let boxes = made.len() + usize::from(host.is_some());
+        if boxes == 0 {
+            // Its input goes back at once.
+            return Ok(all);
+        }
+        let origin = grown.expand(cell.index, fragment, boxes);
         for (index, mut new) in made {
             let place = grown.place(is_recorded);
             new.set_index(place);
@@ -302,7 +328,8 @@ impl Instance {
             None => slot.before = Some(tally),
             Some(before) => {
                 grown.add_counts(&before, &tally.read());
-                grown.leave(&before);
+                grown.leave(&before, dead);
+                dead.fragments.push(before.fragment);
             }
         }
         if is_recorded {
@@ -320,7 +347,7 @@ impl Instance {
             return;
         }
         body.ends = false;
-        let mut is_over = true;
+        let (mut is_over, mut overdrafts) = (true, 0);
         for (input, over) in cell.inputs.iter().zip(&body.over) {
             if *over || input.ring.is_closed() {
                 // AcqRel: a box that hands over its outputs comes before or after.
@@ -335,11 +362,15 @@ impl Instance {
         for receiver in body.outputs.iter_mut().flat_map(|output| &mut output.receivers) {
             if receiver.is_over() && !receiver.waits() {
                 if !std::mem::replace(&mut receiver.let_go, true) {
+                    overdrafts += std::mem::take(&mut receiver.overdraft);
                     receiver.cell.far.fetch_sub(1, Ordering::Release);
                 }
             } else {
                 is_over = false;
             }
+        }
+        if overdrafts > 0 {
+            self.give_overdrafts_back(overdrafts);
         }
         if !is_over || body.has_left {
             return;
@@ -353,7 +384,7 @@ impl Instance {
         if cell.index < self.cells.own().len() {
             return;
         }
-        let mut dead = Vec::new();
+        let mut dead = Dead::default();
         let mut grown = self.cells.lock();
         grown.leaving.push_back(Neighbour::of(cell));
         grown.reap(2, &mut dead);
@@ -361,18 +392,24 @@ impl Instance {
         self.bury(dead);
     }
 
-    /// Drops boxes that have ended: a user's code runs.
-    fn bury(&self, dead: Vec<Slot>) {
-        for slot in dead {
-            let name = slot.origin.as_ref().map(|origin| origin.name().to_owned());
+    /// Drops boxes that have ended, and fragments: a user's code runs.
+    fn bury(&self, dead: Dead) {
+        for mut slot in dead.slots {
+            let origin = slot.origin.take();
+            let name = origin.as_ref().map(|origin| origin.name().to_owned());
             let cell = slot.into_box();
-            let bytes = cell.bytes();
-            self.cells.give_back(bytes);
+            self.give_boxes_back(cell.bytes());
             if let Some(account) = self.account() {
-                account.give_back(bytes + cell.held.load(Ordering::Relaxed));
+                account.give_back(cell.held.load(Ordering::Relaxed));
             }
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(cell))) {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop((cell, origin)))) {
                 self.fail(unwound_as(name.unwrap_or_default(), panic));
+            }
+        }
+        for fragment in dead.fragments {
+            let name = fragment.name().to_owned();
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(fragment))) {
+                self.fail(unwound_as(name, panic));
             }
         }
     }
@@ -384,6 +421,7 @@ mod loom_models {
     use crate::state::StateWord;
     use crate::{BoxModel, ModelBuilder, Schema, Turn};
     use loom::sync::atomic::{AtomicBool, AtomicUsize};
+    use std::sync::Arc;
     use vicus_schedule::{RequestId, TaskClass};
 
     #[expect(unsafe_code, reason = "the type of a class's functions")]

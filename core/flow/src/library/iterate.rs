@@ -289,14 +289,18 @@ impl Iterate {
 
     /// Sends rows of this round, as many as there is room for in this invocation, and its pills.
     fn send(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        let mut is_all = true;
+        // A round's vias do not hold the box up: it is invoked when there is room again.
+        let (mut is_all, mut goes_on) = (true, false);
         for (place, kept) in self.kept.iter_mut().enumerate() {
             while kept.sent <= kept.envelopes.len() && (turn.is_closed(2 + place) || turn.ask_room(2 + place)) {
                 let next = kept.envelopes.get(kept.sent).cloned();
                 turn.send(2 + place, next.unwrap_or_else(Envelope::pill));
                 kept.sent += 1;
             }
-            is_all &= kept.sent > kept.envelopes.len();
+            if kept.sent <= kept.envelopes.len() {
+                is_all = false;
+                goes_on |= !turn.is_refused(2 + place);
+            }
         }
         while !self.is_sent && (turn.is_closed(1) || turn.ask_room(1)) {
             match self.sending.pop()? {
@@ -310,18 +314,23 @@ impl Iterate {
         }
         if self.is_sent && is_all {
             self.stage = Stage::Waits;
-        } else {
+        } else if goes_on || !(self.is_sent || turn.is_refused(1)) {
             turn.run_again();
         }
         Ok(())
     }
 
-    fn end(&mut self, turn: &mut Turn<'_>) {
+    /// Nothing more comes, or nobody reads it.
+    fn end(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        (self.sieve, self.kept) = (None, Vec::new());
+        (self.waiting, self.sending) = (Waiting::default(), Waiting::default());
+        turn.book(0)?;
         turn.send_pills();
         for input in 0..turn.inputs() {
             turn.close(input);
         }
         self.stage = Stage::Over;
+        Ok(())
     }
 }
 
@@ -332,20 +341,19 @@ impl Operator for Iterate {
         }
         if turn.is_closed(0) {
             // What it makes has no reader.
-            self.end(turn);
-            return Ok(());
+            return self.end(turn);
         }
         if self.stage == Stage::Begins {
             self.begin(turn)?;
         }
         let back = turn.inputs() - 1;
+        let mut is_back = false;
         match turn.take(back) {
             None => {}
             // A step may end before it has taken all.
             Some(pill) if pill.is_pill() => {
-                for output in 1..turn.outputs() {
-                    turn.send_pill_once(output);
-                }
+                is_back = true;
+                turn.end_round(1);
                 self.sending = Waiting::default();
                 self.stage = Stage::Between;
             }
@@ -356,12 +364,13 @@ impl Operator for Iterate {
         }
         if self.stage == Stage::Between {
             if self.waiting.is_empty() {
-                turn.book(0)?;
-                self.end(turn);
-                return Ok(());
+                return self.end(turn);
             }
             turn.run_again();
             if !turn.may_go_round(1) {
+                if !is_back {
+                    turn.give_up_round(1);
+                }
                 return Ok(());
             }
             self.round += 1;

@@ -2,7 +2,8 @@
 
 use crate::random_networks::Beside;
 use crate::tables::Chance;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use vicus_flow::library::{self, HashKey, Iterating, JoinKind, Joining};
@@ -152,6 +153,177 @@ fn rounds_beyond_the_budget_go_to_files_and_come_back() {
         spilled += counts.iter().map(|counts| counts.spilled_bytes).sum::<u64>();
     }
     assert!(ended > 50 && spilled > 0, "{ended} ended, {spilled} bytes were written");
+}
+
+/// A network of one round's way, with a source of rows, and the rows that it sends.
+fn rounds(step: BoxModel, first: Vec<Envelope>, iterating: impl FnOnce(Iterating) -> Iterating) -> (Arc<Model>, Rows) {
+    let mut way = FragmentBuilder::new("way", [&nodes()]);
+    let step = way.add(step);
+    way.connect(way.input(0), step.input(0));
+    way.end(step.output(0));
+    let mut net = ModelBuilder::new("rounds");
+    let source = net.source(library::source("rows", &nodes(), move || first.clone()));
+    let iterate = net.add(library::iterate(&iterating(Iterating::of(&nodes(), &way.build().unwrap()))));
+    let got = Rows::default();
+    let into = Arc::clone(&got);
+    let sink = net.add(library::sink("sink", &nodes(), move |envelope| {
+        into.lock().unwrap().extend_from_slice(envelope.column(0).u64s());
+        Ok(())
+    }));
+    net.connect(source.output(0), iterate.input(0));
+    net.connect(iterate.output(0), sink.input(0));
+    net.end(sink.output(0));
+    (net.build().unwrap(), got)
+}
+
+/// The overdrafts of all rounds together would be many times the budget.
+#[test]
+fn rounds_that_are_over_leave_nothing_with_the_budget() {
+    const ROUNDS: u64 = 60;
+    const ENVELOPES: u64 = 40;
+    const ROWS: u64 = 500;
+    let of_one_round = ENVELOPES * (ROWS * 8 + 128);
+    for seed in 0..20 {
+        let chance = &mut Chance::of_seed(seed);
+        let next = library::map("next", &nodes(), &nodes(), |envelope| {
+            let more: Vec<u64> = envelope.column(0).u64s().iter().map(|n| n + 1).filter(|n| *n < ROUNDS).collect();
+            (!more.is_empty()).then(|| Envelope::new([more.into()]))
+        });
+        let first = (0..ENVELOPES).map(|_| Envelope::new([vec![0u64; ROWS as usize].into()])).collect();
+        let (model, rows) = rounds(next, first, |iterating| iterating);
+        let budget = Budget::from(3 * of_one_round);
+        let (result, _) = sequential::run_within(&model, Vec::new(), budget, None, |tasks| Some(chance.below(tasks)));
+        result.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let expected = (0..ROUNDS).flat_map(|round| (0..ENVELOPES * ROWS).map(move |_| round));
+        assert!(taken(&rows).into_iter().eq(expected), "seed {seed}");
+    }
+}
+
+/// The step makes three envelopes of each: at the end of its budget the request tells so, and its boxes do not wait for
+/// each other.
+#[test]
+fn a_step_that_makes_more_than_it_takes_does_not_wait_for_itself() {
+    const NODES: u64 = 1093;
+    let children = || {
+        let mut left = VecDeque::new();
+        move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+            loop {
+                while !left.is_empty() && turn.ask_room(0) {
+                    turn.send(0, Envelope::new([vec![left.pop_front().unwrap()].into()]));
+                }
+                if !left.is_empty() {
+                    turn.run_again();
+                    return Ok(());
+                }
+                match turn.take(0) {
+                    None => return Ok(()),
+                    Some(pill) if pill.is_pill() => turn.send_pill(0),
+                    Some(envelope) => {
+                        let all = envelope.column(0).u64s().iter().flat_map(|n| 3 * n + 1..3 * n + 4);
+                        left.extend(all.filter(|n| *n < NODES));
+                    }
+                }
+            }
+        }
+    };
+    let (mut ended, mut short) = (0, 0);
+    for seed in 0..400 {
+        let chance = &mut Chance::of_seed(seed);
+        let step = BoxModel::new("children", children).input(&nodes()).output(&nodes());
+        let first = vec![Envelope::new([vec![0u64].into()])];
+        let (model, rows) = rounds(step, first, |iterating| iterating.only_new(HashKey::default()));
+        let budget = Budget::from(20_000 + seed * 1000);
+        let (result, _) = sequential::run_within(&model, Vec::new(), budget, None, |tasks| Some(chance.below(tasks)));
+        match result {
+            Ok(_) => {
+                assert!(taken(&rows).into_iter().eq(0..NODES), "seed {seed}");
+                ended += 1;
+            }
+            Err(FlowError::Failed { error, .. }) => {
+                assert!(error.to_string().contains("is needed"), "seed {seed}: {error}");
+                short += 1;
+            }
+            Err(error) => panic!("seed {seed}: {error}"),
+        }
+    }
+    assert!(ended > 50 && short > 20, "{ended} ended, {short} had not enough memory");
+}
+
+/// An operator that is counted as long as it lives.
+struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn boxes_of_rounds_that_are_over_are_freed_while_the_request_goes_on() {
+    const ROUNDS: u64 = 500;
+    for seed in 0..10 {
+        let chance = &mut Chance::of_seed(seed);
+        let (live, most, made) = <(Arc<AtomicUsize>, Arc<AtomicUsize>, Arc<AtomicUsize>)>::default();
+        let next = {
+            let (live, most, made) = (live.clone(), most.clone(), made.clone());
+            move || {
+                made.fetch_add(1, Ordering::Relaxed);
+                most.fetch_max(live.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+                let counted = Counted(live.clone());
+                move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+                    let _is_there = &counted;
+                    match turn.take(0) {
+                        None => {}
+                        Some(pill) if pill.is_pill() => turn.send_pill(0),
+                        Some(envelope) => {
+                            let next = envelope.column(0).u64s()[0] + 1;
+                            if next < ROUNDS {
+                                turn.send(0, Envelope::new([vec![next].into()]));
+                            }
+                        }
+                    }
+                    Ok(())
+                }
+            }
+        };
+        let step = BoxModel::new("next", next).input(&nodes()).output(&nodes());
+        let (model, rows) = rounds(step, vec![Envelope::new([vec![0u64].into()])], |iterating| iterating);
+        sequential::run(&model, Vec::new(), |tasks| chance.below(tasks)).unwrap();
+        assert!(taken(&rows).into_iter().eq(0..ROUNDS), "seed {seed}");
+        assert_eq!(made.load(Ordering::Relaxed) as u64, ROUNDS, "seed {seed}: one for each round");
+        assert!(most.load(Ordering::Relaxed) <= 8, "seed {seed}: {most:?} at once");
+        assert_eq!(live.load(Ordering::Relaxed), 0, "seed {seed}");
+    }
+}
+
+/// Its rows wait for a box that does not read them any more.
+#[test]
+fn a_step_that_ends_and_leaves_its_rows_is_over() {
+    let act = || {
+        let mut is_over = false;
+        move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+            if let Some(envelope) = if is_over { None } else { turn.take(0) } {
+                is_over = true;
+                if !envelope.is_pill() {
+                    let more: Vec<u64> =
+                        envelope.column(0).u64s().iter().map(|n| n + 100).filter(|n| *n < 300).collect();
+                    turn.send(0, Envelope::new([more.into()]));
+                }
+                turn.send_pill(0);
+            }
+            Ok(())
+        }
+    };
+    for seed in 0..100 {
+        let chance = &mut Chance::of_seed(seed);
+        let step = BoxModel::new("takes one", act).input(&nodes()).output(&nodes());
+        let first = (0..100u64).map(|n| Envelope::new([vec![n].into()])).collect();
+        let (model, rows) = rounds(step, first, |iterating| iterating);
+        let result = sequential::run(&model, Vec::new(), |tasks| chance.below(tasks));
+        result.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        // Only the first row of each round goes on.
+        assert!(taken(&rows).into_iter().eq((0..100).chain([100, 200])), "seed {seed}");
+    }
 }
 
 /// A reader that has enough ends rounds that would never end.

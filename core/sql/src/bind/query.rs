@@ -26,29 +26,8 @@ impl<'a> Binder<'a> {
     /// Binds a query. If it is a subquery that `correlates`, its WHERE may name columns of outer queries.
     pub(super) fn query(&mut self, query: &'a ast::Query, correlates: bool) -> Result<Bound, SqlError> {
         let place = self.place_of(query);
-        let ast::Query {
-            with,
-            body,
-            order_by,
-            limit_clause,
-            fetch,
-            locks,
-            for_clause,
-            settings,
-            format_clause,
-            pipe_operators,
-        } = query;
-        for (is_there, what) in [
-            (!locks.is_empty(), "FOR UPDATE"),
-            (for_clause.is_some(), "FOR XML and the like"),
-            (settings.is_some(), "SETTINGS"),
-            (format_clause.is_some(), "FORMAT"),
-            (!pipe_operators.is_empty(), "|>"),
-        ] {
-            if is_there {
-                return Err(SqlError::unsupported(place, what));
-            }
-        }
+        self.check_clauses(query)?;
+        let ast::Query { with, body, order_by, limit_clause, fetch, .. } = query;
         let outer_cte = self.innermost_cte;
         if let Some(with) = with {
             for cte in &with.cte_tables {
@@ -75,6 +54,35 @@ impl<'a> Binder<'a> {
             bound.relation = Relation::new(Op::Limit { input: Box::new(bound.relation), offset, count }, columns);
         }
         Ok(bound)
+    }
+
+    /// Refuses clauses that are not supported.
+    pub(super) fn check_clauses(&self, query: &'a ast::Query) -> Result<(), SqlError> {
+        let place = self.place_of(query);
+        let ast::Query {
+            with: _,
+            body: _,
+            order_by: _,
+            limit_clause: _,
+            fetch: _,
+            locks,
+            for_clause,
+            settings,
+            format_clause,
+            pipe_operators,
+        } = query;
+        for (is_there, what) in [
+            (!locks.is_empty(), "FOR UPDATE"),
+            (for_clause.is_some(), "FOR XML and the like"),
+            (settings.is_some(), "SETTINGS"),
+            (format_clause.is_some(), "FORMAT"),
+            (!pipe_operators.is_empty(), "|>"),
+        ] {
+            if is_there {
+                return Err(SqlError::unsupported(place, what));
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn set_expr(&mut self, body: &'a ast::SetExpr) -> Result<Bound, SqlError> {

@@ -12,6 +12,8 @@ use vicus_language::stack::deep;
 pub(super) struct Round {
     /// The columns of its rows; `None` where it can't be read.
     columns: Option<Vec<(String, ColumnId)>>,
+    /// Whether the query is nothing but its body.
+    is_plain: bool,
     /// The places that read it.
     reads: Vec<SourcePosition>,
 }
@@ -21,7 +23,7 @@ impl<'a> Binder<'a> {
     pub(super) fn recursive(&mut self, cte: usize) -> Result<Bound, SqlError> {
         let Cte { alias, query, before, .. } = self.ctes[cte];
         let number = self.rounds.len();
-        self.rounds.push(Round { columns: None, reads: Vec::new() });
+        self.rounds.push(Round { columns: None, is_plain: true, reads: Vec::new() });
         self.ctes.push(Cte { alias, query, before, is_recursive: false, round: Some(number) });
         let outer = self.innermost_cte.replace(self.ctes.len() - 1);
         let bound = self.recursive_union(alias, query, number);
@@ -35,10 +37,17 @@ impl<'a> Binder<'a> {
         query: &'a ast::Query,
         number: usize,
     ) -> Result<Bound, SqlError> {
-        let is_plain =
-            query.with.is_none() && query.order_by.is_none() && query.limit_clause.is_none() && query.fetch.is_none();
-        let (left, right, all) = match &*query.body {
-            ast::SetExpr::SetOperation { left, op: ast::SetOperator::Union, set_quantifier, right } if is_plain => {
+        let mut inner = query;
+        self.check_clauses(inner)?;
+        while let (ast::SetExpr::Query(within), true) = (&*inner.body, is_plain(inner)) {
+            inner = &**within;
+            self.check_clauses(inner)?;
+        }
+        self.rounds[number].is_plain = is_plain(inner);
+        let (left, right, all) = match &*inner.body {
+            ast::SetExpr::SetOperation { left, op: ast::SetOperator::Union, set_quantifier, right }
+                if is_plain(inner) =>
+            {
                 let all = match set_quantifier {
                     ast::SetQuantifier::All => true,
                     ast::SetQuantifier::Distinct | ast::SetQuantifier::None => false,
@@ -52,6 +61,7 @@ impl<'a> Binder<'a> {
         let first = self.deeper(place, |binder| binder.set_expr(left))?;
         let mut names: Vec<String> = first.outputs.iter().map(|output| output.name.clone()).collect();
         names.iter_mut().zip(&alias.columns).for_each(|(name, given)| name.clone_from(&given.name.value));
+        let nulls: Vec<bool> = first.outputs.iter().map(|output| output.is_null).collect();
         let kinds: Vec<_> = first.outputs.iter().map(|output| output.kind).collect();
         let mut add = |name: &String, kind| self.columns.add(name, kind);
         let read: Vec<ColumnId> = names.iter().zip(&kinds).map(|(name, kind)| add(name, *kind)).collect();
@@ -63,11 +73,16 @@ impl<'a> Binder<'a> {
             let message = format!("both queries need equally many columns, and here are {has} and {other}");
             return Err(SqlError::wrong_type(place, message));
         }
-        for (output, (kind, name)) in second.outputs.iter().zip(kinds.iter().zip(&names)) {
-            if !output.is_null && kind.common(output.kind) != Some(*kind) {
-                let other = output.kind;
-                let message =
-                    format!("column {name} is {kind} in the first query, and {other} in the one that repeats");
+        for (at, output) in second.outputs.iter().enumerate() {
+            let (kind, name, other) = (kinds[at], &names[at], output.kind);
+            if !output.is_null && kind.common(other) != Some(kind) {
+                let message = if nulls[at] {
+                    format!(
+                        "column {name} is NULL in the first query, and {other} in the one that repeats: cast the NULL"
+                    )
+                } else {
+                    format!("column {name} is {kind} in the first query, and {other} in the one that repeats")
+                };
                 return Err(SqlError::wrong_type(place, message));
             }
         }
@@ -124,16 +139,29 @@ impl<'a> Binder<'a> {
     ) -> Result<Relation, SqlError> {
         self.rounds[number].reads.push(place);
         let Some(columns) = self.rounds[number].columns.clone() else {
-            let message = format!(
-                "{} reads itself here: a recursive query is a first one, UNION or UNION ALL, and one that reads it",
-                own.name.value
-            );
+            let name = &own.name.value;
+            let message = if self.rounds[number].is_plain {
+                format!(
+                    "{name} reads itself here: a recursive query is a first one, UNION or UNION ALL, and one that \
+                     reads it"
+                )
+            } else {
+                format!(
+                    "{name} reads itself here, and has WITH, ORDER BY, LIMIT or FETCH: these belong to the query that \
+                     reads {name}"
+                )
+            };
             return Err(SqlError::wrong_type(place, message));
         };
         let ids = columns.iter().map(|(_, id)| *id).collect();
         self.name_columns(Some(own.name.value.clone()), columns, alias, place)?;
         Ok(Relation::new(Op::Round { number }, ids))
     }
+}
+
+/// Whether a query is nothing but its body.
+fn is_plain(query: &ast::Query) -> bool {
+    query.with.is_none() && query.order_by.is_none() && query.limit_clause.is_none() && query.fetch.is_none()
 }
 
 /// The operator that may not read the rows of a round, if one of those above them is such.

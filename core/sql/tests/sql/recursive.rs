@@ -41,6 +41,27 @@ fn a_query_in_brackets_may_read_the_last_round() {
     }
 }
 
+#[test]
+fn a_recursive_query_in_brackets_is_one() {
+    let statement = "WITH RECURSIVE n(x) AS ((SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 3)) \
+                     SELECT x FROM n ORDER BY x";
+    for way in ways() {
+        assert_eq!(lines(&answer(statement, &Tables::default(), &way, 5).unwrap()), ["1", "2", "3"]);
+    }
+}
+
+#[test]
+fn clauses_that_are_not_supported_are_refused_in_recursive_queries_too() {
+    for query in ["SELECT 1 UNION SELECT x FROM r FOR UPDATE", "(SELECT 1 UNION SELECT x FROM r FOR UPDATE)"] {
+        let text = format!("WITH RECURSIVE r(x) AS ({query}) SELECT x FROM r");
+        let planned = parse(&text, &ParseOptions::default())
+            .and_then(|parsed| plan(&parsed, &Tables::default(), &PlanOptions::default(), &|| false).map(|_| ()));
+        let error = planned.err().unwrap_or_else(|| panic!("{text} has no error"));
+        assert!(matches!(error.kind, SqlErrorKind::Unsupported), "{text}: {error:?}");
+        assert!(error.message.contains("FOR UPDATE"), "{text}: {}", error.message);
+    }
+}
+
 struct Chance(u64);
 
 impl Chance {
@@ -152,6 +173,16 @@ fn wrong_uses_are_told_with_their_places() {
             "WITH RECURSIVE r(x) AS (SELECT 1 UNION SELECT x, x FROM r) SELECT x FROM r",
             40,
             "both queries need equally many columns, and here are 1 and 2",
+        ),
+        (
+            "WITH RECURSIVE r(x) AS (SELECT 1 UNION SELECT x + 1 FROM r LIMIT 3) SELECT x FROM r",
+            58,
+            "r reads itself here, and has WITH, ORDER BY, LIMIT or FETCH: these belong to the query that reads r",
+        ),
+        (
+            "WITH RECURSIVE r(x) AS (SELECT NULL UNION SELECT 'a' FROM r) SELECT x FROM r",
+            43,
+            "column x is NULL in the first query, and varchar in the one that repeats: cast the NULL",
         ),
     ] {
         let planned = parse(text, &ParseOptions::default())

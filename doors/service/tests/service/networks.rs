@@ -103,6 +103,24 @@ fn a_network_has_the_limits_of_its_call() {
     assert_eq!(service.memory().taken(), 0);
 }
 
+/// Rows wait for a table of all of them.
+#[test]
+fn boxes_that_wait_for_each_other_need_memory_and_tell_so() {
+    let counted = "box n = numbers(to: 3000000); box c = aggregate(select: \"COUNT(*) AS c\");
+        box both = join(on: \"a.n = b.c\", select: \"n, c\"); box rows = collect;
+        n -> both.0; n -> c -> both.1; both -> rows;";
+    under_all_strategies(|strategy| {
+        let service = service(strategy, 1 << 30);
+        let limited = |memory| answer(&session(&service, Limits { memory, ..Limits::default() }), counted, Format::Csv);
+        let error = limited(Some(4 << 20)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NetworkLimit, "{strategy}: {error}");
+        assert!(matches!(error, Error::NetworkLimit(_)) && error.to_string().contains("more memory"), "{error}");
+        // No row has the number of the rows.
+        assert_eq!(limited(None).unwrap(), "n,c\r\n", "{strategy}");
+        assert_eq!(service.memory().taken(), 0, "{strategy}");
+    });
+}
+
 fn folder() -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("networks");
     let _ = std::fs::remove_dir_all(&folder);

@@ -1,6 +1,6 @@
 //! Statements of SQL over the data of a session.
 
-use crate::{ENDLESS, GREEDY, dataset, of_sql, service};
+use crate::{ENDLESS, GREEDY, dataset, of_sql, service, under_all_strategies};
 use std::time::{Duration, Instant};
 use vicus_service::{Cancel, Error, ErrorKind, Format, Limits, Session, SessionOptions, Stage, TextSink};
 use vicus_sql::{SqlError, SqlErrorKind};
@@ -94,4 +94,44 @@ fn solutions_are_a_part_of_the_call() {
     let first = service.session(&dataset(), SessionOptions { first_rows: Some(1), limits, ..of_sql() });
     assert_eq!(written(&first, &of("SELECT * { ?s ?p ?o }")).unwrap(), "n\r\n3000\r\n");
     assert_eq!(service.memory().taken(), 0);
+}
+
+/// Each call ends at its limit, and leaves nothing behind.
+#[test]
+fn recursive_statements_have_the_limits_of_their_call() {
+    under_all_strategies(|strategy| {
+        let service = service(strategy, 1 << 30);
+        let below = |most: u64| {
+            format!(
+                "WITH RECURSIVE n(x) AS (SELECT 1 UNION SELECT x + 1 FROM n WHERE x < {most}) \
+                 SELECT COUNT(*) AS c, MAX(x) AS m FROM n"
+            )
+        };
+        let plenty = limited(&service, Limits::default());
+        assert_eq!(written(&plenty, &below(200)).unwrap(), "c,m\r\n200,200\r\n", "{strategy}");
+
+        let endless = below(u64::MAX / 4);
+        let time = Some(Duration::from_millis(100));
+        let error = written(&limited(&service, Limits { time, ..Limits::default() }), &endless).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimeLimit, "{strategy}: {error}");
+
+        let cancel = Cancel::new();
+        let cancelled = limited(&service, Limits { cancel: cancel.clone(), ..Limits::default() });
+        std::thread::scope(|scope| {
+            let runs = scope.spawn(|| written(&cancelled, &endless).unwrap_err().kind());
+            std::thread::sleep(Duration::from_millis(50));
+            cancel.cancel();
+            assert_eq!(runs.join().unwrap(), ErrorKind::Cancelled, "{strategy}");
+        });
+
+        // 3,000 rows, each with each of the first ones, and these once more: the known rows are millions.
+        let greedy = "WITH RECURSIVE r(a, b) AS (SELECT subject, object FROM \"http://e/p\" \
+                      UNION SELECT r.a, t.object FROM r, \"http://e/p\" t) SELECT COUNT(*) AS c FROM r";
+        let memory = Some(4 << 20);
+        let error = written(&limited(&service, Limits { memory, ..Limits::default() }), greedy).unwrap_err();
+        let limits = [ErrorKind::MemoryLimit, ErrorKind::NetworkLimit];
+        assert!(limits.contains(&error.kind()), "{strategy}: {error}");
+        assert_eq!(written(&plenty, &below(20)).unwrap(), "c,m\r\n20,20\r\n", "{strategy}");
+        assert_eq!(service.memory().taken(), 0, "{strategy}");
+    });
 }

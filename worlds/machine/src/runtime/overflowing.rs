@@ -67,6 +67,11 @@ impl TemporaryFiles {
         Ok(Arc::new(TemporaryFiles(Scratch::within(Arc::new(folder), most))))
     }
 
+    /// In the same place as other temporary files of a request, and within the same bound.
+    pub fn beside(scratch: Arc<Scratch>) -> Arc<TemporaryFiles> {
+        Arc::new(TemporaryFiles(scratch))
+    }
+
     /// How many bytes were written so far.
     pub fn written(&self) -> u64 {
         self.0.written()
