@@ -5,7 +5,7 @@ use crate::options::{Asked, Cancel};
 use crate::rows::{self, Rows};
 use crate::threads::Threads;
 use crate::transaction::Transaction;
-use crate::wait::{SLICE, interruptible, is_main};
+use crate::wait::{SLICE, asking, interruptible, is_main, unless_cancelled};
 use pyo3::prelude::*;
 use std::fs::File;
 use std::io::{self, Cursor, Read};
@@ -295,11 +295,6 @@ fn stopping<'a>(cancel: &'a Handle, done: &'a AtomicU64) -> impl FnMut(u64) + 'a
     }
 }
 
-/// The error of writing a store, or that it was stopped.
-fn unless_cancelled(cancel: &Handle) -> impl Fn(StoreError) -> Failure + '_ {
-    |error| if cancel.is_cancelled() { Error::Cancelled.into() } else { error.into() }
-}
-
 #[pymethods]
 impl Data {
     /// Opens the store in a folder, or makes one.
@@ -429,13 +424,19 @@ impl Data {
             let (quads, skipped) = (loaded.dataset.snapshot().len() as u64, loaded.skipped);
             let keep = Arc::clone(&held);
             interruptible(py, cancel, move || match keep.kept() {
-                Kept::Memory(shared) => shared.fill(loaded.dataset).map_err(|_| {
-                    Failure::new("StoreError", "the database was changed while the data was loaded: load it again")
-                }),
+                Kept::Memory(shared) => match shared.fill(loaded.dataset, &asking(cancel)) {
+                    Ok(true) => Ok(()),
+                    Ok(false) => {
+                        let message = "the database was changed while the data was loaded: load it again";
+                        Err(Failure::new("StoreError", message))
+                    }
+                    Err(_) => Err(Error::Cancelled.into()),
+                },
                 Kept::Folder { store, .. } => {
                     let snapshot = Arc::into_inner(loaded.dataset.into_snapshot()).expect("no other owner is left");
                     let written = AtomicU64::new(0);
-                    store.load(snapshot, &mut stopping(cancel, &written)).map_err(unless_cancelled(cancel))
+                    let loaded = store.load_asking(snapshot, &mut stopping(cancel, &written), &asking(cancel));
+                    loaded.map_err(unless_cancelled(cancel, Failure::from))
                 }
                 Kept::Fixed(_) => keep.check_writable(),
             })?;
@@ -594,7 +595,7 @@ impl Data {
             interruptible(py, cancel, || {
                 let written = AtomicU64::new(0);
                 copy_store(dataset.snapshot(), &path, memory, &mut stopping(cancel, &written))
-                    .map_err(unless_cancelled(cancel))
+                    .map_err(unless_cancelled(cancel, Failure::from))
             })
         };
         copied().raise(py, None)
@@ -609,7 +610,8 @@ impl Data {
             let store = Arc::clone(held.store()?);
             interruptible(py, cancel, || {
                 let written = AtomicU64::new(0);
-                store.merge(&mut stopping(cancel, &written)).map_err(unless_cancelled(cancel))
+                let merged = store.merge_asking(&mut stopping(cancel, &written), &asking(cancel));
+                merged.map_err(unless_cancelled(cancel, Failure::from))
             })
         };
         merged().raise(py, None)
