@@ -5,7 +5,7 @@ use crate::options::{Asked, Cancel};
 use crate::rows::{self, Rows};
 use crate::threads::Threads;
 use crate::transaction::Transaction;
-use crate::wait::{SLICE, asking, interruptible, is_main, unless_cancelled};
+use crate::wait::{SLICE, asking, interruptible, is_main, unless_cancelled, without_interpreter};
 use pyo3::prelude::*;
 use std::fs::File;
 use std::io::{self, Cursor, Read};
@@ -57,12 +57,8 @@ impl Held {
         self.threads.service()
     }
 
-    pub(crate) fn is_here(&self) -> bool {
-        self.threads.is_here()
-    }
-
     pub(crate) fn check_here(&self) -> Outcome {
-        self.threads.service().map(drop)
+        self.threads.check_here()
     }
 
     pub(crate) fn hash_seed(&self) -> u64 {
@@ -99,9 +95,13 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if !self.threads.is_here() {
+        let kept = self.kept.take();
+        if self.threads.is_here() {
+            // Waits for the keeper's thread.
+            without_interpreter(|| drop(kept));
+        } else {
             // A forked child has no keeper's thread to wait for.
-            std::mem::forget(self.kept.take());
+            std::mem::forget(kept);
         }
     }
 }
@@ -170,7 +170,7 @@ fn begin(
 ) -> Outcome<Rows> {
     let session = held.service()?.session(dataset, options.clone());
     let cancel = options.limits.cancel.clone();
-    py.detach(|| rows::begin(Arc::clone(held), session.call()?, Arc::clone(plan), cancel, text))
+    py.detach(|| rows::begin(held.threads.clone(), session.call()?, Arc::clone(plan), cancel, text))
 }
 
 /// A database. See `vicus.Database`.
@@ -194,15 +194,6 @@ impl Data {
 
     fn take(&self) -> Option<Arc<Held>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-impl Drop for Data {
-    fn drop(&mut self) {
-        if let Some(held) = self.take().filter(|held| Arc::strong_count(held) == 1 && held.is_here()) {
-            // Its threads may want the interpreter before they end.
-            Python::attach(|py| py.detach(|| drop(held)));
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! An answer: tuples of terms, a stream of Arrow, or a yes or no.
 
-use crate::data::Held;
 use crate::errors::{Failure, Outcome, exception};
+use crate::threads::Threads;
 use crate::wait::{self, SLICE, is_main, panic_text, signalled, slice, without_interpreter};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchReader};
@@ -33,7 +33,8 @@ pub(crate) struct Rows {
 pub(crate) struct Shared {
     state: Mutex<State>,
     cancel: Cancel,
-    held: Arc<Held>,
+    /// Without the database: when it is closed, its store is another's, and the answer goes on with its snapshot.
+    threads: Threads,
     /// Why it has failed, for those who learn of it by another way.
     failed: Mutex<Option<Error>>,
 }
@@ -63,7 +64,7 @@ enum Source {
 impl Drop for Shared {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if !self.held.is_here() {
+        if !self.threads.is_here() {
             // The locks of a parent's query may be held by threads that are not here.
             std::mem::forget(std::mem::replace(&mut state.source, Source::Over));
             std::mem::forget(std::mem::take(&mut state.kept));
@@ -92,7 +93,7 @@ impl Shared {
         py: Python<'_>,
         mut step: impl FnMut(&mut State) -> Outcome<Option<T>> + Send,
     ) -> Outcome<T> {
-        self.held.check_here()?;
+        self.threads.check_here()?;
         loop {
             let done = py.detach(|| match self.try_lock() {
                 Some(mut state) => step(&mut state),
@@ -170,7 +171,13 @@ impl State {
 }
 
 /// Begins to answer a query.
-pub(crate) fn begin(held: Arc<Held>, call: Call, prepared: Arc<Prepared>, cancel: Cancel, text: &str) -> Outcome<Rows> {
+pub(crate) fn begin(
+    threads: Threads,
+    call: Call,
+    prepared: Arc<Prepared>,
+    cancel: Cancel,
+    text: &str,
+) -> Outcome<Rows> {
     let (source, columns) = match prepared.form() {
         Answer::Truth => {
             let running = call.begin(&prepared, Count)?;
@@ -186,7 +193,7 @@ pub(crate) fn begin(held: Arc<Held>, call: Call, prepared: Arc<Prepared>, cancel
         }
     };
     let state = Mutex::new(State { source, kept: VecDeque::new(), rows: 0, is_begun: false, ended: None });
-    let shared = Arc::new(Shared { state, cancel, held, failed: Mutex::default() });
+    let shared = Arc::new(Shared { state, cancel, threads, failed: Mutex::default() });
     Ok(Rows { shared, prepared, text: text.to_owned(), columns })
 }
 
@@ -197,7 +204,7 @@ impl Rows {
 
     /// A forked child can't wait for a lock that a thread of its parent may have.
     fn check_here(&self, py: Python<'_>) -> PyResult<()> {
-        self.shared.held.check_here().map_err(|failure| self.exception(py, failure))
+        self.shared.threads.check_here().map_err(|failure| self.exception(py, failure))
     }
 
     fn form(&self, terms: &str, types: Vec<(String, String)>) -> Outcome<ArrowForm> {
@@ -296,6 +303,24 @@ impl Rows {
                 }
                 Next::Late => None,
                 Next::End => Some(state.rows),
+            })
+        });
+        read.map_err(|failure| self.exception(py, failure))
+    }
+
+    /// Whether there are rows. The first ones are kept for their reader.
+    fn has_rows(&self, py: Python<'_>) -> PyResult<bool> {
+        let read = self.shared.each_slice(py, |state| {
+            if state.rows > 0 {
+                return Ok(Some(true));
+            }
+            Ok(match state.read(Some(Instant::now() + SLICE))? {
+                Next::Rows(piece) => {
+                    state.kept.push_back(piece);
+                    Some(true)
+                }
+                Next::Late => None,
+                Next::End => Some(false),
             })
         });
         read.map_err(|failure| self.exception(py, failure))
@@ -449,7 +474,7 @@ impl Iterator for Reading {
 
     /// The caller is a function for C, through which no panic may go: the process would end.
     fn next(&mut self) -> Option<Result<RecordBatch, ArrowError>> {
-        if let Err(failure) = self.shared.held.check_here() {
+        if let Err(failure) = self.shared.threads.check_here() {
             // Without a look at the stream: a thread of the parent may have its locks.
             return Some(Err(ArrowError::ExternalError(failure.to_string().into())));
         }
@@ -497,7 +522,7 @@ impl Reading {
 
 impl Drop for Reading {
     fn drop(&mut self) {
-        if !self.shared.held.is_here() {
+        if !self.shared.threads.is_here() {
             std::mem::forget(self.stream.take());
             std::mem::forget(std::mem::take(&mut self.kept));
         }

@@ -260,3 +260,25 @@ def test_a_failed_update_is_not_committed(either: vicus.Database) -> None:
         with pytest.raises(vicus.SyntaxError):
             change.update("nonsense")
     assert len(either) == 1
+
+
+def test_a_closed_store_is_free_while_an_answer_is_read(tmp_path: pathlib.Path) -> None:
+    db = vicus.open(tmp_path / "store", threads=2)
+    db.load(data=MANY)
+    result = db.query("SELECT ?o { ?s ?p ?o }")
+    db.close()
+    with vicus.open(tmp_path / "store") as again:
+        again.update("CLEAR ALL")
+        again.compact()
+        assert len(result.fetchall()) == 3000
+        assert len(again) == 0
+
+
+def test_a_look_whether_there_are_rows_takes_none() -> None:
+    pytest.importorskip("pyarrow")
+    db = vicus.memory()
+    db.load(data=MANY)
+    result = db.query("SELECT ?o { ?s ?p ?o }")
+    assert result and result
+    assert result.arrow().num_rows == 3000
+    assert not db.query("SELECT ?o { ?s <http://e/none> ?o }")

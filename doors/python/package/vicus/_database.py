@@ -224,9 +224,7 @@ class Result:
         """
         if self._native.kind == "truth":
             return self._native.truth()
-        if not self._ready:
-            self._ready.extend(self._native.fetch(_row(tuple(self._native.columns))) or ())
-        return bool(self._ready) or self._native.rows > 0
+        return self._native.has_rows()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The rows that are left, for any reader of Arrow's streams, without a copy."""
