@@ -1,7 +1,8 @@
 //! Base files: a snapshot's sections in one file; written by loading, merging and copying, and read in place.
 
 use crate::error::StoreError;
-use crate::store::{KIND, State, Store, replayed};
+use crate::store::{KIND, State, Store, never, replayed};
+use crate::transaction::Ask;
 use crate::turn::{TicketGuard, lock};
 use std::ops::Range;
 use std::sync::Arc;
@@ -151,9 +152,17 @@ impl Store {
     /// The disk is full, or the system refuses: the store is unchanged. Unless it is in doubt
     /// ([`StoreError::NotPublished`]).
     pub fn load(&self, loaded: Snapshot, pause: &mut dyn FnMut(u64)) -> Result<(), StoreError> {
-        let _bases = self.bases.wait(&*self.waiting);
-        let _writing = self.writing();
-        self.land_all();
+        self.load_asking(loaded, pause, &never())
+    }
+
+    /// Like [`Store::load`]; it waits for its turn until its function returns an error, and then ends with it.
+    ///
+    /// # Errors
+    /// Those of [`Store::load`]; or [`StoreError::Unreadable`] with the function's error.
+    pub fn load_asking(&self, loaded: Snapshot, pause: &mut dyn FnMut(u64), ask: &Ask) -> Result<(), StoreError> {
+        let _bases = self.base_turn(ask)?;
+        let _writing = self.writing_asking(ask)?;
+        self.land_all_asking(ask)?;
         let head = self.snapshot();
         let all = match head.is_empty() {
             true => loaded,
@@ -207,7 +216,20 @@ impl Store {
     /// # Errors
     /// Those of [`Store::load`]; or `pause` has given up.
     pub fn merge(&self, pause: &mut dyn FnMut(u64)) -> Result<bool, StoreError> {
-        self.merge_now(pause, self.bases.wait(&*self.waiting))
+        self.merge_asking(pause, &never())
+    }
+
+    /// Like [`Store::merge`]; it waits for its turns until its function returns an error, and then ends with it.
+    ///
+    /// # Errors
+    /// Those of [`Store::merge`]; or [`StoreError::Unreadable`] with the function's error.
+    pub fn merge_asking(&self, pause: &mut dyn FnMut(u64), ask: &Ask) -> Result<bool, StoreError> {
+        self.merge_now(pause, self.base_turn(ask)?, ask)
+    }
+
+    /// Waits for the turn to write base files.
+    fn base_turn(&self, ask: &Ask) -> Result<TicketGuard<'_>, StoreError> {
+        self.bases.wait_asking(&*self.waiting, &|| ask(0)).map_err(StoreError::given_up)
     }
 
     /// Like [`Store::merge`], if one [is due](Store::is_merge_due). Does nothing, and returns `false`, if none is, or
@@ -222,12 +244,12 @@ impl Store {
         }
         match self.bases.try_now(&*self.waiting) {
             // Another one may have merged since.
-            Some(bases) if self.is_merge_due() => self.merge_now(pause, bases),
+            Some(bases) if self.is_merge_due() => self.merge_now(pause, bases, &never()),
             _ => Ok(false),
         }
     }
 
-    fn merge_now(&self, pause: &mut dyn FnMut(u64), bases: TicketGuard<'_>) -> Result<bool, StoreError> {
+    fn merge_now(&self, pause: &mut dyn FnMut(u64), bases: TicketGuard<'_>, ask: &Ask) -> Result<bool, StoreError> {
         let (begun, included) = {
             let mut state = lock(&self.state);
             let included = state.files.log().durable();
@@ -240,7 +262,7 @@ impl Store {
             (self.snapshot(), included)
         };
         let _collecting = Collecting(self);
-        self.merge_from(&begun, included, pause, &bases).map(|()| true)
+        self.merge_from(&begun, included, pause, ask, &bases).map(|()| true)
     }
 
     fn merge_from(
@@ -248,6 +270,7 @@ impl Store {
         begun: &Snapshot,
         included: u64,
         pause: &mut dyn FnMut(u64),
+        ask: &Ask,
         _bases: &TicketGuard<'_>,
     ) -> Result<(), StoreError> {
         let merged = self.united(&[begun], pause)?;
@@ -264,8 +287,8 @@ impl Store {
             replayed(snapshot, self.hash_key, records, &Interrupt::never())
         };
         let caught_up = apply(snapshot).and_then(|snapshot| {
-            let writing = self.writing();
-            self.land_all();
+            let writing = self.writing_asking(ask)?;
+            self.land_all_asking(ask)?;
             Ok((apply(snapshot)?, writing))
         });
         let (snapshot, _writing) = caught_up.inspect_err(|_| lock(&self.state).files.give_up())?;

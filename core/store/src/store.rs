@@ -133,7 +133,7 @@ pub fn repair(directory: Arc<dyn Directory>) -> Result<Option<Repaired>, StoreEr
 }
 
 /// For work that goes on to its end.
-fn never() -> Ask {
+pub(crate) fn never() -> Ask {
     Arc::new(|_| Ok(()))
 }
 
@@ -417,8 +417,8 @@ impl Store {
     /// # Errors
     /// Those of [`Store::write`]; or [`StoreError::Unreadable`] with the function's error.
     pub fn write_asking(&self, ask: Ask) -> Result<Transaction<'_>, StoreError> {
-        let turn = self.writers.wait_asking(&*self.waiting, &|| ask(0)).map_err(StoreError::given_up)?;
-        Transaction::new(self, self.writing_with(turn), ask)
+        let writing = self.writing_asking(&ask)?;
+        Transaction::new(self, writing, ask)
     }
 
     /// Begins a transaction; `None` if another one is open.
@@ -433,6 +433,12 @@ impl Store {
     /// Waits for the turn to change data.
     pub(crate) fn writing(&self) -> Writing<'_> {
         self.writing_with(self.writers.wait(&*self.waiting))
+    }
+
+    /// Waits for it, and asks now and then whether it is to wait.
+    pub(crate) fn writing_asking(&self, ask: &Ask) -> Result<Writing<'_>, StoreError> {
+        let turn = self.writers.wait_asking(&*self.waiting, &|| ask(0)).map_err(StoreError::given_up)?;
+        Ok(self.writing_with(turn))
     }
 
     fn writing_with<'a>(&'a self, turn: TicketGuard<'a>) -> Writing<'a> {
@@ -595,15 +601,9 @@ impl Store {
     }
 
     /// Waits until all staged transactions are durable or refused: the callers of [`Store::land`] see to it. This
-    /// caller has the turn to change data, so no more is staged meanwhile.
-    pub(crate) fn land_all(&self) {
-        if let Some(last) = self.hurry() {
-            self.waiting.wait(last, &mut || lock(&self.state).staging.is_empty());
-        }
-    }
-
-    /// Waits as [`Store::land_all`] does, and asks now and then whether it is to wait.
-    fn land_all_asking(&self, ask: &Ask) -> Result<(), StoreError> {
+    /// caller has the turn to change data, so no more is staged meanwhile. Asks now and then whether
+    /// it is to wait.
+    pub(crate) fn land_all_asking(&self, ask: &Ask) -> Result<(), StoreError> {
         let Some(last) = self.hurry() else { return Ok(()) };
         let mut ready = || lock(&self.state).staging.is_empty();
         while !ready() {

@@ -5,7 +5,7 @@ use crate::options::{Asked, Cancel};
 use crate::rows::{self, Rows};
 use crate::threads::Threads;
 use crate::transaction::Transaction;
-use crate::wait::{SLICE, interruptible, is_main};
+use crate::wait::{SLICE, asking, interruptible, is_main, unless_cancelled, without_interpreter};
 use pyo3::prelude::*;
 use std::fs::File;
 use std::io::{self, Cursor, Read};
@@ -57,12 +57,8 @@ impl Held {
         self.threads.service()
     }
 
-    pub(crate) fn is_here(&self) -> bool {
-        self.threads.is_here()
-    }
-
     pub(crate) fn check_here(&self) -> Outcome {
-        self.threads.service().map(drop)
+        self.threads.check_here()
     }
 
     pub(crate) fn hash_seed(&self) -> u64 {
@@ -99,9 +95,13 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if !self.threads.is_here() {
+        let kept = self.kept.take();
+        if self.threads.is_here() {
+            // Waits for the keeper's thread.
+            without_interpreter(|| drop(kept));
+        } else {
             // A forked child has no keeper's thread to wait for.
-            std::mem::forget(self.kept.take());
+            std::mem::forget(kept);
         }
     }
 }
@@ -170,7 +170,7 @@ fn begin(
 ) -> Outcome<Rows> {
     let session = held.service()?.session(dataset, options.clone());
     let cancel = options.limits.cancel.clone();
-    py.detach(|| rows::begin(Arc::clone(held), session.call()?, Arc::clone(plan), cancel, text))
+    py.detach(|| rows::begin(held.threads.clone(), session.call()?, Arc::clone(plan), cancel, text))
 }
 
 /// A database. See `vicus.Database`.
@@ -194,15 +194,6 @@ impl Data {
 
     fn take(&self) -> Option<Arc<Held>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-impl Drop for Data {
-    fn drop(&mut self) {
-        if let Some(held) = self.take().filter(|held| Arc::strong_count(held) == 1 && held.is_here()) {
-            // Its threads may want the interpreter before they end.
-            Python::attach(|py| py.detach(|| drop(held)));
-        }
     }
 }
 
@@ -293,11 +284,6 @@ fn stopping<'a>(cancel: &'a Handle, done: &'a AtomicU64) -> impl FnMut(u64) + 'a
             give_up(Error::Cancelled);
         }
     }
-}
-
-/// The error of writing a store, or that it was stopped.
-fn unless_cancelled(cancel: &Handle) -> impl Fn(StoreError) -> Failure + '_ {
-    |error| if cancel.is_cancelled() { Error::Cancelled.into() } else { error.into() }
 }
 
 #[pymethods]
@@ -429,13 +415,19 @@ impl Data {
             let (quads, skipped) = (loaded.dataset.snapshot().len() as u64, loaded.skipped);
             let keep = Arc::clone(&held);
             interruptible(py, cancel, move || match keep.kept() {
-                Kept::Memory(shared) => shared.fill(loaded.dataset).map_err(|_| {
-                    Failure::new("StoreError", "the database was changed while the data was loaded: load it again")
-                }),
+                Kept::Memory(shared) => match shared.fill(loaded.dataset, &asking(cancel)) {
+                    Ok(true) => Ok(()),
+                    Ok(false) => {
+                        let message = "the database was changed while the data was loaded: load it again";
+                        Err(Failure::new("StoreError", message))
+                    }
+                    Err(_) => Err(Error::Cancelled.into()),
+                },
                 Kept::Folder { store, .. } => {
                     let snapshot = Arc::into_inner(loaded.dataset.into_snapshot()).expect("no other owner is left");
                     let written = AtomicU64::new(0);
-                    store.load(snapshot, &mut stopping(cancel, &written)).map_err(unless_cancelled(cancel))
+                    let loaded = store.load_asking(snapshot, &mut stopping(cancel, &written), &asking(cancel));
+                    loaded.map_err(unless_cancelled(cancel, Failure::from))
                 }
                 Kept::Fixed(_) => keep.check_writable(),
             })?;
@@ -594,7 +586,7 @@ impl Data {
             interruptible(py, cancel, || {
                 let written = AtomicU64::new(0);
                 copy_store(dataset.snapshot(), &path, memory, &mut stopping(cancel, &written))
-                    .map_err(unless_cancelled(cancel))
+                    .map_err(unless_cancelled(cancel, Failure::from))
             })
         };
         copied().raise(py, None)
@@ -609,7 +601,8 @@ impl Data {
             let store = Arc::clone(held.store()?);
             interruptible(py, cancel, || {
                 let written = AtomicU64::new(0);
-                store.merge(&mut stopping(cancel, &written)).map_err(unless_cancelled(cancel))
+                let merged = store.merge_asking(&mut stopping(cancel, &written), &asking(cancel));
+                merged.map_err(unless_cancelled(cancel, Failure::from))
             })
         };
         merged().raise(py, None)

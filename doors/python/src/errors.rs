@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use vicus_service::data::CommitError;
 use vicus_service::{Error, ErrorKind, NotStored, StoreError};
 
@@ -65,6 +65,17 @@ impl From<PyErr> for Failure {
     }
 }
 
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Service(error) => error.fmt(f),
+            Failure::Store(error) => error.fmt(f),
+            Failure::Named(_, message) => message.fmt(f),
+            Failure::Python(error) => error.fmt(f),
+        }
+    }
+}
+
 /// The class of a kind of error.
 fn class(kind: ErrorKind) -> &'static str {
     match kind {
@@ -120,6 +131,8 @@ pub(crate) fn exception(py: Python<'_>, failure: Failure, text: Option<&str>) ->
                 Some(store) => store_exception(py, store),
                 None => made(py, if error.is_full() { "DiskFull" } else { "StoreError" }, error.to_string()),
             },
+            // Of an operation of an update, too.
+            error if error.is_full() => made(py, "DiskFull", error.to_string()),
             error => made(py, class(error.kind()), error.to_string()),
         },
     }

@@ -5,8 +5,8 @@ use crate::errors::{Failure, Outcome};
 use crate::frames::Frame;
 use oxrdf::{Literal, NamedNode, Term};
 use pyo3::prelude::*;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use vicus_service::{Cancel as Handle, DefaultGraph, Limits, ReadGraphs, SessionOptions, Tables, language};
 
 /// A handle that cancels the calls it is given to.
@@ -92,7 +92,7 @@ impl Asked {
         });
         options.limits = Limits {
             time: time.transpose()?,
-            memory: self.memory,
+            memory: Some(self.memory.unwrap_or_else(free_limit)),
             rows: self.most_rows,
             cancel: self.cancel.map(|cancel| cancel.get().0.clone()).unwrap_or_default(),
             ..Limits::default()
@@ -105,6 +105,19 @@ impl Asked {
             options.languages.sql.tables = Arc::new(tables);
         }
         Ok(options)
+    }
+}
+
+/// The bytes that a call without a limit of its own may hold: half of the free memory, as on the command line, so that
+/// a sort of more goes to temporary files. The system is asked once a second at most: that takes as long as a short
+/// query.
+fn free_limit() -> u64 {
+    static TOLD: Mutex<Option<(Instant, u64)>> = Mutex::new(None);
+    // A forked child may find it locked for ever.
+    let Ok(mut told) = TOLD.try_lock() else { return vicus_cli::free_limit() };
+    match *told {
+        Some((at, limit)) if at.elapsed() < Duration::from_secs(1) => limit,
+        _ => told.insert((Instant::now(), vicus_cli::free_limit())).1,
     }
 }
 

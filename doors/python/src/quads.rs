@@ -2,14 +2,14 @@
 
 use crate::data::{Data, Held, Kept, Raise as _};
 use crate::errors::{Failure, Outcome};
-use crate::wait::interruptible;
+use crate::wait::{asking, interruptible, unless_cancelled};
 use oxrdf::{BlankNode, GraphName, Literal, NamedNode, NamedOrBlankNode, Quad, Term};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vicus_service::data::{Id, Snapshot, TermView};
-use vicus_service::{Cancel, GraphChoice, Matching, change_quads};
+use vicus_service::{Cancel, Dataset, GraphChoice, Matching, Updating as _, change_quads};
 
 /// A term: its kind, its text, and a literal's datatype and language.
 type Parts = (String, String, Option<String>, Option<String>);
@@ -76,31 +76,86 @@ impl TermCache {
     }
 }
 
+/// A copy of what a term is made of: kind, text, datatype and language.
+fn parts(snapshot: &Snapshot, id: Id) -> Parts {
+    let made = |kind: &str, text: String, datatype: Option<&str>, language: Option<&str>| {
+        (kind.to_owned(), text, datatype.map(str::to_owned), language.map(str::to_owned))
+    };
+    snapshot.view(id, |view| match view {
+        TermView::Iri(text) => made("iri", text.to_owned(), None, None),
+        TermView::Blank(blank) => made("blank", blank.to_string(), None, None),
+        TermView::String(text) => made("literal", text.to_owned(), None, None),
+        TermView::LangString { value, language } | TermView::DirString { value, language, .. } => {
+            made("literal", value.to_owned(), None, Some(language))
+        }
+        TermView::Boolean(value) => made("literal", value.to_string(), Some(BOOLEAN), None),
+        TermView::Integer(value) => made("literal", value.to_string(), Some(INTEGER), None),
+        TermView::Typed { value, datatype } => made("literal", value.to_owned(), Some(datatype), None),
+        view @ TermView::Triple(_) => made("triple", view.to_string(), None, None),
+    })
+}
+
+impl Made {
+    /// Turns to other data. Returns the terms of the data before, to be dropped without the lock: the end of a term of
+    /// Python may run Python.
+    #[must_use]
+    fn turn_to(&mut self, snapshot: &Arc<Snapshot>) -> Option<Made> {
+        let is_same = self.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, snapshot));
+        (!is_same).then(|| std::mem::replace(self, Made { of: Some(Arc::clone(snapshot)), terms: HashMap::new() }))
+    }
+}
+
 impl TermCache {
-    fn term<'py>(&self, py: Python<'py>, made: &mut Made, snapshot: &Snapshot, id: Id) -> PyResult<Bound<'py, PyAny>> {
-        if let Some(term) = made.terms.get(&id.bits()) {
-            return Ok(term.bind(py).clone());
-        }
-        let make = |kind: &str, text: &str, datatype: Option<&str>, language: Option<&str>| {
-            self.make.bind(py).call1((kind, text, datatype, language))
+    fn made(&self) -> MutexGuard<'_, Made> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The terms of ids; none for that of the default graph. The lock is held for counts of references alone: a thread
+    /// that called Python under it would wait for the interpreter, which another thread may have while it waits for the
+    /// lock.
+    fn terms<'py>(&self, py: Python<'py>, data: &Dataset, ids: &[Id]) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let snapshot = data.snapshot();
+        let (known, before): (Vec<Option<Bound<'py, PyAny>>>, _) = {
+            let mut made = self.made();
+            let before = made.turn_to(snapshot);
+            let known = |id: &Id| match id.is_unbound() {
+                true => Some(py.None().into_bound(py)),
+                false => made.terms.get(&id.bits()).map(|term| term.bind(py).clone()),
+            };
+            (ids.iter().map(known).collect(), before)
         };
-        let term = snapshot.view(id, |view| match view {
-            TermView::Iri(text) => make("iri", text, None, None),
-            TermView::Blank(blank) => make("blank", &blank.to_string(), None, None),
-            TermView::String(text) => make("literal", text, None, None),
-            TermView::LangString { value, language } | TermView::DirString { value, language, .. } => {
-                make("literal", value, None, Some(language))
-            }
-            TermView::Boolean(value) => make("literal", &value.to_string(), Some(BOOLEAN), None),
-            TermView::Integer(value) => make("literal", &value.to_string(), Some(INTEGER), None),
-            TermView::Typed { value, datatype } => make("literal", value, Some(datatype), None),
-            view @ TermView::Triple(_) => make("triple", &view.to_string(), None, None),
-        })?;
-        if made.terms.len() >= MOST_TERMS {
-            made.terms.clear();
+        drop(before);
+        let of_missing = ids.iter().zip(&known).filter(|(_, known)| known.is_none());
+        let mut missing: Vec<Id> = of_missing.map(|(id, _)| *id).collect();
+        missing.sort_unstable_by_key(|id| id.bits());
+        missing.dedup();
+        if missing.is_empty() {
+            return Ok(known.into_iter().flatten().collect());
         }
-        made.terms.insert(id.bits(), term.clone().unbind());
-        Ok(term)
+        let read = || data.read(|snapshot| missing.iter().map(|id| parts(snapshot, *id)).collect::<Vec<_>>());
+        let parts = py.detach(read).map_err(Failure::from).raise(py, None)?;
+        let make = |(kind, text, datatype, language): Parts| self.make.bind(py).call1((kind, text, datatype, language));
+        let fresh = parts.into_iter().map(make).collect::<PyResult<Vec<_>>>()?;
+        let before = {
+            let mut made = self.made();
+            let is_full = made.terms.len() >= MOST_TERMS;
+            let before = is_full.then(|| std::mem::take(&mut made.terms));
+            // Another thread may have turned it to other data.
+            if made.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, snapshot)) {
+                for (id, term) in missing.iter().zip(&fresh) {
+                    made.terms.entry(id.bits()).or_insert_with(|| term.clone().unbind());
+                }
+            }
+            before
+        };
+        drop(before);
+        let made = |(id, known): (&Id, Option<Bound<'py, PyAny>>)| {
+            known.unwrap_or_else(|| {
+                let place = missing.binary_search_by_key(&id.bits(), |id| id.bits());
+                fresh[place.expect("each id that was not known was missing")].clone()
+            })
+        };
+        Ok(ids.iter().zip(known).map(made).collect())
     }
 }
 
@@ -120,33 +175,32 @@ impl Matches {
     /// The next quads as tuples, so many at most; none at the end.
     fn fetch<'py>(&self, py: Python<'py>, most: usize, cache: &TermCache) -> PyResult<Bound<'py, PyList>> {
         self.held.check_here().raise(py, None)?;
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        let quads = found.next(most);
-        let snapshot = found.snapshot();
-        let mut made = cache.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if made.of.as_ref().is_none_or(|of| !Arc::ptr_eq(of, snapshot)) {
-            *made = Made { of: Some(Arc::clone(snapshot)), terms: HashMap::new() };
-        }
+        let (quads, data) = loop {
+            let next = py.detach(|| {
+                let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+                found.next(most).map(|quads| (quads, Dataset::new(Arc::clone(found.snapshot()))))
+            });
+            match next.map_err(Failure::from).raise(py, None)? {
+                // Many rows were looked at, of which none matches.
+                (Some(quads), _) if quads.is_empty() && most > 0 => py.check_signals()?,
+                (quads, data) => break (quads.unwrap_or_default(), data),
+            }
+        };
+        let width = if self.with_graph { 4 } else { 3 };
+        let ids: Vec<Id> = quads.iter().flat_map(|quad| &quad[..width]).copied().collect();
+        let terms = cache.terms(py, &data, &ids)?;
         let rows = PyList::empty(py);
-        for quad in quads {
-            let mut cells = Vec::with_capacity(4);
-            for id in &quad[..3] {
-                cells.push(cache.term(py, &mut made, snapshot, *id)?);
-            }
-            if self.with_graph {
-                cells.push(match quad[3].is_unbound() {
-                    true => py.None().into_bound(py),
-                    false => cache.term(py, &mut made, snapshot, quad[3])?,
-                });
-            }
+        for cells in terms.chunks_exact(width) {
             rows.append(PyTuple::new(py, cells)?)?;
         }
         Ok(rows)
     }
 
     /// How many quads are left.
-    fn __len__(&self, py: Python<'_>) -> usize {
-        py.detach(|| self.found.lock().unwrap_or_else(PoisonError::into_inner).count())
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        self.held.check_here().raise(py, None)?;
+        let counted = py.detach(|| self.found.lock().unwrap_or_else(PoisonError::into_inner).count());
+        counted.map_err(Failure::from).raise(py, None)
     }
 }
 
@@ -172,7 +226,7 @@ pub(crate) fn matching(
             (_, None) => return Err(Failure::argument("a graph's name is missing")),
         };
         let pattern = [&subject, &predicate, &object].map(|term| term.as_ref().map(Term::as_ref));
-        let found = Mutex::new(Matching::new(&dataset, pattern, graph));
+        let found = Mutex::new(py.detach(|| Matching::new(&dataset, pattern, graph))?);
         Ok(Matches { found, held, with_graph: graphs == "all" })
     };
     made().raise(py, None)
@@ -183,16 +237,9 @@ pub(crate) fn matching(
 pub(crate) fn graphs<'py>(py: Python<'py>, data: &Data, cache: &TermCache) -> PyResult<Bound<'py, PyList>> {
     let held = data.held().raise(py, None)?;
     let dataset = held.dataset();
-    let snapshot = dataset.snapshot();
-    let mut made = cache.made.lock().unwrap_or_else(PoisonError::into_inner);
-    if made.of.as_ref().is_none_or(|of| !Arc::ptr_eq(of, snapshot)) {
-        *made = Made { of: Some(Arc::clone(snapshot)), terms: HashMap::new() };
-    }
-    let names = PyList::empty(py);
-    for name in snapshot.graphs() {
-        names.append(cache.term(py, &mut made, snapshot, name)?)?;
-    }
-    Ok(names)
+    let names = py.detach(|| dataset.read(|snapshot| snapshot.graphs().collect::<Vec<Id>>()));
+    let names = names.map_err(Failure::from).raise(py, None)?;
+    PyList::new(py, cache.terms(py, &dataset, &names)?)
 }
 
 /// Changes single quads, all of them at once.
@@ -203,16 +250,19 @@ pub(crate) fn change(py: Python<'_>, data: &Data, quads: Vec<Changed>) -> PyResu
         held.check_writable()?;
         let quads = quads.into_iter().map(quad).collect::<Outcome<Vec<_>>>()?;
         let of = |error: Arc<dyn std::error::Error + Send + Sync>| Failure::new("StoreError", error);
-        interruptible(py, &Cancel::new(), || match held.kept() {
+        let cancel = Cancel::new();
+        interruptible(py, &cancel, || match held.kept() {
             Kept::Memory(shared) => {
                 let mut draft = shared.draft();
-                change_quads(&mut draft, &quads).map_err(of)?;
+                draft.ask(asking(&cancel));
+                change_quads(&mut draft, &quads).map_err(unless_cancelled(&cancel, of))?;
                 draft.commit();
                 Ok(())
             }
             Kept::Folder { store, .. } => {
-                let mut transaction = store.write()?;
-                change_quads(&mut transaction, &quads).map_err(of)?;
+                let begun = store.write_asking(asking(&cancel));
+                let mut transaction = begun.map_err(unless_cancelled(&cancel, Failure::from))?;
+                change_quads(&mut transaction, &quads).map_err(unless_cancelled(&cancel, of))?;
                 transaction.commit()?;
                 Ok(())
             }

@@ -1,8 +1,8 @@
 //! An answer: tuples of terms, a stream of Arrow, or a yes or no.
 
-use crate::data::Held;
 use crate::errors::{Failure, Outcome, exception};
-use crate::wait::{self, SLICE, is_main, signalled, slice};
+use crate::threads::Threads;
+use crate::wait::{self, SLICE, is_main, panic_text, signalled, slice, without_interpreter};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
@@ -11,8 +11,10 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyList, PyString, PyTuple, PyType};
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
+use vicus::FlowError;
 use vicus_service::data::TermView;
 use vicus_service::{
     Answer, ArrowForm, Call, Cancel, Count, Error, Next, Outcome as Ended, Prepared, RowStream, Running, SomeRows,
@@ -31,7 +33,8 @@ pub(crate) struct Rows {
 pub(crate) struct Shared {
     state: Mutex<State>,
     cancel: Cancel,
-    held: Arc<Held>,
+    /// Without the database: when it is closed, its store is another's, and the answer goes on with its snapshot.
+    threads: Threads,
     /// Why it has failed, for those who learn of it by another way.
     failed: Mutex<Option<Error>>,
 }
@@ -50,8 +53,10 @@ enum Source {
     Stream(RowStream),
     Truth(Running<Count>),
     Answered(bool),
-    /// All was read, or it has failed.
+    /// All was read.
     Over,
+    /// The failure of the query: each later read fails with it.
+    Failed(Error),
     /// A stream of Arrow has it.
     Given,
 }
@@ -59,7 +64,7 @@ enum Source {
 impl Drop for Shared {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if !self.held.is_here() {
+        if !self.threads.is_here() {
             // The locks of a parent's query may be held by threads that are not here.
             std::mem::forget(std::mem::replace(&mut state.source, Source::Over));
             std::mem::forget(std::mem::take(&mut state.kept));
@@ -76,6 +81,11 @@ impl Shared {
         }
     }
 
+    /// Waits for another reader.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Does something with the state in steps of a slice at most, between which signals are looked for. A step returns
     /// none if it has to be called again.
     fn each_slice<T: Send>(
@@ -83,7 +93,7 @@ impl Shared {
         py: Python<'_>,
         mut step: impl FnMut(&mut State) -> Outcome<Option<T>> + Send,
     ) -> Outcome<T> {
-        self.held.check_here()?;
+        self.threads.check_here()?;
         loop {
             let done = py.detach(|| match self.try_lock() {
                 Some(mut state) => step(&mut state),
@@ -98,7 +108,7 @@ impl Shared {
             }
             if let Err(error) = py.check_signals() {
                 self.cancel.cancel();
-                py.detach(|| self.state.lock().unwrap_or_else(PoisonError::into_inner).source = Source::Over);
+                py.detach(|| self.lock().interrupt());
                 return Err(error.into());
             }
         }
@@ -124,6 +134,13 @@ impl Shared {
 }
 
 impl State {
+    /// Ends a query whose reader was interrupted: what is left can't be read.
+    fn interrupt(&mut self) {
+        if matches!(self.source, Source::Stream(_) | Source::Truth(_)) {
+            self.source = Source::Failed(Error::Cancelled);
+        }
+    }
+
     fn read(&mut self, until: Option<Instant>) -> Outcome<Next> {
         match &mut self.source {
             Source::Stream(stream) => match stream.next(until) {
@@ -137,10 +154,11 @@ impl State {
                     Ok(Next::End)
                 }
                 Err(error) => {
-                    self.source = Source::Over;
+                    self.source = Source::Failed(error.clone());
                     Err(error.into())
                 }
             },
+            Source::Failed(error) => Err(error.clone().into()),
             Source::Given => {
                 Err(Failure::new("AlreadyRead", "the rows were handed over as a stream of Arrow, and can be read once"))
             }
@@ -153,7 +171,13 @@ impl State {
 }
 
 /// Begins to answer a query.
-pub(crate) fn begin(held: Arc<Held>, call: Call, prepared: Arc<Prepared>, cancel: Cancel, text: &str) -> Outcome<Rows> {
+pub(crate) fn begin(
+    threads: Threads,
+    call: Call,
+    prepared: Arc<Prepared>,
+    cancel: Cancel,
+    text: &str,
+) -> Outcome<Rows> {
     let (source, columns) = match prepared.form() {
         Answer::Truth => {
             let running = call.begin(&prepared, Count)?;
@@ -169,13 +193,18 @@ pub(crate) fn begin(held: Arc<Held>, call: Call, prepared: Arc<Prepared>, cancel
         }
     };
     let state = Mutex::new(State { source, kept: VecDeque::new(), rows: 0, is_begun: false, ended: None });
-    let shared = Arc::new(Shared { state, cancel, held, failed: Mutex::default() });
+    let shared = Arc::new(Shared { state, cancel, threads, failed: Mutex::default() });
     Ok(Rows { shared, prepared, text: text.to_owned(), columns })
 }
 
 impl Rows {
     fn exception(&self, py: Python<'_>, failure: Failure) -> PyErr {
         exception(py, failure, Some(&self.text))
+    }
+
+    /// A forked child can't wait for a lock that a thread of its parent may have.
+    fn check_here(&self, py: Python<'_>) -> PyResult<()> {
+        self.shared.threads.check_here().map_err(|failure| self.exception(py, failure))
     }
 
     fn form(&self, terms: &str, types: Vec<(String, String)>) -> Outcome<ArrowForm> {
@@ -236,18 +265,32 @@ impl Rows {
     fn fetch<'py>(&self, py: Python<'py>, row: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyList>>> {
         let piece = self.shared.next(py).map_err(|failure| self.exception(py, failure))?;
         let Some(piece) = piece else { return Ok(None) };
-        let (batch, terms) = (piece.batch(), Terms::get(py)?);
         let width = self.columns.len();
-        let made = PyList::empty(py);
-        for number in 0..batch.rows() {
-            let cell = |column| match batch.view(number, column, |view| terms.make(py, view)) {
-                None => Ok(py.None().into_bound(py)),
-                Some(term) => term,
-            };
-            let cells = (0..width).map(cell).collect::<PyResult<Vec<_>>>()?;
-            made.append(row.call1((PyTuple::new(py, cells)?,))?)?;
+        let converted = piece.read_by(|batch| -> PyResult<Bound<'py, PyList>> {
+            let terms = Terms::get(py)?;
+            let made = PyList::empty(py);
+            for number in 0..batch.rows() {
+                let cell = |column| match batch.view(number, column, |view| terms.make(py, view)) {
+                    None => Ok(py.None().into_bound(py)),
+                    Some(term) => term,
+                };
+                let cells = (0..width).map(cell).collect::<PyResult<Vec<_>>>()?;
+                made.append(row.call1((PyTuple::new(py, cells)?,))?)?;
+            }
+            Ok(made)
+        });
+        match converted {
+            Ok(Ok(made)) => Ok(Some(made)),
+            Ok(Err(raised)) => {
+                // Ctrl-C, say: the rows are given again, so that none is missing.
+                py.detach(|| self.shared.lock().kept.push_front(piece));
+                Err(raised)
+            }
+            Err(error) => {
+                py.detach(|| self.shared.lock().source = Source::Failed(error.clone()));
+                Err(self.exception(py, error.into()))
+            }
         }
-        Ok(Some(made))
     }
 
     /// Reads all rows, and keeps them for their reader; how many there are.
@@ -260,6 +303,24 @@ impl Rows {
                 }
                 Next::Late => None,
                 Next::End => Some(state.rows),
+            })
+        });
+        read.map_err(|failure| self.exception(py, failure))
+    }
+
+    /// Whether there are rows. The first ones are kept for their reader.
+    fn has_rows(&self, py: Python<'_>) -> PyResult<bool> {
+        let read = self.shared.each_slice(py, |state| {
+            if state.rows > 0 {
+                return Ok(Some(true));
+            }
+            Ok(match state.read(Some(Instant::now() + SLICE))? {
+                Next::Rows(piece) => {
+                    state.kept.push_back(piece);
+                    Some(true)
+                }
+                Next::Late => None,
+                Next::End => Some(false),
             })
         });
         read.map_err(|failure| self.exception(py, failure))
@@ -287,10 +348,11 @@ impl Rows {
                     return Ok(None);
                 }
                 Source::Truth(_) => {}
+                Source::Failed(error) => return Err(error.clone().into()),
                 _ => return Err(Failure::new("AnswerError", "only an ASK is answered by a yes or no")),
             }
             let Source::Truth(running) = std::mem::replace(&mut state.source, Source::Over) else { return Ok(None) };
-            let (_, ended) = running.wait()?;
+            let (_, ended) = running.wait().inspect_err(|error| state.source = Source::Failed(error.clone()))?;
             let answer = ended.rows > 0;
             state.source = Source::Answered(answer);
             state.ended = Some(ended);
@@ -323,6 +385,10 @@ impl Rows {
                 Ok(Some(Reading { stream: Some(stream), kept, schema, form: form.clone(), shared }))
             }
             Source::Over | Source::Given => Err(Failure::new("AlreadyRead", "the rows were read already")),
+            Source::Failed(error) => {
+                state.source = Source::Failed(error.clone());
+                Err(error.into())
+            }
             truth => {
                 state.source = truth;
                 Err(Failure::new("AnswerError", "an ASK is answered by a yes or no, and has no rows: use bool()"))
@@ -334,43 +400,50 @@ impl Rows {
     }
 
     /// Ends the query. Rows that were read already can still be taken.
-    fn cancel(&self, py: Python<'_>) {
+    fn cancel(&self, py: Python<'_>) -> PyResult<()> {
+        self.check_here(py)?;
         py.detach(|| self.shared.cancel.cancel());
+        Ok(())
     }
 
     /// Whether a reader of the stream of Arrow was told of a failure.
     #[getter]
-    fn failed(&self) -> bool {
-        self.shared.failed.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    fn failed(&self, py: Python<'_>) -> PyResult<bool> {
+        self.check_here(py)?;
+        Ok(self.shared.failed.lock().unwrap_or_else(PoisonError::into_inner).is_some())
     }
 
     /// Raises that failure.
     fn raise_failed(&self, py: Python<'_>) -> PyResult<()> {
+        self.check_here(py)?;
         let failed = self.shared.failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
         failed.map_or(Ok(()), |error| Err(self.exception(py, error.into())))
     }
 
     /// How many rows were read so far.
     #[getter]
-    fn rows(&self, py: Python<'_>) -> u64 {
-        py.detach(|| self.shared.state.lock().unwrap_or_else(PoisonError::into_inner).rows)
+    fn rows(&self, py: Python<'_>) -> PyResult<u64> {
+        self.check_here(py)?;
+        Ok(py.detach(|| self.shared.lock().rows))
     }
 
     /// Seconds from the query's start until its last row was there, if it is over.
     #[getter]
-    fn seconds(&self, py: Python<'_>) -> Option<f64> {
-        let state = || self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
-        py.detach(|| state().ended.as_ref().map(|ended| ended.time.as_secs_f64()))
+    fn seconds(&self, py: Python<'_>) -> PyResult<Option<f64>> {
+        self.check_here(py)?;
+        Ok(py.detach(|| self.shared.lock().ended.as_ref().map(|ended| ended.time.as_secs_f64())))
     }
 
     /// Whether the query is over and all rows were taken.
     #[getter]
-    fn is_over(&self, py: Python<'_>) -> bool {
+    fn is_over(&self, py: Python<'_>) -> PyResult<bool> {
+        self.check_here(py)?;
         let over = |state: &State| {
-            let is_over = state.ended.is_some() || matches!(state.source, Source::Over | Source::Given);
+            let is_over =
+                state.ended.is_some() || matches!(state.source, Source::Over | Source::Failed(_) | Source::Given);
             is_over && state.kept.is_empty()
         };
-        py.detach(|| over(&self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)))
+        Ok(py.detach(|| over(&self.shared.lock())))
     }
 
     /// Its operators and its boxes.
@@ -399,7 +472,22 @@ impl Reading {
 impl Iterator for Reading {
     type Item = Result<RecordBatch, ArrowError>;
 
+    /// The caller is a function for C, through which no panic may go: the process would end.
     fn next(&mut self) -> Option<Result<RecordBatch, ArrowError>> {
+        if let Err(failure) = self.shared.threads.check_here() {
+            // Without a look at the stream: a thread of the parent may have its locks.
+            return Some(Err(ArrowError::ExternalError(failure.to_string().into())));
+        }
+        let next = catch_unwind(AssertUnwindSafe(|| self.next_batch()));
+        next.unwrap_or_else(|panic| {
+            let (name, message) = ("rows".to_owned(), panic_text(&*panic).to_owned());
+            Some(Err(self.fail(Error::Internal(FlowError::Panicked { name, message }))))
+        })
+    }
+}
+
+impl Reading {
+    fn next_batch(&mut self) -> Option<Result<RecordBatch, ArrowError>> {
         let stream = self.stream.as_mut()?;
         if let Some(piece) = self.kept.pop_front() {
             let made = stream.to_arrow(piece, &self.form);
@@ -410,12 +498,8 @@ impl Iterator for Reading {
             // Without a wait first: most pieces are there.
             let mut next = stream.next(Some(Instant::now()));
             if let Ok(Next::Late) = next {
-                next = if is_main {
-                    // The consumer may have the interpreter, which others want meanwhile.
-                    Python::attach(|py| py.detach(|| stream.next(slice(true))))
-                } else {
-                    stream.next(None)
-                };
+                // The consumer may have the interpreter, which others want meanwhile.
+                next = without_interpreter(|| stream.next(slice(is_main)));
             }
             match next {
                 Ok(Next::Rows(piece)) => {
@@ -438,7 +522,7 @@ impl Iterator for Reading {
 
 impl Drop for Reading {
     fn drop(&mut self) {
-        if !self.shared.held.is_here() {
+        if !self.shared.threads.is_here() {
             std::mem::forget(self.stream.take());
             std::mem::forget(std::mem::take(&mut self.kept));
         }

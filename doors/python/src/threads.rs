@@ -4,15 +4,16 @@
 //! gets a service of the child.
 
 use crate::errors::{Failure, Outcome};
+use crate::wait::without_interpreter;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use vicus::{Runtime, environment};
 use vicus_service::{MemoryBudget, Service};
 
 /// A service, and the process that has its threads.
 #[derive(Clone)]
 pub(crate) struct Threads {
-    service: Option<Service>,
+    service: Option<Arc<Service>>,
     process: u32,
     /// The key of hashes: as the environment says, or else by chance.
     pub(crate) hash_seed: u64,
@@ -50,7 +51,7 @@ impl Threads {
             Some(seed) => seed.map_err(Failure::argument)?,
             None => RandomState::new().hash_one(0),
         };
-        let service = Some(Service::new(runtime, MemoryBudget::new(u64::MAX)));
+        let service = Some(Arc::new(Service::new(runtime, MemoryBudget::new(u64::MAX))));
         Ok(Threads { service, process: std::process::id(), hash_seed })
     }
 
@@ -63,6 +64,11 @@ impl Threads {
                 "this was made in another process, and a forked child has none of its threads: open it anew there",
             )),
         }
+    }
+
+    /// Refuses a forked child.
+    pub(crate) fn check_here(&self) -> Outcome {
+        self.service().map(drop)
     }
 
     /// The threads of one that was made here just now.
@@ -78,8 +84,12 @@ impl Threads {
 
 impl Drop for Threads {
     fn drop(&mut self) {
+        let service = self.service.take();
         if !self.is_here() {
-            std::mem::forget(self.service.take());
+            std::mem::forget(service);
+        } else if let Some(last) = service.and_then(Arc::into_inner) {
+            // Its threads may want the interpreter before they end.
+            without_interpreter(|| drop(last));
         }
     }
 }

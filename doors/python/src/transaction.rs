@@ -3,7 +3,7 @@
 
 use crate::data::{Held, Kept};
 use crate::errors::{Failure, Outcome};
-use crate::wait::{SLICE, interruptible, of_panic};
+use crate::wait::{SLICE, asking, interruptible, of_panic};
 use pyo3::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -25,19 +25,23 @@ pub(crate) struct Transaction {
 }
 
 fn work(held: &Held, tasks: &Receiver<Task>, cancel: &Cancel) {
-    let cancel = cancel.clone();
     // Until the changes before it have ended.
-    let ask: Ask = Arc::new(move |_| if cancel.is_cancelled() { Err(Error::Cancelled.into()) } else { Ok(()) });
+    let ask = asking(cancel);
     let service = match held.service() {
         Ok(service) => service,
         Err(_) => return,
     };
     let serve = |data: &mut dyn Updating| -> Option<(bool, Sender<Outcome>)> {
+        let mut is_broken = false;
         loop {
             match tasks.recv().ok()? {
                 Task::Update(text, options, done) => {
                     let mut update = || service.update(&text, data, *options.clone());
                     let updated = catch_unwind(AssertUnwindSafe(&mut update));
+                    // What asks for an update ends with it: its time is no limit of what comes later.
+                    data.ask(never());
+                    // Of what is no update nothing was carried out.
+                    is_broken |= !matches!(updated, Ok(Ok(_) | Err(Error::Query(_))));
                     let updated = updated.map_err(|panic| of_panic(&*panic)).and_then(|done| Ok(done?));
                     // The caller may have gone.
                     let _ = done.send(updated);
@@ -45,6 +49,12 @@ fn work(held: &Held, tasks: &Receiver<Task>, cancel: &Cancel) {
                 Task::Dataset(done) => {
                     let snapshot = data.snapshot().map(Dataset::new);
                     let _ = done.send(snapshot.map_err(|error| Failure::new("StoreError", error)));
+                }
+                Task::End(true, done) if is_broken => {
+                    let message = "an update of this transaction has failed and may have been carried out in part, so \
+                                   the transaction is not committed but rolled back";
+                    let _ = done.send(Err(Failure::new("StoreError", message)));
+                    return None;
                 }
                 Task::End(is_kept, done) => return Some((is_kept, done)),
             }
@@ -81,6 +91,11 @@ fn work(held: &Held, tasks: &Receiver<Task>, cancel: &Cancel) {
         },
         Kept::Fixed(_) => {}
     }
+}
+
+/// A question that ends nothing.
+fn never() -> Ask {
+    Arc::new(|_| Ok(()))
 }
 
 impl Transaction {

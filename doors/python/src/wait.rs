@@ -8,26 +8,26 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use vicus_service::Cancel;
+use vicus_service::{Ask, Cancel, Error};
 
 /// How long a wait is at most without a look for signals. Ctrl-C is promised to end a call within 100 ms.
 pub(crate) const SLICE: Duration = Duration::from_millis(20);
 
 thread_local! {
-    /// Whether this thread is the main one, once it was asked.
-    static IS_MAIN: Cell<Option<bool>> = const { Cell::new(None) };
+    /// Whether this thread is the main one of this process, once it was asked: in a forked child another one may be.
+    static IS_MAIN: Cell<Option<(u32, bool)>> = const { Cell::new(None) };
 }
 
 /// Whether this is the thread that runs the handlers of signals.
 pub(crate) fn is_main(py: Python<'_>) -> bool {
-    IS_MAIN.get().unwrap_or_else(|| {
+    known_main().unwrap_or_else(|| {
         let asked = || -> PyResult<bool> {
             let threading = py.import("threading")?;
             Ok(threading.call_method0("current_thread")?.is(threading.call_method0("main_thread")?))
         };
         // Without an answer, signals are looked for.
         let is_main = asked().unwrap_or(true);
-        IS_MAIN.set(Some(is_main));
+        IS_MAIN.set(Some((std::process::id(), is_main)));
         is_main
     })
 }
@@ -89,14 +89,44 @@ pub(crate) fn slice(is_main: bool) -> Option<Instant> {
 }
 
 pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> Failure {
+    Failure::new("InternalError", panic_text(panic))
+}
+
+/// The message of a panic.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-    Failure::new("InternalError", text.unwrap_or("a panic without a message"))
+    text.unwrap_or("a panic without a message")
 }
 
 /// Whether this thread has said that it is the main one. Needs no interpreter.
 pub(crate) fn is_known_main() -> bool {
-    IS_MAIN.get().unwrap_or(false)
+    known_main().unwrap_or(false)
+}
+
+fn known_main() -> Option<bool> {
+    IS_MAIN.get().filter(|(process, _)| *process == std::process::id()).map(|(_, is_main)| is_main)
+}
+
+/// Does something without the interpreter, on a thread that may have it or not.
+pub(crate) fn without_interpreter<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    #[expect(unsafe_code, reason = "PyO3 has no call of its own for it")]
+    // SAFETY: it reads what the interpreter keeps for this thread, and needs no lock.
+    let is_known = unsafe { !pyo3::ffi::PyGILState_GetThisThreadState().is_null() };
+    // A thread that the interpreter has never seen has no lock of its own, and asks for none.
+    if is_known { Python::attach(|py| py.detach(work)) } else { work() }
+}
+
+/// The question of a wait whether it is to go on.
+pub(crate) fn asking(cancel: &Cancel) -> Ask {
+    let cancel = cancel.clone();
+    std::sync::Arc::new(move |_| if cancel.is_cancelled() { Err(Error::Cancelled.into()) } else { Ok(()) })
+}
+
+/// The failure of work, or that it was cancelled.
+pub(crate) fn unless_cancelled<E>(cancel: &Cancel, of: impl Fn(E) -> Failure) -> impl Fn(E) -> Failure {
+    let cancel = cancel.clone();
+    move |error| if cancel.is_cancelled() { Error::Cancelled.into() } else { of(error) }
 }
 
 /// Has an exception of a signal's handler raised when Python goes on.

@@ -42,7 +42,7 @@ PHASES = {
     "rows": "for row in db.query('SELECT ?a ?d ?g {' + CROSS + '}'): pass",
     "ask": "bool(db.query('ASK {' + CROSS + 'FILTER (?c + ?f + ?i < 0) }'))",
     "parse": "text = 'SELECT * { VALUES ?x {' + '\"abcdefgh\" ' * 5_000_000 + '} }'\nbegun()\n"
-    "while True: db.query(text)",
+    "while True: db.query(text, memory='1T')",
     "plan": "text = 'SELECT * {' + ' '.join(f'?a{n} ?b{n} ?a{n+1} .' for n in range(300)) + '}'\nbegun()\n"
     "while True: db.explain(text)",
     "update": "db.update('INSERT { ?a <http://e/q> ?f } WHERE {' + CROSS + '}')",
@@ -50,6 +50,15 @@ PHASES = {
     "turn": "t = db.transaction(); db.update('CLEAR ALL')",
     "profile": "db.profile('SELECT (COUNT(*) AS ?n) {' + CROSS + '}')",
     "sql": 'db.sql("SELECT COUNT(*) AS n FROM SPARQL(\'SELECT * {" + CROSS + "}\') AS s").fetchall()',
+    "turn to fill": "other = vicus.memory(); t = other.transaction(); other.load(data='<http://e/a> <http://e/b> 1 .')",
+    "turn to load": "t = db.transaction(); db.load(data='<http://e/a> <http://e/b> 1 .')",
+    "turn to change": "t = db.transaction()\n"
+    "iri = ('iri', 'http://e/a', None, None)\n"
+    "vicus._vicus.change(db._native, [(iri, iri, iri, None, True)])",
+    "turn to compact": "store = vicus.open(sys.argv[1] + '/store')\n"
+    "store.update('INSERT DATA { <http://e/a> <http://e/b> 1 }')\nt = store.transaction()\nstore.compact()",
+    "turn to load a store": "store = vicus.open(sys.argv[1] + '/store')\n"
+    "t = store.transaction()\nstore.load(data='<http://e/a> <http://e/b> 1 .')",
     "load": "os.mkfifo(sys.argv[1] + '/endless.nt')\n"
     "def write():\n"
     "    with open(sys.argv[1] + '/endless.nt', 'w') as file:\n"
@@ -98,7 +107,9 @@ def test_ctrl_c_ends_the_call(phase: str, tmp_path: pathlib.Path) -> None:
     if "begun()" not in body:
         body = "begun()\n" + body
     indented = "\n".join("    " + line for line in body.splitlines())
-    tail = TAIL if phase not in ("turn", "load") else TAIL.replace("    db.update(", "    t = None\n    db.update(")
+    tail = TAIL
+    if phase.startswith(("turn", "load")):
+        tail = TAIL.replace("    db.update(", "    t = None\n    db.update(")
     assert interrupted(HEAD + "try:\n" + indented + tail, tmp_path) == "interrupted\n"
 
 

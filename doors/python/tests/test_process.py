@@ -58,7 +58,9 @@ change = db.transaction()
 child = os.fork()
 if child == 0:
     for call in [lambda: db.query("ASK {}"), lambda: db.update("CLEAR ALL"), lambda: len(db), result.fetchall,
-                 lambda: db.load(data=""), lambda: change.update("CLEAR ALL"), lambda: result.__arrow_c_stream__()]:
+                 lambda: db.load(data=""), lambda: change.update("CLEAR ALL"), lambda: result.__arrow_c_stream__(),
+                 lambda: result.seconds, lambda: result._native.rows, lambda: result._native.is_over, result.cancel,
+                 lambda: result._native.failed]:
         try:
             call()
         except vicus.ForkError as error:

@@ -24,6 +24,8 @@ EXPECTED = (
     StopIteration,
     MemoryError,
     ImportError,
+    # Of an encoding, in a method of texts.
+    LookupError,
 )
 
 

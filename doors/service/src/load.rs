@@ -3,6 +3,7 @@
 use crate::cancel::{Cancel, Submitted};
 use crate::error::Error;
 use crate::service::Service;
+use crate::session::reading;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -30,6 +31,14 @@ impl Dataset {
     /// The snapshot of the data.
     pub fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
+    }
+
+    /// Calls a reader of the data outside of a query.
+    ///
+    /// # Errors
+    /// The data is damaged where it reads, or its file lost bytes until then.
+    pub fn read<R>(&self, read: impl FnOnce(&Snapshot) -> R) -> Result<R, Error> {
+        reading(&self.snapshot, "reader", || read(&self.snapshot))
     }
 }
 

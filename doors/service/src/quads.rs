@@ -1,7 +1,9 @@
 //! Quads without a text: those that match a pattern, and changes of single ones. For doors whose users have terms in
 //! hand.
 
+use crate::error::Error;
 use crate::load::Dataset;
+use crate::session::reading;
 use crate::update::Updating;
 use oxrdf::{Quad, TermRef};
 use std::collections::VecDeque;
@@ -31,8 +33,11 @@ pub enum GraphChoice<'a> {
 /// let data = Snapshot::of_turtle(b"<http://e/ann> <http://e/age> 27, 28 .", None).unwrap();
 /// let data = Dataset::new(Arc::new(data));
 /// let ann = oxrdf::NamedNodeRef::new_unchecked("http://e/ann").into();
-/// let mut found = Matching::new(&data, [Some(ann), None, None], GraphChoice::All);
-/// assert_eq!((found.count(), found.next(10).len(), found.next(10).len()), (2, 2, 0));
+/// let mut found = Matching::new(&data, [Some(ann), None, None], GraphChoice::All)?;
+/// assert_eq!(found.count()?, 2);
+/// assert_eq!(found.next(10)?.map(|quads| quads.len()), Some(2));
+/// assert_eq!(found.next(10)?, None);
+/// # Ok::<(), vicus_service::Error>(())
 /// ```
 pub struct Matching {
     snapshot: Arc<Snapshot>,
@@ -47,7 +52,18 @@ const LOOKED_AT: usize = 1 << 16;
 impl Matching {
     /// The quads of a dataset with these subjects, predicates and objects. A blank node is one of the data by its label
     /// there.
-    pub fn new(dataset: &Dataset, pattern: [Option<TermRef<'_>>; 3], graph: GraphChoice<'_>) -> Matching {
+    ///
+    /// # Errors
+    /// The data is damaged where its terms are looked for.
+    pub fn new(
+        dataset: &Dataset,
+        pattern: [Option<TermRef<'_>>; 3],
+        graph: GraphChoice<'_>,
+    ) -> Result<Matching, Error> {
+        reading(dataset.snapshot(), "quads", || Matching::of(dataset, pattern, graph))
+    }
+
+    fn of(dataset: &Dataset, pattern: [Option<TermRef<'_>>; 3], graph: GraphChoice<'_>) -> Matching {
         let snapshot = Arc::clone(dataset.snapshot());
         let mut ids = [None; 4];
         let mut is_known = true;
@@ -91,17 +107,24 @@ impl Matching {
     }
 
     /// How many quads are left. Looks at rows if the pattern is no range of an order.
-    pub fn count(&self) -> usize {
+    ///
+    /// # Errors
+    /// The data is damaged where it looks.
+    pub fn count(&self) -> Result<usize, Error> {
         let is_range = |order: Order| {
             let bound = self.bound_in(order);
             order.prefix(bound) == bound.into_iter().filter(|is_bound| *is_bound).count()
         };
         if self.parts.iter().all(|(order, _)| is_range(*order)) {
-            return self.parts.iter().map(|(_, rows)| rows.len()).sum();
+            return Ok(self.parts.iter().map(|(_, rows)| rows.len()).sum());
         }
         let mut rest =
             Matching { snapshot: Arc::clone(&self.snapshot), parts: self.parts.clone(), pattern: self.pattern };
-        std::iter::from_fn(|| Some(rest.next(LOOKED_AT).len())).take_while(|count| *count > 0).sum()
+        let mut count = 0;
+        while let Some(quads) = rest.next(LOOKED_AT)? {
+            count += quads.len();
+        }
+        Ok(count)
     }
 
     /// The positions that quads of an order are held to.
@@ -110,11 +133,27 @@ impl Matching {
         [subject, predicate, object, graph || order.is_by_graph()]
     }
 
-    /// The next quads, so many at most; none at the end.
-    pub fn next(&mut self, most: usize) -> Vec<[Id; 4]> {
+    /// The next quads, so many at most; `None` at the end. There may be more behind an empty piece: a call looks at a
+    /// bounded number of rows.
+    ///
+    /// # Errors
+    /// The data is damaged where it looks.
+    pub fn next(&mut self, most: usize) -> Result<Option<Vec<[Id; 4]>>, Error> {
+        if self.parts.is_empty() {
+            return Ok(None);
+        }
+        let snapshot = Arc::clone(&self.snapshot);
+        reading(&snapshot, "quads", || Some(self.look(most)))
+    }
+
+    fn look(&mut self, most: usize) -> Vec<[Id; 4]> {
         let mut found = Vec::new();
-        while let Some((order, rows)) = self.parts.front_mut() {
-            let looked = rows.start..rows.end.min(rows.start + LOOKED_AT);
+        let mut left = LOOKED_AT;
+        while left > 0
+            && let Some((order, rows)) = self.parts.front_mut()
+        {
+            let looked = rows.start..rows.end.min(rows.start + left);
+            left -= looked.len();
             let index = self.snapshot.index(*order);
             for row in looked.clone() {
                 if found.len() >= most {
@@ -164,7 +203,17 @@ pub fn change_quads(
     quads: &[(Quad, bool)],
 ) -> Result<(), Arc<dyn std::error::Error + Send + Sync>> {
     let snapshot = data.snapshot()?;
-    let mut changes = Changes::of(&snapshot);
+    let changes = snapshot
+        .read_by(|| changes_of(&snapshot, quads))
+        .map_err(Arc::<dyn std::error::Error + Send + Sync>::from)??;
+    data.change(Change::Quads(changes))
+}
+
+fn changes_of(
+    snapshot: &Arc<Snapshot>,
+    quads: &[(Quad, bool)],
+) -> Result<Changes, Arc<dyn std::error::Error + Send + Sync>> {
+    let mut changes = Changes::of(snapshot);
     for (quad, is_there) in quads {
         let graph = match &quad.graph_name {
             oxrdf::GraphName::DefaultGraph => None,
@@ -181,7 +230,7 @@ pub fn change_quads(
         for (id, term) in ids.iter_mut().zip(terms) {
             let Some(term) = term else { continue };
             match is_there {
-                true => *id = changes.id(&snapshot, term).map_err(shared)?,
+                true => *id = changes.id(snapshot, term).map_err(shared)?,
                 false => match snapshot.id(term) {
                     Some(known) => *id = known,
                     None => is_known = false,
@@ -194,5 +243,5 @@ pub fn change_quads(
             false => {}
         }
     }
-    data.change(Change::Quads(changes))
+    Ok(changes)
 }

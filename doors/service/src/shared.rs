@@ -6,6 +6,7 @@ use crate::store::Threads;
 use crate::update::{Draft, Updating};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use vicus::BoxError;
 use vicus_rdf::Snapshot;
 use vicus_sparql::Change;
 use vicus_store::{Ask, TicketGuard, TicketLock};
@@ -50,18 +51,19 @@ impl SharedDataset {
         lock(&self.now).clone()
     }
 
-    /// Puts loaded data in place of the data, if there is none yet; otherwise gives it back. Waits for its turn.
+    /// Puts loaded data in place of the data, if there is none yet; whether it was so. Waits for its turn until the
+    /// function returns an error.
     ///
     /// # Errors
-    /// The data is not empty: `dataset` is given back.
-    pub fn fill(&self, dataset: Dataset) -> Result<(), Dataset> {
-        let _turn = self.turns.wait(&*self.waiting);
+    /// The function's.
+    pub fn fill(&self, dataset: Dataset, ask: &Ask) -> Result<bool, BoxError> {
+        let _turn = self.turns.wait_asking(&*self.waiting, &|| ask(0))?;
         let mut now = lock(&self.now);
         if !now.snapshot().is_empty() {
-            return Err(dataset);
+            return Ok(false);
         }
         *now = dataset;
-        Ok(())
+        Ok(true)
     }
 
     /// A draft for an update. It waits for its turn when the update asks for its data first, and no longer than the

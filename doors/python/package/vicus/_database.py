@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -101,8 +102,10 @@ def _given(value: object) -> tuple[str, str, str | None, str | None]:
     parts = _parts(value)
     for part in parts:
         if part is not None:
-            # A lone surrogate is no text.
-            part.encode()
+            try:
+                part.encode()
+            except UnicodeEncodeError as error:
+                raise errors.TermError(f"{part!r} is no text: {error.reason}") from None
     return parts
 
 
@@ -172,12 +175,15 @@ class Result:
         return self
 
     def __next__(self) -> Any:
-        if not self._ready:
-            rows = self._native.fetch(_row(tuple(self._native.columns)))
+        while True:
+            try:
+                return self._ready.popleft()
+            except IndexError:
+                # Another thread may take what this one reads.
+                rows = self._native.fetch(_row(tuple(self._native.columns)))
             if rows is None:
                 raise StopIteration
             self._ready.extend(rows)
-        return self._ready.popleft()
 
     def fetchone(self) -> Any | None:
         """The next row; nothing behind the last."""
@@ -185,12 +191,7 @@ class Result:
 
     def fetchmany(self, size: int = 1) -> list[Any]:
         """The next rows, so many at most."""
-        rows = []
-        for row in self:
-            rows.append(row)
-            if len(rows) >= size:
-                break
-        return rows
+        return list(itertools.islice(self, max(size, 0)))
 
     def fetchall(self) -> list[Any]:
         """All rows that are left, as named tuples of terms.
@@ -199,8 +200,13 @@ class Result:
         >>> vicus.memory().query("SELECT (1 AS ?n) {}").fetchall()
         [Row(n=Literal('1', datatype='http://www.w3.org/2001/XMLSchema#integer'))]
         """
-        made, rows = _row(tuple(self._native.columns)), list(self._ready)
-        self._ready.clear()
+        made, rows = _row(tuple(self._native.columns)), []
+        # One by one: another thread may take some meanwhile.
+        try:
+            while True:
+                rows.append(self._ready.popleft())
+        except IndexError:
+            pass
         while (more := self._native.fetch(made)) is not None:
             rows.extend(more)
         return rows
@@ -218,9 +224,7 @@ class Result:
         """
         if self._native.kind == "truth":
             return self._native.truth()
-        if not self._ready:
-            self._ready.extend(self._native.fetch(_row(tuple(self._native.columns))) or ())
-        return bool(self._ready) or self._native.rows > 0
+        return self._native.has_rows()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The rows that are left, for any reader of Arrow's streams, without a copy."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from typing import TYPE_CHECKING, Any, Union
 
@@ -127,7 +126,7 @@ class Literal(_Term):
             return str(self)
         try:
             return read(str(self))
-        except (ValueError, ArithmeticError):
+        except (ValueError, ArithmeticError, KeyError):
             # An ill-typed literal has no value but its text.
             return str(self)
 
@@ -211,8 +210,15 @@ def _datetime(text: str) -> datetime.datetime:
     return datetime.datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
 
 
+def _integer(text: str) -> int:
+    # Python's own reader takes 1_000 as well.
+    if "_" in text:
+        raise ValueError(text)
+    return int(text)
+
+
 _VALUES: dict[str, Any] = {
-    XSD + name: int
+    XSD + name: _integer
     for name in (
         "integer",
         "int",
@@ -243,15 +249,19 @@ _VALUES.update(
 
 def _lexical(value: object) -> tuple[str, str]:
     """The text of a value of Python, and its datatype."""
+    # By the methods of the plain types: those of a class below them, of NumPy's or an enumeration's, may write more.
     if isinstance(value, str):
-        return str(value), _STRING
+        return str.__str__(value), _STRING
     if isinstance(value, bool):
         return ("true" if value else "false"), XSD + "boolean"
     if isinstance(value, int):
-        return str(value), XSD + "integer"
+        try:
+            return int.__repr__(value), XSD + "integer"
+        except ValueError as error:
+            raise TermError(f"an integer is too long to be written: {error}") from None
     if isinstance(value, float):
-        text = repr(value) if math.isfinite(value) else {"inf": "INF", "-inf": "-INF", "nan": "NaN"}[repr(value)]
-        return text, XSD + "double"
+        text = float.__repr__(value)
+        return {"inf": "INF", "-inf": "-INF", "nan": "NaN"}.get(text, text), XSD + "double"
     # Whoever has such a value has its module: it is not imported for all others.
     decimal, datetime = sys.modules.get("decimal"), sys.modules.get("datetime")
     if decimal is not None and isinstance(value, decimal.Decimal):

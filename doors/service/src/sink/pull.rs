@@ -4,7 +4,7 @@
 use super::columns::{self, ArrowForm};
 use super::{Batch, Count, Sink, Solutions, Taker};
 use crate::error::Error;
-use crate::session::{Call, Outcome, Prepared, Running, Watching};
+use crate::session::{Call, Outcome, Prepared, Running, Watching, reading};
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::collections::VecDeque;
@@ -239,6 +239,14 @@ impl SomeRows {
         self.from
     }
 
+    /// Calls a reader of the rows outside of boxes: their terms' texts may be on a page of a file that is damaged.
+    ///
+    /// # Errors
+    /// It is, or the bytes were lost until then.
+    pub fn read_by<R>(&self, read: impl FnOnce(Batch<'_>) -> R) -> Result<R, Error> {
+        reading(&self.solutions.snapshot, "rows", || read(self.batch()))
+    }
+
     fn convert(&self, form: &ArrowForm, schema: &SchemaRef) -> Result<RecordBatch, BoxError> {
         columns::record_batch(schema, form, &self.solutions.reader, &self.envelope, self.from)
     }
@@ -350,13 +358,13 @@ impl RowStream {
     ///
     /// # Errors
     /// A value has not its column's type ([`Error::Failed`] with a [`WrongValue`](crate::WrongValue)), or the rows
-    /// can't be written as Arrow has them.
+    /// can't be written as Arrow has them, or are on a damaged page of a file ([`Error::Store`]).
     pub fn to_arrow(&self, mut piece: SomeRows, form: &ArrowForm) -> Result<RecordBatch, Error> {
         if let Some(batch) = piece.arrow.take() {
             return Ok(batch);
         }
         let (form, schema) = self.shared.form(form);
-        let made = piece.convert(form, schema);
+        let made = piece.read_by(|_| piece.convert(form, schema))?;
         made.map_err(|error| Error::Failed { name: "rows".to_owned(), error: error.into() })
     }
 
