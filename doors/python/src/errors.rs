@@ -84,7 +84,8 @@ fn class(kind: ErrorKind) -> &'static str {
         ErrorKind::Format => "FormatError",
         ErrorKind::PlanLimit => "PlanLimit",
         ErrorKind::TimeLimit => "Timeout",
-        ErrorKind::MemoryLimit => "MemoryLimit",
+        // Boxes that wait for each other go on with more memory.
+        ErrorKind::MemoryLimit | ErrorKind::NetworkLimit => "MemoryLimit",
         ErrorKind::RowLimit => "RowLimit",
         ErrorKind::Busy | ErrorKind::NoThread => "Busy",
         ErrorKind::NoMemory => "OutOfMemory",
