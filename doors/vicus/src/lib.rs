@@ -75,7 +75,7 @@
 
 pub use vicus_flow::{
     Arrivals, Bound, BoxCounts, BoxError, BoxId, BoxModel, Budget, Column, Envelope, EnvelopeBuilder, Expansion, Field,
-    FlowError, Fragment, FragmentBuilder, Grow, GrownBox, HeldBytes, InputCounts, InputId, Mark, Marks, Model,
+    FlowError, Fragment, FragmentBuilder, Grow, GrownBox, HeldBytes, Inner, InputCounts, InputId, Mark, Marks, Model,
     ModelBuilder, ModelError, NoMemory, Operator, OutputCounts, OutputId, OverBudget, Overflow, Overflows, Resume,
     Schema, Storage, StorageError, TimeUnit, Totals, Turn, Type, give_up, library, refusable,
 };

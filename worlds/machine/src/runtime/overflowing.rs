@@ -67,7 +67,8 @@ impl TemporaryFiles {
         Ok(Arc::new(TemporaryFiles(Scratch::within(Arc::new(folder), most))))
     }
 
-    /// In the same place as other temporary files of a request, and within the same bound.
+    /// In the same place as other temporary files of a request, and within the same bound. For doors that have such.
+    #[doc(hidden)]
     pub fn beside(scratch: Arc<Scratch>) -> Arc<TemporaryFiles> {
         Arc::new(TemporaryFiles(scratch))
     }
