@@ -36,7 +36,7 @@ const MOST_ROWS: u64 = 4096;
 /// net.end(end.output(0));
 /// sequential::run(&net.build()?, Vec::new(), |_| 0)?;
 /// assert_eq!(receive.try_iter().collect::<Vec<_>>(), [0, 1, 2]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), vicus_flow::BoxError>(())
 /// ```
 pub fn ticks(
     type_name: impl Into<Cow<'static, str>>,
