@@ -8,6 +8,7 @@ use crate::text::NetworkText;
 use crate::value::{ParameterValue, quoted};
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use vicus_flow::{Bound, BoxId, Model, ModelBuilder, OutputId, Schema};
 
@@ -55,6 +56,29 @@ impl fmt::Debug for Network {
             .field("model", &self.model)
             .field("collected", &self.collected)
             .finish_non_exhaustive()
+    }
+}
+
+impl Network {
+    /// The boxes of the text, by their places in the model: all but the first, which begins a request, and the last,
+    /// which ends it.
+    pub(crate) fn own(&self) -> Range<usize> {
+        1..self.model.boxes().len() - 1
+    }
+
+    /// The links between boxes of the text: the sender, its output, and the receiver, in the order of receivers.
+    pub(crate) fn links(&self) -> impl Iterator<Item = (usize, usize, usize)> {
+        let sources = |to: usize| {
+            let sources = self.model.boxes()[to].sources().filter(|(from, _)| self.own().contains(&from.index()));
+            sources.map(move |(from, output)| (from.index(), output, to))
+        };
+        self.own().flat_map(sources)
+    }
+
+    /// The columns of a box's output, as text.
+    pub(crate) fn columns(&self, from: usize, output: usize) -> String {
+        let mut outputs = self.model.boxes()[from].outputs();
+        outputs.nth(output).map_or(String::new(), |(schema, _)| schema_text(schema))
     }
 }
 

@@ -1,7 +1,6 @@
 //! A model as a picture: boxes in columns, each behind its senders, and curves for vias.
 
 use crate::build::Network;
-use crate::schema::schema_text;
 use std::fmt::{self, Write};
 
 /// The average width of a letter. Text is measured with it, because no font is available.
@@ -65,15 +64,11 @@ struct Placed {
 
 impl Drawing {
     fn new(network: &Network) -> Drawing {
-        let boxes = network.model.boxes();
-        // The first box begins a request and the last one ends it; neither is in the text.
-        let own = 1..boxes.len() - 1;
-        let is_own = |index: usize| own.contains(&index);
+        let own = network.own();
+        let mut depths = vec![0; own.end];
         // Senders come before their receivers.
-        let mut depths = vec![0; boxes.len()];
-        for index in own.clone() {
-            let senders = boxes[index].sources().filter(|(from, _)| is_own(from.index()));
-            depths[index] = senders.map(|(from, _)| depths[from.index()] + 1).max().unwrap_or(0);
+        for (from, _, to) in network.links() {
+            depths[to] = depths[to].max(depths[from] + 1);
         }
         let mut drawing = Drawing {
             stops: own.clone().map(Stop::Box).collect(),
@@ -85,20 +80,16 @@ impl Drawing {
             width: 0.0,
         };
         own.clone().for_each(|index| drawing.columns[depths[index]].push(index - own.start));
-        for index in own.clone() {
-            for (from, output) in boxes[index].sources().filter(|(from, _)| is_own(from.index())) {
-                let sender = boxes[from.index()].outputs().nth(output);
-                let columns = sender.map_or(String::new(), |(schema, _)| schema_text(schema));
-                let mut way = vec![from.index() - own.start];
-                for column in depths[from.index()] + 1..depths[index] {
-                    drawing.columns[column].push(drawing.stops.len());
-                    way.push(drawing.stops.len());
-                    drawing.stops.push(Stop::Passing);
-                }
-                way.push(index - own.start);
-                drawing.steps.extend(way.windows(2).map(|step| [step[0], step[1]]));
-                drawing.vias.push((columns, way));
+        for (from, output, to) in network.links() {
+            let mut way = vec![from - own.start];
+            for column in depths[from] + 1..depths[to] {
+                drawing.columns[column].push(drawing.stops.len());
+                way.push(drawing.stops.len());
+                drawing.stops.push(Stop::Passing);
             }
+            way.push(to - own.start);
+            drawing.steps.extend(way.windows(2).map(|step| [step[0], step[1]]));
+            drawing.vias.push((network.columns(from, output), way));
         }
         drawing.order();
         drawing.place(network);

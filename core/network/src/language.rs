@@ -134,22 +134,18 @@ impl Planned for NetworkPlan {
     fn nodes(&self) -> Vec<PlanNode> {
         let model = &self.network.model;
         let boxes = model.boxes();
-        // The first box begins a request and the last one ends it; neither is in the text.
-        let own = 1..boxes.len() - 1;
         let mut readers: Vec<Option<usize>> = vec![None; boxes.len()];
         let mut senders: Vec<Vec<usize>> = vec![Vec::new(); boxes.len()];
-        for index in own.clone() {
-            for (from, _) in boxes[index].sources().filter(|(from, _)| own.contains(&from.index())) {
-                if readers[from.index()].is_none() {
-                    readers[from.index()] = Some(index);
-                    senders[index].push(from.index());
-                }
+        for (from, _, to) in self.network.links() {
+            if readers[from].is_none() {
+                readers[from] = Some(to);
+                senders[to].push(from);
             }
         }
         let mut nodes: Vec<PlanNode> = Vec::with_capacity(boxes.len());
         // The answer's box is the root; other ends of rows are shown below it.
         let root = self.sinks[0].index();
-        let ends = own.rev().filter(|&index| readers[index].is_none() && index != root);
+        let ends = self.network.own().rev().filter(|&index| readers[index].is_none() && index != root);
         let mut open: Vec<(usize, Option<usize>)> = ends.map(|end| (end, Some(0))).collect();
         open.push((root, None));
         while let Some((index, parent)) = open.pop() {

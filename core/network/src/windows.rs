@@ -106,22 +106,34 @@ struct Fold {
     at: usize,
 }
 
-/// The parts of a list, at commas outside of brackets and quotes, each with its place.
-fn parts(written: &str) -> Vec<(usize, &str)> {
-    let (mut parts, mut begin, mut depth, mut quote) = (Vec::new(), 0, 0_i32, None);
-    for (at, sign) in written.char_indices() {
+/// The signs that stand in no quotes, each with its place and how many brackets are open around it.
+fn bare(written: &str) -> impl Iterator<Item = (usize, char, i32)> {
+    let (mut depth, mut quote) = (0, None);
+    written.char_indices().filter_map(move |(at, sign)| {
         match (quote, sign) {
-            (Some(open), sign) if sign == open => quote = None,
-            (Some(_), _) => {}
-            (None, '\'' | '"') => quote = Some(sign),
-            (None, '(' | '[') => depth += 1,
-            (None, ')' | ']') => depth -= 1,
-            (None, ',') if depth == 0 => {
-                parts.push((begin, &written[begin..at]));
-                begin = at + 1;
+            (Some(open), _) => {
+                quote = Some(open).filter(|open| *open != sign);
+                return None;
             }
+            (None, '\'' | '"') => {
+                quote = Some(sign);
+                return None;
+            }
+            (None, ')' | ']') => depth -= 1,
             _ => {}
         }
+        let around = depth;
+        depth += i32::from(matches!(sign, '(' | '['));
+        Some((at, sign, around))
+    })
+}
+
+/// The parts of a list, at commas outside of brackets and quotes, each with its place.
+fn parts(written: &str) -> Vec<(usize, &str)> {
+    let (mut parts, mut begin) = (Vec::new(), 0);
+    for (at, _, _) in bare(written).filter(|(_, sign, depth)| *sign == ',' && *depth == 0) {
+        parts.push((begin, &written[begin..at]));
+        begin = at + 1;
     }
     parts.push((begin, &written[begin..]));
     parts.into_iter().map(|(at, part)| (at + part.len() - part.trim_start().len(), part.trim())).collect()
@@ -129,49 +141,24 @@ fn parts(written: &str) -> Vec<(usize, &str)> {
 
 /// An expression and its name: behind the last AS that stands in no brackets and no quotes, or else its own text.
 fn named(part: &str) -> (&str, &str) {
-    let (mut depth, mut quote, mut found) = (0_i32, None, None);
-    for (at, sign) in part.char_indices() {
-        match (quote, sign) {
-            (Some(open), sign) if sign == open => quote = None,
-            (Some(_), _) => {}
-            (None, '\'' | '"') => quote = Some(sign),
-            (None, '(' | '[') => depth += 1,
-            (None, ')' | ']') => depth -= 1,
-            (None, sign) if depth == 0 && sign.is_ascii_whitespace() => {
-                let is_as = part
-                    .as_bytes()
-                    .get(at + 1..at + 4)
-                    .is_some_and(|word| word[..2].eq_ignore_ascii_case(b"as") && word[2].is_ascii_whitespace());
-                found = is_as.then_some(at).or(found);
-            }
-            _ => {}
-        }
-    }
-    match found {
-        Some(at) => (part[..at].trim(), part[at + 4..].trim().trim_matches('"')),
+    let is_as = |at: usize| {
+        let word = part.as_bytes().get(at + 1..at + 4);
+        word.is_some_and(|word| word[..2].eq_ignore_ascii_case(b"as") && word[2].is_ascii_whitespace())
+    };
+    let blanks = bare(part).filter(|(_, sign, depth)| *depth == 0 && sign.is_ascii_whitespace());
+    match blanks.filter(|(at, ..)| is_as(*at)).last() {
+        Some((at, ..)) => (part[..at].trim(), part[at + 4..].trim().trim_matches('"')),
         None => (part, part.trim_matches('"')),
     }
 }
 
 /// The end of the bracket that opens at a place.
 fn bracket(written: &str, open: usize) -> Option<usize> {
-    let (mut depth, mut quote) = (0, None);
-    for (at, sign) in written.char_indices().skip_while(|(at, _)| *at < open) {
-        match (quote, sign) {
-            (Some(begun), sign) if sign == begun => quote = None,
-            (Some(_), _) => {}
-            (None, '\'' | '"') => quote = Some(sign),
-            (None, '(') => depth += 1,
-            (None, ')') => {
-                depth -= 1;
-                if depth == 0 {
-                    return Some(at);
-                }
-            }
-            _ => {}
-        }
-    }
-    None
+    let mut depth = 0;
+    bare(&written[open..]).find_map(|(at, sign, _)| {
+        depth += i32::from(sign == '(') - i32::from(sign == ')');
+        (sign == ')' && depth == 0).then_some(open + at)
+    })
 }
 
 /// `AS name` behind an expression, or its text.
