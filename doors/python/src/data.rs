@@ -563,7 +563,7 @@ impl Data {
                 };
                 let mut output = Output::create(&path).map_err(refused)?;
                 let mut pause = |_| if cancel.is_cancelled() { Err(io::ErrorKind::Interrupted.into()) } else { Ok(()) };
-                let written = dump(snapshot, graph, format_of(syntax), &prefixes, &mut output, &mut pause);
+                let written = dump(snapshot, graph, Format::from(syntax), &prefixes, &mut output, &mut pause);
                 let quads = written.map_err(|error| match error {
                     _ if cancel.is_cancelled() => Error::Cancelled.into(),
                     DumpError::Io(error) => refused(io::Error::new(error.kind(), error.to_string())),
@@ -645,17 +645,6 @@ fn inner(error: Error) -> Error {
     match error {
         Error::Operation { error, .. } => Error::clone(&error),
         error => error,
-    }
-}
-
-fn format_of(syntax: Syntax) -> Format {
-    match syntax {
-        Syntax::NTriples => Format::NTriples,
-        Syntax::NQuads => Format::NQuads,
-        Syntax::Turtle => Format::Turtle,
-        Syntax::TriG => Format::TriG,
-        Syntax::RdfXml => Format::RdfXml,
-        Syntax::JsonLd => Format::JsonLd,
     }
 }
 

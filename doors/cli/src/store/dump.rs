@@ -41,18 +41,6 @@ fn prefix(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// The format of a syntax.
-fn format_of(syntax: Syntax) -> Format {
-    match syntax {
-        Syntax::NTriples => Format::NTriples,
-        Syntax::NQuads => Format::NQuads,
-        Syntax::Turtle => Format::Turtle,
-        Syntax::TriG => Format::TriG,
-        Syntax::RdfXml => Format::RdfXml,
-        Syntax::JsonLd => Format::JsonLd,
-    }
-}
-
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     interrupt::listen();
     let name = args.output.to_string_lossy().into_owned();
@@ -73,7 +61,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
                 or .jsonld, with .gz or .zst behind it or not, or --syntax"
         ),
     };
-    let format = format_of(syntax);
+    let format = Format::from(syntax);
     let graph_iri = args.graph.as_deref().filter(|name| *name != "default").map(graph_name);
     let graph_iri = graph_iri.transpose().map_err(|error| anyhow!("--graph: {error}"))?;
     let dataset = read(&args.store)?;

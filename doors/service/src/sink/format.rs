@@ -2,6 +2,7 @@
 
 use std::fmt;
 use vicus_language::Answer;
+use vicus_rdf::load::Syntax;
 
 /// How an answer is written: solutions and the yes or no of an ASK in the first five, the triples of CONSTRUCT and
 /// DESCRIBE in the others.
@@ -31,6 +32,20 @@ pub enum Format {
     JsonLd,
     /// An Arrow IPC stream: solutions, a truth value, or triples. The terms are dictionaries of texts in N-Triples.
     Arrow,
+}
+
+/// The format that writes what is read in a syntax.
+impl From<Syntax> for Format {
+    fn from(syntax: Syntax) -> Format {
+        match syntax {
+            Syntax::NTriples => Format::NTriples,
+            Syntax::NQuads => Format::NQuads,
+            Syntax::Turtle => Format::Turtle,
+            Syntax::TriG => Format::TriG,
+            Syntax::RdfXml => Format::RdfXml,
+            Syntax::JsonLd => Format::JsonLd,
+        }
+    }
 }
 
 impl Format {
