@@ -14,7 +14,8 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use vicus::{BoxId, FlowError, Operator, Overflows, Request, RequestOptions, Runtime, TemporaryFiles};
+use vicus::flow::Overflows;
+use vicus::{BoxId, FlowError, Operator, Request, RequestOptions, Runtime, TemporaryFiles};
 use vicus_network::{Kinds, MachineCounts, Network, NetworkText, dot, svg};
 use vicus_tables::{RowFormat, writer};
 use vicus_trace::{Log, Trace};
@@ -207,7 +208,7 @@ impl TextArgs {
         interrupt::listen();
         let (text, name) = self.read()?;
         let network = self.build(&text, &name, machine)?;
-        let builder = Runtime::builder().strategy(vicus::DEFAULT_OF_QUERIES.parse()?).record(Log::DEFAULT_ROOM);
+        let builder = Runtime::builder().strategy(vicus::kit::DEFAULT_OF_QUERIES.parse()?).record(Log::DEFAULT_ROOM);
         let runtime = engine::start(builder, Some(1))?;
         let options = RequestOptions::from(memory::free_limit());
         outcome(&runtime.submit_within(&network.model, Vec::new(), options), &|| Ok(()))?;

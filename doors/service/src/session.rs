@@ -26,7 +26,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use vicus::{BoxCounts, Budget, FlowError, Model, Request, RequestOptions, TemporaryFiles, Totals};
+use vicus::flow::BoxCounts;
+use vicus::{Budget, FlowError, Model, Request, RequestOptions, TemporaryFiles, Totals};
 use vicus_language::{
     Answer, Ends, Language, PlanNode, PlanOptions, Planned as _, Remark, RunOperators, Runnable, TextError,
     TextErrorKind, TextLimits, Watch,

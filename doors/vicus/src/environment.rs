@@ -33,7 +33,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::OnceLock;
 use std::time::Duration;
-use vicus_machine::{Defaults, LatencyFile, Learned, OnDeadlock, Treatment};
+pub use vicus_machine::Defaults;
+use vicus_machine::{LatencyFile, Learned, OnDeadlock, Treatment};
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Setting, Settings};
 use vicus_topology::names;
@@ -41,7 +42,8 @@ use vicus_topology::names;
 /// The environment's settings of a runtime.
 ///
 /// ```
-/// use vicus::{Defaults, Runtime, environment};
+/// use vicus::Runtime;
+/// use vicus::environment::{self, Defaults};
 ///
 /// // As every builder begins, but for one setting.
 /// let defaults = Defaults { decay_ms: Some(Ok(500)), ..environment::defaults() };

@@ -20,11 +20,11 @@ pub use vicus_machine::{TaskMemory, TaskRequest, cancel_group, close_group, open
 /// The allocator's own parts, and containers without a type.
 pub use vicus_memory::{
     Audit, Burst, DistOptions, FakePages, Foreign, FreeBlock, Heap, Locations, LocationsError, Locks, MOST_RUNS,
-    MemoryOptions, NodeBytes, NodeCounts, NodeSegments, PageError, Pages, Placement, Returns, SegmentSource, Series,
-    SeriesError, Sizes, SystemCall, SystemSegments, UntypedHandle, UntypedPool,
+    MemoryOptions, NodeBytes, NodeCounts, NodeSegments, OptionsError, PageError, Pages, Placement, Returns,
+    SegmentSource, Series, SeriesError, Sizes, SystemCall, SystemSegments, UntypedHandle, UntypedPool,
 };
 /// Strategies, as lists and with their parameters.
-pub use vicus_schedule::{Parameter, Settings, Strategy, Values};
+pub use vicus_schedule::{DEFAULT_OF_QUERIES, Parameter, Settings, Strategy, Values};
 /// A recording while it is written.
 pub use vicus_trace::{Log, SeatLog, What};
 
@@ -55,7 +55,7 @@ pub mod plan {
 pub mod recording {
     pub use vicus_topology::DealReason;
     pub use vicus_trace::{
-        Awaits, BoxInfo, Entry, JobId, Kind, Merged, ModelInfo, Outcome, SeatInfo, Source, TaskKind, UnknownKind, Use,
-        ViaBound,
+        Awaits, BoxInfo, Entry, Event, Header, JobId, Kind, Merged, ModelInfo, Names, Outcome, Rule, SeatInfo, Source,
+        Takes, TaskKind, UnknownKind, Use, ViaBound,
     };
 }
