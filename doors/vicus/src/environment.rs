@@ -96,7 +96,7 @@ pub fn misspelt() -> Vec<String> {
         .filter_map(|name| {
             // Without what all begin with: it would make any of them similar.
             let own = name.strip_prefix(PREFIX)?;
-            let close = names::near(own, NAMES.map(|known| (&known[PREFIX.len()..], known.to_owned())));
+            let close = names::similar_names(own, NAMES.map(|known| (&known[PREFIX.len()..], known.to_owned())));
             (!close.is_empty()).then(|| format!("{name} does nothing{}", names::suggestion(&close)))
         })
         .collect();
