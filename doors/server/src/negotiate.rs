@@ -205,7 +205,9 @@ impl FormatWish {
                 Err(wrong) => Err(wrong.to_string()),
             },
             Some((name, None)) => {
-                Err(format!("there is no format `{name}`; an answer of this form can be {}", names()))
+                let fitting = Format::ALL.into_iter().filter(|format| format.check(form).is_ok());
+                let short: Vec<_> = fitting.map(Format::name).chain(["plan"]).collect();
+                Err(format!("there is no format `{name}`; an answer of this form can be {}", short.join(", ")))
             }
             None => self.accepted.answer(form).ok_or_else(|| format!("an answer of this form can be {}", names())),
         }
@@ -311,7 +313,9 @@ mod tests {
         assert!(
             format_of(Some("ttl"), &HeaderMap::new()).offer(&select).unwrap_err().contains("can't be written as ttl")
         );
-        assert!(format_of(Some("pdf"), &HeaderMap::new()).offer(&select).unwrap_err().contains("no format `pdf`"));
+        let told = format_of(Some("pdf"), &HeaderMap::new()).offer(&select).unwrap_err();
+        assert!(told.contains("no format `pdf`") && told.contains(" csv, ") && told.ends_with(" plan"), "{told}");
+        assert!(!told.contains("ttl"), "solutions are no triples: {told}");
     }
 
     #[test]

@@ -72,6 +72,11 @@ impl fmt::Display for ServerError {
                 f,
                 "{address} is in use: end the program that listens there, or choose another port; 0 takes any free one"
             ),
+            ServerError::Address { address, error } if error.kind() == io::ErrorKind::InvalidInput => write!(
+                f,
+                "`{address}` is no address and port: expected some such as 127.0.0.1:7878 or [::]:7878; port 0 takes \
+                 any free one"
+            ),
             ServerError::Address { address, error } => write!(f, "{address}: can't be listened at: {error}"),
             ServerError::Certificate { path, why } => write!(f, "{}: {why}", path.display()),
             ServerError::Threads(error) => write!(f, "no threads for the network: {error}"),

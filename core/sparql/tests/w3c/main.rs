@@ -204,7 +204,7 @@ fn unpacked() -> PathBuf {
     let mut all = Vec::new();
     let packed = std::fs::File::open(&file).expect("it is packed");
     flate2::read::GzDecoder::new(packed).read_to_end(&mut all).expect("it is whole");
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rdf-tests/sparql/sparql12");
+    let folder = vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join("rdf-tests/sparql/sparql12");
     let mut rest = &all[..];
     while !rest.is_empty() {
         let end = rest.iter().position(|&byte| byte == b'\n').expect("a line says what comes");
