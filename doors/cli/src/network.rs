@@ -2,7 +2,7 @@
 
 use crate::arguments::RuntimeArgs;
 use crate::interrupt::{self, Interrupted};
-use crate::query::{ROOM, bytes, write_trace};
+use crate::query::{ROOM, bytes, of_this_program, write_trace};
 use crate::tell::print;
 use crate::{engine, memory};
 use anyhow::{Context, anyhow, bail, ensure};
@@ -380,7 +380,7 @@ fn run_network(args: &RunArgs) -> anyhow::Result<()> {
     }
     drop(request);
     if let Some(path) = &args.trace {
-        write_trace(path, &runtime.trace().expect("it was asked to record"))?;
+        write_trace(path, &of_this_program(runtime.trace().expect("it was asked to record")))?;
     }
     outcome?;
     crate::tell::printed(printed)

@@ -421,7 +421,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     if let Some(path) = &args.trace {
         let runtime = service.into_runtime().expect("no session is left");
         let trace = runtime.trace().expect("it was asked to record");
-        write_trace(path, &trace)?;
+        write_trace(path, &of_this_program(trace))?;
     }
     match done {
         // The reader has closed its end, having read enough.
@@ -651,6 +651,12 @@ fn with_caret(error: &TextError, title: &str, asked: &str) -> anyhow::Error {
         text.push_str(&format!("\n  {shown}\n  {caret}^"));
     }
     anyhow::Error::msg(text)
+}
+
+/// A trace of this program's own run, with its command line.
+pub(crate) fn of_this_program(trace: vicus_trace::Trace) -> vicus_trace::Trace {
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    trace.with_command(words.collect::<Vec<_>>().join(" "))
 }
 
 /// Writes a trace file; errors name it.

@@ -82,7 +82,11 @@ pub(crate) async fn answer(shared: &Arc<Shared>, request: &Request, body: Incomi
         }
         ("GET" | "HEAD", ["requests", id, "trace"]) => {
             let missing = || Failure::new(StatusCode::NOT_FOUND, "request", format!("request `{id}` has no time line"));
-            json_answer(&*entry(shared, id)?.trace().ok_or_else(missing)?)
+            json_answer(&entry(shared, id)?.trace().ok_or_else(missing)?.spans)
+        }
+        ("GET" | "HEAD", ["requests", id, "view"]) => {
+            let missing = || Failure::new(StatusCode::NOT_FOUND, "request", format!("request `{id}` has no time line"));
+            page_of_run(entry(shared, id)?.trace().ok_or_else(missing)?.page.clone())
         }
         ("GET", ["requests", id, "watch"]) => watch(shared, id),
         (_, ["info" | "contents" | "load" | "complete" | "check" | "requests", ..]) => {
@@ -92,6 +96,15 @@ pub(crate) async fn answer(shared: &Arc<Shared>, request: &Request, body: Incomi
     };
     shared.metrics.add(Kind::Page, answer.status().as_u16(), began.elapsed());
     Ok(answer)
+}
+
+/// One file about a run. Its own policy lets its own script run; here, it has an origin of its own as well.
+fn page_of_run(bytes: Vec<u8>) -> Response<Body> {
+    let mut response = short(StatusCode::OK, "text/html; charset=utf-8", bytes);
+    put(response.headers_mut(), "cache-control", "no-store");
+    put(response.headers_mut(), "content-security-policy", "sandbox allow-scripts allow-downloads");
+    put(response.headers_mut(), "content-disposition", "inline; filename=\"run.html\"");
+    response
 }
 
 fn no_request(id: &str) -> Failure {

@@ -316,7 +316,7 @@ fn try_begin(shared: &Arc<Shared>, asked: &ClientQuery, entry: &Arc<Entry>) -> R
     let (packer, outcome) = running.wait()?;
     count(shared, &outcome);
     drop(session);
-    if let Some(trace) = recording.and_then(timeline::of) {
+    if let Some(trace) = recording.and_then(|recording| timeline::of(recording, &entry.id)) {
         entry.set_trace(trace);
     }
     packer.end().map_err(|error| Stopped::Format(format!("the answer can't be packed: {error}")))?;
@@ -412,7 +412,7 @@ async fn stream(
                         let entry = Arc::clone(&begun.entry);
                         // Ending its threads and reading its recording takes time, so it runs on a thread for that.
                         let reading = tokio::task::spawn_blocking(move || {
-                            timeline::of(recording).into_iter().for_each(|trace| entry.set_trace(trace));
+                            timeline::of(recording, &entry.id).into_iter().for_each(|trace| entry.set_trace(trace));
                         });
                         let _ = reading.await;
                     }

@@ -1,6 +1,7 @@
 //! The running requests, and the last ended ones, to be looked at and stopped.
 
 use crate::access::{bearer, is_same};
+use crate::timeline::Recording;
 use axum::http::{HeaderMap, Method, header};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -80,7 +81,7 @@ struct Progress {
     end: Option<Ended>,
     /// The final plan of a named request.
     plan: Option<Arc<Value>>,
-    trace: Option<Arc<Value>>,
+    trace: Option<Arc<Recording>>,
 }
 
 /// How a request ended.
@@ -302,11 +303,11 @@ impl Entry {
         self.lock().run = Some((Arc::clone(plan), watching));
     }
 
-    pub(crate) fn set_trace(&self, trace: Value) {
+    pub(crate) fn set_trace(&self, trace: Recording) {
         self.lock().trace = Some(Arc::new(trace));
     }
 
-    pub(crate) fn trace(&self) -> Option<Arc<Value>> {
+    pub(crate) fn trace(&self) -> Option<Arc<Recording>> {
         self.lock().trace.clone()
     }
 

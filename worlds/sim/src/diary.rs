@@ -49,6 +49,8 @@ impl Diary {
             machine: machine.name.clone(),
             clock: "virtual ns".to_owned(),
             started: "simulated".to_owned(),
+            command: String::new(),
+            version: concat!("Vicus ", env!("CARGO_PKG_VERSION")).to_owned(),
             seats: seats.collect(),
             models: vec![model],
             functions: Vec::new(),

@@ -269,6 +269,8 @@ impl Recording {
             machine: machine.name.clone(),
             clock: "ns since the runtime's start, monotonic".to_owned(),
             started: self.started.clone(),
+            command: String::new(),
+            version: concat!("Vicus ", env!("CARGO_PKG_VERSION")).to_owned(),
             seats,
             models: models.values().map(model).chain(grown.iter().cloned()).collect(),
             functions: Vec::new(),

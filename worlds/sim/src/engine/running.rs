@@ -165,6 +165,8 @@ impl Engine<'_> {
         let speedup = if together > 1 && hardware_threads > 1 { self.machine.smt_speedup } else { 1.0 };
         let now_ns = self.now as f64 / 1000.0;
         let demand = self.hardware.memory.demand(&self.program, work, pu, f64::from(together) / speedup, now_ns);
+        let who = self.who(task);
+        self.note(seat, || What::UserCodeBegins { who });
         self.top(seat).phase = Phase::Busy;
         // The median of many equal pieces is the machine file's time.
         let jitter = 1.0 + self.options.parameters.jitter * deviation(self.options.seed, (task, at));
@@ -225,6 +227,8 @@ impl Engine<'_> {
             let who = self.who(task);
             self.note(seat, || What::BytesRead { who, far, bytes: bytes.min(u32::MAX.into()) as u32 });
         }
+        let who = self.who(task);
+        self.note(seat, || What::UserCodeEnds { who });
         self.next_step(seat);
     }
 
