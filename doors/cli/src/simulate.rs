@@ -224,7 +224,7 @@ pub(crate) fn machine(text: &str) -> anyhow::Result<Machine> {
 }
 
 fn simulate_all(args: &Args) -> anyhow::Result<String> {
-    let default = if args.mode() == Mode::ReEnact { vicus::DEFAULT_OF_QUERIES } else { vicus::DEFAULT };
+    let default = if args.mode() == Mode::ReEnact { vicus::kit::DEFAULT_OF_QUERIES } else { vicus::DEFAULT };
     let strategies = strategy::several(&args.strategy, default)?;
     let machine = machine(args.machine.as_deref().expect("clap requires it"))?;
     let threads = args.threads.map_or_else(|| machine.topology.usable_pus().count(), usize::from);

@@ -97,7 +97,7 @@ pub(crate) struct Inner {
 }
 
 /// The data of the report.
-struct Kept {
+struct ReportData {
     accounts: Vec<&'static Account>,
     teams: Vec<Team>,
     began: Option<Instant>,
@@ -109,7 +109,7 @@ struct Kept {
     arrays: BTreeMap<usize, usize>,
 }
 
-static KEPT: Guarded<Kept> = Guarded::new(Kept {
+static KEPT: Guarded<ReportData> = Guarded::new(ReportData {
     accounts: Vec::new(),
     teams: Vec::new(),
     began: None,
