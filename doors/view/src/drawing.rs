@@ -244,7 +244,7 @@ pub(crate) fn floor(header: &Header, summary: &Summary) -> String {
         }
         open = (Some(node), Some(group), Some(pu));
         let sums = &summary.seats[seat];
-        let all = (sums.busy_ns + sums.overhead_ns + sums.idle_ns).max(1);
+        let all = sums.busy_ns.saturating_add(sums.overhead_ns).saturating_add(sums.idle_ns).max(1);
         let percent = sums.busy_ns as f64 / summary.span_ns.max(all).max(1) as f64 * 100.0;
         _ = write!(
             out,

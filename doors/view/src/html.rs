@@ -33,7 +33,7 @@ pub(crate) struct Ms(pub(crate) u64);
 
 impl Display for Ms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let us = (self.0 + 500) / 1000;
+        let us = self.0.saturating_add(500) / 1000;
         write!(f, "{}.{:03}", us / 1000, us % 1000)
     }
 }

@@ -63,7 +63,7 @@ pub(crate) struct Chain {
 }
 
 /// All that the pass finds.
-pub(crate) struct Found {
+pub(crate) struct Findings {
     /// For each seat, the causes of its events whose kinds have one, in their order.
     pub(crate) causes: Vec<Vec<Option<Cause>>>,
     pub(crate) vias: Vec<Via>,
@@ -157,13 +157,13 @@ struct Pass<'a> {
     steps: Vec<(Step, u32)>,
     best: Length,
     open: FxHashMap<u32, usize>,
-    found: Found,
+    found: Findings,
     first_ns: u64,
     part_ns: f64,
 }
 
 /// Goes over all events. `asked` are types, by their numbers of [`Keys::types`].
-pub(crate) fn pass(trace: &Trace, keys: &Keys, asked: &[usize], span: Span) -> Found {
+pub(crate) fn pass(trace: &Trace, keys: &Keys, asked: &[usize], span: Span) -> Findings {
     let Span { first_ns, ns: span_ns } = span;
     let header = trace.header();
     let seats = trace.logs().len();
@@ -182,7 +182,7 @@ pub(crate) fn pass(trace: &Trace, keys: &Keys, asked: &[usize], span: Span) -> F
         }
         inputs.push(firsts);
     }
-    let found = Found {
+    let found = Findings {
         causes: vec![Vec::new(); seats],
         vias,
         takes: vec![vec![0; seats]; seats],
@@ -276,7 +276,7 @@ impl Pass<'_> {
                 let refused = self.refused.remove(&(who, output));
                 if let Some(refused) = &refused {
                     let ns = now_ns.saturating_sub(refused.time_ns);
-                    self.vias(who, output, |via| via.blocked_ns += ns);
+                    self.vias(who, output, |via| via.blocked_ns = via.blocked_ns.saturating_add(ns));
                     let stall = Stall { begin_ns: refused.time_ns, end_ns: now_ns, key: self.keys.of(who) };
                     self.found.stalls.push(stall);
                     self.compare(now_ns, refused.time_ns);
@@ -392,12 +392,13 @@ impl Pass<'_> {
         }
         let sent = sent?;
         self.compare(now_ns, sent.time_ns);
-        self.found.vias[via].inside_ns += now_ns.saturating_sub(sent.time_ns);
+        let inside_ns = &mut self.found.vias[via].inside_ns;
+        *inside_ns = inside_ns.saturating_add(now_ns.saturating_sub(sent.time_ns));
         self.jobs.entry(who).or_default().length.raise(sent.length);
         Some(sent.cause)
     }
 
-    fn finish(mut self) -> Found {
+    fn finish(mut self) -> Findings {
         self.found.stalls.sort_by_key(|stall| std::cmp::Reverse(stall.end_ns.saturating_sub(stall.begin_ns)));
         self.found.stalls.truncate(MOST_STALLS);
         let mut sum = 0;
@@ -408,7 +409,8 @@ impl Pass<'_> {
         let mut chain = Chain { ns: self.best.ns[0], of_keys: vec![0; self.keys.all.len()], ..Chain::default() };
         let mut at = self.best.step;
         while let Some((step, before)) = (at as usize).checked_sub(1).and_then(|at| self.steps.get(at)) {
-            chain.of_keys[step.key as usize] += step.ns;
+            let of_key = &mut chain.of_keys[step.key as usize];
+            *of_key = of_key.saturating_add(step.ns);
             match chain.steps.last_mut() {
                 // Seen backwards: this step may end where the one behind it begins.
                 Some(next)

@@ -137,7 +137,7 @@ pub(crate) fn row(trace: &Trace, seat: usize, keys: &Keys, rates: Rates, span: S
     let width = span_ns as f64 / count as f64;
     let coarse = span_ns as f64 / COARSEST as f64;
     let mut parts = vec![Part::default(); count];
-    let mut busy_ns = vec![0; keys.all.len()];
+    let mut busy_ns = vec![0_u64; keys.all.len()];
     let mut of_keys = vec![Vec::new(); keys.all.len()];
     if !trace.header().seats[seat].is_callers {
         slices(events, first_ns.saturating_add(span_ns), keys, |slice| {
@@ -145,7 +145,8 @@ pub(crate) fn row(trace: &Trace, seat: usize, keys: &Keys, rates: Rates, span: S
             let (begin, end) = ((slice.begin_ns - first_ns) as f64, (slice.end_ns - first_ns) as f64);
             spread(begin, end, width, count, |part, ns| parts[part].add(&slice, ns, waited));
             if let (State::Busy, Some((_, key))) = (slice.state, slice.who) {
-                busy_ns[key as usize] += slice.end_ns - slice.begin_ns;
+                let busy_ns = &mut busy_ns[key as usize];
+                *busy_ns = busy_ns.saturating_add(slice.end_ns - slice.begin_ns);
                 let of_key = &mut of_keys[key as usize];
                 if of_key.is_empty() {
                     of_key.resize(COARSEST, 0.0);

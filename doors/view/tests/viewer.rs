@@ -14,12 +14,12 @@ const WORK: JobId = JobId { request: 1, index: 1 };
 const SINK: JobId = JobId { request: 1, index: 2 };
 
 /// The logs of a made-up run, whose clocks are passed on by hand.
-struct Made {
+struct Composer {
     logs: [Log; 4],
     now_ns: [u64; 4],
 }
 
-impl Made {
+impl Composer {
     /// Records on a seat, so many nanoseconds behind its last event.
     fn record(&mut self, seat: usize, after_ns: u64, what: What) {
         self.now_ns[seat] += after_ns;
@@ -52,7 +52,7 @@ fn queued(who: JobId, by: u32) -> What {
 
 /// Three boxes in a row on two seats, with a full via; a task with children; a lent thread; seats that sleep.
 fn run() -> Trace {
-    let mut made = Made { logs: [(); 4].map(|()| Log::new(1000)), now_ns: [1_000_000; 4] };
+    let mut made = Composer { logs: [(); 4].map(|()| Log::new(1000)), now_ns: [1_000_000; 4] };
     made.record(3, 0, What::RequestSubmitted { request: 1 });
     made.record(3, 5, queued(SOURCE, JobId::NONE));
     made.tell(3, 0);

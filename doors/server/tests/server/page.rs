@@ -60,3 +60,22 @@ fn both_languages_are_completed() {
     assert_eq!(labels("SELECT * FROM \"http://e/na", "sql"), ["\"http://e/name\""]);
     assert_eq!(labels("SELECT * FROM \"http://e/name\" AS n WHERE n.", "sql"), ["subject", "object"]);
 }
+
+#[test]
+fn a_recorded_query_is_a_file_that_shows_its_run() {
+    let server = Running::start(DATA, open());
+    let ask = Ask::query("SELECT * { ?d <http://e/creator> ?p . ?p <http://e/name> ?name }");
+    let named = |name: &str| ask.clone().with("vicus-request-id", name);
+    assert_eq!(server.ask(&named("shown").with("vicus-trace", "1")).status, 200);
+    assert_eq!(server.ask(&named("plain")).status, 200);
+    server.wait_for("vicus_requests_running", |running| running == 0);
+    let reply = server.ask(&Ask::get("/api/requests/shown/view"));
+    assert_eq!((reply.status, reply.media_type()), (200, "text/html"));
+    let page = reply.text();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("<h1>shown</h1>"), "{}", &page[..200]);
+    assert!(page.contains(">index join</th>") || page.contains(">scan</th>"), "the tables have its boxes");
+    // In the server's origin, it has an origin of its own.
+    assert_eq!(reply.header("content-security-policy"), Some("sandbox allow-scripts allow-downloads"));
+    assert_eq!(server.ask(&Ask::get("/api/requests/plain/view")).status, 404);
+    assert_eq!(server.ask(&Ask::get("/api/requests/none/view")).status, 404);
+}
