@@ -344,7 +344,15 @@ impl Building<'_> {
     /// # Errors
     /// The name has none there.
     pub fn file(&self, parameter: &'static str) -> Result<PathBuf, KindError> {
-        self.paths.find(self.text(parameter)).map_err(|error| KindError::of(parameter, error))
+        self.file_named(parameter, self.text(parameter))
+    }
+
+    /// The file of a name that is a part of a text, such as `path` of `unix:path`.
+    ///
+    /// # Errors
+    /// The name has none there.
+    pub fn file_named(&self, parameter: &'static str, name: &str) -> Result<PathBuf, KindError> {
+        self.paths.find(name).map_err(|error| KindError::of(parameter, error))
     }
 
     /// The model, for kinds of several boxes.

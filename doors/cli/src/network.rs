@@ -2,9 +2,9 @@
 
 use crate::arguments::RuntimeArgs;
 use crate::interrupt::{self, Interrupted};
-use crate::query::{ROOM, bytes, write_trace};
+use crate::query::{ROOM, bytes, duration, write_trace};
 use crate::tell::print;
-use crate::{engine, memory};
+use crate::{engine, memory, node};
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use std::ffi::OsString;
@@ -14,8 +14,9 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use vicus::{BoxId, FlowError, Operator, Overflows, Request, RequestOptions, Runtime, TemporaryFiles};
+use vicus::{BoxId, FlowError, Operator, Request, RequestOptions, Runtime};
 use vicus_network::{Kinds, MachineCounts, Network, NetworkText, dot, svg};
+use vicus_nodes::{Attempt, Lead, LeadError, LeadOptions};
 use vicus_tables::{RowFormat, writer};
 use vicus_trace::{Log, Trace};
 
@@ -66,7 +67,22 @@ struct RunArgs {
     /// The folder of temporary files; by default the system's (TMPDIR, else /tmp).
     #[arg(long, value_name = "DIR")]
     temp_folder: Option<PathBuf>,
-    /// Prints on standard error how often each box ran, and its rows.
+    /// Other processes that run boxes, `vicus node`s: host:port, separated by commas. They are the nodes 1, 2, … of the
+    /// text (`on node 1`, `on node *`).
+    #[arg(long, value_name = "ADDRESS,…", value_delimiter = ',', help_heading = "Nodes")]
+    nodes: Vec<String>,
+    /// The token of the nodes; VICUS_NODE_TOKEN has one, too.
+    #[arg(long, value_name = "TOKEN", requires = "nodes", help_heading = "Nodes")]
+    node_token: Option<String>,
+    /// A node that has sent nothing for so long is lost, and the network fails: 1, 500ms.
+    #[arg(long, value_name = "SECONDS", value_parser = duration, requires = "nodes", default_value = "1")]
+    #[arg(help_heading = "Nodes")]
+    node_silence: Duration,
+    /// Waits so long for nodes that are yet starting.
+    #[arg(long, value_name = "SECONDS", value_parser = duration, requires = "nodes", default_value = "3")]
+    #[arg(help_heading = "Nodes")]
+    node_wait: Duration,
+    /// Prints on standard error how often each box of this process ran, and its rows.
     #[arg(long)]
     counts: bool,
     /// Records the events of every thread; see `vicus trace`.
@@ -215,6 +231,32 @@ impl TextArgs {
     }
 }
 
+impl RunArgs {
+    /// Sends the network to its nodes, if it has some.
+    fn begin(
+        &self,
+        text: &NetworkText,
+        name: &str,
+        machine: MachineCounts,
+        limit: u64,
+    ) -> anyhow::Result<Option<Attempt>> {
+        if self.nodes.is_empty() {
+            return Ok(None);
+        }
+        ensure!(self.node_silence >= Duration::from_millis(10), "--node-silence: at least 10ms");
+        let options = LeadOptions {
+            token: node::token(self.node_token.as_ref()),
+            memory: self.memory_limit,
+            silence: self.node_silence,
+            wait: self.node_wait,
+        };
+        let begun = Lead::connect(&self.nodes, options)
+            .and_then(|lead| lead.begin(text, name, &self.text.set, machine, limit))
+            .context("--nodes")?;
+        Ok(Some(begun))
+    }
+}
+
 fn parsed(shown: &str, text: &str, is_json: bool) -> anyhow::Result<NetworkText> {
     let parsed = if is_json { NetworkText::from_json(text) } else { text.parse() };
     parsed.map_err(|error| anyhow!("{shown}: {error}"))
@@ -344,7 +386,27 @@ fn run_network(args: &RunArgs) -> anyhow::Result<()> {
     }
     let runtime = args.runtime.start(builder)?;
     let nodes = vicus::this_machine().topology.nodes.len();
-    let network = args.text.build(&text, &name, MachineCounts { threads: runtime.plan().threads(), nodes })?;
+    let machine = MachineCounts { threads: runtime.plan().threads(), nodes };
+    let limit = args.memory_limit.unwrap_or_else(memory::free_limit);
+    ensure!(limit > 0, "--memory-limit 0: boxes need some memory");
+    let overflows = node::overflows(args.temp_folder.as_ref())?;
+    let options = RequestOptions { overflows, is_timed: args.counts, ..RequestOptions::from(limit) };
+    let mut attempt = args.begin(&text, &name, machine, limit)?;
+    let network = match &mut attempt {
+        None => Some(args.text.build(&text, &name, machine)?),
+        Some(attempt) => {
+            let shown = Path::new(&args.text.file).display();
+            let built = attempt.build(&text, &name, &kinds(), &args.text.set);
+            built.map_err(|error| match error {
+                LeadError::Text(error) => anyhow!("{shown}: {error}"),
+                other => anyhow!("{other}"),
+            })?
+        }
+    };
+    let Some(network) = network else {
+        let attempt = attempt.expect("one process alone has all boxes");
+        return over_nodes(attempt.wait(None, || !interrupt::cancel().is_cancelled()));
+    };
 
     let format = match args.format {
         RowsName::Csv => RowFormat::Csv,
@@ -360,19 +422,15 @@ fn run_network(args: &RunArgs) -> anyhow::Result<()> {
         let target = if is_only { Rows::Printed } else { Rows::Part(Arc::clone(&printer), number) };
         operators.push((collected.sink, writer(format, &collected.schema, move || Ok(target.open()))));
     }
-    let folder = args.temp_folder.clone().unwrap_or_else(std::env::temp_dir);
-    let files = TemporaryFiles::within(&folder, u64::MAX);
-    let overflows: Option<Arc<dyn Overflows>> = match (files, &args.temp_folder) {
-        (Ok(files), _) => Some(files),
-        // Memory alone may do.
-        (Err(_), None) => None,
-        (Err(error), Some(path)) => bail!("--temp-folder {}: {error}", path.display()),
-    };
-    let limit = args.memory_limit.unwrap_or_else(memory::free_limit);
-    ensure!(limit > 0, "--memory-limit 0: boxes need some memory");
-    let options = RequestOptions { overflows, is_timed: args.counts, ..RequestOptions::from(limit) };
     let request = runtime.submit_within(&network.model, operators, options);
-    let outcome = outcome(&request, &|| printer.print(false));
+    let outcome = match attempt {
+        None => outcome(&request, &|| printer.print(false)),
+        Some(attempt) => over_nodes(attempt.wait(Some(&request), || {
+            // The box that writes next fails, and its request with it.
+            let _ = printer.print(false);
+            !interrupt::cancel().is_cancelled()
+        })),
+    };
     let printed = printer.print(true);
     if args.counts {
         crate::tell::tell(counts(&network, &request).trim_end());
@@ -399,8 +457,21 @@ fn outcome(request: &Request, print: &dyn Fn() -> io::Result<()>) -> anyhow::Res
         // The box that writes next fails, and its request with it.
         let _ = print();
     };
+    told(outcome.map(|_| ()))
+}
+
+/// The end of a network over several processes.
+fn over_nodes(outcome: Result<(), LeadError>) -> anyhow::Result<()> {
     match outcome {
-        Ok(_) => Ok(()),
+        Err(LeadError::Own(error)) => told(Err(error)),
+        other => other.map_err(|error| anyhow!("{error}")),
+    }
+}
+
+/// The end of a network as the command tells it.
+fn told(outcome: Result<(), FlowError>) -> anyhow::Result<()> {
+    match outcome {
+        Ok(()) => Ok(()),
         Err(FlowError::Cancelled) if interrupt::cancel().is_cancelled() => Err(Interrupted.into()),
         Err(error) => {
             let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
