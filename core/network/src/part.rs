@@ -11,7 +11,9 @@
 
 use crate::build::{MachineCounts, Sources};
 use crate::expand::Node;
-use crate::spec::KindError;
+use crate::spec::{BoxSpec, KindError, Kinds};
+use crate::text::{Argument, BoxText, NetworkText};
+use crate::value::ParameterValue;
 use std::collections::BTreeMap;
 use vicus_flow::{BoxModel, Schema};
 
@@ -23,6 +25,19 @@ pub struct NetworkPart<'p> {
     pub own: usize,
     /// The way to the others.
     pub border: &'p dyn Border,
+}
+
+impl NetworkText {
+    /// The box on account of which the network can't be run again from its beginning: its rows come once, or its effects
+    /// add up. `None` if it can.
+    pub fn runs_once(&self, kinds: &Kinds) -> Option<&str> {
+        let once = |one: &&BoxText| {
+            let streams = |argument: &Argument| argument.value == ParameterValue::Text("-".to_owned());
+            kinds.get(&one.kind).is_some_and(BoxSpec::is_once) || one.arguments.iter().any(streams)
+        };
+        let bodies = self.networks.iter().map(|network| &network.body).chain([&self.body]);
+        bodies.flat_map(|body| &body.boxes).find(once).map(|one| one.name.as_str())
+    }
 }
 
 /// The way from a process to the others.

@@ -83,6 +83,8 @@ pub struct BoxSpec {
     pub(crate) inputs: Ports,
     pub(crate) outputs: Ports,
     is_local: bool,
+    /// See [`BoxSpec::only_once`].
+    is_once: bool,
     build: Arc<Build>,
 }
 
@@ -97,6 +99,7 @@ impl BoxSpec {
             inputs: Ports::Exactly(1),
             outputs: Ports::Exactly(1),
             is_local: false,
+            is_once: false,
             build: Arc::new(build),
         }
     }
@@ -140,6 +143,12 @@ impl BoxSpec {
         BoxSpec { is_local: true, ..self }
     }
 
+    /// A kind whose rows can't be had a second time, or whose effects add up: networks with it are not run again when a
+    /// machine was lost.
+    pub fn only_once(self) -> BoxSpec {
+        BoxSpec { is_once: true, ..self }
+    }
+
     /// Its name.
     pub fn name(&self) -> &'static str {
         self.name
@@ -168,6 +177,11 @@ impl BoxSpec {
     /// Whether it belongs to one program.
     pub fn is_local(&self) -> bool {
         self.is_local
+    }
+
+    /// Whether networks with it run once alone.
+    pub fn is_once(&self) -> bool {
+        self.is_once
     }
 
     pub(crate) fn build(&self, building: &mut Building<'_>) -> Result<Vec<(OutputId, Schema)>, KindError> {

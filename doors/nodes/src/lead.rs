@@ -51,6 +51,8 @@ pub enum LeadError {
         address: String,
         /// Its error.
         message: String,
+        /// It has lost another process, and no box is at fault.
+        is_loss: bool,
     },
     /// A node was lost while the network ran.
     Lost {
@@ -71,12 +73,24 @@ impl fmt::Display for LeadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LeadError::Node { address, why } => write!(f, "{address}: {why}"),
-            LeadError::Failed { node, address, message } => write!(f, "node {node} ({address}): {message}"),
+            LeadError::Failed { node, address, message, .. } => write!(f, "node {node} ({address}): {message}"),
             LeadError::Lost { node, address, why } => {
                 write!(f, "node {node} ({address}) was lost while the network ran: {why}")
             }
             LeadError::Text(error) => error.fmt(f),
             LeadError::Own(error) => error.fmt(f),
+        }
+    }
+}
+
+impl LeadError {
+    /// Whether the machines were at fault, so that the network may go well when it is run again.
+    pub fn is_loss(&self) -> bool {
+        match self {
+            LeadError::Lost { .. } => true,
+            LeadError::Failed { is_loss, .. } => *is_loss,
+            LeadError::Own(error) => !matches!(error, FlowError::Cancelled) && is_lost(error),
+            LeadError::Node { .. } | LeadError::Text(_) => false,
         }
     }
 }
@@ -104,18 +118,23 @@ struct Connected {
 }
 
 impl Lead {
-    /// Connects to nodes: they are 1, 2, … in texts.
+    /// Connects to nodes: they are 1, 2, … in texts. Each of `spares` takes the number of one that can't be had.
     ///
     /// # Errors
-    /// One can't be reached, refuses, is no node, or has another version.
-    pub fn connect(addresses: &[String], options: LeadOptions) -> Result<Lead, LeadError> {
+    /// One can't be reached, refuses, is no node, or has another version, and no spare is left.
+    pub fn connect(addresses: &[String], spares: &[String], options: LeadOptions) -> Result<Lead, LeadError> {
         let hello = Hello { version: VERSION.to_owned(), token: options.token.clone(), link: None };
         let node = |address: &String| {
             let (stream, (threads, nodes)) = connect(address, &hello, options.silence, options.wait)
                 .map_err(|why| LeadError::Node { address: address.clone(), why })?;
             Ok(Connected { address: address.clone(), stream, machine: MachineCounts { threads, nodes } })
         };
-        let nodes = addresses.iter().map(node).collect::<Result<_, LeadError>>()?;
+        let mut spares = spares.iter();
+        let node_or_spare = |address| {
+            let first = node(address);
+            first.or_else(|error| spares.find_map(|spare| node(spare).ok()).ok_or(error))
+        };
+        let nodes = addresses.iter().map(node_or_spare).collect::<Result<_, LeadError>>()?;
         // Each hasher of the standard library has keys of its own by chance.
         let network = RandomState::new().hash_one(std::process::id());
         Ok(Lead { options, nodes, network })
@@ -259,7 +278,8 @@ impl Attempt {
                         Event::Done => self.nodes[number].is_done = true,
                         Event::Failed { message, is_lost } => {
                             self.nodes[number].is_done = true;
-                            keep(&mut failure, is_lost, LeadError::Failed { node, address, message });
+                            let error = LeadError::Failed { node, address, message, is_loss: is_lost };
+                            keep(&mut failure, is_lost, error);
                         }
                         // A node that has done its part has sent all its rows.
                         Event::Lost(_) if self.nodes[number].is_done => {}

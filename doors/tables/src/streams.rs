@@ -37,6 +37,7 @@ fn ticks_kind() -> BoxSpec {
         .ports(Ports::Exactly(0), Ports::Exactly(1))
         .required("every", ParameterType::Text, "The period, such as \"1s\" or \"20ms\".")
         .optional("count", ParameterType::Integer, "How many rows; without it they do not end.")
+        .only_once()
         .builds(|building| {
             let period = span(building, "every", Duration::from_micros(1))?;
             let count = match building.value("count") {
@@ -80,6 +81,7 @@ fn lines_kind() -> BoxSpec {
         )
         .defaults("new", ParameterValue::Boolean(false), "Of a file, only the lines that are appended from now on.")
         .defaults("idle", text(""), "The time without a line behind which others do not wait for it, such as \"1s\".")
+        .only_once()
         .builds(|building| {
             let from = building.text("from").to_owned();
             let is_new = building.boolean("new");
