@@ -28,8 +28,8 @@ pub struct NetworkPart<'p> {
 }
 
 impl NetworkText {
-    /// The box on account of which the network can't be run again from its beginning: its rows come once, or its effects
-    /// add up. `None` if it can.
+    /// The box on account of which the network can't be run again from its beginning: its rows come once, or its
+    /// effects add up. `None` if it can.
     pub fn runs_once(&self, kinds: &Kinds) -> Option<&str> {
         let once = |one: &&BoxText| {
             let streams = |argument: &Argument| argument.value == ParameterValue::Text("-".to_owned());

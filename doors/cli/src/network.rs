@@ -2,7 +2,7 @@
 
 use crate::arguments::RuntimeArgs;
 use crate::interrupt::{self, Interrupted};
-use crate::query::{ROOM, bytes, duration, write_trace};
+use crate::query::{ROOM, bytes, duration, of_this_program, write_trace};
 use crate::tell::print;
 use crate::{engine, memory, node};
 use anyhow::{Context, anyhow, bail, ensure};
@@ -83,7 +83,8 @@ struct RunArgs {
     #[arg(long, value_name = "SECONDS", value_parser = duration, requires = "nodes", default_value = "3")]
     #[arg(help_heading = "Nodes")]
     node_wait: Duration,
-    /// How often the network is run again, from its beginning, when a node was lost. Rows are printed when all are there.
+    /// How often the network is run again, from its beginning, when a node was lost. Rows are printed when all are
+    /// there.
     #[arg(long, value_name = "N", requires = "nodes", default_value_t = 0, help_heading = "Nodes")]
     retries: u32,
     /// Nodes that take the numbers of those that can't be reached.
@@ -230,7 +231,7 @@ impl TextArgs {
         interrupt::listen();
         let (text, name) = self.read()?;
         let network = self.build(&text, &name, machine)?;
-        let builder = Runtime::builder().strategy(vicus::DEFAULT_OF_QUERIES.parse()?).record(Log::DEFAULT_ROOM);
+        let builder = Runtime::builder().strategy(vicus::kit::DEFAULT_OF_QUERIES.parse()?).record(Log::DEFAULT_ROOM);
         let runtime = engine::start(builder, Some(1))?;
         let options = RequestOptions::from(memory::free_limit());
         outcome(&runtime.submit_within(&network.model, Vec::new(), options), &|| Ok(()))?;
@@ -350,13 +351,13 @@ impl Write for Rows {
 /// have waited for a while, so that a network without an end is seen; at the end, in the order of the text.
 struct Printer {
     names: Vec<String>,
-    kept: Mutex<Kept>,
+    kept: Mutex<PendingRows>,
     /// Rows were printed.
     printed: Condvar,
 }
 
 #[derive(Default)]
-struct Kept {
+struct PendingRows {
     /// By box.
     rows: Vec<Vec<u8>>,
     /// When the oldest of them came.
@@ -374,12 +375,12 @@ impl Printer {
     const MANY: usize = 64 << 10;
     const LONG: Duration = Duration::from_millis(500);
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, PendingRows> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn keep(&self, number: usize, bytes: &[u8]) -> io::Result<usize> {
-        let is_full = |kept: &mut Kept| kept.rows[number].len() >= Printer::MOST && !kept.is_broken;
+        let is_full = |kept: &mut PendingRows| kept.rows[number].len() >= Printer::MOST && !kept.is_broken;
         let mut kept = self.printed.wait_while(self.kept(), is_full).unwrap_or_else(PoisonError::into_inner);
         if kept.is_broken {
             return Err(io::ErrorKind::BrokenPipe.into());
@@ -440,7 +441,7 @@ fn run_network(args: &RunArgs) -> anyhow::Result<()> {
     let run = Run { args, runtime: &runtime, text: &text, name: &name, machine, limit, options };
     let ended = run.until_done();
     if let Some(path) = &args.trace {
-        write_trace(path, &runtime.trace().expect("it was asked to record"))?;
+        write_trace(path, &of_this_program(runtime.trace().expect("it was asked to record")))?;
     }
     ended
 }
@@ -507,7 +508,7 @@ impl Run<'_> {
         };
         let mut operators: Vec<(BoxId, Box<dyn Operator>)> = Vec::new();
         let names: Vec<String> = network.collected.iter().map(|collected| collected.name.clone()).collect();
-        let kept = Kept { rows: vec![Vec::new(); names.len()], ..Kept::default() };
+        let kept = PendingRows { rows: vec![Vec::new(); names.len()], ..PendingRows::default() };
         let printer = Arc::new(Printer { names, kept: Mutex::new(kept), printed: Condvar::new() });
         let mut held = Vec::new();
         for (number, collected) in network.collected.iter().enumerate() {

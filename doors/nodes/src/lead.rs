@@ -51,7 +51,7 @@ pub enum LeadError {
         address: String,
         /// Its error.
         message: String,
-        /// It has lost another process, and no box is at fault.
+        /// Whether it only lost another process, so that no box is at fault.
         is_loss: bool,
     },
     /// A node was lost while the network ran.
@@ -246,13 +246,20 @@ impl Attempt {
     ) -> Result<Option<Network>, LeadError> {
         let part = NetworkPart { processes: &self.machines, own: 0, border: &*self.ways };
         let built = text.build_part(name, kinds, &part, set);
-        match built {
-            // Another part has failed, which ended this one.
-            Err(_) if self.ways.is_cancelled() => {
-                Err(self.finish(None, || true).err().unwrap_or(LeadError::Own(FlowError::Cancelled)))
+        built.map_err(|error| {
+            let lost =
+                self.ways.lost().map(|(node, why)| (true, LeadError::Lost { node, address: self.address(node), why }));
+            if lost.is_none() && !self.ways.is_cancelled() {
+                return LeadError::Text(error);
             }
-            other => other.map_err(LeadError::Text),
-        }
+            // Another part has ended, and so did this one; that part's own error says more.
+            self.ways.cancel();
+            self.finish(None, lost, || true).err().unwrap_or(LeadError::Own(FlowError::Cancelled))
+        })
+    }
+
+    fn address(&self, node: usize) -> String {
+        node.checked_sub(1).and_then(|place| self.nodes.get(place)).map_or(String::new(), |node| node.address.clone())
     }
 
     /// Waits for the whole network. `own` is the request of this process's part, if it has one; `goes_on` is asked some
@@ -262,13 +269,17 @@ impl Attempt {
     /// The first part that failed, or the node that was lost. A process that only lost the link to such a one is not
     /// told of.
     pub fn wait(mut self, own: Option<&Request>, goes_on: impl FnMut() -> bool) -> Result<(), LeadError> {
-        self.finish(own, goes_on)
+        self.finish(own, None, goes_on)
     }
 
-    fn finish(&mut self, own: Option<&Request>, mut goes_on: impl FnMut() -> bool) -> Result<(), LeadError> {
+    fn finish(
+        &mut self,
+        own: Option<&Request>,
+        mut failure: Option<(bool, LeadError)>,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Result<(), LeadError> {
         const POLLED: Duration = Duration::from_millis(50);
         let mut own_is_over = own.is_none();
-        let mut failure: Option<(bool, LeadError)> = None;
         let mut failed_at = None;
         loop {
             match self.events.recv_timeout(POLLED) {

@@ -2,7 +2,7 @@
 
 use crate::control::{Answer, AttemptId, Control, FromNode, Hello, LinkHello, Run, ToNode, greet, greeted, heard};
 use crate::link::{Link, LinkLost, LinkOptions};
-use crate::port::{inlet, outlet};
+use crate::port::{NoColumns, inlet, outlet};
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
-use vicus::{FlowError, Overflows, Request, RequestOptions, Runtime};
+use vicus::flow::Overflows;
+use vicus::{FlowError, Request, RequestOptions, Runtime};
 use vicus_flow::{BoxModel, Schema};
 use vicus_network::{Border, Crossing, KindError, Kinds, MachineCounts, NetworkPart, NetworkText, schema_text};
 
@@ -227,7 +228,7 @@ impl Shared {
         let processes = run.machines();
         let part = NetworkPart { processes: &processes, own: run.own, border: &**ways };
         let built = text.build_part(&run.name, &self.kinds, &part, &run.set);
-        let built = built.map_err(|error| (error.to_string(), ways.is_cancelled() || ways.has_lost()))?;
+        let built = built.map_err(|error| (error.to_string(), ways.is_cancelled() || ways.lost().is_some()))?;
         let Some(network) = built else { return Ok(()) };
         let options = RequestOptions { overflows: self.options.overflows.clone(), ..RequestOptions::from(memory) };
         let request = self.runtime.submit_within(&network.model, Vec::new(), options);
@@ -308,7 +309,8 @@ pub(crate) struct Ways {
     /// A link has come.
     changed: Condvar,
     is_cancelled: AtomicBool,
-    has_lost: AtomicBool,
+    /// The first process that can't be had, and why.
+    lost: Mutex<Option<(usize, String)>>,
 }
 
 impl Ways {
@@ -325,7 +327,7 @@ impl Ways {
             links: Mutex::default(),
             changed: Condvar::new(),
             is_cancelled: AtomicBool::new(false),
-            has_lost: AtomicBool::new(false),
+            lost: Mutex::default(),
         }
     }
 
@@ -338,8 +340,14 @@ impl Ways {
         self.is_cancelled.load(Ordering::Acquire)
     }
 
-    pub(crate) fn has_lost(&self) -> bool {
-        self.has_lost.load(Ordering::Acquire)
+    /// The first process that can't be had, and why.
+    pub(crate) fn lost(&self) -> Option<(usize, String)> {
+        locked(&self.lost).clone()
+    }
+
+    fn lose(&self, process: usize, why: String) -> KindError {
+        locked(&self.lost).get_or_insert((process, why.clone()));
+        KindError::new(why)
     }
 
     /// Ends all links, behind what is to be sent.
@@ -383,10 +391,8 @@ impl Ways {
             return Ok(Arc::clone(link));
         }
         if let Some(address) = &self.addresses[process] {
-            let link = self.connect(process, address).map_err(|why| {
-                self.has_lost.store(true, Ordering::Release);
-                KindError::new(format!("node {process} ({address}): {why}"))
-            })?;
+            let link = self.connect(process, address);
+            let link = link.map_err(|why| self.lose(process, format!("node {process} ({address}): {why}")))?;
             locked(&self.links).insert(process, Arc::clone(&link));
             return Ok(link);
         }
@@ -397,8 +403,7 @@ impl Ways {
                 return Ok(Arc::clone(link));
             }
             if self.is_cancelled() || began.elapsed() > GREETING + EARLY {
-                self.has_lost.store(true, Ordering::Release);
-                return Err(KindError::new(format!("process {process} does not connect")));
+                return Err(self.lose(process, format!("process {process} does not connect")));
             }
             let wait = Duration::from_millis(50);
             links = self.changed.wait_timeout(links, wait).unwrap_or_else(PoisonError::into_inner).0;
@@ -466,7 +471,11 @@ impl Border for Ways {
     fn receive(&self, crossing: &Crossing) -> Result<(BoxModel, Schema), KindError> {
         let link = self.link(crossing.from)?;
         let receiving = link.receiving(crossing.number);
-        let schema = receiving.schema(&|| self.goes_on())?;
+        let schema = match receiving.schema(&|| self.goes_on()) {
+            Ok(schema) => schema,
+            Err(NoColumns::Lost(lost)) => return Err(self.lose(crossing.from, lost.0)),
+            Err(NoColumns::Otherwise(why)) => return Err(KindError::new(why)),
+        };
         Ok((inlet(link, crossing.number, crossing.from, &schema), schema))
     }
 

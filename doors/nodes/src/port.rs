@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vicus_flow::{BoxError, BoxModel, Envelope, Mark, Operator, Resume, Schema, Turn};
-use vicus_network::{KindError, parse_schema};
+use vicus_network::parse_schema;
 
 /// The sender's count of a crossing.
 #[derive(Debug, Default)]
@@ -195,6 +195,12 @@ fn read_mark(bytes: &[u8], from: usize) -> Result<Mark, BoxError> {
     }
 }
 
+/// Why the columns of a crossing do not come.
+pub(crate) enum NoColumns {
+    Lost(LinkLost),
+    Otherwise(String),
+}
+
 /// A piece of a stream.
 enum Piece {
     Rows(Vec<u8>),
@@ -271,18 +277,18 @@ impl Receiving {
     }
 
     /// The columns of the rows. It waits for them.
-    pub(crate) fn schema(&self, goes_on: &dyn Fn() -> bool) -> Result<Schema, KindError> {
+    pub(crate) fn schema(&self, goes_on: &dyn Fn() -> bool) -> Result<Schema, NoColumns> {
         let mut state = locked(&self.state);
         loop {
             if let Some(columns) = &state.columns {
-                return parse_schema(columns)
-                    .map_err(|error| KindError::new(format!("columns of another process: {}", error.message)));
+                let schema = parse_schema(columns);
+                return schema.map_err(|error| NoColumns::Otherwise(format!("another process: {}", error.message)));
             }
             if let Some(lost) = &state.lost {
-                return Err(KindError::new(lost.to_string()));
+                return Err(NoColumns::Lost(lost.clone()));
             }
             if !goes_on() {
-                return Err(KindError::new("the network was ended before all its boxes were there"));
+                return Err(NoColumns::Otherwise("the network was ended before all its boxes were there".to_owned()));
             }
             let wait = Duration::from_millis(50);
             state = self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;

@@ -20,3 +20,4 @@ mod store_faults;
 mod strategies;
 mod topology;
 mod trace;
+mod view;
