@@ -262,8 +262,8 @@ impl Attempt {
         node.checked_sub(1).and_then(|place| self.nodes.get(place)).map_or(String::new(), |node| node.address.clone())
     }
 
-    /// Waits for the whole network. `own` is the request of this process's part, if it has one; `goes_on` is asked some
-    /// twenty times a second, and its no cancels all parts. A part that has failed ends the others.
+    /// Waits for the whole network. `own` is the request of this process's part, if it has one; `goes_on` is asked at
+    /// least twenty times a second, and its no cancels all parts. A part that has failed ends the others.
     ///
     /// # Errors
     /// The first part that failed, or the node that was lost. A process that only lost the link to such a one is not
@@ -278,11 +278,14 @@ impl Attempt {
         mut failure: Option<(bool, LeadError)>,
         mut goes_on: impl FnMut() -> bool,
     ) -> Result<(), LeadError> {
-        const POLLED: Duration = Duration::from_millis(50);
+        /// The request of this process is looked at so often: soon at first, for short networks.
+        const POLLED: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(50)];
+        let mut polled = POLLED[0];
         let mut own_is_over = own.is_none();
         let mut failed_at = None;
         loop {
-            match self.events.recv_timeout(POLLED) {
+            polled = (polled * 2).min(POLLED[1]);
+            match self.events.recv_timeout(polled) {
                 Ok((number, event)) => {
                     let (node, address) = (number + 1, self.nodes[number].address.clone());
                     match event {
@@ -301,7 +304,7 @@ impl Attempt {
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => thread::sleep(POLLED),
+                Err(RecvTimeoutError::Disconnected) => thread::sleep(polled),
             }
             if !goes_on() {
                 keep(&mut failure, false, LeadError::Own(FlowError::Cancelled));
