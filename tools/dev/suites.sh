@@ -85,7 +85,7 @@ test_readers() {
   )
 }
 
-# The page in a browser, with a server that answers it.
+# The page in a browser, with a server that answers it, and files of `vicus trace view` from the disk.
 test_page() {
   local browser="${CHROMIUM:-}" port url
   if [[ -z "$browser" ]]; then browser="$(command -v chromium chromium-headless-shell | head -n 1 || true)"; fi
@@ -110,6 +110,14 @@ test_page() {
   kill "$server"
   wait "$server"
   server=
+  say "pages of recorded runs in $browser"
+  (
+    vicus="$(realpath "$target/release/vicus")"
+    cd doors/view/viewer
+    npm ci --silent
+    npm test --silent
+    CHROMIUM="$browser" VICUS="$vicus" npm run --silent test:browser
+  )
 }
 
 # OpenMP programs, and the library with all that it is made of, under ThreadSanitizer: three strategies of different queues, with as many threads

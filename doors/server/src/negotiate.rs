@@ -175,21 +175,23 @@ fn weight_of(text: &str) -> u32 {
 }
 
 /// The format that a request asks for: by a name in its parameters, or else by its header.
-pub(crate) fn format_of(name: Option<&str>, headers: &HeaderMap) -> Wanted {
+pub(crate) fn format_of(name: Option<&str>, headers: &HeaderMap) -> FormatWish {
     match name {
-        Some(name) => Wanted { named: Some((name.to_owned(), Offer::of_name(name))), accepted: Accepted::of(headers) },
-        None => Wanted { named: None, accepted: Accepted::of(headers) },
+        Some(name) => {
+            FormatWish { named: Some((name.to_owned(), Offer::of_name(name))), accepted: Accepted::of(headers) }
+        }
+        None => FormatWish { named: None, accepted: Accepted::of(headers) },
     }
 }
 
 /// See [`format_of`].
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct FormatWish {
     named: Option<(String, Option<Offer>)>,
     pub(crate) accepted: Accepted,
 }
 
-impl Wanted {
+impl FormatWish {
     /// The format for an answer of this form.
     ///
     /// # Errors

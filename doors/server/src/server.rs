@@ -4,7 +4,7 @@ use crate::answers::Answers;
 use crate::awake::Awake;
 use crate::body::Bodies;
 use crate::connection::{self, accept};
-use crate::data::{Data, Held};
+use crate::data::{Data, ServedData};
 use crate::jobs::Jobs;
 use crate::metrics::Metrics;
 use crate::options::Options;
@@ -115,7 +115,7 @@ impl Server {
         let threads = service.runtime().plan().threads().max(2);
         let jobs = Jobs::new(threads, options.clients.waiting, Arc::clone(&awake));
         let shared = Arc::new(Shared {
-            data: Held::new(data, started),
+            data: ServedData::new(data, started),
             bodies: Bodies::new(
                 (service.memory().total() / 2).max(options.clients.body_bytes),
                 options.clients.body_bytes,

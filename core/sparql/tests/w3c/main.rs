@@ -24,7 +24,7 @@ use std::sync::{Arc, mpsc};
 use vicus_flow::sequential;
 use vicus_rdf::{Id, Snapshot};
 use vicus_sparql::{
-    Endpoints, Form, Found, ParseOptions, PlanOptions, QueryError, QueryErrorKind, RunOptions, parse_with, plan,
+    Endpoints, Form, ParseOptions, PlanOptions, QueryError, QueryErrorKind, RunOptions, SolutionSink, parse_with, plan,
 };
 
 const NOT_PASSED: &str = include_str!("not-passed.txt");
@@ -98,7 +98,7 @@ impl Endpoints for Local {
         endpoint: &str,
         query: &str,
         _: &dyn Fn() -> bool,
-        found: Found<'_>,
+        found: SolutionSink<'_>,
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let snapshot = self.snapshots.get(endpoint).ok_or("there is no such endpoint")?;
         let others = Arc::new(Local { snapshots: self.snapshots.clone(), ..*self });
