@@ -67,7 +67,7 @@ fn assertions() -> String {
     structure!(out, vicus_tile, row_begin row_end column_begin column_end reads_row_begin reads_row_end
                reads_column_begin reads_column_end node reserved);
     structure!(out, vicus_map_reduce, size partitions map reduce combine data memory_bytes folder);
-    structure!(out, vicus_query_options, size language timeout_ms memory_bytes most_rows first_rows base cancel flags reserved);
+    structure!(out, vicus_query_options, size language timeout_ms memory_bytes most_rows first_rows base cancel flags most_boxes);
     for (name, bytes) in [
         ("struct ArrowSchema", size_of::<FFI_ArrowSchema>()),
         ("struct ArrowArray", size_of::<FFI_ArrowArray>()),

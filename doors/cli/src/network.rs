@@ -10,7 +10,7 @@ use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Read, Write};
-use std::num::NonZero;
+use std::num::{NonZero, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -63,6 +63,9 @@ struct RunArgs {
     /// kinds keep beyond goes to temporary files.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory_limit: Option<u64>,
+    /// How many of its boxes may live at once, if it grows while it runs; by default 262144. With more it is cancelled.
+    #[arg(long, value_name = "N")]
+    max_boxes: Option<NonZeroUsize>,
     /// The folder of temporary files; by default the system's (TMPDIR, else /tmp).
     #[arg(long, value_name = "DIR")]
     temp_folder: Option<PathBuf>,
@@ -370,7 +373,8 @@ fn run_network(args: &RunArgs) -> anyhow::Result<()> {
     };
     let limit = args.memory_limit.unwrap_or_else(memory::free_limit);
     ensure!(limit > 0, "--memory-limit 0: boxes need some memory");
-    let options = RequestOptions { overflows, is_timed: args.counts, ..RequestOptions::from(limit) };
+    let most_boxes = args.max_boxes;
+    let options = RequestOptions { overflows, most_boxes, is_timed: args.counts, ..RequestOptions::from(limit) };
     let request = runtime.submit_within(&network.model, operators, options);
     let outcome = outcome(&request, &|| printer.print(false));
     let printed = printer.print(true);
