@@ -112,6 +112,10 @@ impl Dialect for Common {
         true
     }
 
+    fn supports_dictionary_syntax(&self) -> bool {
+        true
+    }
+
     fn supports_limit_comma(&self) -> bool {
         true
     }
