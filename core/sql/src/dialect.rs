@@ -112,6 +112,10 @@ impl Dialect for Common {
         true
     }
 
+    fn supports_array_typedef_with_brackets(&self) -> bool {
+        true
+    }
+
     fn supports_dictionary_syntax(&self) -> bool {
         true
     }

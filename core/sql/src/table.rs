@@ -205,11 +205,7 @@ impl MemoryTable {
     ) -> MemoryTable {
         let table = MemoryTable { columns: columns.into_iter().collect(), parts: parts.into_iter().collect() };
         for part in &table.parts {
-            // Names and storage within lists and structs may differ.
-            let fits = |(column, of): (&vicus_flow::Column, &TableColumn)| {
-                let (is, wanted) = (column.kind(), of.kind.flow_type());
-                is == wanted || (is.is_nested() && SqlType::of(&is).as_ref() == Some(&of.kind))
-            };
+            let fits = |(column, of): (&vicus_flow::Column, &TableColumn)| of.kind.has(column);
             let are_these = part.columns().len() == table.columns.len();
             let are_these = are_these && part.columns().iter().zip(&table.columns).all(fits);
             assert!(are_these, "the envelopes have the columns {:?}", table.columns);

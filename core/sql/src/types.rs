@@ -80,7 +80,7 @@ impl SqlType {
     /// use vicus_sql::SqlType;
     ///
     /// assert_eq!((SqlType::of(&Type::U8), SqlType::of(&Type::Binary)), (Some(SqlType::BigInt), Some(SqlType::Blob)));
-    /// assert_eq!(SqlType::of(&Type::Struct(Default::default())), None);
+    /// assert_eq!(SqlType::of(&Type::Decimal { precision: 38, scale: -1 }), None);
     /// ```
     pub fn of(kind: &Type) -> Option<SqlType> {
         Some(match kind {
@@ -103,6 +103,12 @@ impl SqlType {
                 SqlType::Struct(parts.columns().iter().map(part).collect::<Option<_>>()?)
             }
         })
+    }
+
+    /// Whether a column is one of the type: names, nulls and storage within lists and structs may differ.
+    pub(crate) fn has(&self, column: &vicus_flow::Column) -> bool {
+        let kind = column.kind();
+        kind == self.flow_type() || (kind.is_nested() && SqlType::of(&kind).as_ref() == Some(self))
     }
 
     /// The type of a column of the schema of a box of SQL.

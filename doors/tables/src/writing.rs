@@ -279,7 +279,9 @@ mod tests {
         assert!(
             RowFormat::Parquet.check(&spans).unwrap_err().starts_with("column l is of the type List(Duration(us))")
         );
-        [RowFormat::Csv, RowFormat::JsonLines, RowFormat::Arrow].map(|form| assert_eq!(form.check(&spans), Ok(())));
+        for form in [RowFormat::Csv, RowFormat::JsonLines, RowFormat::Arrow] {
+            assert_eq!(form.check(&spans), Ok(()));
+        }
         let far = Column::from(vec![i64::MAX]).of_type(Type::Timestamp(TimeUnit::Second, None));
         let schema = Schema::new([("at", far.kind())]);
         assert!(line(&schema, vec![far]).unwrap_err().contains("beyond microseconds"));

@@ -158,7 +158,7 @@ fn a_watermark_of_another_unit_is_an_error_with_the_column() {
         let column = input.columns().iter().position(|field| field.kind == time).unwrap();
         let windowing = Windowing::of_time(Grouping::by(&input, [0]).count("n"), column, 10, 10).unwrap();
         let mut net = ModelBuilder::new("units");
-        let envelope = Envelope::of_mark(&input, mark);
+        let envelope = vicus_flow::Envelope::of_mark(&input, mark);
         let source = net.source(library::source("marks", &input, move || [envelope.clone()]));
         let window = net.add(library::window(&windowing, HashKey::default(), 100));
         net.connect(source.output(0), window.input(0));

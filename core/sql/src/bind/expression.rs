@@ -635,6 +635,7 @@ impl<'a> Binder<'a> {
         if value.is_null_literal() {
             return Ok(Expr::null(to));
         }
+        let value = if matches!(to, SqlType::Decimal { .. }) { as_written(value) } else { value };
         let from = value.kind();
         if !crate::evaluate::can_cast(&from, &to) {
             return Err(SqlError::wrong_type(place, format!("a {from} can't be cast to {to}")));

@@ -147,8 +147,8 @@ pub(crate) fn columns_of<'k>(
         Other(Vec<Value>),
     }
     if kinds.iter().any(|kind| matches!(kind.form(), Form::Bytes | Form::Parts)) {
-        // The texts while they grow: the old ones and twice as much. Single values are larger than their keys.
-        let times = if kinds.iter().all(|kind| kind.form() != Form::Parts) { 3 } else { 3 + size_of::<Value>() };
+        // The texts while they grow: the old ones and twice as much. A number of nine bytes is a larger single value.
+        let times = if kinds.iter().all(|kind| kind.form() != Form::Parts) { 3 } else { 3 + size_of::<Value>() / 4 };
         room.take(keys.clone().map(|key| times * key.len()).fold(0, usize::saturating_add))?;
     }
     let too_much = || BoxError::from("the texts of one envelope would have more than 2 GiB");
