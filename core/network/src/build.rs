@@ -184,6 +184,8 @@ impl<'n> Builder<'n> {
         let mut collected = Vec::new();
         let mut names = vec![String::new(); net.len()];
         let mut outputs: Vec<Vec<(OutputId, Schema)>> = vec![Vec::new(); self.nodes.len()];
+        // Which boxes send streams without end.
+        let mut endless = vec![false; self.nodes.len()];
         let mut has_box = false;
         for index in self.order(&all)? {
             let node = &self.nodes[index];
@@ -223,6 +225,7 @@ impl<'n> Builder<'n> {
                 }
                 inputs.push(Incoming { output: id, schema, from: self.nodes[*from].name.clone() });
             }
+            self.check_ends(node, kind, &all[index], &endless)?;
             let keeps: Vec<(OutputId, Option<usize>)> = inputs
                 .iter()
                 .zip(&all[index])
@@ -238,6 +241,7 @@ impl<'n> Builder<'n> {
                 collected: &mut collected,
                 machine: &self.processes[own],
                 paths: self.kinds.paths(),
+                is_endless: false,
             };
             let made = kind.build(&mut building).map_err(|error| {
                 let (mut at, mut message) = (node.at, error.message);
@@ -261,6 +265,8 @@ impl<'n> Builder<'n> {
                 NetworkError::at(self.source, at, message)
             })?;
             assert_eq!(made.len(), counts[index], "the kind {} gives each of its outputs", kind.name);
+            let has_endless = all[index].iter().any(|(from, ..)| endless[*from]);
+            endless[index] = building.is_endless || (has_endless && !kind.is_end);
             keep_newest(&mut net, links, &keeps);
             if let (Some(meets), true) = (&meets, self.processes.len() > 1) {
                 // Boxes of one kind may wait for each other as well.
@@ -321,6 +327,30 @@ impl<'n> Builder<'n> {
     fn of_node(&self, node: usize, error: KindError) -> NetworkError {
         let message = format!("`{}`: {}", self.nodes[node].name, error.message);
         NetworkError::at(self.source, self.nodes[node].at, message)
+    }
+
+    /// Checks that a box doesn't wait for the end of a stream without one.
+    fn check_ends(
+        &self,
+        node: &Node<'n>,
+        kind: &crate::spec::BoxSpec,
+        sources: &Sources<'n>,
+        endless: &[bool],
+    ) -> Result<(), NetworkError> {
+        let never_ends = |&&input: &&usize| sources.get(input).is_some_and(|(from, ..)| endless[*from]);
+        let Some(&input) = kind.waits_for.iter().find(never_ends) else { return Ok(()) };
+        let from = &self.nodes[sources[input].0].name;
+        let others = (0..sources.len()).any(|other| !kind.waits_for.contains(&other) && !endless[sources[other].0]);
+        let advice = match (sources.len(), others) {
+            (1, _) => "fold it by `window`, or end it by `limit`",
+            (_, true) => "exchange its inputs, or end it by `limit`",
+            (_, false) => "neither input ends, so end this one by `limit`",
+        };
+        let message = format!(
+            "the stream of `{from}` never ends, and `{}` sends nothing before it has all of input {input}: {advice}",
+            node.name
+        );
+        Err(NetworkError::at(self.source, node.at, message))
     }
 
     /// For each box, where its inputs come from.

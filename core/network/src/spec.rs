@@ -82,6 +82,10 @@ pub struct BoxSpec {
     pub(crate) parameters: Vec<ParameterSpec>,
     pub(crate) inputs: Ports,
     pub(crate) outputs: Ports,
+    /// The inputs of which it takes all before it sends.
+    pub(crate) waits_for: &'static [usize],
+    /// Whether its rows end although its inputs' do not.
+    pub(crate) is_end: bool,
     is_local: bool,
     /// See [`BoxSpec::only_once`].
     is_once: bool,
@@ -98,6 +102,8 @@ impl BoxSpec {
             parameters: Vec::new(),
             inputs: Ports::Exactly(1),
             outputs: Ports::Exactly(1),
+            waits_for: &[],
+            is_end: false,
             is_local: false,
             is_once: false,
             build: Arc::new(build),
@@ -107,6 +113,16 @@ impl BoxSpec {
     /// The numbers of its inputs and outputs. A kind without inputs is a source; one without outputs ends its rows.
     pub fn ports(self, inputs: Ports, outputs: Ports) -> BoxSpec {
         BoxSpec { inputs, outputs, ..self }
+    }
+
+    /// It takes all of these inputs before it sends anything: a stream without end can't be one of them.
+    pub fn waits_for(self, inputs: &'static [usize]) -> BoxSpec {
+        BoxSpec { waits_for: inputs, ..self }
+    }
+
+    /// Its rows end, even if its inputs never do.
+    pub fn ends(self) -> BoxSpec {
+        BoxSpec { is_end: true, ..self }
     }
 
     /// Adds a parameter that a text must give.
@@ -295,6 +311,7 @@ pub struct Building<'a> {
     pub(crate) collected: &'a mut Vec<Collected>,
     pub(crate) machine: &'a MachineCounts,
     pub(crate) paths: &'a Paths,
+    pub(crate) is_endless: bool,
 }
 
 impl Building<'_> {
@@ -381,6 +398,11 @@ impl Building<'_> {
             self.net.connect(incoming.output, added.input(input));
         }
         added
+    }
+
+    /// Says that its rows never end by themselves.
+    pub fn never_ends(&mut self) {
+        self.is_endless = true;
     }
 
     /// Adds a source.

@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, Write};
-use std::num::NonZero;
+use std::num::{NonZero, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -65,6 +65,9 @@ struct RunArgs {
     /// kinds keep beyond goes to temporary files.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory_limit: Option<u64>,
+    /// How many of its boxes may live at once, if it grows while it runs; by default 262144. With more it is cancelled.
+    #[arg(long, value_name = "N")]
+    max_boxes: Option<NonZeroUsize>,
     /// The folder of temporary files; by default the system's (TMPDIR, else /tmp).
     #[arg(long, value_name = "DIR")]
     temp_folder: Option<PathBuf>,
@@ -437,7 +440,8 @@ fn run_network(args: &RunArgs) -> anyhow::Result<()> {
     let limit = args.memory_limit.unwrap_or_else(memory::free_limit);
     ensure!(limit > 0, "--memory-limit 0: boxes need some memory");
     let overflows = node::overflows(args.temp_folder.as_ref())?;
-    let options = RequestOptions { overflows, is_timed: args.counts, ..RequestOptions::from(limit) };
+    let most_boxes = args.max_boxes;
+    let options = RequestOptions { overflows, most_boxes, is_timed: args.counts, ..RequestOptions::from(limit) };
     let run = Run { args, runtime: &runtime, text: &text, name: &name, machine, limit, options };
     let ended = run.until_done();
     if let Some(path) = &args.trace {

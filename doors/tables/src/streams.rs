@@ -47,6 +47,9 @@ fn ticks_kind() -> BoxSpec {
                 _ => None,
             };
             let made = ticks("ticks", period, count).map_err(|error| KindError::of("every", error.to_string()))?;
+            if count.is_none() {
+                building.never_ends();
+            }
             Ok(vec![(building.source(made).output(0), tick_schema())])
         })
 }
@@ -116,6 +119,10 @@ fn lines_kind() -> BoxSpec {
                 _ => Some(span(building, "idle", Duration::from_millis(1))?),
             };
             let options = LineOptions { idle, ..LineOptions::default() };
+            // The others end when their writer closes them.
+            if let From::File(..) = from {
+                building.never_ends();
+            }
             let made = building.source(lines("lines", move || from.open(), options));
             Ok(vec![(made.output(0), line_schema())])
         })
