@@ -168,6 +168,7 @@ pub(crate) fn attack(suite: &mut Suite) {
             ("GET", "/api/load"),
             ("GET", "/api/requests/a/plan"),
             ("GET", "/api/requests/a/trace"),
+            ("GET", "/api/requests/a/view"),
             ("GET", "/api/requests/a/watch"),
             ("DELETE", "/api/requests/a"),
             ("POST", "/api/complete"),
