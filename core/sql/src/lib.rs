@@ -49,5 +49,5 @@ pub use plan::{Plan, plan};
 pub use stream::{SqlStream, add_query, add_statement};
 pub use table::{Catalogue, ColumnRange, MemoryTable, Scan, Table, TableColumn, Tables, UnreadableTable};
 pub use types::{SqlType, Value};
-pub use written::{json_text, write_json};
 pub use vicus_language::{PlanNode, PlanOptions, Watch};
+pub use written::{json_text, write_json};

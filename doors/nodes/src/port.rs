@@ -171,6 +171,10 @@ fn mark_bytes(mark: Mark) -> [u8; 17] {
     let mut bytes = [0; 17];
     match mark {
         Mark::Watermark(at) => bytes[1..].copy_from_slice(&at.to_le_bytes()),
+        Mark::Moment(at) => {
+            bytes[0] = 3;
+            bytes[1..].copy_from_slice(&at.to_le_bytes());
+        }
         Mark::Idle { source, number } => {
             bytes[0] = 1;
             bytes[1..9].copy_from_slice(&source.to_le_bytes());
@@ -187,8 +191,10 @@ const PROCESSES: u32 = 40;
 fn read_mark(bytes: &[u8], from: usize) -> Result<Mark, BoxError> {
     let bytes: &[u8; 17] = bytes.try_into().map_err(|_| "a mark that is no mark")?;
     let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    let time = || i128::from_le_bytes(bytes[1..].try_into().expect("sixteen bytes"));
     match bytes[0] {
-        0 => Ok(Mark::Watermark(i128::from_le_bytes(bytes[1..].try_into().expect("sixteen bytes")))),
+        0 => Ok(Mark::Watermark(time())),
+        3 => Ok(Mark::Moment(time())),
         1 => Ok(Mark::Idle { source: number(1) | (from as u64 + 1) << PROCESSES, number: number(9) }),
         2 => Ok(Mark::Active),
         _ => Err("a mark of an unknown kind".into()),
@@ -440,13 +446,13 @@ mod tests {
 
     #[test]
     fn marks_cross_and_idle_ones_get_their_process() {
-        for mark in [Mark::Watermark(-7), Mark::Watermark(i128::MAX), Mark::Active] {
+        for mark in [Mark::Watermark(-7), Mark::Watermark(i128::MAX), Mark::Moment(5), Mark::Active] {
             assert_eq!(read_mark(&mark_bytes(mark), 3).unwrap(), mark);
         }
         let idle = Mark::Idle { source: 5, number: 9 };
         let [a, b] = [1, 2].map(|from| read_mark(&mark_bytes(idle), from).unwrap());
         assert!(a != b && matches!(a, Mark::Idle { number: 9, .. }));
-        assert!(read_mark(&[3; 17], 0).is_err());
+        assert!(read_mark(&[4; 17], 0).is_err());
         assert!(read_mark(&[0; 16], 0).is_err());
     }
 }
