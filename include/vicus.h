@@ -772,7 +772,8 @@ typedef struct vicus_query_options {
     /** What can cancel it; may be `NULL`. It is not used after the call that gets these options. */
     const vicus_cancel *cancel;
     uint32_t flags;
-    uint32_t reserved;
+    /** How many boxes of its network may live at once, if it grows while it runs, as those of recursive statements do. */
+    uint32_t most_boxes;
 } vicus_query_options;
 
 #define VICUS_QUERY_OPTIONS_INIT {sizeof(vicus_query_options), VICUS_LANGUAGE_SPARQL, 0, 0, 0, 0, NULL, NULL, 0, 0}
@@ -865,6 +866,8 @@ int32_t vicus_runtime_submit(vicus_runtime *runtime, const vicus_model *model, u
 
 /** @name What vicus_turn_take() has found @{ */
 #define VICUS_TAKEN_NOTHING 0
+/** Perhaps a table without rows: the watermarks of streams without end come so, and a box in C does not pass them on. Windows
+ *  behind it are sent when the stream ends. */
 #define VICUS_TAKEN_ROWS 1
 /** The input has ended: nothing will come from it again. */
 #define VICUS_TAKEN_END 2

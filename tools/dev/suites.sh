@@ -50,6 +50,13 @@ test_loom() {
   leave loom
 }
 
+# More random networks than every build runs; NETWORKS=N asks for another number.
+test_networks() {
+  say "${NETWORKS:-10000} random networks for each rule, in the sequential world and on threads under all strategies"
+  PROPTEST_CASES="${NETWORKS:-10000}" cargo test "${locked[@]}" --release -p vicus-flow --test flow random_networks
+  PROPTEST_CASES="${NETWORKS:-10000}" cargo test "${locked[@]}" --release -p vicus-machine --test runtime random_networks
+}
+
 test_miri() {
   if ! cargo +nightly miri --version >/dev/null 2>&1; then
     skipped+=(miri)

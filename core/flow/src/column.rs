@@ -328,7 +328,7 @@ impl Column {
 
     /// Orders the values of two rows, neither of them null, of columns of one type: numbers by [`Native::order`], texts
     /// and strings by their bytes, lists by their first values that differ, then by length, structs by their first
-    /// parts that differ; a null is less than a value there. Panics if the types differ.
+    /// parts that differ; a null is greater than a value there. Panics if the types differ.
     #[inline]
     pub fn order(&self, row: usize, other: &Column, other_row: usize) -> Ordering {
         by_form!(self.form,

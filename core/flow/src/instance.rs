@@ -201,6 +201,11 @@ impl Instance {
         self.head_start.store(ns, Ordering::Relaxed);
     }
 
+    /// The nanoseconds that are left of its head start.
+    pub fn head_start(&self) -> u64 {
+        self.head_start.load(Ordering::Relaxed)
+    }
+
     /// Whether some of its head start is left.
     #[inline]
     pub fn has_head_start(&self) -> bool {

@@ -43,6 +43,7 @@ pub use partition::partition;
 pub use sink::{sink, sink_operator};
 pub use sort::{sort, sort_unless};
 pub use source::{More, SourceItem, fill, source};
+pub use spill::{DEEPEST, Parts, Spilled};
 pub use split::{Piece, range_schema, split};
 pub use spread::spread;
 pub use tournament::Tournament;

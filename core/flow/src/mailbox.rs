@@ -81,7 +81,9 @@ impl Envelopes {
     fn replace(&mut self, mut at: usize, dropped: &mut SmallVec<[Envelope; 2]>) {
         while at > 0 {
             match (self.queue[at - 1].mark(), self.queue.get(at).and_then(Envelope::mark)) {
-                (Some(Mark::Watermark(_)), Some(Mark::Idle { .. } | Mark::Active)) | (None, _) | (_, None) => return,
+                (Some(Mark::Watermark(_) | Mark::Moment(_)), Some(Mark::Idle { .. } | Mark::Active))
+                | (None, _)
+                | (_, None) => return,
                 (Some(_), Some(_)) => dropped.push(self.remove(at - 1)),
             }
             at -= 1;

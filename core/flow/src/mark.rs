@@ -6,14 +6,16 @@
 //! marks takes an empty table and sends none; the boxes behind it then close their windows at the pill, which comes
 //! after all times.
 
-use crate::{Attachment, Envelope, EnvelopeBuilder, Schema, Turn};
+use crate::{Attachment, Envelope, EnvelopeBuilder, Schema, Turn, give_up};
 use std::sync::Arc;
 
 /// How far a stream has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// No row before this moment is expected: nanoseconds since 1970 for dates and timestamps, else the number itself.
+    /// No row before this time is expected, which is a number.
     Watermark(i128),
+    /// No row before this moment is expected, in nanoseconds since 1970: a watermark of dates and timestamps.
+    Moment(i128),
     /// The source has nothing for now. The next row or watermark ends this. Parts of one stream get the same mark, and
     /// when one of them goes on, the others do as well.
     Idle {
@@ -43,6 +45,7 @@ impl Mark {
                 into.extend([1].into_iter().chain(source.to_ne_bytes()).chain(number.to_ne_bytes()));
             }
             Mark::Active => into.extend([2; 17]),
+            Mark::Moment(at) => into.extend([3].into_iter().chain(at.to_ne_bytes())),
         };
         let read = |bytes: &[u8]| {
             let (kind, number) = bytes.split_first().ok_or("a mark without bytes")?;
@@ -50,6 +53,7 @@ impl Mark {
             Ok(match kind {
                 0 => Mark::Watermark(number),
                 2 => Mark::Active,
+                3 => Mark::Moment(number),
                 _ => {
                     let [source, number] = [0, 8].map(|at| {
                         let bytes: [u8; 8] = number.to_ne_bytes()[at..at + 8].try_into().expect("eight bytes");
@@ -140,6 +144,8 @@ pub struct Marks {
     inputs: Vec<Input>,
     /// The last watermark of the one stream. Invariant: it only rises.
     sent: Option<i128>,
+    /// Whether watermarks are moments, if one has come.
+    of_moments: Option<bool>,
     /// Whether the one stream is idle.
     is_idle: bool,
     /// How many idle marks were made here.
@@ -159,14 +165,24 @@ impl Marks {
     /// Marks of so many streams, from which nothing has come.
     pub fn of(inputs: usize) -> Marks {
         let input = Input { watermark: None, is_idle: false, is_over: false, idle: None };
-        Marks { inputs: vec![input; inputs], sent: None, is_idle: false, idle_marks: 0 }
+        Marks { inputs: vec![input; inputs], sent: None, of_moments: None, is_idle: false, idle_marks: 0 }
     }
 
-    /// A mark has come.
+    /// A mark has come. Fails by [`give_up`] if one stream has moments and the other one numbers: neither is before the
+    /// other.
     pub fn take(&mut self, input: usize, mark: Mark) {
+        if let Mark::Watermark(_) | Mark::Moment(_) = mark {
+            let is_moment = matches!(mark, Mark::Moment(_));
+            if self.of_moments.replace(is_moment).is_some_and(|others| others != is_moment) {
+                give_up(
+                    "watermarks of two units meet: those of one stream are moments, of dates or timestamps, and those \
+                     of the other one are numbers",
+                );
+            }
+        }
         let one = &mut self.inputs[input];
         match mark {
-            Mark::Watermark(at) => {
+            Mark::Watermark(at) | Mark::Moment(at) => {
                 one.watermark = one.watermark.max(Some(at));
                 one.is_idle = false;
             }
@@ -216,7 +232,8 @@ impl Marks {
         };
         if let Some(least) = least.flatten().filter(|least| self.sent.is_none_or(|sent| *least > sent)) {
             (self.sent, self.is_idle) = (Some(least), false);
-            return Some(Mark::Watermark(least));
+            let of_moments = self.of_moments == Some(true);
+            return Some(if of_moments { Mark::Moment(least) } else { Mark::Watermark(least) });
         }
         if is_idle == self.is_idle {
             return None;

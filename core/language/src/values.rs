@@ -1,7 +1,10 @@
 //! Rows of plain values.
 
+use std::sync::Arc;
+use vicus_flow::Type;
+
 /// The values of a column. Each may be null.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ValueType {
     /// Truth values, in columns of [`Type::Bool`](vicus_flow::Type::Bool).
     Boolean,
@@ -16,6 +19,8 @@ pub enum ValueType {
     /// Microseconds since 1970-01-01, without a time zone, in columns of
     /// [`Type::Timestamp`](vicus_flow::Type::Timestamp).
     Timestamp,
+    /// Values of another type, such as decimals or lists.
+    Other(Arc<Type>),
 }
 
 /// The run of a module with rows of plain values, a type for each column of its answer: every door can read them.

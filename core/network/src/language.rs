@@ -84,7 +84,7 @@ impl Compiler for Networks<'_> {
             };
             return Err(NetworkError::at("", Spot::default(), message).into());
         };
-        let values = values(&collected.name, &collected.schema)?;
+        let values = values(&collected.schema);
         let columns = collected.schema.columns().iter().map(|field| field.name.clone()).collect();
         let sinks = [collected.sink];
         Ok(NetworkPlan { network, answer: Answer::Rows { columns }, sinks, values, bytes: stop.spent().bytes })
@@ -92,23 +92,17 @@ impl Compiler for Networks<'_> {
 }
 
 /// The values of the columns, as answers have them.
-fn values(name: &str, schema: &Schema) -> Result<Values, TextError> {
+fn values(schema: &Schema) -> Values {
     let value = |field: &vicus_flow::Field| match &field.kind {
-        Type::Bool => Ok(ValueType::Boolean),
-        Type::I64 => Ok(ValueType::Integer),
-        Type::F64 => Ok(ValueType::Double),
-        Type::Text => Ok(ValueType::Text),
-        Type::Date => Ok(ValueType::Date),
-        Type::Timestamp(TimeUnit::Micro, None) => Ok(ValueType::Timestamp),
-        other => {
-            let message = format!(
-                "`{name}`: column {} is of the type {other}, which answers have not; compute another one by `map`",
-                field.name
-            );
-            Err(TextError::new(TextErrorKind::Unsupported, vicus_language::SourcePosition::default(), message))
-        }
+        Type::Bool => ValueType::Boolean,
+        Type::I64 => ValueType::Integer,
+        Type::F64 => ValueType::Double,
+        Type::Text => ValueType::Text,
+        Type::Date => ValueType::Date,
+        Type::Timestamp(TimeUnit::Micro, None) => ValueType::Timestamp,
+        other => ValueType::Other(Arc::new(other.clone())),
     };
-    schema.columns().iter().map(value).collect::<Result<_, _>>().map(Values)
+    Values(schema.columns().iter().map(value).collect())
 }
 
 impl From<NetworkError> for TextError {

@@ -125,6 +125,7 @@ fn map() -> BoxSpec {
 
 fn aggregate() -> BoxSpec {
     BoxSpec::new("aggregate", "Folds the rows of each group into one, by the aggregates of SQL.")
+        .waits_for(&[0])
         .required("select", ParameterType::Text, "The columns, such as \"city, COUNT(*) AS people, AVG(age) AS age\".")
         .defaults("by", text(""), "The expressions that rows of a group share, such as \"city\"; all are one if empty.")
         .defaults("having", text(""), "A condition on groups, such as \"COUNT(*) > 1\"; empty for all groups.")
@@ -150,6 +151,7 @@ fn join() -> BoxSpec {
         "Joins the rows of its inputs, `a` and `b`, that meet a condition of SQL; `b` is kept in memory.",
     )
     .ports(Ports::Exactly(2), Ports::Exactly(1))
+    .waits_for(&[1])
     .required("on", ParameterType::Text, "The condition, such as \"a.city = b.id\".")
     .defaults(
         "kind",
@@ -210,6 +212,7 @@ fn letters(place: usize) -> String {
 
 fn limit() -> BoxSpec {
     BoxSpec::new("limit", "Passes on so many rows, and then closes its input.")
+        .ends()
         .required("rows", ParameterType::Integer, "How many rows, at least 0.")
         .defaults("skip", ParameterValue::Integer(0), "How many rows are left out before them.")
         .builds(|building| {
@@ -290,6 +293,7 @@ pub(crate) fn column(parameter: &'static str, name: &str, at: usize, schema: &Sc
 
 fn sort() -> BoxSpec {
     BoxSpec::new("sort", "Sorts all rows, in memory and beyond it in files.")
+        .waits_for(&[0])
         .required("by", ParameterType::Text, "The columns, such as \"age desc, name nulls last\".")
         .builds(|building| {
             let schema = building.inputs()[0].schema.clone();
@@ -368,17 +372,18 @@ fn union() -> BoxSpec {
 }
 
 fn hold() -> BoxSpec {
-    BoxSpec::new("hold", "Keeps all rows until the last one has come, in memory and beyond it in files.").builds(
-        |building| {
+    BoxSpec::new("hold", "Keeps all rows until the last one has come, in memory and beyond it in files.")
+        .waits_for(&[0])
+        .builds(|building| {
             let schema = building.inputs()[0].schema.clone();
             let hold = building.add(library::hold(&schema));
             Ok(vec![(hold.output(0), schema)])
-        },
-    )
+        })
 }
 
 fn count() -> BoxSpec {
     BoxSpec::new("count", "Sends the number of rows at their end, in one row of U64.")
+        .waits_for(&[0])
         .defaults("column", text("count"), "The column's name.")
         .builds(|building| {
             let schema = Schema::new([(building.text("column"), Type::U64)]);

@@ -16,6 +16,7 @@ pub(crate) fn join_parts() -> BoxSpec {
     )
     .ports(Ports::Exactly(2), Ports::Exactly(1))
     .required("on", ParameterType::Text, "Equal columns, such as \"a.city = b.id AND a.street = b.street\".")
+    .waits_for(&[1])
     .defaults("kind", text("inner"), "inner, left, semi or anti, as of `join`.")
     .optional("parts", ParameterType::Integer, "How many parts; by default one for each thread.")
     .builds(build)

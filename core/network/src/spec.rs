@@ -82,7 +82,13 @@ pub struct BoxSpec {
     pub(crate) parameters: Vec<ParameterSpec>,
     pub(crate) inputs: Ports,
     pub(crate) outputs: Ports,
+    /// The inputs of which it takes all before it sends.
+    pub(crate) waits_for: &'static [usize],
+    /// Whether its rows end although its inputs' do not.
+    pub(crate) is_end: bool,
     is_local: bool,
+    /// See [`BoxSpec::only_once`].
+    is_once: bool,
     build: Arc<Build>,
 }
 
@@ -96,7 +102,10 @@ impl BoxSpec {
             parameters: Vec::new(),
             inputs: Ports::Exactly(1),
             outputs: Ports::Exactly(1),
+            waits_for: &[],
+            is_end: false,
             is_local: false,
+            is_once: false,
             build: Arc::new(build),
         }
     }
@@ -104,6 +113,16 @@ impl BoxSpec {
     /// The numbers of its inputs and outputs. A kind without inputs is a source; one without outputs ends its rows.
     pub fn ports(self, inputs: Ports, outputs: Ports) -> BoxSpec {
         BoxSpec { inputs, outputs, ..self }
+    }
+
+    /// It takes all of these inputs before it sends anything: a stream without end can't be one of them.
+    pub fn waits_for(self, inputs: &'static [usize]) -> BoxSpec {
+        BoxSpec { waits_for: inputs, ..self }
+    }
+
+    /// Its rows end, even if its inputs never do.
+    pub fn ends(self) -> BoxSpec {
+        BoxSpec { is_end: true, ..self }
     }
 
     /// Adds a parameter that a text must give.
@@ -140,6 +159,12 @@ impl BoxSpec {
         BoxSpec { is_local: true, ..self }
     }
 
+    /// A kind whose rows can't be had a second time, or whose effects add up: networks with it are not run again when a
+    /// machine was lost.
+    pub fn only_once(self) -> BoxSpec {
+        BoxSpec { is_once: true, ..self }
+    }
+
     /// Its name.
     pub fn name(&self) -> &'static str {
         self.name
@@ -168,6 +193,11 @@ impl BoxSpec {
     /// Whether it belongs to one program.
     pub fn is_local(&self) -> bool {
         self.is_local
+    }
+
+    /// Whether networks with it run once alone.
+    pub fn is_once(&self) -> bool {
+        self.is_once
     }
 
     pub(crate) fn build(&self, building: &mut Building<'_>) -> Result<Vec<(OutputId, Schema)>, KindError> {
@@ -281,6 +311,7 @@ pub struct Building<'a> {
     pub(crate) collected: &'a mut Vec<Collected>,
     pub(crate) machine: &'a MachineCounts,
     pub(crate) paths: &'a Paths,
+    pub(crate) is_endless: bool,
 }
 
 impl Building<'_> {
@@ -344,7 +375,15 @@ impl Building<'_> {
     /// # Errors
     /// The name has none there.
     pub fn file(&self, parameter: &'static str) -> Result<PathBuf, KindError> {
-        self.paths.find(self.text(parameter)).map_err(|error| KindError::of(parameter, error))
+        self.file_named(parameter, self.text(parameter))
+    }
+
+    /// The file of a name that is a part of a text, such as `path` of `unix:path`.
+    ///
+    /// # Errors
+    /// The name has none there.
+    pub fn file_named(&self, parameter: &'static str, name: &str) -> Result<PathBuf, KindError> {
+        self.paths.find(name).map_err(|error| KindError::of(parameter, error))
     }
 
     /// The model, for kinds of several boxes.
@@ -359,6 +398,11 @@ impl Building<'_> {
             self.net.connect(incoming.output, added.input(input));
         }
         added
+    }
+
+    /// Says that its rows never end by themselves.
+    pub fn never_ends(&mut self) {
+        self.is_endless = true;
     }
 
     /// Adds a source.

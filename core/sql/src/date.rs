@@ -122,22 +122,7 @@ pub(crate) fn parse_timestamp(text: &str) -> Option<i64> {
     let text = text.trim();
     let Some(at) = text.find([' ', 'T']) else { return Some(i64::from(parse_date(text)?) * DAY) };
     let (date, time) = (parse_date(&text[..at])?, &text[at + 1..]);
-    let time = time.strip_suffix('Z').unwrap_or(time);
-    let mut parts = time.splitn(3, ':');
-    let (hour, minute, second) = (number(parts.next()?)?, number(parts.next()?)?, parts.next().unwrap_or("0"));
-    let (second, fraction) = second.split_once('.').unwrap_or((second, ""));
-    let second = number(second)?;
-    if hour > 23 || minute > 59 || second > 59 || fraction.len() > 9 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    // What is finer than microseconds is cut off.
-    let micros = fraction
-        .bytes()
-        .chain(std::iter::repeat(b'0'))
-        .take(6)
-        .fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0'));
-    let seconds = i64::from(hour) * 3600 + i64::from(minute) * 60 + i64::from(second);
-    Some(i64::from(date) * DAY + seconds * 1_000_000 + micros)
+    Some(i64::from(date) * DAY + parse_time(time.strip_suffix('Z').unwrap_or(time))?)
 }
 
 /// One or more digits.
@@ -159,14 +144,116 @@ impl fmt::Display for Timestamp {
         let (days, micros) = split(self.0);
         let (year, month, day) = civil(days);
         let sign = if year < 0 { "-" } else { "" };
-        let seconds = micros / 1_000_000;
-        let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-        write!(f, "{sign}{:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}", year.abs())?;
-        match micros % 1_000_000 {
-            0 => Ok(()),
-            fraction => f.write_str(format!(".{fraction:06}").trim_end_matches('0')),
-        }
+        write!(f, "{sign}{:04}-{month:02}-{day:02} {}", year.abs(), Time(micros))
     }
+}
+
+/// Microseconds since midnight, which print as `12:30:00.5`.
+pub(crate) struct Time(pub(crate) i64);
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0 / 1_000_000;
+        write!(f, "{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)?;
+        write_fraction(f, self.0 % 1_000_000)
+    }
+}
+
+fn write_fraction(f: &mut fmt::Formatter<'_>, micros: i64) -> fmt::Result {
+    match micros {
+        0 => Ok(()),
+        fraction => f.write_str(format!(".{fraction:06}").trim_end_matches('0')),
+    }
+}
+
+/// A span of microseconds, which prints as `36:00:00.5`.
+pub(crate) struct Span(pub(crate) i64);
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let micros = self.0.unsigned_abs();
+        let seconds = micros / 1_000_000;
+        let sign = if self.0 < 0 { "-" } else { "" };
+        write!(f, "{sign}{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)?;
+        write_fraction(f, (micros % 1_000_000) as i64)
+    }
+}
+
+/// Microseconds since midnight as text: `16:30:00`.
+///
+/// ```
+/// assert_eq!(vicus_sql::time_text(3_600_500_000), "01:00:00.5");
+/// ```
+pub fn time_text(micros: i64) -> String {
+    Time(micros).to_string()
+}
+
+/// A span of microseconds as text, in hours: `36:00:00`.
+///
+/// ```
+/// assert_eq!(vicus_sql::span_text(-90_000_000), "-00:01:30");
+/// ```
+pub fn span_text(micros: i64) -> String {
+    Span(micros).to_string()
+}
+
+/// Reads `12:30`, `12:30:15.25` as microseconds since midnight.
+pub(crate) fn parse_time(text: &str) -> Option<i64> {
+    let (hours, micros) = parse_clock(text.trim())?;
+    (hours <= 23).then_some(hours * 3_600_000_000 + micros)
+}
+
+/// Reads a span such as `36:00:00.5` or `-00:01:30`, perhaps behind a number of days: `2 days 03:00:00`.
+pub(crate) fn parse_span(text: &str) -> Option<i64> {
+    let text = text.trim();
+    let (days, clock) = match text.split_once("day") {
+        Some((days, rest)) => (days.trim().parse::<i64>().ok()?, rest.strip_prefix('s').unwrap_or(rest).trim()),
+        None => (0, text),
+    };
+    let micros = match clock.strip_prefix('-') {
+        None if clock.is_empty() && text != clock => 0,
+        None => parse_hours(clock)?,
+        Some(clock) => -parse_hours(clock)?,
+    };
+    days.checked_mul(DAY)?.checked_add(micros)
+}
+
+fn parse_hours(clock: &str) -> Option<i64> {
+    let (hours, micros) = parse_clock(clock)?;
+    hours.checked_mul(3_600_000_000)?.checked_add(micros)
+}
+
+/// The hours of `12:30:15.25`, and the microseconds of that hour. What is finer is cut off.
+fn parse_clock(time: &str) -> Option<(i64, i64)> {
+    let mut parts = time.splitn(3, ':');
+    let (hours, minute, second) = (number(parts.next()?)?, number(parts.next()?)?, parts.next().unwrap_or("0"));
+    let (second, fraction) = second.split_once('.').unwrap_or((second, ""));
+    let second = number(second)?;
+    if minute > 59 || second > 59 || fraction.len() > 9 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let digits = fraction.bytes().chain(std::iter::repeat(b'0')).take(6);
+    let micros = digits.fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0'));
+    Some((i64::from(hours), (i64::from(minute) * 60 + i64::from(second)) * 1_000_000 + micros))
+}
+
+/// Reads a moment such as `2024-02-29 12:30:00+01:00` as microseconds since 1970 in UTC; without an offset it is in UTC.
+pub(crate) fn parse_moment(text: &str) -> Option<i64> {
+    let text = text.trim();
+    let Some(at) = text.find([' ', 'T']) else { return parse_timestamp(text) };
+    let time = &text[at + 1..];
+    let Some(sign) = time.find(['+', '-']) else { return parse_timestamp(text) };
+    let (local, offset) = (&text[..at + 1 + sign], &time[sign + 1..]);
+    let (hours, minutes) = match offset.split_once(':') {
+        Some((hours, minutes)) => (number(hours)?, number(minutes)?),
+        None if offset.len() == 4 && offset.is_ascii() => (number(&offset[..2])?, number(&offset[2..])?),
+        None => (number(offset)?, 0),
+    };
+    if hours > 18 || minutes > 59 {
+        return None;
+    }
+    let offset = i64::from(hours * 60 + minutes) * 60_000_000;
+    parse_timestamp(local)?.checked_sub(if time.as_bytes()[sign] == b'-' { -offset } else { offset })
 }
 
 #[cfg(test)]
@@ -191,6 +278,33 @@ mod tests {
         }
         for wrong in ["1900-02-29", "2024-13-01", "2024-00-10", "2024-04-31", "24", "2024-1", "2024-01-01-01", "x"] {
             assert_eq!(parse_date(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn times_and_spans_are_read_as_they_are_written() {
+        for (text, micros) in [("00:00:00", 0), ("12:30:00.5", 45_000_500_000), ("23:59:59.999999", DAY - 1)] {
+            assert_eq!(parse_time(text), Some(micros), "{text}");
+            assert_eq!(Time(micros).to_string(), text);
+        }
+        for (text, micros) in [("36:00:00", 129_600_000_000), ("-00:01:30.25", -90_250_000), ("00:00:00", 0)] {
+            assert_eq!(parse_span(text), Some(micros), "{text}");
+            assert_eq!(Span(micros).to_string(), text);
+        }
+        assert_eq!(parse_span("2 days 01:00:00"), Some(49 * 3_600_000_000));
+        assert_eq!(parse_span("1 day"), Some(DAY));
+        for wrong in ["24:00:00", "12", "12:60", "1:2:3:4", ""] {
+            assert_eq!(parse_time(wrong), None, "{wrong}");
+        }
+        assert_eq!(parse_span(""), None);
+        // By Python's `datetime.fromisoformat`.
+        for (text, micros) in [
+            ("2024-02-29 12:30:00+01:00", 1_709_206_200_000_000),
+            ("2024-02-29T12:30:00Z", 1_709_209_800_000_000),
+            ("2024-02-29 12:30:00-0530", 1_709_229_600_000_000),
+            ("2024-02-29 12:30:00+00", 1_709_209_800_000_000),
+        ] {
+            assert_eq!(parse_moment(text), Some(micros), "{text}");
         }
     }
 

@@ -152,6 +152,16 @@ pub(crate) enum Function {
     AddDays,
     /// The days between two dates.
     DaysBetween,
+    /// A list's value at a place, from 1 on, or from its end on for a place below 0; null if there is none.
+    Item,
+    /// A struct's part.
+    Part(usize),
+    /// A list of the arguments. Never null, nor is the next one.
+    Items,
+    /// A struct of the arguments.
+    Parts,
+    /// Whether a list has a value.
+    Contains,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,7 +188,13 @@ pub(crate) struct Set {
 impl Expr {
     pub(crate) fn kind(&self) -> SqlType {
         match self {
-            Expr::Column(_, kind) | Expr::Literal(_, kind) | Expr::Call(_, _, kind) => *kind,
+            Expr::Column(_, kind) | Expr::Literal(_, kind) | Expr::Call(_, _, kind) => kind.clone(),
+        }
+    }
+
+    pub(crate) fn kind_ref(&self) -> &SqlType {
+        match self {
+            Expr::Column(_, kind) | Expr::Literal(_, kind) | Expr::Call(_, _, kind) => kind,
         }
     }
 
@@ -266,7 +282,7 @@ impl Expr {
             Expr::Column(id, kind) => {
                 let place = columns.iter().position(|column| column == id);
                 let place = place.unwrap_or_else(|| panic!("column {id:?} is one of {columns:?}"));
-                Some(Expr::Column(ColumnId(place as u32), *kind))
+                Some(Expr::Column(ColumnId(place as u32), kind.clone()))
             }
             _ => None,
         })

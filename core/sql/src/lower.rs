@@ -322,8 +322,9 @@ impl Lowering<'_> {
                 let sides = [self.single(left)?, self.single(right)?];
                 let kinds: Arc<[SqlType]> = relation.columns.iter().map(|&id| self.columns.kind(id)).collect();
                 let (except, all, limit, seed) = (*except, *all, self.limit, self.options.hash_seed);
+                let rows = schema.clone();
                 let model = BoxModel::new(if except { "except" } else { "intersect" }, move || {
-                    SetOperation::new(&kinds, except, all, limit, seed)
+                    SetOperation::new(&kinds, &rows, except, all, limit, seed)
                 });
                 let model = model.input(&schema).input(&schema).output(&schema);
                 Ok(vec![self.over(&sides, model).output(0)])
@@ -375,11 +376,14 @@ impl Lowering<'_> {
     }
 
     /// The table of a join's right side.
-    fn table(&mut self, join: &Join, spec: &Arc<JoinSpec>) -> Result<OutputId, SqlError> {
+    ///
+    /// `is_divisible`: if it is too large for memory, there may be tables of its parts, one after the other.
+    fn table(&mut self, join: &Join, spec: &Arc<JoinSpec>, is_divisible: bool) -> Result<OutputId, SqlError> {
         let right_schema = self.schema(&join.right.columns);
         let build = self.single(&join.right)?;
-        let of_build = Arc::clone(spec);
-        let model = BoxModel::new("build", move || JoinBuild::new(&of_build)).input(&right_schema).output(&tables());
+        let (of_build, rows) = (Arc::clone(spec), right_schema.clone());
+        let factory = move || JoinBuild::new(&of_build, is_divisible.then_some(&rows));
+        let model = BoxModel::new("build", factory).input(&right_schema).output(&tables());
         Ok(self.over(&[build], model).output(0))
     }
 
@@ -394,9 +398,14 @@ impl Lowering<'_> {
         } else {
             probes = self.spread(probes, &left_schema, work);
         }
-        let build = self.table(join, &spec)?;
+        let build = self.table(join, &spec, true)?;
         self.stop.step(BOX_STEPS * probes.len())?;
-        let probe = |stream: OutputId| self.over(&[stream, build], prober(&spec, &left_schema, schema)).output(0);
+        let probe = |stream: OutputId| {
+            let probe = self.over(&[stream], prober(&spec, &left_schema, schema));
+            // A table of a part waits for the one before it.
+            self.net.connect(build, probe.input(1)).bound(Bound { envelopes: 1, ..Bound::default() });
+            probe.output(0)
+        };
         Ok(probes.into_iter().map(probe).collect())
     }
 
@@ -467,7 +476,7 @@ impl Lowering<'_> {
             Op::Join(join) => {
                 let from = self.step(&join.left, net, streams)?;
                 let spec = self.join_spec(join, &relation.columns);
-                let table = self.table(join, &spec)?;
+                let table = self.table(join, &spec, false)?;
                 let place = streams.len();
                 streams.push(table);
                 let probe = net.add(prober(&spec, &self.schema(&join.left.columns), &schema));
@@ -494,7 +503,8 @@ impl Lowering<'_> {
     ) -> Result<Streams, SqlError> {
         let make = |stage: Stage, from: &Schema, to: &Schema| {
             let spec = Arc::clone(spec);
-            BoxModel::new("aggregate", move || Aggregate::new(&spec, stage)).input(from).output(to)
+            let rows = from.clone();
+            BoxModel::new("aggregate", move || Aggregate::new(&spec, stage, &rows)).input(from).output(to)
         };
         if streams.len() == 1 || !spec.can_be_parted() {
             let input = self.united(streams, below);
@@ -563,8 +573,8 @@ fn tables() -> Schema {
 }
 
 fn prober(spec: &Arc<JoinSpec>, left: &Schema, schema: &Schema) -> BoxModel {
-    let spec = Arc::clone(spec);
-    BoxModel::new("join", move || JoinProbe::new(&spec)).input(left).input(&tables()).output(schema)
+    let (spec, rows) = (Arc::clone(spec), left.clone());
+    BoxModel::new("join", move || JoinProbe::new(&spec, &rows)).input(left).input(&tables()).output(schema)
 }
 
 fn projector(exprs: &[(ColumnId, Expr)], input: &Relation, below: &Schema, schema: &Schema) -> BoxModel {
@@ -599,9 +609,9 @@ fn values(rows: &[Vec<Value>], columns: &[ColumnId], known: &Columns, limit: usi
     let envelope = |rows: &[Vec<Value>]| {
         let column = |(place, &id): (usize, &ColumnId)| {
             let kind = known.kind(id);
-            let single = |row: &Vec<Value>| Vector::One(row[place].clone()).into_column(kind, 1, &room);
+            let single = |row: &Vec<Value>| Vector::One(row[place].clone()).into_column(&kind, 1, &room);
             let singles = rows.iter().map(single).collect::<Result<Vec<_>, _>>()?;
-            gathered(kind.flow_type(), singles.iter().map(|single| Some((single, 0))), &room)
+            gathered(&kind, singles.iter().map(|single| Some((single, 0))), &room)
         };
         let columns = columns.iter().enumerate().map(column).collect::<Result<_, BoxError>>()?;
         Ok(Envelope::of_rows(columns, rows.len()))

@@ -203,7 +203,7 @@ impl Runnable for Plan {
     type Run = Values;
 
     fn begin(&self, (): ()) -> (RunOperators, Values) {
-        let types = self.columns.iter().map(|(_, kind)| ValueType::from(*kind));
+        let types = self.columns.iter().map(|(_, kind)| ValueType::from(kind));
         (self.start(), Values(types.collect()))
     }
 }

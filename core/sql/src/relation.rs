@@ -160,7 +160,7 @@ impl Columns {
     }
 
     pub(crate) fn kind(&self, id: ColumnId) -> SqlType {
-        self.infos[id.0 as usize].1
+        self.infos[id.0 as usize].1.clone()
     }
 
     pub(crate) fn name(&self, id: ColumnId) -> &str {

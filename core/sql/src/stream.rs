@@ -1,6 +1,7 @@
 //! A statement over the streams of a network, in place of tables: its boxes become a part of that network.
 
 use crate::bind::bind;
+use crate::convert::in_sql;
 use crate::error::{SourcePosition, SqlError, SqlErrorKind};
 use crate::lower::lower_into;
 use crate::optimise::optimise;
@@ -10,7 +11,7 @@ use crate::relation::Columns;
 use crate::table::{Catalogue, ColumnRange, Scan, Table, TableColumn};
 use crate::types::SqlType;
 use std::sync::Arc;
-use vicus_flow::{BoxError, BoxModel, Column, Envelope, Field, ModelBuilder, Native, OutputId, Schema, Turn, Type};
+use vicus_flow::{BoxError, BoxModel, Envelope, Field, ModelBuilder, OutputId, Schema, Turn};
 use vicus_language::stack::of_levels;
 use vicus_language::{Costs, PlanOptions, Stop};
 
@@ -152,7 +153,7 @@ impl StreamTable {
                 if turn.pass_mark(&envelope) {
                     return Ok(());
                 }
-                let columns = picked.iter().map(|&column| converted(envelope.column(column)));
+                let columns = picked.iter().map(|&column| in_sql(envelope.column(column)));
                 let columns = columns.collect::<Result<Vec<_>, _>>()?;
                 if envelope.rows() > 0 {
                     turn.send(0, Envelope::of_rows(columns, envelope.rows()));
@@ -185,40 +186,11 @@ impl Table for Described {
     }
 }
 
-/// A column in its type of SQL.
-fn converted(column: &Column) -> Result<Column, BoxError> {
-    fn wider<T: Native, W: Native>(column: &Column, widen: impl Fn(T) -> W) -> Column {
-        let wide: Column = column.values::<T>().iter().map(|&value| widen(value)).collect::<Vec<W>>().into();
-        match column.null_count() {
-            0 => wide,
-            _ => wide.with_nulls((0..column.len()).filter(|&row| column.is_null(row))),
-        }
-    }
-    Ok(match column.kind() {
-        Type::I8 => wider(column, |value: i8| i64::from(value)),
-        Type::I16 => wider(column, |value: i16| i64::from(value)),
-        Type::I32 => wider(column, |value: i32| i64::from(value)),
-        Type::U8 => wider(column, |value: u8| i64::from(value)),
-        Type::U16 => wider(column, |value: u16| i64::from(value)),
-        Type::U32 => wider(column, |value: u32| i64::from(value)),
-        Type::U64 => {
-            let beyond = |&(row, value): &(usize, &u64)| !column.is_null(row) && i64::try_from(*value).is_err();
-            if let Some((_, value)) = column.u64s().iter().enumerate().find(beyond) {
-                return Err(format!("{value} is beyond bigint").into());
-            }
-            // Behind the check, only a null's place may wrap.
-            wider(column, |value: u64| value as i64)
-        }
-        Type::F32 => wider(column, |value: f32| f64::from(value)),
-        _ => column.clone(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::sync::mpsc;
-    use vicus_flow::{library, sequential};
+    use vicus_flow::{Column, library, sequential};
 
     fn rows(text: &str, kinds: &[(&str, Column)]) -> Result<Vec<Vec<i64>>, String> {
         let mut net = ModelBuilder::new("test");
@@ -266,8 +238,9 @@ mod tests {
     fn what_sql_has_not_is_told() {
         let large = ("a", Column::from(vec![u64::MAX]));
         assert!(rows("SELECT n FROM a", &[large]).unwrap_err().contains("18446744073709551615 is beyond bigint"));
-        let bytes = ("a", Column::of_binaries(["x"]));
-        assert!(rows("SELECT n FROM a", &[bytes]).unwrap_err().contains("it is of the type Binary"));
+        let far = ("a", Column::of_decimals(38, -1, vec![1]));
+        let refused = rows("SELECT n FROM a", &[far]).unwrap_err();
+        assert!(refused.contains("it is of the type Decimal(38, -1), which SQL has not here"), "{refused}");
         let typo = rows("SELECT m FROM a", &[("a", Column::from(vec![1i64]))]).unwrap_err();
         assert!(typo.starts_with("line 1, column 8"), "{typo}");
     }

@@ -68,7 +68,7 @@ fn assertions() -> String {
                reads_column_begin reads_column_end node reserved);
     structure!(out, vicus_map_reduce, size partitions map reduce combine data memory_bytes folder);
     structure!(out, vicus_query_options, size language timeout_ms memory_bytes most_rows first_rows base cancel flags
-               reserved);
+               most_boxes);
     for (name, bytes) in [
         ("struct ArrowSchema", size_of::<FFI_ArrowSchema>()),
         ("struct ArrowArray", size_of::<FFI_ArrowArray>()),

@@ -10,6 +10,7 @@ use std::ffi::{c_char, c_void};
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Cursor, Write};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -337,8 +338,8 @@ pub(crate) struct vicus_query_options {
     pub(crate) cancel: *const Cancel,
     /// Bits of `query`.
     pub(crate) flags: u32,
-    /// For later.
-    pub(crate) reserved: u32,
+    /// 0: the usual limit on boxes that live at once.
+    pub(crate) most_boxes: u32,
 }
 
 /// The flags of queries, by the numbers of the header.
@@ -377,6 +378,7 @@ impl AskOptions {
             time: some(said.timeout_ms).map(Duration::from_millis),
             memory: some(said.memory_bytes),
             rows: some(said.most_rows),
+            most_boxes: NonZeroUsize::new(said.most_boxes as usize),
             // SAFETY: rule "Handles".
             cancel: unsafe { said.cancel.as_ref() }.cloned().unwrap_or_default(),
             ..Limits::default()

@@ -7,6 +7,7 @@ use crate::query::{DefaultGraph, SyntaxName, bytes, duration, levels};
 use crate::strategy;
 use crate::tell::tell;
 use std::ffi::OsString;
+use std::num::NonZeroUsize;
 use std::time::Duration;
 use vicus::kit::Settings;
 use vicus::{Runtime, RuntimeBuilder, Setting};
@@ -85,11 +86,15 @@ pub(crate) struct LimitArgs {
     #[arg(long, value_name = "SECONDS", value_parser = duration, help_heading = "Limits")]
     pub(crate) timeout: Option<Duration>,
     /// The bytes of memory that a query or an update may hold, its parsed text and its plan included: 500000, 64K, 10M,
-    /// 2G. Rows beyond go to temporary files if they are sorted or made distinct; others that need more fail. By
-    /// default half of the free memory at its beginning, shared by copies that run at once, and with `vicus serve` as
-    /// much as all requests together.
+    /// 2G. Rows beyond go to temporary files where they are sorted, grouped, joined or made distinct; others that need
+    /// more fail. By default half of the free memory at its beginning, shared by copies that run at once, and with
+    /// `vicus serve` as much as all requests together.
     #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "Limits")]
     pub(crate) memory_limit: Option<u64>,
+    /// How many boxes of a query's network may live at once, if it grows while it runs, as those of recursive statements
+    /// do; by default 262144. With more it is cancelled.
+    #[arg(long, value_name = "N", help_heading = "Limits")]
+    max_boxes: Option<NonZeroUsize>,
     /// The most bytes of a query's or an update's text: 500000, 64K, 10M.
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value_t = TextLimits::default().bytes as u64)]
     #[arg(help_heading = "Limits")]
@@ -127,6 +132,7 @@ impl LimitArgs {
         options.plan.plan_steps = self.max_plan_steps;
         options.limits.time = self.timeout;
         options.limits.memory = self.memory_limit;
+        options.limits.most_boxes = self.max_boxes;
     }
 }
 

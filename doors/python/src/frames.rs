@@ -1,8 +1,8 @@
 //! Frames of others as tables of SQL: anything with `__arrow_c_stream__`.
 
 use crate::errors::{Failure, exception};
-use arrow_array::RecordBatchReader as _;
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
+use arrow_array::{Array as _, RecordBatch, RecordBatchReader as _};
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi::c_str;
 use pyo3::prelude::*;
@@ -32,6 +32,17 @@ pub(crate) fn stream(object: &Bound<'_, PyAny>) -> PyResult<FFI_ArrowArrayStream
     Ok(unsafe { FFI_ArrowArrayStream::from_raw(pointer.as_ptr().cast()) })
 }
 
+/// Rows of another library, once their columns have been looked at: its arrays are memory that may say anything.
+///
+/// # Errors
+/// A column is none: ends of texts fall, a key is beyond its dictionary, a text is not UTF-8.
+pub(crate) fn checked(batch: RecordBatch) -> Result<RecordBatch, String> {
+    for (column, field) in batch.columns().iter().zip(batch.schema_ref().fields()) {
+        column.to_data().validate_full().map_err(|error| format!("column {}: {error}", field.name()))?;
+    }
+    Ok(batch)
+}
+
 #[pymethods]
 impl Frame {
     #[new]
@@ -43,7 +54,7 @@ impl Frame {
             let schema = reader.schema();
             let mut batches = Vec::new();
             for batch in reader {
-                batches.push(batch.map_err(|error| error.to_string())?);
+                batches.push(checked(batch.map_err(|error| error.to_string())?)?);
             }
             vicus_tables::of_batches(&schema, &batches)
         });

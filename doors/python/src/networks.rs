@@ -5,7 +5,7 @@
 
 use crate::data::Raise as _;
 use crate::errors::{Failure, Outcome};
-use crate::frames::{Frame, stream};
+use crate::frames::{Frame, checked, stream};
 use crate::threads::Threads;
 use crate::wait::SLICE;
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
@@ -17,6 +17,7 @@ use pyo3::types::PyCapsule;
 use std::fmt;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use vicus::{BoxError, BoxId, BoxModel, Envelope, FlowError, Operator, Request, RequestOptions, Runtime, Schema, Turn};
@@ -109,7 +110,7 @@ impl Stepper {
                 return Err(wrong(format!("the box sends rows of {given}, and its columns are {wanted}")));
             }
             for batch in reader {
-                all.push(batch.map_err(|error| wrong(error.to_string()))?);
+                all.push(batch.map_err(|error| error.to_string()).and_then(checked).map_err(wrong)?);
             }
         }
         Ok(all)
@@ -276,6 +277,7 @@ pub(crate) fn run_network(
     strategy: Option<&str>,
     threads: Option<usize>,
     memory: Option<u64>,
+    most_boxes: Option<NonZeroUsize>,
     trace: Option<PathBuf>,
 ) -> PyResult<Ran> {
     let ran = || -> Outcome<Ran> {
@@ -288,7 +290,8 @@ pub(crate) fn run_network(
             operators.push((collected.sink, Box::new(Collects(Arc::clone(&kept), collected.schema.clone()))));
             rows.push((collected.name.clone(), kept, Arc::new(collected.schema.to_arrow())));
         }
-        let options = RequestOptions { is_timed: true, ..RequestOptions::from(memory.unwrap_or(u64::MAX)) };
+        let bounds = RequestOptions::from(memory.unwrap_or(u64::MAX));
+        let options = RequestOptions { is_timed: true, most_boxes, ..bounds };
         let runtime = built.own.as_deref().unwrap_or_else(|| built.threads.runtime());
         let request = py.detach(|| runtime.submit_within(&built.network.model, operators, options));
         let outcome = wait(py, &request)?;

@@ -5,6 +5,7 @@ use crate::errors::{Failure, Outcome};
 use crate::frames::Frame;
 use oxrdf::{Literal, NamedNode, Term};
 use pyo3::prelude::*;
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use vicus_service::{Cancel as Handle, DefaultGraph, Limits, ReadGraphs, SessionOptions, Tables, language};
@@ -49,6 +50,7 @@ pub(crate) struct AskOptions {
     timeout: Option<f64>,
     memory: Option<u64>,
     most_rows: Option<u64>,
+    most_boxes: Option<NonZeroUsize>,
     first_rows: Option<u64>,
     base: Option<String>,
     given: Option<Vec<(String, GivenTerm)>>,
@@ -94,6 +96,7 @@ impl AskOptions {
             time: time.transpose()?,
             memory: Some(self.memory.unwrap_or_else(free_limit)),
             rows: self.most_rows,
+            most_boxes: self.most_boxes,
             cancel: self.cancel.map(|cancel| cancel.get().0.clone()).unwrap_or_default(),
             ..Limits::default()
         };

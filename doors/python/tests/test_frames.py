@@ -161,3 +161,41 @@ def test_values_are_shared_without_a_copy(many: object) -> None:
     )
     assert sum(len(chunk) for chunk in first) == 20_000 == sum(len(chunk) for chunk in again)
     assert {chunk.buffers()[1].address for chunk in first} == {chunk.buffers()[1].address for chunk in first}
+
+
+def test_arrays_that_are_none_are_errors_with_their_column():
+    """Ends of texts and lists that fall, a key beyond its dictionary, a text that is not UTF-8: nothing is read there."""
+    db = vicus.memory()
+    ends = pa.py_buffer(b"".join(end.to_bytes(4, "little") for end in (0, 5, 2)))
+    texts = pa.Array.from_buffers(pa.string(), 2, [None, ends, pa.py_buffer(b"abcdefgh")])
+    lists = pa.Array.from_buffers(pa.list_(pa.int64()), 2, [None, ends], children=[pa.array(range(8))])
+    keys = pa.py_buffer(b"".join(key.to_bytes(4, "little") for key in (0, 7)))
+    coded = pa.DictionaryArray.from_buffers(
+        pa.dictionary(pa.int32(), pa.string()), 2, [None, keys], pa.array(["a", "b"])
+    )
+    no_text = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(b"\xff")])
+    for wrong in [texts, lists, coded, no_text]:
+        frame = pa.table({"n": pa.array(range(len(wrong))), "wrong": wrong})
+        with pytest.raises(vicus.Error, match="wrong|dictionary"):
+            db.sql("SELECT COUNT(wrong), MAX(n) FROM t", t=frame).fetchall()
+    assert db.sql("SELECT MAX(n) AS n FROM t", t=pa.table({"n": [1, 2]})).fetchall()[0].n.value == 2
+
+
+def test_decimals_lists_and_structs_of_frames_are_columns():
+    from decimal import Decimal
+
+    db = vicus.memory()
+    frame = pa.table({
+        "price": pa.array([Decimal("19.99"), Decimal("5.00"), None], pa.decimal128(9, 2)),
+        "tags": pa.array([["a", "b"], [], None], pa.list_(pa.string())),
+        "box": pa.array([{"w": 2.5}, {"w": None}, None], pa.struct([("w", pa.float64())])),
+    })
+    rows = db.sql("SELECT price * 2 AS twice, tags, tags[1] AS first, box.w AS w, box FROM t ORDER BY price", t=frame).arrow()
+    assert rows.schema.field("twice").type == pa.decimal128(28, 2)
+    assert rows.to_pylist() == [
+        {"twice": Decimal("10.00"), "tags": [], "first": None, "w": None, "box": {"w": None}},
+        {"twice": Decimal("39.98"), "tags": ["a", "b"], "first": "a", "w": 2.5, "box": {"w": 2.5}},
+        {"twice": None, "tags": None, "first": None, "w": None, "box": None},
+    ]
+    sums = db.sql("SELECT tags, SUM(price) AS sum FROM t GROUP BY tags ORDER BY sum DESC", t=frame).polars()
+    assert sums["sum"].to_list() == [None, Decimal("19.99"), Decimal("5.00")]

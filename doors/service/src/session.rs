@@ -23,6 +23,7 @@ use oxrdf::NamedNode;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -47,6 +48,9 @@ pub struct Limits {
     pub memory: Option<u64>,
     /// How many rows its answer may have. With more it fails.
     pub rows: Option<u64>,
+    /// How many boxes of its network may live at once, if it grows while it runs, as those of recursive statements do;
+    /// by default 262,144.
+    pub most_boxes: Option<NonZeroUsize>,
     /// Its action if there is no memory for it when it begins.
     pub admission: Admission,
     /// Its handle for cancellation.
@@ -517,6 +521,7 @@ impl Call {
         let request_options = RequestOptions {
             is_timed: session.options.counts,
             overflows: files.map(|files| files as _),
+            most_boxes: options.limits.most_boxes,
             ..RequestOptions::from(budget)
         };
         let request = submit(session.service.runtime(), plan, operators, request_options, &ticket);

@@ -1,15 +1,13 @@
-//! Arrow's types and columns as those of SQL. Nothing is copied if both lay values out alike: 64-bit integers and
-//! doubles, dates in days, timestamps in microseconds, and texts with 32-bit offsets.
+//! Arrow's types and columns as those of SQL. Nothing is copied if both lay values out alike: 64-bit integers, doubles
+//! and decimals, dates in days, times in microseconds, texts with 32-bit offsets, views and dictionaries of texts, and
+//! lists and structs of these.
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{
-    Date64Type, Float32Type, Int8Type, Int16Type, Int32Type, TimestampMillisecondType, TimestampNanosecondType,
-    TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
-};
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, RecordBatch};
-use arrow_schema::{DataType, Schema, TimeUnit};
+use arrow_array::types::Date64Type;
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Schema};
 use vicus_flow::{BoxError, Column, Envelope, Type};
-use vicus_sql::{SqlType, TableColumn};
+use vicus_sql::{SqlType, TableColumn, in_sql};
 
 /// The columns of a table with this schema. Columns of other types can't be read, and the rest can.
 pub(crate) fn columns(schema: &Schema) -> Vec<TableColumn> {
@@ -24,21 +22,13 @@ pub(crate) fn columns(schema: &Schema) -> Vec<TableColumn> {
 }
 
 fn kind(data_type: &DataType) -> Option<SqlType> {
-    Some(match data_type {
-        DataType::Boolean => SqlType::Boolean,
-        DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 => SqlType::BigInt,
-        DataType::UInt8 | DataType::UInt16 | DataType::UInt32 | DataType::UInt64 => SqlType::BigInt,
-        DataType::Float32 | DataType::Float64 => SqlType::Double,
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => SqlType::Varchar,
-        DataType::Dictionary(_, values) => {
-            // Of texts alone.
-            return kind(values).filter(|kind| *kind == SqlType::Varchar && **values != DataType::Null);
-        }
-        DataType::Date32 | DataType::Date64 => SqlType::Date,
-        // With a time zone they are moments in UTC as well.
-        DataType::Timestamp(..) => SqlType::Timestamp,
-        _ => return None,
-    })
+    match data_type {
+        DataType::Null => Some(SqlType::Varchar),
+        DataType::Date64 => Some(SqlType::Date),
+        // A dictionary's null is of no type.
+        DataType::Dictionary(_, values) if **values == DataType::Null => None,
+        other => SqlType::of(&Type::from_arrow(other).ok()?),
+    }
 }
 
 /// The rows of a batch, with the columns in these places.
@@ -64,79 +54,18 @@ pub(crate) fn whole(batch: &RecordBatch, columns: &[TableColumn]) -> Result<Enve
 }
 
 fn column(array: &dyn Array) -> Result<Column, BoxError> {
-    fn wider<T: ArrowPrimitiveType>(array: &dyn Array) -> Result<Column, BoxError>
-    where
-        T::Native: Into<i64>,
-    {
-        let array = array.as_primitive::<T>();
-        let values: Vec<i64> = array.values().iter().map(|&value| value.into()).collect();
-        Ok(with_nulls(values.into(), array))
-    }
-    fn scaled<T: ArrowPrimitiveType<Native = i64>>(
-        array: &dyn Array,
-        scale: impl Fn(i64) -> Option<i64>,
-    ) -> Result<Column, BoxError> {
-        let array = array.as_primitive::<T>();
-        let value = |row: usize| match array.is_null(row) {
-            true => Ok(0),
-            false => {
-                scale(array.value(row)).ok_or_else(|| format!("{} is beyond the timestamps of SQL", array.value(row)))
-            }
-        };
-        let values = (0..array.len()).map(value).collect::<Result<Vec<i64>, _>>()?;
-        Ok(with_nulls(Column::from(values).of_type(moments()), array))
-    }
     match array.data_type() {
-        DataType::Int8 => wider::<Int8Type>(array),
-        DataType::Int16 => wider::<Int16Type>(array),
-        DataType::Int32 => wider::<Int32Type>(array),
-        DataType::UInt8 => wider::<UInt8Type>(array),
-        DataType::UInt16 => wider::<UInt16Type>(array),
-        DataType::UInt32 => wider::<UInt32Type>(array),
-        DataType::UInt64 => {
-            let array = array.as_primitive::<UInt64Type>();
-            let value = |row: usize| match array.is_null(row) {
-                true => Ok(0),
-                false => i64::try_from(array.value(row)).map_err(|_| format!("{} is beyond bigint", array.value(row))),
-            };
-            let values = (0..array.len()).map(value).collect::<Result<Vec<i64>, _>>()?;
-            Ok(with_nulls(values.into(), array))
-        }
-        DataType::Float32 => {
-            let array = array.as_primitive::<Float32Type>();
-            let values: Vec<f64> = array.values().iter().map(|&value| f64::from(value)).collect();
-            Ok(with_nulls(values.into(), array))
-        }
-        // With a time zone it is the same moment.
-        DataType::Timestamp(TimeUnit::Microsecond, _) => Ok(Column::from_arrow(array)?.of_type(moments())),
-        DataType::Timestamp(TimeUnit::Second, _) => {
-            scaled::<TimestampSecondType>(array, |at| at.checked_mul(1_000_000))
-        }
-        DataType::Timestamp(TimeUnit::Millisecond, _) => {
-            scaled::<TimestampMillisecondType>(array, |at| at.checked_mul(1000))
-        }
-        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
-            scaled::<TimestampNanosecondType>(array, |at| Some(at.div_euclid(1000)))
-        }
         DataType::Date64 => {
             let array = array.as_primitive::<Date64Type>();
             let values: Vec<i32> = array.values().iter().map(|ms| ms.div_euclid(86_400_000) as i32).collect();
-            Ok(with_nulls(Column::from(values).of_type(Type::Date), array))
+            let column = Column::from(values).of_type(Type::Date);
+            Ok(match array.null_count() {
+                0 => column,
+                _ => column.with_nulls((0..array.len()).filter(|&row| array.is_null(row))),
+            })
         }
         DataType::Null => Ok(std::iter::repeat_n("", array.len()).collect::<Column>().with_nulls(0..array.len())),
-        _ => Ok(Column::from_arrow(array)?),
-    }
-}
-
-/// The type of timestamps in SQL.
-fn moments() -> Type {
-    SqlType::Timestamp.flow_type()
-}
-
-fn with_nulls(column: Column, array: &dyn Array) -> Column {
-    match array.null_count() {
-        0 => column,
-        _ => column.with_nulls((0..array.len()).filter(|&row| array.is_null(row))),
+        _ => in_sql(&Column::from_arrow(array)?),
     }
 }
 

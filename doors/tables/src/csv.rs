@@ -11,7 +11,7 @@ use crate::file::{Reader, Shared};
 use arrow_array::cast::AsArray;
 use arrow_csv::ReaderBuilder;
 use arrow_csv::reader::{Decoder, Format};
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use exact::{Exact, Leading};
 use guess::Guess;
 use quotes::Quotes;
@@ -104,21 +104,20 @@ impl CsvTable {
         let texts = names.iter().map(|name| Field::new(name, DataType::Utf8, true)).collect::<Vec<_>>();
         let (guesses, rows, bytes) = inferred(path, &asked, Arc::new(Schema::new(texts)), options)?;
         let field = |(name, guess): (&String, Guess)| {
-            let kind = options.types.get(name).copied().unwrap_or_else(|| guess.kind());
-            let kind = match kind {
-                SqlType::Boolean => DataType::Boolean,
-                SqlType::BigInt => DataType::Int64,
-                SqlType::Double => DataType::Float64,
-                SqlType::Date => DataType::Date32,
-                SqlType::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
-                SqlType::Varchar => DataType::Utf8,
-            };
-            Field::new(name, kind, true)
+            let kind = options.types.get(name).cloned().unwrap_or_else(|| guess.kind());
+            match kind {
+                SqlType::Blob | SqlType::Interval | SqlType::List(_) | SqlType::Struct(_) => {
+                    let reason = format!("column {name} is not read as {kind}: read a text, and cast it");
+                    Err(TableError::Types { path: path.to_owned(), reason })
+                }
+                kind => Ok(Field::new(name, kind.flow_type().to_arrow(), true)),
+            }
         };
-        let schema = Schema::new(names.iter().zip(guesses).map(field).collect::<Vec<_>>());
+        let fields = names.iter().zip(guesses).map(field).collect::<Result<Vec<_>, TableError>>()?;
+        let schema = Schema::new(fields);
         let columns = convert::columns(&schema);
         let is_number = |column: &usize| {
-            let kind = columns[*column].kind;
+            let kind = &columns[*column].kind;
             matches!(kind, SqlType::BigInt | SqlType::Double) && !options.types.contains_key(&names[*column])
         };
         let numbers = (0..columns.len()).filter(is_number).collect();

@@ -107,7 +107,7 @@ impl Table for ParquetTable {
     fn scan(&self, columns: &[usize], part: usize, filters: &[ColumnRange]) -> Box<dyn Scan> {
         let group = self.group(part);
         let chunk = |column: usize| group.column(self.leaves[column]);
-        if filters.iter().any(|range| !may_meet(chunk(range.column), self.columns[range.column].kind, range)) {
+        if filters.iter().any(|range| !may_meet(chunk(range.column), &self.columns[range.column].kind, range)) {
             return Box::new(ParquetScan::empty());
         }
         // The reader gives each column once, in the order of the file.
@@ -135,7 +135,7 @@ impl Table for ParquetTable {
 }
 
 /// Whether a chunk may have values in a range.
-fn may_meet(chunk: &ColumnChunkMetaData, kind: SqlType, range: &ColumnRange) -> bool {
+fn may_meet(chunk: &ColumnChunkMetaData, kind: &SqlType, range: &ColumnRange) -> bool {
     let Some(statistics) = chunk.statistics() else { return true };
     if statistics.is_min_max_deprecated() {
         return true;
@@ -151,6 +151,14 @@ fn may_meet(chunk: &ColumnChunkMetaData, kind: SqlType, range: &ColumnRange) -> 
             .map(|(a, b)| (Value::BigInt((*a).into()), Value::BigInt((*b).into()))),
         (Statistics::Int64(values), SqlType::BigInt) if is_signed(chunk) => {
             values.min_opt().zip(values.max_opt()).map(|(a, b)| (Value::BigInt(*a), Value::BigInt(*b)))
+        }
+        (Statistics::Int32(values), SqlType::Decimal { scale, .. }) => {
+            let value = |units: &i32| Value::Decimal((*units).into(), *scale);
+            values.min_opt().zip(values.max_opt()).map(|(a, b)| (value(a), value(b)))
+        }
+        (Statistics::Int64(values), SqlType::Decimal { scale, .. }) => {
+            let value = |units: &i64| Value::Decimal((*units).into(), *scale);
+            values.min_opt().zip(values.max_opt()).map(|(a, b)| (value(a), value(b)))
         }
         (Statistics::Int32(values), SqlType::Date) => {
             values.min_opt().zip(values.max_opt()).map(|(a, b)| (Value::Date(*a), Value::Date(*b)))

@@ -3,11 +3,10 @@
 use crate::ParquetWriter;
 use arrow_csv::WriterBuilder;
 use arrow_ipc::writer::FileWriter;
-use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::sync::Arc;
-use vicus_flow::{BoxError, Column, Envelope, Operator, Schema, TimeUnit, Turn, Type};
-use vicus_sql::{date_text, timestamp_text};
+use vicus_flow::{BoxError, Column, Envelope, Field, Operator, Schema, Turn, Type};
+use vicus_sql::{json_text, write_json};
 
 /// The form in which rows are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,35 +28,55 @@ impl RowFormat {
     /// It lacks the type of a column; the error names it.
     pub fn check(self, schema: &Schema) -> Result<(), String> {
         let has = |kind: &Type| match self {
-            RowFormat::Arrow => true,
-            RowFormat::Parquet => !matches!(kind, Type::Duration(_)),
-            RowFormat::Csv => !kind.is_nested() && !matches!(kind, Type::Binary | Type::FixedBinary(_)),
-            RowFormat::JsonLines => is_in_json(kind),
+            RowFormat::Parquet => !has_spans(kind),
+            RowFormat::Arrow | RowFormat::Csv | RowFormat::JsonLines => true,
         };
         match schema.columns().iter().find(|field| !has(&field.kind)) {
             Some(field) => Err(format!(
-                "column {} is of the type {}, which {} has not; compute another one by `map`",
-                field.name,
-                field.kind,
-                match self {
-                    RowFormat::Csv => "CSV",
-                    RowFormat::Parquet => "Parquet",
-                    _ => "JSON",
-                }
+                "column {} is of the type {}, which Parquet has not; compute another one by `map`",
+                field.name, field.kind,
             )),
             None => Ok(()),
         }
     }
 }
 
-fn is_in_json(kind: &Type) -> bool {
+fn has_spans(kind: &Type) -> bool {
     match kind {
-        Type::List(field) => is_in_json(&field.kind),
-        Type::Struct(fields) => fields.columns().iter().all(|field| is_in_json(&field.kind)),
-        Type::Binary | Type::FixedBinary(_) | Type::Decimal { .. } | Type::Time(_) | Type::Duration(_) => false,
-        Type::Timestamp(unit, _) => *unit != TimeUnit::Nano,
-        _ => true,
+        Type::List(field) => has_spans(&field.kind),
+        Type::Struct(fields) => fields.columns().iter().any(|field| has_spans(&field.kind)),
+        other => matches!(other, Type::Duration(_)),
     }
+}
+
+/// Whether a value is written to CSV as it is to JSON: lists, structs, strings of bytes, and spans.
+fn is_json_in_csv(kind: &Type) -> bool {
+    kind.is_nested() || matches!(kind, Type::Binary | Type::FixedBinary(_) | Type::Duration(_))
+}
+
+/// Rows with texts in place of the columns that CSV has not.
+fn in_csv(rows: &Envelope, schema: &Schema) -> Result<(Envelope, Schema), BoxError> {
+    let mut columns = Vec::with_capacity(schema.columns().len());
+    for (field, column) in schema.columns().iter().zip(rows.columns()) {
+        if !is_json_in_csv(&field.kind) {
+            columns.push((field.clone(), column.clone()));
+            continue;
+        }
+        let mut texts = Vec::with_capacity(rows.rows());
+        for row in 0..rows.rows() {
+            let mut text = String::new();
+            if !column.is_null(row) {
+                write_json(&mut text, column, row)?;
+            }
+            // Single values stand without their quotation marks.
+            texts.push(if field.kind.is_nested() { text } else { text.trim_matches('"').to_owned() });
+        }
+        let nulls: Vec<usize> = (0..rows.rows()).filter(|&row| column.is_null(row)).collect();
+        columns
+            .push((Field::new(&field.name, Type::Text).or_null(), texts.iter().collect::<Column>().with_nulls(nulls)));
+    }
+    let (fields, columns): (Vec<Field>, Vec<Column>) = columns.into_iter().unzip();
+    Ok((Envelope::of_rows(columns, rows.rows()), fields.into_iter().collect()))
 }
 
 /// An operator for the end of a network: it writes the rows of its input. `open` gives the target when the request
@@ -148,6 +167,7 @@ impl Writer {
         match self.target()? {
             Target::Csv(out) => {
                 // In memory first: an error of the target stays one, where the writer would make it a text.
+                let (rows, schema) = in_csv(rows, &schema)?;
                 let mut lines = WriterBuilder::new().with_header(false).build(Vec::new());
                 lines.write(&rows.to_arrow(&schema))?;
                 out.write_all(&lines.into_inner())?;
@@ -217,83 +237,18 @@ fn object(out: &mut String, schema: &Schema, columns: &[Column], row: usize) -> 
     out.push('{');
     for (place, (field, column)) in schema.columns().iter().zip(columns).enumerate() {
         out.push_str(if place == 0 { "" } else { "," });
-        text(out, &field.name);
+        json_text(out, &field.name);
         out.push(':');
-        value(out, column, row)?;
+        write_json(out, column, row)?;
     }
     out.push('}');
     Ok(())
 }
 
-fn value(out: &mut String, column: &Column, row: usize) -> Result<(), BoxError> {
-    if column.is_null(row) {
-        out.push_str("null");
-        return Ok(());
-    }
-    match column.kind() {
-        Type::Bool => write!(out, "{}", column.values::<bool>()[row])?,
-        Type::I8 => write!(out, "{}", column.values::<i8>()[row])?,
-        Type::I16 => write!(out, "{}", column.values::<i16>()[row])?,
-        Type::I32 => write!(out, "{}", column.values::<i32>()[row])?,
-        Type::I64 => write!(out, "{}", column.values::<i64>()[row])?,
-        Type::U8 => write!(out, "{}", column.values::<u8>()[row])?,
-        Type::U16 => write!(out, "{}", column.values::<u16>()[row])?,
-        Type::U32 => write!(out, "{}", column.values::<u32>()[row])?,
-        Type::U64 => write!(out, "{}", column.values::<u64>()[row])?,
-        Type::F32 => number(out, column.values::<f32>()[row])?,
-        Type::F64 => number(out, column.values::<f64>()[row])?,
-        Type::Text => text(out, column.text_at(row)),
-        Type::Date => text(out, &date_text(column.values::<i32>()[row])),
-        Type::Timestamp(unit, _) => {
-            let at = column.values::<i64>()[row];
-            let micros = at.checked_mul(1_000_000 / unit.per_second());
-            text(out, &timestamp_text(micros.ok_or_else(|| format!("the moment {at} {unit} is beyond microseconds"))?));
-        }
-        Type::List(_) => {
-            out.push('[');
-            for (place, item) in column.item_range(row).enumerate() {
-                out.push_str(if place == 0 { "" } else { "," });
-                value(out, column.items(), item)?;
-            }
-            out.push(']');
-        }
-        Type::Struct(fields) => {
-            let parts: Vec<Column> = (0..fields.columns().len()).map(|part| column.part(part).clone()).collect();
-            object(out, &fields, &parts, row)?;
-        }
-        other => return Err(format!("JSON has no {other}").into()),
-    }
-    Ok(())
-}
-
-/// A number of JSON; it has neither infinities nor NaN.
-fn number(out: &mut String, value: impl Into<f64> + std::fmt::Debug + Copy) -> std::fmt::Result {
-    if value.into().is_finite() { write!(out, "{value:?}") } else { write!(out, "null") }
-}
-
-fn text(out: &mut String, text: &str) {
-    out.push('"');
-    for sign in text.chars() {
-        match sign {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            sign if sign < ' ' => {
-                let code = sign as u32;
-                out.push_str(&format!("\\u{code:04x}"));
-            }
-            sign => out.push(sign),
-        }
-    }
-    out.push('"');
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vicus_flow::Field;
+    use vicus_flow::TimeUnit;
 
     fn line(schema: &Schema, columns: Vec<Column>) -> Result<String, String> {
         let mut out = String::new();
@@ -320,10 +275,13 @@ mod tests {
 
     #[test]
     fn types_that_a_form_has_not_are_refused_before_a_run() {
-        let bytes = Schema::new([("b", Type::Binary)]);
-        assert!(RowFormat::JsonLines.check(&bytes).unwrap_err().starts_with("column b is of the type Binary"));
-        assert!(RowFormat::Csv.check(&Schema::new([("l", Type::list(Type::I64))])).is_err());
-        assert_eq!(RowFormat::Arrow.check(&bytes), Ok(()));
+        let spans = Schema::new([("l", Type::list(Type::Duration(TimeUnit::Micro)))]);
+        assert!(
+            RowFormat::Parquet.check(&spans).unwrap_err().starts_with("column l is of the type List(Duration(us))")
+        );
+        for form in [RowFormat::Csv, RowFormat::JsonLines, RowFormat::Arrow] {
+            assert_eq!(form.check(&spans), Ok(()));
+        }
         let far = Column::from(vec![i64::MAX]).of_type(Type::Timestamp(TimeUnit::Second, None));
         let schema = Schema::new([("at", far.kind())]);
         assert!(line(&schema, vec![far]).unwrap_err().contains("beyond microseconds"));

@@ -63,7 +63,7 @@ pub fn defaults() -> Defaults {
 }
 
 /// The variables of Vicus. A test holds them against the table above and the reference.
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 20] = [
     STRATEGY,
     LEARNED,
     "VICUS_DATA_DISTRIBUTION",
@@ -83,6 +83,7 @@ const NAMES: [&str; 19] = [
     "VICUS_HASH_SEED",
     "VICUS_TOKEN",
     "VICUS_READ_TOKEN",
+    "VICUS_NODE_TOKEN",
 ];
 
 /// A line for each variable that is set and named nearly as one of Vicus. Names far from all of these are other

@@ -194,12 +194,11 @@ impl Column {
         orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     }
 
-    /// Orders two rows; a null is less than a value.
+    /// Orders two rows of parts; a null is greater than a value.
     pub(crate) fn order_or_null(&self, row: usize, other: &Column, other_row: usize) -> Ordering {
         match (self.is_null(row), other.is_null(other_row)) {
             (false, false) => self.order(row, other, other_row),
-            // `true` is greater, and a null is less.
-            (a, b) => b.cmp(&a),
+            (a, b) => a.cmp(&b),
         }
     }
 }

@@ -3,12 +3,18 @@
 use crate::overflow::Outside;
 use crate::{BoxError, Envelope, EnvelopeBuilder, Grow, Schema, Turn};
 
-/// Envelopes outside of memory, first in, first out.
-pub(super) struct Spilled(Outside);
+/// Envelopes of a box outside of memory, first in, first out: for boxes that keep more than their request's budget.
+pub struct Spilled(Outside);
+
+impl std::fmt::Debug for Spilled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Spilled").field("is_empty", &self.0.is_empty()).finish()
+    }
+}
 
 impl Spilled {
     /// Whether the request may keep anything outside of memory.
-    pub(super) fn is_possible(turn: &Turn<'_>) -> bool {
+    pub fn is_possible(turn: &Turn<'_>) -> bool {
         turn.instance.overflows.get().is_some()
     }
 
@@ -16,7 +22,7 @@ impl Spilled {
     ///
     /// # Errors
     /// The request has no place outside of memory, or the system gives none.
-    pub(super) fn begin(turn: &Turn<'_>) -> Result<Spilled, BoxError> {
+    pub fn begin(turn: &Turn<'_>) -> Result<Spilled, BoxError> {
         let overflows = turn.instance.overflows.get().ok_or("the request may keep nothing outside of memory")?;
         Ok(Spilled(Outside::new(overflows.begin()?)))
     }
@@ -25,7 +31,7 @@ impl Spilled {
     ///
     /// # Errors
     /// There is no room, or values are attached to it that can't be written.
-    pub(super) fn push(&mut self, turn: &Turn<'_>, envelope: Envelope) -> Result<(), BoxError> {
+    pub fn push(&mut self, turn: &Turn<'_>, envelope: Envelope) -> Result<(), BoxError> {
         let written = self.0.push(envelope);
         if self.0.is_refused() {
             let why = self.0.full().unwrap_or("values are attached to an envelope, which can't be written");
@@ -39,7 +45,7 @@ impl Spilled {
     ///
     /// # Errors
     /// It can't be read back.
-    pub(super) fn pop(&mut self) -> Result<Option<Envelope>, BoxError> {
+    pub fn pop(&mut self) -> Result<Option<Envelope>, BoxError> {
         self.0.pop()
     }
 }
@@ -47,11 +53,12 @@ impl Spilled {
 /// Into so many parts rows go at once.
 const PARTS: usize = 16;
 
-/// How often a part may be divided again: five times four bits of a hash make a million parts.
-pub(super) const DEEPEST: u32 = 5;
+/// How often [`Parts`] may be divided again: five times four bits of a hash make a million parts.
+pub const DEEPEST: u32 = 5;
 
-/// Rows outside of memory, in parts by the hash of their keys.
-pub(super) struct Parts {
+/// Rows of a box outside of memory, in sixteen parts by the hash of their keys.
+#[derive(Debug)]
+pub struct Parts {
     queues: Vec<Spilled>,
     builder: EnvelopeBuilder,
     level: u32,
@@ -64,7 +71,7 @@ impl Parts {
     ///
     /// # Errors
     /// Those of [`Spilled::begin`].
-    pub(super) fn begin(turn: &Turn<'_>, schema: &Schema, level: u32) -> Result<Parts, BoxError> {
+    pub fn begin(turn: &Turn<'_>, schema: &Schema, level: u32) -> Result<Parts, BoxError> {
         let queues = (0..PARTS).map(|_| Spilled::begin(turn)).collect::<Result<_, _>>()?;
         Ok(Parts { queues, builder: EnvelopeBuilder::new(schema), level, rows: vec![Vec::new(); PARTS] })
     }
@@ -73,7 +80,7 @@ impl Parts {
     ///
     /// # Errors
     /// Those of [`Spilled::push`].
-    pub(super) fn put(
+    pub fn put(
         &mut self,
         turn: &Turn<'_>,
         envelope: &Envelope,
@@ -95,7 +102,7 @@ impl Parts {
     }
 
     /// The parts, each with the number of times that its rows were divided.
-    pub(super) fn into_queues(self) -> impl Iterator<Item = (Spilled, u32)> {
+    pub fn into_queues(self) -> impl Iterator<Item = (Spilled, u32)> {
         let level = self.level + 1;
         self.queues.into_iter().map(move |queue| (queue, level))
     }

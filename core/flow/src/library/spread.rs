@@ -56,7 +56,7 @@ impl Owed {
     fn add(&mut self, mark: Mark) {
         match mark {
             // It ends a pause as well.
-            Mark::Watermark(_) => (self.watermark, self.pause) = (Some(mark), None),
+            Mark::Watermark(_) | Mark::Moment(_) => (self.watermark, self.pause) = (Some(mark), None),
             Mark::Idle { .. } | Mark::Active => self.pause = Some(mark),
         }
     }

@@ -135,6 +135,24 @@ impl Windowing {
         }
     }
 
+    /// Checks that a watermark tells of times such as those of the windows' column.
+    ///
+    /// # Errors
+    /// It is a moment where the column has numbers, or a number where it has moments.
+    fn check_unit(&self, watermark: Mark) -> Result<(), BoxError> {
+        let Some(column) = self.column().map(|column| &self.grouping.input.columns()[column]) else { return Ok(()) };
+        let is_moment = matches!(watermark, Mark::Moment(_));
+        if is_of_moments(&column.kind) == is_moment {
+            return Ok(());
+        }
+        let of = if is_moment { "a moment, of dates or timestamps" } else { "a number" };
+        let (name, kind) = (&column.name, &column.kind);
+        Err(format!(
+            "a watermark is {of}, and the windows' time, column {name}, is of {kind}: make watermarks of that column"
+        )
+        .into())
+    }
+
     /// The column of the time.
     fn column(&self) -> Option<usize> {
         match self.extent {
@@ -170,6 +188,11 @@ fn time_of(schema: &Schema, column: usize) -> Result<i128, WindowError> {
         Type::I8 | Type::I16 | Type::I32 | Type::I64 | Type::U8 | Type::U16 | Type::U32 => Ok(1),
         kind => Err(WindowError::Column { column: format!("column {} is of {kind}", field.name) }),
     }
+}
+
+/// Whether watermarks of such a column are moments.
+fn is_of_moments(kind: &Type) -> bool {
+    matches!(kind, Type::Date | Type::Timestamp(..))
 }
 
 fn ns_of(unit: TimeUnit) -> i128 {
@@ -231,6 +254,7 @@ fn time_at(column: &Column, row: usize) -> Option<i128> {
 /// The column has no time, the delay is negative, or there is no distance between watermarks.
 pub fn watermarks(schema: &Schema, column: usize, delay: i64, every: i64) -> Result<BoxModel, WindowError> {
     let scale = time_of(schema, column)?;
+    let is_moment = is_of_moments(&schema.columns()[column].kind);
     if delay < 0 || every < 1 {
         return Err(WindowError::Width);
     }
@@ -243,7 +267,7 @@ pub fn watermarks(schema: &Schema, column: usize, delay: i64, every: i64) -> Res
                 return Ok(());
             }
             match envelope.mark() {
-                Some(Mark::Watermark(_)) => return Ok(()),
+                Some(Mark::Watermark(_) | Mark::Moment(_)) => return Ok(()),
                 Some(pause @ (Mark::Idle { .. } | Mark::Active)) => turn.send_mark(0, pause),
                 None => {
                     let times = envelope.column(column);
@@ -252,7 +276,8 @@ pub fn watermarks(schema: &Schema, column: usize, delay: i64, every: i64) -> Res
                     let next = latest.map(|latest| latest - i128::from(delay));
                     if let Some(next) = next.filter(|next| last.is_none_or(|last| *next >= last + i128::from(every))) {
                         last = Some(next);
-                        turn.send_mark(0, Mark::Watermark(next * scale));
+                        let at = next * scale;
+                        turn.send_mark(0, if is_moment { Mark::Moment(at) } else { Mark::Watermark(at) });
                     }
                 }
             }
@@ -576,13 +601,14 @@ impl Operator for Window {
                     self.is_idle = pause != Mark::Active;
                     self.mark = Some(pause);
                 }
-                Some(Mark::Watermark(at)) => {
+                Some(watermark @ (Mark::Watermark(at) | Mark::Moment(at))) => {
+                    self.windowing.check_unit(watermark)?;
                     // No watermark is the end.
                     let now = at.div_euclid(self.scale).min(i128::MAX - 1);
                     self.is_idle = false;
                     if self.now.is_none_or(|before| now > before) {
                         (self.now, self.until) = (Some(now), Some(now));
-                        self.mark = Some(Mark::Watermark(at));
+                        self.mark = Some(watermark);
                     }
                 }
             }

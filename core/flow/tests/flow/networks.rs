@@ -11,6 +11,13 @@ use vicus_flow::{
     Operator, OutputId, Schema, Totals, Turn, Type, library,
 };
 
+/// So many cases, or as many as `./dev test networks` asks for.
+pub(crate) fn cases(usual: u32) -> ProptestConfig {
+    let default = ProptestConfig::default();
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { default.cases } else { usual };
+    ProptestConfig { cases, failure_persistence: None, ..default }
+}
+
 /// The work of a box.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {

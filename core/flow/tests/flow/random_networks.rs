@@ -1,6 +1,6 @@
 //! Random networks in the sequential world, in random orders of tasks. Failing cases print their seed.
 
-use crate::networks::{self, Fault, Network, recipes};
+use crate::networks::{self, Fault, Network, cases, recipes};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ fn picks(seed: u64) -> impl FnMut(usize) -> Option<usize> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(600))]
 
     #[test]
     fn every_run_that_keeps_bounds_ends_or_names_a_real_cycle(recipes in recipes(), seed in any::<u64>()) {

@@ -86,7 +86,11 @@ pub(crate) fn envelopes(items: &[Item], time: &Type) -> Vec<Envelope> {
             let times = if matches!(time, Type::I32 | Type::I64) { times } else { times.of_type(time.clone()) };
             Envelope::new([texts.into(), times, rows.iter().map(|row| row.value).collect::<Vec<_>>().into()])
         }
-        Item::Watermark(at) => Envelope::of_mark(&schema(time), Mark::Watermark(i128::from(*at) * scale(time))),
+        Item::Watermark(at) => {
+            let at = i128::from(*at) * scale(time);
+            let mark = if scale(time) == 1 { Mark::Watermark(at) } else { Mark::Moment(at) };
+            Envelope::of_mark(&schema(time), mark)
+        }
         Item::Idle(number) => Envelope::of_mark(&schema(time), Mark::Idle { source: 0, number: *number }),
     };
     items.iter().map(envelope).collect()
@@ -222,7 +226,7 @@ fn sums(seen: &Seen, has_keys: bool, scale: i128, is_of_time: bool, what: &str) 
     let mut sums = Sums::new();
     let mut now = i128::MIN;
     for envelope in seen.lock().unwrap().iter() {
-        if let Some(Mark::Watermark(at)) = envelope.mark() {
+        if let Some(Mark::Watermark(at) | Mark::Moment(at)) = envelope.mark() {
             assert!(at > now, "{what}: watermarks rise");
             now = at;
         }

@@ -140,8 +140,31 @@ fn rows_that_a_window_keeps_end_a_pause() {
         .map(|mark| match mark {
             Mark::Idle { .. } => "idle",
             Mark::Active => "active",
-            Mark::Watermark(_) => "watermark",
+            Mark::Watermark(_) | Mark::Moment(_) => "watermark",
         })
         .collect();
     assert_eq!(kinds, ["idle", "active", "watermark", "idle"]);
+}
+
+/// Watermarks of another unit than the windows' column would make all rows late, or none.
+#[test]
+fn a_watermark_of_another_unit_is_an_error_with_the_column() {
+    let seconds = Type::Timestamp(vicus_flow::TimeUnit::Second, None);
+    for (time, mark, told) in [
+        (Type::I64, Mark::Moment(5), "a watermark is a moment, of dates or timestamps, and the windows' time, column"),
+        (seconds, Mark::Watermark(5), "a watermark is a number, and the windows' time, column"),
+    ] {
+        let input = schema(&time);
+        let column = input.columns().iter().position(|field| field.kind == time).unwrap();
+        let windowing = Windowing::of_time(Grouping::by(&input, [0]).count("n"), column, 10, 10).unwrap();
+        let mut net = ModelBuilder::new("units");
+        let envelope = vicus_flow::Envelope::of_mark(&input, mark);
+        let source = net.source(library::source("marks", &input, move || [envelope.clone()]));
+        let window = net.add(library::window(&windowing, HashKey::default(), 100));
+        net.connect(source.output(0), window.input(0));
+        keep(&mut net, window.output(0), &windowing.schema());
+        keep(&mut net, window.output(1), &input);
+        let error = sequential::run(&net.build().unwrap(), Vec::new(), |_| 0).unwrap_err().to_string();
+        assert!(error.contains(told), "{error}");
+    }
 }

@@ -123,11 +123,11 @@ impl<'a> Binder<'a> {
         };
         let known = self.scope().aggregates.as_ref().expect("it was there").folds.iter().find(is_same);
         if let Some(known) = known {
-            return Ok(Some(Expr::Column(known.output, known.result)));
+            return Ok(Some(Expr::Column(known.output, known.result.clone())));
         }
-        let output = self.columns.add(name, fold.result);
+        let output = self.columns.add(name, fold.result.clone());
         let fold = Fold { output, ..fold };
-        let result = Expr::Column(output, fold.result);
+        let result = Expr::Column(output, fold.result.clone());
         self.scope().aggregates.as_mut().expect("it was there").folds.push(fold);
         Ok(Some(result))
     }
@@ -169,7 +169,8 @@ impl<'a> Binder<'a> {
         let is_null = argument.as_ref().is_some_and(Expr::is_null_literal);
         let fits = match kind {
             FoldKind::Count | FoldKind::Least | FoldKind::Greatest => true,
-            FoldKind::Sum | FoldKind::Average => given.is_numeric(),
+            FoldKind::Sum => given.is_numeric() || given == SqlType::Interval,
+            FoldKind::Average => given.is_numeric(),
             FoldKind::Every | FoldKind::Some => given == SqlType::Boolean || is_null,
         };
         if !fits {
@@ -178,13 +179,17 @@ impl<'a> Binder<'a> {
         if let Some(condition) = filter {
             let value = argument.unwrap_or(Expr::Literal(crate::types::Value::BigInt(1), SqlType::BigInt));
             let kind = value.kind();
-            argument = Some(Expr::Call(Function::Case, vec![condition, value, Expr::null(kind)], kind));
+            argument = Some(Expr::Call(Function::Case, vec![condition, value, Expr::null(kind.clone())], kind));
         }
         let result = match kind {
             FoldKind::Count => SqlType::BigInt,
             FoldKind::Average => SqlType::Double,
             FoldKind::Every | FoldKind::Some => SqlType::Boolean,
-            FoldKind::Sum | FoldKind::Least | FoldKind::Greatest => given,
+            FoldKind::Sum => match given {
+                SqlType::Decimal { scale, .. } => SqlType::Decimal { precision: crate::decimal::DIGITS, scale },
+                other => other,
+            },
+            FoldKind::Least | FoldKind::Greatest => given,
         };
         Ok(Fold { output: ColumnId(u32::MAX), kind, argument, is_distinct, result })
     }
@@ -231,7 +236,7 @@ pub(super) fn counts_from_zero(expr: Expr, folds: &[Fold]) -> Expr {
     expr.replaced(&mut |one| match one {
         Expr::Column(id, kind) if folds.iter().any(|fold| fold.output == *id && fold.kind == FoldKind::Count) => {
             let zero = Expr::Literal(crate::types::Value::BigInt(0), SqlType::BigInt);
-            Some(Expr::Call(Function::Coalesce, vec![one.clone(), zero], *kind))
+            Some(Expr::Call(Function::Coalesce, vec![one.clone(), zero], kind.clone()))
         }
         _ => None,
     })

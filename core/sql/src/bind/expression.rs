@@ -25,13 +25,21 @@ impl<'a> Binder<'a> {
                 Some(column) => Ok(column),
                 None => self.alias(name),
             },
-            Ast::CompoundIdentifier(names) => match &names[..] {
-                [.., table, name] => match self.column(Some(table), name)? {
-                    Some(column) => Ok(column),
-                    None => Err(self.unknown_column(Some(table), name)),
-                },
-                _ => Err(SqlError::unsupported(self.place_of(expr), "this name")),
-            },
+            Ast::CompoundIdentifier(names) => self.named(&names.iter().collect::<Vec<_>>(), expr),
+            Ast::CompoundFieldAccess { root, access_chain } => self.accessed(root, access_chain, expr),
+            Ast::Array(array) => self.list(array.elem.iter()),
+            Ast::Dictionary(fields) => {
+                let (mut parts, mut values) = (Vec::with_capacity(fields.len()), Vec::with_capacity(fields.len()));
+                for field in fields {
+                    let value = self.expr(&field.value)?;
+                    parts.push((field.key.value.clone(), value.kind()));
+                    values.push(value);
+                }
+                if parts.is_empty() {
+                    return Err(SqlError::unsupported(self.place_of(expr), "a struct without parts"));
+                }
+                Ok(Expr::Call(Function::Parts, values, SqlType::Struct(parts.into())))
+            }
             Ast::Nested(inner) => self.expr(inner),
             Ast::Value(value) => self.literal(value),
             Ast::TypedString(typed) => self.typed_string(typed),
@@ -89,7 +97,7 @@ impl<'a> Binder<'a> {
                 let function = if matches!(expr, Ast::Ceil { .. }) { Function::Ceil } else { Function::Floor };
                 let value = self.expr(value)?;
                 let value = self.numeric(value, place)?;
-                let kind = value.kind();
+                let kind = number_kind(&function, value.kind_ref(), None);
                 Ok(Expr::Call(function, vec![value], kind))
             }
             Ast::Position { expr: part, r#in: text } => {
@@ -130,9 +138,13 @@ impl<'a> Binder<'a> {
                 Ok(if *negated { Expr::not(found) } else { found })
             }
             Ast::Subquery(query) => self.scalar(query, self.place_of(&**query)),
-            Ast::Interval(_) => {
-                Err(SqlError::unsupported(self.place_of(expr), "INTERVAL other than behind + or - of a date"))
-            }
+            Ast::Interval(_) => match self.interval(expr, false)? {
+                Some(interval) => span(interval).ok_or_else(|| {
+                    let what = "INTERVAL with months other than behind + or - of a date";
+                    SqlError::unsupported(self.place_of(expr), what)
+                }),
+                None => unreachable!("it is one"),
+            },
             Ast::Collate { .. } => Err(SqlError::unsupported(self.place_of(expr), "COLLATE")),
             Ast::Tuple(_) => Err(SqlError::unsupported(self.place_of(expr), "a row in brackets")),
             Ast::AnyOp { .. } | Ast::AllOp { .. } => Err(SqlError::unsupported(self.place_of(expr), "ANY and ALL")),
@@ -262,14 +274,26 @@ impl<'a> Binder<'a> {
         if let Some(interval) = self.interval(right, minus)? {
             let left_place = self.place_of(left);
             let date = self.expr(left)?;
-            let kind = if interval.micros == 0 { date.kind() } else { SqlType::Timestamp };
-            let date = if date.kind() == SqlType::Date { cast(date, kind) } else { date };
+            if date.kind() == SqlType::Interval
+                && let Some(other) = span(interval)
+            {
+                return Ok(Expr::Call(Function::Add, vec![date, other], SqlType::Interval));
+            }
+            let kind =
+                if interval.micros == 0 || date.kind() != SqlType::Date { date.kind() } else { SqlType::Timestamp };
+            let date = if date.kind() == SqlType::Date { cast(date, kind.clone()) } else { date };
             return self.of_date(Function::AddInterval(interval), date, kind, left_place);
         }
         if !minus && let Some(interval) = self.interval(left, false)? {
             let date = self.expr(right)?;
-            let kind = if interval.micros == 0 { date.kind() } else { SqlType::Timestamp };
-            let date = if date.kind() == SqlType::Date { cast(date, kind) } else { date };
+            if date.kind() == SqlType::Interval
+                && let Some(other) = span(interval)
+            {
+                return Ok(Expr::Call(Function::Add, vec![other, date], SqlType::Interval));
+            }
+            let kind =
+                if interval.micros == 0 || date.kind() != SqlType::Date { date.kind() } else { SqlType::Timestamp };
+            let date = if date.kind() == SqlType::Date { cast(date, kind.clone()) } else { date };
             return self.of_date(Function::AddInterval(interval), date, kind, place);
         }
         let (left, right) = (self.expr(left)?, self.expr(right)?);
@@ -284,6 +308,16 @@ impl<'a> Binder<'a> {
             (SqlType::BigInt, SqlType::Date) if !minus => {
                 Ok(Expr::Call(Function::AddDays, vec![right, left], SqlType::Date))
             }
+            (a @ (SqlType::Timestamp | SqlType::TimestampTz), b) if minus && a == b => {
+                Ok(Expr::Call(Function::Subtract, vec![left, right], SqlType::Interval))
+            }
+            (kind @ (SqlType::Timestamp | SqlType::TimestampTz | SqlType::Interval), SqlType::Interval) => {
+                let function = if minus { Function::Subtract } else { Function::Add };
+                Ok(Expr::Call(function, vec![left, right], kind))
+            }
+            (SqlType::Interval, kind @ (SqlType::Timestamp | SqlType::TimestampTz)) if !minus => {
+                Ok(Expr::Call(Function::Add, vec![left, right], kind))
+            }
             _ => self.arithmetic(if minus { Function::Subtract } else { Function::Add }, left, right, place),
         }
     }
@@ -295,10 +329,138 @@ impl<'a> Binder<'a> {
         right: Expr,
         place: SourcePosition,
     ) -> Result<Expr, SqlError> {
-        let (left, right) = (self.numeric(left, place)?, self.numeric(right, place)?);
+        let (left, right) = met(self.numeric(left, place)?, self.numeric(right, place)?);
+        let is_null = left.is_null_literal() || right.is_null_literal();
+        match (digits(left.kind_ref()), digits(right.kind_ref()), &function) {
+            _ if is_null => {}
+            // Digits without an end are those of doubles.
+            (Some(_), Some(_), Function::Divide) if has_scale(&left) || has_scale(&right) => {
+                let (left, right) = (cast(left, SqlType::Double), cast(right, SqlType::Double));
+                return Ok(Expr::Call(function, vec![left, right], SqlType::Double));
+            }
+            (Some((p, s)), Some((q, t)), _) if has_scale(&left) || has_scale(&right) => {
+                let whole = (p - s).max(q - t);
+                let (precision, scale) = match function {
+                    Function::Multiply => (p + q, s + t),
+                    Function::Modulo => (whole + s.max(t), s.max(t)),
+                    _ => (whole + s.max(t) + 1, s.max(t)),
+                };
+                let kind = crate::decimal::kind(u64::from(precision.min(crate::decimal::DIGITS)), u64::from(scale));
+                let kind = kind.ok_or_else(|| {
+                    let message = format!("the product has {scale} digits behind its point, and decimals have 38");
+                    SqlError::wrong_type(place, message)
+                })?;
+                // Integers become decimals of their own digits.
+                let as_decimal = |expr: Expr, precision| match has_scale(&expr) {
+                    true => Ok(expr),
+                    false => coerced(expr, SqlType::Decimal { precision, scale: 0 }, place),
+                };
+                return Ok(Expr::Call(function, vec![as_decimal(left, p)?, as_decimal(right, q)?], kind));
+            }
+            _ => {}
+        }
         let (left, right) = self.common(left, right, place)?;
         let kind = left.kind();
         Ok(Expr::Call(function, vec![left, right], kind))
+    }
+
+    /// A column by its name, or a part of one that is a struct.
+    fn named(&mut self, names: &[&'a ast::Ident], expr: &ast::Expr) -> Result<Expr, SqlError> {
+        let (found, parts) = match names {
+            [.., table, name] => match self.column(Some(table), name)? {
+                Some(column) => (Some(column), &names[names.len()..]),
+                None => match self.column(Some(names[0]), names[1])? {
+                    Some(column) => (Some(column), &names[2..]),
+                    None => (self.column(None, names[0])?, &names[1..]),
+                },
+            },
+            [name] => (self.column(None, name)?, &names[1..]),
+            [] => return Err(SqlError::unsupported(self.place_of(expr), "this name")),
+        };
+        match (found, names) {
+            (Some(column), _) if parts.is_empty() || matches!(column.kind_ref(), SqlType::Struct(_)) => {
+                parts.iter().try_fold(column, |value, name| self.part(value, name))
+            }
+            (_, [.., table, name]) => Err(self.unknown_column(Some(table), name)),
+            (_, names) => Err(self.unknown_column(None, names[0])),
+        }
+    }
+
+    /// A struct's part by its name.
+    fn part(&self, value: Expr, name: &ast::Ident) -> Result<Expr, SqlError> {
+        let place = self.place(name.span);
+        let SqlType::Struct(parts) = value.kind() else {
+            return Err(SqlError::wrong_type(
+                place,
+                format!("a struct is needed here, and this is a {}", value.kind()),
+            ));
+        };
+        match parts.iter().position(|(part, _)| is_name(name, part)) {
+            Some(part) => Ok(Expr::Call(Function::Part(part), vec![value], parts[part].1.clone())),
+            None => Err(self.unknown(place, "part", &name.value, parts.iter().map(|(name, _)| name.as_str()))),
+        }
+    }
+
+    /// Values of lists and parts of structs, in brackets and behind points.
+    fn accessed(
+        &mut self,
+        root: &'a ast::Expr,
+        chain: &'a [ast::AccessExpr],
+        whole: &'a ast::Expr,
+    ) -> Result<Expr, SqlError> {
+        // A name with points is one, whatever stands behind it.
+        let mut names = match root {
+            ast::Expr::Identifier(name) => vec![name],
+            ast::Expr::CompoundIdentifier(names) => names.iter().collect(),
+            _ => Vec::new(),
+        };
+        let mut chain = chain;
+        while let [ast::AccessExpr::Dot(ast::Expr::Identifier(name)), rest @ ..] = chain
+            && !names.is_empty()
+        {
+            names.push(name);
+            chain = rest;
+        }
+        let mut value = if names.is_empty() { self.expr(root)? } else { self.named(&names, whole)? };
+        for access in chain {
+            value = match access {
+                ast::AccessExpr::Dot(ast::Expr::Identifier(name)) => self.part(value, name)?,
+                ast::AccessExpr::Subscript(ast::Subscript::Index { index }) => {
+                    let place = self.place_of(index);
+                    let index = self.expr(index)?;
+                    self.item(value, index, place)?
+                }
+                _ => return Err(SqlError::unsupported(self.place_of(whole), "this part of a value")),
+            };
+        }
+        Ok(value)
+    }
+
+    /// A list's value at a place, or a struct's part by its name.
+    pub(super) fn item(&mut self, value: Expr, index: Expr, place: SourcePosition) -> Result<Expr, SqlError> {
+        match (value.kind(), index) {
+            (SqlType::List(of), index) => {
+                let args = vec![value, self.integer(index, place)?];
+                Ok(Expr::Call(Function::Item, args, SqlType::clone(&of)))
+            }
+            (SqlType::Struct(_), Expr::Literal(Value::Varchar(name), _)) => {
+                self.part(value, &ast::Ident::with_quote('"', &*name)).map_err(|error| SqlError { place, ..error })
+            }
+            (other, _) => Err(SqlError::wrong_type(place, format!("a list is needed here, and this is a {other}"))),
+        }
+    }
+
+    fn list(&mut self, values: impl Iterator<Item = &'a ast::Expr>) -> Result<Expr, SqlError> {
+        let mut items = Vec::new();
+        for value in values {
+            items.push((self.expr(value)?, self.place_of(value)));
+        }
+        self.list_of(items)
+    }
+
+    pub(super) fn list_of(&mut self, items: Vec<(Expr, SourcePosition)>) -> Result<Expr, SqlError> {
+        let (items, kind) = self.unified(items)?;
+        Ok(Expr::Call(Function::Items, items, SqlType::List(Arc::new(kind))))
     }
 
     pub(super) fn compared(
@@ -400,34 +562,38 @@ impl<'a> Binder<'a> {
     pub(super) fn unified(&mut self, values: Vec<(Expr, SourcePosition)>) -> Result<(Vec<Expr>, SqlType), SqlError> {
         let is_text = |expr: &Expr| matches!(expr, Expr::Literal(Value::Varchar(_), _));
         // Nulls and quoted literals take the type of the others.
+        let has_decimals = values.iter().any(|(value, _)| matches!(value.kind_ref(), SqlType::Decimal { .. }));
+        let met = |(value, place)| (if has_decimals { as_written(value) } else { value }, place);
+        let values: Vec<(Expr, SourcePosition)> = values.into_iter().map(met).collect();
         let typed = values.iter().filter(|(value, _)| !value.is_null_literal() && !is_text(value));
         let mut kind: Option<SqlType> = None;
         for (value, place) in typed {
-            let common = kind.map_or(Some(value.kind()), |kind| kind.common(value.kind()));
-            let other = kind.map_or_else(String::new, |kind| kind.to_string());
+            let common = kind.as_ref().map_or(Some(value.kind()), |kind| kind.common(value.kind_ref()));
+            let other = kind.as_ref().map_or_else(String::new, SqlType::to_string);
             let message = || format!("values of the types {other} and {} don't fit together", value.kind());
             kind = Some(common.ok_or_else(|| SqlError::wrong_type(*place, message()))?);
         }
         let kind = kind.unwrap_or_else(|| {
             if values.iter().any(|(value, _)| is_text(value)) { SqlType::Varchar } else { SqlType::BigInt }
         });
-        let to = |(value, place)| coerced(value, kind, place);
+        let to = |(value, place)| coerced(value, kind.clone(), place);
         Ok((values.into_iter().map(to).collect::<Result<_, _>>()?, kind))
     }
 
     /// Two values that are to be compared, of one type.
     pub(super) fn common(&self, a: Expr, b: Expr, place: SourcePosition) -> Result<(Expr, Expr), SqlError> {
         let is_free = |expr: &Expr| matches!(expr, Expr::Literal(Value::Varchar(_) | Value::Null, _));
+        let (a, b) = met(a, b);
         let kind = match (is_free(&a), is_free(&b)) {
             (true, true) if a.is_null_literal() => b.kind(),
             (false, true) | (true, true) => a.kind(),
             (true, false) => b.kind(),
-            (false, false) => a.kind().common(b.kind()).ok_or_else(|| {
+            (false, false) => a.kind_ref().common(b.kind_ref()).ok_or_else(|| {
                 let message = format!("values of the types {} and {} don't fit together", a.kind(), b.kind());
                 SqlError::wrong_type(place, message)
             })?,
         };
-        Ok((coerced(a, kind, place)?, coerced(b, kind, place)?))
+        Ok((coerced(a, kind.clone(), place)?, coerced(b, kind, place)?))
     }
 
     pub(super) fn boolean(&self, expr: Expr, place: SourcePosition) -> Result<Expr, SqlError> {
@@ -469,8 +635,9 @@ impl<'a> Binder<'a> {
         if value.is_null_literal() {
             return Ok(Expr::null(to));
         }
+        let value = if matches!(to, SqlType::Decimal { .. }) { as_written(value) } else { value };
         let from = value.kind();
-        if !crate::evaluate::can_cast(from, to) {
+        if !crate::evaluate::can_cast(&from, &to) {
             return Err(SqlError::wrong_type(place, format!("a {from} can't be cast to {to}")));
         }
         Ok(if from == to { value } else { Expr::Call(Function::Cast(is_try), vec![value], to) })
@@ -484,7 +651,8 @@ impl<'a> Binder<'a> {
         place: SourcePosition,
     ) -> Result<Expr, SqlError> {
         match date.kind() {
-            SqlType::Date | SqlType::Timestamp => Ok(Expr::Call(function, vec![date], kind)),
+            SqlType::Date | SqlType::Timestamp | SqlType::TimestampTz => Ok(Expr::Call(function, vec![date], kind)),
+            SqlType::Time if matches!(function, Function::Extract(_)) => Ok(Expr::Call(function, vec![date], kind)),
             other => {
                 Err(SqlError::wrong_type(place, format!("a date or timestamp is needed here, and this is a {other}")))
             }
@@ -513,11 +681,69 @@ fn coerced(expr: Expr, kind: SqlType, place: SourcePosition) -> Result<Expr, Sql
         expr if expr.is_null_literal() => Ok(Expr::null(kind)),
         expr if expr.kind() == kind => Ok(expr),
         Expr::Literal(value, from) if from == SqlType::Varchar => {
-            let value = cast_value(&value, from, kind);
+            if !crate::evaluate::can_cast(&from, &kind) {
+                return Err(SqlError::wrong_type(place, format!("a {kind} is needed here, and this is a text")));
+            }
+            let value = cast_value(&value, &from, &kind);
             Ok(Expr::Literal(value.map_err(|error| SqlError::wrong_type(place, error.to_string()))?, kind))
         }
         expr => Ok(cast(expr, kind)),
     }
+}
+
+/// A literal of doubles as the decimal that it is written as.
+fn as_written(expr: Expr) -> Expr {
+    match expr {
+        Expr::Literal(Value::Double(value), kind) => match crate::decimal::of_literal(value) {
+            Some((units, precision, scale)) => {
+                Expr::Literal(Value::Decimal(units, scale), SqlType::Decimal { precision, scale })
+            }
+            None => Expr::Literal(Value::Double(value), kind),
+        },
+        other => other,
+    }
+}
+
+/// Two values that meet: a literal of doubles is the decimal that it is written as, beside a decimal.
+fn met(a: Expr, b: Expr) -> (Expr, Expr) {
+    match (has_scale(&a), has_scale(&b)) {
+        (true, false) => (a, as_written(b)),
+        (false, true) => (as_written(a), b),
+        _ => (a, b),
+    }
+}
+
+fn has_scale(expr: &Expr) -> bool {
+    matches!(expr.kind_ref(), SqlType::Decimal { .. })
+}
+
+/// The digits of a decimal or an integer, and those behind its point.
+fn digits(kind: &SqlType) -> Option<(u8, u8)> {
+    match kind {
+        SqlType::Decimal { precision, scale } => Some((*precision, *scale)),
+        SqlType::BigInt => Some((19, 0)),
+        _ => None,
+    }
+}
+
+/// The type of a function's result that has the type of its argument, but for some decimals. `to` are the digits to
+/// which it is rounded.
+pub(super) fn number_kind(function: &Function, of: &SqlType, to: Option<i64>) -> SqlType {
+    let SqlType::Decimal { precision, scale } = *of else { return of.clone() };
+    let with = |kept: u8| SqlType::Decimal { precision: (precision - scale + kept + 1).min(38), scale: kept };
+    match function {
+        Function::Sign => SqlType::BigInt,
+        Function::Ceil | Function::Floor => with(0),
+        Function::Round => with(to.unwrap_or(0).clamp(0, i64::from(scale)) as u8),
+        _ => of.clone(),
+    }
+}
+
+/// An interval without months as a value.
+fn span(interval: crate::expression::Interval) -> Option<Expr> {
+    let days = interval.days.checked_mul(crate::date::DAY)?;
+    let micros = days.checked_add(interval.micros).filter(|_| interval.months == 0)?;
+    Some(Expr::Literal(Value::Interval(micros), SqlType::Interval))
 }
 
 /// The comparisons of an IN list, with those with literals in a set for each type that the value is cast to.

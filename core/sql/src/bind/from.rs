@@ -161,7 +161,7 @@ impl<'a> Binder<'a> {
                 Side::Full => {
                     let kind = left_expr.kind();
                     let both = vec![left_expr.clone(), right_expr.clone()];
-                    let id = self.columns.add(&name.value, kind);
+                    let id = self.columns.add(&name.value, kind.clone());
                     coalesced.push((id, Expr::Call(Function::Coalesce, both, kind)));
                     id
                 }
@@ -259,7 +259,7 @@ impl<'a> Binder<'a> {
         let mut columns = Vec::with_capacity(table.columns().len());
         for column in table.columns() {
             self.step()?;
-            let id = self.columns.add(&column.name, column.kind);
+            let id = self.columns.add(&column.name, column.kind.clone());
             if let Some(why) = &column.unreadable {
                 let why = format!("{name}: column {}: {why}", column.name);
                 self.unreadable.insert(id, why);

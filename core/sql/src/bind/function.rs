@@ -1,8 +1,9 @@
 //! Functions by name: a table of their arguments and results.
 
 use super::Binder;
+use super::expression::number_kind;
 use crate::error::{SourcePosition, SqlError};
-use crate::expression::{Comparison, DateField, Expr, Function, Side};
+use crate::expression::{ColumnId, Comparison, DateField, Expr, Function, Side};
 use crate::types::{SqlType, Value};
 use sqlparser::ast;
 use std::sync::Arc;
@@ -29,6 +30,9 @@ pub const FUNCTIONS: &[&str] = &[
     "left",
     "length",
     "least",
+    "list_contains",
+    "list_extract",
+    "list_value",
     "ln",
     "lower",
     "ltrim",
@@ -48,6 +52,7 @@ pub const FUNCTIONS: &[&str] = &[
     "sqrt",
     "starts_with",
     "strpos",
+    "struct_extract",
     "substr",
     "substring",
     "sum",
@@ -140,11 +145,22 @@ use SqlType::{BigInt, Boolean, Double, Varchar};
 use Takes::{Integer, Number, Text};
 
 /// All functions but aggregates.
-static TABLE: [Named; 33] = [
+static TABLE: [Named; 36] = [
     Named::typed(&["upper", "ucase"], Function::Upper, &[Text], Always(Varchar)),
     Named::typed(&["lower", "lcase"], Function::Lower, &[Text], Always(Varchar)),
     Named::typed(&["reverse"], Function::Reverse, &[Text], Always(Varchar)),
-    Named::typed(&["length", "char_length", "character_length", "len"], Function::Length, &[Text], Always(BigInt)),
+    Named::by(
+        &["length", "char_length", "character_length", "len", "array_length", "octet_length"],
+        1,
+        1,
+        |binder, call| binder.length(call),
+    ),
+    Named::by(&["list_contains", "list_has", "array_contains"], 2, 2, |binder, call| binder.contains(call)),
+    Named::by(&["list_extract", "list_element", "array_extract", "struct_extract"], 2, 2, |binder, mut call| {
+        let ((value, _), (index, at)) = (call.next(), call.next());
+        binder.item(value, index, at)
+    }),
+    Named::by(&["list_value"], 0, usize::MAX, |binder, call| binder.list_of(call.args.collect())),
     Named::typed(&["substring", "substr"], Function::Substring, &[Text, Integer, Integer], Always(Varchar))
         .with_optional(),
     Named::typed(&["left"], Function::Left, &[Text, Integer], Always(Varchar)),
@@ -237,8 +253,19 @@ impl<'a> Binder<'a> {
                     });
                 }
                 let kind = match gives {
-                    Gives::Always(kind) => *kind,
-                    Gives::OfFirst => bound[0].kind(),
+                    Gives::Always(kind) => kind.clone(),
+                    Gives::OfFirst => {
+                        let digits = match bound.get(1) {
+                            Some(Expr::Literal(Value::BigInt(digits), _)) => Some(*digits),
+                            Some(_) if matches!(bound[0].kind_ref(), SqlType::Decimal { .. }) => {
+                                // How many digits remain is not known before the rows are.
+                                bound[0] = self.double(bound[0].clone(), place)?;
+                                None
+                            }
+                            _ => None,
+                        };
+                        number_kind(function, bound[0].kind_ref(), digits)
+                    }
                 };
                 Ok(Expr::Call(function.clone(), bound, kind))
             }
@@ -249,6 +276,28 @@ impl<'a> Binder<'a> {
     fn trim_call(&self, side: Side, mut call: Call<'_>) -> Result<Expr, SqlError> {
         let (text, at) = call.next();
         self.trim(side, text, call.args.next().map(|(what, _)| what), at)
+    }
+
+    /// The characters of a text, the bytes of a string of bytes, the values of a list.
+    fn length(&self, mut call: Call<'_>) -> Result<Expr, SqlError> {
+        let (value, at) = call.next();
+        let value = match value.kind() {
+            SqlType::List(_) | SqlType::Blob => value,
+            _ => self.text(value, at)?,
+        };
+        Ok(Expr::Call(Function::Length, vec![value], SqlType::BigInt))
+    }
+
+    fn contains(&mut self, mut call: Call<'_>) -> Result<Expr, SqlError> {
+        let ((list, at), (wanted, wanted_at)) = (call.next(), call.next());
+        let SqlType::List(of) = list.kind() else {
+            return Err(SqlError::wrong_type(at, format!("a list is needed here, and this is a {}", list.kind())));
+        };
+        let (wanted, _) = self.common(wanted, Expr::Column(ColumnId(u32::MAX), SqlType::clone(&of)), wanted_at)?;
+        let kind = wanted.kind();
+        // The list's values may have to become doubles, say.
+        let list = self.cast_to(list, SqlType::List(Arc::new(kind)), false, at)?;
+        Ok(Expr::Call(Function::Contains, vec![list, wanted], SqlType::Boolean))
     }
 
     fn concat(&self, call: Call<'_>) -> Result<Expr, SqlError> {
@@ -270,7 +319,7 @@ impl<'a> Binder<'a> {
         let ((a, _), (b, at)) = (call.next(), call.next());
         let kind = a.kind();
         let is_equal = self.compared(Comparison::Equal, a.clone(), b, at)?;
-        Ok(Expr::Call(Function::Case, vec![is_equal, Expr::null(kind), a], kind))
+        Ok(Expr::Call(Function::Case, vec![is_equal, Expr::null(kind.clone()), a], kind))
     }
 
     /// The value that compares so with all others. Nulls are left out.
@@ -280,7 +329,7 @@ impl<'a> Binder<'a> {
             let is_null = |one: &Expr| Expr::Call(Function::IsNull, vec![one.clone()], SqlType::Boolean);
             let is_better = Expr::compare(comparison, best.clone(), other.clone());
             let keeps = Expr::Call(Function::Or, vec![is_null(&other), is_better], SqlType::Boolean);
-            Expr::Call(Function::Case, vec![keeps, best, other], kind)
+            Expr::Call(Function::Case, vec![keeps, best, other], kind.clone())
         };
         // Each step doubles the expression.
         if values.len() > 8 {
@@ -358,7 +407,12 @@ mod tests {
             | Function::Like(_)
             | Function::AddInterval(_)
             | Function::AddDays
-            | Function::DaysBetween => None,
+            | Function::DaysBetween
+            | Function::Parts => None,
+            Function::Item => Some("list_extract"),
+            Function::Part(_) => Some("struct_extract"),
+            Function::Items => Some("list_value"),
+            Function::Contains => Some("list_contains"),
             Function::Coalesce => Some("coalesce"),
             Function::Modulo => Some("mod"),
             Function::Power => Some("power"),
@@ -403,6 +457,10 @@ mod tests {
             ("floor", "1.5"),
             ("left", "x, 1"),
             ("length", "x"),
+            ("list_contains", "[1, 2], 2"),
+            ("list_extract", "[1, 2], 2"),
+            ("list_value", "1, 2"),
+            ("struct_extract", "{'a': 1}, 'a'"),
             ("ln", "1"),
             ("lower", "x"),
             ("ltrim", "x"),
@@ -457,6 +515,10 @@ mod tests {
             Function::StartsWith,
             Function::Reverse,
             Function::Repeat,
+            Function::Item,
+            Function::Part(0),
+            Function::Items,
+            Function::Contains,
         ];
         for function in called {
             let name = name_of(&function).unwrap_or_else(|| panic!("{function:?} is called by a name"));

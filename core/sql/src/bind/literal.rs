@@ -6,6 +6,7 @@ use crate::expression::{DateField, Expr, Interval};
 use crate::types::{SqlType, Value};
 use sqlparser::ast;
 use std::sync::Arc;
+use vicus_language::stack::deep;
 
 impl<'a> Binder<'a> {
     pub(super) fn literal(&self, literal: &ast::ValueWithSpan) -> Result<Expr, SqlError> {
@@ -15,6 +16,10 @@ impl<'a> Binder<'a> {
             ast::Value::Number(number, _) => self.number(number, place),
             ast::Value::SingleQuotedString(value) | ast::Value::EscapedStringLiteral(value) => text(value),
             ast::Value::DollarQuotedString(value) => text(&value.value),
+            ast::Value::HexStringLiteral(digits) => match hexadecimal(digits) {
+                Some(bytes) => Ok(Expr::Literal(Value::Blob(bytes.into()), SqlType::Blob)),
+                None => Err(SqlError::wrong_type(place, "X'…' takes two hexadecimal digits for each byte")),
+            },
             ast::Value::Boolean(value) => Ok(Expr::truth(*value)),
             ast::Value::Null => Ok(Expr::null(SqlType::BigInt)),
             ast::Value::Placeholder(_) => Err(SqlError::unsupported(place, "a parameter")),
@@ -46,7 +51,7 @@ impl<'a> Binder<'a> {
         let Expr::Literal(value @ Value::Varchar(_), from) = value else {
             return Err(SqlError::wrong_type(place, format!("a text is needed behind {kind}")));
         };
-        let value = crate::evaluate::cast_value(&value, from, kind);
+        let value = crate::evaluate::cast_value(&value, &from, &kind);
         Ok(Expr::Literal(value.map_err(|error| SqlError::wrong_type(place, error.to_string()))?, kind))
     }
 
@@ -71,8 +76,31 @@ impl<'a> Binder<'a> {
             Ast::Timestamp(_, ast::TimezoneInfo::None | ast::TimezoneInfo::WithoutTimeZone) | Ast::Datetime(_) => {
                 SqlType::Timestamp
             }
-            Ast::Numeric(_) | Ast::Decimal(_) | Ast::Dec(_) => {
-                return Err(SqlError::unsupported(place, "the type decimal (double is the nearest one)"));
+            Ast::Timestamp(_, _) => SqlType::TimestampTz,
+            Ast::Time(_, ast::TimezoneInfo::None | ast::TimezoneInfo::WithoutTimeZone) => SqlType::Time,
+            Ast::Interval { fields: None, .. } => SqlType::Interval,
+            Ast::Bytea | Ast::Blob(None) | Ast::Binary(None) | Ast::Varbinary(None) => SqlType::Blob,
+            Ast::Numeric(digits) | Ast::Decimal(digits) | Ast::Dec(digits) => {
+                // Without digits, those of DuckDB.
+                let (precision, scale) = match digits {
+                    ast::ExactNumberInfo::None => (18, 3),
+                    ast::ExactNumberInfo::Precision(precision) => (*precision, 0),
+                    ast::ExactNumberInfo::PrecisionAndScale(precision, scale) => {
+                        (*precision, u64::try_from(*scale).unwrap_or(u64::MAX))
+                    }
+                };
+                let wrong = || "a decimal has 1 to 38 digits, and no more than those behind its point";
+                crate::decimal::kind(precision, scale).ok_or_else(|| SqlError::wrong_type(place, wrong()))?
+            }
+            Ast::Array(ast::ArrayElemTypeDef::SquareBracket(of, None) | ast::ArrayElemTypeDef::AngleBracket(of)) => {
+                SqlType::List(Arc::new(deep(|| self.data_type(of, place))?))
+            }
+            Ast::Struct(fields, _) if !fields.is_empty() => {
+                let part = |field: &ast::StructField| match &field.field_name {
+                    Some(name) => Ok((name.value.clone(), deep(|| self.data_type(&field.field_type, place))?)),
+                    None => Err(SqlError::unsupported(place, "a part of a struct without a name")),
+                };
+                SqlType::Struct(fields.iter().map(part).collect::<Result<_, _>>()?)
             }
             other => return Err(SqlError::unsupported(place, format_args!("the type {other}"))),
         })
@@ -151,6 +179,13 @@ impl<'a> Binder<'a> {
             other => return Err(SqlError::unsupported(place, format_args!("the field {other} of dates"))),
         })
     }
+}
+
+fn hexadecimal(digits: &str) -> Option<Vec<u8>> {
+    let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
+    let digit = |byte: u8| (byte as char).to_digit(16);
+    let byte = |&[high, low]: &[u8; 2]| Some((digit(high)? << 4 | digit(low)?) as u8);
+    if rest.is_empty() { pairs.iter().map(byte).collect() } else { None }
 }
 
 fn literal_text(value: &ast::Value) -> Option<String> {

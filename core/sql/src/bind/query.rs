@@ -154,9 +154,9 @@ impl<'a> Binder<'a> {
                 return Err(SqlError::wrong_type(place, message));
             }
             for (kind, output) in kinds.iter_mut().zip(&part.outputs).filter(|(_, output)| !output.is_null) {
-                let common = kind.map_or(Some(output.kind), |kind| kind.common(output.kind));
+                let common = kind.as_ref().map_or(Some(output.kind.clone()), |kind| kind.common(&output.kind));
                 if common.is_none() {
-                    let other = kind.map_or_else(String::new, |kind| kind.to_string());
+                    let other = kind.as_ref().map_or_else(String::new, SqlType::to_string);
                     let message =
                         format!("column {} is {other} in one query and {} in another", output.name, output.kind);
                     return Err(SqlError::wrong_type(place, message));
@@ -169,16 +169,25 @@ impl<'a> Binder<'a> {
             .iter()
             .zip(&kinds)
             .map(|(output, kind)| {
-                let (known, is_null) = (kind.unwrap_or(output.kind), kind.is_none());
-                Output { id: self.columns.add(&output.name, known), name: output.name.clone(), kind: known, is_null }
+                let (known, is_null) = (kind.clone().unwrap_or_else(|| output.kind.clone()), kind.is_none());
+                Output {
+                    id: self.columns.add(&output.name, known.clone()),
+                    name: output.name.clone(),
+                    kind: known,
+                    is_null,
+                }
             })
             .collect();
         let mut relations = Vec::with_capacity(parts.len());
         for part in parts {
             let mut exprs = Vec::with_capacity(width);
             for (from, to) in part.outputs.iter().zip(&outputs) {
-                let expr = if from.is_null { Expr::null(to.kind) } else { cast(self.columns.expr(from.id), to.kind) };
-                exprs.push((self.columns.add(&from.name, to.kind), expr));
+                let expr = if from.is_null {
+                    Expr::null(to.kind.clone())
+                } else {
+                    cast(self.columns.expr(from.id), to.kind.clone())
+                };
+                exprs.push((self.columns.add(&from.name, to.kind.clone()), expr));
             }
             relations.push(Relation::project(part.relation, exprs));
         }
@@ -200,8 +209,9 @@ impl<'a> Binder<'a> {
                     return Err(SqlError::wrong_type(place, message));
                 }
                 if !value.is_null_literal() {
-                    let kind = kinds[column].map_or(Some(value.kind()), |kind| kind.common(value.kind()));
-                    let other = kinds[column].map_or_else(String::new, |kind| kind.to_string());
+                    let known = kinds[column].as_ref();
+                    let kind = known.map_or(Some(value.kind()), |kind| kind.common(value.kind_ref()));
+                    let other = known.map_or_else(String::new, SqlType::to_string);
                     let message =
                         || format!("a column of VALUES is {other} in one row and {} in another", value.kind());
                     kinds[column] = Some(kind.ok_or_else(|| SqlError::wrong_type(place, message()))?);
@@ -219,8 +229,8 @@ impl<'a> Binder<'a> {
             .iter()
             .enumerate()
             .map(|(column, kind)| {
-                let (name, known) = (format!("column{}", column + 1), kind.unwrap_or(SqlType::BigInt));
-                Output { id: self.columns.add(&name, known), name, kind: known, is_null: kind.is_none() }
+                let (name, known) = (format!("column{}", column + 1), kind.clone().unwrap_or(SqlType::BigInt));
+                Output { id: self.columns.add(&name, known.clone()), name, kind: known, is_null: kind.is_none() }
             })
             .collect();
         let mut rows = Vec::with_capacity(exprs.len());
@@ -234,7 +244,11 @@ impl<'a> Binder<'a> {
         let room = Room::new(&ask);
         for row in exprs {
             let value = |(expr, output): (Expr, &Output)| {
-                let expr = if expr.is_null_literal() { Expr::null(output.kind) } else { cast(expr, output.kind) };
+                let expr = if expr.is_null_literal() {
+                    Expr::null(output.kind.clone())
+                } else {
+                    cast(expr, output.kind.clone())
+                };
                 if let Some(column) = expr.columns().first() {
                     let message = format!("VALUES can't name the column {}", self.columns.name(*column));
                     return Err(SqlError::wrong_type(place, message));
@@ -384,7 +398,7 @@ impl<'a> Binder<'a> {
         let (mut outputs, mut exprs) = (Vec::with_capacity(items.len()), Vec::with_capacity(items.len()));
         for (name, expr, _, _) in items {
             let (kind, is_null) = (expr.kind(), expr.is_null_literal());
-            let id = self.columns.add(&name, kind);
+            let id = self.columns.add(&name, kind.clone());
             outputs.push(Output { name, id, kind, is_null });
             exprs.push((id, expr));
         }
@@ -397,7 +411,7 @@ impl<'a> Binder<'a> {
             let known = exprs.iter().find(|(_, known)| *known == expr).map(|(id, _)| *id);
             let column = match known {
                 // Boxes sort doubles by their bits.
-                Some(id) if expr.kind() != SqlType::Double => id,
+                Some(id) if !expr.kind_ref().has_doubles() => id,
                 _ if is_distinct && known.is_none() => {
                     let message = "with DISTINCT, rows can be ordered only by what is selected";
                     return Err(SqlError::wrong_type(place, message));
@@ -405,9 +419,10 @@ impl<'a> Binder<'a> {
                 Some(id) if is_distinct => id,
                 _ => {
                     let id = self.columns.add("sort key", expr.kind());
-                    let expr = match expr.kind() {
-                        SqlType::Double => Expr::Call(Function::Canonical, vec![expr], SqlType::Double),
-                        _ => expr,
+                    let kind = expr.kind();
+                    let expr = match kind.has_doubles() {
+                        true => Expr::Call(Function::Canonical, vec![expr], kind),
+                        false => expr,
                     };
                     exprs.push((id, expr));
                     id

@@ -62,9 +62,9 @@ impl<'a> Binder<'a> {
         let mut names: Vec<String> = first.outputs.iter().map(|output| output.name.clone()).collect();
         names.iter_mut().zip(&alias.columns).for_each(|(name, given)| name.clone_from(&given.name.value));
         let nulls: Vec<bool> = first.outputs.iter().map(|output| output.is_null).collect();
-        let kinds: Vec<_> = first.outputs.iter().map(|output| output.kind).collect();
+        let kinds: Vec<_> = first.outputs.iter().map(|output| output.kind.clone()).collect();
         let mut add = |name: &String, kind| self.columns.add(name, kind);
-        let read: Vec<ColumnId> = names.iter().zip(&kinds).map(|(name, kind)| add(name, *kind)).collect();
+        let read: Vec<ColumnId> = names.iter().zip(&kinds).map(|(name, kind)| add(name, kind.clone())).collect();
         self.rounds[number].columns = Some(names.iter().cloned().zip(read.iter().copied()).collect());
 
         let second = self.deeper(place, |binder| binder.set_expr(right))?;
@@ -74,8 +74,8 @@ impl<'a> Binder<'a> {
             return Err(SqlError::wrong_type(place, message));
         }
         for (at, output) in second.outputs.iter().enumerate() {
-            let (kind, name, other) = (kinds[at], &names[at], output.kind);
-            if !output.is_null && kind.common(other) != Some(kind) {
+            let (kind, name, other) = (&kinds[at], &names[at], &output.kind);
+            if !output.is_null && kind.common(other).as_ref() != Some(kind) {
                 let message = if nulls[at] {
                     format!(
                         "column {name} is NULL in the first query, and {other} in the one that repeats: cast the NULL"
@@ -89,7 +89,12 @@ impl<'a> Binder<'a> {
         let outputs: Vec<Output> = names
             .iter()
             .zip(&kinds)
-            .map(|(name, &kind)| Output { name: name.clone(), id: self.columns.add(name, kind), kind, is_null: false })
+            .map(|(name, kind)| Output {
+                name: name.clone(),
+                id: self.columns.add(name, kind.clone()),
+                kind: kind.clone(),
+                is_null: false,
+            })
             .collect();
         let first = self.of_kinds(first, &outputs);
         let second = self.of_kinds(second, &outputs);
@@ -123,8 +128,12 @@ impl<'a> Binder<'a> {
     fn of_kinds(&mut self, bound: Bound, outputs: &[Output]) -> Relation {
         let mut exprs = Vec::with_capacity(outputs.len());
         for (from, to) in bound.outputs.iter().zip(outputs) {
-            let expr = if from.is_null { Expr::null(to.kind) } else { cast(self.columns.expr(from.id), to.kind) };
-            exprs.push((self.columns.add(&to.name, to.kind), expr));
+            let expr = if from.is_null {
+                Expr::null(to.kind.clone())
+            } else {
+                cast(self.columns.expr(from.id), to.kind.clone())
+            };
+            exprs.push((self.columns.add(&to.name, to.kind.clone()), expr));
         }
         Relation::project(bound.relation, exprs)
     }

@@ -37,9 +37,10 @@ impl<'a> Binder<'a> {
         let value = |text: Option<String>| text.map_or(Value::Null, |text| Value::Varchar(Arc::from(text)));
         let rows: Vec<Vec<Value>> = rows.into_iter().map(|row| row.into_iter().map(value).collect()).collect();
         self.made_bytes = Some(rows.iter().flatten().map(|value| size_of_val(value) as u64).sum());
-        let kind = SqlType::Varchar;
-        let output =
-            |name: &&str| Output { name: (*name).to_owned(), id: self.columns.add(*name, kind), kind, is_null: false };
+        let output = |name: &&str| {
+            let id = self.columns.add(*name, SqlType::Varchar);
+            Output { name: (*name).to_owned(), id, kind: SqlType::Varchar, is_null: false }
+        };
         let outputs: Vec<Output> = names.iter().map(output).collect();
         let columns = outputs.iter().map(|output| output.id).collect();
         Bound::new(Relation::new(Op::Values { rows }, columns), outputs)

@@ -127,7 +127,7 @@ impl<'a> Binder<'a> {
             let message = format!("the subquery of IN has to have one column, and has {}", bound.outputs.len());
             return Err(SqlError::wrong_type(place, message));
         };
-        let inner = if output.is_null { Expr::null(output.kind) } else { self.columns.expr(output.id) };
+        let inner = if output.is_null { Expr::null(output.kind.clone()) } else { self.columns.expr(output.id) };
         let is_null = output.is_null;
         let (value, inner) = self.common(value, inner, place)?;
         if is_null {
@@ -158,7 +158,7 @@ impl<'a> Binder<'a> {
             let message = format!("a subquery that is a value has to have one column, and has {}", bound.outputs.len());
             return Err(SqlError::wrong_type(place, message));
         };
-        let (kind, is_null, id) = (output.kind, output.is_null, output.id);
+        let (kind, is_null, id) = (output.kind.clone(), output.is_null, output.id);
         let value = match &bound.lifted {
             Some(value) => value.clone(),
             None if is_null => Expr::null(kind),

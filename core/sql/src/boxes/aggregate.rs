@@ -7,7 +7,8 @@ use crate::expression::Expr;
 use crate::relation::FoldKind;
 use crate::types::SqlType;
 use std::sync::Arc;
-use vicus_flow::{BoxError, Envelope, Operator, Turn};
+use vicus_flow::library::{DEEPEST, Parts, Spilled};
+use vicus_flow::{BoxError, Envelope, Operator, Schema, Turn};
 
 /// The common data of an aggregate's boxes.
 pub(crate) struct AggregateSpec {
@@ -39,7 +40,7 @@ impl AggregateSpec {
 
     /// The types of the columns sent by a box of parts.
     pub(crate) fn part_kinds(&self) -> Vec<SqlType> {
-        let states = self.folds.iter().flat_map(|fold| State::part_kinds(fold.kind, fold.argument_kind()));
+        let states = self.folds.iter().flat_map(|fold| State::part_kinds(fold.kind, &fold.argument_kind()));
         self.key_kinds().into_iter().chain(states).collect()
     }
 
@@ -65,23 +66,40 @@ const PART_GROUPS: usize = 1 << 15;
 pub(crate) struct Aggregate {
     spec: Arc<AggregateSpec>,
     stage: Stage,
+    input: Schema,
     keys: KeyTable,
     states: Vec<State>,
     texts: Texts,
     /// While groups are being sent: how many were, and whether these are the last.
     sending: Option<(usize, bool)>,
+    /// The rows of groups for which there is no memory.
+    further: Option<Parts>,
+    /// The part that is grouped now, in place of the input.
+    reading: Option<(Spilled, u32)>,
+    /// The parts that are still to be grouped.
+    unread: Vec<(Spilled, u32)>,
+    /// An envelope for which a box of parts has no memory before it has sent its groups.
+    waiting: Option<Envelope>,
 }
 
+/// Rows of groups that are not in the table.
+const NO_GROUP: u32 = u32::MAX;
+
 impl Aggregate {
-    pub(crate) fn new(spec: &Arc<AggregateSpec>, stage: Stage) -> Aggregate {
+    pub(crate) fn new(spec: &Arc<AggregateSpec>, stage: Stage, input: &Schema) -> Aggregate {
         let state = |fold: &FoldSpec| State::new(fold.kind, fold.argument_kind(), fold.is_distinct, spec.seed);
         Aggregate {
             spec: Arc::clone(spec),
             stage,
+            input: input.clone(),
             keys: KeyTable::new(spec.seed),
             states: spec.folds.iter().map(state).collect(),
             texts: Texts::default(),
             sending: None,
+            further: None,
+            reading: None,
+            unread: Vec::new(),
+            waiting: None,
         }
     }
 
@@ -93,7 +111,36 @@ impl Aggregate {
         self.keys.held() + self.states.iter().map(State::held).sum::<u64>()
     }
 
-    fn add(&mut self, envelope: Envelope, room: &Room<'_>) -> Result<(), BoxError> {
+    /// Takes an envelope. If the budget has no room for further groups, their rows go out of memory, and a box of parts
+    /// sends its groups.
+    fn accept(&mut self, envelope: Envelope, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        let level = self.reading.as_ref().map_or(0, |(_, level)| *level);
+        let is_possible =
+            self.further.is_none() && self.keys.len() > 0 && level < DEEPEST && Spilled::is_possible(turn);
+        if is_possible || (self.stage == Stage::Parts && self.keys.len() > 0) {
+            let (rows, bytes) = (envelope.rows(), envelope.bytes());
+            let held = if self.keys.grows(rows, bytes as usize) { 2 * self.held() } else { self.held() };
+            if turn.book(held + bytes + 64 * rows as u64).is_err() {
+                match self.stage {
+                    Stage::Parts => {
+                        (self.sending, self.waiting) = (Some((0, false)), Some(envelope));
+                        return Ok(());
+                    }
+                    _ => self.further = Some(Parts::begin(turn, &self.input, level)?),
+                }
+            }
+        }
+        let mut texts = std::mem::take(&mut self.texts);
+        let put = texts.book(turn, self.held(), |room| self.add(envelope.clone(), room))?;
+        self.texts = texts;
+        if let Some(further) = &mut self.further {
+            further.put(turn, &envelope, put.into_iter())?;
+        }
+        Ok(turn.book(self.held())?)
+    }
+
+    /// Adds rows to their groups. Gives those, with the hashes of their keys, whose groups have no room.
+    fn add(&mut self, envelope: Envelope, room: &Room<'_>) -> Result<Vec<(u32, u64)>, BoxError> {
         let spec = &self.spec;
         let rows = envelope.rows();
         let batch = Batch { columns: envelope.into_columns(), rows };
@@ -102,32 +149,48 @@ impl Aggregate {
             Stage::Results => (0..spec.keys.len()).map(column).collect(),
             _ => spec.keys.iter().map(|key| evaluate(key, &batch, room)).collect::<Result<Vec<_>, _>>()?,
         };
-        let mut groups = vec![0u32; rows];
+        let (mut groups, mut further) = (vec![0u32; rows], Vec::new());
         if !spec.keys.is_empty() {
             let kinds = spec.key_kinds();
             let (writer, mut key) = (KeyWriter::new(&keys, &kinds, room)?, Vec::new());
             for (row, group) in groups.iter_mut().enumerate() {
                 writer.write(row, &mut key);
-                *group = self.keys.number(&key, room)?;
+                *group = match self.further {
+                    None => self.keys.number(&key, room)?,
+                    Some(_) => self.keys.find(&key).unwrap_or_else(|| {
+                        further.push((row as u32, self.keys.hash(&key)));
+                        NO_GROUP
+                    }),
+                };
             }
         }
+        // Its known rows alone are folded.
+        let known = |vector: Vector| match further.is_empty() {
+            true => Ok(vector),
+            false => {
+                let rows: Vec<u32> = (0..rows as u32).filter(|&row| groups[row as usize] != NO_GROUP).collect();
+                vector.picked(&rows, room)
+            }
+        };
+        let of_known: Vec<u32> = groups.iter().copied().filter(|&group| group != NO_GROUP).collect();
         let count = self.groups();
         let mut place = spec.keys.len();
         for (state, fold) in self.states.iter_mut().zip(&spec.folds) {
             state.resize(count)?;
             if self.stage == Stage::Results {
-                let width = State::part_kinds(fold.kind, fold.argument_kind()).len();
-                let parts: Vec<Vector> = (place..place + width).map(column).collect();
+                let width = State::part_kinds(fold.kind, &fold.argument_kind()).len();
+                let parts = (place..place + width).map(|place| known(column(place)));
+                let parts = parts.collect::<Result<Vec<Vector>, BoxError>>()?;
                 place += width;
-                state.add_parts(&parts, &groups, room)?;
+                state.add_parts(&parts, &of_known, room)?;
                 continue;
             }
             match &fold.argument {
-                None => state.add(None, &groups, room)?,
-                Some(argument) => state.add(Some(&evaluate(argument, &batch, room)?), &groups, room)?,
+                None => state.add(None, &of_known, room)?,
+                Some(argument) => state.add(Some(&known(evaluate(argument, &batch, room)?)?), &of_known, room)?,
             }
         }
-        Ok(())
+        Ok(further)
     }
 
     /// Sends groups while there is room. Whether all are sent.
@@ -167,11 +230,14 @@ impl Aggregate {
             turn.send(0, Envelope::of_rows(columns, rows));
             next = groups.end;
         }
-        self.sending = None;
-        let stage = self.stage;
-        *self = Aggregate::new(&Arc::clone(&self.spec), stage);
+        self.unread.extend(self.further.take().into_iter().flat_map(Parts::into_queues));
+        let (stage, mut unread) = (self.stage, std::mem::take(&mut self.unread));
+        let (reading, waiting) = (if is_last { unread.pop() } else { None }, self.waiting.take());
+        *self = Aggregate { reading, unread, waiting, ..Aggregate::new(&self.spec, stage, &self.input) };
         turn.book(0)?;
-        if is_last {
+        if self.reading.is_some() || self.waiting.is_some() {
+            turn.run_again();
+        } else if is_last {
             turn.send_pill(0);
         }
         Ok(true)
@@ -180,17 +246,28 @@ impl Aggregate {
 
 impl Operator for Aggregate {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        if self.sending.is_none() {
+        if self.sending.is_none()
+            && let Some(envelope) = self.waiting.take()
+        {
+            self.accept(envelope, turn)?;
+            // What has come meanwhile invokes the box no more.
+            turn.run_again();
+        } else if let (None, Some((part, _))) = (self.sending, &mut self.reading) {
+            match part.pop()? {
+                None => self.sending = Some((0, true)),
+                Some(envelope) => {
+                    self.accept(envelope, turn)?;
+                    turn.run_again();
+                }
+            }
+        } else if self.sending.is_none() {
             match turn.take(0) {
                 None => return Ok(()),
                 Some(pill) if pill.is_pill() => self.sending = Some((0, true)),
                 // All groups come at the end, after all times.
                 Some(envelope) if envelope.mark().is_some() => {}
                 Some(envelope) => {
-                    let mut texts = std::mem::take(&mut self.texts);
-                    texts.book(turn, self.held(), |room| self.add(envelope, room))?;
-                    self.texts = texts;
-                    turn.book(self.held())?;
+                    self.accept(envelope, turn)?;
                     if self.stage == Stage::Parts && self.groups() >= PART_GROUPS {
                         self.sending = Some((0, false));
                     }
@@ -198,7 +275,7 @@ impl Operator for Aggregate {
             }
         }
         // Envelopes that arrived before this invocation, and were not taken by it, invoke the box no more.
-        if self.sending.is_some() && self.send(turn)? && turn.head(0).is_some() {
+        if self.sending.is_some() && self.send(turn)? && self.reading.is_none() && turn.head(0).is_some() {
             turn.run_again();
         }
         Ok(())

@@ -1,9 +1,10 @@
 //! The states of aggregates, a value for each group.
 
 use super::keys::{KeyTable, KeyWriter};
-use crate::evaluate::{Room, Vector};
+use crate::decimal;
+use crate::evaluate::{Room, Vector, column_of};
 use crate::relation::FoldKind;
-use crate::types::{SqlType, canonical, order_doubles};
+use crate::types::{Form, SqlType, Value, canonical, order_doubles};
 use std::cmp::Ordering;
 use vicus_flow::{BoxError, Column, Grow};
 
@@ -28,23 +29,28 @@ enum Values {
     BestInteger(Vec<Option<i64>>),
     BestDouble(Vec<Option<f64>>),
     BestDate(Vec<Option<i32>>),
+    BestDecimal(Vec<Option<i128>>),
     BestText(Vec<Option<Box<str>>>),
+    /// Of other types; null for none.
+    BestOther(Vec<Value>),
 }
 
 impl State {
     /// The state of an aggregate over values of this type.
     pub(crate) fn new(kind: FoldKind, argument: SqlType, is_distinct: bool, seed: u64) -> State {
-        let values = match (kind, argument) {
+        let values = match (kind, argument.form()) {
             (FoldKind::Count, _) => Values::Count(Vec::new()),
-            (FoldKind::Sum | FoldKind::Average, SqlType::Double) => Values::Doubles(Vec::new(), Vec::new()),
+            (FoldKind::Sum | FoldKind::Average, Form::Double) => Values::Doubles(Vec::new(), Vec::new()),
             (FoldKind::Sum | FoldKind::Average, _) => Values::Integers(Vec::new(), Vec::new()),
-            (FoldKind::Every | FoldKind::Some, _) | (_, SqlType::Boolean) => Values::Truth(Vec::new()),
-            (_, SqlType::BigInt | SqlType::Timestamp) => Values::BestInteger(Vec::new()),
-            (_, SqlType::Double) => Values::BestDouble(Vec::new()),
-            (_, SqlType::Date) => Values::BestDate(Vec::new()),
-            (_, SqlType::Varchar) => Values::BestText(Vec::new()),
+            (FoldKind::Every | FoldKind::Some, _) | (_, Form::Truth) => Values::Truth(Vec::new()),
+            (_, Form::Integer) => Values::BestInteger(Vec::new()),
+            (_, Form::Double) => Values::BestDouble(Vec::new()),
+            (_, Form::Days) => Values::BestDate(Vec::new()),
+            (_, Form::Decimal) => Values::BestDecimal(Vec::new()),
+            (_, Form::Bytes) if argument == SqlType::Varchar => Values::BestText(Vec::new()),
+            (_, Form::Bytes | Form::Parts) => Values::BestOther(Vec::new()),
         };
-        let seen = is_distinct.then(|| (KeyTable::new(seed), argument));
+        let seen = is_distinct.then(|| (KeyTable::new(seed), argument.clone()));
         State { kind, argument, values, seen, text_bytes: 0 }
     }
 
@@ -58,7 +64,9 @@ impl State {
             Values::BestInteger(values) => 16 * values.capacity(),
             Values::BestDouble(values) => 16 * values.capacity(),
             Values::BestDate(values) => 8 * values.capacity(),
+            Values::BestDecimal(values) => 32 * values.capacity(),
             Values::BestText(values) => 16 * values.capacity(),
+            Values::BestOther(values) => size_of::<Value>() * values.capacity(),
         };
         values as u64 + self.text_bytes + self.seen.as_ref().map_or(0, |(seen, _)| seen.held())
     }
@@ -78,7 +86,9 @@ impl State {
             Values::BestInteger(values) => to(values, groups, None),
             Values::BestDouble(values) => to(values, groups, None),
             Values::BestDate(values) => to(values, groups, None),
+            Values::BestDecimal(values) => to(values, groups, None),
             Values::BestText(values) => to(values, groups, None),
+            Values::BestOther(values) => to(values, groups, Value::Null),
         }
     }
 
@@ -91,7 +101,7 @@ impl State {
             return Ok(());
         };
         if let Some((seen, kind)) = &mut self.seen {
-            let (vectors, kinds) = ([vector.clone()], [*kind]);
+            let (vectors, kinds) = ([vector.clone()], [kind.clone()]);
             let (writer, mut value, mut key) = (KeyWriter::new(&vectors, &kinds, room)?, Vec::new(), Vec::new());
             let mut rows = Vec::new();
             for (row, group) in groups.iter().enumerate() {
@@ -124,6 +134,16 @@ impl State {
             Values::Count(counts) => {
                 for row in rows.filter(|&row| !vector.is_null(row)) {
                     counts[groups[row] as usize] += 1;
+                }
+            }
+            Values::Integers(sums, counts) if self.argument.form() == Form::Decimal => {
+                let values = vector.values::<i128>();
+                for row in rows {
+                    if let Some(value) = values.get(row) {
+                        let sum = &mut sums[groups[row] as usize];
+                        *sum = sum.checked_add(value).ok_or("a sum of decimals has more than 38 digits")?;
+                        counts[groups[row] as usize] += 1;
+                    }
                 }
             }
             Values::Integers(sums, counts) => {
@@ -187,6 +207,33 @@ impl State {
                     }
                 }
             }
+            Values::BestDecimal(best) => {
+                let values = vector.values::<i128>();
+                for row in rows {
+                    if let Some(value) = values.get(row) {
+                        let known = &mut best[groups[row] as usize];
+                        if known.is_none_or(|known| is_better(value.cmp(&known))) {
+                            *known = Some(value);
+                        }
+                    }
+                }
+            }
+            Values::BestOther(best) => {
+                for row in rows {
+                    let value = vector.value(row, &self.argument);
+                    if value == Value::Null {
+                        continue;
+                    }
+                    let known = &mut best[groups[row] as usize];
+                    if value.order(known).is_none_or(is_better) {
+                        let bytes = value.bytes_beside();
+                        room.take(bytes)?;
+                        self.text_bytes += bytes as u64;
+                        self.text_bytes -= known.bytes_beside() as u64;
+                        *known = value;
+                    }
+                }
+            }
             Values::BestText(best) => {
                 let texts = vector.texts();
                 for row in rows {
@@ -206,13 +253,13 @@ impl State {
     }
 
     /// The types of the columns for states sent from box to box.
-    pub(crate) fn part_kinds(kind: FoldKind, argument: SqlType) -> Vec<SqlType> {
+    pub(crate) fn part_kinds(kind: FoldKind, argument: &SqlType) -> Vec<SqlType> {
         match (kind, argument) {
             (FoldKind::Count, _) => vec![SqlType::BigInt],
             (FoldKind::Sum | FoldKind::Average, SqlType::Double) => vec![SqlType::Double, SqlType::BigInt],
             // The high and the low half.
             (FoldKind::Sum | FoldKind::Average, _) => vec![SqlType::BigInt; 3],
-            (_, argument) => vec![argument],
+            (_, argument) => vec![argument.clone()],
         }
     }
 
@@ -241,7 +288,9 @@ impl State {
             }
             Values::Integers(sums, counts) => {
                 for (row, &group) in groups.iter().enumerate() {
-                    sums[group as usize] += (i128::from(integer(0, row)) << 64) | i128::from(integer(1, row) as u64);
+                    let part = (i128::from(integer(0, row)) << 64) | i128::from(integer(1, row) as u64);
+                    let sum = &mut sums[group as usize];
+                    *sum = sum.checked_add(part).ok_or("a sum of decimals has more than 38 digits")?;
                     counts[group as usize] += integer(2, row);
                 }
             }
@@ -269,8 +318,20 @@ impl State {
                 sums[groups.clone()].iter().zip(&counts[groups]).map(result).collect::<Vec<_>>().into()
             }
             Values::Integers(sums, counts) if is_average => {
-                let result = |(&sum, &count): (&i128, &i64)| (count > 0).then(|| sum as f64 / count as f64);
+                let scale = if let SqlType::Decimal { scale, .. } = self.argument { scale } else { 0 };
+                let result =
+                    |(&sum, &count): (&i128, &i64)| (count > 0).then(|| decimal::to_double(sum, scale) / count as f64);
                 sums[groups.clone()].iter().zip(&counts[groups]).map(result).collect::<Vec<_>>().into()
+            }
+            Values::Integers(sums, counts) if self.argument.form() == Form::Decimal => {
+                let SqlType::Decimal { scale, .. } = self.argument else { unreachable!("it has this form") };
+                let sums = &sums[groups.clone()];
+                let is_wide = |sum: &&i128| decimal::within(**sum, decimal::DIGITS).is_none();
+                if sums.iter().any(|sum| is_wide(&sum)) {
+                    return Err("a sum of decimals has more than 38 digits".into());
+                }
+                let empty = counts[groups].iter().enumerate().filter(|(_, count)| **count == 0).map(|(row, _)| row);
+                Column::of_decimals(decimal::DIGITS, scale as i8, sums.to_vec()).with_nulls(empty)
             }
             Values::Integers(sums, counts) => {
                 let result = |(&sum, &count): (&i128, &i64)| match i64::try_from(sum) {
@@ -279,7 +340,7 @@ impl State {
                     Err(_) => Err(BoxError::from(format!("the sum {sum} is no bigint: it has more than 64 bits"))),
                 };
                 let results = sums[groups.clone()].iter().zip(&counts[groups]).map(result);
-                results.collect::<Result<Vec<_>, _>>()?.into()
+                Column::from(results.collect::<Result<Vec<_>, _>>()?).of_type(self.argument.flow_type())
             }
             _ => self.best(groups, room)?,
         })
@@ -291,6 +352,17 @@ impl State {
             Values::BestInteger(values) => values[groups].to_vec().into(),
             Values::BestDouble(values) => values[groups].to_vec().into(),
             Values::BestDate(values) => values[groups].to_vec().into(),
+            Values::BestDecimal(values) => {
+                let nulls = values[groups.clone()].iter().enumerate().filter(|(_, value)| value.is_none());
+                let nulls: Vec<usize> = nulls.map(|(row, _)| row).collect();
+                let units = values[groups].iter().map(|value| value.unwrap_or(0)).collect();
+                Column::of_decimals(decimal::DIGITS, 0, units).with_nulls(nulls)
+            }
+            Values::BestOther(values) => {
+                let values = &values[groups];
+                room.take(values.iter().map(|value| 2 * value.bytes_beside()).fold(0, usize::saturating_add))?;
+                return Ok(column_of(&self.argument, &values.iter().collect::<Vec<_>>()));
+            }
             Values::BestText(values) => {
                 let texts = || values[groups.clone()].iter().map(Option::as_deref);
                 // The texts while they grow: the old ones and twice as much.

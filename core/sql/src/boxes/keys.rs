@@ -1,7 +1,7 @@
 //! Keys of rows as strings of bytes, and a table to number the distinct ones.
 
-use crate::evaluate::{Room, Vector};
-use crate::types::{SqlType, canonical};
+use crate::evaluate::{Room, Vector, column_of};
+use crate::types::{Form, SqlType, Value, canonical};
 use hashbrown::HashTable;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_nano_inline};
 use vicus_flow::{BoxError, Column, Grow, NoMemory, refusable};
@@ -22,14 +22,14 @@ impl<'a> KeyWriter<'a> {
     /// # Errors
     /// There is no room for a text common to all rows.
     pub(crate) fn new(vectors: &'a [Vector], kinds: &[SqlType], room: &Room<'_>) -> Result<KeyWriter<'a>, BoxError> {
-        let part = |(vector, &kind): (&'a Vector, &SqlType)| match vector {
-            Vector::Many(column) => Ok((Part::Many(column), kind)),
+        let part = |(vector, kind): (&'a Vector, &SqlType)| match vector {
+            Vector::Many(column) => Ok((Part::Many(column), kind.clone())),
             one => {
                 // The column, its key, and a row's key with it.
                 room.take(2 * one.text_bytes())?;
                 let (column, mut bytes) = (one.clone().into_column(kind, 1, room)?, Vec::new());
                 write(&column, kind, 0, &mut bytes);
-                Ok((Part::One(bytes, column.is_null(0)), kind))
+                Ok((Part::One(bytes, column.is_null(0)), kind.clone()))
             }
         };
         Ok(KeyWriter { parts: vectors.iter().zip(kinds).map(part).collect::<Result<_, BoxError>>()? })
@@ -46,7 +46,7 @@ impl<'a> KeyWriter<'a> {
                     key.extend_from_slice(bytes);
                     *is_null
                 }
-                Part::Many(column) => write(column, *kind, row, key),
+                Part::Many(column) => write(column, kind, row, key),
             };
         }
         has_null
@@ -54,24 +54,77 @@ impl<'a> KeyWriter<'a> {
 }
 
 #[inline]
-fn write(column: &Column, kind: SqlType, row: usize, key: &mut Vec<u8>) -> bool {
+fn write(column: &Column, kind: &SqlType, row: usize, key: &mut Vec<u8>) -> bool {
     if column.null_count() > 0 && column.is_null(row) {
         key.push(0);
         return true;
     }
     key.push(1);
-    match kind {
-        SqlType::Boolean => key.push(u8::from(column.bools()[row])),
-        SqlType::BigInt | SqlType::Timestamp => key.extend_from_slice(&column.i64s()[row].to_le_bytes()),
-        SqlType::Double => key.extend_from_slice(&canonical(column.f64s()[row]).to_le_bytes()),
-        SqlType::Date => key.extend_from_slice(&column.i32s()[row].to_le_bytes()),
-        SqlType::Varchar => {
-            let text = column.text_at(row).as_bytes();
-            key.extend_from_slice(&(text.len() as u32).to_le_bytes());
-            key.extend_from_slice(text);
+    match kind.form() {
+        Form::Truth => key.push(u8::from(column.bools()[row])),
+        Form::Integer => key.extend_from_slice(&column.i64s()[row].to_le_bytes()),
+        Form::Double => key.extend_from_slice(&canonical(column.f64s()[row]).to_le_bytes()),
+        Form::Decimal => key.extend_from_slice(&column.decimals()[row].to_le_bytes()),
+        Form::Days => key.extend_from_slice(&column.i32s()[row].to_le_bytes()),
+        Form::Bytes => {
+            let bytes = match kind {
+                SqlType::Varchar => column.text_at(row).as_bytes(),
+                _ => column.binary_at(row),
+            };
+            key.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+            key.extend_from_slice(bytes);
         }
+        Form::Parts => write_parts(column, kind, row, key),
     }
     false
+}
+
+/// Writes a list as its length and its values, a struct as its parts.
+#[inline(never)]
+fn write_parts(column: &Column, kind: &SqlType, row: usize, key: &mut Vec<u8>) {
+    match kind {
+        SqlType::List(of) => {
+            let items = column.item_range(row);
+            key.extend_from_slice(&(items.len() as u32).to_le_bytes());
+            for item in items {
+                write(column.items(), of, item, key);
+            }
+        }
+        SqlType::Struct(parts) => {
+            for (place, (_, kind)) in parts.iter().enumerate() {
+                write(column.part(place), kind, row, key);
+            }
+        }
+        other => unreachable!("{other} has no parts"),
+    }
+}
+
+/// Reads a value of a type without a column of its own, which [`write`] has written.
+fn read(kind: &SqlType, key: &mut &[u8]) -> Value {
+    if take::<1>(key)[0] == 0 {
+        return Value::Null;
+    }
+    let integer = |key: &mut &[u8]| i64::from_le_bytes(take(key));
+    match kind {
+        SqlType::Boolean => Value::Boolean(take::<1>(key)[0] == 1),
+        SqlType::BigInt => Value::BigInt(integer(key)),
+        SqlType::Time => Value::Time(integer(key)),
+        SqlType::Timestamp => Value::Timestamp(integer(key)),
+        SqlType::TimestampTz => Value::TimestampTz(integer(key)),
+        SqlType::Interval => Value::Interval(integer(key)),
+        SqlType::Double => Value::Double(f64::from_le_bytes(take(key))),
+        SqlType::Decimal { scale, .. } => Value::Decimal(i128::from_le_bytes(take(key)), *scale),
+        SqlType::Date => Value::Date(i32::from_le_bytes(take(key))),
+        SqlType::Varchar => Value::Varchar(str::from_utf8(take_bytes(key)).expect("a text was written").into()),
+        SqlType::Blob => Value::Blob(take_bytes(key).into()),
+        SqlType::List(of) => {
+            let length = u32::from_le_bytes(take(key));
+            Value::List((0..length).map(|_| read(of, key)).collect())
+        }
+        SqlType::Struct(parts) => {
+            Value::Struct(parts.iter().map(|(name, kind)| (name.clone(), read(kind, key))).collect())
+        }
+    }
 }
 
 /// Reads keys back into columns.
@@ -87,25 +140,34 @@ pub(crate) fn columns_of<'k>(
         Boolean(Vec<bool>),
         BigInt(Vec<i64>),
         Double(Vec<f64>),
+        Decimal(Vec<i128>),
         Date(Vec<i32>),
         Varchar(String, Vec<i32>),
+        /// Of other types.
+        Other(Vec<Value>),
     }
-    let has_texts = kinds.contains(&SqlType::Varchar);
-    if has_texts {
-        // The texts while they grow: the old ones and twice as much.
-        room.take(keys.clone().map(|key| 3 * key.len()).fold(0, usize::saturating_add))?;
+    if kinds.iter().any(|kind| matches!(kind.form(), Form::Bytes | Form::Parts)) {
+        // The texts while they grow: the old ones and twice as much. A number of nine bytes is a larger single value.
+        let times = if kinds.iter().all(|kind| kind.form() != Form::Parts) { 3 } else { 3 + size_of::<Value>() / 4 };
+        room.take(keys.clone().map(|key| times * key.len()).fold(0, usize::saturating_add))?;
     }
     let too_much = || BoxError::from("the texts of one envelope would have more than 2 GiB");
-    let empty = |kind: &SqlType| match kind {
-        SqlType::Boolean => Read::Boolean(Vec::new()),
-        SqlType::BigInt | SqlType::Timestamp => Read::BigInt(Vec::new()),
-        SqlType::Double => Read::Double(Vec::new()),
-        SqlType::Date => Read::Date(Vec::new()),
-        SqlType::Varchar => Read::Varchar(String::new(), vec![0]),
+    let empty = |kind: &SqlType| match kind.form() {
+        Form::Truth => Read::Boolean(Vec::new()),
+        Form::Integer => Read::BigInt(Vec::new()),
+        Form::Double => Read::Double(Vec::new()),
+        Form::Decimal => Read::Decimal(Vec::new()),
+        Form::Days => Read::Date(Vec::new()),
+        Form::Bytes if *kind == SqlType::Varchar => Read::Varchar(String::new(), vec![0]),
+        Form::Bytes | Form::Parts => Read::Other(Vec::new()),
     };
-    let mut read: Vec<(Read, Vec<usize>)> = kinds.iter().map(|kind| (empty(kind), Vec::new())).collect();
+    let mut made: Vec<(Read, Vec<usize>)> = kinds.iter().map(|kind| (empty(kind), Vec::new())).collect();
     for (row, mut key) in keys.enumerate() {
-        for (values, nulls) in &mut read {
+        for ((values, nulls), kind) in made.iter_mut().zip(kinds) {
+            if let Read::Other(values) = values {
+                values.push(read(kind, &mut key));
+                continue;
+            }
             let is_there = key[0] == 1;
             key = &key[1..];
             if !is_there {
@@ -114,8 +176,10 @@ pub(crate) fn columns_of<'k>(
                     Read::Boolean(values) => values.push(false),
                     Read::BigInt(values) => values.push(0),
                     Read::Double(values) => values.push(0.0),
+                    Read::Decimal(values) => values.push(0),
                     Read::Date(values) => values.push(0),
                     Read::Varchar(_, ends) => ends.push(*ends.last().expect("it begins with 0")),
+                    Read::Other(_) => unreachable!("it was read"),
                 }
                 continue;
             }
@@ -123,13 +187,13 @@ pub(crate) fn columns_of<'k>(
                 Read::Boolean(values) => values.push(take::<1>(&mut key)[0] == 1),
                 Read::BigInt(values) => values.push(i64::from_le_bytes(take(&mut key))),
                 Read::Double(values) => values.push(f64::from_le_bytes(take(&mut key))),
+                Read::Decimal(values) => values.push(i128::from_le_bytes(take(&mut key))),
                 Read::Date(values) => values.push(i32::from_le_bytes(take(&mut key))),
                 Read::Varchar(text, ends) => {
-                    let length = u32::from_le_bytes(take(&mut key)) as usize;
-                    text.push_str(str::from_utf8(&key[..length]).expect("a text was written"));
-                    key = &key[length..];
+                    text.push_str(str::from_utf8(take_bytes(&mut key)).expect("a text was written"));
                     ends.push(i32::try_from(text.len()).map_err(|_| too_much())?);
                 }
+                Read::Other(_) => unreachable!("it was read"),
             }
         }
     }
@@ -138,13 +202,23 @@ pub(crate) fn columns_of<'k>(
             Read::Boolean(values) => values.into(),
             Read::BigInt(values) => values.into(),
             Read::Double(values) => values.into(),
+            Read::Decimal(values) => Column::of_decimals(crate::decimal::DIGITS, 0, values),
             Read::Date(values) => values.into(),
             Read::Varchar(text, ends) => Column::of_text(text, ends),
+            Read::Other(values) => return column_of(kind, &values.iter().collect::<Vec<_>>()),
         };
         let column = column.of_type(kind.flow_type());
         if nulls.is_empty() { column } else { column.with_nulls(nulls) }
     };
-    Ok(read.into_iter().zip(kinds).map(column).collect())
+    Ok(made.into_iter().zip(kinds).map(column).collect())
+}
+
+/// The bytes behind their number.
+fn take_bytes<'k>(key: &mut &'k [u8]) -> &'k [u8] {
+    let length = u32::from_le_bytes(take(key)) as usize;
+    let (bytes, rest) = key.split_at(length);
+    *key = rest;
+    bytes
 }
 
 fn take<const N: usize>(key: &mut &[u8]) -> [u8; N] {
@@ -174,6 +248,17 @@ impl KeyTable {
         }
     }
 
+    /// A table without keys, with the same hashes.
+    pub(crate) fn emptied(&self) -> KeyTable {
+        KeyTable {
+            table: HashTable::new(),
+            secrets: self.secrets,
+            bytes: Vec::new(),
+            ends: Vec::new(),
+            hashes: Vec::new(),
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
@@ -191,7 +276,14 @@ impl KeyTable {
         key(&self.bytes, &self.ends, number)
     }
 
-    fn hash(&self, key: &[u8]) -> u64 {
+    /// Whether memory is moved for so many further keys of so many bytes: a list that grows is there twice.
+    pub(crate) fn grows(&self, keys: usize, bytes: usize) -> bool {
+        self.bytes.capacity() - self.bytes.len() < bytes
+            || self.ends.capacity() - self.ends.len() < keys
+            || self.table.capacity() - self.table.len() < keys
+    }
+
+    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
         rapidhash_v3_nano_inline::<true, false>(key, &self.secrets)
     }
 

@@ -77,7 +77,7 @@ impl Operator for Project {
         let batch = Batch { columns: envelope.into_columns(), rows };
         let Project { exprs, texts } = self;
         let columns = texts.book(turn, 0, |room| {
-            let column = |expr: &Expr| evaluate(expr, &batch, room)?.into_column(expr.kind(), rows, room);
+            let column = |expr: &Expr| evaluate(expr, &batch, room)?.into_column(expr.kind_ref(), rows, room);
             exprs.iter().map(column).collect::<Result<Vec<_>, BoxError>>()
         })?;
         turn.send(0, Envelope::of_rows(columns, rows).with(&attached));

@@ -54,10 +54,11 @@ impl Scan {
         if envelope.rows() == 0 {
             return Ok(Some(envelope));
         }
-        let kinds = envelope.columns().iter().map(vicus_flow::Column::kind);
-        let wanted = self.picked.iter().map(|&column| self.table.columns()[column].kind.flow_type());
-        if !kinds.clone().eq(wanted.clone()) {
-            let (kinds, wanted): (Vec<Type>, Vec<Type>) = (kinds.collect(), wanted.collect());
+        let wanted = || self.picked.iter().map(|&column| &self.table.columns()[column].kind);
+        let are_there = envelope.columns().len() == self.picked.len();
+        if !are_there || !envelope.columns().iter().zip(wanted()).all(|(column, kind)| kind.has(column)) {
+            let kinds: Vec<Type> = envelope.columns().iter().map(vicus_flow::Column::kind).collect();
+            let wanted: Vec<Type> = wanted().map(|kind| kind.flow_type()).collect();
             return Err(format!("table {} gave columns of the types {kinds:?} instead of {wanted:?}", self.name).into());
         }
         Ok(Some(envelope))

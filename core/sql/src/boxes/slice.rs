@@ -1,6 +1,7 @@
 //! LIMIT and OFFSET, and a subquery's single row.
 
 use crate::evaluate::nulls;
+use crate::types::SqlType;
 use vicus_flow::{BoxError, Envelope, Operator, Turn};
 
 /// Leaves out the first rows, and passes on a given number.
@@ -76,7 +77,7 @@ impl Operator for Single {
             return Ok(());
         }
         let row = self.row.take().unwrap_or_else(|| {
-            let columns = turn.schema(0).columns().iter().map(|field| nulls(field.kind.clone(), 1)).collect();
+            let columns = turn.schema(0).columns().iter().map(|field| nulls(&SqlType::of_schema(field), 1)).collect();
             Envelope::of_rows(columns, 1)
         });
         turn.send(0, row);

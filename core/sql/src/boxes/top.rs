@@ -1,6 +1,7 @@
 //! ORDER BY with a LIMIT: the first rows alone are kept.
 
 use crate::evaluate::{Room, Texts, gathered};
+use crate::types::SqlType;
 use std::sync::Arc;
 use vicus_flow::library::{SortKey, order_by, sort_unless};
 use vicus_flow::{BoxError, Envelope, Operator, Turn};
@@ -49,10 +50,10 @@ impl Top {
             return Ok(None);
         }
         places.truncate(self.most);
-        let kinds = turn.schema(0).columns().iter().map(|field| field.kind.clone());
+        let kinds = turn.schema(0).columns().iter().map(SqlType::of_schema);
         let column = |(place, kind)| {
             let row = |&(envelope, row): &(u32, u32)| Some((self.held[envelope as usize].column(place), row as usize));
-            gathered(kind, places.iter().map(row), room)
+            gathered(&kind, places.iter().map(row), room)
         };
         let columns = kinds.enumerate().map(column).collect::<Result<_, _>>()?;
         Ok(Some(Envelope::of_rows(columns, places.len())))

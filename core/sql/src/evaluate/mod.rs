@@ -3,6 +3,7 @@
 mod cast;
 mod logic;
 mod number;
+mod parts;
 mod room;
 mod text;
 mod time;
@@ -10,10 +11,10 @@ mod vector;
 
 pub(crate) use cast::{can_cast, cast_value};
 pub(crate) use room::{Room, Texts};
-pub(crate) use vector::{Vector, gather, gathered, nulls};
+pub(crate) use vector::{Vector, column_of, gather, gathered, nulls};
 
 use crate::expression::{ColumnId, Expr, Function};
-use crate::types::{SqlType, Value};
+use crate::types::{Form, SqlType, Value};
 use std::collections::BTreeSet;
 use vector::map;
 use vicus_flow::{BoxError, Column};
@@ -46,7 +47,7 @@ pub(crate) fn evaluate(expr: &Expr, batch: &Batch, room: &Room<'_>) -> Result<Ve
     match expr {
         Expr::Column(id, _) => Ok(Vector::Many(batch.columns[id.0 as usize].clone())),
         Expr::Literal(value, _) => Ok(Vector::One(value.clone())),
-        Expr::Call(function, args, kind) => deep(|| call(function, args, *kind, batch, room)),
+        Expr::Call(function, args, kind) => deep(|| call(function, args, kind, batch, room)),
     }
 }
 
@@ -60,7 +61,7 @@ pub(crate) fn constant(expr: &Expr, room: &Room<'_>) -> Result<Value, BoxError> 
     let bytes = if value.is_one() { 0 } else { value.text_bytes() };
     // The copy.
     room.take(bytes)?;
-    let value = value.value(0, expr.kind());
+    let value = value.value(0, &expr.kind());
     room.settle(before + bytes as u64);
     Ok(value)
 }
@@ -88,7 +89,13 @@ pub(crate) fn selected(conditions: &[Expr], batch: &Batch, room: &Room<'_>) -> R
     Ok(rows)
 }
 
-fn call(function: &Function, args: &[Expr], kind: SqlType, batch: &Batch, room: &Room<'_>) -> Result<Vector, BoxError> {
+fn call(
+    function: &Function,
+    args: &[Expr],
+    kind: &SqlType,
+    batch: &Batch,
+    room: &Room<'_>,
+) -> Result<Vector, BoxError> {
     let before = room.held();
     let value = match function {
         Function::Case => case(args, kind, batch, room)?,
@@ -115,23 +122,23 @@ fn computed(
     function: &Function,
     args: &[Expr],
     values: &[Vector],
-    kind: SqlType,
+    kind: &SqlType,
     rows: usize,
     room: &Room<'_>,
 ) -> Result<Vector, BoxError> {
     let of = |place: usize| args[place].kind();
-    match function {
+    let computed: Result<Vector, BoxError> = match function {
         Function::Not => map(rows, values[0].values::<bool>(), |value| Ok(Some(!value))),
-        Function::Compare(comparison) => logic::compare(*comparison, &values[0], &values[1], of(0), rows),
-        Function::IsDistinct => logic::is_distinct(&values[0], &values[1], of(0), rows),
+        Function::Compare(comparison) => logic::compare(*comparison, &values[0], &values[1], &of(0), rows),
+        Function::IsDistinct => logic::is_distinct(&values[0], &values[1], &of(0), rows),
         Function::IsNull => logic::is_null(&values[0], rows),
         Function::IsTrue | Function::IsFalse => {
             let wanted = Some(matches!(function, Function::IsTrue));
             let truth = values[0].values::<bool>();
             Ok(Vector::Many((0..rows).map(|row| truth.get(row) == wanted).collect::<Vec<bool>>().into()))
         }
-        Function::InSet(set) => logic::in_set(set, &values[0], of(0), rows),
-        Function::Cast(is_try) => cast::cast(&values[0], of(0), kind, *is_try, rows, room),
+        Function::InSet(set) => logic::in_set(set, &values[0], &of(0), rows),
+        Function::Cast(is_try) => cast::cast(&values[0], &of(0), kind, *is_try, rows, room),
         Function::Negate
         | Function::Add
         | Function::Subtract
@@ -147,7 +154,8 @@ fn computed(
         | Function::Sqrt
         | Function::Exp
         | Function::Ln
-        | Function::Canonical => number::compute(function, values, of(0), rows),
+        | Function::Canonical => number::compute(function, args, values, kind, rows, room),
+        Function::Length if of(0) != SqlType::Varchar => parts::compute(function, args, values, kind, rows, room),
         Function::Upper
         | Function::Lower
         | Function::Length
@@ -167,13 +175,21 @@ fn computed(
         | Function::Truncate(_)
         | Function::AddInterval(_)
         | Function::AddDays
-        | Function::DaysBetween => time::compute(function, values, of(0), rows),
+        | Function::DaysBetween => time::compute(function, values, &of(0), rows),
+        Function::Item | Function::Part(_) | Function::Items | Function::Parts | Function::Contains => {
+            parts::compute(function, args, values, kind, rows, room)
+        }
         Function::And | Function::Or | Function::Case | Function::Coalesce => unreachable!("computed before"),
-    }
+    };
+    // Decimals are computed with as numbers, whose type is that of their units.
+    Ok(match computed? {
+        Vector::Many(column) if kind.form() == Form::Decimal => Vector::Many(vector::of_kind(column, kind)),
+        other => other,
+    })
 }
 
 /// Each value is computed only for its own rows, so a condition that guards a value from an error works.
-fn case(args: &[Expr], kind: SqlType, batch: &Batch, room: &Room<'_>) -> Result<Vector, BoxError> {
+fn case(args: &[Expr], kind: &SqlType, batch: &Batch, room: &Room<'_>) -> Result<Vector, BoxError> {
     // The rows not taken by a condition yet, and their batch.
     let mut rows: Vec<u32> = (0..batch.rows as u32).collect();
     let mut rest = batch.clone();
@@ -213,7 +229,7 @@ fn case(args: &[Expr], kind: SqlType, batch: &Batch, room: &Room<'_>) -> Result<
     scatter(parts, kind, batch.rows, room)
 }
 
-fn coalesce(args: &[Expr], kind: SqlType, batch: &Batch, room: &Room<'_>) -> Result<Vector, BoxError> {
+fn coalesce(args: &[Expr], kind: &SqlType, batch: &Batch, room: &Room<'_>) -> Result<Vector, BoxError> {
     let mut rows: Vec<u32> = (0..batch.rows as u32).collect();
     let mut rest = batch.clone();
     let mut parts: Vec<(Vec<u32>, Vector)> = Vec::new();
@@ -240,7 +256,7 @@ fn coalesce(args: &[Expr], kind: SqlType, batch: &Batch, room: &Room<'_>) -> Res
 }
 
 /// Puts values back to their rows; every row has one.
-fn scatter(parts: Vec<(Vec<u32>, Vector)>, kind: SqlType, rows: usize, room: &Room<'_>) -> Result<Vector, BoxError> {
+fn scatter(parts: Vec<(Vec<u32>, Vector)>, kind: &SqlType, rows: usize, room: &Room<'_>) -> Result<Vector, BoxError> {
     // For each row, its part and its place there.
     let mut from = vec![(0u32, 0u32); rows];
     let mut columns = Vec::with_capacity(parts.len());
@@ -251,5 +267,5 @@ fn scatter(parts: Vec<(Vec<u32>, Vector)>, kind: SqlType, rows: usize, room: &Ro
         columns.push(value.into_column(kind, of_rows.len(), room)?);
     }
     let picked = from.iter().map(|&(part, place)| Some((&columns[part as usize], place as usize)));
-    Ok(Vector::Many(gathered(kind.flow_type(), picked, room)?))
+    Ok(Vector::Many(gathered(kind, picked, room)?))
 }

@@ -1,15 +1,108 @@
-//! Arithmetic: integers with an error on overflow, doubles as in IEEE 754.
+//! Arithmetic: integers and decimals with an error on overflow, doubles as in IEEE 754.
 
-use super::vector::{Scalar, Vector, build, map, zip};
-use crate::expression::Function;
-use crate::types::{SqlType, canonical};
+use super::Room;
+use super::vector::{Scalar, Vector, build, column_of, map, zip};
+use crate::decimal;
+use crate::expression::{Expr, Function};
+use crate::types::{Form, SqlType, Value, canonical};
 use std::fmt::Display;
 use vicus_flow::BoxError;
 
-pub(super) fn compute(function: &Function, args: &[Vector], kind: SqlType, rows: usize) -> Result<Vector, BoxError> {
-    match kind {
-        SqlType::Double => doubles(function, args, rows),
-        _ => integers(function, args, rows),
+/// `kind` is the type of the result.
+pub(super) fn compute(
+    function: &Function,
+    args: &[Expr],
+    values: &[Vector],
+    kind: &SqlType,
+    rows: usize,
+    room: &Room<'_>,
+) -> Result<Vector, BoxError> {
+    let of = args[0].kind();
+    match of.form() {
+        Form::Double => doubles(function, values, rows),
+        Form::Decimal => decimals(function, values, [&of, args.get(1).map_or(&of, |arg| arg.kind_ref())], kind, rows),
+        Form::Parts => canonical_parts(&values[0], &of, rows, room),
+        _ => integers(function, values, rows),
+    }
+}
+
+/// Lists and structs with the one form of their doubles.
+fn canonical_parts(value: &Vector, kind: &SqlType, rows: usize, room: &Room<'_>) -> Result<Vector, BoxError> {
+    fn one(value: Value) -> Value {
+        match value {
+            Value::Double(value) => Value::Double(canonical(value)),
+            Value::List(values) => Value::List(values.iter().cloned().map(one).collect()),
+            Value::Struct(parts) => {
+                Value::Struct(parts.iter().map(|(name, value)| (name.clone(), one(value.clone()))).collect())
+            }
+            other => other,
+        }
+    }
+    let values: Vec<Value> = (0..rows).map(|row| one(value.value(row, kind))).collect();
+    room.take(values.iter().map(|value| 2 * value.bytes_beside()).fold(0, usize::saturating_add))?;
+    Ok(Vector::Many(column_of(kind, &values.iter().collect::<Vec<_>>())))
+}
+
+/// The digits behind the point.
+fn scale_of(kind: &SqlType) -> u8 {
+    if let SqlType::Decimal { scale, .. } = kind { *scale } else { 0 }
+}
+
+/// Arithmetic of decimals whose arguments have these types.
+fn decimals(
+    function: &Function,
+    args: &[Vector],
+    of: [&SqlType; 2],
+    kind: &SqlType,
+    rows: usize,
+) -> Result<Vector, BoxError> {
+    let [from, by] = of.map(scale_of);
+    let (precision, to) = match kind {
+        SqlType::Decimal { precision, scale } => (*precision, *scale),
+        _ => (decimal::DIGITS, from),
+    };
+    let a = || args[0].values::<i128>();
+    let b = || args[1].values::<i128>();
+    let text = |units: i128, scale: u8| decimal::decimal_text(units, scale as i8);
+    let fits = |units: Option<i128>, what: &dyn Fn() -> String| {
+        let units = units.and_then(|units| decimal::within(units, precision));
+        units.map(Some).ok_or_else(|| BoxError::from(format!("{} has too many digits for {kind}", what())))
+    };
+    let scaled = |units: i128, scale: u8| decimal::rescaled(units, scale, to);
+    let two = |sign: &str, operation: &dyn Fn(i128, i128) -> Option<i128>| {
+        zip(rows, a(), b(), |a, b| fits(operation(a, b), &|| format!("{} {sign} {}", text(a, from), text(b, by))))
+    };
+    let one = |operation: &dyn Fn(i128) -> Option<i128>| map(rows, a(), |a| fits(operation(a), &|| text(a, from)));
+    let unit = decimal::power(from);
+    match function {
+        Function::Add => two("+", &|a, b| scaled(a, from)?.checked_add(scaled(b, by)?)),
+        Function::Subtract => two("-", &|a, b| scaled(a, from)?.checked_sub(scaled(b, by)?)),
+        Function::Multiply => two("*", &|a, b| a.checked_mul(b)),
+        Function::Modulo => zip(rows, a(), b(), |a, b| {
+            if b == 0 {
+                return Ok(None);
+            }
+            let rest = scaled(a, from).zip(scaled(b, by)).map(|(a, b)| a.checked_rem(b).unwrap_or(0));
+            fits(rest, &|| format!("{} % {}", text(a, from), text(b, by)))
+        }),
+        Function::Negate => one(&|a| Some(-a)),
+        Function::Abs => one(&|a| Some(a.abs())),
+        Function::Sign => map(rows, a(), |a| Ok(Some(a.signum() as i64))),
+        Function::Ceil => one(&|a| Some(a.div_euclid(unit) + i128::from(a.rem_euclid(unit) > 0))),
+        Function::Floor => one(&|a| Some(a.div_euclid(unit))),
+        Function::Canonical => Ok(args[0].clone()),
+        Function::Round if args.len() == 1 => one(&|a| Some(decimal::divided(a, unit))),
+        // To digits that stand in the statement, which the scale of the result is, or to digits before the point.
+        Function::Round => zip(rows, a(), args[1].values::<i64>(), |a, digits| {
+            let before = u8::try_from((-digits).clamp(0, i64::from(decimal::DIGITS))).unwrap_or(0);
+            let rounded = match before {
+                0 => scaled(a, from),
+                before if from + before > decimal::DIGITS => Some(0),
+                before => decimal::divided(a, decimal::power(from + before)).checked_mul(decimal::power(before)),
+            };
+            fits(rounded, &|| text(a, from))
+        }),
+        other => unreachable!("{other:?} is not of decimals"),
     }
 }
 

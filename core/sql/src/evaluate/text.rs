@@ -1,7 +1,7 @@
 //! Functions of texts. They count characters, not bytes.
 
 use super::Room;
-use super::vector::{Texts, Vector, build, build_texts, map_texts};
+use super::vector::{Scalar, Texts, Vector, build, build_texts, map_texts};
 use crate::expression::{Function, Like, Side};
 use vicus_flow::BoxError;
 
@@ -127,11 +127,7 @@ pub(super) fn compute(function: &Function, args: &[Vector], rows: usize, room: &
     }
 }
 
-fn pairs<R: vicus_flow::Native>(
-    args: &[Vector],
-    rows: usize,
-    function: impl Fn(&str, &str) -> R,
-) -> Result<Vector, BoxError> {
+fn pairs<R: Scalar>(args: &[Vector], rows: usize, function: impl Fn(&str, &str) -> R) -> Result<Vector, BoxError> {
     let (a, b) = (args[0].texts(), args[1].texts());
     build(rows, |row| Ok(a.get(row).zip(b.get(row)).map(|(a, b)| function(a, b))))
 }

@@ -6,9 +6,9 @@ use crate::expression::{DateField, Function, Interval};
 use crate::types::SqlType;
 use vicus_flow::BoxError;
 
-pub(super) fn compute(function: &Function, args: &[Vector], kind: SqlType, rows: usize) -> Result<Vector, BoxError> {
+pub(super) fn compute(function: &Function, args: &[Vector], kind: &SqlType, rows: usize) -> Result<Vector, BoxError> {
     let days = || args[0].values::<i32>();
-    let is_date = kind == SqlType::Date;
+    let is_date = *kind == SqlType::Date;
     match function {
         Function::Extract(field) if is_date => map(rows, days(), |days| Ok(Some(extract(*field, i64::from(days), 0)))),
         Function::Extract(field) => map(rows, args[0].values::<i64>(), |micros| {

@@ -101,7 +101,7 @@ pub(crate) fn folded(expr: Expr) -> Expr {
         Function::Or => connected(args, true),
         function => {
             let is_constant = args.iter().all(is_literal);
-            let call = Expr::Call(function, args, kind);
+            let call = Expr::Call(function, args, kind.clone());
             if !is_constant {
                 return call;
             }

@@ -167,7 +167,7 @@ fn renamed(conditions: &[Expr], from: &[ColumnId], to: &[ColumnId]) -> Vec<Expr>
     let rename = |one: &Expr| match one {
         Expr::Column(id, kind) => {
             let place = from.iter().position(|column| column == id)?;
-            Some(Expr::Column(to[place], *kind))
+            Some(Expr::Column(to[place], kind.clone()))
         }
         _ => None,
     };
@@ -205,6 +205,8 @@ fn is_null_of_nulls(expr: &Expr, relation: &Relation) -> bool {
                     | Function::Case
                     | Function::Coalesce
                     | Function::ConcatAll
+                    | Function::Items
+                    | Function::Parts
             );
             is_strict && deep(|| args.iter().any(|arg| is_null_of_nulls(arg, relation)))
         }

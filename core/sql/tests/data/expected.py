@@ -6,6 +6,7 @@ of its answer. With --tables, it makes the tables of TPC-H's shape first. Needs 
 """
 
 import datetime
+import decimal
 import pathlib
 import random
 import sys
@@ -32,6 +33,23 @@ def text(value):
         return "NULL"
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, bytes):
+        return "".join(f"\\x{byte:02X}" for byte in value)
+    if isinstance(value, decimal.Decimal):
+        return format(value, "f")
+    if isinstance(value, list):
+        return "[" + ", ".join(map(text, value)) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"'{name}': {text(part)}" for name, part in value.items()) + "}"
+    if isinstance(value, datetime.timedelta):
+        micros = value // datetime.timedelta(microseconds=1)
+        seconds, micros, sign = abs(micros) // 1000000, abs(micros) % 1000000, "-" if micros < 0 else ""
+        fraction = f".{micros:06}".rstrip("0") if micros else ""
+        return f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{fraction}"
+    if isinstance(value, datetime.time):
+        return value.strftime("%H:%M:%S") + (f".{value.microsecond:06}".rstrip("0") if value.microsecond else "")
+    if isinstance(value, datetime.datetime) and value.tzinfo:
+        return text(value.astimezone(datetime.timezone.utc).replace(tzinfo=None)) + "+00"
     if isinstance(value, datetime.datetime):
         fraction = f".{value.microsecond:06}".rstrip("0") if value.microsecond else ""
         return value.strftime("%Y-%m-%d %H:%M:%S") + fraction
@@ -73,11 +91,32 @@ def make_tables():
 if "--tables" in sys.argv:
     make_tables()
 connection = duckdb.connect()
+connection.execute("SET TimeZone = 'UTC'")
+
+
+def sql_type(kind):
+    return kind.replace("~", " ").replace(";", ", ")
+
+
+def literal(value, kind):
+    """The value of a text of tables.txt, as a literal of SQL."""
+    if value is None or value == "\\N":
+        return "NULL"
+    if kind.endswith("[]"):
+        return "[" + ", ".join(literal(item, kind[:-2]) for item in value[1:-1].split(";") if item) + "]"
+    if kind.startswith("struct("):
+        parts = zip(kind[7:-1].split(";"), value[1:-1].split(";"))
+        return "{" + ", ".join(f"'{part.split('~')[0]}': {literal(item, part.split('~')[1])}" for part, item in parts) + "}"
+    return f"CAST('{value}' AS {kind})"
 # As PostgreSQL has it.
 connection.execute("SET default_null_order = 'nulls_last_on_asc_first_on_desc'")
 for name, kinds, rows in tables():
-    connection.execute(f"CREATE TABLE {name} ({', '.join(' '.join(kind) for kind in kinds)})")
-    if rows:
+    connection.execute(f"CREATE TABLE {name} ({', '.join(f'{column} {sql_type(kind)}' for column, kind in kinds)})")
+    if name == "wares":
+        for row in rows:
+            values = ", ".join(literal(value, kind) for value, (_, kind) in zip(row, kinds))
+            connection.execute(f"INSERT INTO {name} VALUES ({values})")
+    elif rows:
         connection.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' for _ in kinds)})", rows)
 out = []
 for line in (HERE / "answers.txt").read_text().splitlines():

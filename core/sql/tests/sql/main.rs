@@ -7,3 +7,4 @@ mod plans;
 mod random;
 mod recursive;
 mod run;
+mod spilling;

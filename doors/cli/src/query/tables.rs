@@ -7,8 +7,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vicus_service::{SqlOptions, SqlType, Tables};
 
-const TYPES: [SqlType; 6] =
-    [SqlType::Boolean, SqlType::BigInt, SqlType::Double, SqlType::Varchar, SqlType::Date, SqlType::Timestamp];
+/// The names of types that columns of CSV can be read as, but for decimals.
+const TYPES: [SqlType; 8] = [
+    SqlType::Boolean,
+    SqlType::BigInt,
+    SqlType::Double,
+    SqlType::Varchar,
+    SqlType::Date,
+    SqlType::Time,
+    SqlType::Timestamp,
+    SqlType::TimestampTz,
+];
 
 /// A table's name and its file.
 pub(crate) fn table(text: &str) -> Result<(String, PathBuf), String> {
@@ -32,12 +41,33 @@ pub(crate) fn column_types(text: &str) -> Result<Option<ColumnTypes>, String> {
     let (table, columns) = text.split_once('=').ok_or_else(form)?;
     let column = |text: &str| {
         let (name, kind) = text.rsplit_once(':').ok_or_else(form)?;
-        let known = TYPES.into_iter().find(|known| known.to_string().eq_ignore_ascii_case(kind));
-        let unknown = || format!("{kind} is no type: {} were expected", TYPES.map(|kind| kind.to_string()).join(", "));
+        let known = SqlType::named(&kind.to_ascii_lowercase());
+        let unknown = || {
+            let names = TYPES.map(|kind| kind.to_string()).join(", ");
+            format!("{kind} is no type: {names} and decimal(9,2) were expected")
+        };
         Ok((name.to_owned(), known.ok_or_else(unknown)?))
     };
-    let types = columns.split(',').map(column).collect::<Result<_, String>>()?;
+    let types = fields(columns).into_iter().map(column).collect::<Result<_, String>>()?;
     Ok(Some(ColumnTypes { table: table.to_owned(), types }))
+}
+
+/// The parts between commas outside of brackets.
+fn fields(text: &str) -> Vec<&str> {
+    let (mut parts, mut from, mut depth) = (Vec::new(), 0, 0);
+    for (at, character) in text.char_indices() {
+        match character {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(&text[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[from..]);
+    parts
 }
 
 /// The tables of files, and the names of those that statements call by their paths. They are opened within `timeout`.

@@ -7,6 +7,7 @@ mod learn;
 mod manual;
 mod memory;
 mod network;
+mod nodes;
 mod query;
 mod rdf_12;
 mod refusals;

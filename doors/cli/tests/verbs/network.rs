@@ -446,6 +446,29 @@ fn streams_that_cannot_be_are_refused_with_their_place() {
         let error = fails(&folder, &["run", "-"], &format!("box a = {kind};\nbox s = sink;\na -> s;"));
         assert!(error.contains(told) && error.contains("line 1, column") && error.contains('^'), "{kind}: {error}");
     }
+    // Boxes that take all rows before they send any.
+    for (rest, told) in [
+        (
+            "box o = sort(by: \"tick\"); t -> o -> s;",
+            "`o` sends nothing before it has all of input 0: fold it by `window`",
+        ),
+        ("box f = filter(where: \"tick > 1\"); box c = count; t -> f -> c -> s;", "the stream of `f` never ends"),
+        (
+            "box n = numbers(to: 3); box j = join(on: \"a.n = b.tick\"); n -> j.0; t -> j.1; j -> s;",
+            "has all of input 1: exchange its inputs",
+        ),
+        (
+            "box u = ticks(every: \"1s\"); box j = join(on: \"a.tick = b.tick\", select: \"a.tick\"); u -> j.0; t -> j.1; j -> s;",
+            "neither input ends",
+        ),
+    ] {
+        let error = fails(&folder, &["check", "-"], &format!("box t = ticks(every: \"1s\");\nbox s = sink;\n{rest}"));
+        assert!(error.contains(told) && error.contains('^'), "{rest}: {error}");
+    }
+    // With an end they may.
+    let ends =
+        "box t = ticks(every: \"1ms\"); box l = limit(rows: 3); box c = count; box r = collect; t -> l -> c -> r;";
+    assert_eq!(vicus(&folder, &["run", "-"], ends).stdout, b"count\n3\n");
     // A peer that is not there is told when the network runs.
     let error = fails(&folder, &["run", "-"], "box a = lines(from: \"unix:gone\"); box s = sink; a -> s;");
     assert!(error.contains("box lines failed"), "{error}");

@@ -60,11 +60,21 @@ def _bytes(size: int | str | None) -> int | None:
     return size
 
 
+def _count(most: int | None) -> int | None:
+    """A number of boxes."""
+    if most is None:
+        return None
+    if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most < 1 << 64:
+        raise errors.ArgumentError(f"most_boxes is a number of boxes from 1 on, and not {most!r}")
+    return most
+
+
 def _asked(
     language: str = "sparql",
     timeout: float | None = None,
     memory: int | str | None = None,
     most_rows: int | None = None,
+    most_boxes: int | None = None,
     first_rows: int | None = None,
     base: str | None = None,
     bind: Mapping[str, object] | None = None,
@@ -80,6 +90,7 @@ def _asked(
         "timeout": timeout,
         "memory": _bytes(memory),
         "most_rows": most_rows,
+        "most_boxes": _count(most_boxes),
         "first_rows": first_rows,
         "base": base,
         "given": None if bind is None else [(_variable(name), _given(value)) for name, value in bind.items()],
@@ -388,12 +399,14 @@ class _Asks:
         timeout: float | None = None,
         memory: int | str | None = None,
         most_rows: int | None = None,
+        most_boxes: int | None = None,
         first_rows: int | None = None,
         cancel: _vicus.Cancel | None = None,
         **frames: object,
     ) -> Result:
         """Begins to answer a statement of SQL. Tables are the frames given by name, which may be anything with
-        ``__arrow_c_stream__``; predicates of the data; and the rows of ``SPARQL('…')``.
+        ``__arrow_c_stream__``; predicates of the data; and the rows of ``SPARQL('…')``. ``most_boxes`` bounds how many
+        boxes of a recursive statement live at once.
 
         >>> import vicus
         >>> db = vicus.memory()
@@ -407,6 +420,7 @@ class _Asks:
             timeout=timeout,
             memory=memory,
             most_rows=most_rows,
+            most_boxes=most_boxes,
             first_rows=first_rows,
             tables=frames,
             cancel=cancel,

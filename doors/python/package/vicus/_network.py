@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping
 
 from . import _errors as errors
 from . import _vicus
-from ._database import _bytes, _frame, _import
+from ._database import _bytes, _count, _frame, _import
 
 if TYPE_CHECKING:
     import os
@@ -329,16 +329,19 @@ class Network:
         strategy: str | None = None,
         threads: int | None = None,
         memory: int | str | None = None,
+        most_boxes: int | None = None,
         trace: str | os.PathLike[str] | None = None,
         parameters: Mapping[str, object] | None = None,
     ) -> Ran:
         """Runs the network: its rows and its counts. Ctrl-C ends it. ``strategy`` schedules it on threads of its own,
-        ``memory`` bounds what its boxes hold, ``trace`` is a file for ``vicus trace``."""
+        ``memory`` bounds what its boxes hold, ``most_boxes`` how many of them live at once if it grows, ``trace`` is a
+        file for ``vicus trace``."""
         import os
 
         settings = [(name, str(value)) for name, value in (parameters or {}).items()]
         path = None if trace is None else os.fspath(trace)
-        rows, counts = _vicus.run_network(*self._parts(), settings, strategy, threads, _bytes(memory), path)
+        limits = _bytes(memory), _count(most_boxes)
+        rows, counts = _vicus.run_network(*self._parts(), settings, strategy, threads, *limits, path)
         return Ran({name: Rows(batches) for name, batches in rows}, counts)
 
     def check(self, parameters: Mapping[str, object] | None = None) -> list[str]:

@@ -52,6 +52,7 @@ def run_network(
     strategy: str | None,
     threads: int | None,
     memory: int | None,
+    most_boxes: int | None,
     trace: str | bytes | None,
 ) -> tuple[list[tuple[str, Batches]], list[tuple[str, int, int, int, float]]]: ...
 def show_network(

@@ -46,7 +46,7 @@ impl SqlOptions {
     pub fn columns(&self) -> Vec<(String, Vec<(String, SqlType)>)> {
         let shown = |name: String| {
             let table = self.tables.table(std::slice::from_ref(&name))?;
-            let columns = table.columns().iter().map(|column| (column.name.clone(), column.kind)).collect();
+            let columns = table.columns().iter().map(|column| (column.name.clone(), column.kind.clone())).collect();
             Some((name, columns))
         };
         self.tables.names().into_iter().filter_map(shown).collect()
@@ -231,7 +231,7 @@ impl SqlTables<'_> {
         };
         let collect = Collect { columns: names.len(), cells: Mutex::default() };
         let (columns, outcome) = call.answer(&prepared, collect).map_err(wrong)?;
-        let named = names.into_iter().zip(&columns).map(|(name, (kind, _))| TableColumn::new(name, *kind));
+        let named = names.into_iter().zip(&columns).map(|(name, (kind, _))| TableColumn::new(name, kind.clone()));
         let named: Vec<TableColumn> = named.collect();
         let rows = Envelope::of_rows(columns.into_iter().map(|(_, column)| column).collect(), outcome.rows as usize);
         let table = MemoryTable::new(named, [rows]);
@@ -418,7 +418,7 @@ impl Table for PredicateTable {
         let from = self.rows.start + part * PART_ROWS;
         Box::new(PredicateScan {
             snapshot: Arc::clone(&self.snapshot),
-            columns: columns.iter().map(|&column| (column, self.columns[column].kind)).collect(),
+            columns: columns.iter().map(|&column| (column, self.columns[column].kind.clone())).collect(),
             rows: from..self.rows.end.min(from + PART_ROWS),
         })
     }
@@ -438,7 +438,7 @@ impl Scan for PredicateScan {
         let rows = self.rows.start..self.rows.end.min(self.rows.start + most_rows.max(1));
         self.rows.start = rows.end;
         let index = self.snapshot.index(Order::Gpso);
-        let column = |&(column, kind): &(usize, SqlType)| {
+        let column = |&(column, ref kind): &(usize, SqlType)| {
             // Behind the graph and the predicate.
             let ids = index.values(2 + column, rows.clone());
             let seen = |id: Id| self.snapshot.view(id, value_of);

@@ -37,10 +37,20 @@ pub(super) fn record_batch(
     reader: &Reader,
     envelope: &Envelope,
 ) -> Result<RecordBatch, BoxError> {
-    let columns = envelope.columns().iter().map(|column| match reader {
+    let columns = envelope.columns().iter().enumerate().map(|(place, column)| match reader {
         Reader::Terms(run) => dictionary(run, column.u64s()),
-        // Texts in a dictionary are written out: the next envelope may have another one.
-        Reader::Values(_) => Ok(column.stored(Storage::Direct)?.to_arrow()),
+        Reader::Values(Values(types)) => match &types[place] {
+            // The parts of lists and structs in the form of the schema.
+            ValueType::Other(kind) if kind.is_nested() => {
+                let schema: vicus::Schema =
+                    [vicus::flow::Field::new("value", vicus::Type::clone(kind)).or_null()].into_iter().collect();
+                let rows = Envelope::of_rows(vec![column.clone()], envelope.rows());
+                Ok(Arc::clone(rows.to_arrow(&schema).column(0)))
+            }
+            ValueType::Other(kind) if !kind.is_variable() => Ok(column.to_arrow()),
+            // Texts in a dictionary are written out: the next envelope may have another one.
+            _ => Ok(column.stored(Storage::Direct)?.to_arrow()),
+        },
     });
     let columns = columns.collect::<Result<Vec<ArrayRef>, BoxError>>()?;
     let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(envelope.rows()));
@@ -58,6 +68,7 @@ pub(super) fn schema(form: &Answer, reader: &Reader) -> Schema {
                 ValueType::Text => DataType::Utf8,
                 ValueType::Date => DataType::Date32,
                 ValueType::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
+                ValueType::Other(kind) => kind.to_arrow(),
             };
             Field::new(name, kind, true)
         };

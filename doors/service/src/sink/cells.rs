@@ -2,7 +2,7 @@
 //! types.
 
 use std::fmt::Write as _;
-use vicus::Envelope;
+use vicus::{Column, Envelope, Type};
 use vicus_language::{ValueType, Values};
 use vicus_rdf::{Id, TermView};
 use vicus_sparql::Run;
@@ -68,6 +68,11 @@ impl<'a> ValueCells<'a> {
 
 /// The datatypes of values without a view of their own.
 const DOUBLE: &str = "http://www.w3.org/2001/XMLSchema#double";
+const INTEGER: &str = "http://www.w3.org/2001/XMLSchema#integer";
+const DECIMAL: &str = "http://www.w3.org/2001/XMLSchema#decimal";
+const HEX_BINARY: &str = "http://www.w3.org/2001/XMLSchema#hexBinary";
+const TIME: &str = "http://www.w3.org/2001/XMLSchema#time";
+const JSON: &str = "http://www.w3.org/1999/02/22-rdf-syntax-ns#JSON";
 const DATE: &str = "http://www.w3.org/2001/XMLSchema#date";
 const DATE_TIME: &str = "http://www.w3.org/2001/XMLSchema#dateTime";
 
@@ -78,7 +83,7 @@ impl Cells for ValueCells<'_> {
             return look(None);
         }
         let mut text = String::new();
-        match self.types[column] {
+        match &self.types[column] {
             ValueType::Boolean => look(Some(TermView::Boolean(cells.bools()[row]))),
             ValueType::Integer => look(Some(TermView::Integer(cells.i64s()[row]))),
             ValueType::Text => look(Some(TermView::String(cells.text_at(row)))),
@@ -90,12 +95,44 @@ impl Cells for ValueCells<'_> {
                 let _ = write!(text, "{}", vicus_sql::date_text(cells.i32s()[row]));
                 look(Some(TermView::Typed { value: &text, datatype: DATE }))
             }
+            ValueType::Other(kind) => other(kind, cells, row, look),
             ValueType::Timestamp => {
                 let _ = write!(text, "{}", vicus_sql::timestamp_text(cells.i64s()[row]).replace(' ', "T"));
                 look(Some(TermView::Typed { value: &text, datatype: DATE_TIME }))
             }
         }
     }
+}
+
+/// A value of a type that has a literal's text only: lists and structs are texts of JSON.
+fn other<R>(kind: &Type, cells: &Column, row: usize, look: impl FnOnce(Option<TermView<'_>>) -> R) -> R {
+    let mut text = String::new();
+    let written = vicus_sql::write_json(&mut text, cells, row);
+    if let Err(error) = written {
+        // A time beyond all texts: the column has no other form.
+        text = error.to_string();
+    }
+    let plain = text.trim_matches('"');
+    let datatype = match kind {
+        Type::I8 | Type::I16 | Type::I32 | Type::U8 | Type::U16 | Type::U32 | Type::U64 => INTEGER,
+        Type::F32 => {
+            let mut text = String::new();
+            double(cells.f32s()[row].into(), &mut text);
+            return look(Some(TermView::Typed { value: &text, datatype: DOUBLE }));
+        }
+        Type::Decimal { .. } => DECIMAL,
+        Type::Binary | Type::FixedBinary(_) => HEX_BINARY,
+        Type::Time(_) => TIME,
+        Type::Timestamp(..) => {
+            let moment = plain.replace(' ', "T").replace("+00", "Z");
+            return look(Some(TermView::Typed { value: &moment, datatype: DATE_TIME }));
+        }
+        Type::List(_) | Type::Struct(_) => {
+            return look(Some(TermView::Typed { value: &text, datatype: JSON }));
+        }
+        _ => return look(Some(TermView::String(plain))),
+    };
+    look(Some(TermView::Typed { value: plain, datatype }))
 }
 
 /// A double in XML Schema's form: the shortest text that is read as the same number.

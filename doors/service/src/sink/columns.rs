@@ -71,7 +71,7 @@ impl std::error::Error for WrongValue {}
 impl ArrowForm {
     /// The type asked of a column of terms.
     fn type_of(&self, name: &str) -> Option<ValueType> {
-        self.types.iter().find(|(column, _)| column == name).map(|(_, kind)| *kind)
+        self.types.iter().find(|(column, _)| column == name).map(|(_, kind)| kind.clone())
     }
 
     /// A column with a type that an answer does not have.
@@ -103,6 +103,7 @@ fn data_type(kind: ValueType) -> DataType {
         ValueType::Text => DataType::Utf8View,
         ValueType::Date => DataType::Date32,
         ValueType::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
+        ValueType::Other(kind) => kind.to_arrow(),
     }
 }
 
@@ -285,6 +286,7 @@ fn values(run: &Run, ids: &[u64], kind: ValueType) -> Result<ArrayRef, (usize, &
         ValueType::Text => return Ok(texts(run, ids, lexical)),
         ValueType::Date => column!(Date32Builder, "date", vicus_sql::date_of),
         ValueType::Timestamp => column!(TimestampMicrosecondBuilder, "time in UTC", vicus_sql::timestamp_of),
+        ValueType::Other(_) => return Err((0, "value of a type that terms can be read as")),
     })
 }
 

@@ -128,7 +128,7 @@ fn cells(text: &str, form: &ArrowForm) -> Result<Vec<Vec<String>>, Error> {
 fn terms_become_columns_in_the_forms_of_frames() {
     let with = |terms, types: &[(&str, ValueType)]| ArrowForm {
         terms,
-        types: types.iter().map(|(name, kind)| ((*name).to_owned(), *kind)).collect(),
+        types: types.iter().map(|(name, kind)| ((*name).to_owned(), kind.clone())).collect(),
     };
     let text = "SELECT ?o { ?s ?p ?o } ORDER BY DATATYPE(?o) STR(?o)";
     let lexical = cells(text, &with(TermForm::Lexical, &[])).expect("texts");

@@ -73,7 +73,8 @@ impl RequestOptions {
     /// With the budget of the calling task's or box's request around it, if there is one.
     pub(crate) fn accounted(self) -> Accounted {
         let RequestOptions { budget, is_timed, overflows, most_boxes } = self;
-        Accounted { account: Account::within(budget, account_here()), is_timed, overflows, most_boxes }
+        let account = Account::within(budget, account_here());
+        Accounted { account, is_timed, overflows, most_boxes, head_start: None }
     }
 }
 
@@ -83,6 +84,8 @@ pub(crate) struct Accounted {
     is_timed: bool,
     overflows: Option<Arc<dyn Overflows>>,
     most_boxes: Option<NonZeroUsize>,
+    /// The head start that it has in place of the runtime's, in nanoseconds.
+    head_start: Option<u64>,
 }
 
 impl Runtime {
@@ -138,10 +141,13 @@ fn submit_to(
 
 /// Submits a request for the calling thread's box, and tells its result.
 fn submit_inner(model: &Arc<Model>, operators: OwnOperators, told: OnResult) {
-    let (shared, _) = request_here().expect("a box runs on a seat, or on the thread of its caller");
+    let (shared, outer) = request_here().expect("a box runs on a seat, or on the thread of its caller");
     let shared = &shared;
     let queue = shared.next_of(&shared.plan.entry);
-    let request = submit_to(shared, queue, model, operators, RequestOptions::default().accounted());
+    // A long request does not become a young one by its parts.
+    let head_start = shared.ongoing.boxes_of(outer).map(|outer| outer.instance.head_start());
+    let accounted = Accounted { head_start, ..RequestOptions::default().accounted() };
+    let request = submit_to(shared, queue, model, operators, accounted);
     let state = Arc::clone(&request.state);
     request.when_done(move || {
         let result = state.lock().result.clone();
@@ -281,13 +287,13 @@ pub(crate) fn new_request(
     shared: &RuntimeState,
     model: &Arc<Model>,
     operators: Vec<(BoxId, Box<dyn Operator>)>,
-    Accounted { account, is_timed, overflows, most_boxes }: Accounted,
+    Accounted { account, is_timed, overflows, most_boxes, head_start }: Accounted,
 ) -> Arc<RequestState> {
     let id = shared.ongoing.next_id();
     let instance = Instance::new(model, id, shared.plan.seats.len(), &BOX, operators);
     instance.set_account(account);
     instance.set_submits(submit_inner);
-    instance.set_head_start(shared.settings.head_start_ns);
+    instance.set_head_start(head_start.unwrap_or(shared.settings.head_start_ns));
     if is_timed {
         instance.set_timed();
     }

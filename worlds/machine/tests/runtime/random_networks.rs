@@ -2,11 +2,12 @@
 //! or faulty. The log of each box is checked as in the sequential world, and the trace must be possible. Failing cases
 //! print their seed.
 
-use crate::networks::{self, Fault, Network, recipes};
+use crate::networks::{self, Fault, Network, cases, recipes};
 use proptest::prelude::*;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use vicus_flow::FlowError;
-use vicus_machine::{Request, Runtime};
+use vicus_flow::{FlowError, Overflows};
+use vicus_machine::{Request, RequestOptions, Runtime, TemporaryFiles};
 use vicus_schedule::ALL;
 
 /// All strategies, and settings with which queues are soon full, or tasks are placed otherwise.
@@ -39,7 +40,7 @@ fn fault() -> impl Strategy<Value = Option<(usize, u64, Fault)>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(60))]
 
     #[test]
     fn many_networks_at_once_under_every_strategy(
@@ -128,16 +129,19 @@ proptest! {
     ) {
         let network = Network::new(&recipes, false);
         let runtime = Runtime::builder().strategy(strategy.parse().unwrap()).threads(threads).quiet().start();
-        for is_bounded in [false, true, false] {
+        for (is_bounded, has_files) in [(false, false), (true, false), (true, true)] {
             let (log, operators) = network.operators(false, None);
-            let request = match is_bounded {
-                true => runtime.submit_within(&network.model, operators, budget),
-                false => runtime.submit_with(&network.model, operators),
-            };
+            let bound = if is_bounded { budget } else { u64::MAX };
+            let files = has_files.then(|| TemporaryFiles::within(&std::env::temp_dir(), u64::MAX).unwrap());
+            let overflows = files.map(|files| files as Arc<dyn Overflows>);
+            let options = RequestOptions { overflows, ..RequestOptions::from(bound) };
+            let request = runtime.submit_within(&network.model, operators, options);
             let result = wait(&request);
             network.judge(&log, &result, &request.counts());
-            let is_fine = result.is_ok() || is_bounded && matches!(result, Err(FlowError::Stalled { .. }));
-            prop_assert!(is_fine, "{result:?}");
+            // With files it ends whatever the budget is.
+            let may_stall = is_bounded && !has_files;
+            let is_fine = result.is_ok() || may_stall && matches!(result, Err(FlowError::Stalled { .. }));
+            prop_assert!(is_fine, "{result:?} with files: {has_files}");
         }
     }
 }
