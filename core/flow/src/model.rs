@@ -406,6 +406,14 @@ impl LinkOptions<'_> {
         self
     }
 
+    /// The link holds more as soon as it is full, booked to the request's budget and then in temporary files, in place
+    /// of holding its sender up until all boxes wait. For links on a way that another one meets again where nobody
+    /// sees the whole circle, such as over several processes.
+    pub fn widen_when_full(self) -> Self {
+        self.0.waits_long = true;
+        self
+    }
+
     /// The receiver gets its own copies of these columns (Bobox report §4.3), so it can change them in place.
     pub fn private(self, columns: impl IntoIterator<Item = usize>) -> Self {
         self.0.private.extend(columns);

@@ -2,11 +2,12 @@
 
 use crate::error::NetworkError;
 use crate::expand::{Node, Work, expand};
+use crate::part::{Crossings, NetworkPart, on_circles};
 use crate::schema::schema_text;
-use crate::spec::{Building, Incoming, Kinds, Ports};
+use crate::spec::{Building, Incoming, KindError, Kinds, Ports};
 use crate::text::NetworkText;
 use crate::value::{ParameterValue, quoted};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -107,8 +108,32 @@ impl NetworkText {
         set: &[(String, String)],
         goes_on: &dyn Fn() -> bool,
     ) -> Result<Network, NetworkError> {
-        let nodes = expand(self, kinds, machine, set, goes_on)?;
-        Builder { source: &self.source.0, kinds, nodes: &nodes, goes_on }.build(name, machine)
+        let processes = [*machine];
+        let nodes = expand(self, kinds, &processes, set, goes_on)?;
+        let builder =
+            Builder { source: &self.source.0, kinds, nodes: &nodes, processes: &processes, part: None, goes_on };
+        Ok(builder.build(name)?.expect("all boxes are in this process"))
+    }
+
+    /// Makes the model of the boxes that one of several processes runs. All of them make the same boxes of the text, so
+    /// they agree on the [crossings](Crossing) between them. `None` if the process has no box.
+    ///
+    /// # Errors
+    /// Those of [`NetworkText::build`], in any process that runs a box at fault; and rows are collected elsewhere than
+    /// in process 0, or the border fails.
+    pub fn build_part(
+        &self,
+        name: &str,
+        kinds: &Kinds,
+        part: &NetworkPart<'_>,
+        set: &[(String, String)],
+    ) -> Result<Option<Network>, NetworkError> {
+        let goes_on = || part.border.goes_on();
+        let nodes = expand(self, kinds, part.processes, set, &goes_on)?;
+        let source = &self.source.0;
+        let builder =
+            Builder { source, kinds, nodes: &nodes, processes: part.processes, part: Some(part), goes_on: &goes_on };
+        builder.build(name)
     }
 }
 
@@ -134,19 +159,27 @@ fn keep_newest(net: &mut ModelBuilder, before: usize, inputs: &[(OutputId, Optio
 }
 
 /// An input's source: a box, its output, and the vias on the way.
-type Sources<'n> = Vec<(usize, usize, Vec<&'n crate::expand::Link>)>;
+pub(crate) type Sources<'n> = Vec<(usize, usize, Vec<&'n crate::expand::Link>)>;
 
 struct Builder<'n> {
     source: &'n str,
     kinds: &'n Kinds,
     nodes: &'n [Node<'n>],
+    processes: &'n [MachineCounts],
+    /// The part that is made; all if there is one process.
+    part: Option<&'n NetworkPart<'n>>,
     goes_on: &'n dyn Fn() -> bool,
 }
 
 impl<'n> Builder<'n> {
-    fn build(&self, name: &str, machine: &MachineCounts) -> Result<Network, NetworkError> {
+    /// Makes the model, unless the process has no boxes.
+    fn build(&self, name: &str) -> Result<Option<Network>, NetworkError> {
         let all = self.sources()?;
         let counts = self.outputs(&all)?;
+        let own = self.part.map_or(0, |part| part.own);
+        let crossings = Crossings::of(self.nodes, &all);
+        let meets = self.part.map(|_| on_circles(self.nodes.len(), &all));
+        let mut received: BTreeMap<(usize, usize), (OutputId, Schema)> = BTreeMap::new();
         let mut net = ModelBuilder::new(name);
         let mut collected = Vec::new();
         let mut names = vec![String::new(); net.len()];
@@ -161,9 +194,24 @@ impl<'n> Builder<'n> {
             if !(self.goes_on)() {
                 return Err(NetworkError::stopped());
             }
+            if node.process != own {
+                continue;
+            }
             let mut inputs = Vec::with_capacity(all[index].len());
             for (from, output, links) in &all[index] {
-                let (id, schema) = outputs[*from][*output].clone();
+                let (id, schema) = match (self.part, received.get(&(*from, *output))) {
+                    (Some(part), None) if self.nodes[*from].process != own => {
+                        let crossing = crossings.of_output(self.nodes, *from, *output, own);
+                        let (model, schema) =
+                            part.border.receive(&crossing).map_err(|error| self.of_node(*from, error))?;
+                        let id = net.source(model).output(0);
+                        names.resize(net.len(), self.nodes[*from].name.clone());
+                        received.insert((*from, *output), (id, schema.clone()));
+                        (id, schema)
+                    }
+                    (_, Some(known)) => known.clone(),
+                    (_, None) => outputs[*from][*output].clone(),
+                };
                 for link in links.iter().rev() {
                     if let Some(wanted) = link.columns.as_ref().filter(|wanted| !schema.fits(wanted)) {
                         let message = format!(
@@ -191,7 +239,7 @@ impl<'n> Builder<'n> {
                 outputs: counts[index],
                 arguments,
                 collected: &mut collected,
-                machine,
+                machine: &self.processes[own],
                 paths: self.kinds.paths(),
                 is_endless: false,
             };
@@ -220,6 +268,43 @@ impl<'n> Builder<'n> {
             let has_endless = all[index].iter().any(|(from, ..)| endless[*from]);
             endless[index] = building.is_endless || (has_endless && !kind.is_end);
             keep_newest(&mut net, links, &keeps);
+            if let (Some(meets), true) = (&meets, self.processes.len() > 1) {
+                // Boxes of one kind may wait for each other as well.
+                let inner = |net: &mut ModelBuilder, link| !keeps.iter().any(|(output, _)| *output == net.link(link).0);
+                let outer = meets[index].iter().any(|meets| *meets);
+                for link in links..net.links() {
+                    if outer || inner(&mut net, link) {
+                        net.link(link).1.widen_when_full();
+                    }
+                }
+            }
+            if !collected.is_empty() && own > 0 {
+                let message = format!("`{}` is on node {own}: rows are collected in the process that began", node.name);
+                return Err(NetworkError::at(self.source, node.at, message));
+            }
+            if let Some(part) = self.part {
+                for (output, (id, schema)) in made.iter().enumerate() {
+                    for to in (0..self.processes.len()).filter(|to| *to != own) {
+                        let Some(crossing) = crossings.find(self.nodes, index, output, to) else { continue };
+                        let model = part.border.send(&crossing, schema).map_err(|error| self.of_node(index, error))?;
+                        let sender = net.add(model);
+                        let meets = meets.as_ref().is_some_and(|meets| {
+                            all.iter().zip(meets).enumerate().any(|(reader, (sources, meets))| {
+                                let from_here = |(from, from_output, _): &(usize, usize, _)| {
+                                    (*from, *from_output) == (index, output)
+                                };
+                                self.nodes[reader].process == to
+                                    && sources.iter().zip(meets).any(|(source, meets)| *meets && from_here(source))
+                            })
+                        });
+                        let link = net.connect(*id, sender.input(0));
+                        if meets {
+                            link.widen_when_full();
+                        }
+                        net.end(sender.output(0));
+                    }
+                }
+            }
             outputs[index] = made;
             names.resize(net.len(), node.name.clone());
         }
@@ -227,12 +312,21 @@ impl<'n> Builder<'n> {
             let message = "the network has no boxes: `box n = numbers(to: 10); box rows = collect; n -> rows;` has two";
             return Err(NetworkError::at(self.source, crate::Spot::default(), message));
         }
+        if net.links() == 0 {
+            return Ok(None);
+        }
         let wrong = |error: vicus_flow::ModelError| {
             NetworkError::at(self.source, crate::Spot::default(), format!("a kind of this network is wrong: {error}"))
         };
         let model = net.build().map_err(wrong)?;
         names.resize(model.boxes().len(), String::new());
-        Ok(Network { model, collected, names })
+        Ok(Some(Network { model, collected, names }))
+    }
+
+    /// An error at a box.
+    fn of_node(&self, node: usize, error: KindError) -> NetworkError {
+        let message = format!("`{}`: {}", self.nodes[node].name, error.message);
+        NetworkError::at(self.source, self.nodes[node].at, message)
     }
 
     /// Checks that a box doesn't wait for the end of a stream without one.

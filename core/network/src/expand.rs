@@ -4,11 +4,11 @@ use crate::build::MachineCounts;
 use crate::error::{NetworkError, Spot};
 use crate::parse::MOST_PORTS;
 use crate::spec::{BoxSpec, Kinds, Ports};
-use crate::text::{Argument, Body, BoxText, NetworkText, PortText, SubNetwork, TextParameter, ViaText};
+use crate::text::{Argument, Body, BoxText, NetworkText, OnNode, PortText, SubNetwork, TextParameter, ViaText};
 use crate::value::{ParameterType, ParameterValue};
 use std::collections::{BTreeMap, BTreeSet};
 use vicus_flow::Schema;
-use vicus_language::{near, suggestion};
+use vicus_language::{similar_names, suggestion};
 
 /// The most boxes of a network.
 const MOST_BOXES: usize = 1 << 16;
@@ -22,6 +22,8 @@ pub(crate) struct Node<'t> {
     pub(crate) name: String,
     pub(crate) at: Spot,
     pub(crate) work: Work<'t>,
+    /// The process that runs it.
+    pub(crate) process: usize,
     pub(crate) inputs: Vec<Option<Link>>,
     /// The first output without a via, of kinds with any number.
     next_output: usize,
@@ -56,20 +58,35 @@ enum Copied {
 pub(crate) fn expand<'t>(
     text: &'t NetworkText,
     kinds: &'t Kinds,
-    machine: &MachineCounts,
+    processes: &'t [MachineCounts],
     set: &[(String, String)],
     goes_on: &'t dyn Fn() -> bool,
 ) -> Result<Vec<Node<'t>>, NetworkError> {
-    let mut expander = Expander { source: &text.source.0, text, kinds, goes_on, nodes: Vec::new(), path: Vec::new() };
-    let scope = expander.parameters(&text.parameters, machine, set)?;
-    expander.body(&text.body, &scope, "", None)?;
+    let mut expander =
+        Expander { source: &text.source.0, text, kinds, processes, goes_on, nodes: Vec::new(), path: Vec::new() };
+    let scope = expander.parameters(&text.parameters, set)?;
+    expander.body(&text.body, &Scope { values: scope, process: 0 }, "", None)?;
     Ok(expander.nodes)
+}
+
+/// The names that a part of a text may use, and the process that its boxes run in.
+struct Scope {
+    values: Values,
+    process: usize,
+}
+
+fn set_machine(values: &mut Values, machine: &MachineCounts) {
+    for (name, count) in [("threads", machine.threads), ("nodes", machine.nodes)] {
+        values.insert(name.to_owned(), ParameterValue::Integer(count as i64));
+    }
 }
 
 struct Expander<'t> {
     source: &'t str,
     text: &'t NetworkText,
     kinds: &'t Kinds,
+    /// The machine of each process, the one that the network was begun in first.
+    processes: &'t [MachineCounts],
     goes_on: &'t dyn Fn() -> bool,
     nodes: Vec<Node<'t>>,
     /// The sub-networks around the present place.
@@ -81,19 +98,12 @@ impl<'t> Expander<'t> {
         NetworkError::at(self.source, at, message)
     }
 
-    fn parameters(
-        &self,
-        parameters: &[TextParameter],
-        machine: &MachineCounts,
-        set: &[(String, String)],
-    ) -> Result<Values, NetworkError> {
+    fn parameters(&self, parameters: &[TextParameter], set: &[(String, String)]) -> Result<Values, NetworkError> {
         let mut scope = Values::new();
-        for (name, count) in [("threads", machine.threads), ("nodes", machine.nodes)] {
-            scope.insert(name.to_owned(), ParameterValue::Integer(count as i64));
-        }
+        set_machine(&mut scope, &self.processes[0]);
         for (name, written) in set {
             let Some(parameter) = parameters.iter().find(|parameter| parameter.name == *name) else {
-                let likely = near(name, parameters.iter().map(|one| (one.name.as_str(), one.name.clone())));
+                let likely = similar_names(name, parameters.iter().map(|one| (one.name.as_str(), one.name.clone())));
                 let message = format!("the network has no parameter `{name}` to be set{}", suggestion(&likely));
                 return Err(self.error(Spot::default(), message));
             };
@@ -126,7 +136,7 @@ impl<'t> Expander<'t> {
 
     fn named<'s>(&self, name: &str, at: Spot, scope: &'s Values) -> Result<&'s ParameterValue, NetworkError> {
         scope.get(name).ok_or_else(|| {
-            let likely = near(name, scope.keys().map(|known| (known.as_str(), known.clone())));
+            let likely = similar_names(name, scope.keys().map(|known| (known.as_str(), known.clone())));
             let message = format!("there is no parameter `{name}`{}; texts stand in quotes", suggestion(&likely));
             self.error(at, message)
         })
@@ -154,6 +164,35 @@ impl<'t> Expander<'t> {
         Ok(out)
     }
 
+    /// The processes that run a box.
+    fn processes_of(&self, one: &BoxText, scope: &Scope) -> Result<Vec<usize>, NetworkError> {
+        let others = self.processes.len() - 1;
+        let number = match &one.on {
+            None => return Ok(vec![scope.process]),
+            Some(OnNode::Each) if others == 0 => return Ok(vec![scope.process]),
+            Some(OnNode::Each) => return Ok((1..=others).collect()),
+            Some(OnNode::One(number)) => number,
+        };
+        let message = match self.resolved(number, one.on_at, &scope.values)? {
+            ParameterValue::Integer(number) if (0..=others as i64).contains(&number) => {
+                return Ok(vec![number as usize]);
+            }
+            ParameterValue::Integer(number) => {
+                let has = match others {
+                    0 => "the network runs in one process, 0: name others by `--nodes`".to_owned(),
+                    1 => "there is one, 1; 0 is this process".to_owned(),
+                    others => format!("they are 1 to {others}; 0 is this process"),
+                };
+                format!("`{}` is to run on node {number}: {has}", one.name)
+            }
+            other => {
+                let kind = other.kind().map_or("name", ParameterType::name);
+                format!("the number of a node is an integer, and this is {kind}")
+            }
+        };
+        Err(self.error(one.on_at, message))
+    }
+
     fn copies(&self, one: &BoxText, scope: &Values) -> Result<Option<usize>, NetworkError> {
         let Some(copies) = &one.copies else { return Ok(None) };
         match self.resolved(copies, one.copies_at, scope)? {
@@ -172,17 +211,28 @@ impl<'t> Expander<'t> {
     fn body(
         &mut self,
         body: &'t Body,
-        scope: &Values,
+        scope: &Scope,
         prefix: &str,
         own: Option<(&[usize], &[usize])>,
     ) -> Result<(), NetworkError> {
         let mut placed: BTreeMap<&str, Vec<Copied>> = BTreeMap::new();
         for one in &body.boxes {
-            let count = self.copies(one, scope)?;
             let mut copies = Vec::new();
-            for copy in 0..count.unwrap_or(1) {
-                let number = count.map_or(String::new(), |_| format!("[{copy}]"));
-                copies.push(self.one_box(one, scope, format!("{prefix}{}{number}", one.name))?);
+            for process in self.processes_of(one, scope)? {
+                let mut own = Scope { values: scope.values.clone(), process };
+                if process != scope.process {
+                    set_machine(&mut own.values, &self.processes[process]);
+                }
+                let count = self.copies(one, &own.values)?;
+                let has_numbers = count.is_some() || one.on == Some(OnNode::Each);
+                for _ in 0..count.unwrap_or(1) {
+                    let number = if has_numbers { format!("[{}]", copies.len()) } else { String::new() };
+                    copies.push(self.one_box(one, &own, format!("{prefix}{}{number}", one.name))?);
+                }
+            }
+            if copies.len() > MOST_PORTS as usize {
+                let message = format!("{} copies of `{}`: at most {MOST_PORTS} are possible", copies.len(), one.name);
+                return Err(self.error(one.at, message));
             }
             placed.insert(&one.name, copies);
         }
@@ -216,7 +266,7 @@ impl<'t> Expander<'t> {
                 "input" => "`input` is an input of a sub-network, and sends: `input -> a;` within `network`".to_owned(),
                 "output" => "`output` is an output of a sub-network, and receives: `a -> output;` within it".to_owned(),
                 name => {
-                    let likely = near(name, placed.keys().map(|known| (*known, (*known).to_owned())));
+                    let likely = similar_names(name, placed.keys().map(|known| (*known, (*known).to_owned())));
                     format!("there is no box `{name}`{}", suggestion(&likely))
                 }
             };
@@ -224,7 +274,7 @@ impl<'t> Expander<'t> {
         })
     }
 
-    fn add(&mut self, name: String, at: Spot, work: Work<'t>) -> Result<usize, NetworkError> {
+    fn add(&mut self, name: String, at: Spot, work: Work<'t>, process: usize) -> Result<usize, NetworkError> {
         if !(self.goes_on)() {
             return Err(NetworkError::stopped());
         }
@@ -239,11 +289,11 @@ impl<'t> Expander<'t> {
                 Ports::Any => 0,
             },
         };
-        self.nodes.push(Node { name, at, work, inputs: vec![None; inputs], next_output: 0 });
+        self.nodes.push(Node { name, at, work, process, inputs: vec![None; inputs], next_output: 0 });
         Ok(self.nodes.len() - 1)
     }
 
-    fn one_box(&mut self, one: &'t BoxText, scope: &Values, name: String) -> Result<Copied, NetworkError> {
+    fn one_box(&mut self, one: &'t BoxText, scope: &Scope, name: String) -> Result<Copied, NetworkError> {
         let (text, kinds) = (self.text, self.kinds);
         if let Some(network) = text.networks.iter().find(|network| network.name == one.kind && !one.is_local) {
             return self.sub_network(network, one, scope, &name);
@@ -258,7 +308,7 @@ impl<'t> Expander<'t> {
             } else {
                 let networks = text.networks.iter().map(|network| network.name.as_str());
                 let known = kinds.iter().map(|kind| -> &str { kind.name }).chain(networks);
-                let likely = near(&one.kind, known.map(|known| (known, known.to_owned())));
+                let likely = similar_names(&one.kind, known.map(|known| (known, known.to_owned())));
                 format!("there is no kind `{}`{}; `vicus network kinds` lists all", one.kind, suggestion(&likely))
             };
             return Err(self.error(one.kind_at, message));
@@ -266,7 +316,7 @@ impl<'t> Expander<'t> {
         let mut arguments = BTreeMap::new();
         for argument in &one.arguments {
             let known = kind.parameters.iter().map(|parameter| (parameter.name, parameter.kind));
-            let (parameter, value) = self.argument(argument, known, one, scope)?;
+            let (parameter, value) = self.argument(argument, known, one, &scope.values)?;
             arguments.insert(parameter, (value, argument.value_at));
         }
         for parameter in &kind.parameters {
@@ -279,7 +329,7 @@ impl<'t> Expander<'t> {
                 return Err(self.missing(parameter.name, parameter.kind, parameter.doc, one));
             }
         }
-        self.add(name, one.at, Work::Box { kind, arguments }).map(Copied::Box)
+        self.add(name, one.at, Work::Box { kind, arguments }, scope.process).map(Copied::Box)
     }
 
     fn missing(&self, name: &str, kind: ParameterType, doc: &str, one: &BoxText) -> NetworkError {
@@ -297,7 +347,7 @@ impl<'t> Expander<'t> {
         scope: &Values,
     ) -> Result<(&'n str, ParameterValue), NetworkError> {
         let Some((name, kind)) = known.clone().find(|(name, _)| *name == argument.name) else {
-            let likely = near(&argument.name, known.clone().map(|(name, _)| (name, name.to_owned())));
+            let likely = similar_names(&argument.name, known.clone().map(|(name, _)| (name, name.to_owned())));
             let all: Vec<&str> = known.map(|(name, _)| name).collect();
             let all = if all.is_empty() { "it has none".to_owned() } else { format!("it has {}", all.join(", ")) };
             let message = format!("`{}` has no parameter `{}`{}; {all}", one.kind, argument.name, suggestion(&likely));
@@ -316,7 +366,7 @@ impl<'t> Expander<'t> {
         &mut self,
         network: &'t SubNetwork,
         one: &'t BoxText,
-        scope: &Values,
+        scope: &Scope,
         name: &str,
     ) -> Result<Copied, NetworkError> {
         if self.path.contains(&network.name.as_str()) {
@@ -329,11 +379,11 @@ impl<'t> Expander<'t> {
         }
         let mut own: Values = ["threads", "nodes"]
             .into_iter()
-            .filter_map(|name| Some((name.to_owned(), scope.get(name)?.clone())))
+            .filter_map(|name| Some((name.to_owned(), scope.values.get(name)?.clone())))
             .collect();
         for argument in &one.arguments {
             let known = network.parameters.iter().map(|parameter| (parameter.name.as_str(), parameter.kind));
-            let (parameter, value) = self.argument(argument, known, one, scope)?;
+            let (parameter, value) = self.argument(argument, known, one, &scope.values)?;
             own.insert(parameter.to_owned(), value);
         }
         for TextParameter { name, kind, default, .. } in &network.parameters {
@@ -348,12 +398,15 @@ impl<'t> Expander<'t> {
         let inputs = count(&mut vias().map(|via| &via.from).filter(|port| port.name == "input")).unwrap_or(0);
         let outputs = count(&mut vias().map(|via| &via.to).filter(|port| port.name == "output")).unwrap_or(0);
         let ports = |expander: &mut Self, what: &str, count: usize| {
-            (0..count).map(|port| expander.add(format!("{what} {port} of {name}"), one.at, Work::Port)).collect()
+            (0..count)
+                .map(|port| expander.add(format!("{what} {port} of {name}"), one.at, Work::Port, scope.process))
+                .collect()
         };
         let inputs: Vec<usize> = Result::from_iter::<Vec<Result<usize, NetworkError>>>(ports(self, "input", inputs))?;
         let outputs: Vec<usize> =
             Result::from_iter::<Vec<Result<usize, NetworkError>>>(ports(self, "output", outputs))?;
         self.path.push(&network.name);
+        let own = Scope { values: own, process: scope.process };
         self.body(&network.body, &own, &format!("{name}."), Some((&inputs, &outputs)))?;
         self.path.pop();
         Ok(Copied::Network { inputs, outputs })
@@ -399,7 +452,8 @@ impl<'t> Expander<'t> {
             return Ok(());
         }
         if from.len() == 1 {
-            let spread = self.helper("spread", format!("spread of {}", from_port.name), at)?;
+            let process = self.process_of(&from[0]);
+            let spread = self.helper("spread", format!("spread of {}", from_port.name), at, process)?;
             let output = self.output(&from[0], from_port)?;
             self.nodes[spread].inputs[0] = Some(link(output));
             for (part, receiver) in to.iter().enumerate() {
@@ -408,7 +462,8 @@ impl<'t> Expander<'t> {
             return Ok(());
         }
         if to.len() == 1 {
-            let union = self.helper("union", format!("union of {}", from_port.name), at)?;
+            let process = self.process_of(&to[0]);
+            let union = self.helper("union", format!("union of {}", from_port.name), at, process)?;
             for sender in from {
                 let output = self.output(sender, from_port)?;
                 self.nodes[union].inputs.push(Some(link(output)));
@@ -426,11 +481,22 @@ impl<'t> Expander<'t> {
     }
 
     /// A box between a box and its reader's copies, or between copies and their reader.
-    fn helper(&mut self, kind: &str, name: String, at: Spot) -> Result<usize, NetworkError> {
+    fn helper(&mut self, kind: &str, name: String, at: Spot, process: usize) -> Result<usize, NetworkError> {
         let Some(kind) = self.kinds.get(kind) else {
             return Err(self.error(at, format!("copies need the kind `{kind}`, which this program lacks")));
         };
-        self.add(name, at, Work::Box { kind, arguments: BTreeMap::new() })
+        self.add(name, at, Work::Box { kind, arguments: BTreeMap::new() }, process)
+    }
+
+    /// The process of a copy.
+    fn process_of(&self, copy: &Copied) -> usize {
+        match copy {
+            Copied::Box(node) => self.nodes[*node].process,
+            // One without ports can't be named in a via.
+            Copied::Network { inputs, outputs } => {
+                inputs.iter().chain(outputs).next().map_or(0, |port| self.nodes[*port].process)
+            }
+        }
     }
 
     /// The node and the number of an output.

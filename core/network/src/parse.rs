@@ -3,11 +3,11 @@
 use crate::error::{NetworkError, Spot};
 use crate::lex::{Word, words};
 use crate::schema::schema_at;
-use crate::text::{Argument, Body, BoxText, NetworkText, PortText, Source, SubNetwork, TextParameter, ViaText};
+use crate::text::{Argument, Body, BoxText, NetworkText, OnNode, PortText, Source, SubNetwork, TextParameter, ViaText};
 use crate::value::{ParameterType, ParameterValue};
 use std::collections::BTreeMap;
 use std::str::FromStr;
-use vicus_language::{near, suggestion};
+use vicus_language::{similar_names, suggestion};
 
 /// Names with a meaning of their own.
 pub(crate) const RESERVED: [&str; 10] =
@@ -133,7 +133,7 @@ impl Parser<'_> {
         let types = ParameterType::ALL.map(ParameterType::name);
         let (written, spot) = self.any_name(&format!("a type ({})", types.join(", ")))?;
         let Some(kind) = ParameterType::ALL.into_iter().find(|kind| kind.name() == written) else {
-            let likely = near(&written, types.map(|name| (name, name.to_owned())));
+            let likely = similar_names(&written, types.map(|name| (name, name.to_owned())));
             let all = types.join(", ");
             let message = format!("there is no type `{written}`{}; types are {all}", suggestion(&likely));
             return Err(NetworkError::at(self.source, spot, message));
@@ -270,7 +270,29 @@ impl Parser<'_> {
                 }
             };
         }
-        Ok(BoxText { name, kind, is_local, arguments, copies, at, kind_at, copies_at })
+        let (mut on, mut on_at) = (None, Spot::default());
+        if self.is_keyword("on") {
+            self.next();
+            if !self.is_keyword("node") {
+                return Err(self.expected("`node` is expected behind `on`: `on node 1`, or `on node *` for each"));
+            }
+            self.next();
+            on_at = self.spot();
+            on = Some(if self.has("*") { OnNode::Each } else { OnNode::One(self.node_number()?) });
+        }
+        Ok(BoxText { name, kind, is_local, arguments, copies, on, at, kind_at, copies_at, on_at })
+    }
+
+    /// The number of a node, or the name of a parameter that has it.
+    fn node_number(&mut self) -> Result<ParameterValue, NetworkError> {
+        let spot = self.spot();
+        match self.value()? {
+            value @ (ParameterValue::Integer(_) | ParameterValue::Name(_)) => Ok(value),
+            _ => {
+                let message = "the number of a node is expected: an integer, a parameter, or `*` for each";
+                Err(NetworkError::at(self.source, spot, message))
+            }
+        }
     }
 
     fn value(&mut self) -> Result<ParameterValue, NetworkError> {

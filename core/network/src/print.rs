@@ -1,6 +1,6 @@
 //! A network as text.
 
-use crate::text::{Body, BoxText, NetworkText, PortText, SubNetwork, TextParameter, ViaText};
+use crate::text::{Body, BoxText, NetworkText, OnNode, PortText, SubNetwork, TextParameter, ViaText};
 use crate::{Kinds, schema_text};
 use std::fmt;
 
@@ -67,6 +67,11 @@ impl fmt::Display for BoxText {
         let arguments = self.arguments.iter().map(|argument| format!("{}: {}", argument.name, argument.value));
         listed(f, &arguments.collect::<Vec<_>>())?;
         self.copies.iter().try_for_each(|copies| write!(f, " * {copies}"))?;
+        match &self.on {
+            None => {}
+            Some(OnNode::Each) => f.write_str(" on node *")?,
+            Some(OnNode::One(number)) => write!(f, " on node {number}")?,
+        }
         f.write_str(";")
     }
 }

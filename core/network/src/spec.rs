@@ -87,6 +87,8 @@ pub struct BoxSpec {
     /// Whether its rows end although its inputs' do not.
     pub(crate) is_end: bool,
     is_local: bool,
+    /// See [`BoxSpec::only_once`].
+    is_once: bool,
     build: Arc<Build>,
 }
 
@@ -103,6 +105,7 @@ impl BoxSpec {
             waits_for: &[],
             is_end: false,
             is_local: false,
+            is_once: false,
             build: Arc::new(build),
         }
     }
@@ -156,6 +159,12 @@ impl BoxSpec {
         BoxSpec { is_local: true, ..self }
     }
 
+    /// A kind whose rows can't be had a second time, or whose effects add up: networks with it are not run again when a
+    /// machine was lost.
+    pub fn only_once(self) -> BoxSpec {
+        BoxSpec { is_once: true, ..self }
+    }
+
     /// Its name.
     pub fn name(&self) -> &'static str {
         self.name
@@ -184,6 +193,11 @@ impl BoxSpec {
     /// Whether it belongs to one program.
     pub fn is_local(&self) -> bool {
         self.is_local
+    }
+
+    /// Whether networks with it run once alone.
+    pub fn is_once(&self) -> bool {
+        self.is_once
     }
 
     pub(crate) fn build(&self, building: &mut Building<'_>) -> Result<Vec<(OutputId, Schema)>, KindError> {
@@ -361,7 +375,15 @@ impl Building<'_> {
     /// # Errors
     /// The name has none there.
     pub fn file(&self, parameter: &'static str) -> Result<PathBuf, KindError> {
-        self.paths.find(self.text(parameter)).map_err(|error| KindError::of(parameter, error))
+        self.file_named(parameter, self.text(parameter))
+    }
+
+    /// The file of a name that is a part of a text, such as `path` of `unix:path`.
+    ///
+    /// # Errors
+    /// The name has none there.
+    pub fn file_named(&self, parameter: &'static str, name: &str) -> Result<PathBuf, KindError> {
+        self.paths.find(name).map_err(|error| KindError::of(parameter, error))
     }
 
     /// The model, for kinds of several boxes.

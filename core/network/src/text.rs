@@ -109,6 +109,9 @@ pub struct BoxText {
     /// The number of copies; one box if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copies: Option<ParameterValue>,
+    /// The processes that run it, of a network over several; by default the one of the network around it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<OnNode>,
     /// The place of its name.
     #[serde(skip)]
     pub at: Spot,
@@ -118,6 +121,19 @@ pub struct BoxText {
     /// The place of the number of copies.
     #[serde(skip)]
     pub copies_at: Spot,
+    /// The place of its node.
+    #[serde(skip)]
+    pub on_at: Spot,
+}
+
+/// The processes that run a box: the nodes of a network over several machines.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnNode {
+    /// A copy, or the given number of copies, on each node; in the process itself if it has no others.
+    Each,
+    /// The node of this number, from 1 on; 0 is the process that the network was begun in.
+    One(ParameterValue),
 }
 
 /// The value of a box's parameter.

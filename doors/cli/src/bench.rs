@@ -28,6 +28,7 @@ mod flow;
 mod growth;
 pub(crate) mod kernels;
 pub(crate) mod measure;
+mod nodes;
 mod prediction;
 pub(crate) mod queries;
 mod scratch;
@@ -74,6 +75,8 @@ enum What {
     Kernels(kernels::Args),
     /// The papers' kernels by the simulator's prediction, beside their times on threads.
     Prediction(prediction::Args),
+    /// A crossing of a network over two processes, on loopback: there and back, and a stream, beside plain bytes.
+    Nodes(nodes::Args),
     /// Result sizes against a table of known ones, under both strategies, many times in a row.
     Counts(counts::Args),
 }
@@ -102,6 +105,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         What::Short(args) => short::run(&args)?,
         What::Kernels(args) => kernels::run(&args)?,
         What::Prediction(args) => prediction::run(&args)?,
+        What::Nodes(args) => nodes::run(&args)?,
         What::Counts(args) => {
             counts::run(&args)?;
             Vec::new()

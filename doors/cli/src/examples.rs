@@ -32,6 +32,11 @@ Examples:
   vicus network kinds filter
   echo 'box n = numbers(to: 3); box rows = collect; n -> rows;' | vicus network run -";
 
+pub(crate) const NODE: &str = "\
+Examples:
+  vicus node --listen 127.0.0.1:7001 --folder data
+  vicus network run --nodes 127.0.0.1:7001,127.0.0.1:7002 counts.vnet";
+
 pub(crate) const SIMULATE: &str = "\
 Examples:
   vicus simulate --machine opteron-6172 --kernel map --strategy las,vicus,steal";

@@ -18,6 +18,7 @@ mod machine;
 mod manual;
 mod memory;
 mod network;
+mod node;
 mod query;
 #[cfg(target_os = "linux")]
 mod run;
@@ -87,6 +88,9 @@ enum Command {
     /// Run, check or show a network of boxes that is written as text.
     #[command(after_help = examples::NETWORK)]
     Network(network::Args),
+    /// Run parts of networks that `vicus network run --nodes` begins in other processes.
+    #[command(after_help = examples::NODE)]
+    Node(node::Args),
     /// Run an OpenMP program, as gcc or clang has compiled it, on the scheduler of Vicus.
     #[cfg(target_os = "linux")]
     Run(run::Args),
@@ -204,6 +208,7 @@ fn run(arguments: Vec<OsString>) -> u8 {
         Command::Compact(args) => store::compact(args),
         Command::Serve(args) => serve::run(args),
         Command::Network(args) => network::run(args),
+        Command::Node(args) => node::run(args),
         #[cfg(target_os = "linux")]
         Command::Run(args) => run::run(args),
         Command::Topology(args) => topology::run(args),

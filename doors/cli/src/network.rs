@@ -2,20 +2,22 @@
 
 use crate::arguments::RuntimeArgs;
 use crate::interrupt::{self, Interrupted};
-use crate::query::{ROOM, bytes, write_trace};
+use crate::query::{ROOM, bytes, duration, of_this_program, write_trace};
 use crate::tell::print;
-use crate::{engine, memory};
+use crate::{engine, memory, node};
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::io::{self, BufWriter, Read, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Seek, Write};
 use std::num::{NonZero, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use vicus::{BoxId, FlowError, Operator, Overflows, Request, RequestOptions, Runtime, TemporaryFiles};
+use vicus::{BoxId, FlowError, Operator, Request, RequestOptions, Runtime};
 use vicus_network::{Kinds, MachineCounts, Network, NetworkText, dot, svg};
+use vicus_nodes::{Attempt, Lead, LeadError, LeadOptions};
 use vicus_tables::{RowFormat, writer};
 use vicus_trace::{Log, Trace};
 
@@ -69,7 +71,29 @@ struct RunArgs {
     /// The folder of temporary files; by default the system's (TMPDIR, else /tmp).
     #[arg(long, value_name = "DIR")]
     temp_folder: Option<PathBuf>,
-    /// Prints on standard error how often each box ran, and its rows.
+    /// Other processes that run boxes, `vicus node`s: host:port, separated by commas. They are the nodes 1, 2, … of the
+    /// text (`on node 1`, `on node *`).
+    #[arg(long, value_name = "ADDRESS,…", value_delimiter = ',', help_heading = "Nodes")]
+    nodes: Vec<String>,
+    /// The token of the nodes; VICUS_NODE_TOKEN has one, too.
+    #[arg(long, value_name = "TOKEN", requires = "nodes", help_heading = "Nodes")]
+    node_token: Option<String>,
+    /// A node that has sent nothing for so long is lost, and the network fails: 1, 500ms.
+    #[arg(long, value_name = "SECONDS", value_parser = duration, requires = "nodes", default_value = "1")]
+    #[arg(help_heading = "Nodes")]
+    node_silence: Duration,
+    /// Waits so long for nodes that are yet starting.
+    #[arg(long, value_name = "SECONDS", value_parser = duration, requires = "nodes", default_value = "3")]
+    #[arg(help_heading = "Nodes")]
+    node_wait: Duration,
+    /// How often the network is run again, from its beginning, when a node was lost. Rows are printed when all are
+    /// there.
+    #[arg(long, value_name = "N", requires = "nodes", default_value_t = 0, help_heading = "Nodes")]
+    retries: u32,
+    /// Nodes that take the numbers of those that can't be reached.
+    #[arg(long, value_name = "ADDRESS,…", value_delimiter = ',', requires = "nodes", help_heading = "Nodes")]
+    spare_nodes: Vec<String>,
+    /// Prints on standard error how often each box of this process ran, and its rows.
     #[arg(long)]
     counts: bool,
     /// Records the events of every thread; see `vicus trace`.
@@ -210,11 +234,72 @@ impl TextArgs {
         interrupt::listen();
         let (text, name) = self.read()?;
         let network = self.build(&text, &name, machine)?;
-        let builder = Runtime::builder().strategy(vicus::DEFAULT_OF_QUERIES.parse()?).record(Log::DEFAULT_ROOM);
+        let builder = Runtime::builder().strategy(vicus::kit::DEFAULT_OF_QUERIES.parse()?).record(Log::DEFAULT_ROOM);
         let runtime = engine::start(builder, Some(1))?;
         let options = RequestOptions::from(memory::free_limit());
         outcome(&runtime.submit_within(&network.model, Vec::new(), options), &|| Ok(()))?;
         Ok(runtime.trace().expect("it was asked to record"))
+    }
+}
+
+impl RunArgs {
+    /// Sends the network to its nodes, if it has some.
+    fn begin(
+        &self,
+        text: &NetworkText,
+        name: &str,
+        machine: MachineCounts,
+        limit: u64,
+    ) -> anyhow::Result<Option<Attempt>> {
+        if self.nodes.is_empty() {
+            return Ok(None);
+        }
+        ensure!(self.node_silence >= Duration::from_millis(10), "--node-silence: at least 10ms");
+        let options = LeadOptions {
+            token: node::token(self.node_token.as_ref()),
+            memory: self.memory_limit,
+            silence: self.node_silence,
+            wait: self.node_wait,
+        };
+        let begun = Lead::connect(&self.nodes, &self.spare_nodes, options)
+            .and_then(|lead| lead.begin(text, name, &self.text.set, machine, limit))
+            .context("--nodes")?;
+        Ok(Some(begun))
+    }
+
+    /// The error of a network over several processes. There is none if the reader of its rows has seen enough.
+    fn told(&self, error: LeadError) -> anyhow::Result<()> {
+        match error {
+            LeadError::Text(error) => bail!("{}: {error}", Path::new(&self.text.file).display()),
+            LeadError::Own(error) => told(Err(error)),
+            other => bail!("{other}"),
+        }
+    }
+
+    fn failed(&self, error: LeadError) -> Failed {
+        let is_loss = error.is_loss();
+        match self.told(error) {
+            Err(error) if is_loss => Failed::Lost(error),
+            Err(error) => Failed::Otherwise(error),
+            Ok(()) => Failed::Otherwise(io::Error::from(io::ErrorKind::BrokenPipe).into()),
+        }
+    }
+
+    /// A temporary file that goes with the process.
+    fn unnamed_file(&self) -> anyhow::Result<File> {
+        let folder = self.temp_folder.clone().unwrap_or_else(std::env::temp_dir);
+        let named = (0..).map(|number| folder.join(format!("vicus-rows-{}-{number}", std::process::id())));
+        for path in named {
+            match File::options().read(true).write(true).create_new(true).open(&path) {
+                Ok(file) => {
+                    std::fs::remove_file(&path).with_context(|| path.display().to_string())?;
+                    return Ok(file);
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error).with_context(|| path.display().to_string()),
+            }
+        }
+        unreachable!("there are more names than files")
     }
 }
 
@@ -237,12 +322,15 @@ impl CheckArgs {
 enum Rows {
     Printed,
     Part(Arc<Printer>, usize),
+    /// They are printed when the network has done well.
+    Held(Arc<File>),
 }
 
 impl Rows {
     fn open(&self) -> Box<dyn Write + Send> {
         match self {
             Rows::Printed => Box::new(BufWriter::new(io::stdout())),
+            Rows::Held(_) => Box::new(BufWriter::new(self.clone())),
             Rows::Part(..) => Box::new(self.clone()),
         }
     }
@@ -252,6 +340,7 @@ impl Write for Rows {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Rows::Printed => io::stdout().write(bytes),
+            Rows::Held(file) => (&**file).write(bytes),
             Rows::Part(printer, number) => printer.keep(*number, bytes),
         }
     }
@@ -265,13 +354,13 @@ impl Write for Rows {
 /// have waited for a while, so that a network without an end is seen; at the end, in the order of the text.
 struct Printer {
     names: Vec<String>,
-    kept: Mutex<Kept>,
+    kept: Mutex<PendingRows>,
     /// Rows were printed.
     printed: Condvar,
 }
 
 #[derive(Default)]
-struct Kept {
+struct PendingRows {
     /// By box.
     rows: Vec<Vec<u8>>,
     /// When the oldest of them came.
@@ -289,12 +378,12 @@ impl Printer {
     const MANY: usize = 64 << 10;
     const LONG: Duration = Duration::from_millis(500);
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, PendingRows> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn keep(&self, number: usize, bytes: &[u8]) -> io::Result<usize> {
-        let is_full = |kept: &mut Kept| kept.rows[number].len() >= Printer::MOST && !kept.is_broken;
+        let is_full = |kept: &mut PendingRows| kept.rows[number].len() >= Printer::MOST && !kept.is_broken;
         let mut kept = self.printed.wait_while(self.kept(), is_full).unwrap_or_else(PoisonError::into_inner);
         if kept.is_broken {
             return Err(io::ErrorKind::BrokenPipe.into());
@@ -341,52 +430,140 @@ fn run_network(args: &RunArgs) -> anyhow::Result<()> {
     let (text, name) = args.text.read()?;
     if let Some(path) = &args.trace {
         // Fails now, not after the work.
-        std::fs::File::create(path).with_context(|| format!("{}: can't be written", path.display()))?;
+        File::create(path).with_context(|| format!("{}: can't be written", path.display()))?;
         let events = args.trace_events.get();
         builder = if args.trace_rolling { builder.record_last(events) } else { builder.record(events) };
     }
     let runtime = args.runtime.start(builder)?;
     let nodes = vicus::this_machine().topology.nodes.len();
-    let network = args.text.build(&text, &name, MachineCounts { threads: runtime.plan().threads(), nodes })?;
-
-    let format = match args.format {
-        RowsName::Csv => RowFormat::Csv,
-        RowsName::Json => RowFormat::JsonLines,
-    };
-    let mut operators: Vec<(BoxId, Box<dyn Operator>)> = Vec::new();
-    let names: Vec<String> = network.collected.iter().map(|collected| collected.name.clone()).collect();
-    let kept = Kept { rows: vec![Vec::new(); names.len()], ..Kept::default() };
-    let printer = Arc::new(Printer { names, kept: Mutex::new(kept), printed: Condvar::new() });
-    for (number, collected) in network.collected.iter().enumerate() {
-        format.check(&collected.schema).map_err(|error| anyhow!("`{}`: {error} (--format)", collected.name))?;
-        let is_only = network.collected.len() == 1;
-        let target = if is_only { Rows::Printed } else { Rows::Part(Arc::clone(&printer), number) };
-        operators.push((collected.sink, writer(format, &collected.schema, move || Ok(target.open()))));
-    }
-    let folder = args.temp_folder.clone().unwrap_or_else(std::env::temp_dir);
-    let files = TemporaryFiles::within(&folder, u64::MAX);
-    let overflows: Option<Arc<dyn Overflows>> = match (files, &args.temp_folder) {
-        (Ok(files), _) => Some(files),
-        // Memory alone may do.
-        (Err(_), None) => None,
-        (Err(error), Some(path)) => bail!("--temp-folder {}: {error}", path.display()),
-    };
+    let machine = MachineCounts { threads: runtime.plan().threads(), nodes };
     let limit = args.memory_limit.unwrap_or_else(memory::free_limit);
     ensure!(limit > 0, "--memory-limit 0: boxes need some memory");
+    let overflows = node::overflows(args.temp_folder.as_ref())?;
     let most_boxes = args.max_boxes;
     let options = RequestOptions { overflows, most_boxes, is_timed: args.counts, ..RequestOptions::from(limit) };
-    let request = runtime.submit_within(&network.model, operators, options);
-    let outcome = outcome(&request, &|| printer.print(false));
-    let printed = printer.print(true);
-    if args.counts {
-        crate::tell::tell(counts(&network, &request).trim_end());
-    }
-    drop(request);
+    let run = Run { args, runtime: &runtime, text: &text, name: &name, machine, limit, options };
+    let ended = run.until_done();
     if let Some(path) = &args.trace {
-        write_trace(path, &runtime.trace().expect("it was asked to record"))?;
+        write_trace(path, &of_this_program(runtime.trace().expect("it was asked to record")))?;
     }
-    outcome?;
-    crate::tell::printed(printed)
+    ended
+}
+
+/// A network that is run, perhaps several times.
+struct Run<'a> {
+    args: &'a RunArgs,
+    runtime: &'a Runtime,
+    text: &'a NetworkText,
+    name: &'a str,
+    machine: MachineCounts,
+    limit: u64,
+    options: RequestOptions,
+}
+
+/// The end of a run that has failed.
+enum Failed {
+    /// Nodes were lost.
+    Lost(anyhow::Error),
+    Otherwise(anyhow::Error),
+}
+
+impl From<anyhow::Error> for Failed {
+    fn from(error: anyhow::Error) -> Failed {
+        Failed::Otherwise(error)
+    }
+}
+
+impl Run<'_> {
+    /// Runs the network, again if nodes were lost and it may be.
+    fn until_done(&self) -> anyhow::Result<()> {
+        let all = self.args.retries;
+        if let Some(once) = self.text.runs_once(&kinds()).filter(|_| all > 0) {
+            bail!("--retries {all}: the rows of `{once}` come once, so the network can't be run again");
+        }
+        let mut left = all;
+        loop {
+            match self.once() {
+                Ok(()) => return Ok(()),
+                Err(Failed::Lost(error)) if left > 0 => {
+                    left -= 1;
+                    crate::tell::tell(format_args!("vicus: {error}; the network is run again"));
+                }
+                Err(Failed::Lost(error) | Failed::Otherwise(error)) => return Err(error),
+            }
+        }
+    }
+
+    fn once(&self) -> Result<(), Failed> {
+        let Run { args, text, name, machine, .. } = *self;
+        let mut attempt = args.begin(text, name, machine, self.limit)?;
+        let network = match &mut attempt {
+            None => Some(args.text.build(text, name, machine)?),
+            Some(attempt) => attempt.build(text, name, &kinds(), &args.text.set).map_err(|error| args.failed(error))?,
+        };
+        let Some(network) = network else {
+            let attempt = attempt.expect("one process alone has all boxes");
+            return attempt.wait(None, || !interrupt::cancel().is_cancelled()).map_err(|error| args.failed(error));
+        };
+
+        let format = match args.format {
+            RowsName::Csv => RowFormat::Csv,
+            RowsName::Json => RowFormat::JsonLines,
+        };
+        let mut operators: Vec<(BoxId, Box<dyn Operator>)> = Vec::new();
+        let names: Vec<String> = network.collected.iter().map(|collected| collected.name.clone()).collect();
+        let kept = PendingRows { rows: vec![Vec::new(); names.len()], ..PendingRows::default() };
+        let printer = Arc::new(Printer { names, kept: Mutex::new(kept), printed: Condvar::new() });
+        let mut held = Vec::new();
+        for (number, collected) in network.collected.iter().enumerate() {
+            format.check(&collected.schema).map_err(|error| anyhow!("`{}`: {error} (--format)", collected.name))?;
+            let target = if args.retries > 0 {
+                let file = Arc::new(args.unnamed_file()?);
+                held.push(Arc::clone(&file));
+                Rows::Held(file)
+            } else if network.collected.len() == 1 {
+                Rows::Printed
+            } else {
+                Rows::Part(Arc::clone(&printer), number)
+            };
+            operators.push((collected.sink, writer(format, &collected.schema, move || Ok(target.open()))));
+        }
+        let request = self.runtime.submit_within(&network.model, operators, self.options.clone());
+        let outcome = match attempt {
+            None => outcome(&request, &|| printer.print(false)).map_err(Failed::Otherwise),
+            Some(attempt) => {
+                let goes_on = || {
+                    // The box that writes next fails, and its request with it.
+                    let _ = printer.print(false);
+                    !interrupt::cancel().is_cancelled()
+                };
+                attempt.wait(Some(&request), goes_on).or_else(|error| match error.is_loss() {
+                    true => Err(args.failed(error)),
+                    false => args.told(error).map_err(Failed::Otherwise),
+                })
+            }
+        };
+        let mut printed = printer.print(true);
+        if args.counts {
+            crate::tell::tell(counts(&network, &request).trim_end());
+        }
+        drop(request);
+        outcome?;
+        for (file, name) in held.iter().zip(&printer.names) {
+            printed = printed.and_then(|()| print_held(file, (held.len() > 1).then_some(name)));
+        }
+        Ok(crate::tell::printed(printed)?)
+    }
+}
+
+/// Prints the rows of a file, under a name if there is one.
+fn print_held(mut file: &File, name: Option<&String>) -> io::Result<()> {
+    file.rewind()?;
+    let mut out = io::stdout();
+    if let Some(name) = name {
+        writeln!(out, "# {name}")?;
+    }
+    io::copy(&mut file, &mut out).and_then(|_| out.flush())
 }
 
 /// Waits for a request, which Ctrl-C cancels, and prints rows meanwhile. A reader that has gone ends it.
@@ -403,8 +580,13 @@ fn outcome(request: &Request, print: &dyn Fn() -> io::Result<()>) -> anyhow::Res
         // The box that writes next fails, and its request with it.
         let _ = print();
     };
+    told(outcome.map(|_| ()))
+}
+
+/// The end of a network as the command tells it.
+fn told(outcome: Result<(), FlowError>) -> anyhow::Result<()> {
     match outcome {
-        Ok(_) => Ok(()),
+        Ok(()) => Ok(()),
         Err(FlowError::Cancelled) if interrupt::cancel().is_cancelled() => Err(Interrupted.into()),
         Err(error) => {
             let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);

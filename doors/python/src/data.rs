@@ -1,7 +1,7 @@
 //! A database: data in memory, or a store in a folder.
 
 use crate::errors::{Failure, Outcome, exception};
-use crate::options::{Asked, Cancel};
+use crate::options::{AskOptions, Cancel};
 use crate::rows::{self, Rows};
 use crate::threads::Threads;
 use crate::transaction::Transaction;
@@ -22,15 +22,15 @@ use vicus_service::{
 };
 
 /// Data, and the threads that work on it.
-pub(crate) struct Held {
+pub(crate) struct OpenData {
     /// None from the drop on.
-    kept: Option<Kept>,
+    kept: Option<DataStore>,
     threads: Threads,
     path: Option<PathBuf>,
     temporary: Option<TemporaryFolder>,
 }
 
-pub(crate) enum Kept {
+pub(crate) enum DataStore {
     /// In memory.
     Memory(SharedDataset),
     /// A store in a folder.
@@ -43,13 +43,13 @@ pub(crate) enum Kept {
     Fixed(Dataset),
 }
 
-impl Held {
-    fn new(kept: Kept, threads: Threads, path: Option<PathBuf>) -> Held {
+impl OpenData {
+    fn new(kept: DataStore, threads: Threads, path: Option<PathBuf>) -> OpenData {
         let temporary = TemporaryFolder::open(path.as_deref().unwrap_or(&std::env::temp_dir())).ok();
-        Held { kept: Some(kept), threads, path, temporary }
+        OpenData { kept: Some(kept), threads, path, temporary }
     }
 
-    pub(crate) fn kept(&self) -> &Kept {
+    pub(crate) fn kept(&self) -> &DataStore {
         self.kept.as_ref().expect("it is there until the drop")
     }
 
@@ -72,28 +72,28 @@ impl Held {
     /// The data as it is now.
     pub(crate) fn dataset(&self) -> Dataset {
         match self.kept() {
-            Kept::Memory(dataset) => dataset.dataset(),
-            Kept::Folder { store, .. } => Dataset::new(store.snapshot()),
-            Kept::Fixed(dataset) => dataset.clone(),
+            DataStore::Memory(dataset) => dataset.dataset(),
+            DataStore::Folder { store, .. } => Dataset::new(store.snapshot()),
+            DataStore::Fixed(dataset) => dataset.clone(),
         }
     }
 
     pub(crate) fn check_writable(&self) -> Outcome {
         match self.kept() {
-            Kept::Fixed(_) => Err(Failure::new("ReadOnly", "this data can be read only: it is a snapshot")),
+            DataStore::Fixed(_) => Err(Failure::new("ReadOnly", "this data can be read only: it is a snapshot")),
             _ => Ok(()),
         }
     }
 
     fn store(&self) -> Outcome<&Arc<Store>> {
         match self.kept() {
-            Kept::Folder { store, .. } => Ok(store),
+            DataStore::Folder { store, .. } => Ok(store),
             _ => Err(Failure::new("StoreError", "this data is in memory, and not in a store")),
         }
     }
 }
 
-impl Drop for Held {
+impl Drop for OpenData {
     fn drop(&mut self) {
         let kept = self.kept.take();
         if self.threads.is_here() {
@@ -154,7 +154,7 @@ fn prepare(
     interruptible(py, &cancel, || Ok(session(options).call()?.prepare(text)?))
 }
 
-fn ask(py: Python<'_>, held: &Arc<Held>, dataset: &Dataset, options: &SessionOptions, text: &str) -> Outcome<Rows> {
+fn ask(py: Python<'_>, held: &Arc<OpenData>, dataset: &Dataset, options: &SessionOptions, text: &str) -> Outcome<Rows> {
     let began = Instant::now();
     let plan = prepare(py, held.service()?, dataset, options, text)?;
     begin(py, held, dataset, &remaining(options, began), &plan, text)
@@ -162,7 +162,7 @@ fn ask(py: Python<'_>, held: &Arc<Held>, dataset: &Dataset, options: &SessionOpt
 
 fn begin(
     py: Python<'_>,
-    held: &Arc<Held>,
+    held: &Arc<OpenData>,
     dataset: &Dataset,
     options: &SessionOptions,
     plan: &Arc<Plan>,
@@ -177,22 +177,22 @@ fn begin(
 #[pyclass(frozen, module = "vicus")]
 pub(crate) struct Data {
     /// None when it is closed.
-    held: Mutex<Option<Arc<Held>>>,
+    held: Mutex<Option<Arc<OpenData>>>,
 }
 
 impl Data {
-    fn new(held: Held) -> Data {
+    fn new(held: OpenData) -> Data {
         Data { held: Mutex::new(Some(Arc::new(held))) }
     }
 
-    pub(crate) fn held(&self) -> Outcome<Arc<Held>> {
+    pub(crate) fn held(&self) -> Outcome<Arc<OpenData>> {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let held = held.ok_or_else(|| Failure::new("ClosedError", "the database is closed"))?;
         held.check_here()?;
         Ok(held)
     }
 
-    fn take(&self) -> Option<Arc<Held>> {
+    fn take(&self) -> Option<Arc<OpenData>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -308,14 +308,14 @@ impl Data {
                 None => Failure::new("StoreError", format_args!("{}: {error}", path.display())),
             };
             if read_only {
-                let kept = Kept::Fixed(Dataset::new(read_store(&path).map_err(of)?));
-                return Ok(Data::new(Held::new(kept, Threads::new(threads)?, Some(path.clone()))));
+                let kept = DataStore::Fixed(Dataset::new(read_store(&path).map_err(of)?));
+                return Ok(Data::new(OpenData::new(kept, Threads::new(threads)?, Some(path.clone()))));
             }
             let store = if has_room { create_store(&path) } else { open_store(&path) };
             let store = Arc::new(store.map_err(of)?);
             let threads = Threads::new(threads)?;
             let keeper = threads.service()?.keep(&store).map_err(|error| Failure::new("Busy", error))?;
-            Ok(Data::new(Held::new(Kept::Folder { _keeper: keeper, store }, threads, Some(path.clone()))))
+            Ok(Data::new(OpenData::new(DataStore::Folder { _keeper: keeper, store }, threads, Some(path.clone()))))
         });
         opened.raise(py, None)
     }
@@ -325,8 +325,8 @@ impl Data {
     fn memory(py: Python<'_>, threads: Option<usize>) -> PyResult<Data> {
         let made = py.detach(|| -> Outcome<Data> {
             let empty = Snapshot::of_ntriples(b"").map_err(|error| Failure::new("InternalError", error))?;
-            let kept = Kept::Memory(SharedDataset::new(Dataset::new(Arc::new(empty))));
-            Ok(Data::new(Held::new(kept, Threads::new(threads)?, None)))
+            let kept = DataStore::Memory(SharedDataset::new(Dataset::new(Arc::new(empty))));
+            Ok(Data::new(OpenData::new(kept, Threads::new(threads)?, None)))
         });
         made.raise(py, None)
     }
@@ -355,18 +355,18 @@ impl Data {
             let said = syntax(syntax_name)?;
             let (sources, total) = py.detach(|| sources(&files, data, said, &done))?;
             let spill = match held.kept() {
-                Kept::Folder { store, .. } => {
+                DataStore::Folder { store, .. } => {
                     Some(LoadSpill { memory: memory.unwrap_or_else(vicus_cli::free_limit), scratch: store.scratch() })
                 }
                 _ => None,
             };
-            if let Kept::Memory(shared) = held.kept()
+            if let DataStore::Memory(shared) = held.kept()
                 && !shared.dataset().snapshot().is_empty()
             {
                 // Beside what is there: each source by an operation of an update, and all or none of them.
                 let held = Arc::clone(&held);
                 return interruptible(py, cancel, || {
-                    let Kept::Memory(shared) = held.kept() else { return Ok((0, 0)) };
+                    let DataStore::Memory(shared) = held.kept() else { return Ok((0, 0)) };
                     let before = shared.dataset().snapshot().len() as u64;
                     let mut draft = shared.draft();
                     for Source { name, syntax, base, reader } in sources {
@@ -415,7 +415,7 @@ impl Data {
             let (quads, skipped) = (loaded.dataset.snapshot().len() as u64, loaded.skipped);
             let keep = Arc::clone(&held);
             interruptible(py, cancel, move || match keep.kept() {
-                Kept::Memory(shared) => match shared.fill(loaded.dataset, &asking(cancel)) {
+                DataStore::Memory(shared) => match shared.fill(loaded.dataset, &asking(cancel)) {
                     Ok(true) => Ok(()),
                     Ok(false) => {
                         let message = "the database was changed while the data was loaded: load it again";
@@ -423,13 +423,13 @@ impl Data {
                     }
                     Err(_) => Err(Error::Cancelled.into()),
                 },
-                Kept::Folder { store, .. } => {
+                DataStore::Folder { store, .. } => {
                     let snapshot = Arc::into_inner(loaded.dataset.into_snapshot()).expect("no other owner is left");
                     let written = AtomicU64::new(0);
                     let loaded = store.load_asking(snapshot, &mut stopping(cancel, &written), &asking(cancel));
                     loaded.map_err(unless_cancelled(cancel, Failure::from))
                 }
-                Kept::Fixed(_) => keep.check_writable(),
+                DataStore::Fixed(_) => keep.check_writable(),
             })?;
             Ok((quads, skipped))
         };
@@ -438,7 +438,7 @@ impl Data {
 
     /// Begins to answer a query.
     #[pyo3(signature = (text, asked=None))]
-    fn query(&self, py: Python<'_>, text: &str, asked: Option<Asked>) -> PyResult<Rows> {
+    fn query(&self, py: Python<'_>, text: &str, asked: Option<AskOptions>) -> PyResult<Rows> {
         let begun = || -> Outcome<Rows> {
             let held = self.held()?;
             let options = asked.unwrap_or_default().options(&held)?;
@@ -449,7 +449,7 @@ impl Data {
 
     /// A query that is planned for the data as it is now.
     #[pyo3(signature = (text, asked=None))]
-    fn prepare(&self, py: Python<'_>, text: &str, asked: Option<Asked>) -> PyResult<Prepared> {
+    fn prepare(&self, py: Python<'_>, text: &str, asked: Option<AskOptions>) -> PyResult<Prepared> {
         let made = || -> Outcome<Prepared> {
             let held = self.held()?;
             let options = asked.unwrap_or_default().options(&held)?;
@@ -462,21 +462,21 @@ impl Data {
 
     /// Carries out an update; how many operations it has, and seconds.
     #[pyo3(signature = (text, asked=None))]
-    fn update(&self, py: Python<'_>, text: &str, asked: Option<Asked>) -> PyResult<(usize, f64)> {
+    fn update(&self, py: Python<'_>, text: &str, asked: Option<AskOptions>) -> PyResult<(usize, f64)> {
         let updated = || -> Outcome<(usize, f64)> {
             let held = self.held()?;
             held.check_writable()?;
             let options = asked.unwrap_or_default().options(&held)?;
             let cancel = options.limits.cancel.clone();
             let updated = interruptible(py, &cancel, || match held.kept() {
-                Kept::Memory(dataset) => {
+                DataStore::Memory(dataset) => {
                     let mut draft = dataset.draft();
                     let updated = held.service()?.update(text, &mut draft, options)?;
                     draft.commit();
                     Ok(updated)
                 }
-                Kept::Folder { store, .. } => Ok(held.service()?.update_store(text, store, options)?.updated),
-                Kept::Fixed(_) => Err(Failure::new("ReadOnly", "a snapshot can't be changed")),
+                DataStore::Folder { store, .. } => Ok(held.service()?.update_store(text, store, options)?.updated),
+                DataStore::Fixed(_) => Err(Failure::new("ReadOnly", "a snapshot can't be changed")),
             })?;
             Ok((updated.operations, updated.time.as_secs_f64()))
         };
@@ -485,7 +485,7 @@ impl Data {
 
     /// Answers a query for its counts: its operators with their work, its rows, and seconds.
     #[pyo3(signature = (text, asked=None))]
-    fn profile(&self, py: Python<'_>, text: &str, asked: Option<Asked>) -> PyResult<(String, u64, f64, f64)> {
+    fn profile(&self, py: Python<'_>, text: &str, asked: Option<AskOptions>) -> PyResult<(String, u64, f64, f64)> {
         let measured = || -> Outcome<(String, u64, f64, f64)> {
             let held = self.held()?;
             let mut options = asked.unwrap_or_default().options(&held)?;
@@ -505,7 +505,7 @@ impl Data {
 
     /// The plan of a query as text.
     #[pyo3(signature = (text, asked=None))]
-    fn explain(&self, py: Python<'_>, text: &str, asked: Option<Asked>) -> PyResult<String> {
+    fn explain(&self, py: Python<'_>, text: &str, asked: Option<AskOptions>) -> PyResult<String> {
         Ok(self.prepare(py, text, asked)?.plan.explain(None))
     }
 
@@ -513,7 +513,7 @@ impl Data {
     fn snapshot(&self, py: Python<'_>) -> PyResult<Data> {
         let made = || -> Outcome<Data> {
             let held = self.held()?;
-            let fixed = Held::new(Kept::Fixed(held.dataset()), held.threads.clone(), held.path.clone());
+            let fixed = OpenData::new(DataStore::Fixed(held.dataset()), held.threads.clone(), held.path.clone());
             Ok(Data::new(fixed))
         };
         made().raise(py, None)
@@ -651,7 +651,7 @@ fn inner(error: Error) -> Error {
 /// A query that is planned. See `vicus.Prepared`.
 #[pyclass(frozen, module = "vicus")]
 pub(crate) struct Prepared {
-    held: Arc<Held>,
+    held: Arc<OpenData>,
     dataset: Dataset,
     options: SessionOptions,
     plan: Arc<Plan>,
@@ -691,7 +691,7 @@ impl Prepared {
 impl Transaction {
     /// Changes the data of the transaction.
     #[pyo3(name = "update", signature = (text, asked=None))]
-    fn update_by(&self, py: Python<'_>, text: &str, asked: Option<Asked>) -> PyResult<(usize, f64)> {
+    fn update_by(&self, py: Python<'_>, text: &str, asked: Option<AskOptions>) -> PyResult<(usize, f64)> {
         let updated = || -> Outcome<(usize, f64)> {
             let options = asked.unwrap_or_default().options(self.held())?;
             let updated = self.update(py, text, options)?;
@@ -702,7 +702,7 @@ impl Transaction {
 
     /// Begins to answer a query over the data as changed so far.
     #[pyo3(signature = (text, asked=None))]
-    fn query(&self, py: Python<'_>, text: &str, asked: Option<Asked>) -> PyResult<Rows> {
+    fn query(&self, py: Python<'_>, text: &str, asked: Option<AskOptions>) -> PyResult<Rows> {
         let begun = || -> Outcome<Rows> {
             let options = asked.unwrap_or_default().options(self.held())?;
             let dataset = self.dataset(py)?;

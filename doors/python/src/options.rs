@@ -1,6 +1,6 @@
 //! The options of a query, as the package hands them over, and a handle to cancel.
 
-use crate::data::Held;
+use crate::data::OpenData;
 use crate::errors::{Failure, Outcome};
 use crate::frames::Frame;
 use oxrdf::{Literal, NamedNode, Term};
@@ -44,7 +44,7 @@ type GivenTerm = (String, String, Option<String>, Option<String>);
 /// The options of a query or an update.
 #[derive(FromPyObject, Default)]
 #[pyo3(from_item_all)]
-pub(crate) struct Asked {
+pub(crate) struct AskOptions {
     language: Option<String>,
     /// Seconds.
     timeout: Option<f64>,
@@ -64,8 +64,8 @@ pub(crate) struct Asked {
     cancel: Option<Py<Cancel>>,
 }
 
-impl Asked {
-    pub(crate) fn options(self, held: &Held) -> Outcome<SessionOptions> {
+impl AskOptions {
+    pub(crate) fn options(self, held: &OpenData) -> Outcome<SessionOptions> {
         let mut options = SessionOptions::default();
         options.plan.hash_seed = held.hash_seed();
         if let Some(name) = &self.language {

@@ -1,7 +1,7 @@
 //! A transaction: several updates as one. It borrows its database, so a thread of its own has it, and does what it is
 //! asked to.
 
-use crate::data::{Held, Kept};
+use crate::data::{DataStore, OpenData};
 use crate::errors::{Failure, Outcome};
 use crate::wait::{SLICE, asking, interruptible, of_panic};
 use pyo3::prelude::*;
@@ -21,10 +21,10 @@ enum Task {
 #[pyclass(frozen, module = "vicus")]
 pub(crate) struct Transaction {
     tasks: Mutex<Option<Sender<Task>>>,
-    held: Arc<Held>,
+    held: Arc<OpenData>,
 }
 
-fn work(held: &Held, tasks: &Receiver<Task>, cancel: &Cancel) {
+fn work(held: &OpenData, tasks: &Receiver<Task>, cancel: &Cancel) {
     // Until the changes before it have ended.
     let ask = asking(cancel);
     let service = match held.service() {
@@ -61,7 +61,7 @@ fn work(held: &Held, tasks: &Receiver<Task>, cancel: &Cancel) {
         }
     };
     match held.kept() {
-        Kept::Memory(shared) => {
+        DataStore::Memory(shared) => {
             let mut draft = shared.draft();
             draft.ask(ask);
             if let Some((is_kept, done)) = serve(&mut draft) {
@@ -71,7 +71,7 @@ fn work(held: &Held, tasks: &Receiver<Task>, cancel: &Cancel) {
                 let _ = done.send(Ok(()));
             }
         }
-        Kept::Folder { store, .. } => match store.write_asking(ask) {
+        DataStore::Folder { store, .. } => match store.write_asking(ask) {
             Ok(mut transaction) => {
                 if let Some((is_kept, done)) = serve(&mut transaction) {
                     let ended = if is_kept { transaction.commit().map(drop).map_err(Failure::from) } else { Ok(()) };
@@ -89,7 +89,7 @@ fn work(held: &Held, tasks: &Receiver<Task>, cancel: &Cancel) {
                 }
             }
         },
-        Kept::Fixed(_) => {}
+        DataStore::Fixed(_) => {}
     }
 }
 
@@ -100,7 +100,7 @@ fn never() -> Ask {
 
 impl Transaction {
     /// Begins one, when those before it have ended.
-    pub(crate) fn begin(py: Python<'_>, held: Arc<Held>) -> Outcome<Transaction> {
+    pub(crate) fn begin(py: Python<'_>, held: Arc<OpenData>) -> Outcome<Transaction> {
         held.check_here()?;
         held.check_writable()?;
         let (tasks, receiver) = channel();
@@ -164,7 +164,7 @@ impl Transaction {
         self.ask(py, &Cancel::new(), true, move |done| Task::End(is_kept, done))
     }
 
-    pub(crate) fn held(&self) -> &Arc<Held> {
+    pub(crate) fn held(&self) -> &Arc<OpenData> {
         &self.held
     }
 }

@@ -8,7 +8,7 @@ use vicus_flow::{BoxError, BoxModel, Column, Envelope, Schema, Turn, Type};
 use vicus_network::{BoxSpec, Building, KindError, Kinds, ParameterType, ParameterValue, Ports, span_ns};
 
 /// Adds the kinds of streams: `ticks`, `lines` and `parse`. A program that does not trust the texts leaves them out:
-/// `lines` reads files and connects to any peer.
+/// `lines` connects to any peer.
 ///
 /// ```
 /// use vicus_network::Kinds;
@@ -37,6 +37,7 @@ fn ticks_kind() -> BoxSpec {
         .ports(Ports::Exactly(0), Ports::Exactly(1))
         .required("every", ParameterType::Text, "The period, such as \"1s\" or \"20ms\".")
         .optional("count", ParameterType::Integer, "How many rows; without it they do not end.")
+        .only_once()
         .builds(|building| {
             let period = span(building, "every", Duration::from_micros(1))?;
             let count = match building.value("count") {
@@ -83,15 +84,19 @@ fn lines_kind() -> BoxSpec {
         )
         .defaults("new", ParameterValue::Boolean(false), "Of a file, only the lines that are appended from now on.")
         .defaults("idle", text(""), "The time without a line behind which others do not wait for it, such as \"1s\".")
+        .only_once()
         .builds(|building| {
             let from = building.text("from").to_owned();
             let is_new = building.boolean("new");
             let from = match (from.as_str(), from.split_once(':')) {
                 ("", _) => return Err(KindError::of("from", "a source is expected: -, tcp:…, unix:… or a file")),
-                ("-", _) => From::Standard,
+                ("-", _) => building.file("from").map(|_| From::Standard)?,
                 (_, Some(("tcp", address))) => From::Tcp(address.to_owned()),
-                (_, Some(("unix", path))) => From::Unix(path.into()),
-                (path, _) => From::File(path.into(), if is_new { FollowFrom::End } else { FollowFrom::Beginning }),
+                (_, Some(("unix", path))) => From::Unix(building.file_named("from", path)?),
+                _ => {
+                    let from = if is_new { FollowFrom::End } else { FollowFrom::Beginning };
+                    From::File(building.file("from")?, from)
+                }
             };
             if is_new && !matches!(from, From::File(..)) {
                 return Err(KindError::of("new", "it is for files"));

@@ -47,6 +47,18 @@ fn values_of_another_type_are_refused() {
 }
 
 #[test]
+fn nodes_are_numbers_of_processes() {
+    let other = error("box n = numbers(to: 3) on «nodes; box s = sink; n -> s;");
+    assert_eq!(other, "`node` is expected behind `on`: `on node 1`, or `on node *` for each, and here is `nodes`");
+    let text = error("box n = numbers(to: 3) on node «\"far\"; box s = sink; n -> s;");
+    assert_eq!(text, "the number of a node is expected: an integer, a parameter, or `*` for each");
+    let alone = error("box n = numbers(to: 3) on node «1; box s = sink; n -> s;");
+    assert_eq!(alone, "`n` is to run on node 1: the network runs in one process, 0: name others by `--nodes`");
+    let number = error("param at: number = 0.5; box n = numbers(to: 3) on node «at; box s = sink; n -> s;");
+    assert_eq!(number, "the number of a node is an integer, and this is number");
+}
+
+#[test]
 fn vias_must_fit() {
     let columns = error("box n = numbers(to: 3); box s = sink; «n -> s : (name: Text);");
     assert_eq!(columns, "`n` sends (n: I64), and the via wants (name: Text)");

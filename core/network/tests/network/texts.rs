@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use std::sync::Arc;
 use vicus_flow::{Field, Schema, TimeUnit, Type};
 use vicus_network::{
-    Argument, Body, BoxText, NetworkText, ParameterType, ParameterValue, PortText, Spot, SubNetwork, TextParameter,
-    ViaText, parse_schema, schema_text,
+    Argument, Body, BoxText, NetworkText, OnNode, ParameterType, ParameterValue, PortText, Spot, SubNetwork,
+    TextParameter, ViaText, parse_schema, schema_text,
 };
 
 fn unit() -> impl Strategy<Value = TimeUnit> {
@@ -96,19 +96,25 @@ fn body() -> impl Strategy<Value = Body> {
         (1i64..9).prop_map(|count| Some(ParameterValue::Integer(count))),
         Just(Some(ParameterValue::Name("threads".to_owned()))),
     ];
-    let one =
-        (name(), name(), any::<bool>(), arguments, copies).prop_map(|(name, kind, is_local, arguments, copies)| {
-            BoxText {
-                name,
-                kind,
-                is_local,
-                arguments,
-                copies,
-                at: Spot::default(),
-                kind_at: Spot::default(),
-                copies_at: Spot::default(),
-            }
-        });
+    let on = prop_oneof![
+        2 => Just(None),
+        1 => Just(Some(OnNode::Each)),
+        1 => (0i64..9).prop_map(|number| Some(OnNode::One(ParameterValue::Integer(number)))),
+        1 => name().prop_map(|name| Some(OnNode::One(ParameterValue::Name(name)))),
+    ];
+    let one = (name(), name(), any::<bool>(), arguments, copies, on);
+    let one = one.prop_map(|(name, kind, is_local, arguments, copies, on)| BoxText {
+        name,
+        kind,
+        is_local,
+        arguments,
+        copies,
+        on,
+        at: Spot::default(),
+        kind_at: Spot::default(),
+        copies_at: Spot::default(),
+        on_at: Spot::default(),
+    });
     let boxes = prop::collection::vec(one, 0..4).prop_map(|all| unlike(all, |one| one.name.clone()));
     let port = || {
         (name(), prop::option::of(0usize..4096)).prop_map(|(name, number)| PortText {

@@ -15,7 +15,7 @@ pub(crate) struct Home {
 
 impl Home {
     pub(crate) fn make() -> Home {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("docs");
+        let folder = vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join("docs");
         let _ = std::fs::remove_dir_all(&folder);
         let local = folder.join(".local");
         std::fs::create_dir_all(local.join("bin")).expect("a folder can be made");
@@ -62,7 +62,7 @@ impl Home {
 
 /// An empty folder for a test.
 pub(crate) fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("docs-{name}"));
+    let folder = vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join(format!("docs-{name}"));
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).expect("a folder can be made");
     folder
@@ -93,8 +93,10 @@ pub(crate) fn run(home: &Home, page: &Page) -> Vec<String> {
         std::fs::create_dir_all(each).expect("a folder can be made");
     }
     // Two pages, or another server of this machine, don't share a port.
-    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port is free");
-    let own_port = |text: &str| text.replace("127.0.0.1:7878", &free.to_string());
+    let free = || TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port is free");
+    // Of a server, and of nodes.
+    let ports = ["127.0.0.1:7878", "127.0.0.1:7001", "127.0.0.1:7002"].map(|named| (named, free().to_string()));
+    let own_port = |text: &str| ports.iter().fold(text.to_owned(), |text, (named, free)| text.replace(named, free));
     let mut script = "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT\n".to_owned();
     let mut outputs = Vec::new();
     for step in &page.steps {
@@ -107,7 +109,7 @@ pub(crate) fn run(home: &Home, page: &Page) -> Vec<String> {
             Step::Commands { not_run: true, .. } => {}
             Step::Commands { line, text, printed, .. } => {
                 let output = said.join(line.to_string());
-                let body = own_port(&with_servers(text, &free.to_string()));
+                let body = own_port(&with_servers(text, &ports[0].1));
                 script += &format!("{{\n{body}}} >{} 2>&1\n", quoted(&output));
                 outputs.push((line, output, printed.as_ref().map(|printed| own_port(printed))));
             }

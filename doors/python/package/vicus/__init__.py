@@ -30,7 +30,7 @@ from ._database import (
 )
 from ._errors import *
 from ._errors import __all__ as _names
-from ._machine import Simulated, Topology, simulate, strategies, topology
+from ._machine import Page, Simulated, Topology, simulate, strategies, topology, view
 from ._network import Box, Network, Ran, Rows, box, kinds
 from ._runtime import Runtime, empty, footprint
 from ._terms import IRI, BlankNode, Literal, Term, Triple
@@ -44,6 +44,7 @@ __all__ = [
     "Database",
     "Literal",
     "Network",
+    "Page",
     "Plan",
     "Prepared",
     "Profile",
@@ -68,6 +69,7 @@ __all__ = [
     "simulate",
     "strategies",
     "topology",
+    "view",
     *_names,
 ]
 

@@ -1,0 +1,94 @@
+//! `vicus node`: runs parts of networks that other processes begin.
+
+use crate::arguments::RuntimeArgs;
+use crate::query::bytes;
+use crate::tell::print;
+use crate::{interrupt, memory, network};
+use anyhow::{Context, anyhow, bail, ensure};
+use clap::Args as ClapArgs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use vicus::TemporaryFiles;
+use vicus::flow::Overflows;
+use vicus_network::Paths;
+use vicus_nodes::{NodeOptions, NodeServer};
+use vicus_service::paths_below;
+
+/// The variable with the token of nodes.
+const TOKEN: &str = "VICUS_NODE_TOKEN";
+
+/// See `vicus node --help`.
+#[derive(ClapArgs)]
+pub(crate) struct Args {
+    /// The address to listen at. Port 0 is any free one. Only this machine reaches 127.0.0.1; 0.0.0.0 and [::] are for
+    /// all, and need a token.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7879")]
+    listen: String,
+    /// Only processes with this token are served; VICUS_NODE_TOKEN has one, too. It is sent as it is, and so are rows:
+    /// beyond one machine, use a private network or a tunnel.
+    #[arg(long, value_name = "TOKEN")]
+    token: Option<String>,
+    /// Boxes read and write files below this folder, by names within it. Without it, they read and write none.
+    #[arg(long, value_name = "DIR")]
+    folder: Option<PathBuf>,
+    #[command(flatten)]
+    runtime: RuntimeArgs,
+    /// The bytes of memory that the boxes of one network may hold: 500000, 64K, 10M, 2G; by default half of the free
+    /// memory.
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    memory_limit: Option<u64>,
+    /// The folder of temporary files; by default the system's (TMPDIR, else /tmp).
+    #[arg(long, value_name = "DIR")]
+    temp_folder: Option<PathBuf>,
+}
+
+/// The token given, or that of the environment.
+pub(crate) fn token(given: Option<&String>) -> Option<String> {
+    given.cloned().or_else(|| std::env::var(TOKEN).ok()).filter(|token| !token.is_empty())
+}
+
+/// The folder of a network's temporary files; none if it is not named and can't be used, since memory alone may do.
+pub(crate) fn overflows(folder: Option<&PathBuf>) -> anyhow::Result<Option<Arc<dyn Overflows>>> {
+    let files = TemporaryFiles::within(&folder.cloned().unwrap_or_else(std::env::temp_dir), u64::MAX);
+    match (files, folder) {
+        (Ok(files), _) => Ok(Some(files)),
+        (Err(_), None) => Ok(None),
+        (Err(error), Some(path)) => bail!("--temp-folder {}: {error}", path.display()),
+    }
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    let paths = match &args.folder {
+        Some(folder) => paths_below(folder).with_context(|| format!("--folder {}", folder.display()))?,
+        None => Paths::by(|name| Err(format!("{name}: this node reads and writes no files; start it with --folder"))),
+    };
+    let limit = args.memory_limit.unwrap_or_else(memory::free_limit);
+    ensure!(limit > 0, "--memory-limit 0: boxes need some memory");
+    let options = NodeOptions {
+        token: token(args.token.as_ref()),
+        memory: limit,
+        overflows: overflows(args.temp_folder.as_ref())?,
+        nodes: vicus::this_machine().topology.nodes.len(),
+    };
+    let has_token = options.token.is_some();
+    let runtime = args.runtime.start(args.runtime.builder()?)?;
+    let threads = runtime.plan().threads();
+    let node = NodeServer::listen(&args.listen, runtime, network::kinds().with_paths(paths), options)
+        .with_context(|| format!("--listen {}", args.listen))?;
+    let address = node.address().context("the node's address")?;
+    ensure!(
+        has_token || address.ip().is_loopback(),
+        "--listen {address}: others than this machine reach it, so it needs a token: --token, or {TOKEN}"
+    );
+    let ended = Arc::new(AtomicBool::new(false));
+    let stops = Arc::clone(&ended);
+    let stopped = move || {
+        if stops.swap(true, Ordering::Relaxed) {
+            std::process::exit(interrupt::STATUS);
+        }
+    };
+    interrupt::replace(stopped).map_err(|error| anyhow!("signals can't be handled: {error}"))?;
+    print(&format!("vicus runs parts of networks at {address}, on {threads} threads\n"))?;
+    node.serve(|| ended.load(Ordering::Relaxed)).context("the node")
+}

@@ -1,0 +1,209 @@
+//! `vicus node` and `vicus network run --nodes`: networks over processes that are killed, silent, or asked wrongly.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nodes").join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// A node in a process of its own, which ends with the test.
+struct Node {
+    child: Child,
+    address: String,
+}
+
+impl Node {
+    fn start(folder: &Path, more: &[&str]) -> Node {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vicus"));
+        command.args(["node", "--listen", "127.0.0.1:0", "--threads", "1", "--memory-limit", "200M"]).args(more);
+        let mut child = command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.split_once(" at ").and_then(|(_, rest)| rest.split_once(',')).expect("it says where").0;
+        Node { address: address.to_owned(), child }
+    }
+
+    fn signal(&self, signal: i32) {
+        #[expect(unsafe_code, reason = "sends a signal to a child")]
+        // SAFETY: it is a child that was not waited for, so the number is its own.
+        let sent = unsafe { libc::kill(self.child.id() as libc::pid_t, signal) };
+        assert_eq!(sent, 0);
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn network(folder: &Path, file: &str, nodes: &[&Node], more: &[&str]) -> Command {
+    let nodes: Vec<&str> = nodes.iter().map(|node| node.address.as_str()).collect();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vicus"));
+    command.args(["network", "run", file, "--threads", "1", "--nodes", &nodes.join(",")]).args(more);
+    command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn told(output: &Output) -> (Option<i32>, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn files_of_each_node_are_read_where_they_are_and_no_others() {
+    let folder = folder("files");
+    for (name, rows) in [("a", "n\n1\n2\n"), ("b", "n\n3\n4\n")] {
+        std::fs::create_dir(folder.join(name)).unwrap();
+        std::fs::write(folder.join(name).join("part.csv"), rows).unwrap();
+    }
+    let nodes = [Node::start(&folder, &["--folder", "a"]), Node::start(&folder, &["--folder", "b"])];
+    let nodes = [&nodes[0], &nodes[1]];
+    let text = |file: &str| {
+        format!(
+            "box part = read(file: \"{file}\") on node *; box all = aggregate(select: \"SUM(n) AS n\");
+             box rows = collect; part -> all -> rows;"
+        )
+    };
+    std::fs::write(folder.join("sum.vnet"), text("part.csv")).unwrap();
+    let (code, rows, error) = told(&network(&folder, "sum.vnet", &nodes, &[]).output().unwrap());
+    assert_eq!((code, rows.as_str()), (Some(0), "n\n10\n"), "{error}");
+    for (outside, why) in [("../b/part.csv", "only files below"), ("/etc/passwd", "only files below")] {
+        std::fs::write(folder.join("out.vnet"), text(outside)).unwrap();
+        let (code, rows, error) = told(&network(&folder, "out.vnet", &nodes, &[]).output().unwrap());
+        assert_eq!((code, rows.as_str()), (Some(1), ""));
+        assert!(error.contains(why) && error.contains("node "), "{error}");
+    }
+    // A node without a folder reads none.
+    let plain = Node::start(&folder, &[]);
+    let (code, _, error) = told(&network(&folder, "sum.vnet", &[&plain], &[]).output().unwrap());
+    assert!(code == Some(1) && error.contains("reads and writes no files; start it with --folder"), "{error}");
+}
+
+/// Rows come until a node is killed: then the command fails with the node's address.
+#[test]
+fn a_node_that_is_killed_ends_the_network_with_its_name() {
+    let folder = folder("killed");
+    let text = "box n = numbers(to: 9000000000000000000) on node 1;
+        box few = filter(where: \"n % 10000 = 0\") on node 2; box rows = collect; n -> few -> rows;";
+    std::fs::write(folder.join("endless.vnet"), text).unwrap();
+    for victim in 0..2 {
+        let mut nodes = [Node::start(&folder, &[]), Node::start(&folder, &[])];
+        let mut child = network(&folder, "endless.vnet", &[&nodes[0], &nodes[1]], &[]).spawn().unwrap();
+        let mut rows = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("20000\n") {
+            assert!(rows.read_line(&mut line).unwrap() > 0, "rows come without an end");
+        }
+        nodes[victim].child.kill().unwrap();
+        std::io::copy(&mut rows, &mut std::io::sink()).unwrap();
+        let (code, _, error) = told(&child.wait_with_output().unwrap());
+        assert_eq!(code, Some(1), "{error}");
+        assert!(error.contains(&nodes[victim].address) && error.contains("lost"), "{error}");
+        // The other one is ready for the next network.
+        std::fs::write(folder.join("next.vnet"), "box n = numbers(to: 3) on node 1; box r = collect; n -> r;").unwrap();
+        let (code, rows, error) = told(&network(&folder, "next.vnet", &[&nodes[1 - victim]], &[]).output().unwrap());
+        assert_eq!((code, rows.as_str()), (Some(0), "n\n0\n1\n2\n"), "{error}");
+    }
+}
+
+/// A node whose process is stopped keeps its connections, and says nothing.
+#[test]
+fn a_silent_node_is_lost() {
+    let folder = folder("silent");
+    let text = "box n = numbers(to: 9000000000000000000) on node 1;
+        box few = filter(where: \"n % 10000 = 0\") on node 1; box rows = collect; n -> few -> rows;";
+    std::fs::write(folder.join("endless.vnet"), text).unwrap();
+    let node = Node::start(&folder, &[]);
+    let mut child = network(&folder, "endless.vnet", &[&node], &["--node-silence", "500ms"]).spawn().unwrap();
+    let mut rows = BufReader::new(child.stdout.take().unwrap());
+    rows.read_line(&mut String::new()).unwrap();
+    node.signal(libc::SIGSTOP);
+    std::io::copy(&mut rows, &mut std::io::sink()).unwrap();
+    let (code, _, error) = told(&child.wait_with_output().unwrap());
+    assert!(code == Some(1) && error.contains("nothing has come for 500 ms"), "{error}");
+    // When it goes on, it finds that network ended, and serves the next one.
+    node.signal(libc::SIGCONT);
+    std::fs::write(folder.join("next.vnet"), "box n = numbers(to: 3) on node 1; box r = collect; n -> r;").unwrap();
+    let (code, rows, error) = told(&network(&folder, "next.vnet", &[&node], &[]).output().unwrap());
+    assert_eq!((code, rows.as_str()), (Some(0), "n\n0\n1\n2\n"), "{error}");
+}
+
+/// Kills at moments by chance: a spare takes the lost node's number, and the rows are those of one whole run.
+#[test]
+fn what_was_lost_is_run_again_on_a_spare_with_each_row_once() {
+    let folder = folder("again");
+    let text = "box n = numbers(to: 3000000) on node 1; box k = map(select: \"n % 7 AS k\") on node 2;
+        box count = aggregate(select: \"k, COUNT(*) AS c\", by: \"k\"); box order = sort(by: \"k\"); box rows = collect;
+        n -> k -> count -> order -> rows;";
+    std::fs::write(folder.join("count.vnet"), text).unwrap();
+    let mut expected = "k,c\n".to_owned();
+    (0..7).for_each(|k| expected += &format!("{k},{}\n", (0..3_000_000u64).filter(|n| n % 7 == k).count()));
+    let seed = std::env::var("NODES_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1u64);
+    println!("NODES_SEED={seed}");
+    let rounds = std::env::var("NODES_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(4u64);
+    for round in 0..rounds {
+        let mut nodes = [Node::start(&folder, &[]), Node::start(&folder, &[])];
+        let spare = Node::start(&folder, &[]);
+        let more = ["--retries", "2", "--node-wait", "0", "--spare-nodes", &spare.address];
+        let child = network(&folder, "count.vnet", &[&nodes[0], &nodes[1]], &more).spawn().unwrap();
+        // Up to some 250 ms: about what a run takes on an idle machine.
+        let chance = (seed + round).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        std::thread::sleep(Duration::from_millis(chance % 250));
+        nodes[(chance >> 16) as usize % 2].child.kill().unwrap();
+        let (code, rows, error) = told(&child.wait_with_output().unwrap());
+        assert_eq!((code, rows), (Some(0), expected.clone()), "round {round}: {error}");
+    }
+}
+
+#[test]
+fn wrong_options_and_texts_say_what_to_do() {
+    let folder = folder("wrong");
+    std::fs::write(folder.join("n.vnet"), "box n = numbers(to: 3) on node 1; box r = collect; n -> r;").unwrap();
+    let vicus = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vicus"));
+        told(&command.args(arguments).current_dir(&folder).env_remove("VICUS_NODE_TOKEN").output().unwrap())
+    };
+    let (code, _, error) = vicus(&["node", "--listen", "0.0.0.0:0"]);
+    assert!(code == Some(1) && error.contains("needs a token: --token, or VICUS_NODE_TOKEN"), "{error}");
+    let (code, _, error) = vicus(&["node", "--folder", "nowhere"]);
+    assert!(code == Some(1) && error.contains("--folder nowhere"), "{error}");
+    let (code, _, error) = vicus(&["network", "run", "n.vnet"]);
+    assert!(code == Some(1) && error.contains("name others by `--nodes`"), "{error}");
+    let (code, _, error) = vicus(&["network", "run", "n.vnet", "--nodes", "127.0.0.1:1", "--node-wait", "0"]);
+    assert!(code == Some(1) && error.contains("127.0.0.1:1: it can't be reached"), "{error}");
+    let (code, _, error) = vicus(&["network", "run", "n.vnet", "--nodes", "nothing"]);
+    assert!(code == Some(1) && error.contains("the address is not understood"), "{error}");
+    let node = Node::start(&folder, &["--token", "secret"]);
+    let (code, _, error) = told(&network(&folder, "n.vnet", &[&node], &[]).output().unwrap());
+    assert!(code == Some(1) && error.contains("the token is not the node's"), "{error}");
+    let (code, rows, error) =
+        told(&network(&folder, "n.vnet", &[&node], &["--node-token", "secret"]).output().unwrap());
+    assert_eq!((code, rows.as_str()), (Some(0), "n\n0\n1\n2\n"), "{error}");
+    std::fs::write(folder.join("once.vnet"), "box l = lines(from: \"-\"); box r = collect; l -> r;").unwrap();
+    let retried = told(&network(&folder, "once.vnet", &[&node], &["--retries", "1"]).output().unwrap());
+    assert!(retried.0 == Some(1) && retried.2.contains("the rows of `l` come once"), "{}", retried.2);
+}
+
+/// A signal that ends: the node leaves, and a network that runs on it fails.
+#[test]
+fn a_node_ends_on_a_signal() {
+    let folder = folder("signal");
+    let mut node = Node::start(&folder, &[]);
+    node.signal(libc::SIGTERM);
+    let began = Instant::now();
+    while node.child.try_wait().unwrap().is_none() {
+        assert!(began.elapsed() < Duration::from_secs(60), "it ends");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let mut rest = String::new();
+    node.child.stderr.take().map(|mut errors| errors.read_to_string(&mut rest));
+    assert_eq!(node.child.wait().unwrap().code(), Some(0), "{rest}");
+}

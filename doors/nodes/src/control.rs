@@ -1,0 +1,212 @@
+//! The lines of a control connection, and the first ones of every connection.
+//!
+//! A connection begins with a line from either side: a word, and an object of JSON. Then come lines of JSON, or the
+//! frames of a link.
+
+use crate::link::{ALIVE_IN_SILENCE, LinkLost, lost};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// The first word of every connection, with the version of what follows.
+const WORD: &str = "VICUS-NODE/1";
+
+/// The most bytes of a first line; texts of networks come later.
+const FIRST: u64 = 64 << 10;
+
+/// The most bytes of another line.
+const LINE: u64 = 16 << 20;
+
+/// The first line of a process that connects.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Hello {
+    /// The program's version: both sides must know the same texts.
+    pub(crate) version: String,
+    #[serde(default)]
+    pub(crate) token: Option<String>,
+    /// A link of an attempt, and no control connection.
+    #[serde(default)]
+    pub(crate) link: Option<LinkHello>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct AttemptId {
+    /// Chosen by chance.
+    pub(crate) network: u64,
+    /// From 0 on.
+    pub(crate) number: u32,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct LinkHello {
+    pub(crate) attempt: AttemptId,
+    /// The process that connects.
+    pub(crate) from: usize,
+}
+
+/// A node's answer to it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Answer {
+    Welcome { threads: usize, nodes: usize },
+    Refused { version: String, why: String },
+}
+
+/// A process of a network, in the words of the one that began it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ProcessAt {
+    /// None for the one that began: it connects to all others.
+    pub(crate) address: Option<String>,
+    pub(crate) threads: usize,
+    pub(crate) nodes: usize,
+}
+
+/// A part of a network to be run.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Run {
+    pub(crate) attempt: AttemptId,
+    pub(crate) name: String,
+    /// The text as JSON, whose version says more than this program's.
+    pub(crate) text: String,
+    pub(crate) set: Vec<(String, String)>,
+    pub(crate) own: usize,
+    pub(crate) processes: Vec<ProcessAt>,
+    pub(crate) token: Option<String>,
+    pub(crate) memory: Option<u64>,
+    pub(crate) silence_ms: u64,
+}
+
+/// A line to a node.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum ToNode {
+    Run(Box<Run>),
+    Cancel,
+    /// All have done their parts.
+    Over,
+    Alive,
+}
+
+/// A line from a node.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum FromNode {
+    Done,
+    Failed {
+        message: String,
+        /// A consequence of another process's end.
+        is_lost: bool,
+    },
+    Alive,
+}
+
+/// Sends a first line.
+pub(crate) fn greet(to: &mut TcpStream, line: &impl Serialize) -> io::Result<()> {
+    let json = serde_json::to_string(line).map_err(io::Error::other)?;
+    to.write_all(format!("{WORD} {json}\n").as_bytes())
+}
+
+/// Reads a first line.
+///
+/// # Errors
+/// The other end speaks of something else: the error shows how it begins.
+pub(crate) fn greeted<T: DeserializeOwned>(from: &mut BufReader<TcpStream>) -> io::Result<T> {
+    let mut line = Vec::new();
+    from.by_ref().take(FIRST).read_until(b'\n', &mut line)?;
+    if line.is_empty() {
+        return Err(ErrorKind::UnexpectedEof.into());
+    }
+    let json = line.strip_prefix(WORD.as_bytes()).and_then(|rest| rest.strip_prefix(b" "));
+    json.and_then(|json| serde_json::from_slice(json).ok()).ok_or_else(|| {
+        let begin: String = String::from_utf8_lossy(&line).chars().take(40).collect();
+        let shown = begin.trim_end().escape_debug();
+        io::Error::new(
+            ErrorKind::InvalidData,
+            format!("what answers there is no node of Vicus: it begins with `{shown}`"),
+        )
+    })
+}
+
+/// The end of a control connection that writes. A thread of its own says from time to time that the process lives.
+pub(crate) struct Control {
+    stream: Mutex<TcpStream>,
+    is_over: Mutex<bool>,
+    ended: Condvar,
+}
+
+fn locked<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic leaves nothing half done here.
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Control {
+    /// # Errors
+    /// The system refuses.
+    pub(crate) fn start(stream: TcpStream, alive: impl Serialize, silence: Duration) -> io::Result<Arc<Control>> {
+        stream.set_nodelay(true)?;
+        stream.set_write_timeout(Some(silence))?;
+        let control =
+            Arc::new(Control { stream: Mutex::new(stream), is_over: Mutex::new(false), ended: Condvar::new() });
+        let alive = line_of(&alive)?;
+        let weak = Arc::downgrade(&control);
+        let lives = move || {
+            while let Some(control) = weak.upgrade() {
+                let goes_on = |is_over: &mut bool| !*is_over;
+                let wait = silence / ALIVE_IN_SILENCE;
+                let waited = control.ended.wait_timeout_while(locked(&control.is_over), wait, goes_on);
+                if *waited.unwrap_or_else(PoisonError::into_inner).0 || control.write(&alive).is_err() {
+                    break;
+                }
+            }
+        };
+        thread::Builder::new().name("vicus-alive".to_owned()).spawn(lives)?;
+        Ok(control)
+    }
+
+    fn write(&self, line: &[u8]) -> io::Result<()> {
+        locked(&self.stream).write_all(line)
+    }
+
+    /// # Errors
+    /// The other end is gone.
+    pub(crate) fn send(&self, line: &impl Serialize) -> io::Result<()> {
+        self.write(&line_of(line)?)
+    }
+
+    /// Says nothing more. The other end sees the connection closed.
+    pub(crate) fn end(&self) {
+        *locked(&self.is_over) = true;
+        self.ended.notify_all();
+        let _ = locked(&self.stream).shutdown(Shutdown::Both);
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn line_of(line: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut json = serde_json::to_vec(line).map_err(io::Error::other)?;
+    json.push(b'\n');
+    Ok(json)
+}
+
+/// Reads a line of a control connection.
+pub(crate) fn heard<T: DeserializeOwned>(
+    from: &mut BufReader<TcpStream>,
+    peer: &str,
+    silence: Duration,
+) -> Result<T, LinkLost> {
+    let mut line = Vec::new();
+    let read = from.by_ref().take(LINE).read_until(b'\n', &mut line);
+    let parsed = read.and_then(|_| {
+        if line.last() != Some(&b'\n') {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        serde_json::from_slice(&line).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
+    });
+    parsed.map_err(|error| lost(peer, &error, silence))
+}

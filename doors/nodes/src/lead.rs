@@ -1,0 +1,362 @@
+//! The process that begins a network: it sends the text to the nodes, runs its own part, and waits for all.
+
+use crate::control::{AttemptId, Control, FromNode, Hello, ProcessAt, Run, ToNode, heard};
+use crate::link::LinkOptions;
+use crate::node::{VERSION, Ways, connect, is_lost, window};
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::io::BufReader;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+use vicus::{FlowError, Request};
+use vicus_network::{Kinds, MachineCounts, Network, NetworkError, NetworkPart, NetworkText};
+
+/// How a network is run over several processes.
+#[derive(Clone, Debug)]
+pub struct LeadOptions {
+    /// The token of the nodes.
+    pub token: Option<String>,
+    /// The bytes of memory that the boxes of each process may hold; by default a node's own limit.
+    pub memory: Option<u64>,
+    /// A process that has sent nothing for so long is lost; one second by default.
+    pub silence: Duration,
+    /// A node where nobody listens may yet be starting, and is waited for so long; three seconds by default.
+    pub wait: Duration,
+}
+
+impl Default for LeadOptions {
+    fn default() -> LeadOptions {
+        LeadOptions { token: None, memory: None, silence: Duration::from_secs(1), wait: Duration::from_secs(3) }
+    }
+}
+
+/// Why a network over several processes has ended.
+#[derive(Debug)]
+pub enum LeadError {
+    /// A node can't be had.
+    Node {
+        /// Its address.
+        address: String,
+        /// Why.
+        why: String,
+    },
+    /// A node has failed its part: a box there, its text or its memory.
+    Failed {
+        /// The node's number.
+        node: usize,
+        /// Its address.
+        address: String,
+        /// Its error.
+        message: String,
+        /// Whether it only lost another process, so that no box is at fault.
+        is_loss: bool,
+    },
+    /// A node was lost while the network ran.
+    Lost {
+        /// The node's number.
+        node: usize,
+        /// Its address.
+        address: String,
+        /// How that was noticed.
+        why: String,
+    },
+    /// The text is wrong in the part of this process.
+    Text(NetworkError),
+    /// The part of this process has failed.
+    Own(FlowError),
+}
+
+impl fmt::Display for LeadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LeadError::Node { address, why } => write!(f, "{address}: {why}"),
+            LeadError::Failed { node, address, message, .. } => write!(f, "node {node} ({address}): {message}"),
+            LeadError::Lost { node, address, why } => {
+                write!(f, "node {node} ({address}) was lost while the network ran: {why}")
+            }
+            LeadError::Text(error) => error.fmt(f),
+            LeadError::Own(error) => error.fmt(f),
+        }
+    }
+}
+
+impl LeadError {
+    /// Whether the machines were at fault, so that the network may go well when it is run again.
+    pub fn is_loss(&self) -> bool {
+        match self {
+            LeadError::Lost { .. } => true,
+            LeadError::Failed { is_loss, .. } => *is_loss,
+            LeadError::Own(error) => !matches!(error, FlowError::Cancelled) && is_lost(error),
+            LeadError::Node { .. } | LeadError::Text(_) => false,
+        }
+    }
+}
+
+impl std::error::Error for LeadError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            LeadError::Own(error) => error.source(),
+            _ => None,
+        }
+    }
+}
+
+/// The nodes of a network to be begun.
+pub struct Lead {
+    options: LeadOptions,
+    nodes: Vec<Connected>,
+    network: u64,
+}
+
+struct Connected {
+    address: String,
+    stream: BufReader<TcpStream>,
+    machine: MachineCounts,
+}
+
+impl Lead {
+    /// Connects to nodes: they are 1, 2, … in texts. Each of `spares` takes the number of one that can't be had.
+    ///
+    /// # Errors
+    /// One can't be reached, refuses, is no node, or has another version, and no spare is left.
+    pub fn connect(addresses: &[String], spares: &[String], options: LeadOptions) -> Result<Lead, LeadError> {
+        let hello = Hello { version: VERSION.to_owned(), token: options.token.clone(), link: None };
+        let node = |address: &String| {
+            let (stream, (threads, nodes)) = connect(address, &hello, options.silence, options.wait)
+                .map_err(|why| LeadError::Node { address: address.clone(), why })?;
+            Ok(Connected { address: address.clone(), stream, machine: MachineCounts { threads, nodes } })
+        };
+        let mut spares = spares.iter();
+        let node_or_spare = |address| {
+            let first = node(address);
+            first.or_else(|error| spares.find_map(|spare| node(spare).ok()).ok_or(error))
+        };
+        let nodes = addresses.iter().map(node_or_spare).collect::<Result<_, LeadError>>()?;
+        // Each hasher of the standard library has keys of its own by chance.
+        let network = RandomState::new().hash_one(std::process::id());
+        Ok(Lead { options, nodes, network })
+    }
+
+    /// Sends the text to all nodes, which make their parts. `own` is this process's machine, and `memory` bounds what
+    /// crossings may hold here.
+    ///
+    /// # Errors
+    /// A node is gone.
+    pub fn begin(
+        self,
+        text: &NetworkText,
+        name: &str,
+        set: &[(String, String)],
+        own: MachineCounts,
+        memory: u64,
+    ) -> Result<Attempt, LeadError> {
+        let here = ProcessAt { address: None, threads: own.threads, nodes: own.nodes };
+        let others = self.nodes.iter().map(|node| ProcessAt {
+            address: Some(node.address.clone()),
+            threads: node.machine.threads,
+            nodes: node.machine.nodes,
+        });
+        let silence = self.options.silence;
+        let run = |own| Run {
+            attempt: AttemptId { network: self.network, number: 0 },
+            name: name.to_owned(),
+            text: text.to_json(),
+            set: set.to_vec(),
+            own,
+            processes: std::iter::once(here.clone()).chain(others.clone()).collect(),
+            token: self.options.token.clone(),
+            memory: self.options.memory,
+            silence_ms: u64::try_from(silence.as_millis()).unwrap_or(u64::MAX),
+        };
+        let own = run(0);
+        let ways = Arc::new(Ways::new(&own, LinkOptions { silence, window: window(memory) }));
+        let machines = own.machines();
+        let (sender, events) = mpsc::channel();
+        let runs: Vec<Run> = (1..=self.nodes.len()).map(run).collect();
+        let mut nodes = Vec::new();
+        for (number, (node, run)) in self.nodes.into_iter().zip(runs).enumerate() {
+            let Connected { address, mut stream, .. } = node;
+            let told = |error: std::io::Error| LeadError::Node { address: address.clone(), why: error.to_string() };
+            let to = stream.get_ref().try_clone().map_err(told)?;
+            stream.get_ref().set_read_timeout(Some(silence)).map_err(told)?;
+            let control = Control::start(to, ToNode::Alive, silence).map_err(told)?;
+            control.send(&ToNode::Run(Box::new(run))).map_err(told)?;
+            let (peer, events) = (format!("node {} ({address})", number + 1), sender.clone());
+            let own_ways = Arc::clone(&ways);
+            let listens = move || {
+                loop {
+                    let event = match heard(&mut stream, &peer, silence) {
+                        Ok(FromNode::Alive) => continue,
+                        Ok(FromNode::Done) => Event::Done,
+                        Ok(FromNode::Failed { message, is_lost }) => Event::Failed { message, is_lost },
+                        Err(lost) => Event::Lost(lost.0),
+                    };
+                    let is_last = matches!(event, Event::Lost(_));
+                    if !matches!(event, Event::Done) {
+                        // The part of this process may yet be made, and wait for that node.
+                        own_ways.cancel();
+                    }
+                    if events.send((number, event)).is_err() || is_last {
+                        return;
+                    }
+                }
+            };
+            thread::Builder::new().name("vicus-lead".to_owned()).spawn(listens).map_err(told)?;
+            nodes.push(NodeAt { address, control, is_done: false });
+        }
+        Ok(Attempt { nodes, events, ways, machines, silence })
+    }
+}
+
+enum Event {
+    Done,
+    Failed { message: String, is_lost: bool },
+    Lost(String),
+}
+
+struct NodeAt {
+    address: String,
+    control: Arc<Control>,
+    is_done: bool,
+}
+
+/// A network that runs over several processes. Dropped, it is cancelled.
+pub struct Attempt {
+    nodes: Vec<NodeAt>,
+    events: Receiver<(usize, Event)>,
+    ways: Arc<Ways>,
+    machines: Vec<MachineCounts>,
+    silence: Duration,
+}
+
+impl Attempt {
+    /// Makes this process's part; `None` if it has no boxes.
+    ///
+    /// # Errors
+    /// The text is wrong, or another part has failed meanwhile.
+    pub fn build(
+        &mut self,
+        text: &NetworkText,
+        name: &str,
+        kinds: &Kinds,
+        set: &[(String, String)],
+    ) -> Result<Option<Network>, LeadError> {
+        let part = NetworkPart { processes: &self.machines, own: 0, border: &*self.ways };
+        let built = text.build_part(name, kinds, &part, set);
+        built.map_err(|error| {
+            let lost =
+                self.ways.lost().map(|(node, why)| (true, LeadError::Lost { node, address: self.address(node), why }));
+            if lost.is_none() && !self.ways.is_cancelled() {
+                return LeadError::Text(error);
+            }
+            // Another part has ended, and so did this one; that part's own error says more.
+            self.ways.cancel();
+            self.finish(None, lost, || true).err().unwrap_or(LeadError::Own(FlowError::Cancelled))
+        })
+    }
+
+    fn address(&self, node: usize) -> String {
+        node.checked_sub(1).and_then(|place| self.nodes.get(place)).map_or(String::new(), |node| node.address.clone())
+    }
+
+    /// Waits for the whole network. `own` is the request of this process's part, if it has one; `goes_on` is asked at
+    /// least twenty times a second, and its no cancels all parts. A part that has failed ends the others.
+    ///
+    /// # Errors
+    /// The first part that failed, or the node that was lost. A process that only lost the link to such a one is not
+    /// told of.
+    pub fn wait(mut self, own: Option<&Request>, goes_on: impl FnMut() -> bool) -> Result<(), LeadError> {
+        self.finish(own, None, goes_on)
+    }
+
+    fn finish(
+        &mut self,
+        own: Option<&Request>,
+        mut failure: Option<(bool, LeadError)>,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Result<(), LeadError> {
+        /// The request of this process is looked at so often: soon at first, for short networks.
+        const POLLED: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(50)];
+        let mut polled = POLLED[0];
+        let mut own_is_over = own.is_none();
+        let mut failed_at = None;
+        loop {
+            polled = (polled * 2).min(POLLED[1]);
+            match self.events.recv_timeout(polled) {
+                Ok((number, event)) => {
+                    let (node, address) = (number + 1, self.nodes[number].address.clone());
+                    match event {
+                        Event::Done => self.nodes[number].is_done = true,
+                        Event::Failed { message, is_lost } => {
+                            self.nodes[number].is_done = true;
+                            let error = LeadError::Failed { node, address, message, is_loss: is_lost };
+                            keep(&mut failure, is_lost, error);
+                        }
+                        // A node that has done its part has sent all its rows.
+                        Event::Lost(_) if self.nodes[number].is_done => {}
+                        Event::Lost(why) => {
+                            self.nodes[number].is_done = true;
+                            keep(&mut failure, false, LeadError::Lost { node, address, why });
+                        }
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => thread::sleep(polled),
+            }
+            if !goes_on() {
+                keep(&mut failure, false, LeadError::Own(FlowError::Cancelled));
+            }
+            if !own_is_over && let Some(outcome) = own.and_then(|own| own.wait_for(Duration::ZERO)) {
+                own_is_over = true;
+                if let Err(error) = outcome {
+                    let is_consequence = is_lost(&error) && self.nodes.iter().any(|node| !node.is_done);
+                    keep(&mut failure, is_consequence, LeadError::Own(error));
+                }
+            }
+            if failure.is_some() && failed_at.is_none() {
+                failed_at = Some(Instant::now());
+                self.ways.cancel();
+                own.into_iter().for_each(Request::cancel);
+                for node in &self.nodes {
+                    // One that is gone is cancelled already.
+                    let _ = node.control.send(&ToNode::Cancel);
+                }
+            }
+            let is_over = own_is_over && self.nodes.iter().all(|node| node.is_done);
+            let is_late = failed_at.is_some_and(|at| at.elapsed() > self.silence * 2) && own_is_over;
+            if is_over || is_late {
+                break;
+            }
+        }
+        match failure {
+            Some((_, error)) => Err(error),
+            None => {
+                for node in &self.nodes {
+                    let _ = node.control.send(&ToNode::Over);
+                }
+                self.ways.end();
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Keeps the first error, but rather one that is no consequence of another.
+fn keep(failure: &mut Option<(bool, LeadError)>, is_consequence: bool, error: LeadError) {
+    match failure {
+        Some((true, _)) if !is_consequence => *failure = Some((false, error)),
+        Some(_) => {}
+        None => *failure = Some((is_consequence, error)),
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        self.ways.cancel();
+        self.ways.end();
+        self.nodes.iter().for_each(|node| node.control.end());
+    }
+}

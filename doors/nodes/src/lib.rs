@@ -1,0 +1,33 @@
+//! Networks of boxes over several processes, on one machine or on many.
+//!
+//! ```text
+//!  the process that begins a network          node 1                     node 2
+//!  ┌───────────────────────────┐   control   ┌──────────────────────┐   ┌──────────────────────┐
+//!  │ Lead: the text, parameters├────────────▶│ Node: a part of it   │   │ Node: a part of it   │
+//!  │ a part of it              │     ╲───────┼──────────────────────┼──▶│                      │
+//!  │ boxes ◀── inlet           │◀═══ link ═══╡ outlet ◀── boxes     │   │                      │
+//!  └───────────────────────────┘             │        boxes ──▶ ... ╞═link══▶ inlet ──▶ boxes  │
+//!                                            └──────────────────────┘   └──────────────────────┘
+//! ```
+//!
+//! * **Text, never plans.** The text of a network and its parameters go to all nodes, and each makes
+//!   [its part](vicus_network::NetworkText::build_part). A node needs the kinds of boxes that the text names.
+//! * **A link** (`link.rs`) joins two processes for one attempt at a network. It carries the rows of all crossings
+//!   between them as frames (`frame.rs`): rows are a message of Arrow's IPC format, whose buffers are the columns'.
+//! * **Bounds hold over links** (`port.rs`). A receiver grants each crossing so many bytes and gives them back when its
+//!   box takes rows on, so the thread that reads a link never waits for a box, and a slow box on one crossing holds up
+//!   no other one.
+//! * **The unit of failure is the network** (`lead.rs`). A process that is lost, or silent for too long, ends it
+//!   everywhere. A link belongs to one attempt: what a process of an older one still sends is refused.
+//!
+//! Begin at [`NodeServer`] and [`Lead`].
+
+mod control;
+mod frame;
+mod lead;
+mod link;
+mod node;
+mod port;
+
+pub use lead::{Attempt, Lead, LeadError, LeadOptions};
+pub use node::{NodeOptions, NodeServer};

@@ -1,0 +1,485 @@
+//! A process that runs parts of networks for others.
+
+use crate::control::{Answer, AttemptId, Control, FromNode, Hello, LinkHello, Run, ToNode, greet, greeted, heard};
+use crate::link::{Link, LinkLost, LinkOptions};
+use crate::port::{NoColumns, inlet, outlet};
+use std::collections::BTreeMap;
+use std::io::{self, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+use vicus::flow::Overflows;
+use vicus::{FlowError, Request, RequestOptions, Runtime};
+use vicus_flow::{BoxModel, Schema};
+use vicus_network::{Border, Crossing, KindError, Kinds, MachineCounts, NetworkPart, NetworkText, schema_text};
+
+/// The version of this program. Processes of one network have the same.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// A client has so long for its first line.
+const GREETING: Duration = Duration::from_secs(10);
+
+/// A link that comes before its network waits so long for it.
+const EARLY: Duration = Duration::from_secs(10);
+
+/// The most connections at once.
+const MOST_CONNECTIONS: usize = 1024;
+
+/// The bytes of a crossing's rows that may be on their way: as far as the budget has room, and no more than this.
+const WINDOW: u64 = 4 << 20;
+
+/// The options of a node.
+pub struct NodeOptions {
+    /// Who connects needs this token, if there is one. It travels as it is: beyond one machine, through a tunnel or a
+    /// private network.
+    pub token: Option<String>,
+    /// The bytes of memory that the boxes of one network may hold here; a network may ask for less.
+    pub memory: u64,
+    /// Where vias keep envelopes for which there is no memory.
+    pub overflows: Option<Arc<dyn Overflows>>,
+    /// Nodes of the machine, for texts.
+    pub nodes: usize,
+}
+
+/// A node: it listens, and runs parts of networks.
+pub struct NodeServer {
+    listener: TcpListener,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    runtime: Runtime,
+    kinds: Kinds,
+    options: NodeOptions,
+    attempts: Attempts,
+    connections: AtomicUsize,
+    is_ended: AtomicBool,
+}
+
+impl NodeServer {
+    /// Listens on `host:port`.
+    ///
+    /// # Errors
+    /// The address can't be had.
+    pub fn listen(
+        address: impl ToSocketAddrs,
+        runtime: Runtime,
+        kinds: Kinds,
+        options: NodeOptions,
+    ) -> io::Result<NodeServer> {
+        let listener = TcpListener::bind(address)?;
+        let shared = Shared {
+            runtime,
+            kinds,
+            options,
+            attempts: Attempts::default(),
+            connections: AtomicUsize::new(0),
+            is_ended: AtomicBool::new(false),
+        };
+        Ok(NodeServer { listener, shared: Arc::new(shared) })
+    }
+
+    /// The address that it listens on.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until `is_over` says so, which is asked some ten times a second. Networks that still run are cancelled.
+    ///
+    /// # Errors
+    /// The system takes no connections any more.
+    pub fn serve(&self, is_over: impl Fn() -> bool) -> io::Result<()> {
+        self.listener.set_nonblocking(true)?;
+        while !is_over() {
+            match self.listener.accept() {
+                Ok((stream, _)) => self.shared.begin(stream),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => thread::sleep(Duration::from_millis(20)),
+                // Such as a client that has gone, or no free descriptor.
+                Err(_) => thread::sleep(Duration::from_millis(100)),
+            }
+        }
+        self.shared.is_ended.store(true, Ordering::Release);
+        self.shared.attempts.cancel_all();
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn begin(self: &Arc<Shared>, stream: TcpStream) {
+        if self.connections.fetch_add(1, Ordering::AcqRel) >= MOST_CONNECTIONS {
+            self.connections.fetch_sub(1, Ordering::AcqRel);
+            return;
+        }
+        let shared = Arc::clone(self);
+        let work = move || {
+            // One that breaks off has nobody to be told.
+            let _ = shared.greet(stream);
+            shared.connections.fetch_sub(1, Ordering::AcqRel);
+        };
+        if thread::Builder::new().name("vicus-node".to_owned()).spawn(work).is_err() {
+            self.connections.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    fn greet(self: &Arc<Shared>, stream: TcpStream) -> io::Result<()> {
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(GREETING))?;
+        stream.set_write_timeout(Some(GREETING))?;
+        let mut to = stream.try_clone()?;
+        let mut from = BufReader::with_capacity(64 << 10, stream);
+        let hello = match greeted::<Hello>(&mut from) {
+            Ok(hello) => hello,
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                // Most who come here so are browsers and clients of HTTP.
+                let text = "This is a node of Vicus (vicus network run --nodes); it answers no HTTP.\n";
+                let length = text.len();
+                let head = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close";
+                return to.write_all(format!("{head}\r\nContent-Length: {length}\r\n\r\n{text}").as_bytes());
+            }
+            Err(error) => return Err(error),
+        };
+        let refused = |why: &str| Answer::Refused { version: VERSION.to_owned(), why: why.to_owned() };
+        if !self.knows(hello.token.as_deref()) {
+            return greet(&mut to, &refused("the token is not the node's"));
+        }
+        if hello.version != VERSION {
+            return greet(&mut to, &refused("it has another version"));
+        }
+        if let Some(LinkHello { attempt, from: process }) = hello.link {
+            let Some(ways) = self.attempts.find(attempt, EARLY) else {
+                return greet(&mut to, &refused("it runs no such network, or not any more"));
+            };
+            greet(&mut to, &Answer::Welcome { threads: 0, nodes: 0 })?;
+            return ways.arrived(process, from);
+        }
+        let threads = self.runtime.plan().threads();
+        greet(&mut to, &Answer::Welcome { threads, nodes: self.options.nodes })?;
+        from.get_ref().set_read_timeout(None)?;
+        let first = heard(&mut from, "the client", GREETING);
+        if let Ok(ToNode::Run(run)) = first {
+            self.run(to, from, *run);
+        }
+        Ok(())
+    }
+
+    /// Whether a token is the node's; the time does not tell how similar it is.
+    fn knows(&self, token: Option<&str>) -> bool {
+        match (&self.options.token, token) {
+            (None, _) => true,
+            (Some(own), Some(token)) if own.len() == token.len() => {
+                own.bytes().zip(token.bytes()).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
+            }
+            _ => false,
+        }
+    }
+
+    /// Runs a part, until the process that began the network ends it.
+    fn run(self: &Arc<Shared>, to: TcpStream, mut from: BufReader<TcpStream>, run: Run) {
+        let silence = Duration::from_millis(run.silence_ms.clamp(10, 1 << 32));
+        let memory = run.memory.map_or(self.options.memory, |memory| memory.min(self.options.memory));
+        let Ok(control) = Control::start(to, FromNode::Alive, silence) else { return };
+        let _ = from.get_ref().set_read_timeout(Some(silence));
+        let ways = Arc::new(Ways::new(&run, LinkOptions { silence, window: window(memory) }));
+        if !self.attempts.add(run.attempt, &ways) {
+            let _ = control.send(&FromNode::Failed { message: "the attempt runs already".to_owned(), is_lost: false });
+            return;
+        }
+        if self.is_ended.load(Ordering::Acquire) {
+            ways.cancel();
+        }
+        let attempt = run.attempt;
+        let works = {
+            let (shared, ways, control) = (Arc::clone(self), Arc::clone(&ways), Arc::clone(&control));
+            move || {
+                let line = match shared.part(&run, &ways, memory) {
+                    Ok(()) => FromNode::Done,
+                    Err((message, is_lost)) => FromNode::Failed { message, is_lost },
+                };
+                // Whoever began it may be gone.
+                let _ = control.send(&line);
+            }
+        };
+        let worker = thread::Builder::new().name("vicus-part".to_owned()).spawn(works);
+        // `Over`, or a connection that has ended, is the end.
+        while let Ok(line) = heard(&mut from, "the process that began the network", silence) {
+            match line {
+                ToNode::Alive => {}
+                ToNode::Cancel => ways.cancel(),
+                ToNode::Over | ToNode::Run(_) => break,
+            }
+        }
+        ways.cancel();
+        if let Ok(worker) = worker {
+            let _ = worker.join();
+        }
+        self.attempts.remove(attempt);
+        ways.end();
+        control.end();
+    }
+
+    /// Makes a part and runs it. An error says whether it is a consequence of another process's end.
+    fn part(&self, run: &Run, ways: &Arc<Ways>, memory: u64) -> Result<(), (String, bool)> {
+        let text = NetworkText::from_json(&run.text).map_err(|error| (error.to_string(), false))?;
+        let processes = run.machines();
+        let part = NetworkPart { processes: &processes, own: run.own, border: &**ways };
+        let built = text.build_part(&run.name, &self.kinds, &part, &run.set);
+        let built = built.map_err(|error| (error.to_string(), ways.is_cancelled() || ways.lost().is_some()))?;
+        let Some(network) = built else { return Ok(()) };
+        let options = RequestOptions { overflows: self.options.overflows.clone(), ..RequestOptions::from(memory) };
+        let request = self.runtime.submit_within(&network.model, Vec::new(), options);
+        ways.wait(&request).map_err(|error| (error.to_string(), is_lost(&error)))
+    }
+}
+
+/// The window of each crossing within a budget.
+pub(crate) fn window(memory: u64) -> u64 {
+    (memory / 64).clamp(16 << 10, WINDOW)
+}
+
+/// Whether an error is a consequence of another process's end.
+pub(crate) fn is_lost(error: &FlowError) -> bool {
+    match error {
+        FlowError::Cancelled => true,
+        FlowError::Failed { error, .. } => error.downcast_ref::<LinkLost>().is_some(),
+        _ => false,
+    }
+}
+
+impl Run {
+    pub(crate) fn machines(&self) -> Vec<MachineCounts> {
+        let counts = self.processes.iter().map(|one| MachineCounts { threads: one.threads, nodes: one.nodes });
+        counts.collect()
+    }
+}
+
+fn locked<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic leaves nothing half done here.
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The attempts that run in a process.
+#[derive(Default)]
+struct Attempts {
+    all: Mutex<BTreeMap<AttemptId, Arc<Ways>>>,
+    /// One was added.
+    added: Condvar,
+}
+
+impl Attempts {
+    /// Whether it was none of them before.
+    fn add(&self, attempt: AttemptId, ways: &Arc<Ways>) -> bool {
+        let mut all = locked(&self.all);
+        let is_new = !all.contains_key(&attempt);
+        if is_new {
+            all.insert(attempt, Arc::clone(ways));
+            self.added.notify_all();
+        }
+        is_new
+    }
+
+    fn remove(&self, attempt: AttemptId) {
+        locked(&self.all).remove(&attempt);
+    }
+
+    fn find(&self, attempt: AttemptId, wait: Duration) -> Option<Arc<Ways>> {
+        let is_missing = |all: &mut BTreeMap<_, _>| !all.contains_key(&attempt);
+        let found = self.added.wait_timeout_while(locked(&self.all), wait, is_missing);
+        found.unwrap_or_else(PoisonError::into_inner).0.get(&attempt).cloned()
+    }
+
+    fn cancel_all(&self) {
+        locked(&self.all).values().for_each(|ways| ways.cancel());
+    }
+}
+
+/// The ways from a process to the others of one attempt.
+pub(crate) struct Ways {
+    attempt: AttemptId,
+    own: usize,
+    /// By process; none for those that connect to this one.
+    addresses: Vec<Option<String>>,
+    token: Option<String>,
+    options: LinkOptions,
+    links: Mutex<BTreeMap<usize, Arc<Link>>>,
+    /// A link has come.
+    changed: Condvar,
+    is_cancelled: AtomicBool,
+    /// The first process that can't be had, and why.
+    lost: Mutex<Option<(usize, String)>>,
+}
+
+impl Ways {
+    pub(crate) fn new(run: &Run, options: LinkOptions) -> Ways {
+        let addresses = run.processes.iter().enumerate();
+        // Who has the lower number connects, so that the process that began needs no address.
+        let addresses = addresses.map(|(process, at)| at.address.clone().filter(|_| process > run.own)).collect();
+        Ways {
+            attempt: run.attempt,
+            own: run.own,
+            addresses,
+            token: run.token.clone(),
+            options,
+            links: Mutex::default(),
+            changed: Condvar::new(),
+            is_cancelled: AtomicBool::new(false),
+            lost: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn cancel(&self) {
+        self.is_cancelled.store(true, Ordering::Release);
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.is_cancelled.load(Ordering::Acquire)
+    }
+
+    /// The first process that can't be had, and why.
+    pub(crate) fn lost(&self) -> Option<(usize, String)> {
+        locked(&self.lost).clone()
+    }
+
+    fn lose(&self, process: usize, why: String) -> KindError {
+        locked(&self.lost).get_or_insert((process, why.clone()));
+        KindError::new(why)
+    }
+
+    /// Ends all links, behind what is to be sent.
+    pub(crate) fn end(&self) {
+        locked(&self.links).values().for_each(|link| link.end());
+    }
+
+    /// Waits for a part, which a cancellation ends.
+    fn wait(&self, request: &Request) -> Result<(), FlowError> {
+        loop {
+            if let Some(outcome) = request.wait_for(Duration::from_millis(20)) {
+                return outcome.map(|_| ());
+            }
+            if self.is_cancelled() {
+                request.cancel();
+            }
+        }
+    }
+
+    /// Another process has connected.
+    fn arrived(&self, process: usize, from: BufReader<TcpStream>) -> io::Result<()> {
+        let link = Link::start(from, format!("process {process}"), self.options)?;
+        let before = locked(&self.links).insert(process, link);
+        self.changed.notify_all();
+        if let Some(before) = before {
+            before.end();
+        }
+        Ok(())
+    }
+
+    fn connect(&self, process: usize, address: &str) -> Result<Arc<Link>, String> {
+        let link = LinkHello { attempt: self.attempt, from: self.own };
+        let hello = Hello { version: VERSION.to_owned(), token: self.token.clone(), link: Some(link) };
+        let (from, _) = connect(address, &hello, self.options.silence, Duration::ZERO)?;
+        let peer = format!("node {process} ({address})");
+        Link::start(from, peer, self.options).map_err(|error| error.to_string())
+    }
+
+    fn link(&self, process: usize) -> Result<Arc<Link>, KindError> {
+        if let Some(link) = locked(&self.links).get(&process) {
+            return Ok(Arc::clone(link));
+        }
+        if let Some(address) = &self.addresses[process] {
+            let link = self.connect(process, address);
+            let link = link.map_err(|why| self.lose(process, format!("node {process} ({address}): {why}")))?;
+            locked(&self.links).insert(process, Arc::clone(&link));
+            return Ok(link);
+        }
+        let began = Instant::now();
+        let mut links = locked(&self.links);
+        loop {
+            if let Some(link) = links.get(&process) {
+                return Ok(Arc::clone(link));
+            }
+            if self.is_cancelled() || began.elapsed() > GREETING + EARLY {
+                return Err(self.lose(process, format!("process {process} does not connect")));
+            }
+            let wait = Duration::from_millis(50);
+            links = self.changed.wait_timeout(links, wait).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// Connects to a node. Gives the connection and the node's answer.
+pub(crate) fn connect(
+    address: &str,
+    hello: &Hello,
+    silence: Duration,
+    wait: Duration,
+) -> Result<(BufReader<TcpStream>, (usize, usize)), String> {
+    let began = Instant::now();
+    let patience = silence.max(Duration::from_secs(1));
+    loop {
+        let addresses = address.to_socket_addrs().map_err(|error| format!("the address is not understood: {error}"))?;
+        let mut failed = None;
+        for one in addresses {
+            match TcpStream::connect_timeout(&one, patience) {
+                Ok(stream) => return greet_node(stream, hello),
+                Err(error) => failed = Some(error),
+            }
+        }
+        let Some(error) = failed else { return Err("the name has no address".to_owned()) };
+        if error.kind() != io::ErrorKind::ConnectionRefused || began.elapsed() >= wait {
+            return Err(format!("it can't be reached: {error}"));
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn greet_node(stream: TcpStream, hello: &Hello) -> Result<(BufReader<TcpStream>, (usize, usize)), String> {
+    let answered = || {
+        stream.set_read_timeout(Some(GREETING + EARLY))?;
+        stream.set_write_timeout(Some(GREETING))?;
+        let mut to = stream.try_clone()?;
+        let mut from = BufReader::with_capacity(64 << 10, stream);
+        greet(&mut to, hello)?;
+        let answer: Answer = greeted(&mut from)?;
+        io::Result::Ok((from, answer))
+    };
+    match answered() {
+        Ok((from, Answer::Welcome { threads, nodes })) => Ok((from, (threads, nodes))),
+        Ok((_, Answer::Refused { version, .. })) if version != VERSION => {
+            Err(format!("it has version {version}, and this program {VERSION}: all processes have the same"))
+        }
+        Ok((_, Answer::Refused { why, .. })) => Err(format!("it refuses: {why}")),
+        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+            Err("it does not answer".to_owned())
+        }
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err("it closes the connection".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+impl Border for Ways {
+    fn send(&self, crossing: &Crossing, schema: &Schema) -> Result<BoxModel, KindError> {
+        let link = self.link(crossing.to)?;
+        link.send_columns(crossing.number, &schema_text(schema));
+        Ok(outlet(link, crossing.number, schema))
+    }
+
+    fn receive(&self, crossing: &Crossing) -> Result<(BoxModel, Schema), KindError> {
+        let link = self.link(crossing.from)?;
+        let receiving = link.receiving(crossing.number);
+        let schema = match receiving.schema(&|| self.goes_on()) {
+            Ok(schema) => schema,
+            Err(NoColumns::Lost(lost)) => return Err(self.lose(crossing.from, lost.0)),
+            Err(NoColumns::Otherwise(why)) => return Err(KindError::new(why)),
+        };
+        Ok((inlet(link, crossing.number, crossing.from, &schema), schema))
+    }
+
+    fn goes_on(&self) -> bool {
+        !self.is_cancelled()
+    }
+}

@@ -1,0 +1,452 @@
+//! The ends of a crossing: a box that sends rows to another process, and a source of the rows that come.
+//!
+//! The receiver grants so many bytes. The sender counts down what it sends and pauses at zero, so at least one envelope
+//! is on its way; the receiver gives back what its box has taken on.
+
+use crate::frame::{Kind, Outgoing};
+use crate::link::{Link, LinkLost};
+use arrow_buffer::Buffer;
+use arrow_ipc::reader::StreamDecoder;
+use arrow_ipc::writer::StreamEncoder;
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use vicus_flow::{BoxError, BoxModel, Envelope, Mark, Operator, Resume, Schema, Turn};
+use vicus_network::parse_schema;
+
+/// The sender's count of a crossing.
+#[derive(Debug, Default)]
+pub(crate) struct Granted {
+    /// Below zero after an envelope that was larger than the rest.
+    left: i64,
+}
+
+impl Granted {
+    pub(crate) fn may_send(&self) -> bool {
+        self.left > 0
+    }
+
+    pub(crate) fn sent(&mut self, bytes: usize) {
+        self.left = self.left.saturating_sub(bytes as i64);
+    }
+
+    /// A sender that is granted more than there is memory anywhere just sends.
+    pub(crate) fn more(&mut self, bytes: u64) {
+        self.left = self.left.saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX));
+    }
+}
+
+/// The receiver's count: bytes that were taken on, and are given back together.
+#[derive(Debug)]
+pub(crate) struct Window {
+    all: u64,
+    taken: u64,
+}
+
+impl Window {
+    pub(crate) fn of(all: u64) -> Window {
+        Window { all, taken: 0 }
+    }
+
+    /// Gives the bytes to be granted: each grant is a frame, so small ones wait, unless nothing else is there.
+    pub(crate) fn took(&mut self, bytes: u64, is_empty: bool) -> Option<u64> {
+        self.taken += bytes;
+        let is_due = self.taken > 0 && (is_empty || self.taken >= self.all / 4);
+        is_due.then(|| std::mem::take(&mut self.taken))
+    }
+}
+
+fn locked<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic leaves nothing half done here.
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The sender's end, shared by the link and the box.
+#[derive(Default)]
+pub(crate) struct Sending(Mutex<SendingState>);
+
+#[derive(Default)]
+struct SendingState {
+    granted: Granted,
+    is_closed: bool,
+    lost: Option<LinkLost>,
+    paused: Option<Resume>,
+}
+
+impl Sending {
+    /// Changes the state, and has the paused box look at it.
+    fn change(&self, change: impl FnOnce(&mut SendingState)) {
+        let mut state = locked(&self.0);
+        change(&mut state);
+        let paused = state.paused.take();
+        drop(state);
+        // Resumes the box, without the lock, which it takes.
+        drop(paused);
+    }
+
+    pub(crate) fn grant(&self, bytes: u64) {
+        self.change(|state| state.granted.more(bytes));
+    }
+
+    pub(crate) fn close(&self) {
+        self.change(|state| state.is_closed = true);
+    }
+
+    pub(crate) fn lose(&self, lost: &LinkLost) {
+        self.change(|state| state.lost = Some(lost.clone()));
+    }
+}
+
+/// The box of a sender.
+pub(crate) fn outlet(link: Arc<Link>, crossing: u32, schema: &Schema) -> BoxModel {
+    let sending = link.sending(crossing);
+    let own = schema.clone();
+    let factory = move || Outlet {
+        link: Arc::clone(&link),
+        sending: Arc::clone(&sending),
+        crossing,
+        schema: own.clone(),
+        encoder: None,
+    };
+    BoxModel::new("send", factory).input(schema).output(&Schema::new::<&str>([]))
+}
+
+struct Outlet {
+    link: Arc<Link>,
+    sending: Arc<Sending>,
+    crossing: u32,
+    schema: Schema,
+    encoder: Option<StreamEncoder>,
+}
+
+impl Operator for Outlet {
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        let Some(head) = turn.head(0) else { return Ok(()) };
+        let needs_no_grant = head.is_pill() || head.mark().is_some();
+        {
+            let mut state = locked(&self.sending.0);
+            if let Some(lost) = &state.lost {
+                return Err(lost.clone().into());
+            }
+            if state.is_closed {
+                drop(state);
+                turn.close(0);
+                turn.send_pill(0);
+                return Ok(());
+            }
+            if !needs_no_grant && !state.granted.may_send() {
+                match turn.pause() {
+                    Some(resume) => state.paused = Some(resume),
+                    None => return Err("rows go to other processes in the real world alone".into()),
+                }
+                return Ok(());
+            }
+        }
+        let Some(envelope) = turn.take(0) else { return Ok(()) };
+        if envelope.is_pill() {
+            self.link.send(Outgoing::of_bytes(Kind::End, self.crossing, &[]));
+            turn.send_pill(0);
+            return Ok(());
+        }
+        if let Some(mark) = envelope.mark() {
+            self.link.send(Outgoing::of_bytes(Kind::Mark, self.crossing, &mark_bytes(mark)));
+            return Ok(());
+        }
+        if !envelope.attached().is_empty() {
+            return Err("envelopes with attached values stay in their process".into());
+        }
+        let batch = envelope.to_arrow(&self.schema);
+        let encoder = match &mut self.encoder {
+            Some(encoder) => encoder,
+            None => self.encoder.insert(StreamEncoder::try_new(&batch.schema())?),
+        };
+        let body = encoder.encode(&batch)?;
+        locked(&self.sending.0).granted.sent(body.iter().map(Buffer::len).sum());
+        self.link.send(Outgoing::new(Kind::Rows, self.crossing, body));
+        Ok(())
+    }
+}
+
+fn mark_bytes(mark: Mark) -> [u8; 17] {
+    let mut bytes = [0; 17];
+    match mark {
+        Mark::Watermark(at) => bytes[1..].copy_from_slice(&at.to_le_bytes()),
+        Mark::Idle { source, number } => {
+            bytes[0] = 1;
+            bytes[1..9].copy_from_slice(&source.to_le_bytes());
+            bytes[9..].copy_from_slice(&number.to_le_bytes());
+        }
+        Mark::Active => bytes[0] = 2,
+    }
+    bytes
+}
+
+/// Boxes of another process that make idle marks have other numbers than those of this one.
+const PROCESSES: u32 = 40;
+
+fn read_mark(bytes: &[u8], from: usize) -> Result<Mark, BoxError> {
+    let bytes: &[u8; 17] = bytes.try_into().map_err(|_| "a mark that is no mark")?;
+    let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    match bytes[0] {
+        0 => Ok(Mark::Watermark(i128::from_le_bytes(bytes[1..].try_into().expect("sixteen bytes")))),
+        1 => Ok(Mark::Idle { source: number(1) | (from as u64 + 1) << PROCESSES, number: number(9) }),
+        2 => Ok(Mark::Active),
+        _ => Err("a mark of an unknown kind".into()),
+    }
+}
+
+/// Why the columns of a crossing do not come.
+pub(crate) enum NoColumns {
+    Lost(LinkLost),
+    Otherwise(String),
+}
+
+/// A piece of a stream.
+enum Piece {
+    Rows(Vec<u8>),
+    Mark(Vec<u8>),
+    End,
+}
+
+/// The receiver's end, shared by the link and the box.
+pub(crate) struct Receiving {
+    state: Mutex<ReceivingState>,
+    /// The columns have come, or never will.
+    changed: Condvar,
+}
+
+struct ReceivingState {
+    columns: Option<String>,
+    pieces: VecDeque<Piece>,
+    bytes: u64,
+    window: Window,
+    /// The box is gone.
+    is_closed: bool,
+    lost: Option<LinkLost>,
+    paused: Option<Resume>,
+}
+
+impl Receiving {
+    pub(crate) fn new(window: u64) -> Receiving {
+        let state = ReceivingState {
+            columns: None,
+            pieces: VecDeque::new(),
+            bytes: 0,
+            window: Window::of(window),
+            is_closed: false,
+            lost: None,
+            paused: None,
+        };
+        Receiving { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut ReceivingState)) {
+        let mut state = locked(&self.state);
+        change(&mut state);
+        let paused = state.paused.take();
+        drop(state);
+        self.changed.notify_all();
+        drop(paused);
+    }
+
+    fn put(&self, piece: Piece) {
+        self.change(|state| {
+            if !state.is_closed {
+                if let Piece::Rows(bytes) = &piece {
+                    state.bytes += bytes.len() as u64;
+                }
+                state.pieces.push_back(piece);
+            }
+        });
+    }
+
+    /// Takes a frame of the sender. Whether it is one.
+    pub(crate) fn take(&self, kind: Kind, body: Vec<u8>) -> bool {
+        match kind {
+            Kind::Columns => self.change(|state| state.columns = Some(String::from_utf8_lossy(&body).into_owned())),
+            Kind::Rows => self.put(Piece::Rows(body)),
+            Kind::Mark => self.put(Piece::Mark(body)),
+            Kind::End => self.put(Piece::End),
+            _ => return false,
+        }
+        true
+    }
+
+    pub(crate) fn lose(&self, lost: &LinkLost) {
+        self.change(|state| state.lost = Some(lost.clone()));
+    }
+
+    /// The columns of the rows. It waits for them.
+    pub(crate) fn schema(&self, goes_on: &dyn Fn() -> bool) -> Result<Schema, NoColumns> {
+        let mut state = locked(&self.state);
+        loop {
+            if let Some(columns) = &state.columns {
+                let schema = parse_schema(columns);
+                return schema.map_err(|error| NoColumns::Otherwise(format!("another process: {}", error.message)));
+            }
+            if let Some(lost) = &state.lost {
+                return Err(NoColumns::Lost(lost.clone()));
+            }
+            if !goes_on() {
+                return Err(NoColumns::Otherwise("the network was ended before all its boxes were there".to_owned()));
+            }
+            let wait = Duration::from_millis(50);
+            state = self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// The source of a receiver, from this process.
+pub(crate) fn inlet(link: Arc<Link>, crossing: u32, from: usize, schema: &Schema) -> BoxModel {
+    let receiving = link.receiving(crossing);
+    let factory = move || Inlet {
+        end: ReceivingEnd { link: Arc::clone(&link), receiving: Arc::clone(&receiving), crossing },
+        from,
+        decoder: StreamDecoder::new(),
+        has_ended: false,
+    };
+    BoxModel::new("receive", factory).output(schema)
+}
+
+/// Closes the crossing when the box is gone.
+struct ReceivingEnd {
+    link: Arc<Link>,
+    receiving: Arc<Receiving>,
+    crossing: u32,
+}
+
+impl Drop for ReceivingEnd {
+    fn drop(&mut self) {
+        let mut has_ended = false;
+        self.receiving.change(|state| {
+            has_ended = state.is_closed;
+            state.is_closed = true;
+            state.pieces.clear();
+            state.bytes = 0;
+        });
+        if !has_ended {
+            self.link.send(Outgoing::of_bytes(Kind::Closed, self.crossing, &[]));
+        }
+    }
+}
+
+struct Inlet {
+    end: ReceivingEnd,
+    from: usize,
+    decoder: StreamDecoder,
+    has_ended: bool,
+}
+
+impl Inlet {
+    /// The next piece, or none: then the box is paused, or the stream is lost.
+    fn next(&self, turn: &mut Turn<'_>) -> Result<Option<Piece>, BoxError> {
+        let mut state = locked(&self.end.receiving.state);
+        turn.book(state.bytes)?;
+        let Some(piece) = state.pieces.pop_front() else {
+            if let Some(lost) = &state.lost {
+                return Err(lost.clone().into());
+            }
+            match turn.pause() {
+                Some(resume) => state.paused = Some(resume),
+                None => return Err("rows come from other processes in the real world alone".into()),
+            }
+            return Ok(None);
+        };
+        let mut grant = None;
+        match &piece {
+            Piece::Rows(bytes) => {
+                let bytes = bytes.len() as u64;
+                state.bytes -= bytes;
+                let is_empty = state.pieces.is_empty();
+                grant = state.window.took(bytes, is_empty);
+            }
+            Piece::Mark(_) => {}
+            Piece::End => state.is_closed = true,
+        }
+        drop(state);
+        if let Some(bytes) = grant {
+            self.end.link.send(Outgoing::of_bytes(Kind::Grant, self.end.crossing, &bytes.to_le_bytes()));
+        }
+        Ok(Some(piece))
+    }
+}
+
+impl Operator for Inlet {
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        turn.take(0);
+        while !self.has_ended {
+            if !turn.ask_room(0) {
+                turn.run_again();
+                return Ok(());
+            }
+            let Some(piece) = self.next(turn)? else { return Ok(()) };
+            match piece {
+                Piece::Rows(bytes) => {
+                    let mut bytes = Buffer::from_vec(bytes);
+                    let mut rows = None;
+                    while !bytes.is_empty() {
+                        if let Some(batch) = self.decoder.decode(&mut bytes)? {
+                            rows = Some(Envelope::from_arrow(&batch)?);
+                        }
+                    }
+                    let rows = rows.ok_or("a frame of rows without rows")?;
+                    if !rows.fits(turn.schema(0)) {
+                        return Err(format!("rows of other columns than {} came", turn.schema(0)).into());
+                    }
+                    turn.send(0, rows);
+                }
+                Piece::Mark(bytes) => turn.send_mark(0, read_mark(&bytes, self.from)?),
+                Piece::End => {
+                    self.has_ended = true;
+                    turn.send_pill(0);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sender that may send sends until it may not, a receiver takes one after the other: never more than the window
+    /// and one envelope are on their way, and never none while some are left.
+    #[test]
+    fn what_is_on_its_way_is_bounded_and_goes_on() {
+        for (window, sizes) in [(10u64, vec![3u64; 20]), (10, vec![25; 5]), (1, vec![1, 9, 1, 4]), (64, vec![0, 0, 7])]
+        {
+            let (mut granted, mut room) = (Granted::default(), Window::of(window));
+            granted.more(window);
+            let (mut left, mut way) = (VecDeque::from(sizes.clone()), VecDeque::new());
+            let largest = sizes.iter().max().copied().unwrap_or(0);
+            let mut arrived = 0;
+            while arrived < sizes.len() {
+                while granted.may_send()
+                    && let Some(next) = left.pop_front()
+                {
+                    granted.sent(next as usize);
+                    way.push_back(next);
+                    assert!(way.iter().sum::<u64>() < window + largest.max(1));
+                }
+                let next = way.pop_front().expect("something is on its way");
+                arrived += 1;
+                if let Some(more) = room.took(next, way.is_empty()) {
+                    granted.more(more);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn marks_cross_and_idle_ones_get_their_process() {
+        for mark in [Mark::Watermark(-7), Mark::Watermark(i128::MAX), Mark::Active] {
+            assert_eq!(read_mark(&mark_bytes(mark), 3).unwrap(), mark);
+        }
+        let idle = Mark::Idle { source: 5, number: 9 };
+        let [a, b] = [1, 2].map(|from| read_mark(&mark_bytes(idle), from).unwrap());
+        assert!(a != b && matches!(a, Mark::Idle { number: 9, .. }));
+        assert!(read_mark(&[3; 17], 0).is_err());
+        assert!(read_mark(&[0; 16], 0).is_err());
+    }
+}
