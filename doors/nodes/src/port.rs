@@ -177,6 +177,10 @@ fn mark_bytes(mark: Mark) -> [u8; 17] {
             bytes[9..].copy_from_slice(&number.to_le_bytes());
         }
         Mark::Active => bytes[0] = 2,
+        Mark::Moment(at) => {
+            bytes[0] = 3;
+            bytes[1..].copy_from_slice(&at.to_le_bytes());
+        }
     }
     bytes
 }
@@ -191,6 +195,7 @@ fn read_mark(bytes: &[u8], from: usize) -> Result<Mark, BoxError> {
         0 => Ok(Mark::Watermark(i128::from_le_bytes(bytes[1..].try_into().expect("sixteen bytes")))),
         1 => Ok(Mark::Idle { source: number(1) | (from as u64 + 1) << PROCESSES, number: number(9) }),
         2 => Ok(Mark::Active),
+        3 => Ok(Mark::Moment(i128::from_le_bytes(bytes[1..].try_into().expect("sixteen bytes")))),
         _ => Err("a mark of an unknown kind".into()),
     }
 }
@@ -440,13 +445,13 @@ mod tests {
 
     #[test]
     fn marks_cross_and_idle_ones_get_their_process() {
-        for mark in [Mark::Watermark(-7), Mark::Watermark(i128::MAX), Mark::Active] {
+        for mark in [Mark::Watermark(-7), Mark::Watermark(i128::MAX), Mark::Moment(7), Mark::Active] {
             assert_eq!(read_mark(&mark_bytes(mark), 3).unwrap(), mark);
         }
         let idle = Mark::Idle { source: 5, number: 9 };
         let [a, b] = [1, 2].map(|from| read_mark(&mark_bytes(idle), from).unwrap());
         assert!(a != b && matches!(a, Mark::Idle { number: 9, .. }));
-        assert!(read_mark(&[3; 17], 0).is_err());
+        assert!(read_mark(&[4; 17], 0).is_err());
         assert!(read_mark(&[0; 16], 0).is_err());
     }
 }
