@@ -63,7 +63,7 @@ pub fn defaults() -> Defaults {
 }
 
 /// The variables of Vicus. A test holds them against the table above and the reference.
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 20] = [
     STRATEGY,
     LEARNED,
     "VICUS_DATA_DISTRIBUTION",
