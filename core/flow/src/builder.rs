@@ -15,7 +15,7 @@ use std::sync::Arc;
 mod fill;
 mod rows;
 
-pub(crate) use rows::{converted, copied};
+pub(crate) use rows::{converted, copied, interleaved};
 #[cfg(feature = "arrow")]
 pub(crate) use rows::{empty, picked};
 

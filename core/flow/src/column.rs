@@ -388,6 +388,28 @@ impl Column {
         by_form!(self.form, T => size_of::<T>() <= 8, false)
     }
 
+    /// A column of rows of several columns of a type, each given by the number of its column and its own number there,
+    /// or of nulls. Texts in one dictionary stay there.
+    ///
+    /// ```
+    /// use vicus_flow::{Column, Type};
+    ///
+    /// let (a, b): (Column, Column) = (vec![1u64, 2].into(), vec![3u64].into());
+    /// let both = Column::interleaved(&Type::U64, &[&a, &b], &[Some((1, 0)), None, Some((0, 1))])?;
+    /// assert_eq!((both.is_null(1), both.u64s()[0], both.u64s()[2]), (true, 3, 2));
+    /// # Ok::<(), vicus_flow::NoMemory>(())
+    /// ```
+    ///
+    /// # Errors
+    /// There is no memory for them.
+    pub fn interleaved(
+        kind: &crate::Type,
+        columns: &[&Column],
+        rows: &[Option<(u32, u32)>],
+    ) -> Result<Column, NoMemory> {
+        builder::interleaved(kind, columns, rows)
+    }
+
     /// A copy of the data for this column alone.
     pub(crate) fn private_copy(&self, blocks: Blocks) -> Result<Column, NoMemory> {
         Ok(builder::copied(std::slice::from_ref(self), self.rows, blocks)?.remove(0))

@@ -115,7 +115,7 @@ impl BoxSpec {
         BoxSpec { inputs, outputs, ..self }
     }
 
-    /// It takes all of these inputs before it sends anything: a stream without end can't be one of them.
+    /// Says that all of these inputs are taken before it sends anything: a stream without end can't be one of them.
     pub fn waits_for(self, inputs: &'static [usize]) -> BoxSpec {
         BoxSpec { waits_for: inputs, ..self }
     }

@@ -237,7 +237,8 @@ fn parse_clock(time: &str) -> Option<(i64, i64)> {
     Some((i64::from(hours), (i64::from(minute) * 60 + i64::from(second)) * 1_000_000 + micros))
 }
 
-/// Reads a moment such as `2024-02-29 12:30:00+01:00` as microseconds since 1970 in UTC; without an offset it is in UTC.
+/// Reads a moment such as `2024-02-29 12:30:00+01:00` as microseconds since 1970 in UTC; without an offset it is in
+/// UTC.
 pub(crate) fn parse_moment(text: &str) -> Option<i64> {
     let text = text.trim();
     let Some(at) = text.find([' ', 'T']) else { return parse_timestamp(text) };

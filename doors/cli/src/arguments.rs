@@ -91,8 +91,8 @@ pub(crate) struct LimitArgs {
     /// `vicus serve` as much as all requests together.
     #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "Limits")]
     pub(crate) memory_limit: Option<u64>,
-    /// How many boxes of a query's network may live at once, if it grows while it runs, as those of recursive statements
-    /// do; by default 262144. With more it is cancelled.
+    /// How many boxes of a query's network may live at once, if it grows while it runs, as those of recursive
+    /// statements do; by default 262144. With more it is cancelled.
     #[arg(long, value_name = "N", help_heading = "Limits")]
     max_boxes: Option<NonZeroUsize>,
     /// The most bytes of a query's or an update's text: 500000, 64K, 10M.

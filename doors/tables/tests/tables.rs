@@ -134,7 +134,7 @@ fn arrow_files_and_streams_have_the_same_rows() {
         view, u64, i8, \
                 none FROM units";
     let expected = [
-        "2024-02-29 12:30:15|2024-02-29 12:30:15.25|1969-12-31 23:59:59.999999|2024-02-29|é|a long text in a view|\
+        "2024-02-29 12:30:15|2024-02-29 12:30:15.25+00|1969-12-31 23:59:59.999999|2024-02-29|é|a long text in a view|\
          9223372036854775807|-128|NULL",
         "NULL|NULL|NULL|NULL|NULL|NULL|NULL|NULL|NULL",
     ];

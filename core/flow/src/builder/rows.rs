@@ -274,42 +274,27 @@ pub(crate) fn converted(column: &Column, storage: Storage) -> Result<Column, NoM
     Ok(builder.finish_from(Blocks::default()).remove(0))
 }
 
-impl Column {
-    /// A column of rows of several columns of a type, each given by the number of its column and its own number there,
-    /// or of nulls. Texts in one dictionary stay there.
-    ///
-    /// ```
-    /// use vicus_flow::{Column, Type};
-    ///
-    /// let (a, b): (Column, Column) = (vec![1u64, 2].into(), vec![3u64].into());
-    /// let both = Column::interleaved(&Type::U64, &[&a, &b], &[Some((1, 0)), None, Some((0, 1))])?;
-    /// assert_eq!((both.is_null(1), both.u64s()[0], both.u64s()[2]), (true, 3, 2));
-    /// # Ok::<(), vicus_flow::NoMemory>(())
-    /// ```
-    ///
-    /// # Errors
-    /// There is no memory for them.
-    pub fn interleaved(
-        kind: &crate::Type,
-        columns: &[&Column],
-        rows: &[Option<(u32, u32)>],
-    ) -> Result<Column, NoMemory> {
-        let builder = || EnvelopeBuilder::of([(kind.clone(), kind.form(), true)].into_iter());
-        let mut sources: Vec<Column> = Vec::with_room(columns.len() + 1)?;
-        sources.extend(columns.iter().map(|&column| column.clone()));
-        // What nulls are copied from.
-        let none = sources.len() as u32;
-        let mut null = builder();
-        null.try_reserve_from(Blocks::default(), 1)?;
-        null.push_null(0);
-        sources.push(null.finish_from(Blocks::default()).remove(0));
-        let mut places: Vec<(u32, u32)> = Vec::with_room(rows.len())?;
-        places.extend(rows.iter().map(|row| row.unwrap_or((none, 0))));
-        let mut builder = builder();
-        builder.try_reserve_from(Blocks::default(), rows.len())?;
-        builder.interleave(Blocks::default(), &places, |source| std::slice::from_ref(&sources[source as usize]));
-        Ok(builder.finish_from(Blocks::default()).remove(0))
-    }
+/// See [`Column::interleaved`].
+pub(crate) fn interleaved(
+    kind: &crate::Type,
+    columns: &[&Column],
+    rows: &[Option<(u32, u32)>],
+) -> Result<Column, NoMemory> {
+    let builder = || EnvelopeBuilder::of([(kind.clone(), kind.form(), true)].into_iter());
+    let mut sources: Vec<Column> = Vec::with_room(columns.len() + 1)?;
+    sources.extend(columns.iter().map(|&column| column.clone()));
+    // What nulls are copied from.
+    let none = sources.len() as u32;
+    let mut null = builder();
+    null.try_reserve_from(Blocks::default(), 1)?;
+    null.push_null(0);
+    sources.push(null.finish_from(Blocks::default()).remove(0));
+    let mut places: Vec<(u32, u32)> = Vec::with_room(rows.len())?;
+    places.extend(rows.iter().map(|row| row.unwrap_or((none, 0))));
+    let mut builder = builder();
+    builder.try_reserve_from(Blocks::default(), rows.len())?;
+    builder.interleave(Blocks::default(), &places, |source| std::slice::from_ref(&sources[source as usize]));
+    Ok(builder.finish_from(Blocks::default()).remove(0))
 }
 
 /// A column without rows.

@@ -22,12 +22,12 @@ pub(crate) enum Cell {
 pub(crate) type Row = Vec<Cell>;
 
 impl Cell {
-    /// Null is less than every value.
+    /// Null is greater than every value, as among the parts of lists and structs.
     pub(crate) fn order(&self, other: &Cell) -> Ordering {
         match (self, other) {
             (Cell::Null, Cell::Null) => Ordering::Equal,
-            (Cell::Null, _) => Ordering::Less,
-            (_, Cell::Null) => Ordering::Greater,
+            (Cell::Null, _) => Ordering::Greater,
+            (_, Cell::Null) => Ordering::Less,
             (Cell::Bool(a), Cell::Bool(b)) => a.cmp(b),
             (Cell::Whole(a), Cell::Whole(b)) => a.cmp(b),
             (Cell::Float(a), Cell::Float(b)) => a.total_cmp(b),

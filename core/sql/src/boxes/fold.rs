@@ -31,7 +31,7 @@ enum Values {
     BestDate(Vec<Option<i32>>),
     BestDecimal(Vec<Option<i128>>),
     BestText(Vec<Option<Box<str>>>),
-    /// Of other types; null for none.
+    /// Values of other types; null for none.
     BestOther(Vec<Value>),
 }
 

@@ -143,7 +143,7 @@ pub(crate) fn columns_of<'k>(
         Decimal(Vec<i128>),
         Date(Vec<i32>),
         Varchar(String, Vec<i32>),
-        /// Of other types.
+        /// Values of other types.
         Other(Vec<Value>),
     }
     if kinds.iter().any(|kind| matches!(kind.form(), Form::Bytes | Form::Parts)) {

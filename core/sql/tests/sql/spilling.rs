@@ -157,8 +157,8 @@ fn groups_and_sets_beyond_a_budget_go_out_of_memory() {
     }
 }
 
-/// Joins of all kinds, with their rows by plain loops. Names of `a` beyond 3,000 have no partner, and neither have those
-/// of `b` below.
+/// Joins of all kinds, with their rows by plain loops. Names of `a` below 3,000 have no partner, and neither have those
+/// of `b` beyond 6,000.
 fn joins(a: &[Pair], b: &[Pair]) -> Vec<(&'static str, Vec<String>)> {
     let mut by_name: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
     b.iter().filter_map(|(name, n)| Some((name.as_deref()?, *n))).for_each(|(name, n)| {

@@ -458,7 +458,8 @@ fn streams_that_cannot_be_are_refused_with_their_place() {
             "has all of input 1: exchange its inputs",
         ),
         (
-            "box u = ticks(every: \"1s\"); box j = join(on: \"a.tick = b.tick\", select: \"a.tick\"); u -> j.0; t -> j.1; j -> s;",
+            "box u = ticks(every: \"1s\"); \
+             box j = join(on: \"a.tick = b.tick\", select: \"a.tick\"); u -> j.0; t -> j.1; j -> s;",
             "neither input ends",
         ),
     ] {

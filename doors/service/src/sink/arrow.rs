@@ -42,8 +42,7 @@ pub(super) fn record_batch(
         Reader::Values(Values(types)) => match &types[place] {
             // The parts of lists and structs in the form of the schema.
             ValueType::Other(kind) if kind.is_nested() => {
-                let schema: vicus::Schema =
-                    [vicus::flow::Field::new("value", vicus::Type::clone(kind)).or_null()].into_iter().collect();
+                let schema = vicus::Schema::new([("value", vicus::Type::clone(kind))]).with_nulls(["value"]);
                 let rows = Envelope::of_rows(vec![column.clone()], envelope.rows());
                 Ok(Arc::clone(rows.to_arrow(&schema).column(0)))
             }
