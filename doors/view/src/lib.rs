@@ -24,9 +24,9 @@
 mod activity;
 mod drawing;
 mod export;
+mod figures;
 mod html;
 mod keys;
-mod made;
 mod pack;
 mod page;
 mod pass;

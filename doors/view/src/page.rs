@@ -1,8 +1,8 @@
 //! The page: its head, its tables, its data and its viewer, in the order in which a browser needs them.
 
 use crate::Run;
+use crate::figures::Figures;
 use crate::html::Escaped;
-use crate::made::Made;
 use crate::tables;
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -33,8 +33,8 @@ impl Page {
     /// # Errors
     /// The writer failed.
     pub fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
-        let mut made: Vec<Made<'_>> =
-            self.runs.iter().enumerate().map(|(number, run)| Made::new(run, number)).collect();
+        let mut made: Vec<Figures<'_>> =
+            self.runs.iter().enumerate().map(|(number, run)| Figures::new(run, number)).collect();
         if let [one, other] = &mut made[..] {
             other.take_colours(one);
         }

@@ -63,7 +63,7 @@ pub(crate) struct Chain {
 }
 
 /// All that the pass finds.
-pub(crate) struct Found {
+pub(crate) struct Findings {
     /// For each seat, the causes of its events whose kinds have one, in their order.
     pub(crate) causes: Vec<Vec<Option<Cause>>>,
     pub(crate) vias: Vec<Via>,
@@ -157,13 +157,13 @@ struct Pass<'a> {
     steps: Vec<(Step, u32)>,
     best: Length,
     open: FxHashMap<u32, usize>,
-    found: Found,
+    found: Findings,
     first_ns: u64,
     part_ns: f64,
 }
 
 /// Goes over all events. `asked` are types, by their numbers of [`Keys::types`].
-pub(crate) fn pass(trace: &Trace, keys: &Keys, asked: &[usize], span: Span) -> Found {
+pub(crate) fn pass(trace: &Trace, keys: &Keys, asked: &[usize], span: Span) -> Findings {
     let Span { first_ns, ns: span_ns } = span;
     let header = trace.header();
     let seats = trace.logs().len();
@@ -182,7 +182,7 @@ pub(crate) fn pass(trace: &Trace, keys: &Keys, asked: &[usize], span: Span) -> F
         }
         inputs.push(firsts);
     }
-    let found = Found {
+    let found = Findings {
         causes: vec![Vec::new(); seats],
         vias,
         takes: vec![vec![0; seats]; seats],
@@ -397,7 +397,7 @@ impl Pass<'_> {
         Some(sent.cause)
     }
 
-    fn finish(mut self) -> Found {
+    fn finish(mut self) -> Findings {
         self.found.stalls.sort_by_key(|stall| std::cmp::Reverse(stall.end_ns.saturating_sub(stall.begin_ns)));
         self.found.stalls.truncate(MOST_STALLS);
         let mut sum = 0;

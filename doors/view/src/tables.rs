@@ -1,8 +1,8 @@
 //! The figures of a run as plain tables: they are there without a script, for a screen reader or a text browser.
 
 use crate::drawing;
+use crate::figures::Figures;
 use crate::html::{Escaped, Ms, Table};
-use crate::made::Made;
 use crate::pyramid::COARSEST;
 use std::fmt::Write;
 use vicus_trace::BoxSummary;
@@ -22,7 +22,7 @@ pub(crate) fn of(count: u64, word: &str) -> String {
 }
 
 /// The head of a run: how it came about, and what is wrong with its recording.
-pub(crate) fn head(made: &Made<'_>, out: &mut String) {
+pub(crate) fn head(made: &Figures<'_>, out: &mut String) {
     let header = made.trace.header();
     let summary = &made.summary;
     let mut badge = |class: &str, text: &str| {
@@ -75,7 +75,7 @@ pub(crate) fn head(made: &Made<'_>, out: &mut String) {
 }
 
 /// All tables and pictures of a run.
-pub(crate) fn body(made: &Made<'_>, out: &mut String) {
+pub(crate) fn body(made: &Figures<'_>, out: &mut String) {
     why(made, out);
     boxes(made, out);
     seats(made, out);
@@ -92,7 +92,7 @@ fn section(out: &mut String, id: &str, title: &str, note: &str) {
     }
 }
 
-fn why(made: &Made<'_>, out: &mut String) {
+fn why(made: &Figures<'_>, out: &mut String) {
     let (summary, chain) = (&made.summary, &made.found.chain);
     section(out, &made.id("why"), "Why it took so long", "");
     let busy: u64 = summary.seats.iter().map(|seat| seat.busy_ns).sum();
@@ -136,7 +136,7 @@ fn why(made: &Made<'_>, out: &mut String) {
 }
 
 /// How many seats ran user code, and how many jobs lay in queues, over time.
-fn over_time(made: &Made<'_>, out: &mut String) {
+fn over_time(made: &Figures<'_>, out: &mut String) {
     let part = (made.summary.span_ns as f64 / COARSEST as f64).max(1.0);
     let mut busy = vec![0.0_f64; COARSEST];
     for of_key in made.of_keys.iter().filter(|of_key| !of_key.is_empty()) {
@@ -163,7 +163,7 @@ fn over_time(made: &Made<'_>, out: &mut String) {
     }
 }
 
-fn boxes(made: &Made<'_>, out: &mut String) {
+fn boxes(made: &Figures<'_>, out: &mut String) {
     section(out, &made.id("by-box"), "By box", "");
     let (types, _) = made.keys.types();
     let rows: Vec<(String, Vec<String>)> = made
@@ -213,7 +213,7 @@ fn cells(row: &BoxSummary) -> Vec<String> {
         .collect()
 }
 
-fn seats(made: &Made<'_>, out: &mut String) {
+fn seats(made: &Figures<'_>, out: &mut String) {
     section(out, &made.id("by-core"), "By core", "");
     let header = made.trace.header();
     let row = |seat: &vicus_trace::SeatSummary| {
@@ -265,7 +265,7 @@ fn seats(made: &Made<'_>, out: &mut String) {
     out.push_str("</section>\n");
 }
 
-fn vias(made: &Made<'_>, out: &mut String) {
+fn vias(made: &Figures<'_>, out: &mut String) {
     let mut used: Vec<(usize, &crate::pass::Via)> = made.found.vias.iter().enumerate().collect();
     if used.is_empty() {
         return;
@@ -315,7 +315,7 @@ fn vias(made: &Made<'_>, out: &mut String) {
     out.push_str("</section>\n");
 }
 
-fn takes(made: &Made<'_>, out: &mut String) {
+fn takes(made: &Figures<'_>, out: &mut String) {
     let takes = &made.found.takes;
     let seats: Vec<usize> = (0..takes.len())
         .filter(|seat| takes[*seat].iter().any(|count| *count > 0) || takes.iter().any(|row| row[*seat] > 0))
@@ -347,7 +347,7 @@ fn takes(made: &Made<'_>, out: &mut String) {
     out.push_str("</section>\n");
 }
 
-fn requests(made: &Made<'_>, out: &mut String) {
+fn requests(made: &Figures<'_>, out: &mut String) {
     let requests = &made.found.requests;
     if requests.is_empty() {
         return;
@@ -387,7 +387,7 @@ fn requests(made: &Made<'_>, out: &mut String) {
     out.push_str("</section>\n");
 }
 
-fn pictures(made: &Made<'_>, out: &mut String) {
+fn pictures(made: &Figures<'_>, out: &mut String) {
     let header = made.trace.header();
     let drawn = header.models.iter().enumerate().filter_map(|(model, info)| {
         let picture = drawing::network(model, info, &made.found.vias, &made.keys, &made.busy_ns, &made.colours)?;
@@ -417,7 +417,7 @@ fn pictures(made: &Made<'_>, out: &mut String) {
 }
 
 /// Two runs side by side, by type of box.
-pub(crate) fn differences(one: &Made<'_>, other: &Made<'_>, out: &mut String) {
+pub(crate) fn differences(one: &Figures<'_>, other: &Figures<'_>, out: &mut String) {
     section(out, "differences", "Differences by box", "");
     let mut names: Vec<&str> = one.summary.boxes.iter().map(|row| row.type_name.as_str()).collect();
     for row in &other.summary.boxes {
@@ -425,14 +425,14 @@ pub(crate) fn differences(one: &Made<'_>, other: &Made<'_>, out: &mut String) {
             names.push(&row.type_name);
         }
     }
-    let working = |made: &Made<'_>| made.summary.seats.iter().filter(|seat| seat.busy_ns > 0).count();
+    let working = |made: &Figures<'_>| made.summary.seats.iter().filter(|seat| seat.busy_ns > 0).count();
     // A run on one thread is the measure of the work that the other one should have.
     let has_measure = working(one) == 1 || working(other) == 1;
     let ratio = |a: u64, b: u64| if a == 0 { "–".to_owned() } else { format!("{:.2}", b as f64 / a as f64) };
     let mut rows: Vec<(i64, Vec<String>)> = names
         .iter()
         .map(|name| {
-            let of = |made: &Made<'_>| made.summary.boxes.iter().find(|row| row.type_name == *name).cloned();
+            let of = |made: &Figures<'_>| made.summary.boxes.iter().find(|row| row.type_name == *name).cloned();
             let (a, b) = (of(one).unwrap_or_default(), of(other).unwrap_or_default());
             let change = b.busy_ns as i64 - a.busy_ns as i64;
             let signed = format!("{}{}", if change < 0 { "−" } else { "+" }, Ms(change.unsigned_abs()));

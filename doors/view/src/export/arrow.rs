@@ -1,6 +1,6 @@
 //! Events as a table of Arrow, for DuckDB, Polars and pandas.
 
-use super::Told;
+use super::ExportedRun;
 use crate::Run;
 use crate::pack::has_cause;
 use arrow_array::builder::{UInt32Builder, UInt64Builder};
@@ -22,7 +22,7 @@ const ROWS: usize = 65_536;
 /// # Errors
 /// The writer failed.
 pub fn arrow(run: &Run, out: &mut impl Write) -> io::Result<()> {
-    let told = Told::new(&run.trace);
+    let told = ExportedRun::new(&run.trace);
     let schema = Arc::new(schema());
     let kinds = words(Kind::ALL.iter().map(|kind| kind.name()));
     let names = words(told.keys.all.iter().map(|key| key.name.as_str()));

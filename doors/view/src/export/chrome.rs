@@ -1,6 +1,6 @@
 //! The JSON of Chrome's trace viewer, which Perfetto and speedscope read as well.
 
-use super::Told;
+use super::ExportedRun;
 use crate::Run;
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -27,7 +27,7 @@ use std::io::{self, Write};
 /// # Errors
 /// The writer failed.
 pub fn chrome_json(run: &Run, out: &mut impl Write) -> io::Result<()> {
-    let told = Told::new(&run.trace);
+    let told = ExportedRun::new(&run.trace);
     let us = |ns: u64| ns.saturating_sub(told.span.first_ns) as f64 / 1000.0;
     let header = run.trace.header();
     let pid = |seat: usize| header.seats[seat].node.index() + 1;

@@ -18,7 +18,7 @@ use crate::pyramid::Span;
 use vicus_trace::{Kind, Trace};
 
 /// A run as its exports go through it.
-struct Told<'a> {
+struct ExportedRun<'a> {
     trace: &'a Trace,
     keys: Keys,
     span: Span,
@@ -36,15 +36,15 @@ struct Take {
     taken_ns: u64,
 }
 
-impl<'a> Told<'a> {
-    fn new(trace: &'a Trace) -> Told<'a> {
+impl<'a> ExportedRun<'a> {
+    fn new(trace: &'a Trace) -> ExportedRun<'a> {
         let keys = Keys::new(trace);
         let events = || trace.logs().iter().flat_map(|log| &log.events);
         let first_ns = events().map(|event| event.time_ns).min().unwrap_or(0);
         let last_ns = events().map(|event| event.time_ns).max().unwrap_or(0);
         let span = Span { first_ns, ns: last_ns - first_ns };
         let causes = pass(trace, &keys, &[], span).causes;
-        Told { trace, keys, span, causes }
+        ExportedRun { trace, keys, span, causes }
     }
 
     /// The seats of threads, each with its number and its name for people.

@@ -1,6 +1,6 @@
 //! Perfetto's form: packets of protocol buffers. Numbers of fields are those of the project's `protos/perfetto/trace`.
 
-use super::{Take, Told};
+use super::{ExportedRun, Take};
 use crate::Run;
 use crate::activity::State;
 use crate::pack::put as varint;
@@ -45,7 +45,7 @@ impl Message {
 /// # Errors
 /// The writer failed.
 pub fn perfetto(run: &Run, out: &mut impl Write) -> io::Result<()> {
-    let told = Told::new(&run.trace);
+    let told = ExportedRun::new(&run.trace);
     let header = run.trace.header();
     // Ids of tracks: nodes behind seats.
     let of_seat = |seat: usize| seat as u64 + 1;

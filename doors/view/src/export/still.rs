@@ -1,6 +1,6 @@
 //! A still picture of a range of time, for papers and slides.
 
-use super::Told;
+use super::ExportedRun;
 use crate::Run;
 use crate::activity::{Slice, State};
 use crate::html::Escaped;
@@ -49,7 +49,7 @@ impl Default for Still {
 /// assert!(picture.starts_with("<svg") && picture.contains("seat 0"));
 /// ```
 pub fn still(run: &Run, how: Still) -> String {
-    let told = Told::new(&run.trace);
+    let told = ExportedRun::new(&run.trace);
     let from_ns = how.from_ns.min(told.span.ns);
     let to_ns = how.to_ns.min(told.span.ns).max(from_ns + 1);
     let width = f64::from(how.width.max(320));

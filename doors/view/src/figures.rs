@@ -4,7 +4,7 @@ use crate::Run;
 use crate::activity::{Rest, Seat};
 use crate::keys::Keys;
 use crate::pack::{Base, CHUNK, Cause, base64, deflate, has_cause, pack};
-use crate::pass::{ASKED, Found, pass};
+use crate::pass::{ASKED, Findings, pass};
 use crate::pyramid::{self, Rates, Span};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ const MOST_REQUESTS: usize = 2000;
 const MOST_SPAN_NS: u64 = 1 << 53;
 
 /// A run with its figures.
-pub(crate) struct Made<'a> {
+pub(crate) struct Figures<'a> {
     pub(crate) run: &'a Run,
     pub(crate) number: usize,
     pub(crate) trace: &'a Trace,
@@ -28,7 +28,7 @@ pub(crate) struct Made<'a> {
     pub(crate) first_ns: u64,
     pub(crate) summary: Summary,
     pub(crate) violations: Vec<Violation>,
-    pub(crate) found: Found,
+    pub(crate) found: Findings,
     /// The time in user code of each key, and its parts over time.
     pub(crate) busy_ns: Vec<u64>,
     pub(crate) of_keys: Vec<Vec<f32>>,
@@ -65,8 +65,8 @@ fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-impl<'a> Made<'a> {
-    pub(crate) fn new(run: &'a Run, number: usize) -> Made<'a> {
+impl<'a> Figures<'a> {
+    pub(crate) fn new(run: &'a Run, number: usize) -> Figures<'a> {
         let trace = &run.trace;
         let events = || trace.logs().iter().flat_map(|log| &log.events);
         let first_ns = events().map(|event| event.time_ns).min().unwrap_or(0);
@@ -103,7 +103,7 @@ impl<'a> Made<'a> {
             rank.min(usize::from(COLOURS) - 1) as u8
         };
         let colours = type_of.iter().map(|&of_type| colour(of_type)).collect();
-        let mut made = Made {
+        let mut made = Figures {
             run,
             number,
             trace,
@@ -194,7 +194,7 @@ impl<'a> Made<'a> {
     }
 
     /// A type that both runs have has one colour.
-    pub(crate) fn take_colours(&mut self, other: &Made<'_>) {
+    pub(crate) fn take_colours(&mut self, other: &Figures<'_>) {
         let types: rustc_hash::FxHashMap<&str, u8> =
             other.keys.all.iter().zip(&other.colours).map(|(key, colour)| (&key.type_name[..], *colour)).collect();
         if self.keys.all.iter().any(|key| types.contains_key(&key.type_name[..])) {
