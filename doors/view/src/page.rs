@@ -83,7 +83,7 @@ impl Page {
         body.push_str("</main>\n");
         out.write_all(body.as_bytes())?;
         // The viewer runs before its data is here, and draws the first picture from what is above.
-        write!(out, "<script id=\"viewer\">{SCRIPT}</script>\n")?;
+        writeln!(out, "<script id=\"viewer\">{SCRIPT}</script>")?;
         for made in &made {
             for (seat, levels) in made.levels.iter().enumerate() {
                 for (level, text) in levels.iter().enumerate().skip(1) {

@@ -227,7 +227,7 @@ fn a_page_of_two_runs_has_both_again() {
 fn a_page_that_was_cut_off_says_so() {
     let whole = page(&run());
     let end = whole.find("<script type=\"application/octet-stream\" id=\"c0-1\"").unwrap();
-    let again = read(&mut whole[..end].as_bytes()).unwrap();
+    let again = read(&mut &whole.as_bytes()[..end]).unwrap();
     assert_eq!(again[0].trace.logs()[0].events, run().logs()[0].events);
     assert!(again[0].faults[0].contains("cut off"), "{:?}", again[0].faults);
     assert!(again[0].trace.lost() > 0);
