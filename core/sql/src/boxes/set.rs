@@ -153,16 +153,17 @@ impl Operator for SetOperation {
                 return Ok(());
             }
         }
-        while let Some(pair) = &mut self.reading {
+        if let Some(pair) = &mut self.reading {
             let [left, right] = &mut pair.parts;
             let next = match left.pop()? {
                 Some(envelope) => Some((0, envelope)),
                 None => right.pop()?.map(|envelope| (1, envelope)),
             };
-            let Some((input, envelope)) = next else { break };
-            self.accept(input, envelope, turn)?;
-            turn.run_again();
-            return Ok(());
+            if let Some((input, envelope)) = next {
+                self.accept(input, envelope, turn)?;
+                turn.run_again();
+                return Ok(());
+            }
         }
         while self.next.0 < self.counts.len() {
             if !turn.ask_room(0) || turn.is_stopped() {

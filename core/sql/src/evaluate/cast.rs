@@ -130,14 +130,15 @@ pub(super) fn cast(
         }
         (SqlType::Struct(of), SqlType::Struct(to)) => {
             let structs = value.clone().into_column(from, rows, room)?;
-            let part = |(place, (of, to)): (usize, (&(String, SqlType), &(String, SqlType)))| {
+            let part = |place: usize| {
+                let (of, to) = (&of[place], &to[place]);
                 // The parts of a null may be any.
                 let is_there = |row: usize| (!structs.is_null(row)).then(|| (structs.part(place), row));
                 let part = Vector::Many(gathered(&of.1, (0..rows).map(is_there), room)?);
                 let part = cast(&part, &of.1, &to.1, is_try, rows, room)?.into_column(&to.1, rows, room)?;
                 Ok((to.0.clone(), part))
             };
-            let parts = of.iter().zip(&**to).enumerate().map(part).collect::<Result<Vec<_>, BoxError>>()?;
+            let parts = (0..of.len().min(to.len())).map(part).collect::<Result<Vec<_>, BoxError>>()?;
             let nulls: Vec<usize> = (0..rows).filter(|&row| structs.is_null(row)).collect();
             Ok(Vector::Many(Column::of_parts(parts).with_nulls(nulls)))
         }
