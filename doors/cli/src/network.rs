@@ -31,7 +31,7 @@ pub(crate) struct Args {
 #[derive(Subcommand)]
 enum Question {
     /// Run a network; rows of its `collect` boxes are printed.
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Check a network: its kinds, parameters and vias. Files that it reads are opened, and no rows are.
     Check(CheckArgs),
     /// Print a network.
