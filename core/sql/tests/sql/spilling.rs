@@ -89,13 +89,16 @@ fn rows(seed: u64) -> Vec<(String, [i64; 2], i64)> {
     (0..ROWS).map(|_| row()).collect()
 }
 
-fn tables() -> (Tables, Vec<(String, [i64; 2], i64)>, Vec<(String, [i64; 2], i64)>) {
+/// A row: name, list, n.
+type Row = (String, [i64; 2], i64);
+
+fn tables() -> (Tables, Vec<Row>, Vec<Row>) {
     let columns =
         [("name", SqlType::Varchar), ("list", SqlType::List(Arc::new(SqlType::BigInt))), ("n", SqlType::BigInt)];
     let mut tables = Tables::default();
     let (a, b) = (rows(1), rows(2));
     for (name, rows) in [("a", &a), ("b", &b)] {
-        let value = |(name, list, n): &(String, [i64; 2], i64)| {
+        let value = |(name, list, n): &Row| {
             let list = list.iter().map(|&item| Value::BigInt(item)).collect();
             vec![Value::Varchar(name.as_str().into()), Value::List(list), Value::BigInt(*n)]
         };
@@ -106,7 +109,7 @@ fn tables() -> (Tables, Vec<(String, [i64; 2], i64)>, Vec<(String, [i64; 2], i64
 }
 
 /// Statements with their rows by plain loops.
-fn expected(a: &[(String, [i64; 2], i64)], b: &[(String, [i64; 2], i64)]) -> Vec<(&'static str, Vec<String>)> {
+fn expected(a: &[Row], b: &[Row]) -> Vec<(&'static str, Vec<String>)> {
     let mut groups: BTreeMap<&str, (u64, i64, i64)> = BTreeMap::new();
     for (name, _, n) in a {
         let group = groups.entry(name).or_insert((0, 0, i64::MIN));
