@@ -154,14 +154,14 @@ test_wheel() {
     CARGO_TARGET_DIR="$crates" MATURIN_PEP517_ARGS="--profile release --compatibility linux" PATH="$maturin:$PATH" \
       "$maturin/python" -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
       --wheel-dir "$folder/built" dist/*.tar.gz
-    use_wheel python3 "$folder/with-built" built/*.whl
+    use_wheel python3 "$folder/with-built" built/*.whl without-libraries
   )
 }
 
-# Installs the wheel $3 into a new environment in folder $2 of the interpreter $1, and runs a program there. No compiler
-# is found.
+# Installs the wheel $3 into a new environment in folder $2 of the interpreter $1, and runs a program there, with further
+# arguments. No compiler is found.
 use_wheel() {
   "$1" -m venv "$2"
   "$2/bin/python" -m pip install --quiet --disable-pip-version-check --no-index "$3"
-  PATH="$2/bin" python wheel.py
+  PATH="$2/bin" python wheel.py "${@:4}"
 }
