@@ -1,14 +1,14 @@
 # Benchmarks. Read by `dev`.
 # shellcheck shell=bash
 
-# A workspace of its own, with peers; it needs neither a machine's description nor data.
+# A benchmark with peers; it needs neither a machine's description nor data.
 bench_beside_peers() {
   local what="$1"
   shift
   check_toolchain
   say "building the peers"
   cargo build "${locked[@]}" --release --manifest-path "bench/$what/Cargo.toml"
-  "${CARGO_TARGET_DIR:-bench/$what/target}/release/vicus-bench-$what" "$@"
+  "${CARGO_TARGET_DIR:-bench/target}/release/vicus-bench-$what" "$@"
 }
 
 bench() {
@@ -63,7 +63,7 @@ bench() {
   if [[ "$name" == mixes ]]; then
     check_toolchain
     say "building Oxigraph"
-    cargo build --release --manifest-path bench/Cargo.toml --bin vicus-bench-mixes
+    cargo build "${locked[@]}" --release --manifest-path bench/Cargo.toml --bin vicus-bench-mixes
     "${CARGO_TARGET_DIR:-bench/target}/release/vicus-bench-mixes" "$@"
     return
   fi
@@ -83,7 +83,7 @@ bench() {
   if [[ "$name" == store ]]; then
     command -v c++ >/dev/null || fail "RocksDB is C++: install a C++ compiler (Debian: g++)"
     say "building the peers; RocksDB takes minutes the first time, and needs libclang (Debian: libclang-dev)"
-    cargo build --release --manifest-path bench/Cargo.toml --features rocksdb --bin vicus-bench-store
+    cargo build "${locked[@]}" --release --manifest-path bench/Cargo.toml --features rocksdb --bin vicus-bench-store
     if [[ " $* " != *" --data "* ]]; then
       scratch="$(mktemp -d)"
       trap 'rm -rf "$scratch"' EXIT
@@ -96,7 +96,7 @@ bench() {
   if [[ "$name" == server ]]; then
     say "building the load generator"
     cargo build "${locked[@]}" --release --manifest-path bench/server/Cargo.toml
-    "${CARGO_TARGET_DIR:-bench/server/target}/release/vicus-bench-server" --vicus "$target/dist/vicus" "$@"
+    "${CARGO_TARGET_DIR:-bench/target}/release/vicus-bench-server" --vicus "$target/dist/vicus" "$@"
     return
   fi
   if [[ "$name" == adhoc ]]; then
@@ -117,7 +117,7 @@ bench() {
   if [[ "$name" =~ ^(sparql|shop|adhoc)$ ]]; then
     # Beside its peers, in a workspace that ordinary builds never touch.
     say "building the peers"
-    cargo build --release --manifest-path bench/Cargo.toml --bin vicus-bench
+    cargo build "${locked[@]}" --release --manifest-path bench/Cargo.toml --bin vicus-bench
     "${CARGO_TARGET_DIR:-bench/target}/release/vicus-bench" "$@"
   else
     "$target/dist/vicus" bench "$name" "$@"

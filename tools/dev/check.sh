@@ -1,14 +1,14 @@
 # All that a change must pass. Read by `dev`.
 # shellcheck shell=bash
 
-# Clippy, most tests, documentation and the demo share the release profile, so that what build scripts build (SQLite, Zstandard, ring) is built once.
+# Clippy, most tests, documentation and the demo after them share the release profile, so that what build scripts build (SQLite, Zstandard, ring) is built once.
 check() {
   setup
   say "format"
   cargo fmt --all --check
   local workspace
-  for workspace in fuzz bench bench/{containers,tasks,threads,server,openmp}; do
-    cargo fmt --manifest-path "$workspace/Cargo.toml" --check
+  for workspace in fuzz bench; do
+    cargo fmt --manifest-path "$workspace/Cargo.toml" --all --check
   done
   say "house rules"
   cargo test "${locked[@]}" --release -p vicus-tidy

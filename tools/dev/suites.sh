@@ -9,6 +9,11 @@ test_release() {
   run_programs --release --workspace --exclude vicus-tidy --exclude vicus-python
 }
 
+# Removes what a suite alone has built, where each suite runs once: the disk needs room for the largest, not for all.
+leave() {
+  if [[ -n "${CI:-}" ]]; then rm -rf "${target:?}/$1"; fi
+}
+
 # The crates with most of the unsafe code, on which all others stand, and those that compute with numbers from users' bytes.
 # All crates with these checks would be built a second time, a third of the checks' time.
 asserted=(topology trace schedule memory kernels disk files flow fibres machine threads openmp qthreads rdf store)
@@ -16,6 +21,7 @@ asserted=(topology trace schedule memory kernels disk files flow fibres machine 
 test_assertions() {
   say "tests of ${asserted[*]} with debug assertions and checks of overflow"
   run_programs "${asserted[@]/#/-pvicus-}" --features vicus-flow/arrow
+  leave debug
 }
 
 test_workspace() {
@@ -41,6 +47,7 @@ test_loom() {
   # A folder of their own keeps the flag from rebuilding the rest.
   RUSTFLAGS="--cfg loom" \
     cargo test "${locked[@]}" --profile loom --target-dir "$target/loom" "${packages[@]}" --lib loom
+  leave loom
 }
 
 test_miri() {
@@ -78,7 +85,7 @@ test_readers() {
   )
 }
 
-# The page in a browser, with a server that answers it.
+# The page in a browser, with a server that answers it, and files of `vicus trace view` from the disk.
 test_page() {
   local browser="${CHROMIUM:-}" port url
   if [[ -z "$browser" ]]; then browser="$(command -v chromium chromium-headless-shell | head -n 1 || true)"; fi
@@ -103,6 +110,14 @@ test_page() {
   kill "$server"
   wait "$server"
   server=
+  say "pages of recorded runs in $browser"
+  (
+    vicus="$(realpath "$target/release/vicus")"
+    cd doors/view/viewer
+    npm ci --silent
+    npm test --silent
+    CHROMIUM="$browser" VICUS="$vicus" npm run --silent test:browser
+  )
 }
 
 # OpenMP programs, and the library with all that it is made of, under ThreadSanitizer: three strategies of different queues, with as many threads

@@ -106,7 +106,8 @@ impl Figures {
                 for (peer, theirs) in peers {
                     let ratio = mine.zip(theirs).map(|(mine, theirs)| mine / theirs).filter(|ratio| ratio.is_finite());
                     objects.push(json!({
-                        "name": row.name, "unit": row.unit, "side": ours, "ours": mine, "peer": peer, "theirs": theirs, "ratio": ratio,
+                        "name": row.name, "unit": row.unit, "side": ours, "ours": mine, "peer": peer, "theirs": theirs,
+                        "ratio": ratio,
                         "better": if row.better == Better::Higher { "higher" } else { "lower" },
                     }));
                 }

@@ -6,8 +6,9 @@
 //!  open FILE.sparql                   opens it and answers a query: its rows
 //!  query MILLISECONDS FILE.sparql     answers a query within a limit: its rows, or `cut`
 //!  update THREADS BATCH MILLISECONDS FILE
-//!                                     updates, one a line of the file, on so many threads until the time is up; so many lines are one
-//!                                     update, each of which is durable before its thread goes on: how many lines were done
+//!                                     updates, one a line of the file, on so many threads until the time is up; so
+//!                                     many lines are one update, which is durable before its thread goes on:
+//!                                     the number of lines done
 //! ```
 //!
 //! Words are parted by tabs. An answer is `COUNT<TAB>NANOSECONDS` or `error<TAB>MESSAGE`.

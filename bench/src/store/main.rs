@@ -347,7 +347,8 @@ fn updates(stores: &[Store], work: &Work, scratch: &Path, args: &Args, report: &
         median(&one[0]) / bare
     );
     report.0.push(json!({
-        "name": "INSERT DATA, durable", "unit": "us", "ours": median(&one[0]), "peer": "write and fdatasync", "theirs": bare,
+        "name": "INSERT DATA, durable", "unit": "us", "ours": median(&one[0]), "peer": "write and fdatasync",
+        "theirs": bare,
         "ratio": median(&one[0]) / bare,
     }));
     report.line("INSERT DATA, 16 writers", "updates/s", stores, &medians(&rates));

@@ -24,7 +24,8 @@ struct Args {
     threads: Vec<usize>,
     /// What to measure, separated by commas; `million`, `chain` and `tree` are measured when they are named.
     #[arg(long, value_delimiter = ',',
-          default_values = ["spawn", "batch", "yield", "switch", "syncvar", "word", "pingpong", "sleepers", "programs"])]
+          default_values = ["spawn", "batch", "yield", "switch", "syncvar", "word", "pingpong", "sleepers",
+              "programs"])]
     what: Vec<String>,
     /// Only those of Qthreads' benchmark programs whose names have one of these in them, separated by commas.
     #[arg(long, value_delimiter = ',')]

@@ -27,6 +27,6 @@ mod store;
 
 pub use base::{BaseFile, BaseWriter, Fingerprint, PAGE, Section};
 pub use error::{Damage, DiskError};
-pub use log::{Broken, Flight, FramePlace, Landing, Log, Refusal, Torn};
+pub use log::{BadRecord, Flight, FramePlace, Landing, Log, Refusal, TornTail};
 pub use manifest::{BaseEntry, Manifest};
 pub use store::{NotPublished, Opening, Recovered, StoreFiles, kept_aside};

@@ -27,7 +27,7 @@
 mod read;
 mod segment;
 
-pub use read::{Broken, FramePlace, Torn};
+pub use read::{BadRecord, FramePlace, TornTail};
 pub(crate) use read::{Tail, read_log};
 pub(crate) use segment::{name_of, number_of};
 

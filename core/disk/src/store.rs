@@ -20,7 +20,7 @@
 
 use crate::base::{BaseFile, BaseWriter};
 use crate::error::{Damage, DiskError};
-use crate::log::{Broken, FramePlace, Log, Tail, Torn, name_of, number_of, read_log};
+use crate::log::{BadRecord, FramePlace, Log, Tail, TornTail, name_of, number_of, read_log};
 use crate::manifest::{BaseEntry, CURRENT, Manifest, NEXT};
 use std::fmt;
 use std::sync::Arc;
@@ -78,9 +78,9 @@ pub struct Recovered {
     /// All records not included in the base, in order, up to the first unreadable one.
     pub records: Vec<Vec<u8>>,
     /// The beginning of the unreadable records: they were written, and can't be read.
-    pub broken: Option<Broken>,
+    pub broken: Option<BadRecord>,
     /// The remains of an unfinished write behind the last record.
-    pub torn: Option<Torn>,
+    pub torn: Option<TornTail>,
     /// The first wrong byte of the log between two records, where no record is.
     pub spoiled: Option<Damage>,
     /// The places of its log's frames, in order.
@@ -134,11 +134,11 @@ impl Recovered {
     }
 
     /// The broken place if this record, though read, makes no sense to its reader.
-    pub fn senseless(&self, directory: &dyn Directory, number: u64, what: String) -> Broken {
+    pub fn senseless(&self, directory: &dyn Directory, number: u64, what: String) -> BadRecord {
         let at = self.frames.partition_point(|frame| frame.first <= number) - 1;
         let FramePlace { segment, offset, .. } = self.frames[at];
         let damage = Damage { file: directory.path(&name_of(segment)), offset, what };
-        Broken { number, segment, damage }
+        BadRecord { number, segment, damage }
     }
 }
 
@@ -215,7 +215,7 @@ impl Opening {
         if let Some(broken) = self.recovered.broken {
             return Err(Box::new(broken.damage).into());
         }
-        if let Some(Torn { segment, offset, bytes, kept, .. }) = &mut self.recovered.torn {
+        if let Some(TornTail { segment, offset, bytes, kept, .. }) = &mut self.recovered.torn {
             *kept = Some(keep_aside(&*self.directory, *segment, *offset, Some(*bytes))?);
             self.directory.sync()?;
         }
@@ -227,9 +227,14 @@ impl Opening {
     ///
     /// # Errors
     /// The system refuses, as a full disk does: the store is as it was, but there may be such files.
-    pub fn cut(mut self, broken: &Broken) -> Result<(StoreFiles, Recovered, Vec<String>), DiskError> {
+    pub fn cut(mut self, broken: &BadRecord) -> Result<(StoreFiles, Recovered, Vec<String>), DiskError> {
         let names = self.directory.list()?;
-        let mut later: Vec<u64> = names.iter().filter_map(|name| number_of(name)).filter_map(finished).collect();
+        let mut later: Vec<u64> = names
+            .iter()
+            .filter_map(|name| number_of(name))
+            .filter(|(_, is_finished)| *is_finished)
+            .map(|(number, _)| number)
+            .collect();
         later.retain(|&number| number > broken.segment);
         later.sort_unstable();
         let mut kept = vec![keep_aside(&*self.directory, broken.segment, broken.damage.offset, None)?];
@@ -264,11 +269,6 @@ impl Opening {
         files.remove_strays(true);
         Ok((files, recovered))
     }
-}
-
-/// The number of a finished segment.
-fn finished((number, is_finished): (u64, bool)) -> Option<u64> {
-    is_finished.then_some(number)
 }
 
 /// Copies a segment of the log, from a place on and up to a number of bytes or its end, to a file of its own, and

@@ -284,13 +284,13 @@ impl Writing {
     ///
     /// # Errors
     /// Those of [`Writing::write`].
-    pub fn finish(mut self) -> Result<Written, FileError> {
+    pub fn finish(mut self) -> Result<WrittenRun, FileError> {
         let buffer = std::mem::take(&mut self.buffer);
         if !buffer.is_empty() {
             self.put(&buffer)?;
         }
         let Writing { place, block, whole: len, checksums, scratch, .. } = self;
-        Ok(Written(Arc::new(Run { place, block, len, checksums, scratch })))
+        Ok(WrittenRun(Arc::new(Run { place, block, len, checksums, scratch })))
     }
 }
 
@@ -302,7 +302,7 @@ impl fmt::Debug for Writing {
 
 /// A written run of bytes. A clone is the same run. It is gone when all clones and readers are dropped.
 #[derive(Clone)]
-pub struct Written(Arc<Run>);
+pub struct WrittenRun(Arc<Run>);
 
 struct Run {
     place: Place,
@@ -323,7 +323,7 @@ impl Run {
     }
 }
 
-impl Written {
+impl WrittenRun {
     /// How many bytes it has.
     pub fn len(&self) -> u64 {
         self.0.len
@@ -358,7 +358,7 @@ impl Written {
     }
 }
 
-impl fmt::Debug for Written {
+impl fmt::Debug for WrittenRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Written").field("len", &self.len()).finish_non_exhaustive()
     }
@@ -672,7 +672,7 @@ mod tests {
                 }
             }
             writings[4].write(&bytes(3 * BLOCK + 5)).unwrap();
-            let written: Vec<Written> = writings.into_iter().map(|writing| writing.finish().unwrap()).collect();
+            let written: Vec<WrittenRun> = writings.into_iter().map(|writing| writing.finish().unwrap()).collect();
             for (number, written) in written.iter().enumerate() {
                 let mut expected: Vec<u8> = bytes(4 * BLOCK).iter().map(|byte| byte ^ number as u8).collect();
                 expected.extend(bytes(if number == 4 { 3 * BLOCK + 5 } else { 0 }));

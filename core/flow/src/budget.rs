@@ -184,7 +184,8 @@ impl Account {
     ///
     /// let account = Account::new(1000).expect("it is bounded");
     /// let table = account.reserve(600)?;
-    /// assert_eq!(account.reserve(600).unwrap_err().to_string(), "more than 1000 bytes is needed: 600 bytes for the request");
+    /// let refused = account.reserve(600).unwrap_err();
+    /// assert_eq!(refused.to_string(), "more than 1000 bytes is needed: 600 bytes for the request");
     /// drop(table);
     /// assert_eq!(account.reserve(600)?.bytes(), 600);
     /// # Ok::<(), vicus_flow::OverBudget>(())

@@ -7,13 +7,13 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The end of a request: its result is told once.
-pub type Told = std::boxed::Box<dyn FnOnce(Result<Totals, FlowError>) + Send>;
+pub type OnResult = std::boxed::Box<dyn FnOnce(Result<Totals, FlowError>) + Send>;
 
 /// The operators of a request's own for some boxes of its model.
 pub type OwnOperators = Vec<(BoxId, std::boxed::Box<dyn Operator>)>;
 
 /// Submits a request for the calling box, and tells its result when it is over.
-pub type SubmitInner = fn(&Arc<Model>, OwnOperators, Told);
+pub type SubmitInner = fn(&Arc<Model>, OwnOperators, OnResult);
 
 /// A request that a box has submitted ([`Turn::submit`]).
 #[derive(Clone)]

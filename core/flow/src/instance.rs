@@ -16,7 +16,7 @@ use crate::{
     Account, Activation, BoxCounts, BoxId, Budget, ConnectedBox, FlowError, Model, Operator, OverBudget, Overflows,
     Queued, SubmitInner,
 };
-pub(crate) use cell::{Body, BoxCell, Neighbour, Output, Receiver, Seen, SentNow};
+pub(crate) use cell::{Body, BoxCell, InputView, Neighbour, Output, Receiver, SentNow};
 use cells::Cells;
 pub use cells::{GrownBox, LiveBox};
 use settling::GOES_ON;

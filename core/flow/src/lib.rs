@@ -58,7 +58,7 @@ pub use envelope::{Attachment, Envelope, HeldBytes};
 pub use error::{FlowError, NoMemory, OverBudget, SentTooMuch, drop_quietly, give_up, keep_first, or_given_up};
 pub use expand::{Arrivals, Expansion};
 pub use grow::{Grow, Plain, refusable, tell_of_asking};
-pub use inner::{Inner, OwnOperators, SubmitInner, Told};
+pub use inner::{Inner, OnResult, OwnOperators, SubmitInner};
 pub use instance::{GrownBox, Instance, LiveBox, Settled, Totals};
 pub use mark::{Mark, Marks};
 pub use model::{

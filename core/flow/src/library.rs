@@ -42,7 +42,7 @@ pub use order::{SortKey, order_by};
 pub use partition::partition;
 pub use sink::{sink, sink_operator};
 pub use sort::{sort, sort_unless};
-pub use source::{Made, More, fill, source};
+pub use source::{More, SourceItem, fill, source};
 pub use split::{Piece, range_schema, split};
 pub use spread::spread;
 pub use tournament::Tournament;

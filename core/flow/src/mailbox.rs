@@ -12,11 +12,11 @@ use std::collections::VecDeque;
 pub(crate) struct Mailbox {
     /// How much of rows it keeps, but always one envelope.
     bound: Bound,
-    held: Mutex<Held>,
+    held: Mutex<Envelopes>,
 }
 
 #[derive(Default)]
-struct Held {
+struct Envelopes {
     queue: VecDeque<Envelope>,
     /// How many of them have rows, and their bytes.
     count: usize,
@@ -25,10 +25,10 @@ struct Held {
 
 impl Mailbox {
     pub(crate) fn new(bound: Bound) -> Mailbox {
-        Mailbox { bound, held: Mutex::new(Held::default()) }
+        Mailbox { bound, held: Mutex::new(Envelopes::default()) }
     }
 
-    fn with<R>(&self, f: impl FnOnce(&mut Held) -> R) -> R {
+    fn with<R>(&self, f: impl FnOnce(&mut Envelopes) -> R) -> R {
         f(&mut self.held.lock().expect("nothing panics under this lock"))
     }
 
@@ -59,7 +59,7 @@ impl Mailbox {
     }
 }
 
-impl Held {
+impl Envelopes {
     fn count(&mut self, envelope: &Envelope) {
         if is_rows(envelope) {
             self.count += 1;

@@ -1,7 +1,7 @@
 //! The interface for users: the single-threaded code of a box, and its view of the world while it runs.
 
 use crate::error::SentTooMuch;
-use crate::instance::{Body, BoxCell, Instance, Receiver, Seen, SentNow};
+use crate::instance::{Body, BoxCell, InputView, Instance, Receiver, SentNow};
 use crate::{Blocks, Column, Entry, Envelope, FlowError, OverBudget, Resume, Schema, give_up};
 use std::cell::Cell;
 use std::error::Error;
@@ -96,16 +96,16 @@ impl Turn<'_> {
     /// The head of an input at the beginning of the invocation; `None` if there was none, or it was taken. The next
     /// invocation sees envelopes that arrive meanwhile.
     pub fn head(&self, input: usize) -> Option<&Envelope> {
-        if self.body.snapshot[input] == Seen::Head { self.cell.inputs[input].ring.head() } else { None }
+        if self.body.snapshot[input] == InputView::Head { self.cell.inputs[input].ring.head() } else { None }
     }
 
     /// Consumes the head of an input.
     pub fn take(&mut self, input: usize) -> Option<Envelope> {
-        if self.body.snapshot[input] != Seen::Head {
+        if self.body.snapshot[input] != InputView::Head {
             return None;
         }
         let popped = self.cell.inputs[input].ring.take()?;
-        self.body.snapshot[input] = Seen::Taken;
+        self.body.snapshot[input] = InputView::Taken;
         self.body.consumed = true;
         self.body.taken_bytes += popped.bytes + ENVELOPE_BYTES;
         self.cell.tally().took(input, &popped.value, popped.bytes, self.node);
@@ -122,8 +122,8 @@ impl Turn<'_> {
     /// Accepts no more from an input: envelopes there are dropped, and the sender stops if it can. For a box that has
     /// seen enough, as after a limit.
     pub fn close(&mut self, input: usize) {
-        if self.body.snapshot[input] == Seen::Head {
-            self.body.snapshot[input] = Seen::Nothing;
+        if self.body.snapshot[input] == InputView::Head {
+            self.body.snapshot[input] = InputView::Nothing;
         }
         let source = &self.cell.inputs[input];
         if source.ring.is_closed() {
@@ -279,8 +279,11 @@ impl Turn<'_> {
     /// built by another box. Its bytes are not [booked](Turn::book) here, but by its maker. Panics if it took none.
     pub fn record_kept(&mut self, input: usize) {
         let seen = &mut self.body.snapshot[input];
-        assert!(matches!(seen, Seen::Taken | Seen::Kept), "input {input}: what is kept was taken in this invocation");
-        *seen = Seen::Kept;
+        assert!(
+            matches!(seen, InputView::Taken | InputView::Kept),
+            "input {input}: what is kept was taken in this invocation"
+        );
+        *seen = InputView::Kept;
     }
 
     /// Asks to be invoked again even if nothing arrives. For boxes with more to send than they should at once, and for

@@ -1,7 +1,7 @@
 //! One invocation of a box: begin, act, send, finish.
 
 use crate::desk::{Activation, Desk, Fact};
-use crate::instance::{Body, BoxCell, Instance, Output, Seen};
+use crate::instance::{Body, BoxCell, InputView, Instance, Output};
 use crate::queued::CellRef;
 use crate::state::Sending;
 use crate::sync::{Ordering, fence};
@@ -87,8 +87,8 @@ impl Running {
                 } else {
                     input.begin();
                 }
-                *seen = if input.ring.is_empty() { Seen::Nothing } else { Seen::Head };
-                sees |= *seen == Seen::Head;
+                *seen = if input.ring.is_empty() { InputView::Nothing } else { InputView::Head };
+                sees |= *seen == InputView::Head;
             }
             body.consumed = false;
             if !blocked {
@@ -105,7 +105,7 @@ impl Running {
 impl Body {
     /// The heads seen by an action, as facts in case it takes them.
     fn heads(&self, cell: &BoxCell) -> Vec<(usize, Fact)> {
-        let seen = (0..cell.inputs.len()).filter(|&input| self.snapshot[input] == Seen::Head);
+        let seen = (0..cell.inputs.len()).filter(|&input| self.snapshot[input] == InputView::Head);
         let heads = seen.filter_map(|input| Some((input, cell.inputs[input].ring.head()?)));
         let fact = |(input, head): (usize, &Envelope)| {
             (input, Fact::Received { input, rows: head.rows(), pill: head.is_pill(), stamp: head.stamp() })
@@ -117,15 +117,15 @@ impl Body {
     fn note_heads(&mut self, heads: Vec<(usize, Fact)>, desk: &mut Desk) {
         for (input, received) in heads {
             match self.snapshot[input] {
-                seen @ (Seen::Taken | Seen::Kept) => {
+                seen @ (InputView::Taken | InputView::Kept) => {
                     self.left[input] = false;
                     desk.note(received);
-                    if seen == Seen::Kept {
+                    if seen == InputView::Kept {
                         desk.note(Fact::Kept { input });
                     }
                 }
-                Seen::Head if !std::mem::replace(&mut self.left[input], true) => desk.note(Fact::Left { input }),
-                Seen::Head | Seen::Nothing => {}
+                InputView::Head if !std::mem::replace(&mut self.left[input], true) => desk.note(Fact::Left { input }),
+                InputView::Head | InputView::Nothing => {}
             }
         }
     }
@@ -367,7 +367,7 @@ impl Sent {
             let was_resumed = blocked || (waits && !due_again);
             let kind = if run_again || was_resumed { Kind::Deferred } else { Kind::Immediate };
             let activation = instance.activation(cell, kind, desk.seat);
-            let activation = if pauses { cell.leave(activation, instance) } else { Some(activation) };
+            let activation = if pauses { pause(cell, activation, instance) } else { Some(activation) };
             if let Some(activation) = activation {
                 desk.activations.insert(0, activation);
             }
@@ -380,14 +380,12 @@ impl Sent {
     }
 }
 
-impl BoxCell {
-    /// A box with a requested pause ends its invocation: it is paused, or queued if the pause is over already.
-    #[cold]
-    fn leave(&self, activation: Activation, instance: &Instance) -> Option<Activation> {
-        let Activation { queued, kind, index, home } = activation;
-        let queued = self.pause.leave(queued, || instance.is_stopped())?;
-        Some(Activation { queued, kind, index, home })
-    }
+/// A box with a requested pause ends its invocation: it is paused, or queued if the pause is over already.
+#[cold]
+fn pause(cell: &BoxCell, activation: Activation, instance: &Instance) -> Option<Activation> {
+    let Activation { queued, kind, index, home } = activation;
+    let queued = cell.pause.leave(queued, || instance.is_stopped())?;
+    Some(Activation { queued, kind, index, home })
 }
 
 /// The last one of several receivers of one invocation stays with its rows; the others are deferred to free seats. A

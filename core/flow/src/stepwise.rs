@@ -68,7 +68,7 @@ pub struct Request {
 
 /// An invocation under way.
 #[must_use]
-pub struct Begun {
+pub struct SteppedInvocation {
     /// `None` if the request had stopped, or if it failed.
     running: Option<Running>,
     /// Boxes activated by resuming, before the user's code ran.
@@ -77,7 +77,7 @@ pub struct Begun {
     was_dropped: bool,
 }
 
-impl Begun {
+impl SteppedInvocation {
     /// Whether the user's code was run. It is not if there is nothing to do, or if its envelopes still wait.
     pub fn acted(&self) -> bool {
         self.acted
@@ -152,10 +152,10 @@ impl Request {
 
     /// Begins an invocation on a node: the snapshot, and the user's code if it is due. Panics if the task is another
     /// request's.
-    pub fn begin(&mut self, task: Activation, node: NodeId) -> Begun {
+    pub fn begin(&mut self, task: Activation, node: NodeId) -> SteppedInvocation {
         let Activation { queued, index, .. } = task;
         assert!(std::ptr::eq(queued.instance(), &*self.instance), "a task is begun by its request");
-        let mut begun = Begun { running: None, activations: Vec::new(), acted: false, was_dropped: false };
+        let mut begun = SteppedInvocation { running: None, activations: Vec::new(), acted: false, was_dropped: false };
         if !queued.is_wanted() {
             queued.discard(Some(0));
             begun.was_dropped = true;
@@ -174,7 +174,7 @@ impl Request {
 
     /// Ends an invocation begun on this node. Gives the boxes to be queued, the one to be run first last; if nothing
     /// else is left, the one that goes on by an [overdraft](crate::Settled::GoesOn).
-    pub fn finish(&mut self, begun: Begun, node: NodeId) -> Vec<Activation> {
+    pub fn finish(&mut self, begun: SteppedInvocation, node: NodeId) -> Vec<Activation> {
         let Some(running) = begun.running else { return begun.activations };
         assert!(running.is_of(&self.instance), "an invocation is finished by its request");
         self.desk.node = node;

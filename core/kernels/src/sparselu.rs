@@ -177,7 +177,7 @@ struct Blocks<'w> {
 }
 
 impl<'w> Blocks<'w> {
-    fn at(&self, (row, column): (usize, usize)) -> Array<'w, f32> {
+    fn at(&self, row: usize, column: usize) -> Array<'w, f32> {
         self.blocks[row * self.width + column].expect("the elimination only uses blocks that exist")
     }
 }
@@ -239,8 +239,9 @@ impl SparseLu {
         let all = 0..self.block * self.block;
         start();
         let task = |step: Step| {
-            let (changed, read) = (matrix.at(step.changed()), step.read().into_iter().map(|place| matrix.at(place)));
-            let read: Vec<_> = read.collect();
+            let (row, column) = step.changed();
+            let changed = matrix.at(row, column);
+            let read: Vec<_> = step.read().into_iter().map(|(row, column)| matrix.at(row, column)).collect();
             let intense = self.intense && matches!(step, Step::Bmod { .. });
             let stores = if self.published { step.stores(self.block) } else { 1 };
             let change = changed.changes(all.clone()).stored(stores);

@@ -2,7 +2,7 @@
 //! and a tree of operators with the expected and the actual work of each.
 //!
 //! ```text
-//!  Language ── parse ──▶ Parsed ── plan ──▶ Runnable ── begin ──▶ operators of one run, and what its rows are read by
+//!  Compiler ── parse ──▶ Parsed ── plan ──▶ Runnable ── begin ──▶ operators of one run, and what its rows are read by
 //!     │                    │                  │
 //!     └ its catalogue      └ or a TextError, with its place, also from planning
 //! ```
@@ -11,7 +11,7 @@
 //! boxes and vias. Doors know this crate's words alone, so they explain, limit, cancel and trace every language alike.
 //! [`Stop`] counts the cost of planning, and [`stack`] lets it recurse as deeply as a text is nested.
 //!
-//! Begin at [`Language`].
+//! Begin at [`Compiler`].
 
 mod error;
 mod module;
@@ -23,10 +23,10 @@ mod stop;
 mod values;
 
 pub use error::{SourcePosition, TextError, TextErrorKind};
-pub use module::{Answer, Language, Planned, RunOperators, Runnable};
+pub use module::{Answer, Compiler, Planned, RunOperators, Runnable};
 pub use node::{Done, PlanNode};
 pub use options::{PlanOptions, TextLimits};
 pub use remark::{Remark, RemarkKind};
 pub use stop::{Costs, Ends, Stop, Stopped, Watch};
 pub use values::{ValueType, Values};
-pub use vicus_topology::names::{near, suggestion};
+pub use vicus_topology::names::{similar_names, suggestion};

@@ -7,13 +7,14 @@ use crate::stop::{Ends, Watch};
 use std::sync::Arc;
 use vicus_flow::{BoxId, Model, Operator};
 
-/// A language: a value with the catalogue to plan texts over, and anything else reading them takes.
+/// A language over one catalogue: texts become plans. A value has the catalogue, and anything else reading takes. Doors
+/// find it through their list of languages, whose entries make such a value for each call.
 ///
 /// Reading a text is bounded by its length and its depth, planning by its steps and its bytes: neither has a clock. A
 /// module has no thread and no file either; the things named by its catalogue are a trait, implemented by a door.
 ///
 /// `doors/service/tests/service/languages.rs` has a whole module in one file.
-pub trait Language {
+pub trait Compiler {
     /// A text with correct syntax.
     type Parsed;
     /// A text ready to run.
@@ -33,11 +34,11 @@ pub trait Language {
     /// The text breaks the grammar, or the limits.
     fn parse(&self, text: &str, limits: &TextLimits) -> Result<Self::Parsed, Self::Error>;
 
-    /// Like [`Language::parse`], for a module with a possibly slow parser: it asks the function every few milliseconds,
+    /// Like [`Compiler::parse`], for a module with a possibly slow parser: it asks the function every few milliseconds,
     /// and ends with any error when the function says so. By default it does not ask.
     ///
     /// # Errors
-    /// Those of [`Language::parse`]; or it was ended.
+    /// Those of [`Compiler::parse`]; or it was ended.
     fn parse_until(&self, text: &str, limits: &TextLimits, _ends: &Ends) -> Result<Self::Parsed, Self::Error> {
         self.parse(text, limits)
     }

@@ -343,7 +343,7 @@ impl Heap {
                 held.bytes += bytes;
             }
             // SAFETY: says the caller.
-            None => *place = Some(Held { owner, batch: unsafe { Batch::of(block) }, blocks: 1, bytes }),
+            None => *place = Some(ForeignBlocks { owner, batch: unsafe { Batch::of(block) }, blocks: 1, bytes }),
         }
         let MemoryOptions { batch_blocks, batch_bytes, .. } = self.memory.options;
         if let Some(full) = place.take_if(|held| held.blocks >= batch_blocks || held.bytes >= batch_bytes) {
@@ -565,20 +565,20 @@ const OUTBOX: usize = 16;
 /// outbox.
 #[derive(Debug, Default)]
 struct Outbox {
-    batches: [Option<Held>; OUTBOX],
+    batches: [Option<ForeignBlocks>; OUTBOX],
     /// A bit for each place that may have a batch; a place without one has none.
     used: u16,
 }
 
 #[derive(Debug)]
-struct Held {
+struct ForeignBlocks {
     owner: u32,
     batch: Batch,
     blocks: usize,
     bytes: usize,
 }
 
-impl Held {
+impl ForeignBlocks {
     fn send(self, memory: &Memory, from: u32) {
         if let Err(batch) = memory.doors.bring(from, self.owner, self.batch) {
             memory.send_again(from, batch);

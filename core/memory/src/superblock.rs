@@ -653,8 +653,8 @@ impl Superblocks {
     }
 
     /// Gives back the pages of free blocks: those behind the last block that was in use since the superblock was cut,
-    /// once, as they stay untouched; and those of blocks in use since the last call, but for what [`crate::bare`] writes
-    /// there. The caller has the superblock.
+    /// once, as they stay untouched; and those of blocks in use since the last call, except for the directory
+    /// that [`crate::bare`] keeps there. The caller has the superblock.
     pub(crate) fn discard_free(&self, slab: &Slab) {
         debug_assert!(matches!(slab.kind.get(), Kind::Blocks | Kind::Runs), "a superblock with blocks in use is cut");
         if !slab.tail_is_clean.replace(true) {

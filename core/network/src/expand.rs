@@ -8,7 +8,7 @@ use crate::text::{Argument, Body, BoxText, NetworkText, PortText, SubNetwork, Te
 use crate::value::{ParameterType, ParameterValue};
 use std::collections::{BTreeMap, BTreeSet};
 use vicus_flow::Schema;
-use vicus_language::{near, suggestion};
+use vicus_language::{similar_names, suggestion};
 
 /// The most boxes of a network.
 const MOST_BOXES: usize = 1 << 16;
@@ -93,7 +93,7 @@ impl<'t> Expander<'t> {
         }
         for (name, written) in set {
             let Some(parameter) = parameters.iter().find(|parameter| parameter.name == *name) else {
-                let likely = near(name, parameters.iter().map(|one| (one.name.as_str(), one.name.clone())));
+                let likely = similar_names(name, parameters.iter().map(|one| (one.name.as_str(), one.name.clone())));
                 let message = format!("the network has no parameter `{name}` to be set{}", suggestion(&likely));
                 return Err(self.error(Spot::default(), message));
             };
@@ -126,7 +126,7 @@ impl<'t> Expander<'t> {
 
     fn named<'s>(&self, name: &str, at: Spot, scope: &'s Values) -> Result<&'s ParameterValue, NetworkError> {
         scope.get(name).ok_or_else(|| {
-            let likely = near(name, scope.keys().map(|known| (known.as_str(), known.clone())));
+            let likely = similar_names(name, scope.keys().map(|known| (known.as_str(), known.clone())));
             let message = format!("there is no parameter `{name}`{}; texts stand in quotes", suggestion(&likely));
             self.error(at, message)
         })
@@ -216,7 +216,7 @@ impl<'t> Expander<'t> {
                 "input" => "`input` is an input of a sub-network, and sends: `input -> a;` within `network`".to_owned(),
                 "output" => "`output` is an output of a sub-network, and receives: `a -> output;` within it".to_owned(),
                 name => {
-                    let likely = near(name, placed.keys().map(|known| (*known, (*known).to_owned())));
+                    let likely = similar_names(name, placed.keys().map(|known| (*known, (*known).to_owned())));
                     format!("there is no box `{name}`{}", suggestion(&likely))
                 }
             };
@@ -258,7 +258,7 @@ impl<'t> Expander<'t> {
             } else {
                 let networks = text.networks.iter().map(|network| network.name.as_str());
                 let known = kinds.iter().map(|kind| -> &str { kind.name }).chain(networks);
-                let likely = near(&one.kind, known.map(|known| (known, known.to_owned())));
+                let likely = similar_names(&one.kind, known.map(|known| (known, known.to_owned())));
                 format!("there is no kind `{}`{}; `vicus network kinds` lists all", one.kind, suggestion(&likely))
             };
             return Err(self.error(one.kind_at, message));
@@ -297,7 +297,7 @@ impl<'t> Expander<'t> {
         scope: &Values,
     ) -> Result<(&'n str, ParameterValue), NetworkError> {
         let Some((name, kind)) = known.clone().find(|(name, _)| *name == argument.name) else {
-            let likely = near(&argument.name, known.clone().map(|(name, _)| (name, name.to_owned())));
+            let likely = similar_names(&argument.name, known.clone().map(|(name, _)| (name, name.to_owned())));
             let all: Vec<&str> = known.map(|(name, _)| name).collect();
             let all = if all.is_empty() { "it has none".to_owned() } else { format!("it has {}", all.join(", ")) };
             let message = format!("`{}` has no parameter `{}`{}; {all}", one.kind, argument.name, suggestion(&likely));

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub const JSON_VERSION: u32 = 1;
 
 #[derive(Serialize)]
-struct Written<'t> {
+struct JsonForm<'t> {
     version: u32,
     network: &'t NetworkText,
 }
@@ -26,7 +26,7 @@ struct Read {
 impl NetworkText {
     /// The network as JSON: `{"version": 1, "network": {...}}`.
     pub fn to_json(&self) -> String {
-        let written = Written { version: JSON_VERSION, network: self };
+        let written = JsonForm { version: JSON_VERSION, network: self };
         serde_json::to_string_pretty(&written).expect("numbers are finite, and maps have names")
     }
 

@@ -7,14 +7,14 @@ use crate::text::NetworkText;
 use std::sync::Arc;
 use vicus_flow::{BoxId, Model, Schema, TimeUnit, Type};
 use vicus_language::{
-    Answer, Costs, Language, PlanNode, PlanOptions, Planned, RunOperators, Runnable, Stop, TextError, TextErrorKind,
+    Answer, Compiler, Costs, PlanNode, PlanOptions, Planned, RunOperators, Runnable, Stop, TextError, TextErrorKind,
     TextLimits, ValueType, Values, Watch,
 };
 
 /// The language of [`NetworkText`]s. Its catalogue are kinds of boxes.
 ///
 /// ```
-/// use vicus_language::{Answer, Language, PlanOptions, Planned, TextLimits};
+/// use vicus_language::{Answer, Compiler, PlanOptions, Planned, TextLimits};
 /// use vicus_network::{Kinds, Networks};
 ///
 /// let networks = Networks { kinds: &Kinds::library(), nodes: 1 };
@@ -49,7 +49,7 @@ const BOX_BYTES: usize = 4096;
 /// Steps of planning for a box: some microseconds. Kinds with expressions read these anew for each copy.
 const BOX_STEPS: usize = 100;
 
-impl Language for Networks<'_> {
+impl Compiler for Networks<'_> {
     type Parsed = NetworkText;
     type Plan = NetworkPlan;
     type Error = TextError;

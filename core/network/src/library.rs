@@ -6,13 +6,13 @@ use crate::value::{ParameterType, ParameterValue};
 use crate::windows::{watermark, window};
 use vicus_flow::library::{self, HashKey, SortKey};
 use vicus_flow::{BoxError, BoxModel, Envelope, Field, OutputId, Schema, Turn, Type};
-use vicus_language::{PlanOptions, near, suggestion};
+use vicus_language::{PlanOptions, similar_names, suggestion};
 use vicus_sql::{SqlError, SqlStream, add_statement};
 
 /// The rows of an envelope that a kind makes.
 pub(crate) const ENVELOPE_ROWS: usize = 4096;
 
-pub(crate) type Made = Result<Vec<(OutputId, Schema)>, KindError>;
+pub(crate) type KindOutputs = Result<Vec<(OutputId, Schema)>, KindError>;
 
 pub(crate) fn text(text: &str) -> ParameterValue {
     ParameterValue::Text(text.to_owned())
@@ -74,7 +74,7 @@ fn statement(
     names: &[String],
     before: &str,
     statement: &str,
-) -> Made {
+) -> KindOutputs {
     let streams = names.iter().zip(building.inputs()).map(|(name, Incoming { output, schema, .. })| SqlStream {
         name: name.clone(),
         schema: schema.clone(),
@@ -281,7 +281,7 @@ fn keys(parameter: &'static str, written: &str, schema: &Schema) -> Result<Vec<S
 pub(crate) fn column(parameter: &'static str, name: &str, at: usize, schema: &Schema) -> Result<usize, KindError> {
     let names = || schema.columns().iter().map(|field| field.name.as_str());
     names().position(|known| known == name).ok_or_else(|| {
-        let likely = near(name, names().map(|known| (known, known.to_owned())));
+        let likely = similar_names(name, names().map(|known| (known, known.to_owned())));
         let all = names().collect::<Vec<_>>().join(", ");
         let message = format!("there is no column `{name}`{}; the columns are {all}", suggestion(&likely));
         KindError::within(parameter, at, message)

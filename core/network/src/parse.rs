@@ -7,7 +7,7 @@ use crate::text::{Argument, Body, BoxText, NetworkText, PortText, Source, SubNet
 use crate::value::{ParameterType, ParameterValue};
 use std::collections::BTreeMap;
 use std::str::FromStr;
-use vicus_language::{near, suggestion};
+use vicus_language::{similar_names, suggestion};
 
 /// Names with a meaning of their own.
 pub(crate) const RESERVED: [&str; 10] =
@@ -133,7 +133,7 @@ impl Parser<'_> {
         let types = ParameterType::ALL.map(ParameterType::name);
         let (written, spot) = self.any_name(&format!("a type ({})", types.join(", ")))?;
         let Some(kind) = ParameterType::ALL.into_iter().find(|kind| kind.name() == written) else {
-            let likely = near(&written, types.map(|name| (name, name.to_owned())));
+            let likely = similar_names(&written, types.map(|name| (name, name.to_owned())));
             let all = types.join(", ");
             let message = format!("there is no type `{written}`{}; types are {all}", suggestion(&likely));
             return Err(NetworkError::at(self.source, spot, message));

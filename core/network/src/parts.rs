@@ -1,6 +1,6 @@
 //! The kind that joins in parts, also where a few keys have most of the rows.
 
-use crate::library::{ENVELOPE_ROWS, Made, column, text};
+use crate::library::{ENVELOPE_ROWS, KindOutputs, column, text};
 use crate::spec::{BoxSpec, Building, KindError, Ports};
 use crate::value::{ParameterType, ParameterValue};
 use vicus_flow::library::{self, HashKey, JoinKind, Joining};
@@ -52,7 +52,7 @@ fn columns(building: &Building<'_>) -> Result<Vec<(usize, usize)>, KindError> {
     Ok(pairs)
 }
 
-fn build(building: &mut Building<'_>) -> Made {
+fn build(building: &mut Building<'_>) -> KindOutputs {
     let pairs = columns(building)?;
     let kind = match building.text("kind") {
         "inner" => JoinKind::Inner,

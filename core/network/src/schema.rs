@@ -4,7 +4,7 @@ use crate::error::{NetworkError, Spot};
 use crate::lex::is_of_name;
 use crate::value::quoted;
 use vicus_flow::{Field, Schema, TimeUnit, Type};
-use vicus_language::{near, suggestion};
+use vicus_language::{similar_names, suggestion};
 
 /// Columns as text. As [`Schema`] prints them, but for names that are no words of letters, digits and `_`: these stand
 /// in quotes.
@@ -233,7 +233,7 @@ impl<'t> Reader<'t> {
             unknown => {
                 let names: Vec<String> =
                     Type::SIMPLE.iter().map(Type::to_string).chain(NESTING.map(str::to_owned)).collect();
-                let likely = near(unknown, names.iter().map(|name| (name.as_str(), name.clone())));
+                let likely = similar_names(unknown, names.iter().map(|name| (name.as_str(), name.clone())));
                 let likely = suggestion(&likely);
                 let likely = if likely.is_empty() { "." } else { &likely };
                 let message = format!("there is no type {unknown}{likely} Types are {}", names.join(", "));

@@ -1,6 +1,6 @@
 //! The kinds for streams without end that need no world: watermarks, and groups by windows.
 
-use crate::library::{ENVELOPE_ROWS, Made, check, column, text};
+use crate::library::{ENVELOPE_ROWS, KindOutputs, check, column, text};
 use crate::spec::{BoxSpec, Building, KindError, Ports};
 use crate::value::{ParameterType, ParameterValue};
 use vicus_flow::library::{self, Grouping, HashKey, WindowError, Windowing};
@@ -242,7 +242,7 @@ impl Statement {
     }
 }
 
-fn build_window(building: &mut Building<'_>) -> Made {
+fn build_window(building: &mut Building<'_>) -> KindOutputs {
     let input = building.inputs()[0].clone();
     let (folds, arguments) = folds(building.text("select"))?;
     let time = building.text("time").trim().to_owned();

@@ -31,17 +31,17 @@ pub trait Keeper: fmt::Debug + Send + Sync {
 const PAGE: usize = 64 << 10;
 
 /// Lent bytes, with notes on the checked ones.
-pub(crate) struct Lent {
+pub(crate) struct LentBytes {
     owner: Arc<dyn Pages>,
     /// A bit for each checked page. At worst two readers check the same page, and the bytes never change, so no order
     /// of memory is needed.
     right: Box<[AtomicU64]>,
 }
 
-impl Lent {
-    pub(crate) fn new(owner: Arc<dyn Pages>) -> Lent {
+impl LentBytes {
+    pub(crate) fn new(owner: Arc<dyn Pages>) -> LentBytes {
         let words = owner.bytes().len().div_ceil(PAGE).div_ceil(64);
-        Lent { owner, right: std::iter::repeat_with(AtomicU64::default).take(words).collect() }
+        LentBytes { owner, right: std::iter::repeat_with(AtomicU64::default).take(words).collect() }
     }
 
     pub(crate) fn owner(&self) -> &Arc<dyn Pages> {
@@ -103,13 +103,13 @@ pub(crate) mod tests {
         }
     }
 
-    fn ensured(lent: &Lent, range: Range<usize>) -> Result<(), String> {
+    fn ensured(lent: &LentBytes, range: Range<usize>) -> Result<(), String> {
         vicus_flow::or_given_up(|| lent.ensure(range)).map_err(|error| error.to_string())
     }
 
     #[test]
     fn a_page_is_checked_when_it_is_read_and_others_are_not() {
-        let lent = Lent::new(Arc::new(Damaged { bytes: vec![7; 5 * PAGE + 3], from: 3 * PAGE }));
+        let lent = LentBytes::new(Arc::new(Damaged { bytes: vec![7; 5 * PAGE + 3], from: 3 * PAGE }));
         assert_eq!(ensured(&lent, 0..3 * PAGE), Ok(()));
         assert_eq!(ensured(&lent, 2 * PAGE..2 * PAGE), Ok(()), "nothing is read");
         let damaged = Err(format!("damaged from byte {} on", 3 * PAGE));

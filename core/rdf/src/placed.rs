@@ -1,7 +1,7 @@
 //! The places of a store's parts: in one piece, spread over the nodes of the machine, or with another owner, such as a
 //! mapped file.
 
-use crate::lent::{Lent, Pages};
+use crate::lent::{LentBytes, Pages};
 use std::alloc::Layout;
 use std::fmt;
 use std::ops::Range;
@@ -56,7 +56,7 @@ enum Lies<T> {
     /// Spread over several nodes.
     Apart(Placed),
     /// With another owner, which checks data on its first read.
-    Elsewhere(Lent),
+    Elsewhere(LentBytes),
 }
 
 #[expect(unsafe_code, reason = "a pointer says nothing of threads")]
@@ -89,7 +89,7 @@ impl<T: OfBytes> PlacedVec<T> {
     pub(crate) fn lent(owner: Arc<dyn Pages>) -> PlacedVec<T> {
         let values = T::of(owner.bytes());
         let (start, len) = (NonNull::from(values).cast(), values.len());
-        PlacedVec { start, len, lies: Lies::Elsewhere(Lent::new(owner)) }
+        PlacedVec { start, len, lies: Lies::Elsewhere(LentBytes::new(owner)) }
     }
 }
 

@@ -162,9 +162,9 @@ fn write_packed<const N: usize>(name: &str, packed: &Packed<N>, into: &mut dyn S
 }
 
 /// Finds sections.
-struct Found<'a>(&'a dyn Fn(&str) -> Option<Arc<dyn Pages>>);
+struct SectionFinder<'a>(&'a dyn Fn(&str) -> Option<Arc<dyn Pages>>);
 
-impl Found<'_> {
+impl SectionFinder<'_> {
     fn get(&self, name: &str) -> Result<Arc<dyn Pages>, BoxError> {
         (self.0)(name).ok_or_else(|| NotStored::Missing(name.to_owned()).into())
     }
@@ -232,7 +232,7 @@ impl AboutIndex {
     }
 
     /// Columns that stay in place.
-    fn index(&self, found: &Found<'_>) -> Result<Index, BoxError> {
+    fn index(&self, found: &SectionFinder<'_>) -> Result<Index, BoxError> {
         let AboutIndex { order, graphs, keys, rows, last, only } = *self;
         let name = |part: &str| format!("{order:?}.{part}");
         let (graphs, keys) = (found.packed(&name("graphs"), graphs)?, found.packed(&name("keys"), keys)?);
@@ -292,7 +292,7 @@ impl Snapshot {
     /// # Errors
     /// A section is missing, not as it was written, or of another format.
     pub fn lent(sections: &dyn Fn(&str) -> Option<Arc<dyn Pages>>) -> Result<Snapshot, BoxError> {
-        let found = Found(sections);
+        let found = SectionFinder(sections);
         let about = found.read("about", |words| match words.word() {
             Some(format) if format > FORMAT => Err(NotStored::Newer(format).into()),
             Some(format) if format < FORMAT_OF_OLD_KINDS => Err(NotStored::Older(format).into()),

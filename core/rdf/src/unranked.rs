@@ -23,7 +23,7 @@ pub struct Unranked {
     /// Keys as [`Encoder`](crate::Encoder) writes them. Invariant: a piece never grows beyond its initial room.
     pieces: Vec<String>,
     /// The terms, by place.
-    places: Vec<Stored>,
+    places: Vec<TermPlace>,
     /// The ranks of the next greater terms of their kinds in the sorted dictionary, if these are known of all terms;
     /// else of the first ones.
     ranks: Vec<u32>,
@@ -36,7 +36,7 @@ pub struct Unranked {
 }
 
 /// The kind of a term, and the place of its key.
-struct Stored {
+struct TermPlace {
     kind: Kind,
     piece: u32,
     start: u32,
@@ -145,13 +145,13 @@ impl Unranked {
         let text: usize = self.pieces.iter().map(String::capacity).sum();
         let tables: usize = self.tables.iter().map(|table| table_bytes::<Entry>(table.capacity())).sum();
         let ranks = self.ranks.capacity() * size_of::<u32>();
-        text + self.places.capacity() * size_of::<Stored>() + ranks + tables
+        text + self.places.capacity() * size_of::<TermPlace>() + ranks + tables
     }
 
     /// How many bytes a term with this key adds to the dictionary.
     pub fn bytes_of(key: &str) -> usize {
         // Tables are at least 7/16 full.
-        key.len() + size_of::<Stored>() + 2 * size_of::<Entry>()
+        key.len() + size_of::<TermPlace>() + 2 * size_of::<Entry>()
     }
 
     /// The key of a computed term. Panics if the term is not in here.
@@ -164,7 +164,7 @@ impl Unranked {
         copied(self.key(id))
     }
 
-    fn key_at(&self, place: &Stored) -> &str {
+    fn key_at(&self, place: &TermPlace) -> &str {
         &self.pieces[place.piece as usize][place.start as usize..place.end as usize]
     }
 
@@ -235,7 +235,7 @@ impl Unranked {
         Ok(())
     }
 
-    fn write(&mut self, kind: Kind, key: &str) -> Result<Stored, NoMemory> {
+    fn write(&mut self, kind: Kind, key: &str) -> Result<TermPlace, NoMemory> {
         let room = |piece: &String| piece.capacity() - piece.len();
         if self.pieces.last().is_none_or(|piece| room(piece) < key.len()) {
             let next = self.pieces.last().map_or(FIRST_PIECE, |piece| (piece.capacity() * 2).min(LARGEST_PIECE));
@@ -246,7 +246,7 @@ impl Unranked {
         let start = piece.len();
         piece.push_str(key);
         let offset = |at: usize| u32::try_from(at).expect("a piece of less than 4 GiB");
-        Ok(Stored { kind, piece: number, start: offset(start), end: offset(piece.len()) })
+        Ok(TermPlace { kind, piece: number, start: offset(start), end: offset(piece.len()) })
     }
 }
 

@@ -22,6 +22,7 @@ mod by_request;
 mod context;
 mod decision;
 mod depend;
+mod display;
 mod front;
 mod look;
 mod placement;
@@ -29,7 +30,6 @@ mod plan;
 mod policies;
 mod queue;
 mod seat;
-mod shown;
 mod sleepers;
 mod sync;
 mod task;
@@ -38,13 +38,13 @@ mod valid;
 
 pub use access::{Access, Mode};
 pub use by_request::ByRequest;
-pub use context::{Context, ContextRef, ReadyTask, TaskGraph, TaskNode, Unspawned, Waiter, Wanted};
+pub use context::{AwaitedTasks, Context, ContextRef, ReadyTask, TaskGraph, TaskNode, Unspawned, Waiter};
 pub use decision::{Decision, TaskName};
 pub use depend::Dependences;
 pub use front::{FRONT_RULE, FRONT_TURN_NS};
-pub use look::{DEEP, Found, Queues, QueuesByRequest, Way, look, look_waiting};
+pub use look::{DEEP, FoundTask, Queues, QueuesByRequest, Way, look, look_waiting};
 pub use placement::{
-    BoxPlacement, Crowd, Dealing, Dealt, LastUses, Shares, Spawner, TaskPlacement, Uses, Warm, Whereabouts,
+    BoxPlacement, Crowd, DealResult, Dealing, LastUses, Shares, Spawner, TaskPlacement, Uses, Warm, Whereabouts,
 };
 pub use plan::{
     End, Idle, MOST_THREADS, Order, Patience, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, RULES, Robber, Scan,
@@ -54,7 +54,10 @@ pub use policies::{
     ALL, DEFAULT, DEFAULT_OF_QUERIES, Latencies, Parameter, Setting, SettingError, Settings, Strategy, Values,
 };
 pub use queue::Queue;
-pub use seat::{ActivatedBox, After, OWN_TURN, Put, Rest, Run, Seat, TURN_NS, WOKEN_TURN, YIELDED_TURN};
+pub use seat::{
+    ActivatedBox, After, EndOfWait, GoesOn, OWN_TURN, OtherSeats, Put, Rest, Run, Seat, TURN_NS, WOKEN_TURN,
+    YIELDED_TURN, goes_on_from_outside, next_open_seat,
+};
 pub use sleepers::{Sleeper, Sleepers, Wake};
 pub use task::{Kind, RequestId, RunTask, TaskClass, TaskHeader, TaskRef};
 pub use turn_order::{Share, TurnOrder, Turned};

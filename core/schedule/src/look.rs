@@ -79,18 +79,18 @@ impl<Q: QueuesByRequest> QueuesByRequest for &mut Q {
 
 /// A task found by a seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found<T> {
+pub struct FoundTask<T> {
     /// The task to run.
     pub task: T,
     /// How the seat got it.
     pub way: Way,
 }
 
-impl<T> Found<T> {
+impl<T> FoundTask<T> {
     /// A task that was in no queue.
     #[inline]
-    pub(crate) fn kept(task: T) -> Found<T> {
-        Found { task, way: Way::NO_QUEUE }
+    pub(crate) fn kept(task: T) -> FoundTask<T> {
+        FoundTask { task, way: Way::NO_QUEUE }
     }
 }
 
@@ -133,7 +133,7 @@ impl fmt::Debug for Way {
 
 /// Tries the probes in order and takes from the first queue that serves. `cursors` are the seat's, one for each ring.
 /// Cost: one call for each queue up to the one that serves; no allocation.
-pub fn look<Q: Queues>(probes: &[Probe], cursors: &mut [usize], queues: &mut Q) -> Option<Found<Q::Task>> {
+pub fn look<Q: Queues>(probes: &[Probe], cursors: &mut [usize], queues: &mut Q) -> Option<FoundTask<Q::Task>> {
     probes.iter().find_map(|probe| {
         scan(probe, cursors, |queue, longer_than| queues.take(queue, probe.take, longer_than, probe.rest_to))
     })
@@ -154,7 +154,7 @@ pub fn look_waiting<Q: QueuesByRequest>(
     queues: &mut Q,
     request: RequestId,
     waits: usize,
-) -> Option<Found<Q::Task>> {
+) -> Option<FoundTask<Q::Task>> {
     let deep = waits > DEEP;
     probes.iter().find_map(|probe| {
         scan(probe, cursors, |queue, longer_than| {
@@ -173,12 +173,12 @@ pub(crate) fn look_of<Q: QueuesByRequest>(
     probes: &[Probe],
     queues: &mut Q,
     request: RequestId,
-) -> Option<Found<Q::Task>> {
+) -> Option<FoundTask<Q::Task>> {
     probes.iter().find_map(|probe| {
         let mut list = probe.scan.queues().iter().enumerate();
         list.find_map(|(at, &queue)| {
             let task = queues.take_of(request, queue, probe.take, probe.when.longer_than(at))?;
-            Some(Found { task, way: Way::new(probe.rule, queue) })
+            Some(FoundTask { task, way: Way::new(probe.rule, queue) })
         })
     })
 }
@@ -189,7 +189,7 @@ pub(crate) fn scan<T>(
     probe: &Probe,
     cursors: &mut [usize],
     mut take: impl FnMut(QueueId, u32) -> Option<T>,
-) -> Option<Found<T>> {
+) -> Option<FoundTask<T>> {
     let (list, start) = match &probe.scan {
         Scan::List(list) => (list, 0),
         // An unbound seat may look around another ring than the last time.
@@ -202,7 +202,7 @@ pub(crate) fn scan<T>(
             if let Scan::Ring(_, cursor) = probe.scan {
                 cursors[cursor] = at;
             }
-            return Some(Found { task, way: Way::new(probe.rule, list[at]) });
+            return Some(FoundTask { task, way: Way::new(probe.rule, list[at]) });
         }
     }
     None

@@ -283,10 +283,10 @@ pub(crate) enum Node {
 /// operators below it again. Clones share the node until one of them is changed: nodes planned in several ways are
 /// cloned often.
 #[derive(Clone)]
-pub(crate) struct Operand(Arc<Known>);
+pub(crate) struct Operand(Arc<NodeAndScope>);
 
 #[derive(Clone)]
-struct Known {
+struct NodeAndScope {
     node: Node,
     /// Invariant: the node's scope, or empty until the first call of [`Operand::scope`].
     scope: OnceLock<Arc<Scope>>,
@@ -294,7 +294,7 @@ struct Known {
 
 impl Operand {
     pub(crate) fn new(node: Node) -> Operand {
-        Operand(Arc::new(Known { node, scope: OnceLock::new() }))
+        Operand(Arc::new(NodeAndScope { node, scope: OnceLock::new() }))
     }
 
     pub(crate) fn into_node(self) -> Node {

@@ -53,7 +53,7 @@ pub use module::Sparql;
 pub use parse::{Parsed, parse, parse_with};
 pub use plan::{Form, Plan, QueryOptions, Run, RunOptions, plan, plan_until};
 pub use remarks::remarks;
-pub use service::{Endpoints, Found, ServiceFailed};
+pub use service::{Endpoints, ServiceFailed, SolutionSink};
 pub use syntax::ParseOptions;
 pub use terms::Moment;
 pub use update::{

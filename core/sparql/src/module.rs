@@ -7,14 +7,14 @@ use crate::plan::{Plan, QueryOptions, plan_until};
 use crate::syntax::ParseOptions;
 use oxrdf::NamedNode;
 use std::sync::Arc;
-use vicus_language::{Language, PlanOptions, TextLimits, Watch};
+use vicus_language::{Compiler, PlanOptions, TextLimits, Watch};
 use vicus_rdf::Snapshot;
 
 /// SPARQL's queries over a snapshot.
 ///
 /// ```
 /// use std::sync::Arc;
-/// use vicus_language::{Answer, Language, Planned, TextError, TextLimits};
+/// use vicus_language::{Answer, Compiler, Planned, TextError, TextLimits};
 /// use vicus_rdf::Snapshot;
 /// use vicus_sparql::Sparql;
 ///
@@ -46,7 +46,7 @@ impl<'a> Sparql<'a> {
     }
 }
 
-impl Language for Sparql<'_> {
+impl Compiler for Sparql<'_> {
     type Parsed = Parsed;
     type Plan = Plan;
     type Error = QueryError;

@@ -8,7 +8,7 @@ use crate::syntax::ast::{Element, Expression, GraphName, Group, Item, Path, Quer
 use oxrdf::vocab::rdf;
 use oxrdf::{NamedNodeRef, TermRef};
 use std::collections::{BTreeMap, BTreeSet};
-use vicus_language::{Remark, RemarkKind, Watch, near, suggestion};
+use vicus_language::{Remark, RemarkKind, Watch, similar_names, suggestion};
 use vicus_rdf::{Id, Order, Snapshot, TermView};
 
 /// The most classes of the data that a misspelled one is compared with.
@@ -227,7 +227,7 @@ impl<'a> Look<'a> {
             } else {
                 // Each name of a letter or two is like any other.
                 let others = self.bound.iter().filter(|_| name(var).chars().count() > 2);
-                let near = near(name(var), others.map(|other| (name(other), name(other))));
+                let near = similar_names(name(var), others.map(|other| (name(other), name(other))));
                 let near: Vec<String> = near.into_iter().map(|other| format!("?{other}")).collect();
                 format!("nothing binds ?{}{}", name(var), suggestion(&near))
             };
@@ -318,7 +318,7 @@ impl Names<'_> {
             let (others, name) = split(other);
             (name, (others != beginning, other.as_str()))
         });
-        near(local, items).into_iter().map(|(_, iri)| self.prefixes.declared_form(iri)).collect()
+        similar_names(local, items).into_iter().map(|(_, iri)| self.prefixes.declared_form(iri)).collect()
     }
 
     fn classes(&self) -> Vec<Id> {

@@ -5,14 +5,14 @@ use std::error::Error;
 use std::fmt;
 
 /// Takes a solution: the variables with a value, without `?`.
-pub type Found<'a> = &'a mut dyn FnMut(&[(&str, Term)]);
+pub type SolutionSink<'a> = &'a mut dyn FnMut(&[(&str, Term)]);
 
 /// Answers the groups of SERVICE. The engine itself has no network.
 ///
 /// ```
 /// use oxrdf::{Literal, Term};
 /// use std::error::Error;
-/// use vicus_sparql::{Endpoints, Found};
+/// use vicus_sparql::{Endpoints, SolutionSink};
 ///
 /// /// Gives the same answer to every question.
 /// struct Parrot;
@@ -23,7 +23,7 @@ pub type Found<'a> = &'a mut dyn FnMut(&[(&str, Term)]);
 ///         endpoint: &str,
 ///         query: &str,
 ///         stopped: &dyn Fn() -> bool,
-///         found: Found<'_>,
+///         found: SolutionSink<'_>,
 ///     ) -> Result<(), Box<dyn Error + Send + Sync>> {
 ///         found(&[("asked", Term::from(Literal::from(query)))]);
 ///         Ok(())
@@ -42,7 +42,7 @@ pub trait Endpoints: Send + Sync {
         endpoint: &str,
         query: &str,
         stopped: &dyn Fn() -> bool,
-        found: Found<'_>,
+        found: SolutionSink<'_>,
     ) -> Result<(), Box<dyn Error + Send + Sync>>;
 }
 

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use vicus_flow::library::HashKey;
 use vicus_flow::{BoxError, OverBudget, Turn, give_up};
-use vicus_rdf::{Encoded, Encoder, Id, Kept, Kind, MOST_NESTED, Snapshot, TermView, Unranked, levels_of};
+use vicus_rdf::{Encoded, Encoder, Id, Kind, MOST_NESTED, RetainedTerms, Snapshot, TermView, Unranked, levels_of};
 
 /// A store, the other terms mentioned by the query, and the terms computed by one run.
 ///
@@ -55,7 +55,7 @@ enum Part {
 struct OfRun {
     /// Terms kept until the run's end. A thread that gives up under the lock, for lack of memory or because a temporary
     /// file fails, leaves them unchanged.
-    kept: RwLock<Kept>,
+    kept: RwLock<RetainedTerms>,
     /// The most bytes held so far: the bytes booked for them, or about to be.
     kept_most: AtomicU64,
     /// Passing terms.
@@ -195,7 +195,7 @@ impl Terms {
         mentioned: Arc<Unranked>,
     ) -> Terms {
         let run = OfRun {
-            kept: RwLock::new(Kept::behind(&mentioned)),
+            kept: RwLock::new(RetainedTerms::behind(&mentioned)),
             kept_most: AtomicU64::new(0),
             segments: Arc::new(Segments::new(key)),
             blanks: Mutex::new(HashMap::with_hasher(key)),
@@ -366,7 +366,7 @@ impl Terms {
         })
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, Kept> {
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, RetainedTerms> {
         self.run.kept.read().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -21,13 +21,13 @@ use vicus_rdf::Id;
 /// A query as algebra.
 pub(crate) struct Translated {
     pub(crate) node: Node,
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: SolutionUse,
     /// The name of each slot, for explanations; blank nodes and inner variables have names, too.
     pub(crate) names: Vec<String>,
 }
 
 /// The use of a query's solutions.
-pub(crate) enum Wanted {
+pub(crate) enum SolutionUse {
     /// A row for each, with these columns.
     Rows(Vec<Slot>),
     /// A row if there is any.
@@ -72,15 +72,15 @@ pub(crate) fn translate(
     let made = translator.select(&query.select, matches!(query.form, Form::Ask), &mut scope);
     let projected = || query.select.projected().map(|var| scope[&var]).collect();
     let wanted = match &query.form {
-        Form::Select => Wanted::Rows(projected()),
-        Form::Ask => Wanted::Any,
+        Form::Select => SolutionUse::Rows(projected()),
+        Form::Ask => SolutionUse::Any,
         Form::Construct(template) => {
             let template = translator.template(template, &scope);
-            Wanted::Triples { template, columns: translator.columns_of_triples() }
+            SolutionUse::Triples { template, columns: translator.columns_of_triples() }
         }
         Form::Describe(resources) => {
             let resources = resources.iter().map(|iri| translator.iri(iri)).collect();
-            Wanted::Descriptions {
+            SolutionUse::Descriptions {
                 of: projected(),
                 resources,
                 graph: dataset.default,

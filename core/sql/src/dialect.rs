@@ -21,16 +21,16 @@ pub(crate) struct Common {
 
 /// Why the parser was left.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Left {
+pub(crate) enum ParserEnd {
     Asked,
     TooManySteps { most: u64 },
 }
 
-impl fmt::Display for Left {
+impl fmt::Display for ParserEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Left::Asked => f.write_str("the query was stopped while its text was read"),
-            Left::TooManySteps { most } => write!(
+            ParserEnd::Asked => f.write_str("the query was stopped while its text was read"),
+            ParserEnd::TooManySteps { most } => write!(
                 f,
                 "reading the text takes more than {most} steps: a part of it within brackets is read once more for \
                  each pair of them"
@@ -39,7 +39,7 @@ impl fmt::Display for Left {
     }
 }
 
-impl std::error::Error for Left {}
+impl std::error::Error for ParserEnd {}
 
 impl fmt::Debug for Common {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -66,10 +66,10 @@ impl Common {
         let steps = self.steps.get() + 1;
         self.steps.set(steps);
         if let Some(most) = self.most.filter(|&most| steps > most) {
-            give_up(Left::TooManySteps { most });
+            give_up(ParserEnd::TooManySteps { most });
         }
         if steps.is_multiple_of(BETWEEN_QUESTIONS) && self.ends.as_ref().is_some_and(|ends| ends()) {
-            give_up(Left::Asked);
+            give_up(ParserEnd::Asked);
         }
     }
 

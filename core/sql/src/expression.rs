@@ -273,20 +273,20 @@ impl Expr {
     }
 
     /// The expression as text, with names for its columns.
-    pub(crate) fn shown<'e>(&'e self, names: &'e dyn Fn(ColumnId) -> String) -> Shown<'e> {
-        Shown { expr: self, names }
+    pub(crate) fn shown<'e>(&'e self, names: &'e dyn Fn(ColumnId) -> String) -> ExpressionText<'e> {
+        ExpressionText { expr: self, names }
     }
 }
 
 /// An expression as text.
-pub(crate) struct Shown<'e> {
+pub(crate) struct ExpressionText<'e> {
     expr: &'e Expr,
     names: &'e dyn Fn(ColumnId) -> String,
 }
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for ExpressionText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of = |expr| Shown { expr, names: self.names };
+        let of = |expr| ExpressionText { expr, names: self.names };
         let (function, args) = match self.expr {
             Expr::Column(id, _) => return f.write_str(&(self.names)(*id)),
             Expr::Literal(value, _) => return value.fmt(f),

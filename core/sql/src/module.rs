@@ -5,12 +5,12 @@ use crate::error::SqlError;
 use crate::parse::{ParseOptions, Parsed, parse, parse_until};
 use crate::plan::{Plan, plan};
 use crate::table::Catalogue;
-use vicus_language::{Ends, Language, PlanOptions, TextLimits, Watch};
+use vicus_language::{Compiler, Ends, PlanOptions, TextLimits, Watch};
 
 /// SQL over the tables of a catalogue.
 ///
 /// ```
-/// use vicus_language::{Language, PlanOptions, Runnable, TextLimits, ValueType, Values};
+/// use vicus_language::{Compiler, PlanOptions, Runnable, TextLimits, ValueType, Values};
 /// use vicus_sql::{Sql, Tables};
 ///
 /// let sql = Sql { catalogue: &Tables::default() };
@@ -25,7 +25,7 @@ pub struct Sql<'a> {
     pub catalogue: &'a dyn Catalogue,
 }
 
-impl Language for Sql<'_> {
+impl Compiler for Sql<'_> {
     type Parsed = Parsed;
     type Plan = Plan;
     type Error = SqlError;

@@ -1,6 +1,6 @@
 //! From a text to a tree of its syntax, by the crate `sqlparser`, within bounds of length and depth.
 
-use crate::dialect::{Common, Left};
+use crate::dialect::{Common, ParserEnd};
 use crate::error::{SourcePosition, SqlError, SqlErrorKind};
 use sqlparser::ast::{DescribeAlias, ObjectName, Query, Statement};
 use sqlparser::parser::{Parser, ParserError};
@@ -77,11 +77,11 @@ const FEW: usize = 64;
 /// A statement with valid syntax.
 pub struct Parsed {
     text: String,
-    asked: Deep<Asked>,
+    asked: Deep<SqlStatement>,
 }
 
 /// The statements that can be asked.
-pub(crate) enum Asked {
+pub(crate) enum SqlStatement {
     Query(Box<Query>),
     /// SHOW TABLES.
     Tables,
@@ -131,7 +131,7 @@ pub fn parse_until(text: &str, options: &ParseOptions, ends: Option<Ends>) -> Re
     let levels = levels.brackets + levels.links;
     let of = |asked| Parsed { text: text.to_owned(), asked: Deep::new(levels, asked) };
     match statement {
-        Statement::Query(query) => Ok(of(Asked::Query(query))),
+        Statement::Query(query) => Ok(of(SqlStatement::Query(query))),
         Statement::ShowTables {
             terse: false,
             history: false,
@@ -145,12 +145,12 @@ pub fn parse_until(text: &str, options: &ParseOptions, ends: Option<Ends>) -> Re
             && show_options.limit_from.is_none()
             && show_options.filter_position.is_none() =>
         {
-            Ok(of(Asked::Tables))
+            Ok(of(SqlStatement::Tables))
         }
         Statement::ExplainTable { describe_alias, hive_format: None, table_name, .. }
             if describe_alias != DescribeAlias::Explain =>
         {
-            Ok(of(Asked::Columns(table_name)))
+            Ok(of(SqlStatement::Columns(table_name)))
         }
         other => {
             let name = of_levels(levels, PARSED_LEVEL / 8, || other.to_string());
@@ -206,7 +206,7 @@ fn statement(text: &str, tokens: Vec<TokenWithSpan>, limit: usize, ends: Option<
 /// Why reading the text was left.
 fn left(error: BoxError) -> SqlError {
     let kind = match error.downcast_ref() {
-        Some(Left::Asked) => SqlErrorKind::Stopped,
+        Some(ParserEnd::Asked) => SqlErrorKind::Stopped,
         _ => SqlErrorKind::TooManySteps,
     };
     SqlError::new(kind, SourcePosition::default(), error.to_string())
@@ -245,7 +245,7 @@ fn measure(
     for (number, token) in tokens.iter().enumerate() {
         // The first time for the cut into tokens: its signs and quoted texts ask nothing.
         if number.is_multiple_of(BETWEEN_QUESTIONS) && ends.is_some_and(|ends| ends()) {
-            give_up(Left::Asked);
+            give_up(ParserEnd::Asked);
         }
         let mut is_prefix = false;
         match &token.token {
@@ -284,7 +284,7 @@ fn measure(
 }
 
 impl Parsed {
-    pub(crate) fn asked(&self) -> &Asked {
+    pub(crate) fn asked(&self) -> &SqlStatement {
         &self.asked
     }
 

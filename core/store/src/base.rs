@@ -74,13 +74,13 @@ pub(crate) fn open(bases: &[Arc<BaseFile>], manifest: &Manifest) -> Result<Snaps
 }
 
 /// Writes sections to a base file, and lets others work now and then.
-struct Written<'a> {
+struct BaseSections<'a> {
     writer: BaseWriter,
     pause: &'a mut dyn FnMut(u64),
     bytes: u64,
 }
 
-impl Sections for Written<'_> {
+impl Sections for BaseSections<'_> {
     fn begin(&mut self, name: &str) -> Result<(), BoxError> {
         Ok(self.writer.begin(name)?)
     }
@@ -100,7 +100,7 @@ fn write(
     pause: &mut dyn FnMut(u64),
 ) -> Result<BaseEntry, StoreError> {
     let (name, writer) = begin()?;
-    let mut written = Written { writer, pause, bytes: 0 };
+    let mut written = BaseSections { writer, pause, bytes: 0 };
     let outcome = snapshot.read_by(|| snapshot.write(&mut written)).and_then(|outcome| outcome);
     outcome.map_err(StoreError::given_up)?;
     Ok(BaseEntry { name, fingerprint: written.writer.finish()? })

@@ -6,7 +6,7 @@ use crate::store::KIND;
 use rustc_hash::FxBuildHasher;
 use std::fmt;
 use std::hash::BuildHasher;
-use vicus_disk::{Damage, Recovered, Torn};
+use vicus_disk::{Damage, Recovered, TornTail};
 use vicus_files::Directory;
 use vicus_flow::BoxError;
 use vicus_rdf::{Id, Kind, Order, Position, Snapshot, TripleView};
@@ -23,7 +23,7 @@ pub struct Checked {
     /// The terms of the base.
     pub terms: usize,
     /// The remains of an unfinished write at the end of the log.
-    pub torn: Option<Torn>,
+    pub torn: Option<TornTail>,
     /// The first wrong byte of the log between two records, where no record is.
     pub spoiled: Option<Damage>,
     /// The files beside it with unreadable parts of its log.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use vicus_disk::{Broken, Damage, DiskError, NotPublished, Refusal};
+use vicus_disk::{BadRecord, Damage, DiskError, NotPublished, Refusal};
 use vicus_files::{FileError, LockError};
 use vicus_flow::{BoxError, NoMemory};
 
@@ -39,7 +39,7 @@ pub enum StoreError {
 
 /// A place in the log: the log was written there, and can't be read from there on.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Unread(pub(crate) Broken);
+pub struct Unread(pub(crate) BadRecord);
 
 impl Unread {
     /// The sequence number of the first unreadable record.

@@ -3,10 +3,10 @@
 //! ```text
 //!  Store ── snapshot() ──▶ Arc<Snapshot>     what is durable now; a reader keeps it as long as it likes
 //!    │
-//!    ├── write() ──▶ Transaction             one at a time; sees its own changes; commit() returns when they are durable
-//!    │                 └─ record ──▶ log     group commit: transactions that end while the drive works share the next sync
-//!    ├── load() ───▶ base file               large data goes there, and not through the log
-//!    └── merge() ──▶ base file               what the log has, merged into a new base, while readers and writers go on
+//!    ├── write() ──▶ Transaction             one at a time; sees its own changes; durable when commit() returns
+//!    │                 └─ record ──▶ log     group commit: transactions that end during a sync share the next one
+//!    ├── load() ───▶ base file               large data goes there, past the log
+//!    └── merge() ──▶ base file               the log, merged into a new base, while readers and writers go on
 //! ```
 //!
 //! **Durable before visible.** A transaction ends in three steps: its record is staged, and the next writer begins on
@@ -38,4 +38,4 @@ pub use error::{CommitError, StoreError, Unread};
 pub use store::{Repaired, Store, read, read_up_to, repair};
 pub use transaction::{Ask, Batch, Committed, Transaction};
 pub use turn::{NoWaiting, TicketGuard, TicketLock, Waiting};
-pub use vicus_disk::Torn;
+pub use vicus_disk::TornTail;

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  record  1, or 2 if there are terms of kinds that 1 does not know; number of terms, terms, number of steps, steps
-//!  term    tag of the kind, length of the key, key; or the eight bytes of an id that is its own term, most significant first
+//!  term    tag of the kind, length of the key, key; or the eight bytes, most significant first, of an id that is its
+//!          own term
 //!  step    number of deleted quads, these, number of inserted quads, these
 //!  quad    subject, predicate, object, graph: each the number of a term from 1, or 0 for the default graph
 //! ```

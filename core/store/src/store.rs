@@ -12,7 +12,7 @@ use hashbrown::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock, PoisonError};
-use vicus_disk::{Flight, Landing, Opening, Recovered, StoreFiles, Torn};
+use vicus_disk::{Flight, Landing, Opening, Recovered, StoreFiles, TornTail};
 use vicus_files::Directory;
 use vicus_flow::library::HashKey;
 use vicus_flow::{NoMemory, or_given_up};
@@ -35,7 +35,7 @@ pub struct Store {
     /// How many bytes building a base file may hold.
     pub(crate) memory: u64,
     pub(crate) state: Mutex<State>,
-    torn: Option<Torn>,
+    torn: Option<TornTail>,
     /// The function called after commits.
     watcher: Mutex<Option<Watcher>>,
     pub(crate) planted: Planted,
@@ -388,7 +388,7 @@ impl Store {
     }
 
     /// The incomplete record cut off the log when the store was opened.
-    pub fn torn(&self) -> Option<&Torn> {
+    pub fn torn(&self) -> Option<&TornTail> {
         self.torn.as_ref()
     }
 

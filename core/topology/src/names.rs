@@ -5,12 +5,12 @@
 /// letters by edit distance.
 ///
 /// ```
-/// use vicus_topology::names::near;
+/// use vicus_topology::names::similar_names;
 ///
 /// let columns = ["name", "score"];
-/// assert_eq!(near("nmae", columns.map(|column| (column, column))), ["name"]);
+/// assert_eq!(similar_names("nmae", columns.map(|column| (column, column))), ["name"]);
 /// ```
-pub fn near<'n, T: Ord>(name: &str, items: impl IntoIterator<Item = (&'n str, T)>) -> Vec<T> {
+pub fn similar_names<'n, T: Ord>(name: &str, items: impl IntoIterator<Item = (&'n str, T)>) -> Vec<T> {
     let wanted = name.to_lowercase();
     let most = (wanted.chars().count() / 3).max(1);
     let distance = |(other, item): (&'n str, T)| (edits(&wanted, &other.to_lowercase()), item);
@@ -52,9 +52,9 @@ mod tests {
     #[test]
     fn names_with_a_slip_are_near() {
         let names = ["customer", "orders", "lineitem", "id"].map(|name| (name, name));
-        assert_eq!(near("costumer", names), ["customer"]);
-        assert_eq!(near("ORDER", names), ["orders"]);
-        assert_eq!(near("lineitme", names), ["lineitem"]);
-        assert!(near("region", names).is_empty());
+        assert_eq!(similar_names("costumer", names), ["customer"]);
+        assert_eq!(similar_names("ORDER", names), ["orders"]);
+        assert_eq!(similar_names("lineitme", names), ["lineitem"]);
+        assert!(similar_names("region", names).is_empty());
     }
 }

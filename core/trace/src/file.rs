@@ -107,6 +107,33 @@ impl Trace {
     /// # Errors
     /// The bytes are not a trace, have an unknown version, are truncated or damaged, or can't be read.
     pub fn read_from(input: &mut impl Read) -> Result<Trace, TraceError> {
+        match Trace::salvage_from(input)? {
+            (trace, None) => Ok(trace),
+            (_, Some(fault)) => Err(fault),
+        }
+    }
+
+    /// Reads what there is of a trace: of a file that was cut off, has foreign bytes or is of another version, all
+    /// events that can be read, and the first fault. Events that can't be read count as lost.
+    ///
+    /// ```
+    /// use vicus_trace::{Header, Log, Trace, What};
+    ///
+    /// let mut log = Log::new(10);
+    /// log.record(5, What::Woke { pool: 0 });
+    /// log.record(9, What::Woke { pool: 1 });
+    /// let mut file = Vec::new();
+    /// Trace::new(Header::for_seats(1), vec![log.finish()]).write_to(&mut file)?;
+    /// // The end of the file is missing, from the middle of the second event on.
+    /// let (trace, fault) = Trace::salvage_from(&mut &file[..file.len() - 20]).unwrap();
+    /// assert_eq!((trace.logs()[0].events.len(), trace.lost()), (1, 1));
+    /// assert!(fault.unwrap().to_string().starts_with("a truncated trace"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Not even the header can be read, or the bytes are not a trace.
+    pub fn salvage_from(input: &mut impl Read) -> Result<(Trace, Option<TraceError>), TraceError> {
         let mut input = Counted { input, at_byte: 0 };
         match input.array() {
             Ok(magic) if magic == *MAGIC => {}
@@ -114,37 +141,20 @@ impl Trace {
             Err(error) => return Err(error),
         }
         let version = u32::from_le_bytes(input.array()?);
-        if !(OLDEST..=VERSION).contains(&version) {
-            return Err(TraceError::Version { found: version, expected: VERSION });
-        }
+        let is_known = (OLDEST..=VERSION).contains(&version);
+        let other = || TraceError::Version { found: version, expected: VERSION };
         let header_bytes = u32::from_le_bytes(input.array()?);
         let header_at = input.at_byte;
-        let header: Header = serde_json::from_slice(&input.vec(header_bytes.into())?)
-            .map_err(|error| TraceError::Damaged { at_byte: header_at, found: format!("the header: {error}") })?;
-        let mut logs = Vec::new();
-        for seat in 0..header.seats.len() {
-            let count = u64::from_le_bytes(input.array()?);
-            // No capacity is reserved, because the count may be wrong.
-            let mut events = Vec::new();
-            for index in 0..count {
-                let at_byte = input.at_byte;
-                let event = Event::from_bytes(&input.array()?).ok_or_else(|| TraceError::Damaged {
-                    at_byte,
-                    found: format!("event {index} of seat {seat} is none that this version knows"),
-                })?;
-                events.push(event);
+        let header: Header = match serde_json::from_slice(&input.vec(header_bytes.into())?) {
+            Err(_) if !is_known => return Err(other()),
+            read => {
+                read.map_err(|error| TraceError::Damaged { at_byte: header_at, found: format!("the header: {error}") })?
             }
-            logs.push(SeatLog { events, lost: 0 });
-        }
-        for log in &mut logs {
-            log.lost = u64::from_le_bytes(input.array()?);
-        }
-        let end = input.at_byte;
-        match input.array::<1>() {
-            Err(TraceError::Truncated { .. }) => Ok(Trace::new(header, logs)),
-            Ok(_) => Err(TraceError::Damaged { at_byte: end, found: "more follows after the end".to_owned() }),
-            Err(error) => Err(error),
-        }
+        };
+        let mut logs = vec![SeatLog::default(); header.seats.len()];
+        let fault = (!is_known).then(other);
+        let fault = fault.or(input.logs(&mut logs).err());
+        Ok((Trace::new(header, logs), fault))
     }
 }
 
@@ -155,6 +165,42 @@ struct Counted<'a, R> {
 }
 
 impl<R: Read> Counted<'_, R> {
+    /// Reads as much of the logs as there is, and the rest of the file; fails with the first fault.
+    fn logs(&mut self, logs: &mut [SeatLog]) -> Result<(), TraceError> {
+        let (mut fault, mut missing) = (None, Vec::new());
+        for (seat, log) in logs.iter_mut().enumerate() {
+            let count = u64::from_le_bytes(self.array()?);
+            let mut foreign = 0;
+            // No capacity is reserved, because the count may be wrong.
+            for index in 0..count {
+                let at_byte = self.at_byte;
+                let bytes = self.array().inspect_err(|_| log.lost = (count - index).saturating_add(foreign))?;
+                match Event::from_bytes(&bytes) {
+                    Some(event) => log.events.push(event),
+                    None => {
+                        foreign += 1;
+                        fault.get_or_insert_with(|| TraceError::Damaged {
+                            at_byte,
+                            found: format!("event {index} of seat {seat} is none that this version knows"),
+                        });
+                    }
+                }
+            }
+            log.lost = foreign;
+            missing.push(foreign);
+        }
+        for (log, foreign) in logs.iter_mut().zip(missing) {
+            log.lost = u64::from_le_bytes(self.array()?).saturating_add(foreign);
+        }
+        let end = self.at_byte;
+        let more = match self.array::<1>() {
+            Err(TraceError::Truncated { .. }) => Ok(()),
+            Ok(_) => Err(TraceError::Damaged { at_byte: end, found: "more follows after the end".to_owned() }),
+            Err(error) => Err(error),
+        };
+        fault.map_or(more, Err)
+    }
+
     fn array<const N: usize>(&mut self) -> Result<[u8; N], TraceError> {
         let mut bytes = [0; N];
         let mut filled = 0;
@@ -229,6 +275,38 @@ mod tests {
         let mut longer = small();
         longer.push(0);
         assert!(error(&longer).ends_with("more follows after the end"));
+    }
+
+    #[test]
+    fn a_part_of_a_trace_is_read_as_far_as_it_goes() {
+        let mut log = Log::new(10);
+        (0..4).for_each(|time_ns| _ = log.record(time_ns, What::Woke { pool: 7 }));
+        let mut file = Vec::new();
+        Trace::new(Header::for_seats(1), vec![log.finish()]).write_to(&mut file).unwrap();
+        let times = |file: &[u8]| {
+            let (trace, fault) = Trace::salvage_from(&mut &file[..]).unwrap();
+            let times: Vec<u64> = trace.logs()[0].events.iter().map(|event| event.time_ns).collect();
+            (times, trace.lost(), fault.map(|fault| fault.to_string()))
+        };
+        assert_eq!(times(&file), (vec![0, 1, 2, 3], 0, None));
+        // 8 bytes at the end are the number of lost events.
+        let first = file.len() - 8 - 4 * Event::BYTES;
+        for length in first..file.len() {
+            let whole = (length - first) / Event::BYTES;
+            let lost = if whole == 4 { 0 } else { 4 - whole as u64 };
+            let expected = format!("a truncated trace: it ends at byte {length}");
+            assert_eq!(times(&file[..length]), ((0..whole as u64).collect(), lost, Some(expected)));
+        }
+        let mut foreign = file.clone();
+        foreign[first + Event::BYTES + 16] = 200;
+        let (seen, lost, fault) = times(&foreign);
+        assert_eq!((seen, lost), (vec![0, 2, 3], 1));
+        assert!(fault.unwrap().contains("event 1 of seat 0"));
+        let mut later = file;
+        later[8] = 9;
+        let (seen, _, fault) = times(&later);
+        assert_eq!(seen, [0, 1, 2, 3]);
+        assert!(fault.unwrap().starts_with("a trace of version 9"));
     }
 
     #[test]

@@ -85,6 +85,12 @@ pub struct Header {
     pub clock: String,
     /// When the run began, for people.
     pub started: String,
+    /// The command line of the program that ran, if it is known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub command: String,
+    /// The name and version of the program that recorded, if they are known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub version: String,
     /// The seats, in the order of the logs.
     pub seats: Vec<SeatInfo>,
     /// The networks of the run.
@@ -187,6 +193,13 @@ impl Trace {
     #[must_use]
     pub fn with_functions(mut self, functions: Vec<String>) -> Trace {
         self.header.functions = functions;
+        self
+    }
+
+    /// Says which command line ran.
+    #[must_use]
+    pub fn with_command(mut self, command: String) -> Trace {
+        self.header.command = command;
         self
     }
 

@@ -176,7 +176,9 @@ proptest! {
             prop_assert_eq!((found.busy_ns, found.idle_ns), (busy_ns, idle_ns));
             let span_ns = log.events.last().map_or(0, |last| last.time_ns - log.events[0].time_ns);
             prop_assert_eq!(found.busy_ns + found.overhead_ns + found.idle_ns, span_ns);
-            let count = |wanted: fn(&What) -> bool| log.events.iter().filter(|event| wanted(&event.what)).count() as u64;
+            let count = |wanted: fn(&What) -> bool| {
+                log.events.iter().filter(|event| wanted(&event.what)).count() as u64
+            };
             prop_assert_eq!(found.invocations, count(|what| what.kind() == Kind::InvocationBegins));
             let near: u64 = found.takes.iter().map(|takes| takes.near).sum();
             let far: u64 = found.takes.iter().map(|takes| takes.far).sum();
@@ -186,7 +188,8 @@ proptest! {
         for row in &summary.boxes {
             let mut expected = (0, 0, 0, 0, 0);
             let events = trace.logs().iter().flat_map(|log| &log.events);
-            for event in events.filter(|event| event.what.who().is_some_and(|who| names.type_name(who) == row.type_name)) {
+            let is_of_row = |who| names.type_name(who) == row.type_name;
+            for event in events.filter(|event| event.what.who().is_some_and(is_of_row)) {
                 match event.what {
                     What::InvocationBegins { .. } => expected.0 += 1,
                     What::EnvelopeReceived { rows, .. } => expected.1 += u64::from(rows),

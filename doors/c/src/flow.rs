@@ -11,9 +11,9 @@ use arrow_schema::{DataType, FieldRef, Fields, Schema as ArrowSchema};
 use std::ffi::{c_char, c_void};
 use std::ptr;
 use std::sync::Arc;
+use vicus::flow::FromArrowError;
 use vicus::{
-    Bound, BoxError, BoxId, BoxModel, Envelope, FromArrowError, InputId, Model, ModelBuilder, Operator, OutputId,
-    Resume, Schema, Turn,
+    Bound, BoxError, BoxId, BoxModel, Envelope, InputId, Model, ModelBuilder, Operator, OutputId, Resume, Schema, Turn,
 };
 
 /// `vicus_operator`: the functions of a type of boxes.

@@ -40,8 +40,8 @@ fn assertions() -> String {
     let mut out = "#include <vicus.h>\n#define SAME(a, b) _Static_assert((a) == (b), #a)\n".to_owned();
     writeln!(out, "SAME(VICUS_VERSION, {}); SAME(VICUS_ABI_VERSION, {});", version::VERSION, version::ABI).unwrap();
     numbers!(out, "VICUS_", status, OK);
-    numbers!(out, "VICUS_ERROR_", status, ARGUMENT VERSION STATE SETTING SYSTEM NO_MEMORY CANCELLED CALLBACK SCHEMA NETWORK QUERY LIMIT
-             BUSY DATA CLOSED INTERNAL);
+    numbers!(out, "VICUS_ERROR_", status, ARGUMENT VERSION STATE SETTING SYSTEM NO_MEMORY CANCELLED CALLBACK SCHEMA
+             NETWORK QUERY LIMIT BUSY DATA CLOSED INTERNAL);
     numbers!(out, "VICUS_", kind, PU CORE GROUP NODE CACHE USABLE_PU);
     numbers!(out, "VICUS_PLACE_", place, ANYWHERE NODE GROUP);
     numbers!(out, "VICUS_ABOUT_", about, STRATEGY PLAN WARNINGS TAKES);
@@ -67,7 +67,8 @@ fn assertions() -> String {
     structure!(out, vicus_tile, row_begin row_end column_begin column_end reads_row_begin reads_row_end
                reads_column_begin reads_column_end node reserved);
     structure!(out, vicus_map_reduce, size partitions map reduce combine data memory_bytes folder);
-    structure!(out, vicus_query_options, size language timeout_ms memory_bytes most_rows first_rows base cancel flags reserved);
+    structure!(out, vicus_query_options, size language timeout_ms memory_bytes most_rows first_rows base cancel flags
+               reserved);
     for (name, bytes) in [
         ("struct ArrowSchema", size_of::<FFI_ArrowSchema>()),
         ("struct ArrowArray", size_of::<FFI_ArrowArray>()),

@@ -81,11 +81,11 @@ unsafe fn said(job: *const vicus_map_reduce) -> Outcome<vicus_map_reduce> {
 }
 
 /// A result on its way to the queue. Its function frees it if it does not get there.
-struct Made(Owned);
+struct OwnedResult(Owned);
 
-impl Made {
-    fn new(result: *mut c_void, drop: Option<DropFn>) -> Option<Made> {
-        (!result.is_null()).then(|| Made(Owned::new(result, drop)))
+impl OwnedResult {
+    fn new(result: *mut c_void, drop: Option<DropFn>) -> Option<OwnedResult> {
+        (!result.is_null()).then(|| OwnedResult(Owned::new(result, drop)))
     }
 
     /// The queue owns it from now on.
@@ -153,11 +153,11 @@ pub(crate) unsafe extern "C" fn vicus_map_reduce_run(
             let mut result = ptr::null_mut();
             // SAFETY: rule "Callbacks"; the values are used during the call alone.
             let status = unsafe { reduce(data.0, key.as_ptr().cast(), key.len(), &raw mut values, &raw mut result) };
-            let made = Made::new(result, output.drops());
+            let made = OwnedResult::new(result, output.drops());
             travels(ended(status));
             made
         };
-        let put = |place, _key, made: Option<Made>| {
+        let put = |place, _key, made: Option<OwnedResult>| {
             // It is the queue's if it takes it, and dropped else.
             made.is_none_or(|made| match push(output, Some(place), made.0.data) {
                 Ok(()) => {

@@ -10,7 +10,8 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 use vicus::NodeId;
-use vicus::memory::{ArrayError, ArrayOptions, DistArray, Operand, Pattern, PlaceError, Tile, TileOrder, Tiling};
+use vicus::memory::array::{ArrayError, Operand, Pattern, Tile, TileOrder, Tiling};
+use vicus::memory::{ArrayOptions, DistArray, PlaceError};
 
 /// A matrix: its elements are bytes to this library.
 pub(crate) struct Matrix {

@@ -13,7 +13,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vicus::memory::distribution::Listed;
-use vicus::memory::{self, DistQueue, Distribution, LfQueue, PlaceError, Placed, PushError, TryPopError, block_on};
+use vicus::memory::queue::{PushError, TryPopError};
+use vicus::memory::{self, DistQueue, Distribution, LfQueue, PlaceError, Placed};
+use vicus::threads::block_on;
 use vicus::{NodeId, Topology};
 
 /// The blocks of `vicus_alloc` not yet freed by `vicus_free`, by address.

@@ -9,7 +9,8 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use vicus::kit::{UntypedHandle, UntypedPool};
-use vicus::memory::{Frees, PoolOptions};
+use vicus::memory::PoolOptions;
+use vicus::memory::pool::Frees;
 use vicus::{NodeId, Topology};
 
 /// A pool, and its machine.

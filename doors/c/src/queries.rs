@@ -22,15 +22,15 @@ use vicus_service::{
 };
 
 /// `vicus_data`.
-pub(crate) struct Held {
-    kept: Kept,
+pub(crate) struct OpenData {
+    kept: DataStore,
     threads: Threads,
     hash_seed: u64,
     /// The tables of files, for SQL.
     tables: Mutex<Arc<Tables>>,
 }
 
-enum Kept {
+enum DataStore {
     /// In memory.
     Memory(SharedDataset),
     /// A store in a folder.
@@ -41,9 +41,9 @@ enum Kept {
     },
 }
 
-impl Held {
-    fn new(kept: Kept, threads: Threads, hash_seed: u64) -> Held {
-        Held { kept, threads, hash_seed, tables: Mutex::default() }
+impl OpenData {
+    fn new(kept: DataStore, threads: Threads, hash_seed: u64) -> OpenData {
+        OpenData { kept, threads, hash_seed, tables: Mutex::default() }
     }
 
     fn tables(&self) -> MutexGuard<'_, Arc<Tables>> {
@@ -53,8 +53,8 @@ impl Held {
     /// The data as it is now.
     fn dataset(&self) -> Dataset {
         match &self.kept {
-            Kept::Memory(dataset) => dataset.dataset(),
-            Kept::Folder { store, .. } => Dataset::new(store.snapshot()),
+            DataStore::Memory(dataset) => dataset.dataset(),
+            DataStore::Folder { store, .. } => Dataset::new(store.snapshot()),
         }
     }
 }
@@ -117,7 +117,7 @@ pub(crate) unsafe extern "C" fn vicus_data_load(
     paths: *const *const c_char,
     count: usize,
     syntax_name: *const c_char,
-    data: *mut *mut Held,
+    data: *mut *mut OpenData,
 ) -> i32 {
     guard(|| {
         let out = output(data, "data")?;
@@ -129,9 +129,9 @@ pub(crate) unsafe extern "C" fn vicus_data_load(
         let sources = paths.iter().map(|path| source(unsafe { required(*path, "paths") }?, said));
         let sources = sources.collect::<Outcome<Vec<Source>>>()?;
         let hash_seed = hash_seed()?;
-        let kept = Kept::Memory(SharedDataset::new(load(&threads, sources, seeded(hash_seed))?));
+        let kept = DataStore::Memory(SharedDataset::new(load(&threads, sources, seeded(hash_seed))?));
         // SAFETY: rule "Outputs".
-        unsafe { give(out, Held::new(kept, threads, hash_seed)) };
+        unsafe { give(out, OpenData::new(kept, threads, hash_seed)) };
         Ok(())
     })
 }
@@ -144,7 +144,7 @@ pub(crate) unsafe extern "C" fn vicus_data_parse(
     text: *const c_char,
     bytes: usize,
     syntax_name: *const c_char,
-    data: *mut *mut Held,
+    data: *mut *mut OpenData,
 ) -> i32 {
     guard(|| {
         let out = output(data, "data")?;
@@ -155,9 +155,9 @@ pub(crate) unsafe extern "C" fn vicus_data_parse(
         // Copied, because it is read by boxes.
         let sources = vec![Source::new("text", syntax(name)?, Cursor::new(text.to_vec()))];
         let hash_seed = hash_seed()?;
-        let kept = Kept::Memory(SharedDataset::new(load(&threads, sources, seeded(hash_seed))?));
+        let kept = DataStore::Memory(SharedDataset::new(load(&threads, sources, seeded(hash_seed))?));
         // SAFETY: rule "Outputs".
-        unsafe { give(out, Held::new(kept, threads, hash_seed)) };
+        unsafe { give(out, OpenData::new(kept, threads, hash_seed)) };
         Ok(())
     })
 }
@@ -175,7 +175,7 @@ pub(crate) unsafe extern "C" fn vicus_data_open(
     runtime: *const Threads,
     folder: *const c_char,
     how: u32,
-    data: *mut *mut Held,
+    data: *mut *mut OpenData,
 ) -> i32 {
     guard(|| {
         let out = output(data, "data")?;
@@ -194,7 +194,7 @@ pub(crate) unsafe extern "C" fn vicus_data_open(
         let keeper = threads.keep(&store).map_err(|error| Failure::new(status::SYSTEM, error))?;
         let hash_seed = hash_seed()?;
         // SAFETY: rule "Outputs".
-        unsafe { give(out, Held::new(Kept::Folder { _keeper: keeper, store }, threads, hash_seed)) };
+        unsafe { give(out, OpenData::new(DataStore::Folder { _keeper: keeper, store }, threads, hash_seed)) };
         Ok(())
     })
 }
@@ -203,7 +203,7 @@ pub(crate) unsafe extern "C" fn vicus_data_open(
 /// Rules "Handles", "Texts" and "Arrays".
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn vicus_data_add(
-    data: *const Held,
+    data: *const OpenData,
     paths: *const *const c_char,
     count: usize,
     syntax_name: *const c_char,
@@ -219,7 +219,7 @@ pub(crate) unsafe extern "C" fn vicus_data_add(
         let sources = paths.iter().map(|path| source(unsafe { required(*path, "paths") }?, said));
         let sources = sources.collect::<Outcome<Vec<Source>>>()?;
         match &data.kept {
-            Kept::Memory(dataset) => {
+            DataStore::Memory(dataset) => {
                 let mut draft = dataset.draft();
                 for Source { name, syntax, base, reader } in sources {
                     let into = graph.as_ref().map_or_else(String::new, |graph| format!(" INTO GRAPH {graph}"));
@@ -231,7 +231,7 @@ pub(crate) unsafe extern "C" fn vicus_data_add(
                 }
                 draft.commit();
             }
-            Kept::Folder { store, .. } => {
+            DataStore::Folder { store, .. } => {
                 let loaded = load(&data.threads, sources, LoadOptions { graph, ..seeded(data.hash_seed) })?;
                 let loaded = Arc::into_inner(loaded.into_snapshot()).expect("only the loader has made it");
                 store.load(loaded, &mut |_| {}).map_err(data_failure)?;
@@ -247,7 +247,7 @@ const ADDED: &str = "vicus:added";
 /// # Safety
 /// Rules "Handles" and "Outputs".
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn vicus_data_count(data: *const Held, quads: *mut u64) -> i32 {
+pub(crate) unsafe extern "C" fn vicus_data_count(data: *const OpenData, quads: *mut u64) -> i32 {
     guard(|| {
         // SAFETY: rule "Handles".
         let count = unsafe { handle(data, "data") }?.dataset().snapshot().len() as u64;
@@ -261,7 +261,7 @@ pub(crate) unsafe extern "C" fn vicus_data_count(data: *const Held, quads: *mut 
 /// Rules "Handles" and "Texts".
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn vicus_data_add_table(
-    data: *const Held,
+    data: *const OpenData,
     name: *const c_char,
     path: *const c_char,
 ) -> i32 {
@@ -309,7 +309,7 @@ pub(crate) unsafe extern "C" fn vicus_cancel_free(cancel: *mut Cancel) {
 /// # Safety
 /// Rule "Handles".
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn vicus_data_free(data: *mut Held) {
+pub(crate) unsafe extern "C" fn vicus_data_free(data: *mut OpenData) {
     // SAFETY: rule "Handles".
     guard_or((), || unsafe { free(data) });
 }
@@ -347,17 +347,17 @@ pub(crate) mod query {
 }
 
 /// How a query is asked.
-struct Asked(SessionOptions);
+struct AskOptions(SessionOptions);
 
-impl Asked {
+impl AskOptions {
     /// # Safety
     /// Rules "Handles" and "Texts".
-    unsafe fn new(options: *const vicus_query_options, data: &Held) -> Outcome<Asked> {
+    unsafe fn new(options: *const vicus_query_options, data: &OpenData) -> Outcome<AskOptions> {
         let mut asked = SessionOptions::default();
         asked.plan.hash_seed = data.hash_seed;
         asked.languages.sql.tables = Arc::clone(&data.tables());
         // SAFETY: rule "Handles"; the size is the first field of every version.
-        let Some(size) = (unsafe { options.cast::<u32>().as_ref() }) else { return Ok(Asked(asked)) };
+        let Some(size) = (unsafe { options.cast::<u32>().as_ref() }) else { return Ok(AskOptions(asked)) };
         if *size as usize != size_of::<vicus_query_options>() {
             let message = format!("`options.size` is {size}: begin with VICUS_QUERY_OPTIONS_INIT, which sets it");
             return Err(Failure::argument(message));
@@ -381,14 +381,14 @@ impl Asked {
             cancel: unsafe { said.cancel.as_ref() }.cloned().unwrap_or_default(),
             ..Limits::default()
         };
-        Ok(Asked(asked))
+        Ok(AskOptions(asked))
     }
 
-    fn session(self, data: &Held) -> Session {
+    fn session(self, data: &OpenData) -> Session {
         data.threads.session(&data.dataset(), self.0)
     }
 
-    fn prepare(self, data: &Held, text: &str) -> Outcome<(Call, Arc<Prepared>)> {
+    fn prepare(self, data: &OpenData, text: &str) -> Outcome<(Call, Arc<Prepared>)> {
         let mut call = self.session(data).call()?;
         let prepared = call.prepare(text)?;
         Ok((call, prepared))
@@ -399,7 +399,7 @@ impl Asked {
 /// Rules "Handles", "Texts" and "Outputs".
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn vicus_query(
-    data: *const Held,
+    data: *const OpenData,
     text: *const c_char,
     options: *const vicus_query_options,
     stream: *mut FFI_ArrowArrayStream,
@@ -409,7 +409,7 @@ pub(crate) unsafe extern "C" fn vicus_query(
         // SAFETY: rules "Handles" and "Texts".
         let (data, text) = unsafe { (handle(data, "data")?, required(text, "text")?) };
         // SAFETY: rules "Handles" and "Texts".
-        let (call, prepared) = unsafe { Asked::new(options, data) }?.prepare(data, text)?;
+        let (call, prepared) = unsafe { AskOptions::new(options, data) }?.prepare(data, text)?;
         let given = begin(call, &prepared)?;
         // SAFETY: rule "Outputs"; the old value is not dropped, because it may be anything.
         unsafe { out.write(given) };
@@ -432,7 +432,7 @@ pub(crate) struct Kit {
 /// Rules "Handles", "Texts" and "Outputs".
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn vicus_prepare(
-    data: *const Held,
+    data: *const OpenData,
     text: *const c_char,
     options: *const vicus_query_options,
     prepared: *mut *mut Kit,
@@ -442,7 +442,7 @@ pub(crate) unsafe extern "C" fn vicus_prepare(
         // SAFETY: rules "Handles" and "Texts".
         let (data, text) = unsafe { (handle(data, "data")?, required(text, "text")?) };
         // SAFETY: rules "Handles" and "Texts".
-        let session = unsafe { Asked::new(options, data) }?.session(data);
+        let session = unsafe { AskOptions::new(options, data) }?.session(data);
         let prepared = session.call()?.prepare(text)?;
         // SAFETY: rule "Outputs".
         unsafe { give(out, Kit { session, prepared }) };
@@ -477,7 +477,7 @@ pub(crate) unsafe extern "C" fn vicus_prepared_free(prepared: *mut Kit) {
 /// Rules "Handles", "Texts" and "Outputs".
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn vicus_query_count(
-    data: *const Held,
+    data: *const OpenData,
     text: *const c_char,
     options: *const vicus_query_options,
     rows: *mut u64,
@@ -487,7 +487,7 @@ pub(crate) unsafe extern "C" fn vicus_query_count(
         // SAFETY: rules "Handles" and "Texts".
         let (data, text) = unsafe { (handle(data, "data")?, required(text, "text")?) };
         // SAFETY: rules "Handles" and "Texts".
-        let (call, prepared) = unsafe { Asked::new(options, data) }?.prepare(data, text)?;
+        let (call, prepared) = unsafe { AskOptions::new(options, data) }?.prepare(data, text)?;
         let (_, outcome) = call.answer(&prepared, Count)?;
         // SAFETY: rule "Outputs".
         unsafe { out.write(outcome.rows) };
@@ -526,7 +526,7 @@ impl Write for Writer {
 /// Rules "Handles", "Texts" and "Callbacks".
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn vicus_query_write(
-    data: *const Held,
+    data: *const OpenData,
     text: *const c_char,
     options: *const vicus_query_options,
     format: *const c_char,
@@ -543,7 +543,7 @@ pub(crate) unsafe extern "C" fn vicus_query_write(
             Failure::new(status::SETTING, format_args!("there is no format `{name}`, only {names}"))
         })?;
         // SAFETY: rules "Handles" and "Texts".
-        let (call, prepared) = unsafe { Asked::new(options, data) }?.prepare(data, text)?;
+        let (call, prepared) = unsafe { AskOptions::new(options, data) }?.prepare(data, text)?;
         let failed = Arc::new(Mutex::new(None));
         let writer = Writer { function, data: Data(function_data), failed: Arc::clone(&failed) };
         let answered = call.answer(&prepared, TextSink::new(format, writer));
@@ -558,7 +558,7 @@ pub(crate) unsafe extern "C" fn vicus_query_write(
 /// Rules "Handles", "Texts" and "Outputs"; `buffer` has `capacity` bytes.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn vicus_query_explain(
-    data: *const Held,
+    data: *const OpenData,
     text: *const c_char,
     options: *const vicus_query_options,
     buffer: *mut c_char,
@@ -569,7 +569,7 @@ pub(crate) unsafe extern "C" fn vicus_query_explain(
         // SAFETY: rules "Handles" and "Texts".
         let (data, text) = unsafe { (handle(data, "data")?, required(text, "text")?) };
         // SAFETY: rules "Handles" and "Texts".
-        let (_, prepared) = unsafe { Asked::new(options, data) }?.prepare(data, text)?;
+        let (_, prepared) = unsafe { AskOptions::new(options, data) }?.prepare(data, text)?;
         // SAFETY: as asked of the caller; rule "Outputs".
         unsafe { output(length, "length")?.write(print(&prepared.explain(None), buffer, capacity)) };
         Ok(())
@@ -580,7 +580,7 @@ pub(crate) unsafe extern "C" fn vicus_query_explain(
 /// Rules "Handles" and "Texts".
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn vicus_update(
-    data: *const Held,
+    data: *const OpenData,
     text: *const c_char,
     options: *const vicus_query_options,
 ) -> i32 {
@@ -588,17 +588,17 @@ pub(crate) unsafe extern "C" fn vicus_update(
         // SAFETY: rules "Handles" and "Texts".
         let (data, text) = unsafe { (handle(data, "data")?, required(text, "text")?) };
         // SAFETY: rules "Handles" and "Texts".
-        let Asked(options) = unsafe { Asked::new(options, data) }?;
+        let AskOptions(options) = unsafe { AskOptions::new(options, data) }?;
         if !options.language.has_updates() {
             return Err(Failure::argument("updates are texts of SPARQL"));
         }
         match &data.kept {
-            Kept::Memory(dataset) => {
+            DataStore::Memory(dataset) => {
                 let mut draft = dataset.draft();
                 data.threads.update(text, &mut draft, options)?;
                 draft.commit();
             }
-            Kept::Folder { store, .. } => {
+            DataStore::Folder { store, .. } => {
                 data.threads.update_store(text, store, options).map_err(|error| match error {
                     NotStored::Update(error) => Failure::from(error),
                     error => data_failure(error),

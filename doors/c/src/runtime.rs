@@ -14,10 +14,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
+use vicus::environment::Defaults;
 use vicus::kit::TaskRequest;
 use vicus::kit::{LatencyFile, Reservation};
 use vicus::tasks::is_in_runtime;
-use vicus::{Budget, Defaults, Request, Runtime, RuntimeBuilder, Topology, environment};
+use vicus::{Budget, Request, Runtime, RuntimeBuilder, Topology, environment};
 use vicus_service::{MemoryBudget, Service};
 
 /// `vicus_options`.

@@ -202,7 +202,7 @@ pub(crate) mod task {
 
 /// The checked options of a task.
 #[derive(Default)]
-struct Said {
+struct TaskOptions {
     immediate: bool,
     deferred: bool,
     follows: Vec<Access>,
@@ -211,12 +211,12 @@ struct Said {
     priority: Option<i32>,
 }
 
-impl Said {
+impl TaskOptions {
     /// # Safety
     /// Rules "Handles" and "Arrays".
-    unsafe fn new(options: *const vicus_task_options) -> Outcome<Said> {
+    unsafe fn new(options: *const vicus_task_options) -> Outcome<TaskOptions> {
         // SAFETY: rule "Handles"; the size is the first field of every version.
-        let Some(size) = (unsafe { options.cast::<u32>().as_ref() }) else { return Ok(Said::default()) };
+        let Some(size) = (unsafe { options.cast::<u32>().as_ref() }) else { return Ok(TaskOptions::default()) };
         if *size as usize != size_of::<vicus_task_options>() {
             let message = format!("`options.size` is {size}: begin with VICUS_TASK_OPTIONS_INIT, which sets it");
             return Err(Failure::argument(message));
@@ -234,7 +234,7 @@ impl Said {
             )
         };
         let all = |accesses: &[vicus_access]| accesses.iter().map(vicus_access::get).collect::<Outcome<Vec<Access>>>();
-        Ok(Said {
+        Ok(TaskOptions {
             immediate: options.flags & task::IMMEDIATE != 0,
             deferred: options.flags & task::DEFERRED != 0,
             follows: all(follows)?,
@@ -245,7 +245,7 @@ impl Said {
     }
 }
 
-impl Said {
+impl TaskOptions {
     /// The data used first by the task, if some memory is to move to a task that uses it.
     fn awaited(&self) -> Vec<Access> {
         if !vicus::kit::awaits_touch() {
@@ -354,7 +354,7 @@ pub(crate) unsafe extern "C" fn vicus_scope_spawn_with(
         // SAFETY: rule "Handles": it is used in its tasks, before it ends.
         let scope = unsafe { handle(scope, "scope") }?;
         // SAFETY: rules "Handles" and "Arrays".
-        let said = unsafe { Said::new(options) }?;
+        let said = unsafe { TaskOptions::new(options) }?;
         let mut task = scope.task();
         if !said.follows.is_empty() {
             task = task.follows(&said.follows);
@@ -421,7 +421,7 @@ pub(crate) unsafe extern "C" fn vicus_spawn(
             return Ok(());
         }
         // SAFETY: rules "Handles" and "Arrays".
-        let said = unsafe { Said::new(options) }?;
+        let said = unsafe { TaskOptions::new(options) }?;
         let mut child = tasks::child();
         if !said.follows.is_empty() {
             child = child.follows(&said.follows);

@@ -31,8 +31,7 @@ fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         let library = built("libvicus_c.so").expect("cargo builds the library with its tests");
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("lib-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&folder);
+        let folder = vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join("lib");
         fs::create_dir_all(&folder).expect("cargo has a folder for tests");
         for name in ["libvicus.so", env!("VICUS_SONAME")] {
             std::os::unix::fs::symlink(&library, folder.join(name)).expect("the folder is new");
@@ -345,6 +344,8 @@ fn what_is_installed_is_found() {
     let out = prefix.join("static");
     let archive = prefix.join("lib/libvicus.a");
     says(Command::new("cc").arg("-I").arg(prefix.join("include")).arg(&in_c).arg("-o").arg(&out).arg(archive).args([
+        // Without symbols, of which the archive has those of all dependencies.
+        "-s",
         "-lgcc_s",
         "-lutil",
         "-lrt",

@@ -2,7 +2,7 @@
 
 use crate::arguments::RuntimeArgs;
 use crate::interrupt::{self, Interrupted};
-use crate::query::{ROOM, bytes, write_trace};
+use crate::query::{ROOM, bytes, of_this_program, write_trace};
 use crate::tell::print;
 use crate::{engine, memory};
 use anyhow::{Context, anyhow, bail, ensure};
@@ -14,7 +14,8 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use vicus::{BoxId, FlowError, Operator, Overflows, Request, RequestOptions, Runtime, TemporaryFiles};
+use vicus::flow::Overflows;
+use vicus::{BoxId, FlowError, Operator, Request, RequestOptions, Runtime, TemporaryFiles};
 use vicus_network::{Kinds, MachineCounts, Network, NetworkText, dot, svg};
 use vicus_tables::{RowFormat, writer};
 use vicus_trace::{Log, Trace};
@@ -207,7 +208,7 @@ impl TextArgs {
         interrupt::listen();
         let (text, name) = self.read()?;
         let network = self.build(&text, &name, machine)?;
-        let builder = Runtime::builder().strategy(vicus::DEFAULT_OF_QUERIES.parse()?).record(Log::DEFAULT_ROOM);
+        let builder = Runtime::builder().strategy(vicus::kit::DEFAULT_OF_QUERIES.parse()?).record(Log::DEFAULT_ROOM);
         let runtime = engine::start(builder, Some(1))?;
         let options = RequestOptions::from(memory::free_limit());
         outcome(&runtime.submit_within(&network.model, Vec::new(), options), &|| Ok(()))?;
@@ -262,13 +263,13 @@ impl Write for Rows {
 /// have waited for a while, so that a network without an end is seen; at the end, in the order of the text.
 struct Printer {
     names: Vec<String>,
-    kept: Mutex<Kept>,
+    kept: Mutex<PendingRows>,
     /// Rows were printed.
     printed: Condvar,
 }
 
 #[derive(Default)]
-struct Kept {
+struct PendingRows {
     /// By box.
     rows: Vec<Vec<u8>>,
     /// When the oldest of them came.
@@ -286,12 +287,12 @@ impl Printer {
     const MANY: usize = 64 << 10;
     const LONG: Duration = Duration::from_millis(500);
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, PendingRows> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn keep(&self, number: usize, bytes: &[u8]) -> io::Result<usize> {
-        let is_full = |kept: &mut Kept| kept.rows[number].len() >= Printer::MOST && !kept.is_broken;
+        let is_full = |kept: &mut PendingRows| kept.rows[number].len() >= Printer::MOST && !kept.is_broken;
         let mut kept = self.printed.wait_while(self.kept(), is_full).unwrap_or_else(PoisonError::into_inner);
         if kept.is_broken {
             return Err(io::ErrorKind::BrokenPipe.into());
@@ -352,7 +353,7 @@ fn run_network(args: &RunArgs) -> anyhow::Result<()> {
     };
     let mut operators: Vec<(BoxId, Box<dyn Operator>)> = Vec::new();
     let names: Vec<String> = network.collected.iter().map(|collected| collected.name.clone()).collect();
-    let kept = Kept { rows: vec![Vec::new(); names.len()], ..Kept::default() };
+    let kept = PendingRows { rows: vec![Vec::new(); names.len()], ..PendingRows::default() };
     let printer = Arc::new(Printer { names, kept: Mutex::new(kept), printed: Condvar::new() });
     for (number, collected) in network.collected.iter().enumerate() {
         format.check(&collected.schema).map_err(|error| anyhow!("`{}`: {error} (--format)", collected.name))?;
@@ -379,7 +380,7 @@ fn run_network(args: &RunArgs) -> anyhow::Result<()> {
     }
     drop(request);
     if let Some(path) = &args.trace {
-        write_trace(path, &runtime.trace().expect("it was asked to record"))?;
+        write_trace(path, &of_this_program(runtime.trace().expect("it was asked to record")))?;
     }
     outcome?;
     crate::tell::printed(printed)

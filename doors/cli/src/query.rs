@@ -62,7 +62,8 @@ pub(crate) struct Args {
     /// The types of columns of a CSV file: boolean, bigint, double, varchar, date or timestamp; the others are
     /// inferred. NAME is the table's, or the path in the statement. Without a value, prints the types of all tables'
     /// columns in this form instead of an answer. May be given several times.
-    #[arg(long, value_name = "NAME=COLUMN:TYPE,…", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = column_types)]
+    #[arg(long, value_name = "NAME=COLUMN:TYPE,…", num_args = 0..=1, require_equals = true, default_missing_value = "",
+        value_parser = column_types)]
     table_types: Vec<OptionalTypes>,
     /// A query's file, or - for standard input; may be given several times, each is answered in turn.
     #[arg(long, value_name = "FILE", num_args = 1..)]
@@ -296,7 +297,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// The text of a query or an update.
-pub(crate) struct Asked {
+pub(crate) struct QueryText {
     /// Its file's name, without the ending; of the command line's text the noun alone.
     pub(crate) name: String,
     /// Its name in errors.
@@ -304,23 +305,23 @@ pub(crate) struct Asked {
     pub(crate) text: String,
 }
 
-impl Asked {
+impl QueryText {
     /// The text of the command line. `noun`: `query` or `update`.
-    pub(crate) fn given(noun: &str, text: OsString) -> anyhow::Result<Asked> {
+    pub(crate) fn given(noun: &str, text: OsString) -> anyhow::Result<QueryText> {
         let title = format!("the {noun}");
         let refused = |text: OsString| anyhow!("{title}: `{}` is no UTF-8", text.to_string_lossy());
-        Ok(Asked { text: text.into_string().map_err(refused)?, name: noun.to_owned(), title })
+        Ok(QueryText { text: text.into_string().map_err(refused)?, name: noun.to_owned(), title })
     }
 
     /// The text of a file, or of standard input for `-`.
-    pub(crate) fn read(noun: &str, path: &Path) -> anyhow::Result<Asked> {
+    pub(crate) fn read(noun: &str, path: &Path) -> anyhow::Result<QueryText> {
         if path.as_os_str() == "-" {
             let text = io::read_to_string(io::stdin()).context("standard input can't be read")?;
-            return Ok(Asked { title: "standard input".to_owned(), name: noun.to_owned(), text });
+            return Ok(QueryText { title: "standard input".to_owned(), name: noun.to_owned(), text });
         }
         let text = std::fs::read_to_string(path).with_context(|| format!("{}: can't be read", path.display()))?;
         let name = path.file_stem().map_or_else(|| noun.to_owned(), |stem| stem.to_string_lossy().into_owned());
-        Ok(Asked { title: format!("{noun} {name}"), name, text })
+        Ok(QueryText { title: format!("{noun} {name}"), name, text })
     }
 
     /// An error for people.
@@ -358,7 +359,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     // Errors in the queries are reported before the data is read.
     let memory = MemoryBudget::new(args.memory());
     let mut options = args.session_options()?;
-    let read = |question: Asked| {
+    let read = |question: QueryText| {
         let bytes = options.text.bytes;
         let too_long = || anyhow!("{}: it has more than {bytes} bytes (--max-query-bytes)", question.title);
         ensure!(question.text.len() <= bytes, too_long());
@@ -377,7 +378,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     };
     let questions = questions.into_iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
     let is_parquet =
-        |(_, checked): &(Asked, CheckedText)| args.format_of(&checked.question().answer) == Format::Parquet;
+        |(_, checked): &(QueryText, CheckedText)| args.format_of(&checked.question().answer) == Format::Parquet;
     if questions.iter().any(is_parquet) {
         ensure!(
             questions.len() == 1,
@@ -410,7 +411,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     }
     let mut report = Report::new(args.timings);
     // A text's tree is dropped behind its answer.
-    let ask = |(question, checked): (Asked, CheckedText)| {
+    let ask = |(question, checked): (QueryText, CheckedText)| {
         let (question, checked) = (&question, &checked);
         let (args, options, service, dataset) = (&args, &options, &service, &dataset);
         Asking { question, checked, args, options, service, dataset, target: &target }.answer(&mut report)
@@ -420,7 +421,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     if let Some(path) = &args.trace {
         let runtime = service.into_runtime().expect("no session is left");
         let trace = runtime.trace().expect("it was asked to record");
-        write_trace(path, &trace)?;
+        write_trace(path, &of_this_program(trace))?;
     }
     match done {
         // The reader has closed its end, having read enough.
@@ -432,7 +433,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     }
 }
 
-fn questions(args: &Args) -> anyhow::Result<Vec<Asked>> {
+fn questions(args: &Args) -> anyhow::Result<Vec<QueryText>> {
     if !args.rest.is_empty() {
         let words: Vec<_> = args.text.iter().chain(&args.rest).map(|word| word.to_string_lossy()).collect();
         bail!(
@@ -443,15 +444,15 @@ fn questions(args: &Args) -> anyhow::Result<Vec<Asked>> {
         );
     }
     if let Some(text) = &args.text {
-        return Ok(vec![Asked::given("query", text.clone())?]);
+        return Ok(vec![QueryText::given("query", text.clone())?]);
     }
     ensure!(!args.query.is_empty(), "there is no query: give its text, or its file with --query");
-    args.query.iter().map(|path| Asked::read("query", path)).collect()
+    args.query.iter().map(|path| QueryText::read("query", path)).collect()
 }
 
 /// A query to be run on loaded data.
 struct Asking<'a> {
-    question: &'a Asked,
+    question: &'a QueryText,
     checked: &'a CheckedText,
     args: &'a Args,
     options: &'a SessionOptions,
@@ -650,6 +651,12 @@ fn with_caret(error: &TextError, title: &str, asked: &str) -> anyhow::Error {
         text.push_str(&format!("\n  {shown}\n  {caret}^"));
     }
     anyhow::Error::msg(text)
+}
+
+/// A trace of this program's own run, with its command line.
+pub(crate) fn of_this_program(trace: vicus_trace::Trace) -> vicus_trace::Trace {
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    trace.with_command(words.collect::<Vec<_>>().join(" "))
 }
 
 /// Writes a trace file; errors name it.

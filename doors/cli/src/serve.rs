@@ -22,8 +22,7 @@ use vicus_service::{
 pub(crate) struct Args {
     /// The folder of a store. No other process may be writing to it, unless --read-only is given: then the data is the
     /// store's of now.
-    #[arg(long, value_name = "DIR", required_unless_present_any = ["data", "check"])]
-    #[arg(conflicts_with_all = ["data", "syntax", "skip_malformed"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["data", "syntax", "skip_malformed"])]
     store: Option<PathBuf>,
     /// Makes an empty store if the folder of --store is missing or empty.
     #[arg(long, requires = "store", conflicts_with = "read_only")]
@@ -202,6 +201,10 @@ const HEAD_START: Duration = Duration::from_millis(20);
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     if args.check {
         return health::check(&args.bind, args.tls_cert.is_some());
+    }
+    if args.store.is_none() && args.data.data.is_empty() {
+        let missing = "the following required arguments were not provided:\n  --store <DIR>, or --data <FILE>\n";
+        return Err(clap::Error::raw(clap::error::ErrorKind::MissingRequiredArgument, missing).into());
     }
     let builder = args.runtime.builder()?;
     let total = args.total_memory.unwrap_or_else(memory::free_limit);

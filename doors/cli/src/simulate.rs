@@ -30,7 +30,8 @@ use vicus_sim::{
     Fault, Machine, Options, Outcome, Parameters, Program, Recorder, Reenactment, Replay, ReplayOptions, SimError,
     simulate_watched,
 };
-use vicus_trace::Trace;
+use vicus_trace::{Log, Trace};
+use vicus_view::Run;
 
 /// Options without a meaning for a recorded run. Options that need a kernel are declared to conflict with the trace,
 /// because clap drops the need for an option that conflicts with a given one.
@@ -105,6 +106,10 @@ pub(crate) struct Args {
     /// A thread with a delayed first wake-up after a time: THREAD=NANOSECONDS or THREAD=NANOSECONDS@NANOSECONDS.
     #[arg(long, value_name = "FAULT", value_parser = late_wake)]
     late_wake: Vec<Fault>,
+    /// Writes one file that shows the simulated run, as `vicus trace view` does; beside it the recorded run, if one is
+    /// simulated. For one kernel under one strategy.
+    #[arg(long, value_name = "FILE.html")]
+    view: Option<PathBuf>,
     /// The output: a table, JSON, or a picture of each run's time line, with the memory latency as a task's colour.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -219,26 +224,36 @@ pub(crate) fn machine(text: &str) -> anyhow::Result<Machine> {
 }
 
 fn simulate_all(args: &Args) -> anyhow::Result<String> {
-    let default = if args.mode() == Mode::ReEnact { vicus::DEFAULT_OF_QUERIES } else { vicus::DEFAULT };
+    let default = if args.mode() == Mode::ReEnact { vicus::kit::DEFAULT_OF_QUERIES } else { vicus::DEFAULT };
     let strategies = strategy::several(&args.strategy, default)?;
     let machine = machine(args.machine.as_deref().expect("clap requires it"))?;
     let threads = args.threads.map_or_else(|| machine.topology.usable_pus().count(), usize::from);
     check_threads(threads, &machine)?;
     let options = options(args, &machine, threads)?;
     let mut results = Results::new(&machine, &options);
-    let mut pictures = Vec::new();
+    let (mut pictures, mut views) = (Vec::new(), Vec::new());
+    let recording = Options { trace: args.view.as_ref().map(|_| Log::DEFAULT_ROOM), ..options.clone() };
     for subject in subjects(args, &machine, threads)? {
         let Prepared { name, distribution, alone, all, recorded } = subject.prepare(threads);
         results.recorded = recorded;
         for setting in &strategies {
             let what = format!("{name} under {setting}");
             let (one, _) = one_of(&machine, setting, 1, &alone, &options, &format!("{what}, one thread"))?;
-            let (outcome, reenacted) = one_of(&machine, setting, threads, &all, &options, &what)?;
+            let (mut outcome, reenacted) = one_of(&machine, setting, threads, &all, &recording, &what)?;
+            views.extend(outcome.trace.take().map(|trace| Run::new(format!("{what}, simulated"), trace)));
             results.rows.push(Row::of(&name, &distribution, &outcome, &one, reenacted));
             if args.format == Format::Svg {
                 pictures.push(outcome);
             }
         }
+    }
+    if let Some(file) = &args.view {
+        ensure!(views.len() == 1, "--view shows one run, and these are {}: name one kernel and strategy", views.len());
+        let recorded = match &args.trace {
+            Some(path) => trace::runs(path)?,
+            None => Vec::new(),
+        };
+        trace::write_page(file, recorded.into_iter().chain(views).collect())?;
     }
     match args.format {
         Format::Table => Ok(results.table()),

@@ -4,8 +4,9 @@ mod folded;
 
 use crate::{engine, machine};
 use std::fmt::Write as _;
+use vicus::kit::DEFAULT_OF_QUERIES;
 use vicus::kit::{Parameter, Strategy, Values};
-use vicus::{DEFAULT, DEFAULT_OF_QUERIES, Plan, Runtime, STRATEGIES, Setting, Topology};
+use vicus::{DEFAULT, Plan, Runtime, STRATEGIES, Setting, Topology};
 use vicus_schedule::{Latencies, MOST_THREADS};
 
 /// Show the scheduling strategies, their parameters and their papers; or the plan of one of them.

@@ -3,8 +3,9 @@
 //! The environment is read only if a command needs a strategy, so a wrong value does not affect other commands.
 
 use clap::error::ErrorKind;
+use vicus::kit::DEFAULT_OF_QUERIES;
 use vicus::kit::Settings;
-use vicus::{DEFAULT, DEFAULT_OF_QUERIES, Setting, environment};
+use vicus::{DEFAULT, Setting, environment};
 
 /// All strategies given; `default` if none was.
 pub(crate) fn several(given: &[Settings], default: &str) -> anyhow::Result<Vec<Setting>> {

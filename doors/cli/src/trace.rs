@@ -1,5 +1,9 @@
 //! `vicus trace`: look into a trace file.
 
+mod view;
+
+pub(crate) use view::{runs, write_page};
+
 use crate::tell::printed;
 use anyhow::Context;
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
@@ -32,6 +36,7 @@ enum Question {
         /// The trace file.
         file: PathBuf,
     },
+    View(view::Args),
 }
 
 #[derive(ClapArgs)]
@@ -70,6 +75,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         Question::Summary { file, format } => summary(&read(&file)?, format, &mut out),
         Question::Events(args) => events(&read(&args.file)?, &args, &mut out),
         Question::Check { file } => return check(&read(&file)?, &mut out),
+        Question::View(args) => {
+            // It may write to standard output itself.
+            drop(out);
+            return view::run(&args);
+        }
     };
     printed(shown.and_then(|()| out.flush()))
 }

@@ -48,7 +48,7 @@ fn ask(data: &Path, more: &[&str]) -> (Counts, Vec<serde_json::Value>) {
 fn data_and_counts() -> (PathBuf, Counts) {
     let given = |name: &str| std::env::var_os(name).map(PathBuf::from);
     let data = given("VICUS_TEST_DATA").unwrap_or_else(|| {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("whole-machine.nt");
+        let path = vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join("whole-machine.nt");
         vicus(&["generate", "sp2b", "--triples", "10000", "--output", path.to_str().unwrap()]);
         path
     });

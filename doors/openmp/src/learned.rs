@@ -11,13 +11,13 @@ use vicus::kit::Treatment;
 use vicus::tasks::Access;
 
 /// The file, and its treatment of each function.
-type Said = (PathBuf, BTreeMap<String, Treatment>);
+type Treatments = (PathBuf, BTreeMap<String, Treatment>);
 
 /// The functions looked at so far.
 static SEEN: Guarded<BTreeMap<usize, Treatment>> = Guarded::new(BTreeMap::new());
 
 /// All functions again, for a look without a lock.
-static KNOWN: Known = Known::new();
+static KNOWN: TreatmentTable = TreatmentTable::new();
 
 /// How many words a table has, and how many of them are looked at for one function.
 const WORDS: usize = 512;
@@ -27,13 +27,13 @@ const LOOKS: usize = 8;
 /// at once, and each of a program's few functions is put in once: so a look is a load of a word or two that no thread
 /// writes any more. A word has an address and a treatment, of which a reader sees both or none. A word that was written
 /// stays, and a function for which there is no room is not put in.
-struct Known {
+struct TreatmentTable {
     words: [AtomicU64; WORDS],
 }
 
-impl Known {
-    const fn new() -> Known {
-        Known { words: [const { AtomicU64::new(0) }; WORDS] }
+impl TreatmentTable {
+    const fn new() -> TreatmentTable {
+        TreatmentTable { words: [const { AtomicU64::new(0) }; WORDS] }
     }
 
     /// The words of a function, in the order in which they are used.
@@ -80,8 +80,8 @@ const TREATMENT_BITS: u32 = 2;
 /// How many tasks were not dealt, and how many by one datum: for the summary.
 static TREATED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
-fn said() -> Option<&'static Said> {
-    static SAID: Once<Option<Said>> = Once::new();
+fn said() -> Option<&'static Treatments> {
+    static SAID: Once<Option<Treatments>> = Once::new();
     SAID.get_or(vicus::environment::learned_tasks).as_ref()
 }
 
@@ -100,13 +100,13 @@ pub(crate) fn deals(function: impl FnOnce() -> usize, data: &mut [Access]) -> bo
 }
 
 #[inline]
-fn treatment(said: &Said, function: usize) -> Treatment {
+fn treatment(said: &Treatments, function: usize) -> Treatment {
     KNOWN.get(function).unwrap_or_else(|| look_up(said, function))
 }
 
 /// Looks for a function among those of the file, by its name.
 #[cold]
-fn look_up((file, tasks): &Said, function: usize) -> Treatment {
+fn look_up((file, tasks): &Treatments, function: usize) -> Treatment {
     let _errno = crate::wait::KeepErrno::new();
     let treatment = SEEN.with(|seen| {
         *seen.entry(function).or_insert_with(|| {
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn functions_are_known_as_they_were_put_in() {
-        let known = Known::new();
+        let known = TreatmentTable::new();
         // Those of one word, of neighbouring words, and of addresses of all lengths.
         let functions: Vec<usize> = [0x40_1000, 0x5555_5555_5000, 0x7fff_ffff_f010, 16]
             .into_iter()
@@ -172,7 +172,7 @@ mod tests {
     /// A program of more functions than there is room for: the others are looked up under the lock, as before.
     #[test]
     fn functions_without_room_are_unknown() {
-        let known = Known::new();
+        let known = TreatmentTable::new();
         let all = (1..=4 * WORDS).map(|at| at * 16);
         all.clone().for_each(|function| known.put(function, Treatment::Intense));
         let found = all.filter(|&function| known.get(function) == Some(Treatment::Intense)).count();
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn threads_that_put_in_at_once_agree() {
         for round in 0..100 {
-            let (known, begin) = (Known::new(), Barrier::new(4));
+            let (known, begin) = (TreatmentTable::new(), Barrier::new(4));
             std::thread::scope(|scope| {
                 for thread in 0..4 {
                     let (known, begin) = (&known, &begin);

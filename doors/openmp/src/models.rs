@@ -136,13 +136,13 @@ enum End {
 /// The maker holds a child with the event, another thread fulfils it, and a third one ends the task. The child is
 /// released once, and the event is freed once.
 fn event_of_a_task(end: End) {
-    struct Held(Arc<AtomicU32>);
+    struct HeldChild(Arc<AtomicU32>);
     let (released, freed) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
-    let release = |held: Option<Held>| {
+    let release = |held: Option<HeldChild>| {
         held.into_iter().for_each(|held| _ = held.0.fetch_add(1, Ordering::Relaxed));
     };
-    let address = Event::<Held>::new().expose_provenance();
-    let event = move || -> *const Event<Held> { std::ptr::with_exposed_provenance(address) };
+    let address = Event::<HeldChild>::new().expose_provenance();
+    let event = move || -> *const Event<HeldChild> { std::ptr::with_exposed_provenance(address) };
     let drop_one = move |freed: &AtomicU32| {
         // SAFETY: the calling thread is one of its users, but for the broken variant.
         let is_last = unsafe { Event::drop_one(event()) };
@@ -170,7 +170,7 @@ fn event_of_a_task(end: End) {
         }
         drop_one(&theirs);
     });
-    release(one().hold(Held(Arc::clone(&released))));
+    release(one().hold(HeldChild(Arc::clone(&released))));
     drop_one(&freed);
     fulfils.into_iter().for_each(|fulfils| fulfils.join().unwrap());
     ends.join().unwrap();

@@ -97,7 +97,7 @@ pub(crate) struct Inner {
 }
 
 /// The data of the report.
-struct Kept {
+struct ReportData {
     accounts: Vec<&'static Account>,
     teams: Vec<Team>,
     began: Option<Instant>,
@@ -109,7 +109,7 @@ struct Kept {
     arrays: BTreeMap<usize, usize>,
 }
 
-static KEPT: Guarded<Kept> = Guarded::new(Kept {
+static KEPT: Guarded<ReportData> = Guarded::new(ReportData {
     accounts: Vec::new(),
     teams: Vec::new(),
     began: None,
@@ -308,7 +308,7 @@ fn write_trace() {
     let Some(trace) = Team::trace(&teams) else { return };
     let arrays = KEPT.with(|kept| std::mem::take(&mut kept.arrays));
     let (arrays, bytes) = arrays.into_iter().map(|(address, bytes)| (address as u64, bytes as u64)).unzip();
-    let trace = trace.with_functions(functions()).with_arrays(arrays).with_array_bytes(bytes);
+    let trace = trace.with_functions(functions()).with_arrays(arrays).with_array_bytes(bytes).with_command(command());
     let written = File::create(path).and_then(|file| {
         let mut out = BufWriter::new(file);
         trace.write_to(&mut out)?;
@@ -320,6 +320,12 @@ fn write_trace() {
     if trace.lost() > 0 {
         complain(&format!("{} events did not fit into the trace: make room by VICUS_TRACE_EVENTS", trace.lost()));
     }
+}
+
+/// The command line of this process, if the system tells it.
+fn command() -> String {
+    let words = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    String::from_utf8_lossy(&words).trim_end_matches('\0').replace('\0', " ")
 }
 
 /// How the functions of regions and tasks are called, by their numbers in the trace.

@@ -47,18 +47,19 @@ pub(crate) fn of(function: usize, accesses: &[Access]) -> (Vec<Access>, usize) {
 
 /// Well-known lengths, by address. They are hints: a thread that reads a pair of words while another writes it may get
 /// a wrong one.
-struct Kept {
+struct LengthHint {
     address: AtomicUsize,
     /// The bytes, and in the upper bits how often they are used before they are measured again.
     bytes: AtomicUsize,
 }
 
 const KEPT: usize = 1 << 13;
-static TABLE: [Kept; KEPT] = [const { Kept { address: AtomicUsize::new(0), bytes: AtomicUsize::new(0) } }; KEPT];
+static TABLE: [LengthHint; KEPT] =
+    [const { LengthHint { address: AtomicUsize::new(0), bytes: AtomicUsize::new(0) } }; KEPT];
 const USES_SHIFT: u32 = 48;
 const USES: usize = 16;
 
-fn kept_at(address: usize) -> &'static Kept {
+fn kept_at(address: usize) -> &'static LengthHint {
     &TABLE[address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (usize::BITS - KEPT.trailing_zeros())]
 }
 

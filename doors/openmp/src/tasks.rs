@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use vicus::GroupId;
-use vicus::kit::team::{Held, begin_child, end_child, wait_for_earlier, yield_to_descendants};
+use vicus::kit::team::{HeldChild, begin_child, end_child, wait_for_earlier, yield_to_descendants};
 use vicus::kit::{FreeBlock, Returns, TaskMemory, close_group, open_group, spawn_child_in};
 use vicus::tasks::{Access, Mode, child, wait_for_children};
 
@@ -249,7 +249,7 @@ pub(crate) fn new_record(thread: &mut Thread, behind: usize) -> *mut Record {
 
 /// The clauses of a new task.
 #[derive(Default)]
-pub(crate) struct Said {
+pub(crate) struct Clauses {
     pub(crate) is_undeferred: bool,
     pub(crate) priority: i32,
     pub(crate) accesses: Vec<Access>,
@@ -507,9 +507,9 @@ fn note_group(place: Option<&AtomicU16>) {
 ///
 /// # Safety
 /// Rule "Record": the record is not spawned, and is handed over.
-pub(crate) unsafe fn spawn(record: *mut Record, said: Said) {
+pub(crate) unsafe fn spawn(record: *mut Record, said: Clauses) {
     let thread = here();
-    let Said { is_undeferred, priority, accesses, mut affinity, place } = said;
+    let Clauses { is_undeferred, priority, accesses, mut affinity, place } = said;
     // SAFETY: rule "Record": not spawned yet, so it is the caller's alone.
     let event = unsafe { (*record).event };
     if !affinity.is_empty() && (report::is_on() || vicus::kit::awaits_touch()) {
@@ -619,7 +619,7 @@ pub(crate) fn spawn_empty(accesses: Vec<Access>) {
     let thread = here();
     if thread.is_seated {
         // SAFETY: rule "Record": it is new.
-        unsafe { spawn(new_record(thread, 0), Said { accesses, ..Said::default() }) };
+        unsafe { spawn(new_record(thread, 0), Clauses { accesses, ..Clauses::default() }) };
     }
 }
 
@@ -627,7 +627,7 @@ pub(crate) fn spawn_empty(accesses: Vec<Access>) {
 fn hold(event: *const Event, new: vicus::tasks::ChildBuilder) {
     let held = new.held(|| ());
     // SAFETY: rule "Event": the maker still uses it.
-    unsafe { (*event).hold(held) }.into_iter().for_each(Held::release);
+    unsafe { (*event).hold(held) }.into_iter().for_each(HeldChild::release);
 }
 
 /// Runs a task on top of its maker.
@@ -820,7 +820,7 @@ unsafe fn free(thread: &mut Thread, record: *mut Record) {
 }
 
 /// The event of a detached task: with it ends a held child, which represents the task to its waiters and followers.
-pub(crate) type Event = crate::event::Event<Held>;
+pub(crate) type Event = crate::event::Event<HeldChild>;
 
 /// A task outside of all regions has ended; its event may still be open.
 fn await_outside(event: *const Event) {
@@ -869,7 +869,7 @@ pub(crate) unsafe fn fulfil(event: *const Event) {
     // first to fulfil it.
     unsafe {
         let Some(held) = (*event).fulfil() else { return };
-        held.into_iter().for_each(Held::release);
+        held.into_iter().for_each(HeldChild::release);
         Event::drop_one(event);
     }
 }
@@ -881,7 +881,7 @@ pub(crate) unsafe fn fulfil(event: *const Event) {
 /// Rule "Event": the record still uses it.
 unsafe fn abandon(event: *const Event) {
     // SAFETY: the caller's promise.
-    unsafe { &*event }.abandon().into_iter().for_each(Held::release);
+    unsafe { &*event }.abandon().into_iter().for_each(HeldChild::release);
 }
 
 /// Whether the running task may have unfinished children.

@@ -1,7 +1,7 @@
 //! Regions: a team of threads runs the region's function, each thread once.
 //!
 //! ```text
-//!  thread 0: the one that came ── its Pool: a dock for each other thread ──▶ Team ── Member of each on a seat ──▶ the function
+//!  thread 0: the caller ── its Pool: a dock for each other thread ──▶ Team ── a Member on each seat ──▶ the function
 //! ```
 //!
 //! Each thread keeps the threads of its regions: thread *i* of one region is thread *i* of the next one as well, so the

@@ -43,9 +43,9 @@ struct Compiler {
 /// tests is left out with a message.
 fn compilers(probe: (&str, &str), names: [(&'static str, &'static [&'static str]); 2]) -> Vec<Compiler> {
     let can_compile = |command: &str| {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let out = path.join(format!("probe-{command}-{}", std::process::id()));
-        let source = path.join(format!("probe-{command}-{}.{}", std::process::id(), probe.0));
+        let path = vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR"));
+        let out = path.join(format!("probe-{command}"));
+        let source = path.join(format!("probe-{command}.{}", probe.0));
         fs::write(&source, probe.1).expect("a file can be written");
         let mut compiler = Command::new(command);
         compiler.args(["-fopenmp", "-o"]).arg(&out).arg(&source).stdout(Stdio::null()).stderr(Stdio::null());
@@ -105,7 +105,11 @@ fn for_fortran() -> &'static [Compiler] {
 fn compile(compiler: &Compiler, file: &str) -> Option<PathBuf> {
     static COMPILED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
-    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{}", file.replace('.', "-"), compiler.name));
+    let out = vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join(format!(
+        "{}-{}",
+        file.replace('.', "-"),
+        compiler.name
+    ));
     if compiled.contains(&out) {
         return Some(out);
     }
@@ -113,7 +117,7 @@ fn compile(compiler: &Compiler, file: &str) -> Option<PathBuf> {
         .args(["-O1", "-w", "-fopenmp"])
         .args(if compiler.name == "flang" { &[][..] } else { &["-rdynamic"] })
         // Fortran's compilers write their modules' descriptions into the current folder.
-        .current_dir(env!("CARGO_TARGET_TMPDIR"))
+        .current_dir(vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")))
         .arg("-I")
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../include"))
         .arg(programs().join(file))
@@ -510,7 +514,7 @@ fn what_can_not_be_had_is_told_of() {
 
 /// A file for a test.
 fn scratch(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    let path = vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
     let _ = fs::remove_file(&path);
     path
 }

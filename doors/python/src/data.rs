@@ -1,11 +1,11 @@
 //! A database: data in memory, or a store in a folder.
 
 use crate::errors::{Failure, Outcome, exception};
-use crate::options::{Asked, Cancel, Text};
+use crate::options::{AskOptions, Cancel, Text};
 use crate::pipes::Pipe;
 use crate::rows::{self, Rows};
 use crate::threads::Threads;
-use crate::transaction::{Open, Transaction};
+use crate::transaction::{OpenTransaction, Transaction};
 use crate::wait::{Bounds, interruptible, is_main, leaving, seconds, without_interpreter};
 use oxrdf::NamedNode;
 use pyo3::prelude::*;
@@ -25,12 +25,12 @@ use vicus_service::{
 };
 
 /// Data, and its site.
-pub(crate) struct Held {
+pub(crate) struct OpenData {
     /// None from the drop on.
-    kept: Option<Kept>,
+    kept: Option<DataStore>,
     pub(crate) site: Site,
     /// The transactions that have begun.
-    pub(crate) open: Mutex<Vec<Open>>,
+    pub(crate) open: Mutex<Vec<OpenTransaction>>,
     plans: Mutex<Plans>,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Site {
     pub(crate) temporary: Option<TemporaryFolder>,
 }
 
-pub(crate) enum Kept {
+pub(crate) enum DataStore {
     /// In memory.
     Memory(SharedDataset),
     /// A store in a folder.
@@ -76,10 +76,10 @@ pub(crate) enum Kept {
     Fixed(Dataset),
 }
 
-impl Held {
-    fn new(kept: Kept, threads: Threads, path: Option<PathBuf>) -> Held {
+impl OpenData {
+    fn new(kept: DataStore, threads: Threads, path: Option<PathBuf>) -> OpenData {
         let temporary = TemporaryFolder::open(path.as_deref().unwrap_or(&std::env::temp_dir())).ok();
-        Held {
+        OpenData {
             kept: Some(kept),
             site: Site { threads, path, temporary },
             open: Mutex::default(),
@@ -87,7 +87,7 @@ impl Held {
         }
     }
 
-    pub(crate) fn kept(&self) -> &Kept {
+    pub(crate) fn kept(&self) -> &DataStore {
         self.kept.as_ref().expect("it is there until the drop")
     }
 
@@ -102,15 +102,15 @@ impl Held {
     /// The data as it is now.
     pub(crate) fn dataset(&self) -> Dataset {
         match self.kept() {
-            Kept::Memory(dataset) => dataset.dataset(),
-            Kept::Folder { store, .. } => Dataset::new(store.snapshot()),
-            Kept::Fixed(dataset) => dataset.clone(),
+            DataStore::Memory(dataset) => dataset.dataset(),
+            DataStore::Folder { store, .. } => Dataset::new(store.snapshot()),
+            DataStore::Fixed(dataset) => dataset.clone(),
         }
     }
 
     pub(crate) fn check_writable(&self) -> Outcome {
         match self.kept() {
-            Kept::Fixed(_) => Err(Failure::new("ReadOnly", "this data can be read only: it is a snapshot")),
+            DataStore::Fixed(_) => Err(Failure::new("ReadOnly", "this data can be read only: it is a snapshot")),
             _ => Ok(()),
         }
     }
@@ -142,13 +142,13 @@ impl Held {
 
     fn store(&self) -> Outcome<&Arc<Store>> {
         match self.kept() {
-            Kept::Folder { store, .. } => Ok(store),
+            DataStore::Folder { store, .. } => Ok(store),
             _ => Err(Failure::new("StoreError", "this data is in memory, and not in a store")),
         }
     }
 }
 
-impl Drop for Held {
+impl Drop for OpenData {
     fn drop(&mut self) {
         let kept = self.kept.take();
         if self.site.threads.is_here() {
@@ -238,22 +238,22 @@ type Profiled = (Explained, u64, f64, f64);
 #[pyclass(frozen, module = "vicus")]
 pub(crate) struct Data {
     /// None when it is closed.
-    held: Mutex<Option<Arc<Held>>>,
+    held: Mutex<Option<Arc<OpenData>>>,
 }
 
 impl Data {
-    fn new(held: Held) -> Data {
+    fn new(held: OpenData) -> Data {
         Data { held: Mutex::new(Some(Arc::new(held))) }
     }
 
-    pub(crate) fn held(&self) -> Outcome<Arc<Held>> {
+    pub(crate) fn held(&self) -> Outcome<Arc<OpenData>> {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let held = held.ok_or_else(|| Failure::new("ClosedError", "the database is closed"))?;
         held.check_here()?;
         Ok(held)
     }
 
-    fn take(&self) -> Option<Arc<Held>> {
+    fn take(&self) -> Option<Arc<OpenData>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -380,8 +380,8 @@ impl Data {
     fn memory(py: Python<'_>, threads: Option<usize>) -> PyResult<Data> {
         let made = py.detach(|| -> Outcome<Data> {
             let empty = Snapshot::of_ntriples(b"").map_err(|error| Failure::new("InternalError", error))?;
-            let kept = Kept::Memory(SharedDataset::new(Dataset::new(Arc::new(empty))));
-            Ok(Data::new(Held::new(kept, Threads::new(threads)?, None)))
+            let kept = DataStore::Memory(SharedDataset::new(Dataset::new(Arc::new(empty))));
+            Ok(Data::new(OpenData::new(kept, Threads::new(threads)?, None)))
         });
         made.raise(py, None)
     }
@@ -411,7 +411,7 @@ impl Data {
             let said = syntax(syntax_name)?;
             let Sources { all, total, is_endless } = py.detach(|| sources(&files, data, said, &done, &bounds))?;
             let spill = match held.kept() {
-                Kept::Folder { store, .. } => {
+                DataStore::Folder { store, .. } => {
                     Some(LoadSpill { memory: memory.unwrap_or_else(vicus_cli::free_limit), scratch: store.scratch() })
                 }
                 _ if memory.is_some() => {
@@ -421,7 +421,7 @@ impl Data {
                 _ => None,
             };
             let is_small = total <= FEW_BYTES && !is_endless && !skip && progress.is_none();
-            if let Kept::Memory(shared) = held.kept()
+            if let DataStore::Memory(shared) = held.kept()
                 && is_small
                 && !shared.dataset().snapshot().is_empty()
             {
@@ -456,17 +456,17 @@ impl Data {
             let loaded = py.detach(|| loading.finish()).map_err(|error| bounds.told(of_loading(error)))?;
             let skipped = loaded.skipped;
             let added = interruptible(py, &bounds, || match held.kept() {
-                Kept::Memory(shared) => {
+                DataStore::Memory(shared) => {
                     shared.add(loaded.dataset, &bounds.ask()).map_err(|error| Failure::new("OutOfMemory", error))
                 }
-                Kept::Folder { store, .. } => {
+                DataStore::Folder { store, .. } => {
                     let snapshot = Arc::into_inner(loaded.dataset.into_snapshot()).expect("no other owner is left");
                     let before = store.snapshot().len();
                     let written = AtomicU64::new(0);
                     store.load_asking(snapshot, &mut stopping(&bounds.cancel, &written), &bounds.ask())?;
                     Ok(store.snapshot().len().saturating_sub(before) as u64)
                 }
-                Kept::Fixed(_) => held.check_writable().map(|()| 0),
+                DataStore::Fixed(_) => held.check_writable().map(|()| 0),
             })?;
             held.forget_plans();
             Ok((added, skipped))
@@ -476,7 +476,7 @@ impl Data {
 
     /// Begins to answer a query.
     #[pyo3(signature = (text, asked=None))]
-    fn query(&self, py: Python<'_>, text: Text<'_>, asked: Option<Asked>) -> PyResult<Rows> {
+    fn query(&self, py: Python<'_>, text: Text<'_>, asked: Option<AskOptions>) -> PyResult<Rows> {
         let text = text.0;
         let begun = || -> Outcome<Rows> {
             let held = self.held()?;
@@ -502,7 +502,7 @@ impl Data {
 
     /// A query that is planned for the data as it is now.
     #[pyo3(signature = (text, asked=None))]
-    fn prepare(&self, py: Python<'_>, text: Text<'_>, asked: Option<Asked>) -> PyResult<Prepared> {
+    fn prepare(&self, py: Python<'_>, text: Text<'_>, asked: Option<AskOptions>) -> PyResult<Prepared> {
         let text = text.0;
         let made = || -> Outcome<Prepared> {
             let held = self.held()?;
@@ -516,7 +516,7 @@ impl Data {
 
     /// Carries out an update; how many operations it has, and seconds.
     #[pyo3(signature = (text, asked=None))]
-    fn update(&self, py: Python<'_>, text: Text<'_>, asked: Option<Asked>) -> PyResult<(usize, f64)> {
+    fn update(&self, py: Python<'_>, text: Text<'_>, asked: Option<AskOptions>) -> PyResult<(usize, f64)> {
         let text = text.0;
         let updated = || -> Outcome<(usize, f64)> {
             let held = self.held()?;
@@ -524,14 +524,14 @@ impl Data {
             let options = asked.unwrap_or_default().options(&held.site)?;
             let bounds = Bounds::of(options.limits.cancel.clone());
             let updated = interruptible(py, &bounds, || match held.kept() {
-                Kept::Memory(dataset) => {
+                DataStore::Memory(dataset) => {
                     let mut draft = dataset.draft();
                     let updated = held.service()?.update(text, &mut draft, options)?;
                     draft.commit();
                     Ok(updated)
                 }
-                Kept::Folder { store, .. } => Ok(held.service()?.update_store(text, store, options)?.updated),
-                Kept::Fixed(_) => Err(Failure::new("ReadOnly", "a snapshot can't be changed")),
+                DataStore::Folder { store, .. } => Ok(held.service()?.update_store(text, store, options)?.updated),
+                DataStore::Fixed(_) => Err(Failure::new("ReadOnly", "a snapshot can't be changed")),
             })?;
             held.forget_plans();
             Ok((updated.operations, updated.time.as_secs_f64()))
@@ -541,7 +541,7 @@ impl Data {
 
     /// Answers a query for its counts: its operators with their work, its rows, and seconds.
     #[pyo3(signature = (text, asked=None))]
-    fn profile(&self, py: Python<'_>, text: Text<'_>, asked: Option<Asked>) -> PyResult<Profiled> {
+    fn profile(&self, py: Python<'_>, text: Text<'_>, asked: Option<AskOptions>) -> PyResult<Profiled> {
         let text = text.0;
         let measured = || -> Outcome<Profiled> {
             let held = self.held()?;
@@ -564,7 +564,7 @@ impl Data {
 
     /// The plan of a query as text, and its operators.
     #[pyo3(signature = (text, asked=None))]
-    fn explain(&self, py: Python<'_>, text: Text<'_>, asked: Option<Asked>) -> PyResult<Explained> {
+    fn explain(&self, py: Python<'_>, text: Text<'_>, asked: Option<AskOptions>) -> PyResult<Explained> {
         let plan = self.prepare(py, text, asked)?.plan;
         Ok((plan.explain(None), rows::operators(&plan, None)))
     }
@@ -574,7 +574,7 @@ impl Data {
         let made = || -> Outcome<Data> {
             let held = self.held()?;
             let Site { threads, path, .. } = held.site.clone();
-            let fixed = Held::new(Kept::Fixed(held.dataset()), threads, path);
+            let fixed = OpenData::new(DataStore::Fixed(held.dataset()), threads, path);
             Ok(Data::new(fixed))
         };
         made().raise(py, None)
@@ -721,7 +721,7 @@ impl Data {
             return Ok(());
         }
         let open = std::mem::take(&mut *held.open.lock().unwrap_or_else(PoisonError::into_inner));
-        open.iter().for_each(Open::end);
+        open.iter().for_each(OpenTransaction::end);
         // An update of a transaction may be under way, and the keeper may be writing.
         let bounds = Bounds::of(Handle::new());
         let closed = leaving(
@@ -729,7 +729,7 @@ impl Data {
             &bounds,
             |_| (),
             move || {
-                open.into_iter().for_each(Open::wait);
+                open.into_iter().for_each(OpenTransaction::wait);
                 drop(held);
                 Ok(())
             },
@@ -753,19 +753,19 @@ fn open(path: PathBuf, create: bool, read_only: bool, threads: Option<usize>) ->
         None => Failure::new("StoreError", format_args!("{}: {error}", path.display())),
     };
     if read_only {
-        let kept = Kept::Fixed(Dataset::new(read_store(&path).map_err(of)?));
-        return Ok(Data::new(Held::new(kept, Threads::new(threads)?, Some(path.clone()))));
+        let kept = DataStore::Fixed(Dataset::new(read_store(&path).map_err(of)?));
+        return Ok(Data::new(OpenData::new(kept, Threads::new(threads)?, Some(path.clone()))));
     }
     let store = if has_room { create_store(&path) } else { open_store(&path) };
     let store = Arc::new(store.map_err(of)?);
     let threads = Threads::new(threads)?;
     let keeper = threads.service()?.keep(&store).map_err(|error| Failure::new("Busy", error))?;
-    Ok(Data::new(Held::new(Kept::Folder { _keeper: keeper, store }, threads, Some(path.clone()))))
+    Ok(Data::new(OpenData::new(DataStore::Folder { _keeper: keeper, store }, threads, Some(path.clone()))))
 }
 
 /// Adds little data beside what is there: each source by an operation of an update, and all or none of them.
 fn add_few(
-    held: &Held,
+    held: &OpenData,
     shared: &SharedDataset,
     sources: Vec<Source>,
     graph: Option<&NamedNode>,
@@ -851,7 +851,7 @@ impl Prepared {
 impl Transaction {
     /// Changes the data of the transaction.
     #[pyo3(name = "update", signature = (text, asked=None))]
-    fn update_by(&self, py: Python<'_>, text: Text<'_>, asked: Option<Asked>) -> PyResult<(usize, f64)> {
+    fn update_by(&self, py: Python<'_>, text: Text<'_>, asked: Option<AskOptions>) -> PyResult<(usize, f64)> {
         let text = text.0;
         let updated = || -> Outcome<(usize, f64)> {
             let options = asked.unwrap_or_default().options(self.site())?;
@@ -863,7 +863,7 @@ impl Transaction {
 
     /// Begins to answer a query over the data as changed so far.
     #[pyo3(signature = (text, asked=None))]
-    fn query(&self, py: Python<'_>, text: Text<'_>, asked: Option<Asked>) -> PyResult<Rows> {
+    fn query(&self, py: Python<'_>, text: Text<'_>, asked: Option<AskOptions>) -> PyResult<Rows> {
         let text = text.0;
         let begun = || -> Outcome<Rows> {
             let options = asked.unwrap_or_default().options(self.site())?;

@@ -3,7 +3,7 @@
 use crate::data::Raise as _;
 use crate::errors::{Failure, Outcome};
 use crate::options::Cancel;
-use crate::wait::{Bounds, Inside, ident, leaving};
+use crate::wait::{Bounds, UserThreads, ident, leaving};
 use arrow_array::RecordBatchReader as _;
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use pyo3::exceptions::PyTypeError;
@@ -48,7 +48,7 @@ impl Frame {
         let read = || -> Outcome<Frame> {
             let bounds = Bounds::new(cancel, timeout)?;
             let stream = stream(frame)?;
-            let inside = Arc::new(Inside::default());
+            let inside = Arc::new(UserThreads::default());
             let (nudged, ask) = (Arc::clone(&inside), bounds.ask());
             // Its maker may take long, may have no end, and may run Python: on another thread than that of signals.
             let body = move || {

@@ -8,7 +8,7 @@ use crate::errors::{Failure, Outcome};
 use crate::frames::{Frame, stream};
 use crate::options::{Cancel, Text};
 use crate::threads::Threads;
-use crate::wait::{Bounds, GRACE, Inside, Unfinished, ident};
+use crate::wait::{Bounds, GRACE, UnfinishedWork, UserThreads, ident};
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader as _};
 use arrow_schema::SchemaRef;
@@ -21,6 +21,7 @@ use std::io::{BufWriter, Write as _};
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Instant;
+use vicus::flow::Field;
 use vicus::{BoxError, BoxId, BoxModel, Envelope, FlowError, Operator, Request, RequestOptions, Runtime, Schema, Turn};
 use vicus_network::{
     BoxSpec, Building, KindError, Kinds, MachineCounts, Network, NetworkText, ParameterType, Ports, dot, parse_schema,
@@ -79,14 +80,16 @@ impl std::error::Error for Raised {}
 
 /// A box in Python, in one run of its network.
 struct Stepper {
-    /// Made with the first envelope, in Python.
+    /// MadeTerms with the first envelope, in Python.
     state: Option<Py<PyAny>>,
     make: Arc<Py<PyAny>>,
     taken: (SchemaRef, Schema),
     sent: Schema,
-    inside: Arc<Inside>,
+    inside: Arc<UserThreads>,
     /// The state's thread, if it has one.
     own: Option<Py<PyAny>>,
+    /// Dropped last: until then a thread may want the interpreter for the box.
+    _unfinished: UnfinishedWork,
 }
 
 impl Stepper {
@@ -146,7 +149,7 @@ impl Stepper {
 
 /// Whether rows of a schema have another one's columns, however they are stored.
 fn same_columns(given: &Schema, wanted: &Schema) -> bool {
-    let alike = |(given, wanted): (&vicus::Field, &vicus::Field)| {
+    let alike = |(given, wanted): (&Field, &Field)| {
         given.name == wanted.name && (given.kind == wanted.kind || given.kind.to_string() == wanted.kind.to_string())
     };
     given.columns().len() == wanted.columns().len() && given.columns().iter().zip(wanted.columns()).all(alike)
@@ -180,7 +183,7 @@ impl Drop for Stepper {
     }
 }
 
-fn python_kind(boxes: Vec<PythonBox>, inside: &Arc<Inside>) -> BoxSpec {
+fn python_kind(boxes: Vec<PythonBox>, inside: &Arc<UserThreads>) -> BoxSpec {
     let inside = Arc::clone(inside);
     let boxes: Vec<(String, Arc<Py<PyAny>>, Option<String>)> =
         boxes.into_iter().map(|(name, make, columns)| (name, Arc::new(make), columns)).collect();
@@ -206,6 +209,7 @@ fn python_kind(boxes: Vec<PythonBox>, inside: &Arc<Inside>) -> BoxSpec {
                 sent: to.clone(),
                 inside: Arc::clone(&inside),
                 own: None,
+                _unfinished: UnfinishedWork::begin(),
             };
             let added = building.add(BoxModel::new(name, factory).input(&taken).output(&sent));
             Ok(vec![(added.output(0), sent)])
@@ -235,7 +239,7 @@ struct Built {
     /// A runtime of the network's own, with its strategy.
     own: Option<Runtime>,
     /// The threads on which its boxes run Python.
-    inside: Arc<Inside>,
+    inside: Arc<UserThreads>,
 }
 
 fn built(
@@ -341,12 +345,12 @@ pub(crate) fn run_network(
         let runtime = built.own.as_deref().unwrap_or_else(|| built.threads.runtime());
         let request = py.detach(|| runtime.submit_within(&built.network.model, operators, options));
         let outcome = match wait(py, &request, &bounds, &built.inside) {
-            Waited::Ended(outcome) => outcome,
-            Waited::Left(failure) => {
+            WaitEnd::Ended(outcome) => outcome,
+            WaitEnd::Left(failure) => {
                 // A box in Python is in code that hears nothing, and its threads wait for it.
                 let leave = std::thread::Builder::new().name("vicus call".to_owned());
                 let left = leave.spawn(move || {
-                    let _unfinished = Unfinished::begin();
+                    let _unfinished = UnfinishedWork::begin();
                     drop((request, built));
                 });
                 return Err(left.err().map_or(failure, |error| Failure::new("Busy", error)));
@@ -372,7 +376,7 @@ pub(crate) fn run_network(
 }
 
 /// How a wait for a request ended.
-enum Waited {
+enum WaitEnd {
     /// With the request.
     Ended(Outcome),
     /// Before it: a box goes on all the same.
@@ -380,7 +384,7 @@ enum Waited {
 }
 
 /// Waits for a request, which a handler's exception, the caller's handle and its time cancel.
-fn wait(py: Python<'_>, request: &Request, bounds: &Bounds, inside: &Inside) -> Waited {
+fn wait(py: Python<'_>, request: &Request, bounds: &Bounds, inside: &UserThreads) -> WaitEnd {
     let (mut raised, mut left_at) = (None, None);
     let ended = loop {
         if let Some(ended) = py.detach(|| request.wait_for(bounds.slice())) {
@@ -401,12 +405,12 @@ fn wait(py: Python<'_>, request: &Request, bounds: &Bounds, inside: &Inside) -> 
     };
     let cancelled = || bounds.told(Failure::new("Cancelled", "it was cancelled"));
     let Some(ended) = ended else {
-        return Waited::Left(raised.map_or_else(cancelled, Failure::Python));
+        return WaitEnd::Left(raised.map_or_else(cancelled, Failure::Python));
     };
     if let Some(raised) = raised {
-        return Waited::Ended(Err(raised.into()));
+        return WaitEnd::Ended(Err(raised.into()));
     }
-    Waited::Ended(match ended {
+    WaitEnd::Ended(match ended {
         Ok(_) => Ok(()),
         Err(_) if bounds.is_over() => Err(cancelled()),
         Err(FlowError::Failed { name, error }) => Err(match error.downcast_ref::<Raised>() {

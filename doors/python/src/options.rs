@@ -50,7 +50,7 @@ type GivenTerm = (String, String, Option<String>, Option<String>);
 /// The options of a query or an update.
 #[derive(FromPyObject, Default)]
 #[pyo3(from_item_all)]
-pub(crate) struct Asked {
+pub(crate) struct AskOptions {
     language: Option<String>,
     /// Seconds.
     timeout: Option<f64>,
@@ -69,7 +69,7 @@ pub(crate) struct Asked {
     cancel: Option<Py<Cancel>>,
 }
 
-impl Asked {
+impl AskOptions {
     /// Whether a text with these options has the same plan as with none, but for its order.
     pub(crate) fn is_plain(&self) -> bool {
         let has_language = self.language.as_deref().is_some_and(|name| name != "sparql");

@@ -1,6 +1,6 @@
 //! Quads without a text, for graphs of other libraries: what matches a pattern, and changes of single ones.
 
-use crate::data::{Data, Held, Kept, Raise as _};
+use crate::data::{Data, DataStore, OpenData, Raise as _};
 use crate::errors::{Failure, Outcome};
 use crate::wait::{Bounds, interruptible};
 use oxrdf::{
@@ -63,11 +63,11 @@ pub(crate) struct TermCache {
     make: Py<PyAny>,
     /// The library's classes of IRIs, blank nodes and literals.
     classes: [Py<PyType>; 3],
-    made: Mutex<Made>,
+    made: Mutex<MadeTerms>,
 }
 
 #[derive(Default)]
-struct Made {
+struct MadeTerms {
     /// The data that the ids are of.
     of: Option<Arc<Snapshot>>,
     terms: HashMap<u64, Py<PyAny>>,
@@ -166,18 +166,19 @@ fn parts(snapshot: &Snapshot, id: Id) -> Parts {
     })
 }
 
-impl Made {
+impl MadeTerms {
     /// Turns to other data. Returns the terms of the data before, to be dropped without the lock: the end of a term of
     /// Python may run Python.
     #[must_use]
-    fn turn_to(&mut self, snapshot: &Arc<Snapshot>) -> Option<Made> {
+    fn turn_to(&mut self, snapshot: &Arc<Snapshot>) -> Option<MadeTerms> {
         let is_same = self.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, snapshot));
-        (!is_same).then(|| std::mem::replace(self, Made { of: Some(Arc::clone(snapshot)), ..Made::default() }))
+        (!is_same)
+            .then(|| std::mem::replace(self, MadeTerms { of: Some(Arc::clone(snapshot)), ..MadeTerms::default() }))
     }
 }
 
 impl TermCache {
-    fn made(&self) -> MutexGuard<'_, Made> {
+    fn made(&self) -> MutexGuard<'_, MadeTerms> {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -290,7 +291,7 @@ const INTEGER: &str = "http://www.w3.org/2001/XMLSchema#integer";
 #[pyclass(frozen, module = "vicus")]
 pub(crate) struct Matches {
     found: Mutex<Matching>,
-    held: Arc<Held>,
+    held: Arc<OpenData>,
     with_graph: bool,
 }
 
@@ -417,20 +418,20 @@ pub(crate) fn change(py: Python<'_>, data: &Data, quads: Vec<Changed>) -> PyResu
         let of = |error: Arc<dyn std::error::Error + Send + Sync>| Failure::new("StoreError", error);
         let bounds = Bounds::of(Cancel::new());
         interruptible(py, &bounds, || match held.kept() {
-            Kept::Memory(shared) => {
+            DataStore::Memory(shared) => {
                 let mut draft = shared.draft();
                 draft.ask(bounds.ask());
                 change_quads(&mut draft, &quads).map_err(of)?;
                 draft.commit();
                 Ok(())
             }
-            Kept::Folder { store, .. } => {
+            DataStore::Folder { store, .. } => {
                 let mut transaction = store.write_asking(bounds.ask())?;
                 change_quads(&mut transaction, &quads).map_err(of)?;
                 transaction.commit()?;
                 Ok(())
             }
-            Kept::Fixed(_) => held.check_writable(),
+            DataStore::Fixed(_) => held.check_writable(),
         })
     };
     changed().raise(py, None)

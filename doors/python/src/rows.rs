@@ -16,7 +16,8 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
-use vicus::{BoxCounts, FlowError};
+use vicus::FlowError;
+use vicus::flow::BoxCounts;
 use vicus_service::data::TermView;
 use vicus_service::{
     Answer, ArrowForm, Batch, Call, Cancel, Count, Done, Error, Next, Outcome as Ended, PlanNode, Prepared, RowStream,

@@ -3,7 +3,7 @@
 use crate::data::Raise as _;
 use crate::errors::{Failure, Outcome};
 use crate::options::Cancel;
-use crate::wait::{Bounds, Inside, ident, leaving};
+use crate::wait::{Bounds, UserThreads, ident, leaving};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::alloc::Layout;
@@ -46,7 +46,7 @@ impl Drop for Runtime {
 /// An array's memory, which NumPy looks at by its interface.
 #[pyclass(frozen, module = "vicus")]
 pub(crate) struct PlacedArray {
-    /// Kept as long as arrays look at it.
+    /// DataStore as long as arrays look at it.
     _placed: Placed,
     address: usize,
     shape: Vec<usize>,
@@ -146,7 +146,7 @@ impl Runtime {
                 ((number, part), node)
             };
             let work: Vec<_> = parts.into_iter().enumerate().map(place).collect();
-            let inside = Arc::new(Inside::default());
+            let inside = Arc::new(UserThreads::default());
             let (nudged, is_over) = (Arc::clone(&inside), bounds.cancel.clone());
             let body = move || {
                 let made: Mutex<Vec<(usize, Py<PyAny>)>> = Mutex::default();

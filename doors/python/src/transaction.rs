@@ -1,7 +1,7 @@
 //! A transaction: several updates as one. It borrows its database, so a thread of its own has it, and does what it is
 //! asked to.
 
-use crate::data::{Held, Kept, Site};
+use crate::data::{DataStore, OpenData, Site};
 use crate::errors::{Failure, Outcome};
 use crate::wait::{Bounds, SLICE, asking, interruptible, of_panic};
 use pyo3::prelude::*;
@@ -30,12 +30,12 @@ pub(crate) struct Transaction {
 type Tasks = Mutex<Option<Sender<Task>>>;
 
 /// A transaction as its database knows it.
-pub(crate) struct Open {
+pub(crate) struct OpenTransaction {
     tasks: Weak<Tasks>,
     thread: JoinHandle<()>,
 }
 
-impl Open {
+impl OpenTransaction {
     /// Has it rolled back, if it has not ended.
     pub(crate) fn end(&self) {
         if let Some(tasks) = self.tasks.upgrade() {
@@ -54,7 +54,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn work(held: &Held, tasks: &Receiver<Task>, cancel: &Cancel) {
+fn work(held: &OpenData, tasks: &Receiver<Task>, cancel: &Cancel) {
     // Until the changes before it have ended.
     let ask = asking(cancel);
     let service = match held.service() {
@@ -91,7 +91,7 @@ fn work(held: &Held, tasks: &Receiver<Task>, cancel: &Cancel) {
         }
     };
     match held.kept() {
-        Kept::Memory(shared) => {
+        DataStore::Memory(shared) => {
             let mut draft = shared.draft();
             draft.ask(ask);
             if let Some((is_kept, done)) = serve(&mut draft) {
@@ -101,7 +101,7 @@ fn work(held: &Held, tasks: &Receiver<Task>, cancel: &Cancel) {
                 let _ = done.send(Ok(()));
             }
         }
-        Kept::Folder { store, .. } => match store.write_asking(ask) {
+        DataStore::Folder { store, .. } => match store.write_asking(ask) {
             Ok(mut transaction) => {
                 if let Some((is_kept, done)) = serve(&mut transaction) {
                     let ended = if is_kept { transaction.commit().map(drop).map_err(Failure::from) } else { Ok(()) };
@@ -119,7 +119,7 @@ fn work(held: &Held, tasks: &Receiver<Task>, cancel: &Cancel) {
                 }
             }
         },
-        Kept::Fixed(_) => {}
+        DataStore::Fixed(_) => {}
     }
 }
 
@@ -130,7 +130,7 @@ fn never() -> Ask {
 
 impl Transaction {
     /// Begins one, when those before it have ended.
-    pub(crate) fn begin(py: Python<'_>, held: &Arc<Held>, bounds: &Bounds) -> Outcome<Transaction> {
+    pub(crate) fn begin(py: Python<'_>, held: &Arc<OpenData>, bounds: &Bounds) -> Outcome<Transaction> {
         held.check_here()?;
         held.check_writable()?;
         let (sender, receiver) = channel();
@@ -142,7 +142,7 @@ impl Transaction {
         let begun = Transaction { tasks: Arc::new(Mutex::new(Some(sender))), site: held.site.clone() };
         let mut open = lock(&held.open);
         open.retain(|other| !other.thread.is_finished());
-        open.push(Open { tasks: Arc::downgrade(&begun.tasks), thread });
+        open.push(OpenTransaction { tasks: Arc::downgrade(&begun.tasks), thread });
         drop(open);
         begun.ask(py, bounds, false, Task::Dataset)?;
         Ok(begun)

@@ -109,7 +109,7 @@ pub(crate) fn interruptible<T: Send>(
         return py.detach(guarded).map_err(|failure| bounds.told(failure));
     }
     let (raised, outcome) = py.detach(|| {
-        let (done, mut raised) = (Done::default(), None);
+        let (done, mut raised) = (OutcomeCell::default(), None);
         std::thread::scope(|scope| {
             if let Err(error) = thread().spawn_scoped(scope, || done.tell(guarded())) {
                 return (None, Err(no_thread(error)));
@@ -140,11 +140,11 @@ pub(crate) fn leaving<T: Send + 'static>(
     mut nudge: impl FnMut(Python<'_>),
     work: impl FnOnce() -> Outcome<T> + Send + 'static,
 ) -> Outcome<T> {
-    let done = Arc::new(Done::default());
+    let done = Arc::new(OutcomeCell::default());
     let teller = Arc::clone(&done);
     let guarded = move || catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(of_panic(&*panic)));
     let body = move || {
-        let _unfinished = Unfinished::begin();
+        let _unfinished = UnfinishedWork::begin();
         teller.tell(guarded());
     };
     py.detach(|| thread().spawn(body)).map_err(no_thread)?;
@@ -174,18 +174,18 @@ pub(crate) fn leaving<T: Send + 'static>(
 }
 
 /// Work that may go on when its call is over.
-pub(crate) struct Unfinished;
+pub(crate) struct UnfinishedWork;
 
 static UNFINISHED: AtomicUsize = AtomicUsize::new(0);
 
-impl Unfinished {
-    pub(crate) fn begin() -> Unfinished {
+impl UnfinishedWork {
+    pub(crate) fn begin() -> UnfinishedWork {
         UNFINISHED.fetch_add(1, Ordering::AcqRel);
-        Unfinished
+        UnfinishedWork
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for UnfinishedWork {
     fn drop(&mut self) {
         UNFINISHED.fetch_sub(1, Ordering::AcqRel);
     }
@@ -204,15 +204,15 @@ pub(crate) fn wait_for_unfinished(py: Python<'_>, seconds: f64) {
 }
 
 /// The outcome of work on another thread.
-struct Done<T>(Mutex<Option<T>>, Condvar);
+struct OutcomeCell<T>(Mutex<Option<T>>, Condvar);
 
-impl<T> Default for Done<T> {
-    fn default() -> Done<T> {
-        Done(Mutex::new(None), Condvar::new())
+impl<T> Default for OutcomeCell<T> {
+    fn default() -> OutcomeCell<T> {
+        OutcomeCell(Mutex::new(None), Condvar::new())
     }
 }
 
-impl<T> Done<T> {
+impl<T> OutcomeCell<T> {
     fn tell(&self, outcome: T) {
         *lock(&self.0) = Some(outcome);
         self.1.notify_all();
@@ -235,16 +235,16 @@ fn no_thread(error: std::io::Error) -> Failure {
 
 /// The threads on which users' code works for a call. An exception ends such code between two of its steps.
 #[derive(Default)]
-pub(crate) struct Inside {
+pub(crate) struct UserThreads {
     /// Their numbers, as Python has them.
     threads: Mutex<Vec<c_long>>,
     /// `threading.Thread`s that such code has of its own.
     own: Mutex<Vec<Py<PyAny>>>,
 }
 
-impl Inside {
-    /// From now on the calling thread may be interrupted, until it has [left](Inside::leave); and so may a thread that
-    /// its code has.
+impl UserThreads {
+    /// From now on the calling thread may be interrupted, until it has [left](UserThreads::leave); and so may a thread
+    /// that its code has.
     pub(crate) fn enter(&self, _py: Python<'_>, thread: c_long, own: Option<Py<PyAny>>) {
         lock(&self.threads).push(thread);
         lock(&self.own).extend(own);

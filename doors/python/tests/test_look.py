@@ -90,6 +90,7 @@ def test_traces_are_time_lines(tmp_path: pathlib.Path) -> None:
     (picture,) = pictures(ran.trace._repr_html_())
     assert len(picture.getElementsByTagName("rect")) > 3
     assert len(pictures(ran._repr_html_())) == 1 and "run.trace" in repr(ran.trace)
+    assert "filter" in ran.trace.view().html
     (tmp_path / "other").write_text("no trace")
     for path in [tmp_path / "other", tmp_path / "none", "--help"]:
         with pytest.raises(vicus.ArgumentError):

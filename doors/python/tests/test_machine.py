@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.dom.minidom
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +24,22 @@ def test_machines_have_parts_and_pictures() -> None:
 def test_strategies_have_parameters() -> None:
     known = {strategy["name"]: strategy for strategy in vicus.strategies()}
     assert len(known) == 10 and known["las"]["parameters"]["spares"]["default"] == "4"
+
+
+def test_a_recorded_run_is_a_page(tmp_path: Path) -> None:
+    trace = tmp_path / "run.trace"
+    net = vicus.Network("box n = numbers(to: 1000); box s = sink; n -> s;")
+    net.run(trace=trace)
+    page = vicus.view(trace)
+    assert page.html.startswith("<!DOCTYPE html>") and ">numbers</th>" in page.html
+    page.save(tmp_path / "run.html")
+    assert vicus.view(tmp_path / "run.html").html == page.html
+    shown = page._repr_html_()
+    assert shown.startswith("<iframe sandbox=") and "<script" not in shown
+    both = vicus.view(trace, other=tmp_path / "run.html")
+    assert "Differences by box" in both.html
+    with pytest.raises(vicus.ArgumentError, match="nothing.trace"):
+        vicus.view(tmp_path / "nothing.trace")
 
 
 def test_the_simulator_gives_rows() -> None:

@@ -53,7 +53,7 @@ pub(crate) struct Thread {
     id: Cell<u32>,
     pub(crate) is_blocking: Cell<bool>,
     /// Stands in for its worker meanwhile.
-    pub(crate) lent: Cell<Option<team::Lent>>,
+    pub(crate) lent: Cell<Option<team::StandIn>>,
     /// Whether its function has returned; counted once.
     is_done: Cell<bool>,
     locals: Cell<*mut libc::c_void>,

@@ -65,7 +65,7 @@ fn find_worker(library: &Library, worker: u16) -> Option<(&library::Shepherd, u6
 
 /// The questions of `qthread_readstate`, in the header's order.
 #[repr(u32)]
-enum Asked {
+enum StateQuestion {
     StackSize,
     RuntimeDataSize,
     Busyness,
@@ -240,20 +240,20 @@ exports! {
     fn qthread_readstate(asked: u32) -> usize {
         let Some(library) = library::get() else { return usize::MAX };
         let worker = library.worker();
-        const STACK_SIZE: u32 = Asked::StackSize as u32;
-        const RUNTIME_DATA_SIZE: u32 = Asked::RuntimeDataSize as u32;
-        const BUSYNESS: u32 = Asked::Busyness as u32;
-        const NODE_BUSYNESS: u32 = Asked::NodeBusyness as u32;
-        const ACTIVE_SHEPHERDS: u32 = Asked::ActiveShepherds as u32;
-        const TOTAL_SHEPHERDS: u32 = Asked::TotalShepherds as u32;
-        const ACTIVE_WORKERS: u32 = Asked::ActiveWorkers as u32;
-        const TOTAL_WORKERS: u32 = Asked::TotalWorkers as u32;
-        const WORKER_OCCUPATION: u32 = Asked::WorkerOccupation as u32;
-        const CURRENT_SHEPHERD: u32 = Asked::CurrentShepherd as u32;
-        const CURRENT_WORKER: u32 = Asked::CurrentWorker as u32;
-        const CURRENT_UNIQUE_WORKER: u32 = Asked::CurrentUniqueWorker as u32;
-        const CURRENT_TEAM: u32 = Asked::CurrentTeam as u32;
-        const PARENT_TEAM: u32 = Asked::ParentTeam as u32;
+        const STACK_SIZE: u32 = StateQuestion::StackSize as u32;
+        const RUNTIME_DATA_SIZE: u32 = StateQuestion::RuntimeDataSize as u32;
+        const BUSYNESS: u32 = StateQuestion::Busyness as u32;
+        const NODE_BUSYNESS: u32 = StateQuestion::NodeBusyness as u32;
+        const ACTIVE_SHEPHERDS: u32 = StateQuestion::ActiveShepherds as u32;
+        const TOTAL_SHEPHERDS: u32 = StateQuestion::TotalShepherds as u32;
+        const ACTIVE_WORKERS: u32 = StateQuestion::ActiveWorkers as u32;
+        const TOTAL_WORKERS: u32 = StateQuestion::TotalWorkers as u32;
+        const WORKER_OCCUPATION: u32 = StateQuestion::WorkerOccupation as u32;
+        const CURRENT_SHEPHERD: u32 = StateQuestion::CurrentShepherd as u32;
+        const CURRENT_WORKER: u32 = StateQuestion::CurrentWorker as u32;
+        const CURRENT_UNIQUE_WORKER: u32 = StateQuestion::CurrentUniqueWorker as u32;
+        const CURRENT_TEAM: u32 = StateQuestion::CurrentTeam as u32;
+        const PARENT_TEAM: u32 = StateQuestion::ParentTeam as u32;
         match asked {
             STACK_SIZE => library.stack_bytes,
             RUNTIME_DATA_SIZE => size_of::<Thread>(),

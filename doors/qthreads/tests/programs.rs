@@ -42,8 +42,7 @@ fn library() -> PathBuf {
 fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("qthreads-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&folder);
+        let folder = vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join("qthreads");
         fs::create_dir_all(&folder).expect("cargo has a folder for tests");
         folder
     })

@@ -36,7 +36,7 @@ pub(crate) struct Lasting {
 }
 
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct CachedAnswer {
     media_type: &'static str,
     coding: Coding,
     pub(crate) tag: HeaderValue,
@@ -47,7 +47,7 @@ pub(crate) struct Kept {
 
 pub(crate) struct Answers {
     keys: [RandomState; 2],
-    pub(crate) kept: Generations<Key, Arc<Kept>>,
+    pub(crate) kept: Generations<Key, Arc<CachedAnswer>>,
     live: Arc<Live>,
 }
 
@@ -119,7 +119,7 @@ impl Answers {
     pub(crate) fn put(&self, key: Key, lasting: Lasting, text: Text) {
         let Lasting { version, media_type, coding, tag, rows, first_rows } = lasting;
         let Ok(tag) = HeaderValue::from_str(&tag) else { return };
-        let kept = Kept { media_type, coding, tag, text, rows, first_rows };
+        let kept = CachedAnswer { media_type, coding, tag, text, rows, first_rows };
         let held_bytes = kept.text.bytes + kept.tag.len() as u64 + BESIDE_BYTES;
         self.kept.put(version, key, Arc::new(kept), held_bytes);
     }
@@ -156,9 +156,9 @@ impl Drop for Text {
     }
 }
 
-impl Kept {
+impl CachedAnswer {
     /// `is_known`: the client has it already.
-    pub(crate) fn response(self: &Arc<Kept>, is_known: bool) -> Response<Body> {
+    pub(crate) fn response(self: &Arc<CachedAnswer>, is_known: bool) -> Response<Body> {
         let body = if is_known { Body::whole(Bytes::new()) } else { Body::Kept { kept: Arc::clone(self), sent: 0 } };
         let mut response = Response::new(body);
         let coding = if is_known { Coding::Identity } else { self.coding };

@@ -82,7 +82,11 @@ pub(crate) async fn answer(shared: &Arc<Shared>, request: &Request, body: Incomi
         }
         ("GET" | "HEAD", ["requests", id, "trace"]) => {
             let missing = || Failure::new(StatusCode::NOT_FOUND, "request", format!("request `{id}` has no time line"));
-            json_answer(&*entry(shared, id)?.trace().ok_or_else(missing)?)
+            json_answer(&entry(shared, id)?.trace().ok_or_else(missing)?.spans)
+        }
+        ("GET" | "HEAD", ["requests", id, "view"]) => {
+            let missing = || Failure::new(StatusCode::NOT_FOUND, "request", format!("request `{id}` has no time line"));
+            page_of_run(entry(shared, id)?.trace().ok_or_else(missing)?.page.clone())
         }
         ("GET", ["requests", id, "watch"]) => watch(shared, id),
         (_, ["info" | "contents" | "load" | "complete" | "check" | "requests", ..]) => {
@@ -92,6 +96,15 @@ pub(crate) async fn answer(shared: &Arc<Shared>, request: &Request, body: Incomi
     };
     shared.metrics.add(Kind::Page, answer.status().as_u16(), began.elapsed());
     Ok(answer)
+}
+
+/// One file about a run. Its own policy lets its own script run; here, it has an origin of its own as well.
+fn page_of_run(bytes: Vec<u8>) -> Response<Body> {
+    let mut response = short(StatusCode::OK, "text/html; charset=utf-8", bytes);
+    put(response.headers_mut(), "cache-control", "no-store");
+    put(response.headers_mut(), "content-security-policy", "sandbox allow-scripts allow-downloads");
+    put(response.headers_mut(), "content-disposition", "inline; filename=\"run.html\"");
+    response
 }
 
 fn no_request(id: &str) -> Failure {
@@ -137,19 +150,23 @@ fn info(shared: &Shared, headers: &HeaderMap) -> Value {
     let tables: Vec<Value> = tables.into_iter().map(table).collect();
     let languages = LANGUAGES.map(|language| language.name());
     let limits = &options.session.limits;
+    let all_memory = shared.service.memory().total();
     // None if the data is damaged: requests that need it say how.
     let graphs = version.snapshot.read_by(|| version.snapshot.graphs().len()).ok();
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "dataset": {
-            "kind": if shared.data.is_store() { "store" } else { "files" }, "name": if reads { &*options.name } else { "" },
+            "kind": if shared.data.is_store() { "store" } else { "files" },
+            "name": if reads { &*options.name } else { "" },
             "quads": if reads { version.snapshot.len() } else { 0 }, "graphs": if reads { graphs } else { Some(0) },
-            "version": if reads { shared.data.tag(version.number) } else { String::new() }, "readOnly": options.access.is_read_only,
+            "version": if reads { shared.data.tag(version.number) } else { String::new() },
+            "readOnly": options.access.is_read_only,
         },
-        "threads": runtime.plan().threads(), "strategy": runtime.plan().strategy, "languages": languages, "tables": tables,
+        "threads": runtime.plan().threads(), "strategy": runtime.plan().strategy, "languages": languages,
+        "tables": tables,
         "limits": {
             "timeMs": limits.time.map(|time| time.as_secs_f64() * 1e3),
-            "memoryBytes": limits.memory.unwrap_or_else(|| shared.service.memory().total()).min(shared.service.memory().total()),
+            "memoryBytes": limits.memory.map_or(all_memory, |memory| memory.min(all_memory)),
         },
         "update": options.access.of_updates(), "query": options.access.of_queries(), "prefixes": prefixes,
         "rights": { "read": reads, "write": writes, "known": knows },
@@ -260,7 +277,8 @@ fn watch(shared: &Arc<Shared>, id: &str) -> Response<Body> {
                 }
                 if let Some(end) = ended {
                     let data = json!({
-                        "state": end.state, "message": end.message, "rows": end.rows, "elapsedMs": end.time.as_secs_f64() * 1e3,
+                        "state": end.state, "message": end.message, "rows": end.rows,
+                        "elapsedMs": end.time.as_secs_f64() * 1e3,
                     });
                     let _ = sender.send(event(Some("end"), &data)).await;
                     return;
@@ -275,7 +293,7 @@ fn watch(shared: &Arc<Shared>, id: &str) -> Response<Body> {
 }
 
 #[derive(Deserialize)]
-struct Written {
+struct WrittenOut {
     text: String,
     #[serde(default)]
     cursor: usize,
@@ -283,13 +301,13 @@ struct Written {
     language: String,
 }
 
-impl Written {
+impl WrittenOut {
     fn language(&self) -> &'static dyn QueryLanguage {
         language(&self.language).unwrap_or(SPARQL)
     }
 }
 
-async fn written(shared: &Shared, request: &Request, body: Incoming) -> Result<Written, Failure> {
+async fn written(shared: &Shared, request: &Request, body: Incoming) -> Result<WrittenOut, Failure> {
     let bound = Bound { bytes: TEXT_BYTES, stretch: shared.options.clients.body_time };
     let body = body::read(&request.headers, body, bound, shared.bodies.begin(request.client)).await?;
     serde_json::from_slice(&body.bytes).map_err(|error| Failure::bad(format!("the body is not as expected: {error}")))
@@ -314,7 +332,7 @@ fn units(text: &str) -> usize {
 async fn completion(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Result<Response<Body>, Failure> {
     let written = written(shared, request, body).await?;
     let language = written.language();
-    let Written { text, cursor, .. } = written;
+    let WrittenOut { text, cursor, .. } = written;
     let began = Instant::now();
     let job = {
         let shared = Arc::clone(shared);
@@ -378,7 +396,7 @@ fn completed(each: Suggestion) -> Value {
 async fn checked(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Result<Response<Body>, Failure> {
     let written = written(shared, request, body).await?;
     let language = written.language();
-    let Written { text, .. } = written;
+    let WrittenOut { text, .. } = written;
     let job = {
         let shared = Arc::clone(shared);
         move || {

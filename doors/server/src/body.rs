@@ -1,7 +1,7 @@
 //! Bodies: of answers, whole or piece by piece; and of requests, bounded in bytes and time.
 
 use crate::answer::Failure;
-use crate::answers::Kept;
+use crate::answers::CachedAnswer;
 use crate::coding::Coding;
 use crate::requests::Entry;
 use crate::shared::Shared;
@@ -23,7 +23,7 @@ pub(crate) enum Body {
     Whole(Option<Bytes>),
     /// A kept answer, and the number of its pieces sent so far.
     Kept {
-        kept: Arc<Kept>,
+        kept: Arc<CachedAnswer>,
         sent: usize,
     },
     Stream(Box<Stream>),
@@ -153,7 +153,7 @@ const SLOWEST: f64 = 1024.0;
 /// less than one body's limit: so a client with many bodies leaves room for others.
 #[derive(Debug)]
 pub(crate) struct Bodies {
-    held: Mutex<Held>,
+    held: Mutex<BodyBytes>,
     most: u64,
     /// A body within its limit finds room when it is alone.
     one: u64,
@@ -163,7 +163,7 @@ pub(crate) struct Bodies {
 
 /// Invariant: `all` is the sum of the clients' bytes, each of them more than 0.
 #[derive(Default, Debug)]
-struct Held {
+struct BodyBytes {
     all: u64,
     of_clients: BTreeMap<IpAddr, u64>,
 }
@@ -192,7 +192,7 @@ impl Bodies {
         self.one.max(self.most / 2).min(self.most)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Held> {
+    fn lock(&self) -> MutexGuard<'_, BodyBytes> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,6 +1,6 @@
 //! Connections: accepted within a bound, with TLS or without, each served by a task of its own.
 
-use crate::half::{Ended, Exchange, Told};
+use crate::half::{BodyWithEnd, Ended, Exchange};
 use crate::routes::{Arrived, kept};
 use crate::server::ServerError;
 use crate::shared::Shared;
@@ -137,7 +137,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
             exchange.begin();
         }
         let taking = (request.version() == hyper::Version::HTTP_2).then(|| Arc::clone(&taking));
-        let mut request = request.map(|body| Told::request(body, exchange.clone()));
+        let mut request = request.map(|body| BodyWithEnd::request(body, exchange.clone()));
         let kept = kept(&shared, arrived, &mut request);
         let asked = if kept.is_none() { Some(routes.call(request)) } else { None };
         async move {
@@ -146,7 +146,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
                 (None, Some(asked)) => asked.await,
                 (None, None) => unreachable!("what is not kept is asked for"),
             };
-            answer.map(|answer| answer.map(|body| Owed::new(Told::answer(body, exchange), taking)))
+            answer.map(|answer| answer.map(|body| Owed::new(BodyWithEnd::answer(body, exchange), taking)))
         }
     });
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);

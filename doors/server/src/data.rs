@@ -19,7 +19,7 @@ pub enum Data {
 }
 
 /// The data, and how often it has changed since the server started.
-pub(crate) struct Held {
+pub(crate) struct ServedData {
     data: Kind,
     last: Mutex<Version>,
     /// The identity of this start of the server.
@@ -38,14 +38,14 @@ pub(crate) struct Version {
     pub(crate) number: u64,
 }
 
-impl Held {
-    pub(crate) fn new(data: Data, started: u64) -> Held {
+impl ServedData {
+    pub(crate) fn new(data: Data, started: u64) -> ServedData {
         let data = match data {
             Data::Store { store, keeper } => Kind::Store { store, keeper: Mutex::new(keeper) },
             Data::Memory(dataset) => Kind::Memory(SharedDataset::new(dataset)),
         };
         let last = Mutex::new(Version { snapshot: data.snapshot(), number: 1 });
-        Held { data, last, started }
+        ServedData { data, last, started }
     }
 
     /// The data as it is now.
@@ -65,17 +65,18 @@ impl Held {
         now
     }
 
-    /// Whether the data has changed since the last call of [`Held::now`]. The data of that call is held until the next.
+    /// Whether the data has changed since the last call of [`ServedData::now`]. The data of that call is held until the
+    /// next one.
     pub(crate) fn has_changed(&self) -> bool {
         !Arc::ptr_eq(&lock(&self.last).snapshot, &self.data.snapshot())
     }
 
-    /// The number of the last call of [`Held::now`].
+    /// The number of the last call of [`ServedData::now`].
     pub(crate) fn last_version(&self) -> u64 {
         lock(&self.last).number
     }
 
-    /// The number of [`Held::now`].
+    /// The number of [`ServedData::now`].
     pub(crate) fn version(&self) -> u64 {
         self.now().number
     }

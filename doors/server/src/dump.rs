@@ -83,7 +83,7 @@ pub(crate) async fn answer(shared: &Arc<Shared>, request: &Request) -> Result<Re
             return Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "store", message));
         }
     };
-    let mut noted = Noted { shared: Arc::clone(shared), entry, bytes: 0 };
+    let mut noted = Note { shared: Arc::clone(shared), entry, bytes: 0 };
     let mut response = Response::new(Body::stream(first, reader, move |sent| noted.sent(sent)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(Offer::Answer(format).media_type()));
@@ -95,13 +95,13 @@ pub(crate) async fn answer(shared: &Arc<Shared>, request: &Request) -> Result<Re
 }
 
 /// Writes the request down when its answer is sent, or its client has gone.
-struct Noted {
+struct Note {
     shared: Arc<Shared>,
     entry: Arc<crate::requests::Entry>,
     bytes: u64,
 }
 
-impl Noted {
+impl Note {
     fn sent(&mut self, sent: Sent<'_>) {
         if let Sent::Piece(piece) = sent {
             self.bytes += piece.len() as u64;
@@ -109,7 +109,7 @@ impl Noted {
     }
 }
 
-impl Drop for Noted {
+impl Drop for Note {
     fn drop(&mut self) {
         let end = self.entry.ended();
         let (status, rows, error) = end.map_or((499, 0, None), |end| (200, end.rows, end.message));

@@ -8,7 +8,7 @@ use crate::body::{self, Body, Bound, Part};
 use crate::metrics::Kind;
 use crate::multipart;
 use crate::negotiate::{coding_of, syntax_of};
-use crate::query::{self, Asked};
+use crate::query::{self, ClientQuery};
 use crate::routes::{Incoming, Request};
 use crate::shared::Shared;
 use crate::update::{self, Change};
@@ -102,7 +102,7 @@ async fn get(shared: &Arc<Shared>, request: &Request, graph: Named) -> Result<Re
         Named::Graph(graph) => format!("CONSTRUCT {{ ?s ?p ?o }} WHERE {{ GRAPH {graph} {{ ?s ?p ?o }} }}"),
         Named::All => return crate::dump::answer(shared, request).await,
     };
-    let asked = Asked {
+    let asked = ClientQuery {
         text: text.into(),
         language: SPARQL,
         base: None,

@@ -48,23 +48,23 @@ impl Exchange {
 }
 
 /// A body that reports its end: a request's when it was read, an answer's when it is dropped.
-pub(crate) struct Told<B> {
+pub(crate) struct BodyWithEnd<B> {
     inner: B,
     exchange: Option<Arc<Exchange>>,
     is_answer: bool,
 }
 
-impl<B: Body> Told<B> {
-    pub(crate) fn request(inner: B, exchange: Option<Arc<Exchange>>) -> Told<B> {
-        let told = Told { inner, exchange, is_answer: false };
+impl<B: Body> BodyWithEnd<B> {
+    pub(crate) fn request(inner: B, exchange: Option<Arc<Exchange>>) -> BodyWithEnd<B> {
+        let told = BodyWithEnd { inner, exchange, is_answer: false };
         if told.inner.is_end_stream() {
             told.read();
         }
         told
     }
 
-    pub(crate) fn answer(inner: B, exchange: Option<Arc<Exchange>>) -> Told<B> {
-        Told { inner, exchange, is_answer: true }
+    pub(crate) fn answer(inner: B, exchange: Option<Arc<Exchange>>) -> BodyWithEnd<B> {
+        BodyWithEnd { inner, exchange, is_answer: true }
     }
 
     fn read(&self) {
@@ -74,7 +74,7 @@ impl<B: Body> Told<B> {
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Body for Told<B> {
+impl<B: Body<Data = Bytes> + Unpin> Body for BodyWithEnd<B> {
     type Data = Bytes;
     type Error = B::Error;
 
@@ -95,7 +95,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Told<B> {
     }
 }
 
-impl<B> Drop for Told<B> {
+impl<B> Drop for BodyWithEnd<B> {
     fn drop(&mut self) {
         if let Some(exchange) = self.exchange.as_ref().filter(|_| self.is_answer) {
             exchange.is_open.store(false, Ordering::Release);

@@ -175,21 +175,23 @@ fn weight_of(text: &str) -> u32 {
 }
 
 /// The format that a request asks for: by a name in its parameters, or else by its header.
-pub(crate) fn format_of(name: Option<&str>, headers: &HeaderMap) -> Wanted {
+pub(crate) fn format_of(name: Option<&str>, headers: &HeaderMap) -> FormatWish {
     match name {
-        Some(name) => Wanted { named: Some((name.to_owned(), Offer::of_name(name))), accepted: Accepted::of(headers) },
-        None => Wanted { named: None, accepted: Accepted::of(headers) },
+        Some(name) => {
+            FormatWish { named: Some((name.to_owned(), Offer::of_name(name))), accepted: Accepted::of(headers) }
+        }
+        None => FormatWish { named: None, accepted: Accepted::of(headers) },
     }
 }
 
 /// See [`format_of`].
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct FormatWish {
     named: Option<(String, Option<Offer>)>,
     pub(crate) accepted: Accepted,
 }
 
-impl Wanted {
+impl FormatWish {
     /// The format for an answer of this form.
     ///
     /// # Errors
@@ -203,7 +205,9 @@ impl Wanted {
                 Err(wrong) => Err(wrong.to_string()),
             },
             Some((name, None)) => {
-                Err(format!("there is no format `{name}`; an answer of this form can be {}", names()))
+                let fitting = Format::ALL.into_iter().filter(|format| format.check(form).is_ok());
+                let short: Vec<_> = fitting.map(Format::name).chain(["plan"]).collect();
+                Err(format!("there is no format `{name}`; an answer of this form can be {}", short.join(", ")))
             }
             None => self.accepted.answer(form).ok_or_else(|| format!("an answer of this form can be {}", names())),
         }
@@ -309,7 +313,9 @@ mod tests {
         assert!(
             format_of(Some("ttl"), &HeaderMap::new()).offer(&select).unwrap_err().contains("can't be written as ttl")
         );
-        assert!(format_of(Some("pdf"), &HeaderMap::new()).offer(&select).unwrap_err().contains("no format `pdf`"));
+        let told = format_of(Some("pdf"), &HeaderMap::new()).offer(&select).unwrap_err();
+        assert!(told.contains("no format `pdf`") && told.contains(" csv, ") && told.ends_with(" plan"), "{told}");
+        assert!(!told.contains("ttl"), "solutions are no triples: {told}");
     }
 
     #[test]

@@ -7,9 +7,9 @@ use crate::coding::{Coding, Packer};
 use crate::data::Version;
 use crate::log::Line;
 use crate::metrics::Kind;
-use crate::negotiate::{Offer, Wanted};
+use crate::negotiate::{FormatWish, Offer};
 use crate::plans::Key;
-use crate::requests::{Begun, Ended, Entry};
+use crate::requests::{Ended, Entry, RunningRequest};
 use crate::shared::Shared;
 use crate::timeline;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
@@ -28,13 +28,13 @@ use vicus_service::{
 
 /// A client's query.
 #[derive(Clone)]
-pub(crate) struct Asked {
+pub(crate) struct ClientQuery {
     pub(crate) text: Arc<str>,
     pub(crate) language: &'static dyn QueryLanguage,
     /// The base of its relative IRIs.
     pub(crate) base: Option<String>,
     pub(crate) graphs: Option<ReadGraphs>,
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: FormatWish,
     pub(crate) coding: Coding,
     /// The client's limit of time, if it is less than the server's.
     pub(crate) time: Option<Duration>,
@@ -92,7 +92,7 @@ struct Streaming {
 const WORTH_PACKING: usize = 1 << 10;
 
 /// Answers a query.
-pub(crate) async fn answer(shared: &Arc<Shared>, asked: Asked, begun: Begun) -> Response<Body> {
+pub(crate) async fn answer(shared: &Arc<Shared>, asked: ClientQuery, begun: RunningRequest) -> Response<Body> {
     let began = begun.entry.began;
     let asked = Arc::new(asked);
     let started = loop {
@@ -153,7 +153,7 @@ pub(crate) async fn answer(shared: &Arc<Shared>, asked: Asked, begun: Begun) -> 
     }
 }
 
-fn failed(shared: &Arc<Shared>, asked: &Asked, begun: Begun, failure: &Failure) -> Response<Body> {
+fn failed(shared: &Arc<Shared>, asked: &ClientQuery, begun: RunningRequest, failure: &Failure) -> Response<Body> {
     let response = failure.response(asked.wanted.accepted.prefers_json(), Some(&begun.entry.id));
     note(shared, &begun.entry, Kind::Query, failure.status.as_u16(), 0, 0, Some(failure.message.clone()));
     let state = if failure.kind == "cancelled" { "cancelled" } else { "failed" };
@@ -162,7 +162,7 @@ fn failed(shared: &Arc<Shared>, asked: &Asked, begun: Begun, failure: &Failure) 
 }
 
 /// How long it may take in all.
-fn time_of(shared: &Shared, asked: &Asked) -> Option<Duration> {
+fn time_of(shared: &Shared, asked: &ClientQuery) -> Option<Duration> {
     [asked.time, shared.options.session.limits.time].into_iter().flatten().min()
 }
 
@@ -209,7 +209,7 @@ pub(crate) fn count_answer<'a>(
 }
 
 /// On a job's thread: parses, plans, and begins.
-fn begin(shared: &Arc<Shared>, asked: &Asked, entry: &Arc<Entry>) -> Started {
+fn begin(shared: &Arc<Shared>, asked: &ClientQuery, entry: &Arc<Entry>) -> Started {
     match try_begin(shared, asked, entry) {
         Ok(started) => started,
         Err(Stopped::Error(error @ Error::Busy(busy))) if busy.had == 0 => {
@@ -232,7 +232,7 @@ impl From<Error> for Stopped {
 }
 
 /// The options of a request's session.
-fn options(shared: &Shared, asked: &Asked, entry: &Entry) -> SessionOptions {
+fn options(shared: &Shared, asked: &ClientQuery, entry: &Entry) -> SessionOptions {
     let session = &shared.options.session;
     let mut options = SessionOptions {
         language: asked.language,
@@ -254,7 +254,7 @@ fn options(shared: &Shared, asked: &Asked, entry: &Entry) -> SessionOptions {
     options
 }
 
-fn try_begin(shared: &Arc<Shared>, asked: &Asked, entry: &Arc<Entry>) -> Result<Started, Stopped> {
+fn try_begin(shared: &Arc<Shared>, asked: &ClientQuery, entry: &Arc<Entry>) -> Result<Started, Stopped> {
     let version = shared.data.now();
     let recording = if asked.is_traced { timeline::service(shared) } else { None };
     let service = recording.as_ref().unwrap_or(&shared.service);
@@ -316,7 +316,7 @@ fn try_begin(shared: &Arc<Shared>, asked: &Asked, entry: &Arc<Entry>) -> Result<
     let (packer, outcome) = running.wait()?;
     count(shared, &outcome);
     drop(session);
-    if let Some(trace) = recording.and_then(timeline::of) {
+    if let Some(trace) = recording.and_then(|recording| timeline::of(recording, &entry.id)) {
         entry.set_trace(trace);
     }
     packer.end().map_err(|error| Stopped::Format(format!("the answer can't be packed: {error}")))?;
@@ -339,14 +339,14 @@ fn count(shared: &Shared, outcome: &Outcome) {
     shared.freed.notify_waiters();
 }
 
-fn key_of(shared: &Shared, asked: &Asked) -> Key {
+fn key_of(shared: &Shared, asked: &ClientQuery) -> Key {
     Key::new(&shared.plans.hashes, asked.language.name(), &asked.text, asked.base.as_deref(), asked.graphs.as_ref())
 }
 
 /// The tag of an answer, if the same query at the same version of the data gives the same answer.
 fn tag_of(
     shared: &Shared,
-    asked: &Asked,
+    asked: &ClientQuery,
     key: &Key,
     prepared: &Prepared,
     version: &Version,
@@ -388,7 +388,12 @@ pub(crate) fn set_headers(headers: &mut HeaderMap, coding: Coding, tag: Option<H
 }
 
 /// Sends an answer while its query runs.
-async fn stream(shared: &Arc<Shared>, asked: &Asked, streaming: Streaming, begun: Begun) -> Response<Body> {
+async fn stream(
+    shared: &Arc<Shared>,
+    asked: &ClientQuery,
+    streaming: Streaming,
+    begun: RunningRequest,
+) -> Response<Body> {
     let Streaming { media_type, coding, tag, version, mut reader, writer, running, recording } = streaming;
     let entry = Arc::clone(&begun.entry);
     let (tell, done) = oneshot::channel();
@@ -407,7 +412,7 @@ async fn stream(shared: &Arc<Shared>, asked: &Asked, streaming: Streaming, begun
                         let entry = Arc::clone(&begun.entry);
                         // Ending its threads and reading its recording takes time, so it runs on a thread for that.
                         let reading = tokio::task::spawn_blocking(move || {
-                            timeline::of(recording).into_iter().for_each(|trace| entry.set_trace(trace));
+                            timeline::of(recording, &entry.id).into_iter().for_each(|trace| entry.set_trace(trace));
                         });
                         let _ = reading.await;
                     }
@@ -508,9 +513,11 @@ pub(crate) fn plan_json(entry: &Entry, prepared: &Prepared, watching: Option<&Wa
         let boxes: Vec<usize> = node.boxes.iter().map(|id| id.index()).collect();
         json!({
             "id": id, "parent": node.parent, "name": node.name, "detail": node.detail, "columns": node.columns,
-            "estimatedRows": node.rows.round(), "actualRows": done.map(|done| done.rows), "isWhole": done.map(|done| done.is_whole),
+            "estimatedRows": node.rows.round(), "actualRows": done.map(|done| done.rows),
+            "isWhole": done.map(|done| done.is_whole),
             "timeMs": done.map(|done| done.busy_ns as f64 / 1e6), "nearBytes": done.map_or(0, |done| done.near_bytes),
-            "farBytes": done.map_or(0, |done| done.far_bytes), "spilledBytes": done.map_or(0, |done| done.spilled_bytes),
+            "farBytes": done.map_or(0, |done| done.far_bytes),
+            "spilledBytes": done.map_or(0, |done| done.spilled_bytes),
             "degree": node.degree, "boxes": boxes,
         })
     });
@@ -520,12 +527,17 @@ pub(crate) fn plan_json(entry: &Entry, prepared: &Prepared, watching: Option<&Wa
         let reads: Vec<Value> = each
             .sources()
             .zip(each.bounds())
-            .map(|((from, output), bound)| json!({ "box": from.index(), "output": output, "envelopes": bound.envelopes, "bytes": bound.bytes }))
+            .map(|((from, output), bound)| {
+                json!({ "box": from.index(), "output": output, "envelopes": bound.envelopes,
+                "bytes": bound.bytes })
+            })
             .collect();
         json!({
             "index": index, "name": each.name(), "invocations": counts.map_or(0, |counts| counts.acts),
-            "rowsIn": counts.map_or(0, |counts| counts.rows_taken()), "rowsOut": counts.map_or(0, |counts| counts.rows_sent()),
-            "nearBytes": counts.map_or(0, |counts| counts.near_bytes()), "farBytes": counts.map_or(0, |counts| counts.far_bytes()),
+            "rowsIn": counts.map_or(0, |counts| counts.rows_taken()),
+            "rowsOut": counts.map_or(0, |counts| counts.rows_sent()),
+            "nearBytes": counts.map_or(0, |counts| counts.near_bytes()),
+            "farBytes": counts.map_or(0, |counts| counts.far_bytes()),
             "spilledBytes": counts.map_or(0, |counts| counts.spilled_bytes),
             "timeMs": counts.map(|counts| counts.busy_ns as f64 / 1e6), "reads": reads,
         })
@@ -540,10 +552,12 @@ pub(crate) fn plan_json(entry: &Entry, prepared: &Prepared, watching: Option<&Wa
     let elapsed = end.map_or_else(|| entry.began.elapsed(), |end| end.time);
     json!({
         "id": &*entry.id, "text": &*entry.text, "language": entry.language, "form": form, "state": state,
-        "message": end.and_then(|end| end.message.clone()), "parsingMs": ms(prepared.parsing()), "planningMs": ms(prepared.planning()),
+        "message": end.and_then(|end| end.message.clone()), "parsingMs": ms(prepared.parsing()),
+        "planningMs": ms(prepared.planning()),
         "elapsedMs": ms(elapsed), "rows": end.map_or_else(|| watching.map_or(0, Watching::rows), |end| end.rows),
         "operators": operators, "boxes": boxes,
-        "totals": { "tasks": totals.tasks, "far": totals.far, "nearBytes": totals.near_bytes, "farBytes": totals.far_bytes, "takes": takes },
+        "totals": { "tasks": totals.tasks, "far": totals.far, "nearBytes": totals.near_bytes,
+        "farBytes": totals.far_bytes, "takes": takes },
     })
 }
 

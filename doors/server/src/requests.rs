@@ -1,6 +1,7 @@
 //! The running requests, and the last ended ones, to be looked at and stopped.
 
 use crate::access::{bearer, is_same};
+use crate::timeline::Recording;
 use axum::http::{HeaderMap, Method, header};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -80,7 +81,7 @@ struct Progress {
     end: Option<Ended>,
     /// The final plan of a named request.
     plan: Option<Arc<Value>>,
-    trace: Option<Arc<Value>>,
+    trace: Option<Arc<Recording>>,
 }
 
 /// How a request ended.
@@ -116,8 +117,8 @@ pub(crate) fn agent(headers: &HeaderMap) -> Option<&str> {
     headers.get(header::USER_AGENT)?.to_str().ok()
 }
 
-/// A running request. Dropping it without [`Begun::end`] means that its client has gone: it is cancelled.
-pub(crate) struct Begun {
+/// A running request. Dropping it without [`RunningRequest::end`] means that its client has gone: it is cancelled.
+pub(crate) struct RunningRequest {
     requests: Arc<Requests>,
     pub(crate) entry: Arc<Entry>,
 }
@@ -144,7 +145,7 @@ impl Requests {
         (kind, language): (&'static str, &'static str),
         text: &Arc<str>,
         Sender { client, headers, method, path }: Sender<'_>,
-    ) -> Result<Begun, NotBegun> {
+    ) -> Result<RunningRequest, NotBegun> {
         let fits = |name: &str| {
             let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
             (1..=LONGEST_ID).contains(&name.len()) && name.chars().all(plain)
@@ -191,7 +192,7 @@ impl Requests {
         if entry.is_named {
             self.begun.notify_waiters();
         }
-        Ok(Begun { requests: Arc::clone(self), entry })
+        Ok(RunningRequest { requests: Arc::clone(self), entry })
     }
 
     pub(crate) fn running(&self) -> usize {
@@ -241,14 +242,14 @@ impl Requests {
     }
 }
 
-impl Begun {
+impl RunningRequest {
     /// Ends the request.
     pub(crate) fn end(self, state: &'static str, message: Option<String>, rows: u64) {
         self.entry.set_end(state, message, rows);
     }
 }
 
-impl Drop for Begun {
+impl Drop for RunningRequest {
     fn drop(&mut self) {
         self.entry.cancel.cancel();
         self.entry.set_end("cancelled", Some("its client has gone".to_owned()), 0);
@@ -302,11 +303,11 @@ impl Entry {
         self.lock().run = Some((Arc::clone(plan), watching));
     }
 
-    pub(crate) fn set_trace(&self, trace: Value) {
+    pub(crate) fn set_trace(&self, trace: Recording) {
         self.lock().trace = Some(Arc::new(trace));
     }
 
-    pub(crate) fn trace(&self) -> Option<Arc<Value>> {
+    pub(crate) fn trace(&self) -> Option<Arc<Recording>> {
         self.lock().trace.clone()
     }
 

@@ -15,10 +15,10 @@ use crate::body::{self, Body, Bound, HeldBytes, Whole};
 use crate::date::http_date;
 use crate::log::Line;
 use crate::metrics::{self, Kind};
-use crate::negotiate::{self, Accepted, Wanted, coding_of};
+use crate::negotiate::{self, Accepted, FormatWish, coding_of};
 use crate::parameters::Parameters;
-use crate::query::{self, Asked, time_limit};
-use crate::requests::{Begun, NotBegun, SECRET, Sender, agent};
+use crate::query::{self, ClientQuery, time_limit};
+use crate::requests::{NotBegun, RunningRequest, SECRET, Sender, agent};
 use crate::shared::Shared;
 use crate::update::{self, Change};
 use crate::{description, graphs};
@@ -207,7 +207,7 @@ impl Request {
         oxiri::Iri::parse(url).ok().map(oxiri::Iri::into_inner)
     }
 
-    pub(crate) fn wanted(&self) -> Result<Wanted, Failure> {
+    pub(crate) fn wanted(&self) -> Result<FormatWish, Failure> {
         let one = |name| self.parameters.one(name).map_err(Failure::bad);
         Ok(negotiate::format_of(one("format")?.or(one("output")?), &self.headers))
     }
@@ -262,7 +262,7 @@ impl Request {
         shared: &Shared,
         what: (&'static str, &'static str),
         text: &Arc<str>,
-    ) -> Result<Begun, Failure> {
+    ) -> Result<RunningRequest, Failure> {
         if shared.is_draining.load(Ordering::Relaxed) {
             return Err(Failure::busy("the server is about to end"));
         }
@@ -562,7 +562,7 @@ async fn ask(
                 .ok_or_else(|| Failure::bad(format!("`{text}` is no time: expected seconds, as in timeout=1.5")))?,
         ),
     };
-    let asked = Asked {
+    let asked = ClientQuery {
         text: text.into(),
         language,
         base: request.base(),

@@ -4,7 +4,7 @@ use crate::answers::Answers;
 use crate::awake::Awake;
 use crate::body::Bodies;
 use crate::connection::{self, accept};
-use crate::data::{Data, Held};
+use crate::data::{Data, ServedData};
 use crate::jobs::Jobs;
 use crate::metrics::Metrics;
 use crate::options::Options;
@@ -72,6 +72,11 @@ impl fmt::Display for ServerError {
                 f,
                 "{address} is in use: end the program that listens there, or choose another port; 0 takes any free one"
             ),
+            ServerError::Address { address, error } if error.kind() == io::ErrorKind::InvalidInput => write!(
+                f,
+                "`{address}` is no address and port: expected some such as 127.0.0.1:7878 or [::]:7878; port 0 takes \
+                 any free one"
+            ),
             ServerError::Address { address, error } => write!(f, "{address}: can't be listened at: {error}"),
             ServerError::Certificate { path, why } => write!(f, "{}: {why}", path.display()),
             ServerError::Threads(error) => write!(f, "no threads for the network: {error}"),
@@ -110,7 +115,7 @@ impl Server {
         let threads = service.runtime().plan().threads().max(2);
         let jobs = Jobs::new(threads, options.clients.waiting, Arc::clone(&awake));
         let shared = Arc::new(Shared {
-            data: Held::new(data, started),
+            data: ServedData::new(data, started),
             bodies: Bodies::new(
                 (service.memory().total() / 2).max(options.clients.body_bytes),
                 options.clients.body_bytes,

@@ -4,7 +4,7 @@ use crate::answer::Failure;
 use crate::answers::Answers;
 use crate::awake::Awake;
 use crate::body::Bodies;
-use crate::data::Held;
+use crate::data::ServedData;
 use crate::jobs::Jobs;
 use crate::metrics::Metrics;
 use crate::options::Options;
@@ -20,7 +20,7 @@ use vicus_service::{Error, ErrorKind, Service};
 
 pub(crate) struct Shared {
     pub(crate) service: Service,
-    pub(crate) data: Held,
+    pub(crate) data: ServedData,
     pub(crate) options: Options,
     pub(crate) origins: Origins,
     pub(crate) jobs: Jobs,

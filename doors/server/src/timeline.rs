@@ -10,6 +10,7 @@ use vicus::kit::{Log, What};
 use vicus::trace::Trace;
 use vicus::{Runtime, RuntimeBuilder};
 use vicus_service::Service;
+use vicus_view::{Page, Run};
 
 /// Threads that record, for one query.
 pub(crate) fn service(shared: &Shared) -> Option<Service> {
@@ -19,11 +20,23 @@ pub(crate) fn service(shared: &Shared) -> Option<Service> {
     Some(Service::new(runtime, Arc::clone(shared.service.memory())))
 }
 
+/// A query's recording: what the page draws, and all of it, as a file for people.
+pub(crate) struct Recording {
+    /// The spans of its boxes.
+    pub(crate) spans: Value,
+    /// One file that shows the run.
+    pub(crate) page: Vec<u8>,
+}
+
 /// Their recording. The query is over, and no session is left.
-pub(crate) fn of(service: Service) -> Option<Value> {
+pub(crate) fn of(service: Service, name: &str) -> Option<Recording> {
     let runtime = service.into_runtime()?;
     let threads = runtime.plan().threads();
-    runtime.trace().map(|trace| json(&trace, threads))
+    let trace = runtime.trace()?;
+    let spans = json(&trace, threads);
+    let mut page = Vec::new();
+    Page::new(vec![Run::new(name, trace)]).write_to(&mut page).ok()?;
+    Some(Recording { spans, page })
 }
 
 /// The bytes that a core gets in a nanosecond from its own node's memory, and from another's: by these, an invocation's

@@ -5,7 +5,7 @@ use crate::body::Body;
 use crate::data::{NotUpdated, Updated};
 use crate::metrics::Kind;
 use crate::query::note;
-use crate::requests::Begun;
+use crate::requests::RunningRequest;
 use crate::shared::Shared;
 use axum::http::{Response, StatusCode};
 use serde_json::json;
@@ -27,7 +27,12 @@ pub(crate) struct Change {
 }
 
 /// Carries it out, and gives the status on success.
-pub(crate) async fn answer(shared: &Arc<Shared>, change: Change, begun: Begun, success: StatusCode) -> Response<Body> {
+pub(crate) async fn answer(
+    shared: &Arc<Shared>,
+    change: Change,
+    begun: RunningRequest,
+    success: StatusCode,
+) -> Response<Body> {
     let (kind, prefers_json) = (change.kind, change.prefers_json);
     match run(shared, change, &begun).await {
         Ok(updated) => {
@@ -50,7 +55,7 @@ pub(crate) async fn answer(shared: &Arc<Shared>, change: Change, begun: Begun, s
     }
 }
 
-async fn run(shared: &Arc<Shared>, change: Change, begun: &Begun) -> Result<Updated, Failure> {
+async fn run(shared: &Arc<Shared>, change: Change, begun: &RunningRequest) -> Result<Updated, Failure> {
     let session = &shared.options.session;
     let limits = Limits {
         time: [change.time, session.limits.time].into_iter().flatten().min(),

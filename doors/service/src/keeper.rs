@@ -3,7 +3,7 @@
 //! ```text
 //!  commit ──told──▶ keeper's thread:  due? ── merge:  │ slice │ … │ slice │ … │ publish
 //!                                                         │           │
-//!                   a seat:                           box waits    box waits       between them, requests that came before
+//!                   a seat:                           box waits    box waits       between them, earlier requests
 //! ```
 //!
 //! A merge works in *slices* of a few milliseconds. Each is a request of its own, whose box waits on its seat while the
@@ -69,7 +69,7 @@ pub struct Keeper {
 
 /// The work of a [`Keeper`].
 #[derive(Clone, Debug, Default)]
-pub struct Kept {
+pub struct KeeperWork {
     /// How many merges it has finished.
     pub merges: u64,
     /// Why the last merge failed, until one succeeds. The store is as it was, and the merge is tried again.
@@ -91,7 +91,7 @@ struct State {
     slice: u64,
     /// The number of the last slice that has got its seat.
     seated: u64,
-    kept: Kept,
+    kept: KeeperWork,
 }
 
 impl Shared {
@@ -144,12 +144,12 @@ impl Keeper {
     }
 
     /// Its work so far.
-    pub fn kept(&self) -> Kept {
+    pub fn kept(&self) -> KeeperWork {
         self.shared.lock().kept.clone()
     }
 
     /// Waits until `is_true` of its work, at most for `at_most`; returns whether it is.
-    pub fn wait_until(&self, at_most: Duration, is_true: impl Fn(&Kept) -> bool) -> bool {
+    pub fn wait_until(&self, at_most: Duration, is_true: impl Fn(&KeeperWork) -> bool) -> bool {
         self.shared.wait(Some(at_most), |state| is_true(&state.kept));
         is_true(&self.kept())
     }

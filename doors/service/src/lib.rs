@@ -50,7 +50,7 @@ pub use document::{
     Document, DocumentFailed, FileNotPermitted, file_iri, syntax_by_ending, syntax_by_media_type, unpacked,
 };
 pub use error::{Error, ErrorKind, SinkFailed, Stage};
-pub use keeper::{Keeper, Kept};
+pub use keeper::{Keeper, KeeperWork};
 pub use kinds::{add_kinds, paths_below};
 pub use languages::{
     CheckedText, LANGUAGES, LanguageOptions, MOST_DEPTH, NetworkOptions, QueryLanguage, Question, SPARQL,
@@ -72,11 +72,11 @@ pub use store::{
     read_store, read_store_up_to, repair_store,
 };
 pub use temporary::TemporaryFolder;
-pub use update::{CheckedUpdate, Draft, NotStored, Stored, Updated, Updating, check_update};
+pub use update::{CheckedUpdate, Draft, NotStored, StoreUpdate, Updated, Updating, check_update};
 pub use vicus_language::{
     Answer, Done, PlanNode, PlanOptions, Remark, RemarkKind, TextError, TextErrorKind, TextLimits, ValueType,
 };
 pub use vicus_sparql::{Completion, DefaultGraph, KNOWN_PREFIXES, Moment, ServiceFailed, Suggestion, SuggestionKind};
 pub use vicus_sql::{SqlType, Table as SqlTable, Tables};
-pub use vicus_store::{Ask, Repaired, Store, StoreError, Torn, Unread};
+pub use vicus_store::{Ask, Repaired, Store, StoreError, TornTail, Unread};
 pub use web::{Permit, Web, WebError, WebOptions};

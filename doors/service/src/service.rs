@@ -7,7 +7,7 @@ use crate::keeper::Keeper;
 use crate::load::{Dataset, Loading};
 use crate::session::{Session, SessionOptions};
 use crate::timer::Timer;
-use crate::update::{self, CheckedUpdate, NotStored, Stored, Updated, Updating};
+use crate::update::{self, CheckedUpdate, NotStored, StoreUpdate, Updated, Updating};
 use std::sync::Arc;
 use std::{fmt, io};
 use vicus::Runtime;
@@ -92,7 +92,7 @@ impl Service {
     ///
     /// # Errors
     /// As [`Service::update`]; or the store can't be changed.
-    pub fn update_store(&self, text: &str, store: &Store, options: SessionOptions) -> Result<Stored, NotStored> {
+    pub fn update_store(&self, text: &str, store: &Store, options: SessionOptions) -> Result<StoreUpdate, NotStored> {
         update::run_in_store(self, text, store, options)
     }
 
@@ -106,7 +106,7 @@ impl Service {
         checked: CheckedUpdate,
         store: &Store,
         options: SessionOptions,
-    ) -> Result<Stored, NotStored> {
+    ) -> Result<StoreUpdate, NotStored> {
         update::run_checked_in_store(self, checked, store, options)
     }
 

@@ -16,7 +16,7 @@ use crate::error::{Error, Stage};
 use crate::languages::{AnyPlan, CheckedText, LanguageOptions, QueryLanguage, SPARQL, Surroundings, TextReading};
 use crate::load::Dataset;
 use crate::service::Service;
-use crate::sink::{Count, Format, Handed, Reader, Sink, Solutions, TextSink, operator};
+use crate::sink::{Count, Format, Reader, RowCount, Sink, Solutions, TextSink, operator};
 use crate::temporary::TemporaryFolder;
 use crate::web::Web;
 use oxrdf::NamedNode;
@@ -26,9 +26,10 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use vicus::{BoxCounts, Budget, FlowError, Model, Request, RequestOptions, TemporaryFiles, Totals};
+use vicus::flow::BoxCounts;
+use vicus::{Budget, FlowError, Model, Request, RequestOptions, TemporaryFiles, Totals};
 use vicus_language::{
-    Answer, Ends, Language, PlanNode, PlanOptions, Planned as _, Remark, RunOperators, Runnable, TextError,
+    Answer, Compiler, Ends, PlanNode, PlanOptions, Planned as _, Remark, RunOperators, Runnable, TextError,
     TextErrorKind, TextLimits, Watch,
 };
 use vicus_rdf::Snapshot;
@@ -353,7 +354,7 @@ impl Call {
     /// As [`Call::prepare`].
     pub fn prepare_in<L>(&mut self, language: &L, text: &str) -> Result<Arc<Prepared>, Error>
     where
-        L: Language<Plan: Runnable<Needs: for<'a> From<&'a Surroundings>, Run: Into<Reader>>>,
+        L: Compiler<Plan: Runnable<Needs: for<'a> From<&'a Surroundings>, Run: Into<Reader>>>,
     {
         self.prepare_beside(0, language, text)
     }
@@ -361,7 +362,7 @@ impl Call {
     /// The variant for a call that holds `bytes` for other uses meanwhile.
     pub(crate) fn prepare_beside<L>(&self, bytes: u64, language: &L, text: &str) -> Result<Arc<Prepared>, Error>
     where
-        L: Language<Plan: AnyPlan>,
+        L: Compiler<Plan: AnyPlan>,
     {
         let began = Instant::now();
         let text_bytes = bytes.saturating_add(language.parsing_bytes(text));
@@ -380,7 +381,7 @@ impl Call {
         checked: &CheckedText,
     ) -> Result<Arc<Prepared>, Error>
     where
-        L: Language<Plan: AnyPlan>,
+        L: Compiler<Plan: AnyPlan>,
     {
         let planned = self.plan_parsed(language, parsed, checked.bytes())?;
         Ok(Arc::new(Prepared { parsing: checked.parsing(), ..planned }))
@@ -389,7 +390,7 @@ impl Call {
     /// Plans a parsed text, with `text_bytes` held for it.
     pub(crate) fn plan_parsed<L>(&self, language: &L, parsed: &L::Parsed, text_bytes: u64) -> Result<Prepared, Error>
     where
-        L: Language<Plan: AnyPlan>,
+        L: Compiler<Plan: AnyPlan>,
     {
         let Call { session, ticket } = self;
         let options = &*session.options;
@@ -495,7 +496,7 @@ impl Call {
         ticket.share.set_beside_boxes(beside_boxes);
         let plan = &*prepared.plan;
         let options = &session.options;
-        let handed = Arc::new(Handed::new(options.first_rows, options.limits.rows));
+        let handed = Arc::new(RowCount::new(options.first_rows, options.limits.rows));
         let sink = Arc::new(sink);
         let snapshot = session.dataset.snapshot();
         // Without a bound, nothing is ever spilled.
@@ -658,7 +659,7 @@ pub struct Running<S> {
     ticket: Ticket,
     solutions: Arc<Solutions>,
     sink: Arc<S>,
-    handed: Arc<Handed>,
+    handed: Arc<RowCount>,
     beside_boxes: u64,
     counts: bool,
 }
@@ -667,7 +668,7 @@ pub struct Running<S> {
 #[derive(Clone)]
 pub struct Watching {
     request: Arc<Request>,
-    handed: Arc<Handed>,
+    handed: Arc<RowCount>,
 }
 
 impl Watching {

@@ -164,7 +164,7 @@ pub struct Updated {
 
 /// The result of a store's update, which is durable.
 #[derive(Clone, Copy, Debug)]
-pub struct Stored {
+pub struct StoreUpdate {
     /// The update's result; its time includes the commit's.
     pub updated: Updated,
     /// The sequence number of its record in the log; `None` if nothing was changed.
@@ -209,7 +209,7 @@ pub(crate) fn run_in_store(
     text: &str,
     store: &Store,
     options: SessionOptions,
-) -> Result<Stored, NotStored> {
+) -> Result<StoreUpdate, NotStored> {
     let began = Instant::now();
     let (ticket, checked) = parse(service.memory(), text, &options)?;
     stored(service, began, ticket, checked, store, options)
@@ -221,7 +221,7 @@ pub(crate) fn run_checked_in_store(
     checked: CheckedUpdate,
     store: &Store,
     options: SessionOptions,
-) -> Result<Stored, NotStored> {
+) -> Result<StoreUpdate, NotStored> {
     let (began, bytes) = (Instant::now(), checked.text_bytes);
     let ticket = Ticket::begin_with(service.memory(), &options.limits, bytes)?;
     ticket.hold(bytes, [("its text, when it is parsed,", bytes)])?;
@@ -235,7 +235,7 @@ fn stored(
     checked: CheckedUpdate,
     store: &Store,
     options: SessionOptions,
-) -> Result<Stored, NotStored> {
+) -> Result<StoreUpdate, NotStored> {
     let CheckedUpdate { update, text_bytes, is_short, .. } = checked;
     let data = if is_short { update.data() } else { None };
     if let Some(data) = data {
@@ -251,7 +251,7 @@ fn stored(
         ticket.check(Stage::Running)?;
         let number = batch.commit(store).map_err(NotStored::Commit)?;
         let updated = Updated { operations, time: began.elapsed(), ..Updated::default() };
-        return Ok(Stored { updated, number });
+        return Ok(StoreUpdate { updated, number });
     }
     let ended = |error: &StoreError| ended(error).map(NotStored::Update);
     // Its share is given back behind the commit, whose record and data it holds.
@@ -263,7 +263,7 @@ fn stored(
         CommitError::Failed(failed) => ended(failed).unwrap_or(NotStored::Commit(error)),
         _ => NotStored::Commit(error),
     })?;
-    Ok(Stored { updated: Updated { time: began.elapsed(), ..updated }, number: committed.number })
+    Ok(StoreUpdate { updated: Updated { time: began.elapsed(), ..updated }, number: committed.number })
 }
 
 /// An update with valid syntax, to be [carried out](Service::update_store_checked).
@@ -446,7 +446,7 @@ impl Running<'_> {
             read: AtomicU64::new(0),
             parsed: AtomicU64::new(0),
         });
-        let book = |inner| Held { inner, holding: Arc::clone(&holding), booked: 0 };
+        let book = |inner| BookedDocument { inner, holding: Arc::clone(&holding), booked: 0 };
         let given = document.as_ref().filter(|document| document.iri() == load.from);
         let opened = match given {
             Some(document) => document.open(book),
@@ -515,14 +515,14 @@ impl Holding {
 }
 
 /// A document booked as it is read.
-struct Held<R> {
+struct BookedDocument<R> {
     inner: R,
     holding: Arc<Holding>,
     /// The bytes of all parts when this one booked last.
     booked: u64,
 }
 
-impl<R: Read> Read for Held<R> {
+impl<R: Read> Read for BookedDocument<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         /// Booked at once.
         const PIECE: u64 = 64 << 10;

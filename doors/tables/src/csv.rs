@@ -78,7 +78,7 @@ impl Form {
 impl CsvTable {
     pub(crate) fn open(path: &Path, options: &CsvOptions, ends: &dyn Fn() -> bool) -> Result<CsvTable, TableError> {
         let file = Shared::open(path)?;
-        let asked = Asked { file: &file, ends, has_ended: Cell::new(false) };
+        let asked = Interruptible { file: &file, ends, has_ended: Cell::new(false) };
         let wrong =
             |error: ArrowError| asked.or_stopped(path, |path| TableError::format(path, FORMAT, without_kind(&error)));
         let format = Format::default().with_header(options.header).with_delimiter(options.delimiter);
@@ -130,13 +130,13 @@ impl CsvTable {
 }
 
 /// Asks at each read whether the caller ends the opening of a file, and fails then.
-struct Asked<'a> {
+struct Interruptible<'a> {
     file: &'a Shared,
     ends: &'a dyn Fn() -> bool,
     has_ended: Cell<bool>,
 }
 
-impl Asked<'_> {
+impl Interruptible<'_> {
     fn reader(&self) -> AskingReader<'_> {
         AskingReader { asked: self, reader: self.file.reader() }
     }
@@ -148,7 +148,7 @@ impl Asked<'_> {
 }
 
 struct AskingReader<'a> {
-    asked: &'a Asked<'a>,
+    asked: &'a Interruptible<'a>,
     reader: Reader,
 }
 
@@ -166,7 +166,7 @@ impl Read for AskingReader<'_> {
 /// all others.
 fn inferred(
     path: &Path,
-    asked: &Asked<'_>,
+    asked: &Interruptible<'_>,
     texts: SchemaRef,
     options: &CsvOptions,
 ) -> Result<(Vec<Guess>, usize, u64), TableError> {

@@ -45,7 +45,8 @@ use vicus_sql::{MemoryTable, SqlType, Table};
 /// let path = folder.join("people.csv");
 /// std::fs::write(&path, "name,age\nAda,36\nGrace,85\n")?;
 /// let people = open(&path)?;
-/// let columns: Vec<String> = people.columns().iter().map(|column| format!("{} {}", column.name, column.kind)).collect();
+/// let columns = people.columns().iter().map(|column| format!("{} {}", column.name, column.kind));
+/// let columns: Vec<String> = columns.collect();
 /// assert_eq!(columns, ["name varchar", "age bigint"]);
 /// # std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -726,7 +726,7 @@ fn parquet_columns_within_each_other_are_refused() {
         // No rows, and no row groups.
         footer.extend([0x16, 0, 0x19, 0x0c, 0]);
         let bytes = [&b"PAR1"[..], &footer, &(footer.len() as u32).to_le_bytes(), b"PAR1"].concat();
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("deep-{levels}.parquet"));
+        let path = vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join(format!("deep-{levels}.parquet"));
         std::fs::write(&path, bytes).unwrap();
         // A column of groups is one of an unknown type, refused only by a statement that uses it.
         let error = open(&path).err().map(|error| error.to_string());

@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use vicus::flow::Overflows;
 use vicus::{
-    BoxError, BoxModel, Envelope, ModelBuilder, Overflows, RequestOptions, Runtime, Schema, TemporaryFiles, Turn, Type,
-    library,
+    BoxError, BoxModel, Envelope, ModelBuilder, RequestOptions, Runtime, Schema, TemporaryFiles, Turn, Type, library,
 };
 
 /// So many numbers are in an envelope.

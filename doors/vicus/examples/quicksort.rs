@@ -8,11 +8,9 @@
 use std::cmp::Ordering;
 use std::error::Error;
 use std::sync::mpsc;
+use vicus::flow::{Arrivals, Expansion, Fragment, FragmentBuilder, GrownBox};
 use vicus::library::{self, SortKey};
-use vicus::{
-    Arrivals, BoxError, BoxModel, Envelope, Expansion, Fragment, FragmentBuilder, GrownBox, ModelBuilder, ModelError,
-    Runtime, Schema, Turn, Type,
-};
+use vicus::{BoxError, BoxModel, Envelope, ModelBuilder, ModelError, Runtime, Schema, Turn, Type};
 
 /// So many numbers are in an envelope.
 const PART: usize = 1000;

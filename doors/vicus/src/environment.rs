@@ -33,7 +33,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::OnceLock;
 use std::time::Duration;
-use vicus_machine::{Defaults, LatencyFile, Learned, OnDeadlock, Treatment};
+pub use vicus_machine::Defaults;
+use vicus_machine::{LatencyFile, Learned, OnDeadlock, Treatment};
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Setting, Settings};
 use vicus_topology::names;
@@ -41,7 +42,8 @@ use vicus_topology::names;
 /// The environment's settings of a runtime.
 ///
 /// ```
-/// use vicus::{Defaults, Runtime, environment};
+/// use vicus::Runtime;
+/// use vicus::environment::{self, Defaults};
 ///
 /// // As every builder begins, but for one setting.
 /// let defaults = Defaults { decay_ms: Some(Ok(500)), ..environment::defaults() };
@@ -94,7 +96,7 @@ pub fn misspelt() -> Vec<String> {
         .filter_map(|name| {
             // Without what all begin with: it would make any of them similar.
             let own = name.strip_prefix(PREFIX)?;
-            let close = names::near(own, NAMES.map(|known| (&known[PREFIX.len()..], known.to_owned())));
+            let close = names::similar_names(own, NAMES.map(|known| (&known[PREFIX.len()..], known.to_owned())));
             (!close.is_empty()).then(|| format!("{name} does nothing{}", names::suggestion(&close)))
         })
         .collect();

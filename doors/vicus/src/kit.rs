@@ -20,11 +20,11 @@ pub use vicus_machine::{TaskMemory, TaskRequest, cancel_group, close_group, open
 /// The allocator's own parts, and containers without a type.
 pub use vicus_memory::{
     Audit, Burst, DistOptions, FakePages, Foreign, FreeBlock, Heap, Locations, LocationsError, Locks, MOST_RUNS,
-    MemoryOptions, NodeBytes, NodeCounts, NodeSegments, PageError, Pages, Placement, Returns, SegmentSource, Series,
-    SeriesError, Sizes, SystemCall, SystemSegments, UntypedHandle, UntypedPool,
+    MemoryOptions, NodeBytes, NodeCounts, NodeSegments, OptionsError, PageError, Pages, Placement, Returns,
+    SegmentSource, Series, SeriesError, Sizes, SystemCall, SystemSegments, UntypedHandle, UntypedPool,
 };
 /// Strategies, as lists and with their parameters.
-pub use vicus_schedule::{Parameter, Settings, Strategy, Values};
+pub use vicus_schedule::{DEFAULT_OF_QUERIES, Parameter, Settings, Strategy, Values};
 /// A recording while it is written.
 pub use vicus_trace::{Log, SeatLog, What};
 
@@ -32,12 +32,12 @@ pub use vicus_trace::{Log, SeatLog, What};
 /// of such runtimes beside those of [`tasks`](crate::tasks) and [`threads`](crate::threads).
 pub mod team {
     pub use vicus_machine::{
-        Held, Included, begin_child, end_child, has_queued, run_child, wait_for_earlier, yield_to_descendants,
+        HeldChild, Included, begin_child, end_child, has_queued, run_child, wait_for_earlier, yield_to_descendants,
     };
     pub use vicus_schedule::{MOST_THREADS, SeatId, Setting};
     pub use vicus_threads::team::{BuildTeam, Meetings, Member, Team, gather, name_task};
     pub use vicus_threads::{
-        CountThreads, Lent, Sitting, StartSitting, help, lend, seat, set_word, stack, wait_outside, word,
+        CountThreads, Sitting, StandIn, StartSitting, help, lend, seat, set_word, stack, wait_outside, word,
     };
 }
 
@@ -45,9 +45,9 @@ pub mod team {
 /// --plan las` prints one.
 pub mod plan {
     pub use vicus_schedule::{
-        BoxPlacement, Crowd, DEEP, Dealing, Dealt, Decision, End, FRONT_RULE, FRONT_TURN_NS, Idle, LastUses, Latencies,
-        MOST_THREADS, Order, Patience, Pool, PoolId, Probe, QueueId, QueueSpec, RULES, RequestId, Robber, Scan, SeatId,
-        SeatPlan, Shares, Take, TaskName, TaskPlacement, Tokens, Uses, Warm, Way, When, Whereabouts,
+        BoxPlacement, Crowd, DEEP, DealResult, Dealing, Decision, End, FRONT_RULE, FRONT_TURN_NS, Idle, LastUses,
+        Latencies, MOST_THREADS, Order, Patience, Pool, PoolId, Probe, QueueId, QueueSpec, RULES, RequestId, Robber,
+        Scan, SeatId, SeatPlan, Shares, Take, TaskName, TaskPlacement, Tokens, Uses, Warm, Way, When, Whereabouts,
     };
 }
 
@@ -55,7 +55,7 @@ pub mod plan {
 pub mod recording {
     pub use vicus_topology::DealReason;
     pub use vicus_trace::{
-        Awaits, BoxInfo, Entry, JobId, Kind, Merged, ModelInfo, Outcome, SeatInfo, Source, TaskKind, UnknownKind, Use,
-        ViaBound,
+        Awaits, BoxInfo, Entry, Event, Header, JobId, Kind, Merged, ModelInfo, Names, Outcome, Rule, SeatInfo, Source,
+        Takes, TaskKind, UnknownKind, Use, ViaBound,
     };
 }

@@ -73,19 +73,20 @@
 //! and joined again), `validity` (rows deleted on one branch and kept on another, without copying), `stream` (windows
 //! of a stream without end) and `quicksort` (a network that divides itself while it runs).
 
-pub use vicus_flow::{
-    Arrivals, Bound, BoxCounts, BoxError, BoxId, BoxModel, Budget, Column, Envelope, EnvelopeBuilder, Expansion, Field,
-    FlowError, Fragment, FragmentBuilder, Grow, GrownBox, HeldBytes, Inner, InputCounts, InputId, Mark, Marks, Model,
-    ModelBuilder, ModelError, NoMemory, Operator, OutputCounts, OutputId, OverBudget, Overflow, Overflows, Resume,
-    Schema, Storage, StorageError, TimeUnit, Totals, Turn, Type, give_up, library, refusable,
-};
 #[cfg(feature = "arrow")]
-pub use vicus_flow::{FromArrowError, arrow};
+pub use vicus_flow::arrow;
+pub use vicus_flow::{
+    Bound, BoxError, BoxId, BoxModel, Budget, Column, Envelope, EnvelopeBuilder, FlowError, Grow, InputId, Model,
+    ModelBuilder, ModelError, NoMemory, Operator, OutputId, OverBudget, Resume, Schema, TimeUnit, Totals, Turn, Type,
+    give_up, library, refusable,
+};
 #[doc(inline)]
 pub use vicus_machine::streams;
-pub use vicus_machine::{
-    Allocator, Defaults, LastWords, Request, RequestOptions, StartError, TemporaryFiles, this_machine,
-};
+pub use vicus_machine::{Allocator, LastWords, Request, RequestOptions, StartError, TemporaryFiles, this_machine};
+pub use vicus_schedule::{ALL as STRATEGIES, DEFAULT, Plan, Setting, SettingError};
+#[doc(inline)]
+pub use vicus_threads::map_reduce;
+pub use vicus_topology::{GroupId, NodeId, Place, Topology};
 
 pub mod environment;
 pub mod kit;
@@ -104,8 +105,16 @@ pub mod machine {
 #[doc = include_str!("guide.md")]
 pub mod guide {}
 
-#[doc(inline)]
-pub use vicus_threads::map_reduce;
+/// The further parts of networks: pieces of networks that grow, marks of streams without end, columns' types and rows,
+/// counts of boxes, and files for rows beyond a budget.
+pub mod flow {
+    #[cfg(feature = "arrow")]
+    pub use vicus_flow::FromArrowError;
+    pub use vicus_flow::{
+        Arrivals, BoxCounts, Expansion, Field, Fragment, FragmentBuilder, GrownBox, HeldBytes, Inner, InputCounts,
+        Mark, Marks, OutputCounts, Overflow, Overflows, Storage, StorageError,
+    };
+}
 
 /// Memory placed by node.
 ///
@@ -145,7 +154,7 @@ pub use vicus_threads::map_reduce;
 /// let item = pool.handle(here).alloc([1; 44])?;
 /// let near = DistQueue::new(runtime.topology());
 /// near.push(here, "work").unwrap();
-/// assert_eq!(memory::block_on(near.pop(here)), Ok("work"));
+/// assert_eq!(vicus::threads::block_on(near.pop(here)), Ok("work"));
 /// let ordered = LfQueue::new();
 /// ordered.push(1);
 /// assert_eq!(ordered.pop(), Some(1));
@@ -183,32 +192,43 @@ pub use vicus_threads::map_reduce;
 /// | `replicated` | a copy on each location | what is only read |
 pub mod memory {
     pub use vicus_machine::{footprint, here, migrate, migrate_at_next_touch, node_of};
-    pub use vicus_memory::distribution::{self, Distribution, DistributionError, Tiles};
+    pub use vicus_memory::distribution::{self, Distribution};
     pub use vicus_memory::{
-        AllocError, ArrayError, ArrayOptions, Closed, Consumer, DistArray, DistPool, DistQueue, Exhausted, Footprint,
-        Frees, Iter, LfQueue, Memory, Operand, OptionsError, Pattern, PlaceError, Placed, PoolError, PoolHandle,
-        PoolItem, PoolOptions, Pop, PushError, QueueOptions, Region, Rows, Run, RunMut, Stencil, Tile, TileOrder,
-        Tiling, TryPopError, WhenFull, Zero, together,
+        AllocError, ArrayOptions, DistArray, DistPool, DistQueue, Footprint, LfQueue, Memory, PlaceError, Placed,
+        PoolOptions, QueueOptions, Region, Rows, WhenFull, Zero,
     };
-    pub use vicus_threads::block_on;
+
+    /// The parts of a [`DistArray`]: its runs, the tiles of a matrix, and stencils over it.
+    pub mod array {
+        pub use vicus_memory::{
+            ArrayError, Iter, Operand, Pattern, Run, RunMut, Stencil, Tile, TileOrder, Tiling, together,
+        };
+    }
+
+    /// The parts of a [`DistPool`]: handles, items and errors.
+    pub mod pool {
+        pub use vicus_memory::{Frees, PoolError, PoolHandle, PoolItem};
+    }
+
+    /// The parts of a [`DistQueue`]: waiting consumers and errors.
+    pub mod queue {
+        pub use vicus_memory::{Closed, Consumer, Exhausted, Pop, PushError, TryPopError};
+    }
 }
 
 /// The parts of a [`Topology`]. `vicus topology` prints this machine's.
 pub mod topology {
     pub use vicus_topology::{
-        ByPlace, Cache, CacheId, Core, CoreGroup, CoreId, Device, DeviceKind, MemorySpeed, Node, NotationError, Pu,
-        PuId,
-    };
-}
-/// The records of a runtime ([`RuntimeBuilder::record`]), and how they are written, read, checked and summed up.
-pub mod trace {
-    pub use vicus_trace::{
-        BoxSummary, Event, Header, Names, Rule, SeatSummary, Summary, Takes, Trace, TraceError, Violation,
+        ByPlace, Cache, CacheId, Core, CoreGroup, CoreId, Device, DeviceKind, LocationId, MemorySpeed, NoSuchDevice,
+        NoSuchPlace, Node, NotationError, Pu, PuId,
     };
 }
 
-pub use vicus_schedule::{ALL as STRATEGIES, DEFAULT, DEFAULT_OF_QUERIES, Plan, Setting, SettingError};
-pub use vicus_topology::{GroupId, LocationId, NoSuchDevice, NoSuchPlace, NodeId, Place, Topology};
+/// The records of a runtime ([`RuntimeBuilder::record`]): written, read, checked and summed up. Their parts stand in
+/// [`kit::recording`].
+pub mod trace {
+    pub use vicus_trace::{BoxSummary, SeatSummary, Summary, Trace, TraceError, Violation};
+}
 
 /// The README's programs are tests.
 #[cfg(doctest)]

@@ -15,7 +15,8 @@
 //! scope(|scope| {
 //!     let (numbers, sums) = (scope.share(&mut numbers), scope.share(&mut sums));
 //!     scope.task().reads(numbers.part(..5_000)).writes(sums.part(..1)).spawn(|(low, sum)| sum[0] = low.iter().sum());
-//!     scope.task().reads(numbers.part(5_000..)).writes(sums.part(1..)).spawn(|(high, sum)| sum[0] = high.iter().sum());
+//!     let high = scope.task().reads(numbers.part(5_000..)).writes(sums.part(1..));
+//!     high.spawn(|(high, sum)| sum[0] = high.iter().sum());
 //!     scope.task().writes(sums.part(..)).spawn(|(sums,)| sums[0] += sums[1]);
 //! });
 //! assert_eq!(sums[0], 49_995_000);
@@ -114,7 +115,8 @@ pub fn scope<'scope, R: Send>(f: impl FnOnce(&Scope<'scope>) -> R + Send) -> R {
 /// use std::sync::atomic::{AtomicBool, Ordering};
 ///
 /// let is_composite: Vec<AtomicBool> = (0..1000).map(|_| AtomicBool::new(false)).collect();
-/// vicus::tasks::for_each(2..32, |n| (2 * n..1000).step_by(n).for_each(|m| is_composite[m].store(true, Ordering::Relaxed)));
+/// let strike = |m: usize| is_composite[m].store(true, Ordering::Relaxed);
+/// vicus::tasks::for_each(2..32, |n| (2 * n..1000).step_by(n).for_each(strike));
 /// let primes = is_composite.into_iter().skip(2).filter(|n| !n.load(Ordering::Relaxed));
 /// assert_eq!(primes.count(), 168);
 /// ```

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use vicus::environment::Defaults;
 use vicus::kit::{LatencyFile, Learned, Treatment};
 use vicus::memory::{Distribution, node_of};
-use vicus::{Defaults, Runtime, Topology, environment, tasks, this_machine};
+use vicus::{Runtime, Topology, environment, tasks, this_machine};
 
 #[global_allocator]
 static ALLOCATOR: vicus::Allocator = vicus::Allocator::new();

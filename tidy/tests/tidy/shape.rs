@@ -51,21 +51,24 @@ fn without_tests(text: &str) -> &str {
 
 // ---- columns ----
 
+/// Lines beyond the width, but for rows of tables: Markdown does not break them.
 fn too_wide(source: &Source) -> Vec<String> {
     let lines = source.text.lines().enumerate();
-    let wide = lines.filter(|(_, line)| line.chars().count() > COLUMNS);
+    let is_row = |line: &str| ["//! |", "/// |"].iter().any(|row| line.trim_start().starts_with(row));
+    let wide = lines.filter(|(_, line)| line.chars().count() > COLUMNS && !is_row(line));
     wide.map(|(number, _)| at(source, number)).collect()
 }
 
 #[test]
 fn lines_fit_the_width() {
     let broken = in_files(".rs", too_wide);
-    assert_ceiling("no line of code or comment beyond 120 columns", 118, &broken);
+    assert_ceiling("no line of code or comment beyond 120 columns", 11, &broken);
 }
 
 #[test]
 fn a_wide_line_is_found() {
-    let text = format!("{}\n{}\n", "é".repeat(COLUMNS), "a".repeat(COLUMNS + 1));
+    let row = format!("//! | {} |\n", "a".repeat(COLUMNS));
+    let text = format!("{}\n{}\n{row}", "é".repeat(COLUMNS), "a".repeat(COLUMNS + 1));
     assert_eq!(too_wide(&sample("a.rs", &text)), ["a.rs:2"]);
 }
 
@@ -128,7 +131,7 @@ fn relative_words(source: &Source) -> (usize, usize) {
 #[test]
 fn sentences_are_read_once() {
     // In hundredths.
-    for (floor, ceiling) in [("core/", 30), ("worlds/", 30), ("doors/", 30)] {
+    for (floor, ceiling) in [("core/", 20), ("worlds/", 20), ("doors/", 20)] {
         let mut files = crate_files();
         files.retain(|source| source.path.starts_with(floor));
         let counts = files.iter().map(relative_words);
@@ -265,7 +268,7 @@ fn tuple_parameters(source: &Source) -> Vec<String> {
             .filter(|(position, _)| *position > 0 && packed[..*position].ends_with(['(', ',']));
         starts.into_iter().any(|(position, _)| {
             let pattern = bracketed(&packed[position..], '(', ')');
-            packed[position + pattern.len()..].starts_with(':')
+            pattern != "()" && packed[position + pattern.len()..].starts_with(':')
         })
     };
     let broken = functions(source).into_iter().filter(has_pattern);
@@ -275,12 +278,12 @@ fn tuple_parameters(source: &Source) -> Vec<String> {
 #[test]
 fn parameters_have_names() {
     let broken: Vec<String> = crate_files().iter().flat_map(tuple_parameters).collect();
-    assert_ceiling("no tuple pattern is a parameter", 31, &broken);
+    assert_ceiling("no tuple pattern is a parameter", 25, &broken);
 }
 
 #[test]
 fn a_tuple_parameter_is_found() {
-    let text = "fn f(&self, (a, b): (u8, u8)) {}\nfn g(pair: (u8, u8), f: impl Fn((u8, u8))) {}\n\
+    let text = "fn f(&self, (a, b): (u8, u8)) {}\nfn unit((): ()) {} fn g(pair: (u8, u8), f: impl Fn((u8, u8))) {}\n\
                 fn h(\n    (mut a, _): (u8, u8),\n) {}\n";
     assert_eq!(tuple_parameters(&sample("a.rs", text)), ["a.rs:1: f", "a.rs:3: h"]);
 }
@@ -353,7 +356,7 @@ fn wide_structs(source: &Source) -> Vec<String> {
 #[test]
 fn structs_are_held_in_mind() {
     let broken: Vec<String> = crate_files().iter().flat_map(wide_structs).collect();
-    assert_ceiling("a struct has at most 20 fields", 4, &broken);
+    assert_ceiling("a struct has at most 20 fields", 3, &broken);
 }
 
 #[test]
@@ -362,6 +365,30 @@ fn a_wide_struct_is_found() {
         |count: usize| (0..count).map(|n| format!("    /// A field.\n    pub f{n}: u8,\n")).collect::<String>();
     let text = format!("struct A {{\n{}}}\npub struct B {{\n{}}}\n", fields(FIELDS), fields(FIELDS + 1));
     assert_eq!(wide_structs(&sample("a.rs", &text)), [format!("a.rs:{}: B has 21 fields", FIELDS * 2 + 3)]);
+}
+
+/// Participles that say of a thing what was done to it, and leave open what it is.
+const PARTICIPLES: [&str; 24] = [
+    "Asked", "Begun", "Came", "Dealt", "Fed", "Found", "Gathered", "Given", "Gone", "Handed", "Held", "Kept", "Known",
+    "Left", "Lent", "Made", "Noted", "Said", "Seen", "Shown", "Taken", "Told", "Wanted", "Written",
+];
+
+/// Types named by a participle alone.
+fn participles(source: &Source) -> Vec<String> {
+    let broken = types(source).into_iter().filter(|found| PARTICIPLES.contains(&&*found.name));
+    broken.map(|found| format!("{}: {}", at(source, found.line), found.name)).collect()
+}
+
+#[test]
+fn a_type_is_named_by_a_noun() {
+    let broken: Vec<String> = crate_files().iter().flat_map(participles).collect();
+    assert_ceiling("a type's name is more than a participle: `HeldLock`, and not `Held`", 0, &broken);
+}
+
+#[test]
+fn a_participle_is_found() {
+    let text = "struct HeldLock;\npub(crate) enum Held {}\ntrait Making {}\n";
+    assert_eq!(participles(&sample("a.rs", text)), ["a.rs:2: Held"]);
 }
 
 /// Public types of one name in several files.
@@ -378,7 +405,7 @@ fn shared_names(files: &[Source]) -> Vec<String> {
 
 #[test]
 fn a_public_name_is_one_thing() {
-    assert_ceiling("a public type's name stands once in the house", 42, &shared_names(&crate_files()));
+    assert_ceiling("a public type's name stands once in the house", 40, &shared_names(&crate_files()));
 }
 
 #[test]
@@ -432,7 +459,7 @@ fn strayed_impls(files: &[Source]) -> Vec<String> {
 
 #[test]
 fn a_types_code_stands_in_its_folder() {
-    assert_ceiling("`impl` of a type stands in its own folder", 4, &strayed_impls(&crate_files()));
+    assert_ceiling("`impl` of a type stands in its own folder", 2, &strayed_impls(&crate_files()));
 }
 
 #[test]

@@ -1,4 +1,9 @@
-//! For tests and benchmarks of several crates: programs that run with a time limit, and the median.
+//! For tests and benchmarks of several crates: programs that run with a time limit, a folder for a program's files, and
+//! the median.
+
+mod scratch;
+
+pub use scratch::scratch;
 
 use std::io::{self, Read};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};

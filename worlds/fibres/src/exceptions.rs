@@ -28,10 +28,10 @@ impl Caught {
 
 /// The place of this record for a thread of the system.
 #[derive(Clone, Copy, Default)]
-pub struct Exceptions(Kept);
+pub struct Exceptions(RecordPlace);
 
 #[derive(Clone, Copy, Default)]
-enum Kept {
+enum RecordPlace {
     /// No stack was entered so far.
     #[default]
     Unknown,
@@ -42,16 +42,16 @@ enum Kept {
 
 type GetGlobals = unsafe extern "C" fn() -> *mut Caught;
 
-impl Kept {
+impl RecordPlace {
     /// For the calling thread.
     #[cold]
-    fn here() -> Kept {
+    fn here() -> RecordPlace {
         static FOUND: OnceLock<Option<GetGlobals>> = OnceLock::new();
-        let Some(get) = FOUND.get_or_init(find) else { return Kept::Nowhere };
+        let Some(get) = FOUND.get_or_init(find) else { return RecordPlace::Nowhere };
         #[expect(unsafe_code, reason = "a function of C++'s library")]
         // SAFETY: the ABI gives it this type. Its answer stays there as long as the thread.
         unsafe {
-            Kept::At(get())
+            RecordPlace::At(get())
         }
     }
 }
@@ -151,10 +151,10 @@ impl Stack {
     #[inline]
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
     pub unsafe fn swap_exceptions(&self, at: &mut Exceptions) {
-        if let Kept::Unknown = at.0 {
-            at.0 = Kept::here();
+        if let RecordPlace::Unknown = at.0 {
+            at.0 = RecordPlace::here();
         }
-        let Kept::At(kept) = at.0 else { return };
+        let RecordPlace::At(kept) = at.0 else { return };
         // SAFETY: the caller's promise; `kept` is the calling thread's.
         unsafe {
             let own = self.caught.get();

@@ -34,18 +34,18 @@ struct Tsan {
 
 /// The sanitizers found in the program.
 #[derive(Default)]
-struct Found {
+struct Sanitizers {
     asan: Option<Asan>,
     tsan: Option<Tsan>,
 }
 
-static FOUND: OnceLock<Found> = OnceLock::new();
+static FOUND: OnceLock<Sanitizers> = OnceLock::new();
 static ARE_THERE: AtomicBool = AtomicBool::new(false);
 
 /// Looks for sanitizers, once.
 pub(crate) fn find() {
     FOUND.get_or_init(|| {
-        let found = Found { asan: find_asan(), tsan: find_tsan() };
+        let found = Sanitizers { asan: find_asan(), tsan: find_tsan() };
         ARE_THERE.store(found.asan.is_some() || found.tsan.is_some(), Ordering::Release);
         found
     });
@@ -102,7 +102,7 @@ pub(crate) fn are_there() -> bool {
 }
 
 /// The sanitizers' record of a fibre.
-pub(crate) struct Known {
+pub(crate) struct FibreRecord {
     /// The frames kept elsewhere: the fibre's, and those of the stack it was entered from, while these don't run.
     own_frames: Cell<*mut c_void>,
     outer_frames: Cell<*mut c_void>,
@@ -113,12 +113,12 @@ pub(crate) struct Known {
     outer_thread: Cell<*mut c_void>,
 }
 
-impl Known {
-    fn new(tsan: Option<&Tsan>) -> Known {
+impl FibreRecord {
+    fn new(tsan: Option<&Tsan>) -> FibreRecord {
         #[expect(unsafe_code, reason = "a function of the sanitizer")]
         // SAFETY: no condition.
         let own_thread = tsan.map_or(ptr::null_mut(), |tsan| unsafe { (tsan.create)(0) });
-        Known {
+        FibreRecord {
             own_frames: Cell::new(ptr::null_mut()),
             outer_frames: Cell::new(ptr::null_mut()),
             outer: Cell::new((ptr::null(), 0)),
@@ -129,10 +129,10 @@ impl Known {
 }
 
 impl Stack {
-    fn known(&self, found: &Found) -> &Known {
+    fn known(&self, found: &Sanitizers) -> &FibreRecord {
         if self.known.get().is_null() {
             // As the stack, it stays.
-            self.known.set(Box::into_raw(Box::new(Known::new(found.tsan.as_ref()))));
+            self.known.set(Box::into_raw(Box::new(FibreRecord::new(found.tsan.as_ref()))));
         }
         #[expect(unsafe_code, reason = "follows a pointer to what is never freed")]
         // SAFETY: it was made above, and only the stack's one user is here.

@@ -68,7 +68,7 @@ pub struct Stack {
     /// The next record in a list of free ones.
     pub(crate) next: Cell<*const ()>,
     /// The sanitizers' record of it; null without sanitizers.
-    pub(crate) known: Cell<*mut sanitizers::Known>,
+    pub(crate) known: Cell<*mut sanitizers::FibreRecord>,
 }
 
 impl Stack {

@@ -52,7 +52,7 @@ pub use runtime::requests::reserve::reserve;
 pub use runtime::takes::Level;
 pub use runtime::{Runtime, RuntimeBuilder, StartError};
 pub use tasks::{
-    Append, Cancelled, ChildBuilder, Data, Held, Included, Part, Scope, SharedSlice, TaskBuilder, TaskMemory,
+    Append, Cancelled, ChildBuilder, Data, HeldChild, Included, Part, Scope, SharedSlice, TaskBuilder, TaskMemory,
     TaskRequest, Views, begin_child, cancel_group, child, close_group, collect, end_child, for_each, for_each_mut,
     for_each_piece, has_queued, in_place_scope, is_cancelled, join, join_or, map_reduce, open_group, run_child, scope,
     spawn_child, spawn_child_in, wait_for_children, wait_for_earlier, yield_to_descendants,
@@ -72,7 +72,7 @@ pub mod layer {
     pub use crate::queues::inbox::Inbox;
     pub use crate::runtime::awaited::{Awaited, OneRound};
     pub use crate::runtime::done::EndSignal;
-    pub use crate::runtime::gathering::{Came, Gathered, Gathering};
+    pub use crate::runtime::gathering::{Arrival, Gathering, GatheringEnd};
     pub use crate::runtime::hook::{Hook, Layer, NewLayer, SeatState, is_apart};
     pub use crate::runtime::latch::Latch;
     pub use crate::runtime::lending::{LentThread, lend_here};

@@ -60,7 +60,7 @@ pub fn this_machine() -> Discovered {
 
 #[cfg(any(target_os = "linux", not(feature = "hwloc")))]
 fn live(root: &Path, affinity: &[u32], warnings: &mut Vec<String>) -> Result<Topology, String> {
-    let sysfs::Found { mut shape, warnings: faults } = sysfs::read(root, affinity);
+    let sysfs::FoundMachine { mut shape, warnings: faults } = sysfs::read(root, affinity);
     warnings.extend(faults);
     if shape.name.is_empty() {
         shape.name = "this machine".to_owned();
@@ -110,7 +110,7 @@ pub fn known_machine() -> Discovered {
 /// The folder has no CPUs that run.
 pub fn from_sysfs(root: impl AsRef<Path>) -> Result<Discovered, DiscoverError> {
     let root = root.as_ref();
-    let sysfs::Found { mut shape, mut warnings } = sysfs::read(root, &[]);
+    let sysfs::FoundMachine { mut shape, mut warnings } = sysfs::read(root, &[]);
     let name = root.file_name().unwrap_or(root.as_os_str());
     shape.name = name.to_string_lossy().into_owned();
     if shape.pus.is_empty() {

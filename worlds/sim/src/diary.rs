@@ -4,7 +4,7 @@
 
 use crate::fluid::Time;
 use crate::{Machine, Program};
-use vicus_schedule::{Dealt, Kind, Plan};
+use vicus_schedule::{DealResult, Kind, Plan};
 use vicus_trace::{BoxInfo, Header, JobId, Log, ModelInfo, Outcome, SeatInfo, TaskKind, Trace, What};
 
 /// Tasks beyond this have no names in a trace: its header would be longer than its events.
@@ -49,6 +49,8 @@ impl Diary {
             machine: machine.name.clone(),
             clock: "virtual ns".to_owned(),
             started: "simulated".to_owned(),
+            command: String::new(),
+            version: concat!("Vicus ", env!("CARGO_PKG_VERSION")).to_owned(),
             seats: seats.collect(),
             models: vec![model],
             functions: Vec::new(),
@@ -74,7 +76,7 @@ pub(crate) fn enqueued(program: &Program, task: u32, kind: Kind, by: Option<u32>
 }
 
 /// The reason for a dealt task's queue, if the plan deals it.
-pub(crate) fn dealt(program: &Program, task: u32, dealt: &Dealt) -> Option<What> {
+pub(crate) fn dealt(program: &Program, task: u32, dealt: &DealResult) -> Option<What> {
     let why = dealt.why?;
     let queue = dealt.queue.map_or(JobId::NONE, |queue| queue.index() as u32);
     Some(What::Dealt { who: who(program, task), why, share: dealt.share.into(), queue })

@@ -8,6 +8,7 @@ mod live;
 mod looking;
 mod running;
 mod spawning;
+mod threads;
 
 use crate::chance::Chance;
 use crate::diary::{self, Diary};
@@ -24,6 +25,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+use threads::Words;
 use vicus_schedule::{Decision, Kind, LastUses, Plan, QueueId, RequestId, Seat, SeatId, Sleepers, TaskName, TurnOrder};
 use vicus_topology::CoreGroup;
 use vicus_trace::{JobId, What};
@@ -63,7 +65,7 @@ pub(crate) fn perform(
 ) -> Result<(Outcome, Reenacted), SimError> {
     let (program, live) = Live::new(reenactment);
     let mut engine = Engine::new(machine, plan, Cow::Owned(program), Some(live), options)?;
-    engine.memory.expect_readers(&reenactment.readers());
+    engine.hardware.memory.expect_readers(&reenactment.readers());
     engine.run(watch)?;
     let reenacted = engine.live.take().map_or(Ok(Reenacted::default()), Live::settle)?;
     Ok((engine.outcome(), reenacted))
@@ -159,12 +161,9 @@ struct Engine<'a> {
     program: Cow<'a, Program>,
     live: Option<Live<'a>>,
     options: &'a Options,
-    costs: Costs,
     chance: Chance,
     now: Time,
-    /// Time, age, seat and version of each.
-    events: BinaryHeap<Reverse<(Time, u64, usize, u32)>>,
-    aged: u64,
+    agenda: Agenda,
     seats: Vec<Thread>,
     /// By pool.
     pools: Vec<Sleepers>,
@@ -174,26 +173,55 @@ struct Engine<'a> {
     last_uses: Option<LastUses>,
     /// The seats with a thread.
     threads: Vec<usize>,
-    /// By core, how many of its seats do a piece of work.
-    at_work: Vec<u32>,
+    queues: ReadyQueues,
+    hardware: Hardware<'a>,
+    graph: Graph,
+    requests: Requests,
+    late_wakes: Vec<Fault>,
+    results: Results,
+}
+
+/// The next events, and how many seats have one.
+#[derive(Default)]
+struct Agenda {
+    /// Time, age, seat and version of each.
+    events: BinaryHeap<Reverse<(Time, u64, usize, u32)>>,
+    aged: u64,
     /// The number of watching seats.
     watching: usize,
     /// The number of busy seats.
     busy: usize,
     /// How many looks in a row, of all seats, have found nothing and ended in a pause.
     fruitless: usize,
-    queues: ReadyQueues,
+}
+
+/// The machine at work: costs, caches, memory and its shared ways.
+struct Hardware<'a> {
+    costs: Costs,
+    /// By core, how many of its seats do a piece of work.
+    at_work: Vec<u32>,
     /// By core group, how long a line takes from each group's caches.
     lines: Vec<Vec<Time>>,
+    fluid: Fluid,
+    memory: Memory<'a>,
+}
+
+/// The tasks of the program as far as they have come, and what they wait for.
+struct Graph {
     tasks: Vec<TaskState>,
     /// By task, its waiting successors.
     later: Vec<Vec<u32>>,
     scopes: Vec<Scope>,
     free_scopes: Vec<usize>,
-    fluid: Fluid,
-    memory: Memory<'a>,
+    words: Words,
+    /// The number of unfinished tasks.
+    left: usize,
+}
+
+/// The requests of the program.
+struct Requests {
     /// By request, the number of unfinished tasks.
-    requests: FxHashMap<RequestId, Requested>,
+    by_id: FxHashMap<RequestId, Requested>,
     /// The unfinished requests of boxes, also future ones. One is over when it has no more tasks.
     of_boxes: BTreeSet<RequestId>,
     /// The number of requests submitted and not over.
@@ -203,8 +231,10 @@ struct Engine<'a> {
     in_turn: TurnOrder,
     /// The number of tasks from outside.
     entered: usize,
-    left: usize,
-    late_wakes: Vec<Fault>,
+}
+
+/// The parts of the outcome so far.
+struct Results {
     records: Vec<TaskRecord>,
     diary: Diary,
     /// By seat; empty if decisions are not recorded.
@@ -279,6 +309,7 @@ impl<'a> Engine<'a> {
             doing: if seat.spare { Doing::Empty } else { Doing::Busy },
             stack: Vec::new(),
             pinned: VecDeque::new(),
+            in_row: false,
             version: 0,
             due: 0,
             idle_since: None,
@@ -295,68 +326,63 @@ impl<'a> Engine<'a> {
             of_boxes.extend(task.of_box.map(|_| task.request));
         }
         let uses = vec![0.0; memory.resources().len()];
+        let late_wakes = options.faults.iter().copied().filter(|fault| matches!(fault, Fault::LateWake { .. }));
         Ok(Engine {
             machine,
             plan,
             options,
-            costs: Costs {
-                spawn: cycles(spawn_cycles),
-                own: cycles(own_cycles),
-                take: cycles(take_cycles),
-                steal: cycles(steal_cycles),
-                deal: cycles(deal_cycles),
-                stretch: cycles(stretch_cycles),
-                wake: picoseconds(wake_ns),
-            },
             chance: Chance::new(options.seed),
             now: 0,
-            events: BinaryHeap::new(),
-            aged: 0,
+            agenda: Agenda { busy: plan.threads(), ..Agenda::default() },
             seats: plan.seats.iter().enumerate().map(seat).collect(),
             pools: plan.pools.iter().map(|pool| Sleepers::new(pool.seats.len())).collect(),
             for_waiting: plan.for_waiting(),
             last_uses: plan.warm().map(LastUses::new),
             threads: (0..plan.seats.len()).filter(|&seat| !plan.seats[seat].spare).collect(),
-            at_work: vec![0; machine.topology.cores.len()],
-            watching: 0,
-            busy: plan.threads(),
-            fruitless: 0,
             queues: ReadyQueues::new(plan),
-            lines: lines(machine),
-            tasks: program.tasks.iter().map(TaskState::of).collect(),
-            later,
-            scopes: vec![Scope::default()],
-            free_scopes: Vec::new(),
-            fluid,
-            memory,
-            requests,
-            of_boxes,
-            open: 0,
-            in_turn: TurnOrder::default(),
-            entered: 0,
-            left: program.tasks.len(),
-            late_wakes: options
-                .faults
-                .iter()
-                .copied()
-                .filter(|fault| matches!(fault, Fault::LateWake { .. }))
-                .collect(),
-            records: vec![TaskRecord::default(); program.tasks.len()],
+            hardware: Hardware {
+                costs: Costs {
+                    spawn: cycles(spawn_cycles),
+                    own: cycles(own_cycles),
+                    take: cycles(take_cycles),
+                    steal: cycles(steal_cycles),
+                    deal: cycles(deal_cycles),
+                    stretch: cycles(stretch_cycles),
+                    wake: picoseconds(wake_ns),
+                },
+                at_work: vec![0; machine.topology.cores.len()],
+                lines: lines(machine),
+                fluid,
+                memory,
+            },
+            graph: Graph {
+                tasks: program.tasks.iter().map(TaskState::of).collect(),
+                later,
+                scopes: vec![Scope::default()],
+                free_scopes: Vec::new(),
+                words: Words::default(),
+                left: program.tasks.len(),
+            },
+            requests: Requests { by_id: requests, of_boxes, open: 0, in_turn: TurnOrder::default(), entered: 0 },
+            late_wakes: late_wakes.collect(),
+            results: Results {
+                records: vec![TaskRecord::default(); program.tasks.len()],
+                diary: Diary::new(options.trace, plan.seats.len()),
+                decisions: vec![Vec::new(); if options.decisions { plan.seats.len() } else { 0 }],
+                counts: Counts { uses, ..Counts::default() },
+                started: 0,
+                measured: None,
+            },
             program,
             live,
-            decisions: vec![Vec::new(); if options.decisions { plan.seats.len() } else { 0 }],
-            diary: Diary::new(options.trace, plan.seats.len()),
-            counts: Counts { uses, ..Counts::default() },
-            started: 0,
-            measured: None,
         })
     }
 
     fn run(&mut self, watch: &mut dyn FnMut(usize) -> bool) -> Result<(), SimError> {
         let first = self.threads[0];
         self.submit(first, 0);
-        self.scopes[0].pending = 1;
-        (self.tasks[0].spawned, self.tasks[0].scope) = (true, 0);
+        self.graph.scopes[0].pending = 1;
+        (self.graph.tasks[0].spawned, self.graph.tasks[0].scope) = (true, 0);
         let enqueued = self.enqueued(0, self.program.tasks[0].kind, None);
         self.note(first, || enqueued);
         match self.program.tasks[0].pinned {
@@ -368,21 +394,21 @@ impl<'a> Engine<'a> {
                 self.queues.push(self.plan.entry[0], (0, self.program.tasks[0].request));
             }
         }
-        if self.costs.wake >= FOREVER {
+        if self.hardware.costs.wake >= FOREVER {
             return Err(SimError::TooLong);
         }
         for at in 0..self.threads.len() {
-            let begin = self.chance.below(self.costs.wake + 1);
+            let begin = self.chance.below(self.hardware.costs.wake + 1);
             self.schedule(self.threads[at], begin);
         }
         loop {
             for _ in 0..WATCHED {
-                if self.left == 0 {
+                if self.graph.left == 0 {
                     return Ok(());
                 }
                 self.step()?;
             }
-            if !watch(self.program.tasks.len() - self.left) {
+            if !watch(self.program.tasks.len() - self.graph.left) {
                 return Err(SimError::Cancelled);
             }
         }
@@ -391,19 +417,19 @@ impl<'a> Engine<'a> {
     /// Carries out the next event, or the end of the next flow.
     fn step(&mut self) -> Result<(), SimError> {
         // Seats without a wake would pause for ever. Before its longest pause, a seat has at most 32 others.
-        if self.busy == 0 && self.fruitless > 64 * self.threads.len() {
+        if self.agenda.busy == 0 && self.agenda.fruitless > 64 * self.threads.len() {
             return Err(self.stuck());
         }
         let event = self.next_event();
         // All changes at one instant change the rates only once.
-        let flow = if event == Some(self.now) { None } else { self.fluid.next_end() };
+        let flow = if event == Some(self.now) { None } else { self.hardware.fluid.next_end() };
         if event.into_iter().chain(flow).min().is_some_and(|next| next >= FOREVER) {
             return Err(SimError::TooLong);
         }
         match (event, flow) {
             (Some(event), Some(flow)) if flow < event => self.end_flow(flow),
             (Some(event), _) => {
-                let Reverse((_, _, seat, _)) = self.events.pop().expect("it was there");
+                let Reverse((_, _, seat, _)) = self.agenda.events.pop().expect("it was there");
                 self.now = event;
                 self.happen(seat)
             }
@@ -415,31 +441,31 @@ impl<'a> Engine<'a> {
     /// The time of the next valid event.
     fn next_event(&mut self) -> Option<Time> {
         loop {
-            let &Reverse((time, _, seat, version)) = self.events.peek()?;
+            let &Reverse((time, _, seat, version)) = self.agenda.events.peek()?;
             if self.seats[seat].version == version {
                 return Some(time);
             }
-            self.events.pop();
+            self.agenda.events.pop();
         }
     }
 
     fn end_flow(&mut self, at: Time) -> Result<(), SimError> {
         self.now = at;
-        let seat = self.fluid.finish(at).expect("a flow ends when it was said to");
+        let seat = self.hardware.fluid.finish(at).expect("a flow ends when it was said to");
         self.advance(seat)
     }
 
     fn stuck(&self) -> SimError {
-        let over = |task: &usize| self.records[*task].end_ns == 0.0;
-        SimError::Stuck { left: self.left, task: (0..self.tasks.len()).find(over).unwrap_or(0) }
+        let over = |task: &usize| self.results.records[*task].end_ns == 0.0;
+        SimError::Stuck { left: self.graph.left, task: (0..self.graph.tasks.len()).find(over).unwrap_or(0) }
     }
 
     /// Sets the seat's next event, in place of any other.
     fn schedule(&mut self, seat: usize, at: Time) {
         self.seats[seat].version = self.seats[seat].version.wrapping_add(1);
         self.seats[seat].due = at;
-        self.events.push(Reverse((at, self.aged, seat, self.seats[seat].version)));
-        self.aged += 1;
+        self.agenda.events.push(Reverse((at, self.agenda.aged, seat, self.seats[seat].version)));
+        self.agenda.aged += 1;
     }
 
     fn happen(&mut self, seat: usize) -> Result<(), SimError> {
@@ -452,10 +478,10 @@ impl<'a> Engine<'a> {
 
     fn set_doing(&mut self, seat: usize, doing: Doing) {
         let before = std::mem::replace(&mut self.seats[seat].doing, doing);
-        self.watching += usize::from(doing == Doing::Watching);
-        self.watching -= usize::from(before == Doing::Watching);
-        self.busy += usize::from(doing == Doing::Busy);
-        self.busy -= usize::from(before == Doing::Busy);
+        self.agenda.watching += usize::from(doing == Doing::Watching);
+        self.agenda.watching -= usize::from(before == Doing::Watching);
+        self.agenda.busy += usize::from(doing == Doing::Busy);
+        self.agenda.busy -= usize::from(before == Doing::Busy);
     }
 
     /// The name of a task in a trace.
@@ -469,7 +495,7 @@ impl<'a> Engine<'a> {
     }
 
     fn record_decision(&mut self, seat: usize, decision: Decision) {
-        if let Some(decisions) = self.decisions.get_mut(seat) {
+        if let Some(decisions) = self.results.decisions.get_mut(seat) {
             decisions.push(decision);
         }
     }
@@ -482,11 +508,11 @@ impl<'a> Engine<'a> {
 
     /// The only unfinished request of boxes, if there is one.
     fn alone(&self) -> Option<RequestId> {
-        self.of_boxes.first().copied().filter(|_| self.of_boxes.len() == 1)
+        self.requests.of_boxes.first().copied().filter(|_| self.requests.of_boxes.len() == 1)
     }
 
     fn note(&mut self, seat: usize, what: impl FnOnce() -> What) {
-        self.diary.record(seat, self.now, what);
+        self.results.diary.record(seat, self.now, what);
     }
 
     /// A seat's real time from now on for work of `time` without a fault.
@@ -505,32 +531,32 @@ impl<'a> Engine<'a> {
 
     /// Keeps the seat busy without a task for `time`, not before `begin`.
     fn spend(&mut self, seat: usize, begin: Time, time: Time) {
-        self.fruitless = 0;
+        self.agenda.fruitless = 0;
         let time = time.saturating_add(std::mem::take(&mut self.seats[seat].debt));
         let end = begin.saturating_add(self.stretched(seat, time));
-        self.counts.overhead_ns += (end - self.now) as f64 / 1000.0;
+        self.results.counts.overhead_ns += (end - self.now) as f64 / 1000.0;
         self.schedule(seat, end);
     }
 
     fn outcome(self) -> Outcome {
-        let (end, counts) = self.measured.unwrap_or((self.now, self.counts));
-        let wall_ns = (end - self.started.min(end)) as f64 / 1000.0;
+        let (end, counts) = self.results.measured.unwrap_or((self.now, self.results.counts));
+        let wall_ns = (end - self.results.started.min(end)) as f64 / 1000.0;
         Outcome {
             program: self.program.name.clone(),
             machine: self.machine.name.clone(),
             strategy: self.plan.strategy.clone(),
             parameters: self.options.parameters,
-            used: self.costs.used(self.machine),
+            used: self.hardware.costs.used(self.machine),
             seed: self.options.seed,
             threads: self.threads.len(),
             wall_ns,
-            start_ns: self.started as f64 / 1000.0,
+            start_ns: self.results.started as f64 / 1000.0,
             total_ns: self.now as f64 / 1000.0,
-            resources: Outcome::utilisation(self.memory.resources(), &counts.uses, wall_ns),
+            resources: Outcome::utilisation(self.hardware.memory.resources(), &counts.uses, wall_ns),
             counts,
-            tasks: self.records,
-            decisions: self.decisions,
-            trace: self.diary.trace(self.machine, self.plan, &self.program),
+            tasks: self.results.records,
+            decisions: self.results.decisions,
+            trace: self.results.diary.trace(self.machine, self.plan, &self.program),
         }
     }
 }

@@ -62,7 +62,7 @@ pub(crate) const FAULT_CYCLES: f64 = 1500.0;
 /// The block of each array. A block is the memory of its first array.
 pub(crate) struct Heaps {
     /// By array of a heap, its block, and the number of remaining readers. Empty if the program has no array of a heap.
-    arrays: Vec<Lent>,
+    arrays: Vec<LentBlock>,
     /// The first array of a heap.
     first: usize,
     /// By PU and size, the free blocks.
@@ -80,7 +80,7 @@ enum Malloc {
 
 /// The cost of taking a block, beside its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Taken {
+pub(crate) struct BlockCost {
     /// Pages new to the process.
     pub(crate) pages: usize,
     /// The wait for a lock, and the time of holding it.
@@ -117,12 +117,15 @@ impl OneHeap {
     }
 
     /// The block for an array.
-    fn take(&mut self, array: u32, bytes: usize, now: f64) -> (u32, Taken) {
+    fn take(&mut self, array: u32, bytes: usize, now: f64) -> (u32, BlockCost) {
         let Some(block) = self.free.get_mut(&bytes).and_then(Vec::pop) else {
-            return (array, Taken { pages: bytes.div_ceil(PAGE), ns: self.lock(SEARCH_CYCLES + SYSTEM_CYCLES, now) });
+            return (
+                array,
+                BlockCost { pages: bytes.div_ceil(PAGE), ns: self.lock(SEARCH_CYCLES + SYSTEM_CYCLES, now) },
+            );
         };
         self.free_bytes -= bytes;
-        (block, Taken { pages: 0, ns: self.lock(SEARCH_CYCLES, now) })
+        (block, BlockCost { pages: 0, ns: self.lock(SEARCH_CYCLES, now) })
     }
 
     /// Takes a block back from a PU. Returns how long this takes the PU.
@@ -189,7 +192,7 @@ impl Arena {
 }
 
 #[derive(Clone)]
-struct Lent {
+struct LentBlock {
     block: u32,
     readers: u32,
     /// The PU of its heap.
@@ -199,7 +202,7 @@ struct Lent {
 impl Heaps {
     /// For a program on a machine with this clock rate, in GHz.
     pub(crate) fn new(program: &Program, allocator: Allocator, clock_ghz: f64) -> Heaps {
-        let lent = Lent { block: NONE, readers: 0, owner: PuId::new(0) };
+        let lent = LentBlock { block: NONE, readers: 0, owner: PuId::new(0) };
         let first = program.heap.start;
         let mut arrays = vec![lent; program.heap.len()];
         if !arrays.is_empty() {
@@ -241,8 +244,8 @@ impl Heaps {
     }
 
     /// A PU writes an array of this size, at this time in nanoseconds: the array gets a block, unless it has one.
-    pub(crate) fn take(&mut self, array: usize, bytes: usize, pu: PuId, now: f64) -> Taken {
-        let nothing = Taken::default();
+    pub(crate) fn take(&mut self, array: usize, bytes: usize, pu: PuId, now: f64) -> BlockCost {
+        let nothing = BlockCost::default();
         let Some(lent) = array.checked_sub(self.first).and_then(|at| self.arrays.get_mut(at)) else { return nothing };
         if lent.block != NONE {
             return nothing;
@@ -252,7 +255,7 @@ impl Heaps {
         (lent.block, taken) = match &mut self.malloc {
             Malloc::Arenas(arenas) if SERVED.contains(&bytes) => {
                 let (block, pages) = arenas.entry(pu).or_default().take(array as u32, bytes);
-                (block, Taken { pages, ns: 0.0 })
+                (block, BlockCost { pages, ns: 0.0 })
             }
             Malloc::OneHeap(one) if SERVED.contains(&bytes) => one.take(array as u32, bytes, now),
             _ => {
@@ -336,7 +339,7 @@ mod tests {
     fn one_heap_has_one_thread_at_a_time_and_keeps_little() {
         let (one, other) = (PuId::new(0), PuId::new(1));
         let mut heap = OneHeap::new(2.0);
-        let new = |ns| Taken { pages: 8, ns };
+        let new = |ns| BlockCost { pages: 8, ns };
         assert_eq!(heap.take(0, 32 << 10, 0.0), (0, new(950.0)), "1900 cycles, at 2 GHz");
         assert_eq!(heap.take(1, 32 << 10, 100.0), (1, new(1800.0)), "it waits for the first one");
         assert_eq!(heap.take(2, 32 << 10, 5000.0), (2, new(950.0)));
@@ -350,8 +353,8 @@ mod tests {
         assert_eq!([free(&mut heap, 0, one), free(&mut heap, 1, other)], [10_200.0, 10_400.0]);
         assert_eq!(free(&mut heap, 2, one), 10_400.0 + 950.0 + 1400.0);
         assert_eq!(heap.returns_until, FxHashMap::from_iter([(one, 12_750.0), (other, 10_400.0)]));
-        assert_eq!(heap.take(3, 32 << 10, 12_000.0), (1, Taken { pages: 0, ns: 750.0 + 200.0 }));
-        assert_eq!(heap.take(4, 32 << 10, 30_000.0), (0, Taken { pages: 0, ns: 200.0 }));
+        assert_eq!(heap.take(3, 32 << 10, 12_000.0), (1, BlockCost { pages: 0, ns: 750.0 + 200.0 }));
+        assert_eq!(heap.take(4, 32 << 10, 30_000.0), (0, BlockCost { pages: 0, ns: 200.0 }));
         assert_eq!(heap.take(5, 32 << 10, 40_000.0), (5, new(950.0)), "its memory had gone back");
     }
 }

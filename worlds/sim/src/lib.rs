@@ -62,7 +62,7 @@ pub use machine::{CacheCosts, HomeCosts, Link, Machine, MachineError, MemoryCost
 pub use memory::Resource;
 pub use options::{Fault, Options, SimError};
 pub use parameters::{ParameterSet, Parameters};
-pub use program::{ArraySpec, Cost, Program, ProgramError, Step, TaskSpec, Work};
+pub use program::{ArraySpec, Cost, OwnStack, Program, ProgramError, Step, TaskSpec, Work};
 pub use recorder::Recorder;
 pub use reenact::{Reenacted, Reenactment};
 pub use rehearsal::Rehearsal;

@@ -104,7 +104,7 @@ struct State {
     bytes: f64,
     /// When caches have it, in the order of their requests. After the first one, one or more of them have it without an
     /// end.
-    held: Vec<Held>,
+    held: Vec<LineSpan>,
     /// Whether a holder has changed it, so that memory lacks this value.
     changed: bool,
     /// When its home takes the next request.
@@ -112,7 +112,7 @@ struct State {
 }
 
 /// A time span of a line in a cache.
-struct Held {
+struct LineSpan {
     cache: usize,
     /// When it gets the line.
     from: f64,
@@ -126,10 +126,10 @@ struct Held {
     copies: Vec<usize>,
 }
 
-impl Held {
-    fn new(cache: usize, from: f64, alone: bool) -> Held {
+impl LineSpan {
+    fn new(cache: usize, from: f64, alone: bool) -> LineSpan {
         let alone_until = if alone { f64::INFINITY } else { f64::NEG_INFINITY };
-        Held { cache, from, until: f64::INFINITY, alone_until, next: from, copies: vec![] }
+        LineSpan { cache, from, until: f64::INFINITY, alone_until, next: from, copies: vec![] }
     }
 
     /// Time of a request, taken at `begin`, to this cache and back.
@@ -263,7 +263,7 @@ impl<'m> Lines<'m> {
     pub(crate) fn warm_line(&self, thread: usize) -> Line {
         let line = self.line(thread);
         let own = self.threads[thread].path.first();
-        self.lines.borrow_mut()[line].held.extend(own.map(|&cache| Held::new(cache, 0.0, true)));
+        self.lines.borrow_mut()[line].held.extend(own.map(|&cache| LineSpan::new(cache, 0.0, true)));
         line
     }
 
@@ -392,7 +392,7 @@ impl<'m> Lines<'m> {
             alone = false;
         }
         line.held.extend(thread.path.first().map(|&own| {
-            let mut held = Held::new(own, begin + latency, alone);
+            let mut held = LineSpan::new(own, begin + latency, alone);
             held.copies.extend(thread.copies);
             held
         }));
@@ -419,7 +419,7 @@ impl<'m> Lines<'m> {
             held.loses(begin + way / 2.0);
             latency = latency.max(held.answers(begin, way));
         }
-        line.held.extend(own.map(|own| Held::new(own, begin + latency, true)));
+        line.held.extend(own.map(|own| LineSpan::new(own, begin + latency, true)));
         line.free_at = begin + latency;
         line.changed = true;
         begin + latency

@@ -79,21 +79,6 @@ pub struct CacheCosts {
     pub write_through: bool,
 }
 
-/// How much longer a line of a node's memory takes by its load, for a machine's file without a chart of its own: the
-/// chart of six channels of DDR4 behind a Xeon Gold 6140, measured by Intel's Memory Latency Checker 3.10 with reads
-/// only (VSC documentation, source/leuven/old_hardware/genius/skylake_mlc.txt). Banks and channels make a line wait,
-/// with any processor in front: other processors and channels come within some ten nanoseconds of it, as the machines
-/// of `papers/memory.rs` show.
-const DRAM_QUEUEING: [(f64, f64); 7] =
-    [(0.125, 6.0), (0.25, 11.0), (0.375, 15.5), (0.52, 26.0), (0.78, 38.5), (0.955, 73.0), (1.0, 76.0)];
-
-impl Queueing {
-    /// The chart of otherwise unknown memory.
-    pub fn of_dram() -> Queueing {
-        Queueing::new(&DRAM_QUEUEING).expect("the chart rises")
-    }
-}
-
 /// Memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemoryCosts {

@@ -137,7 +137,7 @@ impl Granule {
 
 /// The place of a found piece.
 #[derive(Clone, Copy, PartialEq)]
-enum Found {
+enum PiecePlace {
     /// In the core's own caches, or its group's.
     Own,
     /// In the cache of other cores, which has written it and would have to write it back; they are on this node.
@@ -434,7 +434,7 @@ impl<'a> Memory<'a> {
         // Parts of pages at an array's ends cost parts.
         let fault_ns = if faults && access.mode.writes() { self.fault_ns(!past_caches) } else { None };
         let mut missed = inside.start..inside.start;
-        let mut before = Found::Own;
+        let mut before = PiecePlace::Own;
         let mut end = cut.start(from);
         for at in from..to {
             let whole = end..self.cuts[array].start(at + 1);
@@ -448,18 +448,18 @@ impl<'a> Memory<'a> {
             }
             let (mode, stores) = (access.mode, access.stores);
             let piece = Piece { array, id, whole: whole.len(), part: part.clone(), counts, mode, stores };
-            let found = if past_caches { Found::Memory } else { self.through_caches(pu, &piece) };
+            let found = if past_caches { PiecePlace::Memory } else { self.through_caches(pu, &piece) };
             if past_caches && counts {
                 let version = &mut self.granules[id as usize].version;
                 *version = version.wrapping_add(1);
             }
             match found {
-                Found::Own => {}
-                Found::Written(from) => {
+                PiecePlace::Own => {}
+                PiecePlace::Written(from) => {
                     self.now.stretches += usize::from(before != found);
                     self.now.forwarded[from] += part.len() as f64;
                 }
-                Found::Memory => {
+                PiecePlace::Memory => {
                     if missed.end != part.start {
                         self.miss(node, array, base, missed, access.mode, past_caches);
                         missed = part.start..part.start;
@@ -479,7 +479,7 @@ impl<'a> Memory<'a> {
     }
 
     /// Looks for a granule in the PU's caches, and leaves it there.
-    fn through_caches(&mut self, pu: PuId, piece: &Piece) -> Found {
+    fn through_caches(&mut self, pu: PuId, piece: &Piece) -> PiecePlace {
         let &Piece { array, id, whole, ref part, counts, mode, stores } = piece;
         let path = &self.paths[pu.index()];
         let Granule { version, writer } = &mut self.granules[id as usize];
@@ -520,7 +520,7 @@ impl<'a> Memory<'a> {
             if found.is_none() && !self.caches[home].pass(latest, &mut self.evicted).0 && mode != Mode::Write {
                 self.now.from_memory += part.len() as f64;
             }
-            return if found.is_some() || mode == Mode::Write { Found::Own } else { Found::Memory };
+            return if found.is_some() || mode == Mode::Write { PiecePlace::Own } else { PiecePlace::Memory };
         }
         let last = path.len().wrapping_sub(1);
         let (mut found, mut keeps) = (None, false);
@@ -544,12 +544,12 @@ impl<'a> Memory<'a> {
         }
         // The own caches don't own the version of before: if they had it, it would have been found.
         let comes_from = match found {
-            Some(_) => Found::Own,
+            Some(_) => PiecePlace::Own,
             // Lines written elsewhere are not in memory yet.
             None if writer != Granule::NONE && self.caches[writer as usize].owns(id, before) => {
-                Found::Written(self.nodes_of_caches[writer as usize])
+                PiecePlace::Written(self.nodes_of_caches[writer as usize])
             }
-            None => Found::Memory,
+            None => PiecePlace::Memory,
         };
         if writes && counts {
             self.granules[id as usize].writer = if keeps { path[last] as u32 } else { Granule::NONE };

@@ -69,8 +69,22 @@ pub struct TaskSpec {
     /// Whether it is queued near its data, under strategies with such places
     /// ([`Plan::homes`](vicus_schedule::Plan::homes)).
     pub goes_home: bool,
+    /// Whether it is a lightweight thread.
+    pub own_stack: OwnStack,
     /// Its steps.
     pub steps: Vec<Step>,
+}
+
+/// Whether a task has a stack of its own, as a lightweight thread: then it leaves its seat while it waits for a word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OwnStack {
+    /// A task on its seat's stack. It waits for no word.
+    #[default]
+    None,
+    /// A thread that goes on at the seat where it has begun.
+    Bound,
+    /// A thread that may go on at another seat after a wait.
+    Movable,
 }
 
 impl Default for TaskSpec {
@@ -87,6 +101,7 @@ impl Default for TaskSpec {
             released: Kind::Immediate,
             outside: false,
             goes_home: false,
+            own_stack: OwnStack::None,
             steps: Vec::new(),
         }
     }
@@ -105,6 +120,11 @@ pub enum Step {
     /// Waits for the tasks spawned since the innermost open section began, and closes the section; without a section,
     /// waits for all tasks spawned by this task.
     Wait,
+    /// Waits until this word was filled once more than taken, and takes it. Lightweight threads alone wait for words,
+    /// the first one first, and for words alone.
+    Take(u32),
+    /// Fills a word for one [`Step::Take`].
+    Fill(u32),
     /// Like the end of a `join` in this one's spawner: if the task is still in its queue, this seat runs it now.
     TakeBack(u32),
     /// The measured part begins.
@@ -198,9 +218,18 @@ impl Program {
                     }
                     Step::TakeBack(second) => {
                         let spawns = |step: &Step| matches!(step, Step::Spawn(range) if range.contains(second));
+                        if task.own_stack != OwnStack::None {
+                            return error(format!("task {number}, a lightweight thread, waits for tasks"));
+                        }
                         if !task.steps[..at].iter().any(spawns) {
                             return error(format!("task {number} takes back task {second}, which it has not spawned"));
                         }
+                    }
+                    Step::Take(word) if task.own_stack == OwnStack::None => {
+                        return error(format!("task {number} waits for word {word}, and is no lightweight thread"));
+                    }
+                    Step::Open | Step::Wait if task.own_stack != OwnStack::None => {
+                        return error(format!("task {number}, a lightweight thread, waits for tasks"));
                     }
                     Step::Work(work) if work.leaf as usize >= self.leaves.len() => {
                         return error(format!("task {number} does work of leaf {}: there is none", work.leaf));

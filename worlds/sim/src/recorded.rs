@@ -29,8 +29,8 @@ pub(crate) struct Invocation {
     /// The time of its beginning, plus the time of invocations on top of it; `None` if it never ran.
     pub(crate) from_ns: Option<u64>,
     pub(crate) duration_ns: u64,
-    pub(crate) takes: Vec<Taken>,
-    pub(crate) makes: Vec<Made>,
+    pub(crate) takes: Vec<TakenEnvelope>,
+    pub(crate) makes: Vec<SentEnvelope>,
     /// Bytes it read from the store.
     pub(crate) reads: u64,
     /// The bytes of its box's own memory, when it begins and when it ends.
@@ -61,7 +61,7 @@ impl Invocation {
 
 /// A taken envelope.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Taken {
+pub(crate) struct TakenEnvelope {
     pub(crate) input: u16,
     /// Its index; `None` if the trace doesn't name its sender.
     pub(crate) envelope: Option<usize>,
@@ -73,7 +73,7 @@ pub(crate) struct Taken {
 
 /// An envelope kept by a box.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kept {
+pub(crate) struct KeptEnvelope {
     pub(crate) envelope: usize,
     /// The end of its bytes, if all the box's kept envelopes lie one after the other.
     pub(crate) end: u64,
@@ -81,7 +81,7 @@ pub(crate) struct Kept {
 
 /// A sent envelope.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Made {
+pub(crate) struct SentEnvelope {
     pub(crate) output: u16,
     pub(crate) envelope: usize,
 }
@@ -106,7 +106,7 @@ pub(crate) struct Recorded<'a> {
     /// By box, the bytes of its own memory: now, and the most so far.
     held: FxHashMap<JobId, (u64, u64)>,
     /// By box, its kept envelopes, in taking order.
-    kept: FxHashMap<JobId, Vec<Kept>>,
+    kept: FxHashMap<JobId, Vec<KeptEnvelope>>,
     /// The types of boxes.
     pub(crate) leaves: Vec<String>,
     /// By leaf, whether such boxes have left envelopes at their inputs to take others first.
@@ -258,7 +258,7 @@ impl<'a> Recorded<'a> {
                 let maker = envelope.map(|envelope| self.envelopes[envelope].by);
                 let taker = self.current_of(seat, who, "a received envelope")?;
                 maker.into_iter().for_each(|maker| taker.add_predecessor(maker));
-                taker.takes.push(Taken { input, envelope, kept: false, at });
+                taker.takes.push(TakenEnvelope { input, envelope, kept: false, at });
             }
             What::EnvelopeKept { who, input } => {
                 let taker = self.current_of(seat, who, "an envelope that is kept")?;
@@ -268,7 +268,7 @@ impl<'a> Recorded<'a> {
                 if let Some(envelope) = taken.envelope {
                     let kept = self.kept.entry(who).or_default();
                     let end = kept.last().map_or(0, |kept| kept.end) + self.envelopes[envelope].bytes;
-                    kept.push(Kept { envelope, end });
+                    kept.push(KeptEnvelope { envelope, end });
                 }
             }
             What::EnvelopeLeft { who, .. } => {
@@ -289,7 +289,7 @@ impl<'a> Recorded<'a> {
                 }
                 (self.envelopes[envelope].rows, self.envelopes[envelope].pill) = (rows, pill);
                 self.sent.entry((who.request, Source { index: who.index, output })).or_default().push(envelope);
-                self.current_of(seat, who, "an envelope that is sent")?.makes.push(Made { output, envelope });
+                self.current_of(seat, who, "an envelope that is sent")?.makes.push(SentEnvelope { output, envelope });
             }
             What::BytesRead { who, bytes, .. } => self.current_of(seat, who, "what is read")?.reads += u64::from(bytes),
             What::Held { who, bytes } => {
@@ -326,7 +326,7 @@ impl<'a> Recorded<'a> {
     }
 
     /// The envelopes kept by an invocation's box at its end.
-    pub(crate) fn kept(&self, invocation: &Invocation) -> &[Kept] {
+    pub(crate) fn kept(&self, invocation: &Invocation) -> &[KeptEnvelope] {
         self.kept.get(&invocation.who()).map_or(&[], |kept| &kept[..invocation.keeps])
     }
 

@@ -47,7 +47,7 @@ impl Rehearsal {
         mut choose: impl FnMut(usize) -> usize,
         takes_ns: impl Fn(&ConnectedBox, u64) -> u64,
     ) -> Result<Rehearsal, FlowError> {
-        let mut log = Written::default();
+        let mut log = EventList::default();
         let (mut work_ns, mut invocations) = (0, 0);
         let who = |index: usize| JobId { request: REQUEST, index: index as u32 };
         let (mut request, first) = Request::start(model, Vec::new());
@@ -131,12 +131,12 @@ fn info(model: &Model, grown: &[LiveBox]) -> ModelInfo {
 
 /// The events so far. Unlike a thread's log it grows.
 #[derive(Default)]
-struct Written {
+struct EventList {
     events: Vec<Event>,
     now: u64,
 }
 
-impl Written {
+impl EventList {
     fn record(&mut self, what: What) {
         self.events.push(Event { time_ns: self.now, order: 1 + self.events.len() as u64, what });
     }

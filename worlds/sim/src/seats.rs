@@ -17,8 +17,10 @@ pub(crate) struct Thread {
     pub(crate) doing: Doing,
     /// The current task is on top of the tasks waiting for it.
     pub(crate) stack: Vec<Frame>,
-    /// Tasks reserved for this seat.
+    /// Tasks reserved for this seat, and threads sent to it.
     pub(crate) pinned: VecDeque<u32>,
+    /// Whether a lightweight thread has run last, and another may follow before the seat looks around.
+    pub(crate) in_row: bool,
     /// The number of its next event; events with other numbers are out of date.
     pub(crate) version: u32,
     /// The time of this event.
@@ -194,6 +196,15 @@ impl ReadyQueues {
             self.count -= 1;
         }
         is_there
+    }
+
+    /// Takes the oldest task of a queue if it is `wanted`.
+    pub(crate) fn take_oldest_if(&mut self, queue: QueueId, wanted: impl FnOnce(&Waiting) -> bool) -> Option<Waiting> {
+        let ready = &mut self.queues[queue.index()];
+        let task = ready.tasks.take_oldest_if(wanted)?;
+        ready.count(task.1, -1);
+        self.count -= 1;
+        Some(task)
     }
 
     /// The number of tasks in a queue.

@@ -58,7 +58,9 @@ mod threads;
 mod watch;
 mod words;
 
-pub use sitting::{CountThreads, Lent, Sitting, StartSitting, help, lend, seat, set_word, stack, wait_outside, word};
+pub use sitting::{
+    CountThreads, Sitting, StandIn, StartSitting, help, lend, seat, set_word, stack, wait_outside, word,
+};
 pub use spawn::{
     Builder, JoinHandle, MigrateError, STACK_BYTES, SpawnError, ThreadId, ThreadInfo, block_on, current, is_thread,
     limit_stacks, migrate_to, spawn, spawn_async, spawn_to, yield_now,

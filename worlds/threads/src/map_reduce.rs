@@ -1,10 +1,11 @@
 //! MapReduce over distributed queues.
 //!
 //! ```text
-//!  input ── map, on every seat ── pairs ──▶ a batch for each partition ── the queue of its place ──▶ the partition's pairs ── reduce
-//!                                                                                 memory runs out │            ▲ merged
-//!                                                                                                 ▼            │
-//!                                                                                          a sorted run in a temporary file
+//!  input ── map, on every seat ── pairs ──▶ a batch for each partition ── the queue of its place
+//!                                                                                │
+//!                                                                                ▼
+//!                             reduce ◀── merged ──┬── the partition's pairs ◀────┘
+//!                                                 └── sorted runs in temporary files, when memory runs out
 //! ```
 //!
 //! Dean, Ghemawat, "MapReduce: Simplified Data Processing on Large Clusters", OSDI 2004. Wheeler et al. (see

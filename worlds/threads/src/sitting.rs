@@ -278,7 +278,7 @@ pub fn wait_outside<R>(f: impl FnOnce() -> R) -> R {
 
 /// Another thread of the system working near a seat with a blocked thread, until this is dropped.
 #[derive(Debug)]
-pub struct Lent(#[expect(dead_code, reason = "the thread leaves when it is dropped")] LentThread);
+pub struct StandIn(#[expect(dead_code, reason = "the thread leaves when it is dropped")] LentThread);
 
 /// The calling thread is about to block in the system: puts another one on a spare seat of its neighbourhood, if there
 /// is one, to begin the queued tasks there. Lightweight threads begun on this seat wait for its own thread all the
@@ -299,8 +299,8 @@ pub struct Lent(#[expect(dead_code, reason = "the thread leaves when it is dropp
 /// });
 /// assert_eq!(value, 42);
 /// ```
-pub fn lend() -> Option<Lent> {
-    lend_here().map(Lent)
+pub fn lend() -> Option<StandIn> {
+    lend_here().map(StandIn)
 }
 
 /// The addresses of the calling lightweight thread's stack; `None` elsewhere.

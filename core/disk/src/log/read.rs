@@ -22,9 +22,9 @@ pub(crate) struct Tail {
     /// The places of the frames whose records were shown, in order.
     pub(crate) frames: Vec<FramePlace>,
     /// The beginning of the unreadable part: it was written, and can't be read.
-    pub(crate) broken: Option<Broken>,
+    pub(crate) broken: Option<BadRecord>,
     /// The bytes behind the last frame that are no frame.
-    pub(crate) torn: Option<Torn>,
+    pub(crate) torn: Option<TornTail>,
     /// The first wrong byte between two records, where no record is.
     pub(crate) spoiled: Option<Damage>,
 }
@@ -42,7 +42,7 @@ pub struct FramePlace {
 
 /// A place in the log: records were written there, and can't be read from there on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Broken {
+pub struct BadRecord {
     /// The sequence number of the first unreadable record.
     pub number: u64,
     /// The number of the segment with this record in its file.
@@ -54,7 +54,7 @@ pub struct Broken {
 /// Bytes behind the last frame of the log that are a part of a frame. An unfinished write leaves such bytes: then its
 /// records were not acknowledged. Damage that turned a part of the last frame into zeros looks the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Torn {
+pub struct TornTail {
     /// The path of the segment's file.
     pub file: String,
     /// The number of the segment.
@@ -69,9 +69,9 @@ pub struct Torn {
     pub kept: Option<String>,
 }
 
-impl fmt::Display for Torn {
+impl fmt::Display for TornTail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Torn { file, offset, bytes, number, kept, .. } = self;
+        let TornTail { file, offset, bytes, number, kept, .. } = self;
         write!(
             f,
             "{file} ends with {bytes} bytes from byte {offset} on that are not all of record {number}: it was not \
@@ -113,7 +113,7 @@ pub(crate) fn read_log(
             Err(DiskError::Damaged(damage)) => {
                 // Earlier records belong to segments with this one or an earlier one as their first.
                 let number = tail.last.max(segment.header.first - 1) + 1;
-                tail.broken = Some(Broken { number, segment: segment.header.number, damage: *damage });
+                tail.broken = Some(BadRecord { number, segment: segment.header.number, damage: *damage });
                 break;
             }
             read => read?,
@@ -196,7 +196,8 @@ fn read_segment(
             Frame::Records(records, spoiled) => (records, spoiled),
             Frame::End(bytes) if end.is_none() => {
                 let (file, segment) = (segment.path.clone(), segment.header.number);
-                tail.torn = (bytes > 0).then_some(Torn { file, segment, offset: at, bytes, number: next, kept: None });
+                tail.torn =
+                    (bytes > 0).then_some(TornTail { file, segment, offset: at, bytes, number: next, kept: None });
                 return Ok(());
             }
             Frame::End(_) => return Err(damaged(format!("records from {next} on are missing"))),

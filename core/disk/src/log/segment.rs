@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!  header  64 bytes: magic, form, store, number, number of the segment before it, first sequence number, checksum
-//!  frame   length of the records (8 bytes), sequence number of the first (8), checksum of the records (4), of the header (4);
-//!          for each record its length (8) and its bytes; a byte 0xff; zeros up to a multiple of 8
+//!  frame   length of the records (8 bytes), sequence number of the first (8), checksum of the records (4),
+//!          checksum of the header (4); for each record its length (8) and its bytes; a byte 0xff; zeros up to a
+//!          multiple of 8
 //!  room    zeros
 //! ```
 //!

@@ -483,7 +483,8 @@ impl std::fmt::Display for StorageError {
             StorageError::NoStore { kind } => {
                 write!(
                     f,
-                    "the values of a dictionary are texts or strings of bytes without nulls, at most 2^31 of them, and these are {kind}"
+                    "the values of a dictionary are texts or strings of bytes without nulls, at most 2^31 of them, and \
+                     these are {kind}"
                 )
             }
             StorageError::NoMemory(error) => error.fmt(f),

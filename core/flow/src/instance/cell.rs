@@ -72,7 +72,7 @@ impl BoxCell {
         let body = Body {
             operator,
             outputs: Output::of(model, is_made),
-            snapshot: vec![Seen::Nothing; inputs].into(),
+            snapshot: vec![InputView::Nothing; inputs].into(),
             left: smallvec![false; inputs],
             over,
             ends: false,
@@ -238,7 +238,7 @@ impl Input {
 
 /// The state of an input as an action sees it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum InputView {
     /// No envelope when the invocation began, or the box has closed it without taking one.
     Nothing,
     /// A head.
@@ -253,7 +253,7 @@ pub(crate) struct Body {
     pub(crate) operator: std::boxed::Box<dyn Operator>,
     pub(crate) outputs: std::boxed::Box<[Output]>,
     /// By input, its state as the action sees it.
-    pub(crate) snapshot: std::boxed::Box<[Seen]>,
+    pub(crate) snapshot: std::boxed::Box<[InputView]>,
     /// By input, whether its head was reported as left. Only used while facts are recorded.
     pub(crate) left: SmallVec<[bool; 8]>,
     /// By input, whether its pill was taken.

@@ -133,7 +133,7 @@ pub fn iterate(iterating: &Iterating) -> BoxModel {
             step: iterating.step.clone(),
             sieve: iterating.sieve.as_ref().map(|sieve| sieve()),
             most_rounds: iterating.most_rounds,
-            kept: (1..inputs).map(|_| Kept::default()).collect(),
+            kept: (1..inputs).map(|_| RoundRows::default()).collect(),
             open: inputs,
             waiting: Waiting::default(),
             sending: Waiting::default(),
@@ -151,7 +151,7 @@ struct Iterate {
     sieve: Option<Box<dyn Sieve>>,
     most_rounds: u64,
     /// The rows of the further inputs.
-    kept: Vec<Kept>,
+    kept: Vec<RoundRows>,
     /// How many inputs have not ended.
     open: usize,
     /// The rows of the next round.
@@ -180,7 +180,7 @@ enum Stage {
 
 /// Rows that go into each round.
 #[derive(Default)]
-struct Kept {
+struct RoundRows {
     envelopes: Vec<Envelope>,
     bytes: u64,
     held: HeldBytes,

@@ -29,8 +29,8 @@ use crate::{Attachment, BoxError, BoxModel, Envelope, EnvelopeBuilder, Grow, Ope
 /// }
 /// sequential::run(&net.build().unwrap(), Vec::new(), |_| 0).unwrap();
 /// let of = |word: &str| -> Vec<usize> {
-///     let rows = receive.try_iter().flat_map(|(part, envelope)| vec![part; envelope.column(0).texts().filter(|&w| w == word).count()]);
-///     rows.collect()
+///     let count = |envelope: &Envelope| envelope.column(0).texts().filter(|&text| text == word).count();
+///     receive.try_iter().flat_map(|(part, envelope)| vec![part; count(&envelope)]).collect()
 /// };
 /// let parts = of("to");
 /// assert!(parts.len() == 2 && parts[0] == parts[1], "equal words meet");

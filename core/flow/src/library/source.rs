@@ -26,7 +26,7 @@ use std::borrow::Cow;
 pub fn source<F, I>(type_name: impl Into<Cow<'static, str>>, output: &Schema, envelopes: F) -> BoxModel
 where
     F: Fn() -> I + Send + Sync + 'static,
-    I: IntoIterator<Item: Made, IntoIter: Send + 'static>,
+    I: IntoIterator<Item: SourceItem, IntoIter: Send + 'static>,
 {
     let factory = move || {
         let mut envelopes = envelopes().into_iter();
@@ -47,7 +47,7 @@ where
 }
 
 /// The item of a [`source`]'s iterator: an [`Envelope`], or a `Result` of one.
-pub trait Made {
+pub trait SourceItem {
     /// The envelope.
     ///
     /// # Errors
@@ -55,13 +55,13 @@ pub trait Made {
     fn made(self) -> Result<Envelope, BoxError>;
 }
 
-impl Made for Envelope {
+impl SourceItem for Envelope {
     fn made(self) -> Result<Envelope, BoxError> {
         Ok(self)
     }
 }
 
-impl<E: Into<BoxError>> Made for Result<Envelope, E> {
+impl<E: Into<BoxError>> SourceItem for Result<Envelope, E> {
     fn made(self) -> Result<Envelope, BoxError> {
         self.map_err(Into::into)
     }

@@ -12,7 +12,8 @@ use crate::{BoxError, BoxModel, Mark, Operator, Schema, Turn};
 ///
 /// let schema = Schema::new([("n", Type::U64)]);
 /// let mut net = ModelBuilder::new("squares, two at a time");
-/// let numbers = net.source(library::source("numbers", &schema, || (0..10u64).map(|n| Envelope::new([vec![n].into()]))));
+/// let envelopes = || (0..10u64).map(|n| Envelope::new([vec![n].into()]));
+/// let numbers = net.source(library::source("numbers", &schema, envelopes));
 /// let spread = net.add(library::spread(&schema, 2));
 /// let union = net.add(library::union(&schema, 2));
 /// net.connect(numbers.output(0), spread.input(0));

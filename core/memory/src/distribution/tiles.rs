@@ -38,7 +38,7 @@ impl Tiles {
     }
 
     /// The location of a byte, in a grid of `down` by `across` locations.
-    fn location(&self, byte: usize, (down, across): (usize, usize)) -> LocationId {
+    fn location(&self, byte: usize, down: usize, across: usize) -> LocationId {
         let (row, column) = (byte / self.row_bytes, byte % self.row_bytes);
         LocationId::new(row / self.rows % down * across + column / self.bytes % across)
     }
@@ -56,8 +56,8 @@ impl Policy for Tiles {
     }
 
     fn place(&self, request: &Request<'_>) -> Result<Arrangement, DistributionError> {
-        let grid = grid(request.locations);
-        let location = |unit: usize| self.location(unit.saturating_mul(request.unit_bytes), grid);
+        let (down, across) = grid(request.locations);
+        let location = |unit: usize| self.location(unit.saturating_mul(request.unit_bytes), down, across);
         Ok(Arrangement::Each { locations: (0..request.units).map(location).collect() })
     }
 }

@@ -130,7 +130,10 @@ fn fine_is_one_call_and_begins_with_the_first_location() {
             let placed = memory.place(layout, Some(&Distribution::Fine)).unwrap();
             assert_eq!(placed.start().addr().get() % align, 0);
             assert_eq!(placed.node_at(0), Some(NodeId::new(0)));
-            let turns = |call: &SystemCall| matches!(call, SystemCall::Interleave(_, bytes, over) if (*bytes, over.len()) == (10 * PAGE, nodes));
+            let turns = |call: &SystemCall| match call {
+                SystemCall::Interleave(_, bytes, over) => (*bytes, over.len()) == (10 * PAGE, nodes),
+                _ => false,
+            };
             assert_eq!(pages.take_calls().iter().filter(|call| turns(call)).count(), 1);
         }
     }

@@ -27,7 +27,7 @@
 
 use crate::memory::AllocError;
 use crate::queues::ads::{Issued, Received};
-use crate::queues::lf_queue::{LfQueue, QueueOptions, Refusal, Taken};
+use crate::queues::lf_queue::{LfQueue, QueueOptions, Refusal, TakeResult};
 use crate::queues::mutant::{Mutant, Planted};
 use crate::queues::segment::{How, Segment, Stalled};
 use crate::queues::sleepers::Sleepers;
@@ -491,7 +491,7 @@ impl<T> DistQueue<T> {
         let subqueue = self.subqueue(location);
         // SAFETY: `out` can be written, and is initialised if the call says so.
         unsafe {
-            (subqueue.queue.take(out.as_mut_ptr(), false) == Taken::Element).then(|| {
+            (subqueue.queue.take(out.as_mut_ptr(), false) == TakeResult::Element).then(|| {
                 subqueue.found_at(location);
                 out.assume_init()
             })
@@ -636,11 +636,11 @@ impl<T> Search<'_, T> {
         // SAFETY: `out` can be written, and holds nothing yet.
         let taken = unsafe { self.at(from).queue.take(self.out, self.exact) };
         match taken {
-            Taken::Element => self.at(self.location).found_at(from),
-            Taken::InFlight => self.in_flight = true,
-            Taken::Empty => {}
+            TakeResult::Element => self.at(self.location).found_at(from),
+            TakeResult::InFlight => self.in_flight = true,
+            TakeResult::Empty => {}
         }
-        taken == Taken::Element
+        taken == TakeResult::Element
     }
 }
 

@@ -184,12 +184,12 @@ enum Look {
     Claimed(HeadWord),
     /// Another consumer was quicker, or the head has moved on.
     Again,
-    Nothing(Taken),
+    Nothing(TakeResult),
 }
 
 /// The result of taking an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum TakeResult {
     Element,
     /// At some moment during the call the queue was empty.
     Empty,
@@ -498,7 +498,7 @@ impl<T> LfQueue<T> {
         #[expect(unsafe_code, reason = "the element is copied into place")]
         // SAFETY: `take` has written it if it says so.
         unsafe {
-            (self.take(out.as_mut_ptr(), true) == Taken::Element).then(|| out.assume_init())
+            (self.take(out.as_mut_ptr(), true) == TakeResult::Element).then(|| out.assume_init())
         }
     }
 
@@ -520,7 +520,7 @@ impl<T> LfQueue<T> {
     /// `out` can be written. Its content belongs to the caller if the result says that it is an element.
     #[inline]
     #[expect(unsafe_code, reason = "copies the element out of its slot")]
-    pub(crate) unsafe fn take(&self, out: *mut T, exact: bool) -> Taken {
+    pub(crate) unsafe fn take(&self, out: *mut T, exact: bool) -> TakeResult {
         let mut at = self.head();
         loop {
             if at.index() >= at.limit() {
@@ -539,7 +539,7 @@ impl<T> LfQueue<T> {
             }
             // SAFETY: the exchange gave this index to this call alone, and it was below the limit.
             if unsafe { self.take_claimed(at, out) } {
-                return Taken::Element;
+                return TakeResult::Element;
             }
             at = self.head();
         }
@@ -592,7 +592,7 @@ impl<T> LfQueue<T> {
         let glance = self.tail();
         if !exact && glance.address() == at.address() && at.index() >= glance.index() {
             self.look_again_after(patience, 0);
-            return Look::Nothing(Taken::Empty);
+            return Look::Nothing(TakeResult::Empty);
         }
         let head = self.enter_head();
         let segment = head.segment::<T>();
@@ -605,9 +605,9 @@ impl<T> LfQueue<T> {
         let mut nothing = None;
         if found == 0 && head.index() < end {
             found = segment.settled(head.index(), end, self.how);
-            nothing = (found == 0).then_some(Taken::InFlight);
+            nothing = (found == 0).then_some(TakeResult::InFlight);
         } else if found == 0 && is_last {
-            nothing = Some(Taken::Empty);
+            nothing = Some(TakeResult::Empty);
         } else if found == 0 {
             left = self.move_head(segment);
         }

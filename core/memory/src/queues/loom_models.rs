@@ -64,15 +64,15 @@ fn queue<T>(slots: usize, stalled: Stalled, mutant: Option<Mutant>) -> LfQueue<T
 
 /// A value dropped only if its model has not failed: a failed model's loom parts can't be used any more, and a drop
 /// uses them.
-struct Kept<T>(ManuallyDrop<T>);
+struct Unfailed<T>(ManuallyDrop<T>);
 
-impl<T> Kept<T> {
-    fn new(value: T) -> Kept<T> {
-        Kept(ManuallyDrop::new(value))
+impl<T> Unfailed<T> {
+    fn new(value: T) -> Unfailed<T> {
+        Unfailed(ManuallyDrop::new(value))
     }
 }
 
-impl<T> Deref for Kept<T> {
+impl<T> Deref for Unfailed<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -80,19 +80,19 @@ impl<T> Deref for Kept<T> {
     }
 }
 
-impl<T> DerefMut for Kept<T> {
+impl<T> DerefMut for Unfailed<T> {
     fn deref_mut(&mut self) -> &mut T {
         &mut self.0
     }
 }
 
-impl<T: Clone> Clone for Kept<T> {
-    fn clone(&self) -> Kept<T> {
-        Kept::new(T::clone(self))
+impl<T: Clone> Clone for Unfailed<T> {
+    fn clone(&self) -> Unfailed<T> {
+        Unfailed::new(T::clone(self))
     }
 }
 
-impl<T> Drop for Kept<T> {
+impl<T> Drop for Unfailed<T> {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             #[expect(unsafe_code, reason = "drops by hand")]
@@ -108,11 +108,11 @@ impl<T> Drop for Kept<T> {
 const HERE: NodeId = NodeId::new(0);
 const THERE: NodeId = NodeId::new(1);
 
-fn dist<T>(locations: usize, slots: usize, mutant: Option<Mutant>) -> Kept<Arc<DistQueue<T>>> {
+fn dist<T>(locations: usize, slots: usize, mutant: Option<Mutant>) -> Unfailed<Arc<DistQueue<T>>> {
     let locations = Locations::from_distances(vec![vec![10; locations]; locations]).unwrap();
     let subqueue = |_| Ok(queue(slots, Stalled::Awaited, mutant));
     let queue = DistQueue::with_queues(&locations, &DistOptions::default(), Planted::new(mutant), subqueue);
-    Kept::new(Arc::new(queue.unwrap()))
+    Unfailed::new(Arc::new(queue.unwrap()))
 }
 
 // ---- linearizability ----
@@ -318,8 +318,8 @@ impl Wake for Unpark {
 
 fn block_on<F: Future + Unpin>(future: F) -> F::Output {
     let unpark = Arc::new(Unpark(Notify::new()));
-    let waker = Kept::new(Waker::from(unpark.clone()));
-    let mut future = Kept::new(future);
+    let waker = Unfailed::new(Waker::from(unpark.clone()));
+    let mut future = Unfailed::new(future);
     loop {
         match Pin::new(&mut *future).poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(output) => return output,
@@ -341,7 +341,7 @@ enum Way {
 
 /// Pushes at the first location. Gives the accepted values.
 fn push_all(queue: &DistQueue<u32>, way: Way, values: std::ops::Range<u32>) -> Vec<u32> {
-    let mut burst = Kept::new(queue.burst(HERE));
+    let mut burst = Unfailed::new(queue.burst(HERE));
     let push = |&value: &u32| match way {
         Way::Single => queue.push(HERE, value).is_ok(),
         Way::Burst => burst.push(value).is_ok(),
@@ -514,9 +514,9 @@ fn loom_a_sleeper_mutant_sleeping_without_a_second_look_is_found() {
 fn giving_up(mutant: Option<Mutant>) {
     check(3, move || {
         let queue = dist::<u32>(1, 2, mutant);
-        let mut first = Kept::new(queue.pop(HERE));
+        let mut first = Unfailed::new(queue.pop(HERE));
         let woken = Arc::new(Unpark(Notify::new()));
-        let waker = Kept::new(Waker::from(woken));
+        let waker = Unfailed::new(Waker::from(woken));
         assert!(Pin::new(&mut *first).poll(&mut Context::from_waker(&waker)).is_pending());
         let second = {
             let queue = queue.clone();

@@ -10,7 +10,7 @@ use memchr::{memchr, memchr2, memchr3};
 
 /// An item found in a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Found {
+pub(super) enum TextItem {
     TripleTerm,
     Reified,
     Annotation,
@@ -25,18 +25,18 @@ pub(super) enum Found {
     TooDeep,
 }
 
-impl Found {
+impl TextItem {
     /// The error of an item forbidden in RDF 1.1.
     pub(super) fn refusal(self) -> String {
         let what = match self {
-            Found::TripleTerm => "a triple term, `<<( s p o )>>`,",
-            Found::Reified => "a reified triple, `<< s p o >>`,",
-            Found::Annotation => "an annotation, `{| p o |}`,",
-            Found::Reifier => "a reifier, `~ r`,",
-            Found::Direction => "a base direction, `@en--ltr`,",
-            Found::Version => "a VERSION",
-            Found::Directive | Found::LongIri => unreachable!("a directive and a long IRI are no errors"),
-            Found::TooDeep => return format!("triples are within each other more than {MOST_NESTED} levels deep"),
+            TextItem::TripleTerm => "a triple term, `<<( s p o )>>`,",
+            TextItem::Reified => "a reified triple, `<< s p o >>`,",
+            TextItem::Annotation => "an annotation, `{| p o |}`,",
+            TextItem::Reifier => "a reifier, `~ r`,",
+            TextItem::Direction => "a base direction, `@en--ltr`,",
+            TextItem::Version => "a VERSION",
+            TextItem::Directive | TextItem::LongIri => unreachable!("a directive and a long IRI are no errors"),
+            TextItem::TooDeep => return format!("triples are within each other more than {MOST_NESTED} levels deep"),
         };
         format!("{what} is RDF 1.2: give --rdf-12 to read it")
     }
@@ -77,18 +77,18 @@ pub(super) struct Edition {
     /// The bytes of the IRI being read, and of the longest one so far.
     iri: usize,
     longest_iri: usize,
-    /// The bytes of the longest IRI that was found as a [`Found::LongIri`].
+    /// The bytes of the longest IRI that was found as a [`TextItem::LongIri`].
     found_iri: usize,
     /// The bytes of the token, or of the comment, that is being read.
     token: usize,
 }
 
-/// A shorter IRI is not found as a [`Found::LongIri`].
+/// A shorter IRI is not found as a [`TextItem::LongIri`].
 const LONG_IRI: usize = 256;
 
 /// The words to look for.
-const KEYWORDS: [(&[u8], Found); 3] =
-    [(b"version", Found::Version), (b"base", Found::Directive), (b"prefix", Found::Directive)];
+const KEYWORDS: [(&[u8], TextItem); 3] =
+    [(b"version", TextItem::Version), (b"base", TextItem::Directive), (b"prefix", TextItem::Directive)];
 
 /// The possible keywords of a word, and the number of its bytes so far.
 #[derive(Clone, Copy, Debug)]
@@ -111,7 +111,7 @@ impl Keyword {
     }
 
     /// The item found, with its number of bytes, if all of them have come.
-    fn found(self) -> Option<(usize, Found)> {
+    fn found(self) -> Option<(usize, TextItem)> {
         let (word, found) = KEYWORDS[usize::from(self.which)];
         (word.len() == usize::from(self.bytes)).then_some((word.len(), found))
     }
@@ -136,7 +136,7 @@ impl Edition {
 
     /// Reads on up to the first item; returns the place behind it, and the number of bytes since its beginning, perhaps
     /// in an earlier part.
-    pub(super) fn find(&mut self, text: &[u8]) -> Option<(usize, usize, Found)> {
+    pub(super) fn find(&mut self, text: &[u8]) -> Option<(usize, usize, TextItem)> {
         let mut place = 0;
         while let Some(&byte) = text.get(place) {
             // Long tokens are passed at once.
@@ -175,13 +175,13 @@ impl Edition {
         None
     }
 
-    fn step(&mut self, byte: u8) -> (At, Option<(usize, Found)>) {
+    fn step(&mut self, byte: u8) -> (At, Option<(usize, TextItem)>) {
         let next = match (self.at, byte) {
             (At::Escaped, _) => At::Ground,
             (At::Less, b'<') => {
                 self.levels += 1;
                 if self.levels > MOST_NESTED {
-                    return (At::Ground, Some((2, Found::TooDeep)));
+                    return (At::Ground, Some((2, TextItem::TooDeep)));
                 }
                 At::LessLess
             }
@@ -190,19 +190,19 @@ impl Edition {
                 self.iri = 1;
                 At::Iri
             }
-            (At::LessLess, b'(') => return (At::Ground, Some((3, Found::TripleTerm))),
+            (At::LessLess, b'(') => return (At::Ground, Some((3, TextItem::TripleTerm))),
             (At::LessLess, _) => {
                 let (next, _) = self.ground(byte);
-                return (next, Some((3, Found::Reified)));
+                return (next, Some((3, TextItem::Reified)));
             }
             (At::Greater, b'>') => {
                 self.levels = self.levels.saturating_sub(1);
                 At::Ground
             }
-            (At::Brace, b'|') => return (At::Ground, Some((2, Found::Annotation))),
+            (At::Brace, b'|') => return (At::Ground, Some((2, TextItem::Annotation))),
             (At::Iri, b'>') if self.iri >= LONG_IRI.max(2 * self.found_iri) => {
                 self.found_iri = self.iri;
-                return (At::Ground, Some((1, Found::LongIri)));
+                return (At::Ground, Some((1, TextItem::LongIri)));
             }
             (At::Iri, b'>') => At::Ground,
             (At::Iri, _) => At::Iri,
@@ -213,7 +213,7 @@ impl Edition {
                 let (next, _) = self.ground(byte);
                 return (next, Some((length + 1, found)));
             }
-            (At::Tag(_, true), b'-') => return (At::Ground, Some((2, Found::Direction))),
+            (At::Tag(_, true), b'-') => return (At::Ground, Some((2, TextItem::Direction))),
             (At::Sign, _) if byte.is_ascii_alphanumeric() || byte == b'-' => {
                 At::Tag(Keyword::begun(byte), byte == b'-')
             }
@@ -245,7 +245,7 @@ impl Edition {
         (next, None)
     }
 
-    fn ground(&self, byte: u8) -> (At, Option<(usize, Found)>) {
+    fn ground(&self, byte: u8) -> (At, Option<(usize, TextItem)>) {
         let next = match byte {
             b'<' => At::Less,
             b'>' => At::Greater,
@@ -254,7 +254,7 @@ impl Edition {
             b'\\' => At::Escaped,
             b'@' => At::Sign,
             b'"' | b'\'' => At::Quotes(byte, 1),
-            b'~' => return (At::Ground, Some((1, Found::Reifier))),
+            b'~' => return (At::Ground, Some((1, TextItem::Reifier))),
             _ if is_of_word(byte) => At::Word(Keyword::begun(byte)),
             _ => At::Ground,
         };
@@ -271,7 +271,7 @@ fn is_of_word(byte: u8) -> bool {
 mod tests {
     use super::*;
 
-    fn all(text: &str, step: usize) -> Vec<(usize, Found)> {
+    fn all(text: &str, step: usize) -> Vec<(usize, TextItem)> {
         let (mut edition, mut all, mut before) = (Edition::default(), Vec::new(), 0);
         for part in text.as_bytes().chunks(step) {
             let mut rest = part;
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn what_only_rdf_12_has_is_found_where_it_begins() {
-        use Found::{Annotation, Direction, Reified, Reifier, TripleTerm, Version};
+        use TextItem::{Annotation, Direction, Reified, Reifier, TripleTerm, Version};
         for (text, expected) in [
             ("<a> <b> <<( <c> <d> \"<<(\" )>> .", vec![(8, TripleTerm)]),
             ("<< <a> <b> <c> ~ <r> >> <d> 1 .", vec![(0, Reified), (15, Reifier)]),
@@ -303,7 +303,7 @@ mod tests {
             ("a:version:version <b> 'x'@en-version-x .", vec![]),
         ] {
             for step in 1..=text.len() {
-                let all = all(text, step).into_iter().filter(|(_, found)| *found != Found::Directive);
+                let all = all(text, step).into_iter().filter(|(_, found)| *found != TextItem::Directive);
                 assert_eq!(all.collect::<Vec<_>>(), expected, "{text} by {step}");
             }
         }
@@ -363,7 +363,7 @@ mod tests {
     #[test]
     fn triples_within_each_other_are_counted() {
         let nested = |levels| format!("<a> <b> {}<c>{} .", "<<( <a> <b> ".repeat(levels), " )>>".repeat(levels));
-        let deep = |text: &str| all(text, 7).iter().any(|(_, found)| *found == Found::TooDeep);
+        let deep = |text: &str| all(text, 7).iter().any(|(_, found)| *found == TextItem::TooDeep);
         assert!(!deep(&nested(MOST_NESTED).repeat(3)));
         assert!(deep(&nested(MOST_NESTED + 1)));
     }

@@ -1,7 +1,7 @@
 //! N-Triples and N-Quads, line by line: the fast path first, and oxttl for every line that it is not sure about.
 
 use super::chunk::Chunk;
-use super::edition::{Edition, Found};
+use super::edition::{Edition, TextItem};
 use super::plain::{Plain, PlainLines};
 use super::statements::has_longer_iri;
 use super::{LONGEST_IRI, MARK, OnError, Parsed, Syntax, SyntaxError, Unparsed, could_have, too_long_iri};
@@ -112,12 +112,12 @@ fn any_line(
     let (mut edition, mut first, mut read) = (Edition::default(), None, 0);
     while let Some((end, length, found)) = edition.find(&line[read..]) {
         read += end;
-        if matches!(found, Found::Directive | Found::LongIri) {
+        if matches!(found, TextItem::Directive | TextItem::LongIri) {
             continue;
         }
         let column = column_of(read.saturating_sub(length));
         let error = SyntaxError::new(file, number, column, &found.refusal());
-        if found == Found::TooDeep {
+        if found == TextItem::TooDeep {
             return Err(error.into());
         }
         first.get_or_insert(error);

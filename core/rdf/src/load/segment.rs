@@ -2,10 +2,10 @@
 //! dictionary and indexes.
 //!
 //! ```text
-//!  piece ── Segment::write ──▶ terms in order, quads of their places      when parsers hold too much, and for the rest at the end
+//!  piece ── Segment::write ──▶ terms in order, quads of their places      when parsers hold too much, and at the end
 //!  segments ── assemble_segments ──▶ terms, numbering, for each segment a table from places to numbers
 //!  terms ── cut, compress, join_keys ──▶ dictionary                       the keys of each kind alone
-//!  segment, table ── SpilledRuns::write ──▶ its quads in each order        as many segments at a time as there are workers
+//!  segment, table ── SpilledRuns::write ──▶ its quads in each order        as many segments at once as workers
 //!  runs of all segments ── index_of_spilled ──▶ Index                      each order alone
 //! ```
 //!
@@ -25,7 +25,7 @@ use crate::ids::{Id, SECTIONS};
 use crate::index::{Index, Order};
 use crate::packed::Packing;
 use std::sync::Arc;
-use vicus_files::scratch::{Bundle, Reading, Writing, Written};
+use vicus_files::scratch::{Bundle, Reading, Writing, WrittenRun};
 use vicus_files::{FileError, Scratch};
 use vicus_flow::library::Tournament;
 use vicus_flow::{Grow, NoMemory, give_up};
@@ -37,10 +37,10 @@ fn or_give_up<T>(outcome: Result<T, FileError>) -> T {
 /// A piece in temporary files.
 pub(super) struct Segment {
     /// Each entry as what it has in common with the one before, the length of the rest, and the rest.
-    terms: Written,
+    terms: WrittenRun,
     term_count: usize,
     /// Quads of places in the order of terms.
-    quads: Written,
+    quads: WrittenRun,
     triples: usize,
     named: usize,
 }
@@ -76,7 +76,7 @@ impl Segment {
     }
 }
 
-fn write_terms(terms: &SortedTerms, bundle: &Bundle) -> Result<Written, FileError> {
+fn write_terms(terms: &SortedTerms, bundle: &Bundle) -> Result<WrittenRun, FileError> {
     let mut writing = bundle.begin()?;
     let mut last: &[u8] = &[];
     for place in 0..terms.len() {
@@ -108,7 +108,7 @@ fn read_behind(reading: &mut Reading, entry: &mut Vec<u8>) -> Result<(), NoMemor
 
 /// The keys of a kind in a temporary file, ascending.
 pub(super) struct SpilledKeys {
-    written: Written,
+    written: WrittenRun,
     len: usize,
     bytes: usize,
 }
@@ -160,7 +160,7 @@ impl SpillingKeys {
     }
 }
 
-fn write_quads(triples: &[[u32; 3]], named: &[[u32; 4]], bundle: &Bundle) -> Result<Written, FileError> {
+fn write_quads(triples: &[[u32; 3]], named: &[[u32; 4]], bundle: &Bundle) -> Result<WrittenRun, FileError> {
     let mut writing = bundle.begin()?;
     write_rows(&mut writing, triples)?;
     write_rows(&mut writing, named)?;
@@ -248,7 +248,7 @@ impl Terms {
 }
 
 /// From the places of a segment's terms to numbers.
-pub(super) struct Table(Written);
+pub(super) struct Table(WrittenRun);
 
 impl Table {
     fn read(&self, count: usize) -> Result<Vec<u32>, NoMemory> {
@@ -333,7 +333,7 @@ pub(super) struct SpilledRuns(Vec<SpilledRun>);
 
 struct SpilledRun {
     order: Order,
-    rows: Written,
+    rows: WrittenRun,
     triples: usize,
     named: usize,
 }

@@ -1,7 +1,7 @@
 //! Turtle and TriG. These can't be cut: oxttl receives one buffer after the other, and the parsed pieces are taken out
 //! in between.
 
-use super::edition::{Edition, Found};
+use super::edition::{Edition, TextItem};
 use super::pulled::Ended;
 use super::statements::{Grown, Statements};
 use super::{MARK, OnError, Parsed, SyntaxError, Unparsed, could_have, is_of_rdf_12, too_long_iri};
@@ -226,14 +226,14 @@ impl TurtleReader {
                 continue;
             };
             seen += passed;
-            if matches!(found, Found::Directive | Found::LongIri) {
+            if matches!(found, TextItem::Directive | TextItem::LongIri) {
                 // With the directive before, so the length of the base is known.
                 self.give(&portion[given..seen], stopped)?;
                 given = seen;
                 end = self.end_of_piece(portion, seen);
                 continue;
             }
-            if takes_all && found != Found::TooDeep {
+            if takes_all && found != TextItem::TooDeep {
                 continue;
             }
             // Errors before it come first.
@@ -243,7 +243,7 @@ impl TurtleReader {
             let line = self.lines + self.unfinished_lines + 1;
             let column = 1 + self.column.saturating_sub(length.saturating_sub(seen) as u64);
             let error = SyntaxError::new(self.statements.file, line, column, &found.refusal());
-            let on_error = if found == Found::TooDeep { OnError::Fail } else { self.statements.on_error };
+            let on_error = if found == TextItem::TooDeep { OnError::Fail } else { self.statements.on_error };
             self.statements.refuse(error, on_error)?;
         }
     }

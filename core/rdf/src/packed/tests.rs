@@ -36,7 +36,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn every_row_reads_as_it_was_pushed(values in values(), cuts in proptest::collection::vec(any::<proptest::sample::Index>(), 8)) {
+    fn every_row_reads_as_it_was_pushed(
+        values in values(),
+        cuts in proptest::collection::vec(any::<proptest::sample::Index>(), 8),
+    ) {
         let packed = column(&values);
         prop_assert_eq!(packed.len(), values.len());
         let read: Vec<u64> = (0..values.len()).map(|row| packed.get(0, row)).collect();
@@ -59,7 +62,10 @@ proptest! {
     fn a_search_in_ascending_rows_is_a_partition_point(
         values in values(),
         sorted in any::<(proptest::sample::Index, proptest::sample::Index)>(),
-        asked in proptest::collection::vec((any::<proptest::sample::Index>(), any::<proptest::sample::Index>(), -1..=1_i64), 60),
+        asked in proptest::collection::vec(
+            (any::<proptest::sample::Index>(), any::<proptest::sample::Index>(), -1..=1_i64),
+            60,
+        ),
         few: bool,
     ) {
         // Only the searched rows ascend. Those around them have any values.
@@ -74,13 +80,15 @@ proptest! {
         for (hint, value, by) in asked {
             let value = if values.is_empty() { 7 } else { values[value.index(values.len())].saturating_add_signed(by) };
             let hint = hint.index(values.len() + 10);
-            let place = |bound: &dyn Fn(u64) -> bool| rows.start + values[rows.clone()].partition_point(|&other| bound(other));
+            let within = &values[rows.clone()];
+            let place = |bound: &dyn Fn(u64) -> bool| rows.start + within.partition_point(|&other| bound(other));
             let (start, end) = (place(&|other| other < value), place(&|other| other <= value));
             for hint in [Some(hint), None] {
                 prop_assert_eq!(packed.lower_bound(0, rows.clone(), hint, value), start, "{} from {:?}", value, hint);
             }
             prop_assert_eq!(packed.equal_once(0, rows.clone(), value), start..end, "{}", value);
-            prop_assert_eq!(packed.equal(0, rows.clone(), hint, value, &mut window), start..end, "{} from {}", value, hint);
+            let found = packed.equal(0, rows.clone(), hint, value, &mut window);
+            prop_assert_eq!(found, start..end, "{} from {}", value, hint);
         }
     }
 

@@ -12,8 +12,8 @@ mod ready;
 use crate::sync::{AtomicBool, Mutex, Ordering};
 use crate::{Access, QueueId, RequestId, SeatId, TaskRef};
 pub use graph::{ReadyTask, TaskGraph, TaskNode, Unspawned};
+pub use open::{AwaitedTasks, Waiter};
 use open::{Ended, Open, Then};
-pub use open::{Waiter, Wanted};
 use ready::Ready;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -126,14 +126,14 @@ impl Context {
         }
     }
 
-    /// For the tasks of a scope. Its owner waits for [`Wanted::Subtrees`] before it is dropped. `owner`: the owner's
-    /// seat, and the waiter to tell of their end.
+    /// For the tasks of a scope. Its owner waits for [`AwaitedTasks::Subtrees`] before it is dropped. `owner`: the
+    /// owner's seat, and the waiter to tell of their end.
     pub fn of_scope(request: RequestId, owner: (SeatId, Waiter)) -> Context {
         Context::new(ContextKind::Scope, ptr::null(), ptr::null(), request, owner)
     }
 
     /// For the children of a task of `parent`, or of a task without one. Without a parent, its owner waits for
-    /// [`Wanted::Subtrees`] before it is dropped; otherwise the owner may end before them ([`Context::end_one`]).
+    /// [`AwaitedTasks::Subtrees`] before it is dropped; otherwise the owner may end before them ([`Context::end_one`]).
     pub fn of_task(parent: Option<&Context>, request: RequestId, owner: (SeatId, Waiter)) -> Context {
         let group = parent.map_or(ptr::null(), Context::group);
         let depth = parent.map_or(0, |parent| parent.task().depth + 1);
@@ -142,7 +142,7 @@ impl Context {
     }
 
     /// For the next children of a task that has spawned in `outer`: its own context, or another of its groups. The task
-    /// waits for [`Wanted::Subtrees`] before it spawns in `outer` again.
+    /// waits for [`AwaitedTasks::Subtrees`] before it spawns in `outer` again.
     pub fn of_group(outer: &Context, owner: (SeatId, Waiter)) -> Context {
         let first_ordered = outer.with_graph(|graph| graph.as_ref().map_or(0, |graph| graph.next_number()));
         let group = Context::new(ContextKind::Group, outer, outer.group(), outer.request, owner);
@@ -186,19 +186,19 @@ impl Context {
 
     /// Whether the tasks awaited by its owner are over.
     #[inline]
-    pub fn is_done(&self, wanted: Wanted) -> bool {
+    pub fn is_done(&self, wanted: AwaitedTasks) -> bool {
         self.open.is_done(wanted)
     }
 
     /// Its owner is about to sleep: from now on [`Context::end_one`] has it notified. Returns whether the owner still
     /// has to wait.
-    pub fn announce_sleep(&self, wanted: Wanted) -> bool {
+    pub fn announce_sleep(&self, wanted: AwaitedTasks) -> bool {
         self.open.announce_sleep(wanted)
     }
 
     /// Like [`Context::announce_sleep`], for an owner suspended while its seat goes on. [`Context::goes_on`] ends the
     /// suspension.
-    pub fn announce_suspension(&self, wanted: Wanted) -> bool {
+    pub fn announce_suspension(&self, wanted: AwaitedTasks) -> bool {
         self.open.announce_suspension(wanted)
     }
 
@@ -209,18 +209,18 @@ impl Context {
 
     /// Whether all children of the owning task are over, including those of its groups.
     pub fn is_done_with_children(&self) -> bool {
-        self.of_this_task().all(|context| context.is_done(Wanted::Children))
+        self.of_this_task().all(|context| context.is_done(AwaitedTasks::Children))
     }
 
     /// Like [`Context::announce_sleep`], for [`Context::is_done_with_children`].
     pub fn announce_sleep_for_children(&self) -> bool {
         // Tells all of them, so that each reports the end of its last child.
-        self.of_this_task().filter(|context| context.announce_sleep(Wanted::Children)).count() > 0
+        self.of_this_task().filter(|context| context.announce_sleep(AwaitedTasks::Children)).count() > 0
     }
 
     /// Like [`Context::announce_suspension`], for [`Context::is_done_with_children`].
     pub fn announce_suspension_for_children(&self) -> bool {
-        self.of_this_task().filter(|context| context.announce_suspension(Wanted::Children)).count() > 0
+        self.of_this_task().filter(|context| context.announce_suspension(AwaitedTasks::Children)).count() > 0
     }
 
     /// Like [`Context::goes_on`], after [`Context::announce_suspension_for_children`].
@@ -368,7 +368,7 @@ impl Context {
         mut drops: impl FnMut(*const Context),
     ) {
         // SAFETY: the caller's promise.
-        if unsafe { (*own).is_done(Wanted::Subtrees) } {
+        if unsafe { (*own).is_done(AwaitedTasks::Subtrees) } {
             // SAFETY: as above.
             unsafe { (*own).hand_panic_up() };
             drops(own);

@@ -37,7 +37,7 @@ pub struct Waiter(pub usize);
 
 /// The tasks awaited by an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum AwaitedTasks {
     /// The context's own.
     Children,
     /// The context's own tasks, and all their descendants.
@@ -81,10 +81,10 @@ const LEFT: u64 = 1 << 63;
 struct Sum(u64);
 
 impl Sum {
-    fn is_done(self, wanted: Wanted) -> bool {
+    fn is_done(self, wanted: AwaitedTasks) -> bool {
         match wanted {
-            Wanted::Children => self.0 as u32 == BIAS as u32,
-            Wanted::Subtrees => self.0 & !(ASLEEP | LEFT) == BIAS,
+            AwaitedTasks::Children => self.0 as u32 == BIAS as u32,
+            AwaitedTasks::Subtrees => self.0 & !(ASLEEP | LEFT) == BIAS,
         }
     }
 }
@@ -125,18 +125,19 @@ impl Open {
         let now = self.others.fetch_sub(what as u64, Ordering::AcqRel).wrapping_sub(what as u64);
         let sum = Sum(now);
         if now & LEFT != 0 {
-            return if sum.is_done(Wanted::Subtrees) { Then::Drop } else { Then::Nothing };
+            return if sum.is_done(AwaitedTasks::Subtrees) { Then::Drop } else { Then::Nothing };
         }
         // The owner has added its own count here before it slept. It may wait for either sum. An awake owner checks by
         // itself.
-        let is_over =
-            owner != NO_SEAT && now & ASLEEP != 0 && (sum.is_done(Wanted::Children) || sum.is_done(Wanted::Subtrees));
+        let is_over = owner != NO_SEAT
+            && now & ASLEEP != 0
+            && (sum.is_done(AwaitedTasks::Children) || sum.is_done(AwaitedTasks::Subtrees));
         if is_over { Then::Notify(waiter) } else { Then::Nothing }
     }
 
     /// Whether all tasks awaited by the owner are over. The owner calls it.
     #[inline]
-    pub(crate) fn is_done(&self, wanted: Wanted) -> bool {
+    pub(crate) fn is_done(&self, wanted: AwaitedTasks) -> bool {
         // Acquire: sees the writes of tasks on other seats.
         let others = self.others.load(Ordering::Acquire);
         Sum(others.wrapping_add_signed(self.own.load(Ordering::Relaxed))).is_done(wanted)
@@ -144,7 +145,7 @@ impl Open {
 
     /// The owner is about to sleep: from now on the seat with the last task's end reports that the owner is to check.
     /// Returns whether the owner still has to wait.
-    pub(crate) fn announce_sleep(&self, wanted: Wanted) -> bool {
+    pub(crate) fn announce_sleep(&self, wanted: AwaitedTasks) -> bool {
         self.give_away();
         // Acquire: as in `is_done`. The flag stays: a seat notified in vain checks once more.
         !Sum(self.others.fetch_or(ASLEEP, Ordering::AcqRel)).is_done(wanted)
@@ -153,7 +154,7 @@ impl Open {
     /// Like [`Open::announce_sleep`], for an owner suspended while its seat goes on: tasks ended there meanwhile count
     /// like those of other seats, and the last one reports that the owner is to check. [`Open::goes_on`] ends the
     /// suspension.
-    pub(crate) fn announce_suspension(&self, wanted: Wanted) -> bool {
+    pub(crate) fn announce_suspension(&self, wanted: AwaitedTasks) -> bool {
         // Relaxed: other threads compare it with their own seats only.
         self.seat.store(SUSPENDED, Ordering::Relaxed);
         self.announce_sleep(wanted)
@@ -166,7 +167,7 @@ impl Open {
 
     /// The owner has ended. Whether it has to drop the context; if not, [`Open::end`] tells another thread later.
     pub(crate) fn end_owner(&self) -> bool {
-        if self.is_done(Wanted::Subtrees) {
+        if self.is_done(AwaitedTasks::Subtrees) {
             return true;
         }
         // Later ends of tasks on this thread count like those of other seats. Other threads compare only with their own
@@ -174,7 +175,7 @@ impl Open {
         self.seat.store(NO_SEAT, Ordering::Relaxed);
         self.give_away();
         // Acquire: as in `end`. Release: the thread that drops the context sees the owner's changes to it.
-        Sum(self.others.fetch_or(LEFT, Ordering::AcqRel)).is_done(Wanted::Subtrees)
+        Sum(self.others.fetch_or(LEFT, Ordering::AcqRel)).is_done(AwaitedTasks::Subtrees)
     }
 
     /// Adds the owner's own count to the others'.
@@ -258,7 +259,7 @@ mod loom_models {
         }
 
         /// The owner: sleeps while it has to wait, until it is notified.
-        fn wait(&self, wanted: Wanted) {
+        fn wait(&self, wanted: AwaitedTasks) {
             if !self.open.is_done(wanted) && self.open.announce_sleep(wanted) {
                 while !self.notified.load(Ordering::Acquire) {
                     thread::yield_now();
@@ -282,7 +283,7 @@ mod loom_models {
                     model.follow(model.open.end(seat, Ended::Both));
                 })
             });
-            model.wait(Wanted::Subtrees);
+            model.wait(AwaitedTasks::Subtrees);
             seats.into_iter().for_each(|seat| seat.join().unwrap());
         });
     }
@@ -308,7 +309,7 @@ mod loom_models {
             }
             model.write(1);
             assert_eq!(model.open.end(owner, Ended::Both), Then::Nothing);
-            model.wait(Wanted::Children);
+            model.wait(AwaitedTasks::Children);
             seat.join().unwrap();
         });
     }
@@ -321,7 +322,7 @@ mod loom_models {
             let (model, [owner, other, third]) = (Model::new(), seats());
             (0..2).for_each(|_| model.open.begin(owner));
             // It slept until its children were over; their subtrees are not.
-            assert!(model.open.announce_sleep(Wanted::Children));
+            assert!(model.open.announce_sleep(AwaitedTasks::Children));
             let _ = model.open.end(other, Ended::Child);
             let _ = model.open.end(third, Ended::Child);
             let seats = [(other, 0), (third, 1)].map(|(seat, task)| {
@@ -379,14 +380,14 @@ mod tests {
         let (owner, other) = (SeatId::new(3), SeatId::new(5));
         let open = Open::new(owner, Waiter(7));
         [owner, other, owner].into_iter().for_each(|seat| open.begin(seat));
-        let done = || [Wanted::Children, Wanted::Subtrees].map(|wanted| open.is_done(wanted));
+        let done = || [AwaitedTasks::Children, AwaitedTasks::Subtrees].map(|wanted| open.is_done(wanted));
         assert_eq!(done(), [false, false]);
         assert_eq!(open.end(other, Ended::Both), Then::Nothing);
         assert_eq!(open.end(other, Ended::Child), Then::Nothing, "more ended there than began there");
         assert_eq!(open.end(owner, Ended::Both), Then::Nothing);
         assert_eq!(done(), [true, false]);
-        assert!(!open.announce_sleep(Wanted::Children));
-        assert!(open.announce_sleep(Wanted::Subtrees));
+        assert!(!open.announce_sleep(AwaitedTasks::Children));
+        assert!(open.announce_sleep(AwaitedTasks::Subtrees));
         assert_eq!(open.end(other, Ended::Subtree), Then::Notify(Waiter(7)));
         assert_eq!(done(), [true, true]);
         assert!(open.end_owner());
@@ -398,13 +399,13 @@ mod tests {
         let open = Open::new(seat, Waiter(9));
         open.begin(seat);
         open.begin(seat);
-        assert!(open.announce_suspension(Wanted::Subtrees));
+        assert!(open.announce_suspension(AwaitedTasks::Subtrees));
         assert_eq!(open.end(seat, Ended::Both), Then::Nothing);
         assert_eq!(open.end(seat, Ended::Both), Then::Notify(Waiter(9)));
         open.goes_on(seat);
-        assert!(open.is_done(Wanted::Subtrees));
+        assert!(open.is_done(AwaitedTasks::Subtrees));
         open.begin(seat);
         assert_eq!(open.end(seat, Ended::Both), Then::Nothing, "it is on its seat again, and checks by itself");
-        assert!(open.is_done(Wanted::Subtrees) && open.end_owner());
+        assert!(open.is_done(AwaitedTasks::Subtrees) && open.end_owner());
     }
 }

@@ -161,7 +161,7 @@ impl Shares {
 
 /// The result of dealing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Dealt {
+pub struct DealResult {
     /// The queue of the location; `None` if the spawner's own queue is right.
     pub queue: Option<QueueId>,
     /// The number of accesses with places looked up: these cost dealing its time. Accesses refused by the strategy for
@@ -176,9 +176,9 @@ pub struct Dealt {
     pub share: u8,
 }
 
-impl Dealt {
+impl DealResult {
     /// The spawner's own queue, without a look.
-    pub const NONE: Dealt = Dealt { queue: None, looked_up: 0, stretches: 0, why: None, share: 0 };
+    pub const NONE: DealResult = DealResult { queue: None, looked_up: 0, stretches: 0, why: None, share: 0 };
 }
 
 impl Dealing {
@@ -258,15 +258,15 @@ impl Dealing {
     /// assert_eq!([0, 1, 2, 3, 4].map(&mut deal), caches);
     /// assert_eq!(deal(2), caches[2], "the same datum goes to the same cache");
     /// ```
-    pub fn deal(&self, accesses: &[Access], shares: &mut Shares, data: &mut impl Whereabouts) -> Dealt {
+    pub fn deal(&self, accesses: &[Access], shares: &mut Shares, data: &mut impl Whereabouts) -> DealResult {
         let (mut looked_up, mut stretches) = (0, 0);
         // With a single location, all tasks are dealt there, or put there by their spawner.
         if self.queues.len() < 2 {
-            return Dealt::NONE;
+            return DealResult::NONE;
         }
         let is_asked_for_home = self.intensity_first && accesses.iter().any(|access| access.intense);
         if !is_asked_for_home && self.are_too_few(accesses) {
-            return Dealt { why: Some(DealReason::Small), ..Dealt::NONE };
+            return DealResult { why: Some(DealReason::Small), ..DealResult::NONE };
         }
         let cycle = self.cycle();
         let mut add = |access: &Access, shares: &mut Shares| {
@@ -303,13 +303,13 @@ impl Dealing {
                 if let Some(home) = shares.most() {
                     let (queue, share) =
                         (Some(self.queues[home.index()]), shares.percent(|other| other == home.index()));
-                    return Dealt { queue, looked_up, stretches, why: Some(DealReason::Home), share };
+                    return DealResult { queue, looked_up, stretches, why: Some(DealReason::Home), share };
                 }
             }
         }
         shares.clear();
         accesses.iter().for_each(|access| add(access, shares));
-        Dealt { looked_up, stretches, ..self.deal_shares(shares) }
+        DealResult { looked_up, stretches, ..self.deal_shares(shares) }
     }
 
     /// The percentage of a task's bytes that has to lie at its destination, if the task is taken for a part of its
@@ -349,9 +349,9 @@ impl Dealing {
     }
 
     /// The decision for a dealt part of its spawner's work.
-    pub(crate) fn keep_part(dealt: Dealt) -> Dealt {
+    pub(crate) fn keep_part(dealt: DealResult) -> DealResult {
         let is_kept = dealt.why == Some(DealReason::Nearest) && dealt.share < Dealing::NEARLY_ALL;
-        if is_kept { Dealt { queue: None, why: Some(DealReason::Part), ..dealt } } else { dealt }
+        if is_kept { DealResult { queue: None, why: Some(DealReason::Part), ..dealt } } else { dealt }
     }
 
     /// Adds some stretches of an access, standing for all, if it has more than the limit. Returns their number.
@@ -473,9 +473,9 @@ impl Dealing {
     }
 
     /// Like [`Dealing::deal`], for summed bytes, none of them used intensely.
-    pub fn deal_shares(&self, shares: &Shares) -> Dealt {
+    pub fn deal_shares(&self, shares: &Shares) -> DealResult {
         if let Some(why) = self.why_not(&shares.bytes) {
-            return Dealt { why: Some(why), ..Dealt::NONE };
+            return DealResult { why: Some(why), ..DealResult::NONE };
         }
         // Few locations have any, since a task usually touches few allocations.
         let there: SmallVec<[(usize, u64); 8]> =
@@ -487,7 +487,7 @@ impl Dealing {
             .collect();
         let cost = |at: &LocationId| costs[at.index()];
         let in_order = || shares.in_order(self.queues.len());
-        let Some(mut at) = in_order().min_by_key(cost) else { return Dealt::NONE };
+        let Some(mut at) = in_order().min_by_key(cost) else { return DealResult::NONE };
         let share = |queue: QueueId| shares.percent(|other| self.queues[other] == queue);
         let is_one_place = share(self.queues[at.index()]) >= Dealing::NEARLY_ALL;
         if let Some(percent) = self.spread_within.filter(|_| shares.spreads && !is_one_place) {
@@ -497,7 +497,7 @@ impl Dealing {
         }
         // Locations without seats have the queues of others.
         let queue = self.queues[at.index()];
-        Dealt { queue: Some(queue), why: Some(DealReason::Nearest), share: share(queue), ..Dealt::NONE }
+        DealResult { queue: Some(queue), why: Some(DealReason::Nearest), share: share(queue), ..DealResult::NONE }
     }
 
     /// Why a task with these bytes by location is not worth dealing; `None` if it is.
@@ -663,7 +663,7 @@ mod tests {
             for rows in [1, 7, 8, 9, 15, 16, 48, 56, 79, 100, 512, 1000] {
                 let access = Access::new(0, 4096, crate::Mode::Read).rows(rows, 4096);
                 let sum = rows as u64 * 4096;
-                let deal = |stretches, data: &mut dyn FnMut(&Dealing, &mut Shares) -> Dealt| {
+                let deal = |stretches, data: &mut dyn FnMut(&Dealing, &mut Shares) -> DealResult| {
                     let mut shares = Shares::default();
                     let dealt = data(&dealing(stretches), &mut shares);
                     (dealt, shares.bytes)

@@ -1,6 +1,6 @@
 //! Many requests: then tasks with data stay on their spawners' nodes.
 
-use super::Dealt;
+use super::DealResult;
 use crate::access::total_bytes;
 use crate::{Access, Plan, QueueId};
 use vicus_topology::{DealReason, NodeId};
@@ -20,11 +20,20 @@ pub struct Crowd {
 impl Crowd {
     /// The queue of the spawner's node, if the number of requests sends a task with this footprint there.
     #[inline]
-    pub(crate) fn deal(&self, node: NodeId, accesses: &[Access], requests: impl FnOnce() -> usize) -> Option<Dealt> {
+    pub(crate) fn deal(
+        &self,
+        node: NodeId,
+        accesses: &[Access],
+        requests: impl FnOnce() -> usize,
+    ) -> Option<DealResult> {
         let is_placed = self.queues.len() > 1
             && requests() >= self.requests as usize
             && total_bytes(accesses) > self.more_bytes_than;
-        is_placed.then(|| Dealt { queue: Some(self.queues[node.index()]), why: Some(DealReason::Crowd), ..Dealt::NONE })
+        is_placed.then(|| DealResult {
+            queue: Some(self.queues[node.index()]),
+            why: Some(DealReason::Crowd),
+            ..DealResult::NONE
+        })
     }
 
     /// Panics unless the seats of each node have a queue there, to which every seat may push.

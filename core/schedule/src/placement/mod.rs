@@ -8,7 +8,7 @@ mod crowd;
 pub(crate) mod in_turn;
 mod warm;
 
-pub use by_bytes::{Dealing, Dealt, Shares, Spawner, Whereabouts};
+pub use by_bytes::{DealResult, Dealing, Shares, Spawner, Whereabouts};
 pub use crowd::Crowd;
 pub use warm::{LastUses, Uses, Warm};
 

@@ -14,7 +14,7 @@
 //! with the same index: forgetting costs speed alone. A mark is one word, and no other memory is read because of it, so
 //! it is read and written without an order ([`Relaxed`](Ordering::Relaxed)).
 
-use super::{Dealt, Whereabouts};
+use super::{DealResult, Whereabouts};
 use crate::access::data_bytes;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::valid::serves;
@@ -144,7 +144,7 @@ impl Warm {
         is_part: bool,
         uses: &LastUses,
         data: &mut impl Whereabouts,
-    ) -> Option<Dealt> {
+    ) -> Option<DealResult> {
         let bytes = data_bytes(accesses);
         if bytes <= self.more_bytes_than {
             return None;
@@ -154,7 +154,7 @@ impl Warm {
         let found = if is_part { None } else { uses.find_among(self, &largest, bytes) };
         let (pool, share) = found.filter(|&(_, share)| share >= self.percent)?;
         let queue = Some(self.queues[pool.index()]);
-        Some(Dealt { queue, looked_up: 1, why: Some(DealReason::Warm), share, ..Dealt::NONE })
+        Some(DealResult { queue, looked_up: 1, why: Some(DealReason::Warm), share, ..DealResult::NONE })
     }
 
     /// Panics unless each pool has a queue there, and takes from it.
@@ -439,8 +439,9 @@ mod tests {
             let warm = warm(6, limit);
             let uses = LastUses::with_marks(MOST_MARKS, 6, 1);
             let access = |&(datum, size): &(usize, usize)| kib(datum << 10, 2 * size);
+            let sized = (0..12).flat_map(|datum| (1..5).map(move |size| (datum, size)));
             let indices: BTreeSet<usize> =
-                (0..12).flat_map(|datum| (1..5).map(move |size| (datum, size))).map(|datum| uses.index(key(&access(&datum)))).collect();
+                sized.map(|datum| uses.index(key(&access(&datum)))).collect();
             prop_assert_eq!(indices.len(), 12 * 4, "no two have the same place");
             let (mut clocks, mut last) = ([0u64; 6], BTreeMap::new());
             for (pool, data) in &steps {
@@ -448,7 +449,9 @@ mod tests {
                 let mut data = data.clone();
                 data.sort_by_key(|datum| Reverse(datum.1));
                 let there = |pool: usize| -> u64 {
-                    let is_there = |datum: &&(usize, usize)| last.get(*datum).is_some_and(|&(at, then)| at == pool && clocks[at] - then <= limit);
+                    let is_there = |datum: &&(usize, usize)| {
+                        last.get(*datum).is_some_and(|&(at, then)| at == pool && clocks[at] - then <= limit)
+                    };
                     data.iter().take(ACCESSES).filter(is_there).map(|datum| 2 * datum.1 as u64).sum()
                 };
                 let all: u64 = data.iter().map(|datum| 2 * datum.1 as u64).sum();

@@ -17,21 +17,24 @@
 mod placing;
 mod rest;
 mod sources;
+mod threads;
 mod turns;
 
 pub use placing::{ActivatedBox, Put};
 pub use rest::Rest;
+pub use threads::{EndOfWait, GoesOn, OtherSeats, goes_on_from_outside, next_open_seat};
 pub use turns::TURN_NS;
 
 use crate::front::{FRONT_RULE, FRONT_TAKE, FRONT_TURN_NS};
 use crate::{
-    Found, Kind, Plan, Probe, QueueId, QueuesByRequest, RequestId, Scan, SeatId, SeatPlan, Take, Wake, Way, When, look,
-    look_waiting,
+    FoundTask, Kind, Plan, Probe, QueueId, QueuesByRequest, RequestId, Scan, SeatId, SeatPlan, Take, Wake, Way, When,
+    look, look_waiting,
 };
 use placing::Placing;
 use rest::Resting;
 use sources::{Ready, Source, Sources};
 use std::collections::VecDeque;
+use threads::Threads;
 use turns::Turns;
 
 /// The number of woken tasks in a row before the plan's queues have a turn.
@@ -69,6 +72,7 @@ pub struct Seat<T> {
     front: Front,
     /// The turns of requests, while several run.
     turns: Turns,
+    threads: Threads,
 }
 
 /// The queue a seat looks into first.
@@ -180,6 +184,7 @@ impl<T> Seat<T> {
             placing: Placing::new(plan),
             front: Front { queue: plan.front(), worked_ns: 0, rests: false },
             turns: Turns::new(),
+            threads: Threads::new(id),
         }
     }
 
@@ -223,7 +228,7 @@ impl<T> Seat<T> {
     where
         Q: QueuesByRequest<Task = T>,
     {
-        let Found { task, way } = self.look_beyond(self.waits_for(), plan, queues)?;
+        let FoundTask { task, way } = self.look_beyond(self.waits_for(), plan, queues)?;
         self.resting.found();
         Some(Run { task, way, leaves: self.leaves_wake(way) })
     }
@@ -256,7 +261,7 @@ impl<T> Seat<T> {
             if left.take(Source::Woken)
                 && let Some(task) = self.ready.take_woken_in_turn()
             {
-                break 'found Found::kept(task);
+                break 'found FoundTask::kept(task);
             }
             if left.has(Source::Left) {
                 // Woken tasks had their turns.
@@ -265,7 +270,7 @@ impl<T> Seat<T> {
             if left.take(Source::Called)
                 && let Some(task) = called()
             {
-                break 'found Found::kept(task);
+                break 'found FoundTask::kept(task);
             }
             if left.take(Source::Kept)
                 && let Some(found) = self.ready.take_kept(|task| queues.may_begin(task))
@@ -281,7 +286,7 @@ impl<T> Seat<T> {
             if left.take(Source::Yielded)
                 && let Some(task) = self.ready.take_yielded_in_turn()
             {
-                break 'found Found::kept(task);
+                break 'found FoundTask::kept(task);
             }
             let is_own = left.take(Source::Own);
             let mut found = if is_own { self.find_own(self.waits_for(), &mut queues) } else { None };
@@ -298,7 +303,7 @@ impl<T> Seat<T> {
 
     /// The seat has found a task.
     #[inline(always)]
-    fn found(&mut self, Found { task, way }: Found<T>) -> Run<T> {
+    fn found(&mut self, FoundTask { task, way }: FoundTask<T>) -> Run<T> {
         self.resting.found();
         if self.front.worked_ns > 0 && way.queue() != self.front.queue {
             self.front.worked_ns = 0;
@@ -308,7 +313,7 @@ impl<T> Seat<T> {
 
     /// A task of its first queue, in that queue's turn between two yielded tasks.
     #[cold]
-    fn find_in_nears_turn<Q>(&mut self, queues: &mut Q) -> Option<Found<T>>
+    fn find_in_nears_turn<Q>(&mut self, queues: &mut Q) -> Option<FoundTask<T>>
     where
         Q: QueuesByRequest<Task = T>,
     {
@@ -322,7 +327,7 @@ impl<T> Seat<T> {
     /// With suspended tasks left, gives yielded ones their turns after a look into the queues. Returns what was found
     /// there, or a suspended task.
     #[cold]
-    fn after_queues(&mut self, found: Option<Found<T>>) -> Option<Found<T>> {
+    fn after_queues(&mut self, found: Option<FoundTask<T>>) -> Option<FoundTask<T>> {
         let turns = if found.is_some() {
             1
         } else if self.own.queue.is_some() {
@@ -333,18 +338,18 @@ impl<T> Seat<T> {
             1
         };
         self.ready.set_yielded_turns(turns);
-        found.or_else(|| self.ready.take_left().map(Found::kept))
+        found.or_else(|| self.ready.take_left().map(FoundTask::kept))
     }
 
     /// A task of its first queue.
-    fn find_near<Q>(&mut self, queues: &mut Q) -> Option<Found<T>>
+    fn find_near<Q>(&mut self, queues: &mut Q) -> Option<FoundTask<T>>
     where
         Q: QueuesByRequest<Task = T>,
     {
         match self.own.first {
             None => self.find_own(self.waits_for(), queues),
             Some((queue, way)) if self.waits_for().is_none() => {
-                Some(Found { task: queues.take(queue, Take::Oldest, 0, None)?, way })
+                Some(FoundTask { task: queues.take(queue, Take::Oldest, 0, None)?, way })
             }
             Some(_) => None,
         }
@@ -426,7 +431,7 @@ impl<T> Seat<T> {
     /// A task from the front, before all else. A seat with a waiting task finds those of its request by the plan's last
     /// probe.
     #[inline]
-    fn find_front<Q>(&mut self, queues: &mut Q) -> Option<Found<T>>
+    fn find_front<Q>(&mut self, queues: &mut Q) -> Option<FoundTask<T>>
     where
         Q: QueuesByRequest<Task = T>,
     {
@@ -434,7 +439,7 @@ impl<T> Seat<T> {
         if self.front.worked_ns >= FRONT_TURN_NS || self.front.rests || self.waits_for().is_some() {
             return None;
         }
-        Some(Found { task: queues.take(queue, FRONT_TAKE, 0, None)?, way: Way::new(FRONT_RULE, queue) })
+        Some(FoundTask { task: queues.take(queue, FRONT_TAKE, 0, None)?, way: Way::new(FRONT_RULE, queue) })
     }
 
     /// Reports the time spent on a task from the front.
@@ -452,7 +457,7 @@ impl<T> Seat<T> {
     /// Like [`Seat::find`], for a seat whose push has made more tokens than their pool holds ([`After::Help`]). It
     /// finds nothing if other seats were quicker; then the pool has room as well.
     #[cold]
-    pub fn help<Q>(&mut self, plan: &SeatPlan, mut queues: Q) -> Option<Found<T>>
+    pub fn help<Q>(&mut self, plan: &SeatPlan, mut queues: Q) -> Option<FoundTask<T>>
     where
         Q: QueuesByRequest<Task = T>,
     {
@@ -462,7 +467,7 @@ impl<T> Seat<T> {
     /// The way of most tasks, without a detour through the plan. The first probe takes the same, since this queue is
     /// the owner's at its young end (`Plan::owner_lifos`).
     #[inline]
-    fn find_own<Q>(&mut self, waiting: Option<RequestId>, queues: &mut Q) -> Option<Found<T>>
+    fn find_own<Q>(&mut self, waiting: Option<RequestId>, queues: &mut Q) -> Option<FoundTask<T>>
     where
         Q: QueuesByRequest<Task = T>,
     {
@@ -472,7 +477,7 @@ impl<T> Seat<T> {
         }
         let task = queues.take_own(own)?;
         self.own.in_row = self.own.in_row.saturating_add(1);
-        Some(Found { task, way: self.own.way })
+        Some(FoundTask { task, way: self.own.way })
     }
 
     /// Whether its own queue has its turn, for a seat that waits for tasks of this request or is free.
@@ -489,7 +494,7 @@ impl<T> Seat<T> {
     }
 
     /// Like [`Seat::look_far`], behind its own queue, and then for the oldest task there if others have had their turn.
-    fn look_beyond<Q>(&mut self, waiting: Option<RequestId>, plan: &SeatPlan, mut queues: Q) -> Option<Found<T>>
+    fn look_beyond<Q>(&mut self, waiting: Option<RequestId>, plan: &SeatPlan, mut queues: Q) -> Option<FoundTask<T>>
     where
         Q: QueuesByRequest<Task = T>,
     {
@@ -500,12 +505,12 @@ impl<T> Seat<T> {
         if found.is_some() || !was_others_turn {
             return found;
         }
-        Some(Found { task: queues.take(own, Take::Oldest, 0, None)?, way: self.own.way })
+        Some(FoundTask { task: queues.take(own, Take::Oldest, 0, None)?, way: self.own.way })
     }
 
     /// Like [`Seat::look_far`], for a seat without a queue of its own. If its first probe looks into several queues,
     /// the second one has a turn after many tasks in a row out of the first.
-    fn look_fairly<Q>(&mut self, waiting: Option<RequestId>, plan: &SeatPlan, mut queues: Q) -> Option<Found<T>>
+    fn look_fairly<Q>(&mut self, waiting: Option<RequestId>, plan: &SeatPlan, mut queues: Q) -> Option<FoundTask<T>>
     where
         Q: QueuesByRequest<Task = T>,
     {
@@ -518,7 +523,7 @@ impl<T> Seat<T> {
         if self.is_others_turn() {
             self.own.in_row = 0;
             if let Some(task) = queues.take(second, *take, 0, None) {
-                return Some(Found { task, way: Way::new(*rule, second) });
+                return Some(FoundTask { task, way: Way::new(*rule, second) });
             }
         }
         let found = self.look_far(waiting, plan, queues);
@@ -529,7 +534,7 @@ impl<T> Seat<T> {
 
     /// Looks into queues: for tasks of this request, as a seat with a waiting task, or for any.
     #[inline(never)]
-    fn look_far<Q>(&mut self, waiting: Option<RequestId>, plan: &SeatPlan, mut queues: Q) -> Option<Found<T>>
+    fn look_far<Q>(&mut self, waiting: Option<RequestId>, plan: &SeatPlan, mut queues: Q) -> Option<FoundTask<T>>
     where
         Q: QueuesByRequest<Task = T>,
     {
@@ -607,7 +612,7 @@ impl<T> Seat<T> {
     /// other seats can't see it, and the waiting task may run on for long.
     pub fn end_wait(&mut self) -> Option<(T, QueueId)> {
         self.stack.waits.pop().expect("a task that goes on has waited");
-        let Found { task, way } = self.ready.take_next()?;
+        let FoundTask { task, way } = self.ready.take_next()?;
         Some((task, way.queue().expect("the next task has a queue")))
     }
 

@@ -3,8 +3,8 @@
 use super::Seat;
 use crate::placement::in_turn;
 use crate::{
-    Access, BoxPlacement, DEEP, Dealing, Dealt, Found, Kind, LastUses, Plan, QueueId, RequestId, Shares, Spawner,
-    TaskPlacement, Way, Whereabouts,
+    Access, BoxPlacement, DEEP, DealResult, Dealing, FoundTask, Kind, LastUses, Plan, QueueId, RequestId, Shares,
+    Spawner, TaskPlacement, Way, Whereabouts,
 };
 use vicus_topology::{DealReason, NodeId};
 
@@ -231,19 +231,19 @@ impl<T> Seat<T> {
         requests: impl Fn() -> usize,
         data: &mut impl Whereabouts,
         last_uses: Option<&LastUses>,
-    ) -> Dealt {
+    ) -> DealResult {
         let Some(dealing) = plan.dealing().filter(|_| !accesses.is_empty()) else {
             let queue = self.next_in_turn(plan);
-            return queue.map_or(Dealt::NONE, |queue| Dealt {
+            return queue.map_or(DealResult::NONE, |queue| DealResult {
                 queue: Some(queue),
                 why: Some(DealReason::Turn),
-                ..Dealt::NONE
+                ..DealResult::NONE
             });
         };
         // A spawner's tasks are counted wherever they go.
         let is_part = dealing.is_part(accesses, spawner);
         let node = plan.seats[self.stands.index()].node;
-        let mut dealt = Dealt::NONE;
+        let mut dealt = DealResult::NONE;
         for placement in &plan.tasks {
             let found = match placement {
                 TaskPlacement::Crowd(crowd) => crowd.deal(node, accesses, &requests),
@@ -257,7 +257,7 @@ impl<T> Seat<T> {
                 }
                 TaskPlacement::InTurn(queues) => {
                     let queue = self.take_turn(queues);
-                    queue.map(|queue| Dealt { queue: Some(queue), why: Some(DealReason::Turn), ..dealt })
+                    queue.map(|queue| DealResult { queue: Some(queue), why: Some(DealReason::Turn), ..dealt })
                 }
                 TaskPlacement::SpillToOwn | TaskPlacement::Own => None,
             };
@@ -284,10 +284,10 @@ impl<T> Seat<T> {
         &mut self,
         plan: &Plan,
         activated: &ActivatedBox,
-        deal: impl FnOnce(&Dealing, &mut Shares) -> Dealt,
-    ) -> Dealt {
+        deal: impl FnOnce(&Dealing, &mut Shares) -> DealResult,
+    ) -> DealResult {
         if self.placing.boxes_stay && activated.home.is_none() {
-            return Dealt::NONE;
+            return DealResult::NONE;
         }
         self.deal_box_elsewhere(plan, activated, deal)
     }
@@ -296,12 +296,12 @@ impl<T> Seat<T> {
         &mut self,
         plan: &Plan,
         activated: &ActivatedBox,
-        deal: impl FnOnce(&Dealing, &mut Shares) -> Dealt,
-    ) -> Dealt {
+        deal: impl FnOnce(&Dealing, &mut Shares) -> DealResult,
+    ) -> DealResult {
         let ActivatedBox { request, index, kind, home } = *activated;
         let own = self.place_of_box(plan, kind);
         let mut deal = Some(deal);
-        let mut dealt = Dealt::NONE;
+        let mut dealt = DealResult::NONE;
         for placement in &plan.boxes {
             match placement {
                 BoxPlacement::AtHome => {
@@ -344,7 +344,7 @@ impl<T> Seat<T> {
         if !(is_last && kind == Kind::Immediate && self.own.queue.is_some()) {
             return Some((task, queue, kind));
         }
-        let next = Found { task, way: Way::new(self.own.way.rule(), queue) };
+        let next = FoundTask { task, way: Way::new(self.own.way.rule(), queue) };
         // The earlier one was activated by a box with others on top of it now.
         let earlier = self.ready.set_next(next)?;
         Some((earlier.task, earlier.way.queue().expect("the next task has a queue"), Kind::Immediate))

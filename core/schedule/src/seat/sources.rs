@@ -5,7 +5,7 @@
 //! the set, and a debug build checks that none before it is left ([`Sources::take`]).
 
 use super::WOKEN_TURN;
-use crate::{Found, Wake, Way};
+use crate::{FoundTask, Wake, Way};
 use std::collections::VecDeque;
 
 /// A source of tasks, or a reason to ask no source yet. The order is that of precedence.
@@ -138,7 +138,7 @@ pub(crate) struct Ready<T> {
     sources: Sources,
     /// The task to run next: in the own queue it would be pushed and popped again at once. Other seats don't see it;
     /// the seat runs it before it looks for another task.
-    next: Option<Found<T>>,
+    next: Option<FoundTask<T>>,
     /// Tasks this seat runs itself, the youngest first.
     kept: Vec<T>,
     /// The task it was woken for, until it has looked.
@@ -205,19 +205,19 @@ impl<T> Ready<T> {
 
     /// Makes a task the next one. Returns the one before.
     #[inline]
-    pub(super) fn set_next(&mut self, next: Found<T>) -> Option<Found<T>> {
+    pub(super) fn set_next(&mut self, next: FoundTask<T>) -> Option<FoundTask<T>> {
         self.sources.set(Source::Next, true);
         self.next.replace(next)
     }
 
     #[inline]
-    pub(super) fn take_next(&mut self) -> Option<Found<T>> {
+    pub(super) fn take_next(&mut self) -> Option<FoundTask<T>> {
         self.sources.set(Source::Next, false);
         self.next.take()
     }
 
     /// The next task, if it fits.
-    pub(super) fn take_next_if(&mut self, fits: impl FnOnce(&T) -> bool) -> Option<Found<T>> {
+    pub(super) fn take_next_if(&mut self, fits: impl FnOnce(&T) -> bool) -> Option<FoundTask<T>> {
         if self.next.as_ref().is_some_and(|next| fits(&next.task)) { self.take_next() } else { None }
     }
 
@@ -229,10 +229,10 @@ impl<T> Ready<T> {
 
     /// The youngest kept task, if it may begin.
     #[inline]
-    pub(super) fn take_kept(&mut self, may_begin: impl FnOnce(&T) -> bool) -> Option<Found<T>> {
+    pub(super) fn take_kept(&mut self, may_begin: impl FnOnce(&T) -> bool) -> Option<FoundTask<T>> {
         let task = self.kept.pop_if(|task| may_begin(task))?;
         self.sources.set(Source::Kept, !self.kept.is_empty());
-        Some(Found { task, way: Way::NO_QUEUE })
+        Some(FoundTask { task, way: Way::NO_QUEUE })
     }
 
     /// The youngest kept task that fits.

@@ -23,7 +23,7 @@
 use super::{Run, Seat, Source, Sources};
 use crate::front::{FRONT_RULE, FRONT_TAKE, FRONT_TURN_NS};
 use crate::look::{look_of, scan};
-use crate::{End, Found, QueuesByRequest, RequestId, SeatPlan, Share, Take, Turned, Way};
+use crate::{End, FoundTask, QueuesByRequest, RequestId, SeatPlan, Share, Take, Turned, Way};
 
 /// The length of a turn, in nanoseconds. A turn is over when the task running at that time ends.
 pub const TURN_NS: u64 = 4_000_000;
@@ -50,12 +50,12 @@ enum Turn {
     /// A request still to be found.
     Next,
     /// This request's.
-    Of(Begun),
+    Of(RequestTurn),
 }
 
 /// A request's turn that has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Begun {
+struct RequestTurn {
     request: RequestId,
     /// The time of its beginning, later by the time that the strategy had between its tasks.
     since_ns: u64,
@@ -63,7 +63,7 @@ struct Begun {
     in_vain: Option<(u64, u32)>,
 }
 
-impl Begun {
+impl RequestTurn {
     /// Ends the looks that found nothing.
     fn goes_on(&mut self, now_ns: u64) {
         if let Some((vain_ns, _)) = self.in_vain.take() {
@@ -119,7 +119,7 @@ impl Turns {
         match self.now {
             Turn::Strategy => {}
             // The strategy has had the time since the request had no more tasks.
-            Turn::Of(Begun { request, in_vain: Some(_), .. }) => {
+            Turn::Of(RequestTurn { request, in_vain: Some(_), .. }) => {
                 self.ended_early = Some(request);
                 self.give_back(now_ns, order);
             }
@@ -171,7 +171,7 @@ impl<T> Seat<T> {
     where
         Q: QueuesByRequest<Task = T>,
     {
-        let is_its_turn = matches!(self.turns.now, Turn::Of(Begun { request, .. }) if Some(request) == but);
+        let is_its_turn = matches!(self.turns.now, Turn::Of(RequestTurn { request, .. }) if Some(request) == but);
         if is_its_turn && now_ns < self.turns.ends_ns {
             return None;
         }
@@ -220,7 +220,7 @@ impl<T> Seat<T> {
         now_ns: u64,
         order: &mut impl Turned,
         but: Option<RequestId>,
-    ) -> Option<Found<T>>
+    ) -> Option<FoundTask<T>>
     where
         Q: QueuesByRequest<Task = T>,
     {
@@ -231,7 +231,7 @@ impl<T> Seat<T> {
                 false => self.ready.take_suspended().or_else(called),
             };
             if let Some(task) = task {
-                return Some(Found::kept(task));
+                return Some(FoundTask::kept(task));
             }
             self.turns.now = Turn::Beyond;
         }
@@ -282,12 +282,12 @@ impl<T> Seat<T> {
         queues: &mut Q,
         now_ns: u64,
         order: &mut impl Turned,
-    ) -> Option<Found<T>>
+    ) -> Option<FoundTask<T>>
     where
         Q: QueuesByRequest<Task = T>,
     {
         let found = self.find_of(request, plan, queues)?;
-        self.turns.now = Turn::Of(Begun { request, since_ns: now_ns, in_vain: None });
+        self.turns.now = Turn::Of(RequestTurn { request, since_ns: now_ns, in_vain: None });
         order.charge(request, TURN_NS);
         match self.turns.behind.checked_sub(1) {
             Some(behind) => self.turns.behind = behind,
@@ -297,7 +297,7 @@ impl<T> Seat<T> {
     }
 
     /// A task of this request, wherever the seat may look.
-    fn find_of<Q>(&mut self, request: RequestId, plan: &SeatPlan, queues: &mut Q) -> Option<Found<T>>
+    fn find_of<Q>(&mut self, request: RequestId, plan: &SeatPlan, queues: &mut Q) -> Option<FoundTask<T>>
     where
         Q: QueuesByRequest<Task = T>,
     {
@@ -308,15 +308,15 @@ impl<T> Seat<T> {
                 Source::Next => self.ready.take_next_if(|next| queues.request_of(next) == request),
                 Source::Woken => {
                     let is_its = |task: &T| queues.request_of(task) == request;
-                    self.ready.take_woken_if(WOKEN_IN_TURN, is_its).map(Found::kept)
+                    self.ready.take_woken_if(WOKEN_IN_TURN, is_its).map(FoundTask::kept)
                 }
                 Source::Kept => {
                     let is_its = |task: &T| queues.request_of(task) == request && queues.may_begin(task);
-                    self.ready.take_kept_if(is_its).map(Found::kept)
+                    self.ready.take_kept_if(is_its).map(FoundTask::kept)
                 }
                 Source::Own => {
                     let task = self.own.queue.and_then(|own| queues.take_own_of(own, request));
-                    task.map(|task| Found { task, way: self.own.way })
+                    task.map(|task| FoundTask { task, way: self.own.way })
                 }
                 _ => look_of(&plan.look[self.own.probes..], queues, request),
             };
@@ -326,12 +326,12 @@ impl<T> Seat<T> {
         }
         // The front had its turn before.
         let front = self.front.queue?;
-        Some(Found { task: queues.take_of(request, front, FRONT_TAKE, 0)?, way: Way::new(FRONT_RULE, front) })
+        Some(FoundTask { task: queues.take_of(request, front, FRONT_TAKE, 0)?, way: Way::new(FRONT_RULE, front) })
     }
 
     /// A task beyond the seat's own queue. Each look begins with another probe, and takes requests in turn, so no probe
     /// hides the tasks of the others.
-    fn look_around<Q>(&mut self, plan: &SeatPlan, queues: &mut Q) -> Option<Found<T>>
+    fn look_around<Q>(&mut self, plan: &SeatPlan, queues: &mut Q) -> Option<FoundTask<T>>
     where
         Q: QueuesByRequest<Task = T>,
     {

@@ -5,8 +5,8 @@
 //! checked by a model that knows the plan as data and each task's place and age, but neither `look` nor the queues.
 
 use vicus_schedule::{
-    ALL, End, Found, Idle, Kind, Order, Plan, Probe, Queue, QueueId, Queues, QueuesByRequest, RequestId, Scan, SeatId,
-    Setting, Shares, Strategy, Take, Tokens, Values, Way, When, look, look_waiting,
+    ALL, End, FoundTask, Idle, Kind, Order, Plan, Probe, Queue, QueueId, Queues, QueuesByRequest, RequestId, Scan,
+    SeatId, Setting, Shares, Strategy, Take, Tokens, Values, Way, When, look, look_waiting,
 };
 use vicus_topology::{NodeId, Topology, fixtures};
 
@@ -79,8 +79,8 @@ enum Done {
     /// The queue was full: the spawner runs it itself.
     RunHere,
     /// Queued; the pool of tokens was full, so the spawner ran this.
-    Helped(QueueId, Found<Task>),
-    Took(Option<Found<Task>>),
+    Helped(QueueId, FoundTask<Task>),
+    Took(Option<FoundTask<Task>>),
 }
 
 /// The generator splitmix64 of Steele and Vigna; good enough for choices.
@@ -128,11 +128,11 @@ impl World<'_> {
         self.tokens += u32::from(self.plan.tokens.is_some());
     }
 
-    fn look(&mut self, seat: usize) -> Option<Found<Task>> {
+    fn look(&mut self, seat: usize) -> Option<FoundTask<Task>> {
         self.look_as(seat, None)
     }
 
-    fn look_as(&mut self, seat: usize, waiting: Option<u64>) -> Option<Found<Task>> {
+    fn look_as(&mut self, seat: usize, waiting: Option<u64>) -> Option<FoundTask<Task>> {
         let mut cursors = std::mem::take(&mut self.cursors[seat]);
         let probes = &self.plan.seats[seat].look;
         let found = match waiting {
@@ -231,7 +231,7 @@ impl Model<'_> {
     }
 
     /// The task a seat must find; `waiting`: the request of its waiting task, if one waits.
-    fn look(&mut self, seat: usize, waiting: Option<u64>) -> Option<Found<Task>> {
+    fn look(&mut self, seat: usize, waiting: Option<u64>) -> Option<FoundTask<Task>> {
         let plan = self.plan;
         for Probe { rule, scan, take, when, rest_to, while_waiting } in &plan.seats[seat].look {
             let picked = waiting.filter(|_| !while_waiting);
@@ -269,7 +269,7 @@ impl Model<'_> {
                     self.queues[rest_to.unwrap().index()].extend(rest);
                 }
                 self.run.push(task.1);
-                return Some(Found { task, way: Way::new(*rule, queue) });
+                return Some(FoundTask { task, way: Way::new(*rule, queue) });
             }
         }
         None
@@ -399,7 +399,7 @@ fn every_setting_of_every_strategy_moves_legally_on_every_fixture() {
 fn a_seat_whose_task_waits_robs_by_the_papers_rules() {
     let machine = Topology::parse("node:2 core:2").unwrap();
     let plan = |strategy: &str, threads| strategy.parse::<Setting>().unwrap().plan(&machine, threads);
-    let found = |task, rule, queue| Some(Found { task, way: Way::new(rule, queue) });
+    let found = |task, rule, queue| Some(FoundTask { task, way: Way::new(rule, queue) });
 
     // Muddukrishna et al., algorithm 2, line 4: longer than rank 1 times two cores; and first in, first out.
     let footprint = plan("footprint:undealt=beside", 4);
@@ -441,7 +441,7 @@ fn tasks_that_are_not_dealt_lie_apart_and_are_robbed_at_any_length() {
     let plan = "footprint:undealt=apart,share_bytes=1000".parse::<Setting>().unwrap().plan(&machine, 4);
     let mut world = World::new(&plan);
     let spawn = |far: u64| Step::Spawn { seat: 3, kind: Kind::Deferred, request: 0, bytes: vec![0, far], home: None };
-    let found = |number, rule, queue| Some(Found { task: (0, number), way: Way::new(rule, queue) });
+    let found = |number, rule, queue| Some(FoundTask { task: (0, number), way: Way::new(rule, queue) });
     let stays = plan.seats[3].place[0];
     let dealt = plan.dealing().unwrap().queues[1];
     assert_ne!(stays, dealt);
@@ -476,7 +476,7 @@ fn a_submitter_to_a_full_pool_takes_the_oldest_block_of_its_own_domain() {
     let [own, other] = [plan.seats[0].place[0], plan.seats[1].place[0]];
     assert_eq!(world.follow(&block(0), 0), Done::Queued(own));
     assert_eq!(world.follow(&block(1), 1), Done::Queued(other));
-    let found = |number, rule, queue| Found { task: (0, number), way: Way::new(rule, queue) };
+    let found = |number, rule, queue| FoundTask { task: (0, number), way: Way::new(rule, queue) };
     assert_eq!(world.follow(&block(1), 2), Done::Helped(other, found(0, 1, own)), "not the block that it submitted");
     assert_eq!(world.follow(&block(1), 3), Done::Helped(other, found(1, 2, other)), "its own domain has none");
     assert_eq!(world.look(1), Some(found(2, 1, other)));
@@ -494,7 +494,7 @@ fn blocks_of_a_domain_wait_for_its_cores_if_long_queues_alone_are_robbed() {
     let mut world = World::new(&plan);
     let block = Step::Spawn { seat: 0, kind: Kind::Immediate, request: 0, bytes: vec![0, 1], home: None };
     let far = plan.seats[2].place[0];
-    let found = |number, rule| Some(Found { task: (0, number), way: Way::new(rule, far) });
+    let found = |number, rule| Some(FoundTask { task: (0, number), way: Way::new(rule, far) });
     for number in 0..2 {
         assert_eq!(world.follow(&block, number), Done::Queued(far));
         assert_eq!(world.look(0), None, "a core is there for it");

@@ -6,3 +6,4 @@ mod las;
 mod plans;
 mod recorded;
 mod seat;
+mod threads;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 use vicus_schedule::{
-    ALL, Access, Dealing, Dealt, Idle, Kind, Latencies, Mode, Order, Parameter, Plan, QueueId, Seat, SeatId, SeatPlan,
-    Setting, Settings, Shares, Values, Whereabouts,
+    ALL, Access, DealResult, Dealing, Idle, Kind, Latencies, Mode, Order, Parameter, Plan, QueueId, Seat, SeatId,
+    SeatPlan, Setting, Settings, Shares, Values, Whereabouts,
 };
 use vicus_topology::{DealReason, GroupId, LocationId, NodeId, Topology, fixtures};
 
@@ -474,7 +474,7 @@ fn the_same_data_are_dealt_to_the_same_place_and_equals_are_spread() {
     let mut data = Data(whole.chain([(4 * mib, mib, 1, 1, false)]).collect());
     let mut deal = |said: &[Access]| dealing.deal(said, &mut shares, &mut data);
     let datum = |at: usize| Access::new(at * mib, mib, Mode::Read);
-    let by = |location: usize, looked_up, why, share| Dealt {
+    let by = |location: usize, looked_up, why, share| DealResult {
         queue: Some(dealing.queues[location]),
         looked_up,
         stretches: 0,
@@ -493,12 +493,12 @@ fn the_same_data_are_dealt_to_the_same_place_and_equals_are_spread() {
                 "the first one"
             );
         }
-        let small = Dealt { why: Some(DealReason::Small), ..Dealt::NONE };
+        let small = DealResult { why: Some(DealReason::Small), ..DealResult::NONE };
         assert_eq!(deal(&[datum(4)]), small, "it is not coarse");
         assert_eq!(deal(&[datum(4).intense(), datum(0)]), to(0, 1, 100), "nor does it decide");
         assert_eq!(deal(&[Access::new(0, 100, Mode::Read)]), small, "in a private cache, wherever it lies");
         let rows = Access::new(0, mib / 2, Mode::Read).rows(4, mib);
-        assert_eq!(deal(&[rows]), Dealt { stretches: 3, ..to(0, 1, 25) }, "half of each of the four");
+        assert_eq!(deal(&[rows]), DealResult { stretches: 3, ..to(0, 1, 25) }, "half of each of the four");
     }
 }
 
@@ -635,7 +635,7 @@ fn vicus_deals_to_nodes_and_on_a_chip_to_home_caches() {
     let why = |bytes: [u64; 2]| {
         let mut shares = Shares::default();
         bytes.into_iter().enumerate().for_each(|(node, bytes)| shares.add(dealing, NodeId::new(node), 0, bytes));
-        let Dealt { why, share, .. } = dealing.deal_shares(&shares);
+        let DealResult { why, share, .. } = dealing.deal_shares(&shares);
         (why, share)
     };
     assert_eq!(why([1 << 20, 1 << 20]), (Some(DealReason::Even), 0));

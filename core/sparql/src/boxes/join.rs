@@ -110,19 +110,19 @@ pub(crate) struct Core {
     out_right: Vec<u32>,
     scratch: Vec<Vec<u64>>,
     /// While the partners come in blocks: the rows with a partner.
-    noted: Option<Noted>,
+    noted: Option<PartnerBits>,
 }
 
 /// The rows with a partner, if they are compared with one block of partners after the other.
 #[derive(Default, Debug)]
-pub(crate) struct Noted {
+pub(crate) struct PartnerBits {
     /// For each row of the envelope at hand, its number in `has_partner`.
     pub(crate) rows: Vec<u32>,
     /// A bit for each row.
     pub(crate) has_partner: Vec<u64>,
 }
 
-impl Noted {
+impl PartnerBits {
     fn note(&mut self, row: u32) {
         let row = self.rows[row as usize] as usize;
         self.has_partner[row / 64] |= 1 << (row % 64);
@@ -359,11 +359,11 @@ impl Core {
     }
 
     /// Starts to note the rows with a partner in the given envelopes; `None` stops. Returns the notes so far.
-    pub(crate) fn note(&mut self, noted: Option<Noted>) -> Option<Noted> {
+    pub(crate) fn note(&mut self, noted: Option<PartnerBits>) -> Option<PartnerBits> {
         std::mem::replace(&mut self.noted, noted)
     }
 
-    pub(crate) fn noted(&mut self) -> Option<&mut Noted> {
+    pub(crate) fn noted(&mut self) -> Option<&mut PartnerBits> {
         self.noted.as_mut()
     }
 

@@ -7,11 +7,11 @@
 //! rows ([`Hold`]).
 //!
 //! Ids are written unchanged. Terms computed by the query, with ids in files, have a part of the run's memory; beyond
-//! this part they are in files of their own ([`Kept`](vicus_rdf::Kept)).
+//! this part they are in files of their own ([`RetainedTerms`](vicus_rdf::RetainedTerms)).
 
 use std::fmt;
 use std::sync::Arc;
-use vicus_files::scratch::{BLOCK, Bundle, Reading, Writing, Written};
+use vicus_files::scratch::{BLOCK, Bundle, Reading, Writing, WrittenRun};
 use vicus_files::{FileError, Scratch};
 use vicus_flow::{BoxError, Grow, OverBudget};
 
@@ -244,7 +244,7 @@ impl RowWriter {
 
 /// A run of rows in a file.
 pub(crate) struct RowRun {
-    written: Written,
+    written: WrittenRun,
     width: usize,
     rows: u64,
 }

@@ -194,7 +194,8 @@ const LOOKED_AT: usize = 400;
 /// use vicus_sparql::complete;
 /// let data = Snapshot::of_turtle(b"
 ///     @prefix e: <http://e/> . @prefix foaf: <http://xmlns.com/foaf/0.1/> .
-///     e:ann a foaf:Person ; foaf:name 'Ann' ; foaf:mbox <mailto:ann> . e:acme a foaf:Organization ; foaf:homepage <http://acme> .
+///     e:ann a foaf:Person ; foaf:name 'Ann' ; foaf:mbox <mailto:ann> .
+///     e:acme a foaf:Organization ; foaf:homepage <http://acme> .
 /// ", None).unwrap();
 /// let text = "SELECT * { ?x a foaf:Person ; foaf:m } ";
 /// let at = text.find("foaf:m ").unwrap() + "foaf:m".len();

@@ -33,12 +33,12 @@ type Emit<'e> = &'e mut dyn FnMut(&mut Solver<'_>, &[u64]) -> bool;
 /// An evaluator's memory of the tested patterns.
 #[derive(Default, Debug)]
 pub(crate) struct Memory {
-    patterns: Vec<Asked>,
+    patterns: Vec<PatternCache>,
 }
 
 /// The memory of one pattern.
 #[derive(Debug)]
-struct Asked {
+struct PatternCache {
     node: Arc<Node>,
     /// The number of slots of its solutions.
     width: usize,
@@ -53,19 +53,19 @@ struct Asked {
 impl Memory {
     /// Bytes remembered.
     pub(super) fn bytes(&self) -> u64 {
-        let of = |asked: &Asked| {
+        let of = |asked: &PatternCache| {
             let answer = size_of::<(Row, bool)>() + 1 + asked.answers.keys().next().map_or(0, |key| key.len() * 8 + 16);
             (asked.answers.capacity() * answer) as u64 + asked.nested.bytes()
         };
         self.patterns.iter().map(of).sum()
     }
 
-    fn pattern(&mut self, key: HashKey, node: &Arc<Node>, outside: impl Iterator<Item = Slot>) -> &mut Asked {
+    fn pattern(&mut self, key: HashKey, node: &Arc<Node>, outside: impl Iterator<Item = Slot>) -> &mut PatternCache {
         let place = self.patterns.iter().position(|asked| Arc::ptr_eq(&asked.node, node));
         let place = place.unwrap_or_else(|| {
             let slots = node.mentioned().into_iter().chain(outside);
             let width = slots.map(|slot| slot.0 + 1).max().unwrap_or(0);
-            self.patterns.push(Asked {
+            self.patterns.push(PatternCache {
                 node: Arc::clone(node),
                 width,
                 is_volatile: node.is_volatile(),

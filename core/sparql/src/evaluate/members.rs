@@ -18,7 +18,7 @@ use vicus_rdf::{Id, Kind, TermView};
 /// Shorter lists are searched from their beginning.
 pub(super) const FEWEST: usize = 12;
 
-type Found = SmallVec<[Id; 1]>;
+type Ids = SmallVec<[Id; 1]>;
 
 /// The constants of one list.
 #[derive(Debug)]
@@ -30,11 +30,11 @@ pub(super) struct Members {
     /// All members that equal themselves: all but NaN, and triple terms, as their parts may be NaN.
     ids: HashSet<u64, HashKey>,
     /// Numbers, booleans, moments and durations, by [`value::key_of_value`].
-    values: HashMap<u64, Found, HashKey>,
+    values: HashMap<u64, Ids, HashKey>,
     /// All others but triple terms, by kind and key.
-    texts: HashMap<u64, Found, HashKey>,
+    texts: HashMap<u64, Ids, HashKey>,
     /// Triple terms, by [`value::value_key`].
-    triples: HashMap<u64, Found, HashKey>,
+    triples: HashMap<u64, Ids, HashKey>,
     /// Those of them for which `=` may be an error: see [`is_odd`].
     odd: Vec<Id>,
     /// Moments by their datatype and by whether they have a zone, ascending.
@@ -101,7 +101,7 @@ impl Members {
     pub(super) fn bytes(&self) -> u64 {
         let entries = self.values.capacity() + self.texts.capacity() + self.triples.capacity();
         let moments: usize = self.moments.iter().map(Vec::capacity).sum();
-        let bytes = entries * (size_of::<(u64, Found)>() + 1)
+        let bytes = entries * (size_of::<(u64, Ids)>() + 1)
             + moments * size_of::<Instant>()
             + self.ids.capacity() * (size_of::<u64>() + 1)
             + self.odd.capacity() * size_of::<Id>();

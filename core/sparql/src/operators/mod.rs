@@ -115,7 +115,7 @@ pub(crate) fn plan(planner: &Planner<'_>, node: &Node, needed: &Slots, goal: Goa
 pub(crate) type Each<T> = SmallVec<[T; 2]>;
 
 /// For each column, whether each of its terms must have one id, kept until the run's end.
-pub(crate) type Kept = Vec<bool>;
+pub(crate) type StableColumns = Vec<bool>;
 
 /// Everything about an operator besides its place in a plan.
 pub(crate) trait PhysicalOperator: fmt::Debug {
@@ -132,7 +132,7 @@ pub(crate) trait PhysicalOperator: fmt::Debug {
 
     /// Lets the columns that it computes pass, except for `kept` ones of its output, and returns the columns of each
     /// input that have to be kept: those put out in a kept column, and those whose ids it compares or keeps itself.
-    fn let_pass(&mut self, kept: &[bool]) -> Each<Kept>;
+    fn let_pass(&mut self, kept: &[bool]) -> Each<StableColumns>;
 
     /// Whether it computes terms that may pass.
     fn computes(&self) -> bool {
@@ -309,7 +309,7 @@ impl Physical {
 const MOST_PICKED: usize = 64;
 
 /// The columns of the probing side kept or compared by a join, apart from its search keys.
-fn kept_of_probe(spec: &JoinSpec, kept: &[bool], input: &Physical) -> Kept {
+fn kept_of_probe(spec: &JoinSpec, kept: &[bool], input: &Physical) -> StableColumns {
     let mut inner = vec![false; input.columns.len()];
     let mut mark = |part: &Origin, kept: bool| {
         if let Origin::Left(column) | Origin::Merged(column, _) = part {

@@ -28,7 +28,7 @@ use crate::operators::slice::Slice;
 use crate::operators::values::Values;
 use crate::operators::{self, Physical};
 use crate::terms::Terms;
-use crate::translate::Wanted;
+use crate::translate::SolutionUse;
 use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -165,15 +165,15 @@ impl<'a> Planner<'a> {
     }
 
     /// The plan of a whole query: for an ASK it has at most one row, for a CONSTRUCT and a DESCRIBE three columns.
-    pub(crate) fn query(&self, node: &Node, wanted: &Wanted) -> Physical {
+    pub(crate) fn query(&self, node: &Node, wanted: &SolutionUse) -> Physical {
         let mut plan = match wanted {
-            Wanted::Any => {
+            SolutionUse::Any => {
                 let goal = Goal { set: self.optimise, first: self.optimise };
                 Slice::plan(self, self.plan(node, &Slots::new(), goal), 0, Some(1))
             }
-            Wanted::Rows(select) => self.selected(node, select),
-            Wanted::Triples { template, columns } => Construct::plan(self, node, template, columns),
-            Wanted::Descriptions { of, resources, graph, columns } => {
+            SolutionUse::Rows(select) => self.selected(node, select),
+            SolutionUse::Triples { template, columns } => Construct::plan(self, node, template, columns),
+            SolutionUse::Descriptions { of, resources, graph, columns } => {
                 Describe::plan(self, node, of, resources, *graph, columns)
             }
         };

@@ -531,9 +531,10 @@ fn compare(
         variables.iter().zip(row).filter_map(|(name, term)| Some((name.clone(), term.clone()?))).collect()
     };
     let visible = |key: &OrderExpression| match key {
-        OrderExpression::Asc(expression) | OrderExpression::Desc(expression) => {
-            matches!(expression, spargebra::algebra::Expression::Variable(v) if variables.contains(&v.as_str().to_owned()))
-        }
+        OrderExpression::Asc(expression) | OrderExpression::Desc(expression) => match expression {
+            spargebra::algebra::Expression::Variable(name) => variables.contains(&name.as_str().to_owned()),
+            _ => false,
+        },
     };
     if let [first, ..] = keys
         && visible(first)

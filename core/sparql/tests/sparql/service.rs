@@ -8,7 +8,9 @@ use std::error::Error;
 use std::sync::{Arc, Mutex, mpsc};
 use vicus_flow::sequential;
 use vicus_rdf::{Id, Snapshot};
-use vicus_sparql::{Endpoints, Form, Found, Limits, Moment, Plan, PlanOptions, QueryOptions, RunOptions, parse, plan};
+use vicus_sparql::{
+    Endpoints, Form, Limits, Moment, Plan, PlanOptions, QueryOptions, RunOptions, SolutionSink, parse, plan,
+};
 
 /// Answers each question from a snapshot, and notes it.
 struct Local {
@@ -32,7 +34,7 @@ impl Endpoints for Local {
         endpoint: &str,
         query: &str,
         _: &dyn Fn() -> bool,
-        found: Found<'_>,
+        found: SolutionSink<'_>,
     ) -> Result<(), Box<dyn Error + Send + Sync>> {
         self.asked.lock().unwrap().push((endpoint.to_owned(), query.to_owned()));
         if endpoint.ends_with("down") {

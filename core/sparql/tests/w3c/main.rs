@@ -24,7 +24,7 @@ use std::sync::{Arc, mpsc};
 use vicus_flow::sequential;
 use vicus_rdf::{Id, Snapshot};
 use vicus_sparql::{
-    Endpoints, Form, Found, ParseOptions, PlanOptions, QueryError, QueryErrorKind, RunOptions, parse_with, plan,
+    Endpoints, Form, ParseOptions, PlanOptions, QueryError, QueryErrorKind, RunOptions, SolutionSink, parse_with, plan,
 };
 
 const NOT_PASSED: &str = include_str!("not-passed.txt");
@@ -98,7 +98,7 @@ impl Endpoints for Local {
         endpoint: &str,
         query: &str,
         _: &dyn Fn() -> bool,
-        found: Found<'_>,
+        found: SolutionSink<'_>,
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let snapshot = self.snapshots.get(endpoint).ok_or("there is no such endpoint")?;
         let others = Arc::new(Local { snapshots: self.snapshots.clone(), ..*self });
@@ -204,7 +204,7 @@ fn unpacked() -> PathBuf {
     let mut all = Vec::new();
     let packed = std::fs::File::open(&file).expect("it is packed");
     flate2::read::GzDecoder::new(packed).read_to_end(&mut all).expect("it is whole");
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rdf-tests/sparql/sparql12");
+    let folder = vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join("rdf-tests/sparql/sparql12");
     let mut rest = &all[..];
     while !rest.is_empty() {
         let end = rest.iter().position(|&byte| byte == b'\n').expect("a line says what comes");

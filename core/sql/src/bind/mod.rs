@@ -8,14 +8,14 @@ mod function;
 mod literal;
 mod query;
 mod recursive;
-mod shown;
+mod show_tables;
 mod subquery;
 
 pub use function::FUNCTIONS;
 
 use crate::error::{SourcePosition, SqlError, SqlErrorKind};
 use crate::expression::{ColumnId, Expr};
-use crate::parse::{Asked, Parsed};
+use crate::parse::{Parsed, SqlStatement};
 use crate::relation::{Columns, Fold, Relation};
 use crate::table::Catalogue;
 use crate::types::SqlType;
@@ -25,7 +25,7 @@ use sqlparser::tokenizer::Span;
 use std::collections::BTreeMap;
 use subquery::Attached;
 use vicus_language::stack::deep;
-use vicus_language::{Stop, near, suggestion};
+use vicus_language::{Stop, similar_names, suggestion};
 
 /// A plan as it is written, with the names of its columns.
 pub(crate) struct Bound {
@@ -70,9 +70,9 @@ pub(crate) fn bind(
         made_bytes: None,
     };
     let bound = match parsed.asked() {
-        Asked::Query(query) => binder.query(query, false)?,
-        Asked::Tables => binder.tables(),
-        Asked::Columns(table) => binder.columns_of(table)?,
+        SqlStatement::Query(query) => binder.query(query, false)?,
+        SqlStatement::Tables => binder.tables(),
+        SqlStatement::Columns(table) => binder.columns_of(table)?,
     };
     if let Some(column) = bound.relation.missing() {
         let place = binder.outer_places.get(&column).copied().unwrap_or_default();
@@ -273,7 +273,8 @@ impl<'a> Binder<'a> {
         name: &str,
         names: impl Iterator<Item = &'n str>,
     ) -> SqlError {
-        let near: Vec<String> = near(name, names.map(|name| (name, name))).into_iter().map(str::to_owned).collect();
+        let near: Vec<String> =
+            similar_names(name, names.map(|name| (name, name))).into_iter().map(str::to_owned).collect();
         let message = format!("there is no {what} {name}{}", suggestion(&near));
         SqlError::new(SqlErrorKind::Unknown { near }, place, message)
     }

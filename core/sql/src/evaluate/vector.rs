@@ -166,7 +166,7 @@ pub(crate) fn nulls(kind: Type, rows: usize) -> Column {
 
 /// A column of these texts, with room for exactly their bytes.
 fn texts<'t>(all: impl Iterator<Item = &'t str> + Clone, room: &Room<'_>) -> Result<Column, BoxError> {
-    let mut made = Made::of(all.size_hint().0, all.clone().map(str::len), room)?;
+    let mut made = NewTexts::of(all.size_hint().0, all.clone().map(str::len), room)?;
     for text in all {
         made.text.push_str(text);
         made.end();
@@ -175,14 +175,14 @@ fn texts<'t>(all: impl Iterator<Item = &'t str> + Clone, room: &Room<'_>) -> Res
 }
 
 /// The texts of a new column.
-struct Made {
+struct NewTexts {
     text: String,
     ends: Vec<i32>,
 }
 
-impl Made {
+impl NewTexts {
     /// With room for texts of these numbers of bytes.
-    fn of(rows: usize, bytes: impl Iterator<Item = usize>, room: &Room<'_>) -> Result<Made, BoxError> {
+    fn of(rows: usize, bytes: impl Iterator<Item = usize>, room: &Room<'_>) -> Result<NewTexts, BoxError> {
         let bytes = bytes.fold(0, usize::saturating_add);
         room.take(bytes)?;
         if bytes > MOST_TEXT {
@@ -192,7 +192,7 @@ impl Made {
         refusable(|| text.try_reserve_exact(bytes)).map_err(|_| NoMemory { bytes: bytes as u64 })?;
         let mut ends = Vec::with_capacity(rows + 1);
         ends.push(0);
-        Ok(Made { text, ends })
+        Ok(NewTexts { text, ends })
     }
 
     /// A row's text ends here.
@@ -358,7 +358,7 @@ pub(crate) fn build_texts(
     most: impl Fn(usize) -> usize,
     mut of_row: impl FnMut(usize, &mut String) -> Result<Option<()>, BoxError>,
 ) -> Result<Vector, BoxError> {
-    let mut made = Made::of(rows, (0..rows).map(most), room)?;
+    let mut made = NewTexts::of(rows, (0..rows).map(most), room)?;
     let (mut nulls, reserved) = (Vec::new(), made.text.capacity());
     for row in 0..rows {
         if of_row(row, &mut made.text)?.is_none() {

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus_flow::sequential;
-use vicus_language::{Ends, Language, TextLimits};
+use vicus_language::{Compiler, Ends, TextLimits};
 use vicus_sql::{ParseOptions, PlanOptions, Sql, SqlErrorKind, Tables, parse, plan};
 
 fn kind_of(text: &str) -> Option<SqlErrorKind> {

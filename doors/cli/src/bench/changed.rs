@@ -30,7 +30,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FOLDER")]
     queries: Option<PathBuf>,
     /// How many updates of one quad there are; several numbers are measured one after the other.
-    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [4_000, 100_000], value_parser = measure::count)]
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [4_000, 100_000],
+        value_parser = measure::count)]
     changes: Vec<usize>,
     /// Every second update deletes a quad that stands in for one of the next update. Otherwise all insert.
     #[arg(long)]

@@ -21,7 +21,7 @@ pub(crate) struct Args {
 }
 
 /// The times in microseconds, and the number of rows.
-struct Asked {
+struct Times {
     parse: f64,
     plan: f64,
     run: f64,
@@ -43,12 +43,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     say_line!("{:<12} {:>8} {:>8} {:>8} {:>8} {:>8}", "query", "parse", "plan", "run", "sum", "rows");
     let session = service.session(&dataset, queries::session_options(&PlanOptions::default()));
     let mut results = Vec::new();
-    let mut all: Vec<Asked> = Vec::new();
+    let mut all: Vec<Times> = Vec::new();
     for (name, texts) in shop::queries(args.products, args.repeats, 1) {
         let asked = texts
             .iter()
             .map(|text| ask(&session, text).with_context(|| format!("query {name}")))
-            .collect::<anyhow::Result<Vec<Asked>>>()?;
+            .collect::<anyhow::Result<Vec<Times>>>()?;
         results.push(line(name, &asked));
         all.extend(asked);
     }
@@ -56,8 +56,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     Ok(results)
 }
 
-fn line(name: &str, asked: &[Asked]) -> Outcome {
-    let of = |part: fn(&Asked) -> f64| median(&asked.iter().map(part).collect::<Vec<f64>>());
+fn line(name: &str, asked: &[Times]) -> Outcome {
+    let of = |part: fn(&Times) -> f64| median(&asked.iter().map(part).collect::<Vec<f64>>());
     let sum = of(|asked| asked.parse + asked.plan + asked.run);
     let (parse, plan, run) = (of(|asked| asked.parse), of(|asked| asked.plan), of(|asked| asked.run));
     let rows = of(|asked| asked.rows as f64);
@@ -66,13 +66,13 @@ fn line(name: &str, asked: &[Asked]) -> Outcome {
     Outcome::new(format!("short, {name}"), "us", sum, "aim", 100.0)
 }
 
-fn ask(session: &Session, text: &str) -> anyhow::Result<Asked> {
+fn ask(session: &Session, text: &str) -> anyhow::Result<Times> {
     let micros = |time: std::time::Duration| time.as_secs_f64() * 1e6;
     let mut call = session.call()?;
     let prepared = call.prepare(text)?;
     let ((), outcome) = call.answer(&prepared, Count)?;
     let (parse, plan, run) = (prepared.parsing(), prepared.planning(), outcome.time);
-    Ok(Asked { parse: micros(parse), plan: micros(plan), run: micros(run), rows: outcome.rows })
+    Ok(Times { parse: micros(parse), plan: micros(plan), run: micros(run), rows: outcome.rows })
 }
 
 #[cfg(test)]

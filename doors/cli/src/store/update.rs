@@ -2,7 +2,7 @@
 
 use super::{Bar, Unit, bytes_of, ensure_there, of, open, show};
 use crate::arguments::{DocumentArgs, LimitArgs, RuntimeArgs};
-use crate::query::{Asked, by_chance};
+use crate::query::{QueryText, by_chance};
 use crate::spill::SpillArgs;
 use crate::tell::tell;
 use crate::topology::count;
@@ -68,7 +68,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let texts = texts(&args)?;
     let memory = MemoryBudget::new(args.limits.memory_limit.unwrap_or_else(memory::free_limit));
     let options = args.session_options()?;
-    let check = |asked: &Asked| check_update(&asked.text, &memory, &options).map_err(|error| asked.error(error));
+    let check = |asked: &QueryText| check_update(&asked.text, &memory, &options).map_err(|error| asked.error(error));
     let checked = texts.iter().map(check).collect::<anyhow::Result<Vec<_>>>()?;
     ensure_there(&args.store, args.create)?;
     let store = open(&args.store, args.create)?;
@@ -98,10 +98,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 }
 
 /// The texts of all updates.
-fn texts(args: &Args) -> anyhow::Result<Vec<Asked>> {
+fn texts(args: &Args) -> anyhow::Result<Vec<QueryText>> {
     if let Some(text) = &args.text {
-        return Ok(vec![Asked::given("update", text.into())?]);
+        return Ok(vec![QueryText::given("update", text.into())?]);
     }
     ensure!(!args.update.is_empty(), "there is no update: give its text, or its file with --update");
-    args.update.iter().map(|path| Asked::read("update", path)).collect()
+    args.update.iter().map(|path| QueryText::read("update", path)).collect()
 }

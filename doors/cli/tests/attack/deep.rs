@@ -198,10 +198,14 @@ fn texts(suite: &mut Suite) {
     let each = Arc::clone(&server);
     suite.case("texts: what the page has checked and completed", move || {
         let mut came = Vec::new();
-        for (path, language) in [("/api/check", "sparql"), ("/api/check", "update"), ("/api/complete", "sparql"), ("/api/check", "sql")] {
+        let asks =
+            [("/api/check", "sparql"), ("/api/check", "update"), ("/api/complete", "sparql"), ("/api/check", "sql")];
+        for (path, language) in asks {
             for inner in [nested("{", "", "}", 100_000), nested("(", "1", ")", 100_000), "[ ?p ".repeat(100_000)] {
                 let text = format!("SELECT * {{ {inner}");
-                let json = serde_json::json!({ "text": text, "offset": text.len() - 10, "at": 20, "language": language, "kind": language });
+                let json = serde_json::json!({
+                    "text": text, "offset": text.len() - 10, "at": 20, "language": language, "kind": language,
+                });
                 came.push(sends(&each, path, &Ask::post(path, "application/json", json.to_string())));
             }
             came.push(sends(&each, path, &Ask::post(path, "application/json", nested("[", "", "]", 400_000))));
@@ -688,7 +692,8 @@ fn answers(suite: &mut Suite) {
             format!(
                 "{{\"head\":{{\"vars\":[\"s\"]}},\"results\":{{\"bindings\":[{{\"s\":{}}}]}}}}",
                 nested(
-                    "{\"type\":\"triple\",\"value\":{\"predicate\":{\"type\":\"uri\",\"value\":\"http://e/\"},\"subject\":{\"type\":\"uri\",\"value\":\"http://e/\"},\"object\":",
+                    "{\"type\":\"triple\",\"value\":{\"predicate\":{\"type\":\"uri\",\"value\":\"http://e/\"},\
+                     \"subject\":{\"type\":\"uri\",\"value\":\"http://e/\"},\"object\":",
                     "{\"type\":\"literal\",\"value\":\"1\"}",
                     "}}",
                     n
@@ -710,7 +715,8 @@ fn answers(suite: &mut Suite) {
         ("an open list", |n| "[".repeat(n)),
         ("a long text", |n| {
             format!(
-                "{{\"head\":{{\"vars\":[\"s\"]}},\"results\":{{\"bindings\":[{{\"s\":{{\"type\":\"literal\",\"value\":\"{}\"}}}}]}}}}",
+                "{{\"head\":{{\"vars\":[\"s\"]}},\
+                 \"results\":{{\"bindings\":[{{\"s\":{{\"type\":\"literal\",\"value\":\"{}\"}}}}]}}}}",
                 "x".repeat(n)
             )
         }),
@@ -730,7 +736,8 @@ fn answers(suite: &mut Suite) {
                 "<sparql xmlns=\"http://www.w3.org/2005/sparql-results#\"><head><variable \
                     name=\"s\"/></head><results><result><binding name=\"s\">{}</binding></result></results></sparql>",
                 nested(
-                    "<triple><subject><uri>http://e/</uri></subject><predicate><uri>http://e/</uri></predicate><object>",
+                    "<triple><subject><uri>http://e/</uri></subject>\
+                     <predicate><uri>http://e/</uri></predicate><object>",
                     "<literal>1</literal>",
                     "</object></triple>",
                     n / 4

@@ -84,7 +84,7 @@ impl Suite {
 
 /// An empty folder.
 pub(crate) fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("attack-{name}"));
+    let folder = vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join(format!("attack-{name}"));
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).expect("a folder can be made");
     folder

@@ -15,7 +15,7 @@ pub(crate) struct Home {
 
 impl Home {
     pub(crate) fn make() -> Home {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("docs");
+        let folder = vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join("docs");
         let _ = std::fs::remove_dir_all(&folder);
         let local = folder.join(".local");
         std::fs::create_dir_all(local.join("bin")).expect("a folder can be made");
@@ -62,7 +62,7 @@ impl Home {
 
 /// An empty folder for a test.
 pub(crate) fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("docs-{name}"));
+    let folder = vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join(format!("docs-{name}"));
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).expect("a folder can be made");
     folder

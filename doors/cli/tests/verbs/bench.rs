@@ -1,6 +1,5 @@
 //! `vicus bench` at tiny sizes: its output and its files, not the times.
 
-use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 fn bench(args: &[&str]) -> Output {
@@ -14,7 +13,7 @@ fn stdout(output: &Output) -> String {
 
 /// A path of its own for each test.
 fn path(name: &str) -> String {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name).to_str().unwrap().to_owned()
+    vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join(name).to_str().unwrap().to_owned()
 }
 
 fn generated(name: &str, triples: usize) -> String {

@@ -10,7 +10,7 @@ use vicus_testing::run_within;
 
 /// The folder of a test, with files for it.
 fn folder(test: &str) -> PathBuf {
-    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("hostile").join(test);
+    let folder = vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join("hostile").join(test);
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).expect("the folder can be made");
     let write = |name: &str, bytes: &[u8]| std::fs::write(folder.join(name), bytes).expect("it can be written");

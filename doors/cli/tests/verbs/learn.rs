@@ -9,7 +9,7 @@ const QUERY: &str = "SELECT ?x WHERE { ?x <http://e/p> ?y . ?y <http://e/p> ?z }
 
 /// A file of this name, in Cargo's folder for these tests.
 fn path(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+    vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
 fn vicus(arguments: &[&str], variables: &[(&str, &Path)]) -> Output {

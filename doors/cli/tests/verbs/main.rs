@@ -19,3 +19,4 @@ mod store_faults;
 mod strategies;
 mod topology;
 mod trace;
+mod view;

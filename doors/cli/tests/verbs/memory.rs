@@ -77,7 +77,7 @@ fn try_limits(args: &[&str], most_kib: u64, steps: u64, expected: &str) {
 
 /// A file of this test.
 fn path(name: &str) -> String {
-    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("memory");
+    let folder = vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join("memory");
     std::fs::create_dir_all(&folder).expect("the folder can be made");
     folder.join(name).to_string_lossy().into_owned()
 }

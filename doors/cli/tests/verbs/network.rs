@@ -11,7 +11,7 @@ fn example(name: &str) -> String {
 }
 
 fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("network").join(name);
+    let folder = vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join("network").join(name);
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();
     folder

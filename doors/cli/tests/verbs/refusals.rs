@@ -44,7 +44,7 @@ fn run(args: &[&str], calls: &[libc::c_long], error: i32) -> Option<Output> {
 /// again.
 #[test]
 fn a_command_runs_on_and_says_once_what_is_refused() {
-    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("refusals");
+    let folder = vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join("refusals");
     std::fs::create_dir_all(&folder).expect("the folder can be made");
     let data = folder.join("data.nt");
     let line = |n: u32| format!("<http://e/s{n}> <http://e/p> <http://e/s{}> .\n", n / 2);

@@ -6,7 +6,7 @@ use std::process::Command;
 /// The command in a folder of its own, without a library beside it. It is a link: a written file can't be run while a
 /// child just forked by another test still has it open.
 fn alone(name: &str) -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name).join("bin");
+    let folder = vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join(name).join("bin");
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();
     let link = folder.join("vicus");

@@ -533,10 +533,14 @@ fn what_it_cannot_begin_with_is_one_line() {
     let address = taken.local_addr().unwrap().to_string();
     fails(&["--data", &data, "--bind", &address], &[&address, "in use"]);
     fails(&["--data", &data, "--bind", "nonsense"], &["nonsense"]);
+    fails(&["--data", &data, "--bind", "7878"], &["`7878`", "127.0.0.1:7878"]);
     fails(&["--data", &data, "--bind", "192.0.2.1:0"], &["192.0.2.1:0"]);
     fails(&["--store", text(&folder.join("none"))], &["none"]);
     fails(&["--data", text(&folder.join("none.nt"))], &["none.nt"]);
     fails(&["--data", &data, "--token", ""], &["token"]);
+    let nothing = refused(&[]);
+    assert_eq!(nothing.status.code(), Some(2), "the options are wrong");
+    assert!(String::from_utf8_lossy(&nothing.stderr).contains("--store <DIR>, or --data <FILE>"), "{nothing:?}");
     let made = |name: &str| {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let certificate = file(&folder, &format!("{name}.pem"), &made.cert.pem());

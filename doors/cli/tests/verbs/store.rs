@@ -30,7 +30,7 @@ pub(crate) fn told(output: &Output, args: &[&str], says: &[&str]) {
 
 /// An empty folder for a test.
 pub(crate) fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("store-{name}"));
+    let folder = vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join(format!("store-{name}"));
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();
     folder

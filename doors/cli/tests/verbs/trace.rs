@@ -32,7 +32,7 @@ fn recorded() -> Trace {
 
 /// A file of this name with these bytes, in Cargo's folder for this test.
 fn file(name: &str, bytes: &[u8]) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let path = vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&path, bytes).unwrap();
     path
 }

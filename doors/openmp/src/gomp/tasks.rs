@@ -4,7 +4,7 @@ use super::loops::outer_reductions;
 use crate::exports::exports;
 use crate::settings::fail;
 use crate::taskloop::{self, Numbers, cut, part, remembered};
-use crate::tasks::{self, Event, Said};
+use crate::tasks::{self, Clauses, Event};
 use crate::team;
 use crate::thread::here;
 use std::alloc::{Layout, alloc, dealloc};
@@ -355,7 +355,7 @@ unsafe fn said(
         let record = record(here(), function, data);
         (*record).task.is_final |= flags & FINAL != 0;
         (*record).event = event;
-        let said = Said { is_undeferred: !if_clause, priority, accesses, affinity: sections, place: None };
+        let said = Clauses { is_undeferred: !if_clause, priority, accesses, affinity: sections, place: None };
         tasks::spawn(record, said);
     }
 }
@@ -449,7 +449,7 @@ unsafe fn cut_loop(function: Fn, data: Data, flags: u32, wanted: u64, priority: 
             let thread = here();
             if is_undeferred || priority > 0 || place.is_some() || tasks::runs_at_once(thread) {
                 let priority = if flags & PRIORITY != 0 { priority } else { 0 };
-                tasks::spawn(record, Said { is_undeferred, priority, place, ..Said::default() });
+                tasks::spawn(record, Clauses { is_undeferred, priority, place, ..Clauses::default() });
             } else {
                 tasks::queue(record);
             }

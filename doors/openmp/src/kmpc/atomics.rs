@@ -125,7 +125,8 @@ complex!(f32, f64);
 /// Functions that change a variable by a value: `__kmpc_atomic_`, the type's name, `_` and the operation's name. The
 /// variants with a name ending in `_cpt` also return the value before or after.
 macro_rules! updates {
-    ($($type:ty, $name:literal: $($operation:literal $capture:literal => |$left:ident, $right:ident| $value:expr),* $(,)?;)*) => {
+    ($($type:ty, $name:literal:
+        $($operation:literal $capture:literal => |$left:ident, $right:ident| $value:expr),* $(,)?;)*) => {
         $($(const _: () = {
             #[unsafe(export_name = concat!("vicus___kmpc_atomic_", $name, "_", $operation))]
             unsafe extern "C-unwind" fn update(_location: Location, _thread: i32, at: *mut $type, $right: $type) {
@@ -144,8 +145,10 @@ macro_rules! updates {
 
         };
         core::arch::global_asm!(
-                concat!(".symver vicus___kmpc_atomic_", $name, "_", $operation, ", __kmpc_atomic_", $name, "_", $operation, "@@VERSION"),
-                concat!(".symver vicus___kmpc_atomic_", $name, "_", $capture, ", __kmpc_atomic_", $name, "_", $capture, "@@VERSION"),
+                concat!(".symver vicus___kmpc_atomic_", $name, "_", $operation, ", __kmpc_atomic_", $name, "_",
+                    $operation, "@@VERSION"),
+                concat!(".symver vicus___kmpc_atomic_", $name, "_", $capture, ", __kmpc_atomic_", $name, "_", $capture,
+                    "@@VERSION"),
         );)*)*
     };
 }
@@ -255,13 +258,18 @@ whole! {
 
 updates! {
     f32, "float4":
-        "add" "add_cpt" => |a, b| a + b, "sub" "sub_cpt" => |a, b| a - b, "sub_rev" "sub_cpt_rev" => |a, b| b - a, "mul" "mul_cpt" => |a, b| a * b,
-        "div" "div_cpt" => |a, b| a / b, "div_rev" "div_cpt_rev" => |a, b| b / a, "min" "min_cpt" => |a, b| a.min(b), "max" "max_cpt" => |a, b| a.max(b);
+        "add" "add_cpt" => |a, b| a + b, "sub" "sub_cpt" => |a, b| a - b, "sub_rev" "sub_cpt_rev" => |a, b| b - a,
+        "mul" "mul_cpt" => |a, b| a * b,
+        "div" "div_cpt" => |a, b| a / b, "div_rev" "div_cpt_rev" => |a, b| b / a, "min" "min_cpt" => |a, b| a.min(b),
+        "max" "max_cpt" => |a, b| a.max(b);
     f64, "float8":
-        "add" "add_cpt" => |a, b| a + b, "sub" "sub_cpt" => |a, b| a - b, "sub_rev" "sub_cpt_rev" => |a, b| b - a, "mul" "mul_cpt" => |a, b| a * b,
-        "div" "div_cpt" => |a, b| a / b, "div_rev" "div_cpt_rev" => |a, b| b / a, "min" "min_cpt" => |a, b| a.min(b), "max" "max_cpt" => |a, b| a.max(b);
+        "add" "add_cpt" => |a, b| a + b, "sub" "sub_cpt" => |a, b| a - b, "sub_rev" "sub_cpt_rev" => |a, b| b - a,
+        "mul" "mul_cpt" => |a, b| a * b,
+        "div" "div_cpt" => |a, b| a / b, "div_rev" "div_cpt_rev" => |a, b| b / a, "min" "min_cpt" => |a, b| a.min(b),
+        "max" "max_cpt" => |a, b| a.max(b);
     Complex<f64>, "cmplx8":
-        "add" "add_cpt" => |a, b| a.add(b), "sub" "sub_cpt" => |a, b| a.sub(b), "sub_rev" "sub_cpt_rev" => |a, b| b.sub(a), "mul" "mul_cpt" => |a, b| a.mul(b),
+        "add" "add_cpt" => |a, b| a.add(b), "sub" "sub_cpt" => |a, b| a.sub(b),
+        "sub_rev" "sub_cpt_rev" => |a, b| b.sub(a), "mul" "mul_cpt" => |a, b| a.mul(b),
         "div" "div_cpt" => |a, b| a.div(b), "div_rev" "div_cpt_rev" => |a, b| b.div(a);
 }
 
@@ -279,7 +287,8 @@ macro_rules! short_complex {
 
             #[unsafe(export_name = concat!("vicus___kmpc_atomic_cmplx4_", $capture))]
             unsafe extern "C-unwind" fn capture(
-                _location: Location, _thread: i32, at: *mut Complex<f32>, $right: Complex<f32>, to: *mut Complex<f32>, is_new: i32,
+                _location: Location, _thread: i32, at: *mut Complex<f32>, $right: Complex<f32>, to: *mut Complex<f32>,
+                is_new: i32,
             ) {
                 // SAFETY: rule "Interface": a variable of this type, changed by atomic updates alone, and a place for
                 // its value.
@@ -291,8 +300,10 @@ macro_rules! short_complex {
 
         };
         core::arch::global_asm!(
-                concat!(".symver vicus___kmpc_atomic_cmplx4_", $operation, ", __kmpc_atomic_cmplx4_", $operation, "@@VERSION"),
-                concat!(".symver vicus___kmpc_atomic_cmplx4_", $capture, ", __kmpc_atomic_cmplx4_", $capture, "@@VERSION"),
+                concat!(".symver vicus___kmpc_atomic_cmplx4_", $operation, ", __kmpc_atomic_cmplx4_", $operation,
+                    "@@VERSION"),
+                concat!(".symver vicus___kmpc_atomic_cmplx4_", $capture, ", __kmpc_atomic_cmplx4_", $capture,
+                    "@@VERSION"),
         );)*
     };
 }

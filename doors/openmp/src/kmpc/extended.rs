@@ -129,8 +129,10 @@ macro_rules! updates {
                 )
             }
         };
-        core::arch::global_asm!(concat!(".symver vicus___kmpc_atomic_", $name, "_", $operation, ", __kmpc_atomic_", $name, "_", $operation, "@@VERSION"));
-        core::arch::global_asm!(concat!(".symver vicus___kmpc_atomic_", $name, "_", $capture, ", __kmpc_atomic_", $name, "_", $capture, "@@VERSION"));)*
+        core::arch::global_asm!(concat!(".symver vicus___kmpc_atomic_", $name, "_", $operation, ", __kmpc_atomic_",
+            $name, "_", $operation, "@@VERSION"));
+        core::arch::global_asm!(concat!(".symver vicus___kmpc_atomic_", $name, "_", $capture, ", __kmpc_atomic_",
+            $name, "_", $capture, "@@VERSION"));)*
     };
 }
 

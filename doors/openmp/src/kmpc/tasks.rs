@@ -8,7 +8,7 @@ use crate::exports::exports;
 use crate::reductions::{Input, Reductions};
 use crate::report;
 use crate::taskloop::{self, Numbers, cut, part, remembered};
-use crate::tasks::{self, Code, Event, Record, Said};
+use crate::tasks::{self, Clauses, Code, Event, Record};
 use crate::thread::{Group, here};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -198,7 +198,7 @@ fn spawn(task: *mut KmpTask) -> i32 {
             return 0;
         }
         let affinity = take_affinity(record);
-        tasks::spawn(record, Said { priority: priority(record), affinity, ..Said::default() });
+        tasks::spawn(record, Clauses { priority: priority(record), affinity, ..Clauses::default() });
     }
     0
 }
@@ -216,7 +216,7 @@ unsafe fn spawn_proxy(record: *mut Record, accesses: Vec<Access>) {
         let caller = tasks::new_record(here(), 0);
         (*caller).code = Code::Call { function: run_proxy, data: record.cast() };
         (*caller).event = (*record).event;
-        tasks::spawn(caller, Said { priority: priority(record), accesses, ..Said::default() });
+        tasks::spawn(caller, Clauses { priority: priority(record), accesses, ..Clauses::default() });
     }
 }
 
@@ -427,7 +427,7 @@ exports! {
                 crate::intense::mark(report::function_of(record), &mut touched);
                 affinity.extend(touched);
             }
-            tasks::spawn(record, Said { priority: priority(record), accesses, affinity, ..Said::default() });
+            tasks::spawn(record, Clauses { priority: priority(record), accesses, affinity, ..Clauses::default() });
         }
         0
     }
@@ -764,7 +764,7 @@ unsafe fn cut_loop(
                 let place = places.map(|places| &places[number as usize]);
                 if place.is_some() {
                     let is_undeferred = !if_clause;
-                    tasks::spawn(own, Said { is_undeferred, priority: priority(own), place, ..Said::default() });
+                    tasks::spawn(own, Clauses { is_undeferred, priority: priority(own), place, ..Clauses::default() });
                 } else if if_clause {
                     spawn(task);
                 } else {

@@ -2,7 +2,6 @@
 
 use super::{STRATEGIES, for_c, for_fortran, library, output, programs, run, run_command, scratch, sizes};
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 /// flang's functions of the module have fewer forms, so its answers are its own: they are the same with this library as
@@ -10,9 +9,9 @@ use std::process::Command;
 #[test]
 fn calls_of_flang_s_module() {
     let Some(compiler) = for_fortran().iter().find(|compiler| compiler.name == "flang") else { return };
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fortran_library-flang");
+    let program = vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join("fortran_library-flang");
     let mut command = Command::new(compiler.command);
-    command.current_dir(env!("CARGO_TARGET_TMPDIR")).args(["-O1", "-fopenmp"]);
+    command.current_dir(vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR"))).args(["-O1", "-fopenmp"]);
     let built = command.arg(programs().join("fortran_library.f90")).arg("-o").arg(&program).output();
     let built = built.expect("the compiler was there a moment ago");
     if !built.status.success() {

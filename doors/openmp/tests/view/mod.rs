@@ -23,7 +23,7 @@ impl Drop for CachesApart {
 impl CachesApart {
     pub(crate) fn new(test: &str) -> io::Result<CachesApart> {
         let name = format!("caches-apart-{test}-{}", std::process::id());
-        let files = CachesApart(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));
+        let files = CachesApart(vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join(name));
         fs::create_dir_all(&files.0)?;
         fs::copy(Path::new(CPUS).join("online"), files.0.join("online"))?;
         for entry in fs::read_dir(CPUS)? {

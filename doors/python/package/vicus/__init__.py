@@ -38,7 +38,7 @@ from ._database import (
     read,
 )
 from ._errors import *
-from ._machine import Simulated, Topology, simulate, strategies, topology
+from ._machine import Page, Simulated, Topology, simulate, strategies, topology, view
 from ._network import Box, Network, Ran, Rows, Trace, box, kinds, trace
 from ._runtime import Runtime, empty, footprint
 from ._terms import IRI, BlankNode, Literal, Term, Triple
@@ -53,6 +53,7 @@ __all__ = [
     "Literal",
     "Network",
     "Operator",
+    "Page",
     "Plan",
     "Prepared",
     "Profile",
@@ -79,6 +80,7 @@ __all__ = [
     "strategies",
     "topology",
     "trace",
+    "view",
 ]
 __all__ += _errors.__all__
 

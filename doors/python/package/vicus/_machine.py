@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from typing import Any, Iterator
@@ -9,14 +10,14 @@ from typing import Any, Iterator
 from . import _errors as errors
 from ._database import _import
 
-__all__ = ["Simulated", "Topology", "simulate", "strategies", "topology"]
+__all__ = ["Page", "Simulated", "Topology", "simulate", "strategies", "topology", "view"]
 
 
 def _command(*arguments: str) -> str:
     """What a command of ``vicus`` prints, in a process of its own: Ctrl-C ends it."""
     import subprocess
 
-    done = subprocess.run([sys.executable, "-m", "vicus", *arguments], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "vicus", *arguments], capture_output=True, text=True, encoding="utf-8")
     if done.returncode != 0:
         raise errors.ArgumentError(re.sub(r"^(error|vicus): ", "", done.stderr.strip()))
     return done.stdout
@@ -113,6 +114,44 @@ class Simulated:
 
     def _repr_html_(self) -> str:
         return _command("simulate", "--format=svg", *self._options)
+
+
+class Page:
+    """One HTML file that shows a recorded run, by itself. In a notebook it is shown in place."""
+
+    __module__ = "vicus"
+
+    def __init__(self, html: str) -> None:
+        #: The file as text.
+        self.html = html
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the file: any browser opens it, without a network."""
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            file.write(self.html)
+
+    def __repr__(self) -> str:
+        return f"<vicus.Page of {len(self.html):,} characters>"
+
+    def _repr_html_(self) -> str:
+        import html
+
+        # The page's own policy lets its own script run, and lets it ask for nothing.
+        frame = 'sandbox="allow-scripts allow-downloads" style="width:100%;height:720px;border:1px solid #8886"'
+        return f'<iframe {frame} title="A recorded run" srcdoc="{html.escape(self.html)}"></iframe>'
+
+
+def view(
+    trace: str | os.PathLike[str],
+    other: str | os.PathLike[str] | None = None,
+    *,
+    costs: str | os.PathLike[str] | None = None,
+) -> Page:
+    """One file that shows a recorded run, or two side by side: ``vicus trace view``. A run is a trace, as
+    :meth:`Network.run` and ``vicus query --trace`` write it, or an earlier page."""
+    runs = [os.fspath(trace), *([] if other is None else [os.fspath(other)])]
+    option = _option("costs", None if costs is None else os.fspath(costs))
+    return Page(_command("trace", "view", "--output=-", *option, "--", *runs))
 
 
 def simulate(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping
 from . import _errors as errors
 from . import _vicus
 from ._database import _bytes, _frame, _import
-from ._machine import _command
+from ._machine import Page, _command, view
 
 if TYPE_CHECKING:
     import os
@@ -288,6 +288,10 @@ class Trace:
         kinds = ["--kind=invocation-begins", "--kind=invocation-ends"]
         lines = _command("trace", "events", "--format=json", "--limit=20000", *kinds, "--", self.path).splitlines()
         return trace_svg([json.loads(line) for line in lines])
+
+    def view(self) -> Page:
+        """One HTML file that shows the run, by itself: :func:`vicus.view`."""
+        return view(self.path)
 
     def __repr__(self) -> str:
         milliseconds = self.summary["span_ns"] / 1e6

@@ -3,7 +3,7 @@
 import * as api from './api.js';
 import { Chart, canChart } from './chart.js';
 import { announce, byId, eachFrame, h, icon, replace, tablist, toast } from './dom.js';
-import { downloadItems } from './downloads.js';
+import { downloadItems, saveView } from './downloads.js';
 import { Explain } from './explain.js';
 import { bytes, count, duration, plural } from './format.js';
 import { GraphView } from './graph.js';
@@ -324,7 +324,7 @@ export class Results {
     this.timeline.show(null, 'Loading the time line…');
     try {
       const trace = await api.trace(run.id);
-      if (run === this.run) this.timeline.show(trace);
+      if (run === this.run) this.timeline.show(trace, '', () => saveView(run));
     } catch (error) {
       if (run === this.run)
         this.timeline.show(null, error.status === 404 ? 'The server has no time line of this query.' : error.message);

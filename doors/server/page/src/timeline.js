@@ -47,9 +47,10 @@ export class Timeline {
     this.show(null, 'Run a query to see its time line.');
   }
 
-  /// Shows a trace, or why there is none.
-  show(trace, why = '') {
+  /// Shows a trace, or why there is none. `save` saves the run as one file.
+  show(trace, why = '', save = null) {
     this.trace = trace;
+    this.save = save;
     this.empty.textContent = why;
     this.empty.hidden = Boolean(trace);
     this.frame.hidden = !trace;
@@ -133,6 +134,13 @@ export class Timeline {
       button('minus', 'Zoom out', () => this.#zoom(1.6)),
       button('plus', 'Zoom in', () => this.#zoom(1 / 1.6)),
       button('fit', 'Show all', () => this.#setWindow(0, this.span)),
+      this.save &&
+        h(
+          'button',
+          { type: 'button', class: 'button', title: 'Save the run as one file that shows all of it', onClick: this.save },
+          icon('download'),
+          'Save the run',
+        ),
     );
   }
 

@@ -423,6 +423,10 @@ async function ofRequest(request, response, json, id, what) {
     return response.end();
   }
   if (what === 'plan') return json(planOf(one, one.part ?? 0.4));
+  if (what === 'view') {
+    response.writeHead(one.traced ? 200 : 404, { 'Content-Type': 'text/html' });
+    return response.end(one.traced ? '<!DOCTYPE html><title>run</title>' : '');
+  }
   if (what === 'trace')
     return one.traced ? json(traceOf(one)) : json({ error: { kind: 'trace', message: 'not traced' } }, 404);
   const send = events(response);

@@ -147,7 +147,7 @@ impl Drop for Running {
 
 /// An empty folder for a test.
 pub(crate) fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("server-{name}"));
+    let folder = vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join(format!("server-{name}"));
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).expect("it can be made");
     folder

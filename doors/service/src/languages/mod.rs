@@ -42,7 +42,8 @@ pub fn language(name: &str) -> Option<&'static dyn QueryLanguage> {
     LANGUAGES.into_iter().find(|language| language.name() == name)
 }
 
-/// A language of queries, as doors see it.
+/// An entry of the list of languages: its name, its media types, its rights. For each call it makes the language's
+/// [`Compiler`](vicus_language::Compiler) over the data of that call.
 pub trait QueryLanguage: fmt::Debug + Sync {
     /// Its name in options, paths and requests: `sparql`.
     fn name(&self) -> &'static str;

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::session::{Call, Prepared};
 use std::fmt;
 use std::sync::Arc;
-use vicus_language::{Answer, Language as _};
+use vicus_language::{Answer, Compiler as _};
 use vicus_network::{Kinds, NetworkText, Networks};
 
 /// The options of networks.

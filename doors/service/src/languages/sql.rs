@@ -21,7 +21,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use vicus::{BoxError, Column, Envelope, Turn};
-use vicus_language::{Answer, Language as _, SourcePosition, TextError, TextErrorKind, Watch};
+use vicus_language::{Answer, Compiler as _, SourcePosition, TextError, TextErrorKind, Watch};
 use vicus_rdf::{Id, Kind, Order, Snapshot, TermView};
 use vicus_sparql::{Completion, Suggestion, SuggestionKind};
 use vicus_sql::{

@@ -234,7 +234,7 @@ impl<'a> Batch<'a> {
 struct Rows<T> {
     taker: T,
     solutions: Arc<Solutions>,
-    handed: Arc<Handed>,
+    handed: Arc<RowCount>,
     /// A partly taken envelope of a paused box, and the next row.
     rest: Option<(Envelope, usize)>,
     /// All rows within the limit have been handed out.
@@ -243,7 +243,7 @@ struct Rows<T> {
 
 /// The number of rows handed out by all boxes of an answer, and its limits.
 #[derive(Debug)]
-pub(crate) struct Handed {
+pub(crate) struct RowCount {
     rows: AtomicU64,
     /// Further rows are left out.
     first: u64,
@@ -251,9 +251,9 @@ pub(crate) struct Handed {
     most: u64,
 }
 
-impl Handed {
-    pub(crate) fn new(first: Option<u64>, most: Option<u64>) -> Handed {
-        Handed { rows: AtomicU64::new(0), first: first.unwrap_or(u64::MAX), most: most.unwrap_or(u64::MAX) }
+impl RowCount {
+    pub(crate) fn new(first: Option<u64>, most: Option<u64>) -> RowCount {
+        RowCount { rows: AtomicU64::new(0), first: first.unwrap_or(u64::MAX), most: most.unwrap_or(u64::MAX) }
     }
 
     /// How many were handed out so far.
@@ -288,7 +288,11 @@ impl fmt::Display for TooManyRows {
 impl std::error::Error for TooManyRows {}
 
 /// The operator of one of the boxes at the end of a query.
-pub(crate) fn operator<S: Sink>(sink: &Arc<S>, solutions: &Arc<Solutions>, handed: &Arc<Handed>) -> Box<dyn Operator> {
+pub(crate) fn operator<S: Sink>(
+    sink: &Arc<S>,
+    solutions: &Arc<Solutions>,
+    handed: &Arc<RowCount>,
+) -> Box<dyn Operator> {
     let (solutions, handed) = (Arc::clone(solutions), Arc::clone(handed));
     Box::new(Rows { taker: sink.taker(&solutions), solutions, handed, rest: None, is_full: false })
 }

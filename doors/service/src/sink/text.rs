@@ -22,7 +22,7 @@ use vicus_rdf::TermView;
 /// A writer that blocks keeps no thread of the runtime from its work: it blocks in [`Turn::blocking`].
 pub struct TextSink<W> {
     format: Format,
-    written: Mutex<Written<W>>,
+    written: Mutex<TextOut<W>>,
     /// The envelopes to be written when all rows are there.
     table: Mutex<Vec<Envelope>>,
     /// The pace of the boxes, if writing does not block.
@@ -30,7 +30,7 @@ pub struct TextSink<W> {
     screen: Option<Screen>,
 }
 
-struct Written<W> {
+struct TextOut<W> {
     out: Option<W>,
     /// The text before all rows, until it has been written.
     head: Option<Vec<u8>>,
@@ -41,7 +41,7 @@ impl<W: Write + Send + 'static> TextSink<W> {
     pub fn new(format: Format, out: W) -> TextSink<W> {
         TextSink {
             format,
-            written: Mutex::new(Written { out: Some(out), head: None }),
+            written: Mutex::new(TextOut { out: Some(out), head: None }),
             table: Mutex::default(),
             pace: None,
             screen: None,
@@ -68,7 +68,7 @@ impl<W: Write + Send + 'static> TextSink<W> {
         let write = || {
             // The first writer has the head, and none comes between.
             let mut written = self.written.lock().map_err(|_| io::Error::other("the writer has panicked"))?;
-            let Written { out, head } = &mut *written;
+            let TextOut { out, head } = &mut *written;
             let (Some(out), head) = (out, head.take()) else { return Ok(()) };
             let begin = if head.is_some() { separator } else { 0 };
             out.write_all(&head.unwrap_or_default())?;
@@ -427,8 +427,8 @@ pub(super) fn cut(view: TermView<'_>) -> String {
 
 /// The written text, with its end left out if it is long.
 fn shortened(write: impl FnOnce(&mut dyn fmt::Write) -> fmt::Result) -> String {
-    struct Cut(String, usize);
-    impl fmt::Write for Cut {
+    struct ShortText(String, usize);
+    impl fmt::Write for ShortText {
         fn write_str(&mut self, text: &str) -> fmt::Result {
             for character in text.chars() {
                 if self.1 == WIDEST {
@@ -442,7 +442,7 @@ fn shortened(write: impl FnOnce(&mut dyn fmt::Write) -> fmt::Result) -> String {
             Ok(())
         }
     }
-    let mut cut = Cut(String::new(), 0);
+    let mut cut = ShortText(String::new(), 0);
     // The write fails at the cut.
     let _ = write(&mut cut);
     cut.0

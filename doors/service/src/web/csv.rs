@@ -6,10 +6,10 @@ use oxiri::Iri;
 use oxrdf::vocab::xsd;
 use oxrdf::{BlankNode, Literal, NamedNode, Term};
 use std::io::{self, BufRead, BufReader, Read};
-use vicus_sparql::Found;
+use vicus_sparql::SolutionSink;
 
 /// Reads all solutions.
-pub(super) fn read(reader: impl Read, found: Found<'_>) -> io::Result<()> {
+pub(super) fn read(reader: impl Read, found: SolutionSink<'_>) -> io::Result<()> {
     let mut records = Records { reader: BufReader::new(reader), line: 1, begun: 1 };
     let (mut fields, mut names) = (Vec::new(), Vec::new());
     if !records.next(&mut names)? {

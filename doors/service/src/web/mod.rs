@@ -24,7 +24,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use ureq::Agent;
 use vicus_rdf::triple::{MOST_NESTED, levels_of};
-use vicus_sparql::{Endpoints, Found};
+use vicus_sparql::{Endpoints, SolutionSink};
 
 /// How the web is asked.
 #[derive(Clone, Debug)]
@@ -76,7 +76,8 @@ struct Limits {
 ///     let mut connection = listener.accept().unwrap().0;
 ///     connection.read(&mut [0; 4096]).unwrap();
 ///     let answer = "?name\n\"Ann\"\n";
-///     write!(connection, "HTTP/1.1 200 OK\r\nContent-Type: text/tab-separated-values\r\nContent-Length: {}\r\n\r\n{answer}", answer.len())
+///     let head = "HTTP/1.1 200 OK\r\nContent-Type: text/tab-separated-values\r\nContent-Length:";
+///     write!(connection, "{head} {}\r\n\r\n{answer}", answer.len())
 /// });
 ///
 /// let web = Web::new(WebOptions { permits: vec![endpoint.parse()?], ..WebOptions::default() });
@@ -149,7 +150,7 @@ impl Web {
         endpoint: &str,
         query: &str,
         stopped: &dyn Fn() -> bool,
-        found: Found<'_>,
+        found: SolutionSink<'_>,
     ) -> Result<(), WebError> {
         let form = Some(format!("query={}", escaped(query)));
         let mut incoming = self.begin(Question { url: endpoint.to_owned(), form, accept: SOLUTIONS }, stopped)?;
@@ -187,7 +188,7 @@ impl Web {
 fn read_solutions(
     format: QueryResultsFormat,
     mut reader: impl Read,
-    found: Found<'_>,
+    found: SolutionSink<'_>,
 ) -> Result<(), QueryResultsParseError> {
     let parser = QueryResultsParser::from_format(format);
     let ReaderQueryResultsParserOutput::Solutions(mut solutions) = parser.for_reader(&mut reader)? else {
@@ -235,7 +236,7 @@ impl Endpoints for Web {
         endpoint: &str,
         query: &str,
         stopped: &dyn Fn() -> bool,
-        found: Found<'_>,
+        found: SolutionSink<'_>,
     ) -> Result<(), Box<dyn Error + Send + Sync>> {
         Ok(self.solutions(endpoint, query, stopped, found)?)
     }

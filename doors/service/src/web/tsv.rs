@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Read};
 use std::str::FromStr;
 use vicus_rdf::triple::MOST_NESTED;
-use vicus_sparql::Found;
+use vicus_sparql::SolutionSink;
 
 /// Reads all solutions.
-pub(super) fn read(reader: impl Read, found: Found<'_>) -> io::Result<()> {
+pub(super) fn read(reader: impl Read, found: SolutionSink<'_>) -> io::Result<()> {
     let mut lines = Lines { reader: BufReader::new(reader), line: String::new(), number: 0 };
     if !lines.next()? {
         return Err(lines.wrong("the names of the variables are missing"));

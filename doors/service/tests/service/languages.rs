@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use vicus::{BoxId, Model, ModelBuilder, Schema, Type, library};
 use vicus_language::{
-    Answer, Costs, Language, PlanNode, PlanOptions, Planned, RunOperators, Runnable, SourcePosition, Stop, TextError,
+    Answer, Compiler, Costs, PlanNode, PlanOptions, Planned, RunOperators, Runnable, SourcePosition, Stop, TextError,
     TextErrorKind, TextLimits, ValueType, Values, Watch,
 };
 use vicus_service::{Cancel, Count, Error, ErrorKind, Format, Limits, Session, SessionOptions, Stage, TextSink};
@@ -32,7 +32,7 @@ struct Plan {
     bytes: u64,
 }
 
-impl Language for Ranges {
+impl Compiler for Ranges {
     type Parsed = Range;
     type Plan = Plan;
     type Error = TextError;

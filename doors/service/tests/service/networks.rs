@@ -122,7 +122,7 @@ fn boxes_that_wait_for_each_other_need_memory_and_tell_so() {
 }
 
 fn folder() -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("networks");
+    let folder = vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join("networks");
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(folder.join("data/inner")).unwrap();
     folder

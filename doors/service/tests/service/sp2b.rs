@@ -66,7 +66,7 @@ fn all_queries_find_as_many_rows_after_updates_that_came_to_the_same_data() {
     flate2::read::MultiGzDecoder::new(file).read_to_string(&mut text).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     let (loaded, updates) = prepared(&lines);
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sp2b");
+    let folder = vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join("sp2b");
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();
     let store = create_store(&folder).unwrap();

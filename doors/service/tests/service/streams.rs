@@ -3,7 +3,7 @@
 use super::*;
 use std::future::poll_fn;
 use std::time::{Duration, Instant};
-use vicus::memory::block_on;
+use vicus::threads::block_on;
 use vicus_service::{
     Cancel, Error, ErrorKind, Format, Limits, Running, StreamReader, StreamWriter, TextSink, text_stream,
 };

@@ -5,7 +5,7 @@ use super::*;
 use oxrdf::Term;
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use vicus_rdf::Order;
@@ -212,7 +212,7 @@ fn the_limits_of_calls_hold_for_updates() {
 
 /// A folder of its own for a test.
 fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let folder = vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(folder.join("in/side")).unwrap();
     folder

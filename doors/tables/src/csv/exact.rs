@@ -2,7 +2,7 @@
 //! further down. From the first sign of such a value on, number columns are read as texts, and each value is looked at
 //! before it becomes a number.
 
-use super::guess::Written;
+use super::guess::NumberForm;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -126,13 +126,13 @@ impl Exact {
                 place,
                 row,
                 text: format!("'{text}'"),
-                is_lossy: text.parse::<f64>().is_ok() && Written::of(text) == Written::Text,
+                is_lossy: text.parse::<f64>().is_ok() && NumberForm::of(text) == NumberForm::Text,
             };
             let field = &schema.fields()[read[place]];
             let column: ArrayRef = if *field.data_type() == DataType::Int64 {
                 let number = |(row, text): (usize, Option<&str>)| {
                     let Some(text) = text else { return Ok(None) };
-                    let number = text.parse::<i64>().ok().filter(|_| Written::of(text) != Written::Text);
+                    let number = text.parse::<i64>().ok().filter(|_| NumberForm::of(text) != NumberForm::Text);
                     number.map(Some).ok_or_else(|| wrong(row, text))
                 };
                 Arc::new((0..texts.len()).map(each).map(number).collect::<Result<Int64Array, Wrong>>()?)
@@ -141,7 +141,7 @@ impl Exact {
                     let Some(text) = text else { return Ok(None) };
                     // A word, as NaN, loses nothing.
                     let is_word = !text.starts_with('+') && !text.bytes().any(|byte| byte.is_ascii_digit());
-                    let is_number = is_word || Written::of(text) != Written::Text;
+                    let is_number = is_word || NumberForm::of(text) != NumberForm::Text;
                     let number = text.parse::<f64>().ok().filter(|_| is_number);
                     number.map(Some).ok_or_else(|| wrong(row, text))
                 };

@@ -25,9 +25,9 @@ impl Guess {
         self.has_value = true;
         self.boolean &= text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false");
         if self.integer || self.double {
-            let number = Written::of(text);
-            self.integer &= number == Written::Integer;
-            self.double &= number != Written::Text;
+            let number = NumberForm::of(text);
+            self.integer &= number == NumberForm::Integer;
+            self.double &= number != NumberForm::Text;
         }
         if self.date || self.timestamp {
             let is_date = text.len() == 10 && is_shaped(text.as_bytes(), b"0000-00-00");
@@ -52,15 +52,15 @@ impl Guess {
 
 /// A text's form as a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Written {
+pub(super) enum NumberForm {
     /// Within 64 bits.
     Integer,
     Double,
     Text,
 }
 
-impl Written {
-    pub(super) fn of(text: &str) -> Written {
+impl NumberForm {
+    pub(super) fn of(text: &str) -> NumberForm {
         let unsigned = text.strip_prefix('-').unwrap_or(text);
         let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
             Some((mantissa, exponent)) => (mantissa, Some(exponent.strip_prefix(['+', '-']).unwrap_or(exponent))),
@@ -75,10 +75,10 @@ impl Written {
             && exponent.is_none_or(|exponent| !exponent.is_empty() && digits(exponent));
         let has_leading_zeros = whole.len() > 1 && whole.starts_with('0');
         match (is_number && !has_leading_zeros, part, exponent) {
-            (false, ..) => Written::Text,
-            (true, None, None) if text == "-0" || text.parse::<i64>().is_err() => Written::Double,
-            (true, None, None) => Written::Integer,
-            (true, ..) => Written::Double,
+            (false, ..) => NumberForm::Text,
+            (true, None, None) if text == "-0" || text.parse::<i64>().is_err() => NumberForm::Double,
+            (true, None, None) => NumberForm::Integer,
+            (true, ..) => NumberForm::Double,
         }
     }
 }

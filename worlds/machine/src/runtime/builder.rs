@@ -13,11 +13,11 @@ use crate::runtime::gathering::Gathering;
 use crate::runtime::handle::Runtime;
 use crate::runtime::hook::{Hook, NewLayer};
 use crate::runtime::last_words::count_refusable_calls;
-use crate::runtime::lent::Lent;
 use crate::runtime::recorder::{EventRoom, Recording};
 use crate::runtime::requests::Ongoing;
 use crate::runtime::roaming::Roaming;
 use crate::runtime::shared::{PlanTables, RunSettings, RuntimeState, SleepPools, Storage, SystemThreads, WaitingTasks};
+use crate::runtime::spare_thread::SpareThread;
 use crate::runtime::worker::Worker;
 use crate::sync::Padded;
 use crate::sync::gate::Gate;
@@ -386,7 +386,7 @@ impl Chosen {
                 handles: Mutex::new(Vec::new()),
                 closing: AtomicBool::new(false),
                 spares,
-                lent: plan.seats.iter().map(|_| Lent::default()).collect(),
+                lent: plan.seats.iter().map(|_| SpareThread::default()).collect(),
                 warnings: Mutex::new(warnings),
             },
             recording,

@@ -16,18 +16,18 @@ const TIMES: u64 = 1 << 32;
 const COME: u64 = ASLEEP - 1;
 
 /// A member's arrival at the meeting point.
-pub enum Came {
+pub enum Arrival {
     /// All others have come before.
     Last {
         /// Whether some of them sleep.
         is_awaited: bool,
     },
     /// Others have yet to come.
-    Early(Gathered),
+    Early(GatheringEnd),
 }
 
 /// The end awaited by members that came early.
-pub struct Gathered {
+pub struct GatheringEnd {
     state: *const AtomicU64,
     times: u64,
 }
@@ -39,20 +39,20 @@ impl Gathering {
     }
 
     /// A member comes.
-    pub fn come(&self) -> Came {
+    pub fn come(&self) -> Arrival {
         // Release: the last one sees the work of all. Acquire: and they see its work, by `is_done`.
         let before = self.state.0.fetch_add(1, Ordering::AcqRel);
         let times = before / TIMES;
         if (before & COME) + 1 < self.members {
-            return Came::Early(Gathered { state: &raw const self.state.0, times });
+            return Arrival::Early(GatheringEnd { state: &raw const self.state.0, times });
         }
         // Nobody comes again before it is over.
         let before = self.state.0.swap((times + 1).wrapping_mul(TIMES), Ordering::AcqRel);
-        Came::Last { is_awaited: before & ASLEEP != 0 }
+        Arrival::Last { is_awaited: before & ASLEEP != 0 }
     }
 }
 
-impl Gathered {
+impl GatheringEnd {
     fn state(&self) -> &AtomicU64 {
         #[expect(unsafe_code, reason = "follows a pointer")]
         // SAFETY: it is the team's, and the waiting thread has a seat in the team.
@@ -62,7 +62,7 @@ impl Gathered {
     }
 }
 
-impl Awaited for Gathered {
+impl Awaited for GatheringEnd {
     #[inline]
     fn is_done(&self) -> bool {
         self.state().load(Ordering::Acquire) / TIMES != self.times
@@ -97,12 +97,12 @@ mod loom_models {
         /// Like [`gather`], with a sleep that ends when all are notified.
         fn gather(&self, notified: &mut u64) {
             match self.gathering.come() {
-                Came::Last { is_awaited: false } => {}
-                Came::Last { is_awaited: true } => {
+                Arrival::Last { is_awaited: false } => {}
+                Arrival::Last { is_awaited: true } => {
                     *self.notified.lock().unwrap() += 1;
                     self.woken.notify_all();
                 }
-                Came::Early(gathered) => {
+                Arrival::Early(gathered) => {
                     while !gathered.is_done() && gathered.announce_sleep() {
                         let mut times = self.notified.lock().unwrap();
                         while *times == *notified {

@@ -18,7 +18,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 /// use vicus_machine::{Allocator, LastWords};
 ///
 /// #[global_allocator]
-/// static ALLOCATOR: Allocator<LastWords> = Allocator::with_small(LastWords::new(|bytes| (bytes < 65_536).then_some("example: while counting")));
+/// static ALLOCATOR: Allocator<LastWords> =
+///     Allocator::with_small(LastWords::new(|bytes| (bytes < 65_536).then_some("example: while counting")));
 ///
 /// let refused = Vec::<u8>::new().try_reserve(usize::MAX / 4);
 /// assert!(refused.is_err());

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
-use vicus_files::scratch::{Bundle, Reading, Written};
+use vicus_files::scratch::{Bundle, Reading, WrittenRun};
 use vicus_files::{FileError, Scratch};
 use vicus_flow::{BoxError, Overflow, Overflows};
 use vicus_os::SystemDirectory;
@@ -97,7 +97,7 @@ struct Segments {
     bundle: Bundle,
     /// The segment being read, and how many of its bytes are left.
     oldest: Option<(Reading, u64)>,
-    written: VecDeque<Written>,
+    written: VecDeque<WrittenRun>,
     /// The last one, with the length of each item before it. It is read from here if it was not written.
     newest: Vec<u8>,
     /// The bytes of it that were read.

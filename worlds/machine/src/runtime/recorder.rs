@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use vicus_flow::{BoxId, ConnectedBox, Desk, Fact, Instance, LiveBox, Model, refusable};
 use vicus_schedule::{
-    Access, Dealt, Decision, Kind, Mode, Plan, PoolId, RequestId, SeatId, TaskHeader, TaskName, TaskRef, Way,
+    Access, DealResult, Decision, Kind, Mode, Plan, PoolId, RequestId, SeatId, TaskHeader, TaskName, TaskRef, Way,
 };
 use vicus_topology::Topology;
 use vicus_trace::{
@@ -85,12 +85,12 @@ impl Recording {
         if team {
             let common = common();
             let first = common.seats.fetch_add(seats, Ordering::Relaxed) as u32;
-            let own = Recording::from(room, decides, plan, machine, (first % TEAM_SEATS, TEAM_SEATS));
+            let own = Recording::from(room, decides, plan, machine, first % TEAM_SEATS, TEAM_SEATS);
             let (began, started, tasks) = (common.began, common.started.clone(), Arc::clone(&common.tasks));
             return Recording { began, started, tasks, ..own };
         }
         // The number behind the last seat stands for all callers without one.
-        Recording::from(room, decides, plan, machine, (0, seats as u32 + 1))
+        Recording::from(room, decides, plan, machine, 0, seats as u32 + 1)
     }
 
     fn from(
@@ -98,7 +98,8 @@ impl Recording {
         decides: bool,
         plan: &Plan,
         machine: &Topology,
-        (first_number, number_step): (u32, u32),
+        first_number: u32,
+        number_step: u32,
     ) -> Recording {
         Recording {
             began: Instant::now(),
@@ -268,6 +269,8 @@ impl Recording {
             machine: machine.name.clone(),
             clock: "ns since the runtime's start, monotonic".to_owned(),
             started: self.started.clone(),
+            command: String::new(),
+            version: concat!("Vicus ", env!("CARGO_PKG_VERSION")).to_owned(),
             seats,
             models: models.values().map(model).chain(grown.iter().cloned()).collect(),
             functions: Vec::new(),
@@ -590,7 +593,7 @@ impl SeatRecorder {
 
     /// Records the reason for a dealt task's queue, if the plan deals it.
     #[cold]
-    pub(crate) fn dealt(&mut self, who: vicus_trace::JobId, dealt: &Dealt) {
+    pub(crate) fn dealt(&mut self, who: vicus_trace::JobId, dealt: &DealResult) {
         let Some(why) = dealt.why else { return };
         let queue = dealt.queue.map_or(vicus_trace::JobId::NONE, |queue| queue.index() as u32);
         if let Some(on) = &mut self.0 {

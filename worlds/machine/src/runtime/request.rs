@@ -13,8 +13,8 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 use vicus_flow::{
-    Account, BoxCounts, BoxId, Budget, FlowError, GrownBox, Instance, Model, Operator, Overflows, OwnOperators, Told,
-    Totals,
+    Account, BoxCounts, BoxId, Budget, FlowError, GrownBox, Instance, Model, OnResult, Operator, Overflows,
+    OwnOperators, Totals,
 };
 use vicus_schedule::QueueId;
 use vicus_topology::NodeId;
@@ -137,7 +137,7 @@ fn submit_to(
 }
 
 /// Submits a request for the calling thread's box, and tells its result.
-fn submit_inner(model: &Arc<Model>, operators: OwnOperators, told: Told) {
+fn submit_inner(model: &Arc<Model>, operators: OwnOperators, told: OnResult) {
     let (shared, _) = request_here().expect("a box runs on a seat, or on the thread of its caller");
     let shared = &shared;
     let queue = shared.next_of(&shared.plan.entry);

@@ -11,12 +11,12 @@ use crate::runtime::callers::Callers;
 use crate::runtime::gathering::Gathering;
 use crate::runtime::hook::{Hook, is_apart};
 use crate::runtime::latch::Notify;
-use crate::runtime::lent::Lent;
 use crate::runtime::recorder::Recording;
 use crate::runtime::requests::Ongoing;
 use crate::runtime::requests::nested::cancel_nested;
 use crate::runtime::requests::state::RequestState;
 use crate::runtime::roaming::Roaming;
+use crate::runtime::spare_thread::SpareThread;
 use crate::runtime::takes::Level;
 use crate::sync::Padded;
 use std::collections::BTreeMap;
@@ -126,7 +126,7 @@ pub(crate) struct SystemThreads {
     /// Spare seats without a thread, by pool.
     pub(crate) spares: Vec<Mutex<Vec<SeatId>>>,
     /// By seat; used for spare ones.
-    pub(crate) lent: Vec<Lent>,
+    pub(crate) lent: Vec<SpareThread>,
     pub warnings: Mutex<Vec<String>>,
 }
 

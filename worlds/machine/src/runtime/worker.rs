@@ -50,7 +50,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vicus_flow::{Blocks, BoxId, Desk, Instance};
 use vicus_schedule::{
-    After, Context, ContextRef, Decision, Found, Kind, PoolId, QueueId, QueuesByRequest as _, RequestId, Rest, Run,
+    After, Context, ContextRef, Decision, FoundTask, Kind, PoolId, QueueId, QueuesByRequest as _, RequestId, Rest, Run,
     Seat, SeatId, SeatPlan, Sleeper, Spawner, Take, TaskRef, Waiter, Wake, Way,
 };
 
@@ -420,7 +420,7 @@ impl Worker {
         if reach.below.is_some() {
             found = found.or_else(|| find_below(shared, &mut reach, self.frame.request));
         } else if found.is_none() && self.helps_others(shared) {
-            found = self.state.help(plan, &mut reach).map(|Found { task, way }| Run { task, way, leaves: false });
+            found = self.state.help(plan, &mut reach).map(|FoundTask { task, way }| Run { task, way, leaves: false });
         }
         if let Some(task) = reach.refused {
             shared.put_task_at_entry(task);
@@ -522,7 +522,7 @@ impl Worker {
         let shared = Arc::clone(&self.shared);
         let reach = self.reach(&shared, false);
         let plan = self.stand(&shared);
-        AtOnce(self.state.help(plan, reach).map(|Found { task, way }| (task, way)))
+        AtOnce(self.state.help(plan, reach).map(|FoundTask { task, way }| (task, way)))
     }
 
     /// The plan to look by: the seat's own, or, for unbound threads, that of the place the thread runs at now.

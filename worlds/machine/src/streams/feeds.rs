@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// The answer of a feed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fed {
+pub enum FeedResult {
     /// Bytes were appended.
     Bytes,
     /// Nothing has come, and may come later.
@@ -28,23 +28,23 @@ pub trait Feed: Send {
     ///
     /// # Errors
     /// It can't be read.
-    fn feed(&mut self, into: &mut Vec<u8>, patience: Duration) -> io::Result<Fed>;
+    fn feed(&mut self, into: &mut Vec<u8>, patience: Duration) -> io::Result<FeedResult>;
 }
 
 /// The most bytes of a piece.
 const PIECE: usize = 64 << 10;
 
 /// Reads once. A timeout is no error.
-fn read_some(from: &mut impl Read, into: &mut Vec<u8>) -> io::Result<Fed> {
+fn read_some(from: &mut impl Read, into: &mut Vec<u8>) -> io::Result<FeedResult> {
     let before = into.len();
     into.resize(before + PIECE, 0);
     let read = from.read(&mut into[before..]);
     into.truncate(before + *read.as_ref().unwrap_or(&0));
     match read {
-        Ok(0) => Ok(Fed::End),
-        Ok(_) => Ok(Fed::Bytes),
+        Ok(0) => Ok(FeedResult::End),
+        Ok(_) => Ok(FeedResult::Bytes),
         Err(error) => match error.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => Ok(Fed::Nothing),
+            ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => Ok(FeedResult::Nothing),
             _ => Err(error),
         },
     }
@@ -55,7 +55,7 @@ fn read_some(from: &mut impl Read, into: &mut Vec<u8>) -> io::Result<Fed> {
 pub struct StandardInput;
 
 impl Feed for StandardInput {
-    fn feed(&mut self, into: &mut Vec<u8>, patience: Duration) -> io::Result<Fed> {
+    fn feed(&mut self, into: &mut Vec<u8>, patience: Duration) -> io::Result<FeedResult> {
         // A thread that waits in `read` could not leave when its request is over, and would take what another one is to
         // read.
         let mut asked = libc::pollfd { fd: 0, events: libc::POLLIN, revents: 0 };
@@ -64,7 +64,7 @@ impl Feed for StandardInput {
         // SAFETY: one entry is passed, and lives until the call is over.
         let found = unsafe { libc::poll(&raw mut asked, 1, wait) };
         match found {
-            0 => Ok(Fed::Nothing),
+            0 => Ok(FeedResult::Nothing),
             1.. => {
                 // Not through the process's buffer, from which `poll` sees nothing.
                 let mut buffer = [0; PIECE];
@@ -72,10 +72,10 @@ impl Feed for StandardInput {
                 // SAFETY: so many bytes of the buffer are there for writing.
                 let read = unsafe { libc::read(0, buffer.as_mut_ptr().cast(), buffer.len()) };
                 match usize::try_from(read) {
-                    Ok(0) => Ok(Fed::End),
+                    Ok(0) => Ok(FeedResult::End),
                     Ok(read) => {
                         into.extend_from_slice(&buffer[..read]);
-                        Ok(Fed::Bytes)
+                        Ok(FeedResult::Bytes)
                     }
                     Err(_) => or_nothing(io::Error::last_os_error()),
                 }
@@ -85,9 +85,9 @@ impl Feed for StandardInput {
     }
 }
 
-fn or_nothing(error: io::Error) -> io::Result<Fed> {
+fn or_nothing(error: io::Error) -> io::Result<FeedResult> {
     match error.kind() {
-        ErrorKind::Interrupted | ErrorKind::WouldBlock => Ok(Fed::Nothing),
+        ErrorKind::Interrupted | ErrorKind::WouldBlock => Ok(FeedResult::Nothing),
         _ => Err(error),
     }
 }
@@ -145,21 +145,21 @@ impl Follow {
 }
 
 impl Feed for Follow {
-    fn feed(&mut self, into: &mut Vec<u8>, patience: Duration) -> io::Result<Fed> {
+    fn feed(&mut self, into: &mut Vec<u8>, patience: Duration) -> io::Result<FeedResult> {
         let before = into.len();
         match read_some(&mut self.file, into)? {
-            Fed::Bytes => {
+            FeedResult::Bytes => {
                 self.at += (into.len() - before) as u64;
                 self.replaced = None;
-                return Ok(Fed::Bytes);
+                return Ok(FeedResult::Bytes);
             }
-            Fed::End => {}
+            FeedResult::End => {}
             other => return Ok(other),
         }
         let own = self.file.metadata()?;
         if own.len() < self.at {
             self.at = self.file.seek(SeekFrom::Start(0))?;
-            return Ok(Fed::Break);
+            return Ok(FeedResult::Break);
         }
         // Between two files of this name there may be none.
         let is_other = fs::metadata(&self.path).is_ok_and(|now| (now.dev(), now.ino()) != (own.dev(), own.ino()));
@@ -168,10 +168,10 @@ impl Feed for Follow {
             && let Ok(next) = open_file(&self.path)
         {
             (self.file, self.at, self.replaced) = (next, 0, None);
-            return Ok(Fed::Break);
+            return Ok(FeedResult::Break);
         }
         std::thread::sleep(patience.min(PATIENCE));
-        Ok(Fed::Nothing)
+        Ok(FeedResult::Nothing)
     }
 }
 
@@ -190,7 +190,7 @@ impl Tcp {
 }
 
 impl Feed for Tcp {
-    fn feed(&mut self, into: &mut Vec<u8>, patience: Duration) -> io::Result<Fed> {
+    fn feed(&mut self, into: &mut Vec<u8>, patience: Duration) -> io::Result<FeedResult> {
         self.0.set_read_timeout(Some(patience))?;
         read_some(&mut self.0, into)
     }
@@ -211,7 +211,7 @@ impl Unix {
 }
 
 impl Feed for Unix {
-    fn feed(&mut self, into: &mut Vec<u8>, patience: Duration) -> io::Result<Fed> {
+    fn feed(&mut self, into: &mut Vec<u8>, patience: Duration) -> io::Result<FeedResult> {
         self.0.set_read_timeout(Some(patience))?;
         read_some(&mut self.0, into)
     }

@@ -1,7 +1,7 @@
 //! A source of lines.
 
 use super::PATIENCE;
-use super::feeds::{Fed, Feed};
+use super::feeds::{Feed, FeedResult};
 use super::inbox::{Inbox, Piece, Receiver};
 use std::borrow::Cow;
 use std::io;
@@ -130,18 +130,18 @@ fn read_on(open: Open, inbox: &Inbox, idle: Option<Duration>) {
     while inbox.wait_for_room() {
         let mut bytes = Vec::new();
         match feed.feed(&mut bytes, patience) {
-            Ok(Fed::Bytes) => {
+            Ok(FeedResult::Bytes) => {
                 (last, is_idle) = (Instant::now(), false);
                 inbox.put(Piece::Bytes(bytes));
             }
-            Ok(Fed::Nothing) => {
+            Ok(FeedResult::Nothing) => {
                 if !is_idle && idle.is_some_and(|idle| last.elapsed() >= idle) {
                     is_idle = true;
                     inbox.put(Piece::Idle);
                 }
             }
-            Ok(Fed::Break) => inbox.put(Piece::Break),
-            Ok(Fed::End) => return inbox.put(Piece::End),
+            Ok(FeedResult::Break) => inbox.put(Piece::Break),
+            Ok(FeedResult::End) => return inbox.put(Piece::End),
             Err(error) => return inbox.put(Piece::Failed(error)),
         }
     }

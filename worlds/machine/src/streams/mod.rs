@@ -9,7 +9,7 @@ mod inbox;
 mod lines;
 mod ticks;
 
-pub use feeds::{Fed, Feed, Follow, FollowFrom, StandardInput, Tcp, Unix};
+pub use feeds::{Feed, FeedResult, Follow, FollowFrom, StandardInput, Tcp, Unix};
 pub use lines::{LineOptions, line_schema, lines};
 pub use ticks::{tick_schema, ticks};
 

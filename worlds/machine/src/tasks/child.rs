@@ -1,9 +1,9 @@
 //! Children of the running task, and groups of them: for runtimes of languages with tasks that may end before their
 //! children do, and with calls to open and close groups.
 
+use super::description::{TaskDescription, spawn_described};
 use super::included::{begin_child, end_child};
 use super::place::assert_known;
-use super::said::{Said, spawn_said};
 use crate::runtime::seatless;
 use crate::runtime::worker::context::{Children, close_innermost, recorded, wait_until};
 use crate::runtime::worker::job::{Job, OfMaker, OfSeat, Store, TaskMemory};
@@ -114,14 +114,14 @@ pub fn run_child<R>(f: impl FnOnce() -> R) -> Option<R> {
 /// assert_eq!(*order.lock().unwrap(), [5, 3, 1]);
 /// ```
 pub fn child() -> ChildBuilder {
-    ChildBuilder { said: Said::of(Kind::Immediate) }
+    ChildBuilder { said: TaskDescription::of(Kind::Immediate) }
 }
 
 /// The description of a child; see [`child`].
 #[derive(Clone, Debug)]
 #[must_use = "a child runs when it is spawned"]
 pub struct ChildBuilder {
-    said: Said,
+    said: TaskDescription,
 }
 
 impl ChildBuilder {
@@ -174,7 +174,8 @@ impl ChildBuilder {
     ///         sum.spawn(move || cells[1].store((cells[0].load(Relaxed) + cells[1].load(Relaxed)) * factor, Relaxed));
     ///     }
     ///     let first = Arc::clone(&cells);
-    ///     child().follows(&[uses(0, Mode::Write)]).spawn(move || first[0].store(100, Relaxed)); // not before they have read it
+    ///     // This one writes after they have read.
+    ///     child().follows(&[uses(0, Mode::Write)]).spawn(move || first[0].store(100, Relaxed));
     ///     wait_for_children();
     /// });
     /// assert_eq!([0, 1].map(|cell| cells[cell].load(Relaxed)), [100, ((0 + 1) * 2 * 3) * 5]);
@@ -209,7 +210,7 @@ impl ChildBuilder {
         self
     }
 
-    pub(super) fn into_said(self) -> Said {
+    pub(super) fn into_said(self) -> TaskDescription {
         self.said
     }
 
@@ -250,7 +251,7 @@ impl ChildBuilder {
             #[expect(unsafe_code, reason = "makes a task of a context of this task")]
             // SAFETY: as in `spawn_kind`.
             unsafe {
-                spawn_said(worker, context.as_ptr(), said, store, move |_| f())
+                spawn_described(worker, context.as_ptr(), said, store, move |_| f())
             }
         });
         at_once.run();

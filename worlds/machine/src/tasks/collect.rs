@@ -53,9 +53,9 @@ pub fn map_reduce<R: Send>(
 pub fn collect<R: Send>(range: Range<usize>, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
     let (first, len) = (range.start, range.len());
     let mut values: Vec<R> = Vec::with_capacity(len);
-    let made = Made { start: values.as_mut_ptr(), written: Mutex::default() };
+    let made = VectorValues { start: values.as_mut_ptr(), written: Mutex::default() };
     pieces(range, &|piece| {
-        let mut written = Written { made: &made, values: piece.start - first..piece.start - first };
+        let mut written = PieceValues { made: &made, values: piece.start - first..piece.start - first };
         for number in piece {
             let value = f(number);
             #[expect(unsafe_code, reason = "the memory is raw")]
@@ -77,7 +77,7 @@ pub fn collect<R: Send>(range: Range<usize>, f: impl Fn(usize) -> R + Sync) -> V
 }
 
 /// The written values of a vector whose length does not count them yet. Dropped, it drops them.
-struct Made<R> {
+struct VectorValues<R> {
     start: *mut R,
     /// The numbers of the written values.
     written: Mutex<Vec<Range<usize>>>,
@@ -85,9 +85,9 @@ struct Made<R> {
 
 #[expect(unsafe_code, reason = "it has a pointer")]
 // SAFETY: each value is written by one thread, and dropped by one.
-unsafe impl<R: Send> Sync for Made<R> {}
+unsafe impl<R: Send> Sync for VectorValues<R> {}
 
-impl<R> Made<R> {
+impl<R> VectorValues<R> {
     fn are_the_vectors(self) {
         let mut made = ManuallyDrop::new(self);
         // Drops the list, but no value.
@@ -95,7 +95,7 @@ impl<R> Made<R> {
     }
 }
 
-impl<R> Drop for Made<R> {
+impl<R> Drop for VectorValues<R> {
     fn drop(&mut self) {
         for range in self.written.get_mut().expect("nothing panics under this lock").drain(..) {
             #[expect(unsafe_code, reason = "drops values of raw memory")]
@@ -109,12 +109,12 @@ impl<R> Drop for Made<R> {
 }
 
 /// The values of a piece. Dropped, also by a panic, it adds them to the list.
-struct Written<'a, R> {
-    made: &'a Made<R>,
+struct PieceValues<'a, R> {
+    made: &'a VectorValues<R>,
     values: Range<usize>,
 }
 
-impl<R> Drop for Written<'_, R> {
+impl<R> Drop for PieceValues<'_, R> {
     fn drop(&mut self) {
         if needs_drop::<R>() {
             self.made.written.lock().expect("nothing panics under this lock").push(self.values.clone());

@@ -1,6 +1,6 @@
 //! Tasks with declared data: they run in the order of their accesses, near their bytes.
 
-use super::said::Said;
+use super::description::TaskDescription;
 use super::scope::Scope;
 use std::marker::PhantomData;
 use std::ops::{Bound, Range, RangeBounds};
@@ -267,7 +267,7 @@ append! { A B C D E F G }
 #[must_use = "a task runs when it is spawned"]
 pub struct TaskBuilder<'a, 'scope, V> {
     scope: &'a Scope<'scope>,
-    said: Said,
+    said: TaskDescription,
     views: V,
 }
 
@@ -297,7 +297,7 @@ impl<'scope> Scope<'scope> {
     /// assert!(b.iter().all(|&element| element == 2));
     /// ```
     pub fn task<'a>(&'a self) -> TaskBuilder<'a, 'scope, ()> {
-        TaskBuilder { scope: self, said: Said::default(), views: () }
+        TaskBuilder { scope: self, said: TaskDescription::default(), views: () }
     }
 }
 

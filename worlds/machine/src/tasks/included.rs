@@ -2,7 +2,7 @@
 //! And waits for a part of a task's children. For runtimes of languages with such calls.
 
 use super::child::{ChildBuilder, child};
-use super::said::hold_said;
+use super::description::hold_described;
 use crate::runtime::awaited::OneRound;
 use crate::runtime::latch::Latch;
 use crate::runtime::shared::RuntimeState;
@@ -95,16 +95,16 @@ impl fmt::Debug for Included {
 /// A child that begins only after its release, from any thread. Its parent, and its later siblings, wait for it
 /// meanwhile.
 #[must_use = "its parent waits until it is released"]
-pub struct Held {
+pub struct HeldChild {
     pub(super) unspawned: Unspawned,
     pub(super) ready: ReadyTask,
     pub(super) shared: Arc<RuntimeState>,
 }
 
-impl Held {
+impl HeldChild {
     /// Lets it begin.
     pub fn release(self) {
-        let Held { unspawned, ready, shared } = self;
+        let HeldChild { unspawned, ready, shared } = self;
         let Some(ready) = unspawned.spawn(ready) else { return };
         let is_here = with_worker(|worker| Arc::ptr_eq(&worker.shared, &shared)).unwrap_or(false);
         if is_here {
@@ -118,7 +118,7 @@ impl Held {
     }
 }
 
-impl fmt::Debug for Held {
+impl fmt::Debug for HeldChild {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Held").finish_non_exhaustive()
     }
@@ -186,7 +186,7 @@ pub fn has_queued() -> bool {
 }
 
 impl ChildBuilder {
-    /// Makes the child, to be spawned by its release; see [`Held`]. This call fixes its order among its siblings.
+    /// Makes the child, to be spawned by its release; see [`HeldChild`]. This call fixes its order among its siblings.
     ///
     /// ```
     /// use vicus_machine::{Runtime, child, wait_for_children};
@@ -202,14 +202,14 @@ impl ChildBuilder {
     ///
     /// # Panics
     /// Outside of tasks on a seat.
-    pub fn held(self, f: impl FnOnce() + Send + 'static) -> Held {
+    pub fn held(self, f: impl FnOnce() + Send + 'static) -> HeldChild {
         let said = self.into_said();
         in_task(|worker| {
             let context = worker.context();
             #[expect(unsafe_code, reason = "makes a task of a context of this task")]
             // SAFETY: the closure borrows nothing; the context is alive while it has open tasks.
             unsafe {
-                hold_said(worker, context.as_ptr(), said, move |_| f())
+                hold_described(worker, context.as_ptr(), said, move |_| f())
             }
         })
     }

@@ -8,11 +8,11 @@ mod alive;
 mod child;
 mod collect;
 mod data;
+mod description;
 mod included;
 mod join;
 mod loops;
 mod place;
-mod said;
 mod scope;
 mod visitors;
 
@@ -25,7 +25,7 @@ pub use child::{
 };
 pub use collect::{collect, map_reduce};
 pub use data::{Append, Data, Part, SharedSlice, TaskBuilder, Views};
-pub use included::{Held, Included, begin_child, end_child, has_queued, wait_for_earlier, yield_to_descendants};
+pub use included::{HeldChild, Included, begin_child, end_child, has_queued, wait_for_earlier, yield_to_descendants};
 pub use join::{join, join_or};
 pub use loops::{for_each, for_each_mut, for_each_piece};
 pub use scope::{Scope, in_place_scope, scope};

@@ -1,7 +1,7 @@
 //! Many closures, all over when the scope ends.
 
+use super::description::{TaskDescription, spawn_described};
 use super::place::assert_known;
-use super::said::{Said, spawn_said};
 use crate::runtime::handle::Runtime;
 use crate::runtime::worker::context::wait_for;
 use crate::runtime::worker::job::{Job, OfSeat};
@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
 use std::sync::{Arc, Mutex};
 use vicus_flow::drop_quietly;
-use vicus_schedule::{Context, ContextRef, Kind, TaskRef, Wanted};
+use vicus_schedule::{AwaitedTasks, Context, ContextRef, Kind, TaskRef};
 use vicus_topology::Place;
 
 /// Runs a closure that may spawn tasks, and returns when all of them are over. Tasks may borrow values that outlive the
@@ -50,7 +50,7 @@ pub fn in_place_scope<'scope, R>(f: impl FnOnce(&Scope<'scope>) -> R) -> R {
         tasks: PhantomData,
     });
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
-    wait_for(&scope.context, Wanted::Subtrees);
+    wait_for(&scope.context, AwaitedTasks::Subtrees);
     match result {
         Err(panic) => resume_unwind(panic),
         Ok(result) => scope.context.take_panic().map_or(result, |panic| resume_unwind(panic)),
@@ -101,7 +101,7 @@ impl<'scope> Scope<'scope> {
     /// # Panics
     /// If the machine has no such place, with its name and how many there are.
     pub fn spawn_at(&self, place: impl Into<Place>, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
-        self.put_said(Said::at(place.into()), f);
+        self.put_said(TaskDescription::at(place.into()), f);
     }
 
     /// Drops the scope's tasks that have not begun. Running ones may check [`Scope::is_cancelled`].
@@ -132,13 +132,13 @@ impl<'scope> Scope<'scope> {
     }
 
     /// Spawns a task with a description.
-    pub(super) fn put_said(&self, said: Said, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
+    pub(super) fn put_said(&self, said: TaskDescription, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
         said.place.inspect(|place| assert_known(*place));
         let at_once = self.with_worker(|worker| {
             #[expect(unsafe_code, reason = "the closure's lifetime is forgotten")]
             // SAFETY: as in `Scope::job`.
             unsafe {
-                spawn_said(worker, ptr::from_ref(self).cast(), said, OfSeat, Self::in_context(f))
+                spawn_described(worker, ptr::from_ref(self).cast(), said, OfSeat, Self::in_context(f))
             }
         });
         at_once.run();

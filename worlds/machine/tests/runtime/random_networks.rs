@@ -94,7 +94,8 @@ proptest! {
         fault in fault(),
         threads in prop_oneof![Just(1usize), Just(2), Just(8)],
         strategy in proptest::sample::select(settings()),
-        caller_works in prop_oneof![Just(Duration::ZERO), Just(Duration::MAX), (1u64..200).prop_map(Duration::from_micros)],
+        caller_works in prop_oneof![Just(Duration::ZERO), Just(Duration::MAX),
+            (1u64..200).prop_map(Duration::from_micros)],
         gives_up_after in prop_oneof![3 => Just(usize::MAX), 1 => 0usize..20],
     ) {
         networks::expect_panics();

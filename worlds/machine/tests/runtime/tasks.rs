@@ -1029,7 +1029,10 @@ fn tasks_that_find_their_queue_in_use_run_once() {
         assert!(ran.iter().all(|ran| ran.load(Ordering::Relaxed) == 1), "{setting}");
         let plan = runtime.plan().clone();
         let (decisions, _) = runtime.recorded();
-        let to_own = |decision: &&Decision| matches!(decision, Decision::Puts(_, queue) if plan.queues[queue.index()].owner.is_some());
+        let to_own = |decision: &&Decision| match decision {
+            Decision::Puts(_, queue) => plan.queues[queue.index()].owner.is_some(),
+            _ => false,
+        };
         let spilled = decisions.iter().flatten().filter(to_own).count();
         println!("{setting}, {threads} threads: {spilled} of {} spilled", ran.len());
         assert!(plan.spills() || spilled == 0, "{setting}: {spilled}");

@@ -38,13 +38,13 @@ struct Files<'a> {
 }
 
 /// A machine, and what was amiss in its files, one sentence each.
-pub(super) struct Found {
+pub(super) struct FoundMachine {
     pub(super) shape: Shape,
     pub(super) warnings: Vec<String>,
 }
 
 /// Reads the machine below `root`. `running` are CPUs known to run, whatever the files say.
-pub(super) fn read(root: &Path, running: &[u32]) -> Found {
+pub(super) fn read(root: &Path, running: &[u32]) -> FoundMachine {
     let mut files = Files { root, buffer: Vec::new(), warnings: Vec::new(), unsaid: 0 };
     let mut shape = Shape { pus: files.online(), ..Shape::default() };
     // lxcfs numbers a container's CPUs from 0, whatever their numbers are.
@@ -64,7 +64,7 @@ pub(super) fn read(root: &Path, running: &[u32]) -> Found {
         let unsaid = files.unsaid;
         files.warnings.push(format!("{}: {unsaid} more such faults", root.display()));
     }
-    Found { shape, warnings: files.warnings }
+    FoundMachine { shape, warnings: files.warnings }
 }
 
 impl Files<'_> {

@@ -177,11 +177,11 @@ impl Engine<'_> {
         }
         steps.push(Step::Spawn(first..first + next.len() as u32));
         for spec in next {
-            self.tasks.push(TaskState::of(&spec));
-            self.later.push(Vec::new());
-            self.records.push(TaskRecord::default());
-            self.requests.entry(spec.request).or_default().left += 1;
-            self.left += 1;
+            self.graph.tasks.push(TaskState::of(&spec));
+            self.graph.later.push(Vec::new());
+            self.results.records.push(TaskRecord::default());
+            self.requests.by_id.entry(spec.request).or_default().left += 1;
+            self.graph.left += 1;
             self.program.to_mut().tasks.push(spec);
         }
         true

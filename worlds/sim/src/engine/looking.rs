@@ -4,7 +4,7 @@ use super::{Engine, picoseconds};
 use crate::fluid::Time;
 use crate::options::Fault;
 use crate::seats::{Doing, Thread, Waiting};
-use vicus_schedule::{Decision, Found, QueueId, RequestId, Rest, Run, Way};
+use vicus_schedule::{Decision, FoundTask, QueueId, RequestId, Rest, Run, Way};
 use vicus_trace::What;
 
 /// How long a seat takes to give way when no other thread on its PU is ready: a call of the system.
@@ -15,7 +15,7 @@ impl Engine<'_> {
     /// requests counts as a caller from outside: while it waits, its seat is free. A kernel's first task is a task like
     /// others, as on threads.
     pub(super) fn waits_for(&self, task: u32) -> Option<RequestId> {
-        let is_inside = self.requests.len() == 1;
+        let is_inside = self.requests.by_id.len() == 1;
         (task != 0 || is_inside).then(|| self.program.tasks[task as usize].request)
     }
 
@@ -26,6 +26,10 @@ impl Engine<'_> {
 
     /// Looks for a task for a seat and begins it; if there is none, the seat idles.
     pub(super) fn find(&mut self, seat: usize) {
+        if let Some((task, way)) = self.next_in_row(seat) {
+            let (begin, cost) = self.took(seat, task, way);
+            return self.spend(seat, begin, cost);
+        }
         // On threads a task of another request gets a stack of its own, and the waiting one goes on when it can. There
         // are no such stacks here.
         let found = if self.seats[seat].state.is_waiting() { None } else { self.find_in_turn(seat, None) };
@@ -48,14 +52,14 @@ impl Engine<'_> {
 
     /// A task to run, if it is the turn of others than the strategy's. `but` is a request that leaves its turn.
     fn find_in_turn(&mut self, seat: usize, but: Option<RequestId>) -> Option<Run<Waiting>> {
-        let Engine { plan, seats, queues, program, in_turn, now, options, .. } = self;
+        let Engine { plan, seats, queues, program, requests, now, options, .. } = self;
         let Thread { state, pinned, .. } = &mut seats[seat];
-        if in_turn.len() <= 1 || options.without_turns {
+        if requests.in_turn.len() <= 1 || options.without_turns {
             state.end_turns();
             return None;
         }
         let called = || pinned.pop_front().map(|task| (task, program.tasks[task as usize].request));
-        state.find_in_turn(&plan.seats[seat], &mut *queues, called, *now / 1000, in_turn, but)
+        state.find_in_turn(&plan.seats[seat], &mut *queues, called, *now / 1000, &mut requests.in_turn, but)
     }
 
     /// A task without room in a queue has run on top of its spawner, or another one in its turn: others' turns come
@@ -78,11 +82,14 @@ impl Engine<'_> {
     pub(super) fn took(&mut self, seat: usize, task: u32, way: Way) -> (Time, Time) {
         let who = self.who(task);
         self.record_decision(seat, Decision::Runs(self.name_of(task), way));
+        if let Some(cost) = self.go_on(seat, task) {
+            return (self.now, cost);
+        }
         let Some(queue) = way.queue() else {
             self.note(seat, || What::Taken { who, rule: 0, far: false });
             let is_pinned = self.program.tasks[task as usize].pinned.is_some();
             self.begin_task(seat, task);
-            return (self.now, if is_pinned { self.costs.take.once() } else { 0 });
+            return (self.now, if is_pinned { self.hardware.costs.take.once() } else { 0 });
         };
         let spec = &self.plan.queues[queue.index()];
         let far = spec.home != self.seats[seat].node;
@@ -91,12 +98,12 @@ impl Engine<'_> {
         let (begin, cost) = if stolen {
             // Thieves of a queue without a lock have its line one after the other, and its owner uses others.
             let hold = if self.queues.is_locked(queue) { passing } else { self.line(seat, queue) };
-            (self.queues.lock(queue, seat, self.now, hold), self.costs.steal.once().max(hold))
+            (self.queues.lock(queue, seat, self.now, hold), self.hardware.costs.steal.once().max(hold))
         } else {
             (self.enter(queue, seat, passing), passing)
         };
-        *self.counts.takes.entry(way.rule()).or_default() += 1;
-        self.counts.far_takes += u64::from(far);
+        *self.results.counts.takes.entry(way.rule()).or_default() += 1;
+        self.results.counts.far_takes += u64::from(far);
         self.note(seat, || What::Taken { who, rule: way.rule(), far });
         self.begin_task(seat, task);
         (begin, cost)
@@ -106,14 +113,14 @@ impl Engine<'_> {
     fn line(&self, seat: usize, queue: QueueId) -> Time {
         let Some(last) = self.queues.last(queue).filter(|&last| last != seat) else { return 0 };
         let group = |seat: usize| self.machine.topology.pus[self.seats[seat].pu.index()].group.index();
-        self.lines[group(seat)][group(last)]
+        self.hardware.lines[group(seat)][group(last)]
     }
 
     /// The time of putting a task into a near queue, or of taking one.
     pub(super) fn passing(&self, seat: usize, queue: QueueId) -> Time {
         match self.queues.is_locked(queue) {
-            true => self.costs.take.once().saturating_add(self.line(seat, queue)),
-            false => self.costs.own.once(),
+            true => self.hardware.costs.take.once().saturating_add(self.line(seat, queue)),
+            false => self.hardware.costs.own.once(),
         }
     }
 
@@ -124,7 +131,7 @@ impl Engine<'_> {
 
     /// The seat has made more tokens than their pool holds: it takes a task at once, seldom its own last one.
     pub(super) fn help(&mut self, seat: usize) {
-        if let Some(Found { task, way }) = self.seats[seat].state.help(&self.plan.seats[seat], &mut self.queues) {
+        if let Some(FoundTask { task, way }) = self.seats[seat].state.help(&self.plan.seats[seat], &mut self.queues) {
             let (begin, cost) = self.took(seat, task.0, way);
             self.begin_help(seat);
             self.owe(seat, begin - self.now);
@@ -158,7 +165,7 @@ impl Engine<'_> {
                 self.schedule(seat, now + GIVES_WAY_NS * 1000);
             }
             Rest::Pause { ns } => {
-                self.fruitless += 1;
+                self.agenda.fruitless += 1;
                 self.set_doing(seat, Doing::Pausing);
                 self.schedule(seat, now + ns * 1000);
             }
@@ -206,15 +213,16 @@ impl Engine<'_> {
     /// Wakes a sleeping seat.
     pub(super) fn wake(&mut self, seat: usize) {
         let now = self.now;
-        let late = self.late_wakes.iter().position(|fault| {
-            matches!(*fault, Fault::LateWake { seat: other, from_ns, .. } if other == seat && picoseconds(from_ns) <= now)
+        let late = self.late_wakes.iter().position(|fault| match *fault {
+            Fault::LateWake { seat: other, from_ns, .. } => other == seat && picoseconds(from_ns) <= now,
+            Fault::Slow { .. } => false,
         });
         let by = match late.map(|at| self.late_wakes.remove(at)) {
             Some(Fault::LateWake { by_ns, .. }) => picoseconds(by_ns),
             _ => 0,
         };
-        self.counts.wakes += 1;
-        let mut at = now.saturating_add(self.costs.wake).saturating_add(by);
+        self.results.counts.wakes += 1;
+        let mut at = now.saturating_add(self.hardware.costs.wake).saturating_add(by);
         if self.seats[seat].doing == Doing::Dozing {
             // Its pause may end earlier.
             at = at.min(self.seats[seat].due);
@@ -225,7 +233,7 @@ impl Engine<'_> {
 
     /// Resumes one of the watching seats that may take a queued task, if there is one.
     pub(super) fn show(&mut self) {
-        if self.watching == 0 || self.queues.count == 0 {
+        if self.agenda.watching == 0 || self.queues.count == 0 {
             return;
         }
         let count = self.seats.len();

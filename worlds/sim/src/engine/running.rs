@@ -54,7 +54,7 @@ impl Engine<'_> {
                 }
                 Some(Step::Wait) => {
                     let scope = frame.scopes.last().copied();
-                    if scope.is_some_and(|scope| self.scopes[scope].pending > 0) {
+                    if scope.is_some_and(|scope| self.graph.scopes[scope].pending > 0) {
                         if phase == Phase::Ready {
                             frame.phase = Phase::Busy;
                             let request = self.waits_for(task);
@@ -78,18 +78,21 @@ impl Engine<'_> {
                         return Ok(());
                     }
                 }
+                Some(&Step::Take(word)) => self.take_word(seat, task, word),
+                Some(&Step::Fill(word)) => self.fill_word(seat, word),
                 Some(Step::Start) => {
-                    self.started = self.now;
-                    self.counts = Counts { uses: vec![0.0; self.counts.uses.len()], ..Counts::default() };
+                    self.results.started = self.now;
+                    self.results.counts =
+                        Counts { uses: vec![0.0; self.results.counts.uses.len()], ..Counts::default() };
                     self.next_step(seat);
                 }
                 Some(Step::End) => {
-                    self.measured = Some((self.now, self.counts.clone()));
+                    self.results.measured = Some((self.now, self.results.counts.clone()));
                     self.next_step(seat);
                 }
                 Some(Step::Free(array)) => {
                     let array = *array;
-                    self.memory.free(array);
+                    self.hardware.memory.free(array);
                     self.next_step(seat);
                 }
             }
@@ -97,7 +100,7 @@ impl Engine<'_> {
     }
 
     /// A seat's task goes on, because its awaited tasks are over.
-    fn end_wait(&mut self, seat: usize) {
+    pub(super) fn end_wait(&mut self, seat: usize) {
         self.pass_on(seat);
         if let Some(((next, _), queue)) = self.seats[seat].state.end_wait() {
             self.put(seat, next, queue);
@@ -112,7 +115,7 @@ impl Engine<'_> {
         let (own, own_way, takes_tasks) = (state.own(), state.own_way(), state.takes_tasks(self.plan));
         let (found, queue) = if state.take_back(&waiting) {
             (Some(waiting), None)
-        } else if let Goes::To(queue) = self.tasks[second as usize].goes {
+        } else if let Goes::To(queue) = self.graph.tasks[second as usize].goes {
             (self.queues.remove(queue, waiting).then_some(waiting), Some(queue))
         } else if let Some(own) = own.filter(|_| takes_tasks) {
             (self.queues.take_own(own), Some(own))
@@ -124,7 +127,7 @@ impl Engine<'_> {
         if task == second {
             self.top(seat).phase = Phase::Busy;
         }
-        *self.counts.takes.entry(own_way.rule()).or_default() += 1;
+        *self.results.counts.takes.entry(own_way.rule()).or_default() += 1;
         let who = self.who(task);
         self.record_decision(seat, Decision::Runs(self.name_of(task), own_way));
         self.note(seat, || What::Taken { who, rule: own_way.rule(), far: false });
@@ -152,16 +155,18 @@ impl Engine<'_> {
             self.spend(seat, self.now, 0);
             return Ok(());
         }
-        if let Some((access, array)) = self.memory.freed(&work.accesses) {
+        if let Some((access, array)) = self.hardware.memory.freed(&work.accesses) {
             return Err(SimError::Freed { task: task as usize, access: format!("{access:?}"), array });
         }
         let (pu, core) = (self.seats[seat].pu, self.seats[seat].core);
-        self.at_work[core.index()] += 1;
-        let together = self.at_work[core.index()];
+        self.hardware.at_work[core.index()] += 1;
+        let together = self.hardware.at_work[core.index()];
         let hardware_threads = self.machine.topology.cores[core.index()].pus.len();
         let speedup = if together > 1 && hardware_threads > 1 { self.machine.smt_speedup } else { 1.0 };
         let now_ns = self.now as f64 / 1000.0;
-        let demand = self.memory.demand(&self.program, work, pu, f64::from(together) / speedup, now_ns);
+        let demand = self.hardware.memory.demand(&self.program, work, pu, f64::from(together) / speedup, now_ns);
+        let who = self.who(task);
+        self.note(seat, || What::UserCodeBegins { who });
         self.top(seat).phase = Phase::Busy;
         // The median of many equal pieces is the machine file's time.
         let jitter = 1.0 + self.options.parameters.jitter * deviation(self.options.seed, (task, at));
@@ -174,7 +179,7 @@ impl Engine<'_> {
         if demand.bytes > 0.0 && time > 0 {
             let limit = demand.bytes / (time as f64 / SECOND);
             let pace = Pace { limit, hidden: demand.hidden_ns / 1e9 / demand.bytes, streams: demand.streams };
-            self.fluid.start(self.now, seat, demand.bytes, pace, &demand.uses);
+            self.hardware.fluid.start(self.now, seat, demand.bytes, pace, &demand.uses);
         } else {
             self.schedule(seat, self.now.saturating_add(time));
         }
@@ -194,21 +199,21 @@ impl Engine<'_> {
     pub(super) fn end_work(&mut self, seat: usize) {
         let now = self.now;
         let Some(work) = self.seats[seat].working.take() else { unreachable!("what ends has begun") };
-        self.at_work[self.seats[seat].core.index()] -= 1;
+        self.hardware.at_work[self.seats[seat].core.index()] -= 1;
         // Others may have looked in vain for long.
-        self.fruitless = 0;
+        self.agenda.fruitless = 0;
         let took = now - work.started;
-        self.counts.busy_ns += took as f64 / 1000.0;
-        self.counts.near_bytes += work.near;
-        self.counts.far_bytes += work.far;
-        self.counts.cached_bytes += work.cached;
+        self.results.counts.busy_ns += took as f64 / 1000.0;
+        self.results.counts.near_bytes += work.near;
+        self.results.counts.far_bytes += work.far;
+        self.results.counts.cached_bytes += work.cached;
         for (resource, bytes) in work.uses {
-            self.counts.uses[resource] += bytes;
+            self.results.counts.uses[resource] += bytes;
         }
         let Frame { task, at, .. } = *self.top(seat);
         if let Some(Step::Work(work)) = self.program.tasks[task as usize].steps.get(at) {
             let pu = self.seats[seat].pu;
-            self.memory.done(&self.program, &work.accesses, pu, now as f64 / 1000.0);
+            self.hardware.memory.done(&self.program, &work.accesses, pu, now as f64 / 1000.0);
         }
         let frame = self.top(seat);
         let bytes = work.near + work.far + work.cached;
@@ -222,6 +227,8 @@ impl Engine<'_> {
             let who = self.who(task);
             self.note(seat, || What::BytesRead { who, far, bytes: bytes.min(u32::MAX.into()) as u32 });
         }
+        let who = self.who(task);
+        self.note(seat, || What::UserCodeEnds { who });
         self.next_step(seat);
     }
 
@@ -234,7 +241,7 @@ impl Engine<'_> {
         let who = self.who(frame.task);
         self.note(seat, || What::InvocationEnds { who });
         frame.scopes.iter().for_each(|&scope| self.close(scope));
-        self.records[task] = TaskRecord {
+        self.results.records[task] = TaskRecord {
             seat: seat as u32,
             start_ns: frame.start as f64 / 1000.0,
             end_ns: now as f64 / 1000.0,
@@ -244,25 +251,25 @@ impl Engine<'_> {
             far_bytes: frame.far,
             cached_bytes: frame.bytes - frame.near - frame.far,
         };
-        self.counts.tasks += 1;
-        self.fruitless = 0;
-        self.left -= 1;
+        self.results.counts.tasks += 1;
+        self.agenda.fruitless = 0;
+        self.graph.left -= 1;
         let request = self.program.tasks[task].request;
-        let requested = self.requests.get_mut(&request).expect("each request was counted");
+        let requested = self.requests.by_id.get_mut(&request).expect("each request was counted");
         requested.left -= 1;
         if requested.left == 0 {
-            self.open -= 1;
-            self.in_turn.end(request);
-            self.of_boxes.remove(&request);
+            self.requests.open -= 1;
+            self.requests.in_turn.end(request);
+            self.requests.of_boxes.remove(&request);
             self.note(seat, || diary::ended(request.0 as u32));
         }
-        for at in 0..self.later[task].len() {
-            let later = self.later[task][at];
-            let state = &mut self.tasks[later as usize];
+        for at in 0..self.graph.later[task].len() {
+            let later = self.graph.later[task][at];
+            let state = &mut self.graph.tasks[later as usize];
             state.waits -= 1;
             if state.waits == 0 && state.spawned {
                 let spec = &self.program.tasks[later as usize];
-                let kind = if spec.spreads { self.tasks[later as usize].kind } else { spec.released };
+                let kind = if spec.spreads { self.graph.tasks[later as usize].kind } else { spec.released };
                 let kind = self.spills(seat, later, self.place_of(seat, later, kind).1);
                 let (queue, cost) = self.reach(seat, later, kind);
                 let begin = queue.map_or(self.now, |queue| self.enter(queue, seat, cost));
@@ -270,13 +277,13 @@ impl Engine<'_> {
                 self.enqueue(seat, later, kind, None);
             }
         }
-        let scope = self.tasks[task].scope;
-        self.scopes[scope].pending -= 1;
-        if self.scopes[scope].pending == 0 {
-            match self.scopes[scope].owner {
+        let scope = self.graph.tasks[task].scope;
+        self.graph.scopes[scope].pending -= 1;
+        if self.graph.scopes[scope].pending == 0 {
+            match self.graph.scopes[scope].owner {
                 Some(owner) if owner != seat => self.ask(owner),
                 Some(_) => {}
-                None => self.free_scopes.push(scope),
+                None => self.graph.free_scopes.push(scope),
             }
         }
         if frame.is_in_turn {
@@ -289,23 +296,23 @@ impl Engine<'_> {
 
     pub(super) fn open(&mut self, seat: usize) -> usize {
         let scope = Scope { pending: 0, owner: Some(seat) };
-        match self.free_scopes.pop() {
+        match self.graph.free_scopes.pop() {
             Some(at) => {
-                self.scopes[at] = scope;
+                self.graph.scopes[at] = scope;
                 at
             }
             None => {
-                self.scopes.push(scope);
-                self.scopes.len() - 1
+                self.graph.scopes.push(scope);
+                self.graph.scopes.len() - 1
             }
         }
     }
 
     /// The scope's task waits for its tasks no longer.
     pub(super) fn close(&mut self, scope: usize) {
-        self.scopes[scope].owner = None;
-        if self.scopes[scope].pending == 0 {
-            self.free_scopes.push(scope);
+        self.graph.scopes[scope].owner = None;
+        if self.graph.scopes[scope].pending == 0 {
+            self.graph.free_scopes.push(scope);
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::memory::{DataOf, Memory};
 use crate::seats::{Doing, Frame, Phase};
 use crate::{Step, TaskSpec};
 use vicus_schedule::{
-    Access, ActivatedBox, After, Dealt, Decision, Kind, Plan, PoolId, Put, QueueId, SeatId, Spawner, Wake, Way,
+    Access, ActivatedBox, After, DealResult, Decision, Kind, Plan, PoolId, Put, QueueId, SeatId, Spawner, Wake, Way,
 };
 use vicus_topology::NodeId;
 use vicus_trace::What;
@@ -15,11 +15,11 @@ use vicus_trace::What;
 impl Engine<'_> {
     pub(super) fn submit(&mut self, seat: usize, task: u32) {
         let request = self.program.tasks[task as usize].request;
-        let requested = self.requests.get_mut(&request).expect("each request was counted");
+        let requested = self.requests.by_id.get_mut(&request).expect("each request was counted");
         if !std::mem::replace(&mut requested.submitted, true) {
-            self.open += 1;
-            if self.requests.len() == 1 || self.program.tasks[0].request != request {
-                self.in_turn.begin(request);
+            self.requests.open += 1;
+            if self.requests.by_id.len() == 1 || self.program.tasks[0].request != request {
+                self.requests.in_turn.begin(request);
             }
             self.note(seat, || What::RequestSubmitted { request: request.0 as u32 });
         }
@@ -29,19 +29,19 @@ impl Engine<'_> {
     pub(super) fn spawn(&mut self, seat: usize, task: u32) {
         let TaskSpec { pinned, spreads, request, .. } = self.program.tasks[task as usize];
         if spreads && self.alone() != Some(request) {
-            self.tasks[task as usize].kind = Kind::Immediate;
+            self.graph.tasks[task as usize].kind = Kind::Immediate;
         }
-        let kind = self.place_of(seat, task, self.tasks[task as usize].kind).1;
-        self.tasks[task as usize].kind = kind;
+        let kind = self.place_of(seat, task, self.graph.tasks[task as usize].kind).1;
+        self.graph.tasks[task as usize].kind = kind;
         let mut begin = self.now;
-        let mut cost = if kind == Kind::Deferred { self.costs.spawn.once() } else { 0 };
+        let mut cost = if kind == Kind::Deferred { self.hardware.costs.spawn.once() } else { 0 };
         if pinned.is_none() {
             let (goes, dealing) = self.destination(seat, task);
-            self.tasks[task as usize].goes = goes;
+            self.graph.tasks[task as usize].goes = goes;
             cost = cost.saturating_add(dealing);
-            if self.tasks[task as usize].waits == 0 {
+            if self.graph.tasks[task as usize].waits == 0 {
                 let kind = self.spills(seat, task, kind);
-                self.tasks[task as usize].kind = kind;
+                self.graph.tasks[task as usize].kind = kind;
                 let (queue, passing) = self.reach(seat, task, kind);
                 begin = queue.map_or(begin, |queue| self.enter(queue, seat, passing));
                 cost = cost.saturating_add(passing);
@@ -64,8 +64,8 @@ impl Engine<'_> {
     /// another seat uses the other one.
     pub(super) fn spills(&mut self, seat: usize, task: u32, kind: Kind) -> Kind {
         let queue = self.place_of(seat, task, kind).0;
-        let Engine { plan, program, seats, queues, tasks, open, now, .. } = self;
-        let (spec, goes) = (&program.tasks[task as usize], &mut tasks[task as usize].goes);
+        let Engine { plan, program, seats, queues, graph, requests, now, .. } = self;
+        let (spec, goes) = (&program.tasks[task as usize], &mut graph.tasks[task as usize].goes);
         let is_unnamed = spec.of_box.is_none()
             && !spec.outside
             && !spec.goes_home
@@ -79,7 +79,7 @@ impl Engine<'_> {
         if !is_unnamed || state.place_dealt(plan, kind, None) == Put::Keep {
             return kind;
         }
-        match state.spill(kind, || *open <= 1, || queues.is_in_use(queue, *now)) {
+        match state.spill(kind, || requests.open <= 1, || queues.is_in_use(queue, *now)) {
             Some(_) => {
                 *goes = Goes::Near;
                 Kind::Immediate
@@ -96,19 +96,19 @@ impl Engine<'_> {
         }
         let frame = self.top(seat);
         let (scope, by) = (*frame.scopes.last().expect("one is open"), frame.task);
-        self.scopes[scope].pending += 1;
-        let state = &mut self.tasks[task as usize];
+        self.graph.scopes[scope].pending += 1;
+        let state = &mut self.graph.tasks[task as usize];
         (state.spawned, state.scope) = (true, scope);
         let waits = state.waits > 0;
         self.submit(seat, task);
         if !waits {
-            self.enqueue(seat, task, self.tasks[task as usize].kind, Some(by));
+            self.enqueue(seat, task, self.graph.tasks[task as usize].kind, Some(by));
         }
     }
 
     /// The queue of a task about to be put, and the time of the put.
     pub(super) fn reach(&self, seat: usize, task: u32, kind: Kind) -> (Option<QueueId>, Time) {
-        let queue = match self.tasks[task as usize].goes {
+        let queue = match self.graph.tasks[task as usize].goes {
             Goes::Near => self.place_of(seat, task, kind).0,
             Goes::To(queue) => queue,
             Goes::Kept => return (None, 0),
@@ -119,40 +119,47 @@ impl Engine<'_> {
     /// A task's destination, and the time to find it.
     fn destination(&mut self, seat: usize, task: u32) -> (Goes, Time) {
         let mut spawner = self.top(seat).spawner;
-        let kind = self.tasks[task as usize].kind;
-        let Engine { plan, program, seats, memory, open, last_uses, .. } = self;
+        let kind = self.graph.tasks[task as usize].kind;
+        let Engine { plan, program, seats, hardware, requests, last_uses, .. } = self;
         let (spec, state) = (&program.tasks[task as usize], &mut seats[seat].state);
         if spec.outside {
             // Independent requests begin in different neighbourhoods.
-            self.entered += 1;
-            return (Goes::To(plan.entry[(self.entered - 1) % plan.entry.len()]), 0);
+            self.requests.entered += 1;
+            return (Goes::To(plan.entry[(self.requests.entered - 1) % plan.entry.len()]), 0);
         }
-        let home = if spec.goes_home { home(plan, memory, &spec.accesses) } else { None };
-        let mut data = DataOf { memory, of_box: spec.of_box };
+        let home = if spec.goes_home { home(plan, &hardware.memory, &spec.accesses) } else { None };
+        let mut data = DataOf { memory: &mut hardware.memory, of_box: spec.of_box };
         let dealt = match spec.of_box {
             Some(index) => {
                 let activated = ActivatedBox { request: spec.request, index: index as usize, kind: spec.kind, home };
                 state.deal_box(plan, &activated, |dealing, shares| {
                     // The envelopes don't contain the part of the range, which lies elsewhere.
-                    if spec.goes_home { Dealt::NONE } else { dealing.deal(&spec.accesses, shares, &mut data) }
+                    if spec.goes_home { DealResult::NONE } else { dealing.deal(&spec.accesses, shares, &mut data) }
                 })
             }
-            None if spec.goes_home => Dealt { queue: home.and_then(|home| state.home(plan, home)), ..Dealt::NONE },
+            None if spec.goes_home => {
+                DealResult { queue: home.and_then(|home| state.home(plan, home)), ..DealResult::NONE }
+            }
             // It names its data.
             None if !spec.accesses.is_empty() || !spec.after.is_empty() => {
-                state.deal(plan, &spec.accesses, &mut spawner, || *open, &mut data, last_uses.as_ref())
+                state.deal(plan, &spec.accesses, &mut spawner, || requests.open, &mut data, last_uses.as_ref())
             }
-            None if kind == Kind::Immediate && state.takes_tasks(plan) => Dealt::NONE,
+            None if kind == Kind::Immediate && state.takes_tasks(plan) => DealResult::NONE,
             None => match state.place(plan, kind) {
                 Put::Keep => return (Goes::Kept, 0),
-                Put::Into(queue, _) => Dealt { queue: Some(queue), ..Dealt::NONE },
+                Put::Into(queue, _) => DealResult { queue: Some(queue), ..DealResult::NONE },
             },
         };
         if let Some(told) = diary::dealt(&self.program, task, &dealt) {
             self.note(seat, || told);
         }
         self.top(seat).spawner = spawner;
-        let cost = self.costs.deal.of(dealt.looked_up).saturating_add(self.costs.stretch.of(dealt.stretches));
+        let cost = self
+            .hardware
+            .costs
+            .deal
+            .of(dealt.looked_up)
+            .saturating_add(self.hardware.costs.stretch.of(dealt.stretches));
         (dealt.queue.map_or(Goes::Near, Goes::To), cost)
     }
 
@@ -183,7 +190,7 @@ impl Engine<'_> {
         let is_last = by.is_some() && self.is_last(seat, task);
         let (plan, waiting) = (self.plan, self.waiting(task));
         let state = &mut self.seats[seat].state;
-        let queue = match self.tasks[task as usize].goes {
+        let queue = match self.graph.tasks[task as usize].goes {
             Goes::Near => None,
             Goes::To(queue) => Some(queue),
             Goes::Kept => return self.keep(seat, task, kind, by),
@@ -217,7 +224,7 @@ impl Engine<'_> {
         self.record_decision(seat, Decision::Puts(self.name_of(task), queue));
         let state = &mut self.seats[seat].state;
         if !self.queues.push(queue, waiting) {
-            self.counts.refused += 1;
+            self.results.counts.refused += 1;
             if state.refused(waiting, runs_inline).is_some() {
                 let (_, cost) = self.took(seat, task, Way::NO_QUEUE);
                 self.begin_help(seat);
@@ -270,6 +277,7 @@ impl Engine<'_> {
     }
 
     pub(super) fn begin_task(&mut self, seat: usize, task: u32) {
+        self.begin_row(seat, task);
         let spec = &self.program.tasks[task as usize];
         let divides = spec.of_box.is_none() && self.plan.divides(&spec.accesses);
         if let (Some(warm), Some(last_uses), None) = (self.plan.warm(), &self.last_uses, spec.of_box) {

@@ -389,8 +389,8 @@ fn twice<T: PartialEq>(all: impl Iterator<Item = T>) -> Option<T> {
 }
 
 /// A pair of nodes in a fixed order.
-fn either_way((a, b): (usize, usize)) -> (usize, usize) {
-    (a.min(b), a.max(b))
+fn either_way(pair: (usize, usize)) -> (usize, usize) {
+    (pair.0.min(pair.1), pair.0.max(pair.1))
 }
 
 impl MemoryTable {

@@ -127,7 +127,7 @@ impl Traffic {
         // Bytes that a core alone moves in about this time.
         let own = if self.chaser.is_some_and(|(_, load)| load.is_none()) { 3.0 } else { 1.0 };
         let bytes = (machine.memory.core_bandwidth * LASTS_NS * own / 1e9) as usize;
-        let mut made = Made::default();
+        let mut made = ArraysSoFar::default();
         let mut fill = Vec::new();
         let mut moves = Vec::new();
         for &core in &self.cores {
@@ -177,7 +177,7 @@ impl Traffic {
     /// is measured.
     fn core(
         &self,
-        made: &mut Made,
+        made: &mut ArraysSoFar,
         nodes: &[usize],
         bytes: usize,
         computing_ns: f64,
@@ -208,11 +208,11 @@ impl Traffic {
 
 /// Arrays so far.
 #[derive(Default)]
-struct Made {
+struct ArraysSoFar {
     arrays: Vec<ArraySpec>,
 }
 
-impl Made {
+impl ArraysSoFar {
     /// A new array on a node, and the access to all of it.
     fn array(&mut self, bytes: usize, node: usize, mode: Mode) -> Access {
         let base = self.arrays.last().map_or(1 << 20, |last| (last.base + last.bytes + 4096).next_multiple_of(4096));

@@ -32,11 +32,11 @@ pub struct Replayed {
     pub recording: Recording,
     /// How many requests of it run at once.
     pub copies: usize,
-    taken: Option<Taken>,
+    taken: Option<ReplayOnMachine>,
 }
 
 #[derive(Clone, Debug)]
-struct Taken {
+struct ReplayOnMachine {
     replay: Arc<Replay>,
     /// The machine on which it was recorded.
     machine: String,
@@ -54,7 +54,7 @@ impl Replayed {
         let requests: Vec<u32> = last.copied().into_iter().collect();
         let options = ReplayOptions { requests, copies: self.copies, ..ReplayOptions::default() };
         let replay = Arc::new(Replay::of(trace, &options)?);
-        self.taken = Some(Taken { replay, machine: header.machine.clone() });
+        self.taken = Some(ReplayOnMachine { replay, machine: header.machine.clone() });
         Ok(())
     }
 
@@ -95,7 +95,7 @@ fn kept_nodes(ran: impl Iterator<Item = (u32, usize, f64)>) -> f64 {
 impl fmt::Display for Replayed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Replayed { recording, copies, .. } = self;
-        let Some(Taken { replay, machine }) = &self.taken else { return write!(f, "replay of {recording}") };
+        let Some(ReplayOnMachine { replay, machine }) = &self.taken else { return write!(f, "replay of {recording}") };
         let works = replay.program.tasks.iter().flat_map(|task| &task.steps).filter_map(|step| match step {
             Step::Work(work) => Some(&work.cost),
             _ => None,

@@ -10,7 +10,7 @@
 //! An act without takes was requested by the box. It becomes an invocation of its own again.
 
 use crate::layout::StatePart;
-use crate::recorded::Made;
+use crate::recorded::SentEnvelope;
 
 /// A box's acts in one request.
 #[derive(Clone, Debug, Default)]
@@ -39,7 +39,7 @@ pub(crate) struct Act {
     pub(crate) state: Vec<StatePart>,
     /// The bytes its box keeps afterwards, in memory of its own and in envelopes.
     pub(crate) keeps: u64,
-    pub(crate) makes: Vec<Made>,
+    pub(crate) makes: Vec<SentEnvelope>,
 }
 
 /// Time, in nanoseconds.
@@ -93,7 +93,7 @@ pub(crate) struct Done {
     /// The envelopes taken and not kept, and the units of all taken ones.
     pub(crate) takes: Vec<usize>,
     pub(crate) units: u64,
-    pub(crate) makes: Vec<Made>,
+    pub(crate) makes: Vec<SentEnvelope>,
     /// Its reads from the store.
     pub(crate) store: Vec<(u64, u64)>,
     /// Its accesses to its state.
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     fn act(at: u64, ns: f64, store: (u64, u64), sends: usize) -> Act {
-        let made = |envelope| Made { output: 0, envelope };
+        let made = |envelope| SentEnvelope { output: 0, envelope };
         Act {
             at,
             cost: Cost { recorded: ns, memory: 0.0 },

@@ -3,7 +3,7 @@
 use super::script::{Done, Progress, Script, Via};
 use crate::recorded::Envelope;
 use std::sync::{Arc, Mutex, MutexGuard};
-use vicus_flow::stepwise::{Begun, Request};
+use vicus_flow::stepwise::{Request, SteppedInvocation};
 use vicus_flow::{Activation, BoxCounts, BoxError, Column, FlowError, Model, Operator, Turn};
 use vicus_topology::NodeId;
 
@@ -142,7 +142,7 @@ pub(crate) struct Next {
 /// An invocation under way.
 pub(crate) struct Acting {
     pub(crate) index: usize,
-    begun: Begun,
+    begun: SteppedInvocation,
     pub(crate) done: Done,
 }
 

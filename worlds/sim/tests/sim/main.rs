@@ -11,3 +11,4 @@ mod shares;
 mod skew;
 mod strategies;
 mod stream;
+mod threads;

@@ -4,7 +4,7 @@ use super::{Batch, Combine, Key, Stored, senseless};
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::sync::Arc;
-use vicus_files::scratch::{Reading, Writing, Written};
+use vicus_files::scratch::{Reading, Writing, WrittenRun};
 use vicus_files::{FileError, Operation, Scratch};
 
 /// So many runs are merged at once; each needs a block of memory.
@@ -14,7 +14,7 @@ pub(crate) struct Partition<K, V> {
     pairs: Vec<(K, V)>,
     /// Their bytes in memory.
     bytes: usize,
-    runs: Vec<Written>,
+    runs: Vec<WrittenRun>,
 }
 
 impl<K, V> Default for Partition<K, V> {
@@ -60,7 +60,7 @@ impl<K: Key, V: Stored> Partition<K, V> {
         combine: Option<&Combine<'_, V>>,
     ) -> Result<Sorted<K, V>, FileError> {
         while let Some(scratch) = scratch.filter(|_| self.runs.len() > MERGED) {
-            let merged: Vec<Written> = self.runs.drain(..MERGED).collect();
+            let merged: Vec<WrittenRun> = self.runs.drain(..MERGED).collect();
             self.runs.push(merge::<K, V>(&merged, scratch, combine)?);
         }
         Sorted::new(ordered(self.pairs, combine), &self.runs)
@@ -69,10 +69,10 @@ impl<K: Key, V: Stored> Partition<K, V> {
 
 /// One run of several.
 fn merge<K: Key, V: Stored>(
-    runs: &[Written],
+    runs: &[WrittenRun],
     scratch: &Arc<Scratch>,
     combine: Option<&Combine<'_, V>>,
-) -> Result<Written, FileError> {
+) -> Result<WrittenRun, FileError> {
     let mut sorted: Sorted<K, V> = Sorted::new(Vec::new(), runs)?;
     let mut run = Run::begin(scratch)?;
     while let Some((key, mut value)) = sorted.next()? {
@@ -139,7 +139,7 @@ impl Run {
         self.writing.write(&self.record)
     }
 
-    fn finish(self) -> Result<Written, FileError> {
+    fn finish(self) -> Result<WrittenRun, FileError> {
         self.writing.finish()
     }
 }
@@ -184,8 +184,8 @@ impl<K: Ord, V> PartialEq for Head<K, V> {
 impl<K: Ord, V> Eq for Head<K, V> {}
 
 impl<K: Key, V: Stored> Sorted<K, V> {
-    fn new(pairs: Vec<(K, V)>, runs: &[Written]) -> Result<Sorted<K, V>, FileError> {
-        let runs: Vec<Reading> = runs.iter().map(Written::read).collect();
+    fn new(pairs: Vec<(K, V)>, runs: &[WrittenRun]) -> Result<Sorted<K, V>, FileError> {
+        let runs: Vec<Reading> = runs.iter().map(WrittenRun::read).collect();
         let heads = BinaryHeap::with_capacity(1 + runs.len());
         let mut sorted = Sorted { memory: pairs.into_iter(), runs, heads, record: Vec::new() };
         for source in MEMORY..=sorted.runs.len() {

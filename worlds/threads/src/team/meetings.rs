@@ -89,7 +89,7 @@ mod loom_models {
 
     /// How often the members have gathered, how many have come since, and how many have left the region.
     #[derive(Default)]
-    struct Gathered {
+    struct MeetingCounts {
         times: u64,
         come: usize,
         gone: usize,
@@ -98,7 +98,7 @@ mod loom_models {
     /// A region with two barriers within.
     struct Model {
         meetings: Meetings,
-        gathered: Mutex<Gathered>,
+        gathered: Mutex<MeetingCounts>,
         changed: Condvar,
         members: usize,
         mistake: Mistake,
@@ -110,7 +110,7 @@ mod loom_models {
             let mut gathered = self.gathered.lock().unwrap();
             gathered.come += 1;
             if gathered.come == self.members {
-                *gathered = Gathered { times: time, come: 0, gone: gathered.gone };
+                *gathered = MeetingCounts { times: time, come: 0, gone: gathered.gone };
                 self.changed.notify_all();
             }
             while gathered.times < time {
@@ -168,7 +168,7 @@ mod loom_models {
         builder.check(move || {
             let model = Arc::new(Model {
                 meetings: Meetings::new(),
-                gathered: Mutex::new(Gathered::default()),
+                gathered: Mutex::new(MeetingCounts::default()),
                 changed: Condvar::new(),
                 members,
                 mistake,

@@ -25,7 +25,7 @@ use std::sync::atomic::Ordering;
 use vicus_machine::Level;
 use vicus_machine::RuntimeBuilder;
 use vicus_machine::layer::{
-    Awaited, Came, RuntimeState, Worker, finish_task, in_task, recorded, wait, wait_for_descendants, wait_for_own,
+    Arrival, Awaited, RuntimeState, Worker, finish_task, in_task, recorded, wait, wait_for_descendants, wait_for_own,
     with_shared,
 };
 use vicus_machine::{Runtime, StartError};
@@ -221,9 +221,9 @@ pub fn gather() {
     recorded(Awaits::Team, || {
         wait_for_own();
         with_shared(|shared| match shared.gathering.come() {
-            Came::Last { is_awaited: false } => {}
-            Came::Last { is_awaited: true } => shared.notify_all(),
-            Came::Early(gathered) => {
+            Arrival::Last { is_awaited: false } => {}
+            Arrival::Last { is_awaited: true } => shared.notify_all(),
+            Arrival::Early(gathered) => {
                 if !gathered.is_done() {
                     wait(None, &gathered);
                 }

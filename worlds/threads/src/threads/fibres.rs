@@ -26,11 +26,14 @@ use vicus_fibres::{Class, Exceptions, OwnStacks, Pools, Record, Stack, report_br
 use vicus_machine::layer::{
     Beneath, Deque, Frame, Padded, RuntimeState, SeatState, Worker, in_task, is_apart, prefer, with_worker,
 };
-use vicus_schedule::{ContextRef, RequestId, SeatId, TaskClass, TaskHeader, TaskRef, Waiter, Way};
+use vicus_schedule::{
+    ContextRef, EndOfWait, GoesOn, OtherSeats, RequestId, SeatId, TaskClass, TaskHeader, TaskRef, Waiter, Way,
+    goes_on_from_outside, next_open_seat,
+};
 
 /// Why a fibre switches back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Left {
+enum SwitchReason {
     /// Waits, and is woken.
     Suspended,
     /// Waits, and goes on at its own seat or the waker's.
@@ -43,14 +46,14 @@ enum Left {
     Ended,
 }
 
-impl Left {
+impl SwitchReason {
     /// Whether something is to be done before another fibre goes on.
     #[inline]
     fn is_last(self) -> bool {
         match self {
-            Left::Suspended | Left::Away | Left::Yielded => false,
-            Left::Migrates(_) => true,
-            Left::Ended => starved::are_starving(),
+            SwitchReason::Suspended | SwitchReason::Away | SwitchReason::Yielded => false,
+            SwitchReason::Migrates(_) => true,
+            SwitchReason::Ended => starved::are_starving(),
         }
     }
 
@@ -58,22 +61,22 @@ impl Left {
     #[inline]
     fn word(self) -> usize {
         match self {
-            Left::Suspended => 0,
-            Left::Away => 1,
-            Left::Yielded => 2,
-            Left::Ended => 3,
-            Left::Migrates(seat) => 4 + seat.index(),
+            SwitchReason::Suspended => 0,
+            SwitchReason::Away => 1,
+            SwitchReason::Yielded => 2,
+            SwitchReason::Ended => 3,
+            SwitchReason::Migrates(seat) => 4 + seat.index(),
         }
     }
 
     #[inline]
-    fn of(word: usize) -> Left {
+    fn of(word: usize) -> SwitchReason {
         match word {
-            0 => Left::Suspended,
-            1 => Left::Away,
-            2 => Left::Yielded,
-            3 => Left::Ended,
-            _ => Left::Migrates(SeatId::new(word - 4)),
+            0 => SwitchReason::Suspended,
+            1 => SwitchReason::Away,
+            2 => SwitchReason::Yielded,
+            3 => SwitchReason::Ended,
+            _ => SwitchReason::Migrates(SeatId::new(word - 4)),
         }
     }
 }
@@ -122,13 +125,6 @@ pub(crate) struct SeatFibres {
     pub(crate) counts: Arc<Padded<Counts>>,
     /// Where C++ keeps the exceptions of the system's thread.
     pub(crate) exceptions: Exceptions,
-    /// How many lightweight threads may begin before the seat's loop looks around.
-    pub(crate) starts: u32,
-    /// Number of further lightweight threads kept from beginning on top of code that joins them or waits for a word
-    /// ([`begin_awaited`], [`begin_next`]).
-    pub(crate) not_on_top: u32,
-    /// The seat it has looked at last in search of an idle one.
-    pub(crate) looks_at: usize,
     /// Free stacks. Boxed, so that the fields used by every task lie together.
     pub(crate) stacks: Box<OwnStacks<Fibre>>,
     /// Memory for lightweight threads.
@@ -144,9 +140,6 @@ impl SeatFibres {
             counts: threads.of_seat(seat),
             threads,
             exceptions: Exceptions::default(),
-            starts: 0,
-            not_on_top: 0,
-            looks_at: seat.index(),
             stacks: Box::new(OwnStacks::new(node.index())),
             cells: SeatCells::new(node.index()),
         }
@@ -294,106 +287,66 @@ impl Fibre {
         }
     }
 
-    /// Queues it at its seat, or the caller's if its thread follows others. To be called once for each
-    /// [`Fibre::suspend_exactly`], after the fibre has announced its wait to the caller.
+    /// Queues it at its seat, or where the seat of the caller decides if its thread is movable. To be called once for
+    /// each [`Fibre::suspend_exactly`], after the fibre has announced its wait to the caller.
     #[inline]
     pub(crate) fn queue(&'static self) {
         // Both were written before it was suspended.
-        let (seat, shared) = (self.state.seat(), self.shared.load(Ordering::Relaxed));
-        let mut goes = Goes { is_same_runtime: false, is_claimed: false };
-        let is_here = with_worker(|worker| {
-            goes.is_same_runtime = ptr::eq(Arc::as_ptr(&worker.shared), shared);
-            let is_here = goes.is_same_runtime && worker.seat == seat;
-            let is_here = match (is_here, self.state.is_away()) {
-                (_, false) => is_here,
-                (true, true) if worker.does_anything() => {
-                    !(self.goes_to_idle(worker, &mut goes) || self.goes_away(worker))
-                }
-                (true, true) => {
-                    let is_kept = is_apart(worker.code.waiter) && worker.state.woken_count() < MANY;
-                    is_kept || !self.goes_to_idle(worker, &mut goes)
-                }
-                (false, true) => goes.is_same_runtime && self.follows(worker, &mut goes),
-            };
-            if is_here {
-                worker.state.woke(self.task());
+        let (home, shared) = (self.state.seat(), self.shared.load(Ordering::Relaxed));
+        let goes_on = with_worker(|worker| {
+            if !ptr::eq(Arc::as_ptr(&worker.shared), shared) {
+                return None;
             }
-            is_here
+            let is_movable = self.state.is_away();
+            let end = EndOfWait {
+                home,
+                is_movable,
+                by_thread: is_apart(worker.code.waiter),
+                leaves_seat: is_movable && worker.does_anything(),
+            };
+            let goes_on = worker.state.goes_on(&worker.shared.plan, end, &mut Others(&worker.shared));
+            match goes_on {
+                GoesOn::At { seat, .. } => self.change_seat(&worker.shared, seat),
+                GoesOn::Here => {
+                    self.change_seat(&worker.shared, worker.seat);
+                    worker.state.woke(self.task());
+                }
+            }
+            Some(goes_on)
         });
-        if is_here != Some(true) {
-            self.call_elsewhere(shared, goes);
+        match goes_on.flatten() {
+            Some(GoesOn::Here) => {}
+            Some(GoesOn::At { is_claimed, .. }) => self.call_elsewhere(shared, true, is_claimed),
+            None => self.call_elsewhere(shared, false, false),
         }
     }
 
-    /// Moves a fibre of another seat to this worker's, if that other seat is busy and the caller is a fibre: a fibre
-    /// lets others have their turn when it waits. A thread's own stack may belong to a program's main thread, and may
-    /// do anything. Returns whether it moved.
-    #[cold]
-    #[inline(never)]
-    fn follows(&self, worker: &mut Worker, goes: &mut Goes) -> bool {
-        let seat = self.state.seat();
-        goes.is_claimed = worker.shared.hook.of_seat(seat).claim();
-        // A lent thread should leave little behind when it goes.
-        let is_spare = worker.shared.plan.seats[worker.seat.index()].spare;
-        if goes.is_claimed || !is_apart(worker.code.waiter) || is_spare || worker.does_anything() {
-            return false;
-        }
-        self.change_seat(&worker.shared, worker.seat);
-        true
-    }
-
-    /// Moves a fibre of this worker to an idle seat, and returns whether it did. The threads that exchange data with it
-    /// will follow it.
-    #[cold]
-    #[inline(never)]
-    fn goes_to_idle(&self, worker: &mut Worker, goes: &mut Goes) -> bool {
-        // One seat each time, so that busy seats cost little.
-        let other = next_seat(worker);
-        goes.is_claimed = other != worker.seat && worker.shared.hook.of_seat(other).claim();
-        if goes.is_claimed {
-            self.change_seat(&worker.shared, other);
-        }
-        goes.is_claimed
-    }
-
-    /// Moves a fibre of this worker to a seat without a program's thread: the caller's thread may do anything before it
-    /// lets another one have its turn. Returns whether it moved.
-    #[cold]
-    #[inline(never)]
-    fn goes_away(&self, worker: &mut Worker) -> bool {
-        let looks_at = SeatId::new(of_worker(worker).looks_at);
-        let Some(other) = next_open_seat(&worker.shared, looks_at) else { return false };
-        // Its own one may be open again.
-        if other == worker.seat {
-            return false;
-        }
-        of_worker(worker).looks_at = other.index();
-        self.change_seat(&worker.shared, other);
-        true
-    }
-
-    /// The fibre is suspended, and the caller makes it go on.
+    /// The fibre is suspended, and the caller makes it go on at this seat.
+    #[inline]
     fn change_seat(&self, shared: &RuntimeState, seat: SeatId) {
-        shared.hook.went(self.state.seat(), seat);
-        self.state.begin(seat);
+        let home = self.state.seat();
+        if home != seat {
+            shared.hook.went(home, seat);
+            self.state.begin(seat);
+        }
     }
 
+    /// Sends it to its seat. `is_same_runtime`: the caller runs in its runtime, and the seat of the caller has decided.
     #[cold]
     #[inline(never)]
-    fn call_elsewhere(&'static self, shared: *const RuntimeState, goes: Goes) {
+    fn call_elsewhere(&'static self, shared: *const RuntimeState, is_same_runtime: bool, is_claimed: bool) {
         #[expect(unsafe_code, reason = "the fibre's runtime")]
         // SAFETY: by the field's invariant it is alive until the fibre goes on, and the fibre can't go on before it is
         // in the inbox. A claimed seat belongs to the caller's own runtime.
         unsafe {
-            RuntimeState::held(shared, goes.is_same_runtime, |shared| {
-                let home = self.state.seat();
-                let is_stuck = !goes.is_claimed && shared.hook.of_seat(home).is_elsewhere();
-                if let Some(other) = next_open_seat(shared, home).filter(|_| is_stuck && self.state.is_away()) {
-                    self.change_seat(shared, other);
+            RuntimeState::held(shared, is_same_runtime, |shared| {
+                if !is_same_runtime {
+                    let (home, is_movable) = (self.state.seat(), self.state.is_away());
+                    self.change_seat(shared, goes_on_from_outside(&shared.plan, home, is_movable, &Others(shared)));
                 }
                 let seat = self.state.seat();
                 shared.call(seat, self.task());
-                if goes.is_claimed {
+                if is_claimed {
                     return shared.hook.of_seat(seat).release();
                 }
                 // Its thread may have begun to do anything at this moment, and have looked before.
@@ -411,7 +364,7 @@ impl Fibre {
     fn resume(&'static self, task: TaskRef) {
         let outer = in_task(|worker| {
             let outer = Outer::put_aside(worker);
-            of_worker(worker).starts = most_starts(worker);
+            worker.state.begin_row(is_apart(worker.code.waiter));
             self.enter(worker);
             outer
         });
@@ -431,18 +384,18 @@ impl Fibre {
                 if worker.recorder.is_on() {
                     fibre.record_left(worker);
                 }
-                debug_assert!(left != Left::Ended || !worker.frame.is_at_box(), "threads run no boxes");
+                debug_assert!(left != SwitchReason::Ended || !worker.frame.is_at_box(), "threads run no boxes");
                 fibre.leave_worker(worker);
                 match left {
-                    Left::Suspended => {}
+                    SwitchReason::Suspended => {}
                     // Another seat may go on with it from here on.
-                    Left::Away => fibre.state.mark_left(),
-                    Left::Yielded => worker.state.yielded(fibre.task()),
-                    Left::Ended => {
+                    SwitchReason::Away => fibre.state.mark_left(),
+                    SwitchReason::Yielded => worker.state.yielded(fibre.task()),
+                    SwitchReason::Ended => {
                         worker.code.began -= 1;
                         of_worker(worker).stacks.give(fibre);
                     }
-                    Left::Migrates(_) => worker.code.began -= 1,
+                    SwitchReason::Migrates(_) => worker.code.began -= 1,
                 }
                 // Tasks sent to the seat go before its own.
                 let goes_on = !is_apart(outer.waiter) && !left.is_last() && !worker.is_called();
@@ -454,8 +407,8 @@ impl Fibre {
             });
             match (left, next) {
                 (_, Some(next)) => (fibre, task) = next,
-                (Left::Migrates(seat), None) => return fibre.arrive(seat),
-                (Left::Ended, None) => return starved::serve_starved(),
+                (SwitchReason::Migrates(seat), None) => return fibre.arrive(seat),
+                (SwitchReason::Ended, None) => return starved::serve_starved(),
                 _ => return,
             }
         }
@@ -606,13 +559,13 @@ impl Fibre {
     }
 
     #[inline]
-    fn switch_to(&'static self, task: TaskRef) -> Left {
+    fn switch_to(&'static self, task: TaskRef) -> SwitchReason {
         #[expect(unsafe_code, reason = "goes to another stack")]
         // SAFETY: the fibre is of this seat and does not run. Its stack is whole; code there that is bound to a thread
         // of the system stays on this one.
         let word =
             unsafe { self.stack.enter(runs, ptr::from_ref(self).cast(), task.as_ptr().as_ptr().expose_provenance()) };
-        Left::of(word)
+        SwitchReason::of(word)
     }
 
     #[cold]
@@ -646,7 +599,7 @@ impl Fibre {
 
     /// Switches back to the loop that resumed it, until it is resumed again. Called on its own stack.
     #[inline]
-    fn leave(&self, left: Left) -> TaskRef {
+    fn leave(&self, left: SwitchReason) -> TaskRef {
         #[expect(unsafe_code, reason = "goes back to another stack, and is handed a task")]
         // SAFETY: the caller runs on this stack. The returned word is the one handed over by `switch_to`.
         unsafe {
@@ -658,7 +611,7 @@ impl Fibre {
     #[inline]
     pub(crate) fn suspend(&self) {
         if self.state.suspend() {
-            self.leave(Left::Suspended);
+            self.leave(SwitchReason::Suspended);
             self.state.resume();
         }
     }
@@ -669,7 +622,7 @@ impl Fibre {
         if self.follows.get() {
             self.suspend_anywhere();
         } else {
-            self.leave(Left::Suspended);
+            self.leave(SwitchReason::Suspended);
         }
     }
 
@@ -678,10 +631,10 @@ impl Fibre {
     fn suspend_anywhere(&self) {
         let is_bound = self.on_top.get() > 0 || in_task(|worker| worker.frame.context.is_some());
         if is_bound {
-            self.leave(Left::Suspended);
+            self.leave(SwitchReason::Suspended);
         } else {
             self.state.leaves();
-            self.leave(Left::Away);
+            self.leave(SwitchReason::Away);
             self.state.mark_back();
         }
     }
@@ -704,7 +657,7 @@ impl Fibre {
     /// Lets other tasks of its seat go first.
     #[inline]
     pub(crate) fn yield_now(&self) {
-        self.leave(Left::Yielded);
+        self.leave(SwitchReason::Yielded);
     }
 
     /// Goes to another seat of its runtime.
@@ -713,7 +666,7 @@ impl Fibre {
     /// Nothing on its stack, and nothing borrowed by it, depends on the operating system's thread.
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
     pub(crate) unsafe fn migrate(&self, seat: SeatId) {
-        self.leave(Left::Migrates(seat));
+        self.leave(SwitchReason::Migrates(seat));
         in_task(|worker| worker.code.began += 1);
     }
 }
@@ -739,17 +692,23 @@ extern "C" fn runs(fibre: *const (), first: usize) -> ! {
     loop {
         Core::run(task);
         // This frame reads no `thread_local!`: it is on several threads of the system one after the other.
-        task = fibre.next_thread().unwrap_or_else(|| fibre.leave(Left::Ended));
+        task = fibre.next_thread().unwrap_or_else(|| fibre.leave(SwitchReason::Ended));
     }
 }
 
-/// How a fibre queued elsewhere goes there.
-#[derive(Clone, Copy)]
-struct Goes {
-    /// The caller that resumes it is of its runtime.
-    is_same_runtime: bool,
-    /// The seat had nothing to do, and waits with anything else until the fibre is in its inbox.
-    is_claimed: bool,
+/// The seats of a runtime, as the seat of a waker asks for them.
+struct Others<'a>(&'a RuntimeState);
+
+impl OtherSeats for Others<'_> {
+    #[inline]
+    fn claim(&mut self, seat: SeatId) -> bool {
+        self.0.hook.of_seat(seat).claim()
+    }
+
+    #[inline]
+    fn is_elsewhere(&self, seat: SeatId) -> bool {
+        self.0.hook.of_seat(seat).is_elsewhere()
+    }
 }
 
 /// Sends the calling seat's resumable fibres to other seats, if they may go anywhere: the thread is about to do
@@ -757,7 +716,7 @@ struct Goes {
 #[cold]
 pub(crate) fn send_all_away() {
     let (shared, sent) = in_task(|worker| {
-        if next_open_seat(&worker.shared, worker.seat).is_none() {
+        if next_open_seat(&worker.shared.plan, worker.seat, &Others(&worker.shared)).is_none() {
             return (Arc::clone(&worker.shared), Vec::new());
         }
         let (mut stay, mut sent) = (Vec::new(), Vec::new());
@@ -772,10 +731,14 @@ pub(crate) fn send_all_away() {
         stay.into_iter().for_each(|task| worker.shared.inbox(worker.seat).put(task));
         for task in worker.state.take_woken() {
             let fibre = Fibre::of(task);
-            if fibre.state.is_away() && fibre.goes_away(worker) {
-                sent.push((fibre.state.seat(), task));
-            } else {
-                worker.state.woke(task);
+            let (plan, others) = (&worker.shared.plan, Others(&worker.shared));
+            let open = if fibre.state.is_away() { worker.state.open_seat(plan, &others) } else { None };
+            match open {
+                Some(seat) => {
+                    fibre.change_seat(&worker.shared, seat);
+                    sent.push((seat, task));
+                }
+                None => worker.state.woke(task),
             }
         }
         (Arc::clone(&worker.shared), sent)
@@ -788,13 +751,14 @@ pub(crate) fn send_all_away() {
 fn send_on(shared: &RuntimeState, seat: SeatId) {
     let mut other = seat;
     let mut goes_on = true;
-    while goes_on && next_open_seat(shared, seat).is_some() {
+    while goes_on && next_open_seat(&shared.plan, seat, &Others(shared)).is_some() {
         goes_on = false;
         // The caller has to queue the tasks taken out.
         let sent: Vec<TaskRef> = std::iter::from_fn(|| shared.inbox(seat).take()).collect();
         for task in sent {
             let fibre = ptr::eq(task.header().class, &raw const FIBRE).then(|| Fibre::of(task));
-            let open = next_open_seat(shared, other).filter(|_| fibre.is_some_and(|fibre| fibre.state.is_away()));
+            let movable = fibre.filter(|fibre| fibre.state.is_away());
+            let open = movable.and_then(|_| next_open_seat(&shared.plan, other, &Others(shared)));
             match (fibre, open) {
                 (Some(fibre), Some(open)) => {
                     other = open;
@@ -810,14 +774,6 @@ fn send_on(shared: &RuntimeState, seat: SeatId) {
             }
         }
     }
-}
-
-/// The next regular seat behind this one, in a round, with turns for fibres soon; this one comes last.
-fn next_open_seat(shared: &RuntimeState, behind: SeatId) -> Option<SeatId> {
-    let seats = &shared.plan.seats;
-    let round = (1..=seats.len()).map(|step| SeatId::new((behind.index() + step) % seats.len()));
-    let mut regular = round.filter(|seat| !seats[seat.index()].spare);
-    regular.find(|&seat| !shared.hook.of_seat(seat).is_elsewhere())
 }
 
 /// The fibre of the calling code. `None` on a thread's own stack, and while that unwinds: the count of panics belongs
@@ -903,7 +859,7 @@ pub(crate) fn start(task: TaskRef, class: Class, way: Option<Way>) -> Result<(),
         let fibre = of_worker(worker).stacks.take(class)?;
         let way = way.unwrap_or(worker.frame.way);
         let outer = Outer::put_aside(worker);
-        of_worker(worker).starts = most_starts(worker);
+        worker.state.begin_row(is_apart(worker.code.waiter));
         fibre.begin(worker, task, way);
         Some((fibre, outer))
     });
@@ -919,12 +875,7 @@ pub(crate) fn start(task: TaskRef, class: Class, way: Option<Way>) -> Result<(),
 #[inline]
 pub(crate) fn begin_awaited(thread: NonNull<Core>) -> bool {
     let begun = in_task(|worker| {
-        let fibres = of_worker(worker);
-        if fibres.not_on_top > 0 {
-            fibres.not_on_top -= 1;
-            return None;
-        }
-        if fibres.starts == 0 || !worker.state.is_own_next() || worker.is_called() {
+        if !worker.state.try_on_top() || !worker.state.is_own_thread_next() || worker.is_called() {
             return None;
         }
         let deque = worker.own()?;
@@ -938,11 +889,10 @@ pub(crate) fn begin_awaited(thread: NonNull<Core>) -> bool {
             put_back_own(worker, task);
             return None;
         };
-        // The depth is at most this number of threads, each waiting for the next one.
-        fibres.starts -= 1;
-        worker.state.took_own();
+        // A row has a limit, and so has the depth of threads that each wait for the next one.
+        let way = worker.state.begin_own_thread();
         let outer = Outer::put_aside(worker);
-        fibre.begin(worker, task, worker.state.own_way());
+        fibre.begin(worker, task, way);
         Some((fibre, task, outer))
     });
     go_on_top(begun)
@@ -953,18 +903,16 @@ pub(crate) fn begin_awaited(thread: NonNull<Core>) -> bool {
 /// of an own stack, resumable threads may take their turns before the code beneath goes on, as they may while it waits.
 pub(crate) fn begin_next() -> bool {
     let begun = in_task(|worker| {
-        let fibres = of_worker(worker);
-        if fibres.not_on_top > 0 {
-            fibres.not_on_top -= 1;
+        if !worker.state.try_on_top() {
             return None;
         }
         if !is_apart(worker.code.waiter) {
             if worker.stack.is_tied || !worker.stack.below.is_null() {
                 return None;
             }
-            of_worker(worker).starts = most_starts(worker).min(STARTS_ON_TOP);
+            worker.state.begin_row_on_top();
         }
-        if of_worker(worker).starts == 0 || worker.is_called() {
+        if !worker.state.may_begin_thread() || worker.is_called() {
             return None;
         }
         let mut fibre = None;
@@ -1000,48 +948,19 @@ fn go_on_top(begun: Option<(&'static Fibre, TaskRef, Outer)>) -> bool {
 /// usual way.
 #[cold]
 pub(crate) fn began_in_vain() {
-    in_task(|worker| of_worker(worker).not_on_top = 32);
-}
-
-/// A seat with this many resumable fibres gives some to idle seats.
-const MANY: usize = 4;
-
-/// Limit of threads from the first queue in the seat's order that begin one after the other before its loop looks
-/// around.
-const STARTS: u32 = 64;
-
-/// The limit on top of code that waits for a word on its thread's own stack. It is small: another seat may fill the
-/// word soon, and begun threads stay here.
-const STARTS_ON_TOP: u32 = 8;
-
-/// Regular seats, one after the other.
-fn next_seat(worker: &mut Worker) -> SeatId {
-    let own = of_parts(&mut worker.code.above, &worker.shared, worker.seat);
-    let next = own.looks_at + 1;
-    // Spare ones come last.
-    own.looks_at = if worker.shared.plan.seats.get(next).is_some_and(|seat| !seat.spare) { next } else { 0 };
-    SeatId::new(own.looks_at)
-}
-
-/// How many threads may begin one after the other now: none on top of a fibre, or of code waiting for a task, since
-/// either may be able to go on.
-#[inline]
-fn most_starts(worker: &Worker) -> u32 {
-    if is_apart(worker.code.waiter) || worker.state.is_waiting() { 0 } else { STARTS }
+    in_task(|worker| worker.state.began_in_vain());
 }
 
 /// The youngest task of a seat's own queue, if the queue has its turn and the task is a beginning thread with a stack
 /// of this class, or of any class with `None`.
 #[inline]
 fn take_own_thread(worker: &mut Worker, class: Option<Class>) -> Option<(TaskRef, Way)> {
-    if of_worker(worker).starts == 0 || !worker.state.is_own_next() {
+    if !worker.state.is_own_thread_next() {
         return None;
     }
     let task = worker.own()?.pop()?;
     if Core::is(task) && class.is_none_or(|class| class == Core::class(task)) {
-        of_worker(worker).starts -= 1;
-        worker.state.took_own();
-        return Some((task, worker.state.own_way()));
+        return Some((task, worker.state.begin_own_thread()));
     }
     put_back_own(worker, task);
     None
@@ -1054,15 +973,11 @@ fn take_first_thread(
     worker: &mut Worker,
     has_stack: impl FnOnce(&mut OwnStacks<Fibre>, Class) -> bool,
 ) -> Option<(TaskRef, Way)> {
-    let (queue, way) = worker.state.first()?;
-    let own = of_parts(&mut worker.code.above, &worker.shared, worker.seat);
-    if own.starts == 0 || !worker.state.is_look_next() {
-        return None;
-    }
-    let stacks = &mut *own.stacks;
+    let (queue, way) = worker.state.first_thread_next()?;
+    let stacks = &mut *of_parts(&mut worker.code.above, &worker.shared, worker.seat).stacks;
     let wanted = |task: &TaskRef| Core::is(*task) && has_stack(stacks, Core::class(*task));
     let task = worker.shared.waiting.queues.take_oldest_if(queue, wanted)?;
-    own.starts -= 1;
+    worker.state.begin_first_thread();
     Some((task, way))
 }
 

@@ -30,7 +30,7 @@ const NAMED: usize = 20;
 
 /// The findings of the last look.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Seen {
+struct LastLook {
     /// How many waits have begun, and have ended.
     waits: (u64, u64),
     is_quiet: bool,
@@ -47,7 +47,7 @@ pub(crate) fn is_quiet_but(shared: &RuntimeState, own: Option<SeatId>) -> bool {
 enum Look {
     First,
     /// After a look with these findings.
-    Next(Seen),
+    Next(LastLook),
     /// The watch was ended, but a thread just beginning to wait may not have seen the end.
     Last,
 }
@@ -87,7 +87,7 @@ fn look(runtime: &Weak<RuntimeState>, which: Look) {
         report(&shared);
         is_reported = true;
     }
-    look_later(Weak::clone(runtime), Look::Next(Seen { waits, is_quiet, is_reported }));
+    look_later(Weak::clone(runtime), Look::Next(LastLook { waits, is_quiet, is_reported }));
 }
 
 /// Reports the waiting threads, and ends them if the program wants it.

@@ -705,9 +705,8 @@ impl<'d> Expansion<'d, '_> {
                 let mut chain = Chain { first: None, last: None, takes_list: is_object, whole: None };
                 self.element(active, value, place, &mut Sink::List(&mut chain))?;
                 let is_list = chain.first.is_some() || chain.whole.is_some() || !is_object;
-                if !is_list
-                    && !matches!(value, Json::Object(members) if members.iter().any(|(name, _)| active.keyword(name) == Some("@set")))
-                {
+                let is_set = |(name, _): &Member| active.keyword(name) == Some("@set");
+                if !is_list && !matches!(value, Json::Object(members) if members.iter().any(is_set)) {
                     // The object came to nothing.
                     return Ok(());
                 }

@@ -7,7 +7,7 @@
 mod literal;
 mod xml;
 
-use super::edition::Found;
+use super::edition::TextItem;
 use super::pulled::Ended;
 use super::statements::Statements;
 use super::{is_of_rdf_12, too_long_iri};
@@ -467,7 +467,7 @@ impl<R: Read> RdfXmlReader<R> {
             Some("Collection") => Kind::Collection { edge, last: None },
             Some("Triple") => {
                 if self.captured.len() >= MOST_NESTED {
-                    return Err(said(Found::TooDeep.refusal()));
+                    return Err(said(TextItem::TooDeep.refusal()));
                 }
                 self.captured.push(Vec::new());
                 Kind::Triple { edge: Some(edge).filter(|_| scope.has_triples) }
@@ -575,7 +575,7 @@ impl<R: Read> RdfXmlReader<R> {
 
     fn emit(&mut self, triple: Triple, out: &mut Out<'_>) -> std::result::Result<(), Stop> {
         if matches!(&triple.object, Term::Triple(inner) if levels_of(inner) > MOST_NESTED) {
-            return Err(said(Found::TooDeep.refusal()));
+            return Err(said(TextItem::TooDeep.refusal()));
         }
         if let Some(captured) = self.captured.last_mut() {
             if captured.len() >= 2 {
@@ -587,8 +587,8 @@ impl<R: Read> RdfXmlReader<R> {
         let quad = triple.as_ref().in_graph(GraphNameRef::DefaultGraph);
         if !out.statements.parsed.rdf_12 {
             match quad.object {
-                TermRef::Triple(_) => return Err(said(Found::TripleTerm.refusal())),
-                _ if is_of_rdf_12(quad) => return Err(said(Found::Direction.refusal())),
+                TermRef::Triple(_) => return Err(said(TextItem::TripleTerm.refusal())),
+                _ if is_of_rdf_12(quad) => return Err(said(TextItem::Direction.refusal())),
                 _ => {}
             }
         }

@@ -5,7 +5,7 @@ mod plan;
 
 pub(crate) use boxes::{AggregateSpec, FoldSpec, Groups, Rows};
 
-use super::{Below, Each, Kept, Physical, PhysicalOperator, Title};
+use super::{Below, Each, Physical, PhysicalOperator, StableColumns, Title};
 use crate::algebra::Fold;
 use crate::explain::Explainer;
 use crate::lower::{Deal, Draft, Lowering, Pipeline, Streams};
@@ -28,7 +28,7 @@ impl PhysicalOperator for Aggregate {
         smallvec![&mut self.input]
     }
 
-    fn let_pass(&mut self, kept: &[bool]) -> Each<Kept> {
+    fn let_pass(&mut self, kept: &[bool]) -> Each<StableColumns> {
         let mut inner = vec![false; self.input.columns.len()];
         let distinct = self.spec.folds.iter().filter_map(|fold| fold.distinct.as_ref()).flatten();
         self.spec.keys.iter().flatten().chain(distinct).for_each(|&column| inner[column] = true);

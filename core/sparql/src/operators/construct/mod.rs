@@ -5,7 +5,7 @@ mod boxes;
 pub(crate) use boxes::{Part, Template, is_triple};
 
 use super::distinct::lower_distinct;
-use super::{Below, Each, Kept, Op, Physical, PhysicalOperator, Title};
+use super::{Below, Each, Op, Physical, PhysicalOperator, StableColumns, Title};
 use crate::algebra::{Column, Node, Slot, Table};
 use crate::condition::Kinds;
 use crate::explain::Explainer;
@@ -106,7 +106,7 @@ impl PhysicalOperator for Construct {
         smallvec![&mut self.input]
     }
 
-    fn let_pass(&mut self, _: &[bool]) -> Each<Kept> {
+    fn let_pass(&mut self, _: &[bool]) -> Each<StableColumns> {
         // Triples without blank nodes are compared.
         let mut inner = vec![false; self.input.columns.len()];
         for part in self.template.plain.iter().flatten() {

@@ -2,7 +2,7 @@
 
 mod boxes;
 
-use super::{Below, Each, Kept, Op, Physical, PhysicalOperator, Title};
+use super::{Below, Each, Op, Physical, PhysicalOperator, StableColumns, Title};
 use crate::algebra::{At, Node, Slot};
 use crate::explain::Explainer;
 use crate::graphs::Active;
@@ -51,7 +51,7 @@ impl PhysicalOperator for Describe {
         smallvec![&mut self.input]
     }
 
-    fn let_pass(&mut self, _: &[bool]) -> Each<Kept> {
+    fn let_pass(&mut self, _: &[bool]) -> Each<StableColumns> {
         // The box looks passing terms up in the store, and the others have no description.
         smallvec![vec![false; self.input.columns.len()]]
     }

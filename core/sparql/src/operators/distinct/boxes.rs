@@ -24,7 +24,7 @@ use vicus_flow::{BoxError, Envelope, EnvelopeBuilder, Grow, Operator, Turn};
 
 pub(crate) struct Distinct {
     make: MakeSeen,
-    seen: Box<dyn Seen>,
+    seen: Box<dyn RowSet>,
     columns: usize,
     in_order: bool,
     by: HashKey,
@@ -38,7 +38,7 @@ pub(crate) struct Distinct {
     spilled: Spilled,
 }
 
-type MakeSeen = Box<dyn Fn() -> Box<dyn Seen> + Send>;
+type MakeSeen = Box<dyn Fn() -> Box<dyn RowSet> + Send>;
 
 /// The rows beyond a table's room.
 #[derive(Default)]
@@ -46,7 +46,7 @@ struct Spilled {
     /// The number of the next row, if rows are numbered.
     next: u64,
     /// Present while the table is frozen.
-    dealt: Option<Dealt>,
+    dealt: Option<SpilledRows>,
     /// Files that are not yet distinct, and how often their rows were dealt.
     left: Vec<(Arc<RowRun>, u32)>,
     /// The file at hand.
@@ -62,7 +62,7 @@ struct Spilled {
 }
 
 /// Rows that are dealt to files.
-struct Dealt {
+struct SpilledRows {
     scatter: Scatter,
     by: HashKey,
     level: u32,
@@ -73,7 +73,7 @@ struct Dealt {
 /// The greatest number of files that rows are dealt to at once.
 const MOST_FILES: u64 = 64;
 
-impl Dealt {
+impl SpilledRows {
     fn write(&mut self, row: &[u64], number: Option<u64>) -> Result<(), FileError> {
         let hash = self.by.hash(row.iter().copied());
         let partition = partition_of(self.by, hash, self.level, self.scatter.partitions());
@@ -241,7 +241,7 @@ impl Distinct {
         self.hold.book(held + files * file.open_bytes(), |bytes| turn.book(bytes))?;
         let scatter = Scatter::to(file, files as usize);
         let level = self.spilled.level;
-        let mut dealt = Dealt { scatter, by: self.by, level, row: Vec::new(), absent: Vec::new() };
+        let mut dealt = SpilledRows { scatter, by: self.by, level, row: Vec::new(), absent: Vec::new() };
         let columns = self.columns;
         // Rows wait only where their order does not matter.
         self.seen.freeze(&mut |row| {
@@ -278,7 +278,7 @@ impl Distinct {
             return Ok(true);
         }
         let spilled = &mut self.spilled;
-        if let Some(Dealt { scatter, .. }) = spilled.dealt.take() {
+        if let Some(SpilledRows { scatter, .. }) = spilled.dealt.take() {
             let level = spilled.level + 1;
             spilled.left.extend(scatter.finish(turn)?.into_iter().flatten().map(|run| (run, level)));
         }
@@ -377,8 +377,8 @@ impl Operator for Distinct {
 }
 
 /// The set of rows seen, for any width.
-trait Seen: Send {
-    /// Whether a call of [`Seen::add`] finds all new rows of that call, or rows may wait.
+trait RowSet: Send {
+    /// Whether a call of [`RowSet::add`] finds all new rows of that call, or rows may wait.
     fn passes_at_once(&self) -> bool;
 
     /// Takes rows, and calls `added` with new ones: of these rows, or of rows that waited.
@@ -401,7 +401,7 @@ trait Seen: Send {
     fn find_absent(&self, rows: &[u64], absent: &mut Vec<u32>);
 }
 
-impl<T: Filter> Seen for Parted<T> {
+impl<T: Filter> RowSet for Parted<T> {
     fn passes_at_once(&self) -> bool {
         self.is_one()
     }
@@ -441,7 +441,7 @@ impl<T: Filter> Seen for Parted<T> {
 }
 
 /// For rows without columns: whether a row was seen.
-impl Seen for bool {
+impl RowSet for bool {
     fn passes_at_once(&self) -> bool {
         true
     }

@@ -6,7 +6,7 @@ mod boxes;
 pub(crate) use boxes::Set;
 pub(crate) use boxes::Wide;
 
-use super::{Below, Each, Kept, Op, Physical, PhysicalOperator, Title};
+use super::{Below, Each, Op, Physical, PhysicalOperator, StableColumns, Title};
 use crate::algebra::{Operand, Slots};
 use crate::boxes::Pace;
 use crate::explain::Explainer;
@@ -63,7 +63,7 @@ impl PhysicalOperator for Distinct {
         kept.len() == width && self.input.pick(kept)
     }
 
-    fn let_pass(&mut self, _: &[bool]) -> Each<Kept> {
+    fn let_pass(&mut self, _: &[bool]) -> Each<StableColumns> {
         smallvec![vec![true; self.input.columns.len()]]
     }
 

@@ -4,7 +4,7 @@ mod boxes;
 
 pub(crate) use boxes::Make;
 
-use super::{Below, Each, Kept, Op, Physical, PhysicalOperator, Title};
+use super::{Below, Each, Op, Physical, PhysicalOperator, StableColumns, Title};
 use crate::algebra::{Node, Slot, Slots};
 use crate::condition::Kinds;
 use crate::explain::Explainer;
@@ -150,7 +150,7 @@ impl PhysicalOperator for Extend {
         true
     }
 
-    fn let_pass(&mut self, kept: &[bool]) -> Each<Kept> {
+    fn let_pass(&mut self, kept: &[bool]) -> Each<StableColumns> {
         let mut inner = vec![false; self.input.columns.len()];
         let made = self.makes.iter().zip(kept).map(|(make, &kept)| match make {
             Make::Column(column) => {

@@ -3,7 +3,7 @@
 mod boxes;
 mod plan;
 
-use super::{Below, Each, Kept, Op, Physical, PhysicalOperator, Title};
+use super::{Below, Each, Op, Physical, PhysicalOperator, StableColumns, Title};
 use crate::algebra::Slots;
 use crate::condition::Condition;
 use crate::explain::Explainer;
@@ -59,7 +59,7 @@ impl PhysicalOperator for Filter {
         true
     }
 
-    fn let_pass(&mut self, kept: &[bool]) -> Each<Kept> {
+    fn let_pass(&mut self, kept: &[bool]) -> Each<StableColumns> {
         let mut inner = vec![false; self.input.columns.len()];
         self.output.iter().zip(kept).for_each(|(&column, kept)| inner[column] |= kept);
         self.condition.compared().into_iter().for_each(|column| inner[column] = true);

@@ -1,6 +1,6 @@
 //! The two boxes of a hash join: one builds a table of its rows, the other one looks rows up in it.
 
-use super::grace::{Dealing, Dealt, Grace, held_for_table};
+use super::grace::{Dealing, Grace, SpilledPartitions, held_for_table};
 use super::hash_table::{Builder, HashSpec, HashTable};
 use crate::boxes::join::{Core, JoinKind, JoinSpec};
 use crate::boxes::spill::{Hold, LEAST};
@@ -92,7 +92,11 @@ impl Operator for HashBuild {
         };
         if let Some((buckets, rows)) = self.builder.build(turn) {
             let attached = dealt.map(|dealt| Attachment::new(Arc::new(dealt), 0));
-            let in_files = attached.iter().filter_map(Attachment::value::<Dealt>).map(Dealt::held_bytes).sum::<u64>();
+            let in_files = attached
+                .iter()
+                .filter_map(Attachment::value::<SpilledPartitions>)
+                .map(SpilledPartitions::held_bytes)
+                .sum::<u64>();
             turn.book(buckets.bytes() + rows.bytes() + in_files)?;
             turn.send(0, buckets.with(attached.as_slice()));
             turn.send(1, rows);
@@ -159,7 +163,8 @@ impl Operator for HashJoin {
             let (Some(buckets), Some(_)) = (&self.buckets, &self.rows) else { return Ok(()) };
             let rows = self.rows.take().expect("it is there");
             let table = HashTable::new(&self.terms, &self.hash, self.width, buckets, rows);
-            let dealt = buckets.attached().iter().find(|attached| attached.value::<Dealt>().is_some()).cloned();
+            let dealt =
+                buckets.attached().iter().find(|attached| attached.value::<SpilledPartitions>().is_some()).cloned();
             self.buckets = None;
             turn.close(1);
             turn.close(2);

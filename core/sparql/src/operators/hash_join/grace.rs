@@ -1,9 +1,9 @@
 //! A hash join with a built side larger than its memory.
 //!
 //! ```text
-//!  built rows ── hash of the keys ──┬─▶ partitions in memory: the table ◀── probed at once ──┬── hash of the keys ── probed rows
-//!                                   └─▶ partitions in files                 in files, too ◀──┘
-//!                                              └──── joined one after the other at the end ────┘
+//!  built rows ── hash of keys ──┬─▶ table in memory ◀── probed at once ──┬── hash of keys ── probed rows
+//!                               └─▶ partitions in files  in files, too ◀─┘
+//!                                          └── joined one after the other, at the end ──┘
 //! ```
 //!
 //! So equal keys meet: Shapiro, "Join processing in database systems with large main memories", TODS 11(3), 1986, §3.4
@@ -18,7 +18,7 @@
 //! tables of all partitions: no replica waits for another one.
 
 use super::hash_table::{Builder, HashSpec, HashTable};
-use crate::boxes::join::{Core, JoinKind, JoinSpec, Noted, Origin, Probe};
+use crate::boxes::join::{Core, JoinKind, JoinSpec, Origin, PartnerBits, Probe};
 use crate::boxes::scatter::{DEEPEST, Scatter, partition_of};
 use crate::boxes::spill::{RowReader, RowRun, Spiller};
 use crate::terms::Terms;
@@ -146,24 +146,24 @@ impl Dealing {
     ///
     /// # Errors
     /// Errors of [`Dealing::add`].
-    pub(super) fn finish(self, turn: &Turn<'_>, table: &mut Builder) -> Result<Dealt, BoxError> {
+    pub(super) fn finish(self, turn: &Turn<'_>, table: &mut Builder) -> Result<SpilledPartitions, BoxError> {
         for rows in self.waiting {
             if !rows.is_empty() {
                 table.add(self.side.envelope(&rows));
             }
         }
-        Ok(Dealt { partitions: self.scatter.finish(turn)?, side: self.side })
+        Ok(SpilledPartitions { partitions: self.scatter.finish(turn)?, side: self.side })
     }
 }
 
 /// The partitions of a built side in files. Attached to the table of the others.
-pub(super) struct Dealt {
+pub(super) struct SpilledPartitions {
     /// `None` for those in memory.
     partitions: Vec<Option<Arc<RowRun>>>,
     side: Side,
 }
 
-impl Dealt {
+impl SpilledPartitions {
     /// Bytes of memory.
     pub(super) fn held_bytes(&self) -> u64 {
         self.partitions.iter().flatten().map(|run| run.held_bytes()).sum()
@@ -233,7 +233,7 @@ enum Stage {
     /// Looks rows up in the table of the block; the number of the next row.
     Joins(RowReader, u64),
     /// Puts out the rows with, or without, a partner.
-    PutsOut(RowReader, u64, Noted),
+    PutsOut(RowReader, u64, PartnerBits),
 }
 
 /// A replica of a hash join with some partitions in files.
@@ -255,7 +255,8 @@ pub(super) struct Grace {
 }
 
 impl Grace {
-    /// For envelopes of at most `limit` rows; `width` is the number of built columns. `dealt` is a [`Dealt`].
+    /// For envelopes of at most `limit` rows; `width` is the number of built columns. `dealt` is a
+    /// [`SpilledPartitions`].
     pub(super) fn new(
         terms: &Arc<Terms>,
         hash: &Arc<HashSpec>,
@@ -273,7 +274,7 @@ impl Grace {
         let read: Vec<usize> = hash.probed().chain(of_left).collect();
         let all = read.iter().max().map_or(0, |last| last + 1);
         let probed = Side::new(all, read.into_iter());
-        let count = dealt.value::<Dealt>().expect("it is one").partitions.len();
+        let count = dealt.value::<SpilledPartitions>().expect("it is one").partitions.len();
         let now = Now::Streams(Scatter::of(&spiller, terms.most_held(), probed.ids(), count));
         Grace {
             terms: Arc::clone(terms),
@@ -291,7 +292,7 @@ impl Grace {
         }
     }
 
-    fn dealt(&self) -> &Dealt {
+    fn dealt(&self) -> &SpilledPartitions {
         self.dealt.value().expect("it was given so")
     }
 
@@ -396,7 +397,7 @@ impl Grace {
         let keys = self.hash.strict_keys(&self.terms, envelope, |key| key.probe);
         let keys: Vec<&[u64]> = keys.iter().map(Column::u64s).collect();
         let columns = self.probed.columns(envelope);
-        let in_files = &self.dealt.value::<Dealt>().expect("it was given so").partitions;
+        let in_files = &self.dealt.value::<SpilledPartitions>().expect("it was given so").partitions;
         let (by, mut here) = (self.terms.key, Vec::new());
         for row in 0..envelope.rows() {
             let partition = self.hash.partition(by, &keys, row, 0, in_files.len());
@@ -439,7 +440,7 @@ impl Grace {
 
     /// Adds the next rows to a table; false if there are none.
     fn add(&mut self, reader: &mut RowReader, builder: &mut Builder) -> Result<bool, BoxError> {
-        let side = &self.dealt.value::<Dealt>().expect("it was given so").side;
+        let side = &self.dealt.value::<SpilledPartitions>().expect("it was given so").side;
         self.row.clear();
         let rows = reader.read(self.portion(side.ids()), &mut self.row)?;
         if rows > 0 {
@@ -504,7 +505,11 @@ impl Grace {
         let level = task.level + 1;
         let by = self.terms.key;
         for _ in 0..PORTIONS {
-            let side = if probed.is_some() { &self.probed } else { &self.dealt.value::<Dealt>().expect("it was").side };
+            let side = if probed.is_some() {
+                &self.probed
+            } else {
+                &self.dealt.value::<SpilledPartitions>().expect("it was").side
+            };
             let mut ids = std::mem::take(&mut self.row);
             ids.clear();
             let rows = reader.read(self.portion(side.ids()), &mut ids)?;
@@ -608,7 +613,7 @@ impl Grace {
                         }
                         if core.kind() != JoinKind::Inner && core.noted().is_none() {
                             let bits = (blocks.to - blocks.from).div_ceil(64) as usize;
-                            core.note(Some(Noted {
+                            core.note(Some(PartnerBits {
                                 rows: Vec::new(),
                                 has_partner: crate::boxes::had(Vec::zeroed(bits)),
                             }));

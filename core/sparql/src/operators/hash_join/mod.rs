@@ -8,7 +8,7 @@ mod plan;
 
 pub(crate) use hash_table::{By, HashSpec, Keep, Key};
 
-use super::{Below, Each, Kept, Physical, PhysicalOperator, Title, kept_of_probe, pick_of_join};
+use super::{Below, Each, Physical, PhysicalOperator, StableColumns, Title, kept_of_probe, pick_of_join};
 use crate::boxes::join::JoinSpec;
 use crate::explain::Explainer;
 use crate::lower::{Draft, Lowering, Pipeline, Streams};
@@ -39,7 +39,7 @@ impl PhysicalOperator for HashJoin {
         pick_of_join(&mut self.join, kept)
     }
 
-    fn let_pass(&mut self, kept: &[bool]) -> Each<Kept> {
+    fn let_pass(&mut self, kept: &[bool]) -> Each<StableColumns> {
         let mut inner = kept_of_probe(&self.join, kept, &self.probe);
         self.hash.keys.iter().for_each(|key| inner[key.probe] = true);
         // The table keeps all columns.

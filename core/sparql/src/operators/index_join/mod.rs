@@ -6,7 +6,7 @@ mod plan;
 pub(crate) use boxes::{IndexSpec, Source, Want};
 pub(crate) use plan::LAST;
 
-use super::{Below, Each, Kept, Physical, PhysicalOperator, Title, kept_of_probe, pick_of_join};
+use super::{Below, Each, Physical, PhysicalOperator, StableColumns, Title, kept_of_probe, pick_of_join};
 use crate::algebra::Pattern;
 use crate::boxes::join::JoinSpec;
 use crate::explain::Explainer;
@@ -35,7 +35,7 @@ impl PhysicalOperator for IndexJoin {
         pick_of_join(&mut self.join, kept)
     }
 
-    fn let_pass(&mut self, kept: &[bool]) -> Each<Kept> {
+    fn let_pass(&mut self, kept: &[bool]) -> Each<StableColumns> {
         let mut inner = kept_of_probe(&self.join, kept, &self.input);
         let checked = self.index.checks.iter().map(|(_, source)| source);
         self.index.prefix.iter().chain(checked).for_each(|source| source.mark(&mut inner));

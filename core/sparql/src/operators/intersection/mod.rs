@@ -4,7 +4,7 @@ mod boxes;
 
 pub(crate) use boxes::{LEVEL, ListSpec};
 
-use super::{Below, Each, Kept, Op, Physical, PhysicalOperator, Title, kept_of_probe, pick_of_join};
+use super::{Below, Each, Op, Physical, PhysicalOperator, StableColumns, Title, kept_of_probe, pick_of_join};
 use crate::algebra::{At, Pattern, Slot, Slots};
 use crate::boxes::join::{JoinKind, JoinSpec};
 use crate::explain::Explainer;
@@ -85,7 +85,7 @@ impl PhysicalOperator for Intersection {
         pick_of_join(&mut self.join, kept)
     }
 
-    fn let_pass(&mut self, kept: &[bool]) -> Each<Kept> {
+    fn let_pass(&mut self, kept: &[bool]) -> Each<StableColumns> {
         let mut inner = kept_of_probe(&self.join, kept, &self.input);
         self.lists.iter().flat_map(|list| &list.prefix).for_each(|source| source.mark(&mut inner));
         smallvec![inner]

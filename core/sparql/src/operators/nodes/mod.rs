@@ -2,7 +2,7 @@
 
 mod boxes;
 
-use super::{Below, Each, Kept, Op, Physical, PhysicalOperator, Title};
+use super::{Below, Each, Op, Physical, PhysicalOperator, StableColumns, Title};
 use crate::algebra::{At, Slot};
 use crate::condition::Kinds;
 use crate::explain::Explainer;
@@ -50,7 +50,7 @@ impl PhysicalOperator for Nodes {
         SmallVec::new()
     }
 
-    fn let_pass(&mut self, _: &[bool]) -> Each<Kept> {
+    fn let_pass(&mut self, _: &[bool]) -> Each<StableColumns> {
         SmallVec::new()
     }
 

@@ -5,7 +5,7 @@ mod plan;
 
 pub(crate) use boxes::ScanSpec;
 
-use super::{Below, Each, Kept, Physical, PhysicalOperator, Title};
+use super::{Below, Each, Physical, PhysicalOperator, StableColumns, Title};
 use crate::algebra::Pattern;
 use crate::explain::Explainer;
 use crate::lower::{Lowering, Pipeline, Streams};
@@ -38,7 +38,7 @@ impl PhysicalOperator for Scan {
         true
     }
 
-    fn let_pass(&mut self, _: &[bool]) -> Each<Kept> {
+    fn let_pass(&mut self, _: &[bool]) -> Each<StableColumns> {
         SmallVec::new()
     }
 

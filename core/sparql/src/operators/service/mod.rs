@@ -4,7 +4,7 @@ mod boxes;
 
 pub(crate) use boxes::{EndpointFrom, ServiceSpec, Variable};
 
-use super::{Below, Each, Kept, Op, Physical, PhysicalOperator, Title, kept_of_probe, pick_of_join};
+use super::{Below, Each, Op, Physical, PhysicalOperator, StableColumns, Title, kept_of_probe, pick_of_join};
 use crate::algebra::{self, Endpoint, Node, Slot, Slots};
 use crate::boxes::join::{JoinKind, JoinSpec};
 use crate::condition::Kinds;
@@ -108,7 +108,7 @@ impl PhysicalOperator for Service {
         pick_of_join(&mut self.join, kept)
     }
 
-    fn let_pass(&mut self, kept: &[bool]) -> Each<Kept> {
+    fn let_pass(&mut self, kept: &[bool]) -> Each<StableColumns> {
         let mut inner = kept_of_probe(&self.join, kept, &self.input);
         let endpoint = match self.service.endpoint {
             EndpointFrom::Column(column) => Some(column),

@@ -2,7 +2,7 @@
 
 mod boxes;
 
-use super::{Below, Each, Kept, Op, Physical, PhysicalOperator, Title};
+use super::{Below, Each, Op, Physical, PhysicalOperator, StableColumns, Title};
 use crate::algebra::{Node, Slot, Slots};
 use crate::explain::Explainer;
 use crate::lower::{Lowering, Pipeline, Streams};
@@ -99,7 +99,7 @@ impl PhysicalOperator for Slice {
         self.each.is_none() && self.input.pick(kept)
     }
 
-    fn let_pass(&mut self, kept: &[bool]) -> Each<Kept> {
+    fn let_pass(&mut self, kept: &[bool]) -> Each<StableColumns> {
         smallvec![kept.to_vec()]
     }
 

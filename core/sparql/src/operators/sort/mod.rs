@@ -4,7 +4,7 @@ mod boxes;
 
 pub(crate) use boxes::{Rows, SortBy, compare_rows, envelope_of_rows, is_of_store, sorting_bytes};
 
-use super::{Below, Each, Kept, Op, Physical, PhysicalOperator, Title};
+use super::{Below, Each, Op, Physical, PhysicalOperator, StableColumns, Title};
 use crate::algebra::{Node, Slots, SortKey};
 use crate::explain::Explainer;
 use crate::lower::{Draft, Lowering, Maker, Pipeline, Streams};
@@ -63,7 +63,7 @@ impl PhysicalOperator for Sort {
         pick_sorted(&mut self.input, &mut self.by, kept)
     }
 
-    fn let_pass(&mut self, _: &[bool]) -> Each<Kept> {
+    fn let_pass(&mut self, _: &[bool]) -> Each<StableColumns> {
         smallvec![vec![true; self.input.columns.len()]]
     }
 

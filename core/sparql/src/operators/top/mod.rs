@@ -4,7 +4,7 @@ mod boxes;
 
 use super::slice::slice_box;
 use super::sort::{lower_merge, pick_sorted};
-use super::{Below, Each, Kept, Op, Physical, PhysicalOperator, Title};
+use super::{Below, Each, Op, Physical, PhysicalOperator, StableColumns, Title};
 use crate::algebra::SortKey;
 use crate::explain::Explainer;
 use crate::lower::{Draft, Lowering, Pipeline, Streams};
@@ -50,7 +50,7 @@ impl PhysicalOperator for Top {
         pick_sorted(&mut self.input, &mut self.by, kept)
     }
 
-    fn let_pass(&mut self, kept: &[bool]) -> Each<Kept> {
+    fn let_pass(&mut self, kept: &[bool]) -> Each<StableColumns> {
         let mut inner = kept.to_vec();
         self.by.iter().for_each(|by| inner[by.column] = true);
         smallvec![inner]

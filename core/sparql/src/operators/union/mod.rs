@@ -4,7 +4,7 @@ mod boxes;
 
 pub(crate) use boxes::To;
 
-use super::{Below, Each, Kept, Op, Physical, PhysicalOperator, Title};
+use super::{Below, Each, Op, Physical, PhysicalOperator, StableColumns, Title};
 use crate::algebra::{Node, Slot, Slots};
 use crate::condition::Kinds;
 use crate::explain::Explainer;
@@ -87,7 +87,7 @@ impl PhysicalOperator for Union {
         true
     }
 
-    fn let_pass(&mut self, kept: &[bool]) -> Each<Kept> {
+    fn let_pass(&mut self, kept: &[bool]) -> Each<StableColumns> {
         let kept_of = |(input, map): (&Below, &Vec<To>)| {
             let mut inner = vec![false; input.columns.len()];
             map.iter().for_each(|column| inner[column.from as usize] |= kept[column.to as usize]);

@@ -2,7 +2,7 @@
 
 mod boxes;
 
-use super::{Below, Each, Kept, Op, Physical, PhysicalOperator, Title};
+use super::{Below, Each, Op, Physical, PhysicalOperator, StableColumns, Title};
 use crate::algebra::{Column, Slot, Slots, Table};
 use crate::explain::Explainer;
 use crate::lower::{Lowering, Pipeline, Streams};
@@ -52,7 +52,7 @@ impl PhysicalOperator for Values {
         true
     }
 
-    fn let_pass(&mut self, _: &[bool]) -> Each<Kept> {
+    fn let_pass(&mut self, _: &[bool]) -> Each<StableColumns> {
         SmallVec::new()
     }
 

@@ -6,7 +6,7 @@ mod plan;
 use boxes::{In, WalkSpec};
 pub(crate) use plan::START;
 
-use super::{Below, Each, Kept, Physical, PhysicalOperator, Title, kept_of_probe, pick_of_join};
+use super::{Below, Each, Physical, PhysicalOperator, StableColumns, Title, kept_of_probe, pick_of_join};
 use crate::algebra::Path;
 use crate::boxes::join::JoinSpec;
 use crate::explain::Explainer;
@@ -35,7 +35,7 @@ impl PhysicalOperator for Walk {
         pick_of_join(&mut self.join, kept)
     }
 
-    fn let_pass(&mut self, kept: &[bool]) -> Each<Kept> {
+    fn let_pass(&mut self, kept: &[bool]) -> Each<StableColumns> {
         let mut inner = kept_of_probe(&self.join, kept, &self.input);
         [Some(&self.walk.start), self.walk.target.as_ref()].into_iter().flatten().for_each(|end| end.mark(&mut inner));
         smallvec![inner]

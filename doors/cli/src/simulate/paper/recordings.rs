@@ -70,7 +70,8 @@ impl Recordings {
     /// Gives a figure its recordings.
     pub(in crate::simulate) fn supply(&mut self, figure: &mut Figure) -> anyhow::Result<()> {
         for recording in figure.recordings() {
-            let wanted = Wanted { queries: &[recording.query], threads: recording.threads, part: recording.part };
+            let wanted =
+                RecordingNeed { queries: &[recording.query], threads: recording.threads, part: recording.part };
             let trace = self.get(&wanted)?;
             figure.replay(&recording, trace).with_context(|| self.expected(&wanted))?;
         }
@@ -79,10 +80,10 @@ impl Recordings {
 
     /// A recording of queries one after the other: its last requests.
     pub(in crate::simulate) fn of_queries(&mut self, queries: &[&str], threads: usize) -> anyhow::Result<&Trace> {
-        self.get(&Wanted { queries, threads, part: 1 })
+        self.get(&RecordingNeed { queries, threads, part: 1 })
     }
 
-    fn get(&mut self, wanted: &Wanted<'_>) -> anyhow::Result<&Trace> {
+    fn get(&mut self, wanted: &RecordingNeed<'_>) -> anyhow::Result<&Trace> {
         let key = (wanted.queries.join("+"), wanted.threads);
         if !self.known.contains_key(&key) {
             let trace = self.obtain(wanted)?;
@@ -91,7 +92,7 @@ impl Recordings {
         Ok(&self.known[&key])
     }
 
-    fn obtain(&mut self, wanted: &Wanted<'_>) -> anyhow::Result<Trace> {
+    fn obtain(&mut self, wanted: &RecordingNeed<'_>) -> anyhow::Result<Trace> {
         let expected = self.expected(wanted);
         match &mut self.from {
             From::Stored => {
@@ -123,7 +124,7 @@ impl Recordings {
     }
 
     /// The expected recording and its file, for errors.
-    fn expected(&self, wanted: &Wanted<'_>) -> String {
+    fn expected(&self, wanted: &RecordingNeed<'_>) -> String {
         let what = format!("a recording of {}, planned for {} threads", wanted.queries.join(" and "), wanted.threads);
         match &self.from {
             From::Files(folder) => {
@@ -135,7 +136,7 @@ impl Recordings {
 }
 
 /// A recording to be had.
-struct Wanted<'a> {
+struct RecordingNeed<'a> {
     /// They run one after the other.
     queries: &'a [&'a str],
     /// For how many they are planned.
@@ -144,7 +145,7 @@ struct Wanted<'a> {
     part: u64,
 }
 
-impl Wanted<'_> {
+impl RecordingNeed<'_> {
     fn file(&self, folder: &Path) -> PathBuf {
         folder.join(self.name())
     }

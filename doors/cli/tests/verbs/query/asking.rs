@@ -453,7 +453,7 @@ fn data_comes_from_several_files_from_gzip_and_from_standard_input() {
 #[test]
 fn the_environment_chooses_the_strategy_and_an_option_goes_first() {
     let data = file("environment.nt", PEOPLE);
-    let trace = Path::new(env!("CARGO_TARGET_TMPDIR")).join("environment.trace");
+    let trace = vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join("environment.trace");
     let trace = trace.to_str().unwrap();
     let ran = |options: &[&str]| {
         let query = ["query", "--data", &data, NAMES, "--trace", trace];
@@ -521,7 +521,7 @@ fn sp2b(name: &str) -> String {
 fn generated() -> String {
     static ONCE: std::sync::OnceLock<String> = std::sync::OnceLock::new();
     ONCE.get_or_init(|| {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("generated.nt");
+        let path = vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join("generated.nt");
         let path = path.to_str().unwrap().to_owned();
         stdout(&run(&["generate", "sp2b", "--triples", "5000", "--output", &path]));
         path
@@ -556,7 +556,7 @@ fn timings_are_objects_a_line_with_the_promised_keys() {
 fn a_traced_query_obeys_the_box_protocol() {
     let data = generated();
     for strategy in ["las", "nls"] {
-        let trace = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{strategy}.trace"));
+        let trace = vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join(format!("{strategy}.trace"));
         let trace = trace.to_str().unwrap();
         let queries = ["q2", "q4", "q6", "q8", "q9", "q12b"].map(sp2b);
         let mut args = vec!["query", "--data", &data, "--format", "count", "--threads", "4", "--concurrent", "2"];

@@ -42,7 +42,7 @@ fn fails(args: &[&str], says: &[&str]) {
 
 /// A file of its own for each test.
 fn file(name: &str, contents: impl AsRef<[u8]>) -> String {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let path = vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&path, contents).unwrap();
     path.to_str().unwrap().to_owned()
 }

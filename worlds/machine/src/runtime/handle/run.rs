@@ -3,7 +3,7 @@
 use crate::runtime::caller_here;
 use crate::runtime::done::EndSignal;
 use crate::runtime::handle::Runtime;
-use crate::runtime::requests::accounts::Lent;
+use crate::runtime::requests::accounts::AccountUse;
 use crate::runtime::requests::here::nest;
 use crate::runtime::requests::nested::Within;
 use crate::runtime::requests::reserve::account_here;
@@ -17,7 +17,9 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use vicus_schedule::{Context, ContextRef, Kind, QueueId, RequestId, SeatId, TaskClass, TaskHeader, TaskRef, Wanted};
+use vicus_schedule::{
+    AwaitedTasks, Context, ContextRef, Kind, QueueId, RequestId, SeatId, TaskClass, TaskHeader, TaskRef,
+};
 
 impl Runtime {
     /// Runs a closure as a task on one of its threads, as a request of its own, and waits for it. There [`crate::join`]
@@ -67,7 +69,7 @@ impl Runtime {
                 // Regular seats come before spare ones.
                 (0..threads).for_each(|thread| in_task(|worker| call(worker, &context, &f, thread, threads)));
             }));
-            wait_for(&context, Wanted::Subtrees);
+            wait_for(&context, AwaitedTasks::Subtrees);
             let panic = called.err().or_else(|| context.take_panic());
             if let Some(panic) = panic {
                 resume_unwind(panic);
@@ -117,7 +119,7 @@ struct Awaited<'a> {
     number: u32,
     done: Arc<EndSignal>,
     within: Option<Within>,
-    booking: Option<Lent<'a>>,
+    booking: Option<AccountUse<'a>>,
 }
 
 impl Awaited<'_> {

@@ -35,10 +35,10 @@ impl Accounts {
     }
 
     /// Lets a request book with another request's account until the returned value is dropped.
-    pub(crate) fn lend(&self, request: RequestId, account: Option<Arc<Account>>) -> Option<Lent<'_>> {
+    pub(crate) fn lend(&self, request: RequestId, account: Option<Arc<Account>>) -> Option<AccountUse<'_>> {
         let is_lent = account.is_some();
         self.begin(request, account);
-        is_lent.then_some(Lent { accounts: self, request })
+        is_lent.then_some(AccountUse { accounts: self, request })
     }
 
     pub(crate) fn of(&self, request: RequestId) -> Option<Arc<Account>> {
@@ -47,12 +47,12 @@ impl Accounts {
     }
 }
 
-pub(crate) struct Lent<'a> {
+pub(crate) struct AccountUse<'a> {
     accounts: &'a Accounts,
     request: RequestId,
 }
 
-impl Drop for Lent<'_> {
+impl Drop for AccountUse<'_> {
     fn drop(&mut self) {
         self.accounts.end(self.request);
     }

@@ -11,10 +11,10 @@ use vicus_schedule::RequestId;
 
 /// The unfinished inner requests of a runtime's requests.
 #[derive(Default)]
-pub(crate) struct Nested(Mutex<Noted>);
+pub(crate) struct Nested(Mutex<InnerRequests>);
 
 #[derive(Default)]
-struct Noted {
+struct InnerRequests {
     /// By the outer request, and by a number of their own.
     inner: BTreeMap<(RequestId, u64), Inner>,
     next: u64,
@@ -27,7 +27,7 @@ pub(super) struct Inner {
 }
 
 impl Nested {
-    fn lock(&self) -> MutexGuard<'_, Noted> {
+    fn lock(&self) -> MutexGuard<'_, InnerRequests> {
         self.0.lock().expect("nothing panics under this lock")
     }
 

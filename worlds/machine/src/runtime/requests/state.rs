@@ -19,13 +19,13 @@ pub(crate) struct RequestState {
 pub(crate) struct Answer {
     pub(crate) result: Option<Result<Totals, FlowError>>,
     /// Called when it is over.
-    pub(crate) told: Vec<Told>,
+    pub(crate) told: Vec<OnEnd>,
     /// Until it is over: its place in another request.
     pub(crate) within: Option<Box<dyn Any + Send>>,
 }
 
 /// A function to call once.
-type Told = Box<dyn FnOnce() + Send>;
+type OnEnd = Box<dyn FnOnce() + Send>;
 
 impl RequestState {
     /// No seat has a task of it yet.

@@ -4,7 +4,7 @@ use super::{Worker, in_task, wait, wait_below, with_worker};
 use crate::runtime::awaited::Awaited;
 use std::any::Any;
 use std::ptr::{self, NonNull};
-use vicus_schedule::{Context, SeatId, Waiter, Wanted};
+use vicus_schedule::{AwaitedTasks, Context, SeatId, Waiter};
 use vicus_trace::Awaits;
 
 /// Closes the innermost group of the running task. `None` if none is open; else the first panic of a task of it.
@@ -15,7 +15,7 @@ pub(crate) fn close_innermost() -> Option<Option<Box<dyn Any + Send>>> {
     // left.
     unsafe {
         let outer = NonNull::from(group.as_ref().outer()?);
-        recorded(Awaits::Section, || wait_until(&Tasks { context: group.as_ref(), wanted: Wanted::Subtrees }));
+        recorded(Awaits::Section, || wait_until(&Tasks { context: group.as_ref(), wanted: AwaitedTasks::Subtrees }));
         let panic = group.as_ref().take_panic();
         in_task(|worker| worker.frame.context = Some(outer));
         drop(Box::from_raw(group.as_ptr()));
@@ -48,7 +48,7 @@ fn wait_for_all() -> Option<Box<dyn Any + Send>> {
     #[expect(unsafe_code, reason = "follows a pointer, and frees what `Worker::context` made")]
     // SAFETY: it is this task's; when all its tasks are over, no pointer to it is left.
     unsafe {
-        wait_for(own.as_ref(), Wanted::Subtrees);
+        wait_for(own.as_ref(), AwaitedTasks::Subtrees);
         in_task(|worker| worker.frame.context = None);
         Box::from_raw(own.as_ptr()).take_panic()
     }
@@ -56,7 +56,7 @@ fn wait_for_all() -> Option<Box<dyn Any + Send>> {
 
 /// Waits for the tasks of a context.
 #[inline]
-pub(crate) fn wait_for(context: &Context, wanted: Wanted) {
+pub(crate) fn wait_for(context: &Context, wanted: AwaitedTasks) {
     recorded(Awaits::Children, || wait_until(&Tasks { context, wanted }));
 }
 
@@ -106,7 +106,7 @@ pub fn wait_for_own() {
     let Some(context) = in_task(|worker| worker.frame.context) else { return };
     #[expect(unsafe_code, reason = "follows a pointer")]
     // SAFETY: it is this task's, and alive as long as the task.
-    let tasks = Tasks { context: unsafe { context.as_ref() }, wanted: Wanted::Subtrees };
+    let tasks = Tasks { context: unsafe { context.as_ref() }, wanted: AwaitedTasks::Subtrees };
     if !tasks.is_done() {
         wait(None, &tasks);
     }
@@ -115,7 +115,7 @@ pub fn wait_for_own() {
 /// The tasks of a context.
 struct Tasks<'a> {
     context: &'a Context,
-    wanted: Wanted,
+    wanted: AwaitedTasks,
 }
 
 impl Awaited for Tasks<'_> {

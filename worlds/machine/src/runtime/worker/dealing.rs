@@ -2,13 +2,13 @@
 
 use super::{AtOnce, Worker};
 use crate::memory::locality::{self, Everywhere};
-use vicus_schedule::{Access, Dealt, Kind, QueueId, ReadyTask, TaskRef, Uses};
+use vicus_schedule::{Access, DealResult, Kind, QueueId, ReadyTask, TaskRef, Uses};
 use vicus_topology::Place;
 
 impl Worker {
     /// The queue of a task with this footprint and no place.
     #[inline]
-    pub(crate) fn deal(&mut self, accesses: &[Access]) -> Dealt {
+    pub(crate) fn deal(&mut self, accesses: &[Access]) -> DealResult {
         let shared = &self.shared;
         let spawner = &mut self.frame.spawner;
         self.state.deal(
@@ -37,7 +37,13 @@ impl Worker {
 
     /// Records the data read and written by a task, and the reason for its dealt place.
     #[inline]
-    pub(crate) fn record_footprint(&mut self, task: TaskRef, ordered: &[Access], accesses: &[Access], dealt: &Dealt) {
+    pub(crate) fn record_footprint(
+        &mut self,
+        task: TaskRef,
+        ordered: &[Access],
+        accesses: &[Access],
+        dealt: &DealResult,
+    ) {
         if self.recorder.keeps_events() {
             let number = task.header().number;
             self.record_bytes(number, ordered, accesses);

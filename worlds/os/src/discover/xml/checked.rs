@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 /// The numbers seen in the tree so far.
 #[derive(Default)]
-struct Seen {
+struct NumbersSeen {
     pus: BTreeSet<u32>,
     nodes: BTreeSet<u32>,
 }
@@ -17,7 +17,7 @@ struct Seen {
 /// # Errors
 /// The first contradiction, with its line.
 pub(super) fn check(root: &Object) -> Result<BTreeSet<u32>, Wrong> {
-    let mut seen = Seen::default();
+    let mut seen = NumbersSeen::default();
     seen.check(root, &mut Vec::new(), &Set::default())?;
     if seen.pus.is_empty() || seen.nodes.is_empty() {
         return Err("it has no processing unit or no NUMA node".to_owned());
@@ -35,7 +35,7 @@ fn wrong<T>(object: &Object, what: &str) -> Result<T, Wrong> {
     Err(format!("line {}: {}{number} {what}", object.line, object.kind))
 }
 
-impl Seen {
+impl NumbersSeen {
     /// `inherited`: the nodes attached to the objects around this one. Gives the nodes attached to this object or
     /// inside of it.
     fn check<'o>(&mut self, object: &'o Object, above: &mut Vec<&'o Object>, inherited: &Set) -> Result<Set, Wrong> {

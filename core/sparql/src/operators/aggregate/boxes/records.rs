@@ -1,9 +1,9 @@
 //! Groups beyond an aggregate's memory, as records in files.
 //!
 //! ```text
-//!  0, keys, state of each aggregate that is not DISTINCT      what was folded of a group while values of DISTINCT ones were remembered
-//!  1, keys, state of each aggregate                           what was folded of a group later
-//!  n, keys, values                                            values of the aggregate number n - 2, which is DISTINCT
+//!  0, keys, state of each aggregate without DISTINCT      a group, folded while DISTINCT values were remembered
+//!  1, keys, state of each aggregate                       a group, folded later
+//!  n, keys, values                                        values of the aggregate number n - 2, with DISTINCT
 //! ```
 //!
 //! A group may have several records of each kind, because it began anew when it had been written. States are put

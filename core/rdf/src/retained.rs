@@ -12,7 +12,7 @@
 
 use crate::growing::{Backing, Growing};
 use crate::ids::{Id, Kind};
-use crate::lent::Lent;
+use crate::lent::LentBytes;
 use crate::packed::gallop;
 use crate::unranked::{Unranked, copied, hash_of};
 use std::fmt;
@@ -25,17 +25,18 @@ use vicus_flow::{Grow, NoMemory, give_up};
 /// ```
 /// use std::sync::Arc;
 /// use vicus_files::{FakeDisk, Scratch};
-/// use vicus_rdf::{Kept, Kind, Unranked};
+/// use vicus_rdf::{Kind, RetainedTerms, Unranked};
 ///
 /// let scratch = Scratch::new(Arc::new(FakeDisk::new(1).process(7)));
-/// let mut kept = Kept::behind(&Unranked::new(rapidhash::v3::RapidSecrets::seed(1)));
+/// let mut kept = RetainedTerms::behind(&Unranked::new(rapidhash::v3::RapidSecrets::seed(1)));
 /// kept.spill_beyond(Arc::clone(&scratch), 10_000);
-/// let ids = (0..1000).map(|number| kept.add(Kind::String, &format!("the text {number}"))).collect::<Result<Vec<_>, _>>()?;
+/// let ids = (0..1000).map(|number| kept.add(Kind::String, &format!("the text {number}")));
+/// let ids = ids.collect::<Result<Vec<_>, _>>()?;
 /// assert_eq!((kept.key(ids[3]), kept.find(Kind::String, "the text 3")), ("the text 3", Some(ids[3])));
 /// assert!(scratch.written() > 10_000 && kept.held_bytes() < 12_000);
 /// # Ok::<(), vicus_flow::NoMemory>(())
 /// ```
-pub struct Kept {
+pub struct RetainedTerms {
     young: Unranked,
     /// The bytes of the young terms.
     young_bytes: u64,
@@ -57,10 +58,10 @@ const MOST_MERGED: usize = 32 << 20;
 /// More bytes than this don't become one run, so a run has less than 4 GiB even with the longest key.
 const LARGEST: u64 = 1 << 30;
 
-impl Kept {
+impl RetainedTerms {
     /// An empty dictionary with places behind those of another one. All its terms are in memory.
-    pub fn behind(other: &Unranked) -> Kept {
-        Kept { young: Unranked::behind(other), young_bytes: 0, runs: Vec::new(), runs_bytes: 0, spill: None }
+    pub fn behind(other: &Unranked) -> RetainedTerms {
+        RetainedTerms { young: Unranked::behind(other), young_bytes: 0, runs: Vec::new(), runs_bytes: 0, spill: None }
     }
 
     /// From now on, when the terms in memory have `bytes` bytes, they are written to a temporary file.
@@ -151,7 +152,7 @@ impl Kept {
     }
 }
 
-impl fmt::Debug for Kept {
+impl fmt::Debug for RetainedTerms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} terms, {} of them in {} files", self.len(), self.len() - self.young.len(), self.runs.len())
     }
@@ -166,7 +167,7 @@ struct Run {
     keys: usize,
     level: u32,
     filter: Filter,
-    lent: Lent,
+    lent: LentBytes,
 }
 
 const WORD: usize = size_of::<u64>();
@@ -194,7 +195,7 @@ impl Run {
             filter.add(hash_in(entry));
             writing.write(&entry.to_le_bytes())?;
         }
-        let lent = Lent::new(writing.into_pages());
+        let lent = LentBytes::new(writing.into_pages());
         Ok(Run { first: terms.end() - len, len, keys, level: 0, filter, lent })
     }
 
@@ -231,7 +232,7 @@ impl Run {
             let at = heads[number].0 + 1;
             heads[number] = (at, entry(&runs[number], at));
         }
-        let lent = Lent::new(writing.into_pages());
+        let lent = LentBytes::new(writing.into_pages());
         Ok(Run { first: runs[0].first, len, keys, level: runs[0].level + 1, filter, lent })
     }
 
@@ -349,7 +350,7 @@ mod tests {
         for (seed, most) in [(1, 0), (2, 300), (3, 20_000), (4, u64::MAX)] {
             let mut before = Unranked::new(RapidSecrets::seed(seed));
             before.add(Kind::Iri, "before").unwrap();
-            let mut kept = Kept::behind(&before);
+            let mut kept = RetainedTerms::behind(&before);
             let scratch = Scratch::new(Arc::new(FakeDisk::new(seed).process(1)));
             kept.spill_beyond(Arc::clone(&scratch), most);
             let (mut model, mut state): (BTreeMap<(Kind, String), Id>, u64) = (BTreeMap::new(), seed);
@@ -378,7 +379,7 @@ mod tests {
     /// 600 kB of keys in 20 kB, and a byte for each of 10,000 terms.
     #[test]
     fn what_is_in_files_takes_a_byte_of_memory_for_a_term() {
-        let mut kept = Kept::behind(&Unranked::new(RapidSecrets::seed(5)));
+        let mut kept = RetainedTerms::behind(&Unranked::new(RapidSecrets::seed(5)));
         kept.spill_beyond(Scratch::new(Arc::new(FakeDisk::new(5).process(1))), 20_000);
         for number in 0..10_000 {
             kept.add(Kind::String, &format!("{number:060}")).unwrap();
@@ -393,7 +394,7 @@ mod tests {
 
     #[test]
     fn runs_beyond_a_size_are_not_merged() {
-        let mut kept = Kept::behind(&Unranked::new(RapidSecrets::seed(6)));
+        let mut kept = RetainedTerms::behind(&Unranked::new(RapidSecrets::seed(6)));
         kept.spill_beyond(Scratch::new(Arc::new(FakeDisk::new(6).process(1))), 4 << 20);
         let long = "x".repeat(1 << 20);
         for number in 0..80 {
@@ -408,7 +409,7 @@ mod tests {
             let mut failed = 0;
             for after in 0..60 {
                 let disk = FakeDisk::new(after);
-                let mut kept = Kept::behind(&Unranked::new(RapidSecrets::seed(7)));
+                let mut kept = RetainedTerms::behind(&Unranked::new(RapidSecrets::seed(7)));
                 kept.spill_beyond(Scratch::new(Arc::new(disk.process(1))), 400);
                 disk.fail_after(after, failure);
                 let mut added = Vec::new();

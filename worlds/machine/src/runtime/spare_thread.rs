@@ -5,7 +5,7 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 
 /// Whether a spare seat's thread is to work.
 #[derive(Default)]
-pub(crate) struct Lent {
+pub(crate) struct SpareThread {
     pub(super) wanted: AtomicBool,
     /// The seat with the blocked thread, for a trace.
     pub(super) blocked: AtomicUsize,
@@ -16,7 +16,7 @@ pub(crate) struct Lent {
     pub(crate) changed: Condvar,
 }
 
-impl Lent {
+impl SpareThread {
     /// Whether no thread is on the seat, and none is about to be.
     pub(crate) fn is_idle(&self) -> bool {
         // In this order: its thread announces its work while it is still wanted.
@@ -81,7 +81,7 @@ mod tests {
     /// heap gave nothing back, and then it slept for good.
     #[test]
     fn a_thread_that_is_wanted_no_more_naps_again_before_it_sleeps() {
-        let lent = Lent::default();
+        let lent = SpareThread::default();
         let naps = Cell::new(0);
         let (ends, ended) = mpsc::channel::<()>();
         std::thread::scope(|scope| {

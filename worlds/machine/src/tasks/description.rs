@@ -2,18 +2,18 @@
 //! the time of queueing, follow from these.
 
 use super::alive::ByAddress;
-use super::included::Held;
+use super::included::HeldChild;
 use crate::runtime::worker::context::close_all_groups;
 use crate::runtime::worker::job::{Job, OfSeat, Store};
 use crate::runtime::worker::{AtOnce, Worker, in_task};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use vicus_schedule::{Access, Context, ContextRef, Dealt, Kind, ReadyTask, TaskNode, TaskRef, Unspawned};
+use vicus_schedule::{Access, Context, ContextRef, DealResult, Kind, ReadyTask, TaskNode, TaskRef, Unspawned};
 use vicus_topology::Place;
 
 /// The description of a task before it is spawned.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Said {
+pub(super) struct TaskDescription {
     /// Its footprint: first the accesses that order it among its siblings.
     accesses: Vec<Access>,
     /// How many of them come first.
@@ -31,15 +31,15 @@ pub(super) struct Said {
     pub(super) priority: Option<i32>,
 }
 
-impl Said {
+impl TaskDescription {
     /// A task of this kind.
-    pub(super) fn of(kind: Kind) -> Said {
-        Said { kind: Some(kind), ..Said::default() }
+    pub(super) fn of(kind: Kind) -> TaskDescription {
+        TaskDescription { kind: Some(kind), ..TaskDescription::default() }
     }
 
     /// A task with a place.
-    pub(super) fn at(place: Place) -> Said {
-        Said { place: Some(place), ..Said::default() }
+    pub(super) fn at(place: Place) -> TaskDescription {
+        TaskDescription { place: Some(place), ..TaskDescription::default() }
     }
 
     /// Orders it after the earlier siblings that write its inputs, or read or write its outputs.
@@ -73,7 +73,7 @@ impl Said {
         }
     }
 
-    /// Like [`Said::borrows`]; it comes after the earlier siblings using these bytes.
+    /// Like [`TaskDescription::borrows`]; it comes after the earlier siblings using these bytes.
     pub(super) fn follows_borrowed(&mut self, access: Access) {
         self.accesses.insert(self.ordered, access);
         self.last = self.ordered;
@@ -172,18 +172,18 @@ impl Drop for Turn {
 /// # Safety
 /// As for [`Job::task`].
 #[expect(unsafe_code, reason = "the caller promises what the type system can't see: the closure's lifetime")]
-pub(super) unsafe fn spawn_said(
+pub(super) unsafe fn spawn_described(
     worker: &mut Worker,
     context: *const Context,
-    said: Said,
+    said: TaskDescription,
     store: impl Store,
     f: impl FnOnce(ContextRef) + Send,
 ) -> AtOnce {
-    let Said { accesses, ordered, last: _, by_address, kind, place, is_undealt, priority } = said;
+    let TaskDescription { accesses, ordered, last: _, by_address, kind, place, is_undealt, priority } = said;
     let ordered = &accesses[..ordered];
     let dealt = match place {
-        Some(place) => Dealt { queue: worker.home_of(place), ..Dealt::NONE },
-        None if is_undealt => Dealt::NONE,
+        Some(place) => DealResult { queue: worker.home_of(place), ..DealResult::NONE },
+        None if is_undealt => DealResult::NONE,
         None => worker.deal(&accesses),
     };
     let queue = dealt.queue;
@@ -288,18 +288,18 @@ unsafe fn ordered_task(
 /// # Safety
 /// As for [`Job::task`].
 #[expect(unsafe_code, reason = "the caller promises what the type system can't see: the closure's lifetime")]
-pub(super) unsafe fn hold_said(
+pub(super) unsafe fn hold_described(
     worker: &mut Worker,
     context: *const Context,
-    said: Said,
+    said: TaskDescription,
     f: impl FnOnce(ContextRef) + Send,
-) -> Held {
+) -> HeldChild {
     // SAFETY: the caller's promise.
     let (unspawned, task) =
         unsafe { ordered_task(worker, context, said.ordered(), said.accesses(), said.is_undealt, OfSeat, f) };
     worker.recorder.task_spawned(task);
     let ready = ReadyTask { task, kind: Kind::Immediate, queue: None, priority: said.priority };
-    Held { unspawned, ready, shared: Arc::clone(&worker.shared) }
+    HeldChild { unspawned, ready, shared: Arc::clone(&worker.shared) }
 }
 
 #[cfg(test)]

@@ -1,0 +1,306 @@
+//! Pictures of a run: its networks, and the cores it ran on. Every part says what it is by an attribute, so that the
+//! viewer can mark it.
+
+use crate::html::{Escaped, Ms};
+use crate::keys::Keys;
+use crate::pass::Via;
+use std::fmt::Write;
+use vicus_trace::{Header, ModelInfo, Summary};
+
+/// More boxes are not drawn: nothing could be read.
+const MOST_BOXES: usize = 160;
+const LETTER: f64 = 6.6;
+const BOX: f64 = 38.0;
+const GAP: f64 = 16.0;
+const BETWEEN: f64 = 84.0;
+const MARGIN: f64 = 12.0;
+const ROUNDS: usize = 12;
+
+/// A name that fits into a box.
+fn short(name: &str) -> String {
+    match name.char_indices().nth(26) {
+        Some(_) => name.chars().take(25).chain(['…']).collect(),
+        None => name.to_owned(),
+    }
+}
+
+/// Thousands as `k`, millions as `M`: for labels.
+fn rounded(count: u64) -> String {
+    match count {
+        0..10_000 => count.to_string(),
+        10_000..10_000_000 => format!("{:.0} k", count as f64 / 1e3),
+        10_000_000..10_000_000_000 => format!("{:.0} M", count as f64 / 1e6),
+        _ => format!("{:.0} G", count as f64 / 1e9),
+    }
+}
+
+/// A network: boxes in columns behind their senders, vias with the rows that passed. `None` if it has too many boxes,
+/// or no via.
+pub(crate) fn network(
+    model: usize,
+    info: &ModelInfo,
+    vias: &[Via],
+    keys: &Keys,
+    busy_ns: &[u64],
+    colours: &[u8],
+) -> Option<String> {
+    let count = info.boxes.len();
+    let vias: Vec<(usize, &Via)> = vias.iter().enumerate().filter(|(_, via)| via.model == model).collect();
+    if count > MOST_BOXES || vias.is_empty() {
+        return None;
+    }
+    let columns = columns(count, vias.iter().map(|(_, via)| (via.from as usize, via.to as usize)));
+    let depth = columns.iter().max().map_or(0, |most| most + 1);
+    let mut order: Vec<Vec<usize>> = (0..depth).map(|at| (0..count).filter(|b| columns[*b] == at).collect()).collect();
+    let mut place = vec![0.0_f64; count];
+    let set = |column: &[usize], place: &mut Vec<f64>| {
+        column.iter().enumerate().for_each(|(at, b)| place[*b] = at as f64 - column.len() as f64 / 2.0);
+    };
+    order.iter().for_each(|column| set(column, &mut place));
+    for round in 0..ROUNDS {
+        let forward = round % 2 == 0;
+        let sweep: Vec<usize> =
+            if forward { (1..depth).collect() } else { (0..depth.saturating_sub(1)).rev().collect() };
+        for at in sweep {
+            let middle = |b: usize| {
+                let others = vias.iter().filter_map(|(_, via)| match forward {
+                    true => (via.to as usize == b).then_some(via.from as usize),
+                    false => (via.from as usize == b).then_some(via.to as usize),
+                });
+                let (sum, many) =
+                    others.filter(|b| *b < count).fold((0.0, 0.0), |(sum, many), b| (sum + place[b], many + 1.0));
+                if many > 0.0 { sum / many } else { place[b] }
+            };
+            let mut sorted: Vec<(f64, usize)> = order[at].iter().map(|b| (middle(*b), *b)).collect();
+            sorted.sort_by(|one, other| one.0.total_cmp(&other.0));
+            order[at] = sorted.into_iter().map(|(_, b)| b).collect();
+            set(&order[at], &mut place);
+        }
+    }
+    let label = |b: usize| short(&info.boxes[b].name);
+    let width_of = |b: usize| (label(b).chars().count() as f64 * LETTER + 22.0).max(92.0);
+    let mut x = MARGIN;
+    let mut spots = vec![(0.0, 0.0, 0.0); count];
+    let tallest = order.iter().map(Vec::len).max().unwrap_or(0) as f64;
+    let height = tallest * (BOX + GAP) - GAP + 2.0 * MARGIN;
+    for column in &order {
+        let widest = column.iter().map(|b| width_of(*b)).fold(0.0, f64::max);
+        let mut y = (height - (column.len() as f64 * (BOX + GAP) - GAP)) / 2.0;
+        for b in column {
+            spots[*b] = (x, y, widest);
+            y += BOX + GAP;
+        }
+        x += widest + BETWEEN;
+    }
+    let width = x - BETWEEN + MARGIN;
+    let mut out = String::new();
+    _ = write!(
+        out,
+        "<svg class=\"network\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" height=\"{height:.0}\" \
+         role=\"img\" aria-label=\"The network {}\">",
+        Escaped(&info.name)
+    );
+    let most_rows = vias.iter().map(|(_, via)| via.rows).max().unwrap_or(0).max(1) as f64;
+    let (mut labels, mut texts): (Vec<(f64, f64, f64)>, String) = Default::default();
+    for &(number, via) in &vias {
+        let (from, to) = (via.from as usize, via.to as usize);
+        let (Some(&a), Some(&b)) = (spots.get(from), spots.get(to)) else { continue };
+        // Several inputs of a box come in one below the other.
+        let inputs = info.boxes[to].inputs.len() as f64;
+        let (x1, y1) = (a.0 + a.2, a.1 + BOX / 2.0);
+        let (x2, y2) = (b.0, b.1 + BOX * (f64::from(via.input) + 1.0) / (inputs + 1.0));
+        let bend = ((x2 - x1).abs() / 2.0).max(30.0);
+        let thick = 1.2 + 4.0 * (1.0 + via.rows as f64).ln() / (1.0 + most_rows).ln();
+        _ = write!(
+            out,
+            "<g class=\"via{}\" data-via=\"{number}\" tabindex=\"0\"><title>{} to {}: {} envelopes, {} rows, {} \
+             refusals</title><path d=\"M{x1:.0} {y1:.0}C{:.0} {y1:.0} {:.0} {y2:.0} {x2:.0} {y2:.0}\" \
+             stroke-width=\"{thick:.1}\"/>",
+            if via.refused > 0 { " full" } else { "" },
+            Escaped(&info.boxes[from].name),
+            Escaped(&info.boxes[to].name),
+            via.envelopes,
+            via.rows,
+            via.refused,
+            x1 + bend,
+            x2 - bend,
+        );
+        out.push_str("</g>");
+        // On the curve, where no other label is; a pointer tells the rows of a via without one.
+        let text = rounded(via.rows);
+        let half = text.len() as f64 * LETTER / 2.0 + 2.0;
+        let spot = [0.5, 0.36, 0.64, 0.24, 0.76].into_iter().map(|t: f64| {
+            let along = |a: f64, b: f64, c: f64, d: f64| {
+                let s = 1.0 - t;
+                a * s.powi(3) + 3.0 * b * s * s * t + 3.0 * c * s * t * t + d * t.powi(3)
+            };
+            (along(x1, x1 + bend, x2 - bend, x2), along(y1, y1, y2, y2) + 4.0)
+        });
+        let is_free = |spot: &(f64, f64)| {
+            labels.iter().all(|(x, y, wide)| (spot.0 - x).abs() > half + wide || (spot.1 - y).abs() > 12.0)
+        };
+        if let Some((x, y)) = spot.filter(|_| x2 > x1 && via.rows > 0).find(is_free) {
+            labels.push((x, y, half));
+            _ = write!(texts, "<text class=\"rows\" x=\"{x:.0}\" y=\"{y:.0}\">{text}</text>");
+        }
+    }
+    out.push_str(&texts);
+    for (b, &(x, y, wide)) in spots.iter().enumerate() {
+        let key = keys.boxes(model)[b] as usize;
+        let ns = busy_ns[key];
+        _ = write!(
+            out,
+            "<g class=\"box c{}\" data-key=\"{key}\" data-box=\"{model}.{b}\" tabindex=\"0\"><title>{}</title><rect \
+             x=\"{x:.0}\" y=\"{y:.0}\" width=\"{wide:.0}\" height=\"{BOX}\" rx=\"6\"/><rect class=\"mark\" \
+             x=\"{x:.0}\" y=\"{y:.0}\" width=\"5\" height=\"{BOX}\" rx=\"2\"/><text x=\"{:.0}\" \
+             y=\"{:.0}\">{}</text><text class=\"quiet\" x=\"{:.0}\" y=\"{:.0}\">{} ms</text></g>",
+            colours[key],
+            Escaped(&info.boxes[b].name),
+            x + 12.0,
+            y + 16.0,
+            Escaped(label(b)),
+            x + 12.0,
+            y + 31.0,
+            Ms(ns),
+        );
+    }
+    out.push_str("</svg>\n");
+    Some(out)
+}
+
+/// The column of each box, behind all of its senders. A via that closes a circle has no say.
+fn columns(count: usize, vias: impl Iterator<Item = (usize, usize)>) -> Vec<usize> {
+    let mut receivers = vec![Vec::new(); count];
+    vias.filter(|(from, to)| *from < count && *to < count).for_each(|(from, to)| receivers[from].push(to));
+    // Boxes in the order in which a walk leaves them; a via into the walk's own way closes a circle.
+    let (mut is_left, mut is_on_way) = (vec![false; count], vec![false; count]);
+    let (mut left, mut forward) = (Vec::new(), vec![Vec::new(); count]);
+    for start in 0..count {
+        let mut way = vec![(start, 0)];
+        while let Some((at, next)) = way.last_mut() {
+            let at = *at;
+            if *next == 0 && is_left[at] {
+                way.pop();
+                continue;
+            }
+            is_on_way[at] = true;
+            match receivers[at].get(*next).copied() {
+                Some(to) => {
+                    *next += 1;
+                    if !is_on_way[to] {
+                        forward[at].push(to);
+                        if !is_left[to] {
+                            way.push((to, 0));
+                        }
+                    }
+                }
+                None => {
+                    (is_on_way[at], is_left[at]) = (false, true);
+                    left.push(at);
+                    way.pop();
+                }
+            }
+        }
+    }
+    let mut columns = vec![0_usize; count];
+    for &from in left.iter().rev() {
+        for &to in &forward[from] {
+            columns[to] = columns[to].max(columns[from] + 1);
+        }
+    }
+    columns
+}
+
+/// The cores of the run: nodes, in them core groups, in them PUs with their seats, each with how busy it was.
+pub(crate) fn floor(header: &Header, summary: &Summary) -> String {
+    // By node, group and PU; callers have no core.
+    let mut seats: Vec<usize> = (0..header.seats.len()).filter(|seat| !header.seats[*seat].is_callers).collect();
+    let place = |seat: usize| {
+        let info = header.seats[seat];
+        (info.node.index(), info.group.index(), info.pu.index())
+    };
+    seats.sort_by_key(|seat| (place(*seat), *seat));
+    let mut out = String::from("<div class=\"floor\">");
+    let mut open = (None, None, None);
+    for &seat in &seats {
+        let (node, group, pu) = place(seat);
+        let (new_node, new_group) = (open.0 != Some(node), open.0 != Some(node) || open.1 != Some(group));
+        let new_pu = new_group || open.2 != Some(pu);
+        for (is_new, was_open) in
+            [(new_pu, open.2.is_some()), (new_group, open.1.is_some()), (new_node, open.0.is_some())]
+        {
+            if is_new && was_open {
+                out.push_str("</div>");
+            }
+        }
+        if new_node {
+            _ = write!(out, "<div class=\"node\" data-node=\"{node}\"><b>node {node}</b>");
+        }
+        if new_group {
+            _ = write!(out, "<div class=\"group\"><b>core group {group}</b>");
+        }
+        if new_pu {
+            _ = write!(out, "<div class=\"pu\"><b>PU {pu}</b>");
+        }
+        open = (Some(node), Some(group), Some(pu));
+        let sums = &summary.seats[seat];
+        let all = (sums.busy_ns + sums.overhead_ns + sums.idle_ns).max(1);
+        let percent = sums.busy_ns as f64 / summary.span_ns.max(all).max(1) as f64 * 100.0;
+        _ = write!(
+            out,
+            "<button type=\"button\" class=\"seat\" data-seat=\"{seat}\">seat {seat}<svg viewBox=\"0 0 100 6\" \
+             preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect class=\"of\" width=\"100\" height=\"6\"/><rect \
+             width=\"{percent:.1}\" height=\"6\"/></svg><small>{percent:.0} % busy</small></button>"
+        );
+    }
+    for was_open in [open.2.is_some(), open.1.is_some(), open.0.is_some()] {
+        out.push_str(if was_open { "</div>" } else { "" });
+    }
+    out.push_str("</div>\n");
+    out
+}
+
+/// A plan's text, with the seats and rules that the viewer can mark.
+pub(crate) fn plan(text: &str) -> String {
+    let mut out = String::from("<pre class=\"plan\">");
+    let mut seat = None;
+    for line in text.lines() {
+        let words = line.trim_start();
+        let number = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>().parse::<u32>().ok();
+        if !line.starts_with(' ') {
+            seat = line.strip_prefix("seat").and_then(number);
+        }
+        let rule = number(words).filter(|_| line.starts_with(' '));
+        let seat = seat.map_or(String::new(), |seat| format!(" data-seat=\"{seat}\""));
+        let rule = rule.map_or(String::new(), |rule| format!(" data-rule=\"{rule}\""));
+        _ = writeln!(out, "<span{seat}{rule}>{}</span>", Escaped(line));
+    }
+    out.push_str("</pre>\n");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_box_stands_behind_its_senders_unless_they_wait_for_it() {
+        // 3 -> 0 -> 2, 3 -> 1 -> 2, 2 -> 4, and back from 4 to 1.
+        let vias = [(3, 0), (0, 2), (3, 1), (1, 2), (2, 4), (4, 1)];
+        let found = columns(6, vias.into_iter());
+        let rises = vias.iter().filter(|(from, to)| found[*from] < found[*to]).count();
+        assert_eq!(rises, vias.len() - 1, "{found:?}");
+        assert_eq!(found[5], 0, "a box without vias");
+        assert_eq!(columns(4, [(3, 2), (2, 1), (1, 0)].into_iter()), [3, 2, 1, 0]);
+        assert_eq!(columns(2, [(0, 0), (0, 1)].into_iter()), [0, 1], "a via to its own sender");
+    }
+
+    #[test]
+    fn a_plans_rules_belong_to_their_seat() {
+        let shown = plan("strategy <x>\nseat12 (spare): pu0\n  immediate to q\n  3. Oldest\nentry");
+        let expected = "<pre class=\"plan\"><span>strategy &lt;x&gt;</span>\n<span data-seat=\"12\">seat12 (spare): \
+                        pu0</span>\n<span data-seat=\"12\">  immediate to q</span>\n<span data-seat=\"12\" \
+                        data-rule=\"3\">  3. Oldest</span>\n<span>entry</span>\n</pre>\n";
+        assert_eq!(shown, expected);
+    }
+}

@@ -1,0 +1,96 @@
+//! The JSON of Chrome's trace viewer, which Perfetto and speedscope read as well.
+
+use super::Told;
+use crate::Run;
+use serde_json::{Value, json};
+use std::io::{self, Write};
+
+/// Writes a run as JSON in the form of Chrome's trace viewer: slices by node and seat, and an arrow for each job that a
+/// seat took from another.
+///
+/// ```
+/// use vicus_trace::{Header, JobId, Log, Trace, What};
+/// use vicus_view::{Run, chrome_json};
+///
+/// let who = JobId::task(1, 0);
+/// let mut log = Log::new(10);
+/// log.record(1000, What::UserCodeBegins { who });
+/// log.record(3500, What::UserCodeEnds { who });
+/// let run = Run::new("one task", Trace::new(Header::for_seats(1), vec![log.finish()]));
+/// let mut out = Vec::new();
+/// chrome_json(&run, &mut out)?;
+/// let text = String::from_utf8_lossy(&out);
+/// assert!(text.contains(r#""ph":"X""#) && text.contains(r#""dur":2.5"#));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+/// The writer failed.
+pub fn chrome_json(run: &Run, out: &mut impl Write) -> io::Result<()> {
+    let told = Told::new(&run.trace);
+    let us = |ns: u64| ns.saturating_sub(told.span.first_ns) as f64 / 1000.0;
+    let header = run.trace.header();
+    let pid = |seat: usize| header.seats[seat].node.index() + 1;
+    let mut lines = Lines { out, is_first: true };
+    lines.out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
+    let mut nodes: Vec<usize> = header.seats.iter().map(|seat| seat.node.index()).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    for node in nodes {
+        let name = format!("node {node}");
+        lines.put(&json!({ "ph": "M", "name": "process_name", "pid": node + 1, "args": { "name": name } }))?;
+    }
+    for (seat, name) in told.seats() {
+        let args = json!({ "name": name });
+        lines.put(&json!({ "ph": "M", "name": "thread_name", "pid": pid(seat), "tid": seat, "args": args }))?;
+    }
+    for (seat, _) in told.seats() {
+        let mut failed = Ok(());
+        told.slices(seat, |slice| {
+            let mut args = json!({});
+            if let Some((who, _)) = slice.who {
+                args["request"] = who.request.into();
+            }
+            if slice.near_bytes + slice.far_bytes > 0 {
+                (args["near bytes"], args["far bytes"]) = (slice.near_bytes.into(), slice.far_bytes.into());
+            }
+            let line = json!({
+                "ph": "X",
+                "name": told.name(slice),
+                "cat": slice.who.map_or("rest", |(_, key)| &told.keys.all[key as usize].type_name),
+                "pid": pid(seat),
+                "tid": seat,
+                "ts": us(slice.begin_ns),
+                "dur": us(told.span.first_ns + (slice.end_ns - slice.begin_ns)),
+                "args": args,
+            });
+            if failed.is_ok() {
+                failed = lines.put(&line);
+            }
+        });
+        failed?;
+    }
+    for take in told.takes() {
+        let end = |phase: &str, seat: usize, ns: u64| {
+            json!({
+                "ph": phase, "bp": "e", "name": "taken", "cat": "takes", "id": take.id, "pid": pid(seat), "tid": seat,
+                "ts": us(ns),
+            })
+        };
+        lines.put(&end("s", take.from_seat, take.queued_ns))?;
+        lines.put(&end("f", take.to_seat, take.taken_ns))?;
+    }
+    lines.out.write_all(b"\n]}\n")
+}
+
+struct Lines<'a, W> {
+    out: &'a mut W,
+    is_first: bool,
+}
+
+impl<W: Write> Lines<'_, W> {
+    fn put(&mut self, line: &Value) -> io::Result<()> {
+        let before = if std::mem::take(&mut self.is_first) { "\n" } else { ",\n" };
+        write!(self.out, "{before}{line}")
+    }
+}

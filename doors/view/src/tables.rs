@@ -1,0 +1,480 @@
+//! The figures of a run as plain tables: they are there without a script, for a screen reader or a text browser.
+
+use crate::drawing;
+use crate::html::{Escaped, Ms, Table};
+use crate::made::Made;
+use crate::pyramid::COARSEST;
+use std::fmt::Write;
+use vicus_trace::BoxSummary;
+
+/// More rows of requests or vias are left out, and counted.
+const MOST_ROWS: usize = 200;
+/// A matrix of more seats could not be read.
+const MOST_SEATS: usize = 64;
+
+fn percent(part: u64, of: u64) -> String {
+    if of == 0 { "–".to_owned() } else { format!("{:.1} %", part as f64 / of as f64 * 100.0) }
+}
+
+/// A number of things, as words.
+pub(crate) fn of(count: u64, word: &str) -> String {
+    format!("{count} {word}{}", if count == 1 { "" } else { "s" })
+}
+
+/// The head of a run: how it came about, and what is wrong with its recording.
+pub(crate) fn head(made: &Made<'_>, out: &mut String) {
+    let header = made.trace.header();
+    let summary = &made.summary;
+    let mut badge = |class: &str, text: &str| {
+        _ = write!(out, "<li class=\"{class}\">{}</li>", Escaped(text));
+    };
+    match (made.violations.len(), made.run.faults.is_empty()) {
+        (0, true) if summary.lost == 0 => badge("good", "every event is allowed where it stands"),
+        (0, _) => badge("warn", "what could be checked is allowed where it stands"),
+        (count, _) => badge("bad", &of(count as u64, "impossible event")),
+    }
+    made.run.faults.iter().for_each(|fault| badge("bad", fault));
+    let side = if header.rolls { "before the first one were dropped" } else { "did not fit: every figure is too low" };
+    if summary.lost > 0 {
+        badge("warn", &format!("{} {side}", of(summary.lost, "event")));
+    }
+    match made.found.early {
+        (0, _) => {}
+        (count, most) => badge(
+            "warn",
+            &format!("clocks differ: {} earlier than their cause, by up to {} ms", of(count, "event"), Ms(most)),
+        ),
+    }
+    out.push_str("</ul><dl class=\"facts\">");
+    let mut fact = |what: &str, value: &str| {
+        if !value.is_empty() {
+            _ = write!(out, "<div><dt>{what}</dt><dd>{}</dd></div>", Escaped(value));
+        }
+    };
+    fact("length", &format!("{} ms", Ms(summary.span_ns)));
+    fact("events", &summary.events.to_string());
+    fact("requests", &summary.requests.to_string());
+    fact("strategy", &header.strategy);
+    fact("machine", &header.machine);
+    fact("command", &header.command);
+    fact("recorded by", &header.version);
+    fact("started", &header.started);
+    fact("clock", &header.clock);
+    fact("memory", &made.rates_note());
+    out.push_str("</dl>");
+    if !made.violations.is_empty() {
+        out.push_str("<details class=\"violations\"><summary>impossible events</summary><ul>");
+        for violation in made.violations.iter().take(MOST_ROWS) {
+            _ = write!(out, "<li>{}</li>", Escaped(violation));
+        }
+        if let Some(more) = made.violations.len().checked_sub(MOST_ROWS).filter(|more| *more > 0) {
+            _ = write!(out, "<li>and {more} more: `vicus trace check` names them</li>");
+        }
+        out.push_str("</ul></details>");
+    }
+}
+
+/// All tables and pictures of a run.
+pub(crate) fn body(made: &Made<'_>, out: &mut String) {
+    why(made, out);
+    boxes(made, out);
+    seats(made, out);
+    vias(made, out);
+    takes(made, out);
+    requests(made, out);
+    pictures(made, out);
+}
+
+fn section(out: &mut String, id: &str, title: &str, note: &str) {
+    _ = write!(out, "<section id=\"{id}\"><h2>{title}</h2>");
+    if !note.is_empty() {
+        _ = write!(out, "<p class=\"note\">{}</p>", Escaped(note));
+    }
+}
+
+fn why(made: &Made<'_>, out: &mut String) {
+    let (summary, chain) = (&made.summary, &made.found.chain);
+    section(out, &made.id("why"), "Why it took so long", "");
+    let busy: u64 = summary.seats.iter().map(|seat| seat.busy_ns).sum();
+    let ratio = |ns: u64| if ns == 0 { "–".to_owned() } else { format!("{:.2}", busy as f64 / ns as f64) };
+    let mut figure = |name: &str, value: &str, note: &str| {
+        _ = write!(out, "<div class=\"figure\"><b>{value}</b><span>{name}</span><small>{note}</small></div>");
+    };
+    figure("length", &format!("{} ms", Ms(summary.span_ns)), "from the first event to the last");
+    figure("work", &format!("{} ms", Ms(busy)), "user code of all cores together");
+    figure("cores busy", &ratio(summary.span_ns), "work by length");
+    figure("longest chain", &format!("{} ms", Ms(chain.ns)), "with any number of cores it takes at least as long");
+    figure("parallelism", &ratio(chain.ns), "work by longest chain: more cores than these have nothing to do");
+    over_time(made, out);
+    let (types, _) = made.keys.types();
+    let rows: Vec<(String, Vec<String>)> = chain
+        .without
+        .iter()
+        .map(|&(asked, ns)| {
+            let on: u64 = made.of_type(asked, &chain.of_keys);
+            let (saved, busy) = (chain.ns.saturating_sub(ns), made.of_type(asked, &made.busy_ns));
+            let cells = vec![
+                types[asked].to_owned(),
+                Ms(busy).to_string(),
+                Ms(on).to_string(),
+                percent(on, chain.ns),
+                Ms(ns).to_string(),
+                percent(saved, chain.ns),
+            ];
+            (format!(" data-type=\"{asked}\""), cells)
+        })
+        .filter(|(_, cells)| cells[1] != "0.000")
+        .collect();
+    let table = Table {
+        id: made.id("chain"),
+        caption: "The longest chain, and what would be left of it if a type of box took no time",
+        columns: &["type", "work ms", "on the chain ms", "share", "chain without it ms", "shorter by"],
+        texts: 1,
+    };
+    table.write(out, &rows);
+    out.push_str("</section>\n");
+}
+
+/// How many seats ran user code, and how many jobs lay in queues, over time.
+fn over_time(made: &Made<'_>, out: &mut String) {
+    let part = (made.summary.span_ns as f64 / COARSEST as f64).max(1.0);
+    let mut busy = vec![0.0_f64; COARSEST];
+    for of_key in made.of_keys.iter().filter(|of_key| !of_key.is_empty()) {
+        busy.iter_mut().zip(of_key).for_each(|(sum, ns)| *sum += f64::from(*ns) / part);
+    }
+    let queued: Vec<f64> = made.found.queued.iter().map(|queued| (*queued).max(0) as f64).collect();
+    for (values, name, class) in
+        [(busy, "cores busy over time", "busy"), (queued, "jobs in queues over time", "queued")]
+    {
+        let most = values.iter().copied().fold(0.0, f64::max);
+        let top = if most > 0.0 { most } else { 1.0 };
+        let mut path = String::from("M0 60");
+        for (at, value) in values.iter().enumerate() {
+            _ = write!(path, "L{at} {:.1}", 60.0 - value / top * 58.0);
+        }
+        _ = write!(path, "L{} 60Z", COARSEST - 1);
+        _ = write!(
+            out,
+            "<figure class=\"over {class}\"><figcaption>{name}, at most {}</figcaption><svg \
+             viewBox=\"0 0 {COARSEST} 60\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{name}\"><path \
+             d=\"{path}\"/></svg></figure>",
+            if (most - most.round()).abs() < 0.05 { format!("{most:.0}") } else { format!("{most:.1}") },
+        );
+    }
+}
+
+fn boxes(made: &Made<'_>, out: &mut String) {
+    section(out, &made.id("by-box"), "By box", "");
+    let (types, _) = made.keys.types();
+    let rows: Vec<(String, Vec<String>)> = made
+        .summary
+        .boxes
+        .iter()
+        .map(|row| {
+            let number = types.iter().position(|name| *name == row.type_name);
+            let attribute = number.map_or(String::new(), |number| format!(" data-type=\"{number}\""));
+            (attribute, cells(row))
+        })
+        .collect();
+    let table =
+        Table { id: made.id("boxes"), caption: "The time and the rows of each type of box", columns: &BOXES, texts: 1 };
+    table.write(out, &rows);
+    out.push_str("</section>\n");
+}
+
+/// The columns by box, as `vicus trace summary` has them.
+const BOXES: [&str; 14] = [
+    "type",
+    "boxes",
+    "invocations",
+    "spawned",
+    "queued ms",
+    "busy ms",
+    "blocked ms",
+    "envelopes in",
+    "rows in",
+    "envelopes out",
+    "rows out",
+    "bytes made",
+    "near bytes",
+    "far bytes",
+];
+
+fn cells(row: &BoxSummary) -> Vec<String> {
+    let counts = [row.boxes, row.invocations, row.spawned].map(|count| count.to_string());
+    let times = [row.queued_ns, row.busy_ns, row.blocked_ns].map(|ns| Ms(ns).to_string());
+    let passed = [row.envelopes_in, row.rows_in, row.envelopes_out, row.rows_out];
+    let passed = passed.into_iter().chain([row.bytes_created, row.near_bytes, row.far_bytes]);
+    [row.type_name.clone()]
+        .into_iter()
+        .chain(counts)
+        .chain(times)
+        .chain(passed.map(|count| count.to_string()))
+        .collect()
+}
+
+fn seats(made: &Made<'_>, out: &mut String) {
+    section(out, &made.id("by-core"), "By core", "");
+    let header = made.trace.header();
+    let row = |seat: &vicus_trace::SeatSummary| {
+        let info = header.seats[seat.seat];
+        let near: u64 = seat.takes.iter().map(|takes| takes.near).sum();
+        let far: u64 = seat.takes.iter().map(|takes| takes.far).sum();
+        let rules: Vec<String> =
+            seat.takes.iter().map(|takes| format!("{}: {}", takes.rule, takes.near + takes.far)).collect();
+        let name = if seat.is_callers { "callers".to_owned() } else { format!("seat {}", seat.seat) };
+        let times = [seat.busy_ns, seat.overhead_ns, seat.idle_ns].map(|ns| Ms(ns).to_string());
+        let [busy, overhead, idle] = times;
+        let cells = vec![
+            name,
+            rules.join(", "),
+            info.pu.index().to_string(),
+            info.node.index().to_string(),
+            seat.invocations.to_string(),
+            busy,
+            overhead,
+            idle,
+            near.to_string(),
+            far.to_string(),
+            seat.events.to_string(),
+            seat.lost.to_string(),
+        ];
+        (format!(" data-seat=\"{}\"", seat.seat), cells)
+    };
+    let rows: Vec<(String, Vec<String>)> = made.summary.seats.iter().map(row).collect();
+    let table = Table {
+        id: made.id("seats"),
+        caption: "The time of each seat, and the tasks that it took, by rule of the plan and by distance",
+        columns: &[
+            "seat",
+            "takes by rule",
+            "PU",
+            "node",
+            "invocations",
+            "busy ms",
+            "overhead ms",
+            "idle ms",
+            "near takes",
+            "far takes",
+            "events",
+            "lost",
+        ],
+        texts: 2,
+    };
+    table.write(out, &rows);
+    out.push_str("</section>\n");
+}
+
+fn vias(made: &Made<'_>, out: &mut String) {
+    let mut used: Vec<(usize, &crate::pass::Via)> = made.found.vias.iter().enumerate().collect();
+    if used.is_empty() {
+        return;
+    }
+    used.retain(|(_, via)| via.envelopes > 0 || via.refused > 0);
+    used.sort_by_key(|(number, via)| (std::cmp::Reverse((via.blocked_ns, via.rows)), *number));
+    let left_out = used.len().saturating_sub(MOST_ROWS);
+    let note = if left_out > 0 { format!("{left_out} vias with fewer rows are left out") } else { String::new() };
+    section(out, &made.id("by-via"), "By via", &note);
+    let models = &made.trace.header().models;
+    let row = |&(number, via): &(usize, &crate::pass::Via)| {
+        let model = &models[via.model];
+        let name = |b: u32| model.boxes.get(b as usize).map_or_else(|| format!("box{b}"), |info| info.name.clone());
+        let bound = model.boxes.get(via.to as usize).and_then(|info| info.bounds.get(usize::from(via.input)));
+        let mean = via.inside_ns as f64 / made.summary.span_ns.max(1) as f64;
+        let cells = vec![
+            format!("{}.{} → {}.{}", name(via.from), via.output, name(via.to), via.input),
+            via.envelopes.to_string(),
+            via.rows.to_string(),
+            format!("{mean:.2}"),
+            via.most.to_string(),
+            bound.map_or("–".to_owned(), |bound| bound.envelopes.to_string()),
+            via.refused.to_string(),
+            Ms(via.blocked_ns).to_string(),
+            via.overdrawn.to_string(),
+        ];
+        (format!(" data-via=\"{number}\""), cells)
+    };
+    let rows: Vec<(String, Vec<String>)> = used.iter().take(MOST_ROWS).map(row).collect();
+    let table = Table {
+        id: made.id("vias"),
+        caption: "What passed through each via, how full it was, and how often it refused",
+        columns: &[
+            "via",
+            "envelopes",
+            "rows",
+            "inside on average",
+            "inside at most",
+            "bound",
+            "refusals",
+            "blocked ms",
+            "overdrawn or spilled",
+        ],
+        texts: 1,
+    };
+    table.write(out, &rows);
+    out.push_str("</section>\n");
+}
+
+fn takes(made: &Made<'_>, out: &mut String) {
+    let takes = &made.found.takes;
+    let seats: Vec<usize> = (0..takes.len())
+        .filter(|seat| takes[*seat].iter().any(|count| *count > 0) || takes.iter().any(|row| row[*seat] > 0))
+        .collect();
+    if seats.is_empty() {
+        return;
+    }
+    let all: u64 = takes.iter().flatten().sum();
+    let own: u64 = seats.iter().map(|seat| takes[*seat][*seat]).sum();
+    let note = format!("Of {} {} were queued by the seat that took them.", of(all, "job"), percent(own, all));
+    section(out, &made.id("by-take"), "Who took from whom", &note);
+    if seats.len() <= MOST_SEATS {
+        let name = |seat: usize| match made.trace.header().seats[seat].is_callers {
+            true => "callers".to_owned(),
+            false => format!("seat {seat}"),
+        };
+        let names: Vec<String> = seats.iter().map(|seat| format!("from {}", name(*seat))).collect();
+        let columns: Vec<&str> = ["taken by"].into_iter().chain(names.iter().map(String::as_str)).collect();
+        let rows: Vec<(String, Vec<String>)> = seats
+            .iter()
+            .map(|&seat| {
+                let counts = seats.iter().map(|from| takes[seat][*from].to_string());
+                (format!(" data-seat=\"{seat}\""), [name(seat)].into_iter().chain(counts).collect())
+            })
+            .collect();
+        let caption = "Rows took what columns had queued";
+        Table { id: made.id("takes"), caption, columns: &columns, texts: 1 }.write(out, &rows);
+    }
+    out.push_str("</section>\n");
+}
+
+fn requests(made: &Made<'_>, out: &mut String) {
+    let requests = &made.found.requests;
+    if requests.is_empty() {
+        return;
+    }
+    let mut longest: Vec<&crate::pass::RequestSpan> = requests.iter().collect();
+    let last_ns = made.first_ns.saturating_add(made.summary.span_ns);
+    let length =
+        |request: &crate::pass::RequestSpan| request.end_ns.unwrap_or(last_ns).saturating_sub(request.begin_ns);
+    longest.sort_by_key(|request| std::cmp::Reverse(length(request)));
+    let left_out = longest.len().saturating_sub(MOST_ROWS);
+    let note = if left_out > 0 { format!("{left_out} shorter ones are left out") } else { String::new() };
+    section(out, &made.id("by-request"), "Requests", &note);
+    let row = |request: &&crate::pass::RequestSpan| {
+        let model = made.keys.model(request.request).map(|model| made.trace.header().models[model].name.clone());
+        let end = match (request.end_ns, request.is_done) {
+            (None, _) => "not over",
+            (_, true) => "done",
+            (_, false) => "failed or cancelled",
+        };
+        let cells = vec![
+            format!("request {}", request.request),
+            model.unwrap_or_else(|| "tasks".to_owned()),
+            end.to_owned(),
+            Ms(request.begin_ns.saturating_sub(made.first_ns)).to_string(),
+            Ms(length(request)).to_string(),
+        ];
+        (format!(" data-request=\"{}\"", request.request), cells)
+    };
+    let rows: Vec<(String, Vec<String>)> = longest.iter().take(MOST_ROWS).map(row).collect();
+    let table = Table {
+        id: made.id("requests"),
+        caption: "Requests, the longest first",
+        columns: &["request", "network", "end", "begins at ms", "length ms"],
+        texts: 3,
+    };
+    table.write(out, &rows);
+    out.push_str("</section>\n");
+}
+
+fn pictures(made: &Made<'_>, out: &mut String) {
+    let header = made.trace.header();
+    let drawn = header.models.iter().enumerate().filter_map(|(model, info)| {
+        let picture = drawing::network(model, info, &made.found.vias, &made.keys, &made.busy_ns, &made.colours)?;
+        Some((info, picture))
+    });
+    let drawn: Vec<_> = drawn.take(12).collect();
+    if !drawn.is_empty() {
+        section(
+            out,
+            &made.id("networks"),
+            "Networks",
+            "Boxes with their time, vias with their rows. Click one to mark it everywhere.",
+        );
+        for (info, picture) in drawn {
+            _ = write!(out, "<h3>{}</h3><div class=\"scroll\" tabindex=\"0\">{picture}</div>", Escaped(&info.name));
+        }
+        out.push_str("</section>\n");
+    }
+    section(out, &made.id("machine"), "Cores", "");
+    out.push_str(&drawing::floor(header, &made.summary));
+    out.push_str("</section>\n");
+    if !header.plan.is_empty() {
+        section(out, &made.id("plan"), "Plan", "Where seats put tasks, and in which order they look for them.");
+        out.push_str(&drawing::plan(&header.plan));
+        out.push_str("</section>\n");
+    }
+}
+
+/// Two runs side by side, by type of box.
+pub(crate) fn differences(one: &Made<'_>, other: &Made<'_>, out: &mut String) {
+    section(out, "differences", "Differences by box", "");
+    let mut names: Vec<&str> = one.summary.boxes.iter().map(|row| row.type_name.as_str()).collect();
+    for row in &other.summary.boxes {
+        if !names.contains(&row.type_name.as_str()) {
+            names.push(&row.type_name);
+        }
+    }
+    let working = |made: &Made<'_>| made.summary.seats.iter().filter(|seat| seat.busy_ns > 0).count();
+    // A run on one thread is the measure of the work that the other one should have.
+    let has_measure = working(one) == 1 || working(other) == 1;
+    let ratio = |a: u64, b: u64| if a == 0 { "–".to_owned() } else { format!("{:.2}", b as f64 / a as f64) };
+    let mut rows: Vec<(i64, Vec<String>)> = names
+        .iter()
+        .map(|name| {
+            let of = |made: &Made<'_>| made.summary.boxes.iter().find(|row| row.type_name == *name).cloned();
+            let (a, b) = (of(one).unwrap_or_default(), of(other).unwrap_or_default());
+            let change = b.busy_ns as i64 - a.busy_ns as i64;
+            let signed = format!("{}{}", if change < 0 { "−" } else { "+" }, Ms(change.unsigned_abs()));
+            let mut cells = vec![
+                name.to_string(),
+                Ms(a.busy_ns).to_string(),
+                Ms(b.busy_ns).to_string(),
+                signed,
+                ratio(a.busy_ns, b.busy_ns),
+            ];
+            if has_measure {
+                let (alone, many) = if working(one) == 1 { (&a, &b) } else { (&b, &a) };
+                cells.push(ratio(alone.busy_ns, many.busy_ns));
+            }
+            let counts = [a.invocations, b.invocations, a.rows_in, b.rows_in, a.far_bytes, b.far_bytes];
+            cells.extend(counts.map(|count| count.to_string()));
+            cells.extend([Ms(a.blocked_ns).to_string(), Ms(b.blocked_ns).to_string()]);
+            (change, cells)
+        })
+        .collect();
+    rows.sort_by_key(|(change, _)| std::cmp::Reverse(change.unsigned_abs()));
+    let mut columns = vec!["type", "busy ms A", "busy ms B", "B less A", "B by A"];
+    if has_measure {
+        columns.push("work inflation");
+    }
+    columns.extend([
+        "invocations A",
+        "invocations B",
+        "rows in A",
+        "rows in B",
+        "far bytes A",
+        "far bytes B",
+        "blocked ms A",
+        "blocked ms B",
+    ]);
+    let table = Table {
+        id: "differences-boxes".to_owned(),
+        caption: "The greatest difference in time first; inflation is by the run on one thread",
+        columns: &columns,
+        texts: 1,
+    };
+    let rows: Vec<(String, Vec<String>)> = rows.into_iter().map(|(_, cells)| (String::new(), cells)).collect();
+    table.write(out, &rows);
+    out.push_str("</section>\n");
+}

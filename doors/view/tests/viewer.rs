@@ -1,0 +1,264 @@
+//! Data of a page, for the viewer's own tests: `viewer/test/fixture.json` is what this crate writes about a made-up
+//! run, beside what vicus-trace says of it. `WRITE_FIXTURE=1` writes it anew.
+
+use serde_json::{Value, json};
+use std::path::Path;
+use vicus_topology::{GroupId, NodeId, PuId};
+use vicus_trace::{
+    Awaits, BoxInfo, Header, JobId, Log, ModelInfo, Outcome, SeatInfo, Source, TaskKind, Trace, Use, ViaBound, What,
+};
+use vicus_view::{Page, Run, read};
+
+const SOURCE: JobId = JobId { request: 1, index: 0 };
+const WORK: JobId = JobId { request: 1, index: 1 };
+const SINK: JobId = JobId { request: 1, index: 2 };
+
+/// The logs of a made-up run, whose clocks are passed on by hand.
+struct Made {
+    logs: [Log; 4],
+    now_ns: [u64; 4],
+}
+
+impl Made {
+    /// Records on a seat, so many nanoseconds behind its last event.
+    fn record(&mut self, seat: usize, after_ns: u64, what: What) {
+        self.now_ns[seat] += after_ns;
+        let now_ns = self.now_ns[seat];
+        self.logs[seat].record(now_ns, what);
+    }
+
+    /// A seat learns what another has done.
+    fn tell(&mut self, from: usize, to: usize) {
+        let clock = self.logs[from].clock();
+        self.logs[to].observe(clock);
+        self.now_ns[to] = self.now_ns[to].max(self.now_ns[from] + 3);
+    }
+
+    fn runs(&mut self, seat: usize, who: JobId, ns: u64, inside: &[What], behind: &[What]) {
+        self.record(seat, 40, What::Taken { who, rule: 1 + (ns % 3) as u8, far: ns % 2 == 1 });
+        self.record(seat, 7, What::InvocationBegins { who });
+        self.record(seat, 3, What::UserCodeBegins { who });
+        self.record(seat, ns, What::Woke { pool: 0 });
+        inside.iter().for_each(|&what| self.record(seat, 2, what));
+        self.record(seat, 1, What::UserCodeEnds { who });
+        behind.iter().for_each(|&what| self.record(seat, 4, what));
+        self.record(seat, 5, What::InvocationEnds { who });
+    }
+}
+
+fn queued(who: JobId, by: u32) -> What {
+    What::Enqueued { who, kind: if by == 0 { TaskKind::Immediate } else { TaskKind::Deferred }, by }
+}
+
+/// Three boxes in a row on two seats, with a full via; a task with children; a lent thread; seats that sleep.
+fn run() -> Trace {
+    let mut made = Made { logs: [(); 4].map(|()| Log::new(1000)), now_ns: [1_000_000; 4] };
+    made.record(3, 0, What::RequestSubmitted { request: 1 });
+    made.record(3, 5, queued(SOURCE, JobId::NONE));
+    made.tell(3, 0);
+    made.record(1, 0, What::SleepBegins);
+    for round in 0..12_u32 {
+        let (rows, is_full, pill) = (10 * round + 1, round % 4 == 1, round == 11);
+        let mut behind = vec![
+            What::EnvelopeCreated { who: SOURCE, output: 0, bytes: 64 * rows },
+            What::EnvelopeSent { who: SOURCE, output: 0, rows, pill },
+        ];
+        if is_full {
+            behind.push(What::Refused { who: SOURCE, output: 0 });
+        }
+        made.runs(0, SOURCE, 500 + 37 * u64::from(round), &[], &behind);
+        made.record(0, 10, queued(WORK, 0));
+        if !is_full && !pill {
+            made.record(0, 4, queued(SOURCE, 0));
+        }
+        made.tell(0, 1);
+        if round == 0 {
+            made.record(1, 9, What::SleepEnds);
+        }
+        let received = |who| What::EnvelopeReceived { who, input: 0, rows, pill };
+        let reads = What::BytesRead { who: WORK, far: round % 2 == 1, bytes: 64 * rows };
+        let sent = What::EnvelopeSent { who: WORK, output: 1, rows, pill };
+        made.runs(1, WORK, 900 + 11 * u64::from(round), &[received(WORK), reads], &[sent]);
+        made.record(1, 2, queued(SINK, 1));
+        if is_full {
+            made.record(1, 3, What::Resumed { who: SOURCE, output: 0 });
+            made.record(1, 3, queued(SOURCE, 1));
+        }
+        made.runs(1, SINK, 120, &[received(SINK)], &[]);
+        made.tell(1, 0);
+    }
+    let (root, one, two) = (JobId::task(1, 0), JobId::task(1, 1), JobId::task(1, 2));
+    made.record(0, 50, queued(root, JobId::NONE));
+    made.record(0, 5, What::Taken { who: root, rule: 2, far: false });
+    made.record(0, 5, What::UserCodeBegins { who: root });
+    made.record(0, 0, What::Named { who: root, function: 0 });
+    let (high, low) = What::halves(0x7f00_0000_1000);
+    made.record(0, 20, What::Follows { who: one, how: Use::Writes, high, low });
+    made.record(0, 0, What::UsesBytes { who: one, high: 0, low: 4096 });
+    made.record(0, 2, What::Spawned { who: one, by: root.index });
+    made.record(0, 2, queued(one, root.index));
+    made.record(0, 30, queued(two, root.index));
+    made.record(0, 5, What::WaitBegins { who: root, awaits: Awaits::Children });
+    made.tell(0, 1);
+    for (seat, who, ns) in [(1, one, 700), (0, two, 400)] {
+        made.record(seat, 15, What::Taken { who, rule: 3, far: seat == 1 });
+        made.record(seat, 5, What::UserCodeBegins { who });
+        made.record(seat, 0, What::Named { who, function: 1 });
+        made.record(seat, ns, What::UserCodeEnds { who });
+    }
+    made.tell(1, 0);
+    made.record(0, 8, What::WaitEnds { who: root });
+    made.record(0, 60, What::UserCodeEnds { who: root });
+    made.record(2, 100, What::LentBegins { seat: 0 });
+    made.record(2, 300, What::LentEnds);
+    made.record(1, 20, What::SleepBegins);
+    made.tell(0, 3);
+    made.record(3, 10, What::RequestEnded { request: 1, outcome: Outcome::Done });
+
+    let seat = |pu: u32, is_callers| SeatInfo {
+        pu: PuId::new(pu as usize),
+        group: GroupId::new(pu as usize),
+        node: NodeId::new((pu / 2) as usize),
+        is_callers,
+    };
+    let info = |name: &str, inputs: Vec<Source>| BoxInfo {
+        name: format!("{name}1"),
+        type_name: name.to_owned(),
+        bounds: inputs.iter().map(|_| ViaBound { envelopes: 8, bytes: u64::MAX }).collect(),
+        inputs,
+    };
+    let boxes = vec![
+        info("source", vec![]),
+        info("<work>", vec![Source { index: 0, output: 0 }]),
+        info("sink", vec![Source { index: 1, output: 1 }]),
+    ];
+    let header = Header {
+        strategy: "made up".to_owned(),
+        plan: "strategy made up\nseat0: pu0\n  1. Youngest\n  2. Oldest\nseat1: pu1\n  1. Youngest\n".to_owned(),
+        machine: "two nodes".to_owned(),
+        command: "program --flag \"a & b\"".to_owned(),
+        seats: vec![seat(0, false), seat(1, false), seat(2, false), seat(0, true)],
+        models: vec![ModelInfo { name: "three boxes".to_owned(), requests: vec![1], boxes }],
+        functions: vec!["root".to_owned(), "leaf".to_owned()],
+        ..Header::default()
+    };
+    Trace::new(header, made.logs.map(Log::finish).into())
+}
+
+/// The texts of a page's scripts of data by their ids.
+fn scripts(page: &str) -> serde_json::Map<String, Value> {
+    let lines = page.lines().filter(|line| line.starts_with("<script type=\"application/"));
+    let parts = lines.map(|line| {
+        let (_, rest) = line.split_once(" id=\"").unwrap();
+        let (id, rest) = rest.split_once("\">").unwrap();
+        (id.to_owned(), rest.strip_suffix("</script>").unwrap().into())
+    });
+    parts.collect()
+}
+
+fn page(trace: &Trace) -> String {
+    let mut page = Vec::new();
+    Page::new(vec![Run::new("made up.trace", trace.clone())]).write_to(&mut page).unwrap();
+    String::from_utf8(page).unwrap()
+}
+
+#[test]
+fn the_fixture_is_what_is_written_now() {
+    let trace = run();
+    assert_eq!(trace.check(), []);
+    let scripts = scripts(&page(&trace));
+    let mut file = Vec::new();
+    trace.write_to(&mut file).unwrap();
+    let hex: String = file.iter().map(|byte| format!("{byte:02x}")).collect();
+    let fixture = json!({ "scripts": scripts, "summary": trace.summary(), "file": hex });
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("viewer/test/fixture.json");
+    if std::env::var_os("WRITE_FIXTURE").is_some() {
+        std::fs::write(&path, format!("{fixture}\n")).unwrap();
+    }
+    let kept: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    assert_eq!(kept["summary"], fixture["summary"]);
+    assert_eq!(kept["file"], fixture["file"]);
+    for id in ["r0", "h0"] {
+        let parsed =
+            |fixture: &Value| -> Value { serde_json::from_str(fixture["scripts"][id].as_str().unwrap()).unwrap() };
+        assert_eq!(parsed(&kept), parsed(&fixture), "WRITE_FIXTURE=1 writes it anew: {id}");
+    }
+    // Packed bytes may differ by the version of the packer; what is in them may not.
+    let lines: String = (kept["scripts"].as_object().unwrap().iter())
+        .map(|(id, text)| format!("<script type=\"application/x\" id=\"{id}\">{}</script>\n", text.as_str().unwrap()))
+        .collect();
+    assert_eq!(read(&mut lines.as_bytes()).unwrap()[0].trace, trace);
+}
+
+#[test]
+fn a_page_asks_for_nothing_and_no_name_leaves_its_place() {
+    let mut trace = run();
+    trace = trace.with_command("</script><script src=\"http://example.org/\">".to_owned());
+    let page = page(&trace);
+    assert!(page.contains("default-src 'none'; script-src 'sha256-"), "the policy is in the page");
+    for word in ["src=\"", "<link", "@import", "url(", "<img", "<iframe"] {
+        assert!(!page.contains(word), "{word}");
+    }
+    // Scripts of data, and the viewer.
+    let data = scripts(&page).len();
+    assert_eq!(page.matches("<script").count() - 1, data);
+    assert!(page.contains("&lt;work&gt;"), "names of boxes are texts");
+}
+
+#[test]
+fn a_page_of_two_runs_has_both_again() {
+    let trace = run();
+    let mut log = Log::new(9);
+    let who = JobId::task_of(1);
+    log.record(3, What::UserCodeBegins { who });
+    log.record(5, What::UserCodeEnds { who });
+    let alone = Trace::new(Header::for_seats(1), vec![log.finish()]);
+    let mut file = Vec::new();
+    let runs = vec![Run::new("first", trace.clone()), Run::new("second", alone.clone())];
+    Page::new(runs).write_to(&mut file).unwrap();
+    let again = read(&mut &file[..]).unwrap();
+    assert_eq!(again.iter().map(|run| &run.trace).collect::<Vec<_>>(), [&trace, &alone]);
+    assert_eq!(again[1].name, "second");
+    let text = String::from_utf8(file).unwrap();
+    assert!(text.contains("Differences by box") && text.contains("work inflation"));
+}
+
+#[test]
+fn a_page_that_was_cut_off_says_so() {
+    let whole = page(&run());
+    let end = whole.find("<script type=\"application/octet-stream\" id=\"c0-1\"").unwrap();
+    let again = read(&mut whole[..end].as_bytes()).unwrap();
+    assert_eq!(again[0].trace.logs()[0].events, run().logs()[0].events);
+    assert!(again[0].faults[0].contains("cut off"), "{:?}", again[0].faults);
+    assert!(again[0].trace.lost() > 0);
+    let error = read(&mut &b"<html></html>"[..]).unwrap_err().to_string();
+    assert_eq!(error, "not a page of `vicus trace view`");
+    let other = whole.replace("\"format\":1", "\"format\":9");
+    assert!(read(&mut other.as_bytes()).unwrap_err().to_string().contains("version 9"));
+    let damaged = whole.replace("id=\"c0-0\">", "id=\"c0-0\">AAAA");
+    assert!(read(&mut damaged.as_bytes()).is_err());
+}
+
+/// Times that go back, ends without beginnings, jobs of unknown models: all are shown, and named in the head.
+#[test]
+fn an_impossible_trace_is_shown_as_far_as_it_goes() {
+    use vicus_trace::{Event, SeatLog};
+    let who = JobId { request: 9, index: 77 };
+    let event = |time_ns, order, what| Event { time_ns, order, what };
+    let events = vec![
+        event(u64::MAX, 5, What::InvocationEnds { who }),
+        event(3, 2, What::UserCodeEnds { who }),
+        event(1 << 60, 2, What::EnvelopeReceived { who, input: 3, rows: 5, pill: false }),
+        event(0, u64::MAX, What::LentEnds),
+        event(7, 0, What::UserCodeBegins { who }),
+    ];
+    let trace = Trace::new(Header::for_seats(1), vec![SeatLog { events, lost: 0 }]);
+    let mut file = Vec::new();
+    let faults = vec!["a truncated trace: it ends at byte 7".to_owned()];
+    Page::new(vec![Run { faults, ..Run::new("broken", trace.clone()) }]).write_to(&mut file).unwrap();
+    let text = String::from_utf8_lossy(&file);
+    assert!(text.contains("impossible event") && text.contains("it ends at byte 7"), "the head says what is wrong");
+    assert_eq!(read(&mut &file[..]).unwrap()[0].trace, trace);
+    let empty = Trace::new(Header::default(), Vec::new());
+    Page::new(vec![Run::new("empty", empty)]).write_to(&mut Vec::new()).unwrap();
+}

@@ -1,0 +1,163 @@
+// What is done beside the page: unpacking chunks, summing up ranges, telling the events of a slice, building the trace.
+
+import { entryOf, slicesOf } from './activity.js';
+import { prepared, Sums } from './sums.js';
+import { KIND, KINDS, bytesOf, inflated, rawEvents, told, unpack } from './unpack.js';
+
+/// Unpacked chunks that are kept: some 30 MB.
+const KEPT = 32;
+/// Events of a slice that are told.
+const TOLD = 60;
+
+const runs = [];
+const kept = new Map();
+let sums;
+
+async function chunkOf({ run, chunk, text }) {
+  const name = `${run}.${chunk}`;
+  const entry = entryOf(runs[run], chunk);
+  let found = kept.get(name);
+  kept.delete(name);
+  found ??= unpack(await inflated(bytesOf(text)), entry.base);
+  kept.set(name, found);
+  if (kept.size > KEPT) kept.delete(kept.keys().next().value);
+  return { entry, chunk: found };
+}
+
+/// The place of the first event at or after a time.
+function firstAt({ time, count }, ns) {
+  let [low, high] = [0, count];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (time[middle] < ns) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+const answers = {
+  run({ index, header }) {
+    runs.push(prepared(index, header));
+  },
+
+  async level({ text }) {
+    return inflated(bytesOf(text));
+  },
+
+  async slices(asked) {
+    const { entry, chunk } = await chunkOf(asked);
+    return slicesOf(entry, chunk);
+  },
+
+  /// The events from `from` to `to` of a seat, from the taking of their job on, and what they waited for.
+  async story(asked) {
+    const { chunk, entry } = await chunkOf(asked);
+    const { from, to, job } = asked;
+    let first = firstAt(chunk, from);
+    const { jobs, kind } = chunk;
+    const isIt = (at) => {
+      const number = chunk.job[at];
+      return job && number >= 0 && jobs.request[number] === job[0] && jobs.index[number] === job[1];
+    };
+    for (let at = first; at >= Math.max(0, first - 24); at -= 1) {
+      if (kind[at] === KIND.taken && isIt(at)) {
+        first = at;
+        break;
+      }
+    }
+    const events = [];
+    const causes = [];
+    let last = first;
+    for (let at = first; at < chunk.count && chunk.time[at] <= to; at += 1) {
+      last = at;
+      const number = chunk.job[at];
+      if (events.length < TOLD) {
+        events.push({
+          at: chunk.time[at],
+          kind: KINDS[kind[at]],
+          key: number < 0 ? -1 : jobs.key[number],
+          words: told(chunk, at),
+        });
+      }
+      if (chunk.causeSeat[at] >= 0 && (!job || isIt(at)) && causes.length < TOLD) {
+        causes.push({
+          at: chunk.time[at],
+          kind: KINDS[kind[at]],
+          words: told(chunk, at),
+          seat: chunk.causeSeat[at],
+          index: chunk.causeIndex[at],
+        });
+      }
+    }
+    return { events, causes, first: entry.start + first, last: entry.start + last };
+  },
+
+  /// The time and the job of an event.
+  async when(asked) {
+    const { entry, chunk } = await chunkOf(asked);
+    const at = asked.index - entry.start;
+    const number = chunk.job[at];
+    return { at: chunk.time[at], key: number < 0 ? -1 : chunk.jobs.key[number] };
+  },
+
+  /// What in a chunk waited for events `first` to `last` of a seat.
+  async effects(asked) {
+    const { chunk } = await chunkOf(asked);
+    const found = [];
+    for (let at = 0; at < chunk.count && found.length < TOLD; at += 1) {
+      if (chunk.causeSeat[at] !== asked.seat) continue;
+      if (chunk.causeIndex[at] < asked.first || chunk.causeIndex[at] > asked.last) continue;
+      found.push({
+        at: chunk.time[at],
+        kind: KINDS[chunk.kind[at]],
+        words: told(chunk, at),
+        key: chunk.jobs.key[chunk.job[at]],
+      });
+    }
+    return found;
+  },
+
+  sumsBegin({ run, from, to }) {
+    sums = new Sums(runs[run], from, to);
+  },
+
+  async sumsChunk(asked) {
+    const { entry, chunk } = await chunkOf(asked);
+    sums.chunk(entry, chunk);
+  },
+
+  sumsEnd() {
+    const result = sums.result();
+    sums = null;
+    return result;
+  },
+
+  async raw({ run, chunk, text }) {
+    const entry = entryOf(runs[run], chunk);
+    return rawEvents(await inflated(bytesOf(text)), entry.time, entry.order);
+  },
+};
+
+/// Answers a question, `{ what, … }`.
+export const answer = (asked) => answers[asked.what](asked);
+
+/// In a worker: answers every message, one after the other.
+export function serve() {
+  let before = Promise.resolve();
+  onmessage = ({ data: { id, asked } }) => {
+    before = before.then(async () => {
+      try {
+        const result = await answer(asked);
+        postMessage({ id, result }, buffersOf(result));
+      } catch (error) {
+        postMessage({ id, error: String(error) });
+      }
+    });
+  };
+}
+
+/// What of an answer moves rather than being copied.
+function buffersOf(result) {
+  const all = result instanceof Uint8Array ? [result] : result?.begin ? Object.values(result) : [];
+  return all.map(({ buffer }) => buffer);
+}

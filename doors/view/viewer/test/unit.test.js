@@ -1,0 +1,191 @@
+// What of the viewer needs no browser: `npm test`. `fixture.json` is from doors/view/tests/viewer.rs: data of a page, and what the
+// trace says of itself.
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { BUSY, entryOf, slicesOf } from '../src/activity.js';
+import { duration, ms, tickText, ticks } from '../src/format.js';
+import { chunksIn, eventsIn, keysOf, levelFor, rowsOf, seatsOf } from '../src/rows.js';
+import { traceOf } from '../src/save.js';
+import { stateOf, textOf } from '../src/state.js';
+import { Sums, prepared } from '../src/sums.js';
+import { KINDS, bytesOf, inflated, rawEvents, told, unpack } from '../src/unpack.js';
+
+const { scripts, summary, file } = JSON.parse(readFileSync(new URL('fixture.json', import.meta.url)));
+const header = JSON.parse(scripts.h0);
+const run = prepared(JSON.parse(scripts.r0), header);
+const plain = await Promise.all(run.chunks.map((_, chunk) => inflated(bytesOf(scripts[`c0-${chunk}`]))));
+const chunks = plain.map((bytes, chunk) => ({
+  entry: entryOf(run, chunk),
+  chunk: unpack(bytes, entryOf(run, chunk).base),
+}));
+
+function sumsOf(from, to) {
+  const sums = new Sums(run, from, to);
+  chunks.forEach(({ entry, chunk }) => sums.chunk(entry, chunk));
+  return sums.result();
+}
+
+test('events are unpacked as they were recorded', () => {
+  assert.deepEqual(
+    run.counts,
+    chunks.map(({ chunk }) => chunk.count),
+  );
+  for (const { chunk } of chunks) {
+    assert(chunk.time.every((time, at) => at === 0 || time >= chunk.time[at - 1]));
+    assert(chunk.order.every((order, at) => at === 0 || order > chunk.order[at - 1]));
+  }
+  assert.equal(KINDS[chunks[0].chunk.kind[0]], 'taken');
+  assert.equal(told(chunks[0].chunk, 0), 'rule 3, near');
+});
+
+test('the trace that is saved is the one that was recorded, byte for byte', async () => {
+  const parts = await traceOf(run, scripts.h0, (chunk) => {
+    const { time, order } = entryOf(run, chunk);
+    return rawEvents(plain[chunk], time, order);
+  });
+  const saved = Buffer.concat(parts.map((part) => Buffer.from(part))).toString('hex');
+  // The header is JSON, in which `<` may be written as an escape: the page has it so.
+  const length = Buffer.from(file.slice(24, 32), 'hex').readUInt32LE();
+  const events = file.slice(32 + 2 * length);
+  assert.equal(saved.slice(-events.length), events);
+  const savedHeader = Buffer.from(saved.slice(32, -events.length), 'hex').toString();
+  assert.deepEqual(JSON.parse(savedHeader), JSON.parse(Buffer.from(file.slice(32, 32 + 2 * length), 'hex').toString()));
+  assert.match(savedHeader, /18446744073709551615/, 'numbers of 64 bits survive');
+});
+
+test('the sums of the whole run are those of the summary', () => {
+  const { types, seats } = sumsOf(0, run.spanNs);
+  for (const row of summary.boxes) {
+    const sum = types[run.types.indexOf(row.type_name)];
+    assert.deepEqual(
+      {
+        boxes: sum.boxes,
+        invocations: sum.invocations,
+        spawned: sum.spawned,
+        queued_ns: sum.queued,
+        busy_ns: sum.busy,
+        blocked_ns: sum.blocked,
+        envelopes_in: sum.envelopesIn,
+        rows_in: sum.rowsIn,
+        envelopes_out: sum.envelopesOut,
+        rows_out: sum.rowsOut,
+        bytes_created: sum.made,
+        near_bytes: sum.near,
+        far_bytes: sum.far,
+      },
+      Object.fromEntries(Object.entries(row).filter(([name]) => name !== 'type_name')),
+      row.type_name,
+    );
+  }
+  for (const row of summary.seats) {
+    const sum = seats[row.seat];
+    const { busy, overhead, idle, invocations, near, far } = sum;
+    const takes = row.takes.reduce(([near, far], take) => [near + take.near, far + take.far], [0, 0]);
+    assert.deepEqual(
+      [busy, overhead, idle, invocations, near, far],
+      [row.busy_ns, row.overhead_ns, row.idle_ns, row.invocations, ...takes],
+      `seat ${row.seat}`,
+    );
+  }
+});
+
+test('the parts of a run add up to the whole', () => {
+  const whole = sumsOf(0, run.spanNs);
+  const middle = Math.floor(run.spanNs * 0.37) + 0.5;
+  const [one, other] = [sumsOf(0, middle), sumsOf(middle, run.spanNs)];
+  whole.types.forEach((sum, type) => {
+    for (const name of ['busy', 'blocked', 'queued', 'rowsIn', 'rowsOut', 'near', 'far'])
+      assert(
+        Math.abs(one.types[type][name] + other.types[type][name] - sum[name]) < 1e-6,
+        `${run.types[type]} ${name}`,
+      );
+  });
+  whole.vias.forEach((sum, via) => {
+    for (const name of ['rows', 'inside', 'refused', 'blocked'])
+      assert(Math.abs(one.vias[via][name] + other.vias[via][name] - sum[name]) < 1e-6, `via ${via} ${name}`);
+  });
+  assert.equal(whole.vias[0].refused, 3);
+});
+
+test('slices of a seat do not overlap', () => {
+  for (const { entry, chunk } of chunks) {
+    const slices = slicesOf(entry, chunk);
+    slices.begin.forEach((begin, at) => assert(begin < slices.end[at] && (at === 0 || begin >= slices.end[at - 1])));
+  }
+  const { state, wait, far } = slicesOf(chunks[1].entry, chunks[1].chunk);
+  const at = far.findIndex((bytes) => bytes > 0);
+  assert.equal(state[at], BUSY);
+  assert(wait[at] > 0 && wait[at] < 1);
+});
+
+test('what a slice waited for is known by its cause', () => {
+  const { chunk } = chunks[1];
+  const at = chunk.kind.findIndex((kind) => KINDS[kind] === 'envelope-received');
+  assert.equal(chunk.causeSeat[at], 0);
+  const { chunk: other } = chunks[0];
+  assert.equal(KINDS[other.kind[chunk.causeIndex[at]]], 'envelope-sent');
+  assert.equal(other.value[chunk.causeIndex[at]], chunk.value[at], 'the same rows');
+});
+
+test('rows are by node and core group, without callers', () => {
+  assert.deepEqual(
+    seatsOf(run).map(({ number }) => number),
+    [0, 1, 2],
+  );
+  const { rows } = rowsOf([run], 'cores', 0);
+  assert.deepEqual(
+    rows.map(({ label }) => label),
+    ['node 0', 'core group 0', 'seat 0', 'core group 1', 'seat 1', 'node 1', 'core group 2', 'seat 2'],
+  );
+  assert(rows.every(({ top }, at) => at === 0 || top >= rows[at - 1].top + rows[at - 1].height));
+  assert.equal(run.keys[keysOf(run)[0]].type, '<work>');
+});
+
+test('a level is as fine as the window needs', () => {
+  assert.deepEqual(levelFor(3, 1e9, [0, 1e9], 1000), { level: 0, enough: true });
+  assert.deepEqual(levelFor(3, 1e9, [0, 1e8], 1000), { level: 2, enough: true });
+  assert.deepEqual(levelFor(3, 1e9, [0, 1e6], 1000), { level: 2, enough: false });
+});
+
+test('chunks and events of a range', () => {
+  assert.deepEqual(chunksIn(run, 1, [0, run.spanNs]), [1]);
+  assert.equal(eventsIn(run, 1, [0, run.spanNs * 2]), run.counts[1]);
+});
+
+test('a state comes back from its link, and a foreign one is left out', () => {
+  const state = {
+    window: [10, 500],
+    span: 1000,
+    rowsBy: 'boxes',
+    by: 'memory',
+    isChain: true,
+    mark: { kind: 'via', id: 3, run: 1 },
+    range: [20, 40],
+    chosen: { run: 0, seat: 2, begin: 30, end: 34 },
+  };
+  assert.deepEqual(stateOf(textOf(state)), {
+    window: [10, 500],
+    range: [20, 40],
+    rows: 'boxes',
+    by: 'memory',
+    chain: true,
+    mark: { kind: 'via', id: 3, run: 1 },
+    slice: { run: 0, seat: 2, at: 32 },
+  });
+  assert.equal(textOf({ window: [0, 9], span: 9, rowsBy: 'cores', by: 'type' }), '');
+  const foreign = stateOf('at=9-3&rows=planets&mark=<b>:1:0&slice=x&more');
+  assert.deepEqual(Object.values(foreign).filter(Boolean), []);
+});
+
+test('numbers read well', () => {
+  assert.equal(duration(999), '999 ns');
+  assert.equal(duration(12_345), '12.35 µs');
+  assert.equal(duration(67_520_000), '67.52 ms');
+  assert.equal(ms(2_500_499), '2.500');
+  assert.equal(ms(2_500_500), '2.501');
+  assert.deepEqual(ticks(0, 100, 5), { step: 20, all: [0, 20, 40, 60, 80, 100] });
+  assert.equal(tickText(1_500_000, 500_000, 5e6), '1.5 ms');
+  assert.equal(tickText(20, 20, 100), '20 ns');
+});
