@@ -140,6 +140,11 @@ const STACK_BYTES: usize = 64 << 20;
 /// The folder of the libraries that `vicus run` loads, if they do not lie beside the program.
 static LIBRARIES: OnceLock<PathBuf> = OnceLock::new();
 
+/// Sets some memory aside for the moment when none is left, so that a program that has this library can go on then.
+pub fn reserve() {
+    ALLOCATOR.small().reserve();
+}
+
 /// Runs a command: the program's name and its arguments. Returns the exit status; a wrong option, and a second Ctrl-C,
 /// end the process. `libraries` is the folder of the libraries for `vicus run`, if they lie elsewhere than beside the
 /// program.

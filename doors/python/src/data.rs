@@ -1,14 +1,16 @@
 //! A database: data in memory, or a store in a folder.
 
 use crate::errors::{Failure, Outcome, exception};
-use crate::options::{AskOptions, Cancel};
+use crate::options::{AskOptions, Cancel, Text};
+use crate::pipes::Pipe;
 use crate::rows::{self, Rows};
 use crate::threads::Threads;
-use crate::transaction::Transaction;
-use crate::wait::{SLICE, asking, interruptible, is_main, unless_cancelled, without_interpreter};
+use crate::transaction::{OpenTransaction, Transaction};
+use crate::wait::{Bounds, interruptible, is_main, leaving, seconds, without_interpreter};
+use oxrdf::NamedNode;
 use pyo3::prelude::*;
-use std::fs::File;
-use std::io::{self, Cursor, Read};
+use std::collections::HashMap;
+use std::io::{self, BufWriter, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,17 +19,48 @@ use vicus::give_up;
 use vicus_service::data::{Id, LoadOptions, LoadSpill, OnError, Order, Phase, Snapshot, Source, Syntax};
 use vicus_service::{
     Cancel as Handle, Count, Dataset, Document, DumpError, Error, ErrorKind, Format, Keeper, Output, Prepared as Plan,
-    Service, SessionOptions, SharedDataset, Store, StoreError, TemporaryFolder, check_store, copy_store, create_store,
-    dump, file_iri, graph_name, has_room_for_store, is_prefix, open_store, read_store, syntax_by_ending, unpacked,
+    Service, SessionOptions, SharedDataset, Store, StoreError, TemporaryFolder, Updating as _, check_store, copy_store,
+    create_store, dump, file_iri, graph_name, has_room_for_store, is_prefix, is_to_be_replaced, open_store, read_store,
+    syntax_by_ending, unpacked,
 };
 
-/// Data, and the threads that work on it.
+/// Data, and its site.
 pub(crate) struct OpenData {
     /// None from the drop on.
     kept: Option<DataStore>,
-    threads: Threads,
+    pub(crate) site: Site,
+    /// The transactions that have begun.
+    pub(crate) open: Mutex<Vec<OpenTransaction>>,
+    plans: Mutex<Plans>,
+}
+
+/// The plans of texts that were asked lately: a short query takes longer to be planned than to be answered.
+#[derive(Default)]
+struct Plans {
+    /// The data that they are for.
+    of: Option<Arc<Snapshot>>,
+    /// By the text, and whether its rows may come in any order.
+    known: HashMap<(String, bool), Arc<Plan>>,
+}
+
+impl Plans {
+    /// So many plans are kept, of texts with so many bytes.
+    const MOST: usize = 64;
+    const LONGEST: usize = 1 << 14;
+
+    fn turn_to(&mut self, snapshot: &Arc<Snapshot>) {
+        if !self.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, snapshot)) {
+            *self = Plans { of: Some(Arc::clone(snapshot)), known: HashMap::new() };
+        }
+    }
+}
+
+/// Everything that calls need beside their data. An owner of it alone does not keep the data.
+#[derive(Clone)]
+pub(crate) struct Site {
+    pub(crate) threads: Threads,
     path: Option<PathBuf>,
-    temporary: Option<TemporaryFolder>,
+    pub(crate) temporary: Option<TemporaryFolder>,
 }
 
 pub(crate) enum DataStore {
@@ -46,7 +79,12 @@ pub(crate) enum DataStore {
 impl OpenData {
     fn new(kept: DataStore, threads: Threads, path: Option<PathBuf>) -> OpenData {
         let temporary = TemporaryFolder::open(path.as_deref().unwrap_or(&std::env::temp_dir())).ok();
-        OpenData { kept: Some(kept), threads, path, temporary }
+        OpenData {
+            kept: Some(kept),
+            site: Site { threads, path, temporary },
+            open: Mutex::default(),
+            plans: Mutex::default(),
+        }
     }
 
     pub(crate) fn kept(&self) -> &DataStore {
@@ -54,19 +92,11 @@ impl OpenData {
     }
 
     pub(crate) fn service(&self) -> Outcome<&Service> {
-        self.threads.service()
+        self.site.threads.service()
     }
 
     pub(crate) fn check_here(&self) -> Outcome {
-        self.threads.check_here()
-    }
-
-    pub(crate) fn hash_seed(&self) -> u64 {
-        self.threads.hash_seed
-    }
-
-    pub(crate) fn temporary(&self) -> Option<TemporaryFolder> {
-        self.temporary.clone()
+        self.site.threads.check_here()
     }
 
     /// The data as it is now.
@@ -85,6 +115,31 @@ impl OpenData {
         }
     }
 
+    /// The plan of a text for this data, if it was kept.
+    fn kept_plan(&self, dataset: &Dataset, text: &str, any_order: bool) -> Option<Arc<Plan>> {
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        plans.turn_to(dataset.snapshot());
+        plans.known.get(&(text.to_owned(), any_order)).cloned()
+    }
+
+    fn keep_plan(&self, dataset: &Dataset, text: &str, any_order: bool, plan: &Arc<Plan>) {
+        if text.len() > Plans::LONGEST || !plan.can_be_kept() {
+            return;
+        }
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        plans.turn_to(dataset.snapshot());
+        if plans.known.len() >= Plans::MOST {
+            plans.known.clear();
+        }
+        plans.known.insert((text.to_owned(), any_order), Arc::clone(plan));
+    }
+
+    /// Forgets plans, which keep the data that they are for.
+    fn forget_plans(&self) {
+        let plans = std::mem::take(&mut *self.plans.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(plans);
+    }
+
     fn store(&self) -> Outcome<&Arc<Store>> {
         match self.kept() {
             DataStore::Folder { store, .. } => Ok(store),
@@ -96,7 +151,7 @@ impl OpenData {
 impl Drop for OpenData {
     fn drop(&mut self) {
         let kept = self.kept.take();
-        if self.threads.is_here() {
+        if self.site.threads.is_here() {
             // Waits for the keeper's thread.
             without_interpreter(|| drop(kept));
         } else {
@@ -150,28 +205,34 @@ fn prepare(
         }
     }
     let options = remaining(options, began);
-    let cancel = options.limits.cancel.clone();
-    interruptible(py, &cancel, || Ok(session(options).call()?.prepare(text)?))
+    let bounds = Bounds::of(options.limits.cancel.clone());
+    interruptible(py, &bounds, || Ok(session(options).call()?.prepare(text)?))
 }
 
-fn ask(py: Python<'_>, held: &Arc<OpenData>, dataset: &Dataset, options: &SessionOptions, text: &str) -> Outcome<Rows> {
+fn ask(py: Python<'_>, site: &Site, dataset: &Dataset, options: &SessionOptions, text: &str) -> Outcome<Rows> {
     let began = Instant::now();
-    let plan = prepare(py, held.service()?, dataset, options, text)?;
-    begin(py, held, dataset, &remaining(options, began), &plan, text)
+    let plan = prepare(py, site.threads.service()?, dataset, options, text)?;
+    begin(py, site, dataset, &remaining(options, began), &plan, text)
 }
 
 fn begin(
     py: Python<'_>,
-    held: &Arc<OpenData>,
+    site: &Site,
     dataset: &Dataset,
     options: &SessionOptions,
     plan: &Arc<Plan>,
     text: &str,
 ) -> Outcome<Rows> {
-    let session = held.service()?.session(dataset, options.clone());
+    let session = site.threads.service()?.session(dataset, options.clone());
     let cancel = options.limits.cancel.clone();
-    py.detach(|| rows::begin(held.threads.clone(), session.call()?, Arc::clone(plan), cancel, text))
+    py.detach(|| rows::begin(site.threads.clone(), session.call()?, Arc::clone(plan), cancel, text))
 }
+
+/// A plan as text, and its operators.
+type Explained = (String, Vec<rows::OperatorParts>);
+
+/// A plan with its counts, rows, seconds of reading and planning, and seconds of the run.
+type Profiled = (Explained, u64, f64, f64);
 
 /// A database. See `vicus.Database`.
 #[pyclass(frozen, module = "vicus")]
@@ -229,15 +290,23 @@ fn syntax(name: Option<&str>) -> Outcome<Option<Syntax>> {
     })
 }
 
-/// The sources of a call, and their bytes.
+/// The sources of a call.
+struct Sources {
+    all: Vec<Source>,
+    /// Bytes of the files, as far as files tell.
+    total: u64,
+    /// Whether one is a pipe or a device, of which nobody knows how much comes.
+    is_endless: bool,
+}
+
 fn sources(
     files: &[PathBuf],
     data: Option<Vec<u8>>,
     said: Option<Syntax>,
     done: &Arc<AtomicU64>,
-) -> Outcome<(Vec<Source>, u64)> {
-    let mut total = 0;
-    let mut all = Vec::new();
+    bounds: &Bounds,
+) -> Outcome<Sources> {
+    let mut sources = Sources { all: Vec::new(), total: 0, is_endless: false };
     for path in files {
         let name = path.to_string_lossy();
         let syntax = said.or_else(|| syntax_by_ending(&name)).ok_or_else(|| {
@@ -247,23 +316,33 @@ fn sources(
         })?;
         let refused = |error: io::Error| Failure::Python(error.into());
         let file =
-            File::open(path).map_err(|error| refused(io::Error::new(error.kind(), format!("{name}: {error}"))))?;
+            Pipe::read(path).map_err(|error| refused(io::Error::new(error.kind(), format!("{name}: {error}"))))?;
         let about = file.metadata().map_err(refused)?;
         if about.is_dir() {
             return Err(Failure::new("DataError", format_args!("{name} is a folder; expected is a file")));
         }
-        total += about.len();
+        sources.total += about.len();
+        sources.is_endless |= !about.is_file();
         let base = file_iri(path).map_err(refused)?;
-        let counted = Counted { inner: file, done: Arc::clone(done) };
-        all.push(Source::new(name.clone(), syntax, unpacked(counted, &name)).with_base(base));
+        let done = Arc::clone(done);
+        let inner: Box<dyn Read + Send> = match about.is_file() {
+            true => Box::new(file),
+            false => Box::new(Pipe::over(file, bounds.ask())),
+        };
+        let reader = unpacked(Counted { inner, done }, &name);
+        sources.all.push(Source::new(name.clone(), syntax, reader).with_base(base));
     }
     if let Some(data) = data {
-        total += data.len() as u64;
+        sources.total += data.len() as u64;
         let counted = Counted { inner: Cursor::new(data), done: Arc::clone(done) };
-        all.push(Source::new("data", said.unwrap_or(Syntax::Turtle), unpacked(counted, "")));
+        sources.all.push(Source::new("data", said.unwrap_or(Syntax::Turtle), unpacked(counted, "")));
     }
-    Ok((all, total))
+    Ok(sources)
 }
+
+/// Data of so many bytes at most is added to other data quad by quad: that takes time for what is added, and not for
+/// all that is there.
+const FEW_BYTES: u64 = 1 << 20;
 
 /// The name that a source has for LOAD, which gets the source itself.
 const ADDED: &str = "vicus:added";
@@ -291,33 +370,9 @@ impl Data {
     /// Opens the store in a folder, or makes one.
     #[staticmethod]
     fn open(py: Python<'_>, path: PathBuf, create: bool, read_only: bool, threads: Option<usize>) -> PyResult<Data> {
-        let opened = py.detach(|| -> Outcome<Data> {
-            if path.is_file() {
-                return Err(Failure::new(
-                    "StoreError",
-                    format_args!("{} is a file, and a store is a folder", path.display()),
-                ));
-            }
-            let has_room = has_room_for_store(&path);
-            if has_room && (!create || read_only) {
-                let message = format!("{}: there is no store; open(…, create=True) makes one", path.display());
-                return Err(Failure::new("StoreError", message));
-            }
-            let of = |error: StoreError| match error.locked_by() {
-                Some(_) => error.into(),
-                None => Failure::new("StoreError", format_args!("{}: {error}", path.display())),
-            };
-            if read_only {
-                let kept = DataStore::Fixed(Dataset::new(read_store(&path).map_err(of)?));
-                return Ok(Data::new(OpenData::new(kept, Threads::new(threads)?, Some(path.clone()))));
-            }
-            let store = if has_room { create_store(&path) } else { open_store(&path) };
-            let store = Arc::new(store.map_err(of)?);
-            let threads = Threads::new(threads)?;
-            let keeper = threads.service()?.keep(&store).map_err(|error| Failure::new("Busy", error))?;
-            Ok(Data::new(OpenData::new(DataStore::Folder { _keeper: keeper, store }, threads, Some(path.clone()))))
-        });
-        opened.raise(py, None)
+        // Reading a long log, or a file system that is away, has no end that a handle could bring.
+        let bounds = Bounds::of(Handle::new());
+        leaving(py, &bounds, |_| (), move || open(path, create, read_only, threads)).raise(py, None)
     }
 
     /// Empty data in memory.
@@ -331,7 +386,7 @@ impl Data {
         made.raise(py, None)
     }
 
-    /// Loads files and texts; how many quads there were, and malformed lines that were left out.
+    /// Loads files and texts; how many quads came to the data, and malformed lines that were left out.
     #[expect(clippy::too_many_arguments, reason = "they are the keywords of the package's function")]
     fn load(
         &self,
@@ -344,59 +399,46 @@ impl Data {
         skip: bool,
         rdf_12: bool,
         progress: Option<Bound<'_, PyAny>>,
-        cancel: &Cancel,
+        timeout: Option<f64>,
+        cancel: Option<&Bound<'_, Cancel>>,
     ) -> PyResult<(u64, u64)> {
-        let cancel = &cancel.0;
         let loaded = || -> Outcome<(u64, u64)> {
+            let bounds = Bounds::new(cancel, timeout)?;
             let held = self.held()?;
             held.check_writable()?;
             let graph = graph.map(graph_name).transpose().map_err(Failure::argument)?;
             let done = Arc::new(AtomicU64::new(0));
             let said = syntax(syntax_name)?;
-            let (sources, total) = py.detach(|| sources(&files, data, said, &done))?;
+            let Sources { all, total, is_endless } = py.detach(|| sources(&files, data, said, &done, &bounds))?;
             let spill = match held.kept() {
                 DataStore::Folder { store, .. } => {
                     Some(LoadSpill { memory: memory.unwrap_or_else(vicus_cli::free_limit), scratch: store.scratch() })
                 }
+                _ if memory.is_some() => {
+                    let message = "memory= bounds the work beside a store; data in memory is held whole";
+                    return Err(Failure::argument(message));
+                }
                 _ => None,
             };
+            let is_small = total <= FEW_BYTES && !is_endless && !skip && progress.is_none();
             if let DataStore::Memory(shared) = held.kept()
+                && is_small
                 && !shared.dataset().snapshot().is_empty()
             {
-                // Beside what is there: each source by an operation of an update, and all or none of them.
-                let held = Arc::clone(&held);
-                return interruptible(py, cancel, || {
-                    let DataStore::Memory(shared) = held.kept() else { return Ok((0, 0)) };
-                    let before = shared.dataset().snapshot().len() as u64;
-                    let mut draft = shared.draft();
-                    for Source { name, syntax, base, reader } in sources {
-                        let into = graph.as_ref().map_or_else(String::new, |graph| format!(" INTO GRAPH {graph}"));
-                        let mut options = SessionOptions::default();
-                        options.plan.hash_seed = held.hash_seed();
-                        options.limits.cancel = cancel.clone();
-                        options.languages.sparql.rdf_12 = rdf_12;
-                        options.document = Some(Document::new(ADDED.to_owned(), syntax, base, reader));
-                        let added = held.service()?.update(&format!("LOAD <{ADDED}>{into}"), &mut draft, options);
-                        added.map_err(|error| match of_loading(inner(error)) {
-                            Failure::Named(class, message) => Failure::new(class, format_args!("{name}: {message}")),
-                            other => other,
-                        })?;
-                    }
-                    draft.commit();
-                    Ok(((shared.dataset().snapshot().len() as u64).saturating_sub(before), 0))
-                });
+                return interruptible(py, &bounds, || add_few(&held, shared, all, graph.as_ref(), rdf_12, &bounds));
             }
             let options = LoadOptions {
                 graph,
                 spill,
                 rdf_12,
-                hash_seed: held.hash_seed(),
+                hash_seed: held.site.threads.hash_seed,
                 on_error: if skip { OnError::Skip } else { OnError::Fail },
                 ..LoadOptions::default()
             };
-            let loading = py.detach(|| Ok::<_, Failure>(held.service()?.load(sources, options, cancel)))?;
+            let loading = py.detach(|| Ok::<_, Failure>(held.service()?.load(all, options, &bounds.cancel)))?;
             let counts = loading.progress();
-            while !py.detach(|| loading.wait_for(SLICE)) {
+            while !py.detach(|| loading.wait_for(bounds.slice())) {
+                bounds.end_if_late();
                 let told = || -> PyResult<()> {
                     py.check_signals()?;
                     if let Some(progress) = &progress {
@@ -406,69 +448,82 @@ impl Data {
                     Ok(())
                 };
                 if let Err(error) = told() {
-                    cancel.cancel();
+                    bounds.cancel.cancel();
                     py.detach(|| drop(loading));
                     return Err(error.into());
                 }
             }
-            let loaded = py.detach(|| loading.finish()).map_err(of_loading)?;
-            let (quads, skipped) = (loaded.dataset.snapshot().len() as u64, loaded.skipped);
-            let keep = Arc::clone(&held);
-            interruptible(py, cancel, move || match keep.kept() {
-                DataStore::Memory(shared) => match shared.fill(loaded.dataset, &asking(cancel)) {
-                    Ok(true) => Ok(()),
-                    Ok(false) => {
-                        let message = "the database was changed while the data was loaded: load it again";
-                        Err(Failure::new("StoreError", message))
-                    }
-                    Err(_) => Err(Error::Cancelled.into()),
-                },
+            let loaded = py.detach(|| loading.finish()).map_err(|error| bounds.told(of_loading(error)))?;
+            let skipped = loaded.skipped;
+            let added = interruptible(py, &bounds, || match held.kept() {
+                DataStore::Memory(shared) => {
+                    shared.add(loaded.dataset, &bounds.ask()).map_err(|error| Failure::new("OutOfMemory", error))
+                }
                 DataStore::Folder { store, .. } => {
                     let snapshot = Arc::into_inner(loaded.dataset.into_snapshot()).expect("no other owner is left");
+                    let before = store.snapshot().len();
                     let written = AtomicU64::new(0);
-                    let loaded = store.load_asking(snapshot, &mut stopping(cancel, &written), &asking(cancel));
-                    loaded.map_err(unless_cancelled(cancel, Failure::from))
+                    store.load_asking(snapshot, &mut stopping(&bounds.cancel, &written), &bounds.ask())?;
+                    Ok(store.snapshot().len().saturating_sub(before) as u64)
                 }
-                DataStore::Fixed(_) => keep.check_writable(),
+                DataStore::Fixed(_) => held.check_writable().map(|()| 0),
             })?;
-            Ok((quads, skipped))
+            held.forget_plans();
+            Ok((added, skipped))
         };
         loaded().raise(py, None)
     }
 
     /// Begins to answer a query.
     #[pyo3(signature = (text, asked=None))]
-    fn query(&self, py: Python<'_>, text: &str, asked: Option<AskOptions>) -> PyResult<Rows> {
+    fn query(&self, py: Python<'_>, text: Text<'_>, asked: Option<AskOptions>) -> PyResult<Rows> {
+        let text = text.0;
         let begun = || -> Outcome<Rows> {
             let held = self.held()?;
-            let options = asked.unwrap_or_default().options(&held)?;
-            ask(py, &held, &held.dataset(), &options, text)
+            let asked = asked.unwrap_or_default();
+            let is_plain = asked.is_plain();
+            let options = asked.options(&held.site)?;
+            let (began, dataset, any_order) = (Instant::now(), held.dataset(), options.parallel_answers);
+            let kept = if is_plain { held.kept_plan(&dataset, text, any_order) } else { None };
+            let plan = match kept {
+                Some(plan) => plan,
+                None => {
+                    let plan = prepare(py, held.service()?, &dataset, &options, text)?;
+                    if is_plain {
+                        held.keep_plan(&dataset, text, any_order, &plan);
+                    }
+                    plan
+                }
+            };
+            begin(py, &held.site, &dataset, &remaining(&options, began), &plan, text)
         };
         begun().raise(py, Some(text))
     }
 
     /// A query that is planned for the data as it is now.
     #[pyo3(signature = (text, asked=None))]
-    fn prepare(&self, py: Python<'_>, text: &str, asked: Option<AskOptions>) -> PyResult<Prepared> {
+    fn prepare(&self, py: Python<'_>, text: Text<'_>, asked: Option<AskOptions>) -> PyResult<Prepared> {
+        let text = text.0;
         let made = || -> Outcome<Prepared> {
             let held = self.held()?;
-            let options = asked.unwrap_or_default().options(&held)?;
+            let options = asked.unwrap_or_default().options(&held.site)?;
             let dataset = held.dataset();
             let plan = prepare(py, held.service()?, &dataset, &options, text)?;
-            Ok(Prepared { held, dataset, options, plan, text: text.to_owned() })
+            Ok(Prepared { site: held.site.clone(), dataset, options, plan, text: text.to_owned() })
         };
         made().raise(py, Some(text))
     }
 
     /// Carries out an update; how many operations it has, and seconds.
     #[pyo3(signature = (text, asked=None))]
-    fn update(&self, py: Python<'_>, text: &str, asked: Option<AskOptions>) -> PyResult<(usize, f64)> {
+    fn update(&self, py: Python<'_>, text: Text<'_>, asked: Option<AskOptions>) -> PyResult<(usize, f64)> {
+        let text = text.0;
         let updated = || -> Outcome<(usize, f64)> {
             let held = self.held()?;
             held.check_writable()?;
-            let options = asked.unwrap_or_default().options(&held)?;
-            let cancel = options.limits.cancel.clone();
-            let updated = interruptible(py, &cancel, || match held.kept() {
+            let options = asked.unwrap_or_default().options(&held.site)?;
+            let bounds = Bounds::of(options.limits.cancel.clone());
+            let updated = interruptible(py, &bounds, || match held.kept() {
                 DataStore::Memory(dataset) => {
                     let mut draft = dataset.draft();
                     let updated = held.service()?.update(text, &mut draft, options)?;
@@ -478,6 +533,7 @@ impl Data {
                 DataStore::Folder { store, .. } => Ok(held.service()?.update_store(text, store, options)?.updated),
                 DataStore::Fixed(_) => Err(Failure::new("ReadOnly", "a snapshot can't be changed")),
             })?;
+            held.forget_plans();
             Ok((updated.operations, updated.time.as_secs_f64()))
         };
         updated().raise(py, Some(text))
@@ -485,46 +541,58 @@ impl Data {
 
     /// Answers a query for its counts: its operators with their work, its rows, and seconds.
     #[pyo3(signature = (text, asked=None))]
-    fn profile(&self, py: Python<'_>, text: &str, asked: Option<AskOptions>) -> PyResult<(String, u64, f64, f64)> {
-        let measured = || -> Outcome<(String, u64, f64, f64)> {
+    fn profile(&self, py: Python<'_>, text: Text<'_>, asked: Option<AskOptions>) -> PyResult<Profiled> {
+        let text = text.0;
+        let measured = || -> Outcome<Profiled> {
             let held = self.held()?;
-            let mut options = asked.unwrap_or_default().options(&held)?;
+            let mut options = asked.unwrap_or_default().options(&held.site)?;
             options.counts = true;
             let dataset = held.dataset();
             let began = Instant::now();
             let plan = prepare(py, held.service()?, &dataset, &options, text)?;
             let options = remaining(&options, began);
             let planning = (plan.parsing() + plan.planning()).as_secs_f64();
-            let cancel = options.limits.cancel.clone();
+            let bounds = Bounds::of(options.limits.cancel.clone());
             let session = held.service()?.session(&dataset, options);
-            let (_, outcome) = interruptible(py, &cancel, || Ok(session.call()?.answer(&plan, Count)?))?;
-            Ok((plan.explain(Some(&outcome.counts)), outcome.rows, planning, outcome.time.as_secs_f64()))
+            let (_, outcome) = interruptible(py, &bounds, || Ok(session.call()?.answer(&plan, Count)?))?;
+            let counts = Some(&outcome.counts[..]);
+            let told = (plan.explain(counts), rows::operators(&plan, counts));
+            Ok((told, outcome.rows, planning, outcome.time.as_secs_f64()))
         };
         measured().raise(py, Some(text))
     }
 
-    /// The plan of a query as text.
+    /// The plan of a query as text, and its operators.
     #[pyo3(signature = (text, asked=None))]
-    fn explain(&self, py: Python<'_>, text: &str, asked: Option<AskOptions>) -> PyResult<String> {
-        Ok(self.prepare(py, text, asked)?.plan.explain(None))
+    fn explain(&self, py: Python<'_>, text: Text<'_>, asked: Option<AskOptions>) -> PyResult<Explained> {
+        let plan = self.prepare(py, text, asked)?.plan;
+        Ok((plan.explain(None), rows::operators(&plan, None)))
     }
 
     /// The data as it is now, which stays so.
     fn snapshot(&self, py: Python<'_>) -> PyResult<Data> {
         let made = || -> Outcome<Data> {
             let held = self.held()?;
-            let fixed = OpenData::new(DataStore::Fixed(held.dataset()), held.threads.clone(), held.path.clone());
+            let Site { threads, path, .. } = held.site.clone();
+            let fixed = OpenData::new(DataStore::Fixed(held.dataset()), threads, path);
             Ok(Data::new(fixed))
         };
         made().raise(py, None)
     }
 
-    /// Begins a transaction.
-    fn transaction(&self, py: Python<'_>) -> PyResult<Transaction> {
-        self.held().and_then(|held| Transaction::begin(py, held)).raise(py, None)
+    /// Begins a transaction, when those before it have ended.
+    fn transaction(
+        &self,
+        py: Python<'_>,
+        timeout: Option<f64>,
+        cancel: Option<&Bound<'_, Cancel>>,
+    ) -> PyResult<Transaction> {
+        let begun = || Transaction::begin(py, &self.held()?, &Bounds::new(cancel, timeout)?);
+        begun().raise(py, None)
     }
 
     /// Writes the quads to a file; how many.
+    #[expect(clippy::too_many_arguments, reason = "they are the keywords of the package's function")]
     fn dump(
         &self,
         py: Python<'_>,
@@ -532,10 +600,11 @@ impl Data {
         syntax_name: Option<&str>,
         graph: Option<&str>,
         prefixes: Vec<(String, String)>,
-        cancel: &Cancel,
+        timeout: Option<f64>,
+        cancel: Option<&Bound<'_, Cancel>>,
     ) -> PyResult<usize> {
-        let cancel = &cancel.0;
         let written = || -> Outcome<usize> {
+            let bounds = Bounds::new(cancel, timeout)?;
             let held = self.held()?;
             let name = path.to_string_lossy().into_owned();
             let syntax = syntax(syntax_name)?.or_else(|| syntax_by_ending(&name)).ok_or_else(|| {
@@ -556,16 +625,20 @@ impl Data {
                     Some(id.ok_or_else(|| Failure::argument(format_args!("there is no graph {name}")))?)
                 }
             };
-            interruptible(py, cancel, || {
+            interruptible(py, &bounds, || {
                 let refused = |error: io::Error| {
                     let error = io::Error::new(error.kind(), format!("{name}: {error}"));
                     Failure::Python(error.into())
                 };
-                let mut output = Output::create(&path).map_err(refused)?;
-                let mut pause = |_| if cancel.is_cancelled() { Err(io::ErrorKind::Interrupted.into()) } else { Ok(()) };
+                let output = match is_to_be_replaced(&path) {
+                    Ok(false) => Pipe::write(&path, bounds.ask())
+                        .and_then(|pipe| Output::over(BufWriter::with_capacity(1 << 16, pipe), &name)),
+                    _ => Output::create(&path),
+                };
+                let mut output = output.map_err(refused)?;
+                let mut pause = |_| if bounds.is_over() { Err(io::ErrorKind::Interrupted.into()) } else { Ok(()) };
                 let written = dump(snapshot, graph, Format::from(syntax), &prefixes, &mut output, &mut pause);
                 let quads = written.map_err(|error| match error {
-                    _ if cancel.is_cancelled() => Error::Cancelled.into(),
                     DumpError::Io(error) => refused(io::Error::new(error.kind(), error.to_string())),
                     DumpError::Damaged(_) => Failure::new("StoreError", error),
                     error => Failure::new("FormatError", error),
@@ -578,31 +651,38 @@ impl Data {
     }
 
     /// Writes the data to a store of its own; how many quads.
-    fn backup(&self, py: Python<'_>, path: PathBuf, memory: Option<u64>, cancel: &Cancel) -> PyResult<usize> {
-        let cancel = &cancel.0;
+    fn backup(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        memory: Option<u64>,
+        timeout: Option<f64>,
+        cancel: Option<&Bound<'_, Cancel>>,
+    ) -> PyResult<usize> {
         let copied = || -> Outcome<usize> {
+            let bounds = Bounds::new(cancel, timeout)?;
             let dataset = self.held()?.dataset();
             let memory = memory.unwrap_or_else(vicus_cli::free_limit);
-            interruptible(py, cancel, || {
+            interruptible(py, &bounds, || {
                 let written = AtomicU64::new(0);
-                copy_store(dataset.snapshot(), &path, memory, &mut stopping(cancel, &written))
-                    .map_err(unless_cancelled(cancel, Failure::from))
+                Ok(copy_store(dataset.snapshot(), &path, memory, &mut stopping(&bounds.cancel, &written))?)
             })
         };
         copied().raise(py, None)
     }
 
     /// Writes the base of the store anew with the changes since; whether there were some.
-    fn compact(&self, py: Python<'_>, cancel: &Cancel) -> PyResult<bool> {
-        let cancel = &cancel.0;
+    fn compact(&self, py: Python<'_>, timeout: Option<f64>, cancel: Option<&Bound<'_, Cancel>>) -> PyResult<bool> {
         let merged = || -> Outcome<bool> {
+            let bounds = Bounds::new(cancel, timeout)?;
             let held = self.held()?;
             held.check_writable()?;
             let store = Arc::clone(held.store()?);
-            interruptible(py, cancel, || {
+            interruptible(py, &bounds, || {
                 let written = AtomicU64::new(0);
-                let merged = store.merge_asking(&mut stopping(cancel, &written), &asking(cancel));
-                merged.map_err(unless_cancelled(cancel, Failure::from))
+                let merged = store.merge_asking(&mut stopping(&bounds.cancel, &written), &bounds.ask())?;
+                held.forget_plans();
+                Ok(merged)
             })
         };
         merged().raise(py, None)
@@ -617,7 +697,7 @@ impl Data {
     /// The folder of the store; none for data in memory.
     #[getter]
     fn path(&self, py: Python<'_>) -> PyResult<Option<PathBuf>> {
-        Ok(self.held().raise(py, None)?.path.clone())
+        Ok(self.held().raise(py, None)?.site.path.clone())
     }
 
     /// How many threads work for it.
@@ -633,11 +713,87 @@ impl Data {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
-    /// Lets the data go. Answers that are being read go on.
-    fn close(&self, py: Python<'_>) {
-        let held = self.take();
-        py.detach(|| drop(held));
+    /// Lets the data go. Answers that are being read go on; transactions that have not ended are rolled back.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let Some(held) = self.take() else { return Ok(()) };
+        if held.check_here().is_err() {
+            // Neither the threads of a parent's transactions are here, nor the other owners of the data.
+            return Ok(());
+        }
+        let open = std::mem::take(&mut *held.open.lock().unwrap_or_else(PoisonError::into_inner));
+        open.iter().for_each(OpenTransaction::end);
+        // An update of a transaction may be under way, and the keeper may be writing.
+        let bounds = Bounds::of(Handle::new());
+        let closed = leaving(
+            py,
+            &bounds,
+            |_| (),
+            move || {
+                open.into_iter().for_each(OpenTransaction::wait);
+                drop(held);
+                Ok(())
+            },
+        );
+        closed.raise(py, None)
     }
+}
+
+/// Opens the store in a folder, or makes one.
+fn open(path: PathBuf, create: bool, read_only: bool, threads: Option<usize>) -> Outcome<Data> {
+    if path.is_file() {
+        return Err(Failure::new("StoreError", format_args!("{} is a file, and a store is a folder", path.display())));
+    }
+    let has_room = has_room_for_store(&path);
+    if has_room && (!create || read_only) {
+        let message = format!("{}: there is no store; open(…, create=True) makes one", path.display());
+        return Err(Failure::new("StoreError", message));
+    }
+    let of = |error: StoreError| match error.locked_by() {
+        Some(_) => error.into(),
+        None => Failure::new("StoreError", format_args!("{}: {error}", path.display())),
+    };
+    if read_only {
+        let kept = DataStore::Fixed(Dataset::new(read_store(&path).map_err(of)?));
+        return Ok(Data::new(OpenData::new(kept, Threads::new(threads)?, Some(path.clone()))));
+    }
+    let store = if has_room { create_store(&path) } else { open_store(&path) };
+    let store = Arc::new(store.map_err(of)?);
+    let threads = Threads::new(threads)?;
+    let keeper = threads.service()?.keep(&store).map_err(|error| Failure::new("Busy", error))?;
+    Ok(Data::new(OpenData::new(DataStore::Folder { _keeper: keeper, store }, threads, Some(path.clone()))))
+}
+
+/// Adds little data beside what is there: each source by an operation of an update, and all or none of them.
+fn add_few(
+    held: &OpenData,
+    shared: &SharedDataset,
+    sources: Vec<Source>,
+    graph: Option<&NamedNode>,
+    rdf_12: bool,
+    bounds: &Bounds,
+) -> Outcome<(u64, u64)> {
+    let mut draft = shared.draft();
+    let mut before = None;
+    for Source { name, syntax, base, reader } in sources {
+        let into = graph.map_or_else(String::new, |graph| format!(" INTO GRAPH {graph}"));
+        let mut options = SessionOptions::default();
+        options.plan.hash_seed = held.site.threads.hash_seed;
+        options.limits.cancel = bounds.cancel.clone();
+        options.languages.sparql.rdf_12 = rdf_12;
+        options.document = Some(Document::new(ADDED.to_owned(), syntax, base, reader));
+        draft.ask(bounds.ask());
+        let of = |error: Arc<dyn std::error::Error + Send + Sync>| Failure::new("StoreError", error);
+        before.get_or_insert(draft.snapshot().map_err(of)?.len());
+        let added = held.service()?.update(&format!("LOAD <{ADDED}>{into}"), &mut draft, options);
+        added.map_err(|error| match of_loading(inner(error)) {
+            Failure::Named(class, message) => Failure::new(class, format_args!("{name}: {message}")),
+            other => other,
+        })?;
+    }
+    let of = |error: Arc<dyn std::error::Error + Send + Sync>| Failure::new("StoreError", error);
+    let after = draft.snapshot().map_err(of)?.len();
+    draft.commit();
+    Ok((after.saturating_sub(before.unwrap_or(after)) as u64, 0))
 }
 
 /// The error of an operation without its number: there is one operation.
@@ -651,7 +807,8 @@ fn inner(error: Error) -> Error {
 /// A query that is planned. See `vicus.Prepared`.
 #[pyclass(frozen, module = "vicus")]
 pub(crate) struct Prepared {
-    held: Arc<OpenData>,
+    /// Without the database, so that another one may open its store when it is closed.
+    site: Site,
     dataset: Dataset,
     options: SessionOptions,
     plan: Arc<Plan>,
@@ -661,23 +818,26 @@ pub(crate) struct Prepared {
 #[pymethods]
 impl Prepared {
     /// Begins to answer it.
-    fn run(&self, py: Python<'_>, timeout: Option<f64>, memory: Option<u64>, cancel: &Cancel) -> PyResult<Rows> {
+    fn run(
+        &self,
+        py: Python<'_>,
+        timeout: Option<f64>,
+        memory: Option<u64>,
+        cancel: Option<&Bound<'_, Cancel>>,
+    ) -> PyResult<Rows> {
         let begun = || -> Outcome<Rows> {
             let mut options = self.options.clone();
-            if let Some(seconds) = timeout {
-                let time = Duration::try_from_secs_f64(seconds);
-                options.limits.time = Some(time.map_err(|_| Failure::argument("timeout is a number of seconds"))?);
-            }
+            options.limits.time = timeout.map(seconds).transpose()?;
             options.limits.memory = memory.or(options.limits.memory);
-            options.limits.cancel = cancel.0.clone();
-            begin(py, &self.held, &self.dataset, &options, &self.plan, &self.text)
+            options.limits.cancel = Bounds::new(cancel, None)?.cancel;
+            begin(py, &self.site, &self.dataset, &options, &self.plan, &self.text)
         };
         begun().raise(py, Some(&self.text))
     }
 
     /// Its operators and boxes.
-    fn explain(&self) -> String {
-        self.plan.explain(None)
+    fn explain(&self) -> Explained {
+        (self.plan.explain(None), rows::operators(&self.plan, None))
     }
 
     /// Its text.
@@ -691,9 +851,10 @@ impl Prepared {
 impl Transaction {
     /// Changes the data of the transaction.
     #[pyo3(name = "update", signature = (text, asked=None))]
-    fn update_by(&self, py: Python<'_>, text: &str, asked: Option<AskOptions>) -> PyResult<(usize, f64)> {
+    fn update_by(&self, py: Python<'_>, text: Text<'_>, asked: Option<AskOptions>) -> PyResult<(usize, f64)> {
+        let text = text.0;
         let updated = || -> Outcome<(usize, f64)> {
-            let options = asked.unwrap_or_default().options(self.held())?;
+            let options = asked.unwrap_or_default().options(self.site())?;
             let updated = self.update(py, text, options)?;
             Ok((updated.operations, updated.time.as_secs_f64()))
         };
@@ -702,11 +863,12 @@ impl Transaction {
 
     /// Begins to answer a query over the data as changed so far.
     #[pyo3(signature = (text, asked=None))]
-    fn query(&self, py: Python<'_>, text: &str, asked: Option<AskOptions>) -> PyResult<Rows> {
+    fn query(&self, py: Python<'_>, text: Text<'_>, asked: Option<AskOptions>) -> PyResult<Rows> {
+        let text = text.0;
         let begun = || -> Outcome<Rows> {
-            let options = asked.unwrap_or_default().options(self.held())?;
+            let options = asked.unwrap_or_default().options(self.site())?;
             let dataset = self.dataset(py)?;
-            ask(py, self.held(), &dataset, &options, text)
+            ask(py, self.site(), &dataset, &options, text)
         };
         begun().raise(py, Some(text))
     }
@@ -720,24 +882,23 @@ impl Transaction {
 
 /// Checks the store in a folder, beside a process that may be writing to it; what was found.
 #[pyfunction]
-pub(crate) fn check(py: Python<'_>, path: PathBuf, cancel: &Cancel) -> PyResult<String> {
-    let cancel = &cancel.0;
-    let checked = interruptible(py, cancel, || {
-        let mut pause = |_, _| {
-            if cancel.is_cancelled() {
-                give_up(Error::Cancelled);
-            }
-        };
-        let of = |error: StoreError| Failure::new("StoreError", format_args!("{}: {error}", path.display()));
-        check_store(Path::new(&path), &mut pause).map(|checked| checked.to_string()).map_err(of)
-    });
-    checked.map_err(|failure| if cancel.is_cancelled() { keep_python(failure) } else { failure }).raise(py, None)
-}
-
-/// A cancelled check gives up by a panic.
-fn keep_python(failure: Failure) -> Failure {
-    match failure {
-        Failure::Python(error) => Failure::Python(error),
-        _ => Error::Cancelled.into(),
-    }
+pub(crate) fn check(
+    py: Python<'_>,
+    path: PathBuf,
+    timeout: Option<f64>,
+    cancel: Option<&Bound<'_, Cancel>>,
+) -> PyResult<String> {
+    let checked = || {
+        let bounds = Bounds::new(cancel, timeout)?;
+        interruptible(py, &bounds, || {
+            let mut pause = |_, _| {
+                if bounds.is_over() {
+                    give_up(Error::Cancelled);
+                }
+            };
+            let of = |error: StoreError| Failure::new("StoreError", format_args!("{}: {error}", path.display()));
+            check_store(Path::new(&path), &mut pause).map(|checked| checked.to_string()).map_err(of)
+        })
+    };
+    checked().raise(py, None)
 }

@@ -1,6 +1,9 @@
 //! Frames of others as tables of SQL: anything with `__arrow_c_stream__`.
 
-use crate::errors::{Failure, exception};
+use crate::data::Raise as _;
+use crate::errors::{Failure, Outcome};
+use crate::options::Cancel;
+use crate::wait::{Bounds, UserThreads, ident, leaving};
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use arrow_array::{Array as _, RecordBatch, RecordBatchReader as _};
 use pyo3::exceptions::PyTypeError;
@@ -8,7 +11,7 @@ use pyo3::ffi::c_str;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use std::sync::Arc;
-use vicus_service::SqlTable;
+use vicus_service::{Ask, Error, SqlTable};
 
 /// The rows of a frame, read once, as a table that statements may read any number of times.
 #[pyclass(frozen, module = "vicus")]
@@ -46,23 +49,49 @@ pub(crate) fn checked(batch: RecordBatch) -> Result<RecordBatch, String> {
 #[pymethods]
 impl Frame {
     #[new]
-    fn new(py: Python<'_>, frame: &Bound<'_, PyAny>) -> PyResult<Frame> {
-        let wrong = |error: String| exception(py, Failure::new("DataError", format_args!("the frame: {error}")), None);
-        let reader = RecordBatchStreamReader::try_new(stream(frame)?);
-        let reader = reader.map_err(|error| wrong(error.to_string()))?;
-        let read = py.detach(|| {
-            let schema = reader.schema();
-            let mut batches = Vec::new();
-            for batch in reader {
-                batches.push(checked(batch.map_err(|error| error.to_string())?)?);
-            }
-            vicus_tables::of_batches(&schema, &batches)
-        });
-        py.check_signals()?;
-        read.map(Frame).map_err(wrong)
+    #[pyo3(signature = (frame, timeout=None, cancel=None))]
+    fn new(
+        py: Python<'_>,
+        frame: &Bound<'_, PyAny>,
+        timeout: Option<f64>,
+        cancel: Option<&Bound<'_, Cancel>>,
+    ) -> PyResult<Frame> {
+        let read = || -> Outcome<Frame> {
+            let bounds = Bounds::new(cancel, timeout)?;
+            let stream = stream(frame)?;
+            let inside = Arc::new(UserThreads::default());
+            let (nudged, ask) = (Arc::clone(&inside), bounds.ask());
+            // Its maker may take long, may have no end, and may run Python: on another thread than that of signals.
+            let body = move || {
+                let thread = Python::attach(|py| {
+                    let thread = ident(py)?;
+                    inside.enter(py, thread, None);
+                    Ok::<_, PyErr>(thread)
+                })?;
+                let made = of_stream(stream, &ask);
+                Python::attach(|py| inside.leave(py, thread, None));
+                made
+            };
+            leaving(py, &bounds, |py| nudged.interrupt(py), body).map(Frame)
+        };
+        read().raise(py, None)
     }
 
     fn __len__(&self) -> usize {
         self.0.rows().unwrap_or_default() as usize
     }
+}
+
+fn of_stream(stream: FFI_ArrowArrayStream, ask: &Ask) -> Outcome<Arc<dyn SqlTable>> {
+    let wrong = |error: String| Failure::new("DataError", format_args!("the frame: {error}"));
+    let reader = RecordBatchStreamReader::try_new(stream).map_err(|error| wrong(error.to_string()))?;
+    let schema = reader.schema();
+    let mut batches = Vec::new();
+    for batch in reader {
+        batches.push(batch.map_err(|error| error.to_string()).and_then(checked).map_err(wrong)?);
+        if ask(0).is_err() {
+            return Err(Error::Cancelled.into());
+        }
+    }
+    vicus_tables::of_batches(&schema, &batches).map_err(wrong)
 }

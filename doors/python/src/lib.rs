@@ -8,6 +8,7 @@
 //!  options.rs      the options of a query
 //!  rows.rs         an answer: tuples of terms, or a stream of Arrow
 //!  frames.rs       frames of others as tables of SQL
+//!  pipes.rs        pipes whose other end may be silent
 //!  transaction.rs  several updates as one, on a thread of its own
 //!  runtime.rs      threads under a strategy, placed arrays
 //!  wait.rs         waits that look for signals
@@ -22,6 +23,7 @@ mod errors;
 mod frames;
 mod networks;
 mod options;
+mod pipes;
 mod quads;
 mod rows;
 mod runtime;
@@ -63,6 +65,8 @@ fn refuse_subinterpreters(_py: Python<'_>) -> PyResult<()> {
 
 #[pymodule]
 fn _vicus(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    // A process with little memory left has an error, and its end only behind that.
+    vicus_cli::reserve();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<data::Data>()?;
     module.add_class::<data::Prepared>()?;
@@ -78,11 +82,12 @@ fn _vicus(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(command, module)?)?;
     module.add_function(wrap_pyfunction!(free_limit, module)?)?;
     module.add_function(wrap_pyfunction!(refuse_subinterpreters, module)?)?;
+    module.add_function(wrap_pyfunction!(wait::wait_for_unfinished, module)?)?;
     module.add_function(wrap_pyfunction!(networks::run_network, module)?)?;
     module.add_function(wrap_pyfunction!(networks::show_network, module)?)?;
     module.add_function(wrap_pyfunction!(networks::network_kinds, module)?)?;
     module.add_function(wrap_pyfunction!(runtime::footprint, module)?)?;
-    module.add_function(wrap_pyfunction!(quads::matching, module)?)?;
+    module.add_function(wrap_pyfunction!(quads::find, module)?)?;
     module.add_function(wrap_pyfunction!(quads::graphs, module)?)?;
     module.add_function(wrap_pyfunction!(quads::change, module)?)?;
     module.add_function(wrap_pyfunction!(data::check, module)?)

@@ -6,8 +6,9 @@
 use crate::data::Raise as _;
 use crate::errors::{Failure, Outcome};
 use crate::frames::{Frame, checked, stream};
+use crate::options::{Cancel, Text};
 use crate::threads::Threads;
-use crate::wait::SLICE;
+use crate::wait::{Bounds, GRACE, UnfinishedWork, UserThreads, ident};
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader as _};
 use arrow_schema::SchemaRef;
@@ -19,11 +20,13 @@ use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::Instant;
+use vicus::flow::Field;
 use vicus::{BoxError, BoxId, BoxModel, Envelope, FlowError, Operator, Request, RequestOptions, Runtime, Schema, Turn};
 use vicus_network::{
     BoxSpec, Building, KindError, Kinds, MachineCounts, Network, NetworkText, ParameterType, Ports, dot, parse_schema,
-    schema_text,
+    schema_text, svg,
 };
 use vicus_tables::add_kinds;
 
@@ -78,20 +81,40 @@ impl std::error::Error for Raised {}
 
 /// A box in Python, in one run of its network.
 struct Stepper {
-    /// Made with the first envelope, in Python.
+    /// MadeTerms with the first envelope, in Python.
     state: Option<Py<PyAny>>,
     make: Arc<Py<PyAny>>,
     taken: (SchemaRef, Schema),
     sent: Schema,
+    inside: Arc<UserThreads>,
+    /// The state's thread, if it has one.
+    own: Option<Py<PyAny>>,
+    /// Dropped last: until then a thread may want the interpreter for the box.
+    _unfinished: UnfinishedWork,
 }
 
 impl Stepper {
-    /// Calls the box with an envelope, or for its end; the envelopes that it makes.
-    fn step(&mut self, py: Python<'_>, envelope: &Envelope) -> PyResult<Vec<RecordBatch>> {
-        if self.state.is_none() {
-            self.state = Some(self.make.call0(py)?);
+    /// Steps, so that Ctrl-C and the end of its time end the box's code.
+    fn enter(&mut self, py: Python<'_>, envelope: &Envelope) -> PyResult<Vec<RecordBatch>> {
+        let is_first = self.state.is_none();
+        if is_first {
+            let state = self.make.call0(py)?;
+            self.own = state.getattr(py, "thread").ok().filter(|thread| !thread.is_none(py));
+            self.state = Some(state);
         }
+        let thread = ident(py)?;
+        self.inside.enter(py, thread, self.own.as_ref().map(|own| own.clone_ref(py)));
+        let made = self.step(py, envelope, is_first);
+        self.inside.leave(py, thread, self.own.as_ref());
+        made
+    }
+
+    /// Calls the box with an envelope, or for its end; the envelopes that it makes.
+    fn step(&self, py: Python<'_>, envelope: &Envelope, is_first: bool) -> PyResult<Vec<RecordBatch>> {
         let state = self.state.as_ref().expect("it was made").bind(py);
+        if is_first {
+            state.call_method0("begin")?;
+        }
         let made = if envelope.is_pill() {
             state.call_method0("end")?
         } else {
@@ -101,6 +124,14 @@ impl Stepper {
         let mut all = Vec::new();
         for frame in made.try_iter()? {
             let frame = frame?;
+            // A batch that is passed on needs no way through Arrow's interface.
+            if let Ok(passed) = frame.cast::<Batches>()
+                && same_columns(&self.taken.1, &self.sent)
+                && Arc::ptr_eq(&passed.get().schema, &self.taken.0)
+            {
+                all.extend(passed.get().batches.iter().cloned());
+                continue;
+            }
             let wrong = |error: String| pyo3::exceptions::PyTypeError::new_err(error);
             let reader = RecordBatchStreamReader::try_new(stream(&frame)?).map_err(|error| wrong(error.to_string()))?;
             let schema = reader.schema();
@@ -119,16 +150,16 @@ impl Stepper {
 
 /// Whether rows of a schema have another one's columns, however they are stored.
 fn same_columns(given: &Schema, wanted: &Schema) -> bool {
-    let of = |schema: &Schema| -> Vec<(String, String)> {
-        schema.columns().iter().map(|field| (field.name.clone(), field.kind.to_string())).collect()
+    let alike = |(given, wanted): (&Field, &Field)| {
+        given.name == wanted.name && (given.kind == wanted.kind || given.kind.to_string() == wanted.kind.to_string())
     };
-    of(given) == of(wanted)
+    given.columns().len() == wanted.columns().len() && given.columns().iter().zip(wanted.columns()).all(alike)
 }
 
 impl Operator for Stepper {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         let Some(envelope) = turn.take(0) else { return Ok(()) };
-        let stepped = turn.blocking(|| Python::attach(|py| self.step(py, &envelope)));
+        let stepped = turn.blocking(|| Python::attach(|py| self.enter(py, &envelope)));
         for batch in stepped.map_err(Raised)? {
             let made = Envelope::from_arrow(&batch)?;
             if made.rows() > 0 {
@@ -153,7 +184,8 @@ impl Drop for Stepper {
     }
 }
 
-fn python_kind(boxes: Vec<PythonBox>) -> BoxSpec {
+fn python_kind(boxes: Vec<PythonBox>, inside: &Arc<UserThreads>) -> BoxSpec {
+    let inside = Arc::clone(inside);
     let boxes: Vec<(String, Arc<Py<PyAny>>, Option<String>)> =
         boxes.into_iter().map(|(name, make, columns)| (name, Arc::new(make), columns)).collect();
     BoxSpec::new("python", "Calls a function of the program with each envelope.")
@@ -170,7 +202,16 @@ fn python_kind(boxes: Vec<PythonBox>) -> BoxSpec {
                 None => taken.clone(),
             };
             let (make, of, to) = (Arc::clone(make), (Arc::new(taken.to_arrow()), taken.clone()), sent.clone());
-            let factory = move || Stepper { state: None, make: Arc::clone(&make), taken: of.clone(), sent: to.clone() };
+            let inside = Arc::clone(&inside);
+            let factory = move || Stepper {
+                state: None,
+                make: Arc::clone(&make),
+                taken: of.clone(),
+                sent: to.clone(),
+                inside: Arc::clone(&inside),
+                own: None,
+                _unfinished: UnfinishedWork::begin(),
+            };
             let added = building.add(BoxModel::new(name, factory).input(&taken).output(&sent));
             Ok(vec![(added.output(0), sent)])
         })
@@ -198,6 +239,8 @@ struct Built {
     threads: Threads,
     /// A runtime of the network's own, with its strategy.
     own: Option<Runtime>,
+    /// The threads on which its boxes run Python.
+    inside: Arc<UserThreads>,
 }
 
 fn built(
@@ -209,9 +252,15 @@ fn built(
     threads: Option<usize>,
     records: bool,
 ) -> Outcome<Built> {
-    let mut kinds = Kinds::library();
-    add_kinds(&mut kinds);
-    kinds.add(python_kind(boxes));
+    // A short network would take longer to list them than to run.
+    static KINDS: LazyLock<Kinds> = LazyLock::new(|| {
+        let mut kinds = Kinds::library();
+        add_kinds(&mut kinds);
+        kinds
+    });
+    let mut kinds = KINDS.clone();
+    let inside = Arc::default();
+    kinds.add(python_kind(boxes, &inside));
     kinds.add(frame_kind(frames));
     let wrong = |error: vicus_network::NetworkError| Failure::new("NetworkError", error);
     let text: NetworkText = text.parse().map_err(wrong)?;
@@ -237,7 +286,7 @@ fn built(
     let nodes = runtime.topology().nodes.len();
     let machine = MachineCounts { threads: runtime.plan().threads(), nodes };
     let network = text.build("network", &kinds, &machine, settings).map_err(wrong)?;
-    Ok(Built { network, threads: shared, own })
+    Ok(Built { network, threads: shared, own, inside })
 }
 
 /// So many events of each thread fit into a trace.
@@ -270,7 +319,7 @@ type Ran = (Vec<(String, Batches)>, Vec<Counted>);
 #[expect(clippy::too_many_arguments, reason = "they are the keywords of the package's method")]
 pub(crate) fn run_network(
     py: Python<'_>,
-    text: &str,
+    text: Text<'_>,
     boxes: Vec<PythonBox>,
     frames: Vec<(String, Py<Frame>)>,
     settings: Vec<(String, String)>,
@@ -279,8 +328,12 @@ pub(crate) fn run_network(
     memory: Option<u64>,
     most_boxes: Option<NonZeroUsize>,
     trace: Option<PathBuf>,
+    timeout: Option<f64>,
+    cancel: Option<&Bound<'_, Cancel>>,
 ) -> PyResult<Ran> {
+    let text = text.0;
     let ran = || -> Outcome<Ran> {
+        let bounds = Bounds::new(cancel, timeout)?;
         let file = trace.map(File::create).transpose().map_err(|error| Failure::Python(error.into()))?;
         let built = built(text, boxes, frames, &settings, strategy, threads, file.is_some())?;
         let mut operators: Vec<(BoxId, Box<dyn Operator>)> = Vec::new();
@@ -290,11 +343,22 @@ pub(crate) fn run_network(
             operators.push((collected.sink, Box::new(Collects(Arc::clone(&kept), collected.schema.clone()))));
             rows.push((collected.name.clone(), kept, Arc::new(collected.schema.to_arrow())));
         }
-        let bounds = RequestOptions::from(memory.unwrap_or(u64::MAX));
-        let options = RequestOptions { is_timed: true, most_boxes, ..bounds };
+        let limit = RequestOptions::from(memory.unwrap_or(u64::MAX));
+        let options = RequestOptions { is_timed: true, most_boxes, ..limit };
         let runtime = built.own.as_deref().unwrap_or_else(|| built.threads.runtime());
         let request = py.detach(|| runtime.submit_within(&built.network.model, operators, options));
-        let outcome = wait(py, &request)?;
+        let outcome = match wait(py, &request, &bounds, &built.inside) {
+            WaitEnd::Ended(outcome) => outcome,
+            WaitEnd::Left(failure) => {
+                // A box in Python is in code that hears nothing, and its threads wait for it.
+                let leave = std::thread::Builder::new().name("vicus call".to_owned());
+                let left = leave.spawn(move || {
+                    let _unfinished = UnfinishedWork::begin();
+                    drop((request, built));
+                });
+                return Err(left.err().map_or(failure, |error| Failure::new("Busy", error)));
+            }
+        };
         let counts = request.counts();
         py.detach(|| drop(request));
         if let (Some(file), Some(runtime)) = (file, built.own) {
@@ -314,23 +378,44 @@ pub(crate) fn run_network(
     ran().raise(py, Some(text))
 }
 
-/// Waits for a request, which a handler's exception cancels.
-fn wait(py: Python<'_>, request: &Request) -> Outcome<Outcome> {
-    let mut raised = None;
+/// How a wait for a request ended.
+enum WaitEnd {
+    /// With the request.
+    Ended(Outcome),
+    /// Before it: a box goes on all the same.
+    Left(Failure),
+}
+
+/// Waits for a request, which a handler's exception, the caller's handle and its time cancel.
+fn wait(py: Python<'_>, request: &Request, bounds: &Bounds, inside: &UserThreads) -> WaitEnd {
+    let (mut raised, mut left_at) = (None, None);
     let ended = loop {
-        if let Some(ended) = py.detach(|| request.wait_for(SLICE)) {
-            break ended;
+        if let Some(ended) = py.detach(|| request.wait_for(bounds.slice())) {
+            break Some(ended);
         }
         if let Err(error) = py.check_signals() {
-            py.detach(|| request.cancel());
+            bounds.cancel.cancel();
             raised.get_or_insert(error);
         }
+        bounds.end_if_late();
+        if bounds.is_over() {
+            py.detach(|| request.cancel());
+            inside.interrupt(py);
+            if Instant::now() >= *left_at.get_or_insert_with(|| Instant::now() + GRACE) {
+                break None;
+            }
+        }
+    };
+    let cancelled = || bounds.told(Failure::new("Cancelled", "it was cancelled"));
+    let Some(ended) = ended else {
+        return WaitEnd::Left(raised.map_or_else(cancelled, Failure::Python));
     };
     if let Some(raised) = raised {
-        return Err(raised.into());
+        return WaitEnd::Ended(Err(raised.into()));
     }
-    Ok(match ended {
+    WaitEnd::Ended(match ended {
         Ok(_) => Ok(()),
+        Err(_) if bounds.is_over() => Err(cancelled()),
         Err(FlowError::Failed { name, error }) => Err(match error.downcast_ref::<Raised>() {
             Some(Raised(error)) => {
                 let error = error.clone_ref(py);
@@ -358,19 +443,20 @@ fn write_trace(file: File, runtime: Runtime) -> Outcome {
     file.flush().map_err(refused)
 }
 
-/// A network as it is built: each box, and as a graph for Graphviz.
+/// A network as it is built: each box, as a graph for Graphviz, and as a picture.
 #[pyfunction]
 pub(crate) fn show_network(
     py: Python<'_>,
-    text: &str,
+    text: Text<'_>,
     boxes: Vec<PythonBox>,
     frames: Vec<(String, Py<Frame>)>,
     settings: Vec<(String, String)>,
-) -> PyResult<(Vec<String>, String)> {
-    let shown = || -> Outcome<(Vec<String>, String)> {
+) -> PyResult<(Vec<String>, String, String)> {
+    let text = text.0;
+    let shown = || -> Outcome<(Vec<String>, String, String)> {
         let built = built(text, boxes, frames, &settings, None, None, false)?;
         let names = built.network.names.iter().filter(|name| !name.is_empty()).cloned().collect();
-        Ok((names, dot(&built.network)))
+        Ok((names, dot(&built.network), svg(&built.network)))
     };
     shown().raise(py, Some(text))
 }

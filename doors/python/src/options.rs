@@ -1,9 +1,11 @@
 //! The options of a query, as the package hands them over, and a handle to cancel.
 
-use crate::data::OpenData;
+use crate::data::Site;
 use crate::errors::{Failure, Outcome};
 use crate::frames::Frame;
-use oxrdf::{Literal, NamedNode, Term};
+use crate::wait::seconds;
+use oxrdf::{BaseDirection, Literal, NamedNode, Term};
+use pyo3::exceptions::PyUnicodeEncodeError;
 use pyo3::prelude::*;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
@@ -25,6 +27,11 @@ impl Cancel {
     /// Cancels the calls with this handle: running ones, and later ones.
     fn cancel(&self, py: Python<'_>) {
         py.detach(|| self.0.cancel());
+    }
+
+    /// A handle that cancels when this one does, and that can cancel alone.
+    fn child(&self) -> Cancel {
+        Cancel(self.0.child())
     }
 
     /// Whether it has cancelled.
@@ -65,9 +72,16 @@ pub(crate) struct AskOptions {
 }
 
 impl AskOptions {
-    pub(crate) fn options(self, held: &OpenData) -> Outcome<SessionOptions> {
+    /// Whether a text with these options has the same plan as with none, but for its order.
+    pub(crate) fn is_plain(&self) -> bool {
+        let has_language = self.language.as_deref().is_some_and(|name| name != "sparql");
+        let has_values = self.base.is_some() || self.given.is_some() || self.tables.is_some();
+        !has_language && !has_values && !self.rdf_12 && self.graph.is_none() && !self.union
+    }
+
+    pub(crate) fn options(self, site: &Site) -> Outcome<SessionOptions> {
         let mut options = SessionOptions::default();
-        options.plan.hash_seed = held.hash_seed();
+        options.plan.hash_seed = site.threads.hash_seed;
         if let Some(name) = &self.language {
             options.language =
                 language(name).ok_or_else(|| Failure::argument(format_args!("there is no language `{name}`")))?;
@@ -80,7 +94,7 @@ impl AskOptions {
         options.parallel_answers = self.any_order;
         options.first_rows = self.first_rows;
         options.languages.sparql.rdf_12 = self.rdf_12;
-        options.temporary = held.temporary();
+        options.temporary = site.temporary.clone();
         if let Some(name) = self.graph {
             let default = vec![vicus_service::graph_name(&name).map_err(Failure::argument)?];
             options.graphs = Some(ReadGraphs { default, named: Vec::new() });
@@ -88,16 +102,14 @@ impl AskOptions {
         if self.union {
             options.languages.sparql.default_graph = DefaultGraph::Union;
         }
-        let time = self.timeout.map(|seconds| {
-            Duration::try_from_secs_f64(seconds)
-                .map_err(|_| Failure::argument(format_args!("timeout is a number of seconds, and {seconds} is none")))
-        });
+        let time = self.timeout.map(seconds);
         options.limits = Limits {
             time: time.transpose()?,
             memory: Some(self.memory.unwrap_or_else(free_limit)),
             rows: self.most_rows,
             most_boxes: self.most_boxes,
-            cancel: self.cancel.map(|cancel| cancel.get().0.clone()).unwrap_or_default(),
+            // Ctrl-C ends this call, and no other one with the same handle.
+            cancel: self.cancel.map(|cancel| cancel.get().0.child()).unwrap_or_default(),
             ..Limits::default()
         };
         if let Some(frames) = self.tables.filter(|frames| !frames.is_empty()) {
@@ -133,12 +145,38 @@ fn term_of(given: GivenTerm) -> Outcome<Term> {
     let iri = |text: String| NamedNode::new(text.as_str()).map_err(|error| wrong("IRI", &text, &error));
     Ok(match (kind.as_str(), language, datatype) {
         ("iri", ..) => iri(text)?.into(),
-        ("literal", Some(language), _) => {
-            let made = Literal::new_language_tagged_literal(text, language.as_str());
-            made.map_err(|error| wrong("language tag", &language, &error))?.into()
+        ("literal", Some(tag), _) => {
+            let directed = [("--ltr", BaseDirection::Ltr), ("--rtl", BaseDirection::Rtl)];
+            let directed = directed.iter().find_map(|(end, way)| Some((tag.strip_suffix(end)?, *way)));
+            let made = match directed {
+                Some((language, way)) => Literal::new_directional_language_tagged_literal(text, language, way),
+                None => Literal::new_language_tagged_literal(text, tag.as_str()),
+            };
+            made.map_err(|error| wrong("language tag", &tag, &error))?.into()
         }
         ("literal", None, Some(datatype)) => Literal::new_typed_literal(text, iri(datatype)?).into(),
         ("literal", None, None) => Literal::new_simple_literal(text).into(),
         _ => return Err(Failure::new("TermError", format_args!("{text} is neither an IRI nor a literal"))),
     })
+}
+
+/// A text of Python as UTF-8. One with a lone surrogate is refused with its place.
+pub(crate) struct Text<'a>(pub(crate) &'a str);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Text<'a> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Text<'a>> {
+        <&str>::extract(object).map(Text).map_err(|error| {
+            let py = object.py();
+            if !error.is_instance_of::<PyUnicodeEncodeError>(py) {
+                return error;
+            }
+            let made = || -> PyResult<PyErr> {
+                let make = py.import("vicus._errors")?.getattr("_surrogate")?;
+                Ok(PyErr::from_value(make.call1((object, error.value(py)))?))
+            };
+            made().unwrap_or(error)
+        })
+    }
 }

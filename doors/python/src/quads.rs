@@ -2,14 +2,20 @@
 
 use crate::data::{Data, DataStore, OpenData, Raise as _};
 use crate::errors::{Failure, Outcome};
-use crate::wait::{asking, interruptible, unless_cancelled};
-use oxrdf::{BlankNode, GraphName, Literal, NamedNode, NamedOrBlankNode, Quad, Term};
+use crate::wait::{Bounds, interruptible};
+use oxrdf::{
+    BlankNode, BlankNodeRef, GraphName, Literal, LiteralRef, NamedNode, NamedNodeRef, NamedOrBlankNode, Quad, Term,
+    TermRef,
+};
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::{PyList, PyString, PyTuple, PyType};
+use rustc_hash::FxHashMap;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vicus_service::data::{Id, Snapshot, TermView};
-use vicus_service::{Cancel, Dataset, GraphChoice, Matching, Updating as _, change_quads};
+use vicus_service::{Cancel, Dataset, Error, Matching, Updating as _, change_quads};
 
 /// A term: its kind, its text, and a literal's datatype and language.
 type Parts = (String, String, Option<String>, Option<String>);
@@ -55,6 +61,8 @@ fn quad(changed: Changed) -> Outcome<(Quad, bool)> {
 pub(crate) struct TermCache {
     /// Makes a term of its kind, its text, its datatype and its language.
     make: Py<PyAny>,
+    /// The library's classes of IRIs, blank nodes and literals.
+    classes: [Py<PyType>; 3],
     made: Mutex<MadeTerms>,
 }
 
@@ -63,6 +71,9 @@ struct MadeTerms {
     /// The data that the ids are of.
     of: Option<Arc<Snapshot>>,
     terms: HashMap<u64, Py<PyAny>>,
+    /// Ids of terms that were sought, by their classes and texts; none of those that the data lacks. Of literals, those
+    /// that are texts alone.
+    ids: [FxHashMap<Box<str>, Option<Id>>; 3],
 }
 
 /// With more terms, the cache begins anew.
@@ -71,27 +82,87 @@ const MOST_TERMS: usize = 1 << 20;
 #[pymethods]
 impl TermCache {
     #[new]
-    fn new(make: Py<PyAny>) -> TermCache {
-        TermCache { make, made: Mutex::default() }
+    fn new(make: Py<PyAny>, iri: Py<PyType>, blank: Py<PyType>, literal: Py<PyType>) -> TermCache {
+        TermCache { make, classes: [iri, blank, literal], made: Mutex::default() }
     }
 }
 
-/// A copy of what a term is made of: kind, text, datatype and language.
-fn parts(snapshot: &Snapshot, id: Id) -> Parts {
-    let made = |kind: &str, text: String, datatype: Option<&str>, language: Option<&str>| {
-        (kind.to_owned(), text, datatype.map(str::to_owned), language.map(str::to_owned))
-    };
-    snapshot.view(id, |view| match view {
-        TermView::Iri(text) => made("iri", text.to_owned(), None, None),
-        TermView::Blank(blank) => made("blank", blank.to_string(), None, None),
-        TermView::String(text) => made("literal", text.to_owned(), None, None),
-        TermView::LangString { value, language } | TermView::DirString { value, language, .. } => {
-            made("literal", value.to_owned(), None, Some(language))
+/// The texts of a term of a library, which Python keeps.
+struct Texts<'py> {
+    text: Bound<'py, PyString>,
+    datatype: Option<Bound<'py, PyString>>,
+    language: Option<String>,
+}
+
+impl<'py> Texts<'py> {
+    fn of(term: &Bound<'py, PyAny>, classes: &[Py<PyType>; 3]) -> PyResult<Option<(usize, Texts<'py>)>> {
+        let py = term.py();
+        let class = term.get_type();
+        // A class below these is as rare as it is slow.
+        let exact = classes.iter().position(|known| class.as_ptr() == known.as_ptr());
+        let known =
+            exact.or_else(|| classes.iter().position(|known| class.is_subclass(known.bind(py)).unwrap_or(false)));
+        let (Some(known), Ok(text)) = (known, term.cast::<PyString>()) else { return Ok(None) };
+        let mut texts = Texts { text: text.clone(), datatype: None, language: None };
+        if known == LITERAL {
+            let language = term.getattr(intern!(py, "language"))?;
+            if language.is_none() {
+                texts.datatype = term.getattr(intern!(py, "datatype"))?.cast_into().ok();
+            } else {
+                texts.language = Some(language.extract::<String>()?.to_lowercase());
+            }
         }
-        TermView::Boolean(value) => made("literal", value.to_string(), Some(BOOLEAN), None),
-        TermView::Integer(value) => made("literal", value.to_string(), Some(INTEGER), None),
-        TermView::Typed { value, datatype } => made("literal", value.to_owned(), Some(datatype), None),
-        view @ TermView::Triple(_) => made("triple", view.to_string(), None, None),
+        Ok(Some((known, texts)))
+    }
+
+    /// The term; none if a text has a lone surrogate.
+    fn term(&self, class: usize) -> Option<TermRef<'_>> {
+        let text = self.text.to_str().ok()?;
+        Some(match (class, &self.datatype, &self.language) {
+            (IRI, ..) => NamedNodeRef::new_unchecked(text).into(),
+            (BLANK, ..) => BlankNodeRef::new_unchecked(text).into(),
+            (_, _, Some(language)) => LiteralRef::new_language_tagged_literal_unchecked(text, language).into(),
+            (_, Some(datatype), None) => {
+                LiteralRef::new_typed_literal(text, NamedNodeRef::new_unchecked(datatype.to_str().ok()?)).into()
+            }
+            (_, None, None) => LiteralRef::new_simple_literal(text).into(),
+        })
+    }
+
+    /// The text, if it is all of the term.
+    fn alone(&self) -> Option<&str> {
+        let is_alone = self.datatype.is_none() && self.language.is_none();
+        self.text.to_str().ok().filter(|_| is_alone)
+    }
+}
+
+/// The places of classes.
+const IRI: usize = 0;
+const BLANK: usize = 1;
+const LITERAL: usize = 2;
+
+/// The parts of a term: kind, text, datatype and language.
+pub(crate) fn parts_of(view: TermView<'_>) -> (&'static str, Cow<'_, str>, Option<&str>, Option<&str>) {
+    match view {
+        TermView::Iri(text) => ("iri", text.into(), None, None),
+        TermView::Blank(blank) => ("blank", blank.to_string().into(), None, None),
+        TermView::String(text) => ("literal", text.into(), None, None),
+        // rdflib's literals have no direction.
+        TermView::LangString { value, language } | TermView::DirString { value, language, .. } => {
+            ("literal", value.into(), None, Some(language))
+        }
+        TermView::Boolean(value) => ("literal", value.to_string().into(), Some(BOOLEAN), None),
+        TermView::Integer(value) => ("literal", value.to_string().into(), Some(INTEGER), None),
+        TermView::Typed { value, datatype } => ("literal", value.into(), Some(datatype), None),
+        view @ TermView::Triple(_) => ("triple", view.to_string().into(), None, None),
+    }
+}
+
+/// A copy of the parts.
+fn parts(snapshot: &Snapshot, id: Id) -> Parts {
+    snapshot.view(id, |view| {
+        let (kind, text, datatype, language) = parts_of(view);
+        (kind.to_owned(), text.into_owned(), datatype.map(str::to_owned), language.map(str::to_owned))
     })
 }
 
@@ -101,13 +172,67 @@ impl MadeTerms {
     #[must_use]
     fn turn_to(&mut self, snapshot: &Arc<Snapshot>) -> Option<MadeTerms> {
         let is_same = self.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, snapshot));
-        (!is_same).then(|| std::mem::replace(self, MadeTerms { of: Some(Arc::clone(snapshot)), terms: HashMap::new() }))
+        (!is_same)
+            .then(|| std::mem::replace(self, MadeTerms { of: Some(Arc::clone(snapshot)), ..MadeTerms::default() }))
     }
 }
 
 impl TermCache {
     fn made(&self) -> MutexGuard<'_, MadeTerms> {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The ids of terms, none for an open place; or nothing if the data lacks one of them.
+    fn ids<'py>(
+        &self,
+        py: Python<'py>,
+        data: &Dataset,
+        places: &[Option<Option<(usize, Texts<'py>)>>; 4],
+    ) -> PyResult<Option<[Option<Id>; 4]>> {
+        let snapshot = data.snapshot();
+        let (mut ids, mut missing) = ([None; 4], Vec::new());
+        let before = {
+            let mut made = self.made();
+            let before = made.turn_to(snapshot);
+            for (number, place) in places.iter().enumerate() {
+                let (class, texts) = match place {
+                    None => continue,
+                    Some(Some(term)) => (term.0, &term.1),
+                    // Of another library, or of none.
+                    Some(None) => return Ok(None),
+                };
+                match texts.alone().and_then(|text| made.ids[class].get(text)) {
+                    Some(Some(id)) => ids[number] = Some(*id),
+                    Some(None) => return Ok(None),
+                    None => match texts.term(class) {
+                        Some(term) => missing.push((number, class, texts, term)),
+                        None => return Ok(None),
+                    },
+                }
+            }
+            before
+        };
+        drop(before);
+        if missing.is_empty() {
+            return Ok(Some(ids));
+        }
+        let terms: Vec<TermRef<'_>> = missing.iter().map(|(.., term)| *term).collect();
+        let looked =
+            py.detach(|| data.read(|snapshot| terms.iter().map(|term| snapshot.id(*term)).collect::<Vec<_>>()));
+        let looked = looked.map_err(Failure::from).raise(py, None)?;
+        let mut made = self.made();
+        // Another thread may have turned it to other data.
+        let is_same = made.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, snapshot));
+        for ((number, class, texts, _), id) in missing.iter().zip(&looked) {
+            ids[*number] = *id;
+            if let Some(text) = texts.alone().filter(|_| is_same) {
+                if made.ids[*class].len() >= MOST_TERMS {
+                    made.ids[*class].clear();
+                }
+                made.ids[*class].insert(text.into(), *id);
+            }
+        }
+        Ok(looked.iter().all(Option::is_some).then_some(ids))
     }
 
     /// The terms of ids; none for that of the default graph. The lock is held for counts of references alone: a thread
@@ -170,6 +295,23 @@ pub(crate) struct Matches {
     with_graph: bool,
 }
 
+/// Tuples of the terms of quads.
+fn tuples<'py>(
+    py: Python<'py>,
+    quads: &[[Id; 4]],
+    width: usize,
+    data: &Dataset,
+    cache: &TermCache,
+) -> PyResult<Bound<'py, PyList>> {
+    let ids: Vec<Id> = quads.iter().flat_map(|quad| &quad[..width]).copied().collect();
+    let terms = cache.terms(py, data, &ids)?;
+    let rows = PyList::empty(py);
+    for cells in terms.chunks_exact(width) {
+        rows.append(PyTuple::new(py, cells)?)?;
+    }
+    Ok(rows)
+}
+
 #[pymethods]
 impl Matches {
     /// The next quads as tuples, so many at most; none at the end.
@@ -186,50 +328,74 @@ impl Matches {
                 (quads, data) => break (quads.unwrap_or_default(), data),
             }
         };
-        let width = if self.with_graph { 4 } else { 3 };
-        let ids: Vec<Id> = quads.iter().flat_map(|quad| &quad[..width]).copied().collect();
-        let terms = cache.terms(py, &data, &ids)?;
-        let rows = PyList::empty(py);
-        for cells in terms.chunks_exact(width) {
-            rows.append(PyTuple::new(py, cells)?)?;
-        }
-        Ok(rows)
+        tuples(py, &quads, if self.with_graph { 4 } else { 3 }, &data, cache)
     }
 
     /// How many quads are left.
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
         self.held.check_here().raise(py, None)?;
-        let counted = py.detach(|| self.found.lock().unwrap_or_else(PoisonError::into_inner).count());
-        counted.map_err(Failure::from).raise(py, None)
+        let mut rest = py.detach(|| self.found.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        if let Some(rows) = rest.range() {
+            return Ok(rows);
+        }
+        let mut count = 0;
+        while let Some(quads) = py.detach(|| rest.next(usize::MAX)).map_err(Failure::from).raise(py, None)? {
+            count += quads.len();
+            py.check_signals()?;
+        }
+        Ok(count)
     }
 }
 
-/// The quads with these terms; `graphs` is `default`, `all`, or `named` for that of the name.
+/// The quads with these terms of a library, none for any; `graphs` is `default`, `all`, or `named` for that of the
+/// name. The first ones as tuples, so many at most, and the others if there may be some.
 #[pyfunction]
-pub(crate) fn matching(
-    py: Python<'_>,
+#[expect(clippy::too_many_arguments, reason = "each is a part of the pattern, or of what is made of it")]
+pub(crate) fn find<'py>(
+    py: Python<'py>,
     data: &Data,
-    subject: Option<Parts>,
-    predicate: Option<Parts>,
-    object: Option<Parts>,
+    subject: &Bound<'py, PyAny>,
+    predicate: &Bound<'py, PyAny>,
+    object: &Bound<'py, PyAny>,
     graphs: &str,
-    graph: Option<Parts>,
-) -> PyResult<Matches> {
-    let made = || -> Outcome<Matches> {
-        let held = data.held()?;
-        let dataset = held.dataset();
-        let [subject, predicate, object, graph] = [subject, predicate, object, graph].map(|parts| parts.map(term));
-        let graph = match (graphs, &graph) {
-            ("default", _) => GraphChoice::Default,
-            ("all", _) => GraphChoice::All,
-            (_, Some(graph)) => GraphChoice::Named(graph.as_ref()),
-            (_, None) => return Err(Failure::argument("a graph's name is missing")),
-        };
-        let pattern = [&subject, &predicate, &object].map(|term| term.as_ref().map(Term::as_ref));
-        let found = Mutex::new(py.detach(|| Matching::new(&dataset, pattern, graph))?);
-        Ok(Matches { found, held, with_graph: graphs == "all" })
+    graph: Option<&Bound<'py, PyAny>>,
+    cache: &TermCache,
+    most: usize,
+) -> PyResult<(Bound<'py, PyList>, Option<Matches>)> {
+    let held = data.held().raise(py, None)?;
+    let texts = |term: &Bound<'py, PyAny>| match term.is_none() {
+        true => Ok(None),
+        false => Texts::of(term, &cache.classes).map(Some),
     };
-    made().raise(py, None)
+    let name = graph.map(texts).transpose()?.flatten();
+    let places = [texts(subject)?, texts(predicate)?, texts(object)?, name];
+    let (dataset, with_graph) = (held.dataset(), graphs == "all");
+    let Some(ids) = cache.ids(py, &dataset, &places)? else { return Ok((PyList::empty(py), None)) };
+    let given = [subject, predicate, object];
+    let [subject, predicate, object, name] = ids;
+    let graph = match graphs {
+        "default" => Some(Id::UNBOUND),
+        "all" => None,
+        _ if name.is_some() => name,
+        _ => return Err(Failure::argument("a graph's name is missing")).raise(py, None),
+    };
+    let looked = py.detach(|| {
+        let mut found = Matching::of_ids(&dataset, [subject, predicate, object], graph)?;
+        let quads = found.next(most)?.unwrap_or_default();
+        Ok::<_, Error>((quads, found))
+    });
+    let (quads, found) = looked.map_err(Failure::from).raise(py, None)?;
+    if !with_graph && places[..3].iter().all(Option::is_some) && most > 0 {
+        // Whether a triple is there: its terms are those that were given.
+        let rows = PyList::empty(py);
+        if !quads.is_empty() {
+            rows.append(PyTuple::new(py, given)?)?;
+        }
+        return Ok((rows, None));
+    }
+    let rows = tuples(py, &quads, if with_graph { 4 } else { 3 }, &dataset, cache)?;
+    let rest = (!found.is_over()).then(|| Matches { found: Mutex::new(found), held, with_graph });
+    Ok((rows, rest))
 }
 
 /// The names of all graphs with quads.
@@ -250,19 +416,18 @@ pub(crate) fn change(py: Python<'_>, data: &Data, quads: Vec<Changed>) -> PyResu
         held.check_writable()?;
         let quads = quads.into_iter().map(quad).collect::<Outcome<Vec<_>>>()?;
         let of = |error: Arc<dyn std::error::Error + Send + Sync>| Failure::new("StoreError", error);
-        let cancel = Cancel::new();
-        interruptible(py, &cancel, || match held.kept() {
+        let bounds = Bounds::of(Cancel::new());
+        interruptible(py, &bounds, || match held.kept() {
             DataStore::Memory(shared) => {
                 let mut draft = shared.draft();
-                draft.ask(asking(&cancel));
-                change_quads(&mut draft, &quads).map_err(unless_cancelled(&cancel, of))?;
+                draft.ask(bounds.ask());
+                change_quads(&mut draft, &quads).map_err(of)?;
                 draft.commit();
                 Ok(())
             }
             DataStore::Folder { store, .. } => {
-                let begun = store.write_asking(asking(&cancel));
-                let mut transaction = begun.map_err(unless_cancelled(&cancel, Failure::from))?;
-                change_quads(&mut transaction, &quads).map_err(unless_cancelled(&cancel, of))?;
+                let mut transaction = store.write_asking(bounds.ask())?;
+                change_quads(&mut transaction, &quads).map_err(of)?;
                 transaction.commit()?;
                 Ok(())
             }

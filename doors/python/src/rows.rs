@@ -1,6 +1,7 @@
 //! An answer: tuples of terms, a stream of Arrow, or a yes or no.
 
 use crate::errors::{Failure, Outcome, exception};
+use crate::quads;
 use crate::threads::Threads;
 use crate::wait::{self, SLICE, is_main, panic_text, signalled, slice, without_interpreter};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -9,17 +10,22 @@ use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::ffi::c_str;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyCapsule, PyList, PyString, PyTuple, PyType};
+use pyo3::types::{PyCapsule, PyDict, PyList, PyString, PyTuple, PyType};
+use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 use vicus::FlowError;
+use vicus::flow::BoxCounts;
 use vicus_service::data::TermView;
 use vicus_service::{
-    Answer, ArrowForm, Call, Cancel, Count, Error, Next, Outcome as Ended, Prepared, RowStream, Running, SomeRows,
-    TermForm, ValueType,
+    Answer, ArrowForm, Batch, Call, Cancel, Count, Done, Error, Next, Outcome as Ended, PlanNode, Prepared, RowStream,
+    Running, SomeRows, TermForm, ValueType,
 };
+
+/// So many rows at most are kept for a look at an answer.
+const MOST_AHEAD: usize = 1 << 16;
 
 /// A running or ended query, and its rows. They can be read once.
 #[pyclass(frozen, module = "vicus")]
@@ -202,6 +208,50 @@ impl Rows {
         exception(py, failure, Some(&self.text))
     }
 
+    /// Makes rows of Python of a batch's, so many at most.
+    fn convert<'py>(
+        &self,
+        py: Python<'py>,
+        row: &Bound<'py, PyAny>,
+        batch: &Batch<'_>,
+        most: usize,
+        made: &Bound<'py, PyList>,
+    ) -> PyResult<()> {
+        let (terms, width) = (Terms::get(py)?, self.columns.len());
+        let mut cells = Cells::new(batch);
+        for number in 0..batch.rows().min(most) {
+            let mut cell = |column| {
+                Ok(cells.get(number, column, |view| terms.make(py, view))?.unwrap_or_else(|| py.None().into_bound(py)))
+            };
+            let cells = (0..width).map(&mut cell).collect::<PyResult<Vec<_>>>()?;
+            made.append(row.call1((PyTuple::new(py, cells)?,))?)?;
+        }
+        Ok(())
+    }
+
+    /// The next piece as its conversion; none at the end. Rows whose conversion raises are given again.
+    fn next_by<'py>(
+        &self,
+        py: Python<'py>,
+        convert: impl FnOnce(&Batch<'_>, &Bound<'py, PyList>) -> PyResult<()>,
+    ) -> PyResult<Option<Bound<'py, PyList>>> {
+        let piece = self.shared.next(py).map_err(|failure| self.exception(py, failure))?;
+        let Some(piece) = piece else { return Ok(None) };
+        let made = PyList::empty(py);
+        match piece.read_by(|batch| convert(&batch, &made)) {
+            Ok(Ok(())) => Ok(Some(made)),
+            Ok(Err(raised)) => {
+                // Ctrl-C, say: none is missing.
+                py.detach(|| self.shared.lock().kept.push_front(piece));
+                Err(raised)
+            }
+            Err(error) => {
+                py.detach(|| self.shared.lock().source = Source::Failed(error.clone()));
+                Err(self.exception(py, error.into()))
+            }
+        }
+    }
+
     /// A forked child can't wait for a lock that a thread of its parent may have.
     fn check_here(&self, py: Python<'_>) -> PyResult<()> {
         self.shared.threads.check_here().map_err(|failure| self.exception(py, failure))
@@ -263,34 +313,68 @@ impl Rows {
 
     /// The next rows, each made by `row` of its terms; none at the end.
     fn fetch<'py>(&self, py: Python<'py>, row: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyList>>> {
-        let piece = self.shared.next(py).map_err(|failure| self.exception(py, failure))?;
-        let Some(piece) = piece else { return Ok(None) };
-        let width = self.columns.len();
-        let converted = piece.read_by(|batch| -> PyResult<Bound<'py, PyList>> {
-            let terms = Terms::get(py)?;
-            let made = PyList::empty(py);
+        self.next_by(py, |batch, made| self.convert(py, row, batch, usize::MAX, made))
+    }
+
+    /// The next rows as dictionaries with these keys, each term made by `make` of its kind, its text, its datatype and
+    /// its language; none at the end. What is unbound is left out.
+    fn fetch_dicts<'py>(
+        &self,
+        py: Python<'py>,
+        keys: Vec<Bound<'py, PyAny>>,
+        make: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyList>>> {
+        self.next_by(py, |batch, made| {
+            let mut cells = Cells::new(batch);
             for number in 0..batch.rows() {
-                let cell = |column| match batch.view(number, column, |view| terms.make(py, view)) {
-                    None => Ok(py.None().into_bound(py)),
-                    Some(term) => term,
-                };
-                let cells = (0..width).map(cell).collect::<PyResult<Vec<_>>>()?;
-                made.append(row.call1((PyTuple::new(py, cells)?,))?)?;
+                let row = PyDict::new(py);
+                for (column, key) in keys.iter().enumerate() {
+                    if let Some(term) = cells.get(number, column, |view| make.call1(quads::parts_of(view)))? {
+                        row.set_item(key, term)?;
+                    }
+                }
+                made.append(row)?;
             }
-            Ok(made)
+            Ok(())
+        })
+    }
+
+    /// The first of the rows that are left, so many at most, which stay to be read; and whether the query is over.
+    /// Waits no longer than `seconds` for its end.
+    fn first<'py>(
+        &self,
+        py: Python<'py>,
+        row: &Bound<'py, PyAny>,
+        most: usize,
+        seconds: f64,
+    ) -> PyResult<(Bound<'py, PyList>, bool)> {
+        let until = Instant::now() + Duration::from_secs_f64(seconds.clamp(0.0, 60.0));
+        let read = self.shared.each_slice(py, |state| {
+            let kept = |state: &State| state.kept.iter().map(|piece| piece.batch().rows()).sum::<usize>();
+            let rows = kept(state);
+            if rows >= most && (rows >= MOST_AHEAD || Instant::now() >= until) {
+                return Ok(Some((state.kept.clone(), false)));
+            }
+            Ok(match state.read(Some(Instant::now() + SLICE))? {
+                Next::Rows(piece) => {
+                    state.kept.push_back(piece);
+                    None
+                }
+                Next::Late => None,
+                Next::End => Some((state.kept.clone(), true)),
+            })
         });
-        match converted {
-            Ok(Ok(made)) => Ok(Some(made)),
-            Ok(Err(raised)) => {
-                // Ctrl-C, say: the rows are given again, so that none is missing.
-                py.detach(|| self.shared.lock().kept.push_front(piece));
-                Err(raised)
-            }
-            Err(error) => {
-                py.detach(|| self.shared.lock().source = Source::Failed(error.clone()));
-                Err(self.exception(py, error.into()))
+        let (pieces, is_over) = read.map_err(|failure| self.exception(py, failure))?;
+        let made = PyList::empty(py);
+        for piece in pieces {
+            let left = most - made.len();
+            let converted = piece.read_by(|batch| self.convert(py, row, &batch, left, &made));
+            converted.map_err(|error| self.exception(py, error.into()))??;
+            if made.len() >= most {
+                break;
             }
         }
+        Ok((made, is_over))
     }
 
     /// Reads all rows, and keeps them for their reader; how many there are.
@@ -446,9 +530,9 @@ impl Rows {
         Ok(py.detach(|| over(&self.shared.lock())))
     }
 
-    /// Its operators and its boxes.
-    fn explain(&self) -> String {
-        self.prepared.explain(None)
+    /// Its operators and its boxes, as text, and its operators.
+    fn explain(&self) -> (String, Vec<OperatorParts>) {
+        (self.prepared.explain(None), operators(&self.prepared, None))
     }
 }
 
@@ -535,6 +619,54 @@ impl RecordBatchReader for Reading {
     }
 }
 
+/// An operator of a plan: its reader's place in the list, its name, its operands, its columns, the rows expected of it,
+/// how many boxes share its work; and after a run its rows, whether they are all, nanoseconds, and bytes near, far and
+/// spilled.
+pub(crate) type OperatorParts = (Option<usize>, String, String, Vec<String>, f64, usize, Option<WorkParts>);
+type WorkParts = (u64, bool, u64, u64, u64, u64);
+
+/// The operators of a plan, in pre-order.
+pub(crate) fn operators(plan: &Prepared, counts: Option<&[BoxCounts]>) -> Vec<OperatorParts> {
+    let parts = |node: PlanNode| {
+        let done = counts.map(|counts| node.done(counts));
+        let work =
+            |done: Done| (done.rows, done.is_whole, done.busy_ns, done.near_bytes, done.far_bytes, done.spilled_bytes);
+        let PlanNode { parent, name, detail, columns, rows, degree, .. } = node;
+        (parent, name, detail, columns, rows, degree, done.map(work))
+    };
+    plan.nodes().into_iter().map(parts).collect()
+}
+
+/// The terms of a batch, each of which is made once.
+struct Cells<'a, 'py> {
+    batch: &'a Batch<'a>,
+    made: FxHashMap<u64, Bound<'py, PyAny>>,
+}
+
+impl<'a, 'py> Cells<'a, 'py> {
+    fn new(batch: &'a Batch<'a>) -> Cells<'a, 'py> {
+        Cells { batch, made: FxHashMap::default() }
+    }
+
+    /// The term of a row; nothing if it is unbound.
+    fn get(
+        &mut self,
+        row: usize,
+        column: usize,
+        make: impl FnOnce(TermView<'_>) -> PyResult<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let key = self.batch.key(row, column);
+        if let Some(known) = key.and_then(|key| self.made.get(&key)) {
+            return Ok(Some(known.clone()));
+        }
+        let term = self.batch.view(row, column, make).transpose()?;
+        if let (Some(key), Some(term)) = (key, &term) {
+            self.made.insert(key, term.clone());
+        }
+        Ok(term)
+    }
+}
+
 /// The package's classes of terms.
 struct Terms {
     iri: Py<PyType>,
@@ -563,15 +695,16 @@ impl Terms {
         let literal = |value: &str, datatype: Option<&str>, language: Option<&str>| {
             self.literal.bind(py).call1((value, datatype, language))
         };
+        let directed = |value: &str, language: &str, direction: String| {
+            self.literal.bind(py).call1((value, None::<&str>, language, direction))
+        };
         match view {
             TermView::Iri(text) => self.iri.bind(py).call1((PyString::new(py, text),)),
             TermView::Blank(blank) => self.blank.bind(py).call1((blank.to_string(),)),
             TermView::String(value) => literal(value, None, None),
             TermView::Typed { value, datatype } => literal(value, Some(datatype), None),
             TermView::LangString { value, language } => literal(value, None, Some(language)),
-            TermView::DirString { value, language, direction } => {
-                literal(value, None, Some(&format!("{language}--{direction}")))
-            }
+            TermView::DirString { value, language, direction } => directed(value, language, direction.to_string()),
             TermView::Boolean(value) => literal(if value { "true" } else { "false" }, Some(BOOLEAN), None),
             TermView::Integer(value) => literal(&value.to_string(), Some(INTEGER), None),
             view @ TermView::Triple(_) => self.triple.bind(py).call1((view.to_string(),)),

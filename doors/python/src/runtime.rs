@@ -2,27 +2,28 @@
 
 use crate::data::Raise as _;
 use crate::errors::{Failure, Outcome};
-use crate::wait::interruptible;
+use crate::options::Cancel;
+use crate::wait::{Bounds, UserThreads, ident, leaving};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::alloc::Layout;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use vicus::memory::{self, Distribution, Placed};
 use vicus::{NodeId, Setting};
-use vicus_service::Cancel;
+use vicus_service::Error;
 
 /// Threads under a strategy. See `vicus.Runtime`.
 #[pyclass(frozen, module = "vicus")]
 pub(crate) struct Runtime {
     /// None from the drop on.
-    own: Option<vicus::Runtime>,
+    own: Option<Arc<vicus::Runtime>>,
     process: u32,
     strategy: String,
 }
 
 impl Runtime {
-    fn here(&self) -> Outcome<&vicus::Runtime> {
+    fn here(&self) -> Outcome<&Arc<vicus::Runtime>> {
         match &self.own {
             Some(own) if self.process == std::process::id() => Ok(own),
             _ => Err(Failure::new("ForkError", "this was made in another process: make it anew in the child")),
@@ -45,7 +46,7 @@ impl Drop for Runtime {
 /// An array's memory, which NumPy looks at by its interface.
 #[pyclass(frozen, module = "vicus")]
 pub(crate) struct PlacedArray {
-    /// Kept as long as arrays look at it.
+    /// DataStore as long as arrays look at it.
     _placed: Placed,
     address: usize,
     shape: Vec<usize>,
@@ -85,7 +86,7 @@ impl Runtime {
             }
             let own = py.detach(|| builder.try_start()).map_err(|error| Failure::new("SystemError", error))?;
             let strategy = own.plan().strategy.to_string();
-            Ok(Runtime { own: Some(own), process: std::process::id(), strategy })
+            Ok(Runtime { own: Some(Arc::new(own)), process: std::process::id(), strategy })
         };
         started().raise(py, None)
     }
@@ -135,25 +136,34 @@ impl Runtime {
         py: Python<'py>,
         function: Py<PyAny>,
         parts: Vec<(Py<PyAny>, usize)>,
+        timeout: Option<f64>,
+        cancel: Option<&Bound<'_, Cancel>>,
     ) -> PyResult<Bound<'py, PyList>> {
         let mapped = || -> Outcome<Vec<Py<PyAny>>> {
-            let own = self.here()?;
-            let cancel = Cancel::new();
-            let made: Mutex<Vec<(usize, Py<PyAny>)>> = Mutex::default();
-            let (failed, is_failed) = (Mutex::new(None), AtomicBool::new(false));
-            let count = parts.len();
+            let (own, bounds) = (Arc::clone(self.here()?), Bounds::new(cancel, timeout)?);
             let place = |(number, (part, address)): (usize, (Py<PyAny>, usize))| {
                 let node = memory::node_of(std::ptr::without_provenance::<u8>(address)).unwrap_or(NodeId::new(0));
                 ((number, part), node)
             };
             let work: Vec<_> = parts.into_iter().enumerate().map(place).collect();
-            let ended = interruptible(py, &cancel, || {
-                let done = own.each_near(work, |(number, part)| {
+            let inside = Arc::new(UserThreads::default());
+            let (nudged, is_over) = (Arc::clone(&inside), bounds.cancel.clone());
+            let body = move || {
+                let made: Mutex<Vec<(usize, Py<PyAny>)>> = Mutex::default();
+                let (failed, is_failed) = (Mutex::new(None), AtomicBool::new(false));
+                let ended = own.each_near(work, |(number, part)| {
                     // What is left after a failure, or after Ctrl-C, is not done.
-                    if is_failed.load(Ordering::Relaxed) || cancel.is_cancelled() {
+                    if is_failed.load(Ordering::Relaxed) || is_over.is_cancelled() {
                         return;
                     }
-                    match Python::attach(|py| function.call1(py, (part,))) {
+                    let called = Python::attach(|py| {
+                        let thread = ident(py)?;
+                        inside.enter(py, thread, None);
+                        let called = function.call1(py, (part,));
+                        inside.leave(py, thread, None);
+                        called
+                    });
+                    match called {
                         Ok(result) => made.lock().unwrap_or_else(PoisonError::into_inner).push((number, result)),
                         Err(error) => {
                             is_failed.store(true, Ordering::Relaxed);
@@ -161,14 +171,16 @@ impl Runtime {
                         }
                     }
                 });
-                done.map_err(|error| Failure::new("InternalError", error))
-            });
-            if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-                return Err(error.into());
-            }
-            ended?;
-            let mut made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
-            debug_assert_eq!(made.len(), count);
+                if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+                    return Err(error.into());
+                }
+                ended.map_err(|error| Failure::new("InternalError", error))?;
+                if is_over.is_cancelled() {
+                    return Err(Error::Cancelled.into());
+                }
+                Ok(made.into_inner().unwrap_or_else(PoisonError::into_inner))
+            };
+            let mut made = leaving(py, &bounds, |py| nudged.interrupt(py), body)?;
             made.sort_by_key(|(number, _)| *number);
             Ok(made.into_iter().map(|(_, result)| result).collect())
         };

@@ -1,13 +1,14 @@
 //! A transaction: several updates as one. It borrows its database, so a thread of its own has it, and does what it is
 //! asked to.
 
-use crate::data::{DataStore, OpenData};
+use crate::data::{DataStore, OpenData, Site};
 use crate::errors::{Failure, Outcome};
-use crate::wait::{SLICE, asking, interruptible, of_panic};
+use crate::wait::{Bounds, SLICE, asking, interruptible, of_panic};
 use pyo3::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::JoinHandle;
 use vicus_service::{Ask, Cancel, Dataset, Error, SessionOptions, Updated, Updating};
 
 enum Task {
@@ -20,8 +21,37 @@ enum Task {
 /// Several updates as one. See `vicus.Transaction`.
 #[pyclass(frozen, module = "vicus")]
 pub(crate) struct Transaction {
-    tasks: Mutex<Option<Sender<Task>>>,
-    held: Arc<OpenData>,
+    tasks: Arc<Tasks>,
+    /// Without the database, which may be closed.
+    site: Site,
+}
+
+/// The way to a transaction's thread, which ends when there is none.
+type Tasks = Mutex<Option<Sender<Task>>>;
+
+/// A transaction as its database knows it.
+pub(crate) struct OpenTransaction {
+    tasks: Weak<Tasks>,
+    thread: JoinHandle<()>,
+}
+
+impl OpenTransaction {
+    /// Has it rolled back, if it has not ended.
+    pub(crate) fn end(&self) {
+        if let Some(tasks) = self.tasks.upgrade() {
+            drop(lock(&tasks).take());
+        }
+    }
+
+    /// Waits for its thread.
+    pub(crate) fn wait(self) {
+        // A panic there was told to its caller.
+        let _ = self.thread.join();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn work(held: &OpenData, tasks: &Receiver<Task>, cancel: &Cancel) {
@@ -100,32 +130,35 @@ fn never() -> Ask {
 
 impl Transaction {
     /// Begins one, when those before it have ended.
-    pub(crate) fn begin(py: Python<'_>, held: Arc<OpenData>) -> Outcome<Transaction> {
+    pub(crate) fn begin(py: Python<'_>, held: &Arc<OpenData>, bounds: &Bounds) -> Outcome<Transaction> {
         held.check_here()?;
         held.check_writable()?;
-        let (tasks, receiver) = channel();
-        let (of_thread, cancel) = (Arc::clone(&held), Cancel::new());
-        let of_begin = cancel.clone();
-        std::thread::Builder::new()
+        let (sender, receiver) = channel();
+        let (of_thread, cancel) = (Arc::clone(held), bounds.cancel.clone());
+        let thread = std::thread::Builder::new()
             .name("vicus change".to_owned())
             .spawn(move || work(&of_thread, &receiver, &cancel))
             .map_err(|error| Failure::new("Busy", error))?;
-        let begun = Transaction { tasks: Mutex::new(Some(tasks)), held };
-        begun.ask(py, &of_begin, false, Task::Dataset)?;
+        let begun = Transaction { tasks: Arc::new(Mutex::new(Some(sender))), site: held.site.clone() };
+        let mut open = lock(&held.open);
+        open.retain(|other| !other.thread.is_finished());
+        open.push(OpenTransaction { tasks: Arc::downgrade(&begun.tasks), thread });
+        drop(open);
+        begun.ask(py, bounds, false, Task::Dataset)?;
         Ok(begun)
     }
 
     fn ask<T: Send>(
         &self,
         py: Python<'_>,
-        cancel: &Cancel,
+        bounds: &Bounds,
         is_end: bool,
         task: impl FnOnce(Sender<Outcome<T>>) -> Task + Send,
     ) -> Outcome<T> {
-        self.held.check_here()?;
+        self.site.threads.check_here()?;
         let over = || Failure::new("ClosedError", "the transaction is over");
         let tasks = {
-            let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut tasks = lock(&self.tasks);
             if is_end { tasks.take() } else { tasks.clone() }
         };
         let tasks = tasks.ok_or_else(over)?;
@@ -133,14 +166,13 @@ impl Transaction {
         tasks.send(task(done)).map_err(|_| over())?;
         // Other owners would keep the thread.
         drop(tasks);
-        let cancelled = cancel.clone();
-        interruptible(py, cancel, move || {
+        interruptible(py, bounds, move || {
             loop {
                 match receiver.recv_timeout(SLICE) {
                     Ok(done) => return done,
                     Err(RecvTimeoutError::Disconnected) => return Err(over()),
                     // A commit is waited for: what it does is told.
-                    Err(RecvTimeoutError::Timeout) if cancelled.is_cancelled() && !is_end => {
+                    Err(RecvTimeoutError::Timeout) if bounds.is_over() && !is_end => {
                         return Err(Error::Cancelled.into());
                     }
                     Err(RecvTimeoutError::Timeout) => {}
@@ -151,20 +183,20 @@ impl Transaction {
 
     /// The data as changed so far.
     pub(crate) fn dataset(&self, py: Python<'_>) -> Outcome<Dataset> {
-        self.ask(py, &Cancel::new(), false, Task::Dataset)
+        self.ask(py, &Bounds::of(Cancel::new()), false, Task::Dataset)
     }
 
     pub(crate) fn update(&self, py: Python<'_>, text: &str, options: SessionOptions) -> Outcome<Updated> {
-        let cancel = options.limits.cancel.clone();
+        let bounds = Bounds::of(options.limits.cancel.clone());
         let (text, options) = (text.to_owned(), Box::new(options));
-        self.ask(py, &cancel, false, move |done| Task::Update(text, options, done))
+        self.ask(py, &bounds, false, move |done| Task::Update(text, options, done))
     }
 
     pub(crate) fn end(&self, py: Python<'_>, is_kept: bool) -> Outcome {
-        self.ask(py, &Cancel::new(), true, move |done| Task::End(is_kept, done))
+        self.ask(py, &Bounds::of(Cancel::new()), true, move |done| Task::End(is_kept, done))
     }
 
-    pub(crate) fn held(&self) -> &Arc<OpenData> {
-        &self.held
+    pub(crate) fn site(&self) -> &Site {
+        &self.site
     }
 }

@@ -68,6 +68,22 @@ PHASES = {
     "            n += 1\n"
     "threading.Thread(target=write, daemon=True).start()\nother = vicus.memory()\nbegun()\n"
     "other.load(sys.argv[1] + '/endless.nt')",
+    "pipe without a writer": "os.mkfifo(sys.argv[1] + '/silent.nt')\ndb.load(sys.argv[1] + '/silent.nt')",
+    "pipe without a reader": "os.mkfifo(sys.argv[1] + '/out.nt')\ndb.dump(sys.argv[1] + '/out.nt')",
+    "pipe that nobody empties": "os.mkfifo(sys.argv[1] + '/out.nt')\n"
+    "reader = os.open(sys.argv[1] + '/out.nt', os.O_RDONLY | os.O_NONBLOCK)\ndb.dump(sys.argv[1] + '/out.nt')",
+    "frame": "class Slow:\n"
+    "    def __arrow_c_stream__(self, requested_schema=None):\n"
+    "        return db.query('SELECT ?a {' + CROSS + 'FILTER (?c + ?f + ?i < 0) }').__arrow_c_stream__()\n"
+    "db.sql('SELECT COUNT(*) AS n FROM f', f=Slow())",
+    "box": "def box(batch):\n    while True: pass\n"
+    "net = vicus.Network()\nnet.library('numbers', to=5) | box | net.collect()\nnet.run()",
+    "box that catches": "def box(batch):\n    while True:\n        try: time.sleep(0.01)\n        except Exception: pass\n"
+    "net = vicus.Network()\nnet.library('numbers', to=5) | box | net.collect()\nnet.run()",
+    "box that sleeps": "def box(batch):\n    time.sleep(100000)\n"
+    "net = vicus.Network()\nnet.library('numbers', to=5) | box | net.collect()\nnet.run()",
+    "generator": "def box(batches):\n    while True: time.sleep(0.001)\n    yield next(batches)\n"
+    "net = vicus.Network()\nnet.library('numbers', to=5) | box | net.collect()\nnet.run()",
     "loop": "begun()\nwhile True: db.query('SELECT ?s { ?s <http://e/p> 7 }').fetchall()",
     "updates": "begun()\nwhile True: db.update('INSERT DATA { <http://e/1> <http://e/p> 1 }')",
 }

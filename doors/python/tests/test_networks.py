@@ -176,9 +176,6 @@ def test_a_box_may_ask_queries() -> None:
 def test_ctrl_c_ends_a_network() -> None:
     program = """
 import sys, time, vicus
-def slow(batch):
-    while True:
-        time.sleep(0.01)
 net = vicus.Network("box n = numbers(to: 100000000000);")
 net._vias.append("n -> c;")
 net.collect("c")

@@ -245,6 +245,58 @@ def test_rules_are_closed_on_it(graph: Graph) -> None:
     assert {t for t in graph if not isinstance(t[0], BNode)} == {t for t in graphs[1] if not isinstance(t[0], BNode)}
 
 
-def test_iris_that_are_none_are_kept(graph: Graph) -> None:
-    graph.add((URIRef("http://e/a b"), E.p, E.o))
-    assert list(graph.subjects()) == [URIRef("http://e/a b")]
+def test_iris_that_are_none_are_refused(graph: Graph) -> None:
+    for wrong in ["http://e/a b", "http://e/<a>", "http://e/\ud800", 'http://e/"', "a\nb"]:
+        for triple in [(URIRef(wrong), E.p, E.o), (E.s, E.p, URIRef(wrong)), (E.s, E.p, Literal("x", datatype=wrong))]:
+            with pytest.raises(vicus.TermError, match="no IRI"):
+                graph.add(triple)
+    with pytest.raises(vicus.TermError, match="surrogate"):
+        graph.add((E.s, E.p, Literal("\ud800")))
+    assert len(graph) == 0
+    # rdflib has relative ones.
+    graph.add((URIRef("a"), E.p, E.o))
+    assert list(graph.subjects()) == [URIRef("a")]
+
+
+def test_blank_nodes_name_graphs() -> None:
+    db = vicus.memory()
+    data = Dataset(store=vicus.rdflib.Store(db))
+    first, second = BNode("first"), BNode("second")
+    data.graph(first).add((E.a, E.p, E.b))
+    data.graph(second).add((E.c, E.p, E.d))
+    data.default_graph.add((E.e, E.p, E.f))
+    assert len(data.store.database) == 3 and len(db.query("SELECT * { GRAPH ?g { ?s ?p ?o } }")) == 2
+    assert set(data.graph(first)) == {(E.a, E.p, E.b)} and set(data.default_graph) == {(E.e, E.p, E.f)}
+    assert {graph.identifier for graph in data.graphs()} == {
+        first, second, rdflib.graph.DATASET_DEFAULT_GRAPH_ID,
+    }  # fmt: skip
+    # rdflib's own engine asks them, since a blank node has no name in a query.
+    assert [row.o for row in data.graph(first).query("SELECT ?o { ?s ?p ?o }")] == [E.b]
+    again = Dataset(store=vicus.rdflib.Store(db))
+    named = {graph.identifier: len(graph) for graph in again.graphs()}
+    assert named == {first: 1, second: 1, rdflib.graph.DATASET_DEFAULT_GRAPH_ID: 1}
+    data.remove_graph(first)
+    assert len(data.store.database) == 2
+    data.remove((E.c, None, None))
+    assert len(data.store.database) == 1
+
+
+def test_a_file_of_graphs_is_read_and_written() -> None:
+    text = "@prefix e: <http://e/> . e:e e:p e:f . _:g { e:a e:p e:b } e:g { e:c e:p e:d }"
+    ours, theirs = Dataset(store=vicus.rdflib.Store(vicus.memory())), Dataset()
+    for data in [ours, theirs]:
+        data.parse(data=text, format="trig")
+    counts = [
+        sorted((isinstance(graph.identifier, BNode), len(graph)) for graph in data.graphs()) for data in [ours, theirs]
+    ]
+    assert counts[0] == counts[1] == [(False, 1), (False, 1), (True, 1)]
+    assert len(Dataset().parse(data=ours.serialize(format="nquads"), format="nquads")) == 3
+
+
+def test_graphs_without_a_name_are_the_default_graph() -> None:
+    db = vicus.memory()
+    for number in range(2):
+        graph = Graph(store=vicus.rdflib.Store(db))
+        graph.add((E.a, E.p, Literal(number)))
+        graph.commit()
+    assert len(db) == 2 and not db.query("ASK { GRAPH ?g { ?s ?p ?o } }")

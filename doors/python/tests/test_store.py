@@ -205,3 +205,68 @@ def test_a_store_is_pickled_by_its_path(store: vicus.Database) -> None:
         assert len(again) == 8
     with pytest.raises(TypeError, match="in memory"):
         pickle.dumps(vicus.memory())
+
+
+def test_data_in_memory_is_loaded_beside_what_is_there(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "more.nt").write_text(
+        "".join(f"_:b{n} <http://e/p> <http://e/{n}> .\n" for n in range(2000)) + "<http://e/a> nonsense .\n"
+    )
+    db = vicus.memory()
+    assert db.load(data="_:b0 <http://e/p> <http://e/0> . <http://e/x> <http://e/y> 1 .") == 2
+    seen: list[tuple[int, int, int, str]] = []
+    with pytest.raises(vicus.DataError, match="more.nt"):
+        db.load(tmp_path / "more.nt", progress=lambda *told: seen.append(told))
+    assert len(db) == 2
+    with pytest.warns(UserWarning, match="1 malformed line"):
+        assert db.load(tmp_path / "more.nt", skip=True, graph="http://e/g") == 2000
+    assert len(db) == 2002 and len(db.query("SELECT * { GRAPH <http://e/g> { ?s ?p ?o } }")) == 2000
+    # Blank nodes of files are different from those that are there.
+    assert len(db.query("SELECT DISTINCT ?s { { ?s ?p ?o } UNION { GRAPH ?g { ?s ?p ?o } } }")) == 2002
+    # What is there already does not come once more.
+    (tmp_path / "same.nt").write_text("<http://e/x> <http://e/y> <http://e/z> .\n" * 3)
+    assert db.load(tmp_path / "same.nt", skip=True) == 1 and db.load(tmp_path / "same.nt", skip=True) == 0
+    # A row of changes, and then the whole once more.
+    db.update("DELETE WHERE { <http://e/x> ?p ?o }")
+    assert db.load(tmp_path / "same.nt", skip=True) == 1 and len(db) == 2002
+    with pytest.raises(vicus.ArgumentError, match="store"):
+        db.load(tmp_path / "same.nt", memory="1G")
+
+
+def test_a_handler_of_progress_may_end_the_load(many: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    os.mkfifo(tmp_path / "pipe.nt")
+
+    def stop(*told: object) -> None:
+        raise KeyError("enough")
+
+    db = vicus.memory()
+    db.load(data=PEOPLE)
+    with pytest.raises(KeyError, match="enough"):
+        db.load(tmp_path / "pipe.nt", progress=stop)
+    assert len(db) == 8
+
+
+def test_a_closed_store_is_free(store: vicus.Database) -> None:
+    path = store.path
+    assert path is not None
+    prepared = store.prepare("SELECT ?s { ?s <http://e/age> ?n }")
+    before = store.snapshot()
+    change = store.transaction()
+    change.update("INSERT DATA { <http://e/t> <http://e/n> 1 }")
+    store.close()
+    with vicus.open(path) as again:
+        # A transaction that had not ended is rolled back.
+        assert len(again) == 8
+        again.update("CLEAR ALL")
+        again.compact()
+        assert len(prepared.run()) == 2 and len(before) == 8
+    for call in [lambda: change.update("CLEAR ALL"), change.commit, lambda: change.query("ASK {}")]:
+        with pytest.raises(vicus.ClosedError, match="over"):
+            call()
+
+
+def test_prepared_queries_have_times_of_their_own(store: vicus.Database) -> None:
+    prepared = store.prepare("SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f }", timeout=1000)
+    assert prepared.run(timeout=1000).fetchall()[0].n.value == 64
+    with pytest.raises(vicus.Timeout):
+        prepared.run(timeout=0).fetchall()
+    assert prepared.run().fetchall()[0].n.value == 64

@@ -29,13 +29,18 @@ def make(kind, text, datatype, language):
     # Lets the other threads have the interpreter.
     time.sleep(0.0001)
     return (kind, text, datatype)
-cache, seen = _vicus.TermCache(make), []
-shared = _vicus.matching(db._native, None, None, None, "default", None)
+class Iri(str): pass
+cache, seen = _vicus.TermCache(make, Iri, Iri, Iri), []
+def all_of(cache):
+    rows, rest = _vicus.find(db._native, None, None, None, "default", None, cache, 0)
+    assert rows == []
+    return rest
+shared = all_of(cache)
 def read(found):
     while rows := found.fetch(10, cache):
         seen.extend(rows)
 def read_own():
-    read(_vicus.matching(db._native, None, None, None, "default", None))
+    read(all_of(cache))
 threads = [threading.Thread(target=read_own) for _ in range(3)]
 threads += [threading.Thread(target=read, args=(shared,)) for _ in range(2)]
 for thread in threads: thread.start()
@@ -52,12 +57,17 @@ def test_a_pattern_that_few_rows_match_is_counted() -> None:
     db = vicus.memory()
     # More rows have the object than a call looks at, and one of them has the subject.
     db.load(data="".join(f"<http://e/{n}> <http://e/p> <http://e/o> .\n" for n in range(200_000)))
-    iri = lambda name: ("iri", f"http://e/{name}", None, None)  # noqa: E731
-    found = vicus._vicus.matching(db._native, iri(150_000), None, iri("o"), "default", None)
-    assert len(found) == 1
-    assert found.fetch(1000, (cache := vicus._vicus.TermCache(lambda *parts: parts))) == [
-        (iri(150_000), iri("p"), iri("o"))
-    ]
+
+
+    class Iri(str):
+        pass
+
+    cache = vicus._vicus.TermCache(lambda kind, text, *more: (kind, text), Iri, bytes, bytes)
+    pattern = (Iri("http://e/150000"), None, Iri("http://e/o"))
+    rows, found = vicus._vicus.find(db._native, *pattern, "default", None, cache, 0)
+    assert rows == [] and found is not None and len(found) == 1
+    iri = lambda name: ("iri", f"http://e/{name}")  # noqa: E731
+    assert found.fetch(1000, cache) == [(iri(150_000), iri("p"), iri("o"))]
     assert found.fetch(1000, cache) == []
 
 

@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 
+from typing import Any
+
 import vicus
 from vicus import _vicus
 
@@ -53,6 +55,22 @@ LEFT_OUT = {
 }  # fmt: skip
 
 
+KEYWORDS = [
+    "timeout", "memory", "bind", "terms", "types", "data", "graph", "syntax", "threads", "create", "first_rows",
+]  # fmt: skip
+
+
+def chosen(chance: random.Random, folder: str, things: list[object]) -> tuple[list[object], dict[str, object]]:
+    """Arguments of a call."""
+    arguments = odd_things(chance, folder) + things
+    args = [chance.choice(arguments) for _ in range(chance.choice([0, 0, 1, 1, 1, 2, 3, 6]))]
+    named = {chance.choice(KEYWORDS): chance.choice(arguments) for _ in range(chance.choice([0, 0, 0, 1, 2]))}
+    if named.get("threads") not in (None, 1, 2):
+        # Many threads are no fault, and take long.
+        named["threads"] = 1
+    return args, named
+
+
 def attack(seed: int, steps: int) -> None:
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:
@@ -60,7 +78,7 @@ def attack(seed: int, steps: int) -> None:
             file.write('<http://e/a> <http://e/b> "c" .\n')
         os.chdir(folder)
         things: list[object] = [vicus.memory()]
-        functions = [vicus.memory, vicus.open, vicus.read, vicus.check, vicus.Literal, vicus.IRI, vicus.BlankNode]
+        functions: list[Any] = [vicus.memory, vicus.open, vicus.read, vicus.check, vicus.Literal, vicus.IRI, vicus.BlankNode]
         functions += [
             vicus.Result,
             vicus.Database,
@@ -68,41 +86,31 @@ def attack(seed: int, steps: int) -> None:
             vicus.Transaction,
             vicus.SyntaxError,
             vicus.StoreLocked,
+            vicus.Network,
+            vicus.Box,
+            vicus.box,
+            vicus.trace,
+            vicus.Plan,
+            vicus.Operator,
+            vicus.Runtime,
         ]
         functions += [
             _vicus.Data.open,
             _vicus.Data.memory,
             _vicus.Frame,
             _vicus.TermCache,
-            _vicus.matching,
+            _vicus.find,
             _vicus.graphs,
         ]
-        functions += [_vicus.change, _vicus.check]
+        functions += [_vicus.change, _vicus.check, _vicus.show_network]
         for step in range(steps):
-            arguments = odd_things(chance, folder) + things
-            args = [chance.choice(arguments) for _ in range(chance.choice([0, 0, 1, 1, 1, 2, 3, 6]))]
-            keywords = [
-                "timeout",
-                "memory",
-                "bind",
-                "terms",
-                "types",
-                "data",
-                "graph",
-                "syntax",
-                "threads",
-                "create",
-                "first_rows",
-            ]
-            named = {chance.choice(keywords): chance.choice(arguments) for _ in range(chance.choice([0, 0, 0, 1, 2]))}
-            if named.get("threads") not in (None, 1, 2):
-                # Many threads are no fault, and take long.
-                named["threads"] = 1
-            if chance.random() < 0.3:
-                call = chance.choice(functions)
-            else:
-                thing = chance.choice(things)
-                call = getattr(thing, chance.choice(methods(thing)))
+            made = call = args = named = None
+            thing = None if chance.random() < 0.3 else chance.choice(things)
+            if type(thing).__name__ != "Transaction":
+                # A thread that waited for its own transaction would do so for ever.
+                things = [other for other in things if type(other).__name__ != "Transaction"]
+            call = chance.choice(functions) if thing is None else getattr(thing, chance.choice(methods(thing)))
+            args, named = chosen(chance, folder, things)
             print(step, getattr(call, "__qualname__", call), flush=True, file=sys.stderr)
             try:
                 made = call(*args, **named)
@@ -112,6 +120,7 @@ def attack(seed: int, steps: int) -> None:
                 continue
             ours = type(made).__module__.partition(".")[0] in ("vicus", "builtins") and type(made).__name__ in {
                 "Database", "Result", "Prepared", "Transaction", "Data", "Rows", "Frame", "Cancel", "Matches", "TermCache",
+                "Network", "Ran", "Runtime",
             }  # fmt: skip
             if ours:
                 things.append(made)

@@ -2,7 +2,7 @@
 
 use crate::timer::{Timer, Timing};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Instant;
 use std::{fmt, io};
 use vicus::Request;
@@ -26,6 +26,8 @@ pub struct Cancel(Arc<Inner>);
 struct Inner {
     is_cancelled: AtomicBool,
     listeners: Mutex<Listeners>,
+    /// The ear of a child at its parent.
+    parent: OnceLock<Listening>,
 }
 
 #[derive(Default)]
@@ -38,6 +40,32 @@ impl Cancel {
     /// A handle that has cancelled nothing yet.
     pub fn new() -> Cancel {
         Cancel::default()
+    }
+
+    /// A handle that cancels when this one does, and that can cancel alone.
+    ///
+    /// ```
+    /// use vicus_service::Cancel;
+    ///
+    /// let all = Cancel::new();
+    /// let (one, other) = (all.child(), all.child());
+    /// one.cancel();
+    /// assert!(one.is_cancelled() && !all.is_cancelled() && !other.is_cancelled());
+    /// all.cancel();
+    /// assert!(other.is_cancelled());
+    /// ```
+    #[must_use]
+    pub fn child(&self) -> Cancel {
+        let child = Cancel::new();
+        let heard = Arc::downgrade(&child.0);
+        let listening = self.listen(move || {
+            if let Some(child) = heard.upgrade() {
+                Cancel(child).cancel();
+            }
+        });
+        let is_first = child.0.parent.set(listening).is_ok();
+        debug_assert!(is_first, "a child has one parent");
+        child
     }
 
     /// Cancels. More than once is as good as once.

@@ -74,7 +74,7 @@ pub use store::{
 pub use temporary::TemporaryFolder;
 pub use update::{CheckedUpdate, Draft, NotStored, StoreUpdate, Updated, Updating, check_update};
 pub use vicus_language::{
-    Answer, PlanNode, PlanOptions, Remark, RemarkKind, TextError, TextErrorKind, TextLimits, ValueType,
+    Answer, Done, PlanNode, PlanOptions, Remark, RemarkKind, TextError, TextErrorKind, TextLimits, ValueType,
 };
 pub use vicus_sparql::{Completion, DefaultGraph, KNOWN_PREFIXES, Moment, ServiceFailed, Suggestion, SuggestionKind};
 pub use vicus_sql::{SqlType, Table as SqlTable, Tables};

@@ -39,6 +39,14 @@ impl Output {
         Ok(Output { packed: Packed::new(Box::new(BufWriter::<Stdout>::new(io::stdout())), name)?, unfinished: None })
     }
 
+    /// A writer, packed as a file of this name is. It is written to directly.
+    ///
+    /// # Errors
+    /// There is no memory to pack it.
+    pub fn over(writer: impl Write + Send + 'static, name: &str) -> io::Result<Output> {
+        Ok(Output { packed: Packed::new(Box::new(writer), name)?, unfinished: None })
+    }
+
     /// A path: packed by gzip or zstd if its name ends in `.gz` or `.zst`. A pipe or a device is written to directly. A
     /// file is written beside the existing one, or beside the target of a link, until [`Output::keep`]; without that
     /// call the old content stays.

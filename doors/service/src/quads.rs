@@ -39,6 +39,7 @@ pub enum GraphChoice<'a> {
 /// assert_eq!(found.next(10)?, None);
 /// # Ok::<(), vicus_service::Error>(())
 /// ```
+#[derive(Clone)]
 pub struct Matching {
     snapshot: Arc<Snapshot>,
     /// Rows of orders, of which some match.
@@ -60,31 +61,47 @@ impl Matching {
         pattern: [Option<TermRef<'_>>; 3],
         graph: GraphChoice<'_>,
     ) -> Result<Matching, Error> {
+        let snapshot = dataset.snapshot();
+        reading(snapshot, "quads", || {
+            let mut ids = [None; 3];
+            let mut is_known = true;
+            for (id, term) in ids.iter_mut().zip(pattern) {
+                *id = term.and_then(|term| snapshot.id(term));
+                is_known &= id.is_some() == term.is_some();
+            }
+            let graph = match graph {
+                GraphChoice::Default => Some(Id::UNBOUND),
+                GraphChoice::Named(name) => {
+                    let id = snapshot.id(name);
+                    is_known &= id.is_some();
+                    id
+                }
+                GraphChoice::All => None,
+            };
+            let mut found = Matching::of(dataset, ids, graph);
+            if !is_known {
+                found.parts.clear();
+            }
+            found
+        })
+    }
+
+    /// The quads with these ids of the dataset's, in the graph of an id, in the default graph (`Id::UNBOUND`), or in
+    /// all.
+    ///
+    /// # Errors
+    /// The data is damaged where it looks.
+    pub fn of_ids(dataset: &Dataset, pattern: [Option<Id>; 3], graph: Option<Id>) -> Result<Matching, Error> {
         reading(dataset.snapshot(), "quads", || Matching::of(dataset, pattern, graph))
     }
 
-    fn of(dataset: &Dataset, pattern: [Option<TermRef<'_>>; 3], graph: GraphChoice<'_>) -> Matching {
+    fn of(dataset: &Dataset, [subject, predicate, object]: [Option<Id>; 3], graph: Option<Id>) -> Matching {
         let snapshot = Arc::clone(dataset.snapshot());
-        let mut ids = [None; 4];
-        let mut is_known = true;
-        for (id, term) in ids.iter_mut().zip(pattern) {
-            *id = term.and_then(|term| snapshot.id(term));
-            is_known &= id.is_some() == term.is_some();
-        }
-        let mut found = Matching { snapshot, parts: VecDeque::new(), pattern: ids };
-        match graph {
-            _ if !is_known => {}
-            GraphChoice::Default => found.add_graph(Id::UNBOUND),
-            GraphChoice::Named(name) => {
-                if let Some(graph) = found.snapshot.id(name) {
-                    found.add_graph(graph);
-                }
-            }
-            GraphChoice::All => {
-                found.add_graph(Id::UNBOUND);
-                found.pattern[3] = None;
-                found.add(&[Order::Spog, Order::Psog, Order::Posg, Order::Opsg]);
-            }
+        let mut found = Matching { snapshot, parts: VecDeque::new(), pattern: [subject, predicate, object, None] };
+        found.add_graph(graph.unwrap_or(Id::UNBOUND));
+        if graph.is_none() {
+            found.pattern[3] = None;
+            found.add(&[Order::Spog, Order::Psog, Order::Posg, Order::Opsg]);
         }
         found
     }
@@ -106,21 +123,30 @@ impl Matching {
         }
     }
 
+    /// Whether no row is left to be looked at.
+    pub fn is_over(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// How many quads are left, if the pattern is a range of an order: else rows have to be looked at.
+    pub fn range(&self) -> Option<usize> {
+        let is_range = |order: Order| {
+            let bound = self.bound_in(order);
+            order.prefix(bound) == bound.into_iter().filter(|is_bound| *is_bound).count()
+        };
+        let is_range = self.parts.iter().all(|(order, _)| is_range(*order));
+        is_range.then(|| self.parts.iter().map(|(_, rows)| rows.len()).sum())
+    }
+
     /// How many quads are left. Looks at rows if the pattern is no range of an order.
     ///
     /// # Errors
     /// The data is damaged where it looks.
     pub fn count(&self) -> Result<usize, Error> {
-        let is_range = |order: Order| {
-            let bound = self.bound_in(order);
-            order.prefix(bound) == bound.into_iter().filter(|is_bound| *is_bound).count()
-        };
-        if self.parts.iter().all(|(order, _)| is_range(*order)) {
-            return Ok(self.parts.iter().map(|(_, rows)| rows.len()).sum());
+        if let Some(rows) = self.range() {
+            return Ok(rows);
         }
-        let mut rest =
-            Matching { snapshot: Arc::clone(&self.snapshot), parts: self.parts.clone(), pattern: self.pattern };
-        let mut count = 0;
+        let (mut rest, mut count) = (self.clone(), 0);
         while let Some(quads) = rest.next(LOOKED_AT)? {
             count += quads.len();
         }

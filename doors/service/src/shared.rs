@@ -6,8 +6,8 @@ use crate::store::Threads;
 use crate::update::{Draft, Updating};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use vicus::BoxError;
-use vicus_rdf::Snapshot;
+use vicus::{BoxError, give_up};
+use vicus_rdf::{Backing, Snapshot};
 use vicus_sparql::Change;
 use vicus_store::{Ask, TicketGuard, TicketLock};
 
@@ -51,19 +51,26 @@ impl SharedDataset {
         lock(&self.now).clone()
     }
 
-    /// Puts loaded data in place of the data, if there is none yet; whether it was so. Waits for its turn until the
-    /// function returns an error.
+    /// Adds loaded data; how many quads were not there before. It waits for its turn, and works, until the function
+    /// returns an error. Its blank nodes are different from those that are there.
     ///
     /// # Errors
-    /// The function's.
-    pub fn fill(&self, dataset: Dataset, ask: &Ask) -> Result<bool, BoxError> {
+    /// The function's; or there is not enough memory.
+    pub fn add(&self, loaded: Dataset, ask: &Ask) -> Result<u64, BoxError> {
         let _turn = self.turns.wait_asking(&*self.waiting, &|| ask(0))?;
-        let mut now = lock(&self.now);
-        if !now.snapshot().is_empty() {
-            return Ok(false);
-        }
-        *now = dataset;
-        Ok(true)
+        let head = self.dataset();
+        let all = if head.snapshot().is_empty() {
+            loaded
+        } else {
+            let mut pause = || ask(0).unwrap_or_else(|error| give_up(error));
+            let unite = || Snapshot::united(&[head.snapshot(), loaded.snapshot()], &Backing::Memory, &mut pause);
+            Dataset::new(Arc::new(head.snapshot().read_by(unite)??))
+        };
+        let added = all.snapshot().len().saturating_sub(head.snapshot().len()) as u64;
+        let before = std::mem::replace(&mut *lock(&self.now), all);
+        // Not under the lock: freeing much takes time.
+        drop(before);
+        Ok(added)
     }
 
     /// A draft for an update. It waits for its turn when the update asks for its data first, and no longer than the

@@ -16,8 +16,17 @@ from ._vicus import refuse_subinterpreters as _refuse_subinterpreters
 
 _refuse_subinterpreters()
 
+import atexit as _atexit
+
+from ._vicus import wait_for_unfinished as _wait_for_unfinished
+
+# Code of users that a call has left behind ends before the interpreter does, if it ends soon.
+_atexit.register(_wait_for_unfinished, 0.3)
+
+from . import _errors
 from ._database import (
     Database,
+    Operator,
     Plan,
     Prepared,
     Profile,
@@ -29,9 +38,8 @@ from ._database import (
     read,
 )
 from ._errors import *
-from ._errors import __all__ as _names
 from ._machine import Page, Simulated, Topology, simulate, strategies, topology, view
-from ._network import Box, Network, Ran, Rows, box, kinds
+from ._network import Box, Network, Ran, Rows, Trace, box, kinds, trace
 from ._runtime import Runtime, empty, footprint
 from ._terms import IRI, BlankNode, Literal, Term, Triple
 from ._vicus import Cancel, __version__
@@ -44,6 +52,7 @@ __all__ = [
     "Database",
     "Literal",
     "Network",
+    "Operator",
     "Page",
     "Plan",
     "Prepared",
@@ -55,6 +64,7 @@ __all__ = [
     "Simulated",
     "Term",
     "Topology",
+    "Trace",
     "Transaction",
     "Triple",
     "__version__",
@@ -69,9 +79,10 @@ __all__ = [
     "simulate",
     "strategies",
     "topology",
+    "trace",
     "view",
-    *_names,
 ]
+__all__ += _errors.__all__
 
 
 def __getattr__(name: str) -> Any:

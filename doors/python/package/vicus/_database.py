@@ -7,6 +7,7 @@ import functools
 import itertools
 import os
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import (
     TYPE_CHECKING,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Database",
+    "Operator",
     "Plan",
     "Prepared",
     "Profile",
@@ -85,6 +87,11 @@ def _asked(
     graph: str | None = None,
     union: bool = False,
 ) -> dict[str, object]:
+    frames = None
+    if tables is not None:
+        began = time.monotonic()
+        frames = [(name, _frame(name, frame, _left(timeout, began), cancel)) for name, frame in tables.items()]
+        timeout = _left(timeout, began)
     return {
         "language": language,
         "timeout": timeout,
@@ -92,15 +99,23 @@ def _asked(
         "most_rows": most_rows,
         "most_boxes": _count(most_boxes),
         "first_rows": first_rows,
-        "base": base,
+        "base": errors._checked("base", base),
         "given": None if bind is None else [(_variable(name), _given(value)) for name, value in bind.items()],
-        "tables": None if tables is None else [(name, _frame(name, frame)) for name, frame in tables.items()],
+        "tables": frames,
         "any_order": any_order,
         "rdf_12": rdf_12,
         "cancel": cancel,
         "graph": graph,
         "union": union,
     }
+
+
+def _left(timeout: float | None, began: float) -> float | None:
+    """The seconds that are left of those since a moment."""
+    # A wrong number is told by the call that gets it.
+    if timeout is None or not timeout > 0:
+        return timeout
+    return max(0.0, timeout - (time.monotonic() - began))
 
 
 def _variable(name: str) -> str:
@@ -120,7 +135,9 @@ def _given(value: object) -> tuple[str, str, str | None, str | None]:
     return parts
 
 
-def _frame(name: str, frame: object) -> _vicus.Frame:
+def _frame(
+    name: str, frame: object, timeout: float | None = None, cancel: _vicus.Cancel | None = None
+) -> _vicus.Frame:
     if isinstance(frame, _vicus.Frame):
         return frame
     if not hasattr(frame, "__arrow_c_stream__"):
@@ -128,7 +145,7 @@ def _frame(name: str, frame: object) -> _vicus.Frame:
         kind = type(frame).__name__
         if to_arrow is None or not hasattr(frame := to_arrow(), "__arrow_c_stream__"):
             raise errors.ArgumentError(f"{name} is a {kind}, which has no __arrow_c_stream__: a frame has it")
-    return _vicus.Frame(frame)
+    return _vicus.Frame(frame, timeout, cancel)
 
 
 def _types(types_: Mapping[str, object] | None) -> list[tuple[str, str]]:
@@ -270,7 +287,7 @@ class Result:
 
     def explain(self) -> Plan:
         """How the query is answered."""
-        return Plan(self._native.explain())
+        return Plan(*self._native.explain())
 
     def __repr__(self) -> str:
         shown = "answer" if self._native.kind == "truth" else ", ".join(self.columns)
@@ -294,14 +311,82 @@ def _import(name: str) -> Any:
         raise ImportError(f"this needs {name}: pip install {name}") from error
 
 
-class Plan(str):
-    """How a query is answered: its operators as a tree, and its boxes."""
+class Operator:
+    """An operator of a plan, with the operators whose rows it reads."""
 
-    __slots__ = ()
+    __slots__ = ("children", "columns", "degree", "detail", "estimate", "name", "work")
     __module__ = "vicus"
+
+    #: What it does: ``index join``, ``sort``.
+    name: str
+    #: With what: a pattern, an expression.
+    detail: str
+    #: The columns of its rows.
+    columns: list[str]
+    #: How many rows it is expected to make.
+    estimate: float
+    #: How many boxes share its work.
+    degree: int
+    #: Its work in a profile: ``rows``, ``is_whole`` (or it was stopped early), ``seconds``, and the bytes ``near``,
+    #: ``far`` and ``spilled``; nothing in a plan.
+    work: dict[str, Any] | None
+    #: The operators whose rows it reads.
+    children: list[Operator]
+
+    def __init__(self, parts: tuple[Any, ...]) -> None:
+        _, self.name, self.detail, self.columns, self.estimate, self.degree, work = parts
+        self.work, self.children = None, []
+        if work is not None:
+            rows, is_whole, busy_ns, near, far, spilled = work
+            self.work = {
+                "rows": rows,
+                "is_whole": is_whole,
+                "seconds": busy_ns / 1e9,
+                "near": near,
+                "far": far,
+                "spilled": spilled,
+            }
+
+    def __repr__(self) -> str:
+        return f"<vicus.Operator {self.name} {self.detail}".rstrip() + ">"
+
+
+class Plan(str):
+    """How a query is answered: its operators as a tree, and its boxes. A picture in a notebook.
+
+    >>> import vicus
+    >>> plan = vicus.memory().explain("SELECT ?s { ?s <http://e/p> ?o } ORDER BY ?o")
+    >>> plan.tree.name, [child.name for child in plan.tree.children]
+    ('extend', ['sort'])
+    """
+
+    __slots__ = ("tree",)
+    __module__ = "vicus"
+
+    #: The operator that makes the answer.
+    tree: Operator
+
+    def __new__(cls, text: str, operators: list[tuple[Any, ...]]) -> Plan:
+        made = str.__new__(cls, text)
+        nodes = [Operator(parts) for parts in operators]
+        for node, parts in zip(nodes, operators):
+            if parts[0] is not None:
+                nodes[parts[0]].children.append(node)
+        made.tree = nodes[0]
+        return made
 
     def __repr__(self) -> str:
         return str(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Its text.
+        return (str, (str(self),))
+
+    def svg(self) -> str:
+        """The operators as a picture: a tree, and after a run the time of each."""
+        from ._show import plan_svg
+
+        return plan_svg(self)
 
     def _repr_html_(self) -> str:
         from ._show import plan_html
@@ -322,8 +407,9 @@ class Profile(Plan):
     #: Seconds from the start to the last row.
     seconds: float
 
-    def __new__(cls, text: str, rows: int, planning: float, seconds: float) -> Profile:
-        made = str.__new__(cls, text)
+    @classmethod
+    def _of(cls, plan: tuple[str, list[tuple[Any, ...]]], rows: int, planning: float, seconds: float) -> Profile:
+        made = cls(*plan)
         made.rows, made.planning, made.seconds = rows, planning, seconds
         return made
 
@@ -428,6 +514,17 @@ class _Asks:
         return Result(self._native.query(text, asked), "lexical", [])
 
 
+def _encoded(data: str | bytes | None) -> bytes | None:
+    if not isinstance(data, str):
+        return data
+    try:
+        return data.encode()
+    except UnicodeEncodeError as error:
+        line = data.count("\n", 0, error.start) + 1
+        at = errors._shown(data[error.start])
+        raise errors.DataError(f"line {line}: the lone surrogate {at} is no character, so the data is no text") from None
+
+
 class Database(_Asks):
     """Data, in memory or in a store: what :func:`open`, :func:`memory` and :func:`read` give. Threads may share it."""
 
@@ -449,13 +546,15 @@ class Database(_Asks):
         skip: bool = False,
         rdf_12: bool = False,
         progress: bool | Progress = False,
+        timeout: float | None = None,
+        cancel: _vicus.Cancel | None = None,
     ) -> int:
-        """Loads files of RDF, or a text; how many quads were loaded. All of it is loaded, or nothing.
+        """Loads files of RDF, or a text; how many quads are there now that were not. All of it is loaded, or nothing.
 
         A file's ending says its syntax (``.nt``, ``.nq``, ``.ttl``, ``.trig``, ``.rdf``, ``.jsonld``, packed or not),
-        unless ``syntax`` does; a text is Turtle by default. ``graph`` names the graph for triples that are in none. A
-        store holds about ``memory`` bytes meanwhile. ``skip=True`` leaves malformed lines out. ``progress=True`` shows
-        a bar on a terminal or in a notebook; a function is called instead.
+        unless ``syntax`` does; a text is Turtle by default. ``graph`` names the graph for triples that are in none.
+        Beside a store, loading holds about ``memory`` bytes. ``skip=True`` leaves malformed lines out.
+        ``progress=True`` shows a bar on a terminal or in a notebook; a function is called instead.
 
         >>> import vicus
         >>> vicus.memory().load(data="<http://e/ann> a <http://e/Person> .")
@@ -463,19 +562,20 @@ class Database(_Asks):
         """
         from ._show import bar
 
-        encoded = data.encode() if isinstance(data, str) else data
+        encoded = _encoded(data)
         told, done = bar(progress)
         try:
             loaded, skipped = self._native.load(
                 [os.fspath(file) for file in files],
                 encoded,
-                syntax,
-                graph,
+                errors._checked("syntax", syntax),
+                errors._checked("graph", graph),
                 _bytes(memory),
                 skip,
                 rdf_12,
                 told,
-                _vicus.Cancel(),
+                timeout,
+                cancel,
             )
         finally:
             done()
@@ -520,9 +620,16 @@ class Database(_Asks):
         *,
         language: str = "sparql",
         bind: Mapping[str, object] | None = None,
+        timeout: float | None = None,
+        cancel: _vicus.Cancel | None = None,
     ) -> Plan:
-        """How a query would be answered."""
-        return Plan(self._native.explain(text, _asked(language, bind=bind)))
+        """How a query would be answered.
+
+        >>> import vicus
+        >>> print(vicus.memory().explain("ASK {}").splitlines()[0].split()[0])
+        rows
+        """
+        return Plan(*self._native.explain(text, _asked(language, bind=bind, timeout=timeout, cancel=cancel)))
 
     def profile(
         self,
@@ -532,9 +639,11 @@ class Database(_Asks):
         bind: Mapping[str, object] | None = None,
         timeout: float | None = None,
         memory: int | str | None = None,
+        cancel: _vicus.Cancel | None = None,
     ) -> Profile:
         """Answers a query, and tells how: its plan with the work of each operator."""
-        return Profile(*self._native.profile(text, _asked(language, bind=bind, timeout=timeout, memory=memory)))
+        asked = _asked(language, bind=bind, timeout=timeout, memory=memory, cancel=cancel)
+        return Profile._of(*self._native.profile(text, asked))
 
     def prepare(
         self,
@@ -543,16 +652,21 @@ class Database(_Asks):
         language: str = "sparql",
         bind: Mapping[str, object] | None = None,
         base: str | None = None,
+        timeout: float | None = None,
+        cancel: _vicus.Cancel | None = None,
     ) -> Prepared:
-        """Reads and plans a query for the data as it is now, to be run any number of times."""
-        return Prepared(self._native.prepare(text, _asked(language, bind=bind, base=base)))
+        """Reads and plans a query for the data as it is now, to be run any number of times. ``timeout`` is that of the
+        planning: each run has its own."""
+        asked = _asked(language, bind=bind, base=base, timeout=timeout, cancel=cancel)
+        return Prepared(self._native.prepare(text, asked))
 
     def snapshot(self) -> Database:
         """The data as it is now: it stays so, whatever happens to the database."""
         return Database(self._native.snapshot(), None)
 
-    def transaction(self) -> Transaction:
-        """Begins several updates that happen as one. To be used with ``with``.
+    def transaction(self, *, timeout: float | None = None, cancel: _vicus.Cancel | None = None) -> Transaction:
+        """Begins several updates that happen as one, when those before have ended: ``timeout`` bounds that wait. To be
+        used with ``with``.
 
         >>> import vicus
         >>> db = vicus.memory()
@@ -563,7 +677,7 @@ class Database(_Asks):
         >>> len(db)
         1
         """
-        return Transaction(self._native.transaction())
+        return Transaction(self._native.transaction(timeout, cancel))
 
     def dump(
         self,
@@ -572,32 +686,57 @@ class Database(_Asks):
         syntax: str | None = None,
         graph: str | None = None,
         prefixes: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        cancel: _vicus.Cancel | None = None,
     ) -> int:
         """Writes the quads to a file, in the syntax of its ending; how many. ``graph`` chooses one graph, or
-        ``"default"``. An existing file stays until all is written."""
-        pairs = [(name, str(iri)) for name, iri in (prefixes or {}).items()]
-        return self._native.dump(os.fspath(path), syntax, graph, pairs, _vicus.Cancel())
+        ``"default"``. An existing file stays until all is written.
 
-    def backup(self, path: Files, *, memory: int | str | None = None) -> int:
+        >>> import os, tempfile, vicus
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     vicus.memory().dump(os.path.join(folder, "empty.nt"))
+        0
+        """
+        checked = errors._checked
+        pairs = [
+            (str(checked("a prefix", name)), str(checked("a prefix", str(iri))))
+            for name, iri in (prefixes or {}).items()
+        ]
+        return self._native.dump(
+            os.fspath(path), checked("syntax", syntax), checked("graph", graph), pairs, timeout, cancel
+        )
+
+    def backup(
+        self,
+        path: Files,
+        *,
+        memory: int | str | None = None,
+        timeout: float | None = None,
+        cancel: _vicus.Cancel | None = None,
+    ) -> int:
         """Copies the data as it is now to a store in a folder of its own; how many quads."""
-        return self._native.backup(os.fspath(path), _bytes(memory), _vicus.Cancel())
+        return self._native.backup(os.fspath(path), _bytes(memory), timeout, cancel)
 
-    def check(self) -> str:
+    def check(self, *, timeout: float | None = None, cancel: _vicus.Cancel | None = None) -> str:
         """Checks the store: every checksum, and every index against the others."""
         if self._native.path is None:
             raise errors.StoreError("this data is in memory, and not in a store")
-        return check(self._native.path)
+        return check(self._native.path, timeout=timeout, cancel=cancel)
 
-    def compact(self) -> bool:
+    def compact(self, *, timeout: float | None = None, cancel: _vicus.Cancel | None = None) -> bool:
         """Builds the store anew with the changes since it was built; whether there were some."""
-        return self._native.compact(_vicus.Cancel())
+        return self._native.compact(timeout, cancel)
 
     async def query_async(self, text: str, **options: Any) -> Result:
         """Answers a query beside an event loop: all of its rows are there when it is awaited. A cancelled task ends the
         query. The options are those of :meth:`query`."""
         import asyncio
 
-        cancel = options.setdefault("cancel", _vicus.Cancel())
+        # Of this query alone: the caller's handle may be that of others.
+        given, cancel = options.get("cancel"), _vicus.Cancel()
+        if given is not None:
+            cancel = given.child()
+        options["cancel"] = cancel
 
         def answer() -> Result:
             result = self.query(text, **options)
@@ -632,7 +771,8 @@ class Database(_Asks):
         return self._native.closed
 
     def close(self) -> None:
-        """Lets the data go. What is being read goes on."""
+        """Lets the data go. What is being read goes on, and so do prepared queries and snapshots; transactions that have
+        not ended are rolled back."""
         self._native.close()
 
     def __enter__(self) -> Database:
@@ -684,12 +824,12 @@ class Prepared:
         cancel: _vicus.Cancel | None = None,
     ) -> Result:
         """Begins to answer it. The options are those of :meth:`Database.query`."""
-        rows = self._native.run(timeout, _bytes(memory), cancel or _vicus.Cancel())
+        rows = self._native.run(timeout, _bytes(memory), cancel)
         return Result(rows, terms, _types(types))
 
     def explain(self) -> Plan:
         """How it is answered."""
-        return Plan(self._native.explain())
+        return Plan(*self._native.explain())
 
     def __repr__(self) -> str:
         return f"<vicus.Prepared {self._native.text!r}>"
@@ -711,10 +851,12 @@ class Transaction:
         *,
         bind: Mapping[str, object] | None = None,
         timeout: float | None = None,
+        memory: int | str | None = None,
         base: str | None = None,
+        cancel: _vicus.Cancel | None = None,
     ) -> None:
         """Changes the data of the transaction."""
-        self._native.update(text, _asked(timeout=timeout, base=base, bind=bind, cancel=_vicus.Cancel()))
+        self._native.update(text, _asked(timeout=timeout, memory=memory, base=base, bind=bind, cancel=cancel))
 
     def query(
         self,
@@ -722,15 +864,14 @@ class Transaction:
         *,
         bind: Mapping[str, object] | None = None,
         timeout: float | None = None,
+        memory: int | str | None = None,
         terms: str = "lexical",
         types: Mapping[str, object] | None = None,
+        cancel: _vicus.Cancel | None = None,
     ) -> Result:
         """Begins to answer a query over the data as changed so far."""
-        return Result(
-            self._native.query(text, _asked(timeout=timeout, bind=bind)),
-            terms,
-            _types(types),
-        )
+        asked = _asked(timeout=timeout, memory=memory, bind=bind, cancel=cancel)
+        return Result(self._native.query(text, asked), terms, _types(types))
 
     def commit(self) -> None:
         """Makes the changes durable, and visible to others."""
@@ -795,7 +936,7 @@ def read(*files: Files, threads: int | None = None, **options: Any) -> Database:
     return made
 
 
-def check(path: Files) -> str:
+def check(path: Files, *, timeout: float | None = None, cancel: _vicus.Cancel | None = None) -> str:
     """Checks the store in a folder, beside a process that may be writing to it: every checksum, and every index against
     the others. What was found, as text."""
-    return _vicus.check(os.fspath(path), _vicus.Cancel())
+    return _vicus.check(os.fspath(path), timeout, cancel)

@@ -41,6 +41,10 @@ class Error(Exception):
     __module__ = "vicus"
 
 
+class _Ended(BaseException):  # noqa: N818 (no error, but the end of a call)
+    """Raised in a user's code on the threads of a call that has ended."""
+
+
 class QueryError(Error):
     """A text can't be answered as it is."""
 
@@ -239,3 +243,29 @@ class InternalError(Error, RuntimeError):
     """A mistake in Vicus. Please report it."""
 
     __module__ = "vicus"
+
+
+def _shown(text: str) -> str:
+    """A text that can be written, with escapes for lone surrogates."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _surrogate(text: str, error: UnicodeEncodeError) -> SyntaxError:
+    """The error of a query that is no text: half of a character, as file names that are no UTF-8 have it."""
+    before, at = text[: error.start], text[error.start]
+    line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+    message = f"the lone surrogate {_shown(at)} is no character; read the text with its own encoding"
+    return SyntaxError(message, _shown(text), line, column)
+
+
+def _checked(what: str, text: str | None) -> str | None:
+    """An argument that is a text, or nothing."""
+    if isinstance(text, str):
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            at = _shown(text[error.start])
+            raise ArgumentError(
+                f"{what} {_shown(text)!r} has a lone surrogate, {at}, at {error.start}: it is no text"
+            ) from None
+    return text

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping
 from . import _errors as errors
 from . import _vicus
 from ._database import _bytes, _count, _frame, _import
+from ._machine import Page, _command, view
 
 if TYPE_CHECKING:
     import os
 
-__all__ = ["Box", "Network", "Ran", "Rows", "box", "kinds"]
+__all__ = ["Box", "Network", "Ran", "Rows", "Trace", "box", "kinds", "trace"]
 
 #: Types of columns, by their names in Python and Arrow.
 _COLUMNS = {
@@ -38,8 +39,14 @@ def _schema(text: str) -> str:
 class _Function:
     """A function of one batch."""
 
+    #: The thread that its code has beside that of its box.
+    thread: threading.Thread | None = None
+
     def __init__(self, function: Callable[[Any], Any], convert: Callable[[Any], Any]) -> None:
         self._function, self._convert = function, convert
+
+    def begin(self) -> None:
+        pass
 
     def push(self, batch: Any) -> Iterable[Any]:
         made = self._function(self._convert(batch))
@@ -62,9 +69,7 @@ class _Generator:
         self._made: list[Any] = []
         self._error: BaseException | None = None
         self._over = self._is_closed = False
-        self._thread = threading.Thread(target=self._work, name="vicus box", daemon=True)
-        self._thread.start()
-        self._wanted.acquire()
+        self.thread: threading.Thread | None = None
 
     def _batches(self) -> Iterator[Any]:
         while True:
@@ -90,7 +95,13 @@ class _Generator:
             self._over = True
             self._wanted.release()
 
+    def start(self) -> None:
+        """Begins its code, which may never want a batch: its box can be interrupted from then on."""
+        self.thread = threading.Thread(target=self._work, name="vicus box", daemon=True)
+        self.thread.start()
+
     def _step(self, batch: Any) -> list[Any]:
+        # The generator wants its next batch, or is over: each step leaves it so.
         if not self._over:
             self._batch = batch
             self._given.release()
@@ -101,13 +112,18 @@ class _Generator:
         made, self._made = self._made, []
         return made
 
+    def begin(self) -> None:
+        """Waits until it wants its first batch, or is over."""
+        self._wanted.acquire()
+
     def push(self, batch: Any) -> Iterable[Any]:
         return self._step(batch)
 
     def end(self) -> Iterable[Any]:
         made = self._step(None)
         # It may make more behind its last batch, and has no further.
-        self._thread.join()
+        if self.thread is not None:
+            self.thread.join()
         if self._error is not None:
             raise self._error
         return made + self._made
@@ -141,8 +157,11 @@ class Box:
             convert = _import("pyarrow").table
         elif self._frames == "polars":
             convert = _import("polars").DataFrame
-        kind = _Generator if inspect.isgeneratorfunction(self._function) else _Function
-        return kind(self._function, convert)
+        if not inspect.isgeneratorfunction(self._function):
+            return _Function(self._function, convert)
+        made = _Generator(self._function, convert)
+        made.start()
+        return made
 
 
 def _same(batch: Any) -> Any:
@@ -198,8 +217,18 @@ class Ran:
 
     __module__ = "vicus"
 
-    def __init__(self, rows: dict[str, Rows], counts: list[tuple[str, int, int, int, float]]) -> None:
-        self._rows, self.counts = rows, counts
+    #: Of each box its name, how often it ran, the rows that it took and sent, and milliseconds.
+    counts: list[tuple[str, int, int, int, float]]
+    #: The record of the run, if it was asked for one.
+    trace: Trace | None
+
+    def __init__(
+        self,
+        rows: dict[str, Rows],
+        counts: list[tuple[str, int, int, int, float]],
+        trace: Trace | None = None,
+    ) -> None:
+        self._rows, self.counts, self.trace = rows, counts, trace
 
     def __getitem__(self, name: str) -> Rows:
         return self._rows[name]
@@ -226,7 +255,67 @@ class Ran:
     def _repr_html_(self) -> str:
         from ._show import counts_html
 
-        return counts_html(self.counts)
+        return counts_html(self.counts) + ("" if self.trace is None else self.trace._repr_html_())
+
+
+class Trace:
+    """The record of a run, from a file: the time of each type of box and of each seat. Time lines in a notebook."""
+
+    __module__ = "vicus"
+
+    #: The file.
+    path: str
+    #: ``span_ns``, ``events``, ``boxes``, ``seats`` and the like, as ``vicus trace summary --format json`` has them.
+    summary: dict[str, Any]
+
+    def __init__(self, path: str) -> None:
+        import json
+
+        self.path = path
+        self.summary = json.loads(_command("trace", "summary", "--format=json", "--", path))
+
+    @property
+    def boxes(self) -> list[dict[str, Any]]:
+        """The work of each type of box."""
+        return list(self.summary["boxes"])
+
+    def svg(self) -> str:
+        """The time lines of the seats as a picture: which box each one worked for."""
+        import json
+
+        from ._show import trace_svg
+
+        kinds = ["--kind=invocation-begins", "--kind=invocation-ends"]
+        lines = _command("trace", "events", "--format=json", "--limit=20000", *kinds, "--", self.path).splitlines()
+        return trace_svg([json.loads(line) for line in lines])
+
+    def view(self) -> Page:
+        """One HTML file that shows the run, by itself: :func:`vicus.view`."""
+        return view(self.path)
+
+    def __repr__(self) -> str:
+        milliseconds = self.summary["span_ns"] / 1e6
+        return f"<vicus.Trace {self.path}: {self.summary['events']:,} events, {milliseconds:,.1f} ms>"
+
+    def _repr_html_(self) -> str:
+        from ._show import trace_html
+
+        return trace_html(self)
+
+
+def trace(path: str | os.PathLike[str]) -> Trace:
+    """The record that :meth:`Network.run` or ``vicus`` has written to a file.
+
+    >>> import os, tempfile, vicus
+    >>> net = vicus.Network("box n = numbers(to: 5); box rows = collect; n -> rows;")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = net.run(trace=os.path.join(folder, "run.trace"))
+    ...     sorted(box["type_name"] for box in vicus.trace(os.path.join(folder, "run.trace")).boxes)[:2]
+    ['collect', 'initialization']
+    """
+    import os
+
+    return Trace(os.fspath(path))
 
 
 class _Part:
@@ -320,6 +409,8 @@ class Network:
         return self._add("collect", "", name)
 
     def _parts(self) -> tuple[str, list[tuple[str, Any, str | None]], list[tuple[str, _vicus.Frame]]]:
+        for name in [*self._boxes, *self._frames]:
+            errors._checked("the name", name)
         boxes = [(name, made._make, made._columns) for name, made in self._boxes.items()]
         return self.text, boxes, list(self._frames.items())
 
@@ -332,17 +423,22 @@ class Network:
         most_boxes: int | None = None,
         trace: str | os.PathLike[str] | None = None,
         parameters: Mapping[str, object] | None = None,
+        timeout: float | None = None,
+        cancel: _vicus.Cancel | None = None,
     ) -> Ran:
-        """Runs the network: its rows and its counts. Ctrl-C ends it. ``strategy`` schedules it on threads of its own,
-        ``memory`` bounds what its boxes hold, ``most_boxes`` how many of them live at once if it grows, ``trace`` is a
-        file for ``vicus trace``."""
+        """Runs the network: its rows and its counts. ``strategy`` schedules it on threads of its own, ``memory`` bounds
+        what its boxes hold, ``most_boxes`` how many of them live at once if it grows, ``trace`` is a file for :func:`trace`. Ctrl-C, ``timeout`` (seconds) and ``cancel`` end it:
+        a box in Python ends between two of its steps, and one that hears nothing ends unseen on its thread."""
         import os
 
         settings = [(name, str(value)) for name, value in (parameters or {}).items()]
         path = None if trace is None else os.fspath(trace)
-        limits = _bytes(memory), _count(most_boxes)
-        rows, counts = _vicus.run_network(*self._parts(), settings, strategy, threads, *limits, path)
-        return Ran({name: Rows(batches) for name, batches in rows}, counts)
+        errors._checked("strategy", strategy)
+        rows, counts = _vicus.run_network(
+            *self._parts(), settings, strategy, threads, _bytes(memory), _count(most_boxes), path, timeout, cancel
+        )
+        recorded = None if path is None else Trace(path)
+        return Ran({name: Rows(batches) for name, batches in rows}, counts, recorded)
 
     def check(self, parameters: Mapping[str, object] | None = None) -> list[str]:
         """Builds the network without running it; the names of its boxes."""
@@ -353,13 +449,17 @@ class Network:
         """The network as a graph for Graphviz."""
         return _vicus.show_network(*self._parts(), [])[1]
 
+    def svg(self) -> str:
+        """The network as a picture: its boxes, and their vias."""
+        return _vicus.show_network(*self._parts(), [])[2]
+
     def __repr__(self) -> str:
         return f"<vicus.Network\n{self.text}>"
 
     def _repr_html_(self) -> str:
         from ._show import network_html
 
-        return network_html(self.text)
+        return network_html(self)
 
 
 def _quoted(text: str) -> str:

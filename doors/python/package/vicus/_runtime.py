@@ -49,9 +49,19 @@ class Runtime:
             raise errors.ArgumentError(f"{shape!r} is no shape: whole numbers from 0 on are")
         return numpy.asarray(self._native.place(lengths, kind.str, kind.itemsize, distribution))
 
-    def map(self, function: Callable[[Any], Any], array: Any, parts: int | None = None) -> list[Any]:
+    def map(
+        self,
+        function: Callable[[Any], Any],
+        array: Any,
+        parts: int | None = None,
+        *,
+        timeout: float | None = None,
+        cancel: _vicus.Cancel | None = None,
+    ) -> list[Any]:
         """Calls a function with parts of an array along its first axis, each on a thread near the part's memory; the
-        results in order. It pays for functions that release the interpreter: NumPy's, Numba's, those of ctypes."""
+        results in order. It pays for functions that release the interpreter: NumPy's, Numba's, those of ctypes. Ctrl-C,
+        ``timeout`` and ``cancel`` end it: a function in Python ends between two of its steps, and one that hears
+        nothing ends unseen on its thread."""
         count = len(array)
         if parts is None:
             parts = max(1, min(count, array.nbytes // _PART))
@@ -59,7 +69,8 @@ class Runtime:
             raise errors.ArgumentError(f"{parts} parts of {count} rows can't be made")
         bounds = [count * number // parts for number in range(parts + 1)]
         pieces = [array[begin:end] for begin, end in zip(bounds, bounds[1:])]
-        return self._native.map(function, [(piece, piece.__array_interface__["data"][0]) for piece in pieces])
+        placed = [(piece, piece.__array_interface__["data"][0]) for piece in pieces]
+        return self._native.map(function, placed, timeout, cancel)
 
     def __repr__(self) -> str:
         return f"<vicus.Runtime {self.strategy}, {self.threads} threads>"

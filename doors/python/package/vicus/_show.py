@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 import sys
 import time
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ._database import Plan, Progress, Result
+    from ._network import Network, Trace
 
 #: So many rows of a result are shown.
 FIRST = 20
@@ -21,31 +23,145 @@ def _table(columns: list[str], rows: list[list[str]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def row_class(result: Result) -> Any:
-    """The class of a result's rows."""
-    from ._database import _row
-
-    return _row(tuple(result.columns))
+#: How long a look at a result waits for its end, to tell how many rows there are.
+PATIENCE = 0.1
 
 
 def result_html(result: Result) -> str:
-    """The first rows of a result, which stay to be read."""
+    """The first rows of a result, which stay to be read: as tuples and as a frame."""
+    from ._database import _row
+    from ._errors import AlreadyRead, Error
+
     native = result._native
-    if native.kind == "truth":
-        return f"<p>{'yes' if bool(result) else 'no'}</p>"
-    made = row_class(result)
-    while len(result._ready) < FIRST and (rows := native.fetch(made)) is not None:
-        result._ready.extend(rows)
-    shown = [["" if cell is None else str(cell) for cell in row] for row in list(result._ready)[:FIRST]]
-    seconds = native.seconds
-    so_far = "" if native.is_over else " so far"
+    try:
+        if native.kind == "truth":
+            return f"<p>{'yes' if bool(result) else 'no'}</p>"
+        ready = list(itertools.islice(result._ready, FIRST))
+        more, is_over = native.first(_row(tuple(result.columns)), FIRST - len(ready), PATIENCE)
+    except AlreadyRead:
+        return f"<p>{html.escape(repr(result))}: its rows were handed over as a stream</p>"
+    except Error as error:
+        return f"<pre>{html.escape(f'{type(error).__name__}: {error}')}</pre>"
+    shown = [["" if cell is None else str(cell) for cell in row] for row in ready + more]
+    count, seconds = native.rows, native.seconds
+    so_far = "" if is_over else " so far, and the query goes on"
     took = "" if seconds is None else f", {seconds * 1e3:.1f} ms"
-    return _table(result.columns, shown) + f"<p>{native.rows:,} rows{so_far}{took}</p>"
+    return _table(result.columns, shown) + f"<p>{count:,} rows{so_far}{took}</p>"
+
+
+_COLORS = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#b07aa1", "#9c755f", "#edc948")
+
+
+def _svg(width: float, height: float, parts: list[str]) -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="sans-serif" font-size="12">{"".join(parts)}</svg>'
+    )
+
+
+def _label(x: float, y: float, text: str, more: str = "") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}"{more}>{html.escape(text)}</text>'
+
+
+def plan_svg(plan: Plan) -> str:
+    """The operators of a plan as a tree, each behind its reader; after a run with their times as bars."""
+    line, step, left, bar = 30, 22, 14, 120
+    placed: list[tuple[Any, int, int]] = []
+    parts: list[str] = []
+
+    def place(node: Any, depth: int, reader: int | None) -> None:
+        at = len(placed)
+        placed.append((node, depth, at))
+        if reader is not None:
+            x, y = left + (depth - 1) * step, reader * line + line / 2
+            parts.append(f'<path d="M{x} {y}V{at * line + line / 2}h{step - 6}" fill="none" stroke="#999"/>')
+        for child in node.children:
+            place(child, depth + 1, at)
+
+    place(plan.tree, 0, None)
+    longest = max((node.work["seconds"] for node, _, _ in placed if node.work), default=0.0)
+    width = 0.0
+    for node, depth, at in placed:
+        x, y = left + depth * step, at * line + line / 2
+        title = html.escape(f"{node.name} {node.detail} [{' '.join(node.columns)}]")
+        parts.append(f'<g><title>{title}</title><circle cx="{x}" cy="{y}" r="5" fill="{_COLORS[0]}"/>')
+        detail = node.detail if len(node.detail) <= 70 else node.detail[:69] + "…"
+        about = f"~{node.estimate:,.0f} rows"
+        if node.work is not None:
+            early = "" if node.work["is_whole"] else ", stopped early"
+            about = f"{node.work['rows']:,} of {about}, {node.work['seconds'] * 1e3:.1f} ms{early}"
+        text = f"{node.name} {detail}".rstrip()
+        parts.append(_label(x + 10, y - 2, text, ' font-weight="bold"'))
+        parts.append(_label(x + 10, y + 11, about, ' fill="#666" font-size="11"'))
+        end = x + 20 + 7.0 * max(len(text), len(about))
+        if node.work is not None and longest > 0:
+            share = node.work["seconds"] / longest * bar
+            parts.append(f'<rect x="{end:.1f}" y="{y - 5}" width="{share:.1f}" height="10" fill="{_COLORS[1]}"/>')
+            end += bar
+        parts.append("</g>")
+        width = max(width, end + left)
+    return _svg(width, len(placed) * line, parts)
 
 
 def plan_html(plan: Plan) -> str:
-    """A plan as the tree that it is."""
-    return f'<pre style="line-height:1.3">{html.escape(str(plan))}</pre>'
+    """A plan as the tree that it is, and its text to be unfolded."""
+    text = f'<pre style="line-height:1.3">{html.escape(str(plan))}</pre>'
+    return f"{plan.svg()}<details><summary>as text, with its boxes</summary>{text}</details>"
+
+
+def trace_svg(events: list[dict[str, Any]]) -> str:
+    """A line for each seat, with the box that it works for at each time."""
+    begun: dict[int, tuple[int, str]] = {}
+    spans: list[tuple[int, int, int, str]] = []
+    for event in events:
+        seat, time_ns = event["seat"], event["time_ns"]
+        if event["kind"] == "invocation-begins":
+            begun[seat] = (time_ns, event.get("box_name", "?"))
+        elif seat in begun:
+            since, name = begun.pop(seat)
+            spans.append((seat, since, time_ns, name))
+    if not spans:
+        return _svg(200, 20, [_label(4, 14, "no box has run")])
+    seats = sorted({seat for seat, *_ in spans})
+    first, last = min(span[1] for span in spans), max(span[2] for span in spans)
+    names = sorted({span[3] for span in spans})
+    colors = {name: _COLORS[number % len(_COLORS)] for number, name in enumerate(names)}
+    left, width, line = 60, 720, 22
+    scale = width / max(last - first, 1)
+    parts = [_label(4, seats.index(seat) * line + 15, f"seat {seat}") for seat in seats]
+    for seat, since, until, name in spans:
+        x, wide = left + (since - first) * scale, max((until - since) * scale, 0.3)
+        title = html.escape(f"{name}: {(until - since) / 1e3:,.1f} us")
+        parts.append(
+            f'<rect x="{x:.1f}" y="{seats.index(seat) * line + 4}" width="{wide:.1f}" height="{line - 8}" '
+            f'fill="{colors[name]}"><title>{title}</title></rect>'
+        )
+    x, y = float(left), len(seats) * line + 16
+    for name in names:
+        wide = 24 + 7.5 * len(name)
+        if x + wide > left + width and x > left:
+            x, y = float(left), y + 18
+        parts.append(f'<rect x="{x:.1f}" y="{y - 9}" width="10" height="10" fill="{colors[name]}"/>')
+        parts.append(_label(x + 14, y, name))
+        x += wide
+    parts.append(_label(4, y + 18, f"{(last - first) / 1e6:,.2f} ms", ' fill="#666"'))
+    return _svg(left + width + 10, y + 26, parts)
+
+
+def trace_html(trace: Trace) -> str:
+    """The time lines of a run, and the work of each type of box."""
+    rows = [
+        [
+            box["type_name"],
+            f"{box['invocations']:,}",
+            f"{box['rows_in']:,}",
+            f"{box['rows_out']:,}",
+            f"{box['busy_ns'] / 1e6:.2f}",
+            f"{box['queued_ns'] / 1e6:.2f}",
+        ]
+        for box in trace.boxes
+    ]
+    return trace.svg() + _table(["box", "runs", "rows in", "rows out", "ms busy", "ms queued"], rows)
 
 
 def counts_html(counts: list[tuple[str, int, int, int, float]]) -> str:
@@ -54,9 +170,16 @@ def counts_html(counts: list[tuple[str, int, int, int, float]]) -> str:
     return _table(["box", "runs", "rows in", "rows out", "ms"], rows)
 
 
-def network_html(text: str) -> str:
-    """A network as text."""
-    return f"<pre>{html.escape(text)}</pre>"
+def network_html(network: Network) -> str:
+    """A network as a picture, and its text to be unfolded; one that can't be built as its text and the reason."""
+    from ._errors import Error
+
+    text = f"<pre>{html.escape(network.text)}</pre>"
+    try:
+        picture = network.svg()
+    except Error as error:
+        return f"{text}<p>{html.escape(str(error))}</p>"
+    return f"{picture}<details><summary>as text</summary>{text}</details>"
 
 
 def bar(progress: bool | Progress) -> tuple[Progress | None, Callable[[], None]]:
@@ -69,11 +192,9 @@ def bar(progress: bool | Progress) -> tuple[Progress | None, Callable[[], None]]
         return progress, nothing
     if not progress:
         return None, nothing
-    if "IPython" in sys.modules:
-        from IPython import get_ipython  # type: ignore[import-not-found, unused-ignore]
-
-        if get_ipython() is not None:
-            return _notebook_bar()
+    notebook: Any = sys.modules.get("IPython")
+    if notebook is not None and notebook.get_ipython() is not None:
+        return _notebook_bar()
     return _terminal_bar() if sys.stderr.isatty() else (None, nothing)
 
 
@@ -99,10 +220,11 @@ def _terminal_bar() -> tuple[Progress, Callable[[], None]]:
 
 
 def _notebook_bar() -> tuple[Progress, Callable[[], None]]:
-    from IPython.display import HTML, display  # type: ignore[import-not-found, unused-ignore]
+    import importlib
 
+    notebook: Any = importlib.import_module("IPython.display")
     began = time.monotonic()
-    shown = display(HTML(""), display_id=True)
+    shown = notebook.display(notebook.HTML(""), display_id=True)
     last = [0.0]
 
     def show(read: int, total: int, triples: int, doing: str) -> None:
@@ -111,9 +233,9 @@ def _notebook_bar() -> tuple[Progress, Callable[[], None]]:
             return
         last[0] = now
         text = html.escape(_line(read, total, triples, doing, began))
-        shown.update(HTML(f'<progress max="{max(total, 1)}" value="{read}"></progress> {text}'))
+        shown.update(notebook.HTML(f'<progress max="{max(total, 1)}" value="{read}"></progress> {text}'))
 
     def end() -> None:
-        shown.update(HTML(""))
+        shown.update(notebook.HTML(""))
 
     return show, end

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING, Any, Union
 
@@ -15,7 +16,9 @@ __all__ = ["IRI", "BlankNode", "Literal", "Term", "Triple"]
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 _STRING = XSD + "string"
-_LANG_STRING = "http://www.w3.org/1999/02/22-rdf-syntax-ns#langString"
+_RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+_LANG_STRING = _RDF + "langString"
+_DIR_LANG_STRING = _RDF + "dirLangString"
 
 
 def _escaped(text: str) -> str:
@@ -93,7 +96,8 @@ class BlankNode(_Term):
 
 
 class Literal(_Term):
-    """A literal: its text, with a datatype or a language.
+    """A literal: its text, with a datatype or a language. A text with a language may have a direction, ``"ltr"`` or
+    ``"rtl"``.
 
     >>> Literal(3)
     Literal('3', datatype='http://www.w3.org/2001/XMLSchema#integer')
@@ -103,19 +107,32 @@ class Literal(_Term):
     '"chat"@fr'
     """
 
-    __slots__ = ("datatype", "language")
+    __slots__ = ("datatype", "direction", "language")
     __module__ = "vicus"
 
     #: The IRI of the datatype.
     datatype: str
     #: The language tag, or nothing.
     language: str | None
+    #: The direction of a text with a language: ``"ltr"``, ``"rtl"`` or nothing.
+    direction: str | None
 
-    def __new__(cls, value: object, datatype: str | None = None, language: str | None = None) -> Literal:
+    def __new__(
+        cls,
+        value: object,
+        datatype: str | None = None,
+        language: str | None = None,
+        direction: str | None = None,
+    ) -> Literal:
         text, own = _lexical(value)
+        if direction is not None and (direction not in ("ltr", "rtl") or not language):
+            raise TermError(f'a text with a language has the direction "ltr" or "rtl", and not {direction!r}')
         made = str.__new__(cls, text)
-        made.language = language
-        made.datatype = _LANG_STRING if language else str(datatype or own)
+        made.language, made.direction = language, direction
+        if direction is not None:
+            made.datatype = _DIR_LANG_STRING
+        else:
+            made.datatype = _LANG_STRING if language else str(datatype or own)
         return made
 
     @property
@@ -131,11 +148,16 @@ class Literal(_Term):
             return str(self)
 
     def _key(self) -> tuple[object, ...]:
-        return ("Literal", self.datatype, self.language)
+        return ("Literal", self.datatype, self.language, self.direction)
+
+    def _tag(self) -> str | None:
+        """The language and the direction as N-Triples has them."""
+        return self.language if self.direction is None else f"{self.language}--{self.direction}"
 
     def __repr__(self) -> str:
         if self.language:
-            return f"Literal({str.__repr__(self)}, language={self.language!r})"
+            more = "" if self.direction is None else f", direction={self.direction!r}"
+            return f"Literal({str.__repr__(self)}, language={self.language!r}{more})"
         more = "" if self.datatype == _STRING else f", datatype={self.datatype!r}"
         return f"Literal({str.__repr__(self)}{more})"
 
@@ -143,13 +165,13 @@ class Literal(_Term):
         """The term as N-Triples has it."""
         text = f'"{_escaped(str(self))}"'
         if self.language:
-            return f"{text}@{self.language}"
+            return f"{text}@{self._tag()}"
         return text if self.datatype == _STRING else f"{text}^^<{self.datatype}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (
             Literal,
-            (str(self), None if self.language else self.datatype, self.language),
+            (str(self), None if self.language else self.datatype, self.language, self.direction),
         )
 
 
@@ -174,10 +196,10 @@ Term = Union[IRI, BlankNode, Literal, Triple]
 
 
 # Called by the module, once for each literal: without the conversions of Literal's own constructor.
-def _literal(text: str, datatype: str | None, language: str | None) -> Literal:
+def _literal(text: str, datatype: str | None, language: str | None, direction: str | None = None) -> Literal:
     made = str.__new__(Literal, text)
-    made.language = language
-    made.datatype = datatype or (_LANG_STRING if language else _STRING)
+    made.language, made.direction = language, direction
+    made.datatype = datatype or (_STRING if not language else _LANG_STRING if direction is None else _DIR_LANG_STRING)
     return made
 
 
@@ -198,16 +220,36 @@ def _decimal(text: str) -> decimal.Decimal:
     return decimal.Decimal(text)
 
 
+# XML Schema's forms alone: Python's own readers take others, and not all of these.
+_ZONE = r"(Z|[+-](?:0[0-9]|1[0-3]):[0-5][0-9]|[+-]14:00)?"
+_DATE = re.compile(rf"([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}){_ZONE}")
+_TIME = re.compile(rf"([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}})T([0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}})(\.[0-9]+)?{_ZONE}")
+
+
 def _date(text: str) -> datetime.date:
     import datetime
 
-    return datetime.date.fromisoformat(text)
+    found = _DATE.fullmatch(text)
+    # A date of Python has no offset, so one with an offset is more than its date.
+    if found is None or found[2]:
+        raise ValueError(text)
+    return datetime.date.fromisoformat(found[1])
 
 
 def _datetime(text: str) -> datetime.datetime:
     import datetime
 
-    return datetime.datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
+    found = _TIME.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    day, clock, fraction, zone = found.groups()
+    # The end of a day is the beginning of the next one.
+    is_end = clock == "24:00:00" and not (fraction or "").strip(".0")
+    # Of a finer time than a datetime has, its microseconds.
+    micros = (fraction or ".")[1:7].ljust(6, "0")
+    zone = "+00:00" if zone == "Z" else zone or ""
+    read = datetime.datetime.fromisoformat(f"{day}T{'00:00:00' if is_end else clock}.{micros}{zone}")
+    return read + datetime.timedelta(days=1) if is_end else read
 
 
 def _integer(text: str) -> int:
@@ -247,7 +289,7 @@ _VALUES.update(
 )
 
 
-def _lexical(value: object) -> tuple[str, str]:
+def _lexical(value: Any) -> tuple[str, str]:
     """The text of a value of Python, and its datatype."""
     # By the methods of the plain types: those of a class below them, of NumPy's or an enumeration's, may write more.
     if isinstance(value, str):
@@ -267,13 +309,44 @@ def _lexical(value: object) -> tuple[str, str]:
     if decimal is not None and isinstance(value, decimal.Decimal):
         return format(value, "f"), XSD + "decimal"
     if datetime is not None and isinstance(value, datetime.datetime):
-        return value.isoformat(), XSD + "dateTime"
+        return _moment(value), XSD + "dateTime"
     if datetime is not None and isinstance(value, datetime.date):
         return value.isoformat(), XSD + "date"
-    if hasattr(value, "item"):
-        # A number of NumPy.
-        return _lexical(value.item())
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.datetime64):
+        return _numpy_moment(numpy, value)
+    if hasattr(value, "item") and type(value).__name__ != "timedelta64":
+        # A number of NumPy, or of another library of arrays.
+        plain = value.item()
+        if numpy is not None and isinstance(plain, numpy.floating):
+            # More exact than a number of Python, which it becomes.
+            plain = float(plain)
+        if isinstance(plain, (bool, int, float, str)):
+            return _lexical(plain)
     raise TermError(f"{value!r} of type {type(value).__name__} is no term: give an IRI, a Literal, a text or a number")
+
+
+def _moment(value: Any) -> str:
+    import datetime
+
+    if value != value:
+        raise TermError(f"{value!r} is no time: a term has a value, so leave its variable unbound")
+    offset = value.utcoffset()
+    # XML Schema has offsets of whole minutes.
+    if offset is not None and (offset.total_seconds() % 60 or abs(offset) > datetime.timedelta(hours=14)):
+        value = value.astimezone(datetime.timezone.utc)
+    return str(value.isoformat())
+
+
+def _numpy_moment(numpy: Any, value: Any) -> tuple[str, str]:
+    if numpy.isnat(value):
+        raise TermError(f"{value!r} is no time: a term has a value, so leave its variable unbound")
+    unit = numpy.datetime_data(value.dtype)[0]
+    if unit in ("Y", "M"):
+        return str(value), XSD + {"Y": "gYear", "M": "gYearMonth"}[unit]
+    if unit in ("W", "D"):
+        return str(value.astype("datetime64[D]")), XSD + "date"
+    return str(value.astype("datetime64[s]") if unit in ("h", "m") else value), XSD + "dateTime"
 
 
 def _parts(value: object) -> tuple[str, str, str | None, str | None]:
@@ -285,7 +358,7 @@ def _parts(value: object) -> tuple[str, str, str | None, str | None]:
             "literal",
             str(value),
             None if value.language else value.datatype,
-            value.language,
+            value._tag(),
         )
     if isinstance(value, (BlankNode, Triple)):
         raise TermError(f"{value!r} can't be given to a query: a blank node has no name outside of its answer")

@@ -7,7 +7,9 @@
 ['Ann']
 
 ``rdflib.Graph("Vicus")`` has a database in memory of its own, and ``graph.open(path)`` opens a store. The graph of
-rdflib without a name of its own is the default graph.
+rdflib without a name of its own, which has a blank node as its name, is the default graph: the first such graph of a
+store. Others that blank nodes name, as those of ``rdflib.Dataset.graph(name)``, are named graphs. An IRI has no spaces,
+nor others of the characters that no IRI has; it may be relative, as in rdflib, and is then kept as it is.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ _Parts = tuple[str, str, "str | None", "str | None"]
 #: So many changes are kept back until somebody reads.
 _MOST_CHANGES = 100_000
 
-_CHUNKS = (16, 512, 8192)
+# So many quads are read at first, then, and from then on.
+_FIRST, _NEXT, _CHUNK = 16, 512, 8192
 
 # Prefixes that rdflib's own engine knows.
 _CORE = {"owl": OWL, "rdf": RDF, "rdfs": RDFS, "xsd": XSD}
@@ -41,44 +44,92 @@ _PLAIN = re.compile(r"[^\x00-\x20<>\"{}|^`\\]*")
 _PREFIX = re.compile(r"([A-Za-z](?:[\w.-]*[\w-])?)?")
 
 
+def _plain(text: str, language: str | None = None) -> Any:
+    """A literal without a datatype, or with a language, as rdflib's constructor makes it."""
+    made: Any = str.__new__(Literal, text)
+    made._value, made._datatype, made._language, made._ill_typed = text, None, language, None
+    return made
+
+
+def _is_same(ours: Any, theirs: Any) -> bool:
+    slots = ("_language", "_datatype", "_value", "_ill_typed")
+    alike = all(getattr(ours, name, slots) == getattr(theirs, name, slots) for name in slots)
+    return alike and set(Literal.__slots__) == set(slots)
+
+
+# The constructor takes longer than all else for a literal. Where rdflib has changed what it keeps, it is called.
+try:
+    _IS_PLAIN = _is_same(_plain("a"), Literal("a")) and _is_same(_plain("a", "en"), Literal("a", lang="en"))
+except Exception:
+    _IS_PLAIN = False
+_LANGUAGE = re.compile("[a-zA-Z]+(-[a-zA-Z0-9]+)*")
+_new = str.__new__
+
+
 def _term(kind: str, text: str, datatype: str | None, language: str | None) -> Any:
+    # What lies in a database was checked on its way there.
     if kind == "iri":
-        return URIRef(text)
+        return _new(URIRef, text)
     if kind == "blank":
-        return BNode(text)
+        return _new(BNode, text)
     if kind == "triple":
         raise NotImplementedError("rdflib has no triple terms")
+    if datatype is None and _IS_PLAIN and (language is None or _LANGUAGE.fullmatch(language)):
+        return _plain(text, language)
     if language is not None:
         return Literal(text, lang=language)
     return Literal(text, datatype=None if datatype is None else URIRef(datatype), normalize=False)
 
 
+# What no IRI has, and no file of RDF could tell.
+_NO_IRI = re.compile("[\\x00-\\x20<>\"{}|^`\\\\\ud800-\udfff]")
+
+
+def _iri(term: Any) -> str:
+    text = str(term)
+    found = _NO_IRI.search(text)
+    if found is not None:
+        at = _errors._shown(found[0])
+        raise _errors.TermError(f"{_errors._shown(repr(text))} is no IRI: it has {at!r} at {found.start()}")
+    return text
+
+
 def _parts(term: Any) -> _Parts:
     if isinstance(term, URIRef):
-        return ("iri", str(term), None, None)
+        return ("iri", _iri(term), None, None)
     if isinstance(term, BNode):
         return ("blank", str(term), None, None)
     if isinstance(term, Literal):
-        datatype = None if term.datatype is None else str(term.datatype)
-        return ("literal", str(term), None if term.language else datatype, term.language)
+        text, language = str(term), term.language
+        if not text.isascii():
+            try:
+                text.encode()
+            except UnicodeEncodeError as error:
+                at = _errors._shown(text[error.start])
+                raise _errors.TermError(
+                    f"{_errors._shown(repr(text))} has a lone surrogate, {at}, at {error.start}: it is no text"
+                ) from None
+        datatype = None if term.datatype is None else _iri(term.datatype)
+        return ("literal", text, None if language else datatype, language)
     raise _errors.TermError(f"{term!r} is no term that a store can hold: an IRI, a blank node or a literal")
 
 
-def _optional(term: Any) -> _Parts | None:
-    return None if term is None else _parts(term)
+class _Answer(Result):
+    """The solutions of a query. They become terms of rdflib when they are read, and each is read once."""
 
+    def __init__(self, rows: _vicus.Rows) -> None:
+        super().__init__("SELECT")
+        self.vars = [Variable(name) for name in rows.columns]
+        self._rows = rows
+        self.bindings = self._made()
 
-def _of_vicus(term: Any) -> Any:
-    """A term of an answer as rdflib has it."""
-    if term is None:
-        return None
-    kind = type(term).__name__
-    if kind == "Literal":
-        plain = term.datatype == "http://www.w3.org/2001/XMLSchema#string"
-        return _term("literal", str(term), None if plain or term.language else term.datatype, term.language)
-    if kind == "BlankNode":
-        return BNode(term.label)
-    return _term("iri" if kind == "IRI" else "triple", str(term), None, None)
+    def _made(self) -> Iterator[dict[Any, Any]]:
+        while (rows := self._rows.fetch_dicts(self.vars or [], _term)) is not None:
+            yield from rows
+
+    def __len__(self) -> int:
+        # Without a term.
+        return self._rows.read()
 
 
 class Store(_Store):
@@ -101,13 +152,17 @@ class Store(_Store):
         self._db: _database.Database = (
             configuration if isinstance(configuration, _database.Database) else _database.memory()
         )
-        self._cache = _vicus.TermCache(_term)
+        self._cache = _vicus.TermCache(_term, URIRef, BNode, Literal)
         self._changes: dict[tuple[_Parts, _Parts, _Parts, _Parts | None], bool] = {}
         self._prefixes: dict[str, URIRef] = {}
         self._names: dict[URIRef, str] = {}
         self._empty: dict[Any, Any] = {}
-        # What a conjunctive graph calls the default graph.
+        # What a graph without a name of its own calls the default graph.
         self._default: Any = DATASET_DEFAULT_GRAPH_ID
+        # The blank nodes that name graphs.
+        self._blank: set[BNode] = set()
+        # The default graph's name, once a graph has told it.
+        self._told: Any = None
         super().__init__(configuration if isinstance(configuration, str) else None, identifier)
 
     @property
@@ -187,8 +242,7 @@ class Store(_Store):
             return
         self._flush()
         for quad in list(self._quads(triple, context)):
-            graph = quad[3] if len(quad) > 3 else context
-            of = None if graph is None else self._graph(graph)
+            of = self._graph(context) if len(quad) == 3 else None if quad[3] is None else _parts(quad[3])
             self._changes[_parts(quad[0]), _parts(quad[1]), _parts(quad[2]), of] = False
         self._flush()
 
@@ -198,39 +252,72 @@ class Store(_Store):
         """The graph of the database that a graph of rdflib is; nothing is the default graph."""
         name = getattr(context, "identifier", context)
         if isinstance(name, BNode):
-            self._default = name
+            if name == self._default:
+                return None
+            if name not in self._blank and self._told is None:
+                self._default = self._told = name
+                return None
+            self._blank.add(name)
+            return ("blank", str(name), None, None)
+        if name == DATASET_DEFAULT_GRAPH_ID and self._told is None:
+            self._told = name
         if name is None or name == DATASET_DEFAULT_GRAPH_ID or not isinstance(name, URIRef):
             return None
-        return ("iri", str(name), None, None)
+        return ("iri", _iri(name), None, None)
 
-    def _matches(self, triple: Any, context: Any) -> Any:
+    def _find(self, triple: Any, context: Any, most: int) -> tuple[list[Any], _vicus.Matches | None]:
+        """The first quads of a pattern, and the others if there are more."""
+        if self._changes:
+            self._flush()
         subject, predicate, object_ = triple
-        graph = None if context is None else self._graph(context)
-        graphs = "all" if context is None else "default" if graph is None else "named"
-        return _vicus.matching(
-            self._db._native, _optional(subject), _optional(predicate), _optional(object_), graphs, graph
-        )
+        if context is None:
+            choice, name = "all", None
+        elif self._graph(context) is None:
+            choice, name = "default", None
+        else:
+            choice, name = "named", getattr(context, "identifier", context)
+        return _vicus.find(self._db._native, subject, predicate, object_, choice, name, self._cache, most)
 
     def _quads(self, triple: Any, context: Any) -> Iterator[tuple[Any, ...]]:
+        rows, rest = self._find(triple, context, _FIRST)
+        yield from rows
+        size = _NEXT
+        while rest is not None and (rows := rest.fetch(size, self._cache)):
+            yield from rows
+            size = _CHUNK
+
+    def _count(self, context: Any) -> int:
+        """How many quads a graph has."""
+        rows, rest = self._find((None, None, None), context, 0)
+        return len(rows) + (0 if rest is None else len(rest))
+
+    def _count_default(self) -> int:
+        """How many quads the default graph has."""
         self._flush()
-        if any(isinstance(term, (Graph, Variable)) for term in triple):
-            return
-        found, cache = self._matches(triple, context), self._cache
-        for size in _CHUNKS:
-            rows = found.fetch(size, cache)
-            yield from rows
-            if len(rows) < size:
-                return
-        while rows := found.fetch(size, cache):
-            yield from rows
+        rest = _vicus.find(self._db._native, None, None, None, "default", None, self._cache, 0)[1]
+        return 0 if rest is None else len(rest)
 
     def triples(self, triple_pattern: Any, context: Any = None) -> Iterator[Any]:
         """The triples of a pattern, each with its graphs."""
         if context is not None:
             graphs = [context]
-            for row in self._quads(triple_pattern, context):
-                yield row, iter(graphs)
-            return
+            if self._changes:
+                self._flush()
+            subject, predicate, object_ = triple_pattern
+            if context.identifier is self._told:
+                # The shorter way of most calls.
+                rows, rest = _vicus.find(
+                    self._db._native, subject, predicate, object_, "default", None, self._cache, _FIRST
+                )
+            else:
+                rows, rest = self._find(triple_pattern, context, _FIRST)
+            size = _NEXT
+            while True:
+                for row in rows:
+                    yield row, iter(graphs)
+                if rest is None or not (rows := rest.fetch(size, self._cache)):
+                    return
+                size = _CHUNK
         seen: dict[tuple[Any, ...], list[Any]] = {}
         for subject, predicate, object_, graph in self._quads(triple_pattern, None):
             seen.setdefault((subject, predicate, object_), []).append(self._named(graph))
@@ -238,12 +325,14 @@ class Store(_Store):
             yield row, iter(contexts)
 
     def _named(self, name: Any) -> Graph:
+        if isinstance(name, BNode):
+            self._blank.add(name)
         return Graph(self, self._default if name is None else name)
 
     def __len__(self, context: Any = None) -> int:
         self._flush()
         if context is not None:
-            return len(self._matches((None, None, None), context))
+            return self._count(context)
         # A triple of several graphs counts once.
         return sum(1 for _ in self.triples((None, None, None), None))
 
@@ -255,13 +344,15 @@ class Store(_Store):
                 yield self._named(graph)
             return
         names = set(_vicus.graphs(self._db._native, self._cache)) | set(self._empty)
-        if len(_vicus.matching(self._db._native, None, None, None, "default", None)):
+        if self._count_default():
             yield self._named(None)
         for name in names:
             yield self._named(name)
 
     def add_graph(self, graph: Any) -> None:
         """Remembers a graph that may have no triples: the database itself keeps quads only."""
+        if isinstance(graph.identifier, BNode) and graph.identifier != self._default:
+            self._blank.add(graph.identifier)
         if self._graph(graph) is not None:
             self._empty[graph.identifier] = None
 
@@ -310,12 +401,14 @@ class Store(_Store):
         union = graph == "__UNION__"
         if union:
             named = _vicus.graphs(self._db._native, self._cache)
-            own = len(_vicus.matching(self._db._native, None, None, None, "default", None))
+            own = self._count_default()
             if named and own:
                 # Our union has no graph without a name.
                 raise NotImplementedError
             union = bool(named)
         of = self._graph(graph) if graph != "__UNION__" else None
+        if of is not None and of[0] == "blank":
+            raise NotImplementedError
         declared = "".join(
             f"PREFIX {prefix}: <{iri}> "
             for prefix, iri in {**_CORE, **names}.items()
@@ -344,16 +437,12 @@ class Store(_Store):
             return result
         if rows.kind == "triples":
             made = Graph()
-            while (batch := rows.fetch(tuple)) is not None:
-                for subject, predicate, object_ in batch:
-                    made.add((_of_vicus(subject), _of_vicus(predicate), _of_vicus(object_)))
+            while (batch := rows.fetch_dicts([0, 1, 2], _term)) is not None:
+                made.addN((row[0], row[1], row[2], made) for row in batch)
             result = Result("CONSTRUCT")
             result.graph = made
             return result
-        result = Result("SELECT")
-        result.vars = [Variable(name) for name in rows.columns]
-        result.bindings = _bindings(rows, result.vars)  # type: ignore[assignment]
-        return result
+        return _Answer(rows)
 
     def update(
         self,
@@ -378,20 +467,3 @@ def _given(term: Any) -> Any:
     if isinstance(term, URIRef):
         return IRI(str(term))
     return OurLiteral(str(term), None if term.datatype is None else str(term.datatype), term.language)
-
-
-def _bindings(rows: Any, names: list[Any]) -> list[dict[Any, Any]]:
-    made: list[dict[Any, Any]] = []
-    known: dict[Any, Any] = {}
-    while (batch := rows.fetch(tuple)) is not None:
-        for row in batch:
-            line = {}
-            for name, term in zip(names, row):
-                if term is not None:
-                    key = (type(term), str(term), getattr(term, "datatype", None), getattr(term, "language", None))
-                    of = known.get(key)
-                    if of is None:
-                        of = known[key] = _of_vicus(term)
-                    line[name] = of
-            made.append(line)
-    return made

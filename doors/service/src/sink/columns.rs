@@ -12,9 +12,10 @@
 use super::arrow;
 use super::cells::Reader;
 use arrow_array::builder::{
-    BooleanBuilder, Date32Builder, Float64Builder, Int64Builder, StringViewBuilder, TimestampMicrosecondBuilder,
+    BooleanBuilder, Date32Builder, Float64Builder, Int64Builder, TimestampMicrosecondBuilder, make_view,
 };
-use arrow_array::{Array as _, ArrayRef, RecordBatch, RecordBatchOptions, StructArray};
+use arrow_array::{Array as _, ArrayRef, RecordBatch, RecordBatchOptions, StringViewArray, StructArray};
+use arrow_buffer::{Buffer, NullBufferBuilder};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use rustc_hash::FxHashMap;
 use std::fmt::{self, Write as _};
@@ -201,25 +202,48 @@ fn language(view: TermView<'_>, out: &mut String) -> bool {
     true
 }
 
+/// The texts of a block are at most about so long together: places in it are numbers of 32 bits.
+const BLOCK_BYTES: usize = 1 << 30;
+
 /// A column of a text of each term, by a function that writes it, or says that there is none. A term of several rows is
-/// looked up once.
+/// looked up once, and its bytes are there once.
 fn texts(run: &Run, ids: &[u64], write: fn(TermView<'_>, &mut String) -> bool) -> ArrayRef {
-    let mut made = StringViewBuilder::with_capacity(ids.len());
-    let mut arena = String::new();
-    let mut places: FxHashMap<u64, Option<(usize, usize)>> = FxHashMap::default();
+    let (mut views, mut nulls) = (Vec::with_capacity(ids.len()), NullBufferBuilder::new(ids.len()));
+    let (mut blocks, mut block): (Vec<Buffer>, String) = (Vec::new(), String::new());
+    let mut known: FxHashMap<u64, Option<u128>> = FxHashMap::default();
+    let mut last = (0, None);
     for &bits in ids {
         let id = Id::from_bits(bits);
         if id.is_unbound() {
-            made.append_null();
+            views.push(0);
+            nulls.append_null();
             continue;
         }
-        let place = *places.entry(bits).or_insert_with(|| {
-            let start = arena.len();
-            run.view(id, |view| write(view, &mut arena)).then_some((start, arena.len()))
-        });
-        made.append_option(place.map(|(start, end)| &arena[start..end]));
+        // Rows with the same subject come one after the other.
+        let view = if last.0 == bits {
+            last.1
+        } else {
+            *known.entry(bits).or_insert_with(|| {
+                if block.len() >= BLOCK_BYTES {
+                    blocks.push(Buffer::from_vec(std::mem::take(&mut block).into_bytes()));
+                }
+                let start = block.len();
+                let is_there = run.view(id, |view| write(view, &mut block));
+                assert!(u32::try_from(block.len() - start).is_ok(), "no term has four gigabytes");
+                is_there.then(|| make_view(&block.as_bytes()[start..], blocks.len() as u32, start as u32))
+            })
+        };
+        last = (bits, view);
+        views.push(view.unwrap_or_default());
+        nulls.append(view.is_some());
     }
-    Arc::new(made.finish())
+    blocks.push(Buffer::from_vec(block.into_bytes()));
+    #[expect(unsafe_code, reason = "the safe constructor reads all texts once more, to see whether they are UTF-8")]
+    // SAFETY: each view was made of a whole text of the block with its number, where it stays, and blocks are texts of
+    // Rust; the view of a null is one of no bytes. Places and lengths have 32 bits: a text begins below `BLOCK_BYTES`,
+    // and its length was looked at.
+    let made = unsafe { StringViewArray::new_unchecked(views.into(), blocks.into(), nulls.finish()) };
+    Arc::new(made)
 }
 
 fn full(run: &Run, ids: &[u64]) -> Result<ArrayRef, BoxError> {
@@ -285,7 +309,7 @@ fn values(run: &Run, ids: &[u64], kind: ValueType) -> Result<ArrayRef, (usize, &
         }
         ValueType::Text => return Ok(texts(run, ids, lexical)),
         ValueType::Date => column!(Date32Builder, "date", vicus_sql::date_of),
-        ValueType::Timestamp => column!(TimestampMicrosecondBuilder, "time in UTC", vicus_sql::timestamp_of),
+        ValueType::Timestamp => column!(TimestampMicrosecondBuilder, "time", moment),
         ValueType::Other(_) => return Err((0, "value of a type that terms can be read as")),
     })
 }
@@ -299,5 +323,54 @@ fn number(text: &str) -> Option<f64> {
         // Rust's parser takes words that are none of XML Schema.
         other if other.bytes().any(|byte| byte.is_ascii_alphabetic() && !matches!(byte, b'e' | b'E')) => None,
         other => other.parse().ok(),
+    }
+}
+
+/// The microseconds since 1970-01-01 of a time, in UTC if it has an offset.
+fn moment(text: &str) -> Option<i64> {
+    let text = text.trim();
+    let zone = text.len().checked_sub("+00:00".len()).filter(|at| text.is_char_boundary(*at));
+    let Some((time, zone)) = zone.map(|at| text.split_at(at)).filter(|(_, zone)| zone.starts_with(['+', '-'])) else {
+        return vicus_sql::timestamp_of(text);
+    };
+    let Some((hours, minutes)) = zone[1..].split_once(':').filter(|(hours, _)| hours.len() == 2) else {
+        return vicus_sql::timestamp_of(text);
+    };
+    let is_digits = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
+    let (hours, minutes): (i64, i64) = match is_digits(hours) && is_digits(minutes) {
+        true => (hours.parse().ok()?, minutes.parse().ok()?),
+        false => return vicus_sql::timestamp_of(text),
+    };
+    // A day alone has no offset here, nor has a time with another one behind it.
+    if !time.contains(['T', ' ']) || time.ends_with('Z') || minutes > 59 || hours * 60 + minutes > 14 * 60 {
+        return None;
+    }
+    let east = (hours * 60 + minutes) * if zone.starts_with('-') { -1 } else { 1 };
+    vicus_sql::timestamp_of(time)?.checked_sub(east * 60_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::moment;
+
+    #[test]
+    fn times_with_offsets_are_moments_in_utc() {
+        // By `date --utc --date=... +%s`.
+        let cases = [
+            ("2026-01-02T03:04:05", Some(1_767_323_045_000_000)),
+            ("2026-01-02T03:04:05Z", Some(1_767_323_045_000_000)),
+            ("2026-01-02T03:04:05.25+02:00", Some(1_767_315_845_250_000)),
+            ("2026-01-02T03:04:05-05:30", Some(1_767_342_845_000_000)),
+            ("2026-01-02", Some(1_767_312_000_000_000)),
+            ("2026-01-02T03:04:05+15:00", None),
+            ("2026-01-02T03:04:05+1:00", None),
+            ("2026-01-02T03:04:05Z+01:00", None),
+            ("2026-01-02+01:00", None),
+            ("noon", None),
+            ("é+01:00", None),
+        ];
+        for (text, wanted) in cases {
+            assert_eq!(moment(text), wanted, "{text}");
+        }
     }
 }

@@ -206,6 +206,15 @@ impl<'a> Batch<'a> {
             .map_err(|error| error.downcast::<ArrowError>().map_or_else(ArrowError::ExternalError, |error| *error))
     }
 
+    /// A number that all rows of this batch have for the same term; none if there is no term, or if the language has
+    /// rows of plain columns.
+    pub fn key(&self, row: usize, column: usize) -> Option<u64> {
+        match &self.solutions.reader {
+            Reader::Terms(_) => Some(self.envelope.columns()[column].u64s()[row]).filter(|bits| *bits != 0),
+            Reader::Values(_) => None,
+        }
+    }
+
     /// A copy of a term, if there is one.
     pub fn term(&self, row: usize, column: usize) -> Option<Term> {
         self.view(row, column, |view| view.to_term())

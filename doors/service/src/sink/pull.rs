@@ -219,7 +219,8 @@ impl Taker for ToReaderTaker {
     }
 }
 
-/// Some rows of an answer.
+/// Some rows of an answer. A clone is the same rows.
+#[derive(Clone)]
 pub struct SomeRows {
     envelope: Envelope,
     solutions: Arc<Solutions>,
