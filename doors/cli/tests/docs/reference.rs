@@ -9,7 +9,10 @@ const PAGES: [(&str, &str, &[&str]); 2] = [
     (
         "docs/reference/options.md",
         "Options of commands about data",
-        &["generate", "query", "sql", "load", "update", "dump", "backup", "check", "compact", "serve", "network"],
+        &[
+            "generate", "query", "sql", "load", "update", "dump", "backup", "check", "compact", "serve", "promote",
+            "network",
+        ],
     ),
     (
         "docs/reference/options-machine.md",
