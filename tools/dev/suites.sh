@@ -188,6 +188,12 @@ test_attack() {
   cargo test "${locked[@]}" --release -p vicus-cli --test attack -- ${ATTACK:-}
 }
 
+# Copies of a store, under many schedules of messages, crashes and promotions.
+test_copies() {
+  say "copies of a store in a simulated network"
+  VICUS_SEEDS="${VICUS_SEEDS:-10000}" cargo test "${locked[@]}" --release -p vicus-store --test copies -- --nocapture
+}
+
 # The crates for others, `vicus` and those it stands on: each is packed, unpacked, and built from the other packages.
 test_crates() {
   local packages=() manifest

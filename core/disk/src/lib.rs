@@ -21,12 +21,14 @@
 
 mod base;
 mod error;
+mod fetched;
 mod log;
 mod manifest;
 mod store;
 
 pub use base::{BaseFile, BaseWriter, Fingerprint, PAGE, Section};
 pub use error::{Damage, DiskError};
-pub use log::{BadRecord, Flight, FramePlace, Landing, Log, Refusal, TornTail};
-pub use manifest::{BaseEntry, Manifest};
+pub use fetched::{Fetched, Fetching};
+pub use log::{BadRecord, Flight, FramePlace, Landing, Log, LogPart, LogPlace, Refusal, TornTail};
+pub use manifest::{BaseEntry, Epoch, EpochStart, Lineage, Manifest};
 pub use store::{NotPublished, Opening, Recovered, StoreFiles, kept_aside};

@@ -27,7 +27,7 @@
 mod read;
 mod segment;
 
-pub use read::{BadRecord, FramePlace, TornTail};
+pub use read::{BadRecord, FramePlace, LogPart, LogPlace, TornTail};
 pub(crate) use read::{Tail, read_log};
 pub(crate) use segment::{name_of, number_of};
 
@@ -68,6 +68,8 @@ pub struct Log {
     /// The number of the segment a flight writes to.
     flying: Option<u64>,
     segment_bytes: u64,
+    /// The first record that followers may still ask for; segments with it or later records stay.
+    kept_from: Option<u64>,
 }
 
 /// The records of one sync, on their way to the disk.
@@ -136,7 +138,41 @@ impl Log {
             next_ticket: 0,
             flying: None,
             segment_bytes: SEGMENT_BYTES,
+            kept_from: None,
         }
+    }
+
+    /// The log of a store whose base was replaced by another one, with all records up to `included`. It is behind a log
+    /// whose segments are not part of it.
+    pub(crate) fn behind(&self, included: u64) -> Log {
+        let log = Log::create(Arc::clone(&self.directory), Arc::clone(&self.lock), self.store);
+        let (next_number, segment_bytes) = (self.next_number, self.segment_bytes);
+        Log { durable: included, next_number, segment_bytes, kept_from: self.kept_from, ..log }
+    }
+
+    /// Segments with this record or later ones stay when a base has their content. `None`: none does.
+    pub fn keep_from(&mut self, first: Option<u64>) {
+        self.kept_from = first;
+    }
+
+    /// The durable records from this one on, to be read without the log. `place` is that of an earlier call, and only
+    /// makes reading quicker. `None` if the log does not hold the first of them any more.
+    pub fn part(&self, from: u64, place: Option<LogPlace>) -> Option<LogPart> {
+        let begin = self.holding.iter().rposition(|&(_, first)| first <= from)?;
+        let segments = self.holding[begin..].to_vec();
+        let place = place.filter(|place| place.next <= from && segments.iter().any(|part| part.0 == place.segment));
+        let (directory, store, durable) = (Arc::clone(&self.directory), self.store, self.durable);
+        Some(LogPart { directory, store, segments, durable, from, place })
+    }
+
+    /// The numbers of the segments with records, oldest first.
+    pub(crate) fn segments(&self) -> impl DoubleEndedIterator<Item = u64> {
+        self.holding.iter().map(|&(number, _)| number)
+    }
+
+    /// Passes over a sequence number that no record has: a base published without the log has taken it.
+    pub(crate) fn skip(&mut self) {
+        self.durable += 1;
     }
 
     /// Goes on with a log read to its end. The last frame is written again.
@@ -245,6 +281,12 @@ impl Log {
     /// Whether the log needs the file of this segment, finished or not.
     pub(crate) fn needs(&self, number: u64) -> bool {
         self.flying == Some(number) || self.holding.iter().any(|&(held, _)| held == number)
+    }
+
+    /// The number of the first segment needed beside a base with all records up to this one, for this store itself and
+    /// for its followers.
+    pub(crate) fn first_kept(&self, included: u64) -> u64 {
+        self.first_needed(self.kept_from.map_or(included, |first| included.min(first.saturating_sub(1))))
     }
 
     /// The number of the first segment needed beside a base with all records up to this one.

@@ -11,12 +11,16 @@
 //! checksum 01234567
 //! ```
 //!
+//! Format 2 has further lines before those of files, for a store that is one of several copies: `copy`, with the copy's
+//! identity and `follows` or `writes`; `promised`, with an epoch; and `epoch` for each one begun in the base, with its
+//! first record. A store without them is written in format 1.
+//!
 //! Numbers are written in one way only, and the checksum covers all before it: a manifest with any other byte is
 //! refused.
 
 use crate::base::Fingerprint;
 use crate::error::DiskError;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use vicus_files::{Access, Directory, is_plain};
 
 /// The manifest's file.
@@ -24,7 +28,10 @@ pub(crate) const CURRENT: &str = "CURRENT";
 /// The next manifest, while it is written.
 pub(crate) const NEXT: &str = "CURRENT.new";
 const FIRST_LINE: &str = "vicus store\n";
-const FORMAT: u32 = 1;
+const FOLLOWS: &str = "follows";
+const WRITES: &str = "writes";
+/// The newest readable format.
+const FORMAT: u32 = 2;
 /// A longer file is no manifest.
 const LONGEST: u64 = 16 << 20;
 
@@ -35,6 +42,51 @@ pub struct BaseEntry {
     pub name: String,
     /// Identifies it among other files.
     pub fingerprint: Fingerprint,
+}
+
+/// The turn of one writer of a store that has copies: a number, and the writer's own. The epoch with the greater number
+/// is newer; of two with the same number, begun by chance at once, the one with the greater `by` is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Epoch {
+    /// Counts the writers. The epoch of a store without copies is 0.
+    pub number: u64,
+    /// Chosen by chance when the epoch was begun.
+    pub by: u64,
+}
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.number.fmt(f)
+    }
+}
+
+/// The beginning of an epoch in a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EpochStart {
+    /// The epoch.
+    pub epoch: Epoch,
+    /// The sequence number of its first record.
+    pub first: u64,
+}
+
+/// A store's place among the copies of the same data. By default it has none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lineage {
+    /// The identity of this copy; 0 before it has one.
+    pub copy: u64,
+    /// Whether another copy writes, and this one takes its records.
+    pub follows: bool,
+    /// The newest epoch known here: records of an older one are refused.
+    pub promised: Epoch,
+    /// The epochs begun by records, ascending.
+    pub epochs: Vec<EpochStart>,
+}
+
+impl Lineage {
+    /// The epoch of the last record.
+    pub fn epoch(&self) -> Epoch {
+        self.epochs.last().map_or(Epoch::default(), |start| start.epoch)
+    }
 }
 
 /// The list of the store's files.
@@ -49,6 +101,8 @@ pub struct Manifest {
     /// The number of the first needed segment of the log, present or not. An older one may come back when power is
     /// lost, since nothing waits until its removal lasts; it is no part of the store.
     pub log: u64,
+    /// Its place among copies. The epochs are those of the base files.
+    pub lineage: Lineage,
     /// The base files.
     pub files: Vec<BaseEntry>,
 }
@@ -92,9 +146,18 @@ impl Manifest {
     }
 
     fn text(&self) -> String {
+        let Lineage { copy, follows, promised, epochs } = &self.lineage;
+        let format = if self.lineage == Lineage::default() { 1 } else { FORMAT };
         let mut text =
-            format!("{FIRST_LINE}format {FORMAT}\nstore {:016x}\ngeneration {}\n", self.store, self.generation);
+            format!("{FIRST_LINE}format {format}\nstore {:016x}\ngeneration {}\n", self.store, self.generation);
         writeln!(text, "included {}\nlog {}", self.included, self.log).expect("text grows");
+        if format > 1 {
+            writeln!(text, "copy {copy:016x} {}", if *follows { FOLLOWS } else { WRITES }).expect("text grows");
+            writeln!(text, "promised {} {:016x}", promised.number, promised.by).expect("text grows");
+        }
+        for EpochStart { epoch: Epoch { number, by }, first } in epochs {
+            writeln!(text, "epoch {number} {by:016x} {first}").expect("text grows");
+        }
         for BaseEntry { name, fingerprint } in &self.files {
             writeln!(text, "file {name} {} {:08x}", fingerprint.bytes, fingerprint.checksum).expect("text grows");
         }
@@ -126,14 +189,30 @@ impl Manifest {
         let generation = after("generation")?.parse().ok()?;
         let included = after("included")?.parse().ok()?;
         let log = after("log")?.parse().ok()?;
-        let mut files = Vec::new();
-        while let Some(line) = after("file") {
+        let (mut lineage, mut files) = (Lineage::default(), Vec::new());
+        for line in lines {
             let mut words = line.split(' ');
-            let name = words.next().filter(|name| is_plain(name))?.to_owned();
-            let bytes = words.next()?.parse().ok()?;
-            let checksum = u32::from_str_radix(words.next()?, 16).ok()?;
-            files.push(BaseEntry { name, fingerprint: Fingerprint { bytes, checksum } });
+            let key = words.next()?;
+            let hex = |word: &str| u64::from_str_radix(word, 16).ok();
+            match key {
+                "copy" => {
+                    lineage.copy = hex(words.next()?)?;
+                    lineage.follows = words.next()? == FOLLOWS;
+                }
+                "promised" => lineage.promised = Epoch { number: words.next()?.parse().ok()?, by: hex(words.next()?)? },
+                "epoch" => {
+                    let epoch = Epoch { number: words.next()?.parse().ok()?, by: hex(words.next()?)? };
+                    lineage.epochs.push(EpochStart { epoch, first: words.next()?.parse().ok()? });
+                }
+                "file" => {
+                    let name = words.next().filter(|name| is_plain(name))?.to_owned();
+                    let bytes = words.next()?.parse().ok()?;
+                    let checksum = u32::from_str_radix(words.next()?, 16).ok()?;
+                    files.push(BaseEntry { name, fingerprint: Fingerprint { bytes, checksum } });
+                }
+                _ => break,
+            }
         }
-        Some(Manifest { store, generation, included, log, files })
+        Some(Manifest { store, generation, included, log, lineage, files })
     }
 }

@@ -20,12 +20,13 @@
 
 use crate::base::{BaseFile, BaseWriter};
 use crate::error::{Damage, DiskError};
+use crate::fetched::Fetched;
 use crate::log::{BadRecord, FramePlace, Log, Tail, TornTail, name_of, number_of, read_log};
-use crate::manifest::{BaseEntry, CURRENT, Manifest, NEXT};
+use crate::manifest::{BaseEntry, CURRENT, EpochStart, Lineage, Manifest, NEXT};
 use std::fmt;
 use std::sync::Arc;
 use vicus_files::scratch::is_scratch;
-use vicus_files::{Access, Directory, Lock, Scratch};
+use vicus_files::{Access, Directory, File, Lock, Scratch};
 
 const LOCK: &str = "LOCK";
 const UNFINISHED: &str = ".new";
@@ -173,6 +174,8 @@ pub struct StoreFiles {
     next_generation: u64,
     log: Log,
     lock: Arc<dyn Lock>,
+    /// Its place among copies, with the epochs that records of the log have begun.
+    lineage: Lineage,
 }
 
 /// A store read for writing by this process alone: nothing of it has been changed yet.
@@ -188,6 +191,14 @@ pub struct Opening {
 
 /// The beginning of the name of a file with a part of the log kept aside.
 const ASIDE: &str = "aside-";
+
+/// The most bytes of the log that are kept for followers when a base has their content.
+const KEPT_BYTES: u64 = 256 << 20;
+
+/// Takes over all but the epochs.
+fn change_of(from: &Lineage, to: &mut Lineage) {
+    (to.copy, to.follows, to.promised) = (from.copy, from.follows, from.promised);
+}
 
 /// How much of a file is copied at once.
 const COPIED_AT_ONCE: usize = 1 << 20;
@@ -264,7 +275,8 @@ impl Opening {
         let names = directory.list()?;
         let last = names.iter().filter_map(|name| generation_of(name)).fold(manifest.generation, u64::max);
         let log = Log::resume(directory.clone(), lock.clone(), &manifest, tail)?;
-        let files = StoreFiles { directory, kind, manifest, next_generation: last + 1, log, lock };
+        let lineage = manifest.lineage.clone();
+        let files = StoreFiles { directory, kind, manifest, next_generation: last + 1, log, lock, lineage };
         files.publish_manifest(files.manifest.clone()).map_err(|error| error.error)?;
         files.remove_strays(true);
         Ok((files, recovered))
@@ -274,10 +286,20 @@ impl Opening {
 /// Copies a segment of the log, from a place on and up to a number of bytes or its end, to a file of its own, and
 /// returns the file's path.
 fn keep_aside(directory: &dyn Directory, segment: u64, offset: u64, bytes: Option<u64>) -> Result<String, DiskError> {
-    let from = directory.open(&name_of(segment), Access::Read)?;
+    keep_file_aside(directory, &name_of(segment), offset, bytes)
+}
+
+/// Copies a file of any kind like that.
+fn keep_file_aside(
+    directory: &dyn Directory,
+    name: &str,
+    offset: u64,
+    bytes: Option<u64>,
+) -> Result<String, DiskError> {
+    let from = directory.open(name, Access::Read)?;
     let end = bytes.map_or(from.len()?, |bytes| offset + bytes);
     let names = directory.list()?;
-    let first = format!("{ASIDE}{}-{offset}", name_of(segment));
+    let first = format!("{ASIDE}{name}-{offset}");
     let others = (2..).map(|number| format!("{first}-{number}"));
     let name = std::iter::once(first.clone()).chain(others).find(|name| !names.contains(name));
     let name = name.expect("there are more numbers than files");
@@ -370,9 +392,11 @@ impl StoreFiles {
             }
             directory.remove(part)?;
         }
-        let manifest = Manifest { store, generation: 0, included: 0, log: 1, files: Vec::new() };
+        let lineage = Lineage::default();
+        let manifest =
+            Manifest { store, generation: 0, included: 0, log: 1, lineage: lineage.clone(), files: Vec::new() };
         let log = Log::create(directory.clone(), lock.clone(), store);
-        Ok(StoreFiles { directory, kind, manifest, next_generation: 1, log, lock })
+        Ok(StoreFiles { directory, kind, manifest, next_generation: 1, log, lock, lineage })
     }
 
     /// Opens a store to write to it.
@@ -455,10 +479,28 @@ impl StoreFiles {
             (self.manifest.included..=self.log.durable()).contains(&included),
             "a base includes what the one before it did, and nothing that may be lost"
         );
+        self.publish_next(included, files)
+    }
+
+    /// Like [`StoreFiles::publish`], for base files with all durable records and with data that is in no record. This
+    /// takes a sequence number of its own: a copy that lacks it needs these files.
+    ///
+    /// # Errors
+    /// Those of [`StoreFiles::publish`].
+    pub fn publish_loaded(&mut self, files: Vec<BaseEntry>) -> Result<(), NotPublished> {
+        self.log.rotate();
+        self.publish_next(self.log.durable() + 1, files)?;
+        self.log.skip();
+        Ok(())
+    }
+
+    fn publish_next(&mut self, included: u64, files: Vec<BaseEntry>) -> Result<(), NotPublished> {
         let generation = self.next_generation;
         self.next_generation += 1;
-        let log = self.log.first_needed(included);
-        let manifest = Manifest { store: self.manifest.store, generation, included, log, files };
+        let log = self.first_kept(included);
+        let mut lineage = self.lineage.clone();
+        lineage.epochs.retain(|start| start.first <= included);
+        let manifest = Manifest { store: self.manifest.store, generation, included, log, lineage, files };
         let outcome = self.name_files(&manifest).map_err(|error| NotPublished { error, in_doubt: false });
         let outcome = outcome.and_then(|()| self.publish_manifest(manifest.clone()));
         match &outcome {
@@ -471,6 +513,148 @@ impl StoreFiles {
             Err(_) => {}
         }
         outcome
+    }
+
+    /// The number of the first segment of the log that is needed, or kept for followers within [`KEPT_BYTES`].
+    fn first_kept(&self, included: u64) -> u64 {
+        let (needed, kept) = (self.log.first_needed(included), self.log.first_kept(included));
+        let mut bytes = 0;
+        let bytes_of = |number| self.directory.open(&name_of(number), Access::Read).and_then(|file| file.len());
+        let older = self.log.segments().rev().filter(|number| (kept..needed).contains(number));
+        let within = older.take_while(|&number| {
+            bytes += bytes_of(number).unwrap_or(KEPT_BYTES);
+            bytes <= KEPT_BYTES
+        });
+        within.last().unwrap_or(needed)
+    }
+
+    /// Its place among copies, with the epochs of all records so far.
+    pub fn lineage(&self) -> &Lineage {
+        &self.lineage
+    }
+
+    /// A record of the log has begun an epoch.
+    pub fn begin_epoch(&mut self, start: EpochStart) {
+        assert!(self.lineage.epoch() < start.epoch, "epochs ascend");
+        self.lineage.epochs.push(start);
+    }
+
+    /// Changes its place among copies, durably. The epochs stay as they are.
+    ///
+    /// # Errors
+    /// The system refuses. The change may be found when the store is opened again.
+    pub fn set_lineage(&mut self, change: impl FnOnce(&mut Lineage)) -> Result<(), NotPublished> {
+        let (mut manifest, mut lineage) = (self.manifest.clone(), self.lineage.clone());
+        change(&mut manifest.lineage);
+        change_of(&manifest.lineage, &mut lineage);
+        self.publish_manifest(manifest.clone())?;
+        (self.manifest, self.lineage) = (manifest, lineage);
+        Ok(())
+    }
+
+    /// Takes back what the log has behind a record, since the store's writer has other records there. They are copied
+    /// to other files before; returns these. No flight is on its way. After an error it has to be called again before
+    /// anything else is written.
+    ///
+    /// # Errors
+    /// The system refuses, as a full disk does.
+    ///
+    /// # Panics
+    /// A base file includes later records.
+    pub fn cut_after(&mut self, number: u64) -> Result<(Recovered, Vec<String>), DiskError> {
+        assert!(self.manifest.included <= number, "a base file is not cut");
+        let (recovered, tail) = Recovered::follow(&*self.directory, self.kind, &self.manifest)?;
+        let (directory, kind, lock) = (Arc::clone(&self.directory), self.kind, Arc::clone(&self.lock));
+        let opening = Opening { directory, kind, lock, tail, recovered };
+        if opening.tail.last <= number {
+            // A call before this one was not told how far it had come.
+            let kept = kept_aside(&*self.directory)?;
+            let (files, recovered) = opening.go_on()?;
+            self.cut_to(files, number);
+            return Ok((recovered, kept));
+        }
+        let broken = opening.recovered.senseless(&*self.directory, number + 1, "another writer went on".to_owned());
+        let (files, recovered, kept) = opening.cut(&broken)?;
+        self.cut_to(files, number);
+        Ok((recovered, kept))
+    }
+
+    fn cut_to(&mut self, files: StoreFiles, number: u64) {
+        let epochs = std::mem::take(&mut self.lineage.epochs);
+        *self = files;
+        self.lineage.epochs = epochs.into_iter().filter(|start| start.first <= number).collect();
+    }
+
+    /// Replaces the base files, and all records, by base files that came from another copy, with all records up to
+    /// `included` and these epochs in them. With `keeps`, the files before are copied to other ones first; returns
+    /// these. No flight is on its way.
+    ///
+    /// # Errors
+    /// The system refuses. Unless it is in doubt, the files have to be fetched again.
+    pub fn adopt(
+        &mut self,
+        fetched: Vec<Fetched>,
+        included: u64,
+        epochs: Vec<EpochStart>,
+        keeps: bool,
+    ) -> Result<(Vec<Arc<BaseFile>>, Vec<String>), NotPublished> {
+        let generation = self.next_generation;
+        self.next_generation += 1;
+        let refused = |error: DiskError| NotPublished { error, in_doubt: false };
+        let mut kept = Vec::new();
+        if keeps {
+            let segments = self.log.segments().map(name_of).collect::<Vec<_>>();
+            let bases = self.manifest.files.iter().map(|entry| entry.name.clone());
+            for name in segments.into_iter().chain(bases) {
+                kept.push(keep_file_aside(&*self.directory, &name, 0, None).map_err(refused)?);
+            }
+        }
+        let (mut files, mut bases) = (Vec::new(), Vec::new());
+        let named = (|| -> Result<(), DiskError> {
+            self.lock.check()?;
+            for (number, Fetched { name, fingerprint }) in fetched.into_iter().enumerate() {
+                let next = format!("base-{generation:08}-{number}");
+                let unfinished = format!("{next}{UNFINISHED}");
+                self.directory.rename(&name, &unfinished)?;
+                let open = BaseFile::open_before_rename;
+                bases.push(open(&*self.directory, &unfinished, &next, self.kind, Some(fingerprint))?);
+                files.push(BaseEntry { name: next, fingerprint });
+            }
+            Ok(())
+        })();
+        let log = self.log.behind(included);
+        let lineage = Lineage { epochs, ..self.lineage.clone() };
+        let first_log = log.first_needed(included);
+        let store = self.manifest.store;
+        let manifest = Manifest { store, generation, included, log: first_log, lineage: lineage.clone(), files };
+        let outcome = named.and_then(|()| self.name_files(&manifest)).map_err(refused);
+        match outcome.and_then(|()| self.publish_manifest(manifest.clone())) {
+            Ok(()) => {
+                (self.manifest, self.log, self.lineage) = (manifest, log, lineage);
+                self.remove_strays(false);
+                Ok((bases, kept))
+            }
+            Err(error) => {
+                if !error.in_doubt {
+                    self.remove_generation(generation);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Opens a current base file, to send its bytes; `None` if there is none of this name.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn open_base(&self, name: &str) -> Result<Option<Arc<dyn File>>, DiskError> {
+        let is_current = self.manifest.files.iter().any(|entry| entry.name == name);
+        Ok(if is_current { Some(self.directory.open(name, Access::Read)?) } else { None })
+    }
+
+    /// The directory.
+    pub fn directory(&self) -> &Arc<dyn Directory> {
+        &self.directory
     }
 
     /// Removes the base files written for the next generation, since one of them could not be. Their room on a full

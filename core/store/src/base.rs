@@ -163,7 +163,11 @@ impl Store {
         let _bases = self.base_turn(ask)?;
         let _writing = self.writing_asking(ask)?;
         self.land_all_asking(ask)?;
-        let head = self.snapshot();
+        let head = {
+            let state = lock(&self.state);
+            state.check_writes()?;
+            state.durable(&self.published)
+        };
         let all = match head.is_empty() {
             true => loaded,
             false => self.united(&[&head, &loaded], pause)?,
@@ -171,10 +175,13 @@ impl Store {
         let (entry, snapshot) = self.write_base(&all, pause)?;
         drop(all);
         let mut state = lock(&self.state);
-        let included = state.files.log().durable();
-        state.publish(included, entry)?;
+        // It may have become a follower meanwhile.
+        state.check_writes()?;
+        state.publish(None, entry)?;
         state.log_bytes = 0;
-        *lock(&self.published) = snapshot;
+        let before = state.rebased(snapshot, &self.published);
+        drop(state);
+        drop(before);
         Ok(())
     }
 
@@ -259,7 +266,7 @@ impl Store {
             state.since = Some(Vec::new());
             // So the files before this can go when the base has their content.
             state.files.log().rotate();
-            (self.snapshot(), included)
+            (state.durable(&self.published), included)
         };
         let _collecting = Collecting(self);
         self.merge_from(&begun, included, pause, ask, &bases).map(|()| true)
@@ -293,9 +300,11 @@ impl Store {
         });
         let (snapshot, _writing) = caught_up.inspect_err(|_| lock(&self.state).files.give_up())?;
         let mut state = lock(&self.state);
-        state.publish(included, entry)?;
+        state.publish(Some(included), entry)?;
         state.log_bytes = state.since.iter().flatten().map(|record| record.len() as u64).sum();
-        *lock(&self.published) = snapshot;
+        let before = state.rebased(snapshot, &self.published);
+        drop(state);
+        drop(before);
         Ok(())
     }
 
@@ -366,9 +375,12 @@ impl Drop for Collecting<'_> {
 }
 
 impl State {
-    /// Makes a base file the store's.
-    fn publish(&mut self, included: u64, entry: BaseEntry) -> Result<(), StoreError> {
-        let published = self.files.publish(included, vec![entry]);
+    /// Makes a base file the store's: one with the log up to a record, or with all of it and loaded data.
+    fn publish(&mut self, included: Option<u64>, entry: BaseEntry) -> Result<(), StoreError> {
+        let published = match included {
+            Some(included) => self.files.publish(included, vec![entry]),
+            None => self.files.publish_loaded(vec![entry]),
+        };
         self.base_in_doubt = match &published {
             Ok(()) => false,
             Err(error) => error.in_doubt || self.base_in_doubt,
@@ -379,6 +391,7 @@ impl State {
     /// After a base was published in doubt, makes sure that it is not the store's, before changes built on the base
     /// before it are made durable.
     pub(crate) fn resolve(&mut self) -> Result<(), StoreError> {
+        self.check_settled()?;
         if self.base_in_doubt {
             let manifest = self.files.manifest().clone();
             self.files.publish(manifest.included, manifest.files)?;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use vicus_disk::{BadRecord, Damage, DiskError, NotPublished, Refusal};
+use vicus_disk::{BadRecord, Damage, DiskError, Epoch, NotPublished, Refusal};
 use vicus_files::{FileError, LockError};
 use vicus_flow::{BoxError, NoMemory};
 
@@ -35,6 +35,18 @@ pub enum StoreError {
     ),
     /// A change of the transaction had failed, so nothing of the transaction can happen.
     Broken,
+    /// This store is a copy that follows another one, and takes no changes of its own.
+    Follows,
+    /// Too few followers have answered in time.
+    TooFewFollowers(
+        /// How many are needed.
+        usize,
+    ),
+    /// Another copy has become the writer, or is about to.
+    Replaced(
+        /// Its epoch.
+        Epoch,
+    ),
 }
 
 /// A place in the log: the log was written there, and can't be read from there on.
@@ -127,6 +139,18 @@ impl fmt::Display for StoreError {
             StoreError::NoMemory(error) => error.fmt(f),
             StoreError::NotKept(limit) => write!(f, "the store can't keep a change: {limit}"),
             StoreError::Broken => f.write_str("a change of this transaction has failed, so nothing of it happens"),
+            StoreError::Follows => f.write_str(
+                "this store is a copy that follows another one: changes are sent to that one, or `vicus promote` makes \
+                 this copy the writer",
+            ),
+            StoreError::TooFewFollowers(needed) => {
+                write!(f, "{needed} of them must have it, and fewer have answered in time")
+            }
+            StoreError::Replaced(epoch) => write!(
+                f,
+                "another copy of this store has become the writer, or is about to (epoch {epoch}): this copy takes no \
+                 changes; it can follow that one"
+            ),
         }
     }
 }
@@ -166,13 +190,17 @@ pub enum CommitError {
     BuiltOnRefused,
     /// Its changes can't be applied: there is not enough memory, or data it needs is damaged.
     Failed(StoreError),
+    /// Its changes are durable here, and too few followers have said that they have them. They are visible when enough
+    /// have; a newer writer may lack them.
+    NotConfirmed(StoreError),
 }
 
 impl CommitError {
     /// Whether its changes may be found, as a whole, when the store is opened again. They surely won't as soon as a
-    /// later transaction has been committed.
+    /// later transaction has been committed, unless they are [durable here](CommitError::NotConfirmed).
     pub fn in_doubt(&self) -> bool {
-        matches!(self, CommitError::Refused(refusal) if refusal.in_doubt)
+        matches!(self, CommitError::NotConfirmed(_))
+            || matches!(self, CommitError::Refused(refusal) if refusal.in_doubt)
     }
 }
 
@@ -182,7 +210,7 @@ impl CommitError {
         match self {
             CommitError::Refused(refusal) => refusal.error.is_full(),
             CommitError::BuiltOnRefused => false,
-            CommitError::Failed(error) => error.is_full(),
+            CommitError::Failed(error) | CommitError::NotConfirmed(error) => error.is_full(),
         }
     }
 }
@@ -196,6 +224,9 @@ impl fmt::Display for CommitError {
                     it can be tried again",
             ),
             CommitError::Failed(error) => error.fmt(f),
+            CommitError::NotConfirmed(error) => {
+                write!(f, "the change is durable on this server, and not confirmed by enough followers: {error}")
+            }
         }
     }
 }

@@ -22,7 +22,9 @@
 
 mod base;
 mod check;
+mod copies;
 mod error;
+mod following;
 mod gathering;
 mod mutant;
 mod record;
@@ -34,8 +36,10 @@ mod turn;
 
 pub use base::copy;
 pub use check::{Checked, check};
+pub use copies::{Content, CopyAnswer, CopyDecision, CopyStanding, CopyStep, NotUnderstood, Offer, PROTOCOL, Refused};
 pub use error::{CommitError, StoreError, Unread};
-pub use store::{Repaired, Store, read, read_up_to, repair};
-pub use transaction::{Ask, Batch, Committed, Transaction};
+pub use following::Followed;
+pub use store::{CommitWatch, Repaired, Store, read, read_up_to, repair};
+pub use transaction::{Ask, Batch, Committed, Pending, Transaction};
 pub use turn::{NoWaiting, TicketGuard, TicketLock, Waiting};
-pub use vicus_disk::TornTail;
+pub use vicus_disk::{BaseEntry, Epoch, EpochStart, Fetched, Fetching, Fingerprint, TornTail};

@@ -22,11 +22,15 @@
 //! The content of a graph follows from the records before this one and its own steps, so it is the same whenever the
 //! log is read.
 //!
+//! A record that begins an epoch of a store with copies has no steps: 4, the epoch's number, and its writer's in eight
+//! bytes, least significant first.
+//!
 //! The steps follow each other; within one, no quad is both deleted and inserted. Numbers are written seven bits at a
 //! time, the least first, with the highest bit set in all bytes but the last.
 
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
+use vicus_disk::Epoch;
 use vicus_flow::library::{HashKey, table_bytes};
 use vicus_rdf::{Encoded, Graphs, Id, Interrupt, Kind};
 
@@ -38,6 +42,9 @@ const KINDS: u8 = 2;
 
 /// A record with a tag for each step, and any terms.
 const TAGGED: u8 = 3;
+
+/// A record that begins an epoch.
+const EPOCH: u8 = 4;
 
 /// The tag of a step of such a record.
 const QUADS: u8 = 0;
@@ -382,6 +389,23 @@ pub(crate) enum Step {
     Copy { from: u32, to: u32 },
 }
 
+/// The record that begins an epoch.
+pub(crate) fn epoch_record(Epoch { number, by }: Epoch) -> Vec<u8> {
+    let mut record = vec![EPOCH];
+    put(number, &mut record);
+    record.extend_from_slice(&by.to_le_bytes());
+    record
+}
+
+/// The epoch that a record begins.
+pub(crate) fn epoch_of(record: &[u8]) -> Option<Epoch> {
+    let (&EPOCH, rest) = record.split_first()? else { return None };
+    let mut reader = Reader(rest);
+    let number = reader.number()?;
+    let by = u64::from_le_bytes(reader.0.try_into().ok()?);
+    Some(Epoch { number, by })
+}
+
 /// Reading this number of bytes of a term takes about as long as reading a quad.
 const BYTES_IN_A_STEP: usize = 64;
 
@@ -467,8 +491,12 @@ impl Record<'_> {
     /// Like [`Record::read`]; its caller can end it.
     pub(crate) fn read_with_interrupt<'a>(bytes: &'a [u8], interrupt: &Interrupt<'_>) -> Result<Record<'a>, String> {
         let (&version, rest) = bytes.split_first().ok_or("it is empty")?;
+        if version == EPOCH {
+            let what = || "it begins no epoch".to_owned();
+            return epoch_of(bytes).map(|_| Record::default()).ok_or_else(what);
+        }
         if ![PLAIN, KINDS, TAGGED].contains(&version) {
-            return Err(format!("its form is {version}, and this Vicus reads {PLAIN} to {TAGGED}"));
+            return Err(format!("its form is {version}, and this Vicus reads {PLAIN} to {EPOCH}"));
         }
         let is_tagged = version == TAGGED;
         let mut reader = Reader(rest);
@@ -538,7 +566,13 @@ mod tests {
         let found = Record::read(&steps(3, &terms, tagged)).unwrap().steps;
         let more = [Step::ClearAll, Step::ClearNamed, Step::Clear(1), Step::Copy { from: 0, to: 1 }];
         assert_eq!(found, plain.into_iter().chain(more).collect::<Vec<Step>>());
-        assert!(Record::read(&steps(4, &terms, tagged)).unwrap_err().starts_with("its form is 4,"));
+        assert!(Record::read(&steps(5, &terms, tagged)).unwrap_err().starts_with("its form is 5,"));
+        let epoch = Epoch { number: 300, by: 0x0102_0304_0506_0708 };
+        assert_eq!(epoch_record(epoch), [4, 0xac, 2, 8, 7, 6, 5, 4, 3, 2, 1]);
+        assert_eq!(epoch_of(&epoch_record(epoch)), Some(epoch));
+        assert!(Record::read(&epoch_record(epoch)).unwrap().steps.is_empty());
+        assert!(Record::read(&epoch_record(epoch)[..10]).is_err() && Record::read(&[4]).is_err());
+        assert_eq!(epoch_of(&steps(3, &terms, tagged)), None);
 
         let form_of = |kind: Kind| {
             let mut editor = Editor::default();

@@ -227,7 +227,7 @@ impl Staging {
                 None => (reasons.is_empty() && place < coming.records.len()).then_some(error),
             };
             match reason {
-                Some(reason) => told.push(staged.waiter.tell(Err(CommitError::Failed(reason.clone())))),
+                Some(reason) => told.extend(staged.waiter.tell(Err(CommitError::Failed(reason.clone())))),
                 None => self.all.push_back(staged),
             }
         }
@@ -262,7 +262,7 @@ impl Staging {
             let error = if place < flown { why.clone() } else { CommitError::BuiltOnRefused };
             staged.waiter.tell(Err(error))
         };
-        self.all.drain(..).enumerate().map(tell).collect()
+        self.all.drain(..).enumerate().filter_map(tell).collect()
     }
 
     /// The next flight waits for no others.

@@ -2,6 +2,7 @@
 
 use crate::base;
 use crate::error::{CommitError, StoreError, Unread};
+use crate::following::{Copies, Published};
 use crate::mutant::{Mutant, Planted};
 use crate::record::{NamedTerm, Record, Step};
 use crate::staging::{Act, Coming, Staged, Staging};
@@ -11,6 +12,7 @@ use crate::turn::{BETWEEN_QUESTIONS_NS, TicketGuard, TicketLock, Waiting, lock};
 use hashbrown::HashMap;
 use std::fmt;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 use vicus_disk::{Flight, Landing, Opening, Recovered, StoreFiles, TornTail};
 use vicus_files::Directory;
@@ -27,7 +29,7 @@ pub struct Store {
     /// The key of hashes of ids: the store's number, unknown to authors of data.
     pub(crate) hash_key: HashKey,
     /// The durable data. Locked only to copy or replace the pointer.
-    pub(crate) published: Mutex<Arc<Snapshot>>,
+    pub(crate) published: Mutex<Published>,
     /// The turn to change data.
     pub(crate) writers: TicketLock,
     /// The turn to write base files; taken before the turn to change data.
@@ -36,18 +38,41 @@ pub struct Store {
     pub(crate) memory: u64,
     pub(crate) state: Mutex<State>,
     torn: Option<TornTail>,
-    /// The function called after commits.
-    watcher: Mutex<Option<Watcher>>,
+    /// The functions called after commits.
+    watchers: Arc<Mutex<Watchers>>,
     pub(crate) planted: Planted,
 }
 
-/// See [`Store::watch`].
 type Watcher = Arc<dyn Fn() + Send + Sync>;
+
+/// The functions of [`Store::watch`], with the numbers of their watches.
+type Watchers = Vec<(u64, Watcher)>;
+
+/// A function that a store calls after commits, until this is dropped.
+#[must_use = "the function is called until this is dropped"]
+pub struct CommitWatch {
+    watchers: Arc<Mutex<Watchers>>,
+    number: u64,
+}
+
+impl fmt::Debug for CommitWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CommitWatch").field(&self.number).finish()
+    }
+}
+
+impl Drop for CommitWatch {
+    fn drop(&mut self) {
+        lock(&self.watchers).retain(|(number, _)| *number != self.number);
+    }
+}
 
 pub(crate) struct State {
     pub(crate) files: StoreFiles,
     /// The transactions not yet durable. Invariant: the ready ones are staged in the log.
-    staging: Staging,
+    pub(crate) staging: Staging,
+    /// Its place among copies.
+    pub(crate) copies: Copies,
     /// The bytes of the durable records not included in the base.
     pub(crate) log_bytes: u64,
     /// Whether opening the store again may find a base with other data than this one's.
@@ -62,20 +87,40 @@ pub(crate) struct Waiter {
     pub(crate) key: u64,
     /// The number of its record.
     outcome: OnceLock<Result<u64, CommitError>>,
+    /// Since when it is durable here, and waits for followers.
+    landed_ns: OnceLock<u64>,
+    /// Whether it waits for no followers.
+    needs_none: AtomicBool,
 }
 
 impl Waiter {
     pub(crate) fn new(key: u64) -> Waiter {
-        Waiter { key, outcome: OnceLock::new() }
+        Waiter { key, outcome: OnceLock::new(), landed_ns: OnceLock::new(), needs_none: AtomicBool::new(false) }
     }
 
     fn is_told(&self) -> bool {
         self.outcome.get().is_some()
     }
 
-    /// Tells the outcome, once. Returns its key.
-    pub(crate) fn tell(&self, outcome: Result<u64, CommitError>) -> u64 {
-        self.outcome.set(outcome).expect("it was not told before");
+    /// Tells the outcome. Returns its key; `None` if it has waited for followers for too long, and was told that.
+    pub(crate) fn tell(&self, outcome: Result<u64, CommitError>) -> Option<u64> {
+        let told = self.outcome.set(outcome);
+        assert!(told.is_ok() || self.landed_ns.get().is_some(), "an outcome is told once");
+        told.is_ok().then_some(self.key)
+    }
+
+    /// Followers are not waited for. Said before it is staged.
+    pub(crate) fn need_none(&self) {
+        self.needs_none.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn needs_none(&self) -> bool {
+        self.needs_none.load(Ordering::Relaxed)
+    }
+
+    /// From now on followers are waited for: it is durable here. Returns its key.
+    pub(crate) fn land(&self, now_ns: u64) -> u64 {
+        self.landed_ns.set(now_ns).expect("it lands once");
         self.key
     }
 }
@@ -375,16 +420,23 @@ impl Store {
         let snapshot = snapshot_of(&*directory, &opening.recovered)?;
         let (files, recovered) = opening.resume()?;
         let log_bytes = recovered.records.iter().map(|record| record.len() as u64).sum();
-        Ok(Store { torn: recovered.torn, ..Store::of(files, log_bytes, snapshot, waiting) })
+        let store = Store { torn: recovered.torn, ..Store::of(files, log_bytes, snapshot, waiting) };
+        let mut state = lock(&store.state);
+        for (record, number) in recovered.records.iter().zip(recovered.manifest.included + 1..) {
+            state.note_epoch(record, number);
+        }
+        drop(state);
+        Ok(store)
     }
 
     fn of(files: StoreFiles, log_bytes: u64, snapshot: Arc<Snapshot>, waiting: Arc<dyn Waiting>) -> Store {
-        let state = State { files, staging: Staging::default(), log_bytes, base_in_doubt: false, since: None };
+        let (staging, copies) = Default::default();
+        let mut state = State { files, staging, copies, log_bytes, base_in_doubt: false, since: None };
         let hash_key = HashKey::of_seed(state.files.manifest().store);
-        let (writers, bases, watcher, planted) = Default::default();
-        let (published, memory) = (Mutex::new(snapshot), base::BUILT_IN_MEMORY);
-        let (torn, state) = (None, Mutex::new(state));
-        Store { waiting, hash_key, published, writers, bases, memory, state, torn, watcher, planted }
+        let (writers, bases, watchers, planted) = Default::default();
+        let published = Mutex::new(Published { snapshot, number: state.files.log().durable() });
+        let (torn, state, memory) = (None, Mutex::new(state), base::BUILT_IN_MEMORY);
+        Store { waiting, hash_key, published, writers, bases, memory, state, torn, watchers, planted }
     }
 
     /// The incomplete record cut off the log when the store was opened.
@@ -394,13 +446,22 @@ impl Store {
 
     /// The present data: of all durable transactions. Never waits.
     pub fn snapshot(&self) -> Arc<Snapshot> {
-        Arc::clone(&lock(&self.published))
+        Arc::clone(&lock(&self.published).snapshot)
     }
 
-    /// Has a function called after each sync with durable, visible changes, on the thread of a caller of one of them.
-    /// It replaces the one before. It is short, and asks nothing of the store.
-    pub fn watch(&self, watcher: Option<Arc<dyn Fn() + Send + Sync>>) {
-        *lock(&self.watcher) = watcher;
+    /// Has a function called after each sync with durable changes, and after changes that became visible later, on the
+    /// thread of a caller. It is short, and asks nothing of the store.
+    pub fn watch(&self, watcher: Arc<dyn Fn() + Send + Sync>) -> CommitWatch {
+        let mut watchers = lock(&self.watchers);
+        let number = watchers.last().map_or(0, |(number, _)| number + 1);
+        watchers.push((number, watcher));
+        CommitWatch { watchers: Arc::clone(&self.watchers), number }
+    }
+
+    /// Calls the functions of [`Store::watch`].
+    pub(crate) fn tell_watchers(&self) {
+        let watchers = lock(&self.watchers).clone();
+        watchers.iter().for_each(|(_, watcher)| watcher());
     }
 
     /// Begins a transaction, when those before it have ended or been staged.
@@ -490,6 +551,7 @@ impl Store {
         if state.staging.refused() != refused {
             return Err(CommitError::BuiltOnRefused);
         }
+        state.check_writes()?;
         state.resolve()?;
         let (staged, waiter) = state.staging.begin(record);
         state.files.log().stage(&staged.record);
@@ -501,6 +563,7 @@ impl Store {
     /// behind that caller's changes.
     pub(crate) fn hand_in(&self, record: Vec<u8>) -> Result<Arc<Waiter>, CommitError> {
         let mut state = lock(&self.state);
+        state.check_writes()?;
         let (staged, waiter) = state.staging.begin(record);
         if let Some(staged) = state.staging.aside(staged) {
             state.resolve()?;
@@ -509,37 +572,71 @@ impl Store {
         Ok(waiter)
     }
 
-    /// Waits until a staged transaction is durable, and returns its number. Meanwhile this caller does the work due for
-    /// all ([`Staging::act`]).
+    /// Waits until a staged transaction is durable, here and in as many followers as are needed, and returns its
+    /// number. Meanwhile this caller does the work due for all ([`Staging::act`]).
     pub(crate) fn land(&self, waiter: &Waiter) -> Result<u64, CommitError> {
         loop {
-            let next = {
-                let mut state = lock(&self.state);
-                // Under the lock: a flight tells its outcomes before the drive is idle again.
-                if let Some(outcome) = waiter.outcome.get() {
-                    return outcome.clone();
-                }
-                match state.staging.act(waiter, || self.waiting.now_ns()) {
-                    Act::Fly => {
-                        let snapshot = state.staging.take_off();
-                        let flight = state.files.log().take_off().expect("what is ready is staged");
-                        Next::Fly(Box::new(flight), snapshot)
-                    }
-                    Act::Apply => Next::Apply(state.staging.begin_applying()),
-                    Act::WaitAtMost(ns) => Next::WaitAtMost(ns),
-                    Act::Wait => Next::Wait,
-                }
+            let next = match self.next(waiter) {
+                Next::Told(outcome) => return outcome,
+                next => next,
             };
             let act = || lock(&self.state).staging.act(waiter, || self.waiting.now_ns());
             match next {
+                Next::Told(_) => unreachable!("the outcome was returned"),
                 Next::Fly(flight, snapshot) => self.fly(*flight, snapshot),
                 Next::Apply(coming) => self.apply_for_all(waiter, &coming),
                 Next::WaitAtMost(ns) => {
                     let mut ready = || waiter.is_told() || matches!(act(), Act::Fly | Act::Apply);
                     self.waiting.wait_at_most(waiter.key, ns, &mut ready);
                 }
-                Next::Wait => self.waiting.wait(waiter.key, &mut || waiter.is_told() || act() != Act::Wait),
+                Next::Wait => {
+                    let has_landed = || waiter.landed_ns.get().is_some();
+                    let mut ready = || waiter.is_told() || has_landed() || act() != Act::Wait;
+                    self.waiting.wait(waiter.key, &mut ready);
+                }
             }
+        }
+    }
+
+    /// Does the work due for all, and waits for nothing. The outcome of a staged transaction, if there is one.
+    pub(crate) fn poll(&self, waiter: &Waiter) -> Option<Result<u64, CommitError>> {
+        loop {
+            match self.next(waiter) {
+                Next::Told(outcome) => return Some(outcome),
+                Next::Fly(flight, snapshot) => self.fly(*flight, snapshot),
+                Next::Apply(coming) => self.apply_for_all(waiter, &coming),
+                Next::WaitAtMost(_) | Next::Wait => return None,
+            }
+        }
+    }
+
+    /// The next step of a staged transaction's caller.
+    fn next(&self, waiter: &Waiter) -> Next {
+        let mut state = lock(&self.state);
+        // Under the lock: a flight tells its outcomes before the drive is idle again.
+        if let Some(outcome) = waiter.outcome.get() {
+            return Next::Told(outcome.clone());
+        }
+        let mut left = None;
+        if let Some(&since) = waiter.landed_ns.get() {
+            let patience = state.copies.patience_ns(since, self.waiting.now_ns());
+            if patience == 0 {
+                let why = StoreError::TooFewFollowers(state.copies.needed());
+                let outcome = Err(CommitError::NotConfirmed(why));
+                waiter.tell(outcome.clone());
+                return Next::Told(outcome);
+            }
+            left = Some(patience);
+        }
+        match state.staging.act(waiter, || self.waiting.now_ns()) {
+            Act::Fly => {
+                let snapshot = state.staging.take_off();
+                let flight = state.files.log().take_off().expect("what is ready is staged");
+                Next::Fly(Box::new(flight), snapshot)
+            }
+            Act::Apply => Next::Apply(state.staging.begin_applying()),
+            Act::WaitAtMost(ns) => Next::WaitAtMost(left.map_or(ns, |left| left.min(ns))),
+            Act::Wait => left.map_or(Next::Wait, Next::WaitAtMost),
         }
     }
 
@@ -555,7 +652,8 @@ impl Store {
         records: impl Iterator<Item = (&'a [u8], u64)>,
         interrupt: &Interrupt<'_>,
     ) -> Result<Arc<Snapshot>, StoreError> {
-        replayed(coming.head.clone().unwrap_or_else(|| self.snapshot()), self.hash_key, records, interrupt)
+        let head = coming.head.clone().unwrap_or_else(|| lock(&self.state).durable(&self.published));
+        replayed(head, self.hash_key, records, interrupt)
     }
 
     /// Makes the coming transactions ready, or refuses those that can't be applied. The caller waits for one of the
@@ -596,8 +694,7 @@ impl Store {
         next.into_iter().chain(told).for_each(|key| self.waiting.wake(key));
         // Memory of this version alone is freed without a lock.
         drop(before);
-        let watcher = lock(&self.watcher).clone();
-        watcher.into_iter().for_each(|watcher| watcher());
+        self.tell_watchers();
     }
 
     /// Waits until all staged transactions are durable or refused: the callers of [`Store::land`] see to it. This
@@ -626,8 +723,9 @@ impl Store {
     }
 }
 
-/// The decisions of [`Act`], with their inputs.
+/// The outcome, or the decisions of [`Act`] with their inputs.
 enum Next {
+    Told(Result<u64, CommitError>),
     Fly(Box<Flight>, Arc<Snapshot>),
     Apply(Coming),
     WaitAtMost(u64),
@@ -669,7 +767,7 @@ impl State {
         }
         if let Err(error) = self.resolve() {
             let refused = |staged: Staged| staged.waiter.tell(Err(CommitError::Failed(error.clone())));
-            return aside.into_iter().map(refused).collect();
+            return aside.into_iter().filter_map(refused).collect();
         }
         aside.into_iter().for_each(|staged| self.staging.push(staged));
         self.staging.first().into_iter().collect()
@@ -684,31 +782,32 @@ impl State {
     }
 
     /// Notes the outcome of a flight, and publishes the data durable now. Returns the keys of the told callers, and the
-    /// data published before.
+    /// data published before, if any was.
     fn settle(
         &mut self,
         flight: Flight,
         snapshot: Arc<Snapshot>,
-        published: &Mutex<Arc<Snapshot>>,
+        published: &Mutex<Published>,
         ran: Range<u64>,
-    ) -> (Vec<u64>, Option<Arc<Snapshot>>) {
+    ) -> (Vec<u64>, Vec<Arc<Snapshot>>) {
         let Landing { flown, outcome, .. } = self.files.log().land(flight);
         let count = flown.end - flown.start;
         if let Err(refusal) = outcome {
-            return (self.staging.refuse(&CommitError::Refused(refusal)), None);
+            return (self.staging.refuse(&CommitError::Refused(refusal)), Vec::new());
         }
-        // First, since a told caller may look.
-        let before = std::mem::replace(&mut *lock(published), snapshot);
         let first = self.files.log().durable() - count + 1;
-        let mut told = Vec::with_capacity(count as usize);
-        for (staged, number) in self.staging.landed(ran.start, ran.end).zip(first..) {
-            told.push(staged.waiter.tell(Ok(number)));
+        let landed: Vec<(Staged, u64)> = self.staging.landed(ran.start, ran.end).zip(first..).collect();
+        let mut waiters = Vec::with_capacity(landed.len());
+        for (staged, number) in landed {
             self.log_bytes += staged.record.len() as u64;
+            self.note_epoch(&staged.record, number);
+            waiters.push((staged.waiter, number));
             if let Some(since) = &mut self.since {
                 since.push(staged.record);
             }
         }
-        (told, Some(before))
+        // Published first, since a told caller may look.
+        self.landed(snapshot, waiters, ran.end, published)
     }
 }
 

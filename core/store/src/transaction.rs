@@ -2,7 +2,8 @@
 
 use crate::error::{CommitError, StoreError};
 use crate::record::{Editor, Flaw, Record, Writer};
-use crate::store::{Store, Writing};
+use crate::store::{Store, Waiter, Writing};
+use crate::turn::lock;
 use oxrdf::{GraphNameRef, QuadRef, TermRef};
 use std::fmt;
 use std::sync::Arc;
@@ -51,6 +52,7 @@ const IN_FLIGHT: usize = 5;
 
 impl<'a> Transaction<'a> {
     pub(crate) fn new(store: &'a Store, writing: Writing<'a>, ask: Ask) -> Result<Transaction<'a>, StoreError> {
+        lock(&store.state).check_writes()?;
         let (snapshot, refused) = store.head(&ask)?;
         let fresh = snapshot.fresh().behind();
         let changes = Vec::new();
@@ -435,6 +437,27 @@ impl Batch {
         let Some(record) = self.editor.finish().map_err(StoreError::NotKept)? else { return Ok(None) };
         let waiter = store.hand_in(record)?;
         store.land(&waiter).map(Some)
+    }
+
+    /// Like [`Batch::commit`], for a caller that waits for nothing.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::commit`].
+    pub fn stage(self, store: &Store) -> Result<Option<Pending>, CommitError> {
+        let Some(record) = self.editor.finish().map_err(StoreError::NotKept)? else { return Ok(None) };
+        Ok(Some(Pending(store.hand_in(record)?)))
+    }
+}
+
+/// Changes on their way. Others of the same store may wait for their caller, so it asks now and then.
+#[derive(Debug)]
+pub struct Pending(Arc<Waiter>);
+
+impl Pending {
+    /// Does the work that is due, on this thread. The number of the record when it is durable and acknowledged; `None`
+    /// before.
+    pub fn poll(&self, store: &Store) -> Option<Result<u64, CommitError>> {
+        store.poll(&self.0)
     }
 }
 

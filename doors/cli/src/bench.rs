@@ -25,6 +25,7 @@ mod counts;
 mod demo;
 mod envelopes;
 mod flow;
+mod followers;
 mod growth;
 pub(crate) mod kernels;
 pub(crate) mod measure;
@@ -71,6 +72,8 @@ enum What {
     Envelopes(envelopes::Args),
     /// Short queries to a shop of products, offers and reviews: microseconds of parsing, planning and running.
     Short(short::Args),
+    /// A store and its follower over HTTP on this machine: rates, lag, the cost of waiting for a follower, a promotion.
+    Followers(followers::Args),
     /// The papers' kernels on threads: time, bandwidth, bytes near and far, and where tasks were found.
     Kernels(kernels::Args),
     /// The papers' kernels by the simulator's prediction, beside their times on threads.
@@ -103,6 +106,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         What::Growth(args) => growth::run(&args)?,
         What::Envelopes(args) => envelopes::run(&args)?,
         What::Short(args) => short::run(&args)?,
+        What::Followers(args) => followers::run(&args)?,
         What::Kernels(args) => kernels::run(&args)?,
         What::Prediction(args) => prediction::run(&args)?,
         What::Nodes(args) => nodes::run(&args)?,

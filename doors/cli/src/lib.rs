@@ -84,7 +84,9 @@ enum Command {
     Compact(store::CompactArgs),
     /// Answer queries and updates over HTTP.
     #[command(after_help = examples::SERVE)]
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
+    /// Make a copy of a store the writer, in place of the server that it follows.
+    Promote(store::promote::Args),
     /// Run, check or show a network of boxes that is written as text.
     #[command(after_help = examples::NETWORK)]
     Network(network::Args),
@@ -211,7 +213,8 @@ fn run(arguments: Vec<OsString>) -> u8 {
         Command::Backup(args) => store::backup(args),
         Command::Check(args) => store::check(args),
         Command::Compact(args) => store::compact(args),
-        Command::Serve(args) => serve::run(args),
+        Command::Serve(args) => serve::run(*args),
+        Command::Promote(args) => store::promote::run(args),
         Command::Network(args) => network::run(args),
         Command::Node(args) => node::run(args),
         #[cfg(target_os = "linux")]

@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use vicus_server::{Access, AccessLog, ClientLimits, Data, Options, Server};
 use vicus_service::{
-    Limits, MemoryBudget, NetworkOptions, PlanOptions, Service, SessionOptions, StoreError, paths_below,
+    Copy, FollowOptions, Limits, MemoryBudget, NetworkOptions, PlanOptions, Service, SessionOptions, StoreError,
+    paths_below,
 };
 
 /// See `vicus serve --help`.
@@ -66,6 +67,20 @@ pub(crate) struct Args {
     /// the address: for a proxy's name, say. May be given several times.
     #[arg(long, value_name = "NAME", help_heading = "Permissions")]
     allow_host: Vec<String>,
+    /// Copies the store of the server at this URL to the folder of --store, takes its changes as they come, and answers
+    /// queries; updates are refused. Given several times, the servers are tried in turn. The first --token, or
+    /// VICUS_TOKEN, is sent there: it must permit updates.
+    #[arg(long, value_name = "URL", requires = "store", conflicts_with_all = ["read_only", "create"])]
+    #[arg(help_heading = "Copies")]
+    follow: Vec<String>,
+    /// A change is acknowledged, and visible, when it is durable here and at this number of servers that follow this
+    /// one.
+    #[arg(long, value_name = "K", default_value_t = 0, help_heading = "Copies")]
+    sync_followers: usize,
+    /// How long a change waits for them. Then its client is told that it is not confirmed (status 503): it stays, and
+    /// becomes visible when they have it.
+    #[arg(long, value_name = "SECONDS", value_parser = duration, default_value = "10", help_heading = "Copies")]
+    sync_timeout: Duration,
     /// A certificate chain as a PEM file: the server then speaks TLS.
     #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = "Server")]
     tls_cert: Option<PathBuf>,
@@ -230,11 +245,22 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         answer_cache_bytes: args.answer_cache,
         stay_awake: Duration::from_micros(args.stay_awake),
         name: args.name(),
+        following: None,
     };
     let builder = builder.count_takes().head_start(HEAD_START);
     let memory = MemoryBudget::new(total);
     let service = Service::new(args.runtime.start(builder)?, memory);
-    let data = data(&args, &service, options.session.plan.hash_seed)?;
+    let token = options.access.write.first().cloned();
+    let data = data(&args, &service, options.session.plan.hash_seed, token.as_deref())?;
+    if let Data::Store { store, .. } = &data {
+        store.need_followers(args.sync_followers, args.sync_timeout.as_nanos() as u64);
+        if !args.follow.is_empty() {
+            let following = follow_options(&args, token.as_deref()).begin(store);
+            options.following = Some(Arc::new(following.map_err(|error| anyhow!("no thread to follow: {error}"))?));
+        } else if store.standing().follows {
+            tell("vicus: this store is a copy, and takes no changes: --follow URL has it go on, vicus promote writes");
+        }
+    }
     if args.store.is_some() && !args.read_only && matches!(data, Data::Memory(_)) {
         options.access.is_read_only = true;
         tell("vicus: the server is read-only, as with --read-only");
@@ -252,9 +278,23 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     server.run().context("the server")
 }
 
-fn data(args: &Args, service: &Service, hash_seed: u64) -> anyhow::Result<Data> {
+fn follow_options(args: &Args, token: Option<&str>) -> FollowOptions {
+    let servers = args.follow.iter().map(|url| Copy::new(url, token)).collect();
+    FollowOptions { servers, tell: Arc::new(|message: &str| tell(format_args!("vicus: {message}"))) }
+}
+
+fn data(args: &Args, service: &Service, hash_seed: u64, token: Option<&str>) -> anyhow::Result<Data> {
     match &args.store {
         Some(path) if args.read_only => Ok(Data::Memory(store::read(path)?)),
+        Some(path) if !args.follow.is_empty() => {
+            let bar = store::Bar::new("fetching", 0, store::Unit::Bytes);
+            let opened = follow_options(args, token).open(path, &mut |done, total| bar.set_of(done, total));
+            let store = Arc::new(opened.with_context(|| of(path))?);
+            bar.end();
+            store::tell_torn(path, &store);
+            let keeper = service.keep(&store).map_err(|error| anyhow!("no thread for merging: {error}"))?;
+            Ok(Data::Store { store, keeper: Some(keeper) })
+        }
         Some(path) => {
             store::ensure_there(path, args.create)?;
             let store = match store::opened(path, args.create) {

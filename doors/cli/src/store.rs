@@ -2,6 +2,7 @@
 
 pub(crate) mod dump;
 pub(crate) mod load;
+pub(crate) mod promote;
 pub(crate) mod update;
 
 use crate::doing::Doing;
@@ -174,7 +175,7 @@ fn bytes_of(path: &Path) -> u64 {
 
 /// The unit of a bar.
 #[derive(Clone, Copy)]
-enum Unit {
+pub(crate) enum Unit {
     /// Written bytes.
     Bytes,
     Quads,
@@ -183,11 +184,11 @@ enum Unit {
 }
 
 /// How far work is, with its rate and the time left, on a terminal.
-struct Bar(ProgressBar);
+pub(crate) struct Bar(ProgressBar);
 
 impl Bar {
     /// The total may be a guess; 0 if it is not known yet.
-    fn new(what: &'static str, total: u64, unit: Unit) -> Bar {
+    pub(crate) fn new(what: &'static str, total: u64, unit: Unit) -> Bar {
         if !std::io::stderr().is_terminal() {
             return Bar(ProgressBar::hidden());
         }
@@ -210,12 +211,12 @@ impl Bar {
         self.0.set_position(done);
     }
 
-    fn set_of(&self, done: u64, total: u64) {
+    pub(crate) fn set_of(&self, done: u64, total: u64) {
         self.0.set_length(total);
         self.0.set_position(done);
     }
 
-    fn end(&self) {
+    pub(crate) fn end(&self) {
         self.0.finish_and_clear();
     }
 }

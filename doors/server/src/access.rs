@@ -21,6 +21,11 @@ pub struct Access {
 pub(crate) enum Right {
     Read,
     Write,
+    /// To copy the store, and to promote copies.
+    Copy {
+        /// Whether the server listens on this machine's own address alone.
+        is_loopback: bool,
+    },
 }
 
 /// Why it may not be done.
@@ -43,6 +48,12 @@ impl Access {
             token.is_some_and(|token| tokens.iter().fold(false, |known, each| known | is_same(each, token)))
         };
         match right {
+            Right::Copy { .. } if knows(&self.write) || self.is_open => Ok(()),
+            // Without any token, what may reach it may do so.
+            Right::Copy { is_loopback: true } if self.write.is_empty() && self.read.is_empty() => Ok(()),
+            Right::Copy { .. } if self.write.is_empty() => {
+                Err(Denied::Never("copies need a token for updates, and this server was started without one (--token)"))
+            }
             Right::Write if self.is_read_only => Err(Denied::Never("this server is read-only")),
             Right::Write if self.is_open || knows(&self.write) => Ok(()),
             Right::Write if self.write.is_empty() => {

@@ -170,6 +170,15 @@ pub(crate) fn json(value: &serde_json::Value) -> Response<Body> {
     response
 }
 
+/// Says which records of the store an answer has seen, unless that was said before.
+pub(crate) fn put_sequence(headers: &mut HeaderMap, sequence: Option<u64>) {
+    if let Some(sequence) = sequence.filter(|_| !headers.contains_key(SEQUENCE)) {
+        headers.insert(SEQUENCE, HeaderValue::from(sequence));
+    }
+}
+
+const SEQUENCE: &str = "vicus-sequence";
+
 /// Puts a text of this crate into a header.
 pub(crate) fn put(headers: &mut HeaderMap, name: &'static str, value: impl AsRef<str>) {
     if let Ok(value) = HeaderValue::from_str(value.as_ref()) {

@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
 use vicus_service::data::{CommitError, Snapshot, Store, StoreError};
-use vicus_service::{Dataset, Error, Keeper, NotStored, Service, SessionOptions, SharedDataset};
+use vicus_service::{CommitWatch, Dataset, Error, Keeper, NotStored, Service, SessionOptions, SharedDataset};
 
 /// Data for queries; updates may change it meanwhile.
 pub enum Data {
@@ -24,6 +25,10 @@ pub(crate) struct ServedData {
     last: Mutex<Version>,
     /// The identity of this start of the server.
     started: u64,
+    /// Told of commits of the store.
+    changes: watch::Sender<()>,
+    /// Keeps the store telling it.
+    _watch: Option<CommitWatch>,
 }
 
 enum Kind {
@@ -36,6 +41,8 @@ enum Kind {
 pub(crate) struct Version {
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) number: u64,
+    /// The number of the last record of its store.
+    pub(crate) sequence: Option<u64>,
 }
 
 impl ServedData {
@@ -44,19 +51,50 @@ impl ServedData {
             Data::Store { store, keeper } => Kind::Store { store, keeper: Mutex::new(keeper) },
             Data::Memory(dataset) => Kind::Memory(SharedDataset::new(dataset)),
         };
-        let last = Mutex::new(Version { snapshot: data.snapshot(), number: 1 });
-        ServedData { data, last, started }
+        let (snapshot, sequence) = data.snapshot();
+        let last = Mutex::new(Version { snapshot, number: 1, sequence });
+        let changes = watch::Sender::new(());
+        let told = changes.clone();
+        let tell = move || {
+            told.send_replace(());
+        };
+        let watch = match &data {
+            Kind::Store { store, .. } => Some(store.watch(Arc::new(tell))),
+            Kind::Memory(_) => None,
+        };
+        ServedData { data, last, started, changes, _watch: watch }
+    }
+
+    /// The store, unless the data is in memory.
+    pub(crate) fn store(&self) -> Option<&Arc<Store>> {
+        match &self.data {
+            Kind::Store { store, .. } => Some(store),
+            Kind::Memory(_) => None,
+        }
+    }
+
+    /// Tells of each commit of the store.
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
+    }
+
+    /// The number of the store's last visible record.
+    pub(crate) fn sequence(&self) -> Option<u64> {
+        self.store().map(|store| store.numbered_snapshot().1)
     }
 
     /// The data as it is now.
     pub(crate) fn now(&self) -> Version {
-        let snapshot = self.data.snapshot();
+        let (snapshot, sequence) = self.data.snapshot();
         let mut last = lock(&self.last);
         let mut before = None;
         if !Arc::ptr_eq(&last.snapshot, &snapshot) {
             // Holds the version before until here, so a new one cannot have its address.
             let number = last.number + 1;
-            before = Some(std::mem::replace(&mut *last, Version { snapshot, number }));
+            before = Some(std::mem::replace(&mut *last, Version { snapshot, number, sequence }));
+        } else {
+            // A record that changes no data, or an older look than that of another caller.
+            last.sequence = last.sequence.max(sequence);
         }
         let now = last.clone();
         drop(last);
@@ -68,7 +106,7 @@ impl ServedData {
     /// Whether the data has changed since the last call of [`ServedData::now`]. The data of that call is held until the
     /// next one.
     pub(crate) fn has_changed(&self) -> bool {
-        !Arc::ptr_eq(&lock(&self.last).snapshot, &self.data.snapshot())
+        !Arc::ptr_eq(&lock(&self.last).snapshot, &self.data.snapshot().0)
     }
 
     /// The number of the last call of [`ServedData::now`].
@@ -95,13 +133,14 @@ impl ServedData {
         let updated = match &self.data {
             Kind::Store { store, .. } => {
                 let stored = service.update_store(text, store, options)?;
-                Updated { operations: stored.updated.operations, rows: stored.updated.rows }
+                let sequence = stored.number.or_else(|| self.sequence());
+                Updated { operations: stored.updated.operations, rows: stored.updated.rows, sequence }
             }
             Kind::Memory(dataset) => {
                 let mut draft = dataset.draft();
                 let updated = service.update(text, &mut draft, options)?;
                 draft.commit();
-                Updated { operations: updated.operations, rows: updated.rows }
+                Updated { operations: updated.operations, rows: updated.rows, sequence: None }
             }
         };
         // Drops the replaced version now, without waiting for the next request.
@@ -118,10 +157,13 @@ impl ServedData {
 }
 
 impl Kind {
-    fn snapshot(&self) -> Arc<Snapshot> {
+    fn snapshot(&self) -> (Arc<Snapshot>, Option<u64>) {
         match self {
-            Kind::Store { store, .. } => store.snapshot(),
-            Kind::Memory(dataset) => Arc::clone(dataset.dataset().snapshot()),
+            Kind::Store { store, .. } => {
+                let (snapshot, sequence) = store.numbered_snapshot();
+                (snapshot, Some(sequence))
+            }
+            Kind::Memory(dataset) => (Arc::clone(dataset.dataset().snapshot()), None),
         }
     }
 }
@@ -134,6 +176,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) struct Updated {
     pub(crate) operations: usize,
     pub(crate) rows: u64,
+    /// The number of its record.
+    pub(crate) sequence: Option<u64>,
 }
 
 /// Why an update was not carried out.
@@ -142,6 +186,8 @@ pub(crate) enum NotUpdated {
     Store(Error),
     /// The update may have been carried out, or not.
     InDoubt(CommitError),
+    /// The store takes no changes here: it is a copy.
+    NotHere(StoreError),
 }
 
 impl From<Error> for NotUpdated {
@@ -157,6 +203,10 @@ impl From<NotStored> for NotUpdated {
             // The update asks for more than a limit.
             NotStored::Commit(CommitError::Failed(error @ StoreError::NotKept(_))) => {
                 NotUpdated::Update(Error::Failed { name: "update".to_owned(), error: Arc::new(error) })
+            }
+            NotStored::Store(error @ (StoreError::Follows | StoreError::Replaced(_)))
+            | NotStored::Commit(CommitError::Failed(error @ (StoreError::Follows | StoreError::Replaced(_)))) => {
+                NotUpdated::NotHere(error)
             }
             NotStored::Store(error) => NotUpdated::Store(Error::Store(Arc::new(error))),
             NotStored::Commit(error) if error.in_doubt() => NotUpdated::InDoubt(error),

@@ -3,13 +3,13 @@
 //! A graph is named by `?graph=IRI`, by `?default`, or by the request's own URL below `/store/`. Each request is one
 //! query or one update, so it happens as a whole or not at all.
 
-use crate::answer::{Failure, put};
+use crate::answer::{Failure, put, put_sequence};
 use crate::body::{self, Body, Bound, Part};
 use crate::metrics::Kind;
 use crate::multipart;
 use crate::negotiate::{coding_of, syntax_of};
 use crate::query::{self, ClientQuery};
-use crate::routes::{Incoming, Request};
+use crate::routes::{Incoming, Request, wait_for_sequence};
 use crate::shared::Shared;
 use crate::update::{self, Change};
 use axum::http::{Method, Response, StatusCode};
@@ -94,6 +94,7 @@ impl Named {
 }
 
 async fn get(shared: &Arc<Shared>, request: &Request, graph: Named) -> Result<Response<Body>, Failure> {
+    wait_for_sequence(shared, &request.parameters, request.time()?).await?;
     if !graph.is_there(shared) {
         return Err(graph.missing());
     }
@@ -118,7 +119,10 @@ async fn get(shared: &Arc<Shared>, request: &Request, graph: Named) -> Result<Re
         key: None,
     };
     let begun = request.begin(shared, ("get", "graph"), &asked.text)?;
-    Ok(query::answer(shared, asked, begun).await)
+    let entry = Arc::clone(&begun.entry);
+    let mut response = query::answer(shared, asked, begun).await;
+    put_sequence(response.headers_mut(), entry.sequence.get().copied());
+    Ok(response)
 }
 
 /// The body as a document for an update to load, and whether it may name its graphs itself. To replace all data, it

@@ -27,6 +27,7 @@ mod body;
 mod coding;
 mod connection;
 mod contents;
+mod copies;
 mod data;
 mod date;
 mod description;

@@ -99,14 +99,34 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
 }
 
+fn head(out: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(out, "# HELP vicus_{name} {help}\n# TYPE vicus_{name} {kind}");
+}
+
+/// How far the store is, and how far behind another one.
+fn copies(shared: &Shared, out: &mut String) {
+    let Some(store) = shared.data.store() else { return };
+    let (standing, sequence) = (store.standing(), store.numbered_snapshot().1);
+    let mut one = |name: &str, help: &str, value: String| {
+        head(out, name, "gauge", help);
+        let _ = writeln!(out, "vicus_{name} {value}");
+    };
+    one("sequence", "The number of the last record in the data that readers see.", sequence.to_string());
+    one("durable_sequence", "The number of the last durable record.", standing.last.to_string());
+    one("epoch", "How many writers the store had after the first one.", standing.epoch().number.to_string());
+    one("writes", "1 if this copy of the store takes changes.", u8::from(standing.may_write()).to_string());
+    if let Some(behind) = shared.options.following.as_ref().and_then(|following| following.behind()) {
+        one("behind_records", "Records of the followed server that are not here yet.", behind.records.to_string());
+        let seconds = format!("{:.3}", behind.time.as_secs_f64());
+        one("behind_seconds", "For how long records, or answers of the followed server, have been missing.", seconds);
+    }
+}
+
 /// The text of all counts.
 pub(crate) fn text(shared: &Shared) -> String {
     let metrics = &shared.metrics;
     let mut out = String::with_capacity(8 << 10);
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    let head = |out: &mut String, name: &str, kind: &str, help: &str| {
-        let _ = writeln!(out, "# HELP vicus_{name} {help}\n# TYPE vicus_{name} {kind}");
-    };
     head(
         &mut out,
         "requests_total",
@@ -188,6 +208,7 @@ pub(crate) fn text(shared: &Shared) -> String {
         head(&mut out, name, kind, help);
         let _ = writeln!(out, "vicus_{name} {value}");
     }
+    copies(shared, &mut out);
     head(&mut out, "memory_bytes", "gauge", "Bytes of memory, by what holds them.");
     for (holder, bytes) in holders(shared) {
         let _ = writeln!(out, "vicus_memory_bytes{{holder={}}} {bytes}", quoted(&holder));

@@ -4,8 +4,9 @@ use crate::access::Access;
 use crate::log::AccessLog;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
-use vicus_service::SessionOptions;
+use vicus_service::{Following, SessionOptions};
 
 /// How a server answers.
 #[derive(Clone)]
@@ -40,6 +41,8 @@ pub struct Options {
     pub stay_awake: Duration,
     /// The name of the data on the page.
     pub name: String,
+    /// If its store follows another server's.
+    pub following: Option<Arc<Following>>,
 }
 
 impl Default for Options {
@@ -59,6 +62,7 @@ impl Default for Options {
             answer_cache_bytes: 64 << 20,
             stay_awake: Duration::from_micros(50),
             name: String::new(),
+            following: None,
         }
     }
 }

@@ -256,6 +256,10 @@ fn options(shared: &Shared, asked: &ClientQuery, entry: &Entry) -> SessionOption
 
 fn try_begin(shared: &Arc<Shared>, asked: &ClientQuery, entry: &Arc<Entry>) -> Result<Started, Stopped> {
     let version = shared.data.now();
+    // One that waited for memory looks at newer data.
+    if let Some(sequence) = version.sequence {
+        let _ = entry.sequence.set(sequence);
+    }
     let recording = if asked.is_traced { timeline::service(shared) } else { None };
     let service = recording.as_ref().unwrap_or(&shared.service);
     let session = service.session(&Dataset::new(Arc::clone(&version.snapshot)), options(shared, asked, entry));

@@ -73,6 +73,8 @@ pub(crate) struct Entry {
     pub(crate) bytes: AtomicU64,
     /// Its answer, if it is sent while it is written.
     stream: OnceLock<StreamWatch>,
+    /// The last record of the store in the data that it looks at.
+    pub(crate) sequence: OnceLock<u64>,
 }
 
 #[derive(Default)]
@@ -177,6 +179,7 @@ impl Requests {
             progress: Mutex::default(),
             bytes: AtomicU64::new(0),
             stream: OnceLock::new(),
+            sequence: OnceLock::new(),
         });
         let mut state = self.lock();
         if state.running.contains_key(&entry.id) {

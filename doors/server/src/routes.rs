@@ -6,10 +6,11 @@
 //! | `/update` | updates |
 //! | `/sql`, and the name of each further language | its statements |
 //! | `/store`, `/store/…` | graphs as documents |
+//! | `/copies/…` | for copies of the store, and for who promotes them |
 //! | `/metrics`, `/health` | for those who watch over servers |
 
 use crate::access::Right;
-use crate::answer::{Failure, put, short};
+use crate::answer::{Failure, put, put_sequence, short};
 use crate::answers::{Key, Lasting};
 use crate::body::{self, Body, Bound, HeldBytes, Whole};
 use crate::date::http_date;
@@ -21,7 +22,7 @@ use crate::query::{self, ClientQuery, time_limit};
 use crate::requests::{NotBegun, RunningRequest, SECRET, Sender, agent};
 use crate::shared::Shared;
 use crate::update::{self, Change};
-use crate::{description, graphs};
+use crate::{copies, description, graphs};
 use axum::Router;
 use axum::extract::{Extension, State};
 use axum::http::request::Parts;
@@ -108,6 +109,7 @@ async fn handle(
 fn complete(shared: &Shared, response: &mut Response<Body>, origin: bool) {
     shared.awake.answers();
     let headers = response.headers_mut();
+    put_sequence(headers, shared.data.sequence());
     if let Some(date) = http_date(SystemTime::now()) {
         headers.insert(header::DATE, date);
     }
@@ -118,7 +120,7 @@ fn complete(shared: &Shared, response: &mut Response<Body>, origin: bool) {
         put(
             headers,
             "access-control-expose-headers",
-            "vicus-request-id, vicus-request-secret, vicus-rows-limited, etag, location, retry-after",
+            "vicus-request-id, vicus-request-secret, vicus-rows-limited, vicus-sequence, etag, location, retry-after",
         );
     }
     if shared.is_draining.load(Ordering::Relaxed) {
@@ -133,13 +135,17 @@ pub(crate) fn kept<B>(
     arrived: Arrived,
     request: &mut axum::http::Request<B>,
 ) -> Option<axum::response::Response> {
+    if request.uri().query().is_some_and(|query| query.contains(MIN_SEQUENCE)) {
+        return None;
+    }
     let key = shared.answers.key(request, arrived.is_tls)?;
     let headers = request.headers();
     if shared.is_draining.load(Ordering::Relaxed) || shared.options.access.check(Right::Read, headers).is_err() {
         return None;
     }
     let began = Instant::now();
-    let Some(kept) = shared.answers.kept.get(shared.data.version(), &key) else {
+    let version = shared.data.now();
+    let Some(kept) = shared.answers.kept.get(version.number, &key) else {
         request.extensions_mut().insert(key);
         return None;
     };
@@ -148,6 +154,7 @@ pub(crate) fn kept<B>(
     let mut response = kept.response(is_known);
     let id = shared.requests.new_id();
     put(response.headers_mut(), "vicus-request-id", &id);
+    put_sequence(response.headers_mut(), version.sequence);
     let (status, bytes, rows) = if is_known { (304, 0, 0) } else { (200, kept.text.bytes(), kept.rows) };
     shared.metrics.rows.fetch_add(rows, Ordering::Relaxed);
     query::count_answer(shared, Kind::Query, status, began.elapsed(), bytes, |time| Line {
@@ -367,6 +374,10 @@ async fn answer(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Resu
             let text = metrics::text(shared);
             Ok(short(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text.into_bytes()))
         }
+        "/copies/standing" | "/copies/base" | "/copies/records" | "/copies/promise" | "/copies/promote" => {
+            Ok(copies::answer(shared, request, body).await)
+        }
+        path if path.starts_with("/copies/base/") => Ok(copies::answer(shared, request, body).await),
         _ => crate::api::answer(shared, request, body).await,
     }
 }
@@ -577,9 +588,12 @@ async fn ask(
         is_traced: request.headers.contains_key("vicus-trace") && request.headers.contains_key("vicus-request-id"),
         key: request.key.filter(|_| !language.reads_files()),
     };
+    wait_for_sequence(shared, parameters, time).await?;
     let begun = request.begin(shared, ("query", language.name()), &asked.text)?;
     let (id, secret) = (Arc::clone(&begun.entry.id), begun.entry.secret_to_tell());
+    let entry = Arc::clone(&begun.entry);
     let mut response = query::answer(shared, asked, begun).await;
+    put_sequence(response.headers_mut(), entry.sequence.get().copied());
     let lasting = response.extensions_mut().remove::<Lasting>();
     if let (Some(key), Some(lasting), Body::Whole(Some(bytes))) = (request.key, lasting, response.body()) {
         let mut text = shared.answers.text();
@@ -620,6 +634,20 @@ async fn change(
     put(response.headers_mut(), "vicus-request-id", &*id);
     Ok(response)
 }
+
+/// Waits for the record of `min-sequence`, if the request names one.
+pub(crate) async fn wait_for_sequence(
+    shared: &Shared,
+    parameters: &Parameters,
+    time: Option<Duration>,
+) -> Result<(), Failure> {
+    let Some(text) = parameters.one(MIN_SEQUENCE).map_err(Failure::bad)? else { return Ok(()) };
+    let wrong = || Failure::bad(format!("`{text}` is no number of a record, as in min-sequence=17"));
+    let most = [time, shared.options.session.limits.time].into_iter().flatten().min();
+    shared.waits_for_sequence(text.parse().map_err(|_| wrong())?, most).await
+}
+
+const MIN_SEQUENCE: &str = "min-sequence";
 
 /// The graphs named by the parameters.
 fn read_graphs(parameters: &Parameters, default: &str, named: &str) -> Result<Option<ReadGraphs>, Failure> {

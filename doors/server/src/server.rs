@@ -129,6 +129,7 @@ impl Server {
             metrics: Metrics::default(),
             freed: Notify::new(),
             is_draining: AtomicBool::new(false),
+            is_loopback: at.ip().is_loopback(),
             service,
             origins,
             options,

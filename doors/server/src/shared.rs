@@ -11,12 +11,13 @@ use crate::options::Options;
 use crate::origins::Origins;
 use crate::plans::Plans;
 use crate::requests::Requests;
+use axum::http::StatusCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
-use vicus_service::{Error, ErrorKind, Service};
+use vicus_service::{Error, ErrorKind, Service, StoreError};
 
 pub(crate) struct Shared {
     pub(crate) service: Service,
@@ -34,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) freed: Notify,
     /// No request may begin any more.
     pub(crate) is_draining: AtomicBool,
+    /// Whether only this machine reaches it.
+    pub(crate) is_loopback: bool,
 }
 
 /// A request waits no longer for memory.
@@ -60,6 +63,38 @@ impl Shared {
         let version = self.data.version();
         self.plans.kept.move_to(version);
         self.answers.kept.move_to(version);
+    }
+
+    /// Why the store takes no changes here, in words for clients: where they are sent instead.
+    pub(crate) fn not_here(&self, error: &StoreError) -> Failure {
+        let behind = self.options.following.as_ref().and_then(|following| following.behind());
+        let message = match behind {
+            Some(behind) => {
+                let url = behind.url;
+                format!("this server follows {url}, and takes no changes of its own: send them to {url}")
+            }
+            None => error.to_string(),
+        };
+        Failure::new(StatusCode::FORBIDDEN, "copy", message)
+    }
+
+    /// Waits until the data has the record of this number.
+    pub(crate) async fn waits_for_sequence(&self, number: u64, most: Option<Duration>) -> Result<(), Failure> {
+        let until = tokio::time::Instant::now() + most.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT);
+        let mut changes = self.data.changes();
+        loop {
+            changes.mark_unchanged();
+            let Some(sequence) = self.data.sequence() else {
+                return Err(Failure::bad("min-sequence is for servers with a store (--store), and this one has none"));
+            };
+            if sequence >= number {
+                return Ok(());
+            }
+            if tokio::time::timeout_at(until, changes.changed()).await.is_err() {
+                let message = format!("record {number} has not come in time: this server has those up to {sequence}");
+                return Err(Failure { kind: "behind", ..Failure::busy(message) });
+            }
+        }
     }
 
     /// Whether requests hold more than three quarters of the memory for all.

@@ -1,6 +1,6 @@
 //! An update, from its request to its answer. It waits for its turn and for the disk on a thread that may block.
 
-use crate::answer::{Failure, json as json_answer, short};
+use crate::answer::{Failure, json as json_answer, put_sequence, short};
 use crate::body::Body;
 use crate::data::{NotUpdated, Updated};
 use crate::metrics::Kind;
@@ -11,7 +11,8 @@ use axum::http::{Response, StatusCode};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
-use vicus_service::{Document, Error, Limits, ReadGraphs, SessionOptions};
+use vicus_service::data::CommitError;
+use vicus_service::{Document, Error, Limits, ReadGraphs, SessionOptions, StoreError};
 
 /// A client's change.
 pub(crate) struct Change {
@@ -39,12 +40,14 @@ pub(crate) async fn answer(
             note(shared, &begun.entry, kind, success.as_u16(), 0, updated.rows, None);
             let time = begun.entry.began.elapsed();
             begun.end("done", None, updated.rows);
-            match success {
+            let mut response = match success {
                 StatusCode::OK => json_answer(&json!({
                     "operations": updated.operations, "rows": updated.rows, "ms": time.as_secs_f64() * 1e3,
                 })),
                 _ => short(success, "", Vec::new()),
-            }
+            };
+            put_sequence(response.headers_mut(), updated.sequence);
+            response
         }
         Err(failure) => {
             note(shared, &begun.entry, kind, failure.status.as_u16(), 0, 0, Some(failure.message.clone()));
@@ -56,6 +59,10 @@ pub(crate) async fn answer(
 }
 
 async fn run(shared: &Arc<Shared>, change: Change, begun: &RunningRequest) -> Result<Updated, Failure> {
+    // Before its patterns are looked for.
+    if shared.data.store().is_some_and(|store| store.standing().follows) {
+        return Err(shared.not_here(&StoreError::Follows));
+    }
     let session = &shared.options.session;
     let limits = Limits {
         time: [change.time, session.limits.time].into_iter().flatten().min(),
@@ -95,6 +102,10 @@ async fn run(shared: &Arc<Shared>, change: Change, begun: &RunningRequest) -> Re
             failure
         }
         NotUpdated::Store(error) => shared.failure(&error, &change.text),
+        NotUpdated::NotHere(error) => shared.not_here(&error),
+        NotUpdated::InDoubt(error @ CommitError::NotConfirmed(_)) => {
+            Failure::new(StatusCode::SERVICE_UNAVAILABLE, "not-confirmed", error.to_string())
+        }
         NotUpdated::InDoubt(error) => {
             let message = format!("it is not known whether the update was carried out: {error}");
             Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "in-doubt", message)

@@ -19,7 +19,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use vicus::{BoxError, BoxModel, Model, ModelBuilder, Schema, Turn, Type, give_up};
-use vicus_store::{Store, StoreError};
+use vicus_store::{CommitWatch, Store, StoreError};
 
 /// How long a slice works before others have their turn.
 const SLICE: Duration = Duration::from_millis(2);
@@ -63,7 +63,8 @@ const LONGEST_RETRY: Duration = Duration::from_secs(64);
 /// ```
 pub struct Keeper {
     shared: Arc<Shared>,
-    store: Arc<Store>,
+    /// Tells of commits.
+    watch: Option<CommitWatch>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -137,10 +138,10 @@ impl Keeper {
                 .spawn(move || work(&service, &store, &shared))?
         };
         let told = Arc::clone(&shared);
-        store.watch(Some(Arc::new(move || told.tell())));
+        let watch = store.watch(Arc::new(move || told.tell()));
         // Changes from before.
         shared.tell();
-        Ok(Keeper { shared, store: Arc::clone(store), thread: Some(thread) })
+        Ok(Keeper { shared, watch: Some(watch), thread: Some(thread) })
     }
 
     /// Its work so far.
@@ -157,7 +158,7 @@ impl Keeper {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        self.store.watch(None);
+        drop(self.watch.take());
         self.shared.lock().is_closing = true;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {

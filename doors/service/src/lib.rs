@@ -1,6 +1,6 @@
 //! The common layer of all doors with queries: datasets, sessions, prepared plans, answers into any sink, limits and
 //! cancellation, and the memory of the process. It has no terminal, and no sockets except for [`Web`], which asks the
-//! endpoints of SERVICE.
+//! endpoints of SERVICE, and [`Copy`], by which a store follows another server's.
 //!
 //! A [`Service`] has threads and a [`MemoryBudget`]; it loads a [`Dataset`], and a [`Session`] asks it. A [`Call`] is
 //! one question: its time begins with it, it takes its share of the memory, and its [`Cancel`] can cancel it at any
@@ -17,6 +17,7 @@
 
 mod budget;
 mod cancel;
+mod copies;
 mod document;
 mod error;
 mod keeper;
@@ -41,11 +42,12 @@ pub mod data {
         LONGEST_IRI, LoadError, LoadOptions, Malformed, OnError, Phase, Source, Spill as LoadSpill, Syntax,
     };
     pub use vicus_rdf::{Id, Order, Snapshot, TermView};
-    pub use vicus_store::{CommitError, Store, StoreError};
+    pub use vicus_store::{Batch, CommitError, Store, StoreError};
 }
 
 pub use budget::{Admission, Busy, Ended, MemoryBudget};
 pub use cancel::Cancel;
+pub use copies::{Behind, COPIES_HEADER, Copy, CopyError, FollowOptions, Following, epoch_of_words, next_epoch};
 pub use document::{
     Document, DocumentFailed, FileNotPermitted, file_iri, syntax_by_ending, syntax_by_media_type, unpacked,
 };
@@ -73,10 +75,14 @@ pub use store::{
 };
 pub use temporary::TemporaryFolder;
 pub use update::{CheckedUpdate, Draft, NotStored, StoreUpdate, Updated, Updating, check_update};
+pub use vicus_files::File;
 pub use vicus_language::{
     Answer, Done, PlanNode, PlanOptions, Remark, RemarkKind, TextError, TextErrorKind, TextLimits, ValueType,
 };
 pub use vicus_sparql::{Completion, DefaultGraph, KNOWN_PREFIXES, Moment, ServiceFailed, Suggestion, SuggestionKind};
 pub use vicus_sql::{SqlType, Table as SqlTable, Tables};
-pub use vicus_store::{Ask, Repaired, Store, StoreError, TornTail, Unread};
+pub use vicus_store::{
+    Ask, CommitWatch, Content as CopyContent, CopyStanding, Epoch, Offer, PROTOCOL as COPIES_VERSION, Repaired, Store,
+    StoreError, TornTail, Unread,
+};
 pub use web::{Permit, Web, WebError, WebOptions};

@@ -85,7 +85,7 @@ impl Waiting for Threads {
 }
 
 /// A number shared with no other store, except by an extreme coincidence.
-fn number() -> u64 {
+pub(crate) fn number() -> u64 {
     // Keyed by the system's chance.
     RandomState::new().hash_one("a store")
 }
@@ -100,6 +100,11 @@ fn folder(path: &Path) -> Result<Arc<SystemDirectory>, StoreError> {
 /// There is a store, the folder above is not there, or the system refuses.
 pub fn create_store(path: &Path) -> Result<Store, StoreError> {
     Store::create(Arc::new(SystemDirectory::create(path)?), number(), Threads::new())
+}
+
+/// Makes a store in a folder that will be a copy of the one with this number.
+pub(crate) fn create_copy(path: &Path, number: u64) -> Result<Store, StoreError> {
+    Store::create(Arc::new(SystemDirectory::create(path)?), number, Threads::new())
 }
 
 /// A new store for data yet to be loaded: unless it is [kept](NewStore::keep), it is removed again, together with its

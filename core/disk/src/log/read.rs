@@ -107,6 +107,7 @@ pub(crate) fn read_log(
         numbers.filter(|&(number, is_finished)| is_finished && number >= manifest.log).map(|(number, _)| number);
     let mut tail = Tail { highest, ..Tail::default() };
     let chain = newest.max().map_or(Ok(Vec::new()), |newest| chain(directory, manifest, newest))?;
+    tail.holding = chain.first().map_or(Vec::new(), |first| kept_before(directory, manifest, &first.header));
     for (at, segment) in chain.iter().enumerate() {
         let end = chain.get(at + 1).map(|next| next.header.first);
         match read_segment(segment, end, manifest.included, show, &mut tail) {
@@ -142,6 +143,106 @@ fn chain(directory: &dyn Directory, manifest: &Manifest, newest: u64) -> Result<
     chain.push(segment);
     chain.reverse();
     Ok(chain)
+}
+
+/// The segments before this one that were kept for followers, oldest first: as far as they can be opened. Their
+/// records are in the base.
+fn kept_before(directory: &dyn Directory, manifest: &Manifest, header: &Header) -> Vec<(u64, u64)> {
+    let (mut kept, mut header) = (Vec::new(), header.clone());
+    while header.previous >= manifest.log
+        && let Ok(older) = open(directory, manifest.store, header.previous)
+        && older.header.first < header.first
+        && older.header.number < header.number
+    {
+        header = older.header;
+        kept.push((header.number, header.first));
+    }
+    kept.reverse();
+    kept
+}
+
+/// Durable records, to be read beside the log's writer ([`Log::part`](super::Log::part)).
+#[derive(Debug)]
+pub struct LogPart {
+    pub(super) directory: Arc<dyn Directory>,
+    pub(super) store: u64,
+    /// The segments with them, and their first records. The log's writer adds no record to others.
+    pub(super) segments: Vec<(u64, u64)>,
+    /// The last durable record.
+    pub(super) durable: u64,
+    pub(super) from: u64,
+    pub(super) place: Option<LogPlace>,
+}
+
+/// The place of a frame in a log: reading goes on there.
+#[derive(Clone, Copy, Debug)]
+pub struct LogPlace {
+    pub(super) segment: u64,
+    offset: u64,
+    /// The frame's first record.
+    pub(super) next: u64,
+}
+
+impl LogPart {
+    /// The records, of whole frames: about this number of bytes, or one frame if that has more; and the place behind
+    /// them. No records if the first one is in no segment: a base has it.
+    ///
+    /// # Errors
+    /// A segment was removed meanwhile, is damaged, or the system refuses.
+    pub fn read(&self, most_bytes: usize) -> Result<(Vec<Vec<u8>>, Option<LogPlace>), DiskError> {
+        let LogPart { directory, store, segments, durable, from, place } = self;
+        let (mut records, mut bytes) = (Vec::new(), 0);
+        let mut place = place.unwrap_or_else(|| {
+            let (segment, next) = segments[0];
+            LogPlace { segment, offset: HEADER as u64, next }
+        });
+        let mut at = segments.iter().position(|&(number, _)| number == place.segment).expect("it was looked for");
+        let mut segment = open(&**directory, *store, place.segment)?;
+        while place.next <= *durable && bytes < most_bytes {
+            let later = segments.get(at + 1);
+            if later.is_some_and(|&(_, first)| first == place.next) {
+                at += 1;
+                segment = open(&**directory, *store, segments[at].0)?;
+                place = LogPlace { segment: segments[at].0, offset: HEADER as u64, next: place.next };
+            }
+            let length = segment.file.len()?;
+            let frame = match read_frame(&segment, place.offset, length, place.next)? {
+                Frame::Records(frame, _) => frame,
+                Frame::End(_) => break,
+            };
+            let unpadded = segment.form.unpadded(frame.len()).expect("it is in memory, and that has room for more");
+            place.offset += unpadded.next_multiple_of(8) as u64;
+            for record in split(&frame) {
+                let record = record.ok_or_else(|| {
+                    let what = "a record is longer than its frame";
+                    DiskError::damaged(segment.path.clone(), place.offset, what)
+                })?;
+                if place.next >= *from {
+                    bytes += record.len();
+                    records.push(record.to_vec());
+                }
+                place.next += 1;
+            }
+        }
+        let is_there = place.next > *from;
+        Ok((records, is_there.then_some(place)))
+    }
+}
+
+/// The records of a frame; `None` for one longer than the frame.
+fn split(mut rest: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let split = rest.split_at_checked(8).and_then(|(length, rest)| {
+            let length = usize::try_from(u64_at(length, 0)).ok()?;
+            rest.split_at_checked(length)
+        });
+        let (record, others) = split.map_or((None, &[][..]), |(record, others)| (Some(record), others));
+        rest = others;
+        Some(record)
+    })
 }
 
 fn open(directory: &dyn Directory, store: u64, number: u64) -> Result<Reading, DiskError> {
@@ -207,17 +308,12 @@ fn read_segment(
         }
         let first = next;
         let mut shown: Vec<(u64, &[u8])> = Vec::new();
-        let mut rest = &records[..];
-        while !rest.is_empty() {
-            let split = rest.split_at_checked(8).and_then(|(length, rest)| {
-                let length = usize::try_from(u64_at(length, 0)).ok()?;
-                rest.split_at_checked(length)
-            });
-            let Some((record, others)) = split else { return Err(damaged("a record is longer than its frame".into())) };
+        for record in split(&records) {
+            let Some(record) = record else { return Err(damaged("a record is longer than its frame".into())) };
             if next > included {
                 shown.push((next, record));
             }
-            (next, rest) = (next + 1, others);
+            next += 1;
         }
         if end.is_some_and(|end| next > end) {
             return Err(damaged(format!("it holds record {}, with which a later segment goes on", next - 1)));

@@ -36,8 +36,8 @@ fn what_is_no_store_is_said_to_be_none_and_left_alone() {
     assert_eq!(disk.names(), ["letter.txt"]);
     disk.put("CURRENT", b"Dear all");
     assert_eq!(open(&disk, 1).unwrap_err().to_string(), "fake/CURRENT is not a store's manifest");
-    disk.put("CURRENT", b"vicus store\nformat 2\nwhatever is new\n");
-    let newer = "fake/CURRENT has format 2, from a newer Vicus; this one reads formats up to 1";
+    disk.put("CURRENT", b"vicus store\nformat 3\nwhatever is new\n");
+    let newer = "fake/CURRENT has format 3, from a newer Vicus; this one reads formats up to 2";
     assert_eq!(open(&disk, 1).unwrap_err().to_string(), newer);
     assert_eq!(StoreFiles::create(Arc::new(disk.process(1)), KIND, 7).unwrap_err().to_string(), newer);
     assert_eq!(disk.names(), ["CURRENT", "letter.txt"]);

@@ -25,6 +25,11 @@ impl Scratch {
         Ok(Scratch { folder })
     }
 
+    /// The path of a file or folder in it.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
     /// A file of about this many triples, as `vicus generate sp2b` writes it; it replaces the one before.
     pub(super) fn generate(&self, triples: u64) -> anyhow::Result<String> {
         let path = self.folder.join("sp2b.nt");

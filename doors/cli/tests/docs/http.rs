@@ -40,7 +40,8 @@ fn routed(source: &str) -> BTreeSet<String> {
     let body = source.split("async fn answer(").nth(1).and_then(|rest| rest.split("crate::api::answer").next());
     let texts = body.expect("routes.rs has `answer`, which leaves the rest to api.rs").split('"').skip(1).step_by(2);
     let paths = texts.filter(|text| text.starts_with('/'));
-    paths.map(|path| path.replace("/store/", "/store/{path}")).collect()
+    let named = |path: &str| path.replace("/store/", "/store/{path}").replace("/copies/base/", "/copies/base/{name}");
+    paths.map(named).collect()
 }
 
 /// The methods and paths that the page's questions name: `("GET" | "HEAD", ["requests", id, "plan"])`.
@@ -140,7 +141,7 @@ fn answers_have_the_described_statuses() {
             ("GET", "/sql") => "/sql?query=SELECT%20*%20FROM%20SPARQL('ASK%7B%7D')%20AS%20t".to_owned(),
             ("GET", "/network") => "/network?query=box%20n=numbers(to:3);box%20r=collect;n-%3Er;".to_owned(),
             (_, "/store") => "/store?graph=http://example.org/g".to_owned(),
-            _ => path.replace("{path}", "g").replace("{id}", "none"),
+            _ => path.replace("{path}", "g").replace("{id}", "none").replace("{name}", "none"),
         };
         let (media_type, body) = match (method.as_str(), path.as_str()) {
             ("POST", "/sparql" | "/query") => ("application/sparql-query", "ASK {}"),
@@ -148,13 +149,18 @@ fn answers_have_the_described_statuses() {
             ("POST", "/sql") => ("application/sql", "SELECT 1"),
             ("POST", "/network") => ("text/vnd.vicus.network", "box n = numbers(to: 3); box r = collect; n -> r;"),
             ("PUT" | "POST", path) if path.starts_with("/store") => ("text/turtle", "<a> <b> <c> ."),
+            ("POST", "/copies/records") => {
+                ("text/plain", "vicus copies 1\nstore 1\ncopy 5 follows\npromised 0 0\nlast 0\n")
+            }
+            ("POST", path) if path.starts_with("/copies/") => ("text/plain", "1 00000000000000ab\n"),
             ("POST", _) => ("application/json", "{\"text\": \"ASK {}\", \"cursor\": 3}"),
             _ => ("text/plain", ""),
         };
         let status = server.status(method, &url, media_type, body);
         assert!(statuses.contains(&status), "{method} {url}: {status} is not described");
-        let about_nothing =
-            path.contains("{id}") || (method == "GET" || method == "DELETE") && path.starts_with("/store");
+        let about_nothing = path.contains("{id}")
+            || path.contains("{name}")
+            || (method == "GET" || method == "DELETE") && path.starts_with("/store");
         assert!(about_nothing || path == "/sql" || status < 300, "{method} {url}: {status}");
         let status = server.status(method, path, "application/x-nothing", "?");
         assert!(statuses.contains(&status), "{method} {path} with nothing: {status} is not described");

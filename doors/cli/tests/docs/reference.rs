@@ -10,8 +10,8 @@ const PAGES: [(&str, &str, &[&str]); 2] = [
         "docs/reference/options.md",
         "Options of commands about data",
         &[
-            "generate", "query", "sql", "load", "update", "dump", "backup", "check", "compact", "serve", "network",
-            "node",
+            "generate", "query", "sql", "load", "update", "dump", "backup", "check", "compact", "serve", "promote",
+            "network", "node",
         ],
     ),
     (

@@ -1,6 +1,8 @@
 //! Each verb of `vicus`, run as a user runs it.
 
 mod bench;
+#[cfg(target_os = "linux")]
+mod copies;
 mod generate;
 mod hostile;
 mod learn;

@@ -1,0 +1,334 @@
+//! Questions, answers and offers as bytes: lines of text, and behind an empty line the records.
+//!
+//! ```text
+//! vicus copies 1
+//! store 00000000000004d2
+//! copy 0000000000000007 follows
+//! promised 2 00000000000000aa
+//! epoch 2 00000000000000aa 345
+//! last 400
+//! ```
+
+use super::decide::{Content, CopyAnswer, CopyStanding, Refused};
+use std::fmt::{self, Write};
+use vicus_disk::{BaseEntry, Epoch, EpochStart, Fingerprint};
+
+/// The version of the messages. Copies with different ones don't understand each other.
+pub const PROTOCOL: u32 = 1;
+
+const FIRST: &str = "vicus copies ";
+
+/// Why bytes are no message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotUnderstood {
+    /// They are of another program.
+    Foreign,
+    /// They are of a Vicus with another version of the messages.
+    Version(
+        /// Its version.
+        String,
+    ),
+    /// They are cut off, or were changed on their way.
+    Damaged,
+}
+
+impl fmt::Display for NotUnderstood {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotUnderstood::Foreign => f.write_str("no server of Vicus with copies answers there"),
+            NotUnderstood::Version(version) => write!(
+                f,
+                "the other Vicus speaks version {version} of the protocol for copies, and this one version {PROTOCOL}: \
+                 update the older one"
+            ),
+            NotUnderstood::Damaged => f.write_str("a message was cut off or changed on its way"),
+        }
+    }
+}
+
+impl std::error::Error for NotUnderstood {}
+
+/// A base that can be fetched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// The copy that offers it, with the epochs of all its records.
+    pub from: CopyStanding,
+    /// The base has all records up to this one.
+    pub included: u64,
+    /// Its files.
+    pub files: Vec<BaseEntry>,
+}
+
+impl Offer {
+    /// The base, as a copy that has nothing else.
+    pub fn standing(&self) -> CopyStanding {
+        let epochs = self.from.epochs.iter().copied().filter(|start| start.first <= self.included).collect();
+        CopyStanding { epochs, last: self.included, ..self.from.clone() }
+    }
+}
+
+fn begin() -> String {
+    format!("{FIRST}{PROTOCOL}\n")
+}
+
+fn put_epoch(text: &mut String, key: &str, epoch: Epoch) {
+    writeln!(text, "{key} {} {:016x}", epoch.number, epoch.by).expect("text grows");
+}
+
+/// The lines of a message by their first words.
+struct Lines<'a>(std::iter::Peekable<std::str::Lines<'a>>);
+
+impl<'a> Lines<'a> {
+    fn of(text: &'a str) -> Result<Lines<'a>, NotUnderstood> {
+        let mut lines = text.lines().peekable();
+        let version = lines.next().and_then(|line| line.strip_prefix(FIRST)).ok_or(NotUnderstood::Foreign)?;
+        if version != PROTOCOL.to_string() {
+            let shown = version.chars().take(20).filter(|c| c.is_ascii_graphic()).collect();
+            return Err(NotUnderstood::Version(shown));
+        }
+        Ok(Lines(lines))
+    }
+
+    /// The words behind the key of the next line, if it has this key.
+    fn next(&mut self, key: &str) -> Option<Vec<&'a str>> {
+        let line = self.0.peek()?;
+        let words = line.strip_prefix(key)?.strip_prefix(' ')?.split(' ').collect();
+        self.0.next();
+        Some(words)
+    }
+
+    fn number(&mut self, key: &str) -> Option<u64> {
+        let words = self.next(key)?;
+        let [number] = words[..] else { return None };
+        number.parse().ok()
+    }
+
+    fn epoch(&mut self, key: &str) -> Option<Epoch> {
+        let words = self.next(key)?;
+        let [number, by] = words[..] else { return None };
+        Some(Epoch { number: number.parse().ok()?, by: hex(by)? })
+    }
+
+    fn standing(&mut self) -> Option<CopyStanding> {
+        let store = hex(self.next("store")?.first()?)?;
+        let words = self.next("copy")?;
+        let [copy, role] = words[..] else { return None };
+        let (copy, follows) = (hex(copy)?, role == "follows");
+        let promised = self.epoch("promised")?;
+        let mut epochs: Vec<EpochStart> = Vec::new();
+        while let Some(words) = self.next("epoch") {
+            let [number, by, first] = words[..] else { return None };
+            let start =
+                EpochStart { epoch: Epoch { number: number.parse().ok()?, by: hex(by)? }, first: first.parse().ok()? };
+            let ascends = epochs.last().is_none_or(|last| last.epoch < start.epoch && last.first < start.first);
+            if !ascends || start.first == 0 || start.epoch == Epoch::default() {
+                return None;
+            }
+            epochs.push(start);
+        }
+        let last = self.number("last")?;
+        Some(CopyStanding { store, copy, follows, promised, epochs, last })
+    }
+}
+
+fn hex(word: &str) -> Option<u64> {
+    u64::from_str_radix(word, 16).ok()
+}
+
+fn text(bytes: &[u8]) -> Result<&str, NotUnderstood> {
+    std::str::from_utf8(bytes).map_err(|_| NotUnderstood::Foreign)
+}
+
+impl CopyStanding {
+    fn put(&self, text: &mut String) {
+        let CopyStanding { store, copy, follows, promised, epochs, last } = self;
+        let role = if *follows { "follows" } else { "writes" };
+        writeln!(text, "store {store:016x}\ncopy {copy:016x} {role}").expect("text grows");
+        put_epoch(text, "promised", *promised);
+        for EpochStart { epoch: Epoch { number, by }, first } in epochs {
+            writeln!(text, "epoch {number} {by:016x} {first}").expect("text grows");
+        }
+        writeln!(text, "last {last}").expect("text grows");
+    }
+
+    /// The standing as a message.
+    pub fn encode(&self) -> String {
+        let mut text = begin();
+        self.put(&mut text);
+        text
+    }
+
+    /// Reads a message.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn decode(bytes: &[u8]) -> Result<CopyStanding, NotUnderstood> {
+        Lines::of(text(bytes)?)?.standing().ok_or(NotUnderstood::Damaged)
+    }
+}
+
+impl Offer {
+    /// The offer as a message.
+    pub fn encode(&self) -> String {
+        let mut text = begin();
+        self.from.put(&mut text);
+        writeln!(text, "included {}", self.included).expect("text grows");
+        for BaseEntry { name, fingerprint } in &self.files {
+            writeln!(text, "file {name} {} {:08x}", fingerprint.bytes, fingerprint.checksum).expect("text grows");
+        }
+        text
+    }
+
+    /// Reads a message.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn decode(bytes: &[u8]) -> Result<Offer, NotUnderstood> {
+        let mut lines = Lines::of(text(bytes)?)?;
+        let mut read = || {
+            let (from, included) = (lines.standing()?, lines.number("included")?);
+            let mut files = Vec::new();
+            while let Some(words) = lines.next("file") {
+                let [name, bytes, checksum] = words[..] else { return None };
+                let checksum = u32::from_str_radix(checksum, 16).ok()?;
+                let name = Some(name).filter(|name| vicus_files::is_plain(name))?.to_owned();
+                files.push(BaseEntry { name, fingerprint: Fingerprint { bytes: bytes.parse().ok()?, checksum } });
+            }
+            Some(Offer { from, included, files })
+        };
+        read().ok_or(NotUnderstood::Damaged)
+    }
+}
+
+impl Refused {
+    const ALL: [(Refused, &'static str); 3] =
+        [(Refused::OtherStore, "other-store"), (Refused::Itself, "itself"), (Refused::Behind, "behind")];
+}
+
+impl CopyAnswer {
+    /// The answer as a message.
+    pub fn encode(&self) -> Vec<u8> {
+        let CopyAnswer { store, epoch, last, to, content } = self;
+        let mut text = begin();
+        writeln!(text, "store {store:016x}").expect("text grows");
+        put_epoch(&mut text, "epoch", *epoch);
+        writeln!(text, "last {last}\nto {}", to.0).expect("text grows");
+        put_epoch(&mut text, "of", to.1);
+        let mut behind = Vec::new();
+        match content {
+            Content::Records(records) => {
+                behind.reserve(records.iter().map(|record| record.len() + 8).sum());
+                for record in records {
+                    behind.extend_from_slice(&(record.len() as u64).to_le_bytes());
+                    behind.extend_from_slice(record);
+                }
+                // The network's checksums are of 16 bits.
+                writeln!(text, "records {} {} {:08x}", records.len(), behind.len(), crc32c::crc32c(&behind))
+            }
+            Content::Cut(after) => writeln!(text, "cut {after}"),
+            Content::Base => writeln!(text, "base now"),
+            Content::Refused(refused) => {
+                let (_, word) = Refused::ALL.into_iter().find(|(each, _)| each == refused).expect("all are there");
+                writeln!(text, "refused {word}")
+            }
+        }
+        .expect("text grows");
+        text.push('\n');
+        [text.into_bytes(), behind].concat()
+    }
+
+    /// Reads a message.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn decode(bytes: &[u8]) -> Result<CopyAnswer, NotUnderstood> {
+        if !bytes.starts_with(FIRST.as_bytes()) {
+            return Err(NotUnderstood::Foreign);
+        }
+        let end = bytes.windows(2).position(|two| two == b"\n\n");
+        // Another version may have no such line.
+        let (head, behind) = end.map_or((bytes, &[][..]), |end| (&bytes[..end], &bytes[end + 2..]));
+        let mut lines = Lines::of(text(head)?)?;
+        let mut read = || {
+            let store = hex(lines.next("store")?.first()?)?;
+            let (epoch, last) = (lines.epoch("epoch")?, lines.number("last")?);
+            let to = (lines.number("to")?, lines.epoch("of")?);
+            let content = if let Some(words) = lines.next("records") {
+                let [count, length, checksum] = words[..] else { return None };
+                let checksum = u32::from_str_radix(checksum, 16).ok()?;
+                if behind.len().to_string() != length || crc32c::crc32c(behind) != checksum {
+                    return None;
+                }
+                let records = records(behind)?;
+                Content::Records(Some(records).filter(|records| records.len().to_string() == count)?)
+            } else if let Some(after) = lines.number("cut") {
+                Content::Cut(after)
+            } else if lines.next("base").is_some() {
+                Content::Base
+            } else {
+                let word = *lines.next("refused")?.first()?;
+                Content::Refused(Refused::ALL.into_iter().find(|(_, each)| *each == word)?.0)
+            };
+            end.map(|_| CopyAnswer { store, epoch, last, to, content })
+        };
+        read().ok_or(NotUnderstood::Damaged)
+    }
+}
+
+fn records(mut bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut records = Vec::new();
+    while !bytes.is_empty() {
+        let (length, rest) = bytes.split_first_chunk()?;
+        let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
+        let (record, rest) = rest.split_at_checked(length)?;
+        records.push(record.to_vec());
+        bytes = rest;
+    }
+    Some(records)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn standing() -> CopyStanding {
+        let start = |number, first| EpochStart { epoch: Epoch { number, by: 0xab }, first };
+        let promised = Epoch { number: 3, by: 1 };
+        CopyStanding { store: 7, copy: 9, follows: true, promised, epochs: vec![start(1, 4), start(2, 9)], last: 12 }
+    }
+
+    #[test]
+    fn messages_are_read_as_they_were_written_and_not_otherwise() {
+        let copy = standing();
+        assert_eq!(CopyStanding::decode(copy.encode().as_bytes()), Ok(copy.clone()));
+        let file = BaseEntry { name: "base-1-data".into(), fingerprint: Fingerprint { bytes: 64, checksum: 5 } };
+        let offer = Offer { from: copy.clone(), included: 8, files: vec![file] };
+        assert_eq!(Offer::decode(offer.encode().as_bytes()), Ok(offer.clone()));
+        assert_eq!(offer.standing().epochs.len(), 1, "the base has the first one");
+        let records = vec![b"one".to_vec(), Vec::new(), b"\n\nthree".to_vec()];
+        let contents = [Content::Records(records), Content::Records(Vec::new()), Content::Cut(4), Content::Base];
+        for content in contents.into_iter().chain(Refused::ALL.map(|(refused, _)| Content::Refused(refused))) {
+            let answer = copy.answer(&copy, content);
+            let bytes = answer.encode();
+            assert_eq!(CopyAnswer::decode(&bytes), Ok(answer.clone()));
+            for end in 0..bytes.len() - 1 {
+                assert_ne!(CopyAnswer::decode(&bytes[..end]), Ok(answer.clone()), "cut at {end}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_programs_and_other_versions_are_told_apart() {
+        let page = b"<!DOCTYPE html>\n<html></html>";
+        assert_eq!(CopyAnswer::decode(page), Err(NotUnderstood::Foreign));
+        assert_eq!(CopyStanding::decode(page), Err(NotUnderstood::Foreign));
+        let newer = Err(NotUnderstood::Version("2".into()));
+        assert_eq!(CopyStanding::decode(b"vicus copies 2\nstore 1\n"), newer);
+        let mut changed = standing().answer(&standing(), Content::Records(vec![vec![1, 2, 3]])).encode();
+        *changed.last_mut().unwrap() ^= 4;
+        assert_eq!(CopyAnswer::decode(&changed), Err(NotUnderstood::Damaged));
+        // Epochs that do not ascend would be compared wrongly.
+        let text = standing().encode().replace("epoch 2", "epoch 1");
+        assert_eq!(CopyStanding::decode(text.as_bytes()), Err(NotUnderstood::Damaged));
+    }
+}

@@ -1,0 +1,533 @@
+//! A store that follows a server's store over HTTP, and what others ask of such servers.
+//!
+//! A follower has one question on its way all the time: for the records behind its last one. The server answers when
+//! there are some, or after some seconds. The next question says that they are durable here.
+
+use crate::store::{create_copy, has_room_for_store, number, open_store};
+use std::fmt;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE, RANGE};
+use ureq::http::{Response, StatusCode};
+use ureq::{Agent, Body};
+use vicus_store::{CopyAnswer, CopyStanding, Epoch, Followed, NotUnderstood, Offer, Refused, Store, StoreError};
+
+/// How long a server waits for new records before it answers that there are none.
+const WAIT: Duration = Duration::from_secs(5);
+
+/// A server answers within this time beside that.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The bytes of a base that are asked for at once, and the time for them.
+const PART: u64 = 16 << 20;
+const PART_TIME: Duration = Duration::from_secs(120);
+
+/// After a failure, the next try is after this time, then after twice as long, up to the longest.
+const RETRY: Duration = Duration::from_millis(100);
+const LONGEST_RETRY: Duration = Duration::from_secs(2);
+
+/// A longer answer than this is none of these servers'.
+const LONGEST: u64 = 1 << 31;
+
+/// The header of all answers about copies.
+pub const COPIES_HEADER: &str = "vicus-copies";
+
+/// Why a server can't be followed or asked.
+#[derive(Clone, Debug)]
+pub enum CopyError {
+    /// No connection, or it broke off.
+    Unreachable {
+        /// The server.
+        url: String,
+        /// The fault.
+        why: String,
+    },
+    /// The server does not take the token, or there is none.
+    Token {
+        /// The server.
+        url: String,
+        /// Its words.
+        message: String,
+    },
+    /// Another program answers there, or another version.
+    NotUnderstood {
+        /// The server.
+        url: String,
+        /// The fault.
+        why: NotUnderstood,
+    },
+    /// The server has refused or failed.
+    Refused {
+        /// The server.
+        url: String,
+        /// Its words.
+        message: String,
+    },
+    /// A base was replaced while it was fetched.
+    Vanished {
+        /// The server.
+        url: String,
+    },
+    /// The server has another store.
+    OtherStore {
+        /// The server.
+        url: String,
+    },
+    /// The store here can't be opened or written.
+    Store(StoreError),
+}
+
+impl fmt::Display for CopyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CopyError::Unreachable { url, why } => write!(f, "{url} can't be reached: {why}"),
+            CopyError::Token { url, message } => write!(f, "{url} does not take the token (--token): {message}"),
+            CopyError::NotUnderstood { url, why } => write!(f, "{url} can't be followed: {why}"),
+            CopyError::Refused { url, message } => write!(f, "{url} can't be followed: {message}"),
+            CopyError::Vanished { url } => {
+                write!(f, "{url} has replaced the base while it was fetched: the next one is fetched")
+            }
+            CopyError::OtherStore { url } => write!(f, "{url} can't be followed: {}", Refused::OtherStore),
+            CopyError::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for CopyError {}
+
+impl From<StoreError> for CopyError {
+    fn from(error: StoreError) -> CopyError {
+        CopyError::Store(error)
+    }
+}
+
+impl CopyError {
+    /// Whether it stays so until a person changes something.
+    pub fn is_lasting(&self) -> bool {
+        matches!(self, CopyError::Token { .. } | CopyError::NotUnderstood { .. } | CopyError::OtherStore { .. })
+    }
+}
+
+/// A server with a store that has copies, or may have.
+#[derive(Clone)]
+pub struct Copy {
+    agent: Agent,
+    url: String,
+    token: Option<String>,
+}
+
+impl fmt::Debug for Copy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Copy").field(&self.url).finish()
+    }
+}
+
+impl Copy {
+    /// The server at a URL: `http://host:7878`. The token permits updates there.
+    pub fn new(url: &str, token: Option<&str>) -> Copy {
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .timeout_connect(Some(Duration::from_secs(3)))
+            .proxy(None)
+            .user_agent(concat!("vicus/", env!("CARGO_PKG_VERSION")))
+            .build();
+        let url = url.trim_end_matches('/').to_owned();
+        Copy { agent: config.new_agent(), url, token: token.map(str::to_owned) }
+    }
+
+    /// Its URL.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    fn unreachable(&self, error: impl fmt::Display) -> CopyError {
+        CopyError::Unreachable { url: self.url.clone(), why: error.to_string() }
+    }
+
+    fn not_understood(&self, why: NotUnderstood) -> CopyError {
+        CopyError::NotUnderstood { url: self.url.clone(), why }
+    }
+
+    /// The answer of a server of Vicus, if it is no error.
+    fn checked(&self, response: Result<Response<Body>, ureq::Error>) -> Result<Response<Body>, CopyError> {
+        let mut response = response.map_err(|error| self.unreachable(error))?;
+        let status = response.status();
+        if !response.headers().contains_key(COPIES_HEADER) {
+            return Err(self.not_understood(NotUnderstood::Foreign));
+        }
+        if status.is_success() {
+            return Ok(response);
+        }
+        if status == StatusCode::GONE {
+            return Err(CopyError::Vanished { url: self.url.clone() });
+        }
+        let text = response.body_mut().with_config().limit(4096).read_to_string().unwrap_or_default();
+        let message = text.lines().next().unwrap_or_default().to_owned();
+        let url = self.url.clone();
+        Err(match status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => CopyError::Token { url, message },
+            _ => CopyError::Refused { url, message },
+        })
+    }
+
+    fn bytes(&self, response: Response<Body>) -> Result<Vec<u8>, CopyError> {
+        let read = response.into_body().into_with_config().limit(LONGEST).read_to_vec();
+        read.map_err(|error| self.unreachable(error))
+    }
+
+    fn get(&self, path: &str, range: Option<String>, time: Duration) -> Result<Response<Body>, CopyError> {
+        let mut request = self.agent.get(format!("{}{path}", self.url));
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        }
+        if let Some(range) = range {
+            request = request.header(RANGE, range);
+        }
+        self.checked(request.config().timeout_global(Some(time)).build().call())
+    }
+
+    fn post(&self, path: &str, text: &str, time: Duration) -> Result<Vec<u8>, CopyError> {
+        let mut request = self.agent.post(format!("{}{path}", self.url)).header(CONTENT_TYPE, "text/plain");
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        }
+        let response = self.checked(request.config().timeout_global(Some(time)).build().send(text))?;
+        self.bytes(response)
+    }
+
+    /// How far it is.
+    ///
+    /// # Errors
+    /// It can't be asked.
+    pub fn standing(&self) -> Result<CopyStanding, CopyError> {
+        let bytes = self.get("/copies/standing", None, PATIENCE).and_then(|response| self.bytes(response))?;
+        CopyStanding::decode(&bytes).map_err(|why| self.not_understood(why))
+    }
+
+    /// The base that it offers.
+    ///
+    /// # Errors
+    /// It can't be asked.
+    pub fn offer(&self) -> Result<Offer, CopyError> {
+        let bytes = self.get("/copies/base", None, PATIENCE).and_then(|response| self.bytes(response))?;
+        Offer::decode(&bytes).map_err(|why| self.not_understood(why))
+    }
+
+    /// Asks for the records behind the last one. It waits some seconds for them.
+    fn ask(&self, standing: &CopyStanding) -> Result<CopyAnswer, CopyError> {
+        let path = format!("/copies/records?wait={}", WAIT.as_secs());
+        let bytes = self.post(&path, &standing.encode(), WAIT + PATIENCE)?;
+        CopyAnswer::decode(&bytes).map_err(|why| self.not_understood(why))
+    }
+
+    /// Has it refuse older epochs than this one.
+    ///
+    /// # Errors
+    /// It can't be asked, or knows this epoch or a newer one.
+    pub fn promise(&self, epoch: Epoch) -> Result<CopyStanding, CopyError> {
+        let bytes = self.post("/copies/promise", &words(epoch), PATIENCE)?;
+        CopyStanding::decode(&bytes).map_err(|why| self.not_understood(why))
+    }
+
+    /// Makes it the writer, with an epoch that it has promised.
+    ///
+    /// # Errors
+    /// It can't be asked, or has promised another one.
+    pub fn promote(&self, epoch: Epoch) -> Result<CopyStanding, CopyError> {
+        let bytes = self.post("/copies/promote", &words(epoch), PATIENCE)?;
+        CopyStanding::decode(&bytes).map_err(|why| self.not_understood(why))
+    }
+
+    /// Whether it has a copy of this store.
+    fn check_store(&self, store: &Store) -> Result<(), CopyError> {
+        let is_same = self.standing()?.store == store.standing().store;
+        if is_same { Ok(()) } else { Err(CopyError::OtherStore { url: self.url.clone() }) }
+    }
+
+    /// Fetches a base into a store.
+    fn fetch(&self, store: &Store, told: &mut dyn FnMut(u64, u64)) -> Result<Option<Vec<String>>, CopyError> {
+        let offer = self.offer()?;
+        let total: u64 = offer.files.iter().map(|entry| entry.fingerprint.bytes).sum();
+        let (mut before, mut fetched) = (0, Vec::new());
+        for entry in &offer.files {
+            let mut file = store.fetch(entry.fingerprint)?;
+            while file.left() > 0 {
+                let (begin, end) = (file.at(), file.at() + file.left().min(PART));
+                let range = format!("bytes={begin}-{}", end - 1);
+                let response = self.get(&format!("/copies/base/{}", entry.name), Some(range), PART_TIME)?;
+                let mut reader = response.into_body().into_reader();
+                let mut piece = vec![0; 256 << 10];
+                while file.at() < end {
+                    let most = piece.len().min((end - file.at()) as usize);
+                    let count = reader.read(&mut piece[..most]).map_err(|error| self.unreachable(error))?;
+                    if count == 0 {
+                        return Err(self.unreachable("a part of the base was cut off"));
+                    }
+                    file.write(&piece[..count]).map_err(StoreError::from)?;
+                    told(before + file.at(), total);
+                }
+            }
+            before += entry.fingerprint.bytes;
+            fetched.push(store.fetched(file)?);
+        }
+        Ok(store.adopt(&offer, fetched)?)
+    }
+}
+
+/// An epoch as the body of a request.
+fn words(Epoch { number, by }: Epoch) -> String {
+    format!("{number} {by:016x}\n")
+}
+
+/// Reads the epoch of a request's body.
+pub fn epoch_of_words(text: &str) -> Option<Epoch> {
+    let (number, by) = text.trim_end().split_once(' ')?;
+    Some(Epoch { number: number.parse().ok()?, by: u64::from_str_radix(by, 16).ok()? })
+}
+
+/// An epoch newer than this one, begun by no other one, except by an extreme coincidence.
+pub fn next_epoch(known: Epoch) -> Epoch {
+    Epoch { number: known.number + 1, by: number() }
+}
+
+/// How a store follows.
+#[derive(Clone)]
+pub struct FollowOptions {
+    /// The servers, in the order in which they are tried.
+    pub servers: Vec<Copy>,
+    /// Takes messages for the person that watches over the server.
+    pub tell: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+impl fmt::Debug for FollowOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("FollowOptions").field(&self.servers).finish()
+    }
+}
+
+impl FollowOptions {
+    /// Opens the store of a folder as a follower. A missing or empty folder becomes a copy of the store of the first
+    /// server that answers; this waits until one does, and until its base has come. `told` gets the bytes of the base
+    /// that have come, and of all of it.
+    ///
+    /// # Errors
+    /// The store can't be opened or made, or a server can't be followed as long as it stays as it is.
+    pub fn open(&self, path: &Path, told: &mut dyn FnMut(u64, u64)) -> Result<Store, CopyError> {
+        let store = if has_room_for_store(path) {
+            let offer = self.first(|server| server.offer())?;
+            create_copy(path, offer.from.store)?
+        } else {
+            let store = open_store(path)?;
+            if !store.standing().follows {
+                // Before it is no writer any more.
+                self.first(|server| server.check_store(&store))?;
+            }
+            store
+        };
+        store.follow(number())?;
+        if store.standing().last == 0 && store.snapshot().is_empty() {
+            self.first(|server| {
+                server.check_store(&store)?;
+                if server.offer()?.files.is_empty() { Ok(()) } else { server.fetch(&store, told).map(drop) }
+            })?;
+        }
+        Ok(store)
+    }
+
+    /// The answer of the first server that gives one; waits for it.
+    fn first<T>(&self, mut ask: impl FnMut(&Copy) -> Result<T, CopyError>) -> Result<T, CopyError> {
+        let (mut last, mut retry) = (String::new(), RETRY);
+        loop {
+            let mut lasting = Vec::new();
+            for server in &self.servers {
+                match ask(server) {
+                    Ok(answer) => return Ok(answer),
+                    Err(CopyError::Store(error)) => return Err(CopyError::Store(error)),
+                    Err(error) if error.is_lasting() => lasting.push(error),
+                    Err(error) => {
+                        let message = error.to_string();
+                        if message != last {
+                            (self.tell)(&message);
+                            last = message;
+                        }
+                    }
+                }
+            }
+            if lasting.len() == self.servers.len() {
+                return Err(lasting.remove(0));
+            }
+            std::thread::sleep(retry);
+            retry = (2 * retry).min(LONGEST_RETRY);
+        }
+    }
+
+    /// Follows from now on, on a thread of its own.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn begin(self, store: &Arc<Store>) -> io::Result<Following> {
+        let up_to_date = Instant::now();
+        let state = State { is_closing: false, url: self.servers[0].url.clone(), there: 0, up_to_date, problem: None };
+        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
+        let thread = {
+            let (store, shared) = (Arc::clone(store), Arc::clone(&shared));
+            std::thread::Builder::new().name("vicus follower".to_owned()).spawn(move || self.work(&store, &shared))?
+        };
+        Ok(Following { shared, store: Arc::clone(store), _thread: thread })
+    }
+
+    fn work(&self, store: &Store, shared: &Shared) {
+        let (mut server, mut failures, mut retry) = (0, 0, RETRY);
+        loop {
+            let standing = store.standing();
+            // Promoted, it follows no longer.
+            if !standing.follows || shared.lock().is_closing {
+                return;
+            }
+            let copy = &self.servers[server];
+            shared.lock().url.clone_from(&copy.url);
+            match self.round(copy, store, &standing, shared) {
+                Ok(()) => {
+                    (failures, retry) = (0, RETRY);
+                    if shared.lock().problem.take().is_some() {
+                        (self.tell)(&format!("follows {}", copy.url));
+                    }
+                }
+                Err(error) => {
+                    let message = error.to_string();
+                    let is_new = shared.lock().problem.replace(message.clone()) != Some(message.clone());
+                    if is_new {
+                        (self.tell)(&message);
+                    }
+                    server = (server + 1) % self.servers.len();
+                    failures += 1;
+                    // Each of them is tried before any is waited for.
+                    if failures % self.servers.len() == 0 {
+                        if shared.sleep(retry) {
+                            return;
+                        }
+                        retry = (2 * retry).min(LONGEST_RETRY);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A question, and what follows from its answer.
+    fn round(&self, copy: &Copy, store: &Store, standing: &CopyStanding, shared: &Shared) -> Result<(), CopyError> {
+        let answer = copy.ask(standing)?;
+        let kept = match store.follow_up(&answer)? {
+            Followed::UpToDate | Followed::Appended(_) | Followed::Ignored => Vec::new(),
+            Followed::Cut { after, count, kept } => {
+                (self.tell)(&format!(
+                    "a newer writer goes on behind record {after}: the {count} records that this copy had there are \
+                     not part of the store any more, and are kept in {}",
+                    kept.join(" and ")
+                ));
+                Vec::new()
+            }
+            Followed::NeedsBase => copy.fetch(store, &mut |_, _| {})?.unwrap_or_default(),
+            Followed::Refused(Refused::OtherStore) => return Err(CopyError::OtherStore { url: copy.url.clone() }),
+            Followed::Refused(why) => {
+                return Err(CopyError::Refused { url: copy.url.clone(), message: why.to_string() });
+            }
+        };
+        if !kept.is_empty() {
+            (self.tell)(&format!(
+                "a newer writer has other records than this copy had: those are not part of the store any more, and \
+                 are kept in {}",
+                kept.join(" and ")
+            ));
+        }
+        let last = store.standing().last;
+        let mut state = shared.lock();
+        state.there = answer.last;
+        if last >= answer.last {
+            state.up_to_date = Instant::now();
+        }
+        Ok(())
+    }
+}
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    is_closing: bool,
+    /// The server that is asked.
+    url: String,
+    /// Its last record, when it has answered.
+    there: u64,
+    /// When all of its records were here.
+    up_to_date: Instant,
+    /// Why it can't be followed now.
+    problem: Option<String>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sleeps for this long, or until it closes; whether it closes.
+    fn sleep(&self, long: Duration) -> bool {
+        let waited = self.changed.wait_timeout_while(self.lock(), long, |state| !state.is_closing);
+        waited.unwrap_or_else(PoisonError::into_inner).0.is_closing
+    }
+}
+
+/// A store that follows on a thread. Dropping it ends this when the present question is answered.
+pub struct Following {
+    shared: Arc<Shared>,
+    store: Arc<Store>,
+    /// Not joined: it waits for an answer for some seconds.
+    _thread: JoinHandle<()>,
+}
+
+/// How far a follower is behind.
+#[derive(Clone, Debug)]
+pub struct Behind {
+    /// The server that it follows, or tries to.
+    pub url: String,
+    /// The records of that server that are not here, by its last answer.
+    pub records: u64,
+    /// For how long they, or answers of the server, have been missing; by the clock of this machine alone.
+    pub time: Duration,
+    /// Why it can't follow now.
+    pub problem: Option<String>,
+}
+
+impl Following {
+    /// How far it is behind; `None` if it follows no longer, since it was promoted.
+    pub fn behind(&self) -> Option<Behind> {
+        let standing = self.store.standing();
+        if !standing.follows {
+            return None;
+        }
+        let state = self.shared.lock();
+        let records = state.there.saturating_sub(standing.last);
+        let is_there = records == 0 && state.problem.is_none();
+        let time = if is_there { Duration::ZERO } else { state.up_to_date.elapsed() };
+        Some(Behind { url: state.url.clone(), records, time, problem: state.problem.clone() })
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.shared.lock().is_closing = true;
+        self.shared.changed.notify_all();
+    }
+}
+
+impl fmt::Debug for Following {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Following").field(&self.behind()).finish()
+    }
+}
