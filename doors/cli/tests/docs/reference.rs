@@ -5,15 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// Pages of options, and the commands on each.
-const PAGES: [(&str, &str, &[&str]); 2] = [
+const PAGES: [(&str, &str, &[&str]); 3] = [
     (
         "docs/reference/options.md",
         "Options of commands about data",
-        &[
-            "generate", "query", "sql", "load", "update", "dump", "backup", "check", "compact", "serve", "promote",
-            "network", "node",
-        ],
+        &["generate", "query", "sql", "load", "update", "dump", "backup", "check", "compact", "serve", "promote"],
     ),
+    ("docs/reference/options-networks.md", "Options of commands about networks", &["network", "node"]),
     (
         "docs/reference/options-machine.md",
         "Options of commands about machines and programs",
