@@ -1,5 +1,6 @@
 //! Servers that follow each other, in processes of their own: killed, promoted, and told wrong things.
 
+use super::serve::client::{Ask, Reply};
 use super::store::{folder, text, told};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -9,12 +10,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use vicus_testing::run_within;
-
-#[expect(dead_code, reason = "the server's own tests use the rest")]
-#[path = "../../../server/tests/server/client.rs"]
-mod client;
-
-use client::{Ask, Reply};
 
 /// Something comes about within this time even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -14,7 +14,7 @@ use vicus_testing::run_within;
 
 #[expect(dead_code, reason = "the server's own tests use the rest")]
 #[path = "../../../server/tests/server/client.rs"]
-mod client;
+pub(crate) mod client;
 
 use client::{Ask, connect};
 
