@@ -1,7 +1,7 @@
 //! Durable files: checksummed base files, a write-ahead log, and a manifest that names the valid ones.
 //!
-//! All of it carries bytes. Their meaning is core/rdf's business, so this crate's tests, with a loss of power at every
-//! operation of many programs, build and run in seconds.
+//! All of it carries bytes. Their meaning is core/store's business, so this crate's tests, with a loss of power at
+//! every operation of many programs, build and run in seconds.
 //!
 //! ```text
 //!  StoreFiles   one process writes: the lock, the manifest, the log, new generations of base files

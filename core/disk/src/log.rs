@@ -61,7 +61,7 @@ pub struct Log {
     durable: u64,
     /// Records for the next flight, each with its length before it.
     staged: Vec<u8>,
-    /// The tickets of all records before the staged ones.
+    /// The ticket of the first staged record: flights have taken all before it.
     taken: u64,
     /// The ticket of the next record.
     next_ticket: u64,

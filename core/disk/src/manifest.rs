@@ -7,7 +7,7 @@
 //! generation 7
 //! included 3456
 //! log 12
-//! file base-00000007-spo 1234567 89abcdef
+//! file base-00000007-data 1234567 89abcdef
 //! checksum 01234567
 //! ```
 //!

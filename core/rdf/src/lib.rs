@@ -4,7 +4,7 @@
 //! * [`term`] and [`dictionary`]: from terms to ids and back; [`triple`]: triples as terms.
 //! * [`index`](mod@index): all quads in one order, as columns; a pattern is a range of rows.
 //! * [`search`]: many look-ups in one index, each from the end of the last one.
-//! * [`unranked`]: terms missing in a sorted dictionary; [`kept`]: more of them than there is memory for; and
+//! * [`unranked`]: terms missing in a sorted dictionary; [`retained`]: more of them than there is memory for; and
 //!   [`delta`]: changes of an index since it was built.
 //! * [`Changes`] make a new snapshot of an old one; [`Snapshot::united`] gives it a new base.
 //! * [`statistics`]: counts for a planner, and [`characteristic`]: sets of predicates with a common subject.

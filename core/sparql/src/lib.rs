@@ -4,7 +4,7 @@
 //!  text ── syntax ─▶ Parsed ── translate ──▶ algebra over slots and ids
 //!                    optimise ─▶ the same, rewritten: filters down, constants in, anti-joins
 //!                    planner ──▶ a tree of operators: indexes, join order, columns
-//!                    lower ────▶ a vicus_flow model: a box for each operator
+//!                    lower ────▶ a vicus_flow model: boxes for each operator
 //! ```
 //!
 //! Begin at [`parse()`] and [`plan()`]. [`plan_until`] can be stopped, and a running request can be cancelled;

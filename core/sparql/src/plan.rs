@@ -206,7 +206,7 @@ pub fn plan(snapshot: &Arc<Snapshot>, parsed: &Parsed, options: impl Into<QueryO
 /// ```
 ///
 /// # Errors
-/// Errors of [`plan()`]; [`QueryErrorKind::Stopped`](crate::QueryErrorKind::Stopped) if `stopped` returned true.
+/// Errors of [`plan()`]; [`QueryErrorKind::Stopped`](crate::QueryErrorKind::Stopped) if `watch` said so.
 pub fn plan_until(
     snapshot: &Arc<Snapshot>,
     parsed: &Parsed,

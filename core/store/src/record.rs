@@ -46,7 +46,7 @@ const TAGGED: u8 = 3;
 /// A record that begins an epoch.
 const EPOCH: u8 = 4;
 
-/// The tag of a step of such a record.
+/// The tags of the steps of a [`TAGGED`] record.
 const QUADS: u8 = 0;
 const CLEAR_ALL: u8 = 1;
 const CLEAR_NAMED: u8 = 2;

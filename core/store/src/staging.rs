@@ -75,7 +75,7 @@ pub(crate) struct Coming {
 }
 
 impl Staging {
-    /// A transaction with its caller's waiter. It is not staged yet.
+    /// A transaction with its caller's waiter. It is not in the queue yet.
     pub(crate) fn begin(&mut self, record: Vec<u8>) -> (Staged, Arc<Waiter>) {
         let waiter = Arc::new(Waiter::new(self.next_key));
         self.next_key += 1;

@@ -208,7 +208,8 @@ fn snapshot_up_to(
     Ok((snapshot, broken.map(Unread)))
 }
 
-/// Applies records with their numbers: successive ones without graphs, all at once. `hash_key` is the store's.
+/// Applies records, each with its number. Those that follow each other are applied at once, up to one that clears or
+/// copies a graph. `hash_key` is the store's.
 pub(crate) fn replayed<'a>(
     snapshot: Arc<Snapshot>,
     hash_key: HashKey,
