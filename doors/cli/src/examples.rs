@@ -34,8 +34,7 @@ Examples:
 
 pub(crate) const NODE: &str = "\
 Examples:
-  vicus node --listen 127.0.0.1:7001 --folder data
-  vicus network run --nodes 127.0.0.1:7001,127.0.0.1:7002 counts.vnet";
+  vicus node --listen 127.0.0.1:7001 --folder data";
 
 pub(crate) const SIMULATE: &str = "\
 Examples:

@@ -59,7 +59,7 @@ fn examples_of_the_help_run() {
     }
     assert!(examples.len() > 10, "{examples:?}");
     for line in examples {
-        let is_server = line.starts_with("vicus serve");
+        let is_server = ["vicus serve", "vicus node"].iter().any(|server| line.starts_with(server));
         let out = run(&if is_server { format!("{line} --help") } else { line.clone() });
         assert!(!out.is_empty(), "{line} says something");
     }

@@ -283,7 +283,7 @@ fn a_store_whose_log_is_damaged_is_served_without_updates() {
     assert_eq!(server.number(ALL), 1);
     server.signal(libc::SIGTERM);
     let (_, said) = server.end();
-    for part in ["the log can't be read from record 2 on", text(&log), "read-only"] {
+    for part in ["the log can't be read from record 3 on", text(&log), "read-only"] {
         assert!(said.contains(part), "{part}: {said}");
     }
     assert_eq!(std::fs::read(&log).unwrap(), bytes);

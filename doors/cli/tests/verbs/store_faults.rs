@@ -143,7 +143,7 @@ fn a_log_that_is_damaged_in_its_middle_is_read_up_to_there_and_repaired() {
     let place = place_in_log(&bytes, "http://e/7");
     bytes[place] ^= 1;
     std::fs::write(&log, &bytes).unwrap();
-    let (name, says) = (log.file_name().unwrap().to_str().unwrap(), "the log can't be read from record 8 on");
+    let (name, says) = (log.file_name().unwrap().to_str().unwrap(), "the log can't be read from record 9 on");
     let without: Vec<String> =
         all.iter().filter(|quad| !quad.contains("e/7>") && !quad.contains("e/8>")).cloned().collect();
 
