@@ -172,6 +172,11 @@ impl Body {
                 self.resumed.extend(input.sender());
             }
         }
+        if !self.run_again {
+            // Others may wait for its end, such as the sender of rows in another process.
+            let operator = std::mem::replace(&mut self.operator, std::boxed::Box::new(Absent));
+            cell.instance().guarded(cell.index, || drop(operator));
+        }
     }
 }
 

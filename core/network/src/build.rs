@@ -2,7 +2,7 @@
 
 use crate::error::NetworkError;
 use crate::expand::{Node, Work, expand};
-use crate::part::{Crossings, NetworkPart, on_circles};
+use crate::part::{CrossingRows, Crossings, NetworkPart, on_circles};
 use crate::schema::schema_text;
 use crate::spec::{Building, Incoming, KindError, Kinds, Ports};
 use crate::text::NetworkText;
@@ -202,8 +202,9 @@ impl<'n> Builder<'n> {
                 let (id, schema) = match (self.part, received.get(&(*from, *output))) {
                     (Some(part), None) if self.nodes[*from].process != own => {
                         let crossing = crossings.of_output(self.nodes, *from, *output, own);
-                        let (model, schema) =
+                        let (model, CrossingRows { schema, is_endless }) =
                             part.border.receive(&crossing).map_err(|error| self.of_node(*from, error))?;
+                        endless[*from] = is_endless;
                         let id = net.source(model).output(0);
                         names.resize(net.len(), self.nodes[*from].name.clone());
                         received.insert((*from, *output), (id, schema.clone()));
@@ -286,7 +287,8 @@ impl<'n> Builder<'n> {
                 for (output, (id, schema)) in made.iter().enumerate() {
                     for to in (0..self.processes.len()).filter(|to| *to != own) {
                         let Some(crossing) = crossings.find(self.nodes, index, output, to) else { continue };
-                        let model = part.border.send(&crossing, schema).map_err(|error| self.of_node(index, error))?;
+                        let rows = CrossingRows { schema: schema.clone(), is_endless: endless[index] };
+                        let model = part.border.send(&crossing, &rows).map_err(|error| self.of_node(index, error))?;
                         let sender = net.add(model);
                         let meets = meets.as_ref().is_some_and(|meets| {
                             all.iter().zip(meets).enumerate().any(|(reader, (sources, meets))| {

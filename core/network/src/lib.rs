@@ -54,7 +54,7 @@ pub use drawing::svg;
 pub use error::{NetworkError, Spot};
 pub use json::JSON_VERSION;
 pub use language::{NetworkPlan, Networks};
-pub use part::{Border, Crossing, NetworkPart};
+pub use part::{Border, Crossing, CrossingRows, NetworkPart};
 pub use paths::Paths;
 pub use schema::{parse_schema, schema_text};
 pub use spec::{BoxSpec, Building, Incoming, KindError, Kinds, ParameterSpec, Ports};

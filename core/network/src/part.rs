@@ -12,7 +12,7 @@
 use crate::build::{MachineCounts, Sources};
 use crate::expand::Node;
 use crate::spec::{BoxSpec, KindError, Kinds};
-use crate::text::{Argument, BoxText, NetworkText};
+use crate::text::{Argument, BoxText, NetworkText, TextParameter};
 use crate::value::ParameterValue;
 use std::collections::BTreeMap;
 use vicus_flow::{BoxModel, Schema};
@@ -28,11 +28,19 @@ pub struct NetworkPart<'p> {
 }
 
 impl NetworkText {
-    /// The box on account of which the network can't be run again from its beginning: its rows come once, or its
-    /// effects add up. `None` if it can.
-    pub fn runs_once(&self, kinds: &Kinds) -> Option<&str> {
+    /// The box, or the parameter, on account of which the network can't be run again from its beginning: its rows
+    /// come once, or its effects add up. `None` if it can.
+    pub fn runs_once(&self, kinds: &Kinds, set: &[(String, String)]) -> Option<&str> {
+        let stream = ParameterValue::Text("-".to_owned());
+        let streams = |parameter: &&TextParameter| {
+            parameter.default == Some(stream.clone())
+                || set.iter().any(|(name, value)| *name == parameter.name && value == "-")
+        };
+        if let Some(parameter) = self.parameters.iter().find(streams) {
+            return Some(&parameter.name);
+        }
         let once = |one: &&BoxText| {
-            let streams = |argument: &Argument| argument.value == ParameterValue::Text("-".to_owned());
+            let streams = |argument: &Argument| argument.value == stream;
             kinds.get(&one.kind).is_some_and(BoxSpec::is_once) || one.arguments.iter().any(streams)
         };
         let bodies = self.networks.iter().map(|network| &network.body).chain([&self.body]);
@@ -46,16 +54,25 @@ pub trait Border {
     ///
     /// # Errors
     /// The other one can't be reached.
-    fn send(&self, crossing: &Crossing, schema: &Schema) -> Result<BoxModel, KindError>;
+    fn send(&self, crossing: &Crossing, rows: &CrossingRows) -> Result<BoxModel, KindError>;
 
-    /// A source of the rows that come from another process, and their columns, which it may wait for.
+    /// A source of the rows that come from another process, and what is known of them, which it may wait for.
     ///
     /// # Errors
     /// The other one can't be reached, or has failed.
-    fn receive(&self, crossing: &Crossing) -> Result<(BoxModel, Schema), KindError>;
+    fn receive(&self, crossing: &Crossing) -> Result<(BoxModel, CrossingRows), KindError>;
 
     /// Whether the network is still wanted. It is asked for each box.
     fn goes_on(&self) -> bool;
+}
+
+/// The facts about an output's rows that boxes of another process need.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CrossingRows {
+    /// Their columns.
+    pub schema: Schema,
+    /// Whether they come without an end.
+    pub is_endless: bool,
 }
 
 /// The rows of an output that boxes of another process read.

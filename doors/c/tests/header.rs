@@ -82,7 +82,7 @@ fn of_rust(text: &str) -> String {
         "Resume" => "vicus_paused",
         "Network" => "vicus_network",
         "Arc<Model>" => "vicus_model",
-        "Held" => "vicus_data",
+        "OpenData" => "vicus_data",
         "FFI_ArrowArrayStream" => "structArrowArrayStream",
         "FFI_ArrowArray" => "structArrowArray",
         "FFI_ArrowSchema" => "structArrowSchema",

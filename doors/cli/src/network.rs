@@ -478,8 +478,8 @@ impl Run<'_> {
     /// Runs the network, again if nodes were lost and it may be.
     fn until_done(&self) -> anyhow::Result<()> {
         let all = self.args.retries;
-        if let Some(once) = self.text.runs_once(&kinds()).filter(|_| all > 0) {
-            bail!("--retries {all}: the rows of `{once}` come once, so the network can't be run again");
+        if let Some(once) = self.text.runs_once(&kinds(), &self.args.text.set).filter(|_| all > 0) {
+            bail!("--retries {all}: what `{once}` reads or writes comes once, so the network can't be run again");
         }
         let mut left = all;
         loop {

@@ -10,7 +10,7 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The first word of every connection, with the version of what follows.
 const WORD: &str = "VICUS-NODE/1";
@@ -111,11 +111,26 @@ pub(crate) fn greet(to: &mut TcpStream, line: &impl Serialize) -> io::Result<()>
 ///
 /// # Errors
 /// The other end speaks of something else: the error shows how it begins.
-pub(crate) fn greeted<T: DeserializeOwned>(from: &mut BufReader<TcpStream>) -> io::Result<T> {
-    let mut line = Vec::new();
-    from.by_ref().take(FIRST).read_until(b'\n', &mut line)?;
-    if line.is_empty() {
-        return Err(ErrorKind::UnexpectedEof.into());
+pub(crate) fn greeted<T: DeserializeOwned>(from: &mut BufReader<TcpStream>, within: Duration) -> io::Result<T> {
+    let (mut line, end) = (Vec::new(), Instant::now() + within);
+    // The time is for the whole line, however slowly its bytes come.
+    while line.last() != Some(&b'\n') && (line.len() as u64) < FIRST {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        from.get_ref().set_read_timeout(Some(left))?;
+        let read = from.fill_buf()?;
+        let length = read.iter().position(|&byte| byte == b'\n').map_or(read.len(), |end| end + 1);
+        if length == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        line.extend_from_slice(&read[..length]);
+        from.consume(length);
+        // Another program's first line is enough to tell.
+        if !WORD.as_bytes().starts_with(&line[..line.len().min(WORD.len())]) {
+            break;
+        }
     }
     let json = line.strip_prefix(WORD.as_bytes()).and_then(|rest| rest.strip_prefix(b" "));
     json.and_then(|json| serde_json::from_slice(json).ok()).ok_or_else(|| {

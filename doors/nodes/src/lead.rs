@@ -183,10 +183,16 @@ impl Lead {
             let to = stream.get_ref().try_clone().map_err(told)?;
             stream.get_ref().set_read_timeout(Some(silence)).map_err(told)?;
             let control = Control::start(to, ToNode::Alive, silence).map_err(told)?;
-            control.send(&ToNode::Run(Box::new(run))).map_err(told)?;
+            let lost = |error: std::io::Error| LeadError::Lost {
+                node: number + 1,
+                address: address.clone(),
+                why: error.to_string(),
+            };
+            control.send(&ToNode::Run(Box::new(run))).map_err(lost)?;
             let (peer, events) = (format!("node {} ({address})", number + 1), sender.clone());
             let own_ways = Arc::clone(&ways);
             let listens = move || {
+                let mut is_done = false;
                 loop {
                     let event = match heard(&mut stream, &peer, silence) {
                         Ok(FromNode::Alive) => continue,
@@ -195,7 +201,8 @@ impl Lead {
                         Err(lost) => Event::Lost(lost.0),
                     };
                     let is_last = matches!(event, Event::Lost(_));
-                    if !matches!(event, Event::Done) {
+                    is_done |= matches!(event, Event::Done);
+                    if !is_done {
                         // The part of this process may yet be made, and wait for that node.
                         own_ways.cancel();
                     }
@@ -245,11 +252,18 @@ impl Attempt {
         set: &[(String, String)],
     ) -> Result<Option<Network>, LeadError> {
         let part = NetworkPart { processes: &self.machines, own: 0, border: &*self.ways };
-        let built = text.build_part(name, kinds, &part, set);
+        let connected = self.ways.connect_all();
+        let built = match connected {
+            Ok(()) => text.build_part(name, kinds, &part, set).map_err(Some),
+            Err(_) => Err(None),
+        };
         built.map_err(|error| {
             let lost =
                 self.ways.lost().map(|(node, why)| (true, LeadError::Lost { node, address: self.address(node), why }));
-            if lost.is_none() && !self.ways.is_cancelled() {
+            if let Some(error) = error
+                && lost.is_none()
+                && !self.ways.was_stopped()
+            {
                 return LeadError::Text(error);
             }
             // Another part has ended, and so did this one; that part's own error says more.

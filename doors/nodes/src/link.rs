@@ -44,6 +44,9 @@ pub(crate) struct LinkOptions {
 /// Frames that are sent while nothing else is, for each silence that would lose a link.
 pub(crate) const ALIVE_IN_SILENCE: u32 = 5;
 
+/// Stands before the columns of rows that never end.
+pub(crate) const ENDLESS: &str = "endless ";
+
 pub(crate) struct Link {
     /// The other process, in errors.
     peer: String,
@@ -99,9 +102,10 @@ impl Link {
         }
     }
 
-    /// Says which columns the rows of a crossing have.
-    pub(crate) fn send_columns(&self, crossing: u32, columns: &str) {
-        self.send(Outgoing::of_bytes(Kind::Columns, crossing, columns.as_bytes()));
+    /// Says which columns the rows of a crossing have, and whether they never end.
+    pub(crate) fn send_columns(&self, crossing: u32, columns: &str, is_endless: bool) {
+        let body = [if is_endless { ENDLESS } else { "" }, columns].concat();
+        self.send(Outgoing::of_bytes(Kind::Columns, crossing, body.as_bytes()));
     }
 
     /// The end of a crossing that sends from here.

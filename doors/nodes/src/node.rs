@@ -2,24 +2,30 @@
 
 use crate::control::{Answer, AttemptId, Control, FromNode, Hello, LinkHello, Run, ToNode, greet, greeted, heard};
 use crate::link::{Link, LinkLost, LinkOptions};
-use crate::port::{NoColumns, inlet, outlet};
+use crate::port::{NoColumns, Sending, inlet, outlet};
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use vicus::flow::Overflows;
 use vicus::{FlowError, Request, RequestOptions, Runtime};
-use vicus_flow::{BoxModel, Schema};
-use vicus_network::{Border, Crossing, KindError, Kinds, MachineCounts, NetworkPart, NetworkText, schema_text};
+use vicus_flow::BoxModel;
+use vicus_network::{
+    Border, Crossing, CrossingRows, KindError, Kinds, MachineCounts, NetworkPart, NetworkText, schema_text,
+};
 
 /// The version of this program. Processes of one network have the same.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A client has so long for its first line.
 const GREETING: Duration = Duration::from_secs(10);
+
+/// And so long for the network: it greets all nodes first.
+const BEGIN: Duration = Duration::from_secs(300);
 
 /// A link that comes before its network waits so long for it.
 const EARLY: Duration = Duration::from_secs(10);
@@ -128,11 +134,10 @@ impl Shared {
 
     fn greet(self: &Arc<Shared>, stream: TcpStream) -> io::Result<()> {
         stream.set_nonblocking(false)?;
-        stream.set_read_timeout(Some(GREETING))?;
         stream.set_write_timeout(Some(GREETING))?;
         let mut to = stream.try_clone()?;
         let mut from = BufReader::with_capacity(64 << 10, stream);
-        let hello = match greeted::<Hello>(&mut from) {
+        let hello = match greeted::<Hello>(&mut from, GREETING) {
             Ok(hello) => hello,
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 // Most who come here so are browsers and clients of HTTP.
@@ -159,8 +164,8 @@ impl Shared {
         }
         let threads = self.runtime.plan().threads();
         greet(&mut to, &Answer::Welcome { threads, nodes: self.options.nodes })?;
-        from.get_ref().set_read_timeout(None)?;
-        let first = heard(&mut from, "the client", GREETING);
+        from.get_ref().set_read_timeout(Some(BEGIN))?;
+        let first = heard(&mut from, "the client", BEGIN);
         if let Ok(ToNode::Run(run)) = first {
             self.run(to, from, *run);
         }
@@ -181,6 +186,9 @@ impl Shared {
     /// Runs a part, until the process that began the network ends it.
     fn run(self: &Arc<Shared>, to: TcpStream, mut from: BufReader<TcpStream>, run: Run) {
         let silence = Duration::from_millis(run.silence_ms.clamp(10, 1 << 32));
+        if run.own == 0 || run.own >= run.processes.len() {
+            return;
+        }
         let memory = run.memory.map_or(self.options.memory, |memory| memory.min(self.options.memory));
         let Ok(control) = Control::start(to, FromNode::Alive, silence) else { return };
         let _ = from.get_ref().set_read_timeout(Some(silence));
@@ -196,7 +204,9 @@ impl Shared {
         let works = {
             let (shared, ways, control) = (Arc::clone(self), Arc::clone(&ways), Arc::clone(&control));
             move || {
-                let line = match shared.part(&run, &ways, memory) {
+                // A panic, such as that of a kind of boxes, must be told: else the network waits for this part.
+                let part = catch_unwind(AssertUnwindSafe(|| shared.part(&run, &ways, memory)));
+                let line = match part.unwrap_or_else(|_| Err(("making its part panicked".to_owned(), false))) {
                     Ok(()) => FromNode::Done,
                     Err((message, is_lost)) => FromNode::Failed { message, is_lost },
                 };
@@ -205,6 +215,9 @@ impl Shared {
             }
         };
         let worker = thread::Builder::new().name("vicus-part".to_owned()).spawn(works);
+        if let Err(error) = &worker {
+            let _ = control.send(&FromNode::Failed { message: format!("no thread: {error}"), is_lost: false });
+        }
         // `Over`, or a connection that has ended, is the end.
         while let Ok(line) = heard(&mut from, "the process that began the network", silence) {
             match line {
@@ -226,13 +239,16 @@ impl Shared {
     fn part(&self, run: &Run, ways: &Arc<Ways>, memory: u64) -> Result<(), (String, bool)> {
         let text = NetworkText::from_json(&run.text).map_err(|error| (error.to_string(), false))?;
         let processes = run.machines();
+        ways.connect_all().map_err(|error| (error, true))?;
         let part = NetworkPart { processes: &processes, own: run.own, border: &**ways };
         let built = text.build_part(&run.name, &self.kinds, &part, &run.set);
         let built = built.map_err(|error| (error.to_string(), ways.is_cancelled() || ways.lost().is_some()))?;
         let Some(network) = built else { return Ok(()) };
         let options = RequestOptions { overflows: self.options.overflows.clone(), ..RequestOptions::from(memory) };
         let request = self.runtime.submit_within(&network.model, Vec::new(), options);
-        ways.wait(&request).map_err(|error| (error.to_string(), is_lost(&error)))
+        // The termination box has an input for each end.
+        let ends = network.model.boxes().last().map_or(0, |last| last.sources().count());
+        ways.wait(&request, ends).map_err(|error| (error.to_string(), is_lost(&error)))
     }
 }
 
@@ -306,9 +322,13 @@ pub(crate) struct Ways {
     token: Option<String>,
     options: LinkOptions,
     links: Mutex<BTreeMap<usize, Arc<Link>>>,
+    /// The ends of crossings that leave from here.
+    sends: Mutex<Vec<Arc<Sending>>>,
     /// A link has come.
     changed: Condvar,
     is_cancelled: AtomicBool,
+    /// Making the part was told to stop.
+    was_stopped: AtomicBool,
     /// The first process that can't be had, and why.
     lost: Mutex<Option<(usize, String)>>,
 }
@@ -325,8 +345,10 @@ impl Ways {
             token: run.token.clone(),
             options,
             links: Mutex::default(),
+            sends: Mutex::default(),
             changed: Condvar::new(),
             is_cancelled: AtomicBool::new(false),
+            was_stopped: AtomicBool::new(false),
             lost: Mutex::default(),
         }
     }
@@ -340,13 +362,18 @@ impl Ways {
         self.is_cancelled.load(Ordering::Acquire)
     }
 
+    /// Whether making the part was told to stop, so that its error says nothing of the text.
+    pub(crate) fn was_stopped(&self) -> bool {
+        self.was_stopped.load(Ordering::Acquire)
+    }
+
     /// The first process that can't be had, and why.
     pub(crate) fn lost(&self) -> Option<(usize, String)> {
         locked(&self.lost).clone()
     }
 
     fn lose(&self, process: usize, why: String) -> KindError {
-        locked(&self.lost).get_or_insert((process, why.clone()));
+        locked(&self.lost).get_or_insert_with(|| (process, why.clone()));
         KindError::new(why)
     }
 
@@ -355,26 +382,48 @@ impl Ways {
         locked(&self.links).values().for_each(|link| link.end());
     }
 
-    /// Waits for a part, which a cancellation ends.
-    fn wait(&self, request: &Request) -> Result<(), FlowError> {
+    /// Waits for a part with so many ends. It is ended by a cancellation, and when all its ends send to processes that
+    /// want no more: one of them may have no rows to notice that by.
+    fn wait(&self, request: &Request, ends: usize) -> Result<(), FlowError> {
+        let mut is_unwanted = false;
         loop {
-            if let Some(outcome) = request.wait_for(Duration::from_millis(20)) {
-                return outcome.map(|_| ());
+            match request.wait_for(Duration::from_millis(20)) {
+                Some(Err(FlowError::Cancelled)) if is_unwanted && !self.is_cancelled() => return Ok(()),
+                Some(outcome) => return outcome.map(|_| ()),
+                None => {}
             }
-            if self.is_cancelled() {
+            let sends = locked(&self.sends);
+            is_unwanted |= sends.len() == ends && sends.iter().all(|sending| sending.is_over());
+            drop(sends);
+            if self.is_cancelled() || is_unwanted {
                 request.cancel();
             }
         }
     }
 
-    /// Another process has connected.
+    /// Another process has connected: each has one link, to those with lower numbers.
     fn arrived(&self, process: usize, from: BufReader<TcpStream>) -> io::Result<()> {
-        let link = Link::start(from, format!("process {process}"), self.options)?;
-        let before = locked(&self.links).insert(process, link);
-        self.changed.notify_all();
-        if let Some(before) = before {
-            before.end();
+        let mut links = locked(&self.links);
+        if process < self.own && !links.contains_key(&process) {
+            links.insert(process, Link::start(from, format!("process {process}"), self.options)?);
         }
+        drop(links);
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// Connects to all processes with higher numbers, before boxes are made: those wait for each other's columns.
+    pub(crate) fn connect_all(&self) -> Result<(), String> {
+        for (process, address) in self.addresses.iter().enumerate() {
+            let Some(address) = address else { continue };
+            let link = self.connect(process, address).map_err(|why| {
+                let why = format!("node {process} ({address}): {why}");
+                locked(&self.lost).get_or_insert((process, why.clone()));
+                why
+            })?;
+            locked(&self.links).insert(process, link);
+        }
+        self.changed.notify_all();
         Ok(())
     }
 
@@ -386,24 +435,15 @@ impl Ways {
         Link::start(from, peer, self.options).map_err(|error| error.to_string())
     }
 
+    /// The link to a process. It waits for those that connect to this one; the process that began tells if one is lost.
     fn link(&self, process: usize) -> Result<Arc<Link>, KindError> {
-        if let Some(link) = locked(&self.links).get(&process) {
-            return Ok(Arc::clone(link));
-        }
-        if let Some(address) = &self.addresses[process] {
-            let link = self.connect(process, address);
-            let link = link.map_err(|why| self.lose(process, format!("node {process} ({address}): {why}")))?;
-            locked(&self.links).insert(process, Arc::clone(&link));
-            return Ok(link);
-        }
-        let began = Instant::now();
         let mut links = locked(&self.links);
         loop {
             if let Some(link) = links.get(&process) {
                 return Ok(Arc::clone(link));
             }
-            if self.is_cancelled() || began.elapsed() > GREETING + EARLY {
-                return Err(self.lose(process, format!("process {process} does not connect")));
+            if !self.goes_on() {
+                return Err(KindError::new("the network was ended before all its boxes were there"));
             }
             let wait = Duration::from_millis(50);
             links = self.changed.wait_timeout(links, wait).unwrap_or_else(PoisonError::into_inner).0;
@@ -439,12 +479,11 @@ pub(crate) fn connect(
 
 fn greet_node(stream: TcpStream, hello: &Hello) -> Result<(BufReader<TcpStream>, (usize, usize)), String> {
     let answered = || {
-        stream.set_read_timeout(Some(GREETING + EARLY))?;
         stream.set_write_timeout(Some(GREETING))?;
         let mut to = stream.try_clone()?;
         let mut from = BufReader::with_capacity(64 << 10, stream);
         greet(&mut to, hello)?;
-        let answer: Answer = greeted(&mut from)?;
+        let answer: Answer = greeted(&mut from, GREETING + EARLY)?;
         io::Result::Ok((from, answer))
     };
     match answered() {
@@ -462,24 +501,28 @@ fn greet_node(stream: TcpStream, hello: &Hello) -> Result<(BufReader<TcpStream>,
 }
 
 impl Border for Ways {
-    fn send(&self, crossing: &Crossing, schema: &Schema) -> Result<BoxModel, KindError> {
+    fn send(&self, crossing: &Crossing, rows: &CrossingRows) -> Result<BoxModel, KindError> {
         let link = self.link(crossing.to)?;
-        link.send_columns(crossing.number, &schema_text(schema));
+        let schema = &rows.schema;
+        link.send_columns(crossing.number, &schema_text(schema), rows.is_endless);
+        locked(&self.sends).push(link.sending(crossing.number));
         Ok(outlet(link, crossing.number, schema))
     }
 
-    fn receive(&self, crossing: &Crossing) -> Result<(BoxModel, Schema), KindError> {
+    fn receive(&self, crossing: &Crossing) -> Result<(BoxModel, CrossingRows), KindError> {
         let link = self.link(crossing.from)?;
         let receiving = link.receiving(crossing.number);
-        let schema = match receiving.schema(&|| self.goes_on()) {
-            Ok(schema) => schema,
+        let rows = match receiving.rows(&|| self.goes_on()) {
+            Ok(rows) => rows,
             Err(NoColumns::Lost(lost)) => return Err(self.lose(crossing.from, lost.0)),
             Err(NoColumns::Otherwise(why)) => return Err(KindError::new(why)),
         };
-        Ok((inlet(link, crossing.number, crossing.from, &schema), schema))
+        Ok((inlet(link, crossing.number, crossing.from, &rows.schema), rows))
     }
 
     fn goes_on(&self) -> bool {
-        !self.is_cancelled()
+        let goes_on = !self.is_cancelled();
+        self.was_stopped.fetch_or(!goes_on, Ordering::AcqRel);
+        goes_on
     }
 }

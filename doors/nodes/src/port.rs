@@ -4,7 +4,7 @@
 //! is on its way; the receiver gives back what its box has taken on.
 
 use crate::frame::{Kind, Outgoing};
-use crate::link::{Link, LinkLost};
+use crate::link::{ENDLESS, Link, LinkLost};
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::StreamDecoder;
 use arrow_ipc::writer::StreamEncoder;
@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vicus_flow::{BoxError, BoxModel, Envelope, Mark, Operator, Resume, Schema, Turn};
-use vicus_network::parse_schema;
+use vicus_network::{CrossingRows, parse_schema};
 
 /// The sender's count of a crossing.
 #[derive(Debug, Default)]
@@ -69,6 +69,8 @@ pub(crate) struct Sending(Mutex<SendingState>);
 struct SendingState {
     granted: Granted,
     is_closed: bool,
+    /// All rows were sent.
+    has_ended: bool,
     lost: Option<LinkLost>,
     paused: Option<Resume>,
 }
@@ -94,6 +96,12 @@ impl Sending {
 
     pub(crate) fn lose(&self, lost: &LinkLost) {
         self.change(|state| state.lost = Some(lost.clone()));
+    }
+
+    /// Whether nothing more is wanted of the box: its receiver takes no more, or has all.
+    pub(crate) fn is_over(&self) -> bool {
+        let state = locked(&self.0);
+        state.is_closed || state.has_ended
     }
 }
 
@@ -122,7 +130,7 @@ struct Outlet {
 impl Operator for Outlet {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         let Some(head) = turn.head(0) else { return Ok(()) };
-        let needs_no_grant = head.is_pill() || head.mark().is_some();
+        let needs_no_grant = head.is_pill();
         {
             let mut state = locked(&self.sending.0);
             if let Some(lost) = &state.lost {
@@ -144,11 +152,13 @@ impl Operator for Outlet {
         }
         let Some(envelope) = turn.take(0) else { return Ok(()) };
         if envelope.is_pill() {
+            locked(&self.sending.0).has_ended = true;
             self.link.send(Outgoing::of_bytes(Kind::End, self.crossing, &[]));
             turn.send_pill(0);
             return Ok(());
         }
         if let Some(mark) = envelope.mark() {
+            locked(&self.sending.0).granted.sent(MARK);
             self.link.send(Outgoing::of_bytes(Kind::Mark, self.crossing, &mark_bytes(mark)));
             return Ok(());
         }
@@ -214,6 +224,20 @@ enum Piece {
     End,
 }
 
+/// A mark counts as so many bytes on its way.
+const MARK: usize = 64;
+
+impl Piece {
+    /// Its bytes as its sender has counted them.
+    fn bytes(&self) -> u64 {
+        match self {
+            Piece::Rows(bytes) => bytes.len() as u64,
+            Piece::Mark(_) => MARK as u64,
+            Piece::End => 0,
+        }
+    }
+}
+
 /// The receiver's end, shared by the link and the box.
 pub(crate) struct Receiving {
     state: Mutex<ReceivingState>,
@@ -258,9 +282,7 @@ impl Receiving {
     fn put(&self, piece: Piece) {
         self.change(|state| {
             if !state.is_closed {
-                if let Piece::Rows(bytes) = &piece {
-                    state.bytes += bytes.len() as u64;
-                }
+                state.bytes += piece.bytes();
                 state.pieces.push_back(piece);
             }
         });
@@ -283,12 +305,16 @@ impl Receiving {
     }
 
     /// The columns of the rows. It waits for them.
-    pub(crate) fn schema(&self, goes_on: &dyn Fn() -> bool) -> Result<Schema, NoColumns> {
+    pub(crate) fn rows(&self, goes_on: &dyn Fn() -> bool) -> Result<CrossingRows, NoColumns> {
         let mut state = locked(&self.state);
         loop {
             if let Some(columns) = &state.columns {
-                let schema = parse_schema(columns);
-                return schema.map_err(|error| NoColumns::Otherwise(format!("another process: {}", error.message)));
+                let ended = columns.strip_prefix(ENDLESS);
+                let schema = parse_schema(ended.unwrap_or(columns));
+                return match schema {
+                    Ok(schema) => Ok(CrossingRows { schema, is_endless: ended.is_some() }),
+                    Err(error) => Err(NoColumns::Otherwise(format!("another process: {}", error.message))),
+                };
             }
             if let Some(lost) = &state.lost {
                 return Err(NoColumns::Lost(lost.clone()));
@@ -358,17 +384,10 @@ impl Inlet {
             }
             return Ok(None);
         };
-        let mut grant = None;
-        match &piece {
-            Piece::Rows(bytes) => {
-                let bytes = bytes.len() as u64;
-                state.bytes -= bytes;
-                let is_empty = state.pieces.is_empty();
-                grant = state.window.took(bytes, is_empty);
-            }
-            Piece::Mark(_) => {}
-            Piece::End => state.is_closed = true,
-        }
+        let (bytes, is_empty) = (piece.bytes(), state.pieces.is_empty());
+        state.bytes -= bytes;
+        let grant = state.window.took(bytes, is_empty);
+        state.is_closed |= matches!(piece, Piece::End);
         drop(state);
         if let Some(bytes) = grant {
             self.end.link.send(Outgoing::of_bytes(Kind::Grant, self.end.crossing, &bytes.to_le_bytes()));

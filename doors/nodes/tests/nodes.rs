@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use vicus::{BoxId, Operator, Runtime};
-use vicus_flow::{BoxError, BoxModel, Envelope, Turn, library};
+use vicus_flow::{BoxError, BoxModel, Envelope, Schema, Turn, Type, library};
 use vicus_network::{BoxSpec, KindError, Kinds, MachineCounts, NetworkText, ParameterType, Ports};
 use vicus_nodes::{Lead, LeadError, LeadOptions, NodeOptions, NodeServer};
 
@@ -142,6 +142,74 @@ fn a_reader_that_has_enough_ends_a_source_on_another_node() {
     let text = "box n = numbers(to: 9000000000000000000) on node 1; box few = limit(rows: 3); box rows = collect;
         n -> few -> rows;";
     assert_eq!(run(text, &Kinds::library(), &[&node], options()).unwrap(), [[0], [1], [2]]);
+}
+
+/// What happened: three processes that connected when they reached their first crossing waited for each other.
+#[test]
+fn processes_that_wait_for_each_others_columns_are_all_made() {
+    let nodes = [Running::start(1, Kinds::library(), None), Running::start(1, Kinds::library(), None)];
+    let text = "box a = numbers(to: 3) on node 2; box b = numbers(to: 3) on node 2; box c = map(select: \"n\");
+        box e = filter(where: \"n >= 0\") on node 1; box d = filter(where: \"n >= 0\") on node 1; box all = union;
+        box rows = collect; b -> c -> e -> all; a -> d -> all; all -> rows;";
+    let rows = run(text, &Kinds::library(), &[&nodes[0], &nodes[1]], options()).unwrap();
+    assert_eq!(rows, [[0], [0], [1], [1], [2], [2]]);
+}
+
+/// What happened: a source whose reader here had enough was held up by it, and with it the other reader of its rows.
+#[test]
+fn a_reader_that_has_enough_holds_up_no_other_one() {
+    let node = Running::start(1, Kinds::library(), None);
+    let text = "box n = numbers(to: 20000000) on node 1; box f = filter(where: \"n >= 0\") on node 1;
+        box few = limit(rows: 3); box some = sink; box count = aggregate(select: \"COUNT(*) AS c\") on node 1;
+        box rows = collect; n -> f -> few -> some; n -> count -> rows;";
+    assert_eq!(run(text, &Kinds::library(), &[&node], options()).unwrap(), [[20_000_000]]);
+}
+
+/// What happened: a box that sends to a reader which has enough, and gets no rows any more, did not notice it.
+#[test]
+fn a_part_that_nobody_wants_any_more_ends_without_rows() {
+    let node = Running::start(1, Kinds::library(), None);
+    let text = "box n = numbers(to: 9000000000000000000) on node 1; box first = filter(where: \"n < 3\") on node 1;
+        box few = limit(rows: 3); box rows = collect; n -> first -> few -> rows;";
+    assert_eq!(run(text, &Kinds::library(), &[&node], options()).unwrap(), [[0], [1], [2]]);
+}
+
+/// A stream on another node is known to have no end: a box here that needs all of it is refused, as in one process.
+#[test]
+fn streams_on_other_nodes_are_known_to_never_end() {
+    let kinds = || {
+        let mut kinds = Kinds::library();
+        let stream = BoxSpec::new("stream", "Never ends.").ports(Ports::Exactly(0), Ports::Exactly(1));
+        kinds.add(stream.builds(|building| {
+            building.never_ends();
+            let schema = Schema::new([("n", Type::I64)]);
+            let nothing = || |_: &mut Turn<'_>| -> Result<(), BoxError> { Ok(()) };
+            Ok(vec![(building.source(BoxModel::new("stream", nothing).output(&schema)).output(0), schema)])
+        }));
+        kinds
+    };
+    let node = Running::start(1, kinds(), None);
+    let text = "box s = stream on node 1; box order = sort(by: \"n\"); box rows = collect; s -> order -> rows;";
+    let refused = run(text, &kinds(), &[&node], options()).unwrap_err().to_string();
+    assert!(refused.contains("the stream of `s` never ends"), "{refused}");
+}
+
+/// What happened: a part whose making panicked was waited for, as its node went on living.
+#[test]
+fn kinds_that_panic_are_failures_of_their_part() {
+    let kinds = || {
+        let mut kinds = Kinds::library();
+        let panics = BoxSpec::new("panics", "Panics when it is made on a node of three threads.");
+        kinds.add(panics.ports(Ports::Exactly(1), Ports::Exactly(1)).builds(|building| {
+            assert!(building.machine().threads < 3, "too many threads");
+            Err(KindError::new("it is made on fewer threads"))
+        }));
+        kinds
+    };
+    let node = Running::start(3, kinds(), None);
+    let text = "box n = numbers(to: 3); box p = panics on node 1; box s = sink on node 1; n -> p -> s;";
+    let failed = run(text, &kinds(), &[&node], options()).unwrap_err();
+    assert!(matches!(&failed, LeadError::Failed { node: 1, message, .. } if message.contains("panicked")), "{failed}");
 }
 
 fn kinds_with_failure() -> Kinds {

@@ -45,6 +45,7 @@ pub fn add_kinds(kinds: &mut Kinds) {
         )
         .ports(Ports::Exactly(1), Ports::Exactly(0))
         .required("file", ParameterType::Text, "The file, which is written anew; \"-\" is standard output.")
+        .only_once()
         .builds(write_rdf),
     );
 }

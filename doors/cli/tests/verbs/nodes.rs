@@ -48,6 +48,10 @@ fn network(folder: &Path, file: &str, nodes: &[&Node], more: &[&str]) -> Command
     let nodes: Vec<&str> = nodes.iter().map(|node| node.address.as_str()).collect();
     let mut command = Command::new(env!("CARGO_BIN_EXE_vicus"));
     command.args(["network", "run", file, "--threads", "1", "--nodes", &nodes.join(",")]).args(more);
+    if !more.contains(&"--node-silence") {
+        // Tests share the machine: a process that is killed is noticed without it.
+        command.args(["--node-silence", "20"]);
+    }
     command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -189,7 +193,7 @@ fn wrong_options_and_texts_say_what_to_do() {
     assert_eq!((code, rows.as_str()), (Some(0), "n\n0\n1\n2\n"), "{error}");
     std::fs::write(folder.join("once.vnet"), "box l = lines(from: \"-\"); box r = collect; l -> r;").unwrap();
     let retried = told(&network(&folder, "once.vnet", &[&node], &["--retries", "1"]).output().unwrap());
-    assert!(retried.0 == Some(1) && retried.2.contains("the rows of `l` come once"), "{}", retried.2);
+    assert!(retried.0 == Some(1) && retried.2.contains("what `l` reads or writes"), "{}", retried.2);
 }
 
 /// A signal that ends: the node leaves, and a network that runs on it fails.
