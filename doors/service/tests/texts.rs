@@ -40,7 +40,8 @@ impl Sessions {
 }
 
 fn counted(sessions: &Sessions, text: &str) -> Result<u64, Error> {
-    let session = if text.contains('{') { &sessions.sparql } else { &sessions.sql };
+    // Structs of SQL stand in braces as well, with texts for names.
+    let session = if text.contains('{') && !text.contains("{'") { &sessions.sparql } else { &sessions.sql };
     let mut call = session.call()?;
     let prepared = call.prepare(text)?;
     Ok(call.answer(&prepared, Count)?.1.rows)
