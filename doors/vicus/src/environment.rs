@@ -301,7 +301,7 @@ mod tests {
         let known: BTreeSet<&str> = NAMES.iter().map(|name| &name["VICUS_".len()..]).collect();
         assert_eq!(known.len(), NAMES.len());
         assert_eq!(named(include_str!("../../../docs/reference/environment.md")), known);
-        let of_the_server = BTreeSet::from(["TOKEN", "READ_TOKEN"]);
+        let of_the_server = BTreeSet::from(["TOKEN", "READ_TOKEN", "NODE_TOKEN"]);
         assert_eq!(named(include_str!("environment.rs")), &known - &of_the_server);
     }
 }
