@@ -116,7 +116,7 @@ impl NetworkText {
     }
 
     /// Makes the model of the boxes that one of several processes runs. All of them make the same boxes of the text, so
-    /// they agree on the [crossings](Crossing) between them. `None` if the process has no box.
+    /// they agree on the [crossings](crate::Crossing) between them. `None` if the process has no box.
     ///
     /// # Errors
     /// Those of [`NetworkText::build`], in any process that runs a box at fault; and rows are collected elsewhere than

@@ -139,10 +139,10 @@ def test_what_is_no_frame_is_told(people: vicus.Database) -> None:
         people.sql("SELECT * FROM frame", frame=[1, 2])
     with pytest.raises(vicus.QueryError, match="other"):
         people.sql("SELECT * FROM other", frame=pl.DataFrame({"a": [1]}))
-    lists = pl.DataFrame({"a": [1], "parts": [[1, 2]]})
-    assert people.sql("SELECT a FROM frame", frame=lists).fetchall()[0].a.value == 1
+    months = pa.table({"a": [1], "parts": pa.array([pa.MonthDayNano([1, 2, 3])])})
+    assert people.sql("SELECT a FROM frame", frame=months).fetchall()[0].a.value == 1
     with pytest.raises(vicus.QueryError, match="parts"):
-        people.sql("SELECT parts FROM frame", frame=lists)
+        people.sql("SELECT parts FROM frame", frame=months)
     with pytest.raises(vicus.DataError, match="beyond"):
         people.sql(
             "SELECT a FROM frame",

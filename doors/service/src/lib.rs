@@ -1,6 +1,6 @@
 //! The common layer of all doors with queries: datasets, sessions, prepared plans, answers into any sink, limits and
 //! cancellation, and the memory of the process. It has no terminal, and no sockets except for [`Web`], which asks the
-//! endpoints of SERVICE, and [`Copy`], by which a store follows another server's.
+//! endpoints of SERVICE, and [`Copy`](struct@Copy), by which a store follows another server's.
 //!
 //! A [`Service`] has threads and a [`MemoryBudget`]; it loads a [`Dataset`], and a [`Session`] asks it. A [`Call`] is
 //! one question: its time begins with it, it takes its share of the memory, and its [`Cancel`] can cancel it at any
