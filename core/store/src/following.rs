@@ -128,15 +128,21 @@ impl State {
     ) -> Told {
         let number = self.files.log().durable();
         let follows = self.files.lineage().follows;
+        let (none, mut waiters): (Vec<_>, Vec<_>) = waiters.into_iter().partition(|(waiter, _)| waiter.needs_none());
+        let mut keys: Vec<u64> = none.iter().filter_map(|(waiter, number)| waiter.tell(Ok(*number))).collect();
+        let writes = self.check_writes();
+        if let Err(error) = &writes {
+            // Staged before this copy made its promise, so the copy that is promoted may not have them.
+            let not_confirmed = || Err(CommitError::NotConfirmed(error.clone()));
+            keys.extend(waiters.drain(..).filter_map(|(waiter, _)| waiter.tell(not_confirmed())));
+        }
         // The followed copy acknowledges, and not this one. What this one awaited as a writer is in its log now.
-        let awaits = !follows && (self.copies.needed > 0 || !self.copies.awaited.is_empty());
+        let awaits = !follows && (self.copies.needed > 0 || !self.copies.awaited.is_empty() || writes.is_err());
         if !awaits {
             self.copies.awaited.clear();
-            let told = waiters.iter().filter_map(|(waiter, number)| waiter.tell(Ok(*number))).collect();
-            return (told, vec![replace(published, snapshot, number)]);
+            keys.extend(waiters.iter().filter_map(|(waiter, number)| waiter.tell(Ok(*number))));
+            return (keys, vec![replace(published, snapshot, number)]);
         }
-        let (none, waiters): (Vec<_>, Vec<_>) = waiters.into_iter().partition(|(waiter, _)| waiter.needs_none());
-        let mut keys: Vec<u64> = none.iter().filter_map(|(waiter, number)| waiter.tell(Ok(*number))).collect();
         // They wait for a time from now on, so they have to look.
         keys.extend(waiters.iter().map(|(waiter, _)| waiter.land(now_ns)));
         self.copies.awaited.push_back(Awaited { number, snapshot, waiters });
@@ -342,11 +348,14 @@ impl Store {
         Ok(())
     }
 
-    /// Refuses all writers of epochs before this one from now on. Returns how far it is.
+    /// Refuses all writers of epochs before this one from now on. Returns how far it is: changes on their way are
+    /// durable before.
     ///
     /// # Errors
     /// It knows this epoch or a newer one already, or the system refuses.
     pub fn promise(&self, epoch: Epoch) -> Result<CopyStanding, StoreError> {
+        let _writing = self.writing();
+        self.land_all_asking(&never())?;
         let (standing, told) = {
             let mut state = lock(&self.state);
             let known = state.standing().known();

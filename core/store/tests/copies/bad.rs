@@ -1,10 +1,11 @@
 //! Copies that can't be followed, bases that change on their way, full disks, and followers that are missing.
 
 use crate::world::{STORE, Values, batch, values};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use vicus_files::FakeDisk;
 use vicus_store::{
-    CommitError, Content, CopyAnswer, CopyStanding, Epoch, Followed, NoWaiting, Refused, Store, StoreError, check,
+    CommitError, Content, CopyAnswer, CopyStanding, Epoch, Followed, NoWaiting, Pending, Refused, Store, StoreError,
+    Waiting, check,
 };
 
 const MUCH: usize = 1 << 20;
@@ -226,6 +227,59 @@ fn a_writer_that_learns_of_a_newer_one_takes_no_more_changes() {
     assert!(new.begin_epoch(Epoch { number: 2, by: 0 }).is_err());
     new.begin_epoch(epoch).unwrap();
     insert(&new, 9..10);
+}
+
+/// A question tells a writer of a newer one while a change is on its way: no follower is needed, and it is written, but
+/// the newer writer may not have it.
+#[test]
+fn a_change_that_is_written_behind_a_promise_is_not_confirmed() {
+    let (_, old, _, new) = pair();
+    let change = batch(9).stage(&old).unwrap().unwrap();
+    new.promise(Epoch { number: 1, by: 3 }).unwrap();
+    assert_eq!(ask(&new, &old).content, Content::Refused(Refused::Behind));
+    let told = change.poll(&old).expect("it is written");
+    assert!(matches!(told, Err(CommitError::NotConfirmed(StoreError::Replaced(_)))), "{told:?}");
+    assert_eq!((values(&old.snapshot()), old.standing().last), (range(0..3), 4));
+    // It is the writer again after all, with the record.
+    let epoch = Epoch { number: 2, by: 3 };
+    assert_eq!(old.promise(epoch).unwrap().last, 4);
+    assert_eq!(old.begin_epoch(epoch).unwrap(), 5);
+    assert!(values(&old.snapshot()).contains(&9));
+}
+
+/// The other threads of a process: they have their change written while one waits.
+#[derive(Debug, Default)]
+struct Others(OnceLock<(Weak<Store>, Pending)>);
+
+impl Waiting for Others {
+    fn wait(&self, _: u64, ready: &mut dyn FnMut() -> bool) {
+        if let Some((store, change)) = self.0.get().filter(|_| !ready()) {
+            change.poll(&store.upgrade().expect("it is open"));
+        }
+        assert!(ready(), "nothing else happens");
+    }
+
+    fn wait_at_most(&self, key: u64, _: u64, ready: &mut dyn FnMut() -> bool) {
+        self.wait(key, ready);
+    }
+
+    fn wake(&self, _: u64) {}
+
+    fn now_ns(&self) -> u64 {
+        0
+    }
+}
+
+#[test]
+fn a_promise_counts_the_changes_on_their_way() {
+    let others = Arc::new(Others::default());
+    let directory = Arc::new(FakeDisk::new(1).process(1));
+    let store = Arc::new(Store::create(directory, STORE, Arc::clone(&others) as Arc<dyn Waiting>).unwrap());
+    let change = batch(9).stage(&store).unwrap().unwrap();
+    others.0.set((Arc::downgrade(&store), change)).unwrap();
+    assert_eq!(store.promise(Epoch { number: 1, by: 3 }).unwrap().last, 1);
+    let (store, change) = others.0.get().map(|(_, change)| (store, change)).unwrap();
+    assert_eq!(change.poll(&store).unwrap().unwrap(), 1, "it was acknowledged before");
 }
 
 fn open_again(disk: &FakeDisk) -> Store {
