@@ -523,6 +523,9 @@ impl World {
                 continue;
             }
             let Fetch { offer, fetched, .. } = machine.fetch.take().expect("it was there");
+            // It may write meanwhile.
+            self.poll(number);
+            let Some(store) = &self.machines[number].store else { return };
             let adopted = store.adopt(&offer, fetched);
             if let Some(Some(kept)) = self.done(number, adopted) {
                 self.counts.fetched += 1;
