@@ -251,6 +251,29 @@ impl Store {
         self.confirmed(told);
     }
 
+    /// A waiter for all changes that are not acknowledged yet: these are the data's that a transaction has begun with,
+    /// unless some were refused since. `None` if there are none. The caller has the turn to change data.
+    pub(crate) fn last_unconfirmed(&self, refused: u64) -> Result<Option<Arc<Waiter>>, CommitError> {
+        let mut state = lock(&self.state);
+        if state.staging.refused() != refused {
+            return Err(CommitError::BuiltOnRefused);
+        }
+        if let Some(last) = state.staging.last() {
+            return Ok(Some(last));
+        }
+        if state.copies.awaited.is_empty() {
+            return Ok(None);
+        }
+        state.check_writes()?;
+        // Those that wait there may have been told that it took too long.
+        let waiter = state.staging.waiter();
+        waiter.land(self.waiting.now_ns());
+        if let Some(last) = state.copies.awaited.back_mut() {
+            last.waiters.push((Arc::clone(&waiter), last.number));
+        }
+        Ok(Some(waiter))
+    }
+
     fn told(&self, keys: Vec<u64>) {
         keys.into_iter().for_each(|key| self.waiting.wake(key));
     }

@@ -1,11 +1,12 @@
 //! Copies that can't be followed, bases that change on their way, full disks, and followers that are missing.
 
 use crate::world::{STORE, Values, batch, values};
+use oxrdf::{GraphNameRef, Literal, NamedNodeRef, QuadRef};
 use std::sync::{Arc, OnceLock, Weak};
 use vicus_files::FakeDisk;
 use vicus_store::{
-    CommitError, Content, CopyAnswer, CopyStanding, Epoch, Followed, NoWaiting, Pending, Refused, Store, StoreError,
-    Waiting, check,
+    CommitError, Committed, Content, CopyAnswer, CopyStanding, Epoch, Followed, NoWaiting, Pending, Refused, Store,
+    StoreError, Waiting, check,
 };
 
 const MUCH: usize = 1 << 20;
@@ -324,4 +325,29 @@ fn one_follower_is_not_two() {
     assert!(change.poll(&writer).is_none());
     step(&other, &writer).unwrap();
     assert_eq!(change.poll(&writer).unwrap().unwrap(), 4);
+}
+
+/// A transaction that deletes a value that is not there.
+fn change_nothing(store: &Store) -> Result<Committed, CommitError> {
+    let iri = NamedNodeRef::new_unchecked("http://example.org/has");
+    let mut transaction = store.write()?;
+    transaction.delete_quad(QuadRef::new(iri, iri, &Literal::from("none"), GraphNameRef::DefaultGraph))?;
+    transaction.commit()
+}
+
+/// It may change nothing because of changes that are not confirmed.
+#[test]
+fn a_transaction_without_changes_waits_for_those_that_it_has_seen() {
+    let (_, writer, _, follower) = pair();
+    let change = batch(3).stage(&writer).unwrap().unwrap();
+    assert_eq!(change_nothing(&writer).unwrap().number, None);
+    assert_eq!(values(&writer.snapshot()), range(0..4), "the other change is written");
+    assert_eq!(change.poll(&writer).unwrap().unwrap(), 4);
+    // Nobody waits for followers.
+    writer.need_followers(1, 0);
+    for told in [batch(4).commit(&writer), change_nothing(&writer).map(|done| done.number)] {
+        assert!(matches!(told, Err(CommitError::NotConfirmed(StoreError::TooFewFollowers(1)))), "{told:?}");
+    }
+    (0..2).for_each(|_| drop(step(&follower, &writer).unwrap()));
+    assert_eq!(change_nothing(&writer).unwrap().number, None, "the follower has it");
 }
