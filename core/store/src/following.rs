@@ -290,11 +290,11 @@ impl Store {
 
     /// Answers another copy's question: with about this number of bytes of records, or with records that were written
     /// together if those have more. The question says what is durable there, so it may confirm commits here. A question
-    /// with a newer epoch ends this store's own changes.
+    /// with a newer epoch ends this store's own changes, if it `may_end` them: its sender could promote copies as well.
     ///
     /// # Errors
     /// The log can't be read, or the system refuses.
-    pub fn answer(&self, ask: &CopyStanding, most_bytes: usize) -> Result<CopyAnswer, StoreError> {
+    pub fn answer(&self, ask: &CopyStanding, most_bytes: usize, may_end: bool) -> Result<CopyAnswer, StoreError> {
         let mut tries = 0;
         loop {
             let mut state = lock(&self.state);
@@ -302,7 +302,7 @@ impl Store {
             let from = match standing.decide(ask) {
                 CopyDecision::Refuse(why) => {
                     let is_newer = ask.store == standing.store && ask.known() > standing.known();
-                    let told = if is_newer { state.promise(ask.known())? } else { Vec::new() };
+                    let told = if is_newer && may_end { state.promise(ask.known())? } else { Vec::new() };
                     drop(state);
                     self.told(told);
                     return Ok(standing.answer(ask, Content::Refused(why)));
@@ -376,7 +376,11 @@ impl Store {
     ///
     /// # Errors
     /// It knows this epoch or a newer one already, or the system refuses.
+    ///
+    /// # Panics
+    /// The epoch's number is greater than [`Epoch::MOST`].
     pub fn promise(&self, epoch: Epoch) -> Result<CopyStanding, StoreError> {
+        assert!(epoch.number <= Epoch::MOST, "a greater one can't be read");
         let _writing = self.writing();
         self.land_all_asking(&never())?;
         let (standing, told) = {

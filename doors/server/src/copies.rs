@@ -8,7 +8,7 @@
 //! | `POST /copies/promise` | this copy refuses epochs before this one |
 //! | `POST /copies/promote` | this copy becomes the writer |
 
-use crate::access::Right;
+use crate::access::{Denied, Right};
 use crate::answer::{Failure, put, short};
 use crate::body::{self, Body, Bound};
 use crate::routes::{Incoming, Request};
@@ -65,12 +65,14 @@ async fn answer_or_fail(shared: &Arc<Shared>, request: &Request, body: Incoming)
         (Method::GET, path) if path.starts_with("base/") => file(request, store, &path["base/".len()..]).await,
         (Method::POST, "records") => records(shared, request, store, body).await,
         (Method::POST, "promise") => {
+            may_promote(shared, request)?;
             let epoch = epoch_of_words(&question(shared, request, body).await?).ok_or_else(no_epoch)?;
             let store = Arc::clone(store);
             let promised = blocking(move || store.promise(epoch)).await?;
             Ok(text(promised.map_err(refused)?.encode()))
         }
         (Method::POST, "promote") => {
+            may_promote(shared, request)?;
             let epoch = epoch_of_words(&question(shared, request, body).await?).ok_or_else(no_epoch)?;
             let store = Arc::clone(store);
             let begun = blocking(move || store.begin_epoch(epoch).map(|_| store.standing())).await?;
@@ -80,6 +82,11 @@ async fn answer_or_fail(shared: &Arc<Shared>, request: &Request, body: Incoming)
         (_, "standing" | "base" | "records" | "promise" | "promote") => Err(Failure::method("GET, POST")),
         _ => Err(Failure::new(StatusCode::NOT_FOUND, "path", "there is nothing at this path")),
     }
+}
+
+/// Whether it may promote copies: then questions with newer epochs end a writer's changes as well.
+fn may_promote(shared: &Shared, request: &Request) -> Result<(), Denied> {
+    shared.options.access.check(Right::Promote, &request.headers)
 }
 
 fn text(text: String) -> Response<Body> {
@@ -123,12 +130,13 @@ async fn records(
     let until = Instant::now() + Duration::from_secs(wait.unwrap_or(0)).min(LONGEST_WAIT);
     let question = question(shared, request, incoming).await?;
     let ask = CopyStanding::decode(question.as_bytes()).map_err(|error| Failure::bad(error.to_string()))?;
+    let may_end = may_promote(shared, request).is_ok();
     let mut changes = shared.data.changes();
     loop {
         changes.mark_unchanged();
         let answered = {
             let (store, ask) = (Arc::clone(store), ask.clone());
-            blocking(move || store.answer(&ask, RECORDS)).await?
+            blocking(move || store.answer(&ask, RECORDS, may_end)).await?
         };
         let failed = |error: StoreError| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "store", error.to_string());
         let answer = answered.map_err(failed)?;

@@ -71,6 +71,8 @@ pub enum CopyError {
         /// The server.
         url: String,
     },
+    /// No epoch is newer.
+    LastEpoch,
     /// The server has another store.
     OtherStore {
         /// The server.
@@ -91,6 +93,7 @@ impl fmt::Display for CopyError {
                 write!(f, "{url} has replaced the base while it was fetched: the next one is fetched")
             }
             CopyError::OtherStore { url } => write!(f, "{url} can't be followed: {}", Refused::OtherStore),
+            CopyError::LastEpoch => f.write_str("the copies know the greatest epoch: restore a backup as a new store"),
             CopyError::Store(error) => error.fmt(f),
         }
     }
@@ -287,12 +290,15 @@ fn words(Epoch { number, by }: Epoch) -> String {
 /// Reads the epoch of a request's body.
 pub fn epoch_of_words(text: &str) -> Option<Epoch> {
     let (number, by) = text.trim_end().split_once(' ')?;
-    Some(Epoch { number: number.parse().ok()?, by: u64::from_str_radix(by, 16).ok()? })
+    Epoch::of(number.parse().ok()?, u64::from_str_radix(by, 16).ok()?)
 }
 
 /// An epoch newer than this one, begun by no other one, except by an extreme coincidence.
-pub fn next_epoch(known: Epoch) -> Epoch {
-    Epoch { number: known.number + 1, by: number() }
+///
+/// # Errors
+/// This one has the greatest number.
+pub fn next_epoch(known: Epoch) -> Result<Epoch, CopyError> {
+    known.number.checked_add(1).and_then(|next| Epoch::of(next, number())).ok_or(CopyError::LastEpoch)
 }
 
 /// How a store follows.

@@ -28,7 +28,7 @@ fn insert(store: &Store, values: std::ops::Range<u64>) {
 /// A question and its answer, as bytes.
 fn ask(follower: &Store, writer: &Store) -> CopyAnswer {
     let ask = CopyStanding::decode(follower.standing().encode().as_bytes()).unwrap();
-    CopyAnswer::decode(&writer.answer(&ask, MUCH).unwrap().encode()).unwrap()
+    CopyAnswer::decode(&writer.answer(&ask, MUCH, true).unwrap().encode()).unwrap()
 }
 
 fn step(follower: &Store, writer: &Store) -> Result<Followed, StoreError> {
@@ -217,6 +217,9 @@ fn a_writer_that_learns_of_a_newer_one_takes_no_more_changes() {
     let (disk, old, _, new) = pair();
     let epoch = Epoch { number: 1, by: 3 };
     new.promise(epoch).unwrap();
+    // A sender without the right to write is refused, and ends nothing.
+    assert_eq!(old.answer(&new.standing(), MUCH, false).unwrap().content, Content::Refused(Refused::Behind));
+    assert!(old.standing().may_write());
     assert_eq!(ask(&new, &old).content, Content::Refused(Refused::Behind));
     for store in [old, open_again(&disk)] {
         let refused = batch(9).commit(&store);

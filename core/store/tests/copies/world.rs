@@ -430,7 +430,7 @@ impl World {
             Message::Ask(bytes) => {
                 let ask = CopyStanding::decode(&bytes).expect("it was encoded");
                 let could_write = store.standing().may_write();
-                let answered = store.answer(&ask, 200);
+                let answered = store.answer(&ask, 200, true);
                 self.counts.fenced += usize::from(could_write && !store.standing().may_write());
                 if let Some(answer) = self.done(to, answered) {
                     self.send(to, from, Message::CopyAnswer(answer.encode()));
