@@ -21,9 +21,11 @@ const WAIT: Duration = Duration::from_secs(5);
 /// A server answers within this time beside that.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The bytes of a base that are asked for at once, and the time for them.
+/// The bytes of a base that are asked for at once, and the time for them. Records have this time as well; after it was
+/// too short, they have twice as long, up to the longest: they may be more, and don't come in parts.
 const PART: u64 = 16 << 20;
 const PART_TIME: Duration = Duration::from_secs(120);
+const LONGEST_TIME: Duration = Duration::from_secs(3600);
 
 /// After a failure, the next try is after this time, then after twice as long, up to the longest.
 const RETRY: Duration = Duration::from_millis(100);
@@ -194,12 +196,16 @@ impl Copy {
         self.checked(request.config().timeout_global(Some(time)).build().call())
     }
 
-    fn post(&self, path: &str, text: &str, time: Duration) -> Result<Vec<u8>, CopyError> {
+    /// The answer begins within a time, and has another one to come.
+    fn post(&self, path: &str, text: &str, begins: Duration, comes: Duration) -> Result<Vec<u8>, CopyError> {
         let mut request = self.agent.post(format!("{}{path}", self.url)).header(CONTENT_TYPE, "text/plain");
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
-        let response = self.checked(request.config().timeout_global(Some(time)).build().send(text))?;
+        let config = request.config().timeout_send_request(Some(PATIENCE)).timeout_send_body(Some(PATIENCE));
+        let config = config.timeout_resolve(Some(PATIENCE)).timeout_recv_response(Some(begins));
+        let config = config.timeout_recv_body(Some(comes));
+        let response = self.checked(config.build().send(text))?;
         self.bytes(response)
     }
 
@@ -221,10 +227,10 @@ impl Copy {
         Offer::decode(&bytes).map_err(|why| self.not_understood(why))
     }
 
-    /// Asks for the records behind the last one. It waits some seconds for them.
-    fn ask(&self, standing: &CopyStanding) -> Result<CopyAnswer, CopyError> {
+    /// Asks for the records behind the last one. It waits some seconds for them, and they have this time to come.
+    fn ask(&self, standing: &CopyStanding, time: Duration) -> Result<CopyAnswer, CopyError> {
         let path = format!("/copies/records?wait={}", WAIT.as_secs());
-        let bytes = self.post(&path, &standing.encode(), WAIT + PATIENCE)?;
+        let bytes = self.post(&path, &standing.encode(), WAIT + PATIENCE, time)?;
         CopyAnswer::decode(&bytes).map_err(|why| self.not_understood(why))
     }
 
@@ -233,7 +239,7 @@ impl Copy {
     /// # Errors
     /// It can't be asked, or knows this epoch or a newer one.
     pub fn promise(&self, epoch: Epoch) -> Result<CopyStanding, CopyError> {
-        let bytes = self.post("/copies/promise", &words(epoch), PATIENCE)?;
+        let bytes = self.post("/copies/promise", &words(epoch), PATIENCE, PATIENCE)?;
         CopyStanding::decode(&bytes).map_err(|why| self.not_understood(why))
     }
 
@@ -242,7 +248,7 @@ impl Copy {
     /// # Errors
     /// It can't be asked, or has promised another one.
     pub fn promote(&self, epoch: Epoch) -> Result<CopyStanding, CopyError> {
-        let bytes = self.post("/copies/promote", &words(epoch), PATIENCE)?;
+        let bytes = self.post("/copies/promote", &words(epoch), PATIENCE, PATIENCE)?;
         CopyStanding::decode(&bytes).map_err(|why| self.not_understood(why))
     }
 
@@ -388,7 +394,7 @@ impl FollowOptions {
     }
 
     fn work(&self, store: &Store, shared: &Shared) {
-        let (mut server, mut failures, mut retry) = (0, 0, RETRY);
+        let (mut server, mut failures, mut retry, mut time) = (0, 0, RETRY, PART_TIME);
         loop {
             let standing = store.standing();
             // Promoted, it follows no longer.
@@ -397,9 +403,10 @@ impl FollowOptions {
             }
             let copy = &self.servers[server];
             shared.lock().url.clone_from(&copy.url);
-            match self.round(copy, store, &standing, shared) {
+            let began = Instant::now();
+            match self.round(copy, store, &standing, time, shared) {
                 Ok(()) => {
-                    (failures, retry) = (0, RETRY);
+                    (failures, retry, time) = (0, RETRY, PART_TIME);
                     if shared.lock().problem.take().is_some() {
                         (self.tell)(&format!("follows {}", copy.url));
                     }
@@ -412,6 +419,9 @@ impl FollowOptions {
                     }
                     server = (server + 1) % self.servers.len();
                     failures += 1;
+                    if began.elapsed() >= time {
+                        time = (2 * time).min(LONGEST_TIME);
+                    }
                     // Each of them is tried before any is waited for.
                     if failures % self.servers.len() == 0 {
                         if shared.sleep(retry) {
@@ -425,8 +435,15 @@ impl FollowOptions {
     }
 
     /// A question, and what follows from its answer.
-    fn round(&self, copy: &Copy, store: &Store, standing: &CopyStanding, shared: &Shared) -> Result<(), CopyError> {
-        let answer = copy.ask(standing)?;
+    fn round(
+        &self,
+        copy: &Copy,
+        store: &Store,
+        standing: &CopyStanding,
+        time: Duration,
+        shared: &Shared,
+    ) -> Result<(), CopyError> {
+        let answer = copy.ask(standing, time)?;
         let kept = match store.follow_up(&answer)? {
             Followed::UpToDate | Followed::Appended(_) | Followed::Ignored => Vec::new(),
             Followed::Cut { after, count, kept } => {
