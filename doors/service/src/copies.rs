@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE, RANGE};
 use ureq::http::{Response, StatusCode};
 use ureq::{Agent, Body};
-use vicus_store::{CopyAnswer, CopyStanding, Epoch, Followed, NotUnderstood, Offer, Refused, Store, StoreError};
+use vicus_store::{
+    CopyAnswer, CopyStanding, DiskError, Epoch, Followed, NotUnderstood, Offer, Refused, Store, StoreError,
+};
 
 /// How long a server waits for new records before it answers that there are none.
 const WAIT: Duration = Duration::from_secs(5);
@@ -68,6 +70,13 @@ pub enum CopyError {
         /// Its words.
         message: String,
     },
+    /// A base was not as it was offered when all of it had come.
+    Damaged {
+        /// The server.
+        url: String,
+        /// The fault.
+        why: StoreError,
+    },
     /// A base was replaced while it was fetched.
     Vanished {
         /// The server.
@@ -91,6 +100,7 @@ impl fmt::Display for CopyError {
             CopyError::Token { url, message } => write!(f, "{url} does not take the token (--token): {message}"),
             CopyError::NotUnderstood { url, why } => write!(f, "{url} can't be followed: {why}"),
             CopyError::Refused { url, message } => write!(f, "{url} can't be followed: {message}"),
+            CopyError::Damaged { url, why } => write!(f, "the base of {url} is fetched again: {why}"),
             CopyError::Vanished { url } => {
                 write!(f, "{url} has replaced the base while it was fetched: the next one is fetched")
             }
@@ -282,7 +292,10 @@ impl Copy {
                 }
             }
             before += entry.fingerprint.bytes;
-            fetched.push(store.fetched(file)?);
+            fetched.push(store.fetched(file).map_err(|error| match error {
+                StoreError::Disk(DiskError::File(_)) => CopyError::Store(error),
+                why => CopyError::Damaged { url: self.url.clone(), why },
+            })?);
         }
         Ok(store.adopt(&offer, fetched)?)
     }
