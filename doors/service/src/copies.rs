@@ -6,6 +6,7 @@
 use crate::store::{create_copy, has_room_for_store, number, open_store};
 use std::fmt;
 use std::io::{self, Read};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -173,6 +174,10 @@ impl Copy {
         let mut response = response.map_err(|error| self.unreachable(error))?;
         let status = response.status();
         if !response.headers().contains_key(COPIES_HEADER) {
+            // A proxy answers for a server that is starting or has too much to do.
+            if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+                return Err(self.unreachable(format_args!("the answer has status {status}")));
+            }
             return Err(self.not_understood(NotUnderstood::Foreign));
         }
         if status.is_success() {
@@ -271,7 +276,7 @@ impl Copy {
     /// Fetches a base into a store.
     fn fetch(&self, store: &Store, told: &mut dyn FnMut(u64, u64)) -> Result<Option<Vec<String>>, CopyError> {
         let offer = self.offer()?;
-        let total: u64 = offer.files.iter().map(|entry| entry.fingerprint.bytes).sum();
+        let total = offer.bytes().ok_or_else(|| self.not_understood(NotUnderstood::Damaged))?;
         let (mut before, mut fetched) = (0, Vec::new());
         for entry in &offer.files {
             let mut file = store.fetch(entry.fingerprint)?;
@@ -401,7 +406,13 @@ impl FollowOptions {
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
         let thread = {
             let (store, shared) = (Arc::clone(store), Arc::clone(&shared));
-            std::thread::Builder::new().name("vicus follower".to_owned()).spawn(move || self.work(&store, &shared))?
+            std::thread::Builder::new().name("vicus follower".to_owned()).spawn(move || {
+                let worked = catch_unwind(AssertUnwindSafe(|| self.work(&store, &shared)));
+                if worked.is_err() {
+                    // The panic itself is on standard error.
+                    shared.lock().problem = Some("following has ended by a mistake of ours: restart it".to_owned());
+                }
+            })?
         };
         Ok(Following { shared, store: Arc::clone(store), _thread: thread })
     }
@@ -565,5 +576,64 @@ impl Drop for Following {
 impl fmt::Debug for Following {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Following").field(&self.behind()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::net::TcpListener;
+
+    /// Answers each request with these bytes.
+    fn answers(bytes: &'static str) -> Copy {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let _ = stream.read(&mut [0; 4096]);
+                let _ = stream.write_all(bytes.as_bytes());
+            }
+        });
+        Copy::new(&url, None)
+    }
+
+    #[test]
+    fn the_answer_of_a_proxy_in_place_of_the_server_is_no_other_program() {
+        let busy = answers("HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        let many = answers("HTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        for (copy, status) in [(busy, "502"), (many, "429")] {
+            let error = copy.standing().unwrap_err();
+            assert!(!error.is_lasting() && error.to_string().contains(status), "{error}");
+        }
+        let page = answers("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        assert!(page.standing().unwrap_err().is_lasting());
+    }
+
+    #[test]
+    fn epochs_have_a_greatest_number() {
+        let last = Epoch { number: Epoch::MOST, by: 1 };
+        assert!(matches!(next_epoch(last), Err(CopyError::LastEpoch)));
+        assert!(matches!(next_epoch(Epoch { number: u64::MAX, by: 1 }), Err(CopyError::LastEpoch)));
+        assert_eq!(epoch_of_words(&words(last)), Some(last));
+        assert_eq!(epoch_of_words("4294967297 1\n"), None);
+    }
+
+    #[test]
+    fn a_follower_that_has_ended_by_a_mistake_is_a_problem() {
+        let folder = std::env::temp_dir().join(format!("vicus-copies-{:016x}", number()));
+        let store = Arc::new(create_copy(&folder, 7).unwrap());
+        store.follow(number()).unwrap();
+        let servers = vec![answers("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")];
+        let following =
+            FollowOptions { servers, tell: Arc::new(|_| panic!("a planted mistake")) }.begin(&store).unwrap();
+        let began = Instant::now();
+        let problem = || following.behind().and_then(|behind| behind.problem);
+        while !problem().is_some_and(|problem| problem.contains("by a mistake of ours")) {
+            assert!(began.elapsed() < Duration::from_secs(60), "{:?}", problem());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        drop((following, store));
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }
