@@ -170,11 +170,12 @@ async fn file(request: &Request, store: &Arc<Store>, name: &str) -> Result<Respo
     let Some((file, length)) = opened else {
         return Err(Failure::new(StatusCode::GONE, "copies", "another base has taken the place of this one"));
     };
-    let range = request.headers.get(header::RANGE).map(|range| range.to_str().ok().and_then(range_of));
+    let within = |range: &HeaderValue| range_of(range.to_str().ok()?, length);
+    let range = request.headers.get(header::RANGE).map(within);
     let (from, to) = match range {
         None => (0, length),
-        Some(Some((from, last))) if from < length => (from, last.map_or(length, |last| length.min(last + 1))),
-        Some(_) => return Err(Failure::new(StatusCode::RANGE_NOT_SATISFIABLE, "range", "expected bytes=FROM-TO")),
+        Some(Some(range)) => range,
+        Some(None) => return Err(Failure::new(StatusCode::RANGE_NOT_SATISFIABLE, "range", "expected bytes=FROM-TO")),
     };
     let (send, receive) = mpsc::channel(PIECES);
     tokio::task::spawn_blocking(move || {
@@ -199,12 +200,12 @@ async fn file(request: &Request, store: &Arc<Store>, name: &str) -> Result<Respo
     Ok(response)
 }
 
-/// The first byte of a range, and the last one.
-fn range_of(text: &str) -> Option<(u64, Option<u64>)> {
-    let (from, to) = text.strip_prefix("bytes=")?.split_once('-')?;
-    let from = from.parse().ok()?;
-    let to = if to.is_empty() { None } else { Some(to.parse().ok().filter(|to| *to >= from)?) };
-    Some((from, to))
+/// The first byte of a range of a file of this length, and the byte behind it.
+fn range_of(text: &str, length: u64) -> Option<(u64, u64)> {
+    let (from, last) = text.strip_prefix("bytes=")?.split_once('-')?;
+    let from = from.parse().ok().filter(|from| *from < length)?;
+    let last = if last.is_empty() { length - 1 } else { last.parse().ok().filter(|last| *last >= from)? };
+    Some((from, last.min(length - 1) + 1))
 }
 
 #[cfg(test)]
@@ -213,10 +214,12 @@ mod tests {
 
     #[test]
     fn a_range_has_a_beginning() {
-        assert_eq!(range_of("bytes=5-9"), Some((5, Some(9))));
-        assert_eq!(range_of("bytes=5-"), Some((5, None)));
-        for wrong in ["bytes=-5", "bytes=9-5", "bytes=a-b", "lines=1-2", "bytes=1-2,4-5", ""] {
-            assert_eq!(range_of(wrong), None, "{wrong}");
+        assert_eq!(range_of("bytes=5-9", 20), Some((5, 10)));
+        assert_eq!(range_of("bytes=5-", 20), Some((5, 20)));
+        assert_eq!(range_of("bytes=0-18446744073709551615", 20), Some((0, 20)));
+        for wrong in ["bytes=-5", "bytes=9-5", "bytes=20-", "bytes=a-b", "lines=1-2", "bytes=1-2,4-5", ""] {
+            assert_eq!(range_of(wrong, 20), None, "{wrong}");
         }
+        assert_eq!(range_of("bytes=0-", 0), None);
     }
 }
