@@ -54,6 +54,16 @@ pub struct Epoch {
     pub by: u64,
 }
 
+impl Epoch {
+    /// The greatest number of an epoch. Fewer writers follow each other, and adding to it is no overflow.
+    pub const MOST: u64 = 1 << 32;
+
+    /// An epoch, unless its number is greater than that of any.
+    pub fn of(number: u64, by: u64) -> Option<Epoch> {
+        (number <= Epoch::MOST).then_some(Epoch { number, by })
+    }
+}
+
 impl fmt::Display for Epoch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.number.fmt(f)

@@ -128,15 +128,21 @@ impl State {
     ) -> Told {
         let number = self.files.log().durable();
         let follows = self.files.lineage().follows;
+        let (none, mut waiters): (Vec<_>, Vec<_>) = waiters.into_iter().partition(|(waiter, _)| waiter.needs_none());
+        let mut keys: Vec<u64> = none.iter().filter_map(|(waiter, number)| waiter.tell(Ok(*number))).collect();
+        let writes = self.check_writes();
+        if let Err(error) = &writes {
+            // Staged before this copy made its promise, so the copy that is promoted may not have them.
+            let not_confirmed = || Err(CommitError::NotConfirmed(error.clone()));
+            keys.extend(waiters.drain(..).filter_map(|(waiter, _)| waiter.tell(not_confirmed())));
+        }
         // The followed copy acknowledges, and not this one. What this one awaited as a writer is in its log now.
-        let awaits = !follows && (self.copies.needed > 0 || !self.copies.awaited.is_empty());
+        let awaits = !follows && (self.copies.needed > 0 || !self.copies.awaited.is_empty() || writes.is_err());
         if !awaits {
             self.copies.awaited.clear();
-            let told = waiters.iter().filter_map(|(waiter, number)| waiter.tell(Ok(*number))).collect();
-            return (told, vec![replace(published, snapshot, number)]);
+            keys.extend(waiters.iter().filter_map(|(waiter, number)| waiter.tell(Ok(*number))));
+            return (keys, vec![replace(published, snapshot, number)]);
         }
-        let (none, waiters): (Vec<_>, Vec<_>) = waiters.into_iter().partition(|(waiter, _)| waiter.needs_none());
-        let mut keys: Vec<u64> = none.iter().filter_map(|(waiter, number)| waiter.tell(Ok(*number))).collect();
         // They wait for a time from now on, so they have to look.
         keys.extend(waiters.iter().map(|(waiter, _)| waiter.land(now_ns)));
         self.copies.awaited.push_back(Awaited { number, snapshot, waiters });
@@ -245,6 +251,29 @@ impl Store {
         self.confirmed(told);
     }
 
+    /// A waiter for all changes that are not acknowledged yet: these are the data's that a transaction has begun with,
+    /// unless some were refused since. `None` if there are none. The caller has the turn to change data.
+    pub(crate) fn last_unconfirmed(&self, refused: u64) -> Result<Option<Arc<Waiter>>, CommitError> {
+        let mut state = lock(&self.state);
+        if state.staging.refused() != refused {
+            return Err(CommitError::BuiltOnRefused);
+        }
+        if let Some(last) = state.staging.last() {
+            return Ok(Some(last));
+        }
+        if state.copies.awaited.is_empty() {
+            return Ok(None);
+        }
+        state.check_writes()?;
+        // Those that wait there may have been told that it took too long.
+        let waiter = state.staging.waiter();
+        waiter.land(self.waiting.now_ns());
+        if let Some(last) = state.copies.awaited.back_mut() {
+            last.waiters.push((Arc::clone(&waiter), last.number));
+        }
+        Ok(Some(waiter))
+    }
+
     fn told(&self, keys: Vec<u64>) {
         keys.into_iter().for_each(|key| self.waiting.wake(key));
     }
@@ -261,11 +290,11 @@ impl Store {
 
     /// Answers another copy's question: with about this number of bytes of records, or with records that were written
     /// together if those have more. The question says what is durable there, so it may confirm commits here. A question
-    /// with a newer epoch ends this store's own changes.
+    /// with a newer epoch ends this store's own changes, if it `may_end` them: its sender could promote copies as well.
     ///
     /// # Errors
     /// The log can't be read, or the system refuses.
-    pub fn answer(&self, ask: &CopyStanding, most_bytes: usize) -> Result<CopyAnswer, StoreError> {
+    pub fn answer(&self, ask: &CopyStanding, most_bytes: usize, may_end: bool) -> Result<CopyAnswer, StoreError> {
         let mut tries = 0;
         loop {
             let mut state = lock(&self.state);
@@ -273,7 +302,7 @@ impl Store {
             let from = match standing.decide(ask) {
                 CopyDecision::Refuse(why) => {
                     let is_newer = ask.store == standing.store && ask.known() > standing.known();
-                    let told = if is_newer { state.promise(ask.known())? } else { Vec::new() };
+                    let told = if is_newer && may_end { state.promise(ask.known())? } else { Vec::new() };
                     drop(state);
                     self.told(told);
                     return Ok(standing.answer(ask, Content::Refused(why)));
@@ -342,11 +371,18 @@ impl Store {
         Ok(())
     }
 
-    /// Refuses all writers of epochs before this one from now on. Returns how far it is.
+    /// Refuses all writers of epochs before this one from now on. Returns how far it is: changes on their way are
+    /// durable before.
     ///
     /// # Errors
     /// It knows this epoch or a newer one already, or the system refuses.
+    ///
+    /// # Panics
+    /// The epoch's number is greater than [`Epoch::MOST`].
     pub fn promise(&self, epoch: Epoch) -> Result<CopyStanding, StoreError> {
+        assert!(epoch.number <= Epoch::MOST, "a greater one can't be read");
+        let _writing = self.writing();
+        self.land_all_asking(&never())?;
         let (standing, told) = {
             let mut state = lock(&self.state);
             let known = state.standing().known();

@@ -42,4 +42,4 @@ pub use following::Followed;
 pub use store::{CommitWatch, Repaired, Store, read, read_up_to, repair};
 pub use transaction::{Ask, Batch, Committed, Pending, Transaction};
 pub use turn::{NoWaiting, TicketGuard, TicketLock, Waiting};
-pub use vicus_disk::{BaseEntry, Epoch, EpochStart, Fetched, Fetching, Fingerprint, TornTail};
+pub use vicus_disk::{BaseEntry, DiskError, Epoch, EpochStart, Fetched, Fetching, Fingerprint, TornTail};

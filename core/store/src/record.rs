@@ -403,7 +403,7 @@ pub(crate) fn epoch_of(record: &[u8]) -> Option<Epoch> {
     let mut reader = Reader(rest);
     let number = reader.number()?;
     let by = u64::from_le_bytes(reader.0.try_into().ok()?);
-    Some(Epoch { number, by })
+    Epoch::of(number, by)
 }
 
 /// Reading this number of bytes of a term takes about as long as reading a quad.
@@ -571,6 +571,8 @@ mod tests {
         assert_eq!(epoch_record(epoch), [4, 0xac, 2, 8, 7, 6, 5, 4, 3, 2, 1]);
         assert_eq!(epoch_of(&epoch_record(epoch)), Some(epoch));
         assert!(Record::read(&epoch_record(epoch)).unwrap().steps.is_empty());
+        assert!(Record::read(&epoch_record(Epoch { number: Epoch::MOST, by: 1 })).is_ok());
+        assert!(Record::read(&epoch_record(Epoch { number: Epoch::MOST + 1, by: 1 })).is_err());
         assert!(Record::read(&epoch_record(epoch)[..10]).is_err() && Record::read(&[4]).is_err());
         assert_eq!(epoch_of(&steps(3, &terms, tagged)), None);
 

@@ -77,9 +77,19 @@ pub(crate) struct Coming {
 impl Staging {
     /// A transaction with its caller's waiter. It is not in the queue yet.
     pub(crate) fn begin(&mut self, record: Vec<u8>) -> (Staged, Arc<Waiter>) {
-        let waiter = Arc::new(Waiter::new(self.next_key));
-        self.next_key += 1;
+        let waiter = self.waiter();
         (Staged { waiter: Arc::clone(&waiter), record: record.into() }, waiter)
+    }
+
+    /// A waiter with a key of its own.
+    pub(crate) fn waiter(&mut self) -> Arc<Waiter> {
+        self.next_key += 1;
+        Arc::new(Waiter::new(self.next_key - 1))
+    }
+
+    /// The waiter of the last one.
+    pub(crate) fn last(&self) -> Option<Arc<Waiter>> {
+        self.all.back().map(|last| Arc::clone(&last.waiter))
     }
 
     /// How often staged transactions were refused.

@@ -766,7 +766,8 @@ impl State {
         if aside.is_empty() {
             return Vec::new();
         }
-        if let Err(error) = self.resolve() {
+        // A newer writer may have become known during the turn.
+        if let Err(error) = self.check_writes().and_then(|()| self.resolve()) {
             let refused = |staged: Staged| staged.waiter.tell(Err(CommitError::Failed(error.clone())));
             return aside.into_iter().filter_map(refused).collect();
         }

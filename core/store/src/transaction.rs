@@ -336,6 +336,10 @@ impl<'a> Transaction<'a> {
         snapshot.check_kept().map_err(StoreError::given_up)?;
         let Transaction { store, writing, record, made, refused, ask, .. } = self;
         if record.is_empty() {
+            let last = store.last_unconfirmed(refused)?;
+            drop(writing);
+            // Nothing has changed because of changes that may be lost: its caller is told when they can't be.
+            last.map(|last| store.land(&last)).transpose()?;
             return Ok(Committed { snapshot, number: None });
         }
         let record = or_given_up(|| {

@@ -69,12 +69,13 @@ pub(crate) struct Args {
     allow_host: Vec<String>,
     /// Copies the store of the server at this URL to the folder of --store, takes its changes as they come, and answers
     /// queries; updates are refused. Given several times, the servers are tried in turn. The first --token, or
-    /// VICUS_TOKEN, is sent there: it must permit updates.
+    /// VICUS_TOKEN, is sent there: it must permit updates. When this server has been promoted, start it without: else
+    /// it follows again.
     #[arg(long, value_name = "URL", requires = "store", conflicts_with_all = ["read_only", "create"])]
     #[arg(help_heading = "Copies")]
     follow: Vec<String>,
-    /// A change is acknowledged, and visible, when it is durable here and at this number of servers that follow this
-    /// one.
+    /// A change is acknowledged, and visible here, when it is durable here and at this number of servers that follow
+    /// this one. Followers show it before, and so does this server after a restart.
     #[arg(long, value_name = "K", default_value_t = 0, help_heading = "Copies")]
     sync_followers: usize,
     /// How long a change waits for them. Then its client is told that it is not confirmed (status 503): it stays, and

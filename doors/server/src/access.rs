@@ -21,7 +21,9 @@ pub struct Access {
 pub(crate) enum Right {
     Read,
     Write,
-    /// To copy the store, and to promote copies.
+    /// To promote copies, and to end a writer's changes: that of tokens for updates, also where no updates are taken.
+    Promote,
+    /// To copy the store.
     Copy {
         /// Whether the server listens on this machine's own address alone.
         is_loopback: bool,
@@ -48,10 +50,10 @@ impl Access {
             token.is_some_and(|token| tokens.iter().fold(false, |known, each| known | is_same(each, token)))
         };
         match right {
-            Right::Copy { .. } if knows(&self.write) || self.is_open => Ok(()),
-            // Without any token, what may reach it may do so.
+            Right::Copy { .. } | Right::Promote if knows(&self.write) || self.is_open => Ok(()),
+            // Without any token, what may reach it may read all of it.
             Right::Copy { is_loopback: true } if self.write.is_empty() && self.read.is_empty() => Ok(()),
-            Right::Copy { .. } if self.write.is_empty() => {
+            Right::Copy { .. } | Right::Promote if self.write.is_empty() => {
                 Err(Denied::Never("copies need a token for updates, and this server was started without one (--token)"))
             }
             Right::Write if self.is_read_only => Err(Denied::Never("this server is read-only")),
@@ -136,7 +138,18 @@ mod tests {
         assert!(
             access.knows(&with("r")) && access.knows(&with("w")) && !access.knows(&with("x")) && !access.knows(&none)
         );
+        // On this machine alone, a server without tokens gives copies of what everybody reads.
+        let (near, far) = (Right::Copy { is_loopback: true }, Right::Copy { is_loopback: false });
+        assert!(closed.check(near, &none).is_ok());
+        assert!(matches!(closed.check(far, &none), Err(Denied::Never(_))));
+        assert!(matches!(closed.check(Right::Promote, &with("any")), Err(Denied::Never(_))));
+        for right in [near, far, Right::Promote] {
+            assert_eq!(access.check(right, &none), Err(Denied::TokenNeeded));
+            assert_eq!(access.check(right, &with("r")), Err(Denied::WrongToken));
+            assert!(access.check(right, &with("w")).is_ok());
+        }
         let read_only = Access { is_read_only: true, ..access };
+        assert!(read_only.check(Right::Promote, &with("w")).is_ok());
         assert!(matches!(read_only.check(Right::Write, &with("w")), Err(Denied::Never(_))));
     }
 }

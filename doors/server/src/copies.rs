@@ -8,7 +8,7 @@
 //! | `POST /copies/promise` | this copy refuses epochs before this one |
 //! | `POST /copies/promote` | this copy becomes the writer |
 
-use crate::access::Right;
+use crate::access::{Denied, Right};
 use crate::answer::{Failure, put, short};
 use crate::body::{self, Body, Bound};
 use crate::routes::{Incoming, Request};
@@ -65,12 +65,14 @@ async fn answer_or_fail(shared: &Arc<Shared>, request: &Request, body: Incoming)
         (Method::GET, path) if path.starts_with("base/") => file(request, store, &path["base/".len()..]).await,
         (Method::POST, "records") => records(shared, request, store, body).await,
         (Method::POST, "promise") => {
+            may_promote(shared, request)?;
             let epoch = epoch_of_words(&question(shared, request, body).await?).ok_or_else(no_epoch)?;
             let store = Arc::clone(store);
             let promised = blocking(move || store.promise(epoch)).await?;
             Ok(text(promised.map_err(refused)?.encode()))
         }
         (Method::POST, "promote") => {
+            may_promote(shared, request)?;
             let epoch = epoch_of_words(&question(shared, request, body).await?).ok_or_else(no_epoch)?;
             let store = Arc::clone(store);
             let begun = blocking(move || store.begin_epoch(epoch).map(|_| store.standing())).await?;
@@ -80,6 +82,11 @@ async fn answer_or_fail(shared: &Arc<Shared>, request: &Request, body: Incoming)
         (_, "standing" | "base" | "records" | "promise" | "promote") => Err(Failure::method("GET, POST")),
         _ => Err(Failure::new(StatusCode::NOT_FOUND, "path", "there is nothing at this path")),
     }
+}
+
+/// Whether it may promote copies: then questions with newer epochs end a writer's changes as well.
+fn may_promote(shared: &Shared, request: &Request) -> Result<(), Denied> {
+    shared.options.access.check(Right::Promote, &request.headers)
 }
 
 fn text(text: String) -> Response<Body> {
@@ -123,12 +130,13 @@ async fn records(
     let until = Instant::now() + Duration::from_secs(wait.unwrap_or(0)).min(LONGEST_WAIT);
     let question = question(shared, request, incoming).await?;
     let ask = CopyStanding::decode(question.as_bytes()).map_err(|error| Failure::bad(error.to_string()))?;
+    let may_end = may_promote(shared, request).is_ok();
     let mut changes = shared.data.changes();
     loop {
         changes.mark_unchanged();
         let answered = {
             let (store, ask) = (Arc::clone(store), ask.clone());
-            blocking(move || store.answer(&ask, RECORDS)).await?
+            blocking(move || store.answer(&ask, RECORDS, may_end)).await?
         };
         let failed = |error: StoreError| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "store", error.to_string());
         let answer = answered.map_err(failed)?;
@@ -162,11 +170,12 @@ async fn file(request: &Request, store: &Arc<Store>, name: &str) -> Result<Respo
     let Some((file, length)) = opened else {
         return Err(Failure::new(StatusCode::GONE, "copies", "another base has taken the place of this one"));
     };
-    let range = request.headers.get(header::RANGE).map(|range| range.to_str().ok().and_then(range_of));
+    let within = |range: &HeaderValue| range_of(range.to_str().ok()?, length);
+    let range = request.headers.get(header::RANGE).map(within);
     let (from, to) = match range {
         None => (0, length),
-        Some(Some((from, last))) if from < length => (from, last.map_or(length, |last| length.min(last + 1))),
-        Some(_) => return Err(Failure::new(StatusCode::RANGE_NOT_SATISFIABLE, "range", "expected bytes=FROM-TO")),
+        Some(Some(range)) => range,
+        Some(None) => return Err(Failure::new(StatusCode::RANGE_NOT_SATISFIABLE, "range", "expected bytes=FROM-TO")),
     };
     let (send, receive) = mpsc::channel(PIECES);
     tokio::task::spawn_blocking(move || {
@@ -191,12 +200,12 @@ async fn file(request: &Request, store: &Arc<Store>, name: &str) -> Result<Respo
     Ok(response)
 }
 
-/// The first byte of a range, and the last one.
-fn range_of(text: &str) -> Option<(u64, Option<u64>)> {
-    let (from, to) = text.strip_prefix("bytes=")?.split_once('-')?;
-    let from = from.parse().ok()?;
-    let to = if to.is_empty() { None } else { Some(to.parse().ok().filter(|to| *to >= from)?) };
-    Some((from, to))
+/// The first byte of a range of a file of this length, and the byte behind it.
+fn range_of(text: &str, length: u64) -> Option<(u64, u64)> {
+    let (from, last) = text.strip_prefix("bytes=")?.split_once('-')?;
+    let from = from.parse().ok().filter(|from| *from < length)?;
+    let last = if last.is_empty() { length - 1 } else { last.parse().ok().filter(|last| *last >= from)? };
+    Some((from, last.min(length - 1) + 1))
 }
 
 #[cfg(test)]
@@ -205,10 +214,12 @@ mod tests {
 
     #[test]
     fn a_range_has_a_beginning() {
-        assert_eq!(range_of("bytes=5-9"), Some((5, Some(9))));
-        assert_eq!(range_of("bytes=5-"), Some((5, None)));
-        for wrong in ["bytes=-5", "bytes=9-5", "bytes=a-b", "lines=1-2", "bytes=1-2,4-5", ""] {
-            assert_eq!(range_of(wrong), None, "{wrong}");
+        assert_eq!(range_of("bytes=5-9", 20), Some((5, 10)));
+        assert_eq!(range_of("bytes=5-", 20), Some((5, 20)));
+        assert_eq!(range_of("bytes=0-18446744073709551615", 20), Some((0, 20)));
+        for wrong in ["bytes=-5", "bytes=9-5", "bytes=20-", "bytes=a-b", "lines=1-2", "bytes=1-2,4-5", ""] {
+            assert_eq!(range_of(wrong, 20), None, "{wrong}");
         }
+        assert_eq!(range_of("bytes=0-", 0), None);
     }
 }

@@ -6,6 +6,7 @@
 use crate::store::{create_copy, has_room_for_store, number, open_store};
 use std::fmt;
 use std::io::{self, Read};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -13,7 +14,9 @@ use std::time::{Duration, Instant};
 use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE, RANGE};
 use ureq::http::{Response, StatusCode};
 use ureq::{Agent, Body};
-use vicus_store::{CopyAnswer, CopyStanding, Epoch, Followed, NotUnderstood, Offer, Refused, Store, StoreError};
+use vicus_store::{
+    CopyAnswer, CopyStanding, DiskError, Epoch, Followed, NotUnderstood, Offer, Refused, Store, StoreError,
+};
 
 /// How long a server waits for new records before it answers that there are none.
 const WAIT: Duration = Duration::from_secs(5);
@@ -21,9 +24,11 @@ const WAIT: Duration = Duration::from_secs(5);
 /// A server answers within this time beside that.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The bytes of a base that are asked for at once, and the time for them.
+/// The bytes of a base that are asked for at once, and the time for them. Records have this time as well; after it was
+/// too short, they have twice as long, up to the longest: they may be more, and don't come in parts.
 const PART: u64 = 16 << 20;
 const PART_TIME: Duration = Duration::from_secs(120);
+const LONGEST_TIME: Duration = Duration::from_secs(3600);
 
 /// After a failure, the next try is after this time, then after twice as long, up to the longest.
 const RETRY: Duration = Duration::from_millis(100);
@@ -66,11 +71,20 @@ pub enum CopyError {
         /// Its words.
         message: String,
     },
+    /// A base was not as it was offered when all of it had come.
+    Damaged {
+        /// The server.
+        url: String,
+        /// The fault.
+        why: StoreError,
+    },
     /// A base was replaced while it was fetched.
     Vanished {
         /// The server.
         url: String,
     },
+    /// No epoch is newer.
+    LastEpoch,
     /// The server has another store.
     OtherStore {
         /// The server.
@@ -87,10 +101,12 @@ impl fmt::Display for CopyError {
             CopyError::Token { url, message } => write!(f, "{url} does not take the token (--token): {message}"),
             CopyError::NotUnderstood { url, why } => write!(f, "{url} can't be followed: {why}"),
             CopyError::Refused { url, message } => write!(f, "{url} can't be followed: {message}"),
+            CopyError::Damaged { url, why } => write!(f, "the base of {url} is fetched again: {why}"),
             CopyError::Vanished { url } => {
                 write!(f, "{url} has replaced the base while it was fetched: the next one is fetched")
             }
             CopyError::OtherStore { url } => write!(f, "{url} can't be followed: {}", Refused::OtherStore),
+            CopyError::LastEpoch => f.write_str("the copies know the greatest epoch: restore a backup as a new store"),
             CopyError::Store(error) => error.fmt(f),
         }
     }
@@ -158,6 +174,10 @@ impl Copy {
         let mut response = response.map_err(|error| self.unreachable(error))?;
         let status = response.status();
         if !response.headers().contains_key(COPIES_HEADER) {
+            // A proxy answers for a server that is starting or has too much to do.
+            if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+                return Err(self.unreachable(format_args!("the answer has status {status}")));
+            }
             return Err(self.not_understood(NotUnderstood::Foreign));
         }
         if status.is_success() {
@@ -191,12 +211,16 @@ impl Copy {
         self.checked(request.config().timeout_global(Some(time)).build().call())
     }
 
-    fn post(&self, path: &str, text: &str, time: Duration) -> Result<Vec<u8>, CopyError> {
+    /// The answer begins within a time, and has another one to come.
+    fn post(&self, path: &str, text: &str, begins: Duration, comes: Duration) -> Result<Vec<u8>, CopyError> {
         let mut request = self.agent.post(format!("{}{path}", self.url)).header(CONTENT_TYPE, "text/plain");
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
-        let response = self.checked(request.config().timeout_global(Some(time)).build().send(text))?;
+        let config = request.config().timeout_send_request(Some(PATIENCE)).timeout_send_body(Some(PATIENCE));
+        let config = config.timeout_resolve(Some(PATIENCE)).timeout_recv_response(Some(begins));
+        let config = config.timeout_recv_body(Some(comes));
+        let response = self.checked(config.build().send(text))?;
         self.bytes(response)
     }
 
@@ -218,10 +242,10 @@ impl Copy {
         Offer::decode(&bytes).map_err(|why| self.not_understood(why))
     }
 
-    /// Asks for the records behind the last one. It waits some seconds for them.
-    fn ask(&self, standing: &CopyStanding) -> Result<CopyAnswer, CopyError> {
+    /// Asks for the records behind the last one. It waits some seconds for them, and they have this time to come.
+    fn ask(&self, standing: &CopyStanding, time: Duration) -> Result<CopyAnswer, CopyError> {
         let path = format!("/copies/records?wait={}", WAIT.as_secs());
-        let bytes = self.post(&path, &standing.encode(), WAIT + PATIENCE)?;
+        let bytes = self.post(&path, &standing.encode(), WAIT + PATIENCE, time)?;
         CopyAnswer::decode(&bytes).map_err(|why| self.not_understood(why))
     }
 
@@ -230,7 +254,7 @@ impl Copy {
     /// # Errors
     /// It can't be asked, or knows this epoch or a newer one.
     pub fn promise(&self, epoch: Epoch) -> Result<CopyStanding, CopyError> {
-        let bytes = self.post("/copies/promise", &words(epoch), PATIENCE)?;
+        let bytes = self.post("/copies/promise", &words(epoch), PATIENCE, PATIENCE)?;
         CopyStanding::decode(&bytes).map_err(|why| self.not_understood(why))
     }
 
@@ -239,7 +263,7 @@ impl Copy {
     /// # Errors
     /// It can't be asked, or has promised another one.
     pub fn promote(&self, epoch: Epoch) -> Result<CopyStanding, CopyError> {
-        let bytes = self.post("/copies/promote", &words(epoch), PATIENCE)?;
+        let bytes = self.post("/copies/promote", &words(epoch), PATIENCE, PATIENCE)?;
         CopyStanding::decode(&bytes).map_err(|why| self.not_understood(why))
     }
 
@@ -252,7 +276,7 @@ impl Copy {
     /// Fetches a base into a store.
     fn fetch(&self, store: &Store, told: &mut dyn FnMut(u64, u64)) -> Result<Option<Vec<String>>, CopyError> {
         let offer = self.offer()?;
-        let total: u64 = offer.files.iter().map(|entry| entry.fingerprint.bytes).sum();
+        let total = offer.bytes().ok_or_else(|| self.not_understood(NotUnderstood::Damaged))?;
         let (mut before, mut fetched) = (0, Vec::new());
         for entry in &offer.files {
             let mut file = store.fetch(entry.fingerprint)?;
@@ -273,7 +297,10 @@ impl Copy {
                 }
             }
             before += entry.fingerprint.bytes;
-            fetched.push(store.fetched(file)?);
+            fetched.push(store.fetched(file).map_err(|error| match error {
+                StoreError::Disk(DiskError::File(_)) => CopyError::Store(error),
+                why => CopyError::Damaged { url: self.url.clone(), why },
+            })?);
         }
         Ok(store.adopt(&offer, fetched)?)
     }
@@ -287,12 +314,15 @@ fn words(Epoch { number, by }: Epoch) -> String {
 /// Reads the epoch of a request's body.
 pub fn epoch_of_words(text: &str) -> Option<Epoch> {
     let (number, by) = text.trim_end().split_once(' ')?;
-    Some(Epoch { number: number.parse().ok()?, by: u64::from_str_radix(by, 16).ok()? })
+    Epoch::of(number.parse().ok()?, u64::from_str_radix(by, 16).ok()?)
 }
 
 /// An epoch newer than this one, begun by no other one, except by an extreme coincidence.
-pub fn next_epoch(known: Epoch) -> Epoch {
-    Epoch { number: known.number + 1, by: number() }
+///
+/// # Errors
+/// This one has the greatest number.
+pub fn next_epoch(known: Epoch) -> Result<Epoch, CopyError> {
+    known.number.checked_add(1).and_then(|next| Epoch::of(next, number())).ok_or(CopyError::LastEpoch)
 }
 
 /// How a store follows.
@@ -376,13 +406,19 @@ impl FollowOptions {
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
         let thread = {
             let (store, shared) = (Arc::clone(store), Arc::clone(&shared));
-            std::thread::Builder::new().name("vicus follower".to_owned()).spawn(move || self.work(&store, &shared))?
+            std::thread::Builder::new().name("vicus follower".to_owned()).spawn(move || {
+                let worked = catch_unwind(AssertUnwindSafe(|| self.work(&store, &shared)));
+                if worked.is_err() {
+                    // The panic itself is on standard error.
+                    shared.lock().problem = Some("following has ended by a mistake of ours: restart it".to_owned());
+                }
+            })?
         };
         Ok(Following { shared, store: Arc::clone(store), _thread: thread })
     }
 
     fn work(&self, store: &Store, shared: &Shared) {
-        let (mut server, mut failures, mut retry) = (0, 0, RETRY);
+        let (mut server, mut failures, mut retry, mut time) = (0, 0, RETRY, PART_TIME);
         loop {
             let standing = store.standing();
             // Promoted, it follows no longer.
@@ -391,9 +427,10 @@ impl FollowOptions {
             }
             let copy = &self.servers[server];
             shared.lock().url.clone_from(&copy.url);
-            match self.round(copy, store, &standing, shared) {
+            let began = Instant::now();
+            match self.round(copy, store, &standing, time, shared) {
                 Ok(()) => {
-                    (failures, retry) = (0, RETRY);
+                    (failures, retry, time) = (0, RETRY, PART_TIME);
                     if shared.lock().problem.take().is_some() {
                         (self.tell)(&format!("follows {}", copy.url));
                     }
@@ -406,6 +443,9 @@ impl FollowOptions {
                     }
                     server = (server + 1) % self.servers.len();
                     failures += 1;
+                    if began.elapsed() >= time {
+                        time = (2 * time).min(LONGEST_TIME);
+                    }
                     // Each of them is tried before any is waited for.
                     if failures % self.servers.len() == 0 {
                         if shared.sleep(retry) {
@@ -419,8 +459,15 @@ impl FollowOptions {
     }
 
     /// A question, and what follows from its answer.
-    fn round(&self, copy: &Copy, store: &Store, standing: &CopyStanding, shared: &Shared) -> Result<(), CopyError> {
-        let answer = copy.ask(standing)?;
+    fn round(
+        &self,
+        copy: &Copy,
+        store: &Store,
+        standing: &CopyStanding,
+        time: Duration,
+        shared: &Shared,
+    ) -> Result<(), CopyError> {
+        let answer = copy.ask(standing, time)?;
         let kept = match store.follow_up(&answer)? {
             Followed::UpToDate | Followed::Appended(_) | Followed::Ignored => Vec::new(),
             Followed::Cut { after, count, kept } => {
@@ -529,5 +576,64 @@ impl Drop for Following {
 impl fmt::Debug for Following {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Following").field(&self.behind()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::net::TcpListener;
+
+    /// Answers each request with these bytes.
+    fn answers(bytes: &'static str) -> Copy {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let _ = stream.read(&mut [0; 4096]);
+                let _ = stream.write_all(bytes.as_bytes());
+            }
+        });
+        Copy::new(&url, None)
+    }
+
+    #[test]
+    fn the_answer_of_a_proxy_in_place_of_the_server_is_no_other_program() {
+        let busy = answers("HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        let many = answers("HTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        for (copy, status) in [(busy, "502"), (many, "429")] {
+            let error = copy.standing().unwrap_err();
+            assert!(!error.is_lasting() && error.to_string().contains(status), "{error}");
+        }
+        let page = answers("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        assert!(page.standing().unwrap_err().is_lasting());
+    }
+
+    #[test]
+    fn epochs_have_a_greatest_number() {
+        let last = Epoch { number: Epoch::MOST, by: 1 };
+        assert!(matches!(next_epoch(last), Err(CopyError::LastEpoch)));
+        assert!(matches!(next_epoch(Epoch { number: u64::MAX, by: 1 }), Err(CopyError::LastEpoch)));
+        assert_eq!(epoch_of_words(&words(last)), Some(last));
+        assert_eq!(epoch_of_words("4294967297 1\n"), None);
+    }
+
+    #[test]
+    fn a_follower_that_has_ended_by_a_mistake_is_a_problem() {
+        let folder = std::env::temp_dir().join(format!("vicus-copies-{:016x}", number()));
+        let store = Arc::new(create_copy(&folder, 7).unwrap());
+        store.follow(number()).unwrap();
+        let servers = vec![answers("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")];
+        let following =
+            FollowOptions { servers, tell: Arc::new(|_| panic!("a planted mistake")) }.begin(&store).unwrap();
+        let began = Instant::now();
+        let problem = || following.behind().and_then(|behind| behind.problem);
+        while !problem().is_some_and(|problem| problem.contains("by a mistake of ours")) {
+            assert!(began.elapsed() < Duration::from_secs(60), "{:?}", problem());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        drop((following, store));
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -16,6 +16,9 @@ use vicus_disk::{BaseEntry, Epoch, EpochStart, Fingerprint};
 /// The version of the messages. Copies with different ones don't understand each other.
 pub const PROTOCOL: u32 = 1;
 
+/// A copy with more records is none: adding to the numbers of records is no overflow.
+const MOST_RECORDS: u64 = u64::MAX / 2;
+
 const FIRST: &str = "vicus copies ";
 
 /// Why bytes are no message.
@@ -60,6 +63,11 @@ pub struct Offer {
 }
 
 impl Offer {
+    /// The bytes of all files; `None` if no number tells them. Those of an offer that was read have one.
+    pub fn bytes(&self) -> Option<u64> {
+        self.files.iter().try_fold(0_u64, |sum, entry| sum.checked_add(entry.fingerprint.bytes))
+    }
+
     /// The base, as a copy that has nothing else.
     pub fn standing(&self) -> CopyStanding {
         let epochs = self.from.epochs.iter().copied().filter(|start| start.first <= self.included).collect();
@@ -106,7 +114,7 @@ impl<'a> Lines<'a> {
     fn epoch(&mut self, key: &str) -> Option<Epoch> {
         let words = self.next(key)?;
         let [number, by] = words[..] else { return None };
-        Some(Epoch { number: number.parse().ok()?, by: hex(by)? })
+        Epoch::of(number.parse().ok()?, hex(by)?)
     }
 
     fn standing(&mut self) -> Option<CopyStanding> {
@@ -118,15 +126,15 @@ impl<'a> Lines<'a> {
         let mut epochs: Vec<EpochStart> = Vec::new();
         while let Some(words) = self.next("epoch") {
             let [number, by, first] = words[..] else { return None };
-            let start =
-                EpochStart { epoch: Epoch { number: number.parse().ok()?, by: hex(by)? }, first: first.parse().ok()? };
+            let epoch = Epoch::of(number.parse().ok()?, hex(by)?)?;
+            let start = EpochStart { epoch, first: first.parse().ok()? };
             let ascends = epochs.last().is_none_or(|last| last.epoch < start.epoch && last.first < start.first);
             if !ascends || start.first == 0 || start.epoch == Epoch::default() {
                 return None;
             }
             epochs.push(start);
         }
-        let last = self.number("last")?;
+        let last = self.number("last").filter(|last| *last <= MOST_RECORDS)?;
         Some(CopyStanding { store, copy, follows, promised, epochs, last })
     }
 }
@@ -194,7 +202,8 @@ impl Offer {
                 let name = Some(name).filter(|name| vicus_files::is_plain(name))?.to_owned();
                 files.push(BaseEntry { name, fingerprint: Fingerprint { bytes: bytes.parse().ok()?, checksum } });
             }
-            Some(Offer { from, included, files })
+            let offer = Offer { from, included, files };
+            (offer.bytes().is_some() && included <= offer.from.last).then_some(offer)
         };
         read().ok_or(NotUnderstood::Damaged)
     }
@@ -330,5 +339,28 @@ mod tests {
         // Epochs that do not ascend would be compared wrongly.
         let text = standing().encode().replace("epoch 2", "epoch 1");
         assert_eq!(CopyStanding::decode(text.as_bytes()), Err(NotUnderstood::Damaged));
+    }
+
+    /// Adding to them would be an overflow.
+    #[test]
+    fn numbers_that_are_too_great_are_refused() {
+        for (old, new) in [
+            ("promised 3 ", "promised 18446744073709551615 "),
+            ("promised 3 ", "promised 4294967297 "),
+            ("epoch 2 ", "epoch 4294967297 "),
+            ("last 12", "last 18446744073709551615"),
+        ] {
+            let text = standing().encode().replace(old, new);
+            assert!(text.contains(new), "{text}");
+            assert_eq!(CopyStanding::decode(text.as_bytes()), Err(NotUnderstood::Damaged), "{new}");
+        }
+        let half = Fingerprint { bytes: 1 << 63, checksum: 5 };
+        let files = ["base-1", "base-2"].map(|name| BaseEntry { name: name.into(), fingerprint: half });
+        let mut offer = Offer { from: standing(), included: 8, files: files.to_vec() };
+        assert_eq!(Offer::decode(offer.encode().as_bytes()), Err(NotUnderstood::Damaged));
+        offer.files.pop();
+        assert_eq!(Offer::decode(offer.encode().as_bytes()), Ok(offer.clone()));
+        offer.included = offer.from.last + 1;
+        assert_eq!(Offer::decode(offer.encode().as_bytes()), Err(NotUnderstood::Damaged));
     }
 }

@@ -1,10 +1,12 @@
 //! Copies that can't be followed, bases that change on their way, full disks, and followers that are missing.
 
 use crate::world::{STORE, Values, batch, values};
-use std::sync::Arc;
+use oxrdf::{GraphNameRef, Literal, NamedNodeRef, QuadRef};
+use std::sync::{Arc, OnceLock, Weak};
 use vicus_files::FakeDisk;
 use vicus_store::{
-    CommitError, Content, CopyAnswer, CopyStanding, Epoch, Followed, NoWaiting, Refused, Store, StoreError, check,
+    CommitError, Committed, Content, CopyAnswer, CopyStanding, Epoch, Followed, NoWaiting, Pending, Refused, Store,
+    StoreError, Waiting, check,
 };
 
 const MUCH: usize = 1 << 20;
@@ -26,7 +28,7 @@ fn insert(store: &Store, values: std::ops::Range<u64>) {
 /// A question and its answer, as bytes.
 fn ask(follower: &Store, writer: &Store) -> CopyAnswer {
     let ask = CopyStanding::decode(follower.standing().encode().as_bytes()).unwrap();
-    CopyAnswer::decode(&writer.answer(&ask, MUCH).unwrap().encode()).unwrap()
+    CopyAnswer::decode(&writer.answer(&ask, MUCH, true).unwrap().encode()).unwrap()
 }
 
 fn step(follower: &Store, writer: &Store) -> Result<Followed, StoreError> {
@@ -215,6 +217,9 @@ fn a_writer_that_learns_of_a_newer_one_takes_no_more_changes() {
     let (disk, old, _, new) = pair();
     let epoch = Epoch { number: 1, by: 3 };
     new.promise(epoch).unwrap();
+    // A sender without the right to write is refused, and ends nothing.
+    assert_eq!(old.answer(&new.standing(), MUCH, false).unwrap().content, Content::Refused(Refused::Behind));
+    assert!(old.standing().may_write());
     assert_eq!(ask(&new, &old).content, Content::Refused(Refused::Behind));
     for store in [old, open_again(&disk)] {
         let refused = batch(9).commit(&store);
@@ -226,6 +231,59 @@ fn a_writer_that_learns_of_a_newer_one_takes_no_more_changes() {
     assert!(new.begin_epoch(Epoch { number: 2, by: 0 }).is_err());
     new.begin_epoch(epoch).unwrap();
     insert(&new, 9..10);
+}
+
+/// A question tells a writer of a newer one while a change is on its way: no follower is needed, and it is written, but
+/// the newer writer may not have it.
+#[test]
+fn a_change_that_is_written_behind_a_promise_is_not_confirmed() {
+    let (_, old, _, new) = pair();
+    let change = batch(9).stage(&old).unwrap().unwrap();
+    new.promise(Epoch { number: 1, by: 3 }).unwrap();
+    assert_eq!(ask(&new, &old).content, Content::Refused(Refused::Behind));
+    let told = change.poll(&old).expect("it is written");
+    assert!(matches!(told, Err(CommitError::NotConfirmed(StoreError::Replaced(_)))), "{told:?}");
+    assert_eq!((values(&old.snapshot()), old.standing().last), (range(0..3), 4));
+    // It is the writer again after all, with the record.
+    let epoch = Epoch { number: 2, by: 3 };
+    assert_eq!(old.promise(epoch).unwrap().last, 4);
+    assert_eq!(old.begin_epoch(epoch).unwrap(), 5);
+    assert!(values(&old.snapshot()).contains(&9));
+}
+
+/// The other threads of a process: they have their change written while one waits.
+#[derive(Debug, Default)]
+struct Others(OnceLock<(Weak<Store>, Pending)>);
+
+impl Waiting for Others {
+    fn wait(&self, _: u64, ready: &mut dyn FnMut() -> bool) {
+        if let Some((store, change)) = self.0.get().filter(|_| !ready()) {
+            change.poll(&store.upgrade().expect("it is open"));
+        }
+        assert!(ready(), "nothing else happens");
+    }
+
+    fn wait_at_most(&self, key: u64, _: u64, ready: &mut dyn FnMut() -> bool) {
+        self.wait(key, ready);
+    }
+
+    fn wake(&self, _: u64) {}
+
+    fn now_ns(&self) -> u64 {
+        0
+    }
+}
+
+#[test]
+fn a_promise_counts_the_changes_on_their_way() {
+    let others = Arc::new(Others::default());
+    let directory = Arc::new(FakeDisk::new(1).process(1));
+    let store = Arc::new(Store::create(directory, STORE, Arc::clone(&others) as Arc<dyn Waiting>).unwrap());
+    let change = batch(9).stage(&store).unwrap().unwrap();
+    others.0.set((Arc::downgrade(&store), change)).unwrap();
+    assert_eq!(store.promise(Epoch { number: 1, by: 3 }).unwrap().last, 1);
+    let (store, change) = others.0.get().map(|(_, change)| (store, change)).unwrap();
+    assert_eq!(change.poll(&store).unwrap().unwrap(), 1, "it was acknowledged before");
 }
 
 fn open_again(disk: &FakeDisk) -> Store {
@@ -270,4 +328,29 @@ fn one_follower_is_not_two() {
     assert!(change.poll(&writer).is_none());
     step(&other, &writer).unwrap();
     assert_eq!(change.poll(&writer).unwrap().unwrap(), 4);
+}
+
+/// A transaction that deletes a value that is not there.
+fn change_nothing(store: &Store) -> Result<Committed, CommitError> {
+    let iri = NamedNodeRef::new_unchecked("http://example.org/has");
+    let mut transaction = store.write()?;
+    transaction.delete_quad(QuadRef::new(iri, iri, &Literal::from("none"), GraphNameRef::DefaultGraph))?;
+    transaction.commit()
+}
+
+/// It may change nothing because of changes that are not confirmed.
+#[test]
+fn a_transaction_without_changes_waits_for_those_that_it_has_seen() {
+    let (_, writer, _, follower) = pair();
+    let change = batch(3).stage(&writer).unwrap().unwrap();
+    assert_eq!(change_nothing(&writer).unwrap().number, None);
+    assert_eq!(values(&writer.snapshot()), range(0..4), "the other change is written");
+    assert_eq!(change.poll(&writer).unwrap().unwrap(), 4);
+    // Nobody waits for followers.
+    writer.need_followers(1, 0);
+    for told in [batch(4).commit(&writer), change_nothing(&writer).map(|done| done.number)] {
+        assert!(matches!(told, Err(CommitError::NotConfirmed(StoreError::TooFewFollowers(1)))), "{told:?}");
+    }
+    (0..2).for_each(|_| drop(step(&follower, &writer).unwrap()));
+    assert_eq!(change_nothing(&writer).unwrap().number, None, "the follower has it");
 }

@@ -14,7 +14,8 @@ fn number(text: Option<&str>, usual: u64) -> u64 {
 }
 
 /// In each schedule: a copy's data is what its history of epochs says, for all copies alike; no sequence number is
-/// acknowledged in two epochs; and nothing acknowledged by K ≥ 1 followers is lost when one of them is promoted.
+/// acknowledged in two epochs; and nothing acknowledged by a writer and K ≥ 0 followers is lost when a copy is
+/// promoted.
 #[test]
 fn nothing_confirmed_is_lost_in_any_schedule() {
     let schedules = number(option_env!("VICUS_SEEDS"), if cfg!(debug_assertions) { 40 } else { 400 });

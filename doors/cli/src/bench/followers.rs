@@ -189,7 +189,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     writer.end()?;
     let began = Instant::now();
     let copy = follower.copy();
-    let epoch = next_epoch(copy.standing()?.known());
+    let epoch = next_epoch(copy.standing()?.known())?;
     copy.promise(epoch)?;
     copy.promote(epoch)?;
     change(&copied, u64::MAX)?;

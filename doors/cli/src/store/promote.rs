@@ -29,7 +29,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     if let Some(path) = &args.store {
         let store = open(path, false)?;
-        let epoch = next_epoch(store.standing().known());
+        let epoch = next_epoch(store.standing().known())?;
         store.promise(epoch).with_context(|| of(path))?;
         let first = store.begin_epoch(epoch).with_context(|| of(path))?;
         return show(&format!("{}: writes from record {first} on, in epoch {epoch}\n", path.display()));
@@ -46,7 +46,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let (own, standings) = ask(&|copy| copy.standing())?;
     check(&server, &own, &others, &standings)?;
     let known = standings.iter().chain([&own]).map(CopyStanding::known).max().unwrap_or_default();
-    let epoch = next_epoch(known);
+    let epoch = next_epoch(known)?;
     let (own, standings) = ask(&|copy| copy.promise(epoch))?;
     check(&server, &own, &others, &standings)?;
     let begun = server.promote(epoch)?;

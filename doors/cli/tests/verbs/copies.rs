@@ -120,8 +120,24 @@ fn promote(args: &[&str]) -> std::process::Output {
     Command::new(env!("CARGO_BIN_EXE_vicus")).args(["promote", "--token", "t"]).args(args).output().unwrap()
 }
 
+/// Promotes, again if a server did not answer in time: a busy machine may be slower than the command waits.
+fn promoted_or_told(args: &[&str]) -> std::process::Output {
+    let mut output = promote(args);
+    let is_late = |output: &std::process::Output| String::from_utf8_lossy(&output.stderr).contains("can't be reached");
+    wait_for(
+        || {
+            if is_late(&output) {
+                output = promote(args);
+            }
+            !is_late(&output)
+        },
+        "an answer to a promotion",
+    );
+    output
+}
+
 fn promoted(args: &[&str]) {
-    let output = promote(args);
+    let output = promoted_or_told(args);
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
@@ -139,8 +155,11 @@ fn followers_have_what_the_writer_acknowledged_and_refuse_updates() {
         assert_eq!(server.metric("vicus_sequence") as u64, record);
     }
     for server in [&follower, &last] {
-        wait_for(|| server.metric("vicus_behind_records") == 0.0, "a follower without lag");
-        assert_eq!((server.metric("vicus_writes"), server.metric("vicus_behind_seconds")), (0.0, 0.0));
+        // One after the other, since a question may fail for once on a busy machine.
+        for lag in ["vicus_behind_records", "vicus_behind_seconds"] {
+            wait_for(|| server.metric(lag) == 0.0, lag);
+        }
+        assert_eq!(server.metric("vicus_writes"), 0.0);
         let refused = server.insert(3);
         assert_eq!(refused.status, 403);
         assert!(refused.text().contains("takes no changes of its own: send them to http://127.0.0.1:"), "{refused:?}");
@@ -175,11 +194,16 @@ fn a_commit_waits_for_followers_and_says_when_they_are_missing() {
     let follower = Server::follower(&folder.join("b"), &writer);
     // As soon as a follower has it, it is.
     assert_eq!(writer.values(1), BTreeSet::from([1]));
-    let record = (2..).find_map(|value| {
-        let reply = writer.insert(value);
-        (reply.status == 204).then(|| sequence(&reply))
-    });
-    assert!(follower.values(record.unwrap()).contains(&1));
+    let (mut record, mut values) = (0, 2..);
+    let mut is_confirmed = || {
+        let reply = writer.insert(values.next().unwrap());
+        if reply.status == 204 {
+            record = sequence(&reply);
+        }
+        reply.status == 204
+    };
+    wait_for(&mut is_confirmed, "a change that is confirmed in time");
+    assert!(follower.values(record).contains(&1));
     std::fs::remove_dir_all(folder).unwrap();
 }
 
@@ -220,7 +244,7 @@ fn nothing_acknowledged_is_lost_when_writers_are_killed() {
         next = after;
         // If the other one is further, the command says so.
         let [one, other] = &followers;
-        let output = promote(&[&one.url(), "--other", &other.url()]);
+        let output = promoted_or_told(&[&one.url(), "--other", &other.url()]);
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
             assert!(said.contains("promote the former"), "{said}");
@@ -275,6 +299,43 @@ fn an_old_writer_names_the_file_of_its_own_records() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
+/// Whoever reaches a server without tokens reads it, and ends its changes in no way.
+#[test]
+fn a_server_without_tokens_is_copied_and_not_promoted() {
+    let folder = folder("copies-open");
+    let store = folder.join("a");
+    let writer = Server::writer(&store, &[]);
+    writer.inserted(1);
+    writer.kill();
+    let said = folder.join("said");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_vicus"))
+        .args(["serve", "--threads", "2", "--bind", "127.0.0.1:0", "--store", text(&store)])
+        .env_remove("VICUS_TOKEN")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(File::create(&said).unwrap())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.trim().trim_end_matches('/').rsplit_once("://").unwrap().1.parse().unwrap();
+    let server = Server { child, address, store, said };
+    let standing = || Ask::get("/copies/standing").send(server.address).text();
+    let before = standing();
+    assert!(before.contains("promised 0 "), "{before}");
+    for path in ["/copies/promise", "/copies/promote"] {
+        let reply = Ask::post(path, "text/plain", "1 000000000000000a").send(server.address);
+        assert_eq!(reply.status, 403, "{path}: {}", reply.text());
+    }
+    let question = before.replace("promised 0 ", "promised 7 ").replace("0 writes", "5 follows");
+    let reply = Ask::post("/copies/records", "text/plain", question).send(server.address);
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert!(reply.text().contains("refused behind"), "{}", reply.text());
+    assert_eq!(standing(), before);
+    drop(server);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
 /// Answers each request with these bytes.
 fn answers(bytes: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -325,7 +386,7 @@ fn servers_that_can_not_be_followed_are_clear_errors() {
     // Promotions that can't be.
     let refused = promote(&[&page]);
     assert!(!refused.status.success());
-    let refused = promote(&[&other.url(), "--other", &url]);
+    let refused = promoted_or_told(&[&other.url(), "--other", &url]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && said.contains("have different stores"), "{said}");
     assert_eq!(writer.inserted(3), 3, "it goes on");
