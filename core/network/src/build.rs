@@ -177,8 +177,12 @@ impl<'n> Builder<'n> {
         let all = self.sources()?;
         let counts = self.outputs(&all)?;
         let own = self.part.map_or(0, |part| part.own);
-        let crossings = Crossings::of(self.nodes, &all);
-        let meets = self.part.map(|_| on_circles(self.nodes.len(), &all));
+        // Of several processes: the inputs on circles, and what goes from one to another.
+        let over = self.part.filter(|part| part.processes.len() > 1).map(|part| {
+            let meets = on_circles(self.nodes.len(), &all);
+            let crossings = Crossings::of(self.nodes, &all, &meets);
+            (part, meets, crossings)
+        });
         let mut received: BTreeMap<(usize, usize), (OutputId, Schema)> = BTreeMap::new();
         let mut net = ModelBuilder::new(name);
         let mut collected = Vec::new();
@@ -199,8 +203,8 @@ impl<'n> Builder<'n> {
             }
             let mut inputs = Vec::with_capacity(all[index].len());
             for (from, output, links) in &all[index] {
-                let (id, schema) = match (self.part, received.get(&(*from, *output))) {
-                    (Some(part), None) if self.nodes[*from].process != own => {
+                let (id, schema) = match (&over, received.get(&(*from, *output))) {
+                    (Some((part, _, crossings)), None) if self.nodes[*from].process != own => {
                         let crossing = crossings.of_output(self.nodes, *from, *output, own);
                         let (model, CrossingRows { schema, is_endless }) =
                             part.border.receive(&crossing).map_err(|error| self.of_node(*from, error))?;
@@ -269,7 +273,7 @@ impl<'n> Builder<'n> {
             let has_endless = all[index].iter().any(|(from, ..)| endless[*from]);
             endless[index] = building.is_endless || (has_endless && !kind.is_end);
             keep_newest(&mut net, links, &keeps);
-            if let (Some(meets), true) = (&meets, self.processes.len() > 1) {
+            if let Some((_, meets, _)) = &over {
                 // Boxes of one kind may wait for each other as well.
                 let inner = |net: &mut ModelBuilder, link| !keeps.iter().any(|(output, _)| *output == net.link(link).0);
                 let outer = meets[index].iter().any(|meets| *meets);
@@ -283,28 +287,17 @@ impl<'n> Builder<'n> {
                 let message = format!("`{}` is on node {own}: rows are collected in the process that began", node.name);
                 return Err(NetworkError::at(self.source, node.at, message));
             }
-            if let Some(part) = self.part {
-                for (output, (id, schema)) in made.iter().enumerate() {
-                    for to in (0..self.processes.len()).filter(|to| *to != own) {
-                        let Some(crossing) = crossings.find(self.nodes, index, output, to) else { continue };
-                        let rows = CrossingRows { schema: schema.clone(), is_endless: endless[index] };
-                        let model = part.border.send(&crossing, &rows).map_err(|error| self.of_node(index, error))?;
-                        let sender = net.add(model);
-                        let meets = meets.as_ref().is_some_and(|meets| {
-                            all.iter().zip(meets).enumerate().any(|(reader, (sources, meets))| {
-                                let from_here = |(from, from_output, _): &(usize, usize, _)| {
-                                    (*from, *from_output) == (index, output)
-                                };
-                                self.nodes[reader].process == to
-                                    && sources.iter().zip(meets).any(|(source, meets)| *meets && from_here(source))
-                            })
-                        });
-                        let link = net.connect(*id, sender.input(0));
-                        if meets {
-                            link.widen_when_full();
-                        }
-                        net.end(sender.output(0));
+            if let Some((part, _, crossings)) = &over {
+                for (output, crossing, meets) in crossings.leaving(self.nodes, index) {
+                    let (id, schema) = &made[output];
+                    let rows = CrossingRows { schema: schema.clone(), is_endless: endless[index] };
+                    let model = part.border.send(&crossing, &rows).map_err(|error| self.of_node(index, error))?;
+                    let sender = net.add(model);
+                    let link = net.connect(*id, sender.input(0));
+                    if meets {
+                        link.widen_when_full();
                     }
+                    net.end(sender.output(0));
                 }
             }
             outputs[index] = made;

@@ -88,31 +88,42 @@ pub struct Crossing {
     pub name: String,
 }
 
-/// The numbers of all crossings: by box, output and the process that reads.
-pub(crate) struct Crossings(BTreeMap<(usize, usize, usize), u32>);
+/// All crossings, by box, output and the process that reads.
+pub(crate) struct Crossings(BTreeMap<(usize, usize, usize), Way>);
+
+/// A crossing's number, and whether one of its readers meets its rows on another way.
+#[derive(Clone, Copy, Default)]
+struct Way {
+    number: u32,
+    meets: bool,
+}
 
 impl Crossings {
-    pub(crate) fn of(nodes: &[Node<'_>], all: &[Sources<'_>]) -> Crossings {
-        let mut numbers = BTreeMap::new();
-        for (reader, sources) in all.iter().enumerate() {
-            for &(from, output, _) in sources {
-                let to = nodes[reader].process;
+    /// `meets` says for each input of each box whether it lies on a circle.
+    pub(crate) fn of(nodes: &[Node<'_>], all: &[Sources<'_>], meets: &[Vec<bool>]) -> Crossings {
+        let mut ways: BTreeMap<_, Way> = BTreeMap::new();
+        for (reader, (sources, meets)) in all.iter().zip(meets).enumerate() {
+            let to = nodes[reader].process;
+            for (&(from, output, _), meets) in sources.iter().zip(meets) {
                 if nodes[from].process != to {
-                    numbers.insert((from, output, to), 0);
+                    ways.entry((from, output, to)).or_default().meets |= meets;
                 }
             }
         }
-        numbers.values_mut().zip(0..).for_each(|(number, place)| *number = place);
-        Crossings(numbers)
+        ways.values_mut().zip(0..).for_each(|(way, number)| way.number = number);
+        Crossings(ways)
     }
 
-    pub(crate) fn find(&self, nodes: &[Node<'_>], from: usize, output: usize, to: usize) -> Option<Crossing> {
-        let number = *self.0.get(&(from, output, to))?;
-        Some(Crossing { number, from: nodes[from].process, to, name: nodes[from].name.clone() })
-    }
-
+    /// The crossing of an output that boxes of another process read.
     pub(crate) fn of_output(&self, nodes: &[Node<'_>], from: usize, output: usize, to: usize) -> Crossing {
-        self.find(nodes, from, output, to).expect("an output that another process reads has a number")
+        let Way { number, .. } = self.0[&(from, output, to)];
+        Crossing { number, from: nodes[from].process, to, name: nodes[from].name.clone() }
+    }
+
+    /// The crossings of a box's outputs, each with its output, and whether a reader meets its rows on another way.
+    pub(crate) fn leaving(&self, nodes: &[Node<'_>], from: usize) -> impl Iterator<Item = (usize, Crossing, bool)> {
+        let of_box = self.0.range((from, 0, 0)..(from + 1, 0, 0));
+        of_box.map(move |(&(_, output, to), way)| (output, self.of_output(nodes, from, output, to), way.meets))
     }
 }
 

@@ -4,11 +4,12 @@
 //! frames of a link.
 
 use crate::link::{ALIVE_IN_SILENCE, LinkLost, lost};
+use crate::locked;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -33,13 +34,8 @@ pub(crate) struct Hello {
     pub(crate) link: Option<LinkHello>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct AttemptId {
-    /// Chosen by chance.
-    pub(crate) network: u64,
-    /// From 0 on.
-    pub(crate) number: u32,
-}
+/// A number by chance: one run of a network, which links of another one have not.
+pub(crate) type AttemptId = u64;
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct LinkHello {
@@ -148,11 +144,6 @@ pub(crate) struct Control {
     stream: Mutex<TcpStream>,
     is_over: Mutex<bool>,
     ended: Condvar,
-}
-
-fn locked<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic leaves nothing half done here.
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Control {

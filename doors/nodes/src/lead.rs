@@ -108,7 +108,7 @@ impl std::error::Error for LeadError {
 pub struct Lead {
     options: LeadOptions,
     nodes: Vec<Connected>,
-    network: u64,
+    attempt: AttemptId,
 }
 
 struct Connected {
@@ -136,8 +136,8 @@ impl Lead {
         };
         let nodes = addresses.iter().map(node_or_spare).collect::<Result<_, LeadError>>()?;
         // Each hasher of the standard library has keys of its own by chance.
-        let network = RandomState::new().hash_one(std::process::id());
-        Ok(Lead { options, nodes, network })
+        let attempt = RandomState::new().hash_one(std::process::id());
+        Ok(Lead { options, nodes, attempt })
     }
 
     /// Sends the text to all nodes, which make their parts. `own` is this process's machine, and `memory` bounds what
@@ -161,7 +161,7 @@ impl Lead {
         });
         let silence = self.options.silence;
         let run = |own| Run {
-            attempt: AttemptId { network: self.network, number: 0 },
+            attempt: self.attempt,
             name: name.to_owned(),
             text: text.to_json(),
             set: set.to_vec(),

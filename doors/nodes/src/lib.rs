@@ -31,3 +31,10 @@ mod port;
 
 pub use lead::{Attempt, Lead, LeadError, LeadOptions};
 pub use node::{NodeOptions, NodeServer};
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The state under a lock. A panic leaves nothing half done in any of this crate's.
+fn locked<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}

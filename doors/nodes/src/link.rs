@@ -1,6 +1,7 @@
 //! A link: the connection of two processes for one attempt at a network.
 
 use crate::frame::{self, Incoming, Kind, Outgoing};
+use crate::locked;
 use crate::port::{Receiving, Sending};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -85,8 +86,7 @@ impl Link {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A panic leaves nothing half done here.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 
     /// Has a frame sent, in order, by the thread that writes.

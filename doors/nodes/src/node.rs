@@ -2,13 +2,14 @@
 
 use crate::control::{Answer, AttemptId, Control, FromNode, Hello, LinkHello, Run, ToNode, greet, greeted, heard};
 use crate::link::{Link, LinkLost, LinkOptions};
+use crate::locked;
 use crate::port::{NoColumns, Sending, inlet, outlet};
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use vicus::flow::Overflows;
@@ -271,11 +272,6 @@ impl Run {
         let counts = self.processes.iter().map(|one| MachineCounts { threads: one.threads, nodes: one.nodes });
         counts.collect()
     }
-}
-
-fn locked<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic leaves nothing half done here.
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The attempts that run in a process.

@@ -5,11 +5,12 @@
 
 use crate::frame::{Kind, Outgoing};
 use crate::link::{ENDLESS, Link, LinkLost};
+use crate::locked;
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::StreamDecoder;
 use arrow_ipc::writer::StreamEncoder;
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use vicus_flow::{BoxError, BoxModel, Envelope, Mark, Operator, Resume, Schema, Turn};
 use vicus_network::{CrossingRows, parse_schema};
@@ -54,11 +55,6 @@ impl Window {
         let is_due = self.taken > 0 && (is_empty || self.taken >= self.all / 4);
         is_due.then(|| std::mem::take(&mut self.taken))
     }
-}
-
-fn locked<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic leaves nothing half done here.
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The sender's end, shared by the link and the box.

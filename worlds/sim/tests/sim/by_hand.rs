@@ -12,7 +12,7 @@ use vicus_topology::{LocationId, Topology};
 const MB: usize = 1 << 20;
 
 /// Only work takes time.
-fn free() -> Parameters {
+pub(crate) fn free() -> Parameters {
     Parameters {
         overlap: 1.0,
         cache_share: 1.0,

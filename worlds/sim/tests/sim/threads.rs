@@ -1,26 +1,9 @@
 //! Lightweight threads in virtual time: where one goes on after its wait, with times that can be worked out on paper.
 
+use super::by_hand::free;
 use vicus_schedule::{ALL, Idle, Setting};
-use vicus_sim::{
-    Cost, Machine, Options, Outcome, OwnStack, Parameters, Program, SimError, Step, TaskSpec, Work, simulate,
-};
+use vicus_sim::{Cost, Machine, Options, Outcome, OwnStack, Program, SimError, Step, TaskSpec, Work, simulate};
 use vicus_topology::Topology;
-
-/// Only work takes time.
-fn free() -> Parameters {
-    Parameters {
-        overlap: 1.0,
-        cache_share: 1.0,
-        spawn_cycles: 0.0,
-        own_cycles: 0.0,
-        take_cycles: 0.0,
-        steal_cycles: 0.0,
-        deal_cycles: 0.0,
-        stretch_cycles: 0.0,
-        wake_ns: 0.0,
-        jitter: 0.0,
-    }
-}
 
 fn work(us: u32) -> Step {
     Step::Work(Work { leaf: 0, cost: Cost::Nanos(f64::from(us) * 1000.0), accesses: Vec::new() })
