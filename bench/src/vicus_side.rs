@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use vicus::{Runtime, Setting};
-use vicus_rdf::load::{LoadOptions, Source, Syntax};
-use vicus_service::{Cancel, Count, Dataset, Each, Error, Limits, MemoryBudget, Service, SessionOptions};
+use vicus_rdf::load::{LoadOptions, LoadSource, Syntax};
+use vicus_service::{Cancel, Count, Dataset, Each, Error, CallLimits, MemoryBudget, Service, SessionOptions};
 use vicus_sparql::Moment;
 
 /// A dataset of Vicus that is asked.
@@ -35,7 +35,7 @@ pub fn load(data: &Path, threads: usize, strategy: &Setting, terms: bool) -> any
     let runtime = Runtime::builder().strategy(strategy.clone()).threads(threads).start();
     let service = Service::new(runtime, MemoryBudget::new(u64::MAX));
     let file = std::fs::File::open(data).with_context(|| format!("{}: can't be opened", data.display()))?;
-    let source = Source::new(data.display().to_string(), Syntax::NTriples, file);
+    let source = LoadSource::new(data.display().to_string(), Syntax::NTriples, file);
     let loaded = service.load(vec![source], LoadOptions::default(), &Cancel::new()).finish()?;
     let (dataset, load_ms) = (loaded.dataset, loaded.time.as_secs_f64() * 1e3);
     let triples = dataset.snapshot().len() as u64;
@@ -45,7 +45,7 @@ pub fn load(data: &Path, threads: usize, strategy: &Setting, terms: bool) -> any
 impl Peer for Vicus {
     fn ask(&mut self, query: &Query, limit: Duration) -> anyhow::Result<Answer> {
         let time = (!self.answered.contains(&query.path)).then_some(limit);
-        let limits = Limits { time, ..Limits::default() };
+        let limits = CallLimits { time, ..CallLimits::default() };
         let options = SessionOptions { moment: Some(Moment::default()), limits, ..SessionOptions::default() };
         let session = self.service.session(&self.dataset, options);
         let began = Instant::now();

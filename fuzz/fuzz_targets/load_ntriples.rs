@@ -5,11 +5,11 @@
 use libfuzzer_sys::fuzz_target;
 use vicus_flow::sequential;
 use vicus_rdf::Snapshot;
-use vicus_rdf::load::{Load, LoadOptions, Source, Syntax};
+use vicus_rdf::load::{Load, LoadOptions, LoadSource, Syntax};
 
 fuzz_target!(|text: &[u8]| {
     let whole = Snapshot::of_ntriples(text);
-    let source = Source::new("fuzz", Syntax::NTriples, std::io::Cursor::new(text.to_vec()));
+    let source = LoadSource::new("fuzz", Syntax::NTriples, std::io::Cursor::new(text.to_vec()));
     let load = Load::new(vec![source], LoadOptions { workers: 2, chunk_bytes: 16, ..LoadOptions::default() });
     let ran = sequential::run(load.model(), Vec::new(), |_| 0);
     match whole {

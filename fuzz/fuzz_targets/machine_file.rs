@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use vicus_kernels::{Leaf, Order, Schedule, Task, World};
-use vicus_sim::{Machine, Options, Recorder, SimError, Step, simulate};
+use vicus_kernels::{Leaf, TaskOrder, Schedule, Task, KernelWorld};
+use vicus_sim::{Machine, SimOptions, Recorder, SimError, Step, simulate};
 
 /// Two threads read an array that both have, and two tasks are dealt.
 fn run(machine: &Machine) {
@@ -18,12 +18,12 @@ fn run(machine: &Machine) {
         });
         let reads = |at: usize| Task::new([array.reads(part(at))]);
         let work = |at: usize| world.work(Leaf { name: "read", flops: 1000 }, &[array.reads(part(at))], || ());
-        world.tasks(Order::Free, (0..2).map(|at| (reads(at), move || work(at))));
+        world.tasks(TaskOrder::Free, (0..2).map(|at| (reads(at), move || work(at))));
         world.push(Step::End);
     });
     for strategy in ["las", "footprint", "vicinity"] {
         let plan = machine.plan(&strategy.parse().expect("a strategy"), threads);
-        let options = Options { parameters: machine.parameters, ..Options::default() };
+        let options = SimOptions { parameters: machine.parameters, ..SimOptions::default() };
         match simulate(machine, &plan, &program, &options) {
             Ok(outcome) => assert!(outcome.wall_ns > 0.0 && outcome.wall_ns.is_finite(), "{outcome}"),
             Err(error) => assert!(matches!(error, SimError::TooLong | SimError::Distribution(_)), "{error}"),

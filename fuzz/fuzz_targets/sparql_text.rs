@@ -8,7 +8,7 @@ use std::time::Duration;
 use vicus::Runtime;
 use vicus_rdf::Snapshot;
 use vicus_service::{
-    Dataset, ErrorKind, Format, Limits, MemoryBudget, Moment, PlanOptions, Service, Session, SessionOptions, check,
+    Dataset, ErrorKind, Format, CallLimits, MemoryBudget, Moment, PlanOptions, Service, Session, SessionOptions, check,
 };
 
 static DATASET: LazyLock<Dataset> = LazyLock::new(|| {
@@ -22,7 +22,7 @@ static SERVICE: LazyLock<Service> = LazyLock::new(|| {
 });
 
 fn options(plan: PlanOptions) -> SessionOptions {
-    let limits = Limits { time: Some(Duration::from_millis(100)), ..Limits::default() };
+    let limits = CallLimits { time: Some(Duration::from_millis(100)), ..CallLimits::default() };
     SessionOptions { plan, moment: Some(Moment::default()), limits, ..SessionOptions::default() }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use vicus::Runtime;
 use vicus_rdf::Snapshot;
-use vicus_service::{Dataset, Draft, ErrorKind, Limits, MemoryBudget, Service, SessionOptions, check_update};
+use vicus_service::{Dataset, Draft, ErrorKind, CallLimits, MemoryBudget, Service, SessionOptions, check_update};
 use vicus_sparql::Moment;
 
 static DATASET: LazyLock<Dataset> = LazyLock::new(|| {
@@ -25,7 +25,7 @@ fuzz_target!(|bytes: &[u8]| {
     if let Err(error) = check_update(text, SERVICE.memory(), &SessionOptions::default()) {
         return assert!(!error.to_string().is_empty());
     }
-    let limits = Limits { time: Some(Duration::from_millis(100)), ..Limits::default() };
+    let limits = CallLimits { time: Some(Duration::from_millis(100)), ..CallLimits::default() };
     let options = SessionOptions { moment: Some(Moment::default()), limits, ..SessionOptions::default() };
     let mut draft = Draft::of(&DATASET);
     match SERVICE.update(text, &mut draft, options) {

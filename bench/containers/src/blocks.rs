@@ -439,7 +439,7 @@ fn spread(values: &[f64]) -> Vec<f64> {
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     // The first runtime of a process sets its memory up.
-    let _runtime = vicus_machine::Runtime::builder().threads(1).quiet().start();
+    let _runtime = vicus_machine::MachineRuntime::builder().threads(1).quiet().start();
     if let Some(name) = &options.resident {
         return play(name, options.seed);
     }

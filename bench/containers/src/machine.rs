@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 use vicus_machine::SystemPages;
-use vicus_memory::{Memory, MemoryOptions, PageError, Pages, Placement, WhenFull};
+use vicus_memory::{Memory, MemoryOptions, PageError, Pages, PagePlacement, WhenFull};
 use vicus_topology::{NodeId, Topology};
 
 /// A page source with more nodes than the machine has: surplus nodes stand for real ones. Ranges are cut and placed as
@@ -30,17 +30,17 @@ unsafe impl Pages for Wider {
         self.pages.reserve(bytes, align)
     }
 
-    unsafe fn place(&self, start: NonNull<u8>, bytes: usize, placement: Placement<'_>) -> Result<(), PageError> {
+    unsafe fn place(&self, start: NonNull<u8>, bytes: usize, placement: PagePlacement<'_>) -> Result<(), PageError> {
         let mut nodes = Vec::new();
         let placement = match placement {
-            Placement::On(node, when_full) => Placement::On(self.real(node), when_full),
-            Placement::Interleaved(over) => {
+            PagePlacement::On(node, when_full) => PagePlacement::On(self.real(node), when_full),
+            PagePlacement::Interleaved(over) => {
                 nodes.extend(over.iter().map(|&node| self.real(node)));
                 nodes.sort();
                 nodes.dedup();
-                Placement::Interleaved(&nodes)
+                PagePlacement::Interleaved(&nodes)
             }
-            Placement::Standard => Placement::Standard,
+            PagePlacement::Standard => PagePlacement::Standard,
         };
         // SAFETY: as for the caller.
         unsafe { self.pages.place(start, bytes, placement) }

@@ -20,8 +20,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use vicus::{Runtime, Setting};
 use vicus_bench::cpus;
-use vicus_rdf::load::{LoadOptions, Source, Syntax};
-use vicus_service::{Cancel, Dataset, Each, Limits, MemoryBudget, Service, Session, SessionOptions};
+use vicus_rdf::load::{LoadOptions, LoadSource, Syntax};
+use vicus_service::{Cancel, Dataset, Each, CallLimits, MemoryBudget, Service, Session, SessionOptions};
 use vicus_sparql::Moment;
 use vicus_testing::median;
 
@@ -94,9 +94,9 @@ impl Vicus {
     fn load(mix: &Mix, args: &Args, time: Option<Duration>) -> anyhow::Result<Vicus> {
         let runtime = Runtime::builder().strategy(args.strategy.clone()).threads(args.threads).start();
         let service = Service::new(runtime, MemoryBudget::new(u64::MAX));
-        let source = Source::new(mix.name, Syntax::NTriples, Cursor::new(mix.triples.clone().into_bytes()));
+        let source = LoadSource::new(mix.name, Syntax::NTriples, Cursor::new(mix.triples.clone().into_bytes()));
         let dataset = service.load(vec![source], LoadOptions::default(), &Cancel::new()).finish()?.dataset;
-        let limits = Limits { time, ..Limits::default() };
+        let limits = CallLimits { time, ..CallLimits::default() };
         let options = SessionOptions { moment: Some(Moment::default()), limits, ..SessionOptions::default() };
         let session = service.session(&dataset, options);
         Ok(Vicus { dataset, session })

@@ -1,4 +1,4 @@
-//! Vicus' own store, as a server has it: a keeper merges its changes in the background.
+//! Vicus' own store, as a server has it: a merger merges its changes in the background.
 
 use crate::engine::Engine;
 use anyhow::Context;
@@ -9,14 +9,14 @@ use vicus::{Runtime, Setting};
 use vicus_bench::peer::{Answer, Peer, Query};
 use vicus_bench::vicus_side::Vicus as Asked;
 use vicus_rdf::Snapshot;
-use vicus_rdf::load::{LoadOptions, Source, Syntax};
-use vicus_service::{Cancel, Dataset, Keeper, MemoryBudget, Service, SessionOptions, create_store, open_store};
+use vicus_rdf::load::{LoadOptions, LoadSource, Syntax};
+use vicus_service::{Cancel, Dataset, StoreMerger, MemoryBudget, Service, SessionOptions, create_store, open_store};
 use vicus_store::Store;
 
 pub(crate) struct Vicus {
     folder: PathBuf,
     service: Service,
-    store: Option<(Arc<Store>, Keeper)>,
+    store: Option<(Arc<Store>, StoreMerger)>,
     /// What is asked, and the data that it has.
     asked: Mutex<Option<(Arc<Snapshot>, Asked)>>,
 }
@@ -36,7 +36,7 @@ impl Vicus {
 impl Engine for Vicus {
     fn load(&mut self, file: &Path) -> anyhow::Result<Box<dyn FnOnce() -> anyhow::Result<u64>>> {
         let store = create_store(&self.folder)?;
-        let source = Source::new(file.display().to_string(), Syntax::NTriples, std::fs::File::open(file)?);
+        let source = LoadSource::new(file.display().to_string(), Syntax::NTriples, std::fs::File::open(file)?);
         let loaded = self.service.load(vec![source], LoadOptions::default(), &Cancel::new()).finish()?;
         let snapshot = Arc::into_inner(loaded.dataset.into_snapshot()).context("no other owner is left")?;
         store.load(snapshot, &mut |_| {})?;
@@ -45,8 +45,8 @@ impl Engine for Vicus {
 
     fn open(&mut self) -> anyhow::Result<()> {
         let store = Arc::new(open_store(&self.folder)?);
-        let keeper = self.service.keep(&store)?;
-        self.store = Some((store, keeper));
+        let merger = self.service.keep(&store)?;
+        self.store = Some((store, merger));
         Ok(())
     }
 

@@ -27,7 +27,7 @@ mod tbb {
 
 /// All three runtimes, with the same number of threads.
 pub(crate) struct Runtimes {
-    pub(crate) vicus: vicus_machine::Runtime,
+    pub(crate) vicus: vicus_machine::MachineRuntime,
     pub(crate) rayon: rayon::ThreadPool,
     #[cfg(tbb)]
     tbb: *mut tbb::Runtime,
@@ -55,7 +55,7 @@ impl Runtimes {
         // oneTBB has pinned the caller if it ran here before.
         allow(cpus);
         Ok(Runtimes {
-            vicus: vicus_machine::Runtime::builder().threads(threads).strategy(strategy.parse()?).start(),
+            vicus: vicus_machine::MachineRuntime::builder().threads(threads).strategy(strategy.parse()?).start(),
             rayon: rayon::ThreadPoolBuilder::new()
                 .num_threads(threads)
                 .start_handler(move |thread| pin(owned[thread % owned.len()]))

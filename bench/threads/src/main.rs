@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use vicus_machine::Runtime;
+use vicus_machine::MachineRuntime;
 use vicus_threads::{self as threads, Builder, SyncVar, full_empty};
 
 /// Vicus' lightweight threads beside std's threads, tokio's tasks, Qthreads and Argobots.
@@ -72,7 +72,7 @@ fn main() -> anyhow::Result<()> {
     };
     let in_c: Vec<(&'static str, PathBuf)> = libraries.iter().filter_map(compiled).collect();
     for &count in &args.threads {
-        let runtime = Runtime::builder().threads(count).strategy(args.strategy.parse()?).start();
+        let runtime = MachineRuntime::builder().threads(count).strategy(args.strategy.parse()?).start();
         let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(count).build()?;
         for what in &args.what {
             let (title, mut sides): (&str, Vec<Side>) = match what.as_str() {
@@ -141,11 +141,11 @@ fn time(operations: usize, f: impl FnOnce()) -> f64 {
 }
 
 /// In a lightweight thread.
-fn on(runtime: &Runtime, f: fn() -> f64) -> f64 {
+fn on(runtime: &MachineRuntime, f: fn() -> f64) -> f64 {
     Builder::new().spawn_on(runtime, f).join().unwrap()
 }
 
-fn spawn<'a>(runtime: &'a Runtime, tokio: &'a tokio::runtime::Runtime) -> Vec<Side<'a>> {
+fn spawn<'a>(runtime: &'a MachineRuntime, tokio: &'a tokio::runtime::Runtime) -> Vec<Side<'a>> {
     const N: usize = 100_000;
     vec![
         ("vicus", Box::new(|| on(runtime, || time(N, || (0..N).for_each(|_| threads::spawn(|| ()).join().unwrap()))))),
@@ -166,7 +166,7 @@ fn spawn<'a>(runtime: &'a Runtime, tokio: &'a tokio::runtime::Runtime) -> Vec<Si
     ]
 }
 
-fn batch<'a>(runtime: &'a Runtime, tokio: &'a tokio::runtime::Runtime) -> Vec<Side<'a>> {
+fn batch<'a>(runtime: &'a MachineRuntime, tokio: &'a tokio::runtime::Runtime) -> Vec<Side<'a>> {
     const N: usize = 100;
     let vicus = || {
         time(N * 1000, || {
@@ -196,7 +196,7 @@ fn batch<'a>(runtime: &'a Runtime, tokio: &'a tokio::runtime::Runtime) -> Vec<Si
     ]
 }
 
-fn yields<'a>(runtime: &'a Runtime, tokio: &'a tokio::runtime::Runtime) -> Vec<Side<'a>> {
+fn yields<'a>(runtime: &'a MachineRuntime, tokio: &'a tokio::runtime::Runtime) -> Vec<Side<'a>> {
     const N: usize = 100_000;
     vec![
         ("vicus", {
@@ -219,7 +219,7 @@ fn yields<'a>(runtime: &'a Runtime, tokio: &'a tokio::runtime::Runtime) -> Vec<S
     ]
 }
 
-fn switches<'a>(runtime: &'a Runtime, tokio: &'a tokio::runtime::Runtime) -> Vec<Side<'a>> {
+fn switches<'a>(runtime: &'a MachineRuntime, tokio: &'a tokio::runtime::Runtime) -> Vec<Side<'a>> {
     const N: usize = 100_000;
     let vicus = || {
         time(10 * N, || {
@@ -273,7 +273,7 @@ fn word() -> f64 {
     })
 }
 
-fn pingpong<'a>(runtime: &'a Runtime, tokio: &'a tokio::runtime::Runtime) -> Vec<Side<'a>> {
+fn pingpong<'a>(runtime: &'a MachineRuntime, tokio: &'a tokio::runtime::Runtime) -> Vec<Side<'a>> {
     const N: usize = 50_000;
     let vicus = || {
         let words = Arc::new((SyncVar::empty(), SyncVar::empty()));
@@ -317,7 +317,7 @@ fn pingpong<'a>(runtime: &'a Runtime, tokio: &'a tokio::runtime::Runtime) -> Vec
 }
 
 /// So many threads that all wait for one word, are woken, and joined.
-fn waiters(runtime: &Runtime, count: usize, stack: usize) -> f64 {
+fn waiters(runtime: &MachineRuntime, count: usize, stack: usize) -> f64 {
     let word = Arc::new(AtomicU64::new(0));
     full_empty::empty(&word);
     let came = Arc::new(AtomicU64::new(0));
@@ -349,7 +349,7 @@ fn resident() -> (f64, f64) {
 }
 
 /// A million threads, each of which waits for the word of the one before.
-fn chain(runtime: &Runtime, stack: usize) {
+fn chain(runtime: &MachineRuntime, stack: usize) {
     const N: usize = 1_000_000;
     let words: Arc<[AtomicU64]> = (0..=N).map(|_| AtomicU64::new(0)).collect();
     words.iter().for_each(|word| _ = full_empty::empty(word));
@@ -373,7 +373,7 @@ fn chain(runtime: &Runtime, stack: usize) {
 }
 
 /// A tree of a million threads, each of which joins its child.
-fn tree(runtime: &Runtime, stack: usize) {
+fn tree(runtime: &MachineRuntime, stack: usize) {
     fn descend(depth: u32, stack: usize) -> u32 {
         if depth == 0 {
             return 0;
@@ -389,7 +389,7 @@ fn tree(runtime: &Runtime, stack: usize) {
 }
 
 /// A million threads that all wait at once.
-fn million(runtime: &Runtime, stack: usize) {
+fn million(runtime: &MachineRuntime, stack: usize) {
     let before = resident().0;
     let ns = waiters(runtime, 1_000_000, stack);
     let (after, peak) = resident();

@@ -7,7 +7,7 @@
 use crate::base::{BaseFile, Fingerprint};
 use crate::error::DiskError;
 use std::sync::Arc;
-use vicus_files::{Access, Directory, File};
+use vicus_files::{Directory, File, OpenMode};
 
 const BEGINNING: &str = "fetched-";
 
@@ -44,7 +44,7 @@ impl Fetching {
             directory.remove(other)?;
         }
         let file = match names.contains(&name) {
-            true => directory.open(&name, Access::Write)?,
+            true => directory.open(&name, OpenMode::Write)?,
             false => directory.create(&name)?,
         };
         let at = file.len()?.min(fingerprint.bytes);

@@ -21,7 +21,7 @@
 use crate::base::Fingerprint;
 use crate::error::DiskError;
 use std::fmt::{self, Write};
-use vicus_files::{Access, Directory, is_plain};
+use vicus_files::{Directory, OpenMode, is_plain};
 
 /// The manifest's file.
 pub(crate) const CURRENT: &str = "CURRENT";
@@ -123,7 +123,7 @@ impl Manifest {
     /// # Errors
     /// The system refuses, or the file is no manifest, damaged, or of a newer version.
     pub(crate) fn read(directory: &dyn Directory) -> Result<Option<Manifest>, DiskError> {
-        let file = match directory.open(CURRENT, Access::Read) {
+        let file = match directory.open(CURRENT, OpenMode::Read) {
             Err(error) if error.is_missing() => return Ok(None),
             opened => opened?,
         };

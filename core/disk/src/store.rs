@@ -26,7 +26,7 @@ use crate::manifest::{BaseEntry, CURRENT, EpochStart, Lineage, Manifest, NEXT};
 use std::fmt;
 use std::sync::Arc;
 use vicus_files::scratch::is_scratch;
-use vicus_files::{Access, Directory, File, Lock, Scratch};
+use vicus_files::{Directory, File, Lock, OpenMode, Scratch};
 
 const LOCK: &str = "LOCK";
 const UNFINISHED: &str = ".new";
@@ -52,7 +52,7 @@ const LEFT: [(&str, MayBeLeft, &str); 3] = [
 fn refuse_others(directory: &dyn Directory) -> Result<(), DiskError> {
     let names = directory.list()?;
     for (name, may_be_left, expected) in LEFT.into_iter().filter(|(left, ..)| names.iter().any(|name| name == left)) {
-        let file = match directory.open(name, Access::Read) {
+        let file = match directory.open(name, OpenMode::Read) {
             Err(error) if error.is_missing() => continue,
             opened => opened?,
         };
@@ -296,7 +296,7 @@ fn keep_file_aside(
     offset: u64,
     bytes: Option<u64>,
 ) -> Result<String, DiskError> {
-    let from = directory.open(name, Access::Read)?;
+    let from = directory.open(name, OpenMode::Read)?;
     let end = bytes.map_or(from.len()?, |bytes| offset + bytes);
     let names = directory.list()?;
     let first = format!("{ASIDE}{name}-{offset}");
@@ -519,7 +519,7 @@ impl StoreFiles {
     fn first_kept(&self, included: u64) -> u64 {
         let (needed, kept) = (self.log.first_needed(included), self.log.first_kept(included));
         let mut bytes = 0;
-        let bytes_of = |number| self.directory.open(&name_of(number), Access::Read).and_then(|file| file.len());
+        let bytes_of = |number| self.directory.open(&name_of(number), OpenMode::Read).and_then(|file| file.len());
         let older = self.log.segments().rev().filter(|number| (kept..needed).contains(number));
         let within = older.take_while(|&number| {
             bytes += bytes_of(number).unwrap_or(KEPT_BYTES);
@@ -649,7 +649,7 @@ impl StoreFiles {
     /// The system refuses.
     pub fn open_base(&self, name: &str) -> Result<Option<Arc<dyn File>>, DiskError> {
         let is_current = self.manifest.files.iter().any(|entry| entry.name == name);
-        Ok(if is_current { Some(self.directory.open(name, Access::Read)?) } else { None })
+        Ok(if is_current { Some(self.directory.open(name, OpenMode::Read)?) } else { None })
     }
 
     /// The directory.

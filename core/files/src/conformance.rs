@@ -1,6 +1,6 @@
 //! The duties of every [`Directory`], checked from outside; the fake and the system's are held to the same.
 
-use crate::{Access, Directory, LockError, Operation};
+use crate::{Directory, FileOperation, LockError, OpenMode};
 
 /// Checks an empty directory, and leaves it empty but for a lock file.
 ///
@@ -21,11 +21,11 @@ pub fn check(directory: &dyn Directory) {
 fn files_are_created_once(directory: &dyn Directory) {
     directory.create("once").unwrap();
     let again = directory.create("once").expect_err("there is one");
-    assert_eq!(again.operation, Operation::Create);
+    assert_eq!(again.operation, FileOperation::Create);
     assert_eq!(again.cause.kind(), std::io::ErrorKind::AlreadyExists);
     assert!(again.to_string().contains(&directory.path("once")), "{again}");
     for missing in [
-        directory.open("none", Access::Read).err(),
+        directory.open("none", OpenMode::Read).err(),
         directory.map("none").err(),
         directory.remove("none").err(),
         directory.rename("none", "other").err(),
@@ -47,7 +47,7 @@ fn bytes_are_read_as_written(directory: &dyn Directory) {
     file.read_at(0, &mut read).unwrap();
     assert_eq!(&read, b"\0\0\0\0\0vicus\0\0", "what was skipped is zero");
     let short = file.read_at(995, &mut read).expect_err("it ends before");
-    assert!(short.is_short() && short.operation == Operation::Read, "{short}");
+    assert!(short.is_short() && short.operation == FileOperation::Read, "{short}");
     assert!(file.read_at(5000, &mut read).expect_err("it ends before").is_short());
     file.read_at(1001, &mut []).unwrap();
     file.set_len(7).unwrap();
@@ -56,7 +56,7 @@ fn bytes_are_read_as_written(directory: &dyn Directory) {
     assert_eq!(&read, b"\0\0\0\0\0vi\0\0\0\0\0", "what was cut is gone");
     file.sync().unwrap();
     // Another value of the same file sees the same bytes.
-    let other = directory.open("bytes", Access::Read).unwrap();
+    let other = directory.open("bytes", OpenMode::Read).unwrap();
     file.write_at(5, b"VI").unwrap();
     other.read_at(5, &mut read[..2]).unwrap();
     assert_eq!(&read[..2], b"VI");
@@ -72,7 +72,7 @@ fn names_change_in_one_step(directory: &dyn Directory) {
     directory.sync().unwrap();
     assert_eq!(directory.list().unwrap(), ["b"]);
     let mut read = [0; 3];
-    directory.open("b", Access::Read).unwrap().read_at(0, &mut read).unwrap();
+    directory.open("b", OpenMode::Read).unwrap().read_at(0, &mut read).unwrap();
     assert_eq!(&read, b"new");
     directory.remove("b").unwrap();
 }
@@ -107,12 +107,12 @@ fn temporary_files_have_no_names(directory: &dyn Directory) {
 
 fn rights_are_kept(directory: &dyn Directory) {
     directory.create("read-only").unwrap();
-    let file = directory.open("read-only", Access::Read).unwrap();
+    let file = directory.open("read-only", OpenMode::Read).unwrap();
     let refused = file.write_at(0, b"x").expect_err("it was opened for reading");
-    assert_eq!(refused.operation, Operation::Write);
+    assert_eq!(refused.operation, FileOperation::Write);
     assert!(file.set_len(3).is_err());
     assert_eq!(file.len().unwrap(), 0);
-    directory.open("read-only", Access::Write).unwrap().write_at(0, b"x").unwrap();
+    directory.open("read-only", OpenMode::Write).unwrap().write_at(0, b"x").unwrap();
     assert_eq!(file.len().unwrap(), 1);
     directory.remove("read-only").unwrap();
 }
@@ -130,7 +130,7 @@ fn one_value_has_the_lock(directory: &dyn Directory) {
     // By hand, say: then the lock holds no other process off.
     directory.remove("lock").unwrap();
     let lost = lock.check().expect_err("its file was removed");
-    assert_eq!((&lost.file, lost.operation), (&directory.path("lock"), Operation::KeepLock));
+    assert_eq!((&lost.file, lost.operation), (&directory.path("lock"), FileOperation::KeepLock));
     let other = directory.lock("lock").expect("there is no such file");
     other.check().unwrap();
     assert!(lock.check().is_err(), "another file has its name");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// An operation on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Operation {
+pub enum FileOperation {
     /// [`Directory::create`](crate::Directory::create)
     Create,
     /// [`Directory::open`](crate::Directory::open)
@@ -37,23 +37,23 @@ pub enum Operation {
     Sync,
 }
 
-impl fmt::Display for Operation {
+impl fmt::Display for FileOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Operation::Create => "create",
-            Operation::Open => "open",
-            Operation::Map => "map",
-            Operation::Rename => "rename",
-            Operation::Remove => "remove",
-            Operation::List => "list",
-            Operation::SyncDirectory => "sync the directory",
-            Operation::Lock => "lock",
-            Operation::KeepLock => "rely on",
-            Operation::Measure => "measure",
-            Operation::Read => "read",
-            Operation::Write => "write",
-            Operation::SetLength => "set the length of",
-            Operation::Sync => "sync",
+            FileOperation::Create => "create",
+            FileOperation::Open => "open",
+            FileOperation::Map => "map",
+            FileOperation::Rename => "rename",
+            FileOperation::Remove => "remove",
+            FileOperation::List => "list",
+            FileOperation::SyncDirectory => "sync the directory",
+            FileOperation::Lock => "lock",
+            FileOperation::KeepLock => "rely on",
+            FileOperation::Measure => "measure",
+            FileOperation::Read => "read",
+            FileOperation::Write => "write",
+            FileOperation::SetLength => "set the length of",
+            FileOperation::Sync => "sync",
         })
     }
 }
@@ -64,21 +64,21 @@ pub struct FileError {
     /// The file's path, or the directory's.
     pub file: String,
     /// The operation.
-    pub operation: Operation,
+    pub operation: FileOperation,
     /// Why it failed.
     pub cause: Arc<io::Error>,
 }
 
 impl FileError {
     /// A failed operation on a file.
-    pub fn new(file: String, operation: Operation, cause: io::Error) -> FileError {
+    pub fn new(file: String, operation: FileOperation, cause: io::Error) -> FileError {
         FileError { file, operation, cause: Arc::new(cause) }
     }
 
     /// The file of a lock is not the locked one.
     pub fn lock_lost(file: String, cause: impl fmt::Display) -> FileError {
         let what = format!("{cause}: another process may write here now; start this one anew");
-        FileError::new(file, Operation::KeepLock, io::Error::other(what))
+        FileError::new(file, FileOperation::KeepLock, io::Error::other(what))
     }
 
     /// Whether there is no such file.

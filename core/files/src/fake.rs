@@ -5,9 +5,9 @@ mod chance;
 mod content;
 mod names;
 
-use crate::error::{FileError, LockError, Operation};
+use crate::error::{FileError, FileOperation, LockError};
 use crate::scratch::create_and_remove;
-use crate::{Access, Directory, File, Lock, MappedBytes, Mapping, is_plain};
+use crate::{Directory, File, Lock, MappedBytes, Mapping, OpenMode, is_plain};
 use chance::Chance;
 use content::Content;
 use names::Names;
@@ -379,7 +379,7 @@ impl FakeDirectory {
     /// Does something with the state for a file of a plain name.
     fn with<R>(
         &self,
-        operation: Operation,
+        operation: FileOperation,
         name: &str,
         f: impl FnOnce(&mut State) -> io::Result<R>,
     ) -> Result<R, FileError> {
@@ -387,7 +387,7 @@ impl FakeDirectory {
         f(&mut self.disk.state()).map_err(|cause| FileError::new(self.path(name), operation, cause))
     }
 
-    fn file(&self, name: &str, content: usize, access: Access) -> Arc<dyn File> {
+    fn file(&self, name: &str, content: usize, access: OpenMode) -> Arc<dyn File> {
         self.disk.state().contents[content].open += 1;
         Arc::new(FakeFile { directory: self.clone(), name: name.to_owned(), content, access })
     }
@@ -399,12 +399,12 @@ impl Directory for FakeDirectory {
     }
 
     fn create(&self, name: &str) -> Result<Arc<dyn File>, FileError> {
-        let content = self.with(Operation::Create, name, |state| state.create(self.epoch, name))?;
-        Ok(self.file(name, content, Access::Write))
+        let content = self.with(FileOperation::Create, name, |state| state.create(self.epoch, name))?;
+        Ok(self.file(name, content, OpenMode::Write))
     }
 
-    fn open(&self, name: &str, access: Access) -> Result<Arc<dyn File>, FileError> {
-        let content = self.with(Operation::Open, name, |state| {
+    fn open(&self, name: &str, access: OpenMode) -> Result<Arc<dyn File>, FileError> {
+        let content = self.with(FileOperation::Open, name, |state| {
             state.begin_whole(self.epoch)?;
             state.find(name)
         })?;
@@ -416,7 +416,7 @@ impl Directory for FakeDirectory {
     }
 
     fn map(&self, name: &str) -> Result<Mapping, FileError> {
-        self.with(Operation::Map, name, |state| {
+        self.with(FileOperation::Map, name, |state| {
             state.begin_whole(self.epoch)?;
             let content = state.find(name)?;
             let mapping: Mapping = Arc::new(Aligned::new(&state.contents[content].cached));
@@ -426,26 +426,26 @@ impl Directory for FakeDirectory {
 
     fn rename(&self, from: &str, to: &str) -> Result<(), FileError> {
         assert!(is_plain(to), "{to:?} is no plain name");
-        self.with(Operation::Rename, from, |state| state.rename(self.epoch, from, to))
+        self.with(FileOperation::Rename, from, |state| state.rename(self.epoch, from, to))
     }
 
     fn remove(&self, name: &str) -> Result<(), FileError> {
-        self.with(Operation::Remove, name, |state| state.remove(self.epoch, name))
+        self.with(FileOperation::Remove, name, |state| state.remove(self.epoch, name))
     }
 
     fn list(&self) -> Result<Vec<String>, FileError> {
-        self.with(Operation::List, "", |state| {
+        self.with(FileOperation::List, "", |state| {
             state.begin_whole(self.epoch)?;
             Ok(state.names.cached.keys().cloned().collect())
         })
     }
 
     fn sync(&self) -> Result<(), FileError> {
-        self.with(Operation::SyncDirectory, "", |state| state.sync_names(self.epoch))
+        self.with(FileOperation::SyncDirectory, "", |state| state.sync_names(self.epoch))
     }
 
     fn lock(&self, name: &str) -> Result<Box<dyn Lock>, LockError> {
-        let taken = self.with(Operation::Lock, name, |state| {
+        let taken = self.with(FileOperation::Lock, name, |state| {
             state.begin_whole(self.epoch)?;
             if let Some(&(by, _)) = state.locks.get(name) {
                 return Ok(Err(by));
@@ -496,18 +496,22 @@ struct FakeFile {
     directory: FakeDirectory,
     name: String,
     content: usize,
-    access: Access,
+    access: OpenMode,
 }
 
 impl FakeFile {
-    fn with<R>(&self, operation: Operation, f: impl FnOnce(&mut State, u64) -> io::Result<R>) -> Result<R, FileError> {
+    fn with<R>(
+        &self,
+        operation: FileOperation,
+        f: impl FnOnce(&mut State, u64) -> io::Result<R>,
+    ) -> Result<R, FileError> {
         self.directory.with(operation, &self.name, |state| f(state, self.directory.epoch))
     }
 
     fn writable(&self) -> io::Result<()> {
         match self.access {
-            Access::Write => Ok(()),
-            Access::Read => Err(io::Error::other("it is opened for reading")),
+            OpenMode::Write => Ok(()),
+            OpenMode::Read => Err(io::Error::other("it is opened for reading")),
         }
     }
 }
@@ -520,14 +524,14 @@ impl Drop for FakeFile {
 
 impl File for FakeFile {
     fn len(&self) -> Result<u64, FileError> {
-        self.with(Operation::Measure, |state, epoch| {
+        self.with(FileOperation::Measure, |state, epoch| {
             state.begin_whole(epoch)?;
             Ok(state.contents[self.content].cached.len() as u64)
         })
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), FileError> {
-        self.with(Operation::Read, |state, epoch| {
+        self.with(FileOperation::Read, |state, epoch| {
             state.begin_whole(epoch)?;
             let cached = &state.contents[self.content].cached;
             let from = usize::try_from(offset).ok().and_then(|offset| cached.get(offset..));
@@ -538,14 +542,14 @@ impl File for FakeFile {
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), FileError> {
-        self.with(Operation::Write, |state, epoch| {
+        self.with(FileOperation::Write, |state, epoch| {
             self.writable()?;
             state.write(epoch, self.content, usize::try_from(offset).expect("a small disk"), bytes)
         })
     }
 
     fn map(&self) -> Result<Mapping, FileError> {
-        self.with(Operation::Map, |state, epoch| {
+        self.with(FileOperation::Map, |state, epoch| {
             state.begin_whole(epoch)?;
             let mapping: Mapping = Arc::new(Aligned::new(&state.contents[self.content].cached));
             Ok(mapping)
@@ -553,14 +557,14 @@ impl File for FakeFile {
     }
 
     fn set_len(&self, bytes: u64) -> Result<(), FileError> {
-        self.with(Operation::SetLength, |state, epoch| {
+        self.with(FileOperation::SetLength, |state, epoch| {
             self.writable()?;
             state.set_len(epoch, self.content, usize::try_from(bytes).expect("a small disk"))
         })
     }
 
     fn sync(&self) -> Result<(), FileError> {
-        self.with(Operation::Sync, |state, epoch| state.sync(epoch, self.content))
+        self.with(FileOperation::Sync, |state, epoch| state.sync(epoch, self.content))
     }
 }
 

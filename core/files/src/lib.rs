@@ -21,7 +21,7 @@ mod error;
 mod fake;
 pub mod scratch;
 
-pub use error::{FileError, LockError, Operation};
+pub use error::{FileError, FileOperation, LockError};
 pub use fake::{Failure, FakeDirectory, FakeDisk};
 pub use scratch::Scratch;
 
@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 /// The permitted use of an opened file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Access {
+pub enum OpenMode {
     /// Reading alone, as for a reader without the right to write.
     Read,
     /// Reading and writing.
@@ -99,7 +99,7 @@ pub trait Directory: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// There is none ([`FileError::is_missing`]), or the system refuses.
-    fn open(&self, name: &str, access: Access) -> Result<Arc<dyn File>, FileError>;
+    fn open(&self, name: &str, access: OpenMode) -> Result<Arc<dyn File>, FileError>;
 
     /// Maps a whole file into memory.
     ///

@@ -15,7 +15,7 @@
 //! compared when the block is read. Data from here goes into base files, and their own checksums would make a bit
 //! flipped on its way look right for ever. It costs a twentieth of a nanosecond a byte.
 
-use crate::{Directory, File, FileError, Mapping, Operation};
+use crate::{Directory, File, FileError, FileOperation, Mapping};
 use std::fmt;
 use std::io;
 use std::ops::Range;
@@ -90,7 +90,7 @@ impl Scratch {
 
     fn senseless(&self, what: String) -> FileError {
         let cause = io::Error::new(io::ErrorKind::InvalidData, what);
-        FileError::new(temporary_path(&*self.directory), Operation::Read, cause)
+        FileError::new(temporary_path(&*self.directory), FileOperation::Read, cause)
     }
 
     /// Counts bytes before they are written.
@@ -100,7 +100,7 @@ impl Scratch {
         }
         let cause = format!("more than {} bytes, which is the limit of temporary files", self.most);
         let cause = io::Error::new(io::ErrorKind::QuotaExceeded, cause);
-        Err(FileError::new(temporary_path(&*self.directory), Operation::Write, cause))
+        Err(FileError::new(temporary_path(&*self.directory), FileOperation::Write, cause))
     }
 }
 

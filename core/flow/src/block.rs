@@ -144,7 +144,7 @@ impl fmt::Debug for Block {
 }
 
 /// The source of new columns' memory. By default the program's allocator; a world with heaps of its own sets it in its
-/// [`crate::Desk`].
+/// [`crate::SeatBuffers`].
 #[derive(Clone, Copy, Debug)]
 pub struct Blocks(fn(Layout) -> Option<Block>);
 

@@ -13,6 +13,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 mod fill;
+mod keys;
 mod rows;
 
 pub(crate) use rows::{converted, copied, interleaved};

@@ -3,7 +3,7 @@
 use crate::block::Blocks;
 use crate::builder;
 use crate::column::{Column, held_bytes, make_private};
-use crate::ring::Load;
+use crate::input_ring::Load;
 use crate::shape::Shape;
 use crate::store::Store;
 use crate::{BoxError, Native, Schema, give_up};

@@ -2,13 +2,14 @@
 //!
 //! Flow owns the whole protocol of a box; a world decides when and where it runs. Four calls, so a simulator can put
 //! virtual time between them and a recorder its events: `Queued::begin` takes the snapshot, `Running::act` runs the
-//! user's code, `Running::send` sends its envelopes, `Sent::finish` lets the box go; `desk` then has the boxes to be
+//! user's code, `Running::send` sends its envelopes, `Sent::finish` lets the box go; `buffers` then has the boxes to be
 //! queued.
 
 mod cell;
 mod cells;
 mod delivery;
 mod growth;
+mod running;
 mod settling;
 
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Mutex, Ordering, Padded};
@@ -19,6 +20,7 @@ use crate::{
 pub(crate) use cell::{Body, BoxCell, InputView, Neighbour, Output, Receiver, SentNow};
 use cells::Cells;
 pub use cells::{GrownBox, LiveBox};
+pub use running::{Running, Sent};
 use settling::GOES_ON;
 pub use settling::Settled;
 use std::num::NonZeroUsize;

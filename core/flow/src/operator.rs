@@ -54,7 +54,7 @@ pub trait World {
     fn blocking(&self, section: &mut dyn FnMut());
 
     /// Whether the request's caller has given up, in a world that can only be asked
-    /// ([`Desk::asks_world`](crate::Desk::asks_world)).
+    /// ([`SeatBuffers::asks_world`](crate::SeatBuffers::asks_world)).
     fn is_over(&self) -> bool {
         false
     }

@@ -6,7 +6,7 @@
 //! from [`Instance::start`] to [`Instance::settle`].
 
 use crate::instance::BoxCell;
-use crate::{BoxId, Desk, Instance, Running};
+use crate::{BoxId, Instance, Running, SeatBuffers};
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -123,9 +123,9 @@ impl Queued {
 
     /// Begins an invocation: tries again to send the refused envelopes, then takes the snapshot of the inputs.
     #[inline]
-    pub fn begin(self, desk: &mut Desk) -> Running {
+    pub fn begin(self, buffers: &mut SeatBuffers) -> Running {
         let queued = ManuallyDrop::new(self);
-        Running::begin(queued.0, desk)
+        Running::begin(queued.0, buffers)
     }
 }
 

@@ -20,7 +20,7 @@
 //! assert_eq!(received.recv().unwrap().column(0).u64s(), [2, 4, 6]);
 //! ```
 
-use crate::stepwise::Request;
+use crate::stepwise::SteppedRequest;
 use crate::{Activation, BoxCounts, BoxId, Budget, FlowError, Model, Operator, Overflows, Totals};
 use std::sync::Arc;
 use vicus_schedule::Kind;
@@ -58,7 +58,7 @@ pub fn run_counted(
     operators: Vec<(BoxId, std::boxed::Box<dyn Operator>)>,
     choose: impl FnMut(usize) -> Option<usize>,
 ) -> (Result<Totals, FlowError>, Vec<BoxCounts>) {
-    let (request, first) = Request::start(model, operators);
+    let (request, first) = SteppedRequest::start(model, operators);
     request.set_keeps_bounds();
     run_request(request, first, choose)
 }
@@ -72,7 +72,7 @@ pub fn run_within(
     overflows: Option<Arc<dyn Overflows>>,
     choose: impl FnMut(usize) -> Option<usize>,
 ) -> (Result<Totals, FlowError>, Vec<BoxCounts>) {
-    let (request, first) = Request::start(model, operators);
+    let (request, first) = SteppedRequest::start(model, operators);
     request.set_budget(budget);
     if let Some(overflows) = overflows {
         request.set_overflows(overflows);
@@ -81,7 +81,7 @@ pub fn run_within(
 }
 
 fn run_request(
-    mut request: Request,
+    mut request: SteppedRequest,
     first: Activation,
     mut choose: impl FnMut(usize) -> Option<usize>,
 ) -> (Result<Totals, FlowError>, Vec<BoxCounts>) {

@@ -5,9 +5,9 @@
 //! rule): its sender keeps the envelopes, booked to the request's budget, and goes on. An overdraft at least doubles
 //! what a via holds, so a via gets few of them, however much it has to hold in the end.
 
-use crate::desk::Activation;
 use crate::instance::{Body, BoxCell, Instance, Output, Receiver};
 use crate::overflow::Outside;
+use crate::seat_buffers::Activation;
 use crate::sync::Ordering;
 use crate::{Bound, FlowError};
 use std::collections::BTreeMap;

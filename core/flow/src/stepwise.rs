@@ -1,12 +1,12 @@
 //! A request run step by step by its caller, in any order and time: the protocol without a world.
 //!
-//! An invocation has two steps. [`Request::begin`] takes the snapshot of the inputs and runs the user's code;
-//! [`Request::finish`] sends its envelopes and lets the box go. A simulator puts virtual time between them, and other
-//! boxes of the request may begin and finish meanwhile. A task to be run is an [`Activation`]; beginning it consumes
-//! it, so it can't be begun twice.
+//! An invocation has two steps. [`SteppedRequest::begin`] takes the snapshot of the inputs and runs the user's code;
+//! [`SteppedRequest::finish`] sends its envelopes and lets the box go. A simulator puts virtual time between them, and
+//! other boxes of the request may begin and finish meanwhile. A task to be run is an [`Activation`]; beginning it
+//! consumes it, so it can't be begun twice.
 //!
 //! ```
-//! use vicus_flow::stepwise::Request;
+//! use vicus_flow::stepwise::SteppedRequest;
 //! use vicus_flow::{Envelope, ModelBuilder, Schema, library};
 //! use vicus_topology::NodeId;
 //!
@@ -17,7 +17,7 @@
 //! net.connect(rows.output(0), end.input(0));
 //! net.end(end.output(0));
 //!
-//! let (mut request, first) = Request::start(&net.build().unwrap(), Vec::new());
+//! let (mut request, first) = SteppedRequest::start(&net.build().unwrap(), Vec::new());
 //! let mut queue = vec![first];
 //! while let Some(task) = queue.pop() {
 //!     let begun = request.begin(task, NodeId::new(0));
@@ -29,8 +29,8 @@
 //! ```
 
 use crate::{
-    Activation, BoxCounts, BoxId, Budget, ConnectedBox, Desk, Fact, FlowError, GrownBox, Instance, LiveBox, Model,
-    Operator, Overflows, Running, Totals, World, box_class,
+    Activation, BoxCounts, BoxId, Budget, ConnectedBox, Fact, FlowError, GrownBox, Instance, LiveBox, Model, Operator,
+    Overflows, Running, SeatBuffers, Totals, World, box_class,
 };
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -61,9 +61,9 @@ fn guarded<R>(instance: &Instance, index: BoxId, f: impl FnOnce() -> R) -> Optio
 }
 
 /// A live copy of a model with its tasks in the caller's hands.
-pub struct Request {
+pub struct SteppedRequest {
     instance: Arc<Instance>,
-    desk: Desk,
+    buffers: SeatBuffers,
 }
 
 /// An invocation under way.
@@ -89,12 +89,15 @@ impl SteppedInvocation {
     }
 }
 
-impl Request {
+impl SteppedRequest {
     /// A live copy, and its first task. `operators` replaces operators as in [`Instance::new`].
-    pub fn start(model: &Arc<Model>, operators: Vec<(BoxId, std::boxed::Box<dyn Operator>)>) -> (Request, Activation) {
+    pub fn start(
+        model: &Arc<Model>,
+        operators: Vec<(BoxId, std::boxed::Box<dyn Operator>)>,
+    ) -> (SteppedRequest, Activation) {
         let instance = Instance::new(model, RequestId(0), 1, &BY_HAND, operators);
         let first = instance.start(Some(0));
-        (Request { instance, desk: Desk { seat: Some(0), ..Desk::default() } }, first)
+        (SteppedRequest { instance, buffers: SeatBuffers { seat: Some(0), ..SeatBuffers::default() } }, first)
     }
 
     /// Bounds the bytes that its boxes hold together ([`Instance::set_budget`]). To be called once, before its first
@@ -120,19 +123,19 @@ impl Request {
         self.instance.set_most_boxes(most);
     }
 
-    /// Keeps the facts about envelopes from now on; see [`Request::facts`].
+    /// Keeps the facts about envelopes from now on; see [`SteppedRequest::facts`].
     pub fn record(&mut self) {
-        self.desk.recording = true;
+        self.buffers.recording = true;
     }
 
-    /// Whether it is to spread from now on, because it is its caller's only one ([`Desk::spreads`]).
+    /// Whether it is to spread from now on, because it is its caller's only one ([`SeatBuffers::spreads`]).
     pub fn set_spreads(&mut self, spreads: bool) {
-        self.desk.spreads = spreads;
+        self.buffers.spreads = spreads;
     }
 
     /// The facts about envelopes since the last call, if they are recorded.
     pub fn facts(&mut self) -> impl Iterator<Item = Fact> {
-        self.desk.facts.drain(..)
+        self.buffers.facts.drain(..)
     }
 
     /// Stops the request with a reason, if it goes on.
@@ -161,13 +164,15 @@ impl Request {
             begun.was_dropped = true;
             return begun;
         }
-        self.desk.node = node;
-        let Some(mut running) = guarded(&self.instance, index, || queued.begin(&mut self.desk)) else { return begun };
+        self.buffers.node = node;
+        let Some(mut running) = guarded(&self.instance, index, || queued.begin(&mut self.buffers)) else {
+            return begun;
+        };
         if running.is_due() {
             begun.acted = true;
-            running.act(&Alone, &mut self.desk);
+            running.act(&Alone, &mut self.buffers);
         }
-        begun.activations = std::mem::take(&mut self.desk.activations);
+        begun.activations = std::mem::take(&mut self.buffers.activations);
         begun.running = Some(running);
         begun
     }
@@ -177,11 +182,11 @@ impl Request {
     pub fn finish(&mut self, begun: SteppedInvocation, node: NodeId) -> Vec<Activation> {
         let Some(running) = begun.running else { return begun.activations };
         assert!(running.is_of(&self.instance), "an invocation is finished by its request");
-        self.desk.node = node;
-        self.desk.activations = begun.activations;
-        let (index, desk) = (running.index(), &mut self.desk);
-        guarded(&self.instance, index, || running.send(desk).finish(desk));
-        let mut activations = std::mem::take(&mut self.desk.activations);
+        self.buffers.node = node;
+        self.buffers.activations = begun.activations;
+        let (index, buffers) = (running.index(), &mut self.buffers);
+        guarded(&self.instance, index, || running.send(buffers).finish(buffers));
+        let mut activations = std::mem::take(&mut self.buffers.activations);
         // Nothing is left to do, and it has not ended: the boxes wait for each other.
         if activations.is_empty() && !self.instance.is_stopped() && self.instance.is_quiescent() {
             match self.instance.overdraw() {
@@ -198,7 +203,7 @@ impl Request {
         (result, counts)
     }
 
-    /// Like [`Request::settle`], with the counts of the boxes of fragments ([`Instance::grown`]).
+    /// Like [`SteppedRequest::settle`], with the counts of the boxes of fragments ([`Instance::grown`]).
     pub fn settle_grown(self) -> (Result<Totals, FlowError>, Vec<BoxCounts>, Vec<GrownBox>) {
         let settled = self.instance.settle().expect("every task was begun and finished");
         (settled.over(), self.instance.counts(), self.instance.grown())

@@ -11,7 +11,7 @@
 //! Sequences are random, and not read from a file.
 
 use crate::arrays::{checksum, filled, scaled};
-use crate::{Array, Kernel, Leaf, Order, Task, World};
+use crate::{Array, Kernel, KernelWorld, Leaf, Task, TaskOrder};
 use vicus_memory::distribution::Distribution;
 
 /// The best scores of all pairs of random proteins. By default of 100, of 200 to 600 residues each.
@@ -111,7 +111,7 @@ impl Alignment {
     }
 
     /// The scores of all pairs: of the first protein with each later one, then of the second one, and so on.
-    fn align<'w, W: World>(&self, world: &'w W, start: impl FnOnce(), end: impl FnOnce()) -> Array<'w, i32> {
+    fn align<'w, W: KernelWorld>(&self, world: &'w W, start: impl FnOnce(), end: impl FnOnce()) -> Array<'w, i32> {
         assert!(self.least <= self.most, "{} to {} residues", self.least, self.most);
         let protein = |number| filled(world, self.residues(number), &self.distribution, |at| self.residue(number, at));
         let proteins: Vec<_> = (0..self.proteins).map(protein).collect();
@@ -133,7 +133,7 @@ impl Alignment {
             };
             (Task::new(accesses), body)
         });
-        world.tasks(Order::Free, tasks);
+        world.tasks(TaskOrder::Free, tasks);
         end();
         scores
     }
@@ -152,7 +152,7 @@ impl Kernel for Alignment {
         self.proteins = scaled(self.proteins, times.sqrt()).max(2);
     }
 
-    fn run<W: World>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
+    fn run<W: KernelWorld>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
         let scores = self.align(world, start, end);
         #[expect(unsafe_code, reason = "arrays are shared by tasks")]
         // SAFETY: all tasks are over.

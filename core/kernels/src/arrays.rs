@@ -1,10 +1,10 @@
 //! How kernels fill their arrays before the measured part, and check them after it.
 
-use crate::{Array, Element, Leaf, World};
+use crate::{Array, Element, KernelWorld, Leaf};
 use vicus_memory::distribution::Distribution;
 
 /// A new array with these elements, written by the calling thread.
-pub(crate) fn filled<'w, W: World, T: Element>(
+pub(crate) fn filled<'w, W: KernelWorld, T: Element>(
     world: &'w W,
     len: usize,
     distribution: &Distribution,
@@ -35,7 +35,7 @@ fn weight(place: usize) -> f64 {
 /// # Safety
 /// No running task writes the arrays.
 #[expect(unsafe_code, reason = "arrays are shared by tasks")]
-pub(crate) unsafe fn checksum<W: World, T: Element + Into<f64>>(world: &W, arrays: &[Array<'_, T>]) -> f64 {
+pub(crate) unsafe fn checksum<W: KernelWorld, T: Element + Into<f64>>(world: &W, arrays: &[Array<'_, T>]) -> f64 {
     let (mut sum, mut place) = (0.0, 0);
     for array in arrays {
         let first = place % WEIGHTS;

@@ -1,8 +1,8 @@
 //! All kernels, by name and input.
 
 use crate::{
-    Alignment, Fft, Fib, Health, Jacobi2d, Jacobi3d, Kernel, Map, Matmul, Nqueens, Reduction, Sort, SparseLu, Strassen,
-    Uts, Vecmul, World,
+    Alignment, Fft, Fib, Health, Jacobi2d, Jacobi3d, Kernel, KernelWorld, Map, Matmul, Nqueens, Reduction, Sort,
+    SparseLu, Strassen, Uts, Vecmul,
 };
 use std::fmt;
 use vicus_memory::distribution::Distribution;
@@ -101,7 +101,7 @@ macro_rules! kernels {
                 }
             }
 
-            fn run<W: World>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
+            fn run<W: KernelWorld>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
                 match self {
                     $(AnyKernel::$kernel(kernel) => kernel.run(world, start, end),)*
                 }

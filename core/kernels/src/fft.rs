@@ -8,7 +8,7 @@
 //! root by a multiplication. BOTS has a table as long as the input.
 
 use crate::arrays::{checksum, filled};
-use crate::{Array, Kernel, Leaf, Order, Task, World};
+use crate::{Array, Kernel, KernelWorld, Leaf, Task, TaskOrder};
 use std::f64::consts::TAU;
 use std::ops::Range;
 use vicus_memory::distribution::Distribution;
@@ -164,7 +164,7 @@ impl Fft {
     }
 
     /// Transforms numbers in place.
-    fn transform<W: World>(&self, world: &W, pair: Pair<'_>, roots: Array<'_, f64>) {
+    fn transform<W: KernelWorld>(&self, world: &W, pair: Pair<'_>, roots: Array<'_, f64>) {
         let Pair { numbers, other } = pair;
         let (len, all) = (pair.len(), 0..numbers.len());
         if len <= self.alone {
@@ -198,7 +198,7 @@ impl Fft {
             };
             (Task::new(accesses), body)
         });
-        world.tasks(Order::Free, unshuffles);
+        world.tasks(TaskOrder::Free, unshuffles);
         let parts = (0..radix).map(|at| {
             let part = 2 * at * part..2 * (at + 1) * part;
             let pair = Pair { numbers: other.slice(part.clone()), other: numbers.slice(part.clone()) };
@@ -209,7 +209,7 @@ impl Fft {
             let task = Task::new(accesses);
             (task, move || self.transform(world, pair, roots))
         });
-        world.tasks(Order::Free, parts);
+        world.tasks(TaskOrder::Free, parts);
         // Of the table, a transform of `radix` numbers reads as many places at equal distances as it has pairs.
         let distance = roots.len() / radix * size_of::<Complex>();
         let few_roots = roots.reads(0..2).rows(radix / 2, distance);
@@ -235,11 +235,16 @@ impl Fft {
             };
             (Task::new(accesses), body)
         });
-        world.tasks(Order::Free, twiddles);
+        world.tasks(TaskOrder::Free, twiddles);
     }
 
     /// The input's transform.
-    fn transformed<'w, W: World>(&self, world: &'w W, start: impl FnOnce(), end: impl FnOnce()) -> Array<'w, f64> {
+    fn transformed<'w, W: KernelWorld>(
+        &self,
+        world: &'w W,
+        start: impl FnOnce(),
+        end: impl FnOnce(),
+    ) -> Array<'w, f64> {
         assert!(self.len.is_power_of_two(), "{} numbers, not a power of two", self.len);
         assert!(self.alone.is_power_of_two() && self.alone > 1, "{} numbers for a task alone", self.alone);
         let order = self.alone.max(RADIX);
@@ -278,7 +283,7 @@ impl Kernel for Fft {
         self.len = 1 << (f64::from(self.len.ilog2()) + times.log2()).round().clamp(least, 40.0) as u32;
     }
 
-    fn run<W: World>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
+    fn run<W: KernelWorld>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
         let numbers = self.transformed(world, start, end);
         #[expect(unsafe_code, reason = "arrays are shared by tasks")]
         // SAFETY: all tasks are over.

@@ -1,8 +1,8 @@
 //! Fib: Fibonacci numbers by their definition, a kernel with the smallest tasks possible.
 
-use crate::{Kernel, Leaf, World};
+use crate::{Kernel, KernelWorld, Leaf};
 
-/// Fibonacci numbers by their definition, each sum a [`join`](World::join).
+/// Fibonacci numbers by their definition, each sum a [`join`](KernelWorld::join).
 #[derive(Clone, Debug)]
 pub struct Fib {
     /// The index of the Fibonacci number.
@@ -35,7 +35,7 @@ fn operations(n: u32) -> u64 {
 }
 
 impl Fib {
-    fn fib<W: World>(&self, world: &W, n: u32) -> u64 {
+    fn fib<W: KernelWorld>(&self, world: &W, n: u32) -> u64 {
         if n <= self.alone.max(1) {
             let mut result = 0;
             world.work(Leaf { name: "fib", flops: operations(n) }, &[], || result = alone(n));
@@ -58,7 +58,7 @@ impl Kernel for Fib {
         self.n = (f64::from(self.n) + times.ln() / golden.ln()).round().max(1.0) as u32;
     }
 
-    fn run<W: World>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
+    fn run<W: KernelWorld>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
         start();
         let result = self.fib(world, self.n);
         end();

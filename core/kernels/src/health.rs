@@ -10,7 +10,7 @@
 //! more villages below it than others have.
 
 use crate::arrays::{checksum, filled, scaled};
-use crate::{Array, Kernel, Leaf, Order, Task, World};
+use crate::{Array, Kernel, KernelWorld, Leaf, Task, TaskOrder};
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::Access;
 
@@ -187,7 +187,7 @@ impl Health {
     }
 
     /// The villages from one on. Each new one gets the next number.
-    fn village<'w, W: World>(&self, world: &'w W, level: u32, below: usize, number: &mut u32) -> Village<'w> {
+    fn village<'w, W: KernelWorld>(&self, world: &'w W, level: u32, below: usize, number: &mut u32) -> Village<'w> {
         let inhabitants = Health::personnel(level) * self.inhabitants;
         // Any number but 0, different for each village.
         let random =
@@ -209,7 +209,7 @@ impl Health {
     }
 
     /// A day of a village and of those below it.
-    fn day<W: World>(&self, world: &W, village: &Village<'_>, is_below: bool) {
+    fn day<W: KernelWorld>(&self, world: &W, village: &Village<'_>, is_below: bool) {
         let Village { persons, sent, below } = village;
         let rooms = (persons.len() - HEADER) / WORDS;
         let treat_accesses = [persons.changes(0..persons.len()), sent.changes(0..sent.len())];
@@ -234,7 +234,7 @@ impl Health {
                 };
                 (task, body)
             });
-            world.tasks(Order::Free, tasks);
+            world.tasks(TaskOrder::Free, tasks);
         }
         let arrived = below.iter().map(|village| village.sent.changes(0..village.sent.len()));
         let accesses: Vec<Access> = [persons.changes(0..persons.len())].into_iter().chain(arrived).collect();
@@ -250,7 +250,7 @@ impl Health {
     }
 
     /// All villages after the last day.
-    fn simulated<'w, W: World>(&self, world: &'w W, start: impl FnOnce(), end: impl FnOnce()) -> Village<'w> {
+    fn simulated<'w, W: KernelWorld>(&self, world: &'w W, start: impl FnOnce(), end: impl FnOnce()) -> Village<'w> {
         let root = self.village(world, self.levels.saturating_sub(1), self.regions, &mut 0);
         start();
         (0..self.days).for_each(|_| self.day(world, &root, false));
@@ -286,7 +286,7 @@ impl Kernel for Health {
         self.regions = scaled(self.regions, times);
     }
 
-    fn run<W: World>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
+    fn run<W: KernelWorld>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
         let root = self.simulated(world, start, end);
         #[expect(unsafe_code, reason = "arrays are shared by tasks")]
         // SAFETY: all tasks are over.

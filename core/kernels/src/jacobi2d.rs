@@ -5,7 +5,7 @@
 //! is one allocation, so the rows of a block are apart. All tasks of a sweep end before the next sweep.
 
 use crate::arrays::{checksum, filled, scaled};
-use crate::{Array, Kernel, Leaf, Order, Task, World};
+use crate::{Array, Kernel, KernelWorld, Leaf, Task, TaskOrder};
 use std::ops::Range;
 use vicus_memory::distribution::Distribution;
 
@@ -45,8 +45,8 @@ fn relax_row(to: &mut [f32], above: &[f32], row: &[f32], below: &[f32]) {
 /// Computes a block of a grid with rows of `size` elements.
 ///
 /// # Safety
-/// It is called in [`World::work`]. Meanwhile nothing writes the block of `from` and its surroundings, and nothing else
-/// uses the block of `to`, another array.
+/// It is called in [`KernelWorld::work`]. Meanwhile nothing writes the block of `from` and its surroundings, and
+/// nothing else uses the block of `to`, another array.
 #[inline(never)] // compiled once: the same instructions in every world
 #[expect(unsafe_code, reason = "arrays are shared by tasks")]
 unsafe fn relax(from: Array<'_, f32>, to: Array<'_, f32>, size: usize, rows: Range<usize>, columns: Range<usize>) {
@@ -74,7 +74,7 @@ impl Jacobi2d {
         (0..size).step_by(block).map(part).filter(|part| !part.is_empty())
     }
 
-    fn sweep<W: World>(&self, world: &W, from: Array<'_, f32>, to: Array<'_, f32>) {
+    fn sweep<W: KernelWorld>(&self, world: &W, from: Array<'_, f32>, to: Array<'_, f32>) {
         let size = self.size;
         let blocks = self.parts().flat_map(|rows| self.parts().map(move |columns| (rows.clone(), columns)));
         let tasks = blocks.map(|(rows, columns)| {
@@ -98,11 +98,11 @@ impl Jacobi2d {
             };
             (Task::new(accesses), body)
         });
-        world.tasks(Order::Free, tasks);
+        world.tasks(TaskOrder::Free, tasks);
     }
 
     /// The grid after the last sweep.
-    fn solve<'w, W: World>(&self, world: &'w W, start: impl FnOnce(), end: impl FnOnce()) -> Array<'w, f32> {
+    fn solve<'w, W: KernelWorld>(&self, world: &'w W, start: impl FnOnce(), end: impl FnOnce()) -> Array<'w, f32> {
         let element = |at: usize| element(at / self.size, at % self.size);
         let grids = [(); 2].map(|()| filled(world, self.size * self.size, &self.distribution, element));
         start();
@@ -125,7 +125,7 @@ impl Kernel for Jacobi2d {
         self.size = self.block * scaled(self.size.div_ceil(self.block), times.sqrt());
     }
 
-    fn run<W: World>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
+    fn run<W: KernelWorld>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
         let grid = self.solve(world, start, end);
         #[expect(unsafe_code, reason = "arrays are shared by tasks")]
         // SAFETY: all tasks are over.

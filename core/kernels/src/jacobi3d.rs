@@ -6,7 +6,7 @@
 //! writes its two border elements, so the written memory is contiguous.
 
 use crate::arrays::{checksum, scaled};
-use crate::{Array, Kernel, Leaf, Order, Schedule, Task, World};
+use crate::{Array, Kernel, KernelWorld, Leaf, Schedule, Task, TaskOrder};
 use std::ops::Range;
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::Access;
@@ -89,7 +89,7 @@ impl Default for Jacobi3d {
 type Block = [Range<usize>; 2];
 
 /// Calls `f` with each pair of numbers in these ranges, neither of them empty.
-fn halve<W: World>(world: &W, ranges: [Range<usize>; 2], f: &(impl Fn(usize, usize) + Sync)) {
+fn halve<W: KernelWorld>(world: &W, ranges: [Range<usize>; 2], f: &(impl Fn(usize, usize) + Sync)) {
     let [slow, middle] = &ranges;
     let longer = usize::from(middle.len() > slow.len());
     if ranges[longer].len() == 1 {
@@ -160,7 +160,7 @@ impl Jacobi3d {
         ]
     }
 
-    fn touch<W: World>(&self, world: &W, grids: [Array<'_, f64>; 2]) {
+    fn touch<W: KernelWorld>(&self, world: &W, grids: [Array<'_, f64>; 2]) {
         let [slow, middle] = self.blocks();
         let touch = |number: usize| {
             let [i, j] = self.block(number);
@@ -183,7 +183,7 @@ impl Jacobi3d {
     }
 
     /// Computes the sites of a block.
-    fn relax<W: World>(&self, world: &W, from: Array<'_, f64>, to: Array<'_, f64>, block: Block) {
+    fn relax<W: KernelWorld>(&self, world: &W, from: Array<'_, f64>, to: Array<'_, f64>, block: Block) {
         let accesses = self.accesses(from, to, &block);
         let [i, j] = block;
         let sites = i.len() * j.len() * self.sites[2].saturating_sub(2);
@@ -202,7 +202,7 @@ impl Jacobi3d {
         });
     }
 
-    fn sweep<W: World>(&self, world: &W, from: Array<'_, f64>, to: Array<'_, f64>) {
+    fn sweep<W: KernelWorld>(&self, world: &W, from: Array<'_, f64>, to: Array<'_, f64>) {
         let [slow, middle] = self.blocks();
         let blocks = slow * middle;
         let (order, submitters) = match self.submission {
@@ -226,7 +226,7 @@ impl Jacobi3d {
             let tasks = part
                 .filter_map(|at| self.inner(nth(at)))
                 .map(|block| (Task::new(self.accesses(from, to, &block)), move || self.relax(world, from, to, block)));
-            world.tasks(Order::Free, tasks);
+            world.tasks(TaskOrder::Free, tasks);
         };
         let threads = world.threads();
         match submitters {
@@ -238,7 +238,7 @@ impl Jacobi3d {
     }
 
     /// The grid after the last sweep.
-    fn solve<'w, W: World>(&self, world: &'w W, start: impl FnOnce(), end: impl FnOnce()) -> Array<'w, f64> {
+    fn solve<'w, W: KernelWorld>(&self, world: &'w W, start: impl FnOnce(), end: impl FnOnce()) -> Array<'w, f64> {
         let grids = [(); 2].map(|()| world.array(self.sites.iter().product(), &self.distribution));
         self.touch(world, grids);
         start();
@@ -334,7 +334,7 @@ impl Kernel for Jacobi3d {
         self.sites[0] = self.block[0] * scaled(self.blocks()[0], times);
     }
 
-    fn run<W: World>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
+    fn run<W: KernelWorld>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
         let grid = self.solve(world, start, end);
         #[expect(unsafe_code, reason = "arrays are shared by tasks")]
         // SAFETY: all tasks are over.

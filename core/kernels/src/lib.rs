@@ -1,9 +1,9 @@
 //! The papers' benchmarks, each written once for every world.
 //!
-//! A kernel is a function over a [`World`]. It asks for arrays, submits tasks, and declares for each piece of work its
-//! reads and writes in bytes and the number of its operations. On threads the work is done. A recorder only writes down
-//! the tasks, for a simulator to run the kernel on machines not at hand. [`Serial`] runs without tasks: its results are
-//! the expected ones.
+//! A kernel is a function over a [`KernelWorld`]. It asks for arrays, submits tasks, and declares for each piece of
+//! work its reads and writes in bytes and the number of its operations. On threads the work is done. A recorder only
+//! writes down the tasks, for a simulator to run the kernel on machines not at hand. [`Serial`] runs without tasks: its
+//! results are the expected ones.
 //!
 //! Each kernel is a struct with its input as fields, by default the paper's, if it tells; [`by_name`] finds any of
 //! them. [`Pipeline`] is a network of boxes instead.
@@ -49,4 +49,4 @@ pub use sparselu::SparseLu;
 pub use strassen::Strassen;
 pub use uts::{Tree, Uts};
 pub use vecmul::Vecmul;
-pub use world::{Array, Element, Kernel, Leaf, Order, Schedule, Task, World};
+pub use world::{Array, Element, Kernel, KernelWorld, Leaf, Schedule, Task, TaskOrder};

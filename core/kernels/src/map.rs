@@ -8,7 +8,7 @@
 
 use crate::arrays::{checksum, filled, scaled};
 use crate::published::{PASSES, SCALE, tasks_made_by_all};
-use crate::{Array, Kernel, Leaf, Order, Task, World};
+use crate::{Array, Kernel, KernelWorld, Leaf, Task, TaskOrder};
 use std::sync::atomic::{AtomicU64, Ordering};
 use vicus_memory::distribution::Distribution;
 
@@ -68,7 +68,7 @@ impl Kernel for Map {
         self.vectors = scaled(self.vectors, times);
     }
 
-    fn run<W: World>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
+    fn run<W: KernelWorld>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
         let len = self.bytes / size_of::<f32>();
         let vector = |number| filled(world, len, &self.distribution, |at| ((number + at) % 8) as f32);
         let vectors: Vec<_> = (0..self.vectors).map(vector).collect();
@@ -88,7 +88,7 @@ impl Kernel for Map {
             };
             (Task::new(accesses), body)
         });
-        world.tasks(Order::Free, tasks);
+        world.tasks(TaskOrder::Free, tasks);
         end();
         #[expect(unsafe_code, reason = "arrays are shared by tasks")]
         // SAFETY: all tasks are over.
@@ -99,7 +99,7 @@ impl Kernel for Map {
 }
 
 impl Map {
-    fn run_published<W: World>(
+    fn run_published<W: KernelWorld>(
         &self,
         world: &W,
         vectors: &[Array<'_, f32>],

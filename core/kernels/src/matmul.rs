@@ -6,7 +6,7 @@
 
 use crate::arrays::{checksum, filled, scaled};
 use crate::product::add_product;
-use crate::{Array, Kernel, Leaf, Order, Task, World};
+use crate::{Array, Kernel, KernelWorld, Leaf, Task, TaskOrder};
 use vicus_memory::distribution::Distribution;
 
 /// A blocked product of two matrices. By default with the input of Fig. 7: 4096 rows and columns of floats, by 128.
@@ -33,7 +33,7 @@ fn element(matrix: usize, row: usize, column: usize) -> f32 {
 
 impl Matmul {
     /// The blocks of a matrix, row by row.
-    fn matrix<'w, W: World>(&self, world: &'w W, element: impl Fn(usize, usize) -> f32) -> Vec<Array<'w, f32>> {
+    fn matrix<'w, W: KernelWorld>(&self, world: &'w W, element: impl Fn(usize, usize) -> f32) -> Vec<Array<'w, f32>> {
         let (blocks, size) = (self.blocks, self.block);
         let block = |number: usize| {
             let (row, column) = (number / blocks * size, number % blocks * size);
@@ -44,7 +44,12 @@ impl Matmul {
     }
 
     /// The blocks of the product.
-    fn multiply<'w, W: World>(&self, world: &'w W, start: impl FnOnce(), end: impl FnOnce()) -> Vec<Array<'w, f32>> {
+    fn multiply<'w, W: KernelWorld>(
+        &self,
+        world: &'w W,
+        start: impl FnOnce(),
+        end: impl FnOnce(),
+    ) -> Vec<Array<'w, f32>> {
         let (blocks, size) = (self.blocks, self.block);
         let [a, b] = [0, 1].map(|matrix| self.matrix(world, |row, column| element(matrix, row, column)));
         let c = self.matrix(world, |_, _| 0.0);
@@ -70,7 +75,7 @@ impl Matmul {
             };
             (task, body)
         });
-        world.tasks(Order::Free, tasks);
+        world.tasks(TaskOrder::Free, tasks);
         end();
         c
     }
@@ -89,7 +94,7 @@ impl Kernel for Matmul {
         self.blocks = scaled(self.blocks, times.sqrt());
     }
 
-    fn run<W: World>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
+    fn run<W: KernelWorld>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
         let product = self.multiply(world, start, end);
         #[expect(unsafe_code, reason = "arrays are shared by tasks")]
         // SAFETY: all tasks are over.

@@ -3,9 +3,9 @@
 //! Duran, Teruel, Ferrer, Martorell, Ayguade, "Barcelona OpenMP Tasks Suite", ICPP 2009: a task for each placed queen,
 //! at every depth. We differ in the computation: rows and diagonals are bits of words.
 
-use crate::{Kernel, Leaf, World};
+use crate::{Kernel, KernelWorld, Leaf};
 
-/// The number of ways to place queens; a [`join`](World::join) for each possible place.
+/// The number of ways to place queens; a [`join`](KernelWorld::join) for each possible place.
 #[derive(Clone, Debug)]
 pub struct Nqueens {
     /// The number of queens, rows and columns; at most 32.
@@ -44,7 +44,7 @@ const PLACE_OPERATIONS: u64 = 5 + 2 + 4 + 3 + 1;
 
 impl Nqueens {
     /// The ways with a queen on one of the bits in `free`.
-    fn ways<W: World>(&self, world: &W, row: Row, free: u64) -> u64 {
+    fn ways<W: KernelWorld>(&self, world: &W, row: Row, free: u64) -> u64 {
         let first = free & free.wrapping_neg();
         match free ^ first {
             _ if free == 0 => 0,
@@ -57,7 +57,7 @@ impl Nqueens {
     }
 
     /// The ways to fill the rows below a placed queen.
-    fn place<W: World>(&self, world: &W, below: Row) -> u64 {
+    fn place<W: KernelWorld>(&self, world: &W, below: Row) -> u64 {
         world.work(Leaf { name: "place", flops: PLACE_OPERATIONS }, &[], || ());
         if below.columns.count_ones() == self.n { 1 } else { self.ways(world, below, below.free(self.n)) }
     }
@@ -73,7 +73,7 @@ impl Kernel for Nqueens {
         self.n = (f64::from(self.n) + times.ln() / 5f64.ln()).round().clamp(1.0, 32.0) as u32;
     }
 
-    fn run<W: World>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
+    fn run<W: KernelWorld>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
         assert!((1..=32).contains(&self.n), "1 to 32 queens, not {}", self.n);
         start();
         let first = Row { columns: 0, left: 0, right: 0 };

@@ -1,5 +1,7 @@
 //! `c += a * b` for square blocks: the inner loop of matmul and SparseLU.
 
+use std::ops::Range;
+
 /// Rows of a tile; below, its columns. A tile is held in registers: twelve vectors of four, of the sixteen of every
 /// x86-64.
 const ROWS: usize = 4;
@@ -9,50 +11,57 @@ const COLUMNS: usize = 12;
 #[inline(never)] // compiled once: the same instructions in every world
 pub(crate) fn add_product(c: &mut [f32], a: &[f32], b: &[f32], n: usize, sign: f32) {
     assert!(c.len() == n * n && a.len() == n * n && b.len() == n * n, "blocks of {n} rows and columns");
+    let factors = Factors { a, b, n, sign };
     let (tiled_rows, tiled_columns) = (n - n % ROWS, n - n % COLUMNS);
     // The columns of `b` of one tile stay in the first-level cache for all rows.
     for j in (0..tiled_columns).step_by(COLUMNS) {
         for i in (0..tiled_rows).step_by(ROWS) {
-            tile(c, a, b, n, sign, (i, j));
+            factors.add_tile(c, i, j);
         }
     }
-    rest(c, a, b, n, sign, (0..tiled_rows, tiled_columns..n));
-    rest(c, a, b, n, sign, (tiled_rows..n, 0..n));
+    factors.add_rest(c, 0..tiled_rows, tiled_columns..n);
+    factors.add_rest(c, tiled_rows..n, 0..n);
 }
 
-/// Computes the tile of the result that begins at this row and column.
-fn tile(c: &mut [f32], a: &[f32], b: &[f32], n: usize, sign: f32, (i, j): (usize, usize)) {
-    let rows: [&[f32]; ROWS] = std::array::from_fn(|row| &a[(i + row) * n..][..n]);
-    let mut sums = [[0.0f32; COLUMNS]; ROWS];
-    for k in 0..n {
-        let b: &[f32; COLUMNS] = b[k * n + j..][..COLUMNS].try_into().expect("sliced so");
-        for (sums, row) in sums.iter_mut().zip(rows) {
-            let a = row[k];
-            for (sum, b) in sums.iter_mut().zip(b) {
-                *sum += a * b;
-            }
-        }
-    }
-    for (row, sums) in sums.iter().enumerate() {
-        let c = &mut c[(i + row) * n + j..][..COLUMNS];
-        c.iter_mut().zip(sums).for_each(|(c, sum)| *c += sign * sum);
-    }
-}
-
-/// Computes a part of the result outside of the tiles.
-fn rest(
-    c: &mut [f32],
-    a: &[f32],
-    b: &[f32],
+/// Two blocks to be multiplied, of `n` rows and columns each, and the product's sign.
+#[derive(Clone, Copy)]
+struct Factors<'f> {
+    a: &'f [f32],
+    b: &'f [f32],
     n: usize,
     sign: f32,
-    (rows, columns): (std::ops::Range<usize>, std::ops::Range<usize>),
-) {
-    for i in rows {
+}
+
+impl Factors<'_> {
+    /// Computes the tile of the result that begins at row `i` and column `j`.
+    fn add_tile(self, c: &mut [f32], i: usize, j: usize) {
+        let Factors { a, b, n, sign } = self;
+        let rows: [&[f32]; ROWS] = std::array::from_fn(|row| &a[(i + row) * n..][..n]);
+        let mut sums = [[0.0f32; COLUMNS]; ROWS];
         for k in 0..n {
-            let a = sign * a[i * n + k];
-            let c = &mut c[i * n..][columns.clone()];
-            c.iter_mut().zip(&b[k * n..][columns.clone()]).for_each(|(c, b)| *c += a * b);
+            let b: &[f32; COLUMNS] = b[k * n + j..][..COLUMNS].try_into().expect("sliced so");
+            for (sums, row) in sums.iter_mut().zip(rows) {
+                let a = row[k];
+                for (sum, b) in sums.iter_mut().zip(b) {
+                    *sum += a * b;
+                }
+            }
+        }
+        for (row, sums) in sums.iter().enumerate() {
+            let c = &mut c[(i + row) * n + j..][..COLUMNS];
+            c.iter_mut().zip(sums).for_each(|(c, sum)| *c += sign * sum);
+        }
+    }
+
+    /// Computes a part of the result outside of the tiles.
+    fn add_rest(self, c: &mut [f32], rows: Range<usize>, columns: Range<usize>) {
+        let Factors { a, b, n, sign } = self;
+        for i in rows {
+            for k in 0..n {
+                let a = sign * a[i * n + k];
+                let c = &mut c[i * n..][columns.clone()];
+                c.iter_mut().zip(&b[k * n..][columns.clone()]).for_each(|(c, b)| *c += a * b);
+            }
         }
     }
 }

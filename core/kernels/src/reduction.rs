@@ -13,7 +13,7 @@
 
 use crate::arrays::{checksum, filled};
 use crate::published::{PASSES, SCALE, tasks_made_by_all};
-use crate::{Array, Kernel, Leaf, Order, Task, World};
+use crate::{Array, Kernel, KernelWorld, Leaf, Task, TaskOrder};
 use std::ops::Range;
 use vicus_memory::distribution::Distribution;
 
@@ -79,7 +79,7 @@ impl Reduction {
         border(number * runs)..border((number + 1) * runs)
     }
 
-    fn filled<'w, W: World>(&self, world: &'w W) -> Array<'w, f32> {
+    fn filled<'w, W: KernelWorld>(&self, world: &'w W) -> Array<'w, f32> {
         let len = self.len();
         // The first half holds the runs. The other half is written by the first merges.
         let halves = world.array(2 * len, &self.distribution);
@@ -96,7 +96,7 @@ impl Reduction {
     }
 
     /// Merges the pairs of one level from one half into the other.
-    fn merge_pairs<W: World>(&self, world: &W, halves: Array<'_, f32>, level: u32) {
+    fn merge_pairs<W: KernelWorld>(&self, world: &W, halves: Array<'_, f32>, level: u32) {
         let (from, to) = if level.is_multiple_of(2) { (0, self.len()) } else { (self.len(), 0) };
         let part = |run: Range<usize>, half: usize| run.start + half..run.end + half;
         let runs = 1 << level;
@@ -114,11 +114,16 @@ impl Reduction {
             };
             (Task::new(accesses), body)
         });
-        world.tasks(Order::Free, tasks);
+        world.tasks(TaskOrder::Free, tasks);
     }
 
     /// Combines all runs into the first one, in place. Runs are equally long here: a rest is left out.
-    fn combine_all<'w, W: World>(&self, world: &'w W, start: impl FnOnce(), end: impl FnOnce()) -> Array<'w, f32> {
+    fn combine_all<'w, W: KernelWorld>(
+        &self,
+        world: &'w W,
+        start: impl FnOnce(),
+        end: impl FnOnce(),
+    ) -> Array<'w, f32> {
         let run = self.len() >> self.depth;
         // Small enough that no element overflows.
         let all = filled(world, run << self.depth, &self.distribution, |at| (at % 8) as f32 / 8.0);
@@ -146,7 +151,7 @@ impl Reduction {
     }
 
     /// Sorts; the sorted elements are in one half of the allocation.
-    fn sort<'w, W: World>(&self, world: &'w W, start: impl FnOnce(), end: impl FnOnce()) -> Array<'w, f32> {
+    fn sort<'w, W: KernelWorld>(&self, world: &'w W, start: impl FnOnce(), end: impl FnOnce()) -> Array<'w, f32> {
         let halves = self.filled(world);
         start();
         (0..self.depth).for_each(|level| self.merge_pairs(world, halves, level));
@@ -170,7 +175,7 @@ impl Kernel for Reduction {
         self.bytes = run << self.depth;
     }
 
-    fn run<W: World>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
+    fn run<W: KernelWorld>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
         let sorted = if self.published { self.combine_all(world, start, end) } else { self.sort(world, start, end) };
         #[expect(unsafe_code, reason = "arrays are shared by tasks")]
         // SAFETY: all tasks are over.

@@ -1,6 +1,6 @@
 //! The world without tasks: all work is done at once, in the order of submission.
 
-use crate::{Array, Element, Leaf, Order, Schedule, Task, World};
+use crate::{Array, Element, KernelWorld, Leaf, Schedule, Task, TaskOrder};
 use std::alloc::Layout;
 use std::sync::Mutex;
 use vicus_memory::distribution::Distribution;
@@ -19,7 +19,7 @@ pub struct Serial {
     memory: Mutex<Vec<(usize, Layout)>>,
 }
 
-impl World for Serial {
+impl KernelWorld for Serial {
     fn threads(&self) -> usize {
         1
     }
@@ -42,7 +42,7 @@ impl World for Serial {
         (a(), b())
     }
 
-    fn tasks<F: FnOnce() + Send>(&self, _: Order, tasks: impl Iterator<Item = (Task, F)>) {
+    fn tasks<F: FnOnce() + Send>(&self, _: TaskOrder, tasks: impl Iterator<Item = (Task, F)>) {
         tasks.for_each(|(_, f)| f());
     }
 

@@ -10,7 +10,7 @@
 //! hashing (Knuth, "The Art of Computer Programming", vol. 3, §6.4). So a task can declare its reads.
 
 use crate::arrays::{checksum, filled, scaled};
-use crate::{Array, Kernel, Leaf, Order, Task, World};
+use crate::{Array, Kernel, KernelWorld, Leaf, Task, TaskOrder};
 use std::ops::Range;
 use vicus_memory::distribution::Distribution;
 
@@ -69,21 +69,36 @@ impl Merge<'_> {
     }
 }
 
-/// The source of the `at`th element of two merged runs: how many of the earlier ones are of the first run. Each run is
-/// given by its known part, that part's start, and the run's length.
-fn cut(at: usize, (a, a_start, a_len): (&[i32], usize, usize), (b, b_start, b_len): (&[i32], usize, usize)) -> usize {
-    let (least, most) = least_and_most(at, a_len, b_len);
+/// A sorted run, of which a part is known.
+#[derive(Clone, Copy)]
+struct KnownRun<'r> {
+    known: &'r [i32],
+    /// The place in the run where the known part begins.
+    start: usize,
+    /// The run's length.
+    len: usize,
+}
+
+impl KnownRun<'_> {
+    fn at(self, place: usize) -> i32 {
+        self.known[place - self.start]
+    }
+}
+
+/// The source of the `at`th element of two merged runs: how many of the earlier ones are of the first run.
+fn cut(at: usize, a: KnownRun<'_>, b: KnownRun<'_>) -> usize {
+    let (least, most) = least_and_most(at, a.len, b.len);
     let (mut low, mut high) = (least, most);
     while low < high {
         let middle = low.midpoint(high);
-        if a[middle - a_start] <= b[at - 1 - middle - b_start] {
+        if a.at(middle) <= b.at(at - 1 - middle) {
             low = middle + 1;
         } else {
             high = middle;
         }
     }
-    let at_limit = low == least && low > at.saturating_sub(b_len) || low == most && low < at.min(a_len);
-    assert!(!at_limit, "elements of runs of {a_len} and {b_len} are spread evenly");
+    let at_limit = low == least && low > at.saturating_sub(b.len) || low == most && low < at.min(a.len);
+    assert!(!at_limit, "elements of runs of {} and {} are spread evenly", a.len, b.len);
     low
 }
 
@@ -161,7 +176,7 @@ fn operations(len: usize) -> u64 {
 
 impl Sort {
     /// Writes a part of a merge's result.
-    fn merge<W: World>(&self, world: &W, runs: Merge<'_>, part: Range<usize>) {
+    fn merge<W: KernelWorld>(&self, world: &W, runs: Merge<'_>, part: Range<usize>) {
         let accesses = |part: &Range<usize>| {
             let [a, b] = runs.read(part);
             [runs.a.reads(a), runs.b.reads(b), runs.to.writes(part.clone())]
@@ -175,7 +190,9 @@ impl Sort {
                 let (a, b, to) =
                     unsafe { (runs.a.part(of_a.clone()), runs.b.part(of_b.clone()), runs.to.part_mut(part.clone())) };
                 let from = [part.start, part.end].map(|at| {
-                    let of_a = cut(at, (a, of_a.start, runs.a.len()), (b, of_b.start, runs.b.len()));
+                    let a = KnownRun { known: a, start: of_a.start, len: runs.a.len() };
+                    let b = KnownRun { known: b, start: of_b.start, len: runs.b.len() };
+                    let of_a = cut(at, a, b);
                     [of_a, at - of_a]
                 });
                 let [[a_start, b_start], [a_end, b_end]] = from;
@@ -189,11 +206,11 @@ impl Sort {
             let task = Task::new(accesses(&half));
             (task, move || self.merge(world, runs, half))
         });
-        world.tasks(Order::Free, halves.into_iter());
+        world.tasks(TaskOrder::Free, halves.into_iter());
     }
 
     /// Sorts values in place, with as much memory beside them.
-    fn sort<W: World>(&self, world: &W, values: Array<'_, i32>, other: Array<'_, i32>) {
+    fn sort<W: KernelWorld>(&self, world: &W, values: Array<'_, i32>, other: Array<'_, i32>) {
         let len = values.len();
         if len <= self.alone.max(4) {
             world.work(Leaf { name: "quicksort", flops: operations(len) }, &[values.changes(0..len)], || {
@@ -215,7 +232,7 @@ impl Sort {
             let task = Task::new(accesses);
             (task, move || self.sort(world, quarter, beside))
         });
-        world.tasks(Order::Free, quarters);
+        world.tasks(TaskOrder::Free, quarters);
         let run = |at: usize| quarter(at)..quarter(at + 1);
         let pairs = [0, 2].map(|at| {
             let whole = quarter(at)..quarter(at + 2);
@@ -223,13 +240,13 @@ impl Sort {
             let runs = Merge { a: values.slice(run(at)), b: values.slice(run(at + 1)), to: other.slice(whole) };
             (task, move || self.merge(world, runs, 0..runs.to.len()))
         });
-        world.tasks(Order::Free, pairs.into_iter());
+        world.tasks(TaskOrder::Free, pairs.into_iter());
         let [a, b] = [0..quarter(2), quarter(2)..len].map(|half| other.slice(half));
         self.merge(world, Merge { a, b, to: values }, 0..len);
     }
 
     /// The input, sorted.
-    fn sorted<'w, W: World>(&self, world: &'w W, start: impl FnOnce(), end: impl FnOnce()) -> Array<'w, i32> {
+    fn sorted<'w, W: KernelWorld>(&self, world: &'w W, start: impl FnOnce(), end: impl FnOnce()) -> Array<'w, i32> {
         let values = filled(world, self.len, &self.distribution, element);
         let other = world.array(self.len, &self.distribution);
         start();
@@ -252,7 +269,7 @@ impl Kernel for Sort {
         self.len = scaled(self.len, times);
     }
 
-    fn run<W: World>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
+    fn run<W: KernelWorld>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
         let sorted = self.sorted(world, start, end);
         #[expect(unsafe_code, reason = "arrays are shared by tasks")]
         // SAFETY: all tasks are over.

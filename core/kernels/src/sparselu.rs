@@ -14,7 +14,7 @@
 
 use crate::arrays::{checksum, filled, scaled};
 use crate::product::add_product;
-use crate::{Array, Kernel, Leaf, Order, Task, World};
+use crate::{Array, Kernel, KernelWorld, Leaf, Task, TaskOrder};
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::Access;
 
@@ -218,7 +218,7 @@ impl SparseLu {
     }
 
     /// The blocks of the input, row by row, and zero blocks for those added by the elimination.
-    fn matrix<'w, W: World>(&self, world: &'w W, made: &[(usize, usize)]) -> Blocks<'w> {
+    fn matrix<'w, W: KernelWorld>(&self, world: &'w W, made: &[(usize, usize)]) -> Blocks<'w> {
         let (n, size) = (self.blocks, self.block);
         let block = |at: usize| {
             let (row, column) = (at / n, at % n);
@@ -233,7 +233,7 @@ impl SparseLu {
     }
 
     /// The blocks of both factors, each in its triangle.
-    fn factorize<'w, W: World>(&self, world: &'w W, start: impl FnOnce(), end: impl FnOnce()) -> Blocks<'w> {
+    fn factorize<'w, W: KernelWorld>(&self, world: &'w W, start: impl FnOnce(), end: impl FnOnce()) -> Blocks<'w> {
         let (steps, made) = self.steps();
         let matrix = self.matrix(world, &made);
         let all = 0..self.block * self.block;
@@ -267,11 +267,11 @@ impl SparseLu {
             for phase in steps.chunk_by(|a, b| a.phase() == b.phase()) {
                 match phase {
                     [step @ Step::Lu0 { .. }] => task(*step).1(),
-                    _ => world.tasks(Order::Free, phase.iter().map(|&step| task(step))),
+                    _ => world.tasks(TaskOrder::Free, phase.iter().map(|&step| task(step))),
                 }
             }
         } else {
-            world.tasks(Order::ByData, steps.into_iter().map(task));
+            world.tasks(TaskOrder::ByData, steps.into_iter().map(task));
         }
         end();
         matrix
@@ -291,7 +291,7 @@ impl Kernel for SparseLu {
         self.blocks = scaled(self.blocks, times.sqrt());
     }
 
-    fn run<W: World>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
+    fn run<W: KernelWorld>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
         let factors = self.factorize(world, start, end);
         let blocks: Vec<_> = factors.blocks.iter().copied().flatten().collect();
         #[expect(unsafe_code, reason = "arrays are shared by tasks")]

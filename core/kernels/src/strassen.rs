@@ -9,7 +9,7 @@
 
 use crate::arrays::{checksum, filled};
 use crate::product::add_product;
-use crate::{Array, Kernel, Leaf, Order, Task, World};
+use crate::{Array, Kernel, KernelWorld, Leaf, Task, TaskOrder};
 use vicus_memory::distribution::Distribution;
 
 /// A product of two matrices by seven products of quadrants. By default of 4096 rows and columns of floats, in blocks
@@ -104,7 +104,7 @@ fn combine(c: &mut [f32], others: &[f32]) {
 
 impl Strassen {
     /// Overwrites the first matrix by the product of the others.
-    fn product<'w, W: World>(&self, world: &'w W, [c, a, b]: [Array<'w, f32>; 3], levels: u32) {
+    fn product<'w, W: KernelWorld>(&self, world: &'w W, [c, a, b]: [Array<'w, f32>; 3], levels: u32) {
         let all = 0..c.len();
         if levels == 0 {
             let accesses = [c.writes(all.clone()), a.reads(all.clone()), b.reads(all.clone())];
@@ -148,7 +148,7 @@ impl Strassen {
             let task = Task::new([result, a.reads(0..len), b.reads(0..len)]);
             (task, move || self.product(world, [c, a, b], levels - 1))
         });
-        world.tasks(Order::Free, tasks.into_iter());
+        world.tasks(TaskOrder::Free, tasks.into_iter());
         let accesses = [c.changes(all.clone()), space.reads(product.clone())];
         world.work(Leaf { name: "combine quadrants", flops: 7 * len as u64 }, &accesses, || {
             #[expect(unsafe_code, reason = "arrays are shared by tasks")]
@@ -159,7 +159,7 @@ impl Strassen {
     }
 
     /// The product of the input's two matrices.
-    fn multiply<'w, W: World>(&self, world: &'w W, start: impl FnOnce(), end: impl FnOnce()) -> Array<'w, f32> {
+    fn multiply<'w, W: KernelWorld>(&self, world: &'w W, start: impl FnOnce(), end: impl FnOnce()) -> Array<'w, f32> {
         let len = (self.block << self.levels).pow(2);
         let [a, b] = [0, 1].map(|matrix| filled(world, len, &self.distribution, |place| element(matrix, place)));
         let c = world.array(len, &self.distribution);
@@ -184,7 +184,7 @@ impl Kernel for Strassen {
         self.levels = (f64::from(self.levels) + times.ln() / 7f64.ln()).round().clamp(1.0, MOST_LEVELS) as u32;
     }
 
-    fn run<W: World>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
+    fn run<W: KernelWorld>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
         let product = self.multiply(world, start, end);
         #[expect(unsafe_code, reason = "arrays are shared by tasks")]
         // SAFETY: all tasks are over.

@@ -4,11 +4,11 @@
 //! node is a SHA-1 hash of its parent and its number, and the last four bytes give the number of its children. Every
 //! world computes the hashes, because the shape of the tree depends on them.
 
-use crate::{Kernel, Leaf, World};
+use crate::{Kernel, KernelWorld, Leaf};
 use sha1::{Digest, Sha1};
 use std::ops::Range;
 
-/// Counts the nodes of a tree, with a [`join`](World::join) for each child but one. By default the tree T1 of the
+/// Counts the nodes of a tree, with a [`join`](KernelWorld::join) for each child but one. By default the tree T1 of the
 /// authors.
 #[derive(Clone, Debug)]
 pub struct Uts {
@@ -103,13 +103,13 @@ impl Uts {
     }
 
     /// The number of nodes from this one on.
-    fn count<W: World>(&self, world: &W, node: &Node) -> u64 {
+    fn count<W: KernelWorld>(&self, world: &W, node: &Node) -> u64 {
         world.work(Leaf { name: "node", flops: HASH_OPERATIONS }, &[], || ());
         1 + self.count_children(world, node, 0..node.children(self.tree))
     }
 
     /// The number of nodes from these children on.
-    fn count_children<W: World>(&self, world: &W, node: &Node, children: Range<u32>) -> u64 {
+    fn count_children<W: KernelWorld>(&self, world: &W, node: &Node, children: Range<u32>) -> u64 {
         match children.len() {
             0 => 0,
             1 => self.count(world, &node.child(children.start)),
@@ -140,7 +140,7 @@ impl Kernel for Uts {
         }
     }
 
-    fn run<W: World>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
+    fn run<W: KernelWorld>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
         start();
         let nodes = self.count(world, &Node::root(self.seed));
         end();

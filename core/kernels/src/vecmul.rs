@@ -10,7 +10,7 @@
 //! those of the usual product, the last one first. The vectors of a pair are half the list apart.
 
 use crate::arrays::{checksum, filled, scaled};
-use crate::{Kernel, Leaf, Order, Task, World};
+use crate::{Kernel, KernelWorld, Leaf, Task, TaskOrder};
 use vicus_memory::distribution::Distribution;
 
 /// Each task makes the cross product of a pair of vectors. By default, as many as in Fig. 9, of 1 MB as Fig. 7's are.
@@ -61,7 +61,7 @@ impl Kernel for Vecmul {
         self.pairs = scaled(self.pairs, times);
     }
 
-    fn run<W: World>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
+    fn run<W: KernelWorld>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
         let len = self.bytes / size_of::<i32>();
         let vector = |number| filled(world, len, &self.distribution, |at| ((number + 3 * at) % 16) as i32);
         let vectors: Vec<_> = (0..2 * self.pairs).map(vector).collect();
@@ -79,7 +79,7 @@ impl Kernel for Vecmul {
             };
             (Task::new(accesses), body)
         });
-        world.tasks(Order::Free, tasks);
+        world.tasks(TaskOrder::Free, tasks);
         end();
         #[expect(unsafe_code, reason = "arrays are shared by tasks")]
         // SAFETY: all tasks are over.

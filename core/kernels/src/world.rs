@@ -7,9 +7,9 @@ use vicus_schedule::{Access, Kind, Mode};
 
 /// The environment of a kernel's run.
 ///
-/// Only [`World::work`] does work. A kernel's loops and submissions must not depend on the arrays' contents, because a
-/// world that only records has no memory behind them.
-pub trait World: Sync + Sized {
+/// Only [`KernelWorld::work`] does work. A kernel's loops and submissions must not depend on the arrays' contents,
+/// because a world that only records has no memory behind them.
+pub trait KernelWorld: Sync + Sized {
     /// The number of threads.
     fn threads(&self) -> usize;
 
@@ -24,7 +24,7 @@ pub trait World: Sync + Sized {
     fn join<A: Send, B: Send>(&self, a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B);
 
     /// Submits tasks in this order; returns when all have ended.
-    fn tasks<F: FnOnce() + Send>(&self, order: Order, tasks: impl Iterator<Item = (Task, F)>);
+    fn tasks<F: FnOnce() + Send>(&self, order: TaskOrder, tasks: impl Iterator<Item = (Task, F)>);
 
     /// A loop with its iterations assigned to threads in advance, as by OpenMP's static schedules; no thread takes
     /// another's.
@@ -46,7 +46,7 @@ pub trait Kernel: Sync {
 
     /// Prepares the arrays, calls `start` at the beginning of the measured part, runs the kernel, calls `end`, and
     /// returns a number for the result: the same in every world that computes, in any order of tasks.
-    fn run<W: World>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64;
+    fn run<W: KernelWorld>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64;
 }
 
 /// The cost of a piece of work besides its bytes.
@@ -62,7 +62,7 @@ pub struct Leaf {
 
 /// The tasks of a submission that wait for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum TaskOrder {
     /// No task waits.
     Free,
     /// A task waits for earlier tasks that write its data, and, if it writes, for the readers of these data.
@@ -207,7 +207,7 @@ impl<'w, T: Element> Array<'w, T> {
     /// A part of the elements.
     ///
     /// # Safety
-    /// Must be called in [`World::work`], and no concurrent task may write these elements.
+    /// Must be called in [`KernelWorld::work`], and no concurrent task may write these elements.
     #[expect(unsafe_code, reason = "tasks share arrays, which the compiler can't follow")]
     pub unsafe fn part(&self, elements: Range<usize>) -> &'w [T] {
         self.check(&elements);
@@ -218,7 +218,7 @@ impl<'w, T: Element> Array<'w, T> {
     /// A part of the elements, mutable.
     ///
     /// # Safety
-    /// Must be called in [`World::work`], and no concurrent task may read or write these elements.
+    /// Must be called in [`KernelWorld::work`], and no concurrent task may read or write these elements.
     #[expect(unsafe_code, reason = "tasks share arrays, which the compiler can't follow")]
     pub unsafe fn part_mut(&self, elements: Range<usize>) -> &'w mut [T] {
         self.check(&elements);

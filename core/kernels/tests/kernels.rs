@@ -4,9 +4,9 @@ mod worlds;
 
 use std::collections::BTreeSet;
 use vicus_kernels::{
-    Alignment, AnyKernel, BlockOrder, Fft, Fib, FirstTouch, Health, Jacobi2d, Jacobi3d, Kernel, LEAVES, Map, Matmul,
-    NAMES, Nqueens, Reduction, Schedule, Serial, Sort, SparseLu, Strassen, Submission, Submitters, Tree, Uts, Vecmul,
-    World,
+    Alignment, AnyKernel, BlockOrder, Fft, Fib, FirstTouch, Health, Jacobi2d, Jacobi3d, Kernel, KernelWorld, LEAVES,
+    Map, Matmul, NAMES, Nqueens, Reduction, Schedule, Serial, Sort, SparseLu, Strassen, Submission, Submitters, Tree,
+    Uts, Vecmul,
 };
 use worlds::{Shuffled, Strict};
 
@@ -51,7 +51,7 @@ fn small() -> Vec<AnyKernel> {
 }
 
 /// The result of a kernel. Checks that the measured part begins and ends once, in this order.
-fn result(kernel: &AnyKernel, world: &impl World) -> f64 {
+fn result(kernel: &AnyKernel, world: &impl KernelWorld) -> f64 {
     let parts = std::cell::RefCell::new(Vec::new());
     let result = kernel.run(world, || parts.borrow_mut().push("start"), || parts.borrow_mut().push("end"));
     assert_eq!(parts.into_inner(), ["start", "end"]);
@@ -91,7 +91,7 @@ fn all_leaves_of_all_kernels_are_listed_and_no_other() {
 /// Kernels with wrong declarations, to test the strict world.
 mod liars {
     use super::*;
-    use vicus_kernels::{Leaf, Order, Task};
+    use vicus_kernels::{Leaf, Task, TaskOrder};
     use vicus_memory::distribution::Distribution;
 
     const LEAF: Leaf = Leaf { name: "lie", flops: 0 };
@@ -113,7 +113,7 @@ mod liars {
                 to.iter_mut().zip(from).for_each(|(to, from)| *to += from + 1.0);
             });
         };
-        world.tasks(Order::Free, std::iter::once((task, body)));
+        world.tasks(TaskOrder::Free, std::iter::once((task, body)));
         #[expect(unsafe_code, reason = "arrays are shared by tasks")]
         // SAFETY: the task is over.
         unsafe {

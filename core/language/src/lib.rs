@@ -28,5 +28,5 @@ pub use node::{Done, PlanNode};
 pub use options::{PlanOptions, TextLimits};
 pub use remark::{Remark, RemarkKind};
 pub use stop::{Costs, Ends, Stop, Stopped, Watch};
-pub use values::{ValueType, Values};
+pub use values::{ValueColumns, ValueType};
 pub use vicus_topology::names::{similar_names, suggestion};

@@ -94,7 +94,7 @@ pub trait Planned: Send + Sync + 'static {
 pub trait Runnable: Planned {
     /// The needs of a run, met by its door: a moment, temporary files. Nothing is `()`.
     type Needs;
-    /// The reader of one run's rows. For plain columns it is [`Values`](crate::Values).
+    /// The reader of one run's rows. For plain columns it is [`ValueColumns`](crate::ValueColumns).
     type Run: Send + Sync + 'static;
 
     /// Begins a run: its operators, but for those of the sinks, and the reader of its rows.

@@ -25,4 +25,4 @@ pub enum ValueType {
 
 /// The run of a module with rows of plain values, a type for each column of its answer: every door can read them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Values(pub Vec<ValueType>);
+pub struct ValueColumns(pub Vec<ValueType>);

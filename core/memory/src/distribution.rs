@@ -40,7 +40,7 @@ use vicus_topology::LocationId;
 
 /// The request a policy decides about.
 #[derive(Clone, Debug)]
-pub struct Request<'a> {
+pub struct AllocationRequest<'a> {
     /// How many units the allocation has; the last one may be used in part.
     pub units: usize,
     /// How many bytes a unit has.
@@ -72,7 +72,7 @@ pub trait Policy: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// The policy does not fit this machine: for example, it names a location that does not exist.
-    fn place(&self, request: &Request<'_>) -> Result<Arrangement, DistributionError>;
+    fn place(&self, request: &AllocationRequest<'_>) -> Result<Arrangement, DistributionError>;
 }
 
 /// The locations of an allocation's units.
@@ -324,7 +324,7 @@ impl Distributor {
     /// Those of [`Policy::place`].
     pub fn place_by(&self, policy: &dyn Policy, units: usize) -> Result<Arrangement, DistributionError> {
         let (unit_bytes, locations) = (self.unit_bytes, self.locations);
-        policy.place(&Request { units, unit_bytes, locations, turns: &self.turns })
+        policy.place(&AllocationRequest { units, unit_bytes, locations, turns: &self.turns })
     }
 }
 

@@ -50,7 +50,7 @@ pub use foreign::Foreign;
 pub use fork::Locks;
 pub use heap::Heap;
 pub use memory::{AllocError, Memory, MemoryOptions, OptionsError};
-pub use pages::{FakePages, PageError, Pages, Placement, SystemCall, WhenFull};
+pub use pages::{FakePages, PageError, PagePlacement, Pages, SystemCall, WhenFull};
 pub use placed::{Audit, Footprint, MOST_RUNS, NodeBytes, PlaceError, Placed, Rows};
 pub use planted::Planted;
 pub use pool::{DistPool, Frees, PoolError, PoolHandle, PoolItem, PoolOptions, UntypedHandle, UntypedPool};

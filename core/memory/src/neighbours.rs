@@ -12,6 +12,13 @@ pub(crate) enum Room {
     Unchecked,
 }
 
+/// A node to be asked for memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct NodeTurn {
+    pub(crate) node: NodeId,
+    pub(crate) room: Room,
+}
+
 /// The order of all nodes as seen from each of them.
 #[derive(Debug)]
 pub(crate) struct Neighbours {
@@ -31,10 +38,11 @@ impl Neighbours {
 
     /// The nodes to ask for memory, in order: those with room, the nearest first; then, if there are several nodes, the
     /// node itself without a check.
-    pub(crate) fn turns(&self, node: NodeId, when_full: WhenFull) -> impl Iterator<Item = (NodeId, Room)> {
+    pub(crate) fn turns(&self, node: NodeId, when_full: WhenFull) -> impl Iterator<Item = NodeTurn> {
         let others: &[NodeId] = if when_full == WhenFull::Strict { &[] } else { &self.near(node)[1..] };
         let with_room = (!others.is_empty()).then_some(node).into_iter().chain(others.iter().copied());
-        with_room.map(|node| (node, Room::Needed)).chain([(node, Room::Unchecked)])
+        let needed = |node| NodeTurn { node, room: Room::Needed };
+        with_room.map(needed).chain([NodeTurn { node, room: Room::Unchecked }])
     }
 }
 
@@ -49,10 +57,11 @@ mod tests {
         let neighbours = Neighbours::new(&machine);
         let [zero, one, two] = [0, 1, 2].map(NodeId::new);
         let turns = |node, when_full| neighbours.turns(node, when_full).collect::<Vec<_>>();
-        let needed = [zero, two, one].map(|node| (node, Room::Needed));
-        assert_eq!(turns(zero, WhenFull::Preferred), [&needed[..], &[(zero, Room::Unchecked)]].concat());
-        assert_eq!(turns(two, WhenFull::Strict), [(two, Room::Unchecked)]);
+        let needed = [zero, two, one].map(|node| NodeTurn { node, room: Room::Needed });
+        let unchecked = |node| NodeTurn { node, room: Room::Unchecked };
+        assert_eq!(turns(zero, WhenFull::Preferred), [&needed[..], &[unchecked(zero)]].concat());
+        assert_eq!(turns(two, WhenFull::Strict), [unchecked(two)]);
         let alone = Neighbours::new(&Topology::parse("node:1 core:1").unwrap());
-        assert_eq!(alone.turns(zero, WhenFull::Preferred).collect::<Vec<_>>(), [(zero, Room::Unchecked)]);
+        assert_eq!(alone.turns(zero, WhenFull::Preferred).collect::<Vec<_>>(), [unchecked(zero)]);
     }
 }

@@ -21,7 +21,7 @@ pub enum WhenFull {
 
 /// The nodes for the pages of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Placement<'a> {
+pub enum PagePlacement<'a> {
     /// All on one node.
     On(NodeId, WhenFull),
     /// Page by page in turn over these nodes, ascending by the system's numbers; [`Pages::turn`] tells the next node.
@@ -77,7 +77,7 @@ pub unsafe trait Pages: Send + Sync {
     ///
     /// # Safety
     /// The part is in a range reserved by this source, and nothing in it was touched since.
-    unsafe fn place(&self, start: NonNull<u8>, bytes: usize, placement: Placement<'_>) -> Result<(), PageError>;
+    unsafe fn place(&self, start: NonNull<u8>, bytes: usize, placement: PagePlacement<'_>) -> Result<(), PageError>;
 
     /// The node of the page at an address, as an index into the `nodes` that pages are interleaved over.
     fn turn(&self, address: usize, nodes: usize) -> usize;
@@ -349,12 +349,12 @@ unsafe impl Pages for FakePages {
         Ok(start)
     }
 
-    unsafe fn place(&self, start: NonNull<u8>, bytes: usize, placement: Placement<'_>) -> Result<(), PageError> {
+    unsafe fn place(&self, start: NonNull<u8>, bytes: usize, placement: PagePlacement<'_>) -> Result<(), PageError> {
         self.with(|fake| {
             let asked: &[NodeId] = match &placement {
-                Placement::On(node, _) => &[*node],
-                Placement::Interleaved(nodes) => nodes,
-                Placement::Standard => &[],
+                PagePlacement::On(node, _) => &[*node],
+                PagePlacement::Interleaved(nodes) => nodes,
+                PagePlacement::Standard => &[],
             };
             let is_none = |node: &&NodeId| node.index() >= fake.free.len() || fake.forbidden.contains(node);
             let (none, refusal) = (asked.iter().find(is_none).copied(), fake.refusal);
@@ -368,13 +368,13 @@ unsafe impl Pages for FakePages {
             }
             range.interleaved.retain(|part| part.is_apart(offset, bytes));
             let call = match placement {
-                Placement::On(node, when_full) => SystemCall::Place(offset, bytes, node, when_full),
-                Placement::Interleaved(nodes) => {
+                PagePlacement::On(node, when_full) => SystemCall::Place(offset, bytes, node, when_full),
+                PagePlacement::Interleaved(nodes) => {
                     assert!(!nodes.is_empty(), "pages are interleaved over at least one node");
                     range.interleaved.push(CommittedPart { offset, bytes, nodes: nodes.to_vec() });
                     SystemCall::Interleave(offset, bytes, nodes.to_vec())
                 }
-                Placement::Standard => SystemCall::Interleave(offset, bytes, Vec::new()),
+                PagePlacement::Standard => SystemCall::Interleave(offset, bytes, Vec::new()),
             };
             fake.calls.push(call);
             Ok(())
@@ -538,7 +538,7 @@ mod tests {
         let at = start.addr().get();
         // SAFETY: parts of the range, committed and given back once each, by this test alone.
         unsafe {
-            pages.place(start, 1 << 15, Placement::On(one, WhenFull::Strict)).unwrap();
+            pages.place(start, 1 << 15, PagePlacement::On(one, WhenFull::Strict)).unwrap();
             pages.commit(start, 8192, one).unwrap();
             assert_eq!(pages.truth(&[at, at + 8191, at + 8192, 64]), [Some(one), Some(one), None, None]);
             start.write(7);
@@ -550,7 +550,7 @@ mod tests {
             pages.commit(start.add(8192), 4096, zero).unwrap();
             assert_eq!((pages.committed(zero), pages.committed(one)), (4096, 4096));
             assert_eq!(
-                pages.place(start.add(1 << 15), 4096, Placement::On(NodeId::new(2), WhenFull::Strict)),
+                pages.place(start.add(1 << 15), 4096, PagePlacement::On(NodeId::new(2), WhenFull::Strict)),
                 Err(PageError::NoSuchNode(NodeId::new(2)))
             );
             pages.release(start, 1 << 16, 1 << 16);
@@ -569,7 +569,7 @@ mod tests {
         let at = start.addr().get();
         // SAFETY: parts of the range, committed and given back once each, by this test alone.
         unsafe {
-            pages.place(start, 8 * 4096, Placement::Interleaved(&[zero, two])).unwrap();
+            pages.place(start, 8 * 4096, PagePlacement::Interleaved(&[zero, two])).unwrap();
             pages.commit(start.add(4096), 3 * 4096, zero).unwrap();
             let expected = (1..4).map(|page| Some([zero, two][(at / 4096 + page) % 2]));
             let asked: Vec<usize> = (1..4).map(|page| at + page * 4096).collect();
@@ -581,7 +581,7 @@ mod tests {
             assert_eq!(pages.commit(start.add(4 * 4096), 4 * 4096, zero), Err(PageError::Full));
             pages.decommit(start.add(4096), 3 * 4096, zero);
             pages.refuse_placing(Some(PageError::Refused(1)));
-            assert_eq!(pages.place(start, 4096, Placement::Standard), Err(PageError::Refused(1)));
+            assert_eq!(pages.place(start, 4096, PagePlacement::Standard), Err(PageError::Refused(1)));
             pages.release(start, 8 * 4096, 3 * 4096);
         }
         assert_eq!(pages.reserved(), 0);

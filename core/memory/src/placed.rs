@@ -7,8 +7,8 @@
 use crate::atlas::{Atlas, Entry, PlotData};
 use crate::distribution::{self, Arrangement, Distribution, DistributionError, Distributor};
 use crate::memory::Memory;
-use crate::neighbours::{Neighbours, Room};
-use crate::pages::{PageError, Pages, Placement, WhenFull};
+use crate::neighbours::{Neighbours, NodeTurn, Room};
+use crate::pages::{PageError, PagePlacement, Pages, WhenFull};
 use crate::region::{HUGE_PAGE, Region};
 use std::alloc::Layout;
 use std::fmt;
@@ -829,21 +829,21 @@ impl Placed {
     #[expect(unsafe_code, reason = "places what it has taken")]
     fn place_runs(&mut self, plan: &PlacePlan) -> Result<(), PlaceError> {
         let placing = &self.memory.placing;
-        let place = |run: &Range<usize>, placement: Placement<'_>| {
+        let place = |run: &Range<usize>, placement: PagePlacement<'_>| {
             // SAFETY: a part of the newly taken range, with nothing of it touched.
             unsafe { placing.pages.place(self.start.add(run.start), run.len(), placement) }
         };
         let tell = |(run, at): &(Range<usize>, At)| match at {
             At::First => Ok(()),
-            At::Node(node) => place(run, Placement::On(*node, placing.when_full)),
-            At::InTurn(count) => place(run, Placement::Interleaved(&placing.locations[..*count])),
+            At::Node(node) => place(run, PagePlacement::On(*node, placing.when_full)),
+            At::InTurn(count) => place(run, PagePlacement::Interleaved(&placing.locations[..*count])),
         };
         let Err(error) = plan.runs.iter().try_for_each(tell) else { return Ok(()) };
         if let (PageError::NoSuchNode(node), WhenFull::Strict) = (error, placing.when_full) {
             return Err(PlaceError::Exhausted { node, bytes: self.all, when_full: placing.when_full, error });
         }
         // Otherwise the runs placed already would lie differently from the rest.
-        let _ = place(&(0..self.all), Placement::Standard);
+        let _ = place(&(0..self.all), PagePlacement::Standard);
         placing.refused(error);
         self.refusal = Some(error);
         Ok(())
@@ -867,7 +867,7 @@ impl Placed {
     fn commit_run(&mut self, run: &Range<usize>, node: NodeId, when_full: WhenFull) -> Result<(), PlaceError> {
         let placing = &self.memory.placing;
         let (mut error, bytes) = (PageError::Full, run.len());
-        for (at, room) in placing.neighbours.turns(node, when_full) {
+        for NodeTurn { node: at, room } in placing.neighbours.turns(node, when_full) {
             if room == Room::Needed && !placing.pages.has_room(at, bytes) {
                 continue;
             }
@@ -916,7 +916,7 @@ impl Drop for Placed {
             for (run, node) in self.committed.drain(..) {
                 placing.pages.decommit(self.start.add(run.start), run.len(), node);
             }
-            !was_placed || placing.pages.place(self.start, self.all, Placement::Standard).is_ok()
+            !was_placed || placing.pages.place(self.start, self.all, PagePlacement::Standard).is_ok()
         };
         // Addresses with a policy are not given back: the next range there would inherit it.
         if is_free {

@@ -1,6 +1,6 @@
 //! Addresses: one reserved range in equal parts, one for each node, so the node of an address is arithmetic.
 
-use crate::pages::{PageError, Pages, Placement, WhenFull};
+use crate::pages::{PageError, PagePlacement, Pages, WhenFull};
 use crate::slab::Slab;
 use std::ptr::NonNull;
 use vicus_topology::NodeId;
@@ -94,10 +94,10 @@ impl Ranges {
             // SAFETY: untouched parts of the two ranges, each committed once.
             unsafe {
                 let headers = self.headers.cast::<u8>().add(node * header_part);
-                let at = Placement::On(id, when_full);
+                let at = PagePlacement::On(id, when_full);
                 refused.extend(pages.place(self.base.add(node * part), part, at).err());
                 // Headers are small and always needed: they may lie on other nodes.
-                let _ = pages.place(headers, header_part, Placement::On(id, WhenFull::Preferred));
+                let _ = pages.place(headers, header_part, PagePlacement::On(id, WhenFull::Preferred));
                 pages.commit(headers, header_part, id)?;
             }
         }

@@ -6,7 +6,7 @@
 //! largest class are mapped here, in whole superblocks' addresses, with a bounded cache of their own.
 
 use crate::memory::{AllocError, MemoryOptions};
-use crate::neighbours::{Neighbours, Room};
+use crate::neighbours::{Neighbours, NodeTurn, Room};
 use crate::pages::{PageError, Pages, WhenFull};
 use crate::region::{HUGE_PAGE, Ranges};
 use crate::sizes::LINE;
@@ -154,12 +154,12 @@ impl Superblocks {
     }
 
     /// Asks the nodes in turn, as [`WhenFull`](crate::WhenFull) allows.
-    fn ask<R>(&self, node: NodeId, mut ask: impl FnMut(NodeId, Room) -> Result<R, PageError>) -> Result<R, AllocError> {
+    fn ask<R>(&self, node: NodeId, mut ask: impl FnMut(NodeTurn) -> Result<R, PageError>) -> Result<R, AllocError> {
         let mut error = PageError::Full;
-        for (at, room) in self.neighbours.turns(node, self.options.when_full) {
-            match ask(at, room) {
+        for turn in self.neighbours.turns(node, self.options.when_full) {
+            match ask(turn) {
                 Ok(found) => {
-                    if at != node {
+                    if turn.node != node {
                         self.with(node, |pool| pool.counts.spilled += 1);
                     }
                     return Ok(found);
@@ -173,7 +173,7 @@ impl Superblocks {
 
     /// A superblock for a heap, uncut.
     pub(crate) fn take<'a>(&self, node: NodeId, owner: u32) -> Result<&'a Slab, AllocError> {
-        let (slab, is_fresh) = self.ask(node, |at, room| self.with(at, |pool| self.take_here(pool, at, room)))?;
+        let (slab, is_fresh) = self.ask(node, |turn| self.with(turn.node, |pool| self.take_here(pool, turn)))?;
         slab.set_owner(owner);
         if is_fresh && self.options.touch_ahead {
             self.touch(slab);
@@ -194,7 +194,7 @@ impl Superblocks {
     }
 
     /// A superblock, and whether it is fresh.
-    fn take_here<'a>(&self, pool: &mut Pool, node: NodeId, room: Room) -> Result<(&'a Slab, bool), PageError> {
+    fn take_here<'a>(&self, pool: &mut Pool, turn: NodeTurn) -> Result<(&'a Slab, bool), PageError> {
         let waiting = pool.released.pop();
         let slab = match waiting {
             Some(slab) => {
@@ -203,7 +203,7 @@ impl Superblocks {
             }
             None => {
                 let slot = pool.slots.take(1).ok_or(PageError::Full)?;
-                self.commit(pool, (node, room), slot, self.ranges.superblock())?
+                self.commit(pool, turn, slot, self.ranges.superblock())?
             }
         };
         pool.counts.held += 1;
@@ -211,17 +211,11 @@ impl Superblocks {
     }
 
     /// Commits fresh memory from the beginning of a newly taken slot, over all slots it reaches into.
-    fn commit<'a>(
-        &self,
-        pool: &mut Pool,
-        at: (NodeId, Room),
-        slot: usize,
-        bytes: usize,
-    ) -> Result<&'a Slab, PageError> {
+    fn commit<'a>(&self, pool: &mut Pool, turn: NodeTurn, slot: usize, bytes: usize) -> Result<&'a Slab, PageError> {
         let index = pool.first + slot;
         #[expect(unsafe_code, reason = "commits free addresses")]
         // SAFETY: the slots were free, so nothing in them is committed.
-        let committed = unsafe { self.commit_part(pool, at, self.ranges.address(index), bytes) };
+        let committed = unsafe { self.commit_part(pool, turn, self.ranges.address(index), bytes) };
         match committed {
             Ok(()) => Ok(self.ranges.slab(index)),
             Err(error) => {
@@ -239,10 +233,11 @@ impl Superblocks {
     unsafe fn commit_part(
         &self,
         pool: &mut Pool,
-        (node, room): (NodeId, Room),
+        turn: NodeTurn,
         start: NonNull<u8>,
         bytes: usize,
     ) -> Result<(), PageError> {
+        let NodeTurn { node, room } = turn;
         let is_full = || room == Room::Needed && !self.pages.has_room(node, bytes);
         if is_full() {
             self.make_room(pool, bytes);
@@ -416,7 +411,7 @@ impl Superblocks {
         let most = most.ok_or(too_large)?;
         let slots = self.slots(most);
         let (slab, bytes) =
-            self.ask(node, |at, free| self.with(at, |pool| self.map_here(pool, (at, free), (slots, room), layout)))?;
+            self.ask(node, |turn| self.with(turn.node, |pool| self.map_here(pool, turn, slots, room, layout)))?;
         let lead = self.lead(slab, layout);
         let begin = self.ranges.address(self.ranges.index_of(slab));
         #[expect(unsafe_code, reason = "an offset within the mapped part")]
@@ -443,8 +438,9 @@ impl Superblocks {
     fn map_here<'a>(
         &self,
         pool: &mut Pool,
-        at: (NodeId, Room),
-        (slots, room): (usize, MapRoom),
+        turn: NodeTurn,
+        slots: usize,
+        room: MapRoom,
         layout: Layout,
     ) -> Result<(&'a Slab, usize), PageError> {
         let superblock = self.ranges.superblock();
@@ -465,7 +461,7 @@ impl Superblocks {
                 let needed = self.slots(bytes);
                 pool.slots.give(taken, before);
                 pool.slots.give(slot + needed, slots - before - needed);
-                let slab = self.commit(pool, at, slot, bytes)?;
+                let slab = self.commit(pool, turn, slot, bytes)?;
                 slab.committed.set(bytes);
                 slab.dirty.set(false);
                 slab

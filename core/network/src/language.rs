@@ -8,7 +8,7 @@ use std::sync::Arc;
 use vicus_flow::{BoxId, Model, Schema, TimeUnit, Type};
 use vicus_language::{
     Answer, Compiler, Costs, PlanNode, PlanOptions, Planned, RunOperators, Runnable, Stop, TextError, TextErrorKind,
-    TextLimits, ValueType, Values, Watch,
+    TextLimits, ValueColumns, ValueType, Watch,
 };
 
 /// The language of [`NetworkText`]s. Its catalogue are kinds of boxes.
@@ -38,7 +38,7 @@ pub struct NetworkPlan {
     network: Network,
     answer: Answer,
     sinks: [BoxId; 1],
-    values: Values,
+    values: ValueColumns,
     bytes: u64,
 }
 
@@ -92,7 +92,7 @@ impl Compiler for Networks<'_> {
 }
 
 /// The values of the columns, as answers have them.
-fn values(schema: &Schema) -> Values {
+fn values(schema: &Schema) -> ValueColumns {
     let value = |field: &vicus_flow::Field| match &field.kind {
         Type::Bool => ValueType::Boolean,
         Type::I64 => ValueType::Integer,
@@ -102,7 +102,7 @@ fn values(schema: &Schema) -> Values {
         Type::Timestamp(TimeUnit::Micro, None) => ValueType::Timestamp,
         other => ValueType::Other(Arc::new(other.clone())),
     };
-    Values(schema.columns().iter().map(value).collect())
+    ValueColumns(schema.columns().iter().map(value).collect())
 }
 
 impl From<NetworkError> for TextError {
@@ -187,9 +187,9 @@ impl Planned for NetworkPlan {
 
 impl Runnable for NetworkPlan {
     type Needs = ();
-    type Run = Values;
+    type Run = ValueColumns;
 
-    fn begin(&self, _: ()) -> (RunOperators, Values) {
+    fn begin(&self, _: ()) -> (RunOperators, ValueColumns) {
         (Vec::new(), self.values.clone())
     }
 }

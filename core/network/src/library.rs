@@ -92,7 +92,7 @@ fn statement(
 
 /// Checks that a text is an expression, or a list of them, by itself: what it is put into stays as it is.
 pub(crate) fn check(parameter: &'static str, written: &str, before: &str) -> Result<(), KindError> {
-    let parsed = vicus_sql::parse(&format!("{before}{written}"), &vicus_sql::ParseOptions::default());
+    let parsed = vicus_sql::parse(&format!("{before}{written}"), &vicus_sql::StatementLimits::default());
     parsed.map(|_| ()).map_err(|error| match error.place.offset {
         Some(offset) => KindError::within(parameter, offset.saturating_sub(before.len()), error.message),
         None => KindError::of(parameter, error.message),

@@ -6,7 +6,7 @@
 
 use std::io::Read;
 use std::time::Instant;
-use vicus_rdf::load::{self, Assembled, Chunker, OnError, Parsed, Run, SortedTerms};
+use vicus_rdf::load::{self, Assembled, Chunker, OnError, ParsedPart, SortedRun, SortedTerms};
 use vicus_rdf::{Order, Snapshot};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let start = Instant::now();
     let step = Instant::now();
-    let mut parsed: Vec<Parsed> = (0..workers).map(|_| Parsed::default()).collect();
+    let mut parsed: Vec<ParsedPart> = (0..workers).map(|_| ParsedPart::default()).collect();
     let (chunks, _) = Chunker::new(4 << 20).cut(&text, true);
     for (place, chunk) in chunks.into_iter().enumerate() {
         load::parse_lines_into(&mut parsed[place % workers], chunk, load::Syntax::NTriples, 0, OnError::Fail)?;
@@ -48,13 +48,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     drop(tables);
     say("remap", step);
     let step = Instant::now();
-    let runs = quads.into_iter().map(|quads| Run::new(Order::Gspo, quads)).collect::<Result<Vec<Run>, _>>()?;
+    let runs =
+        quads.into_iter().map(|quads| SortedRun::new(Order::Gspo, quads)).collect::<Result<Vec<SortedRun>, _>>()?;
     say("sort runs by Gspo", step);
     let mut indexes = Vec::new();
     for order in Order::USUAL {
         let step = Instant::now();
-        let runs = runs.iter().map(|run| run.derive(order)).collect::<Result<Vec<Run>, _>>()?;
-        let parts: Vec<Run> = if workers == 1 {
+        let runs = runs.iter().map(|run| run.derive(order)).collect::<Result<Vec<SortedRun>, _>>()?;
+        let parts: Vec<SortedRun> = if workers == 1 {
             runs
         } else {
             let parts = load::cut_runs(&runs, workers);

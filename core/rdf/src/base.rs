@@ -2,14 +2,14 @@
 //! the methods do.
 
 use crate::delta::Row;
-use crate::growing::Backing;
 use crate::ids::Id;
 use crate::index::Order;
 use crate::packed::{Packed, Packing, Window};
-use crate::placed::Placement;
+use crate::placement::StorePlacement;
+use crate::storage::Backing;
 use std::ops::Range;
 use vicus_flow::library::Piece;
-use vicus_flow::{NoMemory, Room};
+use vicus_flow::{NoMemory, Unfilled};
 use vicus_topology::NodeId;
 
 /// Quads in one order, packed.
@@ -99,7 +99,7 @@ impl Base {
     }
 
     /// Lays its rows over nodes, a range on each, if there are many rows and several nodes.
-    pub(crate) fn lay(&mut self, over: &Placement) {
+    pub(crate) fn lay(&mut self, over: &StorePlacement) {
         self.rows.lay(over);
         self.last.lay(over);
     }
@@ -385,7 +385,7 @@ impl Base {
         self.graphs.lower_bound(FIRST, 0..self.graphs.len(), None, key as u64 + 1) - 1
     }
 
-    pub(crate) fn fill(&self, level: usize, rows: Range<usize>, column: &mut Room<'_, u64>) {
+    pub(crate) fn fill(&self, level: usize, rows: Range<usize>, column: &mut Unfilled<'_, u64>) {
         match self.lies(level) {
             Lies::Rows(place) => self.rows.fill(place, rows, column),
             Lies::Last => self.last.fill(0, rows, column),
@@ -408,7 +408,7 @@ impl Base {
     }
 
     /// Appends the ids of the keys of these rows, which are behind those of the last call.
-    pub(crate) fn fill_keys(&self, rows: Range<usize>, at: &mut KeyWalk, column: &mut Room<'_, u64>) {
+    pub(crate) fn fill_keys(&self, rows: Range<usize>, at: &mut KeyWalk, column: &mut Unfilled<'_, u64>) {
         let mut row = rows.start;
         while row < rows.end {
             if row >= at.rows.end {
@@ -423,7 +423,7 @@ impl Base {
         }
     }
 
-    pub(crate) fn gather(&self, level: usize, rows: &[u32], into: &mut Room<'_, u64>) {
+    pub(crate) fn gather(&self, level: usize, rows: &[u32], into: &mut Unfilled<'_, u64>) {
         match self.lies(level) {
             Lies::Rows(column) => self.rows.gather(column, rows, into),
             Lies::Last => self.last.gather(0, rows, into),

@@ -1,6 +1,6 @@
 //! Changes of a snapshot: the inserted and deleted quads of an update.
 
-use crate::delta::{Change, Row};
+use crate::delta::{Row, RowChange};
 use crate::ids::Id;
 use crate::index::{Index, Order};
 use crate::interrupt::Interrupt;
@@ -169,19 +169,19 @@ impl ChangedRows {
     ///
     /// # Errors
     /// There is not enough memory.
-    pub(crate) fn in_order(&self, order: Order, interrupt: &Interrupt<'_>) -> Result<Vec<(Row, Change)>, NoMemory> {
+    pub(crate) fn in_order(&self, order: Order, interrupt: &Interrupt<'_>) -> Result<Vec<(Row, RowChange)>, NoMemory> {
         let [inserted, deleted] = self.of_order(order);
         let mut made = Vec::with_room(inserted.len() + deleted.len())?;
         let mut inserted = inserted.iter().peekable();
         let mut put = |row: &Row, change| made.push((order.arrange(Order::Gspo.restore(*row)), change));
         for row in deleted {
             while let Some(row) = inserted.next_if(|other| *other < row) {
-                put(row, Change::Insert);
+                put(row, RowChange::Insert);
             }
-            put(row, Change::Delete);
+            put(row, RowChange::Delete);
         }
-        inserted.for_each(|row| put(row, Change::Insert));
-        interrupt.sort_unstable_by(&mut made, &|(a, _): &(Row, Change), (b, _)| a.cmp(b));
+        inserted.for_each(|row| put(row, RowChange::Insert));
+        interrupt.sort_unstable_by(&mut made, &|(a, _): &(Row, RowChange), (b, _)| a.cmp(b));
         Ok(made)
     }
 }

@@ -10,7 +10,7 @@ use crate::dictionary::Dictionary;
 use crate::ids::Id;
 use crate::index::{Index, Order, Position};
 use crate::interrupt::Interrupt;
-use crate::stored::{Reading, Words};
+use crate::sections::{Reading, Words};
 use hashbrown::{HashMap, HashSet};
 use oxrdf::vocab::rdf;
 use std::hash::{Hash, Hasher};

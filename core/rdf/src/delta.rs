@@ -40,18 +40,18 @@ const READS: usize = 16;
 
 /// The change of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Change {
+pub enum RowChange {
     /// The row is new.
     Insert,
     /// The row is gone.
     Delete,
 }
 
-impl Change {
+impl RowChange {
     const fn net(self) -> isize {
         match self {
-            Change::Insert => 1,
-            Change::Delete => -1,
+            RowChange::Insert => 1,
+            RowChange::Delete => -1,
         }
     }
 }
@@ -63,7 +63,7 @@ struct Entry {
     at: u32,
     /// The insertions less the deletions in front of it, in its chunk.
     net: i16,
-    change: Change,
+    change: RowChange,
 }
 
 impl Entry {
@@ -173,8 +173,8 @@ impl<P: Counted> List<P> {
     /// without changes are shared.
     fn with(
         &self,
-        changes: &[(Row, Change)],
-        mut change: impl FnMut(Option<&P>, &[(Row, Change)], &mut Vec<Arc<P>>) -> Result<(), NoMemory>,
+        changes: &[(Row, RowChange)],
+        mut change: impl FnMut(Option<&P>, &[(Row, RowChange)], &mut Vec<Arc<P>>) -> Result<(), NoMemory>,
     ) -> Result<Vec<Arc<P>>, NoMemory> {
         let mut parts = Vec::with_room(self.parts.len() + 2)?;
         let mut rest = changes;
@@ -239,14 +239,14 @@ pub struct Delta {
 
 /// A part of the merged sequence.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Run {
+pub enum MergedRun {
     /// These rows of the base.
     Base(Range<usize>),
     /// An inserted row.
     Inserted(Row),
 }
 
-/// Like [`Run`], without a copy.
+/// Like [`MergedRun`], without a copy.
 pub(crate) enum Part<'a> {
     Base(Range<usize>),
     Inserted(&'a Row),
@@ -287,7 +287,7 @@ impl Delta {
     }
 
     /// The change of a row; `None` if it is as in the base.
-    pub fn change(&self, row: &Row) -> Option<Change> {
+    pub fn change(&self, row: &Row) -> Option<RowChange> {
         let entry = self.entry(self.first_not(|other| other < row))?;
         (entry.row == *row).then_some(entry.change)
     }
@@ -304,7 +304,7 @@ impl Delta {
     ///
     /// # Errors
     /// There is not enough memory.
-    pub fn with(&self, changes: &[(Row, Change)], mut at: impl FnMut(&Row) -> usize) -> Result<Delta, NoMemory> {
+    pub fn with(&self, changes: &[(Row, RowChange)], mut at: impl FnMut(&Row) -> usize) -> Result<Delta, NoMemory> {
         debug_assert!(changes.is_sorted_by(|a, b| a.0 < b.0), "changes ascend");
         let none = Group::default();
         let groups = self.groups.with(changes, |group, changes, groups| {
@@ -342,26 +342,28 @@ impl Delta {
     }
 
     /// The row at this place of the merged sequence.
-    pub fn locate(&self, place: usize) -> Run {
+    pub fn locate(&self, place: usize) -> MergedRun {
         let (spot, base) = self.first_there(place);
         self.at(spot, base)
     }
 
     /// The row at a place of the merged sequence; one of the base with those behind it, up to the next change.
-    pub(crate) fn run_at(&self, place: usize) -> Run {
+    pub(crate) fn run_at(&self, place: usize) -> MergedRun {
         let (spot, base) = self.first_there(place);
         match self.at(spot, base) {
-            Run::Base(_) => Run::Base(base..self.entry(spot).map_or(u32::MAX as usize, |entry| entry.at as usize)),
+            MergedRun::Base(_) => {
+                MergedRun::Base(base..self.entry(spot).map_or(u32::MAX as usize, |entry| entry.at as usize))
+            }
             inserted => inserted,
         }
     }
 
     /// The row at a place found by [`Delta::first_there`].
     #[inline]
-    pub(crate) fn at(&self, spot: Spot, base: usize) -> Run {
+    pub(crate) fn at(&self, spot: Spot, base: usize) -> MergedRun {
         match self.entry(spot) {
-            Some(entry) if entry.at as usize == base => Run::Inserted(entry.row),
-            _ => Run::Base(base..base + 1),
+            Some(entry) if entry.at as usize == base => MergedRun::Inserted(entry.row),
+            _ => MergedRun::Base(base..base + 1),
         }
     }
 
@@ -373,7 +375,7 @@ impl Delta {
 
     /// The place of a row of the base in the merged sequence; if it is deleted, of the row behind it.
     pub(crate) fn place_of(&self, base: usize) -> usize {
-        let is_before = |at: usize, change: Change| at < base || at == base && change == Change::Insert;
+        let is_before = |at: usize, change: RowChange| at < base || at == base && change == RowChange::Insert;
         let in_group = |group: &Group, n: usize| group.parts[n].entries[0].change;
         let groups = &self.groups;
         let group =
@@ -415,7 +417,7 @@ impl Delta {
         let behind = self.first_by_place(|other| other <= place);
         let base = |spot| (place - self.net_at(spot)) as usize;
         match self.before(behind) {
-            Some((spot, entry)) if entry.change == Change::Insert && entry.at as usize == base(spot) => {
+            Some((spot, entry)) if entry.change == RowChange::Insert && entry.at as usize == base(spot) => {
                 (spot, base(spot))
             }
             _ => (behind, base(behind)),
@@ -438,8 +440,8 @@ impl Delta {
                 return;
             }
             match entry.change {
-                Change::Delete => base += 1,
-                Change::Insert => {
+                RowChange::Delete => base += 1,
+                RowChange::Insert => {
                     pass(Part::Inserted(&entry.row));
                     rest -= 1;
                 }
@@ -601,7 +603,7 @@ impl Delta {
     }
 
     /// The changes, ascending by row, each with its place in the base.
-    pub(crate) fn changes(&self) -> impl Iterator<Item = (Row, Change, usize)> + '_ {
+    pub(crate) fn changes(&self) -> impl Iterator<Item = (Row, RowChange, usize)> + '_ {
         self.entries(Spot::default()).map(|entry| (entry.row, entry.change, entry.at as usize))
     }
 
@@ -626,7 +628,7 @@ impl Delta {
 /// The entries with changes among them. A change takes away the entry undone by it.
 fn changed(
     entries: &[Entry],
-    changes: &[(Row, Change)],
+    changes: &[(Row, RowChange)],
     at: &mut impl FnMut(&Row) -> usize,
 ) -> Result<Vec<Entry>, NoMemory> {
     let mut made = Vec::with_room(entries.len() + changes.len())?;
@@ -679,9 +681,9 @@ pub struct Runs<'a> {
 }
 
 impl Iterator for Runs<'_> {
-    type Item = Run;
+    type Item = MergedRun;
 
-    fn next(&mut self) -> Option<Run> {
+    fn next(&mut self) -> Option<MergedRun> {
         while self.rest > 0 {
             let entry = self.delta.entry(self.spot);
             let end = self.base + self.rest;
@@ -690,16 +692,16 @@ impl Iterator for Runs<'_> {
                 let run = self.base..end;
                 self.rest -= run.len();
                 self.base = end;
-                return Some(Run::Base(run));
+                return Some(MergedRun::Base(run));
             }
             let entry = entry.expect("behind the last entry, the base has all that is left");
             let Spot { group, chunk, entry: place } = self.spot;
             self.spot = self.delta.spot(group as usize, chunk as usize, place as usize + 1);
             match entry.change {
-                Change::Delete => self.base += 1,
-                Change::Insert => {
+                RowChange::Delete => self.base += 1,
+                RowChange::Insert => {
                     self.rest -= 1;
-                    return Some(Run::Inserted(entry.row));
+                    return Some(MergedRun::Inserted(entry.row));
                 }
             }
         }
@@ -732,8 +734,8 @@ mod tests {
 
     fn rows_of(delta: &Delta, base: &[Row], range: Range<usize>) -> Vec<Row> {
         let rows = |run| match run {
-            Run::Base(range) => base[range].to_vec(),
-            Run::Inserted(row) => vec![row],
+            MergedRun::Base(range) => base[range].to_vec(),
+            MergedRun::Inserted(row) => vec![row],
         };
         delta.runs(range).flat_map(rows).collect()
     }
@@ -776,14 +778,14 @@ mod tests {
                 Located::Base(run) => run,
                 Located::Inserted(entry) => {
                     let ids = flat.column(delta, 3).expect("there is memory");
-                    assert_eq!((ids[entry], delta.locate(place)), (row[3].bits(), Run::Inserted(*row)));
+                    assert_eq!((ids[entry], delta.locate(place)), (row[3].bits(), MergedRun::Inserted(*row)));
                     continue;
                 }
             };
             assert_eq!(base[run.start], *row);
             let run = run.start..run.end.min(base.len());
             assert_eq!(merged[place..place + run.len()], base[run.clone()]);
-            assert!(matches!(delta.run_at(place), Run::Base(other) if other.start == run.start));
+            assert!(matches!(delta.run_at(place), MergedRun::Base(other) if other.start == run.start));
         }
     }
 
@@ -802,8 +804,8 @@ mod tests {
             assert_eq!(walked(delta, base, range.clone()), merged[range.clone()]);
             if let Some(place) = range.clone().next() {
                 let found = match delta.locate(place) {
-                    Run::Base(rows) => base[rows.start],
-                    Run::Inserted(row) => row,
+                    MergedRun::Base(rows) => base[rows.start],
+                    MergedRun::Inserted(row) => row,
                 };
                 assert_eq!(found, merged[place]);
             }
@@ -813,8 +815,8 @@ mod tests {
             let change = delta.change(&bound);
             let there = (base.binary_search(&bound).is_ok(), model.contains(&bound));
             let expected = match there {
-                (false, true) => Some(Change::Insert),
-                (true, false) => Some(Change::Delete),
+                (false, true) => Some(RowChange::Insert),
+                (true, false) => Some(RowChange::Delete),
                 _ => None,
             };
             assert_eq!(change, expected);
@@ -836,14 +838,14 @@ mod tests {
             for _ in 0..40 {
                 let batch = [1, 3, 50, 1500][chance.below(4) as usize];
                 let rows: BTreeSet<Row> = (0..batch).map(|_| row(chance.below(3000))).collect();
-                let changes: Vec<(Row, Change)> = rows
+                let changes: Vec<(Row, RowChange)> = rows
                     .into_iter()
-                    .map(|row| (row, if model.contains(&row) { Change::Delete } else { Change::Insert }))
+                    .map(|row| (row, if model.contains(&row) { RowChange::Delete } else { RowChange::Insert }))
                     .collect();
                 for (row, change) in &changes {
                     match change {
-                        Change::Insert => model.insert(*row),
-                        Change::Delete => model.remove(row),
+                        RowChange::Insert => model.insert(*row),
+                        RowChange::Delete => model.remove(row),
                     };
                 }
                 delta = delta.with(&changes, |row| base.partition_point(|other| other < row)).unwrap();
@@ -854,11 +856,11 @@ mod tests {
                 check(delta, &base, model, &mut chance);
             }
             // Undoing all changes leaves none.
-            let undo: Vec<(Row, Change)> = model
+            let undo: Vec<(Row, RowChange)> = model
                 .iter()
                 .filter(|row| base.binary_search(row).is_err())
-                .map(|row| (*row, Change::Delete))
-                .chain(base.iter().filter(|row| !model.contains(*row)).map(|row| (*row, Change::Insert)))
+                .map(|row| (*row, RowChange::Delete))
+                .chain(base.iter().filter(|row| !model.contains(*row)).map(|row| (*row, RowChange::Insert)))
                 .collect::<std::collections::BTreeMap<_, _>>()
                 .into_iter()
                 .collect();
@@ -870,9 +872,9 @@ mod tests {
     /// A change of one row copies one chunk.
     #[test]
     fn versions_share_the_chunks_that_a_change_does_not_touch() {
-        let many: Vec<(Row, Change)> = (0..100_000).map(|n| (row(2 * n), Change::Insert)).collect();
+        let many: Vec<(Row, RowChange)> = (0..100_000).map(|n| (row(2 * n), RowChange::Insert)).collect();
         let before = Delta::default().with(&many, |_| 0).unwrap();
-        let after = before.with(&[(row(1001), Change::Insert)], |_| 0).unwrap();
+        let after = before.with(&[(row(1001), RowChange::Insert)], |_| 0).unwrap();
         let chunks = |delta: &Delta| -> Vec<Arc<Chunk>> {
             delta.groups.parts.iter().flat_map(|group| group.parts.iter().cloned()).collect()
         };

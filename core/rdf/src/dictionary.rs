@@ -19,8 +19,8 @@ pub use section::Keys;
 pub(crate) use section::{BLOCK, Section};
 pub(crate) use symbols::{Sample, Training};
 
-use crate::ids::{Id, Kind, SECTIONS};
-use crate::placed::Placement;
+use crate::ids::{Id, SECTIONS, TermKind};
+use crate::placement::StorePlacement;
 use crate::term::{Encoded, Encoder, TermView};
 use oxrdf::{Term, TermRef};
 use std::ops::Range;
@@ -39,7 +39,7 @@ use vicus_topology::NodeId;
 /// ```
 #[derive(Default, Debug)]
 pub struct Dictionary {
-    /// One for each of [`Kind::IN_DICTIONARY`].
+    /// One for each of [`TermKind::IN_DICTIONARY`].
     sections: [Section; SECTIONS],
 }
 
@@ -53,7 +53,7 @@ impl Dictionary {
     }
 
     /// Lays its keys over nodes, page by page, if there are many keys and several nodes.
-    pub(crate) fn lay(&mut self, over: &Placement) {
+    pub(crate) fn lay(&mut self, over: &StorePlacement) {
         self.sections.iter_mut().for_each(|section| section.lay(over));
     }
 
@@ -68,7 +68,7 @@ impl Dictionary {
     }
 
     /// The number of terms of a kind; their ranks are below it. Zero for inlined kinds.
-    pub fn count(&self, kind: Kind) -> usize {
+    pub fn count(&self, kind: TermKind) -> usize {
         kind.section().map_or(0, |section| self.sections[section].len())
     }
 
@@ -84,7 +84,7 @@ impl Dictionary {
         let (Some(section), Some(rank)) = (id.kind().section(), id.rank()) else {
             panic!("{id:?} is not in a dictionary")
         };
-        assert!(!id.is_computed(), "{id:?} is in the request's own dictionary");
+        assert!(!id.is_unranked(), "{id:?} is in the request's own dictionary");
         (&self.sections[section], rank)
     }
 
@@ -92,14 +92,14 @@ impl Dictionary {
     /// as [`Dictionary::key`]. Panics for inlined kinds.
     ///
     /// ```
-    /// use vicus_rdf::{Kind, Snapshot};
+    /// use vicus_rdf::{TermKind, Snapshot};
     /// let snapshot = Snapshot::of_ntriples(b"<http://e/s> <http://e/p> \"text\" .")?;
-    /// let mut keys = snapshot.dictionary().keys(Kind::Iri);
+    /// let mut keys = snapshot.dictionary().keys(TermKind::Iri);
     /// assert_eq!((keys.len(), keys.key(0)), (2, "http://e/p"));
     /// assert_eq!(keys.key(1), "http://e/s");
     /// # Ok::<(), vicus_rdf::SyntaxError>(())
     /// ```
-    pub fn keys(&self, kind: Kind) -> Keys<'_> {
+    pub fn keys(&self, kind: TermKind) -> Keys<'_> {
         self.sections[kind.section().expect("a kind with keys")].keys()
     }
 
@@ -140,7 +140,7 @@ impl Dictionary {
 
     /// The id of this key; if it is missing, the id of the next greater key, or one past the last, for a comparison
     /// with a constant. Panics for inlined kinds.
-    pub fn search(&self, kind: Kind, key: &str) -> Result<Id, Id> {
+    pub fn search(&self, kind: TermKind, key: &str) -> Result<Id, Id> {
         let section = &self.sections[kind.section().expect("a kind with keys")];
         let id = |rank| Id::ranked(kind, rank);
         section.rank(key.as_bytes()).map(id).map_err(id)
@@ -148,7 +148,7 @@ impl Dictionary {
 
     /// Like [`Dictionary::search`], for many ascending keys of one kind: `last` is the result of the search for the key
     /// before, and becomes that of this search. Takes the less time the nearer they are.
-    pub(crate) fn search_behind(&self, kind: Kind, key: &str, last: &mut usize) -> Result<Id, Id> {
+    pub(crate) fn search_behind(&self, kind: TermKind, key: &str, last: &mut usize) -> Result<Id, Id> {
         let section = &self.sections[kind.section().expect("a kind with keys")];
         let found = section.rank_from(*last, key.as_bytes());
         *last = found.unwrap_or_else(|next| next);
@@ -158,7 +158,7 @@ impl Dictionary {
 
     /// The ids of all keys of this kind within a range of keys: the terms of one language or one datatype
     /// ([`Encoder::qualified`]), or the strings with a common prefix.
-    pub fn range(&self, kind: Kind, keys: Range<&str>) -> Range<Id> {
+    pub fn range(&self, kind: TermKind, keys: Range<&str>) -> Range<Id> {
         let bound = |key| self.search(kind, key).unwrap_or_else(|next| next);
         bound(keys.start)..bound(keys.end)
     }
@@ -185,7 +185,7 @@ impl Dictionary {
 
     /// Panics if the keys of a kind don't ascend.
     pub fn assert_valid(&self) {
-        for kind in Kind::IN_DICTIONARY {
+        for kind in TermKind::IN_DICTIONARY {
             let (mut keys, mut last) = (self.keys(kind), String::new());
             for rank in 0..keys.len() {
                 let key = keys.key(rank);

@@ -29,7 +29,7 @@ use std::fmt;
 const PAYLOAD_BITS: u32 = 56;
 const PAYLOAD: u64 = (1 << PAYLOAD_BITS) - 1;
 const BIAS: i64 = 1 << (PAYLOAD_BITS - 1);
-const COMPUTED: u8 = 1;
+const UNRANKED: u8 = 1;
 
 /// How many kinds have their terms in the dictionary.
 pub const SECTIONS: usize = 7;
@@ -37,7 +37,7 @@ pub const SECTIONS: usize = 7;
 /// The kind of an [`Id`]'s term. The order of kinds is the order of ids.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
-pub enum Kind {
+pub enum TermKind {
     /// No value.
     Unbound = 0x00,
     /// A blank node.
@@ -60,56 +60,69 @@ pub enum Kind {
     Triple = 0x78,
 }
 
-impl Kind {
+impl TermKind {
     /// The kinds whose terms are in the dictionary, in the order of their ids.
-    pub const IN_DICTIONARY: [Kind; SECTIONS] =
-        [Kind::Blank, Kind::Iri, Kind::String, Kind::LangString, Kind::DirString, Kind::Typed, Kind::Triple];
-
-    /// The kinds of literals, in the order of their ids.
-    pub const LITERALS: [Kind; 6] =
-        [Kind::String, Kind::LangString, Kind::DirString, Kind::Boolean, Kind::Integer, Kind::Typed];
-
-    /// All kinds, in the order of their ids.
-    pub const ALL: [Kind; 10] = [
-        Kind::Unbound,
-        Kind::Blank,
-        Kind::Iri,
-        Kind::String,
-        Kind::LangString,
-        Kind::DirString,
-        Kind::Boolean,
-        Kind::Integer,
-        Kind::Typed,
-        Kind::Triple,
+    pub const IN_DICTIONARY: [TermKind; SECTIONS] = [
+        TermKind::Blank,
+        TermKind::Iri,
+        TermKind::String,
+        TermKind::LangString,
+        TermKind::DirString,
+        TermKind::Typed,
+        TermKind::Triple,
     ];
 
-    /// Its place in [`Kind::IN_DICTIONARY`]; `None` for kinds inlined in the id.
+    /// The kinds of literals, in the order of their ids.
+    pub const LITERALS: [TermKind; 6] = [
+        TermKind::String,
+        TermKind::LangString,
+        TermKind::DirString,
+        TermKind::Boolean,
+        TermKind::Integer,
+        TermKind::Typed,
+    ];
+
+    /// All kinds, in the order of their ids.
+    pub const ALL: [TermKind; 10] = [
+        TermKind::Unbound,
+        TermKind::Blank,
+        TermKind::Iri,
+        TermKind::String,
+        TermKind::LangString,
+        TermKind::DirString,
+        TermKind::Boolean,
+        TermKind::Integer,
+        TermKind::Typed,
+        TermKind::Triple,
+    ];
+
+    /// Its place in [`TermKind::IN_DICTIONARY`]; `None` for kinds inlined in the id.
     pub const fn section(self) -> Option<usize> {
         match self {
-            Kind::Blank => Some(0),
-            Kind::Iri => Some(1),
-            Kind::String => Some(2),
-            Kind::LangString => Some(3),
-            Kind::DirString => Some(4),
-            Kind::Typed => Some(5),
-            Kind::Triple => Some(6),
-            Kind::Unbound | Kind::Boolean | Kind::Integer => None,
+            TermKind::Blank => Some(0),
+            TermKind::Iri => Some(1),
+            TermKind::String => Some(2),
+            TermKind::LangString => Some(3),
+            TermKind::DirString => Some(4),
+            TermKind::Typed => Some(5),
+            TermKind::Triple => Some(6),
+            TermKind::Unbound | TermKind::Boolean | TermKind::Integer => None,
         }
     }
 
-    /// Its place in [`Kind::ALL`].
+    /// Its place in [`TermKind::ALL`].
     pub const fn index(self) -> usize {
         match self {
-            Kind::Unbound => 0,
-            Kind::Blank => 1,
-            Kind::Iri => 2,
-            Kind::String => 3,
-            Kind::LangString => 4,
-            Kind::DirString => 5,
-            Kind::Boolean => 6,
-            Kind::Integer => 7,
-            Kind::Typed => 8,
-            Kind::Triple => 9,
+            TermKind::Unbound => 0,
+            TermKind::Blank => 1,
+            TermKind::Iri => 2,
+            TermKind::String => 3,
+            TermKind::LangString => 4,
+            TermKind::DirString => 5,
+            TermKind::Boolean => 6,
+            TermKind::Integer => 7,
+            TermKind::Typed => 8,
+            TermKind::Triple => 9,
         }
     }
 
@@ -119,18 +132,18 @@ impl Kind {
         Id(tag << PAYLOAD_BITS)..Id((tag + 2) << PAYLOAD_BITS)
     }
 
-    pub(crate) fn of_tag(tag: u8) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|&kind| kind as u8 == tag)
+    pub(crate) fn of_tag(tag: u8) -> Option<TermKind> {
+        TermKind::ALL.into_iter().find(|&kind| kind as u8 == tag)
     }
 }
 
 /// The name of a term: eight bytes, compared as an integer. See the [module](self) for its layout.
 ///
 /// ```
-/// use vicus_rdf::{Id, Kind};
+/// use vicus_rdf::{Id, TermKind};
 /// let (small, large) = (Id::integer(-3).unwrap(), Id::integer(1940).unwrap());
 /// assert!(Id::UNBOUND < small && small < large);
-/// assert_eq!((large.kind(), large.as_integer()), (Kind::Integer, Some(1940)));
+/// assert_eq!((large.kind(), large.as_integer()), (TermKind::Integer, Some(1940)));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(transparent)]
@@ -141,22 +154,22 @@ impl Id {
     pub const UNBOUND: Id = Id(0);
 
     /// The id of the term with this rank among the terms of its kind. Panics for inlined kinds.
-    pub fn ranked(kind: Kind, rank: usize) -> Id {
+    pub fn ranked(kind: TermKind, rank: usize) -> Id {
         assert!(kind.section().is_some(), "{kind:?} has no ranks");
         Id::of(kind as u8, rank as u64)
     }
 
     /// The id of the term at this place among the fresh terms and those that a request computed. Such ids have no
     /// order: compare the terms by their texts. Panics for inlined kinds.
-    pub fn computed(kind: Kind, place: usize) -> Id {
-        assert!(kind.section().is_some(), "{kind:?} is never computed into a dictionary");
-        Id::of(kind as u8 | COMPUTED, place as u64)
+    pub fn unranked(kind: TermKind, place: usize) -> Id {
+        assert!(kind.section().is_some(), "{kind:?} is in no dictionary");
+        Id::of(kind as u8 | UNRANKED, place as u64)
     }
 
     /// The id of a canonical `xsd:integer`; `None` beyond ±2^55, where the dictionary has to store it.
     pub const fn integer(value: i64) -> Option<Id> {
         if -BIAS <= value && value < BIAS {
-            Some(Id((Kind::Integer as u64) << PAYLOAD_BITS | (value + BIAS) as u64))
+            Some(Id((TermKind::Integer as u64) << PAYLOAD_BITS | (value + BIAS) as u64))
         } else {
             None
         }
@@ -164,7 +177,7 @@ impl Id {
 
     /// The id of a canonical `xsd:boolean`.
     pub const fn boolean(value: bool) -> Id {
-        Id((Kind::Boolean as u64) << PAYLOAD_BITS | value as u64)
+        Id((TermKind::Boolean as u64) << PAYLOAD_BITS | value as u64)
     }
 
     fn of(tag: u8, payload: u64) -> Id {
@@ -194,8 +207,8 @@ impl Id {
     }
 
     /// The kind of the term. Panics for bits that no id has.
-    pub fn kind(self) -> Kind {
-        Kind::of_tag(self.tag() & !COMPUTED).unwrap_or_else(|| panic!("no id has the bits {:#x}", self.0))
+    pub fn kind(self) -> TermKind {
+        TermKind::of_tag(self.tag() & !UNRANKED).unwrap_or_else(|| panic!("no id has the bits {:#x}", self.0))
     }
 
     /// Whether it has no value.
@@ -205,38 +218,38 @@ impl Id {
 
     /// Whether it is a blank node.
     pub const fn is_blank(self) -> bool {
-        self.tag() & !COMPUTED == Kind::Blank as u8
+        self.tag() & !UNRANKED == TermKind::Blank as u8
     }
 
     /// Whether it is an IRI.
     pub const fn is_iri(self) -> bool {
-        self.tag() & !COMPUTED == Kind::Iri as u8
+        self.tag() & !UNRANKED == TermKind::Iri as u8
     }
 
     /// Whether it is a literal of any datatype.
     pub const fn is_literal(self) -> bool {
-        self.tag() >= Kind::String as u8 && self.tag() < Kind::Triple as u8
+        self.tag() >= TermKind::String as u8 && self.tag() < TermKind::Triple as u8
     }
 
     /// Whether it is a triple term.
     pub const fn is_triple(self) -> bool {
-        self.tag() & !COMPUTED == Kind::Triple as u8
+        self.tag() & !UNRANKED == TermKind::Triple as u8
     }
 
     /// Whether it is a literal of datatype `xsd:string`.
     pub const fn is_string(self) -> bool {
-        self.tag() & !COMPUTED == Kind::String as u8
+        self.tag() & !UNRANKED == TermKind::String as u8
     }
 
     /// Whether the term has no rank: it is a fresh one of the store ([`Snapshot::has`](crate::Snapshot::has)), or in a
     /// request's dictionary.
-    pub const fn is_computed(self) -> bool {
-        self.tag() & COMPUTED != 0
+    pub const fn is_unranked(self) -> bool {
+        self.tag() & UNRANKED != 0
     }
 
     /// Whether the value is in the id itself, without a dictionary entry.
     pub const fn is_inlined(self) -> bool {
-        self.tag() == Kind::Boolean as u8 || self.tag() == Kind::Integer as u8
+        self.tag() == TermKind::Boolean as u8 || self.tag() == TermKind::Integer as u8
     }
 
     /// Whether two different ids of this kind always have different values, in the order of the ids: true for unbound,
@@ -244,7 +257,8 @@ impl Id {
     /// (compare their texts), language strings, other typed literals (where 1 = 1.0), and triple terms, which may have
     /// such literals.
     pub fn is_value(self) -> bool {
-        !self.is_computed() && !matches!(self.kind(), Kind::LangString | Kind::DirString | Kind::Typed | Kind::Triple)
+        !self.is_unranked()
+            && !matches!(self.kind(), TermKind::LangString | TermKind::DirString | TermKind::Typed | TermKind::Triple)
     }
 
     /// The place in the sorted order of its kind; for a fresh or computed term, its place among those; `None` for
@@ -260,12 +274,12 @@ impl Id {
 
     /// The value of an inlined integer; `None` for other ids, among them integers that are not canonical.
     pub const fn as_integer(self) -> Option<i64> {
-        if self.tag() == Kind::Integer as u8 { Some((self.0 & PAYLOAD) as i64 - BIAS) } else { None }
+        if self.tag() == TermKind::Integer as u8 { Some((self.0 & PAYLOAD) as i64 - BIAS) } else { None }
     }
 
     /// The value, if it is an inlined boolean.
     pub const fn as_boolean(self) -> Option<bool> {
-        if self.tag() == Kind::Boolean as u8 { Some(self.0 & 1 == 1) } else { None }
+        if self.tag() == TermKind::Boolean as u8 { Some(self.0 & 1 == 1) } else { None }
     }
 }
 
@@ -280,8 +294,8 @@ impl fmt::Debug for Id {
         if let Some(value) = self.as_boolean() {
             return write!(f, "{value}");
         }
-        match Kind::of_tag(self.tag() & !COMPUTED) {
-            Some(kind) => write!(f, "{kind:?}{}{}", if self.is_computed() { "?" } else { "#" }, self.0 & PAYLOAD),
+        match TermKind::of_tag(self.tag() & !UNRANKED) {
+            Some(kind) => write!(f, "{kind:?}{}{}", if self.is_unranked() { "?" } else { "#" }, self.0 & PAYLOAD),
             None => write!(f, "Id({:#x})", self.0),
         }
     }
@@ -303,14 +317,14 @@ mod tests {
 
     #[test]
     fn every_id_lies_within_the_bounds_of_its_kind() {
-        for kind in Kind::IN_DICTIONARY {
-            for id in [Id::ranked(kind, 0), Id::ranked(kind, 7), Id::computed(kind, 7)] {
+        for kind in TermKind::IN_DICTIONARY {
+            for id in [Id::ranked(kind, 0), Id::ranked(kind, 7), Id::unranked(kind, 7)] {
                 assert_eq!(id.kind(), kind);
                 assert!(kind.bounds().contains(&id), "{id:?}");
                 assert_eq!(Id::from_bits(id.bits()), id);
                 assert!(id.bits() < 1 << 63);
             }
         }
-        assert!(Kind::ALL.windows(2).all(|pair| pair[0].bounds().end <= pair[1].bounds().start));
+        assert!(TermKind::ALL.windows(2).all(|pair| pair[0].bounds().end <= pair[1].bounds().start));
     }
 }

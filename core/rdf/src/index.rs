@@ -18,18 +18,18 @@
 
 use crate::base::Base;
 use crate::changes::Graphs;
-use crate::delta::{Change, Row};
-use crate::growing::Backing;
+use crate::delta::{Row, RowChange};
 use crate::ids::Id;
 use crate::interrupt::Interrupt;
-use crate::merged::{Changed, Merged};
-use crate::placed::Placement;
+use crate::placement::StorePlacement;
+use crate::present_rows::{Changed, Merged};
 use crate::quads::Quads;
 use crate::search::{Cursor, Reader, Searcher};
+use crate::storage::Backing;
 use std::ops::Range;
 use std::sync::Arc;
 use vicus_flow::library::Piece;
-use vicus_flow::{NoMemory, Room, or_given_up};
+use vicus_flow::{NoMemory, Unfilled, or_given_up};
 use vicus_topology::NodeId;
 
 /// A position in a quad.
@@ -178,7 +178,7 @@ impl Index {
 
     /// With these strictly ascending changes of rows: inserted rows are absent now, deleted rows are present. Shares
     /// the base and most of the earlier changes with this index.
-    pub(crate) fn with(&self, changes: &[(Row, Change)], interrupt: &Interrupt<'_>) -> Result<Index, NoMemory> {
+    pub(crate) fn with(&self, changes: &[(Row, RowChange)], interrupt: &Interrupt<'_>) -> Result<Index, NoMemory> {
         let all = changes.len() + self.changed().map_or(0, |changed| changed.rows().len());
         let share = if self.base.len() < SMALL { SHARE_OF_SMALL } else { SHARE };
         // A base laid over nodes stays there.
@@ -246,7 +246,7 @@ impl Index {
 
     /// Lays its rows over nodes, a range on each, if there are many rows and several nodes. Panics if other versions
     /// share them.
-    pub(crate) fn lay(&mut self, over: &Placement) {
+    pub(crate) fn lay(&mut self, over: &StorePlacement) {
         Arc::get_mut(&mut self.base).expect("an index is laid before it is shared").lay(over);
     }
 
@@ -459,7 +459,7 @@ impl Index {
     }
 
     /// Appends any level of these rows as [`Id::bits`]. Panics for a level above 3.
-    pub fn fill(&self, level: usize, rows: Range<usize>, column: &mut Room<'_, u64>) {
+    pub fn fill(&self, level: usize, rows: Range<usize>, column: &mut Unfilled<'_, u64>) {
         match self.merged() {
             None => self.base.fill(level, rows, column),
             Some(merged) => merged.fill(level, rows, column),
@@ -467,7 +467,7 @@ impl Index {
     }
 
     /// Appends any level of these rows, in any order, as [`Id::bits`]. Panics for a level above 3.
-    pub fn gather(&self, level: usize, rows: &[u32], into: &mut Room<'_, u64>) {
+    pub fn gather(&self, level: usize, rows: &[u32], into: &mut Unfilled<'_, u64>) {
         match self.merged() {
             None => self.base.gather(level, rows, into),
             Some(merged) => merged.gather(level, rows, into),
@@ -561,7 +561,7 @@ struct Applied<'a> {
     rows: Quads<'a>,
     /// The next one, if it was looked at.
     row: Option<Row>,
-    changes: &'a [(Row, Change)],
+    changes: &'a [(Row, RowChange)],
 }
 
 impl Iterator for Applied<'_> {
@@ -573,15 +573,15 @@ impl Iterator for Applied<'_> {
             let row = self.row.take().or_else(|| self.rows.next_row());
             match (self.changes, row) {
                 ([(change, _), ..], Some(row)) if row < *change => return Some(row),
-                ([(change, Change::Delete), rest @ ..], Some(row)) => {
+                ([(change, RowChange::Delete), rest @ ..], Some(row)) => {
                     debug_assert_eq!(row, *change, "what is deleted is there");
                     self.changes = rest;
                 }
-                ([(change, Change::Insert), rest @ ..], row) => {
+                ([(change, RowChange::Insert), rest @ ..], row) => {
                     (self.changes, self.row) = (rest, row);
                     return Some(*change);
                 }
-                ([(_, Change::Delete), ..], None) => unreachable!("what is deleted is there"),
+                ([(_, RowChange::Delete), ..], None) => unreachable!("what is deleted is there"),
                 ([], row) => return row,
             }
         }

@@ -19,12 +19,12 @@
 //! The form is the same in memory and in a file: bytes, numbers least byte first. Wrong bytes give wrong values, and a
 //! read beyond the data gives zero bits.
 
-use crate::growing::{Backing, Growing};
-use crate::lent::Pages;
-use crate::placed::{Access, PlacedVec, Placement};
+use crate::checked_bytes::CheckedBytes;
+use crate::placement::{Access, PlacedVec, StorePlacement};
+use crate::storage::{Backing, Growing};
 use std::ops::Range;
 use std::sync::Arc;
-use vicus_flow::{NoMemory, Room};
+use vicus_flow::{NoMemory, Unfilled};
 use vicus_topology::NodeId;
 
 /// Rows in a block: few enough to unpack them all in a tenth of a microsecond, and enough to make frames cost 1 bit a
@@ -139,7 +139,7 @@ impl<const N: usize> Packed<N> {
     }
 
     /// Appends a column's values in these rows.
-    pub(crate) fn fill(&self, column: usize, rows: Range<usize>, into: &mut Room<'_, u64>) {
+    pub(crate) fn fill(&self, column: usize, rows: Range<usize>, into: &mut Unfilled<'_, u64>) {
         if rows.len() < 8 {
             return into.extend(rows.map(|row| self.get(column, row)));
         }
@@ -151,7 +151,7 @@ impl<const N: usize> Packed<N> {
     }
 
     /// Appends a column's values in these rows, in any order; neighbours in the same block are read faster.
-    pub(crate) fn gather(&self, column: usize, rows: &[u32], into: &mut Room<'_, u64>) {
+    pub(crate) fn gather(&self, column: usize, rows: &[u32], into: &mut Unfilled<'_, u64>) {
         if rows.len() < MANY {
             return into.extend(rows.iter().map(|&row| self.get(column, row as usize)));
         }
@@ -311,7 +311,7 @@ impl<const N: usize> Packed<N> {
 
     /// This many rows of another owner, from earlier results of [`Packed::frames`] and [`Packed::data`]; `None` if they
     /// can't hold this number of rows.
-    pub(crate) fn lent(rows: usize, frames: Arc<dyn Pages>, data: Arc<dyn Pages>) -> Option<Packed<N>> {
+    pub(crate) fn lent(rows: usize, frames: Arc<dyn CheckedBytes>, data: Arc<dyn CheckedBytes>) -> Option<Packed<N>> {
         let fits = frames.bytes().len() == rows.div_ceil(BLOCK).checked_mul(N * FRAME)?;
         fits.then(|| Packed { rows, frames: PlacedVec::lent(frames), data: PlacedVec::lent(data) })
     }
@@ -327,7 +327,7 @@ impl<const N: usize> Packed<N> {
     }
 
     /// Lays its rows over nodes, a range on each, if there are many rows and several nodes.
-    pub(crate) fn lay(&mut self, over: &Placement) {
+    pub(crate) fn lay(&mut self, over: &StorePlacement) {
         self.frames.lay(over, Access::Ranges);
         self.data.lay(over, Access::Ranges);
     }

@@ -3,7 +3,7 @@
 use crate::ids::Id;
 use crate::index::Index;
 use std::ops::Range;
-use vicus_flow::Room;
+use vicus_flow::Unfilled;
 
 /// So many rows are read at once.
 const AT_ONCE: usize = 4096;
@@ -57,7 +57,7 @@ impl Quads<'_> {
         self.next = 0;
         for (number, level) in self.levels.iter_mut().enumerate() {
             level.clear();
-            Room::of(level, rows.len(), |room| self.index.fill(number, rows.clone(), room));
+            Unfilled::of(level, rows.len(), |room| self.index.fill(number, rows.clone(), room));
         }
         !rows.is_empty()
     }

@@ -10,10 +10,10 @@
 //! al., Acta Informatica 33, 1996). The filter is a blocked one (Putze, Sanders, Singler, "Cache-, hash- and
 //! space-efficient Bloom filters", WEA 2007). Ids contain the place of a term; it never changes.
 
-use crate::growing::{Backing, Growing};
-use crate::ids::{Id, Kind};
-use crate::lent::LentBytes;
+use crate::checked_bytes::LentBytes;
+use crate::ids::{Id, TermKind};
 use crate::packed::gallop;
+use crate::storage::{Backing, Growing};
 use crate::unranked::{Unranked, copied, hash_of};
 use std::fmt;
 use std::sync::Arc;
@@ -25,14 +25,14 @@ use vicus_flow::{Grow, NoMemory, give_up};
 /// ```
 /// use std::sync::Arc;
 /// use vicus_files::{FakeDisk, Scratch};
-/// use vicus_rdf::{Kind, RetainedTerms, Unranked};
+/// use vicus_rdf::{TermKind, RetainedTerms, Unranked};
 ///
 /// let scratch = Scratch::new(Arc::new(FakeDisk::new(1).process(7)));
 /// let mut kept = RetainedTerms::behind(&Unranked::new(rapidhash::v3::RapidSecrets::seed(1)));
 /// kept.spill_beyond(Arc::clone(&scratch), 10_000);
-/// let ids = (0..1000).map(|number| kept.add(Kind::String, &format!("the text {number}")));
+/// let ids = (0..1000).map(|number| kept.add(TermKind::String, &format!("the text {number}")));
 /// let ids = ids.collect::<Result<Vec<_>, _>>()?;
-/// assert_eq!((kept.key(ids[3]), kept.find(Kind::String, "the text 3")), ("the text 3", Some(ids[3])));
+/// assert_eq!((kept.key(ids[3]), kept.find(TermKind::String, "the text 3")), ("the text 3", Some(ids[3])));
 /// assert!(scratch.written() > 10_000 && kept.held_bytes() < 12_000);
 /// # Ok::<(), vicus_flow::NoMemory>(())
 /// ```
@@ -106,18 +106,18 @@ impl RetainedTerms {
     }
 
     /// The id of the term with this key, if it is in here. If a file can't be read, the box gives up ([`give_up`]).
-    pub fn find(&self, kind: Kind, key: &str) -> Option<Id> {
+    pub fn find(&self, kind: TermKind, key: &str) -> Option<Id> {
         let hash = hash_of(&self.young.secrets(), kind, key);
         let young = self.young.find_hashed(kind, key, hash);
         let old = || self.runs.iter().rev().find_map(|run| run.find(kind, key, hash));
-        young.or_else(|| old().map(|place| Id::computed(kind, place)))
+        young.or_else(|| old().map(|place| Id::unranked(kind, place)))
     }
 
     /// Adds a new term. If a file can't be written, the box gives up ([`give_up`]), and the term was added.
     ///
     /// # Errors
     /// There is not enough memory; nothing has changed.
-    pub fn add(&mut self, kind: Kind, key: &str) -> Result<Id, NoMemory> {
+    pub fn add(&mut self, kind: TermKind, key: &str) -> Result<Id, NoMemory> {
         let id = self.young.add(kind, key)?;
         self.young_bytes += Unranked::bytes_of(key) as u64;
         if self.spill.as_ref().is_some_and(|(_, most)| self.young_bytes > *most) {
@@ -270,7 +270,7 @@ impl Run {
     }
 
     /// The place of a term.
-    fn find(&self, kind: Kind, key: &str, hash: u32) -> Option<usize> {
+    fn find(&self, kind: TermKind, key: &str, hash: u32) -> Option<usize> {
         if !self.filter.may_have(hash) {
             return None;
         }
@@ -338,8 +338,8 @@ mod tests {
         bits ^ bits >> 27
     }
 
-    fn key_of(chance: u64, among: u64) -> (Kind, String) {
-        let kinds = [Kind::Iri, Kind::String, Kind::Typed];
+    fn key_of(chance: u64, among: u64) -> (TermKind, String) {
+        let kinds = [TermKind::Iri, TermKind::String, TermKind::Typed];
         let number = chance % among;
         let length = if number.is_multiple_of(97) { 3000 } else { (number % 40) as usize };
         (kinds[(chance >> 40) as usize % 3], format!("{number}{}", "é".repeat(length)))
@@ -349,18 +349,18 @@ mod tests {
     fn a_term_has_one_id_wherever_it_lies() {
         for (seed, most) in [(1, 0), (2, 300), (3, 20_000), (4, u64::MAX)] {
             let mut before = Unranked::new(RapidSecrets::seed(seed));
-            before.add(Kind::Iri, "before").unwrap();
+            before.add(TermKind::Iri, "before").unwrap();
             let mut kept = RetainedTerms::behind(&before);
             let scratch = Scratch::new(Arc::new(FakeDisk::new(seed).process(1)));
             kept.spill_beyond(Arc::clone(&scratch), most);
-            let (mut model, mut state): (BTreeMap<(Kind, String), Id>, u64) = (BTreeMap::new(), seed);
+            let (mut model, mut state): (BTreeMap<(TermKind, String), Id>, u64) = (BTreeMap::new(), seed);
             for step in 0..4000 {
                 let (kind, key) = key_of(next(&mut state), 1500);
                 let known = model.get(&(kind, key.clone())).copied();
                 assert_eq!(kept.find(kind, &key), known, "seed {seed}, step {step}: {key}");
                 if known.is_none() {
                     let id = kept.add(kind, &key).unwrap();
-                    assert_eq!((id, id.kind()), (Id::computed(kind, 1 + model.len()), kind));
+                    assert_eq!((id, id.kind()), (Id::unranked(kind, 1 + model.len()), kind));
                     model.insert((kind, key), id);
                 }
             }
@@ -368,7 +368,7 @@ mod tests {
                 assert_eq!((kept.key(*id), kept.find(*kind, key)), (key.as_str(), Some(*id)), "seed {seed}");
                 assert_eq!(kept.key_copied(*id), *key);
             }
-            assert_eq!((kept.len(), kept.find(Kind::Iri, "before")), (model.len(), None));
+            assert_eq!((kept.len(), kept.find(TermKind::Iri, "before")), (model.len(), None));
             let spills = most < u64::MAX;
             assert_eq!((scratch.written() > 0, kept.runs.is_empty()), (spills, !spills));
             // At most seven of each level.
@@ -382,12 +382,12 @@ mod tests {
         let mut kept = RetainedTerms::behind(&Unranked::new(RapidSecrets::seed(5)));
         kept.spill_beyond(Scratch::new(Arc::new(FakeDisk::new(5).process(1))), 20_000);
         for number in 0..10_000 {
-            kept.add(Kind::String, &format!("{number:060}")).unwrap();
+            kept.add(TermKind::String, &format!("{number:060}")).unwrap();
             let runs = kept.runs.len() * (size_of::<Run>() + WORD);
             assert!(kept.held_bytes() <= 20_000 + number + runs as u64, "{kept:?}");
         }
         let wrong = (0..10_000).filter(|number| {
-            kept.runs[0].filter.may_have(hash_of(&kept.young.secrets(), Kind::Iri, &number.to_string()))
+            kept.runs[0].filter.may_have(hash_of(&kept.young.secrets(), TermKind::Iri, &number.to_string()))
         });
         assert!(wrong.count() < 700, "the filter says no of most terms that are not there");
     }
@@ -398,7 +398,7 @@ mod tests {
         kept.spill_beyond(Scratch::new(Arc::new(FakeDisk::new(6).process(1))), 4 << 20);
         let long = "x".repeat(1 << 20);
         for number in 0..80 {
-            kept.add(Kind::String, &format!("{number}{long}")).unwrap();
+            kept.add(TermKind::String, &format!("{number}{long}")).unwrap();
         }
         assert!(kept.runs.len() > 2 * MERGED, "{kept:?}");
     }
@@ -415,15 +415,15 @@ mod tests {
                 let mut added = Vec::new();
                 let key = |number: usize| format!("the key of number {number}");
                 for number in 0..300 {
-                    let outcome = or_given_up(|| kept.add(Kind::Iri, &key(number)).unwrap());
-                    added.push(kept.find(Kind::Iri, &key(number)).expect("it was added"));
+                    let outcome = or_given_up(|| kept.add(TermKind::Iri, &key(number)).unwrap());
+                    added.push(kept.find(TermKind::Iri, &key(number)).expect("it was added"));
                     if let Err(error) = outcome {
                         assert!(error.to_string().contains("a temporary file in fake/"), "{error}");
                         break;
                     }
                 }
                 for (number, &id) in added.iter().enumerate() {
-                    assert_eq!((kept.key(id), kept.find(Kind::Iri, &key(number))), (&*key(number), Some(id)));
+                    assert_eq!((kept.key(id), kept.find(TermKind::Iri, &key(number))), (&*key(number), Some(id)));
                 }
                 failed += usize::from(added.len() < 300);
             }

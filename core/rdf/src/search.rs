@@ -8,8 +8,8 @@ use crate::base::{Base, Lies};
 use crate::delta::{Delta, Flat, Spot};
 use crate::ids::Id;
 use crate::index::Index;
-use crate::merged::Near;
 use crate::packed::Window;
+use crate::present_rows::Near;
 use std::ops::Range;
 
 /// Searches an index from the end of the last search. Searches for ascending values take O(log distance), others O(log

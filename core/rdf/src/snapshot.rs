@@ -2,13 +2,13 @@
 
 use crate::changes::{ChangedRows, Changes, Graphs};
 use crate::characteristic::{self, CharacteristicSets};
-use crate::delta::{Change, Row};
+use crate::checked_bytes::BytesOwner;
+use crate::delta::{Row, RowChange};
 use crate::dictionary::Dictionary;
-use crate::ids::{Id, Kind};
+use crate::ids::{Id, TermKind};
 use crate::index::{Index, Order, Position};
 use crate::interrupt::Interrupt;
-use crate::lent::Keeper;
-use crate::load::{self, Loader, Parsed, SyntaxError};
+use crate::load::{self, Loader, ParsedPart, SyntaxError};
 use crate::statistics::{Recount, Side, Statistics};
 use crate::term::{Encoded, Encoder, TermView};
 use crate::unranked::{FreshTerms, Unranked};
@@ -49,7 +49,7 @@ pub struct Snapshot {
     /// Statistics of all named graphs.
     named: Statistics,
     /// The owner of the bytes of the dictionary and the indexes, if they are lent.
-    keeper: Option<Arc<dyn Keeper>>,
+    owner: Option<Arc<dyn BytesOwner>>,
 }
 
 impl Snapshot {
@@ -106,11 +106,11 @@ impl Snapshot {
             indexes[place] = Some(index);
         }
         let (dictionary, fresh) = (dictionary.into(), FreshTerms::new(RapidSecrets::seed(0)));
-        Snapshot { dictionary, fresh, indexes, statistics, named, keeper: None }
+        Snapshot { dictionary, fresh, indexes, statistics, named, owner: None }
     }
 
     /// Runs all steps of [`load`] after parsing, one after the other. Panics if there is not enough memory.
-    pub fn from_parsed(parsed: Vec<Parsed>) -> Snapshot {
+    pub fn from_parsed(parsed: Vec<ParsedPart>) -> Snapshot {
         load::or_panic(load::build(parsed, &Order::USUAL))
     }
 
@@ -173,7 +173,7 @@ impl Snapshot {
                 indexes[order as usize] = Some(index.clone());
                 continue;
             }
-            let _rows_held = interrupt.holding(count * size_of::<(Row, Change)>());
+            let _rows_held = interrupt.holding(count * size_of::<(Row, RowChange)>());
             let rows = changes.in_order(order, interrupt)?;
             let after = index.with(&rows, interrupt)?;
             if rows.len() >= MANY {
@@ -197,8 +197,8 @@ impl Snapshot {
             statistics.with(in_orders(&indexes, orders), counted, interrupt)
         };
         let (statistics, named) = (with(&self.statistics, OF_DEFAULT)?, with(&self.named, OF_NAMED)?);
-        let (dictionary, keeper) = (Arc::clone(&self.dictionary), self.keeper.clone());
-        Ok(Snapshot { dictionary, fresh, indexes, statistics, named, keeper })
+        let (dictionary, owner) = (Arc::clone(&self.dictionary), self.owner.clone());
+        Ok(Snapshot { dictionary, fresh, indexes, statistics, named, owner })
     }
 
     /// The snapshot without the quads of some graphs. If these are a large part of all, takes a time in proportion to
@@ -258,12 +258,12 @@ impl Snapshot {
             .collect::<Result<Vec<_>, NoMemory>>()?;
         let dictionary = Arc::clone(&self.dictionary);
         let made = Snapshot::with_characteristic(dictionary, indexes, sets, interrupt)?;
-        Ok(Snapshot { fresh: self.fresh.clone(), keeper: self.keeper.clone(), ..made })
+        Ok(Snapshot { fresh: self.fresh.clone(), owner: self.owner.clone(), ..made })
     }
 
     /// This snapshot, with an owner of its lent bytes.
-    pub fn kept_by(self, keeper: Arc<dyn Keeper>) -> Snapshot {
-        Snapshot { keeper: Some(keeper), ..self }
+    pub fn owned_by(self, owner: Arc<dyn BytesOwner>) -> Snapshot {
+        Snapshot { owner: Some(owner), ..self }
     }
 
     /// Checks that all data read from it until now was there. Ask it before passing on results from this data, or
@@ -272,7 +272,7 @@ impl Snapshot {
     /// # Errors
     /// The owner of its bytes has lost some: results from them may be wrong.
     pub fn check_kept(&self) -> Result<(), BoxError> {
-        self.keeper.as_ref().and_then(|keeper| keeper.lost()).map_or(Ok(()), Err)
+        self.owner.as_ref().and_then(|owner| owner.lost()).map_or(Ok(()), Err)
     }
 
     /// The result of a function of this data. Its readers may [give up](vicus_flow::give_up). A reader of lost bytes
@@ -396,7 +396,7 @@ impl Snapshot {
     }
 
     /// The id of the term with this key, if it is here: in the dictionary or fresh.
-    pub fn find(&self, kind: Kind, key: &str) -> Option<Id> {
+    pub fn find(&self, kind: TermKind, key: &str) -> Option<Id> {
         // A table takes a tenth of the time of the dictionary with its compressed texts.
         self.fresh.find(kind, key).or_else(|| self.dictionary.search(kind, key).ok())
     }
@@ -406,7 +406,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// There is not enough memory.
-    pub fn find_or_add(&self, behind: &mut Unranked, kind: Kind, key: &str) -> Result<Id, NoMemory> {
+    pub fn find_or_add(&self, behind: &mut Unranked, kind: TermKind, key: &str) -> Result<Id, NoMemory> {
         if let Some(id) = behind.find(kind, key).or_else(|| self.fresh.find(kind, key)) {
             return Ok(id);
         }
@@ -418,13 +418,13 @@ impl Snapshot {
     ///
     /// # Errors
     /// There is not enough memory.
-    pub fn find_or_add_all(&self, behind: &mut Unranked, terms: &[(Kind, &str)]) -> Result<Vec<Id>, NoMemory> {
+    pub fn find_or_add_all(&self, behind: &mut Unranked, terms: &[(TermKind, &str)]) -> Result<Vec<Id>, NoMemory> {
         let mut places: Vec<usize> = Vec::with_room(terms.len())?;
         places.extend(0..terms.len());
         places.sort_unstable_by_key(|&place| terms[place]);
         let mut found: Vec<Result<Id, Id>> = Vec::with_room(terms.len())?;
         found.resize(terms.len(), Err(Id::UNBOUND));
-        let mut last = (Kind::Unbound, 0);
+        let mut last = (TermKind::Unbound, 0);
         for place in places {
             let (kind, key) = terms[place];
             if kind != last.0 {
@@ -451,7 +451,7 @@ impl Snapshot {
     /// Whether this snapshot has the term of the id, in contrast to a term computed by a request. Takes a comparison.
     #[inline]
     pub fn has(&self, id: Id) -> bool {
-        !id.is_computed() || self.fresh.has(id)
+        !id.is_unranked() || self.fresh.has(id)
     }
 
     /// The order of two terms of this snapshot as if all had ranks: that of their ids, but fresh terms stand among the
@@ -459,13 +459,13 @@ impl Snapshot {
     /// computed terms.
     #[inline]
     pub fn compare(&self, a: Id, b: Id) -> Ordering {
-        if a.is_computed() || b.is_computed() { self.compare_fresh(a, b) } else { a.cmp(&b) }
+        if a.is_unranked() || b.is_unranked() { self.compare_fresh(a, b) } else { a.cmp(&b) }
     }
 
     #[inline(never)]
     fn compare_fresh(&self, a: Id, b: Id) -> Ordering {
         // A fresh term stands right before the next greater one of the dictionary.
-        let number = |id: Id| match id.is_computed() {
+        let number = |id: Id| match id.is_unranked() {
             false => id.bits() << 1 | 1,
             true => Id::ranked(id.kind(), self.fresh.next_rank(id)).bits() << 1,
         };
@@ -478,7 +478,7 @@ impl Snapshot {
     /// Whether there is a literal with this datatype that is neither a simple string nor inlined.
     pub fn has_datatype(&self, datatype: &str) -> bool {
         let keys = Encoder::qualified(datatype);
-        !self.dictionary.range(Kind::Typed, &keys.start..&keys.end).is_empty() || self.fresh.has_datatype(datatype)
+        !self.dictionary.range(TermKind::Typed, &keys.start..&keys.end).is_empty() || self.fresh.has_datatype(datatype)
     }
 
     /// The term of an id as oxrdf's type. Panics for unbound ids, and for ids computed by a request.
@@ -490,13 +490,13 @@ impl Snapshot {
     /// terms, and for ids computed by a request.
     #[inline]
     pub fn key<R>(&self, id: Id, look: impl FnOnce(&str) -> R) -> R {
-        if id.is_computed() { look(self.fresh.key(id)) } else { self.dictionary.key(id, look) }
+        if id.is_unranked() { look(self.fresh.key(id)) } else { self.dictionary.key(id, look) }
     }
 
     /// Passes the term of an id to `look`. Panics for unbound ids, and for ids computed by a request.
     #[inline]
     pub fn view<R>(&self, id: Id, look: impl FnOnce(TermView<'_>) -> R) -> R {
-        match id.is_computed() {
+        match id.is_unranked() {
             false => self.dictionary.view(id, look),
             true => look(TermView::of_key(id.kind(), self.fresh.key(id))),
         }

@@ -1,11 +1,11 @@
 //! Counts for a planner: exact, taken from the indexes in one pass, and corrected with each change.
 
 use crate::characteristic::CharacteristicSets;
-use crate::delta::{Change, Row};
-use crate::ids::{Id, Kind};
+use crate::delta::{Row, RowChange};
+use crate::ids::{Id, TermKind};
 use crate::index::{Index, Order};
 use crate::interrupt::Interrupt;
-use crate::stored::{Reading, Words};
+use crate::sections::{Reading, Words};
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use vicus_flow::library::HashKey;
@@ -15,12 +15,12 @@ use vicus_flow::{Grow, NoMemory};
 /// are exact, except as described at [`CharacteristicSets`].
 ///
 /// ```
-/// use vicus_rdf::{Kind, Snapshot};
+/// use vicus_rdf::{TermKind, Snapshot};
 /// let snapshot = Snapshot::of_ntriples(b"<http://e/a> <http://e/p> \"x\" .\n<http://e/a> <http://e/p> \"y\" .")?;
 /// let statistics = snapshot.statistics();
 /// assert_eq!((statistics.triples, statistics.subjects, statistics.objects), (2, 1, 2));
 /// let predicate = statistics.predicates().next().unwrap();
-/// assert_eq!(predicate.objects.only_kind(), Some(Kind::String));
+/// assert_eq!(predicate.objects.only_kind(), Some(TermKind::String));
 /// # Ok::<(), vicus_rdf::SyntaxError>(())
 /// ```
 #[derive(Clone, Default, Debug)]
@@ -54,28 +54,28 @@ pub struct Predicate {
     /// Its triples.
     pub triples: usize,
     /// Counts of its subjects.
-    pub subjects: Column,
+    pub subjects: ColumnStatistics,
     /// Counts of its objects.
-    pub objects: Column,
+    pub objects: ColumnStatistics,
 }
 
 /// The subjects or the objects of a predicate.
 #[derive(Clone, Debug)]
-pub struct Column {
+pub struct ColumnStatistics {
     /// Distinct ids.
     pub distinct: usize,
     /// The range from the least to the greatest id. Ids are sorted by kind, so it bounds the values of a column of one
     /// kind.
     pub ids: RangeInclusive<Id>,
-    /// Triples by kind, in the order of [`Kind::ALL`].
-    kinds: [usize; Kind::ALL.len()],
+    /// Triples by kind, in the order of [`TermKind::ALL`].
+    kinds: [usize; TermKind::ALL.len()],
     /// Triples with a fresh term here.
     fresh: usize,
 }
 
-impl Column {
+impl ColumnStatistics {
     /// The number of triples with an id of this kind here.
-    pub fn of_kind(&self, kind: Kind) -> usize {
+    pub fn of_kind(&self, kind: TermKind) -> usize {
         self.kinds[kind.index()]
     }
 
@@ -86,20 +86,20 @@ impl Column {
         self.kinds.iter().for_each(|&count| into.push(count));
     }
 
-    fn stored(words: &mut Reading<'_>) -> Option<Column> {
+    fn stored(words: &mut Reading<'_>) -> Option<ColumnStatistics> {
         let (distinct, ids) = (words.number()?, words.id()?..=words.id()?);
-        let mut kinds = [0; Kind::ALL.len()];
+        let mut kinds = [0; TermKind::ALL.len()];
         for count in &mut kinds {
             *count = words.number()?;
         }
-        Some(Column { distinct, ids, kinds, fresh: 0 })
+        Some(ColumnStatistics { distinct, ids, kinds, fresh: 0 })
     }
 
     /// The kind of all ids here; `None` if there are several. For IRIs, blank nodes, simple strings, booleans and
     /// inlined integers, equal ids then mean equal values, and the order of ids is the order of values, unless some
-    /// terms are [fresh](Column::has_fresh).
-    pub fn only_kind(&self) -> Option<Kind> {
-        let mut kinds = Kind::ALL.into_iter().filter(|&kind| self.of_kind(kind) > 0);
+    /// terms are [fresh](ColumnStatistics::has_fresh).
+    pub fn only_kind(&self) -> Option<TermKind> {
+        let mut kinds = TermKind::ALL.into_iter().filter(|&kind| self.of_kind(kind) > 0);
         kinds.next().filter(|_| kinds.next().is_none())
     }
 
@@ -109,9 +109,9 @@ impl Column {
     }
 
     /// Statistics of the level after the keys, in the rows of one predicate.
-    fn of(index: &Index, rows: Range<usize>, interrupt: &Interrupt<'_>) -> Column {
+    fn of(index: &Index, rows: Range<usize>, interrupt: &Interrupt<'_>) -> ColumnStatistics {
         let level = index.key_level() + 1;
-        let (mut kinds, mut fresh) = ([0; Kind::ALL.len()], 0);
+        let (mut kinds, mut fresh) = ([0; TermKind::ALL.len()], 0);
         let mut rest = rows.clone();
         while !rest.is_empty() {
             let kind = index.get(level, rest.start).kind();
@@ -119,7 +119,7 @@ impl Column {
             kinds[kind.index()] = end - rest.start;
             if kind.section().is_some() {
                 // They are the last of their kind.
-                fresh += end - index.lower_bound(level, rest.start..end, Id::computed(kind, 0));
+                fresh += end - index.lower_bound(level, rest.start..end, Id::unranked(kind, 0));
             }
             rest.start = end;
         }
@@ -127,45 +127,45 @@ impl Column {
         let mut last = Id::UNBOUND;
         let values = interrupt.each(index.values(level, rows));
         let distinct = values.filter(|&id| std::mem::replace(&mut last, id) != id).count();
-        Column { distinct, ids: least..=greatest, kinds, fresh }
+        ColumnStatistics { distinct, ids: least..=greatest, kinds, fresh }
     }
 
     /// The column after changes of rows, which all are of one predicate; `None` if the predicate has no rows any more.
     fn with(
-        of: Option<&Column>,
+        of: Option<&ColumnStatistics>,
         [before, after]: [&Index; 2],
-        changes: &[(Row, Change)],
+        changes: &[(Row, RowChange)],
         interrupt: &Interrupt<'_>,
-    ) -> Option<Column> {
+    ) -> Option<ColumnStatistics> {
         let level = after.key_level() + 1;
         let rows = after.range(&changes[0].0[..level]);
         if rows.is_empty() {
             return None;
         }
         let (mut distinct, mut kinds, mut fresh) =
-            of.map_or((0, [0; Kind::ALL.len()], 0), |of| (of.distinct, of.kinds, of.fresh));
+            of.map_or((0, [0; TermKind::ALL.len()], 0), |of| (of.distinct, of.kinds, of.fresh));
         let (mut cursor, mut other) = (before.cursor(), after.cursor());
-        let add = |count: &mut usize, change: Change| match change {
-            Change::Insert => *count += 1,
-            Change::Delete => *count -= 1,
+        let add = |count: &mut usize, change: RowChange| match change {
+            RowChange::Insert => *count += 1,
+            RowChange::Delete => *count -= 1,
         };
         for same in changes.chunk_by(|a, b| a.0[level] == b.0[level]) {
             interrupt.steps(same.len());
             let (prefix, id) = (&same[0].0[..=level], same[0].0[level]);
             match (cursor.range(prefix).is_empty(), other.range(prefix).is_empty()) {
-                (true, false) => add(&mut distinct, Change::Insert),
-                (false, true) => add(&mut distinct, Change::Delete),
+                (true, false) => add(&mut distinct, RowChange::Insert),
+                (false, true) => add(&mut distinct, RowChange::Delete),
                 _ => {}
             }
             for (_, change) in same {
                 add(&mut kinds[id.kind().index()], *change);
-                if id.is_computed() {
+                if id.is_unranked() {
                     add(&mut fresh, *change);
                 }
             }
         }
         let ids = after.get(level, rows.start)..=after.get(level, rows.end - 1);
-        Some(Column { distinct, ids, kinds, fresh })
+        Some(ColumnStatistics { distinct, ids, kinds, fresh })
     }
 }
 
@@ -209,8 +209,8 @@ impl Statistics {
             predicates.push(Predicate {
                 id: by_subject.key(key),
                 triples: rows.len(),
-                subjects: Column::of(by_subject, rows, interrupt),
-                objects: Column::of(by_object, by_object.rows_of_key(other), interrupt),
+                subjects: ColumnStatistics::of(by_subject, rows, interrupt),
+                objects: ColumnStatistics::of(by_object, by_object.rows_of_key(other), interrupt),
             });
         }
         let distinct = |index: &Index| index.keys_of(Id::UNBOUND).len();
@@ -238,7 +238,7 @@ impl Statistics {
         &self,
         side: Side,
         indexes: [&Index; 2],
-        changes: &[(Row, Change)],
+        changes: &[(Row, RowChange)],
         interrupt: &Interrupt<'_>,
     ) -> Result<Recount, NoMemory> {
         let level = indexes[1].key_level();
@@ -249,7 +249,7 @@ impl Statistics {
                 Side::Subjects => &was.subjects,
                 Side::Objects => &was.objects,
             });
-            let column = Column::with(was, indexes, changes, interrupt);
+            let column = ColumnStatistics::with(was, indexes, changes, interrupt);
             let column = column.map(|column| (indexes[1].count(&changes[0].0[..=level]), column));
             if columns.len() == columns.capacity() {
                 // A list that grows is there twice, the new one with twice the room.
@@ -351,7 +351,7 @@ impl Statistics {
         let mut predicates = Vec::with_capacity(count);
         for _ in 0..count {
             let (id, triples) = (words.id()?, words.number()?);
-            let (subjects, objects) = (Column::stored(words)?, Column::stored(words)?);
+            let (subjects, objects) = (ColumnStatistics::stored(words)?, ColumnStatistics::stored(words)?);
             predicates.push(Predicate { id, triples, subjects, objects });
         }
         let counts = Statistics { triples, subjects, objects, ..Statistics::default() };
@@ -415,7 +415,7 @@ pub(crate) struct Recount {
     columns: Vec<Recounted>,
 }
 
-type Recounted = (Id, Option<(usize, Column)>);
+type Recounted = (Id, Option<(usize, ColumnStatistics)>);
 
 impl Recount {
     /// The memory that it holds, in bytes.

@@ -1,6 +1,6 @@
 //! Terms as bytes: the keys of the dictionary, and conversions from and to oxrdf's types.
 //!
-//! A key is UTF-8, and the byte order of the keys of a [`Kind`] is the order of the kind's terms:
+//! A key is UTF-8, and the byte order of the keys of a [`TermKind`] is the order of the kind's terms:
 //!
 //! | kind | key |
 //! |---|---|
@@ -20,7 +20,7 @@
 //! by loaders; the sixth is called `new_6`. Those made by an update, which stay, are the nameless ones of another such
 //! file.
 
-use crate::ids::{Id, Kind};
+use crate::ids::{Id, TermKind};
 use crate::triple::TripleView;
 use oxrdf::vocab::xsd;
 use oxrdf::{BaseDirection, BlankNode, BlankNodeRef, Literal, LiteralRef, NamedNode, NamedNodeRef, Term, TermRef};
@@ -220,37 +220,37 @@ impl<'a> TermView<'a> {
     }
 
     /// The term of a dictionary's key. Panics for kinds without keys.
-    pub fn of_key(kind: Kind, key: &'a str) -> TermView<'a> {
+    pub fn of_key(kind: TermKind, key: &'a str) -> TermView<'a> {
         // Faster than the standard library's search; queries read millions of keys.
         let parts = || {
             let at = memchr::memchr(SEPARATOR as u8, key.as_bytes()).expect("the separator that `encode` wrote");
             (&key[..at], &key[at + 1..])
         };
         match kind {
-            Kind::Blank => {
+            TermKind::Blank => {
                 let mut rest = key.chars();
                 let file = file_of(rest.next().expect("the file that `encode` wrote"));
                 let name = rest.as_str();
                 let number = name.strip_prefix(SEPARATOR);
                 TermView::Blank(BlankView { file, name: number.unwrap_or(name), nameless: number.is_some() })
             }
-            Kind::Iri => TermView::Iri(key),
-            Kind::String => TermView::String(key),
-            Kind::LangString => {
+            TermKind::Iri => TermView::Iri(key),
+            TermKind::String => TermView::String(key),
+            TermKind::LangString => {
                 let (language, value) = parts();
                 TermView::LangString { value, language }
             }
-            Kind::DirString => {
+            TermKind::DirString => {
                 let (tag, value) = parts();
                 let (language, direction) = directed(tag).expect("the direction that `encode` wrote");
                 TermView::DirString { value, language, direction }
             }
-            Kind::Typed => {
+            TermKind::Typed => {
                 let (datatype, value) = parts();
                 TermView::Typed { value, datatype }
             }
-            Kind::Triple => TermView::Triple(TripleView::of_key(key)),
-            Kind::Unbound | Kind::Boolean | Kind::Integer => panic!("{kind:?} has no key"),
+            TermKind::Triple => TermView::Triple(TripleView::of_key(key)),
+            TermKind::Unbound | TermKind::Boolean | TermKind::Integer => panic!("{kind:?} has no key"),
         }
     }
 }
@@ -328,7 +328,7 @@ pub enum Encoded<'a> {
     /// The id of an inlined term.
     Inlined(Id),
     /// The kind and key of a term for a dictionary.
-    Key(Kind, &'a str),
+    Key(TermKind, &'a str),
 }
 
 impl Encoded<'_> {
@@ -336,9 +336,9 @@ impl Encoded<'_> {
     /// flaw, but for triple terms of more than [`MOST_NESTED`](crate::triple::MOST_NESTED) levels and texts of 4 GiB.
     ///
     /// ```
-    /// use vicus_rdf::{Encoded, Encoder, Kind};
+    /// use vicus_rdf::{Encoded, Encoder, TermKind};
     /// assert_eq!(Encoder::default().language_string("", "en").flaw(), None);
-    /// assert!(Encoded::Key(Kind::LangString, "no language").flaw().is_some());
+    /// assert!(Encoded::Key(TermKind::LangString, "no language").flaw().is_some());
     /// ```
     pub fn flaw(self) -> Option<&'static str> {
         let (kind, key) = match self {
@@ -352,16 +352,16 @@ impl Encoded<'_> {
         }
         let before_separator = || memchr::memchr(SEPARATOR as u8, key.as_bytes()).map(|at| &key[..at]);
         match kind {
-            Kind::Iri | Kind::String => None,
-            Kind::Blank => key.is_empty().then_some("the key of a blank node is empty"),
-            Kind::LangString => before_separator().is_none().then_some("the key of a literal has no language"),
-            Kind::Typed => before_separator().is_none().then_some("the key of a literal has no datatype"),
-            Kind::DirString => {
+            TermKind::Iri | TermKind::String => None,
+            TermKind::Blank => key.is_empty().then_some("the key of a blank node is empty"),
+            TermKind::LangString => before_separator().is_none().then_some("the key of a literal has no language"),
+            TermKind::Typed => before_separator().is_none().then_some("the key of a literal has no datatype"),
+            TermKind::DirString => {
                 let has_direction = before_separator().is_some_and(|tag| directed(tag).is_some());
                 (!has_direction).then_some("the key of a literal has no direction")
             }
-            Kind::Triple => TripleView::flaw(key),
-            Kind::Unbound | Kind::Boolean | Kind::Integer => Some("a term of this kind has no key"),
+            TermKind::Triple => TripleView::flaw(key),
+            TermKind::Unbound | TermKind::Boolean | TermKind::Integer => Some("a term of this kind has no key"),
         }
     }
 }
@@ -380,7 +380,7 @@ impl Encoder {
     /// Encodes a term by its name outside of the store.
     pub fn term<'a>(&'a mut self, term: TermRef<'a>) -> Encoded<'a> {
         match term {
-            TermRef::NamedNode(node) => Encoded::Key(Kind::Iri, node.as_str()),
+            TermRef::NamedNode(node) => Encoded::Key(TermKind::Iri, node.as_str()),
             TermRef::BlankNode(node) => self.outer_blank(node),
             TermRef::Literal(literal) => self.literal(literal),
             TermRef::Triple(triple) => self.triple_with(triple, &mut |node, into| match outer_label(node.as_str()) {
@@ -408,13 +408,13 @@ impl Encoder {
     /// Encodes the blank node called `label` by a file. Panics from 1,112,064 files on.
     pub fn blank(&mut self, file: u32, label: &str) -> Encoded<'_> {
         push_blank(file, label, self.cleared());
-        Encoded::Key(Kind::Blank, &self.key)
+        Encoded::Key(TermKind::Blank, &self.key)
     }
 
     /// A blank node without a label in its file, by its number among those. Panics from 1,112,064 files on.
     pub fn nameless(&mut self, file: u32, number: impl fmt::Display) -> Encoded<'_> {
         push_nameless(file, number, self.cleared());
-        Encoded::Key(Kind::Blank, &self.key)
+        Encoded::Key(TermKind::Blank, &self.key)
     }
 
     /// A blank node outside of all files, made by a query, by its number among those.
@@ -458,7 +458,7 @@ impl Encoder {
         self.key.make_ascii_lowercase();
         self.key.push(SEPARATOR);
         self.key.push_str(value);
-        Encoded::Key(Kind::LangString, &self.key)
+        Encoded::Key(TermKind::LangString, &self.key)
     }
 
     /// A literal with a language tag in any case and a base direction.
@@ -467,13 +467,13 @@ impl Encoder {
         self.key.push_str(language);
         self.key.make_ascii_lowercase();
         write!(self.key, "--{direction}{SEPARATOR}{value}").expect("a string takes everything");
-        Encoded::Key(Kind::DirString, &self.key)
+        Encoded::Key(TermKind::DirString, &self.key)
     }
 
     /// A literal with a datatype, be it `xsd:string`.
     pub fn typed<'a>(&'a mut self, value: &'a str, datatype: &str) -> Encoded<'a> {
         if datatype == xsd::STRING.as_str() {
-            return Encoded::Key(Kind::String, value);
+            return Encoded::Key(TermKind::String, value);
         }
         if let Some(id) = inline(value, datatype) {
             return Encoded::Inlined(id);
@@ -482,7 +482,7 @@ impl Encoder {
         self.key.push_str(datatype);
         self.key.push(SEPARATOR);
         self.key.push_str(value);
-        Encoded::Key(Kind::Typed, &self.key)
+        Encoded::Key(TermKind::Typed, &self.key)
     }
 
     /// The range of keys of one language or datatype, for [`Dictionary::range`](crate::Dictionary::range): from its

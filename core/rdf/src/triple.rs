@@ -6,7 +6,7 @@
 //! without escapes or lengths, lends all its parts, and the byte order of keys is that of subjects, then predicates,
 //! then objects. An object may be a triple term itself, up to [`MOST_NESTED`] levels.
 
-use crate::ids::{Id, Kind};
+use crate::ids::{Id, TermKind};
 use crate::term::{Encoded, Encoder, TermView, file_character, file_of};
 use oxrdf::{BlankNodeRef, NamedOrBlankNodeRef, TermRef, Triple};
 use std::fmt;
@@ -41,7 +41,7 @@ pub(crate) const ROOM_OF_PART: usize = 32;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TripleView<'a> {
-    subject: (Kind, &'a str),
+    subject: (TermKind, &'a str),
     predicate: &'a str,
     object: Encoded<'a>,
 }
@@ -54,15 +54,15 @@ impl<'a> TripleView<'a> {
 
     fn read(key: &'a str) -> Option<TripleView<'a>> {
         let (&tag, _) = key.as_bytes().split_first()?;
-        let subject = Kind::of_tag(tag)?;
+        let subject = TermKind::of_tag(tag)?;
         let rest = key.get(1..)?;
         // The second character of a blank node without a label is the separator.
-        let from = if subject == Kind::Blank { rest.char_indices().nth(2)?.0 } else { 0 };
+        let from = if subject == TermKind::Blank { rest.char_indices().nth(2)?.0 } else { 0 };
         let end = from + memchr::memchr(SEPARATOR as u8, &rest.as_bytes()[from..])?;
         let (subject_key, rest) = (&rest[..end], &rest[end + 1..]);
         let end = memchr::memchr(SEPARATOR as u8, rest.as_bytes())?;
         let (predicate, rest) = (&rest[..end], &rest[end + 1..]);
-        let kind = Kind::of_tag(*rest.as_bytes().first()?)?;
+        let kind = TermKind::of_tag(*rest.as_bytes().first()?)?;
         let text = rest.get(1..)?;
         let object = match kind.section() {
             Some(_) => Encoded::Key(kind, text),
@@ -85,11 +85,11 @@ impl<'a> TripleView<'a> {
         for _ in 0..MOST_NESTED {
             let key = next.take()?;
             let Some(triple) = TripleView::read(key) else { return Some(NO_TRIPLE) };
-            if !matches!(triple.subject.0, Kind::Blank | Kind::Iri) {
+            if !matches!(triple.subject.0, TermKind::Blank | TermKind::Iri) {
                 return Some(NO_TRIPLE);
             }
             match triple.object {
-                Encoded::Key(Kind::Triple, inner) => next = Some(inner),
+                Encoded::Key(TermKind::Triple, inner) => next = Some(inner),
                 object if object.flaw().is_some() => return Some(NO_TRIPLE),
                 _ => {}
             }
@@ -117,7 +117,7 @@ impl<'a> TripleView<'a> {
 
     /// Subject, predicate and object by their kinds and keys.
     pub fn parts(self) -> [Encoded<'a>; 3] {
-        [Encoded::Key(self.subject.0, self.subject.1), Encoded::Key(Kind::Iri, self.predicate), self.object]
+        [Encoded::Key(self.subject.0, self.subject.1), Encoded::Key(TermKind::Iri, self.predicate), self.object]
     }
 
     /// How many triple terms are within each other, this one included.
@@ -196,11 +196,11 @@ fn push_with_blanks<E>(
     into: &mut String,
 ) -> Result<(), E> {
     match part {
-        Encoded::Key(kind @ Kind::Blank, key) => {
+        Encoded::Key(kind @ TermKind::Blank, key) => {
             into.push(char::from(kind as u8));
             of(key, into)
         }
-        Encoded::Key(kind @ Kind::Triple, key) => {
+        Encoded::Key(kind @ TermKind::Triple, key) => {
             into.push(char::from(kind as u8));
             TripleView::of_key(key).with_blanks(of, into)
         }
@@ -221,14 +221,15 @@ impl Encoder {
     /// The triple term of these parts; `None` if there is none: a subject is an IRI or a blank node, a predicate an
     /// IRI, an object any term of less than [`MOST_NESTED`] levels.
     pub fn triple(&mut self, [subject, predicate, object]: [Encoded<'_>; 3]) -> Option<Encoded<'_>> {
-        let (Encoded::Key(Kind::Blank | Kind::Iri, _), Encoded::Key(Kind::Iri, iri)) = (subject, predicate) else {
+        let (Encoded::Key(TermKind::Blank | TermKind::Iri, _), Encoded::Key(TermKind::Iri, iri)) = (subject, predicate)
+        else {
             return None;
         };
-        let has_end = |kind, key: &str| kind == Kind::Iri && key.contains(SEPARATOR);
-        if has_end(Kind::Iri, iri) || matches!(subject, Encoded::Key(kind, key) if has_end(kind, key)) {
+        let has_end = |kind, key: &str| kind == TermKind::Iri && key.contains(SEPARATOR);
+        if has_end(TermKind::Iri, iri) || matches!(subject, Encoded::Key(kind, key) if has_end(kind, key)) {
             return None;
         }
-        if let Encoded::Key(Kind::Triple, key) = object
+        if let Encoded::Key(TermKind::Triple, key) = object
             && TripleView::of_key(key).levels() >= MOST_NESTED
         {
             return None;
@@ -239,7 +240,7 @@ impl Encoder {
         key.push_str(iri);
         key.push(SEPARATOR);
         push_part(object, key);
-        Some(Encoded::Key(Kind::Triple, key))
+        Some(Encoded::Key(TermKind::Triple, key))
     }
 
     /// The triple term of a triple, whose blank nodes `blank` encodes.
@@ -250,15 +251,15 @@ impl Encoder {
     ) -> Encoded<'_> {
         let key = self.cleared();
         push_triple(triple, key, blank);
-        Encoded::Key(Kind::Triple, key)
+        Encoded::Key(TermKind::Triple, key)
     }
 }
 
 fn push_triple(triple: &Triple, into: &mut String, blank: &mut dyn FnMut(BlankNodeRef<'_>, &mut String)) {
     match triple.subject.as_ref() {
-        NamedOrBlankNodeRef::NamedNode(node) => push_part(Encoded::Key(Kind::Iri, node.as_str()), into),
+        NamedOrBlankNodeRef::NamedNode(node) => push_part(Encoded::Key(TermKind::Iri, node.as_str()), into),
         NamedOrBlankNodeRef::BlankNode(node) => {
-            into.push(char::from(Kind::Blank as u8));
+            into.push(char::from(TermKind::Blank as u8));
             blank(node, into);
         }
     }
@@ -266,14 +267,14 @@ fn push_triple(triple: &Triple, into: &mut String, blank: &mut dyn FnMut(BlankNo
     into.push_str(triple.predicate.as_str());
     into.push(SEPARATOR);
     match triple.object.as_ref() {
-        TermRef::NamedNode(node) => push_part(Encoded::Key(Kind::Iri, node.as_str()), into),
+        TermRef::NamedNode(node) => push_part(Encoded::Key(TermKind::Iri, node.as_str()), into),
         TermRef::BlankNode(node) => {
-            into.push(char::from(Kind::Blank as u8));
+            into.push(char::from(TermKind::Blank as u8));
             blank(node, into);
         }
         TermRef::Literal(literal) => push_part(Encoder::default().literal(literal), into),
         TermRef::Triple(inner) => {
-            into.push(char::from(Kind::Triple as u8));
+            into.push(char::from(TermKind::Triple as u8));
             push_triple(inner, into, blank);
         }
     }
@@ -370,7 +371,7 @@ mod tests {
 
     fn key_of(triple: &Triple) -> String {
         match Encoder::default().term(Term::from(triple.clone()).as_ref()) {
-            Encoded::Key(Kind::Triple, key) => key.to_owned(),
+            Encoded::Key(TermKind::Triple, key) => key.to_owned(),
             other => panic!("{other:?}"),
         }
     }
@@ -388,11 +389,11 @@ mod tests {
         let mut all: Vec<(String, Triple)> = triples().into_iter().map(|triple| (key_of(&triple), triple)).collect();
         for (key, triple) in &all {
             assert_eq!(TripleView::of_key(key).to_triple(), *triple);
-            assert_eq!(TripleView::of_key(key).to_string(), TermView::of_key(Kind::Triple, key).to_string());
+            assert_eq!(TripleView::of_key(key).to_string(), TermView::of_key(TermKind::Triple, key).to_string());
             assert_eq!(TripleView::of_key(key).levels(), levels_of(triple));
             let mut encoder = Encoder::default();
             let made = encoder.triple(TripleView::of_key(key).parts());
-            assert_eq!(made, Some(Encoded::Key(Kind::Triple, key)));
+            assert_eq!(made, Some(Encoded::Key(TermKind::Triple, key)));
             assert!(key.len() <= bytes_of(triple));
             assert!(TripleView::is_key(key) && !TripleView::is_key(&key[1..]));
         }
@@ -400,7 +401,7 @@ mod tests {
         let of_parts = |(_, triple): &(String, Triple)| {
             let subject = entry(Term::from(triple.subject.clone()).as_ref());
             let object = match &triple.object {
-                Term::Triple(inner) => [&[Kind::Triple as u8], key_of(inner).as_bytes()].concat(),
+                Term::Triple(inner) => [&[TermKind::Triple as u8], key_of(inner).as_bytes()].concat(),
                 other => entry(other.as_ref()),
             };
             [subject, entry((&triple.predicate).into()), object]
@@ -438,8 +439,8 @@ mod tests {
     #[test]
     fn what_is_no_triple_has_no_key() {
         let mut encoder = Encoder::default();
-        let [iri, text] = [Encoded::Key(Kind::Iri, "http://e/a"), Encoded::Key(Kind::String, "a")];
-        let blank = Encoded::Key(Kind::Blank, "\u{1}a");
+        let [iri, text] = [Encoded::Key(TermKind::Iri, "http://e/a"), Encoded::Key(TermKind::String, "a")];
+        let blank = Encoded::Key(TermKind::Blank, "\u{1}a");
         for parts in
             [[text, iri, iri], [Encoded::Inlined(Id::boolean(true)), iri, iri], [iri, blank, iri], [iri, text, iri]]
         {
@@ -447,7 +448,7 @@ mod tests {
         }
         let mut key = String::new();
         for level in 1..=MOST_NESTED + 1 {
-            let object = if level == 1 { text } else { Encoded::Key(Kind::Triple, &key) };
+            let object = if level == 1 { text } else { Encoded::Key(TermKind::Triple, &key) };
             match Encoder::default().triple([blank, iri, object]) {
                 Some(Encoded::Key(_, made)) => {
                     assert_eq!(TripleView::of_key(made).levels(), level);

@@ -6,7 +6,7 @@
 //! dropping all terms frees a few pieces.
 
 use crate::dictionary::Dictionary;
-use crate::ids::{Id, Kind};
+use crate::ids::{Id, TermKind};
 use crate::interrupt::Interrupt;
 use crate::term::TermView;
 use hashbrown::HashTable;
@@ -37,7 +37,7 @@ pub struct Unranked {
 
 /// The kind of a term, and the place of its key.
 struct TermPlace {
-    kind: Kind,
+    kind: TermKind,
     piece: u32,
     start: u32,
     end: u32,
@@ -137,7 +137,7 @@ impl Unranked {
 
     /// The ids of its terms, ascending by place.
     pub fn ids(&self) -> impl ExactSizeIterator<Item = Id> + '_ {
-        self.places.iter().enumerate().map(|(number, place)| Id::computed(place.kind, self.first + number))
+        self.places.iter().enumerate().map(|(number, place)| Id::unranked(place.kind, self.first + number))
     }
 
     /// Its memory, in bytes.
@@ -169,24 +169,24 @@ impl Unranked {
     }
 
     /// The id of the term with this key, if it is in here.
-    pub fn find(&self, kind: Kind, key: &str) -> Option<Id> {
+    pub fn find(&self, kind: TermKind, key: &str) -> Option<Id> {
         self.find_hashed(kind, key, self.hash(kind, key))
     }
 
-    pub(crate) fn find_hashed(&self, kind: Kind, key: &str, hash: u32) -> Option<Id> {
+    pub(crate) fn find_hashed(&self, kind: TermKind, key: &str, hash: u32) -> Option<Id> {
         let is_it = |entry: &Entry| {
             let place = &self.places[entry.place as usize];
             entry.hash == hash && place.kind == kind && self.key_at(place) == key
         };
         let found = self.tables.get(self.table(hash))?.find(spread(hash), is_it)?;
-        Some(Id::computed(kind, self.first + found.place as usize))
+        Some(Id::unranked(kind, self.first + found.place as usize))
     }
 
     /// Adds a new term. Panics at the 2^32nd term, and if the key has 4 GiB.
     ///
     /// # Errors
     /// There is not enough memory; nothing has changed.
-    pub fn add(&mut self, kind: Kind, key: &str) -> Result<Id, NoMemory> {
+    pub fn add(&mut self, kind: TermKind, key: &str) -> Result<Id, NoMemory> {
         let (hash, number) = (hash_of(&self.secrets, kind, key), self.places.len());
         self.places.grow(1)?;
         let entry = Entry { hash, place: u32::try_from(number).expect("fewer than 2^32 terms") };
@@ -202,12 +202,12 @@ impl Unranked {
         let place = self.write(kind, key)?;
         self.places.push(place);
         self.tables[number_of_table].insert_unique(spread(hash), entry, |entry| spread(entry.hash));
-        Ok(Id::computed(kind, self.first + number))
+        Ok(Id::unranked(kind, self.first + number))
     }
 
     /// Like [`Unranked::add`], for a term missing in a sorted dictionary: `next` is the result of
     /// [`Dictionary::search`].
-    pub(crate) fn add_before(&mut self, kind: Kind, key: &str, next: Id) -> Result<Id, NoMemory> {
+    pub(crate) fn add_before(&mut self, kind: TermKind, key: &str, next: Id) -> Result<Id, NoMemory> {
         let are_all_known = self.ranks.len() == self.places.len();
         if are_all_known {
             self.ranks.grow(1)?;
@@ -219,7 +219,7 @@ impl Unranked {
         Ok(id)
     }
 
-    fn hash(&self, kind: Kind, key: &str) -> u32 {
+    fn hash(&self, kind: TermKind, key: &str) -> u32 {
         hash_of(&self.secrets, kind, key)
     }
 
@@ -235,7 +235,7 @@ impl Unranked {
         Ok(())
     }
 
-    fn write(&mut self, kind: Kind, key: &str) -> Result<TermPlace, NoMemory> {
+    fn write(&mut self, kind: TermKind, key: &str) -> Result<TermPlace, NoMemory> {
         let room = |piece: &String| piece.capacity() - piece.len();
         if self.pieces.last().is_none_or(|piece| room(piece) < key.len()) {
             let next = self.pieces.last().map_or(FIRST_PIECE, |piece| (piece.capacity() * 2).min(LARGEST_PIECE));
@@ -268,7 +268,7 @@ pub(crate) fn copied(key: &str) -> String {
     copy
 }
 
-pub(crate) fn hash_of(secrets: &RapidSecrets, kind: Kind, key: &str) -> u32 {
+pub(crate) fn hash_of(secrets: &RapidSecrets, kind: TermKind, key: &str) -> u32 {
     let hash = rapidhash_v3_nano_inline::<true, false>(key.as_bytes(), secrets);
     (hash ^ hash >> 32) as u32 ^ kind as u32
 }
@@ -328,7 +328,7 @@ impl Piece {
     }
 
     fn has_datatype(&self, datatype: &str) -> bool {
-        let hash = self.terms.hash(Kind::Typed, datatype);
+        let hash = self.terms.hash(TermKind::Typed, datatype);
         self.datatypes.find(spread(hash), |&id| datatype_of(&self.terms, id) == Some(datatype)).is_some()
     }
 }
@@ -336,7 +336,7 @@ impl Piece {
 /// Adds a term to the examples of datatypes, if it is the first typed literal with its datatype.
 fn note_datatype(terms: &Unranked, examples: &mut HashTable<Id>, id: Id) -> Result<(), NoMemory> {
     let Some(datatype) = datatype_of(terms, id) else { return Ok(()) };
-    let hash_of = |datatype: &str| spread(terms.hash(Kind::Typed, datatype));
+    let hash_of = |datatype: &str| spread(terms.hash(TermKind::Typed, datatype));
     if examples.find(hash_of(datatype), |&other| datatype_of(terms, other) == Some(datatype)).is_some() {
         return Ok(());
     }
@@ -349,7 +349,7 @@ fn note_datatype(terms: &Unranked, examples: &mut HashTable<Id>, id: Id) -> Resu
 
 /// The datatype of a typed literal; `None` for other kinds.
 fn datatype_of(terms: &Unranked, id: Id) -> Option<&str> {
-    if id.kind() == Kind::Typed { TermView::of_key(Kind::Typed, terms.key(id)).datatype() } else { None }
+    if id.kind() == TermKind::Typed { TermView::of_key(TermKind::Typed, terms.key(id)).datatype() } else { None }
 }
 
 impl FreshTerms {
@@ -370,7 +370,7 @@ impl FreshTerms {
     }
 
     /// The id of the term with this key, if it is one of these.
-    pub fn find(&self, kind: Kind, key: &str) -> Option<Id> {
+    pub fn find(&self, kind: TermKind, key: &str) -> Option<Id> {
         let hash = hash_of(&self.secrets, kind, key);
         // All have the same key of the hash function.
         self.pieces.iter().find_map(|piece| piece.terms.find_hashed(kind, key, hash))
@@ -378,7 +378,7 @@ impl FreshTerms {
 
     /// Whether the id belongs to a term in here.
     pub fn has(&self, id: Id) -> bool {
-        id.is_computed() && id.rank().is_some_and(|place| place < self.len())
+        id.is_unranked() && id.rank().is_some_and(|place| place < self.len())
     }
 
     /// The key of a term. Panics if it is not in here.
@@ -481,16 +481,16 @@ mod tests {
     fn a_key_is_found_by_its_kind_and_text_and_by_its_id() {
         let mut computed = Unranked::new(RapidSecrets::seed(0));
         let keys: Vec<String> = (0..5000).map(|number| format!("{number}{}", "é".repeat(number % 700))).collect();
-        let ids: Vec<Id> = keys.iter().map(|key| computed.add(Kind::String, key).unwrap()).collect();
-        let iri = computed.add(Kind::Iri, &keys[7]).unwrap();
+        let ids: Vec<Id> = keys.iter().map(|key| computed.add(TermKind::String, key).unwrap()).collect();
+        let iri = computed.add(TermKind::Iri, &keys[7]).unwrap();
         for (key, id) in keys.iter().zip(&ids) {
-            assert_eq!((computed.find(Kind::String, key), computed.key(*id)), (Some(*id), key.as_str()));
+            assert_eq!((computed.find(TermKind::String, key), computed.key(*id)), (Some(*id), key.as_str()));
         }
-        assert_eq!((computed.find(Kind::Iri, &keys[7]), computed.key(iri)), (Some(iri), keys[7].as_str()));
-        assert_eq!((computed.find(Kind::Iri, &keys[8]), computed.find(Kind::String, "none")), (None, None));
+        assert_eq!((computed.find(TermKind::Iri, &keys[7]), computed.key(iri)), (Some(iri), keys[7].as_str()));
+        assert_eq!((computed.find(TermKind::Iri, &keys[8]), computed.find(TermKind::String, "none")), (None, None));
         assert_eq!(computed.end(), keys.len() + 1);
         let mut more = Unranked::behind(&computed);
-        let next = more.add(Kind::String, "none").unwrap();
+        let next = more.add(TermKind::String, "none").unwrap();
         assert_eq!((more.key(next), more.has(next), computed.has(next), more.has(iri)), ("none", true, false, false));
     }
 
@@ -502,7 +502,7 @@ mod tests {
         for batch in [1, 1, 1, 700, 1, 2, 40, 1, 1, 1, 1, 3000, 1] {
             let mut added = versions[versions.len() - 1].behind();
             for _ in 0..batch {
-                ids.push(added.add(Kind::Iri, &format!("http://e/{}", ids.len())).unwrap());
+                ids.push(added.add(TermKind::Iri, &format!("http://e/{}", ids.len())).unwrap());
             }
             versions
                 .push(versions[versions.len() - 1].with(added, &Dictionary::default(), &Interrupt::never()).unwrap());
@@ -511,10 +511,10 @@ mod tests {
             for (number, &id) in ids.iter().enumerate() {
                 let key = format!("http://e/{number}");
                 let is_there = number < version.len();
-                assert_eq!((version.has(id), version.find(Kind::Iri, &key)), (is_there, is_there.then_some(id)));
+                assert_eq!((version.has(id), version.find(TermKind::Iri, &key)), (is_there, is_there.then_some(id)));
                 assert!(!is_there || version.key(id) == key);
             }
-            assert_eq!(version.find(Kind::String, "http://e/0"), None);
+            assert_eq!(version.find(TermKind::String, "http://e/0"), None);
             assert!(version.pieces.len() <= 13, "few pieces");
         }
         assert_eq!(versions[13].len(), ids.len());
@@ -532,7 +532,7 @@ mod tests {
         for (batch, questions) in [(0, 6), (1, 6 + 12)] {
             let mut added = fresh.behind();
             for number in 0..100_000 {
-                added.add(Kind::Iri, &format!("http://e/{batch}/{number}")).unwrap();
+                added.add(TermKind::Iri, &format!("http://e/{batch}/{number}")).unwrap();
             }
             asked.set(0);
             fresh = fresh.with(added, &Dictionary::default(), &Interrupt::by(&ask)).unwrap();
@@ -549,8 +549,8 @@ mod tests {
         for (number, datatype) in types.iter().enumerate() {
             assert_eq!(fresh.has_datatype(datatype), number >= 100, "{datatype}");
             let mut added = fresh.behind();
-            added.add(Kind::Typed, &format!("{datatype}\0{number}")).unwrap();
-            added.add(Kind::String, &format!("http://none\0{number}")).unwrap();
+            added.add(TermKind::Typed, &format!("{datatype}\0{number}")).unwrap();
+            added.add(TermKind::String, &format!("http://none\0{number}")).unwrap();
             fresh = fresh.with(added, &Dictionary::default(), &Interrupt::never()).unwrap();
             assert!(fresh.has_datatype(datatype) && !fresh.has_datatype("http://none") && !fresh.has_datatype(""));
         }
@@ -561,13 +561,13 @@ mod tests {
         let mut computed = Unranked::new(RapidSecrets::seed(0));
         let key = "x".repeat(90);
         for number in 0..100_000 {
-            computed.add(Kind::String, &format!("{number}{key}")).unwrap();
+            computed.add(TermKind::String, &format!("{number}{key}")).unwrap();
         }
         // 9.5 MB need ten pieces of 1 MiB, after ten smaller ones.
         assert!(computed.pieces.len() <= 20, "{} pieces", computed.pieces.len());
         assert!(computed.pieces.iter().all(|piece| piece.capacity() <= LARGEST_PIECE));
         // A key larger than a piece gets a piece of its own.
-        let long = computed.add(Kind::String, &"y".repeat(3 << 20)).unwrap();
+        let long = computed.add(TermKind::String, &"y".repeat(3 << 20)).unwrap();
         assert_eq!(computed.key(long).len(), 3 << 20);
     }
 
@@ -577,12 +577,12 @@ mod tests {
     fn terms_chosen_to_collide_do_not() {
         use std::hash::BuildHasher;
         let crafted = crafted::texts();
-        let known = |text: &String| rustc_hash::FxBuildHasher.hash_one((Kind::String, text.as_str()));
+        let known = |text: &String| rustc_hash::FxBuildHasher.hash_one((TermKind::String, text.as_str()));
         assert!(crafted.iter().all(|text| known(text) == known(&crafted[0])), "they were chosen for it");
         for seed in 0..20 {
             let computed = Unranked::new(RapidSecrets::seed(seed));
             let hashes: HashSet<u32, rustc_hash::FxBuildHasher> =
-                crafted.iter().map(|text| computed.hash(Kind::String, text)).collect();
+                crafted.iter().map(|text| computed.hash(TermKind::String, text)).collect();
             // Among so many random texts, 0.01 pairs are expected to share a hash.
             assert!(hashes.len() >= crafted.len() - 2, "seed {seed}: {} hashes", hashes.len());
         }

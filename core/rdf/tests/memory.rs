@@ -7,7 +7,7 @@ mod counting;
 use counting::live;
 use std::fmt::Write;
 use vicus_flow::sequential;
-use vicus_rdf::load::{Load, LoadOptions, Source, Syntax};
+use vicus_rdf::load::{Load, LoadOptions, LoadSource, Syntax};
 use vicus_rdf::{Order, Snapshot};
 
 /// Few predicates, many subjects, literals inlined and not.
@@ -32,7 +32,7 @@ fn a_store_holds_what_it_says() {
     let text = document(20_000);
     let in_sequence = |text: &str| Snapshot::of_ntriples(text.as_bytes()).unwrap();
     let as_a_request = |text: &str| {
-        let source = Source::new("text", Syntax::NTriples, std::io::Cursor::new(text.as_bytes().to_vec()));
+        let source = LoadSource::new("text", Syntax::NTriples, std::io::Cursor::new(text.as_bytes().to_vec()));
         let load = Load::new(vec![source], LoadOptions { workers: 4, ..LoadOptions::default() });
         sequential::run(load.model(), Vec::new(), |_| 0).unwrap();
         load.finish().unwrap().snapshot

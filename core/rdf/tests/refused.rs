@@ -6,7 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use vicus_flow::{NoMemory, or_given_up, tell_of_asking};
-use vicus_rdf::{Backing, Changes, Id, Kind, Snapshot};
+use vicus_rdf::{Backing, Changes, Id, Snapshot, TermKind};
 
 /// The system's allocator. From a given allocation on, it refuses those with a caller able to survive their failure.
 struct Refusing;
@@ -92,16 +92,16 @@ fn a_dictionary_that_finds_no_memory_while_it_is_made_or_read_is_an_error() {
         until_given(|| unite().map_err(|error| error.to_string())?.map_err(|error| error.to_string()));
     println!("{given} allocations can be refused");
     assert!(given > 30);
-    assert_eq!((united.len(), united.dictionary().count(Kind::LangString)), (300, 300));
+    assert_eq!((united.len(), united.dictionary().count(TermKind::LangString)), (300, 300));
     united.assert_valid();
-    let long = (0..300).map(|rank| Id::ranked(Kind::LangString, rank));
+    let long = (0..300).map(|rank| Id::ranked(TermKind::LangString, rank));
     let long = long.max_by_key(|&id| united.key(id, str::len)).unwrap();
     let length = united.key(long, str::len);
     assert!(length > 10_000);
     let read = || or_given_up(|| united.key(long, str::len)).map_err(|error| error.to_string());
     assert_eq!(until_given(read), (2, length), "once for what its block begins with, once for the rest");
     let read_in_turn = || {
-        let mut keys = united.dictionary().keys(Kind::LangString);
+        let mut keys = united.dictionary().keys(TermKind::LangString);
         or_given_up(|| keys.key(long.rank().unwrap()).len()).map_err(|error| error.to_string())
     };
     assert_eq!(until_given(read_in_turn).1, length);

@@ -4,7 +4,7 @@
 //! writes its own lines.
 
 use crate::placement::Section;
-use crate::{Idle, Patience, Plan, Pool, Probe, QueueId, QueueSpec, Robber, Scan, SeatPlan, Tokens, When};
+use crate::{Idle, Patience, Plan, Pool, Probe, QueueId, QueueScan, QueueSpec, Robber, SeatPlan, Tokens, When};
 use std::fmt;
 
 impl fmt::Display for Plan {
@@ -68,9 +68,9 @@ impl Plan {
         writeln!(f, "  immediate to {immediate}; deferred to {deferred}{tasks}")?;
         for Probe { rule, scan, take, when, rest_to, while_waiting } in look {
             let (ring, queues) = match scan {
-                Scan::List(queues) => ("", queues),
+                QueueScan::List(queues) => ("", queues),
                 // The index of the cursor is internal to worlds.
-                Scan::Ring(queues, _) => (" round robin", queues),
+                QueueScan::Ring(queues, _) => (" round robin", queues),
             };
             let when = match when {
                 When::NotEmpty => String::new(),

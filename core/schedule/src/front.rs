@@ -15,7 +15,7 @@
 //! In the front the oldest request goes first, and of its boxes the youngest: a receiver runs behind its sender, as in
 //! a seat's own queue.
 
-use crate::{BoxPlacement, Order, Plan, PoolId, Probe, QueueId, QueueSpec, RULES, Scan, Take, When};
+use crate::{BoxPlacement, Plan, PoolId, Probe, QueueId, QueueOrder, QueueScan, QueueSpec, RULES, Take, When};
 
 /// The rule by which a seat takes from the front. Strategies have smaller ones.
 pub const FRONT_RULE: u8 = RULES as u8 - 1;
@@ -49,7 +49,7 @@ impl Plan {
         self.queues.push(QueueSpec {
             name: "front".to_owned(),
             owner: None,
-            order: Order::ByRequest,
+            order: QueueOrder::ByRequest,
             capacity: None,
             home: self.seats[0].node,
             wake: (0..self.pools.len()).map(PoolId::new).collect(),
@@ -58,7 +58,7 @@ impl Plan {
         for seat in &mut self.seats {
             seat.look.push(Probe {
                 rule: FRONT_RULE,
-                scan: Scan::List(vec![front]),
+                scan: QueueScan::List(vec![front]),
                 take: FRONT_TAKE,
                 when: When::NotEmpty,
                 rest_to: None,

@@ -38,7 +38,7 @@ mod valid;
 
 pub use access::{Access, Mode};
 pub use by_request::ByRequest;
-pub use context::{AwaitedTasks, Context, ContextRef, ReadyTask, TaskGraph, TaskNode, Unspawned, Waiter};
+pub use context::{AwaitedTasks, Context, ContextOwner, ContextRef, ReadyTask, TaskGraph, TaskNode, Unspawned, Waiter};
 pub use decision::{Decision, TaskName};
 pub use depend::Dependences;
 pub use front::{FRONT_RULE, FRONT_TURN_NS};
@@ -47,16 +47,16 @@ pub use placement::{
     BoxPlacement, Crowd, DealResult, Dealing, LastUses, Shares, Spawner, TaskPlacement, Uses, Warm, Whereabouts,
 };
 pub use plan::{
-    End, Idle, MOST_THREADS, Order, Patience, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, RULES, Robber, Scan,
-    SeatId, SeatPlan, Take, Tokens, When,
+    End, Idle, MOST_THREADS, Patience, Plan, Pool, PoolId, Probe, QueueId, QueueOrder, QueueScan, QueueSpec, RULES,
+    Robber, SeatId, SeatPlan, Take, Tokens, When,
 };
 pub use policies::{
-    ALL, DEFAULT, DEFAULT_OF_QUERIES, Latencies, Parameter, Setting, SettingError, Settings, Strategy, Values,
+    ALL, AllowedValues, DEFAULT, DEFAULT_OF_QUERIES, Latencies, Parameter, Setting, SettingError, Settings, Strategy,
 };
 pub use queue::Queue;
 pub use seat::{
-    ActivatedBox, After, EndOfWait, GoesOn, OWN_TURN, OtherSeats, Put, Rest, Run, Seat, TURN_NS, WOKEN_TURN,
-    YIELDED_TURN, goes_on_from_outside, next_open_seat,
+    ActivatedBox, After, EndOfWait, GoesOn, NextTask, OWN_TURN, OtherSeats, Rest, Seat, SpawnTarget, TURN_NS,
+    WOKEN_TURN, YIELDED_TURN, goes_on_from_outside, next_open_seat,
 };
 pub use sleepers::{Sleeper, Sleepers, Wake};
 pub use task::{Kind, RequestId, RunTask, TaskClass, TaskHeader, TaskRef};

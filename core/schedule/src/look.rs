@@ -1,6 +1,6 @@
 //! How a seat looks for work: the plan's probes, interpreted. Shared by all worlds.
 
-use crate::{Probe, QueueId, RequestId, Scan, Take};
+use crate::{Probe, QueueId, QueueScan, RequestId, Take};
 use std::fmt;
 
 /// The queues of a world, as seen by one seat.
@@ -191,15 +191,15 @@ pub(crate) fn scan<T>(
     mut take: impl FnMut(QueueId, u32) -> Option<T>,
 ) -> Option<FoundTask<T>> {
     let (list, start) = match &probe.scan {
-        Scan::List(list) => (list, 0),
+        QueueScan::List(list) => (list, 0),
         // An unbound seat may look around another ring than the last time.
-        Scan::Ring(list, cursor) => (list, cursors[*cursor].min(list.len())),
+        QueueScan::Ring(list, cursor) => (list, cursors[*cursor].min(list.len())),
     };
     for step in 0..list.len() {
         // No division: idle workers scan rings often.
         let at = if start + step < list.len() { start + step } else { start + step - list.len() };
         if let Some(task) = take(list[at], probe.when.longer_than(at)) {
-            if let Scan::Ring(_, cursor) = probe.scan {
+            if let QueueScan::Ring(_, cursor) = probe.scan {
                 cursors[cursor] = at;
             }
             return Some(FoundTask { task, way: Way::new(probe.rule, list[at]) });

@@ -92,7 +92,7 @@ pub struct QueueSpec {
     /// The only seat that pushes here by its table; `None` if several do.
     pub owner: Option<SeatId>,
     /// How it is sorted.
-    pub order: Order,
+    pub order: QueueOrder,
     /// A push beyond this many tasks is refused, and the spawner runs the task itself.
     pub capacity: Option<u32>,
     /// The node expected to have its tasks' data.
@@ -116,7 +116,7 @@ pub struct Robber {
 
 /// How a queue is sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum QueueOrder {
     /// By arrival; both ends are reachable.
     Deque,
     /// A priority queue of double-ended queues by request (Falt et al. §4.1).
@@ -168,7 +168,7 @@ pub struct Probe {
     /// The number of this step's rule in the paper, counted from 1. Invariant: less than [`RULES`].
     pub rule: u8,
     /// The queues, in order.
-    pub scan: Scan,
+    pub scan: QueueScan,
     /// The task to take from the first queue that serves.
     pub take: Take,
     /// When a queue serves.
@@ -183,7 +183,7 @@ pub struct Probe {
 
 /// The queues a probe looks into.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Scan {
+pub enum QueueScan {
     /// Always in this order.
     List(Vec<QueueId>),
     /// A ring: the scan resumes at the queue that served last. The world keeps the cursor under this index.
@@ -279,11 +279,11 @@ pub struct Pool {
     pub seats: Vec<SeatId>,
 }
 
-impl Scan {
+impl QueueScan {
     /// The queues; of a ring, beginning with its first.
     pub fn queues(&self) -> &[QueueId] {
         match self {
-            Scan::List(queues) | Scan::Ring(queues, _) => queues,
+            QueueScan::List(queues) | QueueScan::Ring(queues, _) => queues,
         }
     }
 }
@@ -409,7 +409,8 @@ impl Plan {
     /// all others take one at a time at the other end, unconditionally. This is for all queues at once, since it walks
     /// through the whole plan.
     pub fn owner_lifos(&self) -> Vec<bool> {
-        let plain = |spec: &QueueSpec| spec.owner.is_some() && spec.order == Order::Deque && spec.capacity.is_none();
+        let plain =
+            |spec: &QueueSpec| spec.owner.is_some() && spec.order == QueueOrder::Deque && spec.capacity.is_none();
         let mut fits: Vec<bool> = self.queues.iter().map(plain).collect();
         let placed = self.tasks.iter().flat_map(TaskPlacement::queues);
         placed.chain(&self.entry).for_each(|queue| fits[queue.index()] = false);
@@ -442,7 +443,7 @@ impl Plan {
     /// ```
     pub fn fifos(&self) -> Vec<bool> {
         let is_plain =
-            |spec: &QueueSpec| spec.order == Order::Deque && spec.capacity.is_none() && self.tokens.is_none();
+            |spec: &QueueSpec| spec.order == QueueOrder::Deque && spec.capacity.is_none() && self.tokens.is_none();
         let mut fits: Vec<bool> = self.queues.iter().map(is_plain).collect();
         // Tasks in the front are taken in their own way.
         self.front().iter().for_each(|front| fits[front.index()] = false);
@@ -558,8 +559,8 @@ impl Plan {
         // An unbound seat looks as any other one does.
         let looks = if self.roams { &self.seats[..] } else { &self.seats[seat.index()..=seat.index()] };
         let rings = looks.iter().flat_map(|seat| &seat.look).filter_map(|probe| match probe.scan {
-            Scan::Ring(_, cursor) => Some(cursor + 1),
-            Scan::List(_) => None,
+            QueueScan::Ring(_, cursor) => Some(cursor + 1),
+            QueueScan::List(_) => None,
         });
         rings.max().unwrap_or(0)
     }

@@ -1,6 +1,6 @@
 //! One queue of a plan as a sequential structure.
 
-use crate::{ByRequest, End, Order, RequestId, Take};
+use crate::{ByRequest, End, QueueOrder, RequestId, Take};
 use std::collections::VecDeque;
 
 /// A queue of either order. The plan says how tasks are taken; a world adds the lock.
@@ -14,10 +14,10 @@ pub enum Queue<T> {
 
 impl<T> Queue<T> {
     /// An empty queue.
-    pub fn new(order: Order) -> Queue<T> {
+    pub fn new(order: QueueOrder) -> Queue<T> {
         match order {
-            Order::Deque => Queue::Deque(VecDeque::new()),
-            Order::ByRequest => Queue::ByRequest(ByRequest::default()),
+            QueueOrder::Deque => Queue::Deque(VecDeque::new()),
+            QueueOrder::ByRequest => Queue::ByRequest(ByRequest::default()),
         }
     }
 

@@ -6,16 +6,16 @@
 use crate::algebra::Slot;
 use crate::evaluate::{Evaluator, FETCHED, Scratch, fetch};
 use crate::expression::{Compare, Expr};
-use crate::passing::Passing;
+use crate::passing_terms::Passing;
 use crate::terms::Terms;
 use hashbrown::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use vicus_flow::library::HashKey;
-use vicus_rdf::{Id, Kind, Snapshot};
+use vicus_rdf::{Id, Snapshot, TermKind};
 
-/// The kinds of terms possible in a column: a bit for each of [`Kind::ALL`], and one each for fresh terms of the store
-/// and for computed terms, as their ids have no order.
+/// The kinds of terms possible in a column: a bit for each of [`TermKind::ALL`], and one each for fresh terms of the
+/// store and for computed terms, as their ids have no order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Kinds(u16);
 
@@ -26,12 +26,12 @@ impl Kinds {
     pub(crate) const ANY: Kinds = Kinds(u16::MAX);
     pub(crate) const NONE: Kinds = Kinds(0);
 
-    pub(crate) fn of(kind: Kind) -> Kinds {
+    pub(crate) fn of(kind: TermKind) -> Kinds {
         Kinds(1 << kind.index())
     }
 
     pub(crate) fn of_id(id: Id) -> Kinds {
-        let computed = if id.is_computed() { Kinds::COMPUTED } else { 0 };
+        let computed = if id.is_unranked() { Kinds::COMPUTED } else { 0 };
         Kinds(1 << id.kind().index() | computed)
     }
 
@@ -53,7 +53,7 @@ impl Kinds {
         Kinds(self.0 & other.0)
     }
 
-    fn is_only(self, kinds: &[Kind]) -> bool {
+    fn is_only(self, kinds: &[TermKind]) -> bool {
         let allowed = kinds.iter().fold(0, |all, kind| all | 1 << kind.index());
         self.0 & !allowed == 0
     }
@@ -62,7 +62,7 @@ impl Kinds {
     /// and triple terms, as the latter may have such literals. A computed term has one id as well; the caller has to
     /// exclude unbound.
     pub(crate) fn equal_by_id(self) -> bool {
-        self.0 & (1 << Kind::Typed.index() | 1 << Kind::Triple.index()) == 0
+        self.0 & (1 << TermKind::Typed.index() | 1 << TermKind::Triple.index()) == 0
     }
 
     /// Whether `<` between values of these kinds is [`Snapshot::compare`] of their ids and never fails.
@@ -72,7 +72,7 @@ impl Kinds {
 
     /// Whether `<` between values of these kinds is `<` of ids and never fails.
     pub(crate) fn ordered_by_id(self) -> bool {
-        [Kind::String, Kind::Integer, Kind::Boolean].into_iter().any(|kind| self.is_only(&[kind]))
+        [TermKind::String, TermKind::Integer, TermKind::Boolean].into_iter().any(|kind| self.is_only(&[kind]))
     }
 }
 

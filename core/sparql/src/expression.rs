@@ -5,7 +5,7 @@ use crate::condition::Kinds;
 use crate::value::Numbers;
 use std::cmp::Ordering;
 use std::sync::Arc;
-use vicus_rdf::{Id, Kind};
+use vicus_rdf::{Id, TermKind};
 
 /// A comparison operator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -380,20 +380,21 @@ impl Expr {
                 | Function::LangDir
                 | Function::EncodeForUri
                 | Function::Hash(_)
-                | Function::StrUuid => Kinds::of(Kind::String).or_computed(),
+                | Function::StrUuid => Kinds::of(TermKind::String).or_computed(),
                 Function::UCase
                 | Function::LCase
                 | Function::SubStr
                 | Function::StrBefore
                 | Function::StrAfter
                 | Function::Replace
-                | Function::Concat => {
-                    Kinds::of(Kind::String).or(Kinds::of(Kind::LangString)).or(Kinds::of(Kind::DirString)).or_computed()
-                }
-                Function::Triple => Kinds::of(Kind::Triple).or_fresh().or_computed(),
-                Function::Predicate | Function::Part(1) => Kinds::of(Kind::Iri).or_fresh().or_computed(),
+                | Function::Concat => Kinds::of(TermKind::String)
+                    .or(Kinds::of(TermKind::LangString))
+                    .or(Kinds::of(TermKind::DirString))
+                    .or_computed(),
+                Function::Triple => Kinds::of(TermKind::Triple).or_fresh().or_computed(),
+                Function::Predicate | Function::Part(1) => Kinds::of(TermKind::Iri).or_fresh().or_computed(),
                 Function::Subject | Function::Part(0) => {
-                    Kinds::of(Kind::Iri).or(Kinds::of(Kind::Blank)).or_fresh().or_computed()
+                    Kinds::of(TermKind::Iri).or(Kinds::of(TermKind::Blank)).or_fresh().or_computed()
                 }
                 _ => Kinds::ANY,
             },

@@ -1,7 +1,7 @@
 //! Parse, plan and lower a query to a flow model.
 //!
 //! ```text
-//!  text ── syntax ─▶ Parsed ── translate ──▶ algebra over slots and ids
+//!  text ── syntax ─▶ ParsedQuery ── translate ──▶ algebra over slots and ids
 //!                    optimise ─▶ the same, rewritten: filters down, constants in, anti-joins
 //!                    planner ──▶ a tree of operators: indexes, join order, columns
 //!                    lower ────▶ a vicus_flow model: boxes for each operator
@@ -29,7 +29,7 @@ mod module;
 mod operators;
 mod optimise;
 mod parse;
-mod passing;
+mod passing_terms;
 mod plan;
 mod planner;
 mod remarks;
@@ -43,20 +43,21 @@ mod translate;
 mod update;
 mod value;
 
-pub use boxes::spill::Spill;
+pub use boxes::spill::QuerySpill;
 pub use complete::{Completion, KNOWN_PREFIXES, Suggestion, SuggestionKind, complete};
 pub use cost::{parsing_bytes, parsing_bytes_with, update_bytes_with};
 pub use error::{QueryError, QueryErrorKind};
 pub use graphs::DefaultGraph;
-pub use limits::Limits;
+pub use limits::QueryLimits;
 pub use module::Sparql;
-pub use parse::{Parsed, parse, parse_with};
-pub use plan::{Form, Plan, QueryOptions, Run, RunOptions, plan, plan_until};
+pub use parse::{ParsedQuery, parse, parse_with};
+pub use plan::{Form, QueryOptions, QueryRun, RunOptions, SparqlPlan, plan, plan_until};
 pub use remarks::remarks;
 pub use service::{Endpoints, ServiceFailed, SolutionSink};
 pub use syntax::ParseOptions;
 pub use terms::Moment;
 pub use update::{
-    Change, Filled, Filling, Graphs, Load, Operation, Step, Update, UpdateError, parse_update, parse_update_with,
+    DocumentLoad, Filled, Filling, Graphs, Update, UpdateChange, UpdateError, UpdateOperation, UpdateStep,
+    parse_update, parse_update_with,
 };
 pub use vicus_language::{Done, PlanNode, PlanOptions, Watch};

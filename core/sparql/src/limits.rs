@@ -4,13 +4,13 @@
 /// exceeds each of them.
 ///
 /// ```
-/// use vicus_sparql::{Limits, QueryOptions};
+/// use vicus_sparql::{QueryLimits, QueryOptions};
 ///
-/// let limits = Limits { remembered_ends: 2, ..Limits::default() };
+/// let limits = QueryLimits { remembered_ends: 2, ..QueryLimits::default() };
 /// assert_ne!(QueryOptions { limits, ..QueryOptions::default() }, QueryOptions::default());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct QueryLimits {
     /// How many ends and starts of paths a walk remembers for later rows.
     pub remembered_ends: usize,
     /// How many triples a walk visits before another box has a turn.
@@ -25,8 +25,8 @@ pub struct Limits {
     pub candidates: usize,
     /// The least number of ids waiting for a split table before they are added to it.
     pub waiting_ids: usize,
-    /// The least number of bytes held by a box before it spills ([`Spill`](crate::Spill)). With fewer than some
-    /// kilobytes, it holds more than this while it merges its spilled rows.
+    /// The least number of bytes held by a box before it spills ([`QuerySpill`](crate::QuerySpill)). With fewer than
+    /// some kilobytes, it holds more than this while it merges its spilled rows.
     pub spilled_from: u64,
     /// How many rows at least a part of a shared scan has.
     pub part_rows: u64,
@@ -39,24 +39,24 @@ pub struct Limits {
     pub ordered_joins: usize,
     /// How many operands are ordered together. From 2 to 60.
     pub ordered_together: usize,
-    /// A group is distributed over its unions into at most this many branches, if it has at most [`Limits::unions`]
-    /// unions.
+    /// A group is distributed over its unions into at most this many branches, if it has at most
+    /// [`QueryLimits::unions`] unions.
     pub branches: usize,
-    /// See [`Limits::branches`].
+    /// See [`QueryLimits::branches`].
     pub unions: usize,
-    /// The number of parts of a query planned in two ways. Only plans longer than [`Limits::tried_from_ns`] nanoseconds
-    /// count.
+    /// The number of parts of a query planned in two ways. Only plans longer than [`QueryLimits::tried_from_ns`]
+    /// nanoseconds count.
     pub tries: usize,
-    /// See [`Limits::tries`].
+    /// See [`QueryLimits::tries`].
     pub tried_from_ns: u64,
     /// Counts and sets of joined rows are also planned with variables eliminated early, if the plan without this takes
     /// longer than this time. If 0, that other plan is always taken.
     pub eliminated_from_ns: u64,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for QueryLimits {
+    fn default() -> QueryLimits {
+        QueryLimits {
             remembered_ends: 1 << 20,
             steps: 4096,
             remembered_answers: 1 << 16,

@@ -111,7 +111,7 @@ pub(crate) struct Lowered {
     pub(crate) makers: Arc<[(BoxId, Maker)]>,
     /// The number of boxes sharing the spilling boxes' memory.
     pub(crate) spilling: usize,
-    /// See [`Plan::is_short`](crate::Plan::is_short).
+    /// See [`SparqlPlan::is_short`](crate::SparqlPlan::is_short).
     pub(crate) is_short: bool,
 }
 

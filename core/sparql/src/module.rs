@@ -2,8 +2,8 @@
 
 use crate::cost::parsing_bytes_with;
 use crate::error::QueryError;
-use crate::parse::{Parsed, parse_with};
-use crate::plan::{Plan, QueryOptions, plan_until};
+use crate::parse::{ParsedQuery, parse_with};
+use crate::plan::{QueryOptions, SparqlPlan, plan_until};
 use crate::syntax::ParseOptions;
 use oxrdf::NamedNode;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub struct Sparql<'a> {
     pub parse: ParseOptions<'a>,
     /// The options of planning, except those common to all languages.
     pub plan: QueryOptions,
-    /// The graphs to read, in place of those in the text ([`Parsed::set_dataset`]).
+    /// The graphs to read, in place of those in the text ([`ParsedQuery::set_dataset`]).
     pub graphs: Option<(&'a [NamedNode], &'a [NamedNode])>,
 }
 
@@ -47,8 +47,8 @@ impl<'a> Sparql<'a> {
 }
 
 impl Compiler for Sparql<'_> {
-    type Parsed = Parsed;
-    type Plan = Plan;
+    type Parsed = ParsedQuery;
+    type Plan = SparqlPlan;
     type Error = QueryError;
 
     fn name(&self) -> &'static str {
@@ -59,7 +59,7 @@ impl Compiler for Sparql<'_> {
         parsing_bytes_with(text, &self.parse)
     }
 
-    fn parse(&self, text: &str, limits: &TextLimits) -> Result<Parsed, QueryError> {
+    fn parse(&self, text: &str, limits: &TextLimits) -> Result<ParsedQuery, QueryError> {
         let (bytes, depth) = (self.parse.bytes.min(limits.bytes), self.parse.depth.min(limits.depth));
         let mut parsed = parse_with(text, &ParseOptions { bytes, depth, ..self.parse.clone() })?;
         if let Some((default, named)) = self.graphs {
@@ -68,7 +68,7 @@ impl Compiler for Sparql<'_> {
         Ok(parsed)
     }
 
-    fn plan(&self, parsed: &Parsed, options: &PlanOptions, watch: &dyn Watch) -> Result<Plan, QueryError> {
+    fn plan(&self, parsed: &ParsedQuery, options: &PlanOptions, watch: &dyn Watch) -> Result<SparqlPlan, QueryError> {
         plan_until(self.snapshot, parsed, QueryOptions { common: *options, ..self.plan }, watch)
     }
 }

@@ -10,11 +10,11 @@ use std::fmt;
 use vicus_language::stack::{Deep, LEVEL, of_levels};
 
 /// A query with a valid text, supported by this engine.
-pub struct Parsed {
+pub struct ParsedQuery {
     pub(crate) query: Deep<Query>,
 }
 
-impl Parsed {
+impl ParsedQuery {
     /// The form of the query's answer.
     pub fn form(&self) -> Form {
         Form::of(&self.query)
@@ -38,16 +38,16 @@ impl Parsed {
     }
 }
 
-impl Clone for Parsed {
-    fn clone(&self) -> Parsed {
+impl Clone for ParsedQuery {
+    fn clone(&self) -> ParsedQuery {
         let levels = self.query.levels();
-        Parsed { query: Deep::new(levels, of_planned(levels, || Query::clone(&self.query))) }
+        ParsedQuery { query: Deep::new(levels, of_planned(levels, || Query::clone(&self.query))) }
     }
 }
 
-impl fmt::Debug for Parsed {
+impl fmt::Debug for ParsedQuery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        of_planned(self.query.levels(), || f.debug_struct("Parsed").field("query", &*self.query).finish())
+        of_planned(self.query.levels(), || f.debug_struct("ParsedQuery").field("query", &*self.query).finish())
     }
 }
 
@@ -64,7 +64,7 @@ impl fmt::Debug for Parsed {
 ///
 /// # Errors
 /// The text breaks the grammar, or asks for something not supported yet.
-pub fn parse(text: &str) -> Result<Parsed, QueryError> {
+pub fn parse(text: &str) -> Result<ParsedQuery, QueryError> {
     parse_with(text, &ParseOptions::default())
 }
 
@@ -79,9 +79,9 @@ pub fn parse(text: &str) -> Result<Parsed, QueryError> {
 ///
 /// # Errors
 /// Errors of [`parse()`]; also if the base is not an absolute IRI, or the text exceeds a limit.
-pub fn parse_with(text: &str, options: &ParseOptions<'_>) -> Result<Parsed, QueryError> {
+pub fn parse_with(text: &str, options: &ParseOptions<'_>) -> Result<ParsedQuery, QueryError> {
     // After an error, the tree read so far is dropped here, with enough stack.
     let query =
         of_levels(options.depth.min(ParseOptions::MOST_DEPTH).min(text.len()), LEVEL, || syntax::read(text, options))?;
-    Ok(Parsed { query: Deep::new(query.depth, query) })
+    Ok(ParsedQuery { query: Deep::new(query.depth, query) })
 }

@@ -1,15 +1,15 @@
 //! A query ready to run: a model, and the terms of its ids.
 
-use crate::boxes::spill::Spill;
+use crate::boxes::spill::QuerySpill;
 use crate::cost;
 use crate::error::QueryError;
 use crate::explain::Explainer;
 use crate::graphs::{Dataset, DefaultGraph};
-use crate::limits::Limits;
+use crate::limits::QueryLimits;
 use crate::lower::{self, Lowered, Maker};
 use crate::operators::Physical;
 use crate::optimise;
-use crate::parse::Parsed;
+use crate::parse::ParsedQuery;
 use crate::planner::Planner;
 use crate::service::Endpoints;
 use crate::stack::of_planned;
@@ -47,7 +47,7 @@ pub struct QueryOptions {
     /// The default graph of a query without FROM.
     pub default_graph: DefaultGraph,
     /// Limits inside of planning and of boxes.
-    pub limits: Limits,
+    pub limits: QueryLimits,
 }
 
 impl Default for QueryOptions {
@@ -57,7 +57,7 @@ impl Default for QueryOptions {
             common: PlanOptions::default(),
             cache_bytes: 1 << 20,
             default_graph: DefaultGraph::Own,
-            limits: Limits::default(),
+            limits: QueryLimits::default(),
         }
     }
 }
@@ -90,7 +90,7 @@ pub struct RunOptions {
     pub endpoints: Option<Arc<dyn Endpoints>>,
     /// The place for rows and terms beyond the memory of their boxes. Without it, a request fails when it outgrows its
     /// budget.
-    pub spill: Option<Spill>,
+    pub spill: Option<QuerySpill>,
 }
 
 impl fmt::Debug for RunOptions {
@@ -169,7 +169,7 @@ impl Form {
 /// assert_eq!(name.to_string(), "\"Bob\"");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Plan {
+pub struct SparqlPlan {
     form: Form,
     answer: Answer,
     prefixes: Arc<[(String, String)]>,
@@ -186,7 +186,11 @@ pub struct Plan {
 ///
 /// # Errors
 /// The query asks for something not supported yet; [`parse`](crate::parse()) has found this already.
-pub fn plan(snapshot: &Arc<Snapshot>, parsed: &Parsed, options: impl Into<QueryOptions>) -> Result<Plan, QueryError> {
+pub fn plan(
+    snapshot: &Arc<Snapshot>,
+    parsed: &ParsedQuery,
+    options: impl Into<QueryOptions>,
+) -> Result<SparqlPlan, QueryError> {
     plan_until(snapshot, parsed, options, &|| false)
 }
 
@@ -209,10 +213,10 @@ pub fn plan(snapshot: &Arc<Snapshot>, parsed: &Parsed, options: impl Into<QueryO
 /// Errors of [`plan()`]; [`QueryErrorKind::Stopped`](crate::QueryErrorKind::Stopped) if `watch` said so.
 pub fn plan_until(
     snapshot: &Arc<Snapshot>,
-    parsed: &Parsed,
+    parsed: &ParsedQuery,
     options: impl Into<QueryOptions>,
     watch: &dyn Watch,
-) -> Result<Plan, QueryError> {
+) -> Result<SparqlPlan, QueryError> {
     let options = options.into();
     // The caller's stack may be small, and the query's text decides how deep the recursion goes.
     let most = Costs { steps: options.common.plan_steps, bytes: options.common.plan_bytes };
@@ -224,10 +228,10 @@ const TERM_STEPS: usize = 16;
 
 fn planned(
     snapshot: &Arc<Snapshot>,
-    parsed: &Parsed,
+    parsed: &ParsedQuery,
     options: &QueryOptions,
     stop: &Stop<'_>,
-) -> Result<Plan, QueryError> {
+) -> Result<SparqlPlan, QueryError> {
     let base = parsed.query.base.clone();
     let levels = parsed.query.depth;
     let terms = Terms::with(snapshot, base, options.limits, options.common.hash_seed);
@@ -261,7 +265,7 @@ fn planned(
     let terms = Arc::new(terms.settled(numbers));
     let lowered = lower::lower(&physical, &terms, options, stop)?;
     stop.check()?;
-    Ok(Plan {
+    Ok(SparqlPlan {
         answer: form.answer(),
         form,
         prefixes: Arc::clone(&parsed.query.prefixes),
@@ -274,7 +278,7 @@ fn planned(
     })
 }
 
-impl Plan {
+impl SparqlPlan {
     /// The form of the query's answer.
     pub fn form(&self) -> &Form {
         &self.form
@@ -285,39 +289,39 @@ impl Plan {
         &self.prefixes
     }
 
-    /// Begins a run. The operators of [`Run::operators`] belong to one submission of [`Plan::model`].
-    pub fn start(&self, moment: Moment) -> Run {
+    /// Begins a run. The operators of [`QueryRun::operators`] belong to one submission of [`SparqlPlan::model`].
+    pub fn start(&self, moment: Moment) -> QueryRun {
         self.start_with(RunOptions { moment, ..RunOptions::default() })
     }
 
-    /// Like [`Plan::start`], with more options.
-    pub fn start_with(&self, options: RunOptions) -> Run {
+    /// Like [`SparqlPlan::start`], with more options.
+    pub fn start_with(&self, options: RunOptions) -> QueryRun {
         let RunOptions { moment, endpoints, spill } = options;
         let terms = self.terms.at(moment, endpoints, spill, self.lowered.spilling);
-        Run { terms: Arc::new(terms), makers: Arc::clone(&self.lowered.makers) }
+        QueryRun { terms: Arc::new(terms), makers: Arc::clone(&self.lowered.makers) }
     }
 
     /// The network for the query. Its own operators are those of a run at [`Moment::default`]; submissions with these
-    /// operators share their computed terms. Submit it with the operators of a [`Run`].
+    /// operators share their computed terms. Submit it with the operators of a [`QueryRun`].
     pub fn model(&self) -> &Arc<Model> {
         &self.lowered.model
     }
 
     /// The receiver of the solutions: for each variable a column of [`Id::bits`], 0 where it is unbound. Its own
-    /// operator drops them, so give each submission an operator of [`Plan::sink_operator`]. The id of a computed term
-    /// is valid as long as the envelope or a copy of it exists.
+    /// operator drops them, so give each submission an operator of [`SparqlPlan::sink_operator`]. The id of a computed
+    /// term is valid as long as the envelope or a copy of it exists.
     pub fn sink(&self) -> BoxId {
         self.lowered.sinks[0]
     }
 
-    /// All receivers of solutions: [`Plan::sink`] and, if [`PlanOptions::sinks`] allows more, others. Each of them
-    /// needs an operator of its own.
+    /// All receivers of solutions: [`SparqlPlan::sink`] and, if [`PlanOptions::sinks`] allows more, others. Each of
+    /// them needs an operator of its own.
     pub fn sinks(&self) -> &[BoxId] {
         &self.lowered.sinks
     }
 
-    /// An operator for [`Plan::sink`], to pass each envelope to a function. Envelopes of an ASK have no columns, and a
-    /// row if the answer is yes.
+    /// An operator for [`SparqlPlan::sink`], to pass each envelope to a function. Envelopes of an ASK have no columns,
+    /// and a row if the answer is yes.
     pub fn sink_operator(
         &self,
         mut on_rows: impl FnMut(&Envelope) -> Result<(), BoxError> + Send + 'static,
@@ -374,9 +378,9 @@ impl Plan {
         format!("{}\n{}", PlanNode::write_all(&self.nodes(), None), self.model().describe())
     }
 
-    /// Like [`Plan::explain`], with the counts of each operator and each box in one run: rows, with a mark if they
-    /// differ from the expectation by more than a factor of ten, and the bytes taken from near and from far memory.
-    /// Panics if the counts belong to another model.
+    /// Like [`SparqlPlan::explain`], with the counts of each operator and each box in one run: rows, with a mark if
+    /// they differ from the expectation by more than a factor of ten, and the bytes taken from near and from far
+    /// memory. Panics if the counts belong to another model.
     pub fn explain_with(&self, counts: &[BoxCounts]) -> String {
         let boxes = self.model().describe_with(counts);
         format!("{}\n{boxes}", PlanNode::write_all(&self.nodes(), Some(counts)))
@@ -390,7 +394,7 @@ impl Plan {
     }
 }
 
-impl Planned for Plan {
+impl Planned for SparqlPlan {
     fn answer(&self) -> &Answer {
         &self.answer
     }
@@ -424,11 +428,11 @@ impl Planned for Plan {
     }
 }
 
-impl Runnable for Plan {
+impl Runnable for SparqlPlan {
     type Needs = RunOptions;
-    type Run = Run;
+    type Run = QueryRun;
 
-    fn begin(&self, options: RunOptions) -> (RunOperators, Run) {
+    fn begin(&self, options: RunOptions) -> (RunOperators, QueryRun) {
         let run = self.start_with(options);
         (run.operators([]), run)
     }
@@ -454,12 +458,12 @@ impl Runnable for Plan {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct QueryRun {
     terms: Arc<Terms>,
     makers: Arc<[(BoxId, Maker)]>,
 }
 
-impl Run {
+impl QueryRun {
     /// The operators for a submission: `sinks`, and those of all term-reading boxes.
     pub fn operators(
         &self,
@@ -485,8 +489,8 @@ impl Run {
         look(&self.terms.key(id))
     }
 
-    /// Passes the term of an id in a solution to `look`; a term of the store is not copied. Panics as [`Run::term`]
-    /// does.
+    /// Passes the term of an id in a solution to `look`; a term of the store is not copied. Panics as
+    /// [`QueryRun::term`] does.
     pub fn view<R>(&self, id: Id, look: impl FnOnce(TermView<'_>) -> R) -> R {
         self.terms.view(id, look)
     }

@@ -2,7 +2,7 @@
 
 use crate::complete::Prefixes;
 use crate::graphs::DefaultGraph;
-use crate::parse::Parsed;
+use crate::parse::ParsedQuery;
 use crate::stack::of_planned;
 use crate::syntax::ast::{Element, Expression, GraphName, Group, Item, Path, Query, Select, Term, Triple, Var, Verb};
 use oxrdf::vocab::rdf;
@@ -31,7 +31,7 @@ const COMPARED: usize = 10_000;
 /// ]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn remarks(parsed: &Parsed, data: &Snapshot, default_graph: DefaultGraph, watch: &dyn Watch) -> Vec<Remark> {
+pub fn remarks(parsed: &ParsedQuery, data: &Snapshot, default_graph: DefaultGraph, watch: &dyn Watch) -> Vec<Remark> {
     let query = &parsed.query;
     let mut look = Look {
         watch,

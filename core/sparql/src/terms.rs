@@ -1,10 +1,10 @@
 //! The terms of a plan: those of the store, and those mentioned or computed by its query.
 
 use crate::boxes::room_for_one;
-use crate::boxes::spill::{Spill, Spiller};
+use crate::boxes::spill::{QuerySpill, Spiller};
 use crate::graphs::Merged;
-use crate::limits::Limits;
-use crate::passing::{Passing, Segments, segment_of};
+use crate::limits::QueryLimits;
+use crate::passing_terms::{Passing, Segments, segment_of};
 use crate::service::Endpoints;
 use crate::value::{DateTime, Numbers};
 use hashbrown::HashMap;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use vicus_flow::library::HashKey;
 use vicus_flow::{BoxError, OverBudget, Turn, give_up};
-use vicus_rdf::{Encoded, Encoder, Id, Kind, MOST_NESTED, RetainedTerms, Snapshot, TermView, Unranked, levels_of};
+use vicus_rdf::{Encoded, Encoder, Id, MOST_NESTED, RetainedTerms, Snapshot, TermKind, TermView, Unranked, levels_of};
 
 /// A store, the other terms mentioned by the query, and the terms computed by one run.
 ///
@@ -27,7 +27,7 @@ use vicus_rdf::{Encoded, Encoder, Id, Kind, MOST_NESTED, RetainedTerms, Snapshot
 /// pass.
 pub(crate) struct Terms {
     pub(crate) snapshot: Arc<Snapshot>,
-    pub(crate) limits: Limits,
+    pub(crate) limits: QueryLimits,
     /// The meaning of [`At::Merged`](crate::algebra::At::Merged).
     pub(crate) merged: Merged,
     /// The number of levels of the query's tree.
@@ -48,7 +48,7 @@ pub(crate) struct Terms {
 /// A part of a triple term.
 enum Part {
     Inlined(Id),
-    Key(Kind, String),
+    Key(TermKind, String),
 }
 
 /// The state shared by all boxes of a run.
@@ -173,14 +173,14 @@ impl fmt::Debug for Terms {
 impl Terms {
     #[cfg(test)]
     pub(crate) fn new(snapshot: &Arc<Snapshot>) -> Terms {
-        Terms::with(snapshot, None, Limits::default(), 0)
+        Terms::with(snapshot, None, QueryLimits::default(), 0)
     }
 
     /// The terms of a query. `base` resolves its IRIs, and a seed keys its hashes.
     pub(crate) fn with(
         snapshot: &Arc<Snapshot>,
         base: Option<Arc<Iri<String>>>,
-        limits: Limits,
+        limits: QueryLimits,
         hash_seed: u64,
     ) -> Terms {
         let mentioned = Unranked::at(snapshot.fresh().len(), RapidSecrets::seed(hash_seed));
@@ -190,7 +190,7 @@ impl Terms {
     fn behind(
         snapshot: &Arc<Snapshot>,
         base: Option<Arc<Iri<String>>>,
-        limits: Limits,
+        limits: QueryLimits,
         key: HashKey,
         mentioned: Arc<Unranked>,
     ) -> Terms {
@@ -267,7 +267,7 @@ impl Terms {
         &self,
         moment: Moment,
         endpoints: Option<Arc<dyn Endpoints>>,
-        spill: Option<Spill>,
+        spill: Option<QuerySpill>,
         boxes: usize,
     ) -> Terms {
         let mentioned = Arc::clone(&self.mentioned);
@@ -343,12 +343,12 @@ impl Terms {
     /// The new blank node with this number. Its id contains the whole number, so no table has it.
     pub(crate) fn fresh_blank(number: u64) -> Id {
         debug_assert!(number < FRESH as u64, "a run makes fewer than 2^54 blank nodes");
-        Id::computed(Kind::Blank, FRESH | number as usize)
+        Id::unranked(TermKind::Blank, FRESH | number as usize)
     }
 
     /// The number of a new blank node; `None` for other terms.
     fn number_of_fresh(id: Id) -> Option<u64> {
-        if id.kind() != Kind::Blank || !id.is_computed() || segment_of(id).is_some() {
+        if id.kind() != TermKind::Blank || !id.is_unranked() || segment_of(id).is_some() {
             return None;
         }
         id.rank().filter(|place| place & FRESH != 0).map(|place| (place & !FRESH) as u64)
@@ -356,7 +356,7 @@ impl Terms {
 
     /// The blank node for this label, a simple string, and row. Made at the first call.
     pub(crate) fn blank(&self, label: &str, row: i64) -> Id {
-        let label = self.keep(Kind::String, label);
+        let label = self.keep(TermKind::String, label);
         // A thread that ran out of memory here left the map unchanged.
         let mut blanks = self.run.blanks.lock().unwrap_or_else(PoisonError::into_inner);
         room_for_one(blanks.len(), blanks.capacity(), size_of::<((Id, i64), Id)>(), || blanks.try_reserve(1).is_ok());
@@ -385,10 +385,10 @@ impl Terms {
 
     /// The id of a simple string.
     pub(crate) fn string(&self, text: &str) -> Id {
-        self.id_of_key(Kind::String, text)
+        self.id_of_key(TermKind::String, text)
     }
 
-    fn id_of_key(&self, kind: Kind, key: &str) -> Id {
+    fn id_of_key(&self, kind: TermKind, key: &str) -> Id {
         match &self.passing {
             None => self.keep(kind, key),
             Some(_) if self.check_length(key.len()) => self.add(kind, key),
@@ -469,7 +469,7 @@ impl Terms {
     }
 
     /// The id of a term kept until the run's end.
-    fn keep(&self, kind: Kind, key: &str) -> Id {
+    fn keep(&self, kind: TermKind, key: &str) -> Id {
         match self.find(kind, key) {
             Some(id) => id,
             None if self.check_length(key.len()) => self.add_kept(kind, key),
@@ -508,8 +508,8 @@ impl Terms {
         a.kind() == b.kind() && is_in_dictionary(a) && self.view(a, |a| self.view(b, |b| a == b))
     }
 
-    fn find(&self, kind: Kind, key: &str) -> Option<Id> {
-        if kind == Kind::Blank
+    fn find(&self, kind: TermKind, key: &str) -> Option<Id> {
+        if kind == TermKind::Blank
             && let Some(number) = TermView::of_key(kind, key).fresh_number()
         {
             return Some(Terms::fresh_blank(number));
@@ -519,7 +519,7 @@ impl Terms {
     }
 
     /// Adds a term unknown to the store: to the box's segment if it passes, else to the kept terms.
-    fn add(&self, kind: Kind, key: &str) -> Id {
+    fn add(&self, kind: TermKind, key: &str) -> Id {
         match &self.passing {
             None => self.add_kept(kind, key),
             Some(passing) => passing.id(kind, key).unwrap_or_else(|error| give_up(error)),
@@ -527,7 +527,7 @@ impl Terms {
     }
 
     /// Adds a term unknown to the store to the kept terms.
-    fn add_kept(&self, kind: Kind, key: &str) -> Id {
+    fn add_kept(&self, kind: TermKind, key: &str) -> Id {
         let mut kept = self.run.kept.write().unwrap_or_else(PoisonError::into_inner);
         // Another box may have added it since the search.
         let added = kept.find(kind, key).map_or_else(|| kept.add(kind, key), Ok);

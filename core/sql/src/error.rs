@@ -7,9 +7,9 @@ use vicus_language::{Stopped, TextError, TextErrorKind};
 /// The reason why a text is not an answerable statement.
 ///
 /// ```
-/// use vicus_sql::{ParseOptions, SqlErrorKind, parse};
+/// use vicus_sql::{StatementLimits, SqlErrorKind, parse};
 ///
-/// let error = parse("SELECT a\nFROM WHERE", &ParseOptions::default()).err().unwrap();
+/// let error = parse("SELECT a\nFROM WHERE", &StatementLimits::default()).err().unwrap();
 /// assert_eq!((error.place.line, error.place.column, error.place.offset), (2, 6, Some(14)));
 /// assert_eq!(error.kind, SqlErrorKind::Syntax);
 /// ```
@@ -39,9 +39,9 @@ pub enum SqlErrorKind {
     Ambiguous,
     /// An expression with conflicting types, or at a wrong place.
     Type,
-    /// The text has more bytes than [`ParseOptions::bytes`](crate::ParseOptions::bytes).
+    /// The text has more bytes than [`StatementLimits::bytes`](crate::StatementLimits::bytes).
     TooLong,
-    /// The text is nested more deeply than [`ParseOptions::depth`](crate::ParseOptions::depth).
+    /// The text is nested more deeply than [`StatementLimits::depth`](crate::StatementLimits::depth).
     TooDeep,
     /// Planning takes more steps than [`PlanOptions::plan_steps`](crate::PlanOptions::plan_steps), or the parser reads
     /// the text again and again.

@@ -1,7 +1,7 @@
 //! Parses, plans and lowers a statement of SQL to a flow model, over the tables of a catalogue.
 //!
 //! ```text
-//!  text ── parse ──▶ Parsed ── bind ──▶ operators over numbered columns
+//!  text ── parse ──▶ ParsedStatement ── bind ──▶ operators over numbered columns
 //!                    optimise ─▶ the same, rewritten: constants, filters down, join order, columns left out
 //!                    lower ────▶ a vicus_flow model: a box for each operator, or several
 //! ```
@@ -44,8 +44,8 @@ pub use date::{date_of, date_text, span_text, time_text, timestamp_of, timestamp
 pub use decimal::decimal_text;
 pub use error::{SourcePosition, SqlError, SqlErrorKind};
 pub use module::Sql;
-pub use parse::{ParseOptions, Parsed, parse, parse_until};
-pub use plan::{Plan, plan};
+pub use parse::{ParsedStatement, StatementLimits, parse, parse_until};
+pub use plan::{SqlPlan, plan};
 pub use stream::{SqlStream, add_query, add_statement};
 pub use table::{Catalogue, ColumnRange, MemoryTable, Scan, Table, TableColumn, Tables, UnreadableTable};
 pub use types::{SqlType, Value};

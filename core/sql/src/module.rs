@@ -2,21 +2,21 @@
 
 use crate::cost;
 use crate::error::SqlError;
-use crate::parse::{ParseOptions, Parsed, parse, parse_until};
-use crate::plan::{Plan, plan};
+use crate::parse::{ParsedStatement, StatementLimits, parse, parse_until};
+use crate::plan::{SqlPlan, plan};
 use crate::table::Catalogue;
 use vicus_language::{Compiler, Ends, PlanOptions, TextLimits, Watch};
 
 /// SQL over the tables of a catalogue.
 ///
 /// ```
-/// use vicus_language::{Compiler, PlanOptions, Runnable, TextLimits, ValueType, Values};
+/// use vicus_language::{Compiler, PlanOptions, Runnable, TextLimits, ValueType, ValueColumns};
 /// use vicus_sql::{Sql, Tables};
 ///
 /// let sql = Sql { catalogue: &Tables::default() };
 /// let parsed = sql.parse("SELECT 1 + 1 AS two", &TextLimits::default())?;
 /// let (_, run) = sql.plan(&parsed, &PlanOptions::default(), &|| false)?.begin(());
-/// assert_eq!(run, Values(vec![ValueType::Integer]));
+/// assert_eq!(run, ValueColumns(vec![ValueType::Integer]));
 /// # Ok::<(), vicus_sql::SqlError>(())
 /// ```
 #[derive(Clone, Copy)]
@@ -26,8 +26,8 @@ pub struct Sql<'a> {
 }
 
 impl Compiler for Sql<'_> {
-    type Parsed = Parsed;
-    type Plan = Plan;
+    type Parsed = ParsedStatement;
+    type Plan = SqlPlan;
     type Error = SqlError;
 
     fn name(&self) -> &'static str {
@@ -38,22 +38,22 @@ impl Compiler for Sql<'_> {
         cost::parsing_bytes(text)
     }
 
-    fn parse(&self, text: &str, limits: &TextLimits) -> Result<Parsed, SqlError> {
+    fn parse(&self, text: &str, limits: &TextLimits) -> Result<ParsedStatement, SqlError> {
         parse(text, &options(limits))
     }
 
-    fn parse_until(&self, text: &str, limits: &TextLimits, ends: &Ends) -> Result<Parsed, SqlError> {
+    fn parse_until(&self, text: &str, limits: &TextLimits, ends: &Ends) -> Result<ParsedStatement, SqlError> {
         parse_until(text, &options(limits), Some(ends.clone()))
     }
 
-    fn plan(&self, parsed: &Parsed, options: &PlanOptions, watch: &dyn Watch) -> Result<Plan, SqlError> {
+    fn plan(&self, parsed: &ParsedStatement, options: &PlanOptions, watch: &dyn Watch) -> Result<SqlPlan, SqlError> {
         plan(parsed, self.catalogue, options, watch)
     }
 }
 
-fn options(limits: &TextLimits) -> ParseOptions {
-    let depth = limits.depth.min(ParseOptions::default().depth);
-    ParseOptions { bytes: limits.bytes, depth }
+fn options(limits: &TextLimits) -> StatementLimits {
+    let depth = limits.depth.min(StatementLimits::default().depth);
+    StatementLimits { bytes: limits.bytes, depth }
 }
 
 impl std::fmt::Debug for Sql<'_> {

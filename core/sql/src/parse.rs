@@ -12,7 +12,7 @@ use vicus_language::stack::{Deep, LEVEL, of_levels};
 
 /// Limits on a statement's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ParseOptions {
+pub struct StatementLimits {
     /// The greatest number of bytes of a text.
     pub bytes: usize,
     /// How deeply brackets, subqueries, CASE and NOT may be nested. Chains such as `a AND b AND c` or `1 + 2 + 3` may
@@ -20,10 +20,10 @@ pub struct ParseOptions {
     pub depth: usize,
 }
 
-impl Default for ParseOptions {
+impl Default for StatementLimits {
     /// Texts of up to 1 MiB, nested up to 200 levels deep.
-    fn default() -> ParseOptions {
-        ParseOptions { bytes: 1 << 20, depth: 200 }
+    fn default() -> StatementLimits {
+        StatementLimits { bytes: 1 << 20, depth: 200 }
     }
 }
 
@@ -75,7 +75,7 @@ const PARSED_LEVEL: usize = 48 << 10;
 const FEW: usize = 64;
 
 /// A statement with valid syntax.
-pub struct Parsed {
+pub struct ParsedStatement {
     text: String,
     asked: Deep<SqlStatement>,
 }
@@ -92,16 +92,16 @@ pub(crate) enum SqlStatement {
 /// Reads a SELECT, a VALUES, SHOW TABLES or DESCRIBE, in the common dialect of SQL. A semicolon may follow it.
 ///
 /// ```
-/// use vicus_sql::{ParseOptions, parse};
+/// use vicus_sql::{StatementLimits, parse};
 ///
-/// assert!(parse("SELECT 1 + 1 AS two;", &ParseOptions::default()).is_ok());
-/// let error = parse("SELECT 1 +", &ParseOptions::default()).err().unwrap();
+/// assert!(parse("SELECT 1 + 1 AS two;", &StatementLimits::default()).is_ok());
+/// let error = parse("SELECT 1 +", &StatementLimits::default()).err().unwrap();
 /// assert_eq!(error.place.column, 11);
 /// ```
 ///
 /// # Errors
 /// The text is not SQL, not a query, too long or too deep.
-pub fn parse(text: &str, options: &ParseOptions) -> Result<Parsed, SqlError> {
+pub fn parse(text: &str, options: &StatementLimits) -> Result<ParsedStatement, SqlError> {
     parse_until(text, options, None)
 }
 
@@ -109,7 +109,7 @@ pub fn parse(text: &str, options: &ParseOptions) -> Result<Parsed, SqlError> {
 ///
 /// # Errors
 /// Those of [`parse`]; or it was ended.
-pub fn parse_until(text: &str, options: &ParseOptions, ends: Option<Ends>) -> Result<Parsed, SqlError> {
+pub fn parse_until(text: &str, options: &StatementLimits, ends: Option<Ends>) -> Result<ParsedStatement, SqlError> {
     if text.len() > options.bytes {
         let message = format!("the text has {} bytes, and at most {} are allowed", text.len(), options.bytes);
         return Err(SqlError::new(SqlErrorKind::TooLong, SourcePosition::default(), message));
@@ -129,7 +129,7 @@ pub fn parse_until(text: &str, options: &ParseOptions, ends: Option<Ends>) -> Re
     let statement =
         of_levels(limit.min(4 * levels.brackets + FEW), PARSED_LEVEL, || statement(text, tokens, limit, ends))?;
     let levels = levels.brackets + levels.links;
-    let of = |asked| Parsed { text: text.to_owned(), asked: Deep::new(levels, asked) };
+    let of = |asked| ParsedStatement { text: text.to_owned(), asked: Deep::new(levels, asked) };
     match statement {
         Statement::Query(query) => Ok(of(SqlStatement::Query(query))),
         Statement::ShowTables {
@@ -236,7 +236,7 @@ struct Levels {
 fn measure(
     text: &str,
     tokens: &[TokenWithSpan],
-    options: &ParseOptions,
+    options: &StatementLimits,
     ends: Option<&Ends>,
 ) -> Result<Levels, SqlError> {
     const BETWEEN_QUESTIONS: usize = 4096;
@@ -283,7 +283,7 @@ fn measure(
     Ok(Levels { brackets: deepest, links })
 }
 
-impl Parsed {
+impl ParsedStatement {
     pub(crate) fn asked(&self) -> &SqlStatement {
         &self.asked
     }
@@ -310,9 +310,9 @@ impl Parsed {
     }
 }
 
-impl fmt::Debug for Parsed {
+impl fmt::Debug for ParsedStatement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Parsed").field("text", &self.text).finish_non_exhaustive()
+        f.debug_struct("ParsedStatement").field("text", &self.text).finish_non_exhaustive()
     }
 }
 
@@ -335,7 +335,7 @@ mod tests {
     /// bracket.
     #[test]
     fn statements_within_statements_are_errors() {
-        let options = ParseOptions::default();
+        let options = StatementLimits::default();
         for verb in
             ["EXPLAIN", "DESCRIBE", "DESC", "EXPLAIN ANALYZE", "PREPARE a AS", "CREATE VIEW a AS", "EXPLAIN QUERY PLAN"]
         {
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn deep_and_long_texts_are_errors() {
-        let options = ParseOptions::default();
+        let options = StatementLimits::default();
         let kind = |text: &str| parse(text, &options).err().map(|error| error.kind);
         for text in [
             format!("SELECT {}1{}", "(".repeat(100_000), ")".repeat(100_000)),
@@ -386,11 +386,11 @@ mod tests {
                     ("SELECT * FROM t", format!(" {word} t")),
                     ("SELECT * FROM t", format!(" {word} (SUM(a) FOR b IN (1)) AS t")),
                 ] {
-                    _ = parse(&format!("{before}{}", link.repeat(TIMES)), &ParseOptions::default());
+                    _ = parse(&format!("{before}{}", link.repeat(TIMES)), &StatementLimits::default());
                 }
             }
             let arrays = format!("SELECT CAST(1 AS INT{})", "[]".repeat(TIMES));
-            _ = parse(&arrays, &ParseOptions::default());
+            _ = parse(&arrays, &StatementLimits::default());
         };
         std::thread::Builder::new().stack_size(96 << 10).spawn(all).unwrap().join().unwrap();
     }
@@ -398,7 +398,7 @@ mod tests {
     #[test]
     fn errors_have_a_place() {
         let at = |text: &str| {
-            let error = parse(text, &ParseOptions::default()).unwrap_err();
+            let error = parse(text, &StatementLimits::default()).unwrap_err();
             (error.place.line, error.place.column, error.place.offset.unwrap())
         };
         assert_eq!(at("SELECT 'é' FROM\n  WHERE"), (2, 3, 19));

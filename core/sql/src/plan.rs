@@ -4,7 +4,7 @@ use crate::bind::bind;
 use crate::error::SqlError;
 use crate::lower::lower;
 use crate::optimise::optimise;
-use crate::parse::Parsed;
+use crate::parse::ParsedStatement;
 use crate::relation::Columns;
 use crate::table::Catalogue;
 use crate::types::SqlType;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use vicus_flow::{BoxCounts, BoxError, BoxId, Envelope, Model, Operator, library};
 use vicus_language::stack::of_levels;
 use vicus_language::{
-    Answer, Costs, PlanNode, PlanOptions, Planned, RunOperators, Runnable, Stop, ValueType, Values, Watch,
+    Answer, Costs, PlanNode, PlanOptions, Planned, RunOperators, Runnable, Stop, ValueColumns, ValueType, Watch,
 };
 
 /// A statement ready to run over the tables of its planning, any number of times, also concurrently.
@@ -21,14 +21,14 @@ use vicus_language::{
 /// ```
 /// use std::sync::{Arc, mpsc};
 /// use vicus_flow::{Envelope, sequential};
-/// use vicus_sql::{MemoryTable, ParseOptions, PlanOptions, SqlType, TableColumn, Tables, parse, plan};
+/// use vicus_sql::{MemoryTable, StatementLimits, PlanOptions, SqlType, TableColumn, Tables, parse, plan};
 ///
 /// let mut tables = Tables::default();
 /// let columns = [TableColumn::new("name", SqlType::Varchar), TableColumn::new("age", SqlType::BigInt)];
 /// let rows = Envelope::new([["Ada", "Grace"].into_iter().collect(), vec![36i64, 85].into()]);
 /// tables.add("people", Arc::new(MemoryTable::new(columns, [rows])));
 ///
-/// let parsed = parse("SELECT name FROM people WHERE age > 40", &ParseOptions::default())?;
+/// let parsed = parse("SELECT name FROM people WHERE age > 40", &StatementLimits::default())?;
 /// let plan = plan(&parsed, &tables, &PlanOptions::default(), &|| false)?;
 /// assert_eq!(plan.columns(), [("name".to_owned(), SqlType::Varchar)]);
 ///
@@ -40,7 +40,7 @@ use vicus_language::{
 /// assert_eq!(receive.recv()?.column(0).text_at(0), "Grace");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Plan {
+pub struct SqlPlan {
     columns: Vec<(String, SqlType)>,
     answer: Answer,
     model: Arc<Model>,
@@ -58,22 +58,22 @@ pub struct Plan {
 /// # Errors
 /// An unknown name, conflicting types, an unsupported feature, too many steps; or `watch` ended planning.
 pub fn plan(
-    parsed: &Parsed,
+    parsed: &ParsedStatement,
     catalogue: &dyn Catalogue,
     options: &PlanOptions,
     watch: &dyn Watch,
-) -> Result<Plan, SqlError> {
+) -> Result<SqlPlan, SqlError> {
     // Looking for the place of an expression goes down to its leaves.
     of_levels(parsed.levels(), LEVEL_BYTES, || planned(parsed, catalogue, options, watch))
         .map_err(|error| parsed.placed(error))
 }
 
 fn planned(
-    parsed: &Parsed,
+    parsed: &ParsedStatement,
     catalogue: &dyn Catalogue,
     options: &PlanOptions,
     watch: &dyn Watch,
-) -> Result<Plan, SqlError> {
+) -> Result<SqlPlan, SqlError> {
     let stop = Stop::within(watch, Costs { steps: options.plan_steps, bytes: options.plan_bytes });
     stop.check()?;
     let mut columns = Columns::default();
@@ -85,7 +85,7 @@ fn planned(
     let names: Vec<(String, SqlType)> = bound.outputs.into_iter().map(|output| (output.name, output.kind)).collect();
     let texts: usize = lowered.nodes.iter().map(|node| node.name.len() + 2 * node.detail.len()).sum();
     let bytes = BOX_BYTES * lowered.model.boxes().len() + NODE_BYTES * lowered.nodes.len() + texts;
-    Ok(Plan {
+    Ok(SqlPlan {
         answer: Answer::Rows { columns: names.iter().map(|(name, _)| name.clone()).collect() },
         columns: names,
         model: lowered.model,
@@ -105,7 +105,7 @@ pub(crate) const LEVEL_BYTES: usize = 4096;
 pub(crate) const BOX_BYTES: usize = 2048;
 const NODE_BYTES: usize = 512;
 
-impl Plan {
+impl SqlPlan {
     /// The names and types of the answer's columns.
     pub fn columns(&self) -> &[(String, SqlType)] {
         &self.columns
@@ -117,7 +117,7 @@ impl Plan {
     }
 
     /// The receivers of rows: one, or more if [`PlanOptions::sinks`] allows. Their own operators drop the rows, so give
-    /// each submission operators of [`Plan::sink_operator`].
+    /// each submission operators of [`SqlPlan::sink_operator`].
     pub fn sinks(&self) -> &[BoxId] {
         &self.sinks
     }
@@ -157,13 +157,13 @@ impl Plan {
         PlanNode::write_all(&self.nodes, None)
     }
 
-    /// Like [`Plan::explain`], with the rows made by each operator, according to the counts of a run's boxes.
+    /// Like [`SqlPlan::explain`], with the rows made by each operator, according to the counts of a run's boxes.
     pub fn explain_with(&self, counts: &[BoxCounts]) -> String {
         PlanNode::write_all(&self.nodes, Some(counts))
     }
 }
 
-impl Planned for Plan {
+impl Planned for SqlPlan {
     fn answer(&self) -> &Answer {
         &self.answer
     }
@@ -198,18 +198,18 @@ impl Planned for Plan {
     }
 }
 
-impl Runnable for Plan {
+impl Runnable for SqlPlan {
     type Needs = ();
-    type Run = Values;
+    type Run = ValueColumns;
 
-    fn begin(&self, (): ()) -> (RunOperators, Values) {
+    fn begin(&self, (): ()) -> (RunOperators, ValueColumns) {
         let types = self.columns.iter().map(|(_, kind)| ValueType::from(kind));
-        (self.start(), Values(types.collect()))
+        (self.start(), ValueColumns(types.collect()))
     }
 }
 
-impl fmt::Debug for Plan {
+impl fmt::Debug for SqlPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Plan").field("columns", &self.columns).field("nodes", &self.nodes).finish_non_exhaustive()
+        f.debug_struct("SqlPlan").field("columns", &self.columns).field("nodes", &self.nodes).finish_non_exhaustive()
     }
 }

@@ -5,7 +5,7 @@ use crate::convert::in_sql;
 use crate::error::{SourcePosition, SqlError, SqlErrorKind};
 use crate::lower::lower_into;
 use crate::optimise::optimise;
-use crate::parse::{ParseOptions, parse};
+use crate::parse::{StatementLimits, parse};
 use crate::plan::LEVEL_BYTES;
 use crate::relation::Columns;
 use crate::table::{Catalogue, ColumnRange, Scan, Table, TableColumn};
@@ -89,7 +89,7 @@ fn add(
     streams: &[StreamTable],
     options: &PlanOptions,
 ) -> Result<(OutputId, Schema, Vec<bool>), SqlError> {
-    let parsed = parse(text, &ParseOptions::default())?;
+    let parsed = parse(text, &StatementLimits::default())?;
     let added = of_levels(parsed.levels(), LEVEL_BYTES, || {
         let stop = Stop::within(&|| false, Costs { steps: options.plan_steps, bytes: options.plan_bytes });
         let mut columns = Columns::default();

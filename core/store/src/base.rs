@@ -9,8 +9,8 @@ use std::sync::Arc;
 use vicus_disk::{BaseEntry, BaseFile, BaseWriter, Manifest, Section, StoreFiles};
 use vicus_files::{Directory, Scratch};
 use vicus_flow::BoxError;
-use vicus_rdf::lent::{Keeper, Pages};
-use vicus_rdf::stored::Sections;
+use vicus_rdf::checked_bytes::{BytesOwner, CheckedBytes};
+use vicus_rdf::sections::Sections;
 use vicus_rdf::{Backing, Interrupt, Order, Snapshot};
 
 /// The only base file of a generation.
@@ -37,7 +37,7 @@ const WHEN_IDLE: usize = 16;
 #[derive(Debug)]
 struct Mapped(Section);
 
-impl Pages for Mapped {
+impl CheckedBytes for Mapped {
     fn bytes(&self) -> &[u8] {
         self.0.unchecked()
     }
@@ -55,7 +55,7 @@ impl Pages for Mapped {
 #[derive(Debug)]
 struct Files(Vec<Arc<BaseFile>>);
 
-impl Keeper for Files {
+impl BytesOwner for Files {
     fn lost(&self) -> Option<BoxError> {
         self.0.iter().find_map(|file| file.lost()).map(BoxError::from)
     }
@@ -68,8 +68,8 @@ pub(crate) fn open(bases: &[Arc<BaseFile>], manifest: &Manifest) -> Result<Snaps
         return Ok(Snapshot::from_parsed(Vec::new()).hashed_with(manifest.store));
     }
     let find = |name: &str| bases.iter().find_map(|base| base.section(name));
-    let lent = Snapshot::lent(&|name| find(name).map(|section| Arc::new(Mapped(section)) as Arc<dyn Pages>));
-    let kept = |snapshot: Snapshot| snapshot.hashed_with(manifest.store).kept_by(Arc::new(Files(bases.to_vec())));
+    let lent = Snapshot::lent(&|name| find(name).map(|section| Arc::new(Mapped(section)) as Arc<dyn CheckedBytes>));
+    let kept = |snapshot: Snapshot| snapshot.hashed_with(manifest.store).owned_by(Arc::new(Files(bases.to_vec())));
     lent.map(kept).map_err(StoreError::given_up)
 }
 

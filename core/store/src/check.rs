@@ -9,7 +9,7 @@ use std::hash::BuildHasher;
 use vicus_disk::{Damage, Recovered, TornTail};
 use vicus_files::Directory;
 use vicus_flow::BoxError;
-use vicus_rdf::{Id, Kind, Order, Position, Snapshot, TripleView};
+use vicus_rdf::{Id, Order, Position, Snapshot, TermKind, TripleView};
 
 /// A whole store, and the parts of it looked at.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -106,14 +106,14 @@ fn compare(snapshot: &Snapshot, one: &mut dyn FnMut()) -> Result<(), StoreError>
 /// The fault of a snapshot, if it has one.
 fn wrong(snapshot: &Snapshot, one: &mut dyn FnMut()) -> Option<String> {
     let dictionary = snapshot.dictionary();
-    for kind in Kind::IN_DICTIONARY {
+    for kind in TermKind::IN_DICTIONARY {
         let (mut keys, mut last) = (dictionary.keys(kind), String::new());
         for rank in 0..keys.len() {
             let key = keys.key(rank);
             if rank > 0 && *last >= *key {
                 return Some(format!("the terms {last:?} and {key:?} do not ascend"));
             }
-            if kind == Kind::Triple && !TripleView::is_key(key) {
+            if kind == TermKind::Triple && !TripleView::is_key(key) {
                 return Some(format!("{key:?} is no triple term"));
             }
             key.clone_into(&mut last);
@@ -131,7 +131,7 @@ fn wrong(snapshot: &Snapshot, one: &mut dyn FnMut()) -> Option<String> {
                 return Some(format!("the index {order:?} does not ascend"));
             }
             let unknown =
-                |id: &&Id| id.rank().is_some_and(|rank| !id.is_computed() && rank >= dictionary.count(id.kind()));
+                |id: &&Id| id.rank().is_some_and(|rank| !id.is_unranked() && rank >= dictionary.count(id.kind()));
             if let Some(id) = quad.iter().find(unknown) {
                 return Some(format!("the index {order:?} has {id:?}, which no term has"));
             }

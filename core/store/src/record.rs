@@ -32,7 +32,7 @@ use hashbrown::HashMap;
 use std::collections::BTreeMap;
 use vicus_disk::Epoch;
 use vicus_flow::library::{HashKey, table_bytes};
-use vicus_rdf::{Encoded, Graphs, Id, Interrupt, Kind};
+use vicus_rdf::{Encoded, Graphs, Id, Interrupt, TermKind};
 
 /// A record of steps on quads alone, with terms of RDF 1.1: readers of the first form alone read it.
 const PLAIN: u8 = 1;
@@ -54,8 +54,8 @@ const CLEAR_ONE: u8 = 3;
 const COPY: u8 = 4;
 
 /// Notes a term of this kind in a record.
-fn raise(form: &mut u8, kind: Kind) {
-    if matches!(kind, Kind::DirString | Kind::Triple) {
+fn raise(form: &mut u8, kind: TermKind) {
+    if matches!(kind, TermKind::DirString | TermKind::Triple) {
         *form = KINDS.max(*form);
     }
 }
@@ -357,7 +357,7 @@ fn number_of(place: usize) -> u32 {
     u32::try_from(place + 1).expect("fewer than 2^32 terms")
 }
 
-fn put_key(kind: Kind, key: &str, into: &mut Vec<u8>) {
+fn put_key(kind: TermKind, key: &str, into: &mut Vec<u8>) {
     // A kind, and a length of ten bytes at most.
     into.reserve(key.len() + 11);
     into.push(kind as u8);
@@ -368,7 +368,7 @@ fn put_key(kind: Kind, key: &str, into: &mut Vec<u8>) {
 /// A term of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NamedTerm<'a> {
-    Key(Kind, &'a str),
+    Key(TermKind, &'a str),
     Itself(Id),
 }
 
@@ -439,7 +439,7 @@ impl<'a> Reader<'a> {
 
     fn term(&mut self) -> Option<NamedTerm<'a>> {
         let &tag = self.0.first()?;
-        let kind = Kind::ALL.into_iter().find(|&kind| kind as u8 == tag && kind != Kind::Unbound)?;
+        let kind = TermKind::ALL.into_iter().find(|&kind| kind as u8 == tag && kind != TermKind::Unbound)?;
         if kind.section().is_none() {
             let id = Id::from_bits(u64::from_be_bytes(self.bytes(8)?.try_into().ok()?));
             return Encoded::Inlined(id).flaw().is_none().then_some(NamedTerm::Itself(id));
@@ -539,13 +539,13 @@ mod tests {
         };
         let mut editor = Editor::default();
         let numbers: Vec<u32> =
-            (0..60).map(|place| editor.number(Encoded::Key(Kind::Iri, &format!("a:{place}")))).collect();
+            (0..60).map(|place| editor.number(Encoded::Key(TermKind::Iri, &format!("a:{place}")))).collect();
         let quad = |place: usize| [numbers[place % 60], numbers[place / 60 % 60], numbers[place / 3600], 0];
         (0..200_000).for_each(|place| editor.set(quad(place), true));
         // A question for 16,384 quads.
         assert!(questions(&editor.finish().unwrap().unwrap()) >= 10);
         let mut editor = Editor::default();
-        let number = editor.number(Encoded::Key(Kind::String, &"a".repeat(8 << 20)));
+        let number = editor.number(Encoded::Key(TermKind::String, &"a".repeat(8 << 20)));
         editor.set([number, number, number, 0], true);
         assert!(questions(&editor.finish().unwrap().unwrap()) >= 1, "one term of 8 MiB");
     }
@@ -553,7 +553,7 @@ mod tests {
     /// The bytes are spelled out: logs on disk have them.
     #[test]
     fn each_form_is_read_and_the_least_that_will_do_is_written() {
-        let text = |text: &str| [&[Kind::String as u8, text.len() as u8], text.as_bytes()].concat();
+        let text = |text: &str| [&[TermKind::String as u8, text.len() as u8], text.as_bytes()].concat();
         let terms = [vec![1], text("a")].concat();
         let steps = |form: u8, terms: &[u8], steps: &[u8]| [&[form], terms, steps].concat();
         // One step: it deletes nothing and inserts one quad.
@@ -576,25 +576,25 @@ mod tests {
         assert!(Record::read(&epoch_record(epoch)[..10]).is_err() && Record::read(&[4]).is_err());
         assert_eq!(epoch_of(&steps(3, &terms, tagged)), None);
 
-        let form_of = |kind: Kind| {
+        let form_of = |kind: TermKind| {
             let mut editor = Editor::default();
             let number = editor.number(Encoded::Key(kind, "en--ltr\0a"));
             editor.set([number, number, number, 0], true);
             editor.finish().unwrap().unwrap()[0]
         };
-        assert_eq!([Kind::String, Kind::DirString].map(form_of), [1, 2]);
+        assert_eq!([TermKind::String, TermKind::DirString].map(form_of), [1, 2]);
 
         // With few terms and with many, each has one number, in the order of their arrival.
         let mut editor = Editor::default();
         for place in (0..3 * FEW).chain(0..3 * FEW) {
-            assert_eq!(editor.number(Encoded::Key(Kind::Iri, &format!("{}", place / 2))), number_of(place / 2));
+            assert_eq!(editor.number(Encoded::Key(TermKind::Iri, &format!("{}", place / 2))), number_of(place / 2));
         }
         editor.set([1, 2, number_of(FEW), 0], true);
         editor.set([1, 1, 1, 0], false);
         let record = editor.finish().unwrap().unwrap();
         let record = Record::read(&record).unwrap();
         assert_eq!(record.terms.len(), 3 * FEW / 2);
-        assert_eq!(record.terms[FEW], NamedTerm::Key(Kind::Iri, &FEW.to_string()));
+        assert_eq!(record.terms[FEW], NamedTerm::Key(TermKind::Iri, &FEW.to_string()));
         let inserts = vec![[1, 2, number_of(FEW), 0]];
         assert_eq!(record.steps, [Step::Quads { deletes: vec![[1, 1, 1, 0]], inserts }]);
 

@@ -18,7 +18,7 @@ use vicus_disk::{Flight, Landing, Opening, Recovered, StoreFiles, TornTail};
 use vicus_files::Directory;
 use vicus_flow::library::HashKey;
 use vicus_flow::{NoMemory, or_given_up};
-use vicus_rdf::{Changes, Graphs, Id, Interrupt, Kind, Snapshot, Unranked};
+use vicus_rdf::{Changes, Graphs, Id, Interrupt, Snapshot, TermKind, Unranked};
 
 /// The kind of its base files.
 pub(crate) const KIND: [u8; 8] = *b"rdf     ";
@@ -324,7 +324,7 @@ impl<'a> Replay<'a> {
     }
 
     /// Appends the ids of terms new to the records.
-    fn look_up(&mut self, terms: &[(Kind, &str)]) -> Result<(), StoreError> {
+    fn look_up(&mut self, terms: &[(TermKind, &str)]) -> Result<(), StoreError> {
         if terms.len() >= MANY
             && let Ok(Ok(ids)) = self.snapshot.read_part_by(|| self.snapshot.find_or_add_all(&mut self.fresh, terms))
         {

@@ -8,7 +8,7 @@ use oxrdf::{GraphNameRef, QuadRef, TermRef};
 use std::fmt;
 use std::sync::Arc;
 use vicus_flow::{BoxError, NoMemory, or_given_up};
-use vicus_rdf::{Changes, Encoded, Encoder, Graphs, Id, Interrupt, Kind, OwnMemory, Snapshot, Unranked};
+use vicus_rdf::{Changes, Encoded, Encoder, Graphs, Id, Interrupt, OwnMemory, Snapshot, TermKind, Unranked};
 
 /// Is asked at bounded steps of long work, with the bytes that the work holds beside the store's data. An error ends
 /// the work.
@@ -116,7 +116,7 @@ impl<'a> Transaction<'a> {
             let quads = interrupt.holding(changes.heap_bytes());
             let changes = changes.tidied(&interrupt);
             let fresh = &changes.fresh;
-            let key = |id: Id, look: &mut dyn FnMut(&str)| match fresh.has(id) && id.is_computed() {
+            let key = |id: Id, look: &mut dyn FnMut(&str)| match fresh.has(id) && id.is_unranked() {
                 true => look(fresh.key(id)),
                 false => self.snapshot.key(id, look),
             };
@@ -165,7 +165,7 @@ impl<'a> Transaction<'a> {
     ///
     /// # Errors
     /// Those of [`Transaction::snapshot`]; or this is no key of such a term.
-    pub fn id_of_key(&mut self, kind: Kind, key: &str) -> Result<Id, StoreError> {
+    pub fn id_of_key(&mut self, kind: TermKind, key: &str) -> Result<Id, StoreError> {
         self.sound(|this| match Encoded::Key(kind, key).flaw() {
             Some(flaw) => Err(StoreError::NotKept(flaw)),
             None => id_of(&this.snapshot, &mut this.fresh, kind, key),
@@ -198,7 +198,7 @@ impl<'a> Transaction<'a> {
         let Changes { mut fresh, inserts, mut deletes } = changes;
         if inserts.is_empty() {
             // A quad with a term unknown to the data is not there.
-            deletes.retain(|quad| !quad.iter().any(|&id| id.is_computed() && fresh.has(id)));
+            deletes.retain(|quad| !quad.iter().any(|&id| id.is_unranked() && fresh.has(id)));
             fresh = self.snapshot.fresh().behind();
         }
         if inserts.is_empty() && deletes.is_empty() {
@@ -247,7 +247,7 @@ impl<'a> Transaction<'a> {
             let interrupt = Interrupt::by(&*ask);
             let _made = interrupt.holding(this.made.bytes() + this.record.heap_bytes());
             let made = snapshot.read_by(|| {
-                this.record.copy(from, to, |id, look| match fresh.has(id) && id.is_computed() {
+                this.record.copy(from, to, |id, look| match fresh.has(id) && id.is_unranked() {
                     true => look(fresh.key(id)),
                     false => snapshot.key(id, look),
                 });
@@ -392,7 +392,7 @@ pub(crate) fn last_of_each(mut changes: Vec<([Id; 4], bool)>, interrupt: &Interr
 }
 
 /// The id of a term with this key. The term is added to the fresh ones if the snapshot does not have it.
-pub(crate) fn id_of(snapshot: &Snapshot, fresh: &mut Unranked, kind: Kind, key: &str) -> Result<Id, StoreError> {
+pub(crate) fn id_of(snapshot: &Snapshot, fresh: &mut Unranked, kind: TermKind, key: &str) -> Result<Id, StoreError> {
     Ok(snapshot.read_part_by(|| snapshot.find_or_add(fresh, kind, key)).map_err(StoreError::given_up)??)
 }
 

@@ -131,9 +131,9 @@ impl Trace {
     /// numbered are only checked to begin and end in order, because they can't be told apart.
     ///
     /// ```
-    /// use vicus_trace::{JobId, Header, Log, Rule, Trace, What};
+    /// use vicus_trace::{JobId, Header, EventLog, Rule, Trace, What};
     ///
-    /// let mut log = Log::new(10);
+    /// let mut log = EventLog::new(10);
     /// log.record(5, What::Taken { who: JobId { request: 1, index: 0 }, rule: 1, far: false });
     /// let violations = Trace::new(Header::for_seats(1), vec![log.finish()]).check();
     /// assert_eq!(violations[0].rule, Rule::TakenAfterQueued);
@@ -299,7 +299,7 @@ impl BoxState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Header, Log, Outcome, TaskKind};
+    use crate::{EventLog, Header, RequestOutcome, TaskKind};
 
     const A: JobId = JobId { request: 1, index: 0 };
     const B: JobId = JobId { request: 1, index: 1 };
@@ -314,13 +314,13 @@ mod tests {
 
     /// The rules broken by these events; they happen one after the other, each on its seat.
     fn broken(events: &[(usize, What)]) -> Vec<Rule> {
-        let mut logs = [Log::new(100), Log::new(100)];
+        let mut logs = [EventLog::new(100), EventLog::new(100)];
         let mut clock = 0;
         for (time_ns, &(seat, what)) in events.iter().enumerate() {
             logs[seat].observe(clock);
             clock = logs[seat].record(time_ns as u64, what);
         }
-        let trace = Trace::new(Header::for_seats(2), logs.map(Log::finish).into());
+        let trace = Trace::new(Header::for_seats(2), logs.map(EventLog::finish).into());
         trace.check().iter().map(|violation| violation.rule).collect()
     }
 
@@ -355,7 +355,7 @@ mod tests {
             (0, What::InvocationEnds { who: JobId::task_of(1) }),
             (0, user_ends),
             (0, ends),
-            (0, What::RequestEnded { request: 1, outcome: Outcome::Done }),
+            (0, What::RequestEnded { request: 1, outcome: RequestOutcome::Done }),
             (1, What::SleepBegins),
             (1, What::SleepEnds),
         ];
@@ -452,7 +452,7 @@ mod tests {
     #[test]
     fn a_request_is_submitted_and_ends_once() {
         let submitted = What::RequestSubmitted { request: 1 };
-        let ended = What::RequestEnded { request: 1, outcome: Outcome::Failed };
+        let ended = What::RequestEnded { request: 1, outcome: RequestOutcome::Failed };
         assert_eq!(broken(&[(0, submitted), (1, submitted)]), [Rule::RequestOnce]);
         assert_eq!(broken(&[(0, submitted), (1, ended), (0, ended)]), [Rule::RequestOnce]);
         assert_eq!(broken(&[(0, submitted), (1, ended), (0, submitted)]), [Rule::RequestOnce]);
@@ -470,7 +470,7 @@ mod tests {
     #[test]
     fn what_follows_a_loss_is_not_judged() {
         // The second seat's log was too full to record that it queued the box.
-        let (mut first, mut second) = (Log::new(100), Log::new(1));
+        let (mut first, mut second) = (EventLog::new(100), EventLog::new(1));
         second.record(0, What::SleepBegins);
         second.record(1, What::SleepEnds);
         let cause = second.record(2, queued(A));

@@ -142,7 +142,7 @@ impl Awaits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
-pub enum Outcome {
+pub enum RequestOutcome {
     /// All its boxes finished.
     Done,
     /// A box failed.
@@ -393,7 +393,7 @@ pub enum What {
         /// The request.
         request: u32,
         /// How it ended.
-        outcome: Outcome,
+        outcome: RequestOutcome,
     },
     /// A thread was lent to this seat, because the thread of another seat is blocked.
     LentBegins {
@@ -408,7 +408,7 @@ pub enum What {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "each is documented at its namesake in `What`")]
-pub enum Kind {
+pub enum EventKind {
     Enqueued,
     Taken,
     InvocationBegins,
@@ -444,91 +444,91 @@ pub enum Kind {
     Overdrawn,
 }
 
-impl Kind {
+impl EventKind {
     /// Every kind; the place in this list is the number in a file.
-    pub const ALL: [Kind; 33] = [
-        Kind::Enqueued,
-        Kind::Taken,
-        Kind::InvocationBegins,
-        Kind::InvocationEnds,
-        Kind::UserCodeBegins,
-        Kind::UserCodeEnds,
-        Kind::EnvelopeReceived,
-        Kind::EnvelopeCreated,
-        Kind::EnvelopeSent,
-        Kind::Refused,
-        Kind::Resumed,
-        Kind::SleepBegins,
-        Kind::SleepEnds,
-        Kind::Woke,
-        Kind::RequestSubmitted,
-        Kind::RequestEnded,
-        Kind::LentBegins,
-        Kind::LentEnds,
-        Kind::BytesRead,
-        Kind::EnvelopeLeft,
-        Kind::Footprint,
-        Kind::Held,
-        Kind::Spawned,
-        Kind::EnvelopeKept,
-        Kind::Follows,
-        Kind::Uses,
-        Kind::UsesBytes,
-        Kind::SectionBegins,
-        Kind::WaitBegins,
-        Kind::WaitEnds,
-        Kind::Named,
-        Kind::Dealt,
-        Kind::Overdrawn,
+    pub const ALL: [EventKind; 33] = [
+        EventKind::Enqueued,
+        EventKind::Taken,
+        EventKind::InvocationBegins,
+        EventKind::InvocationEnds,
+        EventKind::UserCodeBegins,
+        EventKind::UserCodeEnds,
+        EventKind::EnvelopeReceived,
+        EventKind::EnvelopeCreated,
+        EventKind::EnvelopeSent,
+        EventKind::Refused,
+        EventKind::Resumed,
+        EventKind::SleepBegins,
+        EventKind::SleepEnds,
+        EventKind::Woke,
+        EventKind::RequestSubmitted,
+        EventKind::RequestEnded,
+        EventKind::LentBegins,
+        EventKind::LentEnds,
+        EventKind::BytesRead,
+        EventKind::EnvelopeLeft,
+        EventKind::Footprint,
+        EventKind::Held,
+        EventKind::Spawned,
+        EventKind::EnvelopeKept,
+        EventKind::Follows,
+        EventKind::Uses,
+        EventKind::UsesBytes,
+        EventKind::SectionBegins,
+        EventKind::WaitBegins,
+        EventKind::WaitEnds,
+        EventKind::Named,
+        EventKind::Dealt,
+        EventKind::Overdrawn,
     ];
 
     /// The name for users: `user-code-begins`.
     pub const fn name(self) -> &'static str {
         match self {
-            Kind::Enqueued => "enqueued",
-            Kind::Taken => "taken",
-            Kind::InvocationBegins => "invocation-begins",
-            Kind::InvocationEnds => "invocation-ends",
-            Kind::UserCodeBegins => "user-code-begins",
-            Kind::UserCodeEnds => "user-code-ends",
-            Kind::EnvelopeReceived => "envelope-received",
-            Kind::EnvelopeCreated => "envelope-created",
-            Kind::EnvelopeSent => "envelope-sent",
-            Kind::Refused => "refused",
-            Kind::Resumed => "resumed",
-            Kind::SleepBegins => "sleep-begins",
-            Kind::SleepEnds => "sleep-ends",
-            Kind::Woke => "woke",
-            Kind::RequestSubmitted => "request-submitted",
-            Kind::RequestEnded => "request-ended",
-            Kind::LentBegins => "lent-begins",
-            Kind::LentEnds => "lent-ends",
-            Kind::BytesRead => "bytes-read",
-            Kind::EnvelopeLeft => "envelope-left",
-            Kind::Footprint => "footprint",
-            Kind::Held => "held",
-            Kind::Spawned => "spawned",
-            Kind::EnvelopeKept => "envelope-kept",
-            Kind::Follows => "follows",
-            Kind::Uses => "uses",
-            Kind::UsesBytes => "uses-bytes",
-            Kind::SectionBegins => "section-begins",
-            Kind::WaitBegins => "wait-begins",
-            Kind::WaitEnds => "wait-ends",
-            Kind::Named => "named",
-            Kind::Dealt => "dealt",
-            Kind::Overdrawn => "overdrawn",
+            EventKind::Enqueued => "enqueued",
+            EventKind::Taken => "taken",
+            EventKind::InvocationBegins => "invocation-begins",
+            EventKind::InvocationEnds => "invocation-ends",
+            EventKind::UserCodeBegins => "user-code-begins",
+            EventKind::UserCodeEnds => "user-code-ends",
+            EventKind::EnvelopeReceived => "envelope-received",
+            EventKind::EnvelopeCreated => "envelope-created",
+            EventKind::EnvelopeSent => "envelope-sent",
+            EventKind::Refused => "refused",
+            EventKind::Resumed => "resumed",
+            EventKind::SleepBegins => "sleep-begins",
+            EventKind::SleepEnds => "sleep-ends",
+            EventKind::Woke => "woke",
+            EventKind::RequestSubmitted => "request-submitted",
+            EventKind::RequestEnded => "request-ended",
+            EventKind::LentBegins => "lent-begins",
+            EventKind::LentEnds => "lent-ends",
+            EventKind::BytesRead => "bytes-read",
+            EventKind::EnvelopeLeft => "envelope-left",
+            EventKind::Footprint => "footprint",
+            EventKind::Held => "held",
+            EventKind::Spawned => "spawned",
+            EventKind::EnvelopeKept => "envelope-kept",
+            EventKind::Follows => "follows",
+            EventKind::Uses => "uses",
+            EventKind::UsesBytes => "uses-bytes",
+            EventKind::SectionBegins => "section-begins",
+            EventKind::WaitBegins => "wait-begins",
+            EventKind::WaitEnds => "wait-ends",
+            EventKind::Named => "named",
+            EventKind::Dealt => "dealt",
+            EventKind::Overdrawn => "overdrawn",
         }
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for EventKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-/// A word other than the names of [`Kind`].
+/// A word other than the names of [`EventKind`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownKind(
     /// The word.
@@ -537,59 +537,59 @@ pub struct UnknownKind(
 
 impl fmt::Display for UnknownKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+        let names: Vec<&str> = EventKind::ALL.iter().map(|kind| kind.name()).collect();
         write!(f, "no kind of event is called `{}`; there are {}", self.0, names.join(", "))
     }
 }
 
 impl std::error::Error for UnknownKind {}
 
-impl FromStr for Kind {
+impl FromStr for EventKind {
     type Err = UnknownKind;
 
-    fn from_str(name: &str) -> Result<Kind, UnknownKind> {
-        let found = Kind::ALL.into_iter().find(|kind| kind.name() == name);
+    fn from_str(name: &str) -> Result<EventKind, UnknownKind> {
+        let found = EventKind::ALL.into_iter().find(|kind| kind.name() == name);
         found.ok_or_else(|| UnknownKind(name.to_owned()))
     }
 }
 
 impl What {
     /// The kind of this event.
-    pub const fn kind(self) -> Kind {
+    pub const fn kind(self) -> EventKind {
         match self {
-            What::Enqueued { .. } => Kind::Enqueued,
-            What::Taken { .. } => Kind::Taken,
-            What::InvocationBegins { .. } => Kind::InvocationBegins,
-            What::InvocationEnds { .. } => Kind::InvocationEnds,
-            What::UserCodeBegins { .. } => Kind::UserCodeBegins,
-            What::UserCodeEnds { .. } => Kind::UserCodeEnds,
-            What::EnvelopeReceived { .. } => Kind::EnvelopeReceived,
-            What::EnvelopeCreated { .. } => Kind::EnvelopeCreated,
-            What::EnvelopeSent { .. } => Kind::EnvelopeSent,
-            What::Refused { .. } => Kind::Refused,
-            What::Resumed { .. } => Kind::Resumed,
-            What::SleepBegins => Kind::SleepBegins,
-            What::SleepEnds => Kind::SleepEnds,
-            What::Woke { .. } => Kind::Woke,
-            What::RequestSubmitted { .. } => Kind::RequestSubmitted,
-            What::RequestEnded { .. } => Kind::RequestEnded,
-            What::LentBegins { .. } => Kind::LentBegins,
-            What::LentEnds => Kind::LentEnds,
-            What::BytesRead { .. } => Kind::BytesRead,
-            What::EnvelopeLeft { .. } => Kind::EnvelopeLeft,
-            What::EnvelopeKept { .. } => Kind::EnvelopeKept,
-            What::Footprint { .. } => Kind::Footprint,
-            What::Held { .. } => Kind::Held,
-            What::Spawned { .. } => Kind::Spawned,
-            What::Follows { .. } => Kind::Follows,
-            What::Uses { .. } => Kind::Uses,
-            What::UsesBytes { .. } => Kind::UsesBytes,
-            What::SectionBegins { .. } => Kind::SectionBegins,
-            What::WaitBegins { .. } => Kind::WaitBegins,
-            What::WaitEnds { .. } => Kind::WaitEnds,
-            What::Named { .. } => Kind::Named,
-            What::Dealt { .. } => Kind::Dealt,
-            What::Overdrawn { .. } => Kind::Overdrawn,
+            What::Enqueued { .. } => EventKind::Enqueued,
+            What::Taken { .. } => EventKind::Taken,
+            What::InvocationBegins { .. } => EventKind::InvocationBegins,
+            What::InvocationEnds { .. } => EventKind::InvocationEnds,
+            What::UserCodeBegins { .. } => EventKind::UserCodeBegins,
+            What::UserCodeEnds { .. } => EventKind::UserCodeEnds,
+            What::EnvelopeReceived { .. } => EventKind::EnvelopeReceived,
+            What::EnvelopeCreated { .. } => EventKind::EnvelopeCreated,
+            What::EnvelopeSent { .. } => EventKind::EnvelopeSent,
+            What::Refused { .. } => EventKind::Refused,
+            What::Resumed { .. } => EventKind::Resumed,
+            What::SleepBegins => EventKind::SleepBegins,
+            What::SleepEnds => EventKind::SleepEnds,
+            What::Woke { .. } => EventKind::Woke,
+            What::RequestSubmitted { .. } => EventKind::RequestSubmitted,
+            What::RequestEnded { .. } => EventKind::RequestEnded,
+            What::LentBegins { .. } => EventKind::LentBegins,
+            What::LentEnds => EventKind::LentEnds,
+            What::BytesRead { .. } => EventKind::BytesRead,
+            What::EnvelopeLeft { .. } => EventKind::EnvelopeLeft,
+            What::EnvelopeKept { .. } => EventKind::EnvelopeKept,
+            What::Footprint { .. } => EventKind::Footprint,
+            What::Held { .. } => EventKind::Held,
+            What::Spawned { .. } => EventKind::Spawned,
+            What::Follows { .. } => EventKind::Follows,
+            What::Uses { .. } => EventKind::Uses,
+            What::UsesBytes { .. } => EventKind::UsesBytes,
+            What::SectionBegins { .. } => EventKind::SectionBegins,
+            What::WaitBegins { .. } => EventKind::WaitBegins,
+            What::WaitEnds { .. } => EventKind::WaitEnds,
+            What::Named { .. } => EventKind::Named,
+            What::Dealt { .. } => EventKind::Dealt,
+            What::Overdrawn { .. } => EventKind::Overdrawn,
         }
     }
 
@@ -731,9 +731,9 @@ impl fmt::Display for What {
             What::RequestSubmitted { request } => write!(f, "request {request}"),
             What::RequestEnded { request, outcome } => {
                 let outcome = match outcome {
-                    Outcome::Done => "done",
-                    Outcome::Failed => "failed",
-                    Outcome::Cancelled => "cancelled",
+                    RequestOutcome::Done => "done",
+                    RequestOutcome::Failed => "failed",
+                    RequestOutcome::Cancelled => "cancelled",
                 };
                 write!(f, "request {request}, {outcome}")
             }
@@ -786,7 +786,7 @@ impl Event {
     pub fn from_bytes(bytes: &[u8; Event::BYTES]) -> Option<Event> {
         let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
-        let kind = *Kind::ALL.get(usize::from(bytes[16]))?;
+        let kind = *EventKind::ALL.get(usize::from(bytes[16]))?;
         let columns = Columns {
             detail: bytes[17],
             port: u16::from_le_bytes([bytes[18], bytes[19]]),
@@ -848,7 +848,7 @@ impl What {
         }
     }
 
-    fn from_columns(kind: Kind, columns: &Columns) -> Option<What> {
+    fn from_columns(kind: EventKind, columns: &Columns) -> Option<What> {
         let &Columns { detail, port, request, index, value } = columns;
         let who = JobId { request, index };
         let flag = |number: u16| match number {
@@ -857,47 +857,52 @@ impl What {
             _ => None,
         };
         Some(match kind {
-            Kind::Enqueued => {
+            EventKind::Enqueued => {
                 let kind = *[TaskKind::Immediate, TaskKind::Deferred].get(usize::from(detail))?;
                 What::Enqueued { who, kind, by: value }
             }
-            Kind::Taken => What::Taken { who, rule: detail, far: flag(port)? },
-            Kind::InvocationBegins => What::InvocationBegins { who },
-            Kind::InvocationEnds => What::InvocationEnds { who },
-            Kind::UserCodeBegins => What::UserCodeBegins { who },
-            Kind::UserCodeEnds => What::UserCodeEnds { who },
-            Kind::EnvelopeReceived => {
+            EventKind::Taken => What::Taken { who, rule: detail, far: flag(port)? },
+            EventKind::InvocationBegins => What::InvocationBegins { who },
+            EventKind::InvocationEnds => What::InvocationEnds { who },
+            EventKind::UserCodeBegins => What::UserCodeBegins { who },
+            EventKind::UserCodeEnds => What::UserCodeEnds { who },
+            EventKind::EnvelopeReceived => {
                 What::EnvelopeReceived { who, input: port, rows: value, pill: flag(detail.into())? }
             }
-            Kind::EnvelopeCreated => What::EnvelopeCreated { who, output: port, bytes: value },
-            Kind::EnvelopeSent => What::EnvelopeSent { who, output: port, rows: value, pill: flag(detail.into())? },
-            Kind::Refused => What::Refused { who, output: port },
-            Kind::Resumed => What::Resumed { who, output: port },
-            Kind::Overdrawn => What::Overdrawn { who, output: port, bytes: value },
-            Kind::SleepBegins => What::SleepBegins,
-            Kind::SleepEnds => What::SleepEnds,
-            Kind::Woke => What::Woke { pool: value },
-            Kind::RequestSubmitted => What::RequestSubmitted { request },
-            Kind::RequestEnded => {
-                let outcome = *[Outcome::Done, Outcome::Failed, Outcome::Cancelled].get(usize::from(detail))?;
+            EventKind::EnvelopeCreated => What::EnvelopeCreated { who, output: port, bytes: value },
+            EventKind::EnvelopeSent => {
+                What::EnvelopeSent { who, output: port, rows: value, pill: flag(detail.into())? }
+            }
+            EventKind::Refused => What::Refused { who, output: port },
+            EventKind::Resumed => What::Resumed { who, output: port },
+            EventKind::Overdrawn => What::Overdrawn { who, output: port, bytes: value },
+            EventKind::SleepBegins => What::SleepBegins,
+            EventKind::SleepEnds => What::SleepEnds,
+            EventKind::Woke => What::Woke { pool: value },
+            EventKind::RequestSubmitted => What::RequestSubmitted { request },
+            EventKind::RequestEnded => {
+                let outcome = *[RequestOutcome::Done, RequestOutcome::Failed, RequestOutcome::Cancelled]
+                    .get(usize::from(detail))?;
                 What::RequestEnded { request, outcome }
             }
-            Kind::LentBegins => What::LentBegins { seat: value },
-            Kind::LentEnds => What::LentEnds,
-            Kind::BytesRead => What::BytesRead { who, far: flag(port)?, bytes: value },
-            Kind::EnvelopeLeft => What::EnvelopeLeft { who, input: port },
-            Kind::Footprint => What::Footprint { who, far: flag(port)?, bytes: value },
-            Kind::Held => What::Held { who, bytes: value },
-            Kind::Spawned => What::Spawned { who, by: value },
-            Kind::EnvelopeKept => What::EnvelopeKept { who, input: port },
-            Kind::Follows => What::Follows { who, how: *Use::ALL.get(usize::from(detail))?, high: port, low: value },
-            Kind::Uses => What::Uses { who, how: *Use::ALL.get(usize::from(detail))?, high: port, low: value },
-            Kind::UsesBytes => What::UsesBytes { who, high: port, low: value },
-            Kind::SectionBegins => What::SectionBegins { who },
-            Kind::WaitBegins => What::WaitBegins { who, awaits: *Awaits::ALL.get(usize::from(detail))? },
-            Kind::WaitEnds => What::WaitEnds { who },
-            Kind::Named => What::Named { who, function: value },
-            Kind::Dealt => {
+            EventKind::LentBegins => What::LentBegins { seat: value },
+            EventKind::LentEnds => What::LentEnds,
+            EventKind::BytesRead => What::BytesRead { who, far: flag(port)?, bytes: value },
+            EventKind::EnvelopeLeft => What::EnvelopeLeft { who, input: port },
+            EventKind::Footprint => What::Footprint { who, far: flag(port)?, bytes: value },
+            EventKind::Held => What::Held { who, bytes: value },
+            EventKind::Spawned => What::Spawned { who, by: value },
+            EventKind::EnvelopeKept => What::EnvelopeKept { who, input: port },
+            EventKind::Follows => {
+                What::Follows { who, how: *Use::ALL.get(usize::from(detail))?, high: port, low: value }
+            }
+            EventKind::Uses => What::Uses { who, how: *Use::ALL.get(usize::from(detail))?, high: port, low: value },
+            EventKind::UsesBytes => What::UsesBytes { who, high: port, low: value },
+            EventKind::SectionBegins => What::SectionBegins { who },
+            EventKind::WaitBegins => What::WaitBegins { who, awaits: *Awaits::ALL.get(usize::from(detail))? },
+            EventKind::WaitEnds => What::WaitEnds { who },
+            EventKind::Named => What::Named { who, function: value },
+            EventKind::Dealt => {
                 What::Dealt { who, why: *DealReason::ALL.get(usize::from(detail))?, share: port, queue: value }
             }
         })
@@ -910,11 +915,11 @@ mod tests {
 
     #[test]
     fn every_kind_has_its_number_and_its_name() {
-        for (number, kind) in Kind::ALL.into_iter().enumerate() {
+        for (number, kind) in EventKind::ALL.into_iter().enumerate() {
             assert_eq!(kind as usize, number);
             assert_eq!(kind.name().parse(), Ok(kind));
         }
-        let error = "sleeps".parse::<Kind>().unwrap_err().to_string();
+        let error = "sleeps".parse::<EventKind>().unwrap_err().to_string();
         assert!(error.contains("`sleeps`") && error.contains("sleep-begins"), "{error}");
     }
 
@@ -939,8 +944,8 @@ mod tests {
             bytes[at] = byte;
             Event::from_bytes(&bytes)
         };
-        assert!(with(16, Kind::SleepEnds as u8).is_some());
-        assert_eq!(with(16, Kind::ALL.len() as u8), None, "an unknown kind");
+        assert!(with(16, EventKind::SleepEnds as u8).is_some());
+        assert_eq!(with(16, EventKind::ALL.len() as u8), None, "an unknown kind");
         assert_eq!(with(28, 1), None, "a column that the kind doesn't use");
     }
 

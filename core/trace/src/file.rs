@@ -117,9 +117,9 @@ impl Trace {
     /// events that can be read, and the first fault. Events that can't be read count as lost.
     ///
     /// ```
-    /// use vicus_trace::{Header, Log, Trace, What};
+    /// use vicus_trace::{Header, EventLog, Trace, What};
     ///
-    /// let mut log = Log::new(10);
+    /// let mut log = EventLog::new(10);
     /// log.record(5, What::Woke { pool: 0 });
     /// log.record(9, What::Woke { pool: 1 });
     /// let mut file = Vec::new();
@@ -232,10 +232,10 @@ impl<R: Read> Counted<'_, R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Log, What};
+    use crate::{EventLog, What};
 
     fn small() -> Vec<u8> {
-        let mut log = Log::new(1);
+        let mut log = EventLog::new(1);
         log.record(5, What::SleepBegins);
         log.record(6, What::SleepEnds);
         let mut file = Vec::new();
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_part_of_a_trace_is_read_as_far_as_it_goes() {
-        let mut log = Log::new(10);
+        let mut log = EventLog::new(10);
         (0..4).for_each(|time_ns| _ = log.record(time_ns, What::Woke { pool: 7 }));
         let mut file = Vec::new();
         Trace::new(Header::for_seats(1), vec![log.finish()]).write_to(&mut file).unwrap();

@@ -1,15 +1,15 @@
 //! Events of a run, recorded by both worlds in the same form, and a file format for them.
 //!
-//! A world gives each seat a [`Log`] and records an [`Event`] at each step, without locks, allocation or shared data.
-//! Afterwards the logs become a [`Trace`]. It can be written to a file and read back, merged into one stream
+//! A world gives each seat a [`EventLog`] and records an [`Event`] at each step, without locks, allocation or shared
+//! data. Afterwards the logs become a [`Trace`]. It can be written to a file and read back, merged into one stream
 //! ([`Trace::merged`], or for people [`Trace::by_time`]), checked against the box protocol ([`Trace::check`]) and
 //! summed up ([`Trace::summary`]). This crate never reads a clock: the caller passes the time, real or virtual.
 //!
 //! ```
-//! use vicus_trace::{JobId, Header, Log, TaskKind, Trace, What};
+//! use vicus_trace::{JobId, Header, EventLog, TaskKind, Trace, What};
 //!
 //! let who = JobId { request: 1, index: 0 };
-//! let (mut submitter, mut worker) = (Log::new(1000), Log::new(1000));
+//! let (mut submitter, mut worker) = (EventLog::new(1000), EventLog::new(1000));
 //! submitter.record(10, What::RequestSubmitted { request: 1 });
 //! let cause = submitter.record(20, What::Enqueued { who, kind: TaskKind::Deferred, by: JobId::NONE });
 //! // The task carries the clock of the seat that queued it. So an effect is ordered after its cause, even though this
@@ -29,8 +29,8 @@
 //!
 //! # Where the clock must travel
 //!
-//! Each [`Log`] has a Lamport clock. For [`Trace::merged`] to put every cause before its effects, a seat must
-//! [`observe`](Log::observe) the clock of the event it depends on:
+//! Each [`EventLog`] has a Lamport clock. For [`Trace::merged`] to put every cause before its effects, a seat must
+//! [`observe`](EventLog::observe) the clock of the event it depends on:
 //!
 //! * **with the box**: the end of an invocation leaves the seat's clock in the box's cell; the next seat to queue or
 //!   begin the box observes it;
@@ -54,9 +54,9 @@ mod merge;
 mod summary;
 
 pub use check::{Rule, Violation};
-pub use event::{Awaits, Event, JobId, Kind, Outcome, TaskKind, UnknownKind, Use, What};
+pub use event::{Awaits, Event, EventKind, JobId, RequestOutcome, TaskKind, UnknownKind, Use, What};
 pub use file::TraceError;
-pub use log::{Log, SeatLog};
+pub use log::{EventLog, SeatLog};
 pub use merge::{Entry, Merged};
 pub use summary::{BoxSummary, SeatSummary, Summary, Takes};
 
@@ -143,7 +143,7 @@ pub struct BoxInfo {
     pub type_name: String,
     /// The sources of its inputs. Empty in files of older versions.
     #[serde(default)]
-    pub inputs: Vec<Source>,
+    pub inputs: Vec<InputSource>,
     /// How much each input holds before it refuses an envelope. Empty in files of older versions.
     #[serde(default)]
     pub bounds: Vec<ViaBound>,
@@ -161,7 +161,7 @@ pub struct ViaBound {
 
 /// The source of a box's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Source {
+pub struct InputSource {
     /// The index of the sending box.
     #[serde(rename = "box")]
     pub index: u32,

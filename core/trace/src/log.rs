@@ -4,23 +4,23 @@ use crate::event::{Event, What};
 
 /// The recorder of a seat: owned by its thread, allocated once, without locks.
 ///
-/// [`Log::record`] is an addition, a comparison and a 32-byte store: 12 ns including page faults of fresh memory,
+/// [`EventLog::record`] is an addition, a comparison and a 32-byte store: 12 ns including page faults of fresh memory,
 /// measured on a busy 2-core virtual machine, and less than 1 ns once the log is full. A full log drops and counts
 /// later events; it never overwrites, because the beginning explains the end and not the reverse. For runs of days a
-/// log [rolls](Log::rolling): it keeps the last events and counts those before them. Memory is first touched by
+/// log [rolls](EventLog::rolling): it keeps the last events and counts those before them. Memory is first touched by
 /// recording, so the log's pages lie on the node of the recording thread.
 ///
 /// ```
-/// use vicus_trace::{Log, What};
+/// use vicus_trace::{EventLog, What};
 ///
-/// let (mut waker, mut sleeper) = (Log::new(100), Log::new(100));
+/// let (mut waker, mut sleeper) = (EventLog::new(100), EventLog::new(100));
 /// sleeper.record(0, What::SleepBegins);
 /// let cause = waker.record(7, What::Woke { pool: 1 });
 /// sleeper.observe(cause);
 /// assert!(sleeper.record(8, What::SleepEnds) > cause);
 /// ```
 #[derive(Debug)]
-pub struct Log {
+pub struct EventLog {
     /// Invariant: `events.len() <= room`, and the vector never grows beyond its first allocation.
     events: Vec<Event>,
     /// The capacity.
@@ -34,7 +34,7 @@ pub struct Log {
     clock: u64,
 }
 
-/// The contents of a finished [`Log`].
+/// The contents of a finished [`EventLog`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeatLog {
     /// The recorded events, in their order on the seat.
@@ -43,31 +43,31 @@ pub struct SeatLog {
     pub lost: u64,
 }
 
-impl Log {
+impl EventLog {
     /// The default capacity: 32 MiB of events.
     pub const DEFAULT_ROOM: usize = 1 << 20;
 
     /// A log with this capacity, allocated now: 32 bytes for each event.
-    pub fn new(room: usize) -> Log {
+    pub fn new(room: usize) -> EventLog {
         let mut events = Vec::new();
         // Without enough memory, all events are dropped, and the trace counts them.
         let room = if events.try_reserve_exact(room).is_ok() { room } else { 0 };
-        Log { events, room, next: None, lost: 0, clock: 0 }
+        EventLog { events, room, next: None, lost: 0, clock: 0 }
     }
 
     /// A log with this capacity that keeps the last events.
     ///
     /// ```
-    /// use vicus_trace::{Log, What};
+    /// use vicus_trace::{EventLog, What};
     ///
-    /// let mut log = Log::rolling(3);
+    /// let mut log = EventLog::rolling(3);
     /// (0..10).for_each(|time_ns| _ = log.record(time_ns, What::Woke { pool: 0 }));
     /// let log = log.finish();
     /// assert_eq!(log.events.iter().map(|event| event.time_ns).collect::<Vec<_>>(), [7, 8, 9]);
     /// assert_eq!(log.lost, 7);
     /// ```
-    pub fn rolling(room: usize) -> Log {
-        Log { next: Some(0), ..Log::new(room) }
+    pub fn rolling(room: usize) -> EventLog {
+        EventLog { next: Some(0), ..EventLog::new(room) }
     }
 
     /// Records an event; returns its order, to be carried along by its effects.
@@ -141,9 +141,9 @@ impl Log {
     }
 }
 
-impl Default for Log {
-    fn default() -> Log {
-        Log::new(Log::DEFAULT_ROOM)
+impl Default for EventLog {
+    fn default() -> EventLog {
+        EventLog::new(EventLog::DEFAULT_ROOM)
     }
 }
 
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_full_log_keeps_its_beginning_and_counts_the_rest() {
-        let mut log = Log::new(3);
+        let mut log = EventLog::new(3);
         let before = log.events().as_ptr();
         for time_ns in 0..10 {
             log.record(time_ns, What::SleepBegins);
@@ -175,7 +175,7 @@ mod tests {
             What::InvocationEnds { who },
         ];
         for room in 1..20 {
-            let mut log = Log::rolling(room);
+            let mut log = EventLog::rolling(room);
             let before = log.events().as_ptr();
             (0..100).for_each(|time_ns| _ = log.record(time_ns, invocation[time_ns as usize % 4]));
             assert_eq!(log.events().as_ptr(), before, "recording never allocates");
@@ -185,14 +185,14 @@ mod tests {
             assert!(log.events.iter().map(|event| event.time_ns).eq(log.lost..100));
             assert!(log.events.first().is_none_or(|event| event.what == invocation[0]), "room for {room}");
         }
-        let mut log = Log::rolling(0);
+        let mut log = EventLog::rolling(0);
         log.record(0, What::SleepBegins);
         assert_eq!(log.finish(), SeatLog { events: Vec::new(), lost: 1 });
     }
 
     #[test]
     fn an_effect_is_ordered_after_its_cause() {
-        let (mut fast, mut slow) = (Log::new(100), Log::new(100));
+        let (mut fast, mut slow) = (EventLog::new(100), EventLog::new(100));
         let cause = (0..50).map(|time_ns| fast.record(time_ns, What::Woke { pool: 1 })).last().unwrap();
         slow.observe(cause);
         assert_eq!(slow.record(1, What::SleepEnds), cause + 1);

@@ -40,9 +40,9 @@ impl Trace {
     /// others, at any time. Takes a pass over the merged events and a sort.
     ///
     /// ```
-    /// use vicus_trace::{Header, Log, Trace, What};
+    /// use vicus_trace::{Header, EventLog, Trace, What};
     ///
-    /// let (mut first, mut second) = (Log::new(10), Log::new(10));
+    /// let (mut first, mut second) = (EventLog::new(10), EventLog::new(10));
     /// first.record(10, What::Woke { pool: 0 });
     /// first.record(20, What::Woke { pool: 0 });
     /// first.record(900, What::Woke { pool: 0 });
@@ -146,7 +146,7 @@ impl<'a> Iterator for Merged<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Header, Log, Outcome, TaskKind};
+    use crate::{EventLog, Header, RequestOutcome, TaskKind};
 
     const WHO: JobId = JobId { request: 1, index: 0 };
 
@@ -154,8 +154,8 @@ mod tests {
         What::Enqueued { who: WHO, kind: TaskKind::Deferred, by: JobId::NONE }
     }
 
-    fn shown(logs: Vec<Log>) -> Vec<(usize, u64)> {
-        let trace = Trace::new(Header::for_seats(logs.len()), logs.into_iter().map(Log::finish).collect());
+    fn shown(logs: Vec<EventLog>) -> Vec<(usize, u64)> {
+        let trace = Trace::new(Header::for_seats(logs.len()), logs.into_iter().map(EventLog::finish).collect());
         let shown: Vec<(usize, u64)> = trace.by_time().map(|entry| (entry.seat, entry.event.time_ns)).collect();
         assert_eq!(shown.len(), trace.merged().count());
         shown
@@ -165,7 +165,7 @@ mod tests {
     /// that is ahead, and its events came after simultaneous events of others.
     #[test]
     fn a_seat_that_has_done_much_does_not_stand_behind_all_others() {
-        let (mut busy, mut lazy) = (Log::new(1000), Log::new(10));
+        let (mut busy, mut lazy) = (EventLog::new(1000), EventLog::new(10));
         for time_ns in 1..=100 {
             busy.record(time_ns, What::Woke { pool: 0 });
         }
@@ -179,7 +179,7 @@ mod tests {
     /// for the cause.
     #[test]
     fn a_gap_in_the_clock_of_a_box_has_no_cause_elsewhere() {
-        let (mut first, mut second) = (Log::new(10), Log::new(10));
+        let (mut first, mut second) = (EventLog::new(10), EventLog::new(10));
         first.record(10, What::InvocationBegins { who: WHO });
         first.observe(4);
         first.record(20, What::UserCodeBegins { who: WHO });
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn what_a_slow_clock_says_counts_from_its_cause_on() {
-        let (mut first, mut second) = (Log::new(10), Log::new(10));
+        let (mut first, mut second) = (EventLog::new(10), EventLog::new(10));
         let cause = first.record(100, queued());
         first.record(130, What::SleepBegins);
         second.record(5, What::Woke { pool: 0 });
@@ -206,7 +206,7 @@ mod tests {
         let refused = What::Refused { who: WHO, output: 2 };
         let resumed = What::Resumed { who: WHO, output: 2 };
         let ends = What::InvocationEnds { who: WHO };
-        let over = What::RequestEnded { request: 1, outcome: Outcome::Done };
+        let over = What::RequestEnded { request: 1, outcome: RequestOutcome::Done };
         let task = JobId::task(1, 4);
         let spawned = What::Spawned { who: task, by: JobId::NONE };
         let let_go = What::Enqueued { who: task, kind: TaskKind::Deferred, by: JobId::NONE };
@@ -218,7 +218,7 @@ mod tests {
             (spawned, let_go),
             (let_go, What::Taken { who: task, rule: 1, far: false }),
         ] {
-            let (mut first, mut second) = (Log::new(10), Log::new(10));
+            let (mut first, mut second) = (EventLog::new(10), EventLog::new(10));
             (0..5).for_each(|time_ns| _ = second.record(time_ns, What::Woke { pool: 0 }));
             let order = first.record(100, cause);
             second.observe(order);

@@ -153,9 +153,9 @@ impl Trace {
     /// Sums the trace up, in one pass over the merged events.
     ///
     /// ```
-    /// use vicus_trace::{Header, Log, Trace, What};
+    /// use vicus_trace::{Header, EventLog, Trace, What};
     ///
-    /// let mut log = Log::new(10);
+    /// let mut log = EventLog::new(10);
     /// log.record(100, What::SleepBegins);
     /// log.record(350, What::SleepEnds);
     /// let summary = Trace::new(Header::for_seats(1), vec![log.finish()]).summary();
@@ -449,7 +449,7 @@ impl fmt::Display for Table {
 mod tests {
     use super::*;
     use crate::Awaits;
-    use crate::{BoxInfo, Header, Log, ModelInfo, TaskKind, Use};
+    use crate::{BoxInfo, EventLog, Header, ModelInfo, TaskKind, Use};
 
     const WHO: JobId = JobId { request: 1, index: 0 };
 
@@ -460,7 +460,7 @@ mod tests {
     }
 
     fn summary(events: &[(u64, What)]) -> Summary {
-        let mut log = Log::new(100);
+        let mut log = EventLog::new(100);
         events.iter().for_each(|&(time_ns, what)| {
             log.record(time_ns, what);
         });
@@ -526,7 +526,7 @@ mod tests {
     /// calls.
     #[test]
     fn lent_threads_sleep_until_they_are_lent_and_callers_have_no_time() {
-        let (mut lent, mut callers) = (Log::new(100), Log::new(100));
+        let (mut lent, mut callers) = (EventLog::new(100), EventLog::new(100));
         for (time_ns, what) in [
             (1000, What::LentBegins { seat: 0 }),
             (1010, What::Taken { who: WHO, rule: 1, far: false }),
@@ -560,7 +560,7 @@ mod tests {
     #[test]
     fn waits_are_idle_and_functions_have_rows() {
         let (first, second) = (JobId::task(1, 0), JobId::task(1, 1));
-        let mut log = Log::new(100);
+        let mut log = EventLog::new(100);
         for (time_ns, what) in [
             (0, What::UserCodeBegins { who: first }),
             (0, What::Named { who: first, function: 1 }),
@@ -588,7 +588,7 @@ mod tests {
     fn bytes_of_a_task_are_near_where_it_runs() {
         let (root, task) = (JobId::task(1, 0), JobId::task(1, 2));
         let ((high, low), (most, least)) = (What::halves(0x7f00_0010_0000), What::halves(12_288));
-        let (mut maker, mut runner) = (Log::new(100), Log::new(100));
+        let (mut maker, mut runner) = (EventLog::new(100), EventLog::new(100));
         // An OpenMP program's team has them so: its first member spawns a task with its data on the second one's node.
         for (time_ns, what) in [
             (0, What::Enqueued { who: root, kind: TaskKind::Immediate, by: JobId::NONE }),
@@ -698,7 +698,8 @@ mod tests {
 
 box type  boxes  invocations  spawned  queued ms  busy ms  blocked ms  envelopes in  rows in  envelopes out  rows \
 out  bytes made  bytes near  bytes far
-Scan          1            1        0      0.000    2.500       0.000             0        0              0         0           0           0          0
+Scan          1            1        0      0.000    2.500       0.000             0        0              0         \
+0           0           0          0
 
 seat  invocations  busy ms  overhead ms  idle ms  rule 1 near+far
 0               1    2.500        0.000    0.000              1+0

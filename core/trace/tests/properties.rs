@@ -6,7 +6,7 @@ use execution::{Execution, SEATS, skew_ns};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use vicus_trace::{Event, Header, JobId, Kind, SeatLog, Trace, What};
+use vicus_trace::{Event, EventKind, Header, JobId, SeatLog, Trace, What};
 
 fn choices() -> impl Strategy<Value = Vec<(u8, u8, u8)>> {
     vec(any::<(u8, u8, u8)>(), 0..400)
@@ -14,7 +14,7 @@ fn choices() -> impl Strategy<Value = Vec<(u8, u8, u8)>> {
 
 /// Random events that make no sense, but can be written.
 fn events() -> impl Strategy<Value = Vec<Event>> {
-    let bytes = (0..Kind::ALL.len() as u8, 0u8..3, 0u16..2, any::<(u32, u32, u32)>(), any::<(u64, u64)>());
+    let bytes = (0..EventKind::ALL.len() as u8, 0u8..3, 0u16..2, any::<(u32, u32, u32)>(), any::<(u64, u64)>());
     let event = bytes.prop_filter_map("not every kind has every column", |(kind, detail, port, columns, times)| {
         let mut bytes = [0; Event::BYTES];
         bytes[..8].copy_from_slice(&times.0.to_le_bytes());
@@ -138,7 +138,7 @@ proptest! {
         // Without one of these events, later ones can't have happened. (Without its end, a beginning at the end of the
         // trace is fine.)
         let needed = |event: &Event| {
-            use Kind::{InvocationBegins, RequestSubmitted, SleepBegins, UserCodeBegins};
+            use EventKind::{InvocationBegins, RequestSubmitted, SleepBegins, UserCodeBegins};
             matches!(event.what.kind(), InvocationBegins | UserCodeBegins | SleepBegins | RequestSubmitted)
         };
         let candidates: Vec<(usize, usize)> =
@@ -179,7 +179,7 @@ proptest! {
             let count = |wanted: fn(&What) -> bool| {
                 log.events.iter().filter(|event| wanted(&event.what)).count() as u64
             };
-            prop_assert_eq!(found.invocations, count(|what| what.kind() == Kind::InvocationBegins));
+            prop_assert_eq!(found.invocations, count(|what| what.kind() == EventKind::InvocationBegins));
             let near: u64 = found.takes.iter().map(|takes| takes.near).sum();
             let far: u64 = found.takes.iter().map(|takes| takes.far).sum();
             prop_assert_eq!(near, count(|what| matches!(what, What::Taken { far: false, .. })));

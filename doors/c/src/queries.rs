@@ -15,11 +15,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vicus::environment;
-use vicus_service::data::{LoadOptions, Source, Store, Syntax};
+use vicus_service::data::{LoadOptions, LoadSource, Store, Syntax};
 use vicus_service::{
-    ArrowStream, Call, Cancel, Count, Dataset, Document, ErrorKind, Format, Keeper, LANGUAGES, Limits, NotStored,
-    Prepared, Session, SessionOptions, SharedDataset, Tables, TextSink, create_store, file_iri, graph_name, open_store,
-    syntax_by_ending, unpacked,
+    ArrowStream, Call, CallLimits, Cancel, Count, Dataset, Document, ErrorKind, Format, LANGUAGES, Prepared, Session,
+    SessionOptions, SharedDataset, StoreMerger, StoreUpdateError, Tables, TextSink, create_store, file_iri, graph_name,
+    open_store, syntax_by_ending, unpacked,
 };
 
 /// `vicus_data`.
@@ -37,7 +37,7 @@ enum DataStore {
     /// A store in a folder.
     Folder {
         /// Merges changes in the background; ended first.
-        _keeper: Keeper,
+        _merger: StoreMerger,
         store: Arc<Store>,
     },
 }
@@ -80,7 +80,7 @@ fn syntax(name: &str) -> Outcome<Syntax> {
     })
 }
 
-fn source(path: &str, said: Option<Syntax>) -> Outcome<Source> {
+fn source(path: &str, said: Option<Syntax>) -> Outcome<LoadSource> {
     let syntax = said.or_else(|| syntax_by_ending(path)).ok_or_else(|| {
         let endings = ".nt, .nq, .ttl, .trig, .rdf or .jsonld, with .gz or .zst behind it or not";
         data_failure(format_args!(
@@ -93,10 +93,10 @@ fn source(path: &str, said: Option<Syntax>) -> Outcome<Source> {
         return Err(data_failure(format_args!("{path}: is a folder; expected is a file")));
     }
     let base = file_iri(Path::new(path)).map_err(about)?;
-    Ok(Source::new(path, syntax, unpacked(file, path)).with_base(base))
+    Ok(LoadSource::new(path, syntax, unpacked(file, path)).with_base(base))
 }
 
-fn load(threads: &Threads, sources: Vec<Source>, options: LoadOptions) -> Outcome<Dataset> {
+fn load(threads: &Threads, sources: Vec<LoadSource>, options: LoadOptions) -> Outcome<Dataset> {
     let loading = threads.load(sources, options, &Cancel::new());
     let loaded = loading.finish().map_err(|error| match error.kind() {
         // There is no query yet: the data is wrong.
@@ -128,7 +128,7 @@ pub(crate) unsafe extern "C" fn vicus_data_load(
         let said = said.map(syntax).transpose()?;
         // SAFETY: rule "Texts".
         let sources = paths.iter().map(|path| source(unsafe { required(*path, "paths") }?, said));
-        let sources = sources.collect::<Outcome<Vec<Source>>>()?;
+        let sources = sources.collect::<Outcome<Vec<LoadSource>>>()?;
         let hash_seed = hash_seed()?;
         let kept = DataStore::Memory(SharedDataset::new(load(&threads, sources, seeded(hash_seed))?));
         // SAFETY: rule "Outputs".
@@ -154,7 +154,7 @@ pub(crate) unsafe extern "C" fn vicus_data_parse(
             (array(text.cast::<u8>(), bytes, "text")?, required(syntax_name, "syntax")?, threads(runtime)?.clone())
         };
         // Copied, because it is read by boxes.
-        let sources = vec![Source::new("text", syntax(name)?, Cursor::new(text.to_vec()))];
+        let sources = vec![LoadSource::new("text", syntax(name)?, Cursor::new(text.to_vec()))];
         let hash_seed = hash_seed()?;
         let kept = DataStore::Memory(SharedDataset::new(load(&threads, sources, seeded(hash_seed))?));
         // SAFETY: rule "Outputs".
@@ -192,10 +192,10 @@ pub(crate) unsafe extern "C" fn vicus_data_open(
         };
         let store = opened.map_err(|error| data_failure(format_args!("{}: {error}", folder.display())))?;
         let store = Arc::new(store);
-        let keeper = threads.keep(&store).map_err(|error| Failure::new(status::SYSTEM, error))?;
+        let merger = threads.keep(&store).map_err(|error| Failure::new(status::SYSTEM, error))?;
         let hash_seed = hash_seed()?;
         // SAFETY: rule "Outputs".
-        unsafe { give(out, OpenData::new(DataStore::Folder { _keeper: keeper, store }, threads, hash_seed)) };
+        unsafe { give(out, OpenData::new(DataStore::Folder { _merger: merger, store }, threads, hash_seed)) };
         Ok(())
     })
 }
@@ -218,11 +218,11 @@ pub(crate) unsafe extern "C" fn vicus_data_add(
         let graph = graph.map(graph_name).transpose().map_err(|wrong| Failure::new(status::SETTING, wrong))?;
         // SAFETY: rule "Texts".
         let sources = paths.iter().map(|path| source(unsafe { required(*path, "paths") }?, said));
-        let sources = sources.collect::<Outcome<Vec<Source>>>()?;
+        let sources = sources.collect::<Outcome<Vec<LoadSource>>>()?;
         match &data.kept {
             DataStore::Memory(dataset) => {
                 let mut draft = dataset.draft();
-                for Source { name, syntax, base, reader } in sources {
+                for LoadSource { name, syntax, base, reader } in sources {
                     let into = graph.as_ref().map_or_else(String::new, |graph| format!(" INTO GRAPH {graph}"));
                     let mut options = SessionOptions::default();
                     options.plan.hash_seed = data.hash_seed;
@@ -374,14 +374,14 @@ impl AskOptions {
         asked.base = unsafe { optional(said.base) }?.map(str::to_owned);
         asked.parallel_answers = said.flags & query::ANY_ORDER != 0;
         asked.first_rows = some(said.first_rows);
-        asked.limits = Limits {
+        asked.limits = CallLimits {
             time: some(said.timeout_ms).map(Duration::from_millis),
             memory: some(said.memory_bytes),
             rows: some(said.most_rows),
             most_boxes: NonZeroUsize::new(said.most_boxes as usize),
             // SAFETY: rule "Handles".
             cancel: unsafe { said.cancel.as_ref() }.cloned().unwrap_or_default(),
-            ..Limits::default()
+            ..CallLimits::default()
         };
         Ok(AskOptions(asked))
     }
@@ -602,7 +602,7 @@ pub(crate) unsafe extern "C" fn vicus_update(
             }
             DataStore::Folder { store, .. } => {
                 data.threads.update_store(text, store, options).map_err(|error| match error {
-                    NotStored::Update(error) => Failure::from(error),
+                    StoreUpdateError::Update(error) => Failure::from(error),
                     error => data_failure(error),
                 })?;
             }

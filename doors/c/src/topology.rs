@@ -5,7 +5,7 @@ use crate::text::{free, give, handle, output, print, required};
 use crate::version;
 use std::ffi::c_char;
 use std::fmt::Write as _;
-use vicus::topology::PuId;
+use vicus::kit::topology::PuId;
 use vicus::{GroupId, NodeId, Place, Topology};
 
 /// The countable parts of a machine, by the numbers of the header.
@@ -67,7 +67,7 @@ impl vicus_place {
     }
 }
 
-fn pu(machine: &Topology, pu: u32) -> Outcome<&vicus::topology::Pu> {
+fn pu(machine: &Topology, pu: u32) -> Outcome<&vicus::kit::topology::Pu> {
     machine.pus.get(pu as usize).ok_or_else(|| {
         Failure::argument(format_args!("there is no PU {pu}, only {} of them, from 0 on", machine.pus.len()))
     })

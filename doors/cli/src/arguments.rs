@@ -3,16 +3,16 @@
 use crate::bench::measure;
 use crate::engine;
 use crate::input::{self, Reading};
+use crate::messages::tell;
 use crate::query::{DefaultGraph, SyntaxName, bytes, duration, levels};
 use crate::strategy;
-use crate::tell::tell;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 use vicus::kit::Settings;
 use vicus::{Runtime, RuntimeBuilder, Setting};
-use vicus_service::data::{LoadOptions, OnError, Source};
-use vicus_service::{Loaded, PlanOptions, Service, SessionOptions, SparqlOptions, TextLimits};
+use vicus_service::data::{LoadOptions, LoadSource, OnError};
+use vicus_service::{LoadedDataset, PlanOptions, Service, SessionOptions, SparqlOptions, TextLimits};
 
 /// The runtime of a command.
 #[derive(clap::Args)]
@@ -189,7 +189,7 @@ pub(crate) struct DataArgs {
 
 /// Opened files, and how much of them has been read.
 pub(crate) struct Opened {
-    sources: Vec<Source>,
+    sources: Vec<LoadSource>,
     reading: Reading,
 }
 
@@ -213,7 +213,7 @@ impl DataArgs {
     }
 
     /// Loads opened files, and says how many lines were left out.
-    pub(crate) fn load(service: &Service, opened: Opened, options: LoadOptions) -> anyhow::Result<Loaded> {
+    pub(crate) fn load(service: &Service, opened: Opened, options: LoadOptions) -> anyhow::Result<LoadedDataset> {
         let loaded = engine::load(service, opened.sources, &opened.reading, options)?;
         if let Some(first) = &loaded.first_skipped {
             tell(format_args!("vicus: {} malformed lines were left out; the first: {first}", loaded.skipped));

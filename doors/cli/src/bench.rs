@@ -37,7 +37,7 @@ pub(crate) mod shop;
 mod short;
 mod spin;
 
-use crate::tell::tell;
+use crate::messages::tell;
 use clap::Subcommand;
 use std::fmt::Arguments;
 use std::io::{ErrorKind, Write};

@@ -90,7 +90,7 @@ impl Effort {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let measured = || measured(if args.quick { Effort::QUICK } else { Effort::THOROUGH });
-    let Some(path) = &args.output else { return crate::tell::print(&measured()?) };
+    let Some(path) = &args.output else { return crate::messages::print(&measured()?) };
     let can_not = || format!("{} can't be written", path.display());
     // Checked before half a minute of measuring. The file's old contents stay until there are new ones.
     let _open = OpenOptions::new().write(true).create(true).truncate(false).open(path).with_context(can_not)?;

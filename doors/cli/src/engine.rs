@@ -1,6 +1,6 @@
 //! Threads, and data loaded on them: the engine of every command with queries.
 
-use crate::doing::Doing;
+use crate::current_work::Doing;
 use crate::input::Reading;
 use crate::interrupt::{self, Interrupted};
 use crate::query::text_option;
@@ -11,18 +11,18 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vicus::{FlowError, Runtime, RuntimeBuilder, Topology};
 use vicus_schedule::MOST_THREADS;
-use vicus_service::data::{LoadError, LoadOptions, Phase, Source};
+use vicus_service::data::{LoadError, LoadOptions, LoadSource, Phase};
 use vicus_service::{
-    DocumentFailed, Error, FileNotPermitted, Loaded, MemoryBudget, Service, ServiceFailed, Unwritable, WebError,
+    DocumentFailed, Error, FileNotPermitted, LoadedDataset, MemoryBudget, Service, ServiceFailed, Unwritable, WebError,
 };
 
 /// Loads sources with the threads of a service, with a bar on a terminal.
 pub(crate) fn load(
     service: &Service,
-    sources: Vec<Source>,
+    sources: Vec<LoadSource>,
     reading: &Reading,
     options: LoadOptions,
-) -> anyhow::Result<Loaded> {
+) -> anyhow::Result<LoadedDataset> {
     /// How often the bar is drawn.
     const DRAWN: Duration = Duration::from_millis(50);
     let _doing = Doing::Loading.begin();

@@ -3,7 +3,7 @@
 mod sp2b;
 
 use crate::bench::shop;
-use crate::tell::tell;
+use crate::messages::tell;
 use anyhow::Context;
 use flate2::Compression;
 use flate2::write::GzEncoder;

@@ -1,6 +1,6 @@
 //! `vicus serve --check`: asks a server whether it takes requests.
 
-use crate::tell::print;
+use crate::messages::print;
 use anyhow::{Context, anyhow, bail};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};

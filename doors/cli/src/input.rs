@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use vicus_service::data::{Source, Syntax};
+use vicus_service::data::{LoadSource, Syntax};
 use vicus_service::{file_iri, syntax_by_ending, unpacked};
 
 /// The bytes of all files, and how many of them have been read.
@@ -20,19 +20,19 @@ pub(crate) struct Reading {
 
 /// Opens files. Their endings name the syntax, unless `syntax` is given; their first bytes tell the packing, or else
 /// their endings do. `-` is standard input, in N-Triples unless `syntax` is given.
-pub(crate) fn open(files: &[impl AsRef<OsStr>], syntax: Option<Syntax>) -> anyhow::Result<(Vec<Source>, Reading)> {
+pub(crate) fn open(files: &[impl AsRef<OsStr>], syntax: Option<Syntax>) -> anyhow::Result<(Vec<LoadSource>, Reading)> {
     let mut reading = Reading::default();
     let open = |name: &_| open_one(AsRef::as_ref(name), syntax, &mut reading);
     let sources = files.iter().map(open).collect::<anyhow::Result<_>>()?;
     Ok((sources, reading))
 }
 
-fn open_one(path: &OsStr, syntax: Option<Syntax>, reading: &mut Reading) -> anyhow::Result<Source> {
+fn open_one(path: &OsStr, syntax: Option<Syntax>, reading: &mut Reading) -> anyhow::Result<LoadSource> {
     // A file name may be any bytes; messages show its text parts.
     let (name, path) = (path.to_string_lossy(), Path::new(path));
     if name == "-" {
         let counted = Counted { inner: std::io::stdin(), done: Arc::clone(&reading.done) };
-        return Ok(Source::new("standard input", syntax.unwrap_or(Syntax::NTriples), unpacked(counted, "")));
+        return Ok(LoadSource::new("standard input", syntax.unwrap_or(Syntax::NTriples), unpacked(counted, "")));
     }
     if name.is_empty() {
         bail!("a data file's name is empty");
@@ -56,7 +56,7 @@ fn open_one(path: &OsStr, syntax: Option<Syntax>, reading: &mut Reading) -> anyh
     let counted = Counted { inner: file, done: Arc::clone(&reading.done) };
     let base = file_iri(path).with_context(|| format!("{name}: its place in the file system can't be found"))?;
     let bytes = unpacked(counted, &name);
-    Ok(Source::new(name.into_owned(), syntax, bytes).with_base(base))
+    Ok(LoadSource::new(name.into_owned(), syntax, bytes).with_base(base))
 }
 
 /// Counts the bytes read from a file, before they are unpacked.

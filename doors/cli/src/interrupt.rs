@@ -2,7 +2,7 @@
 
 use std::sync::{LazyLock, Mutex, Once, PoisonError};
 use std::time::Duration;
-use vicus_service::{Cancel, Limits};
+use vicus_service::{CallLimits, Cancel};
 
 static CANCEL: LazyLock<Cancel> = LazyLock::new(Cancel::new);
 
@@ -52,8 +52,8 @@ pub(crate) fn cancel() -> &'static Cancel {
 }
 
 /// Limits with Ctrl-C's cancellation.
-pub(crate) fn limits() -> Limits {
-    Limits { cancel: CANCEL.clone(), ..Limits::default() }
+pub(crate) fn limits() -> CallLimits {
+    CallLimits { cancel: CANCEL.clone(), ..CallLimits::default() }
 }
 
 /// The error of an interrupted command.

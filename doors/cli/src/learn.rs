@@ -5,9 +5,9 @@
 //! the time of a recorded run: a run shows one strategy, under the load of its day. With the best pair, other
 //! treatments are then tried for each type of tasks and each size of blocks (`parts.rs`).
 
+use crate::messages::print;
 use crate::simulate::jobs::on_all_threads;
 use crate::simulate::{Mode, Task, check_threads, machine, recorded_run};
-use crate::tell::print;
 use crate::{strategy, trace};
 use anyhow::{Context, bail};
 use parts::Parts;
@@ -21,7 +21,7 @@ use vicus::memory::Distribution;
 use vicus::trace::Trace;
 use vicus::{STRATEGIES, Setting, Topology, this_machine};
 use vicus_schedule::Plan;
-use vicus_sim::{LeafSums, Machine, Options, Outcome, Program, ReplayOptions, SimError, simulate};
+use vicus_sim::{LeafSums, Machine, Program, ReplayOptions, SimError, SimOptions, SimOutcome, simulate};
 
 mod parts;
 mod shown;
@@ -260,9 +260,9 @@ fn findings(
         let lying = distributions.iter().filter_map(|distribution| task.lying(distribution)).collect();
         runs.push(Recorded { task, lying });
     }
-    let options = |seed: u64| Options { parameters: machine.parameters, seed, ..Options::default() };
+    let options = |seed: u64| SimOptions { parameters: machine.parameters, seed, ..SimOptions::default() };
     // The median time in milliseconds of a run under a plan, as `one` simulates it.
-    let median = |run: usize, plan: &Plan, one: &dyn Fn(&Options) -> Result<f64, SimError>| -> anyhow::Result<f64> {
+    let median = |run: usize, plan: &Plan, one: &dyn Fn(&SimOptions) -> Result<f64, SimError>| -> anyhow::Result<f64> {
         let mut ms = Vec::new();
         for seed in (0..SEEDS).map(|more| args.seed.wrapping_add(more)) {
             let what = || format!("{} under {} can't be simulated", args.traces[run].display(), plan.strategy);
@@ -271,7 +271,7 @@ fn findings(
         ms.sort_unstable_by(f64::total_cmp);
         Ok(ms[ms.len() / 2])
     };
-    let wall_ns = |program: &Program, plan: &Plan, options: &Options| {
+    let wall_ns = |program: &Program, plan: &Plan, options: &SimOptions| {
         simulate(machine, plan, program, options).map(|outcome| outcome.wall_ns)
     };
     let one_of = |(distribution, setting, run): &(usize, usize, usize)| -> anyhow::Result<f64> {
@@ -299,7 +299,7 @@ fn findings(
     for (at, distribution) in distributions.iter().enumerate() {
         let best = &settings[suits(&ratios[at * settings.len()..][..settings.len()])];
         let plan = machine.plan(best, threads);
-        let outcomes = runs.iter().map(|run| -> anyhow::Result<(Outcome, &Program)> {
+        let outcomes = runs.iter().map(|run| -> anyhow::Result<(SimOutcome, &Program)> {
             let program = &*run.lying[at];
             Ok((simulate(machine, &plan, program, &options(args.seed))?, program))
         });

@@ -4,7 +4,7 @@
 mod arguments;
 mod bench;
 mod calibrate;
-mod doing;
+mod current_work;
 mod engine;
 mod examples;
 mod generate;
@@ -17,6 +17,7 @@ mod learn;
 mod machine;
 mod manual;
 mod memory;
+mod messages;
 mod network;
 mod node;
 mod query;
@@ -28,7 +29,6 @@ mod spill;
 mod store;
 mod strategies;
 mod strategy;
-mod tell;
 mod threads;
 mod topology;
 mod trace;
@@ -37,17 +37,17 @@ mod web;
 pub use memory::free_limit;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use doing::Doing;
+use current_work::Doing;
+use messages::tell;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{LazyLock, OnceLock};
-use tell::tell;
 
 /// Columns of envelopes and tables lie on the node of the seat that fills them. If even a small allocation fails, the
 /// command reports it and ends.
 #[global_allocator]
 static ALLOCATOR: vicus::Allocator<vicus::LastWords> =
-    vicus::Allocator::with_small(vicus::LastWords::new(doing::last_words));
+    vicus::Allocator::with_small(vicus::LastWords::new(current_work::last_words));
 
 /// Locality-aware parallel data processing: load RDF, ask SPARQL, look at the machine.
 #[derive(Parser)]
@@ -186,10 +186,10 @@ fn run(arguments: Vec<OsString>) -> u8 {
         Ok(cli) => cli.command,
         // Help was asked for; an error while writing it is ignored.
         Err(error) if !error.use_stderr() => {
-            return match tell::printed(error.print()) {
+            return match messages::printed(error.print()) {
                 Ok(()) => 0,
                 Err(error) => {
-                    tell(format_args!("vicus: {}", tell::whole(&error)));
+                    tell(format_args!("vicus: {}", messages::whole(&error)));
                     FAILED
                 }
             };
@@ -231,13 +231,13 @@ fn run(arguments: Vec<OsString>) -> u8 {
     match done {
         Ok(()) => 0,
         Err(error) if error.downcast_ref::<interrupt::Interrupted>().is_some() => {
-            tell(format_args!("vicus: {}", tell::whole(&error)));
+            tell(format_args!("vicus: {}", messages::whole(&error)));
             interrupt::STATUS as u8
         }
         // An error in the environment is printed like an error in options.
         Err(error) if error.is::<clap::Error>() => error.downcast::<clap::Error>().expect("it was asked").exit(),
         Err(error) => {
-            tell(format_args!("vicus: {}", tell::whole(&error)));
+            tell(format_args!("vicus: {}", messages::whole(&error)));
             FAILED
         }
     }

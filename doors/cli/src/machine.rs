@@ -1,6 +1,6 @@
 //! Machines named by a user: a file, a line, or a machine known to this program or to the simulator.
 
-use crate::tell::tell;
+use crate::messages::tell;
 use anyhow::{Context, anyhow, bail};
 use std::path::Path;
 use vicus::kit::{DiscoverError, Discovered};

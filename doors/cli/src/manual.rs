@@ -1,6 +1,6 @@
 //! `vicus manual`: completions for shells, and manual pages, made from the options themselves.
 
-use crate::tell::printed;
+use crate::messages::printed;
 use anyhow::Context;
 use clap::Command;
 use clap_complete::Shell;

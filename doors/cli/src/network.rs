@@ -2,8 +2,8 @@
 
 use crate::arguments::RuntimeArgs;
 use crate::interrupt::{self, Interrupted};
+use crate::messages::print;
 use crate::query::{ROOM, bytes, duration, of_this_program, write_trace};
-use crate::tell::print;
 use crate::{engine, memory, node};
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
@@ -19,7 +19,7 @@ use vicus::{BoxId, FlowError, Operator, Request, RequestOptions, Runtime};
 use vicus_network::{Kinds, MachineCounts, Network, NetworkText, dot, svg};
 use vicus_nodes::{Attempt, Lead, LeadError, LeadOptions};
 use vicus_tables::{RowFormat, writer};
-use vicus_trace::{Log, Trace};
+use vicus_trace::{EventLog, Trace};
 
 /// See `vicus network --help`.
 #[derive(ClapArgs)]
@@ -234,7 +234,8 @@ impl TextArgs {
         interrupt::listen();
         let (text, name) = self.read()?;
         let network = self.build(&text, &name, machine)?;
-        let builder = Runtime::builder().strategy(vicus::kit::DEFAULT_OF_QUERIES.parse()?).record(Log::DEFAULT_ROOM);
+        let builder =
+            Runtime::builder().strategy(vicus::kit::DEFAULT_OF_QUERIES.parse()?).record(EventLog::DEFAULT_ROOM);
         let runtime = engine::start(builder, Some(1))?;
         let options = RequestOptions::from(memory::free_limit());
         outcome(&runtime.submit_within(&network.model, Vec::new(), options), &|| Ok(()))?;
@@ -487,7 +488,7 @@ impl Run<'_> {
                 Ok(()) => return Ok(()),
                 Err(Failed::Lost(error)) if left > 0 => {
                     left -= 1;
-                    crate::tell::tell(format_args!("vicus: {error}; the network is run again"));
+                    crate::messages::tell(format_args!("vicus: {error}; the network is run again"));
                 }
                 Err(Failed::Lost(error) | Failed::Otherwise(error)) => return Err(error),
             }
@@ -545,14 +546,14 @@ impl Run<'_> {
         };
         let mut printed = printer.print(true);
         if args.counts {
-            crate::tell::tell(counts(&network, &request).trim_end());
+            crate::messages::tell(counts(&network, &request).trim_end());
         }
         drop(request);
         outcome?;
         for (file, name) in held.iter().zip(&printer.names) {
             printed = printed.and_then(|()| print_held(file, (held.len() > 1).then_some(name)));
         }
-        Ok(crate::tell::printed(printed)?)
+        Ok(crate::messages::printed(printed)?)
     }
 }
 

@@ -1,8 +1,8 @@
 //! `vicus node`: runs parts of networks that other processes begin.
 
 use crate::arguments::RuntimeArgs;
+use crate::messages::print;
 use crate::query::bytes;
-use crate::tell::print;
 use crate::{interrupt, memory, network};
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::Args as ClapArgs;

@@ -11,10 +11,10 @@ use crate::arguments::{AnswerArgs, DataArgs, LimitArgs, RuntimeArgs};
 use crate::engine::plain;
 use crate::interrupt;
 use crate::memory;
+use crate::messages::tell;
 use crate::network;
 use crate::spill::SpillArgs;
 use crate::strategy;
-use crate::tell::tell;
 use crate::web::WebArgs;
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -33,13 +33,13 @@ use target::Target;
 use vicus::{Totals, environment};
 use vicus_service::data::Syntax;
 use vicus_service::{
-    Answer, Call, CheckedText, Count, Dataset, Error, LANGUAGES, Limits, MOST_DEPTH, MemoryBudget, Moment,
-    NetworkOptions, Outcome, PlanOptions, Prepared, QueryLanguage, RemarkKind, Running, Screen, Service, Session,
+    Answer, Call, CallLimits, CallOutcome, CheckedText, Count, Dataset, Error, LANGUAGES, MOST_DEPTH, MemoryBudget,
+    Moment, NetworkOptions, PlanOptions, Prepared, QueryLanguage, RemarkKind, RunningQuery, Screen, Service, Session,
     SessionOptions, TextError, TextOption, TextSink, check, language, option_of,
 };
 
 /// The events of a thread in a trace, unless others are wanted.
-pub(crate) const ROOM: NonZero<usize> = NonZero::new(vicus_trace::Log::DEFAULT_ROOM).expect("it has room");
+pub(crate) const ROOM: NonZero<usize> = NonZero::new(vicus_trace::EventLog::DEFAULT_ROOM).expect("it has room");
 
 /// The rows of a table on a terminal, unless all are wanted.
 const SHOWN_ROWS: usize = 40;
@@ -89,6 +89,24 @@ pub(crate) struct Args {
     all: bool,
     #[command(flatten)]
     runtime: RuntimeArgs,
+    #[command(flatten)]
+    runs: RunArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
+    #[command(flatten)]
+    spill: SpillArgs,
+    #[command(flatten)]
+    web: WebArgs,
+    /// The base IRI of relative IRIs in a query, until it has a BASE of its own.
+    #[arg(long, value_name = "IRI")]
+    base: Option<String>,
+    #[command(flatten)]
+    answers: AnswerArgs,
+}
+
+/// How often queries are run, and how the runs are measured.
+#[derive(clap::Args)]
+struct RunArgs {
     /// Rows in an envelope.
     #[arg(long, value_name = "N", default_value_t = PlanOptions::default().envelope_rows, value_parser = rows)]
     #[arg(help_heading = "Runs and their measurement")]
@@ -101,17 +119,6 @@ pub(crate) struct Args {
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = at_least_one)]
     #[arg(help_heading = "Runs and their measurement")]
     repeat: usize,
-    #[command(flatten)]
-    limits: LimitArgs,
-    #[command(flatten)]
-    spill: SpillArgs,
-    #[command(flatten)]
-    web: WebArgs,
-    /// The base IRI of relative IRIs in a query, until it has a BASE of its own.
-    #[arg(long, value_name = "IRI")]
-    base: Option<String>,
-    #[command(flatten)]
-    answers: AnswerArgs,
     /// Prints times, rows, tasks, and bytes that boxes took near and far (from another NUMA node) to standard error, a
     /// line for each query and repeat; as JSON objects with =json.
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "text")]
@@ -139,8 +146,8 @@ pub(crate) struct Args {
 impl Args {
     /// Sets the seed if it was not given: from the environment, else by chance.
     fn choose_hash_seed(&mut self) -> anyhow::Result<u64> {
-        let given = self.hash_seed.map(Ok).or_else(environment::hash_seed).transpose().map_err(strategy::wrong)?;
-        Ok(*self.hash_seed.insert(given.unwrap_or_else(by_chance)))
+        let given = self.runs.hash_seed.map(Ok).or_else(environment::hash_seed).transpose().map_err(strategy::wrong)?;
+        Ok(*self.runs.hash_seed.insert(given.unwrap_or_else(by_chance)))
     }
 
     /// The format of an answer of this form, if the options name one or the file's ending does.
@@ -168,15 +175,15 @@ impl Args {
             language: self.language,
             base: self.base.clone(),
             plan: PlanOptions {
-                envelope_rows: self.envelope_rows,
-                hash_seed: self.hash_seed.expect("it was chosen"),
+                envelope_rows: self.runs.envelope_rows,
+                hash_seed: self.runs.hash_seed.expect("it was chosen"),
                 ..PlanOptions::default()
             },
             // A table is kept, and its rows stand in one order. A Parquet file has one writer, whose memory is booked.
             parallel_answers: self
                 .named_format(&Answer::Triples)
                 .is_some_and(|format| !matches!(format, Format::Table | Format::Parquet)),
-            counts: self.explain,
+            counts: self.runs.explain,
             web: self.web.web(),
             temporary: self.spill.folder(self.store.as_deref())?,
             limits: interrupt::limits(),
@@ -190,7 +197,7 @@ impl Args {
 
     /// The memory limit of all copies of a query together.
     fn memory(&self) -> u64 {
-        let of_copies = |limit: u64| limit.saturating_mul(self.concurrent as u64);
+        let of_copies = |limit: u64| limit.saturating_mul(self.runs.concurrent as u64);
         self.limits.memory_limit.map_or_else(memory::free_limit, of_copies)
     }
 }
@@ -350,10 +357,10 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     let asks_types = args.table_types.iter().any(Option::is_none);
     let is_asked = args.text.is_some() || !args.query.is_empty();
     let questions = if asks_types && !is_asked { Vec::new() } else { questions(&args)? };
-    if let Some(path) = &args.trace {
+    if let Some(path) = &args.runs.trace {
         // Fails now, not after the work.
         std::fs::File::create(path).with_context(|| format!("{}: can't be written", path.display()))?;
-        builder = builder.record(args.trace_events.get());
+        builder = builder.record(args.runs.trace_events.get());
     }
     let opened = args.data.open()?;
     // Errors in the queries are reported before the data is read.
@@ -409,7 +416,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     if asks_types {
         return write(&mut target, &tables::shown(&options.languages.sql)).and_then(|()| Ok(target.keep()?));
     }
-    let mut report = Report::new(args.timings);
+    let mut report = Report::new(args.runs.timings);
     // A text's tree is dropped behind its answer.
     let ask = |(question, checked): (QueryText, CheckedText)| {
         let (question, checked) = (&question, &checked);
@@ -418,7 +425,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     };
     let done = questions.into_iter().try_for_each(ask);
     let reported = report.load(time.as_secs_f64() * 1e3, dataset.snapshot().len());
-    if let Some(path) = &args.trace {
+    if let Some(path) = &args.runs.trace {
         let runtime = service.into_runtime().expect("no session is left");
         let trace = runtime.trace().expect("it was asked to record");
         write_trace(path, &of_this_program(trace))?;
@@ -463,13 +470,13 @@ struct Asking<'a> {
 
 /// One of a query's copies; they run at once.
 enum Copy {
-    Written(Running<TextSink<Target>>),
-    Parquet(Running<ParquetSink>),
-    Counted(Running<Count>),
+    Written(RunningQuery<TextSink<Target>>),
+    Parquet(RunningQuery<ParquetSink>),
+    Counted(RunningQuery<Count>),
 }
 
 impl Copy {
-    fn wait(self) -> Result<Outcome, Error> {
+    fn wait(self) -> Result<CallOutcome, Error> {
         match self {
             Copy::Written(running) => running.wait().map(|(_, outcome)| outcome),
             Copy::Parquet(running) => running.wait().map(|((), outcome)| outcome),
@@ -484,23 +491,23 @@ impl Asking<'_> {
         let Asking { question, args, service, .. } = *self;
         let failed = |error| question.error(error);
         let mut first = None;
-        for repeat in 1..=args.repeat {
+        for repeat in 1..=args.runs.repeat {
             service.memory().set_total(args.memory());
             let session = self.session();
             let mut call = session.call().map_err(failed)?;
             let prepared = call.plan(self.checked).map_err(failed)?;
-            if args.explain && args.timings.is_none() {
+            if args.runs.explain && args.runs.timings.is_none() {
                 return show(&prepared.explain(None));
             }
             let began = Instant::now();
             let (mut rows, mut totals) = (Vec::new(), Totals::default());
-            let mut ended = |outcome: Outcome| {
+            let mut ended = |outcome: CallOutcome| {
                 let is_first = repeat == 1 && rows.is_empty();
                 rows.push(outcome.rows);
                 totals = totals + outcome.totals;
                 if is_first { self.show(&prepared, &outcome) } else { Ok(()) }
             };
-            if args.concurrent == 1 {
+            if args.runs.concurrent == 1 {
                 ended(self.one(call, &prepared, repeat).map_err(failed)?)?;
             } else {
                 for copy in self.copies(&session, call, &prepared, repeat).map_err(failed)? {
@@ -545,17 +552,17 @@ impl Asking<'_> {
         let moment = Some(Moment { now_ms, seed: now_ms as u64 });
         // Reading its text was a part of its time.
         let time = self.options.limits.time.map(|time| time.saturating_sub(self.checked.parsing()));
-        let limits = Limits { time, ..self.options.limits.clone() };
+        let limits = CallLimits { time, ..self.options.limits.clone() };
         self.service.session(self.dataset, SessionOptions { moment, limits, ..self.options.clone() })
     }
 
     /// The format of a copy's results, if they are written.
     fn format(&self, form: &Answer, repeat: usize, copy: usize) -> Option<Format> {
-        let is_written = repeat == 1 && copy == 0 && !self.args.explain;
+        let is_written = repeat == 1 && copy == 0 && !self.args.runs.explain;
         Some(self.args.format_of(form)).filter(|format| is_written && *format != Format::Count)
     }
 
-    fn one(&self, call: Call, prepared: &Arc<Prepared>, repeat: usize) -> Result<Outcome, Error> {
+    fn one(&self, call: Call, prepared: &Arc<Prepared>, repeat: usize) -> Result<CallOutcome, Error> {
         let format = self.format(prepared.form(), repeat, 0);
         match format.and_then(Format::of_text) {
             Some(format) => {
@@ -576,7 +583,7 @@ impl Asking<'_> {
         repeat: usize,
     ) -> Result<Vec<Copy>, Error> {
         let mut calls = vec![call];
-        for _ in 1..self.args.concurrent {
+        for _ in 1..self.args.runs.concurrent {
             calls.push(session.call()?);
         }
         let start = |(copy, call): (usize, Call)| {
@@ -593,8 +600,8 @@ impl Asking<'_> {
     }
 
     /// The result of the first copy, beside its rows.
-    fn show(&self, prepared: &Prepared, outcome: &Outcome) -> anyhow::Result<()> {
-        if self.args.explain {
+    fn show(&self, prepared: &Prepared, outcome: &CallOutcome) -> anyhow::Result<()> {
+        if self.args.runs.explain {
             return show(&prepared.explain(Some(&outcome.counts)));
         }
         let (name, rows) = (&self.question.name, outcome.rows);

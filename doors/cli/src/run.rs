@@ -1,6 +1,6 @@
 //! `vicus run`: an OpenMP program, on the scheduler of Vicus.
 
-use crate::tell::tell;
+use crate::messages::tell;
 use crate::{LIBRARIES, strategy};
 use anyhow::{Context as _, bail, ensure};
 use std::env;

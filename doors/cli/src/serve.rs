@@ -1,10 +1,10 @@
 //! `vicus serve`: answers over HTTP from a store or from files.
 
 use crate::arguments::{AnswerArgs, DataArgs, LimitArgs, RuntimeArgs};
+use crate::messages::{print, tell};
 use crate::query::{by_chance, bytes, duration, table, tables};
 use crate::spill::SpillArgs;
 use crate::store::{self, of};
-use crate::tell::{print, tell};
 use crate::web::WebArgs;
 use crate::{hangup, health, interrupt, memory, network};
 use anyhow::{Context, anyhow, bail, ensure};
@@ -12,9 +12,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use vicus_server::{Access, AccessLog, ClientLimits, Data, Options, Server};
+use vicus_server::{AccessLog, AccessRules, ClientLimits, Server, ServerData, ServerOptions};
 use vicus_service::{
-    Copy, FollowOptions, Limits, MemoryBudget, NetworkOptions, PlanOptions, Service, SessionOptions, StoreError,
+    CallLimits, Copy, FollowOptions, MemoryBudget, NetworkOptions, PlanOptions, Service, SessionOptions, StoreError,
     paths_below,
 };
 
@@ -33,6 +33,36 @@ pub(crate) struct Args {
     /// For SQL, a file as a table of this name: .parquet, .csv, .tsv, .arrow or .arrows. May be given several times.
     #[arg(long, value_name = "NAME=FILE", value_parser = table)]
     table: Vec<(String, PathBuf)>,
+    #[command(flatten)]
+    socket: SocketArgs,
+    #[command(flatten)]
+    permissions: PermissionArgs,
+    #[command(flatten)]
+    copies: CopyArgs,
+    #[command(flatten)]
+    runtime: RuntimeArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
+    #[command(flatten)]
+    clients: ClientLimitArgs,
+    #[command(flatten)]
+    answers: AnswerArgs,
+    /// The folder of files for LOAD, by file: URLs; by default none.
+    #[arg(long, value_name = "DIR")]
+    load_folder: Option<PathBuf>,
+    /// The folder below which networks (`/network`) read and write files; those who may update may then run them. By
+    /// default networks know no files, and all who may query may run them.
+    #[arg(long, value_name = "DIR")]
+    network_folder: Option<PathBuf>,
+    #[command(flatten)]
+    spill: SpillArgs,
+    #[command(flatten)]
+    web: WebArgs,
+}
+
+/// Where the server listens, how it ends, and what it keeps for later requests.
+#[derive(clap::Args)]
+struct SocketArgs {
     /// The address to listen at. Port 0 is any free one. Only this machine reaches 127.0.0.1; 0.0.0.0 and [::] are for
     /// all.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7878", help_heading = "Server")]
@@ -41,6 +71,36 @@ pub(crate) struct Args {
     /// health checks of containers.
     #[arg(long, conflicts_with_all = ["store", "data"], help_heading = "Server")]
     check: bool,
+    /// A certificate chain as a PEM file: the server then speaks TLS.
+    #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = "Server")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's key as a PEM file.
+    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Server")]
+    tls_key: Option<PathBuf>,
+    /// How long running requests may go on after Ctrl-C or SIGTERM.
+    #[arg(long, value_name = "SECONDS", value_parser = duration, default_value = "10", help_heading = "Server")]
+    grace: Duration,
+    /// Writes a line of JSON for each request to this file, or to standard error with -. On SIGHUP the file is opened
+    /// anew.
+    #[arg(long, value_name = "FILE", help_heading = "Server")]
+    access_log: Option<PathBuf>,
+    /// The bytes of memory for plans of queries, kept for the next time.
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "64M", help_heading = "Server")]
+    plan_cache: u64,
+    /// The bytes of memory for answers to queries, kept while the data stays as it is, each of an eighth at most; 0
+    /// keeps none.
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "64M", help_heading = "Server")]
+    answer_cache: u64,
+    /// How many microseconds a thread of the network and one for plans stay awake after an answer, while no query runs
+    /// on the other threads: a request that follows at once is answered in a third of the time. 0 lets them sleep at
+    /// once.
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 50, help_heading = "Server")]
+    stay_awake: u64,
+}
+
+/// The rights of clients and of pages.
+#[derive(clap::Args)]
+struct PermissionArgs {
     /// Refuses all updates.
     #[arg(long, conflicts_with_all = ["token", "open_updates"], help_heading = "Permissions")]
     read_only: bool,
@@ -67,6 +127,11 @@ pub(crate) struct Args {
     /// the address: for a proxy's name, say. May be given several times.
     #[arg(long, value_name = "NAME", help_heading = "Permissions")]
     allow_host: Vec<String>,
+}
+
+/// Stores that are copies of this one, or of which this one is a copy.
+#[derive(clap::Args)]
+struct CopyArgs {
     /// Copies the store of the server at this URL to the folder of --store, takes its changes as they come, and answers
     /// queries; updates are refused. Given several times, the servers are tried in turn. The first --token, or
     /// VICUS_TOKEN, is sent there: it must permit updates. When this server has been promoted, start it without: else
@@ -82,23 +147,11 @@ pub(crate) struct Args {
     /// becomes visible when they have it.
     #[arg(long, value_name = "SECONDS", value_parser = duration, default_value = "10", help_heading = "Copies")]
     sync_timeout: Duration,
-    /// A certificate chain as a PEM file: the server then speaks TLS.
-    #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = "Server")]
-    tls_cert: Option<PathBuf>,
-    /// The certificate's key as a PEM file.
-    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Server")]
-    tls_key: Option<PathBuf>,
-    /// How long running requests may go on after Ctrl-C or SIGTERM.
-    #[arg(long, value_name = "SECONDS", value_parser = duration, default_value = "10", help_heading = "Server")]
-    grace: Duration,
-    /// Writes a line of JSON for each request to this file, or to standard error with -. On SIGHUP the file is opened
-    /// anew.
-    #[arg(long, value_name = "FILE", help_heading = "Server")]
-    access_log: Option<PathBuf>,
-    #[command(flatten)]
-    runtime: RuntimeArgs,
-    #[command(flatten)]
-    limits: LimitArgs,
+}
+
+/// The limits of all clients together, and of each.
+#[derive(clap::Args)]
+struct ClientLimitArgs {
     /// How long a client may take nothing of its answer; then the answer is broken off, and its query stopped. While
     /// requests hold more than three quarters of --total-memory, 5 seconds are enough for the one that holds the most.
     #[arg(long, value_name = "SECONDS", value_parser = duration, default_value = "60", help_heading = "Limits")]
@@ -129,31 +182,6 @@ pub(crate) struct Args {
     /// How many requests may wait for a thread or for memory.
     #[arg(long, value_name = "N", default_value_t = ClientLimits::default().waiting, help_heading = "Limits")]
     max_waiting: usize,
-    /// The bytes of memory for plans of queries, kept for the next time.
-    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "64M", help_heading = "Server")]
-    plan_cache: u64,
-    /// The bytes of memory for answers to queries, kept while the data stays as it is, each of an eighth at most; 0
-    /// keeps none.
-    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "64M", help_heading = "Server")]
-    answer_cache: u64,
-    /// How many microseconds a thread of the network and one for plans stay awake after an answer, while no query runs
-    /// on the other threads: a request that follows at once is answered in a third of the time. 0 lets them sleep at
-    /// once.
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = 50, help_heading = "Server")]
-    stay_awake: u64,
-    #[command(flatten)]
-    answers: AnswerArgs,
-    /// The folder of files for LOAD, by file: URLs; by default none.
-    #[arg(long, value_name = "DIR")]
-    load_folder: Option<PathBuf>,
-    /// The folder below which networks (`/network`) read and write files; those who may update may then run them. By
-    /// default networks know no files, and all who may query may run them.
-    #[arg(long, value_name = "DIR")]
-    network_folder: Option<PathBuf>,
-    #[command(flatten)]
-    spill: SpillArgs,
-    #[command(flatten)]
-    web: WebArgs,
 }
 
 impl Args {
@@ -163,7 +191,7 @@ impl Args {
             web: self.web.web(),
             folder: self.load_folder.clone(),
             temporary: self.spill.folder(self.store.as_deref())?,
-            limits: Limits { rows: self.max_rows, ..Limits::default() },
+            limits: CallLimits { rows: self.clients.max_rows, ..CallLimits::default() },
             ..SessionOptions::default()
         };
         options.languages.sql = tables(&self.table, &[], &[], None)?;
@@ -179,27 +207,6 @@ impl Args {
         Ok(options)
     }
 
-    fn access(&self) -> anyhow::Result<Access> {
-        let mut write = self.token.clone();
-        if !self.read_only && !self.open_updates {
-            write.extend(std::env::var("VICUS_TOKEN").ok().filter(|token| !token.is_empty()));
-        }
-        let mut read = self.read_token.clone();
-        read.extend(std::env::var("VICUS_READ_TOKEN").ok().filter(|token| !token.is_empty()));
-        ensure!(write.iter().chain(&read).all(|token| !token.is_empty()), "a token is empty");
-        Ok(Access { write, read, is_open: self.open_updates, is_read_only: self.read_only })
-    }
-
-    fn log(&self) -> anyhow::Result<AccessLog> {
-        match &self.access_log {
-            None => Ok(AccessLog::Off),
-            Some(path) if path.as_os_str() == "-" => Ok(AccessLog::Stderr),
-            Some(path) => {
-                AccessLog::to_file(path).with_context(|| format!("--access-log {}: can't be opened", path.display()))
-            }
-        }
-    }
-
     fn name(&self) -> String {
         let path = match (&self.store, &self.data.data[..]) {
             (Some(path), _) => path.as_os_str(),
@@ -210,41 +217,66 @@ impl Args {
     }
 }
 
+impl PermissionArgs {
+    fn access(&self) -> anyhow::Result<AccessRules> {
+        let mut write = self.token.clone();
+        if !self.read_only && !self.open_updates {
+            write.extend(std::env::var("VICUS_TOKEN").ok().filter(|token| !token.is_empty()));
+        }
+        let mut read = self.read_token.clone();
+        read.extend(std::env::var("VICUS_READ_TOKEN").ok().filter(|token| !token.is_empty()));
+        ensure!(write.iter().chain(&read).all(|token| !token.is_empty()), "a token is empty");
+        Ok(AccessRules { write, read, is_open: self.open_updates, is_read_only: self.read_only })
+    }
+}
+
+impl SocketArgs {
+    fn log(&self) -> anyhow::Result<AccessLog> {
+        match &self.access_log {
+            None => Ok(AccessLog::Off),
+            Some(path) if path.as_os_str() == "-" => Ok(AccessLog::Stderr),
+            Some(path) => {
+                AccessLog::to_file(path).with_context(|| format!("--access-log {}: can't be opened", path.display()))
+            }
+        }
+    }
+}
+
 /// A request with this much time on the threads, all together, goes before longer ones: an answer of a few milliseconds
 /// stays short beside them.
 const HEAD_START: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
-    if args.check {
-        return health::check(&args.bind, args.tls_cert.is_some());
+    if args.socket.check {
+        return health::check(&args.socket.bind, args.socket.tls_cert.is_some());
     }
     if args.store.is_none() && args.data.data.is_empty() {
         let missing = "the following required arguments were not provided:\n  --store <DIR>, or --data <FILE>\n";
         return Err(clap::Error::raw(clap::error::ErrorKind::MissingRequiredArgument, missing).into());
     }
     let builder = args.runtime.builder()?;
-    let total = args.total_memory.unwrap_or_else(memory::free_limit);
+    let total = args.clients.total_memory.unwrap_or_else(memory::free_limit);
     let clients = ClientLimits {
-        connections: args.max_connections,
-        requests: args.max_client_requests,
-        waiting: args.max_waiting,
-        body_bytes: args.max_body.unwrap_or(ClientLimits::default().body_bytes.min(total / 4)),
-        take_time: args.take_timeout,
+        connections: args.clients.max_connections,
+        requests: args.clients.max_client_requests,
+        waiting: args.clients.max_waiting,
+        body_bytes: args.clients.max_body.unwrap_or(ClientLimits::default().body_bytes.min(total / 4)),
+        take_time: args.clients.take_timeout,
         ..ClientLimits::default()
     };
-    let mut options = Options {
+    let mut options = ServerOptions {
         session: args.session()?,
-        access: args.access()?,
-        log: args.log()?,
-        tls: args.tls_cert.clone().zip(args.tls_key.clone()),
-        cors: args.cors.clone(),
-        allow_origins: args.allow_origin.clone(),
-        allow_hosts: args.allow_host.clone(),
-        grace: args.grace,
+        access: args.permissions.access()?,
+        log: args.socket.log()?,
+        tls: args.socket.tls_cert.clone().zip(args.socket.tls_key.clone()),
+        cors: args.permissions.cors.clone(),
+        allow_origins: args.permissions.allow_origin.clone(),
+        allow_hosts: args.permissions.allow_host.clone(),
+        grace: args.socket.grace,
         clients,
-        plan_cache_bytes: args.plan_cache,
-        answer_cache_bytes: args.answer_cache,
-        stay_awake: Duration::from_micros(args.stay_awake),
+        plan_cache_bytes: args.socket.plan_cache,
+        answer_cache_bytes: args.socket.answer_cache,
+        stay_awake: Duration::from_micros(args.socket.stay_awake),
         name: args.name(),
         following: None,
     };
@@ -253,26 +285,26 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let service = Service::new(args.runtime.start(builder)?, memory);
     let token = options.access.write.first().cloned();
     let data = data(&args, &service, options.session.plan.hash_seed, token.as_deref())?;
-    if let Data::Store { store, .. } = &data {
-        store.need_followers(args.sync_followers, args.sync_timeout.as_nanos() as u64);
-        if !args.follow.is_empty() {
+    if let ServerData::Store { store, .. } = &data {
+        store.need_followers(args.copies.sync_followers, args.copies.sync_timeout.as_nanos() as u64);
+        if !args.copies.follow.is_empty() {
             let following = follow_options(&args, token.as_deref()).begin(store);
             options.following = Some(Arc::new(following.map_err(|error| anyhow!("no thread to follow: {error}"))?));
         } else if store.standing().follows {
             tell("vicus: this store is a copy, and takes no changes: --follow URL has it go on, vicus promote writes");
         }
     }
-    if args.store.is_some() && !args.read_only && matches!(data, Data::Memory(_)) {
+    if args.store.is_some() && !args.permissions.read_only && matches!(data, ServerData::Memory(_)) {
         options.access.is_read_only = true;
         tell("vicus: the server is read-only, as with --read-only");
     }
     let log = options.log.clone();
-    let server = Server::bind(&args.bind, service, data, options)?;
+    let server = Server::bind(&args.socket.bind, service, data, options)?;
     stop_on_signals(&server)?;
     hangup::reopens(log)?;
-    let scheme = if args.tls_cert.is_some() { "https" } else { "http" };
+    let scheme = if args.socket.tls_cert.is_some() { "https" } else { "http" };
     let address = server.address().context("the server's address")?;
-    if args.open_updates && !address.ip().is_loopback() {
+    if args.permissions.open_updates && !address.ip().is_loopback() {
         tell(format!("vicus: warning: --open-updates: everybody who reaches {address} may change and delete the data"));
     }
     print(&format!("vicus serves {} at {scheme}://{address}/\n", args.name()))?;
@@ -280,32 +312,32 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 }
 
 fn follow_options(args: &Args, token: Option<&str>) -> FollowOptions {
-    let servers = args.follow.iter().map(|url| Copy::new(url, token)).collect();
+    let servers = args.copies.follow.iter().map(|url| Copy::new(url, token)).collect();
     FollowOptions { servers, tell: Arc::new(|message: &str| tell(format_args!("vicus: {message}"))) }
 }
 
-fn data(args: &Args, service: &Service, hash_seed: u64, token: Option<&str>) -> anyhow::Result<Data> {
+fn data(args: &Args, service: &Service, hash_seed: u64, token: Option<&str>) -> anyhow::Result<ServerData> {
     match &args.store {
-        Some(path) if args.read_only => Ok(Data::Memory(store::read(path)?)),
-        Some(path) if !args.follow.is_empty() => {
+        Some(path) if args.permissions.read_only => Ok(ServerData::Memory(store::read(path)?)),
+        Some(path) if !args.copies.follow.is_empty() => {
             let bar = store::Bar::new("fetching", 0, store::Unit::Bytes);
             let opened = follow_options(args, token).open(path, &mut |done, total| bar.set_of(done, total));
             let store = Arc::new(opened.with_context(|| of(path))?);
             bar.end();
             store::tell_torn(path, &store);
-            let keeper = service.keep(&store).map_err(|error| anyhow!("no thread for merging: {error}"))?;
-            Ok(Data::Store { store, keeper: Some(keeper) })
+            let merger = service.keep(&store).map_err(|error| anyhow!("no thread for merging: {error}"))?;
+            Ok(ServerData::Store { store, merger: Some(merger) })
         }
         Some(path) => {
             store::ensure_there(path, args.create)?;
             let store = match store::opened(path, args.create) {
                 // Acknowledged records that can't be read must not be written over.
-                Err(StoreError::Unread(_)) => return Ok(Data::Memory(store::read(path)?)),
+                Err(StoreError::Unread(_)) => return Ok(ServerData::Memory(store::read(path)?)),
                 opened => Arc::new(opened.with_context(|| of(path))?),
             };
             store::tell_torn(path, &store);
-            let keeper = service.keep(&store).map_err(|error| anyhow!("no thread for merging: {error}"))?;
-            Ok(Data::Store { store, keeper: Some(keeper) })
+            let merger = service.keep(&store).map_err(|error| anyhow!("no thread for merging: {error}"))?;
+            Ok(ServerData::Store { store, merger: Some(merger) })
         }
         None => {
             if args.data.data.is_empty() {
@@ -313,7 +345,7 @@ fn data(args: &Args, service: &Service, hash_seed: u64, token: Option<&str>) -> 
             }
             interrupt::listen();
             let loaded = DataArgs::load(service, args.data.open()?, args.data.load_options(hash_seed))?;
-            Ok(Data::Memory(loaded.dataset))
+            Ok(ServerData::Memory(loaded.dataset))
         }
     }
 }

@@ -7,7 +7,7 @@ mod rows;
 mod svg;
 
 use crate::kernel::{self, By};
-use crate::tell::print;
+use crate::messages::print;
 use crate::{machine, network, strategy, trace};
 use anyhow::{Context, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -27,11 +27,11 @@ use vicus_kernels::{AnyKernel, Kernel};
 use vicus_network::MachineCounts;
 use vicus_schedule::{MOST_THREADS, Plan};
 use vicus_sim::{
-    Fault, Machine, Options, Outcome, Parameters, Program, Recorder, Reenactment, Replay, ReplayOptions, SimError,
-    simulate_watched,
+    Fault, Machine, Parameters, Program, Recorder, Reenactment, Replay, ReplayOptions, SimError, SimOptions,
+    SimOutcome, simulate_watched,
 };
-use vicus_trace::{Log, Trace};
-use vicus_view::Run;
+use vicus_trace::{EventLog, Trace};
+use vicus_view::RecordedRun;
 
 /// Options without a meaning for a recorded run. Options that need a kernel are declared to conflict with the trace,
 /// because clap drops the need for an option that conflicts with a given one.
@@ -232,7 +232,7 @@ fn simulate_all(args: &Args) -> anyhow::Result<String> {
     let options = options(args, &machine, threads)?;
     let mut results = Results::new(&machine, &options);
     let (mut pictures, mut views) = (Vec::new(), Vec::new());
-    let recording = Options { trace: args.view.as_ref().map(|_| Log::DEFAULT_ROOM), ..options.clone() };
+    let recording = SimOptions { trace: args.view.as_ref().map(|_| EventLog::DEFAULT_ROOM), ..options.clone() };
     for subject in subjects(args, &machine, threads)? {
         let Prepared { name, distribution, alone, all, recorded } = subject.prepare(threads);
         results.recorded = recorded;
@@ -240,7 +240,7 @@ fn simulate_all(args: &Args) -> anyhow::Result<String> {
             let what = format!("{name} under {setting}");
             let (one, _) = one_of(&machine, setting, 1, &alone, &options, &format!("{what}, one thread"))?;
             let (mut outcome, reenacted) = one_of(&machine, setting, threads, &all, &recording, &what)?;
-            views.extend(outcome.trace.take().map(|trace| Run::new(format!("{what}, simulated"), trace)));
+            views.extend(outcome.trace.take().map(|trace| RecordedRun::new(format!("{what}, simulated"), trace)));
             results.rows.push(Row::of(&name, &distribution, &outcome, &one, reenacted));
             if args.format == Format::Svg {
                 pictures.push(outcome);
@@ -334,7 +334,7 @@ impl Task {
     }
 
     /// How long it takes, in nanoseconds.
-    pub(crate) fn wall_ns(&self, machine: &Machine, plan: &Plan, options: &Options) -> Result<f64, SimError> {
+    pub(crate) fn wall_ns(&self, machine: &Machine, plan: &Plan, options: &SimOptions) -> Result<f64, SimError> {
         Ok(self.simulate(machine, plan, options, &mut |_| true)?.0.wall_ns)
     }
 
@@ -351,9 +351,9 @@ impl Task {
         &self,
         machine: &Machine,
         plan: &Plan,
-        options: &Options,
+        options: &SimOptions,
         watch: &mut dyn FnMut(usize) -> bool,
-    ) -> Result<(Outcome, Option<Again>), SimError> {
+    ) -> Result<(SimOutcome, Option<Again>), SimError> {
         match self {
             Task::Program(program) => {
                 simulate_watched(machine, plan, program, options, watch).map(|outcome| (outcome, None))
@@ -463,7 +463,7 @@ fn lying(path: &Path, trace: &Trace, mode: Mode, options: &ReplayOptions) -> any
     Ok(Prepared { name, distribution, alone: task.clone(), all: task, recorded: Some(recorded) })
 }
 
-fn options(args: &Args, machine: &Machine, threads: usize) -> anyhow::Result<Options> {
+fn options(args: &Args, machine: &Machine, threads: usize) -> anyhow::Result<SimOptions> {
     let parameters = args.set.iter().fold(machine.parameters, |parameters, (name, factor)| {
         parameters.scaled(name, *factor).expect("the name was looked up when it was read")
     });
@@ -478,7 +478,7 @@ fn options(args: &Args, machine: &Machine, threads: usize) -> anyhow::Result<Opt
         }
     }
     let faults = args.slow.iter().chain(&args.late_wake).copied().collect();
-    Ok(Options { parameters, seed: args.seed, faults, ..Options::default() })
+    Ok(SimOptions { parameters, seed: args.seed, faults, ..SimOptions::default() })
 }
 
 /// Simulates, with a progress bar.
@@ -487,9 +487,9 @@ fn one_of(
     setting: &Setting,
     threads: usize,
     task: &Task,
-    options: &Options,
+    options: &SimOptions,
     what: &str,
-) -> anyhow::Result<(Outcome, Option<Again>)> {
+) -> anyhow::Result<(SimOutcome, Option<Again>)> {
     let plan = machine.plan(setting, threads);
     let bar = progress(task.size(), what);
     let mut watch = |done| {

@@ -5,11 +5,11 @@ pub(crate) mod load;
 pub(crate) mod promote;
 pub(crate) mod update;
 
-use crate::doing::Doing;
+use crate::current_work::Doing;
 use crate::interrupt::{self, Interrupted};
 use crate::memory;
+use crate::messages::tell;
 use crate::query::bytes;
-use crate::tell::tell;
 use anyhow::{Context, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Write as _};

@@ -5,7 +5,7 @@ mod folded;
 use crate::{engine, machine};
 use std::fmt::Write as _;
 use vicus::kit::DEFAULT_OF_QUERIES;
-use vicus::kit::{Parameter, Strategy, Values};
+use vicus::kit::{AllowedValues, Parameter, Strategy};
 use vicus::{DEFAULT, Plan, Runtime, STRATEGIES, Setting, Topology};
 use vicus_schedule::{Latencies, MOST_THREADS};
 
@@ -39,7 +39,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
             format!("on {machine}\n{}", if args.each { plan } else { folded::folded(&plan) })
         }
     };
-    crate::tell::print(&shown)
+    crate::messages::print(&shown)
 }
 
 /// The plan for these threads, and the machine's name.
@@ -96,8 +96,8 @@ fn list(strategy: &dyn Strategy) -> String {
     let mut text = format!("{:16} {}\n", strategy.name(), strategy.source());
     for Parameter { name, default, values, what } in strategy.parameters() {
         let value = match values {
-            Values::Between(..) | Values::OneOf(_) => default.to_string(),
-            Values::Named(names) => {
+            AllowedValues::Between(..) | AllowedValues::OneOf(_) => default.to_string(),
+            AllowedValues::Named(names) => {
                 let marked = |(value, name): (usize, &&str)| {
                     if value == *default as usize { format!("{name} (default)") } else { (*name).to_owned() }
                 };
@@ -105,10 +105,10 @@ fn list(strategy: &dyn Strategy) -> String {
             }
         };
         let bounds = match values {
-            Values::Named(_) | Values::Between(0, u32::MAX) => String::new(),
-            Values::Between(least, u32::MAX) => format!("; at least {least}"),
-            Values::Between(least, most) => format!("; {least} to {most}"),
-            Values::OneOf(_) => format!("; {values}"),
+            AllowedValues::Named(_) | AllowedValues::Between(0, u32::MAX) => String::new(),
+            AllowedValues::Between(least, u32::MAX) => format!("; at least {least}"),
+            AllowedValues::Between(least, most) => format!("; {least} to {most}"),
+            AllowedValues::OneOf(_) => format!("; {values}"),
         };
         writeln!(text, "  {name}={value}: {what}{bounds}").expect("a string takes everything");
     }

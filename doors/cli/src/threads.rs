@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use vicus::Runtime;
 use vicus::memory::{self, Distribution, PlaceError, Placed};
 use vicus::tasks::{Kind, in_place_scope, join};
-use vicus_kernels::{Array, Element, Kernel, Leaf, Order, Schedule, Task, World};
+use vicus_kernels::{Array, Element, Kernel, KernelWorld, Leaf, Schedule, Task, TaskOrder};
 use vicus_schedule::Access;
 
 /// Runs kernels on a runtime.
@@ -69,7 +69,7 @@ struct NoArray {
 }
 
 /// Runs a kernel in a world of [`Threads`]. A failed allocation of an array is an error.
-pub(crate) fn run<W: World>(
+pub(crate) fn run<W: KernelWorld>(
     runtime: &Runtime,
     kernel: &impl Kernel,
     world: &W,
@@ -91,7 +91,7 @@ pub(crate) fn run<W: World>(
     })
 }
 
-impl World for Threads<'_> {
+impl KernelWorld for Threads<'_> {
     fn threads(&self) -> usize {
         self.runtime.plan().threads()
     }
@@ -120,7 +120,7 @@ impl World for Threads<'_> {
         join(a, b)
     }
 
-    fn tasks<F: FnOnce() + Send>(&self, order: Order, tasks: impl Iterator<Item = (Task, F)>) {
+    fn tasks<F: FnOnce() + Send>(&self, order: TaskOrder, tasks: impl Iterator<Item = (Task, F)>) {
         in_place_scope(|scope| {
             for (Task { kind, accesses }, f) in tasks {
                 let task = match kind {
@@ -128,8 +128,8 @@ impl World for Threads<'_> {
                     Kind::Deferred => scope.task(),
                 };
                 let task = match order {
-                    Order::Free => task.touches(&accesses),
-                    Order::ByData => task.follows(&accesses),
+                    TaskOrder::Free => task.touches(&accesses),
+                    TaskOrder::ByData => task.follows(&accesses),
                 };
                 task.spawn(move |()| f());
             }

@@ -6,7 +6,7 @@ mod memory;
 mod svg;
 mod text;
 
-use crate::tell::{self, tell};
+use crate::messages::{self, tell};
 use clap::ValueEnum;
 use vicus::kit::Discovered;
 use vicus_topology::{PuId, Topology};
@@ -54,7 +54,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         Format::Json => machine.to_json() + "\n",
         Format::Svg => svg::render(&machine),
     };
-    tell::print(&shown)
+    messages::print(&shown)
 }
 
 /// A sentence about the PUs usable by this process.

@@ -4,13 +4,13 @@ mod view;
 
 pub(crate) use view::{runs, write_page};
 
-use crate::tell::printed;
+use crate::messages::printed;
 use anyhow::Context;
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use vicus_trace::{Entry, Kind, Names, Trace, What};
+use vicus_trace::{Entry, EventKind, Names, Trace, What};
 
 /// See `vicus trace --help`.
 #[derive(ClapArgs)]
@@ -48,7 +48,7 @@ struct EventsArgs {
     boxes: Vec<String>,
     /// Only the events of this kind, such as `taken` or `envelope-sent`; may be repeated.
     #[arg(long = "kind", value_name = "KIND")]
-    kinds: Vec<Kind>,
+    kinds: Vec<EventKind>,
     /// Only the events of this seat.
     #[arg(long, value_name = "N")]
     seat: Option<usize>,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::Setting;
-use vicus_sim::{Machine, Options, Parameters, Replay, ReplayOptions, simulate};
+use vicus_sim::{Machine, Parameters, Replay, ReplayOptions, SimOptions, simulate};
 use vicus_topology::Topology;
 use vicus_trace::{JobId, Trace, What};
 
@@ -134,7 +134,7 @@ impl Dealt {
         let (mut bytes, mut tasks) = ([0.0; 2], vec![0.0; topology.nodes.len()]);
         for seed in 0..SEEDS {
             let outcome =
-                simulate(&machine, &plan, &replay.program, &Options { seed, parameters, ..Options::default() });
+                simulate(&machine, &plan, &replay.program, &SimOptions { seed, parameters, ..SimOptions::default() });
             let outcome = outcome.unwrap();
             let all = replay.program.tasks.iter().zip(&outcome.tasks);
             for (_, ran) in all.filter(|(task, _)| !task.accesses.is_empty()) {

@@ -212,19 +212,19 @@ exports! {
 
     "GOMP_5.1.3", "VERSION":
     fn omp_get_interop_int(_object: *const u8, _property: i32, code: *mut i32) -> isize {
-        is_empty(code);
+        put_empty(code);
         0
     }
 
     "GOMP_5.1.3", "VERSION":
     fn omp_get_interop_ptr(_object: *const u8, _property: i32, code: *mut i32) -> *mut u8 {
-        is_empty(code);
+        put_empty(code);
         ptr::null_mut()
     }
 
     "GOMP_5.1.3", "VERSION":
     fn omp_get_interop_str(_object: *const u8, _property: i32, code: *mut i32) -> *const u8 {
-        is_empty(code);
+        put_empty(code);
         ptr::null()
     }
 
@@ -245,7 +245,7 @@ exports! {
 }
 
 /// Says `omp_irc_empty`.
-fn is_empty(code: *mut i32) {
+fn put_empty(code: *mut i32) {
     // SAFETY: rule "Interface": null, or an address that can be written.
     if let Some(code) = unsafe { code.as_mut() } {
         *code = -1;

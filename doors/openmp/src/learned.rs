@@ -10,8 +10,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use vicus::kit::Treatment;
 use vicus::tasks::Access;
 
-/// The file, and its treatment of each function.
-type Treatments = (PathBuf, BTreeMap<String, Treatment>);
+/// The treatment of each function by a file.
+struct Treatments {
+    file: PathBuf,
+    tasks: BTreeMap<String, Treatment>,
+}
 
 /// The functions looked at so far.
 static SEEN: Guarded<BTreeMap<usize, Treatment>> = Guarded::new(BTreeMap::new());
@@ -82,7 +85,8 @@ static TREATED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 fn said() -> Option<&'static Treatments> {
     static SAID: Once<Option<Treatments>> = Once::new();
-    SAID.get_or(vicus::environment::learned_tasks).as_ref()
+    let read = || vicus::environment::learned_tasks().map(|(file, tasks)| Treatments { file, tasks });
+    SAID.get_or(read).as_ref()
 }
 
 /// Whether a task with these data is dealt by them. The first one is marked if it alone decides.
@@ -106,7 +110,8 @@ fn treatment(said: &Treatments, function: usize) -> Treatment {
 
 /// Looks for a function among those of the file, by its name.
 #[cold]
-fn look_up((file, tasks): &Treatments, function: usize) -> Treatment {
+fn look_up(said: &Treatments, function: usize) -> Treatment {
+    let Treatments { file, tasks } = said;
     let _errno = crate::wait::KeepErrno::new();
     let treatment = SEEN.with(|seen| {
         *seen.entry(function).or_insert_with(|| {
@@ -130,7 +135,7 @@ fn look_up((file, tasks): &Treatments, function: usize) -> Treatment {
 
 /// The summary's line of the file, if there is one.
 pub(crate) fn told() -> Option<String> {
-    let (file, _) = said()?;
+    let Treatments { file, .. } = said()?;
     let [undealt, intense] = [0, 1].map(|at| TREATED[at].load(Ordering::Relaxed));
     Some(format!(
         "by {}: {undealt} tasks not dealt by their data, {intense} by the first of these alone",

@@ -488,7 +488,7 @@ fn read() -> Settings {
         .unwrap_or(true),
         summary: vicus::environment::summary(),
         trace: vicus::environment::trace(),
-        trace_events: vicus::environment::trace_events().and_then(told).unwrap_or(vicus::kit::Log::DEFAULT_ROOM),
+        trace_events: vicus::environment::trace_events().and_then(told).unwrap_or(vicus::kit::EventLog::DEFAULT_ROOM),
         work_alone: vicus::environment::summary_alone().and_then(told),
     }
 }

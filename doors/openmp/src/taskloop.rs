@@ -17,29 +17,42 @@ use std::sync::atomic::AtomicU16;
 use vicus::kit::spawn_child;
 use vicus::kit::team::has_queued;
 
-/// The iterations of each task of a taskloop: the number of tasks, the iterations of each, and how many tasks have one
-/// more.
-pub(crate) fn cut(count: u64, wanted: u64, is_grainsize: bool, is_strict: bool, threads: u64) -> (u64, u64, u64) {
+/// How a taskloop's iterations are cut into tasks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Cuts {
+    /// The number of tasks.
+    pub(crate) tasks: u64,
+    /// The iterations of each.
+    each: u64,
+    /// How many of the first tasks have one more; `None` if all but the last have just `each`.
+    more: Option<u64>,
+}
+
+/// Cuts a taskloop of `count` iterations.
+pub(crate) fn cut(count: u64, wanted: u64, is_grainsize: bool, is_strict: bool, threads: u64) -> Cuts {
     let tasks = match (wanted, is_grainsize) {
         (0, _) => threads,
         (grain, true) if is_strict => {
             // All but the last one have just `grain` iterations.
-            return (count.div_ceil(grain), grain, u64::MAX);
+            return Cuts { tasks: count.div_ceil(grain), each: grain, more: None };
         }
         (grain, true) => count / grain,
         (tasks, false) => tasks,
     };
     let tasks = tasks.clamp(1, count.max(1));
-    (tasks, count / tasks, count % tasks)
+    Cuts { tasks, each: count / tasks, more: Some(count % tasks) }
 }
 
-/// The iterations of a task of a taskloop.
-pub(crate) fn part((_, each, more): (u64, u64, u64), count: u64, task: u64) -> (u64, u64) {
-    if more == u64::MAX {
-        return (task * each, (task * each).saturating_add(each).min(count));
+impl Cuts {
+    /// The iterations of a task, of all `count`.
+    pub(crate) fn part(self, count: u64, task: u64) -> (u64, u64) {
+        let each = self.each;
+        let Some(more) = self.more else {
+            return (task * each, (task * each).saturating_add(each).min(count));
+        };
+        let low = task * each + task.min(more);
+        (low, low + each + u64::from(task < more))
     }
-    let low = task * each + task.min(more);
-    (low, low + each + u64::from(task < more))
 }
 
 /// The tasks' core groups of the last time: one more than the group's number, or 0.

@@ -197,7 +197,7 @@ impl Team {
         let mut bound = if binding.is_none() && is_outermost { Bound::of(size) } else { None };
         let is_exact = binding.is_some() || bound.as_ref().is_some_and(|bound| bound.is_exact);
         let defaults = crate::process::unforked(vicus::environment::defaults);
-        let builder = vicus::machine::Runtime::builder().defaults(defaults);
+        let builder = vicus::kit::machine::MachineRuntime::builder().defaults(defaults);
         let mut builder = builder.threads(size as usize).quiet();
         if let Some(binding) = binding {
             builder = builder.processors(binding.processors(size));

@@ -613,7 +613,7 @@ fn the_sections_of_a_placed_block_are_known() {
             // The trace says the same of the seats of the tasks.
             let bytes = fs::read(&trace).expect("it writes a trace");
             let rows = vicus::trace::Trace::read_from(&mut &bytes[..]).expect("a trace can be read").summary().boxes;
-            let sum = |of: fn(&vicus::trace::BoxSummary) -> u64| rows.iter().map(of).sum::<u64>() as usize;
+            let sum = |of: fn(&vicus::kit::recording::BoxSummary) -> u64| rows.iter().map(of).sum::<u64>() as usize;
             let told = [sum(|row| row.near_bytes), sum(|row| row.far_bytes)];
             assert_eq!(told, numbers[..2], "{what}:\n{said}");
         }

@@ -16,12 +16,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use vicus::give_up;
-use vicus_service::data::{Id, LoadOptions, LoadSpill, OnError, Order, Phase, Snapshot, Source, Syntax};
+use vicus_service::data::{Id, LoadOptions, LoadSource, LoadSpill, OnError, Order, Phase, Snapshot, Syntax};
 use vicus_service::{
-    Cancel as Handle, Count, Dataset, Document, DumpError, Error, ErrorKind, Format, Keeper, Output, Prepared as Plan,
-    Service, SessionOptions, SharedDataset, Store, StoreError, TemporaryFolder, Updating as _, check_store, copy_store,
-    create_store, dump, file_iri, graph_name, has_room_for_store, is_prefix, is_to_be_replaced, open_store, read_store,
-    syntax_by_ending, unpacked,
+    Cancel as Handle, Count, Dataset, Document, DumpError, Error, ErrorKind, Format, Output, Prepared as Plan, Service,
+    SessionOptions, SharedDataset, Store, StoreError, StoreMerger, TemporaryFolder, Updating as _, check_store,
+    copy_store, create_store, dump, file_iri, graph_name, has_room_for_store, is_prefix, is_to_be_replaced, open_store,
+    read_store, syntax_by_ending, unpacked,
 };
 
 /// Data, and its site.
@@ -69,7 +69,7 @@ pub(crate) enum DataStore {
     /// A store in a folder.
     Folder {
         /// Merges changes in the background; ended first.
-        _keeper: Keeper,
+        _merger: StoreMerger,
         store: Arc<Store>,
     },
     /// Data that stays as it is.
@@ -152,10 +152,10 @@ impl Drop for OpenData {
     fn drop(&mut self) {
         let kept = self.kept.take();
         if self.site.threads.is_here() {
-            // Waits for the keeper's thread.
+            // Waits for the merger's thread.
             without_interpreter(|| drop(kept));
         } else {
-            // A forked child has no keeper's thread to wait for.
+            // A forked child has no merger's thread to wait for.
             std::mem::forget(kept);
         }
     }
@@ -292,7 +292,7 @@ fn syntax(name: Option<&str>) -> Outcome<Option<Syntax>> {
 
 /// The sources of a call.
 struct Sources {
-    all: Vec<Source>,
+    all: Vec<LoadSource>,
     /// Bytes of the files, as far as files tell.
     total: u64,
     /// Whether one is a pipe or a device, of which nobody knows how much comes.
@@ -330,12 +330,12 @@ fn sources(
             false => Box::new(Pipe::over(file, bounds.ask())),
         };
         let reader = unpacked(Counted { inner, done }, &name);
-        sources.all.push(Source::new(name.clone(), syntax, reader).with_base(base));
+        sources.all.push(LoadSource::new(name.clone(), syntax, reader).with_base(base));
     }
     if let Some(data) = data {
         sources.total += data.len() as u64;
         let counted = Counted { inner: Cursor::new(data), done: Arc::clone(done) };
-        sources.all.push(Source::new("data", said.unwrap_or(Syntax::Turtle), unpacked(counted, "")));
+        sources.all.push(LoadSource::new("data", said.unwrap_or(Syntax::Turtle), unpacked(counted, "")));
     }
     Ok(sources)
 }
@@ -722,7 +722,7 @@ impl Data {
         }
         let open = std::mem::take(&mut *held.open.lock().unwrap_or_else(PoisonError::into_inner));
         open.iter().for_each(OpenTransaction::end);
-        // An update of a transaction may be under way, and the keeper may be writing.
+        // An update of a transaction may be under way, and the merger may be writing.
         let bounds = Bounds::of(Handle::new());
         let closed = leaving(
             py,
@@ -759,22 +759,22 @@ fn open(path: PathBuf, create: bool, read_only: bool, threads: Option<usize>) ->
     let store = if has_room { create_store(&path) } else { open_store(&path) };
     let store = Arc::new(store.map_err(of)?);
     let threads = Threads::new(threads)?;
-    let keeper = threads.service()?.keep(&store).map_err(|error| Failure::new("Busy", error))?;
-    Ok(Data::new(OpenData::new(DataStore::Folder { _keeper: keeper, store }, threads, Some(path.clone()))))
+    let merger = threads.service()?.keep(&store).map_err(|error| Failure::new("Busy", error))?;
+    Ok(Data::new(OpenData::new(DataStore::Folder { _merger: merger, store }, threads, Some(path.clone()))))
 }
 
 /// Adds little data beside what is there: each source by an operation of an update, and all or none of them.
 fn add_few(
     held: &OpenData,
     shared: &SharedDataset,
-    sources: Vec<Source>,
+    sources: Vec<LoadSource>,
     graph: Option<&NamedNode>,
     rdf_12: bool,
     bounds: &Bounds,
 ) -> Outcome<(u64, u64)> {
     let mut draft = shared.draft();
     let mut before = None;
-    for Source { name, syntax, base, reader } in sources {
+    for LoadSource { name, syntax, base, reader } in sources {
         let into = graph.map_or_else(String::new, |graph| format!(" INTO GRAPH {graph}"));
         let mut options = SessionOptions::default();
         options.plan.hash_seed = held.site.threads.hash_seed;

@@ -4,7 +4,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::fmt::{self, Display};
 use vicus_service::data::CommitError;
-use vicus_service::{Error, ErrorKind, NotStored, StoreError};
+use vicus_service::{Error, ErrorKind, StoreError, StoreUpdateError};
 
 /// A failed call, on its way to the thread that has the interpreter.
 #[derive(Debug)]
@@ -43,12 +43,12 @@ impl From<StoreError> for Failure {
     }
 }
 
-impl From<NotStored> for Failure {
-    fn from(error: NotStored) -> Failure {
+impl From<StoreUpdateError> for Failure {
+    fn from(error: StoreUpdateError) -> Failure {
         match error {
-            NotStored::Update(error) => error.into(),
-            NotStored::Store(error) => error.into(),
-            NotStored::Commit(error) => error.into(),
+            StoreUpdateError::Update(error) => error.into(),
+            StoreUpdateError::Store(error) => error.into(),
+            StoreUpdateError::Commit(error) => error.into(),
         }
     }
 }

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use vicus_service::{Cancel as Handle, DefaultGraph, Limits, ReadGraphs, SessionOptions, Tables, language};
+use vicus_service::{CallLimits, Cancel as Handle, DefaultGraph, ReadGraphs, SessionOptions, Tables, language};
 
 /// A handle that cancels the calls it is given to.
 #[pyclass(frozen, module = "vicus")]
@@ -103,14 +103,14 @@ impl AskOptions {
             options.languages.sparql.default_graph = DefaultGraph::Union;
         }
         let time = self.timeout.map(seconds);
-        options.limits = Limits {
+        options.limits = CallLimits {
             time: time.transpose()?,
             memory: Some(self.memory.unwrap_or_else(free_limit)),
             rows: self.most_rows,
             most_boxes: self.most_boxes,
             // Ctrl-C ends this call, and no other one with the same handle.
             cancel: self.cancel.map(|cancel| cancel.get().0.child()).unwrap_or_default(),
-            ..Limits::default()
+            ..CallLimits::default()
         };
         if let Some(frames) = self.tables.filter(|frames| !frames.is_empty()) {
             let mut tables = Tables::default();

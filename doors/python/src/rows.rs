@@ -17,11 +17,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 use vicus::FlowError;
-use vicus::flow::BoxCounts;
+use vicus::kit::counts::BoxCounts;
 use vicus_service::data::TermView;
 use vicus_service::{
-    Answer, ArrowForm, Batch, Call, Cancel, Count, Done, Error, Next, Outcome as Ended, PlanNode, Prepared, RowStream,
-    Running, SomeRows, TermForm, ValueType,
+    Answer, ArrowForm, Call, CallOutcome, Cancel, Count, Done, Error, Next, PlanNode, Prepared, RowStream,
+    RunningQuery, SolutionBatch, SomeRows, TermForm, ValueType,
 };
 
 /// So many rows at most are kept for a look at an answer.
@@ -52,12 +52,12 @@ struct State {
     rows: u64,
     /// Whether some were taken as tuples.
     is_begun: bool,
-    ended: Option<Ended>,
+    ended: Option<CallOutcome>,
 }
 
 enum Source {
     Stream(RowStream),
-    Truth(Running<Count>),
+    Truth(RunningQuery<Count>),
     Answered(bool),
     /// All was read.
     Over,
@@ -213,7 +213,7 @@ impl Rows {
         &self,
         py: Python<'py>,
         row: &Bound<'py, PyAny>,
-        batch: &Batch<'_>,
+        batch: &SolutionBatch<'_>,
         most: usize,
         made: &Bound<'py, PyList>,
     ) -> PyResult<()> {
@@ -233,7 +233,7 @@ impl Rows {
     fn next_by<'py>(
         &self,
         py: Python<'py>,
-        convert: impl FnOnce(&Batch<'_>, &Bound<'py, PyList>) -> PyResult<()>,
+        convert: impl FnOnce(&SolutionBatch<'_>, &Bound<'py, PyList>) -> PyResult<()>,
     ) -> PyResult<Option<Bound<'py, PyList>>> {
         let piece = self.shared.next(py).map_err(|failure| self.exception(py, failure))?;
         let Some(piece) = piece else { return Ok(None) };
@@ -639,12 +639,12 @@ pub(crate) fn operators(plan: &Prepared, counts: Option<&[BoxCounts]>) -> Vec<Op
 
 /// The terms of a batch, each of which is made once.
 struct Cells<'a, 'py> {
-    batch: &'a Batch<'a>,
+    batch: &'a SolutionBatch<'a>,
     made: FxHashMap<u64, Bound<'py, PyAny>>,
 }
 
 impl<'a, 'py> Cells<'a, 'py> {
-    fn new(batch: &'a Batch<'a>) -> Cells<'a, 'py> {
+    fn new(batch: &'a SolutionBatch<'a>) -> Cells<'a, 'py> {
         Cells { batch, made: FxHashMap::default() }
     }
 

@@ -72,7 +72,7 @@ impl Threads {
     }
 
     /// The threads of one that was made here just now.
-    pub(crate) fn runtime(&self) -> &vicus::machine::Runtime {
+    pub(crate) fn runtime(&self) -> &vicus::kit::machine::MachineRuntime {
         self.service.as_ref().expect("it is there until the drop").runtime()
     }
 

@@ -16,7 +16,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use vicus::NodeId;
-use vicus::kit::{MOST_RUNS, PageError, Pages, Placement};
+use vicus::kit::{MOST_RUNS, PageError, PagePlacement, Pages};
 use vicus::memory::WhenFull;
 use vicus::threads::full_empty;
 
@@ -166,7 +166,7 @@ impl Array {
             if !topology.has_memory(node) || !library.pages.may_use(node) {
                 return Ok(());
             }
-            let on = Placement::On(node, WhenFull::Preferred);
+            let on = PagePlacement::On(node, WhenFull::Preferred);
             // SAFETY: pages of this array; they are mapped in the way of `SystemPages::map`, which remembers nothing of
             // its reservations.
             unsafe { library.pages.place(start, bytes, on) }

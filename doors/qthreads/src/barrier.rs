@@ -71,7 +71,7 @@ exports! {
 mod tests {
     use super::*;
     use std::sync::Arc;
-    use vicus::machine::Runtime;
+    use vicus::kit::machine::MachineRuntime;
     use vicus::threads::{Builder, OnDeadlock, full_empty, yield_now};
 
     // The runtime unwound a thread in a barrier, and the barrier still had the word in the thread's frame: the next one
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn an_unwound_thread_waits_in_no_barrier_any_more() {
         let barrier = Arc::new(Barrier::new(2));
-        let runtime: Runtime = Runtime::builder().threads(1).deadlock(OnDeadlock::Unwind).start();
+        let runtime: MachineRuntime = MachineRuntime::builder().threads(1).deadlock(OnDeadlock::Unwind).start();
         let theirs = Arc::clone(&barrier);
         let waits = Builder::new().spawn_on(&runtime, move || theirs.enter());
         let theirs = Arc::clone(&barrier);

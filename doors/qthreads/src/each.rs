@@ -134,7 +134,7 @@ pub(crate) fn part(start: usize, stop: usize, index: usize, parts: usize) -> (us
 mod tests {
     use super::*;
     use std::sync::Mutex;
-    use vicus::machine::Runtime;
+    use vicus::kit::machine::MachineRuntime;
     use vicus::threads::{Builder, OnDeadlock};
 
     // A worker was enabled between the cut of an array and its threads: there was one part more than results.
@@ -156,7 +156,7 @@ mod tests {
     // memory went to others.
     #[test]
     fn unwound_and_dropped_threads_are_over() {
-        let runtime: Runtime = Runtime::builder().threads(1).deadlock(OnDeadlock::Unwind).start();
+        let runtime: MachineRuntime = MachineRuntime::builder().threads(1).deadlock(OnDeadlock::Unwind).start();
         let count = Arc::new(Count::new());
         count.add(2);
         drop(Counted::new(&count));
@@ -178,7 +178,7 @@ mod tests {
     // The runtime unwound a thread, and its word was still empty when the next thread with this stack had a word there.
     #[test]
     fn the_word_of_an_unwound_wait_is_full() {
-        let runtime: Runtime = Runtime::builder().threads(1).deadlock(OnDeadlock::Unwind).start();
+        let runtime: MachineRuntime = MachineRuntime::builder().threads(1).deadlock(OnDeadlock::Unwind).start();
         let word = Arc::new(AtomicU64::new(0));
         full_empty::empty(&word);
         let theirs = Arc::clone(&word);

@@ -436,7 +436,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicU8;
     use std::thread;
-    use vicus::machine::Runtime;
+    use vicus::kit::machine::MachineRuntime;
     use vicus::threads::Builder;
 
     fn pipe() -> [i32; 2] {
@@ -459,7 +459,7 @@ mod tests {
     fn a_helper_does_not_write_into_an_unwound_frame() {
         let [out, into] = pipe();
         let (buffer, begun) = (Arc::new(AtomicU64::new(7)), Arc::new(AtomicU8::new(0)));
-        let runtime: Runtime = Runtime::builder().threads(1).start();
+        let runtime: MachineRuntime = MachineRuntime::builder().threads(1).start();
         let (theirs, begins) = (Arc::clone(&buffer), Arc::clone(&begun));
         let reads = Builder::new().spawn_on(&runtime, move || {
             begins.store(1, Ordering::SeqCst);
@@ -488,7 +488,7 @@ mod tests {
     #[test]
     fn threads_read_poll_and_select_into_their_own_memory() {
         let [out, into] = pipe();
-        let runtime: Runtime = Runtime::builder().threads(1).start();
+        let runtime: MachineRuntime = MachineRuntime::builder().threads(1).start();
         let all = move || {
             let (mut bytes, text) = ([7_u8; 8], b"abc");
             let mut files = [libc::pollfd { fd: out, events: libc::POLLIN, revents: 0 }; 2];

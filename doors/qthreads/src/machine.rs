@@ -5,7 +5,7 @@
 //! than PUs.
 
 use crate::environment::number;
-use vicus::topology::{Cache, CacheId, Core, CoreGroup, CoreId, Pu, PuId};
+use vicus::kit::topology::{Cache, CacheId, Core, CoreGroup, CoreId, Pu, PuId};
 use vicus::{GroupId, Topology};
 
 /// How many shepherds of how many workers.

@@ -107,7 +107,7 @@ exports! {
 mod tests {
     use super::*;
     use std::sync::Arc;
-    use vicus::machine::Runtime;
+    use vicus::kit::machine::MachineRuntime;
     use vicus::threads::{Builder, OnDeadlock, yield_now};
 
     // The runtime unwound a thread in a queue, and the queue still had the word in the thread's frame: its release
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn an_unwound_thread_waits_in_no_queue_any_more() {
         let queue = Arc::new(Queue { most: None, waiting: Mutex::new(Waiting(VecDeque::new())) });
-        let runtime: Runtime = Runtime::builder().threads(1).deadlock(OnDeadlock::Unwind).start();
+        let runtime: MachineRuntime = MachineRuntime::builder().threads(1).deadlock(OnDeadlock::Unwind).start();
         let theirs = Arc::clone(&queue);
         let waits = Builder::new().spawn_on(&runtime, move || theirs.join());
         let theirs = Arc::clone(&queue);

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// Tokens, and the rights with and without them. By default everyone reads, and no one writes.
 #[derive(Clone, Default)]
-pub struct Access {
+pub struct AccessRules {
     /// Clients with one of these may read and write.
     pub write: Vec<String>,
     /// Clients with one of these may read.
@@ -41,7 +41,7 @@ pub(crate) enum Denied {
     WrongToken,
 }
 
-impl Access {
+impl AccessRules {
     /// Whether a request may do this.
     pub(crate) fn check(&self, right: Right, headers: &HeaderMap) -> Result<(), Denied> {
         let token = bearer(headers);
@@ -81,9 +81,9 @@ impl Access {
     /// The right to write, in the words of the page.
     pub(crate) fn of_updates(&self) -> &'static str {
         match self {
-            Access { is_read_only: true, .. } => "off",
-            Access { is_open: true, .. } => "open",
-            Access { write, .. } if write.is_empty() => "off",
+            AccessRules { is_read_only: true, .. } => "off",
+            AccessRules { is_open: true, .. } => "open",
+            AccessRules { write, .. } if write.is_empty() => "off",
             _ => "token",
         }
     }
@@ -104,9 +104,9 @@ pub(crate) fn is_same(a: &str, b: &str) -> bool {
 }
 
 /// Without the tokens.
-impl fmt::Debug for Access {
+impl fmt::Debug for AccessRules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Access")
+        f.debug_struct("AccessRules")
             .field("is_open", &self.is_open)
             .field("is_read_only", &self.is_read_only)
             .finish_non_exhaustive()
@@ -126,10 +126,10 @@ mod tests {
     #[test]
     fn a_token_permits_what_it_is_for() {
         let none = HeaderMap::new();
-        let closed = Access::default();
+        let closed = AccessRules::default();
         assert!(closed.check(Right::Read, &none).is_ok());
         assert!(matches!(closed.check(Right::Write, &with("any")), Err(Denied::Never(_))));
-        let access = Access { write: vec!["w".into()], read: vec!["r".into()], ..Access::default() };
+        let access = AccessRules { write: vec!["w".into()], read: vec!["r".into()], ..AccessRules::default() };
         assert_eq!(access.check(Right::Read, &none), Err(Denied::TokenNeeded));
         assert!(access.check(Right::Read, &with("r")).is_ok() && access.check(Right::Read, &with("w")).is_ok());
         assert_eq!(access.check(Right::Write, &with("r")), Err(Denied::WrongToken));
@@ -148,7 +148,7 @@ mod tests {
             assert_eq!(access.check(right, &with("r")), Err(Denied::WrongToken));
             assert!(access.check(right, &with("w")).is_ok());
         }
-        let read_only = Access { is_read_only: true, ..access };
+        let read_only = AccessRules { is_read_only: true, ..access };
         assert!(read_only.check(Right::Promote, &with("w")).is_ok());
         assert!(matches!(read_only.check(Right::Write, &with("w")), Err(Denied::Never(_))));
     }

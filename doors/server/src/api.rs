@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use vicus_service::{
-    Answer, Dataset, Error, KNOWN_PREFIXES, LANGUAGES, Limits, QueryLanguage, Remark, RemarkKind, SPARQL,
+    Answer, CallLimits, Dataset, Error, KNOWN_PREFIXES, LANGUAGES, QueryLanguage, Remark, RemarkKind, SPARQL,
     SessionOptions, SqlType, Suggestion, SuggestionKind, TextErrorKind, check, check_update, language,
 };
 
@@ -400,7 +400,7 @@ async fn checked(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Res
     let job = {
         let shared = Arc::clone(shared);
         move || {
-            let limits = Limits { time: Some(CHECK_TIME), ..Limits::default() };
+            let limits = CallLimits { time: Some(CHECK_TIME), ..CallLimits::default() };
             let options = SessionOptions { language, limits, ..shared.options.session.clone() };
             let memory = shared.service.memory();
             let error = match check(&text, memory, &options) {

@@ -1,10 +1,10 @@
 //! Connections: accepted within a bound, with TLS or without, each served by a task of its own.
 
-use crate::half::{BodyWithEnd, Ended, Exchange};
+use crate::half_closed::{BodyWithEnd, Ended, Exchange};
 use crate::routes::{Arrived, kept};
 use crate::server::ServerError;
 use crate::shared::Shared;
-use crate::taking::{Owed, Taking};
+use crate::slow_clients::{Owed, Taking};
 use axum::Router;
 use axum::extract::Extension;
 use hyper::service::{Service, service_fn};

@@ -4,16 +4,18 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use vicus_service::data::{CommitError, Snapshot, Store, StoreError};
-use vicus_service::{CommitWatch, Dataset, Error, Keeper, NotStored, Service, SessionOptions, SharedDataset};
+use vicus_service::{
+    CommitWatch, Dataset, Error, Service, SessionOptions, SharedDataset, StoreMerger, StoreUpdateError,
+};
 
 /// Data for queries; updates may change it meanwhile.
-pub enum Data {
-    /// A store on disk. Its keeper merges changes in the background.
+pub enum ServerData {
+    /// A store on disk. Its merger merges changes in the background.
     Store {
         /// The store.
         store: Arc<Store>,
         /// Merges; ends with the server.
-        keeper: Option<Keeper>,
+        merger: Option<StoreMerger>,
     },
     /// Loaded files. Changes by updates are lost with the process.
     Memory(Dataset),
@@ -32,7 +34,7 @@ pub(crate) struct ServedData {
 }
 
 enum Kind {
-    Store { store: Arc<Store>, keeper: Mutex<Option<Keeper>> },
+    Store { store: Arc<Store>, merger: Mutex<Option<StoreMerger>> },
     Memory(SharedDataset),
 }
 
@@ -46,10 +48,10 @@ pub(crate) struct Version {
 }
 
 impl ServedData {
-    pub(crate) fn new(data: Data, started: u64) -> ServedData {
+    pub(crate) fn new(data: ServerData, started: u64) -> ServedData {
         let data = match data {
-            Data::Store { store, keeper } => Kind::Store { store, keeper: Mutex::new(keeper) },
-            Data::Memory(dataset) => Kind::Memory(SharedDataset::new(dataset)),
+            ServerData::Store { store, merger } => Kind::Store { store, merger: Mutex::new(merger) },
+            ServerData::Memory(dataset) => Kind::Memory(SharedDataset::new(dataset)),
         };
         let (snapshot, sequence) = data.snapshot();
         let last = Mutex::new(Version { snapshot, number: 1, sequence });
@@ -150,8 +152,8 @@ impl ServedData {
 
     /// Ends merging, at the end of the server.
     pub(crate) fn close(&self) {
-        if let Kind::Store { keeper, .. } = &self.data {
-            drop(lock(keeper).take());
+        if let Kind::Store { merger, .. } = &self.data {
+            drop(lock(merger).take());
         }
     }
 }
@@ -196,30 +198,31 @@ impl From<Error> for NotUpdated {
     }
 }
 
-impl From<NotStored> for NotUpdated {
-    fn from(error: NotStored) -> NotUpdated {
+impl From<StoreUpdateError> for NotUpdated {
+    fn from(error: StoreUpdateError) -> NotUpdated {
         match error {
-            NotStored::Update(error) => NotUpdated::Update(error),
+            StoreUpdateError::Update(error) => NotUpdated::Update(error),
             // The update asks for more than a limit.
-            NotStored::Commit(CommitError::Failed(error @ StoreError::NotKept(_))) => {
+            StoreUpdateError::Commit(CommitError::Failed(error @ StoreError::NotKept(_))) => {
                 NotUpdated::Update(Error::Failed { name: "update".to_owned(), error: Arc::new(error) })
             }
-            NotStored::Store(error @ (StoreError::Follows | StoreError::Replaced(_)))
-            | NotStored::Commit(CommitError::Failed(error @ (StoreError::Follows | StoreError::Replaced(_)))) => {
+            StoreUpdateError::Store(error) | StoreUpdateError::Commit(CommitError::Failed(error))
+                if matches!(error, StoreError::Follows | StoreError::Replaced(_)) =>
+            {
                 NotUpdated::NotHere(error)
             }
-            NotStored::Store(error) => NotUpdated::Store(Error::Store(Arc::new(error))),
-            NotStored::Commit(error) if error.in_doubt() => NotUpdated::InDoubt(error),
-            NotStored::Commit(error) => NotUpdated::Store(Error::Store(Arc::new(error))),
+            StoreUpdateError::Store(error) => NotUpdated::Store(Error::Store(Arc::new(error))),
+            StoreUpdateError::Commit(error) if error.in_doubt() => NotUpdated::InDoubt(error),
+            StoreUpdateError::Commit(error) => NotUpdated::Store(Error::Store(Arc::new(error))),
         }
     }
 }
 
-impl fmt::Debug for Data {
+impl fmt::Debug for ServerData {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Data::Store { .. } => "Data::Store",
-            Data::Memory(_) => "Data::Memory",
+            ServerData::Store { .. } => "ServerData::Store",
+            ServerData::Memory(_) => "ServerData::Memory",
         })
     }
 }

@@ -6,6 +6,7 @@ use crate::coding::Packer;
 use crate::metrics::Kind;
 use crate::negotiate::{Offer, coding_of};
 use crate::query::note;
+use crate::requests::RequestKind;
 use crate::routes::Request;
 use crate::shared::Shared;
 use axum::http::{HeaderValue, Method, Response, StatusCode, header};
@@ -44,7 +45,7 @@ pub(crate) async fn answer(shared: &Arc<Shared>, request: &Request) -> Result<Re
     };
     let coding = coding_of(&request.headers);
     let text: Arc<str> = Arc::from("all quads");
-    let begun = request.begin(shared, ("get", "graph"), &text)?;
+    let begun = request.begin(shared, RequestKind { kind: "get", language: "graph" }, &text)?;
     let (writer, reader) = text_stream(shared.options.clients.stream_bytes);
     let mut reader = reader.cancelling(begun.entry.cancel.clone());
     let packer = Packer::new(coding, writer.clone()).map_err(|error| Failure::bad(error.to_string()))?;

@@ -9,6 +9,7 @@ use crate::metrics::Kind;
 use crate::multipart;
 use crate::negotiate::{coding_of, syntax_of};
 use crate::query::{self, ClientQuery};
+use crate::requests::RequestKind;
 use crate::routes::{Incoming, Request, wait_for_sequence};
 use crate::shared::Shared;
 use crate::update::{self, Change};
@@ -118,7 +119,7 @@ async fn get(shared: &Arc<Shared>, request: &Request, graph: Named) -> Result<Re
         is_traced: false,
         key: None,
     };
-    let begun = request.begin(shared, ("get", "graph"), &asked.text)?;
+    let begun = request.begin(shared, RequestKind { kind: "get", language: "graph" }, &asked.text)?;
     let entry = Arc::clone(&begun.entry);
     let mut response = query::answer(shared, asked, begun).await;
     put_sequence(response.headers_mut(), entry.sequence.get().copied());
@@ -245,6 +246,6 @@ async fn change(
         prefers_json: request.prefers_json(),
         kind: Kind::Graph,
     };
-    let begun = request.begin(shared, ("graph", "graph"), &change.text)?;
+    let begun = request.begin(shared, RequestKind { kind: "graph", language: "graph" }, &change.text)?;
     Ok(update::answer(shared, change, begun, success).await)
 }

@@ -1,6 +1,6 @@
 //! The settings of a server's start.
 
-use crate::access::Access;
+use crate::access::AccessRules;
 use crate::log::AccessLog;
 use std::fmt;
 use std::path::PathBuf;
@@ -10,12 +10,12 @@ use vicus_service::{Following, SessionOptions};
 
 /// How a server answers.
 #[derive(Clone)]
-pub struct Options {
+pub struct ServerOptions {
     /// How queries and updates are parsed, planned and run. Its time and its memory are the limits of a request; its
     /// language is that of each request's path.
     pub session: SessionOptions,
     /// The rights of clients.
-    pub access: Access,
+    pub access: AccessRules,
     /// The target of the access log.
     pub log: AccessLog,
     /// The certificate chain and its key, as PEM files: then it speaks TLS.
@@ -45,12 +45,12 @@ pub struct Options {
     pub following: Option<Arc<Following>>,
 }
 
-impl Default for Options {
+impl Default for ServerOptions {
     /// No limit on time, no updates, no log, no TLS, ten seconds of grace.
-    fn default() -> Options {
-        Options {
+    fn default() -> ServerOptions {
+        ServerOptions {
             session: SessionOptions::default(),
-            access: Access::default(),
+            access: AccessRules::default(),
             log: AccessLog::Off,
             tls: None,
             cors: None,
@@ -67,9 +67,12 @@ impl Default for Options {
     }
 }
 
-impl fmt::Debug for Options {
+impl fmt::Debug for ServerOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options").field("name", &self.name).field("clients", &self.clients).finish_non_exhaustive()
+        f.debug_struct("ServerOptions")
+            .field("name", &self.name)
+            .field("clients", &self.clients)
+            .finish_non_exhaustive()
     }
 }
 

@@ -6,7 +6,7 @@
 //! name: so a server on a loopback address answers only to the names that belong there.
 
 use crate::answer::Failure;
-use crate::options::Options;
+use crate::options::ServerOptions;
 use axum::http::{HeaderMap, StatusCode, header};
 use std::net::IpAddr;
 
@@ -21,7 +21,7 @@ pub(crate) struct Origins {
 
 impl Origins {
     /// For a server told to listen at `address`, and listening at `at`.
-    pub(crate) fn new(address: &str, at: IpAddr, options: &Options) -> Origins {
+    pub(crate) fn new(address: &str, at: IpAddr, options: &ServerOptions) -> Origins {
         let names = options.allow_hosts.iter().map(String::as_str).chain([address]);
         let hosts = at.is_loopback().then(|| names.map(|name| name_of(name).to_ascii_lowercase()).collect());
         let pages = options.allow_origins.iter().chain(options.cors.as_ref().filter(|origin| *origin != "*"));

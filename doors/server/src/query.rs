@@ -22,8 +22,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use vicus_service::{
-    Answer, Dataset, DefaultGraph, Error, Limits, Outcome, Prepared, QueryLanguage, ReadGraphs, Running, Service,
-    SessionOptions, StreamReader, StreamWriter, TextSink, Watching, text_stream,
+    Answer, CallLimits, CallOutcome, Dataset, DefaultGraph, Error, Prepared, QueryLanguage, ReadGraphs, RunningQuery,
+    Service, SessionOptions, StreamReader, StreamWriter, TextSink, Watching, text_stream,
 };
 
 /// A client's query.
@@ -83,7 +83,7 @@ struct Streaming {
     version: u64,
     reader: StreamReader,
     writer: StreamWriter,
-    running: Running<TextSink<Packer>>,
+    running: RunningQuery<TextSink<Packer>>,
     /// Separate threads that record.
     recording: Option<Service>,
 }
@@ -241,7 +241,7 @@ fn options(shared: &Shared, asked: &ClientQuery, entry: &Entry) -> SessionOption
         parallel_answers: true,
         first_rows: asked.first_rows,
         counts: entry.is_named,
-        limits: Limits {
+        limits: CallLimits {
             time: time_of(shared, asked).map(|time| time.saturating_sub(entry.began.elapsed())),
             cancel: entry.cancel.clone(),
             ..session.limits.clone()
@@ -334,7 +334,7 @@ fn try_begin(shared: &Arc<Shared>, asked: &ClientQuery, entry: &Arc<Entry>) -> R
 }
 
 /// Counts the cost of a query.
-fn count(shared: &Shared, outcome: &Outcome) {
+fn count(shared: &Shared, outcome: &CallOutcome) {
     let (metrics, totals) = (&shared.metrics, &outcome.totals);
     metrics.near_bytes.fetch_add(totals.near_bytes, Ordering::Relaxed);
     metrics.far_bytes.fetch_add(totals.far_bytes, Ordering::Relaxed);

@@ -119,6 +119,13 @@ pub(crate) fn agent(headers: &HeaderMap) -> Option<&str> {
     headers.get(header::USER_AGENT)?.to_str().ok()
 }
 
+/// The kind of a request, and the language of its text, by the names that the list of requests shows.
+#[derive(Clone, Copy)]
+pub(crate) struct RequestKind {
+    pub(crate) kind: &'static str,
+    pub(crate) language: &'static str,
+}
+
 /// A running request. Dropping it without [`RunningRequest::end`] means that its client has gone: it is cancelled.
 pub(crate) struct RunningRequest {
     requests: Arc<Requests>,
@@ -144,10 +151,11 @@ impl Requests {
     pub(crate) fn begin(
         self: &Arc<Self>,
         name: Option<&str>,
-        (kind, language): (&'static str, &'static str),
+        what: RequestKind,
         text: &Arc<str>,
         Sender { client, headers, method, path }: Sender<'_>,
     ) -> Result<RunningRequest, NotBegun> {
+        let RequestKind { kind, language } = what;
         let fits = |name: &str| {
             let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
             (1..=LONGEST_ID).contains(&name.len()) && name.chars().all(plain)

@@ -19,7 +19,7 @@ use crate::metrics::{self, Kind};
 use crate::negotiate::{self, Accepted, FormatWish, coding_of};
 use crate::parameters::Parameters;
 use crate::query::{self, ClientQuery, time_limit};
-use crate::requests::{NotBegun, RunningRequest, SECRET, Sender, agent};
+use crate::requests::{NotBegun, RequestKind, RunningRequest, SECRET, Sender, agent};
 use crate::shared::Shared;
 use crate::update::{self, Change};
 use crate::{copies, description, graphs};
@@ -264,12 +264,7 @@ impl Request {
     }
 
     /// Begins the request under its name.
-    pub(crate) fn begin(
-        &self,
-        shared: &Shared,
-        what: (&'static str, &'static str),
-        text: &Arc<str>,
-    ) -> Result<RunningRequest, Failure> {
+    pub(crate) fn begin(&self, shared: &Shared, what: RequestKind, text: &Arc<str>) -> Result<RunningRequest, Failure> {
         if shared.is_draining.load(Ordering::Relaxed) {
             return Err(Failure::busy("the server is about to end"));
         }
@@ -589,7 +584,7 @@ async fn ask(
         key: request.key.filter(|_| !language.reads_files()),
     };
     wait_for_sequence(shared, parameters, time).await?;
-    let begun = request.begin(shared, ("query", language.name()), &asked.text)?;
+    let begun = request.begin(shared, RequestKind { kind: "query", language: language.name() }, &asked.text)?;
     let (id, secret) = (Arc::clone(&begun.entry.id), begun.entry.secret_to_tell());
     let entry = Arc::clone(&begun.entry);
     let mut response = query::answer(shared, asked, begun).await;
@@ -627,7 +622,7 @@ async fn change(
         prefers_json: request.prefers_json(),
         kind: Kind::Update,
     };
-    let begun = request.begin(shared, ("update", "sparql"), &change.text)?;
+    let begun = request.begin(shared, RequestKind { kind: "update", language: "sparql" }, &change.text)?;
     let id = Arc::clone(&begun.entry.id);
     let status = if request.prefers_json() { StatusCode::OK } else { StatusCode::NO_CONTENT };
     let mut response = update::answer(shared, change, begun, status).await;

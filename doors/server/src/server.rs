@@ -4,10 +4,10 @@ use crate::answers::Answers;
 use crate::awake::Awake;
 use crate::body::Bodies;
 use crate::connection::{self, accept};
-use crate::data::{Data, ServedData};
+use crate::data::{ServedData, ServerData};
 use crate::jobs::Jobs;
 use crate::metrics::Metrics;
-use crate::options::Options;
+use crate::options::ServerOptions;
 use crate::origins::Origins;
 use crate::plans::Plans;
 use crate::requests::Requests;
@@ -35,9 +35,9 @@ pub struct Server {
 
 /// Tells a server to end, from any thread. A clone is for the same server.
 #[derive(Clone, Debug)]
-pub struct Stop(watch::Sender<bool>);
+pub struct ServerStop(watch::Sender<bool>);
 
-impl Stop {
+impl ServerStop {
     /// Ends the server: it takes no more requests, lets running ones go on for a while, and then stops them.
     pub fn stop(&self) {
         self.0.send_replace(true);
@@ -104,7 +104,12 @@ impl Server {
     ///
     /// # Errors
     /// The address is in use or not this machine's, or the certificate can't be used.
-    pub fn bind(address: &str, service: Service, data: Data, options: Options) -> Result<Server, ServerError> {
+    pub fn bind(
+        address: &str,
+        service: Service,
+        data: ServerData,
+        options: ServerOptions,
+    ) -> Result<Server, ServerError> {
         let tls = options.tls.as_ref().map(|(certificate, key)| connection::tls(certificate, key)).transpose()?;
         let listener = connection::listen(address)?;
         let at = listener.local_addr().map_err(|error| ServerError::Address { address: address.to_owned(), error })?;
@@ -146,12 +151,12 @@ impl Server {
     }
 
     /// A handle that tells it to end.
-    pub fn stopper(&self) -> Stop {
-        Stop(self.stop.clone())
+    pub fn stopper(&self) -> ServerStop {
+        ServerStop(self.stop.clone())
     }
 
     /// Answers until it is told to end, and then drains: no request begins any more, running ones may go on for
-    /// [`Options::grace`], and the rest are stopped. When it returns, nothing runs.
+    /// [`ServerOptions::grace`], and the rest are stopped. When it returns, nothing runs.
     ///
     /// # Errors
     /// The system gives no threads.

@@ -7,7 +7,7 @@ use crate::body::Bodies;
 use crate::data::ServedData;
 use crate::jobs::Jobs;
 use crate::metrics::Metrics;
-use crate::options::Options;
+use crate::options::ServerOptions;
 use crate::origins::Origins;
 use crate::plans::Plans;
 use crate::requests::Requests;
@@ -22,7 +22,7 @@ use vicus_service::{Error, ErrorKind, Service, StoreError};
 pub(crate) struct Shared {
     pub(crate) service: Service,
     pub(crate) data: ServedData,
-    pub(crate) options: Options,
+    pub(crate) options: ServerOptions,
     pub(crate) origins: Origins,
     pub(crate) jobs: Jobs,
     pub(crate) awake: Arc<Awake>,

@@ -6,16 +6,16 @@
 use crate::shared::Shared;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use vicus::kit::{Log, What};
+use vicus::kit::{EventLog, What};
 use vicus::trace::Trace;
 use vicus::{Runtime, RuntimeBuilder};
 use vicus_service::Service;
-use vicus_view::{Page, Run};
+use vicus_view::{Page, RecordedRun};
 
 /// Threads that record, for one query.
 pub(crate) fn service(shared: &Shared) -> Option<Service> {
     let plan = shared.service.runtime().plan().clone();
-    let builder: RuntimeBuilder = Runtime::builder().plan(plan).record(Log::DEFAULT_ROOM).quiet();
+    let builder: RuntimeBuilder = Runtime::builder().plan(plan).record(EventLog::DEFAULT_ROOM).quiet();
     let runtime = builder.try_start().ok()?;
     Some(Service::new(runtime, Arc::clone(shared.service.memory())))
 }
@@ -35,7 +35,7 @@ pub(crate) fn of(service: Service, name: &str) -> Option<Recording> {
     let trace = runtime.trace()?;
     let spans = json(&trace, threads);
     let mut page = Vec::new();
-    Page::new(vec![Run::new(name, trace)]).write_to(&mut page).ok()?;
+    Page::new(vec![RecordedRun::new(name, trace)]).write_to(&mut page).ok()?;
     Some(Recording { spans, page })
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use vicus::kit::{give_back_own_blocks, give_back_small_blocks};
-use vicus_service::Ended;
+use vicus_service::EndedCalls;
 
 /// How often it is looked whether requests have ended.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -29,7 +29,7 @@ const PART: u32 = 50;
 #[derive(Default)]
 struct Due {
     /// The requests ended at the last trim.
-    before: Ended,
+    before: EndedCalls,
     /// How many pauses ago.
     pauses: u32,
     /// One more trim after requests have ended: the rest of the data merged by them goes later.
@@ -38,7 +38,7 @@ struct Due {
 
 impl Due {
     /// Whether it is to be done now, after a pause.
-    fn now(&mut self, ended: Ended) -> bool {
+    fn now(&mut self, ended: EndedCalls) -> bool {
         self.pauses = self.pauses.saturating_add(1);
         let has_ended = ended != self.before;
         let is_due = ended.bytes - self.before.bytes >= MUCH || self.pauses >= PAUSES && (has_ended || self.again);
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn what_held_much_is_followed_at_once_and_other_requests_twice_after_a_while() {
         let mut due = Due::default();
-        let mut after = |calls, bytes| due.now(Ended { calls, bytes });
+        let mut after = |calls, bytes| due.now(EndedCalls { calls, bytes });
         assert!((0..100).all(|_| !after(0, 0)), "no request has ended");
         assert!(after(1, MUCH));
         let mut after_pauses = |calls, bytes| (1..=40).filter(|_| after(calls, bytes)).count();
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn requests_that_go_on_and_hold_little_are_followed_now_and_then() {
         let mut due = Due::default();
-        let count = (1..=100).filter(|&calls| due.now(Ended { calls, bytes: calls })).count();
+        let count = (1..=100).filter(|&calls| due.now(EndedCalls { calls, bytes: calls })).count();
         assert_eq!(count as u32, 100 / PAUSES);
     }
 }

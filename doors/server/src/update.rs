@@ -12,7 +12,7 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use vicus_service::data::CommitError;
-use vicus_service::{Document, Error, Limits, ReadGraphs, SessionOptions, StoreError};
+use vicus_service::{CallLimits, Document, Error, ReadGraphs, SessionOptions, StoreError};
 
 /// A client's change.
 pub(crate) struct Change {
@@ -64,7 +64,7 @@ async fn run(shared: &Arc<Shared>, change: Change, begun: &RunningRequest) -> Re
         return Err(shared.not_here(&StoreError::Follows));
     }
     let session = &shared.options.session;
-    let limits = Limits {
+    let limits = CallLimits {
         time: [change.time, session.limits.time].into_iter().flatten().min(),
         cancel: begun.entry.cancel.clone(),
         ..session.limits.clone()

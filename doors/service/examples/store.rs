@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use vicus::Runtime;
-use vicus_rdf::{Kind, Loader, Order};
+use vicus_rdf::{Loader, Order, TermKind};
 use vicus_service::{MemoryBudget, Service, SessionOptions, check_store, create_store, open_store, read_store};
 use vicus_store::{Batch, Store};
 
@@ -74,7 +74,7 @@ fn open(folder: &Path) -> Result<(), Failure> {
     println!("a quad from the middle: {} in {:?}", quad.map(shown).join(" "), start.elapsed());
     let start = Instant::now();
     let key = snapshot.dictionary().key(quad[1], str::to_owned);
-    println!("its predicate found: {:?} in {:?}", snapshot.dictionary().search(Kind::Iri, &key), start.elapsed());
+    println!("its predicate found: {:?} in {:?}", snapshot.dictionary().search(TermKind::Iri, &key), start.elapsed());
     Ok(())
 }
 

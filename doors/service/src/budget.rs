@@ -42,19 +42,19 @@ struct State {
     beside: u64,
     /// How many freed bytes may wait to be used again as far as this budget says, as was told last.
     may_wait: u64,
-    ended: Ended,
+    ended: EndedCalls,
 }
 
 /// The calls ended so far.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Ended {
+pub struct EndedCalls {
     /// How often a call gave back its share.
     pub calls: u64,
-    /// Bytes of these shares, without the first [`Ended::SMALL`] of each.
+    /// Bytes of these shares, without the first [`EndedCalls::SMALL`] of each.
     pub bytes: u64,
 }
 
-impl Ended {
+impl EndedCalls {
     /// The share of a short query is at most this.
     pub const SMALL: u64 = 4 << 20;
 }
@@ -106,7 +106,7 @@ impl MemoryBudget {
             next: 0,
             beside: 0,
             may_wait: u64::MAX,
-            ended: Ended::default(),
+            ended: EndedCalls::default(),
         };
         Arc::new(MemoryBudget { state: Mutex::new(state), changed: Condvar::new(), process: OnceLock::new() })
     }
@@ -135,7 +135,7 @@ impl MemoryBudget {
     }
 
     /// The shares given back so far.
-    pub fn ended(&self) -> Ended {
+    pub fn ended(&self) -> EndedCalls {
         self.lock().ended
     }
 
@@ -423,7 +423,7 @@ impl Share {
         let mut state = self.budget.lock();
         state.taken -= granted;
         state.ended.calls += 1;
-        state.ended.bytes += granted.saturating_sub(Ended::SMALL);
+        state.ended.bytes += granted.saturating_sub(EndedCalls::SMALL);
         let is_awaited = !state.waiting.is_empty();
         self.budget.bound_waiting(state);
         if is_awaited {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use vicus::BoxError;
-use vicus_rdf::load::{Source, Syntax};
+use vicus_rdf::load::{LoadSource, Syntax};
 
 /// The syntax named by a file's ending, with `.gz`, `.zst`, `.bz2` or `.xz` behind it or not.
 ///
@@ -175,13 +175,13 @@ impl Document {
     pub(crate) fn open<R: Read + Send + 'static>(
         &self,
         book: impl Fn(Box<dyn Read + Send>) -> R,
-    ) -> Result<Vec<Source>, BoxError> {
+    ) -> Result<Vec<LoadSource>, BoxError> {
         let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner).take();
         let parts = parts.ok_or_else(|| format!("<{}> can be read once", self.iri))?;
         let several = parts.len() > 1;
         let source = |(number, Part { syntax, base, bytes }): (usize, Part)| {
             let name = if several { format!("part {} of the document", number + 1) } else { "the document".to_owned() };
-            let source = Source::new(name, syntax, book(bytes));
+            let source = LoadSource::new(name, syntax, book(bytes));
             match base {
                 Some(base) => source.with_base(base),
                 None => source,
@@ -268,7 +268,7 @@ pub(crate) fn open<R: Read + Send + 'static>(
     cancel: &Cancel,
     until: Option<Instant>,
     book: impl FnOnce(Box<dyn Read + Send>) -> R,
-) -> Result<Source, BoxError> {
+) -> Result<LoadSource, BoxError> {
     let parsed = Iri::parse(iri)?;
     if !parsed.scheme().eq_ignore_ascii_case("file") {
         let cancel = cancel.clone();
@@ -282,7 +282,7 @@ pub(crate) fn open<R: Read + Send + 'static>(
         let name = parsed.path().to_owned();
         let (most, inner) = (web.most_bytes(), unpacked(document.bytes, &name));
         let bytes = book(Box::new(Bounded { inner, left: most, most }));
-        return Ok(Source::new(iri.to_owned(), syntax, bytes).with_base(document.url));
+        return Ok(LoadSource::new(iri.to_owned(), syntax, bytes).with_base(document.url));
     }
     let refusal = |why| FileNotPermitted { url: iri.to_owned(), why };
     let Some(folder) = folder else { return Err(refusal("reading files is not permitted").into()) };
@@ -310,7 +310,7 @@ pub(crate) fn open<R: Read + Send + 'static>(
         return Err(format!("{iri}: is no file").into());
     }
     let file = File::open(&path).map_err(refused)?;
-    Ok(Source::new(iri.to_owned(), syntax, book(Box::new(unpacked(file, parsed.path())))).with_base(iri))
+    Ok(LoadSource::new(iri.to_owned(), syntax, book(Box::new(unpacked(file, parsed.path())))).with_base(iri))
 }
 
 /// The syntax named by the ending of a URL's path.

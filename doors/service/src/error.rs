@@ -60,7 +60,7 @@ pub enum Error {
         /// Why not.
         error: Arc<Error>,
     },
-    /// The keeper of the data can't change or read it: its disk is full, say, or a file is damaged.
+    /// The owner of the data can't change or read it: its disk is full, say, or a file is damaged.
     Store(Arc<dyn std::error::Error + Send + Sync>),
     /// A mistake of ours: a box panicked, or did not end.
     Internal(FlowError),

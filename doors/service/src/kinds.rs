@@ -10,7 +10,7 @@ use std::str::FromStr;
 use vicus::library::{self, More};
 use vicus::{BoxError, BoxModel, Column, Envelope, EnvelopeBuilder, Operator, OutputId, Schema, Turn, Type};
 use vicus_network::{BoxSpec, Building, KindError, Kinds, ParameterType, ParameterValue, Paths, Ports};
-use vicus_rdf::load::{Parsed, Pieces, Source, Syntax};
+use vicus_rdf::load::{LoadSource, ParsedPart, Pieces, Syntax};
 
 /// Adds the kinds that read and write documents of RDF, `read_rdf` and `write_rdf`. A program that does not trust the
 /// texts leaves them out.
@@ -148,14 +148,14 @@ fn open(path: &Path, syntax: Syntax, base: &str, rdf_12: bool) -> Result<Pieces,
     let name = path.display().to_string();
     let file = File::open(path).map_err(|error| io::Error::new(error.kind(), format!("{name}: {error}")))?;
     let bytes = unpacked(file, &name);
-    Ok(Pieces::new(Source::new(name, syntax, bytes).with_base(base), rdf_12)?)
+    Ok(Pieces::new(LoadSource::new(name, syntax, bytes).with_base(base), rdf_12)?)
 }
 
 /// Appends the row of a statement.
 fn push(
     turn: &Turn<'_>,
     builder: &mut EnvelopeBuilder,
-    piece: &Parsed,
+    piece: &ParsedPart,
     triple: [u32; 3],
     graph: Option<u32>,
 ) -> Result<(), BoxError> {

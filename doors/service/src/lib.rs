@@ -5,7 +5,7 @@
 //! A [`Service`] has threads and a [`MemoryBudget`]; it loads a [`Dataset`], and a [`Session`] asks it. A [`Call`] is
 //! one question: its time begins with it, it takes its share of the memory, and its [`Cancel`] can cancel it at any
 //! moment. It prepares a text ([`Prepared`]: parsed and planned, to be run any number of times), and starts it
-//! ([`Running`]) into a [`Sink`]: text in one of the W3C's formats into any `Write` ([`TextSink`]), batches into a
+//! ([`RunningQuery`]) into a [`Sink`]: text in one of the W3C's formats into any `Write` ([`TextSink`]), batches into a
 //! function ([`Each`]), or a number ([`Count`]). A failed call has an [`Error`], and a door maps its [`ErrorKind`] to
 //! an exit status or an HTTP status.
 //!
@@ -20,10 +20,10 @@ mod cancel;
 mod copies;
 mod document;
 mod error;
-mod keeper;
 mod kinds;
 mod languages;
 mod load;
+mod merger;
 mod output;
 mod quads;
 mod service;
@@ -39,42 +39,44 @@ mod web;
 /// Data and where it comes from: snapshots, sources and their syntaxes, stores.
 pub mod data {
     pub use vicus_rdf::load::{
-        LONGEST_IRI, LoadError, LoadOptions, Malformed, OnError, Phase, Source, Spill as LoadSpill, Syntax,
+        LONGEST_IRI, LoadError, LoadOptions, LoadSource, LoadSpill, Malformed, OnError, Phase, Syntax,
     };
     pub use vicus_rdf::{Id, Order, Snapshot, TermView};
     pub use vicus_store::{Batch, CommitError, Store, StoreError};
 }
 
-pub use budget::{Admission, Busy, Ended, MemoryBudget};
+pub use budget::{Admission, Busy, EndedCalls, MemoryBudget};
 pub use cancel::Cancel;
 pub use copies::{Behind, COPIES_HEADER, Copy, CopyError, FollowOptions, Following, epoch_of_words, next_epoch};
 pub use document::{
     Document, DocumentFailed, FileNotPermitted, file_iri, syntax_by_ending, syntax_by_media_type, unpacked,
 };
 pub use error::{Error, ErrorKind, SinkFailed, Stage};
-pub use keeper::{Keeper, KeeperWork};
 pub use kinds::{add_kinds, paths_below};
 pub use languages::{
     CheckedText, LANGUAGES, LanguageOptions, MOST_DEPTH, NetworkOptions, QueryLanguage, Question, SPARQL,
     SparqlOptions, SqlOptions, Surroundings, TextOption, TextReading, check, is_prefix, language, option_of,
 };
-pub use load::{Dataset, Loaded, Loading};
+pub use load::{Dataset, LoadedDataset, Loading};
+pub use merger::{MergerWork, StoreMerger};
 pub use output::{Output, is_stdout, is_to_be_replaced};
 pub use quads::{GraphChoice, Matching, change_quads};
 pub use service::Service;
-pub use session::{Call, Limits, Outcome, Prepared, ReadGraphs, Running, Session, SessionOptions, Watching, millis};
+pub use session::{
+    Call, CallLimits, CallOutcome, Prepared, ReadGraphs, RunningQuery, Session, SessionOptions, Watching, millis,
+};
 pub use shared::{SharedDataset, SharedDraft};
 pub use sink::{
-    ArrowForm, ArrowStream, Batch, BrokenOff, Count, DumpError, Each, EachTaker, Format, Next, Pace, Reader, RowStream,
-    Screen, Sink, Solutions, SomeRows, StreamReader, StreamWatch, StreamWriter, Taker, TermForm, TextSink, TextTaker,
-    TooManyRows, Unwritable, WrongFormat, WrongValue, dump, text_stream,
+    ArrowForm, ArrowStream, BrokenOff, CellReader, Count, DumpError, Each, EachTaker, Format, Next, Pace, RowStream,
+    Screen, Sink, SolutionBatch, Solutions, SomeRows, StreamReader, StreamWatch, StreamWriter, Taker, TermForm,
+    TextSink, TextTaker, TooManyRows, Unwritable, WrongFormat, WrongValue, dump, text_stream,
 };
 pub use store::{
     NewStore, back_up_store, check_store, copy_store, create_store, graph_name, has_room_for_store, open_store,
     read_store, read_store_up_to, repair_store,
 };
 pub use temporary::TemporaryFolder;
-pub use update::{CheckedUpdate, Draft, NotStored, StoreUpdate, Updated, Updating, check_update};
+pub use update::{CheckedUpdate, Draft, StoreUpdate, StoreUpdateError, Updated, Updating, check_update};
 pub use vicus_files::File;
 pub use vicus_language::{
     Answer, Done, PlanNode, PlanOptions, Remark, RemarkKind, TextError, TextErrorKind, TextLimits, ValueType,

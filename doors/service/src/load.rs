@@ -8,8 +8,8 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use vicus_rdf::load::{Load, LoadOptions, Loaded as LoadedSnapshot, Malformed, Progress, Source};
-use vicus_rdf::{Placement, Snapshot};
+use vicus_rdf::load::{Load, LoadOptions, LoadSource, LoadedSnapshot, Malformed, Progress};
+use vicus_rdf::{Snapshot, StorePlacement};
 
 /// Loaded data, with its statistics. A clone is the same data; prepared queries keep it alive.
 #[derive(Clone)]
@@ -57,7 +57,7 @@ pub struct Loading {
 
 /// How loading went.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct LoadedDataset {
     /// The data.
     pub dataset: Dataset,
     /// How long it took.
@@ -69,11 +69,11 @@ pub struct Loaded {
 }
 
 impl Loading {
-    pub(crate) fn begin(service: &Service, sources: Vec<Source>, options: LoadOptions, cancel: &Cancel) -> Loading {
+    pub(crate) fn begin(service: &Service, sources: Vec<LoadSource>, options: LoadOptions, cancel: &Cancel) -> Loading {
         let began = Instant::now();
         let runtime = service.runtime();
         let place =
-            |memory: &Arc<_>| Placement { memory: Arc::clone(memory), threads: runtime.plan().threads_by_node() };
+            |memory: &Arc<_>| StorePlacement { memory: Arc::clone(memory), threads: runtime.plan().threads_by_node() };
         let over = runtime.memory().map(place);
         let load = Load::new(sources, LoadOptions { workers: runtime.plan().threads(), over, ..options });
         let submitted = Submitted::new(runtime.submit(load.model()), cancel);
@@ -103,11 +103,11 @@ impl Loading {
     /// # Errors
     /// A source can't be read or is malformed ([`Error::Failed`] with a [`LoadError`](vicus_rdf::load::LoadError)),
     /// there is no memory, or it was cancelled.
-    pub fn finish(self) -> Result<Loaded, Error> {
+    pub fn finish(self) -> Result<LoadedDataset, Error> {
         self.submitted.request.wait()?;
         let LoadedSnapshot { snapshot, skipped, first_skipped } =
             self.load.finish().expect("its request has ended well");
         let dataset = Dataset::new(Arc::new(snapshot));
-        Ok(Loaded { dataset, time: self.began.elapsed(), skipped, first_skipped })
+        Ok(LoadedDataset { dataset, time: self.began.elapsed(), skipped, first_skipped })
     }
 }

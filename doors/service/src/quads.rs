@@ -11,7 +11,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use vicus_rdf::{Changes, Id, Order, Snapshot};
-use vicus_sparql::Change;
+use vicus_sparql::UpdateChange;
 
 /// The graphs of quads.
 #[derive(Clone, Copy, Debug)]
@@ -232,7 +232,7 @@ pub fn change_quads(
     let changes = snapshot
         .read_by(|| changes_of(&snapshot, quads))
         .map_err(Arc::<dyn std::error::Error + Send + Sync>::from)??;
-    data.change(Change::Quads(changes))
+    data.change(UpdateChange::Quads(changes))
 }
 
 fn changes_of(

@@ -3,27 +3,27 @@
 use crate::budget::MemoryBudget;
 use crate::cancel::Cancel;
 use crate::error::Error;
-use crate::keeper::Keeper;
 use crate::load::{Dataset, Loading};
+use crate::merger::StoreMerger;
 use crate::session::{Session, SessionOptions};
 use crate::timer::Timer;
-use crate::update::{self, CheckedUpdate, NotStored, StoreUpdate, Updated, Updating};
+use crate::update::{self, CheckedUpdate, StoreUpdate, StoreUpdateError, Updated, Updating};
 use std::sync::Arc;
 use std::{fmt, io};
 use vicus::Runtime;
-use vicus_rdf::load::{LoadOptions, Source};
+use vicus_rdf::load::{LoadOptions, LoadSource};
 use vicus_store::Store;
 
 /// Threads for answers, and the memory for the calls they answer. A clone is the same service.
 ///
 /// ```
 /// use vicus::Runtime;
-/// use vicus_rdf::load::{LoadOptions, Source, Syntax};
+/// use vicus_rdf::load::{LoadOptions, LoadSource, Syntax};
 /// use vicus_service::{Cancel, Format, MemoryBudget, Service, SessionOptions};
 ///
 /// let service = Service::new(Runtime::builder().threads(2).start(), MemoryBudget::new(64 << 20));
 /// let data = &b"<http://e/ann> <http://e/age> 27 . <http://e/bob> <http://e/age> 31 ."[..];
-/// let sources = vec![Source::new("people", Syntax::Turtle, data)];
+/// let sources = vec![LoadSource::new("people", Syntax::Turtle, data)];
 /// let loaded = service.load(sources, LoadOptions::default(), &Cancel::new()).finish()?;
 ///
 /// let session = service.session(&loaded.dataset, SessionOptions::default());
@@ -68,7 +68,7 @@ impl Service {
 
     /// Begins to load sources: as many at once as there are threads, over the threads' nodes. Memory for loading is no
     /// part of the [memory](Service::memory) of calls.
-    pub fn load(&self, sources: Vec<Source>, options: LoadOptions, cancel: &Cancel) -> Loading {
+    pub fn load(&self, sources: Vec<LoadSource>, options: LoadOptions, cancel: &Cancel) -> Loading {
         Loading::begin(self, sources, options, cancel)
     }
 
@@ -92,7 +92,12 @@ impl Service {
     ///
     /// # Errors
     /// As [`Service::update`]; or the store can't be changed.
-    pub fn update_store(&self, text: &str, store: &Store, options: SessionOptions) -> Result<StoreUpdate, NotStored> {
+    pub fn update_store(
+        &self,
+        text: &str,
+        store: &Store,
+        options: SessionOptions,
+    ) -> Result<StoreUpdate, StoreUpdateError> {
         update::run_in_store(self, text, store, options)
     }
 
@@ -106,20 +111,20 @@ impl Service {
         checked: CheckedUpdate,
         store: &Store,
         options: SessionOptions,
-    ) -> Result<StoreUpdate, NotStored> {
+    ) -> Result<StoreUpdate, StoreUpdateError> {
         update::run_checked_in_store(self, checked, store, options)
     }
 
     /// Merges a store's changes in the background from now on, a slice at a time on one of its threads, behind the
-    /// calls that are there: see [`Keeper`].
+    /// calls that are there: see [`StoreMerger`].
     ///
     /// # Errors
     /// The system gives no thread.
-    pub fn keep(&self, store: &Arc<Store>) -> io::Result<Keeper> {
-        Keeper::new(self, store)
+    pub fn keep(&self, store: &Arc<Store>) -> io::Result<StoreMerger> {
+        StoreMerger::new(self, store)
     }
 
-    /// Its threads, if no clone of it, no session and no keeper is left.
+    /// Its threads, if no clone of it, no session and no merger is left.
     pub fn into_runtime(self) -> Option<Runtime> {
         Arc::into_inner(self.0).map(|inner| inner.runtime)
     }

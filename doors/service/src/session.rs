@@ -6,7 +6,7 @@
 //!                       └─ start ◀────────────┘          any number of times, also at once, also by other calls
 //!                            │
 //!                            ▼
-//!                         Running ── wait ──▶ Outcome
+//!                       RunningQuery ── wait ──▶ CallOutcome
 //! ```
 
 use crate::budget::{Admission, MemoryBudget, Share};
@@ -16,7 +16,7 @@ use crate::error::{Error, Stage};
 use crate::languages::{AnyPlan, CheckedText, LanguageOptions, QueryLanguage, SPARQL, Surroundings, TextReading};
 use crate::load::Dataset;
 use crate::service::Service;
-use crate::sink::{Count, Format, Reader, RowCount, Sink, Solutions, TextSink, operator};
+use crate::sink::{CellReader, Count, Format, RowCount, Sink, Solutions, TextSink, operator};
 use crate::temporary::TemporaryFolder;
 use crate::web::Web;
 use oxrdf::NamedNode;
@@ -27,7 +27,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use vicus::flow::BoxCounts;
+use vicus::kit::counts::BoxCounts;
 use vicus::{Budget, FlowError, Model, Request, RequestOptions, TemporaryFiles, Totals};
 use vicus_language::{
     Answer, Compiler, Ends, PlanNode, PlanOptions, Planned as _, Remark, RunOperators, Runnable, TextError,
@@ -40,7 +40,7 @@ use vicus_store::Ask;
 
 /// The limits of a call.
 #[derive(Clone, Debug, Default)]
-pub struct Limits {
+pub struct CallLimits {
     /// How long it may take, from its beginning on.
     pub time: Option<Duration>,
     /// Bytes that it may hold: its text as it is parsed, its plan, and its boxes' rows. By default the total of all
@@ -86,7 +86,7 @@ pub struct SessionOptions {
     pub parallel_answers: bool,
     /// The value of NOW and the seed of RAND; by default the clock's when a call starts.
     pub moment: Option<Moment>,
-    /// Whether [`Outcome::counts`] has each box's work and time.
+    /// Whether [`CallOutcome::counts`] has each box's work and time.
     pub counts: bool,
     /// The most rows wanted of each answer: as with a LIMIT, the query stops when it has them.
     pub first_rows: Option<u64>,
@@ -98,7 +98,7 @@ pub struct SessionOptions {
     /// fail.
     pub temporary: Option<TemporaryFolder>,
     /// The limits of each of its calls.
-    pub limits: Limits,
+    pub limits: CallLimits,
 }
 
 impl Default for SessionOptions {
@@ -122,7 +122,7 @@ impl Default for SessionOptions {
             web: Arc::default(),
             folder: None,
             temporary: None,
-            limits: Limits::default(),
+            limits: CallLimits::default(),
         }
     }
 }
@@ -168,15 +168,15 @@ impl Session {
     /// # Errors
     /// There is no memory for it ([`Error::Busy`]); or, while it waited for it, it was cancelled or its time was up.
     pub fn call(&self) -> Result<Call, Error> {
-        let ticket = Ticket::begin(self.service.memory(), &self.options.limits)?;
-        Ok(Call { session: self.clone(), ticket })
+        let allowance = Allowance::begin(self.service.memory(), &self.options.limits)?;
+        Ok(Call { session: self.clone(), allowance })
     }
 
     /// A whole call: prepares a text and answers it into a sink.
     ///
     /// # Errors
-    /// As [`Session::call`], [`Call::prepare`] and [`Running::wait`].
-    pub fn answer<S: Sink>(&self, text: &str, sink: S) -> Result<(S::Output, Outcome), Error> {
+    /// As [`Session::call`], [`Call::prepare`] and [`RunningQuery::wait`].
+    pub fn answer<S: Sink>(&self, text: &str, sink: S) -> Result<(S::Output, CallOutcome), Error> {
         let mut call = self.call()?;
         let prepared = call.prepare(text)?;
         call.answer(&prepared, sink)
@@ -186,7 +186,12 @@ impl Session {
     ///
     /// # Errors
     /// As [`Session::answer`].
-    pub fn write<W: Write + Send + 'static>(&self, text: &str, format: Format, out: W) -> Result<(W, Outcome), Error> {
+    pub fn write<W: Write + Send + 'static>(
+        &self,
+        text: &str,
+        format: Format,
+        out: W,
+    ) -> Result<(W, CallOutcome), Error> {
         self.answer(text, TextSink::new(format, out))
     }
 
@@ -201,7 +206,7 @@ impl Session {
 
 /// A call's clock, its share of memory, and how it is cancelled. The parts of an update share one.
 #[derive(Clone)]
-pub(crate) struct Ticket {
+pub(crate) struct Allowance {
     share: Arc<Share>,
     /// The most bytes of the share.
     most: u64,
@@ -209,17 +214,17 @@ pub(crate) struct Ticket {
     pub(crate) cancel: Cancel,
 }
 
-impl Ticket {
+impl Allowance {
     /// The first share of a call: enough for a short query from text to answer.
     const FIRST_SHARE: u64 = 256 << 10;
 
-    pub(crate) fn begin(memory: &Arc<MemoryBudget>, limits: &Limits) -> Result<Ticket, Error> {
-        Ticket::begin_with(memory, limits, 0)
+    pub(crate) fn begin(memory: &Arc<MemoryBudget>, limits: &CallLimits) -> Result<Allowance, Error> {
+        Allowance::begin_with(memory, limits, 0)
     }
 
     /// Begins a call with a first share of `bytes`: without room for them, the call holds nothing that others could
     /// wait for.
-    pub(crate) fn begin_with(memory: &Arc<MemoryBudget>, limits: &Limits, bytes: u64) -> Result<Ticket, Error> {
+    pub(crate) fn begin_with(memory: &Arc<MemoryBudget>, limits: &CallLimits, bytes: u64) -> Result<Allowance, Error> {
         // A time beyond the clock's range is no limit.
         let until = limits.time.and_then(|time| Instant::now().checked_add(time));
         let total = memory.total();
@@ -228,7 +233,7 @@ impl Ticket {
         let bytes = if bytes > most { 0 } else { bytes };
         let first = Self::FIRST_SHARE.min(most).min(total).max(bytes);
         let share = memory.admit(first, limits.admission, until, &limits.cancel)?;
-        Ok(Ticket { share, most, until, cancel: limits.cancel.clone() })
+        Ok(Allowance { share, most, until, cancel: limits.cancel.clone() })
     }
 
     /// Why it is to end, if it is.
@@ -248,11 +253,11 @@ impl Ticket {
 
     /// The check that also raises the share to what an update's text and the work hold.
     pub(crate) fn ask_booking(&self, text_bytes: u64) -> Ask {
-        let ticket = self.clone();
+        let allowance = self.clone();
         Arc::new(move |bytes| {
-            ticket.check(Stage::Running)?;
+            allowance.check(Stage::Running)?;
             let holders = [("its text", text_bytes), ("its changes", bytes)];
-            Ok(ticket.hold(text_bytes.saturating_add(bytes), holders)?)
+            Ok(allowance.hold(text_bytes.saturating_add(bytes), holders)?)
         })
     }
 
@@ -297,22 +302,22 @@ impl Ticket {
 /// One question to a dataset: its clock, its share of the memory, and how it is cancelled.
 pub struct Call {
     pub(crate) session: Session,
-    pub(crate) ticket: Ticket,
+    pub(crate) allowance: Allowance,
 }
 
 /// Watches the planning of a call's query: ends it with the call, and grants it memory out of the call's share.
 struct PlanningWatch<'a> {
-    ticket: &'a Ticket,
+    allowance: &'a Allowance,
     text_bytes: u64,
 }
 
 impl Watch for PlanningWatch<'_> {
     fn ends(&self) -> bool {
-        self.ticket.ended(Stage::Planning).is_some()
+        self.allowance.ended(Stage::Planning).is_some()
     }
 
     fn grant(&self, bytes: u64) -> bool {
-        self.ticket.share.raise_to(self.text_bytes.saturating_add(bytes)).is_some()
+        self.allowance.share.raise_to(self.text_bytes.saturating_add(bytes)).is_some()
     }
 }
 
@@ -322,9 +327,9 @@ impl Call {
     /// # Errors
     /// The text is no query, or exceeds the call's limits.
     pub fn prepare(&mut self, text: &str) -> Result<Arc<Prepared>, Error> {
-        let Call { session, ticket } = &*self;
+        let Call { session, allowance } = &*self;
         let language = session.options.language;
-        let checked = language.read(text, &TextReading { ticket, options: &session.options })?;
+        let checked = language.read(text, &TextReading { allowance, options: &session.options })?;
         language.plan(self, &checked)
     }
 
@@ -334,7 +339,7 @@ impl Call {
     /// As [`Call::prepare`], apart from errors of syntax.
     pub fn plan(&mut self, checked: &CheckedText) -> Result<Arc<Prepared>, Error> {
         let bytes = checked.bytes();
-        self.ticket.hold(bytes, [("its text, when it is parsed,", bytes)])?;
+        self.allowance.hold(bytes, [("its text, when it is parsed,", bytes)])?;
         checked.language().plan(self, checked)
     }
 
@@ -349,7 +354,7 @@ impl Call {
 
     /// Whether the call is to end.
     pub(crate) fn ends(&self) -> Ends {
-        self.ticket.ends()
+        self.allowance.ends()
     }
 
     /// Parses and plans a text of a language without a line in [`LANGUAGES`](crate::LANGUAGES).
@@ -358,7 +363,7 @@ impl Call {
     /// As [`Call::prepare`].
     pub fn prepare_in<L>(&mut self, language: &L, text: &str) -> Result<Arc<Prepared>, Error>
     where
-        L: Compiler<Plan: Runnable<Needs: for<'a> From<&'a Surroundings>, Run: Into<Reader>>>,
+        L: Compiler<Plan: Runnable<Needs: for<'a> From<&'a Surroundings>, Run: Into<CellReader>>>,
     {
         self.prepare_beside(0, language, text)
     }
@@ -370,9 +375,9 @@ impl Call {
     {
         let began = Instant::now();
         let text_bytes = bytes.saturating_add(language.parsing_bytes(text));
-        let ends = self.ticket.ends();
+        let ends = self.allowance.ends();
         let read = || language.parse_until(text, &self.session.options.text, &ends).map_err(Into::into);
-        let parsed = self.ticket.parse(text_bytes, read)?;
+        let parsed = self.allowance.parse(text_bytes, read)?;
         let parsing = began.elapsed();
         Ok(Arc::new(Prepared { parsing, ..self.plan_parsed(language, &parsed, text_bytes)? }))
     }
@@ -396,28 +401,28 @@ impl Call {
     where
         L: Compiler<Plan: AnyPlan>,
     {
-        let Call { session, ticket } = self;
+        let Call { session, allowance } = self;
         let options = &*session.options;
         let began = Instant::now();
         let threads = options.threads.unwrap_or_else(|| session.service.runtime().plan().threads());
         let plan_options = PlanOptions {
             threads,
             sinks: if options.parallel_answers { threads } else { 1 },
-            plan_bytes: options.plan.plan_bytes.min(ticket.most - text_bytes),
+            plan_bytes: options.plan.plan_bytes.min(allowance.most - text_bytes),
             ..options.plan
         };
-        let watch = PlanningWatch { ticket, text_bytes };
+        let watch = PlanningWatch { allowance, text_bytes };
         let snapshot = session.dataset.snapshot();
         let plan = reading(snapshot, "planner", || language.plan(parsed, &plan_options, &watch))?;
         // A stopped plan says so, and a late one is late all the same.
-        ticket.check(Stage::Planning)?;
+        allowance.check(Stage::Planning)?;
         let plan = plan.map_err(|error| {
             let error: TextError = error.into();
             match error.kind {
-                TextErrorKind::TooManyBytes { needed } if needed <= plan_options.plan_bytes => ticket.busy(),
+                TextErrorKind::TooManyBytes { needed } if needed <= plan_options.plan_bytes => allowance.busy(),
                 TextErrorKind::TooManyBytes { needed } => {
                     let holders = vec![("its plan".to_owned(), needed), ("its text".to_owned(), text_bytes)];
-                    Error::over(ticket.most, holders)
+                    Error::over(allowance.most, holders)
                 }
                 _ => Error::Query(error),
             }
@@ -426,17 +431,17 @@ impl Call {
         let plan_bytes = plan.bytes();
         let (language, plan) = (language.name(), Box::new(plan));
         let prepared = Prepared { language, plan, text_bytes, plan_bytes, parsing: Duration::ZERO, planning };
-        ticket.hold(prepared.bytes(), prepared.holders())?;
+        allowance.hold(prepared.bytes(), prepared.holders())?;
         Ok(prepared)
     }
 
     /// Starts a prepared query on the service's threads alone, however short, and returns at once ([`Call::begin`]
     /// lends the calling thread to a short one). When its time is up, it ends, though no thread may wait for it yet:
-    /// [`Running::wait`] then has the error.
+    /// [`RunningQuery::wait`] then has the error.
     ///
     /// # Errors
     /// There is no memory for it, or no thread to end it in time.
-    pub fn start<S: Sink>(self, prepared: &Arc<Prepared>, sink: S) -> Result<Running<S>, Error> {
+    pub fn start<S: Sink>(self, prepared: &Arc<Prepared>, sink: S) -> Result<RunningQuery<S>, Error> {
         self.submit(prepared, sink, |runtime, plan, operators, budget, _| {
             runtime.submit_within(plan.model(), operators, budget)
         })
@@ -445,18 +450,18 @@ impl Call {
     /// Answers a prepared query. A query expected to be short runs on the calling thread.
     ///
     /// # Errors
-    /// As [`Running::wait`].
-    pub fn answer<S: Sink>(self, prepared: &Arc<Prepared>, sink: S) -> Result<(S::Output, Outcome), Error> {
+    /// As [`RunningQuery::wait`].
+    pub fn answer<S: Sink>(self, prepared: &Arc<Prepared>, sink: S) -> Result<(S::Output, CallOutcome), Error> {
         self.begin(prepared, sink)?.wait()
     }
 
     /// Starts a prepared query; the calling thread works on a query expected to be short, until it is over or longer
-    /// than expected (`Runtime::submit_here`). [`Running::is_done`] tells whether it is over. A longer query
+    /// than expected (`Runtime::submit_here`). [`RunningQuery::is_done`] tells whether it is over. A longer query
     /// runs on the service's threads, as with [`Call::start`].
     ///
     /// # Errors
     /// As [`Call::start`].
-    pub fn begin<S: Sink>(self, prepared: &Arc<Prepared>, sink: S) -> Result<Running<S>, Error> {
+    pub fn begin<S: Sink>(self, prepared: &Arc<Prepared>, sink: S) -> Result<RunningQuery<S>, Error> {
         self.begin_after(prepared, sink, |_| {})
     }
 
@@ -466,10 +471,10 @@ impl Call {
         prepared: &Arc<Prepared>,
         sink: S,
         before: impl FnOnce(&Arc<Solutions>),
-    ) -> Result<Running<S>, Error> {
-        self.submit_after(prepared, sink, before, |runtime, plan, operators, budget, ticket| match plan.is_short() {
+    ) -> Result<RunningQuery<S>, Error> {
+        self.submit_after(prepared, sink, before, |runtime, plan, operators, budget, allowance| match plan.is_short() {
             true => {
-                let ended = || ticket.ended(Stage::Running).is_some();
+                let ended = || allowance.ended(Stage::Running).is_some();
                 runtime.submit_here(plan.model(), operators, budget, &ended)
             }
             false => runtime.submit_within(plan.model(), operators, budget),
@@ -480,8 +485,8 @@ impl Call {
         self,
         prepared: &Arc<Prepared>,
         sink: S,
-        submit: impl FnOnce(&vicus::Runtime, &dyn AnyPlan, RunOperators, RequestOptions, &Ticket) -> Request,
-    ) -> Result<Running<S>, Error> {
+        submit: impl FnOnce(&vicus::Runtime, &dyn AnyPlan, RunOperators, RequestOptions, &Allowance) -> Request,
+    ) -> Result<RunningQuery<S>, Error> {
         self.submit_after(prepared, sink, |_| {}, submit)
     }
 
@@ -490,22 +495,22 @@ impl Call {
         prepared: &Arc<Prepared>,
         sink: S,
         before: impl FnOnce(&Arc<Solutions>),
-        submit: impl FnOnce(&vicus::Runtime, &dyn AnyPlan, RunOperators, RequestOptions, &Ticket) -> Request,
-    ) -> Result<Running<S>, Error> {
-        let Call { session, ticket } = self;
+        submit: impl FnOnce(&vicus::Runtime, &dyn AnyPlan, RunOperators, RequestOptions, &Allowance) -> Request,
+    ) -> Result<RunningQuery<S>, Error> {
+        let Call { session, allowance } = self;
         sink.accepts(prepared.form()).map_err(Error::Format)?;
         let began = Instant::now();
         let beside_boxes = prepared.bytes();
-        ticket.hold(beside_boxes, prepared.holders())?;
-        ticket.share.set_beside_boxes(beside_boxes);
+        allowance.hold(beside_boxes, prepared.holders())?;
+        allowance.share.set_beside_boxes(beside_boxes);
         let plan = &*prepared.plan;
         let options = &session.options;
         let handed = Arc::new(RowCount::new(options.first_rows, options.limits.rows));
         let sink = Arc::new(sink);
         let snapshot = session.dataset.snapshot();
         // Without a bound, nothing is ever spilled.
-        let folder = options.temporary.as_ref().filter(|_| ticket.most < u64::MAX);
-        let spill = folder.map(|folder| folder.spill(ticket.most - beside_boxes));
+        let folder = options.temporary.as_ref().filter(|_| allowance.most < u64::MAX);
+        let spill = folder.map(|folder| folder.spill(allowance.most - beside_boxes));
         let files = spill.as_ref().map(|spill| TemporaryFiles::beside(Arc::clone(&spill.scratch)));
         let (solutions, operators) = reading(snapshot, "start", || {
             let moment = options.moment.unwrap_or_else(now);
@@ -517,19 +522,28 @@ impl Call {
             (solutions, operators)
         })?;
         before(&solutions);
-        let budget = Budget::from(ticket.most - beside_boxes).granted_by(Arc::clone(&ticket.share) as _);
+        let budget = Budget::from(allowance.most - beside_boxes).granted_by(Arc::clone(&allowance.share) as _);
         let request_options = RequestOptions {
             is_timed: session.options.counts,
             overflows: files.map(|files| files as _),
             most_boxes: options.limits.most_boxes,
             ..RequestOptions::from(budget)
         };
-        let request = submit(session.service.runtime(), plan, operators, request_options, &ticket);
-        let mut submitted = Submitted::new(request, &ticket.cancel);
-        if let Some(until) = ticket.until {
+        let request = submit(session.service.runtime(), plan, operators, request_options, &allowance);
+        let mut submitted = Submitted::new(request, &allowance.cancel);
+        if let Some(until) = allowance.until {
             submitted.end_at(until, session.service.timer()).map_err(|error| Error::NoThread(Arc::new(error)))?;
         }
-        Ok(Running { began, submitted, ticket, solutions, sink, handed, beside_boxes, counts: session.options.counts })
+        Ok(RunningQuery {
+            began,
+            submitted,
+            allowance,
+            solutions,
+            sink,
+            handed,
+            beside_boxes,
+            counts: session.options.counts,
+        })
     }
 }
 
@@ -658,10 +672,10 @@ impl fmt::Debug for Prepared {
 }
 
 /// A running query. Dropping it cancels it.
-pub struct Running<S> {
+pub struct RunningQuery<S> {
     began: Instant,
     submitted: Submitted,
-    ticket: Ticket,
+    allowance: Allowance,
     solutions: Arc<Solutions>,
     sink: Arc<S>,
     handed: Arc<RowCount>,
@@ -706,7 +720,7 @@ impl fmt::Debug for Watching {
 
 /// The result of a run.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct CallOutcome {
     /// How many solutions there were; an ASK has 1 for yes and 0 for no.
     pub rows: u64,
     /// How long it took from its start until the sink had all of it.
@@ -717,14 +731,14 @@ pub struct Outcome {
     pub counts: Vec<BoxCounts>,
 }
 
-impl<S: Sink> Running<S> {
-    /// Whether it is over, so [`Running::wait`] returns at once.
+impl<S: Sink> RunningQuery<S> {
+    /// Whether it is over, so [`RunningQuery::wait`] returns at once.
     pub fn is_done(&self) -> bool {
         self.submitted.request.is_done()
     }
 
     /// Has a function called when it is over, by a thread of the service or at once: the function should only notify a
-    /// thread, which then calls [`Running::wait`].
+    /// thread, which then calls [`RunningQuery::wait`].
     pub fn when_done(&self, tell: impl FnOnce() + Send + 'static) {
         self.submitted.request.when_done(tell);
     }
@@ -738,11 +752,11 @@ impl<S: Sink> Running<S> {
     ///
     /// # Errors
     /// Why there is no answer, or not all of it.
-    pub fn wait(self) -> Result<(S::Output, Outcome), Error> {
+    pub fn wait(self) -> Result<(S::Output, CallOutcome), Error> {
         let totals = match self.submitted.request.wait() {
             Ok(totals) => totals,
             Err(error) => {
-                self.ticket.give_back();
+                self.allowance.give_back();
                 // A failed run may have read zeros in place of lost bytes.
                 self.solutions.check_kept()?;
                 return Err(self.reason(error));
@@ -756,32 +770,32 @@ impl<S: Sink> Running<S> {
         })?;
         let time = self.began.elapsed();
         let counts = if self.counts { self.submitted.request.counts() } else { Vec::new() };
-        let Running { submitted, ticket, .. } = self;
+        let RunningQuery { submitted, allowance, .. } = self;
         drop(submitted);
         // A thread may still have a reference to the ended request.
-        ticket.give_back();
-        Ok((output, Outcome { rows, time, totals, counts }))
+        allowance.give_back();
+        Ok((output, CallOutcome { rows, time, totals, counts }))
     }
 
     fn reason(&self, error: FlowError) -> Error {
         match Error::from(error) {
             // It gave up by itself, or was cancelled by its handle or by the timer.
-            Error::Cancelled => self.ticket.ended(Stage::Running).unwrap_or(Error::Cancelled),
-            Error::NetworkLimit(FlowError::Stalled { cycle, outside }) => match self.ticket.share.refused() {
+            Error::Cancelled => self.allowance.ended(Stage::Running).unwrap_or(Error::Cancelled),
+            Error::NetworkLimit(FlowError::Stalled { cycle, outside }) => match self.allowance.share.refused() {
                 // Others hold the memory for the rows that wait.
                 Some(busy) if busy.wanted <= busy.total => Error::Busy(busy),
                 _ => Error::NetworkLimit(FlowError::Stalled { cycle, outside }),
             },
-            Error::MemoryLimit(over) => match self.ticket.share.refused() {
+            Error::MemoryLimit(over) => match self.allowance.share.refused() {
                 // Less than its own bound was granted, and it would get more if others had not taken it.
-                Some(busy) if over.budget < self.ticket.most - self.beside_boxes && busy.wanted <= busy.total => {
+                Some(busy) if over.budget < self.allowance.most - self.beside_boxes && busy.wanted <= busy.total => {
                     Error::Busy(busy)
                 }
                 _ => {
                     let mut holders = over.holders;
                     holders.push(("its text and plan".to_owned(), self.beside_boxes));
-                    let total = self.ticket.share.refused().map_or(u64::MAX, |busy| busy.total);
-                    Error::over(self.ticket.most.min(total), holders)
+                    let total = self.allowance.share.refused().map_or(u64::MAX, |busy| busy.total);
+                    Error::over(self.allowance.most.min(total), holders)
                 }
             },
             error => error,

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vicus::{BoxError, give_up};
 use vicus_rdf::{Backing, Snapshot};
-use vicus_sparql::Change;
+use vicus_sparql::UpdateChange;
 use vicus_store::{Ask, TicketGuard, TicketLock};
 
 /// A dataset that updates replace while others read it.
@@ -18,7 +18,7 @@ use vicus_store::{Ask, TicketGuard, TicketLock};
 /// use std::time::Duration;
 /// use vicus::Runtime;
 /// use vicus_rdf::Snapshot;
-/// use vicus_service::{Dataset, ErrorKind, Limits, MemoryBudget, Service, SessionOptions, SharedDataset, Updating};
+/// use vicus_service::{Dataset, ErrorKind, CallLimits, MemoryBudget, Service, SessionOptions, SharedDataset, Updating};
 ///
 /// let service = Service::new(Runtime::builder().threads(2).start(), MemoryBudget::new(64 << 20));
 /// let shared = SharedDataset::new(Dataset::new(Arc::new(Snapshot::of_turtle(b"", None).unwrap())));
@@ -26,7 +26,7 @@ use vicus_store::{Ask, TicketGuard, TicketLock};
 /// let mut first = shared.draft();
 /// service.update(text, &mut first, SessionOptions::default())?;
 /// // The second one waits for the first one, within its time.
-/// let limits = Limits { time: Some(Duration::from_millis(10)), ..Limits::default() };
+/// let limits = CallLimits { time: Some(Duration::from_millis(10)), ..CallLimits::default() };
 /// let late = service.update(text, &mut shared.draft(), SessionOptions { limits, ..SessionOptions::default() });
 /// assert_eq!(late.unwrap_err().kind(), ErrorKind::TimeLimit);
 /// assert_eq!(shared.dataset().snapshot().len(), 0);
@@ -119,7 +119,7 @@ impl Updating for SharedDraft<'_> {
         self.begun()?.snapshot()
     }
 
-    fn change(&mut self, change: Change) -> Result<(), Arc<dyn std::error::Error + Send + Sync>> {
+    fn change(&mut self, change: UpdateChange) -> Result<(), Arc<dyn std::error::Error + Send + Sync>> {
         self.begun()?.change(change)
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use vicus_files::{Directory, FileError, Scratch};
 use vicus_machine::SystemDirectory;
-use vicus_sparql::Spill;
+use vicus_sparql::QuerySpill;
 
 /// A folder for temporary files: calls that outgrow their memory write rows into them. The files have no names: they
 /// are gone when the call ends, and when the process does.
@@ -46,7 +46,7 @@ impl TemporaryFolder {
     }
 
     /// For a run with boxes that may hold `budget` bytes together.
-    pub(crate) fn spill(&self, budget: u64) -> Spill {
-        Spill { scratch: Scratch::within(Arc::clone(&self.directory), self.most), budget }
+    pub(crate) fn spill(&self, budget: u64) -> QuerySpill {
+        QuerySpill { scratch: Scratch::within(Arc::clone(&self.directory), self.most), budget }
     }
 }

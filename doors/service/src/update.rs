@@ -12,8 +12,8 @@ use crate::error::{Error, ErrorKind, Stage};
 use crate::languages::{parse_options, sparql};
 use crate::load::Dataset;
 use crate::service::Service;
-use crate::session::{Call, ReadGraphs, Session, SessionOptions, Ticket, now, reading};
-use crate::sink::{Batch, Sink, Solutions, Taker};
+use crate::session::{Allowance, Call, ReadGraphs, Session, SessionOptions, now, reading};
+use crate::sink::{Sink, SolutionBatch, Solutions, Taker};
 use std::fmt;
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,11 +21,11 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use vicus::{BoxError, Totals, Turn};
 use vicus_language::TextError;
-use vicus_rdf::load::{LoadOptions, Room};
+use vicus_rdf::load::{LoadOptions, MemoryPermit};
 use vicus_rdf::{Interrupt, OwnMemory, Snapshot};
 use vicus_sparql::{
-    Change, Filled, Filling, Load, Moment, Operation, Parsed, Step, Update, UpdateError, parse_update_with,
-    update_bytes_with,
+    DocumentLoad, Filled, Filling, Moment, ParsedQuery, Update, UpdateChange, UpdateError, UpdateOperation, UpdateStep,
+    parse_update_with, update_bytes_with,
 };
 use vicus_store::{self as store, Ask, CommitError, Store, StoreError, Transaction};
 
@@ -41,7 +41,7 @@ pub trait Updating {
     ///
     /// # Errors
     /// As [`Updating::snapshot`].
-    fn change(&mut self, change: Change) -> Result<(), Shared>;
+    fn change(&mut self, change: UpdateChange) -> Result<(), Shared>;
 
     /// Has its work call this function at bounded steps with the bytes that it holds beside the data, and end with the
     /// function's error. By default it does not call it.
@@ -65,11 +65,11 @@ impl Updating for Transaction<'_> {
         Transaction::snapshot(self).map_err(shared)
     }
 
-    fn change(&mut self, change: Change) -> Result<(), Shared> {
+    fn change(&mut self, change: UpdateChange) -> Result<(), Shared> {
         match change {
-            Change::Clear(graphs) => Transaction::clear(self, graphs).map_err(shared),
-            Change::Copy { from, to, fresh } => Transaction::copy_graph(self, from, to, fresh).map_err(shared),
-            Change::Quads(changes) => Transaction::change(self, changes).map_err(shared),
+            UpdateChange::Clear(graphs) => Transaction::clear(self, graphs).map_err(shared),
+            UpdateChange::Copy { from, to, fresh } => Transaction::copy_graph(self, from, to, fresh).map_err(shared),
+            UpdateChange::Quads(changes) => Transaction::change(self, changes).map_err(shared),
         }
     }
 
@@ -130,7 +130,7 @@ impl Updating for Draft {
         Ok(Arc::clone(self.dataset.snapshot()))
     }
 
-    fn change(&mut self, change: Change) -> Result<(), Shared> {
+    fn change(&mut self, change: UpdateChange) -> Result<(), Shared> {
         let interrupt = self.ask.as_ref().map_or(Interrupt::never(), |ask| Interrupt::by(&**ask));
         let _made = interrupt.holding(self.made.bytes());
         let (rows, bytes) = (change.rows(self.dataset.snapshot()), change.heap_bytes());
@@ -173,7 +173,7 @@ pub struct StoreUpdate {
 
 /// Why an update of a store was not carried out.
 #[derive(Clone, Debug)]
-pub enum NotStored {
+pub enum StoreUpdateError {
     /// The update itself can't be carried out.
     Update(Error),
     /// The store can't be changed.
@@ -183,21 +183,21 @@ pub enum NotStored {
     Commit(CommitError),
 }
 
-impl fmt::Display for NotStored {
+impl fmt::Display for StoreUpdateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NotStored::Update(error) => error.fmt(f),
-            NotStored::Store(error) => error.fmt(f),
-            NotStored::Commit(error) => error.fmt(f),
+            StoreUpdateError::Update(error) => error.fmt(f),
+            StoreUpdateError::Store(error) => error.fmt(f),
+            StoreUpdateError::Commit(error) => error.fmt(f),
         }
     }
 }
 
-impl std::error::Error for NotStored {}
+impl std::error::Error for StoreUpdateError {}
 
-impl From<Error> for NotStored {
-    fn from(error: Error) -> NotStored {
-        NotStored::Update(error)
+impl From<Error> for StoreUpdateError {
+    fn from(error: Error) -> StoreUpdateError {
+        StoreUpdateError::Update(error)
     }
 }
 
@@ -209,10 +209,10 @@ pub(crate) fn run_in_store(
     text: &str,
     store: &Store,
     options: SessionOptions,
-) -> Result<StoreUpdate, NotStored> {
+) -> Result<StoreUpdate, StoreUpdateError> {
     let began = Instant::now();
-    let (ticket, checked) = parse(service.memory(), text, &options)?;
-    stored(service, began, ticket, checked, store, options)
+    let (allowance, checked) = parse(service.memory(), text, &options)?;
+    stored(service, began, allowance, checked, store, options)
 }
 
 /// Carries out an update of a store whose text is read already.
@@ -221,21 +221,21 @@ pub(crate) fn run_checked_in_store(
     checked: CheckedUpdate,
     store: &Store,
     options: SessionOptions,
-) -> Result<StoreUpdate, NotStored> {
+) -> Result<StoreUpdate, StoreUpdateError> {
     let (began, bytes) = (Instant::now(), checked.text_bytes);
-    let ticket = Ticket::begin_with(service.memory(), &options.limits, bytes)?;
-    ticket.hold(bytes, [("its text, when it is parsed,", bytes)])?;
-    stored(service, began, ticket, checked, store, options)
+    let allowance = Allowance::begin_with(service.memory(), &options.limits, bytes)?;
+    allowance.hold(bytes, [("its text, when it is parsed,", bytes)])?;
+    stored(service, began, allowance, checked, store, options)
 }
 
 fn stored(
     service: &Service,
     began: Instant,
-    ticket: Ticket,
+    allowance: Allowance,
     checked: CheckedUpdate,
     store: &Store,
     options: SessionOptions,
-) -> Result<StoreUpdate, NotStored> {
+) -> Result<StoreUpdate, StoreUpdateError> {
     let CheckedUpdate { update, text_bytes, is_short, .. } = checked;
     let data = if is_short { update.data() } else { None };
     if let Some(data) = data {
@@ -248,20 +248,20 @@ fn stored(
         }
         let operations = update.operations().len();
         drop(update);
-        ticket.check(Stage::Running)?;
-        let number = batch.commit(store).map_err(NotStored::Commit)?;
+        allowance.check(Stage::Running)?;
+        let number = batch.commit(store).map_err(StoreUpdateError::Commit)?;
         let updated = Updated { operations, time: began.elapsed(), ..Updated::default() };
         return Ok(StoreUpdate { updated, number });
     }
-    let ended = |error: &StoreError| ended(error).map(NotStored::Update);
+    let ended = |error: &StoreError| ended(error).map(StoreUpdateError::Update);
     // Its share is given back behind the commit, whose record and data it holds.
-    let _share = Returned(&ticket);
-    let transaction = store.write_asking(ticket.ask());
-    let mut transaction = transaction.map_err(|error| ended(&error).unwrap_or(NotStored::Store(error)))?;
-    let updated = run_parsed(service, &update, &ticket, text_bytes, &mut transaction, options)?;
+    let _share = Returned(&allowance);
+    let transaction = store.write_asking(allowance.ask());
+    let mut transaction = transaction.map_err(|error| ended(&error).unwrap_or(StoreUpdateError::Store(error)))?;
+    let updated = run_parsed(service, &update, &allowance, text_bytes, &mut transaction, options)?;
     let committed = transaction.commit().map_err(|error| match &error {
-        CommitError::Failed(failed) => ended(failed).unwrap_or(NotStored::Commit(error)),
-        _ => NotStored::Commit(error),
+        CommitError::Failed(failed) => ended(failed).unwrap_or(StoreUpdateError::Commit(error)),
+        _ => StoreUpdateError::Commit(error),
     })?;
     Ok(StoreUpdate { updated: Updated { time: began.elapsed(), ..updated }, number: committed.number })
 }
@@ -299,19 +299,23 @@ pub fn check_update(text: &str, memory: &Arc<MemoryBudget>, options: &SessionOpt
 }
 
 /// Begins and parses an update.
-fn parse(memory: &Arc<MemoryBudget>, text: &str, options: &SessionOptions) -> Result<(Ticket, CheckedUpdate), Error> {
+fn parse(
+    memory: &Arc<MemoryBudget>,
+    text: &str,
+    options: &SessionOptions,
+) -> Result<(Allowance, CheckedUpdate), Error> {
     let parse = parse_options(options);
     let bytes = update_bytes_with(text, &parse);
-    let ticket = Ticket::begin_with(memory, &options.limits, bytes)?;
+    let allowance = Allowance::begin_with(memory, &options.limits, bytes)?;
     let read = || parse_update_with(text, &parse).map_err(TextError::from);
-    let mut update: Update = ticket.parse(bytes, read)?;
+    let mut update: Update = allowance.parse(bytes, read)?;
     if let Some(ReadGraphs { default, named }) = &options.graphs {
         update.set_dataset(default, named).map_err(of_update)?;
     }
     // The parser's share stays its own until the update ends, and what it does not hold any more is for the changes.
     let text_bytes = update.heap_bytes().map_or(bytes, |held| held.min(bytes));
     let is_short = text.len() <= LONGEST_BATCH;
-    Ok((ticket, CheckedUpdate { update, text_bytes, read_bytes: bytes, is_short }))
+    Ok((allowance, CheckedUpdate { update, text_bytes, read_bytes: bytes, is_short }))
 }
 
 pub(crate) fn run(
@@ -321,17 +325,17 @@ pub(crate) fn run(
     options: SessionOptions,
 ) -> Result<Updated, Error> {
     let began = Instant::now();
-    let (ticket, CheckedUpdate { update, text_bytes, .. }) = parse(service.memory(), text, &options)?;
-    let _share = Returned(&ticket);
-    let updated = run_parsed(service, &update, &ticket, text_bytes, data, options)?;
+    let (allowance, CheckedUpdate { update, text_bytes, .. }) = parse(service.memory(), text, &options)?;
+    let _share = Returned(&allowance);
+    let updated = run_parsed(service, &update, &allowance, text_bytes, data, options)?;
     Ok(Updated { time: began.elapsed(), ..updated })
 }
 
-/// Carries out an update with `text_bytes` of its ticket.
+/// Carries out an update with `text_bytes` of its allowance.
 fn run_parsed(
     service: &Service,
     update: &Update,
-    ticket: &Ticket,
+    allowance: &Allowance,
     text_bytes: u64,
     data: &mut dyn Updating,
     options: SessionOptions,
@@ -339,15 +343,15 @@ fn run_parsed(
     let moment = options.moment.unwrap_or_else(now);
     // All of its operations happen at one moment, and its solutions have no order.
     let options = Arc::new(SessionOptions { moment: Some(moment), parallel_answers: true, ..options });
-    data.ask(ticket.ask_booking(text_bytes));
-    let ticket = ticket.clone();
-    let mut running = Running { service, ticket, options, text_bytes, updated: Updated::default() };
+    data.ask(allowance.ask_booking(text_bytes));
+    let allowance = allowance.clone();
+    let mut running = Running { service, allowance, options, text_bytes, updated: Updated::default() };
     for (place, operation) in update.operations().iter().enumerate() {
         // Each makes blank nodes and random numbers of its own.
         let moment = Moment { seed: moment.seed.wrapping_add((place as u64) << 32), ..moment };
-        let done = running.ticket.check(Stage::Running).and_then(|()| running.step(operation, data, moment));
+        let done = running.allowance.check(Stage::Running).and_then(|()| running.step(operation, data, moment));
         // An operation done after the time limit is not stored.
-        let done = done.and_then(|()| running.ticket.check(Stage::Running));
+        let done = done.and_then(|()| running.allowance.check(Stage::Running));
         done.map_err(|error| match error {
             // These are of the whole update.
             Error::Cancelled | Error::TimeLimit { .. } => error,
@@ -360,14 +364,14 @@ fn run_parsed(
 
 struct Running<'a> {
     service: &'a Service,
-    ticket: Ticket,
+    allowance: Allowance,
     options: Arc<SessionOptions>,
     text_bytes: u64,
     updated: Updated,
 }
 
 /// Gives the share of an update back when it is dropped: a thread may still have a reference to an ended request.
-struct Returned<'a>(&'a Ticket);
+struct Returned<'a>(&'a Allowance);
 
 impl Drop for Returned<'_> {
     fn drop(&mut self) {
@@ -376,16 +380,16 @@ impl Drop for Returned<'_> {
 }
 
 impl Running<'_> {
-    fn step(&mut self, operation: &Operation, data: &mut dyn Updating, moment: Moment) -> Result<(), Error> {
-        let ask = self.ticket.ask_booking(self.text_bytes + data.heap_bytes());
+    fn step(&mut self, operation: &UpdateOperation, data: &mut dyn Updating, moment: Moment) -> Result<(), Error> {
+        let ask = self.allowance.ask_booking(self.text_bytes + data.heap_bytes());
         let snapshot = data.snapshot().map_err(of_data)?;
         let step = reading(&snapshot, "update", || operation.step(&snapshot, moment, &Interrupt::by(&*ask)))?;
         let changes = match step.map_err(of_update)? {
-            Step::Change(changes) => changes,
-            Step::Solve(pattern, filling) => {
+            UpdateStep::Change(changes) => changes,
+            UpdateStep::Solve(pattern, filling) => {
                 vec![self.solve(Arc::clone(&snapshot), pattern, filling, data.heap_bytes())?]
             }
-            Step::Load(load, filling) => match self.load(load, &filling, data.heap_bytes()) {
+            UpdateStep::Load(load, filling) => match self.load(load, &filling, data.heap_bytes()) {
                 Ok(change) => vec![change],
                 Err(error) if load.silent && error.kind() == ErrorKind::Failed => Vec::new(),
                 Err(error) => return Err(error),
@@ -394,7 +398,7 @@ impl Running<'_> {
         // What the data shares with no other snapshot is counted.
         drop(snapshot);
         for change in changes {
-            self.ticket.check(Stage::Running)?;
+            self.allowance.check(Stage::Running)?;
             data.change(change).map_err(of_data)?;
         }
         Ok(())
@@ -405,42 +409,42 @@ impl Running<'_> {
     fn solve(
         &mut self,
         snapshot: Arc<Snapshot>,
-        pattern: &Parsed,
+        pattern: &ParsedQuery,
         filling: Filling,
         made: u64,
-    ) -> Result<Change, Error> {
+    ) -> Result<UpdateChange, Error> {
         let beside = self.text_bytes + made;
-        self.ticket.hold(beside, [("its text", self.text_bytes), ("its changes so far", made)])?;
+        self.allowance.hold(beside, [("its text", self.text_bytes), ("its changes so far", made)])?;
         let session = Session::new(self.service.clone(), Dataset::new(snapshot), Arc::clone(&self.options));
-        let call = Call { session, ticket: self.ticket.clone() };
+        let call = Call { session, allowance: self.allowance.clone() };
         let prepared = Arc::new(call.plan_parsed(&sparql(&call.session), pattern, beside)?);
         let (changes, outcome) = call.answer(&prepared, Fill { filling, filled: Mutex::default() })?;
         // A run gives back its share; the text and the changes are held until the update's end.
         let quads = changes.heap_bytes() as u64;
         let holders = [("its text", self.text_bytes), ("its changes so far", made), ("its quads", quads)];
-        self.ticket.hold(beside + quads, holders)?;
+        self.allowance.hold(beside + quads, holders)?;
         self.updated.rows += outcome.rows;
         self.updated.totals = self.updated.totals + outcome.totals;
         Ok(changes)
     }
 
     /// The quads of a document; `made` bytes are held for the operations before.
-    fn load(&mut self, load: Load<'_>, filling: &Filling, made: u64) -> Result<Change, Error> {
+    fn load(&mut self, load: DocumentLoad<'_>, filling: &Filling, made: u64) -> Result<UpdateChange, Error> {
         let loaded = self.loaded(load, filling, made);
         // The memory of loading is free again; the text and the changes are held until the update's end.
         let quads = loaded.as_ref().map_or(0, |change| change.heap_bytes() as u64);
-        self.ticket.lower_to(self.text_bytes + made + quads);
+        self.allowance.lower_to(self.text_bytes + made + quads);
         let loaded = loaded?;
         let holders = [("its text", self.text_bytes), ("its changes so far", made), ("its quads", quads)];
-        self.ticket.hold(self.text_bytes + made + quads, holders)?;
+        self.allowance.hold(self.text_bytes + made + quads, holders)?;
         Ok(loaded)
     }
 
-    fn loaded(&self, load: Load<'_>, filling: &Filling, made: u64) -> Result<Change, Error> {
+    fn loaded(&self, load: DocumentLoad<'_>, filling: &Filling, made: u64) -> Result<UpdateChange, Error> {
         let SessionOptions { web, folder, languages, plan, document, longest_iri, .. } = &*self.options;
-        let Ticket { cancel, until, .. } = &self.ticket;
+        let Allowance { cancel, until, .. } = &self.allowance;
         let holding = Arc::new(Holding {
-            ticket: self.ticket.clone(),
+            allowance: self.allowance.clone(),
             beside: self.text_bytes + made,
             refused: OnceLock::new(),
             read: AtomicU64::new(0),
@@ -462,7 +466,7 @@ impl Running<'_> {
             hash_seed: plan.hash_seed,
             rdf_12: languages.sparql.rdf_12,
             longest_iri: *longest_iri,
-            room: Some(Room(Arc::new(room))),
+            room: Some(MemoryPermit(Arc::new(room))),
             ..LoadOptions::default()
         };
         let mut loading = self.service.load(sources, load_options, cancel);
@@ -470,22 +474,22 @@ impl Running<'_> {
             loading.end_at(*until, self.service).map_err(|error| Error::NoThread(Arc::new(error)))?;
         }
         let loaded = loading.finish();
-        self.ticket.check(Stage::Running)?;
+        self.allowance.check(Stage::Running)?;
         if let Some(refused) = holding.refused.get() {
             return Err(refused.clone());
         }
         let dataset = loaded?.dataset;
         let quads = dataset.snapshot().heap_bytes() as u64;
-        let ask = self.ticket.ask();
+        let ask = self.allowance.ask();
         let filled = filling.document(dataset.snapshot(), load.into, &Interrupt::by(&*ask)).map_err(of_update)?;
         holding.hold(quads + filled.bytes())?;
-        Ok(Change::Quads(filling.finish([filled])))
+        Ok(UpdateChange::Quads(filling.finish([filled])))
     }
 }
 
 /// The memory of a document being loaded, as a part of its update's memory.
 struct Holding {
-    ticket: Ticket,
+    allowance: Allowance,
     /// The bytes of the update's text and of its changes so far.
     beside: u64,
     /// Why no more may be held.
@@ -500,7 +504,7 @@ impl Holding {
     /// Books `bytes` for the document.
     fn hold(&self, bytes: u64) -> Result<(), Error> {
         let holders = [("its text and its changes so far", self.beside), ("the document", bytes)];
-        self.ticket.hold(self.beside.saturating_add(bytes), holders)
+        self.allowance.hold(self.beside.saturating_add(bytes), holders)
     }
 
     /// Books the bytes read and parsed so far. A refusal is noted.
@@ -574,20 +578,20 @@ struct FillTaker {
 
 impl Sink for Fill {
     type Taker = FillTaker;
-    type Output = Change;
+    type Output = UpdateChange;
 
     fn taker(self: &Arc<Self>, _: &Arc<Solutions>) -> FillTaker {
         FillTaker { fill: Arc::clone(self), filled: Filled::default() }
     }
 
-    fn finish(&self, _: &Solutions, _: u64) -> io::Result<Change> {
+    fn finish(&self, _: &Solutions, _: u64) -> io::Result<UpdateChange> {
         let filled = std::mem::take(&mut *self.filled.lock().expect("nothing panics under this lock"));
-        Ok(Change::Quads(self.filling.finish(filled)))
+        Ok(UpdateChange::Quads(self.filling.finish(filled)))
     }
 }
 
 impl Taker for FillTaker {
-    fn take(&mut self, batch: &Batch<'_>, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+    fn take(&mut self, batch: &SolutionBatch<'_>, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         if batch.is_last() {
             let filled = std::mem::take(&mut self.filled);
             self.fill.filled.lock().expect("nothing panics under this lock").push(filled);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use vicus::Runtime;
 use vicus_rdf::Snapshot;
-use vicus_service::{Dataset, ErrorKind, Limits, MemoryBudget, Service, SessionOptions};
+use vicus_service::{CallLimits, Dataset, ErrorKind, MemoryBudget, Service, SessionOptions};
 
 fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").expect("Linux lists threads").count()
@@ -28,7 +28,7 @@ fn no_thread_is_left_when_time_is_up() {
     let snapshot = Snapshot::of_turtle(b"@prefix : <http://e/> . :a :p :b, :c, :d, :e . :b :p :a, :c .", None).unwrap();
     let outside = threads();
     let service = Service::new(Runtime::builder().threads(2).quiet().start(), MemoryBudget::new(4 << 30));
-    let limits = Limits { time: Some(Duration::from_millis(2)), ..Limits::default() };
+    let limits = CallLimits { time: Some(Duration::from_millis(2)), ..CallLimits::default() };
     let session =
         service.session(&Dataset::new(Arc::new(snapshot)), SessionOptions { limits, ..SessionOptions::default() });
     let long = format!("SELECT * {{ VALUES ?x {{ {} }} }}", "<http://e/a> ".repeat(200_000));

@@ -11,8 +11,8 @@ use vicus::Runtime;
 use vicus_rdf::Snapshot;
 use vicus_rdf::load::Syntax;
 use vicus_service::{
-    Count, Dataset, Document, Draft, Error, ErrorKind, MemoryBudget, NotStored, Service, Session, SessionOptions,
-    create_store, language,
+    Count, Dataset, Document, Draft, Error, ErrorKind, MemoryBudget, Service, Session, SessionOptions,
+    StoreUpdateError, create_store, language,
 };
 
 const BUDGET: u64 = 32 << 20;
@@ -372,7 +372,7 @@ fn changes_of_an_update_hold_what_is_booked() {
                         let data = format!("INSERT DATA {{ {text} }}");
                         service.update_store(&data, &store, SessionOptions::default()).expect("little data");
                         peak(|| match service.update_store(update, &store, SessionOptions::default()) {
-                            Err(NotStored::Update(error)) => Err(error),
+                            Err(StoreUpdateError::Update(error)) => Err(error),
                             other => other.map(|_| ()).map_err(|error| panic!("{error}")),
                         })
                     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use vicus_flow::sequential;
-use vicus_sql::{ColumnRange, ParseOptions, PlanOptions, SqlType, Table, Tables, Value, parse, plan};
+use vicus_sql::{ColumnRange, PlanOptions, SqlType, StatementLimits, Table, Tables, Value, parse, plan};
 use vicus_tables::{CsvOptions, TableError, open, open_as, open_csv, open_until};
 
 fn data(name: &str) -> PathBuf {
@@ -21,7 +21,7 @@ fn ask(name: &str, table: &Arc<dyn Table>, text: &str) -> Result<Vec<String>, St
     ] {
         let mut tables = Tables::default();
         tables.add(name, Arc::clone(table));
-        let parsed = parse(text, &ParseOptions::default()).map_err(|error| error.to_string())?;
+        let parsed = parse(text, &StatementLimits::default()).map_err(|error| error.to_string())?;
         let plan = plan(&parsed, &tables, &options, &|| false).map_err(|error| error.to_string())?;
         // Every column as text.
         let columns = plan.columns().to_vec();
@@ -669,7 +669,7 @@ fn on_threads(file: &Written, text: &str, budget: u64) -> Result<u64, String> {
     tables.add("many", open(&file.0).unwrap());
     tables.add("numbers", open(data("numbers-zstd.parquet")).unwrap());
     let options = PlanOptions { threads: 4, parallel_rows: 1000, sinks: 2, ..PlanOptions::default() };
-    let parsed = parse(text, &ParseOptions::default()).unwrap();
+    let parsed = parse(text, &StatementLimits::default()).unwrap();
     let plan = plan(&parsed, &tables, &options, &|| false).unwrap();
     let rows = Arc::new(std::sync::atomic::AtomicU64::new(0));
     let mut operators = plan.start();

@@ -25,6 +25,8 @@
 //! those of OpenMP programs; the program's own settings in the builder override them. A wrong value is a warning of the
 //! runtimes that need it ([`Runtime::warnings`](crate::Runtime#method.warnings)). `VICUS_HASH_SEED` is for programs
 //! that load data: they call [`hash_seed`]. Another variable with nearly such a name is a warning as well.
+//!
+//! Functions of other doors, which read one variable each, are left out of this page.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -89,6 +91,7 @@ const NAMES: [&str; 20] = [
 /// A line for each variable that is set and named nearly as one of Vicus. Names far from all of these are other
 /// programs' own, such as a cluster's `VICUS_ROOT`.
 #[doc(hidden)]
+#[doc(hidden)]
 pub fn misspelt() -> Vec<String> {
     const PREFIX: &str = "VICUS_";
     let all = std::env::vars_os().filter(|(_, value)| !value.is_empty());
@@ -107,11 +110,13 @@ pub fn misspelt() -> Vec<String> {
 
 /// The strategy of `VICUS_STRATEGY`, else the one in the file of `VICUS_LEARNED`; or the fault in them.
 #[doc(hidden)]
+#[doc(hidden)]
 pub fn strategy() -> Option<Result<Setting, String>> {
     parsed(STRATEGY).or_else(|| Some(learned()?.map(|learned| learned.setting)))
 }
 
 /// The strategies of `VICUS_STRATEGY`, for a program that compares several.
+#[doc(hidden)]
 #[doc(hidden)]
 pub fn strategies() -> Option<Result<Settings, String>> {
     parsed(STRATEGY)
@@ -138,6 +143,7 @@ pub fn hash_seed() -> Option<Result<u64, String>> {
 /// The distribution of `VICUS_DATA_DISTRIBUTION`, or `OMP_DATA_DISTRIBUTION`, else the one in the file of
 /// `VICUS_LEARNED`; or the fault in them.
 #[doc(hidden)]
+#[doc(hidden)]
 pub fn distribution() -> Option<Result<Distribution, String>> {
     let named = parsed("VICUS_DATA_DISTRIBUTION").or_else(|| parsed("OMP_DATA_DISTRIBUTION"));
     named.or_else(|| match learned()? {
@@ -150,6 +156,7 @@ pub fn distribution() -> Option<Result<Distribution, String>> {
 /// The treatments of tasks, by the symbols of their functions, and the file of `VICUS_LEARNED` with them; `None` if it
 /// has none. [`strategy`] or [`distribution`] report a fault in the file.
 #[doc(hidden)]
+#[doc(hidden)]
 pub fn learned_tasks() -> Option<(PathBuf, BTreeMap<String, Treatment>)> {
     let file = variable(LEARNED).map(PathBuf::from)?;
     let tasks = learned()?.ok()?.tasks;
@@ -158,6 +165,7 @@ pub fn learned_tasks() -> Option<(PathBuf, BTreeMap<String, Treatment>)> {
 
 /// The distributions of `VICUS_DATA_DISTRIBUTION_OF` for blocks of certain sizes, else the ones in the file of
 /// `VICUS_LEARNED`, if no variable sets a distribution; or the fault in its value.
+#[doc(hidden)]
 #[doc(hidden)]
 pub fn distributions_of() -> Option<Result<Vec<(usize, Distribution)>, String>> {
     const NAME: &str = "VICUS_DATA_DISTRIBUTION_OF";
@@ -180,9 +188,11 @@ pub fn distributions_of() -> Option<Result<Vec<(usize, Distribution)>, String>> 
 
 /// The default of [`placed_from`]: below this, glibc keeps blocks together that a program has freed and takes again.
 #[doc(hidden)]
+#[doc(hidden)]
 pub const PLACED_FROM: usize = 128 << 10;
 
 /// The bytes of `VICUS_DATA_DISTRIBUTION_FROM`, or the fault in its value.
+#[doc(hidden)]
 #[doc(hidden)]
 pub fn placed_from() -> Option<Result<usize, String>> {
     let from = text("VICUS_DATA_DISTRIBUTION_FROM")?.parse().ok().filter(|&from| from >= 4096);
@@ -195,11 +205,13 @@ pub fn placed_from() -> Option<Result<usize, String>> {
 
 /// The file of `VICUS_SUMMARY` for a summary, or `1` for standard error; `None` also if it is `0`.
 #[doc(hidden)]
+#[doc(hidden)]
 pub fn summary() -> Option<OsString> {
     variable("VICUS_SUMMARY").filter(|value| value != "0")
 }
 
 /// The milliseconds of `VICUS_SUMMARY_ALONE_MS`, or the fault in its value.
+#[doc(hidden)]
 #[doc(hidden)]
 pub fn summary_alone() -> Option<Result<Duration, String>> {
     let ms = text("VICUS_SUMMARY_ALONE_MS")?.parse().ok();
@@ -209,11 +221,13 @@ pub fn summary_alone() -> Option<Result<Duration, String>> {
 
 /// The file of `VICUS_TRACE` for a trace.
 #[doc(hidden)]
+#[doc(hidden)]
 pub fn trace() -> Option<PathBuf> {
     variable("VICUS_TRACE").map(PathBuf::from)
 }
 
 /// The events for which `VICUS_TRACE_EVENTS` makes room, or the fault in its value.
+#[doc(hidden)]
 #[doc(hidden)]
 pub fn trace_events() -> Option<Result<usize, String>> {
     let events = text("VICUS_TRACE_EVENTS")?.parse().ok().filter(|&events: &usize| events > 0);
@@ -222,11 +236,13 @@ pub fn trace_events() -> Option<Result<usize, String>> {
 
 /// Whether `VICUS_CHECK` asks for checks, or the fault in its value.
 #[doc(hidden)]
+#[doc(hidden)]
 pub fn checks() -> Option<Result<bool, String>> {
     switch("VICUS_CHECK")
 }
 
 /// Whether `VICUS_NEXT_TOUCH` asks for memory that moves, or the fault in its value.
+#[doc(hidden)]
 #[doc(hidden)]
 pub fn next_touch() -> Option<Result<bool, String>> {
     switch("VICUS_NEXT_TOUCH")
@@ -242,6 +258,7 @@ fn switch(name: &str) -> Option<Result<bool, String>> {
 }
 
 /// The file of functions of `VICUS_INTENSE`.
+#[doc(hidden)]
 #[doc(hidden)]
 pub fn intense() -> Option<PathBuf> {
     variable("VICUS_INTENSE").map(PathBuf::from)

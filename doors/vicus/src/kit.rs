@@ -3,7 +3,8 @@
 
 /// Boxes over memory and threads of others.
 pub use vicus_flow::{
-    Attachment, ConnectedBox, Grants, LinkOptions, Native, Plain, Reservation, Room, SentTooMuch, TextRoom, or_given_up,
+    Attachment, ConnectedBox, Grants, LinkOptions, Native, Plain, Reservation, SentTooMuch, Unfilled, UnfilledText,
+    or_given_up,
 };
 /// The machine as others describe it, and learned treatments of programs.
 pub use vicus_machine::{
@@ -20,13 +21,32 @@ pub use vicus_machine::{TaskMemory, TaskRequest, cancel_group, close_group, open
 /// The allocator's own parts, and containers without a type.
 pub use vicus_memory::{
     Audit, Burst, DistOptions, FakePages, Foreign, FreeBlock, Heap, Locations, LocationsError, Locks, MOST_RUNS,
-    MemoryOptions, NodeBytes, NodeCounts, NodeSegments, OptionsError, PageError, Pages, Placement, Returns,
+    MemoryOptions, NodeBytes, NodeCounts, NodeSegments, OptionsError, PageError, PagePlacement, Pages, Returns,
     SegmentSource, Series, SeriesError, Sizes, SystemCall, SystemSegments, UntypedHandle, UntypedPool,
 };
 /// Strategies, as lists and with their parameters.
-pub use vicus_schedule::{DEFAULT_OF_QUERIES, Parameter, Settings, Strategy, Values};
+pub use vicus_schedule::{AllowedValues, DEFAULT_OF_QUERIES, Parameter, Settings, Strategy};
 /// A recording while it is written.
-pub use vicus_trace::{Log, SeatLog, What};
+pub use vicus_trace::{EventLog, SeatLog, What};
+
+/// The runtime behind [`Runtime`](crate::Runtime), with its methods, and its builder. It knows no environment.
+pub mod machine {
+    #[doc(inline)]
+    pub use vicus_machine::{MachineRuntime, RuntimeBuilder};
+}
+
+/// The parts of a [`Topology`](crate::Topology). `vicus topology` prints this machine's.
+pub mod topology {
+    pub use vicus_topology::{
+        ByPlace, Cache, CacheId, Core, CoreGroup, CoreId, Device, DeviceKind, LocationId, MemorySpeed, NoSuchDevice,
+        NoSuchPlace, Node, NotationError, Pu, PuId,
+    };
+}
+
+/// The counts of a request's boxes.
+pub mod counts {
+    pub use vicus_flow::{BoxCounts, HeldBytes, InputCounts, OutputCounts};
+}
 
 /// Teams of a caller's own threads, for runtimes of languages; a caller's thread on a seat of a runtime; and the calls
 /// of such runtimes beside those of [`tasks`](crate::tasks) and [`threads`](crate::threads).
@@ -46,16 +66,17 @@ pub mod team {
 pub mod plan {
     pub use vicus_schedule::{
         BoxPlacement, Crowd, DEEP, DealResult, Dealing, Decision, End, FRONT_RULE, FRONT_TURN_NS, Idle, LastUses,
-        Latencies, MOST_THREADS, Order, Patience, Pool, PoolId, Probe, QueueId, QueueSpec, RULES, RequestId, Robber,
-        Scan, SeatId, SeatPlan, Shares, Take, TaskName, TaskPlacement, Tokens, Uses, Warm, Way, When, Whereabouts,
+        Latencies, MOST_THREADS, Patience, Pool, PoolId, Probe, QueueId, QueueOrder, QueueScan, QueueSpec, RULES,
+        RequestId, Robber, SeatId, SeatPlan, Shares, Take, TaskName, TaskPlacement, Tokens, Uses, Warm, Way, When,
+        Whereabouts,
     };
 }
 
-/// The parts of a recording ([`Trace`](crate::trace::Trace)): of its head, and of its events.
+/// The parts of a recording ([`Trace`](crate::trace::Trace)): of its head, of its events, and of its summary.
 pub mod recording {
     pub use vicus_topology::DealReason;
     pub use vicus_trace::{
-        Awaits, BoxInfo, Entry, Event, Header, JobId, Kind, Merged, ModelInfo, Names, Outcome, Rule, SeatInfo, Source,
-        Takes, TaskKind, UnknownKind, Use, ViaBound,
+        Awaits, BoxInfo, BoxSummary, Entry, Event, EventKind, Header, InputSource, JobId, Merged, ModelInfo, Names,
+        RequestOutcome, Rule, SeatInfo, SeatSummary, Takes, TaskKind, UnknownKind, Use, ViaBound, Violation,
     };
 }

@@ -96,31 +96,25 @@ pub mod threads;
 
 pub use runtime::{Runtime, RuntimeBuilder};
 
-/// The runtime behind [`Runtime`], with its methods, and its builder. It knows no environment.
-pub mod machine {
-    #[doc(inline)]
-    pub use vicus_machine::{Runtime, RuntimeBuilder};
-}
-
 #[doc = include_str!("guide.md")]
 pub mod guide {}
 
 /// The further parts of networks: pieces of networks that grow, marks of streams without end, columns' types and rows,
-/// counts of boxes, and files for rows beyond a budget.
+/// and files for rows beyond a budget. Counts of boxes have theirs in [`kit::counts`].
 pub mod flow {
     #[cfg(feature = "arrow")]
     pub use vicus_flow::FromArrowError;
     pub use vicus_flow::{
-        Arrivals, BoxCounts, Expansion, Field, Fragment, FragmentBuilder, GrownBox, HeldBytes, Inner, InputCounts,
-        Mark, Marks, OutputCounts, Overflow, Overflows, Storage, StorageError,
+        Arrivals, Expansion, Field, Fragment, FragmentBuilder, GrownBox, Inner, Mark, Marks, Overflow, Overflows,
+        Storage, StorageError,
     };
 }
 
 /// Memory placed by node.
 ///
-/// [`Runtime::alloc`](crate::machine::Runtime::alloc) gives memory laid over the nodes by a
+/// [`Runtime::alloc`](crate::kit::machine::MachineRuntime::alloc) gives memory laid over the nodes by a
 /// [`Distribution`](memory::Distribution); one line makes [`Allocator`] the allocator of a whole program; the placed
-/// containers take [`Runtime::memory`](crate::machine::Runtime::memory).
+/// containers take [`Runtime::memory`](crate::kit::machine::MachineRuntime::memory).
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -140,7 +134,7 @@ pub mod flow {
 ///
 /// The placed containers, a line each. All of them learn the caller's place in the same way, by a [`Place`]: a node or
 /// a core group. Each one's use of it stands [at one spot](vicus_topology#where). A consumer that finds nothing can
-/// sleep. [`Runtime::each_near`](crate::machine::Runtime::each_near) works on an array near its data.
+/// sleep. [`Runtime::each_near`](crate::kit::machine::MachineRuntime::each_near) works on an array near its data.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -216,18 +210,10 @@ pub mod memory {
     }
 }
 
-/// The parts of a [`Topology`]. `vicus topology` prints this machine's.
-pub mod topology {
-    pub use vicus_topology::{
-        ByPlace, Cache, CacheId, Core, CoreGroup, CoreId, Device, DeviceKind, LocationId, MemorySpeed, NoSuchDevice,
-        NoSuchPlace, Node, NotationError, Pu, PuId,
-    };
-}
-
 /// The records of a runtime ([`RuntimeBuilder::record`]): written, read, checked and summed up. Their parts stand in
 /// [`kit::recording`].
 pub mod trace {
-    pub use vicus_trace::{BoxSummary, SeatSummary, Summary, Trace, TraceError, Violation};
+    pub use vicus_trace::{Summary, Trace, TraceError};
 }
 
 /// The README's programs are tests.

@@ -25,7 +25,7 @@ pub type RuntimeBuilder = vicus_machine::RuntimeBuilder<Runtime>;
 /// assert!(totals.tasks >= 3); // initialization, source, termination
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Runtime(vicus_machine::Runtime);
+pub struct Runtime(vicus_machine::MachineRuntime);
 
 impl Runtime {
     /// A builder with the settings of the [environment](crate::environment).
@@ -59,16 +59,16 @@ impl Runtime {
 }
 
 impl Deref for Runtime {
-    type Target = vicus_machine::Runtime;
+    type Target = vicus_machine::MachineRuntime;
 
     #[inline]
-    fn deref(&self) -> &vicus_machine::Runtime {
+    fn deref(&self) -> &vicus_machine::MachineRuntime {
         &self.0
     }
 }
 
-impl From<vicus_machine::Runtime> for Runtime {
-    fn from(runtime: vicus_machine::Runtime) -> Runtime {
+impl From<vicus_machine::MachineRuntime> for Runtime {
+    fn from(runtime: vicus_machine::MachineRuntime) -> Runtime {
         Runtime(runtime)
     }
 }

@@ -29,7 +29,7 @@
 //! | wait | [`full_empty`] for words, [`SyncVar`] for values with their bits, a [`Countdown`] for a number of threads, [`sleep`], [`yield_now`], [`block_on`] a future |
 //! | know | [`current`], [`is_thread`], [`Local`] values |
 //! | go elsewhere | [`migrate_to`] a place, which is unsafe |
-//! | find mistakes | [`RuntimeBuilder::deadlock`](crate::RuntimeBuilder), [`Deadlock`], [`Ended`] |
+//! | find mistakes | [`RuntimeBuilder::deadlock`](crate::RuntimeBuilder), [`Deadlock`], [`RuntimeEnded`] |
 //!
 //! Any wait of this library suspends a lightweight thread: scopes, joins, requests, children, loops, queues. They run
 //! in the runtime of the spawning task or thread, else in [`Runtime::global`].
@@ -45,8 +45,9 @@ use crate::Runtime;
 use vicus_topology::Place;
 
 pub use vicus_threads::{
-    Builder, Countdown, Deadlock, Ended, JoinHandle, Local, MigrateError, OnDeadlock, STACK_BYTES, SpawnError, SyncVar,
-    ThreadId, ThreadInfo, block_on, current, full_empty, is_thread, limit_stacks, migrate_to, sleep, yield_now,
+    Builder, Countdown, Deadlock, JoinHandle, Local, MigrateError, OnDeadlock, RuntimeEnded, STACK_BYTES, SpawnError,
+    SyncVar, ThreadId, ThreadInfo, block_on, current, full_empty, is_thread, limit_stacks, migrate_to, sleep,
+    yield_now,
 };
 
 /// Spawns a lightweight thread. It is run soon and near.
@@ -81,6 +82,6 @@ pub fn spawn_async<F: Future<Output: Send> + Send + 'static>(future: F) -> JoinH
     spawn(move || block_on(future))
 }
 
-fn global() -> &'static vicus_machine::Runtime {
+fn global() -> &'static vicus_machine::MachineRuntime {
     Runtime::global()
 }

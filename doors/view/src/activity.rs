@@ -195,11 +195,11 @@ pub(crate) fn slices(events: &[Event], last_ns: u64, keys: &Keys, mut emit: impl
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vicus_trace::{Awaits, Header, Log, TaskKind, Trace};
+    use vicus_trace::{Awaits, EventLog, Header, TaskKind, Trace};
 
     /// The slices of a log, as text.
     fn shown(events: &[(u64, What)], last_ns: u64) -> Vec<String> {
-        let mut log = Log::new(100);
+        let mut log = EventLog::new(100);
         events.iter().for_each(|&(time_ns, what)| _ = log.record(time_ns, what));
         let trace = Trace::new(Header::for_seats(1), vec![log.finish()]);
         let keys = Keys::new(&trace);

@@ -1,6 +1,6 @@
 //! All that a page says about one run.
 
-use crate::Run;
+use crate::RecordedRun;
 use crate::activity::{Rest, Seat};
 use crate::keys::Keys;
 use crate::pack::{Base, CHUNK, Cause, base64, deflate, has_cause, pack};
@@ -21,7 +21,7 @@ const MOST_SPAN_NS: u64 = 1 << 53;
 
 /// A run with its figures.
 pub(crate) struct RunFigures<'a> {
-    pub(crate) run: &'a Run,
+    pub(crate) run: &'a RecordedRun,
     pub(crate) number: usize,
     pub(crate) trace: &'a Trace,
     pub(crate) keys: Keys,
@@ -66,7 +66,7 @@ fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T
 }
 
 impl<'a> RunFigures<'a> {
-    pub(crate) fn new(run: &'a Run, number: usize) -> RunFigures<'a> {
+    pub(crate) fn new(run: &'a RecordedRun, number: usize) -> RunFigures<'a> {
         let trace = &run.trace;
         let events = || trace.logs().iter().flat_map(|log| &log.events);
         let first_ns = events().map(|event| event.time_ns).min().unwrap_or(0);
@@ -217,7 +217,7 @@ impl<'a> RunFigures<'a> {
 
     /// Where the bytes per nanosecond come from, by which waiting for memory is estimated.
     pub(crate) fn rates_note(&self) -> String {
-        let Run { near_bytes_a_ns: near, far_bytes_a_ns: far, measured_by, .. } = self.run;
+        let RecordedRun { near_bytes_a_ns: near, far_bytes_a_ns: far, measured_by, .. } = self.run;
         match measured_by {
             Some(file) => format!("{near:.1} and {far:.1} GB/s a core, near and far, from {file}"),
             None => format!("{near:.1} and {far:.1} GB/s a core, near and far: assumed, not measured on this machine"),

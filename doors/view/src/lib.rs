@@ -5,17 +5,17 @@
 //! looks, and marks a box or a core in every picture at once. [`read`] takes the trace out of such a file again.
 //!
 //! ```
-//! use vicus_trace::{Header, JobId, Log, Trace, What};
-//! use vicus_view::{Page, Run, read};
+//! use vicus_trace::{Header, JobId, EventLog, Trace, What};
+//! use vicus_view::{Page, RecordedRun, read};
 //!
 //! let who = JobId::task(1, 0);
-//! let mut log = Log::new(10);
+//! let mut log = EventLog::new(10);
 //! log.record(100, What::UserCodeBegins { who });
 //! log.record(350, What::UserCodeEnds { who });
 //! let trace = Trace::new(Header::for_seats(1), vec![log.finish()]);
 //!
 //! let mut file = Vec::new();
-//! Page::new(vec![Run::new("one task", trace.clone())]).write_to(&mut file)?;
+//! Page::new(vec![RecordedRun::new("one task", trace.clone())]).write_to(&mut file)?;
 //! let runs = read(&mut &file[..])?;
 //! assert_eq!(runs[0].trace, trace);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -45,7 +45,7 @@ const FORMAT: u32 = 1;
 
 /// A run to be shown.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct RecordedRun {
     /// The name for people, such as that of its file.
     pub name: String,
     /// The recording.
@@ -53,7 +53,7 @@ pub struct Run {
     /// Whatever is wrong with the recording, such as an end that is missing; the head of the page says it.
     pub faults: Vec<String>,
     /// The bytes that a core gets in a nanosecond from the memory of its own node: by these, and those of
-    /// [`Run::far_bytes_a_ns`], the part of the time that waited for memory is estimated.
+    /// [`RecordedRun::far_bytes_a_ns`], the part of the time that waited for memory is estimated.
     pub near_bytes_a_ns: f64,
     /// Likewise from another node's.
     pub far_bytes_a_ns: f64,
@@ -61,10 +61,10 @@ pub struct Run {
     pub measured_by: Option<String>,
 }
 
-impl Run {
+impl RecordedRun {
     /// A run without faults, with assumed costs of memory.
-    pub fn new(name: impl Into<String>, trace: Trace) -> Run {
+    pub fn new(name: impl Into<String>, trace: Trace) -> RecordedRun {
         let (near_bytes_a_ns, far_bytes_a_ns) = (10.0, 5.0);
-        Run { name: name.into(), trace, faults: Vec::new(), near_bytes_a_ns, far_bytes_a_ns, measured_by: None }
+        RecordedRun { name: name.into(), trace, faults: Vec::new(), near_bytes_a_ns, far_bytes_a_ns, measured_by: None }
     }
 }

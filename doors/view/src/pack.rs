@@ -21,7 +21,7 @@
 use crate::keys::Keys;
 use rustc_hash::FxHashMap;
 use std::io::{self, Read, Write};
-use vicus_trace::{Event, JobId, Kind, What};
+use vicus_trace::{Event, EventKind, JobId, What};
 
 /// The events of a chunk, at most: what the viewer unpacks to show a moment.
 pub(crate) const CHUNK: usize = 32_768;
@@ -37,8 +37,8 @@ pub(crate) struct Cause {
 }
 
 /// Whether events of this kind have a cause.
-pub(crate) fn has_cause(kind: Kind) -> bool {
-    matches!(kind, Kind::Taken | Kind::EnvelopeReceived | Kind::Resumed)
+pub(crate) fn has_cause(kind: EventKind) -> bool {
+    matches!(kind, EventKind::Taken | EventKind::EnvelopeReceived | EventKind::Resumed)
 }
 
 pub(crate) fn put(out: &mut Vec<u8>, mut number: u64) {
@@ -97,8 +97,8 @@ struct Used {
 }
 
 /// The columns that a kind uses. The viewer has the same table.
-fn uses(kind: Kind) -> Used {
-    use Kind::*;
+fn uses(kind: EventKind) -> Used {
+    use EventKind::*;
     Used {
         job: !matches!(kind, SleepBegins | SleepEnds | Woke | RequestSubmitted | RequestEnded | LentBegins | LentEnds),
         detail: matches!(
@@ -154,12 +154,12 @@ struct Values {
 }
 
 impl Values {
-    fn put(&mut self, out: &mut Vec<u8>, kind: Kind, index: u32, value: u32) {
+    fn put(&mut self, out: &mut Vec<u8>, kind: EventKind, index: u32, value: u32) {
         let between = |before: u32| zigzag(i64::from(value.wrapping_sub(before) as i32));
         match kind {
-            Kind::Enqueued | Kind::Spawned if value == JobId::NONE => put(out, 0),
-            Kind::Enqueued | Kind::Spawned => put(out, 1 + between(index)),
-            Kind::Follows | Kind::Uses => {
+            EventKind::Enqueued | EventKind::Spawned if value == JobId::NONE => put(out, 0),
+            EventKind::Enqueued | EventKind::Spawned => put(out, 1 + between(index)),
+            EventKind::Follows | EventKind::Uses => {
                 put(out, between(self.address));
                 self.address = value;
             }
@@ -167,14 +167,14 @@ impl Values {
         }
     }
 
-    fn next(&mut self, from: &mut Numbers<'_>, kind: Kind, index: u32) -> Option<u32> {
+    fn next(&mut self, from: &mut Numbers<'_>, kind: EventKind, index: u32) -> Option<u32> {
         let number = from.next()?;
         Some(match kind {
-            Kind::Enqueued | Kind::Spawned => match number.checked_sub(1) {
+            EventKind::Enqueued | EventKind::Spawned => match number.checked_sub(1) {
                 None => JobId::NONE,
                 Some(number) => index.wrapping_add(unzigzag(number) as u32),
             },
-            Kind::Follows | Kind::Uses => {
+            EventKind::Follows | EventKind::Uses => {
                 self.address = self.address.wrapping_add(unzigzag(number) as u32);
                 self.address
             }
@@ -314,7 +314,7 @@ pub(crate) fn unpack(bytes: &[u8], base: Base) -> Option<Vec<Event>> {
     let mut events = Vec::new();
     for _ in 0..count {
         let number = kinds.byte()?;
-        let kind = *Kind::ALL.get(usize::from(number))?;
+        let kind = *EventKind::ALL.get(usize::from(number))?;
         time = times.after(time)?;
         order = orders.after(order.wrapping_add(1))?;
         let uses = uses(kind);
@@ -346,7 +346,7 @@ pub(crate) fn unpack(bytes: &[u8], base: Base) -> Option<Vec<Event>> {
         if uses.value {
             let value = written.next(values, kind, fields.index)?;
             match kind {
-                Kind::RequestSubmitted | Kind::RequestEnded => fields.request = value,
+                EventKind::RequestSubmitted | EventKind::RequestEnded => fields.request = value,
                 _ => fields.value = value,
             }
         }
@@ -415,11 +415,12 @@ mod tests {
 
     /// Any event that a file can have.
     fn any_event() -> impl Strategy<Value = Event> {
-        let fields = (any::<u64>(), any::<u64>(), 0..Kind::ALL.len() as u8, 0..8_u8, 0..3_u16, any::<[u32; 3]>());
+        let fields = (any::<u64>(), any::<u64>(), 0..EventKind::ALL.len() as u8, 0..8_u8, 0..3_u16, any::<[u32; 3]>());
         fields.prop_filter_map("not every combination is an event", |(time, order, kind, detail, port, numbers)| {
             let is = |unused: bool, number: u32| if unused { 0 } else { number };
-            let uses = uses(Kind::ALL[usize::from(kind)]);
-            let is_request = matches!(Kind::ALL[usize::from(kind)], Kind::RequestSubmitted | Kind::RequestEnded);
+            let uses = uses(EventKind::ALL[usize::from(kind)]);
+            let is_request =
+                matches!(EventKind::ALL[usize::from(kind)], EventKind::RequestSubmitted | EventKind::RequestEnded);
             let fields = Fields {
                 kind,
                 detail: if uses.detail { detail } else { 0 },
@@ -471,6 +472,6 @@ mod tests {
         for _ in 0..4000 {
             seen.insert(any_event().new_tree(&mut runner).unwrap().current().what.kind());
         }
-        assert_eq!(seen.len(), Kind::ALL.len());
+        assert_eq!(seen.len(), EventKind::ALL.len());
     }
 }

@@ -1,6 +1,6 @@
 //! The page: its head, its tables, its data and its viewer, in the order in which a browser needs them.
 
-use crate::Run;
+use crate::RecordedRun;
 use crate::figures::RunFigures;
 use crate::html::Escaped;
 use crate::tables;
@@ -18,12 +18,12 @@ const LETTERS: [&str; 2] = ["A", "B"];
 /// A page about one run, or about two on one scale of time.
 #[derive(Debug)]
 pub struct Page {
-    runs: Vec<Run>,
+    runs: Vec<RecordedRun>,
 }
 
 impl Page {
     /// A page about these runs. Panics unless there are one or two.
-    pub fn new(runs: Vec<Run>) -> Page {
+    pub fn new(runs: Vec<RecordedRun>) -> Page {
         assert!((1..=2).contains(&runs.len()), "a page shows one run, or two side by side");
         Page { runs }
     }
@@ -108,7 +108,7 @@ fn data(out: &mut impl Write, id: &str, base64: &str) -> io::Result<()> {
     writeln!(out, "<script type=\"application/octet-stream\" id=\"{id}\">{base64}</script>")
 }
 
-fn head(runs: &[Run]) -> String {
+fn head(runs: &[RecordedRun]) -> String {
     let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta \

@@ -295,7 +295,7 @@ impl Pass<'_> {
             What::RequestEnded { request, outcome } => {
                 if let Some(at) = self.open.remove(&request) {
                     self.found.requests[at].end_ns = Some(now_ns);
-                    self.found.requests[at].is_done = outcome == vicus_trace::Outcome::Done;
+                    self.found.requests[at].is_done = outcome == vicus_trace::RequestOutcome::Done;
                 }
             }
             _ => {}
@@ -442,16 +442,16 @@ fn is_one(who: JobId) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vicus_trace::{BoxInfo, Header, Log, ModelInfo, Source, TaskKind};
+    use vicus_trace::{BoxInfo, EventLog, Header, InputSource, ModelInfo, TaskKind};
 
     fn header(seats: usize) -> Header {
-        let info = |name: &str, inputs: Vec<Source>| BoxInfo {
+        let info = |name: &str, inputs: Vec<InputSource>| BoxInfo {
             name: name.to_owned(),
             type_name: name.to_owned(),
             inputs,
             ..BoxInfo::default()
         };
-        let boxes = vec![info("make", vec![]), info("use", vec![Source { index: 0, output: 0 }])];
+        let boxes = vec![info("make", vec![]), info("use", vec![InputSource { index: 0, output: 0 }])];
         let models = vec![ModelInfo { name: "two".into(), requests: vec![1], boxes }];
         Header { models, ..Header::for_seats(seats) }
     }
@@ -468,10 +468,10 @@ mod tests {
 
     /// Two envelopes of 10 and 20 ns of making; each is used for 50 ns on another seat, as soon as it can be.
     fn pipeline() -> Trace {
-        let (mut first, mut second) = (Log::new(100), Log::new(100));
+        let (mut first, mut second) = (EventLog::new(100), EventLog::new(100));
         let sent = |rows| What::EnvelopeSent { who: MAKE, output: 0, rows, pill: false };
         let received = |rows| What::EnvelopeReceived { who: USE, input: 0, rows, pill: false };
-        let record = |log: &mut Log, events: Vec<(u64, What)>| {
+        let record = |log: &mut EventLog, events: Vec<(u64, What)>| {
             events.into_iter().map(|(time_ns, what)| log.record(time_ns, what)).last().unwrap_or(0)
         };
         record(&mut first, ran(MAKE, 0, 10, &[]));
@@ -511,7 +511,7 @@ mod tests {
     #[test]
     fn a_wait_waits_for_the_longest_child() {
         let (root, one, two) = (JobId::task(1, 0), JobId::task(1, 1), JobId::task(1, 2));
-        let mut log = Log::new(100);
+        let mut log = EventLog::new(100);
         let queued = |who, by: JobId| What::Enqueued { who, kind: TaskKind::Deferred, by: by.index };
         let events = [
             (0, queued(root, JobId::task_of(1))),
@@ -534,7 +534,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_runs_behind_its_cause_is_counted() {
-        let (mut first, mut second) = (Log::new(10), Log::new(10));
+        let (mut first, mut second) = (EventLog::new(10), EventLog::new(10));
         let cause = first.record(100, What::Enqueued { who: USE, kind: TaskKind::Immediate, by: JobId::NONE });
         second.observe(cause);
         second.record(40, What::Taken { who: USE, rule: 1, far: false });

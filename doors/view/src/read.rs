@@ -1,7 +1,7 @@
 //! Takes the traces out of a page again: an old page becomes a new one, and a trace is never lost in it.
 
 use crate::pack::{Base, from_base64, unpack};
-use crate::{FORMAT, Run};
+use crate::{FORMAT, RecordedRun};
 use serde::Deserialize;
 use serde_json::Value;
 use std::fmt;
@@ -58,7 +58,7 @@ struct Index {
 ///
 /// # Errors
 /// The file is none, is damaged, or can't be read.
-pub fn read(input: &mut impl Read) -> Result<Vec<Run>, ReadError> {
+pub fn read(input: &mut impl Read) -> Result<Vec<RecordedRun>, ReadError> {
     let mut bytes = Vec::new();
     input.read_to_end(&mut bytes).map_err(ReadError::Io)?;
     let page = Scripts::of(&bytes);
@@ -73,7 +73,7 @@ pub fn read(input: &mut impl Read) -> Result<Vec<Run>, ReadError> {
     if runs.is_empty() { Err(ReadError::NotAPage) } else { Ok(runs) }
 }
 
-fn run(page: &Scripts<'_>, number: usize, text: &[u8]) -> Result<Run, ReadError> {
+fn run(page: &Scripts<'_>, number: usize, text: &[u8]) -> Result<RecordedRun, ReadError> {
     let damaged = |found: &str| ReadError::Damaged(format!("{found} of run {number}"));
     let index: Value = serde_json::from_slice(text).map_err(|_| damaged("the index"))?;
     match index["format"].as_u64() {
@@ -110,7 +110,12 @@ fn run(page: &Scripts<'_>, number: usize, text: &[u8]) -> Result<Run, ReadError>
         faults.push(format!("a page that was cut off: {missing} events are missing"));
     }
     let [near_bytes_a_ns, far_bytes_a_ns] = index.rates;
-    Ok(Run { faults, near_bytes_a_ns, far_bytes_a_ns, ..Run::new(index.name, Trace::new(header, logs)) })
+    Ok(RecordedRun {
+        faults,
+        near_bytes_a_ns,
+        far_bytes_a_ns,
+        ..RecordedRun::new(index.name, Trace::new(header, logs))
+    })
 }
 
 /// The texts of a page's scripts by their ids.

@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 use std::path::Path;
 use vicus_topology::{GroupId, NodeId, PuId};
 use vicus_trace::{
-    Awaits, BoxInfo, Header, JobId, Log, ModelInfo, Outcome, SeatInfo, Source, TaskKind, Trace, Use, ViaBound, What,
+    Awaits, BoxInfo, EventLog, Header, InputSource, JobId, ModelInfo, RequestOutcome, SeatInfo, TaskKind, Trace, Use,
+    ViaBound, What,
 };
-use vicus_view::{Page, Run, read};
+use vicus_view::{Page, RecordedRun, read};
 
 const SOURCE: JobId = JobId { request: 1, index: 0 };
 const WORK: JobId = JobId { request: 1, index: 1 };
@@ -15,7 +16,7 @@ const SINK: JobId = JobId { request: 1, index: 2 };
 
 /// The logs of a made-up run, whose clocks are passed on by hand.
 struct Composer {
-    logs: [Log; 4],
+    logs: [EventLog; 4],
     now_ns: [u64; 4],
 }
 
@@ -52,7 +53,7 @@ fn queued(who: JobId, by: u32) -> What {
 
 /// Three boxes in a row on two seats, with a full via; a task with children; a lent thread; seats that sleep.
 fn run() -> Trace {
-    let mut made = Composer { logs: [(); 4].map(|()| Log::new(1000)), now_ns: [1_000_000; 4] };
+    let mut made = Composer { logs: [(); 4].map(|()| EventLog::new(1000)), now_ns: [1_000_000; 4] };
     made.record(3, 0, What::RequestSubmitted { request: 1 });
     made.record(3, 5, queued(SOURCE, JobId::NONE));
     made.tell(3, 0);
@@ -113,7 +114,7 @@ fn run() -> Trace {
     made.record(2, 300, What::LentEnds);
     made.record(1, 20, What::SleepBegins);
     made.tell(0, 3);
-    made.record(3, 10, What::RequestEnded { request: 1, outcome: Outcome::Done });
+    made.record(3, 10, What::RequestEnded { request: 1, outcome: RequestOutcome::Done });
 
     let seat = |pu: u32, is_callers| SeatInfo {
         pu: PuId::new(pu as usize),
@@ -121,7 +122,7 @@ fn run() -> Trace {
         node: NodeId::new((pu / 2) as usize),
         is_callers,
     };
-    let info = |name: &str, inputs: Vec<Source>| BoxInfo {
+    let info = |name: &str, inputs: Vec<InputSource>| BoxInfo {
         name: format!("{name}1"),
         type_name: name.to_owned(),
         bounds: inputs.iter().map(|_| ViaBound { envelopes: 8, bytes: u64::MAX }).collect(),
@@ -129,8 +130,8 @@ fn run() -> Trace {
     };
     let boxes = vec![
         info("source", vec![]),
-        info("<work>", vec![Source { index: 0, output: 0 }]),
-        info("sink", vec![Source { index: 1, output: 1 }]),
+        info("<work>", vec![InputSource { index: 0, output: 0 }]),
+        info("sink", vec![InputSource { index: 1, output: 1 }]),
     ];
     let header = Header {
         strategy: "made up".to_owned(),
@@ -142,7 +143,7 @@ fn run() -> Trace {
         functions: vec!["root".to_owned(), "leaf".to_owned()],
         ..Header::default()
     };
-    Trace::new(header, made.logs.map(Log::finish).into())
+    Trace::new(header, made.logs.map(EventLog::finish).into())
 }
 
 /// The texts of a page's scripts of data by their ids.
@@ -158,7 +159,7 @@ fn scripts(page: &str) -> serde_json::Map<String, Value> {
 
 fn page(trace: &Trace) -> String {
     let mut page = Vec::new();
-    Page::new(vec![Run::new("made up.trace", trace.clone())]).write_to(&mut page).unwrap();
+    Page::new(vec![RecordedRun::new("made up.trace", trace.clone())]).write_to(&mut page).unwrap();
     String::from_utf8(page).unwrap()
 }
 
@@ -208,13 +209,13 @@ fn a_page_asks_for_nothing_and_no_name_leaves_its_place() {
 #[test]
 fn a_page_of_two_runs_has_both_again() {
     let trace = run();
-    let mut log = Log::new(9);
+    let mut log = EventLog::new(9);
     let who = JobId::task_of(1);
     log.record(3, What::UserCodeBegins { who });
     log.record(5, What::UserCodeEnds { who });
     let alone = Trace::new(Header::for_seats(1), vec![log.finish()]);
     let mut file = Vec::new();
-    let runs = vec![Run::new("first", trace.clone()), Run::new("second", alone.clone())];
+    let runs = vec![RecordedRun::new("first", trace.clone()), RecordedRun::new("second", alone.clone())];
     Page::new(runs).write_to(&mut file).unwrap();
     let again = read(&mut &file[..]).unwrap();
     assert_eq!(again.iter().map(|run| &run.trace).collect::<Vec<_>>(), [&trace, &alone]);
@@ -255,10 +256,10 @@ fn an_impossible_trace_is_shown_as_far_as_it_goes() {
     let trace = Trace::new(Header::for_seats(1), vec![SeatLog { events, lost: 0 }]);
     let mut file = Vec::new();
     let faults = vec!["a truncated trace: it ends at byte 7".to_owned()];
-    Page::new(vec![Run { faults, ..Run::new("broken", trace.clone()) }]).write_to(&mut file).unwrap();
+    Page::new(vec![RecordedRun { faults, ..RecordedRun::new("broken", trace.clone()) }]).write_to(&mut file).unwrap();
     let text = String::from_utf8_lossy(&file);
     assert!(text.contains("impossible event") && text.contains("it ends at byte 7"), "the head says what is wrong");
     assert_eq!(read(&mut &file[..]).unwrap()[0].trace, trace);
     let empty = Trace::new(Header::default(), Vec::new());
-    Page::new(vec![Run::new("empty", empty)]).write_to(&mut Vec::new()).unwrap();
+    Page::new(vec![RecordedRun::new("empty", empty)]).write_to(&mut Vec::new()).unwrap();
 }

@@ -2,13 +2,16 @@
 //! whoever mends a place lowers it.
 
 use super::{Source, at, code, in_files, sample, sources};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The rustfmt width. rustfmt leaves comments and long literals alone.
 const COLUMNS: usize = 120;
 
 /// The greatest number of fields of a struct.
 const FIELDS: usize = 20;
+
+/// The names that the façade exports outside of `kit`.
+const FACADE: usize = 160;
 
 /// A rule, its ceiling, and the places that break it.
 fn assert_ceiling(rule: &str, ceiling: usize, broken: &[String]) {
@@ -62,7 +65,7 @@ fn too_wide(source: &Source) -> Vec<String> {
 #[test]
 fn lines_fit_the_width() {
     let broken = in_files(".rs", too_wide);
-    assert_ceiling("no line of code or comment beyond 120 columns", 11, &broken);
+    assert_ceiling("no line of code or comment beyond 120 columns", 0, &broken);
 }
 
 #[test]
@@ -220,7 +223,13 @@ fn functions(source: &Source) -> Vec<Function> {
         let is_word = text[..position].chars().next_back().is_none_or(|char| !char.is_alphanumeric() && char != '_');
         let rest = &text[position + 3..];
         let name: String = rest.chars().take_while(|char| char.is_alphanumeric() || *char == '_').collect();
-        let Some(end) = rest.find(['{', ';']).filter(|_| is_word && !name.is_empty()) else { continue };
+        // A semicolon within brackets is an array's.
+        let mut depth = 0;
+        let is_end = |char: char| {
+            depth += i32::from("([".contains(char)) - i32::from(")]".contains(char));
+            depth == 0 && matches!(char, '{' | ';')
+        };
+        let Some(end) = rest.find(is_end).filter(|_| is_word && !name.is_empty()) else { continue };
         let body = if rest[end..].starts_with('{') { bracketed(&rest[end..], '{', '}') } else { "" };
         found.push(Function {
             line: text[..position].matches('\n').count(),
@@ -232,14 +241,15 @@ fn functions(source: &Source) -> Vec<Function> {
     found
 }
 
-/// Functions whose names ask and whose bodies act.
+/// Functions whose names ask, and whose bodies act or that answer nothing.
 fn acting_predicates(source: &Source) -> Vec<String> {
     let asks = |name: &str| ["is_", "has_", "can_", "may_"].iter().any(|start| name.starts_with(start));
     let acts =
         ["store(", "+= ", "-= ", "insert(", "remove(", "compare_exchange", "fetch_", "swap(", "push(", "replace("];
     let broken = functions(source).into_iter().filter(|function| {
         let changes = function.signature.contains("&mut self") || function.signature.contains("(mut self");
-        asks(&function.name) && (changes || acts.iter().any(|act| function.body.contains(act)))
+        let answers = function.signature.contains("->");
+        asks(&function.name) && (changes || !answers || acts.iter().any(|act| function.body.contains(act)))
     });
     broken.map(|function| format!("{}: {}", at(source, function.line), function.name)).collect()
 }
@@ -252,9 +262,11 @@ fn predicates_only_ask() {
 
 #[test]
 fn an_acting_predicate_is_found() {
-    let text = "fn is_left(&self) -> bool {\n    self.left.store(true);\n    true\n}\nfn is_new(&mut self) {}\n\
-                fn is_good(&self) -> bool { self.good // += is no code\n}\nfn leaves(&mut self) { self.a += 1; }\n";
-    assert_eq!(acting_predicates(&sample("a.rs", text)), ["a.rs:1: is_left", "a.rs:5: is_new"]);
+    let text = "fn is_left(&self) -> bool {\n    self.left.store(true);\n    true\n}\n\
+                fn is_new(&mut self) -> bool { true }\n\
+                fn is_good(&self, at: [u8; 2]) -> bool {\n    self.good // += is no code\n}\n\
+                fn leaves(&mut self) { self.a += 1; }\nfn is_told(&self) { tell(self); }\n";
+    assert_eq!(acting_predicates(&sample("a.rs", text)), ["a.rs:1: is_left", "a.rs:5: is_new", "a.rs:10: is_told"]);
 }
 
 /// Functions with a tuple pattern as a parameter: two arguments, or a type without a name.
@@ -278,7 +290,7 @@ fn tuple_parameters(source: &Source) -> Vec<String> {
 #[test]
 fn parameters_have_names() {
     let broken: Vec<String> = crate_files().iter().flat_map(tuple_parameters).collect();
-    assert_ceiling("no tuple pattern is a parameter", 25, &broken);
+    assert_ceiling("no tuple pattern is a parameter", 0, &broken);
 }
 
 #[test]
@@ -356,7 +368,7 @@ fn wide_structs(source: &Source) -> Vec<String> {
 #[test]
 fn structs_are_held_in_mind() {
     let broken: Vec<String> = crate_files().iter().flat_map(wide_structs).collect();
-    assert_ceiling("a struct has at most 20 fields", 3, &broken);
+    assert_ceiling("a struct has at most 20 fields", 0, &broken);
 }
 
 #[test]
@@ -405,7 +417,7 @@ fn shared_names(files: &[Source]) -> Vec<String> {
 
 #[test]
 fn a_public_name_is_one_thing() {
-    assert_ceiling("a public type's name stands once in the house", 40, &shared_names(&crate_files()));
+    assert_ceiling("a public type's name stands once in the house", 0, &shared_names(&crate_files()));
 }
 
 #[test]
@@ -415,6 +427,46 @@ fn a_shared_name_is_found() {
         sample("b.rs", "pub(crate) enum Part {}\n\npub enum Place {}\n"),
     ];
     assert_eq!(shared_names(&files), ["Place: a.rs:1, b.rs:3"]);
+}
+
+/// The names that a file of the façade exports to its readers: re-exports, and its own items.
+fn exported_names(source: &Source) -> Vec<String> {
+    let text = bare(&source.text);
+    let mut names = Vec::new();
+    for (position, _) in text.match_indices("pub use ") {
+        let path = text[position + 8..].split(';').next().unwrap_or_default();
+        let list = path.split_once('{').map_or(path, |(_, list)| list.trim_end().trim_end_matches('}'));
+        let name = |item: &str| item.trim().rsplit([' ', ':']).next().unwrap_or_default().to_owned();
+        names.extend(list.split(',').map(name).filter(|name| !name.is_empty()));
+    }
+    let mut is_hidden = false;
+    for line in text.lines() {
+        let item = line.strip_prefix("pub ").unwrap_or_default();
+        let kinds = ["fn ", "struct ", "enum ", "type ", "trait ", "const "];
+        if let Some(rest) = kinds.iter().find_map(|kind| item.strip_prefix(kind)).filter(|_| !is_hidden) {
+            names.push(rest.chars().take_while(|char| char.is_alphanumeric() || *char == '_').collect());
+        }
+        is_hidden = line.starts_with("#[doc(hidden)]") || is_hidden && line.starts_with('#');
+    }
+    names
+}
+
+/// Users read these names. Parts for other doors stand in `kit`.
+#[test]
+fn the_facade_is_for_users() {
+    let is_for_users =
+        |source: &&Source| source.path.starts_with("doors/vicus/src/") && !source.path.ends_with("/kit.rs");
+    let files = crate_files();
+    let names: BTreeSet<String> = files.iter().filter(is_for_users).flat_map(exported_names).collect();
+    let names: Vec<String> = names.into_iter().collect();
+    assert_ceiling("the façade exports no more names outside of `kit`", FACADE, &names);
+}
+
+#[test]
+fn an_exported_name_is_found() {
+    let text = "pub use a::{B, c::D as E,\n    f};\npub use g::H;\npub(crate) use i::J;\npub fn k() {}\n\
+                #[doc(hidden)]\npub fn l() {}\nfn m() {}\npub mod n {\n    pub use o::P;\n}\n";
+    assert_eq!(exported_names(&sample("a.rs", text)), ["B", "E", "f", "H", "P", "k"]);
 }
 
 /// The module folder of a file: that of `a/b.rs` is `a/b/`, that of `a/mod.rs` is `a/`.
@@ -459,7 +511,7 @@ fn strayed_impls(files: &[Source]) -> Vec<String> {
 
 #[test]
 fn a_types_code_stands_in_its_folder() {
-    assert_ceiling("`impl` of a type stands in its own folder", 2, &strayed_impls(&crate_files()));
+    assert_ceiling("`impl` of a type stands in its own folder", 0, &strayed_impls(&crate_files()));
 }
 
 #[test]

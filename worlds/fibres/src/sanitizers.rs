@@ -148,7 +148,7 @@ impl Stack {
 
 /// The calling thread is about to switch to the fibre.
 #[cold]
-pub(crate) fn enters(stack: &Stack) {
+pub(crate) fn tell_entering(stack: &Stack) {
     let Some(found) = FOUND.get() else { return };
     let (known, (bottom, bytes)) = (stack.known(found), stack.bounds());
     #[expect(unsafe_code, reason = "functions of the sanitizers")]
@@ -166,13 +166,13 @@ pub(crate) fn enters(stack: &Stack) {
 
 /// The calling thread has switched to the fibre.
 #[cold]
-pub(crate) fn is_entered(stack: &Stack) {
+pub(crate) fn tell_entered(stack: &Stack) {
     let Some(found) = FOUND.get() else { return };
     let known = stack.known(found);
     if let Some(asan) = &found.asan {
         let (mut bottom, mut bytes) = (ptr::null(), 0);
         #[expect(unsafe_code, reason = "a function of the sanitizer")]
-        // SAFETY: `enters` began the switch; the frames are null, or the ones given to `leaves`.
+        // SAFETY: `tell_entering` began the switch; the frames are null, or the ones given to `tell_leaving`.
         unsafe {
             (asan.finish)(known.own_frames.get(), &raw mut bottom, &raw mut bytes);
         }
@@ -182,7 +182,7 @@ pub(crate) fn is_entered(stack: &Stack) {
 
 /// The fibre is about to switch back.
 #[cold]
-pub(crate) fn leaves(stack: &Stack) {
+pub(crate) fn tell_leaving(stack: &Stack) {
     let Some(found) = FOUND.get() else { return };
     let (known, (bottom, bytes)) = (stack.known(found), stack.known(found).outer.get());
     #[expect(unsafe_code, reason = "functions of the sanitizers")]
@@ -203,7 +203,7 @@ pub(crate) fn tell_left(stack: &Stack) {
     let Some(found) = FOUND.get() else { return };
     if let Some(asan) = &found.asan {
         #[expect(unsafe_code, reason = "a function of the sanitizer")]
-        // SAFETY: `leaves` began the switch; the frames are the ones given to `enters`.
+        // SAFETY: `tell_leaving` began the switch; the frames are the ones given to `tell_entering`.
         unsafe {
             (asan.finish)(stack.known(found).outer_frames.get(), ptr::null_mut(), ptr::null_mut());
         }
@@ -212,7 +212,7 @@ pub(crate) fn tell_left(stack: &Stack) {
 
 /// The content of the fibre's stack is gone.
 #[cold]
-pub(crate) fn is_forgotten(stack: &Stack) {
+pub(crate) fn tell_forgotten(stack: &Stack) {
     if let Some(unpoison) = FOUND.get().and_then(|found| found.asan.as_ref()?.unpoison) {
         let (bottom, bytes) = stack.bounds();
         #[expect(unsafe_code, reason = "a function of the sanitizer")]

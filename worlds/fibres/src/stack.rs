@@ -109,7 +109,7 @@ impl Stack {
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
     pub unsafe fn enter(&self, runs: Runs, of: *const (), word: usize) -> usize {
         if sanitizers::are_there() {
-            sanitizers::enters(self);
+            sanitizers::tell_entering(self);
         }
         // SAFETY: the caller's promise; the top is that of a mapped slot, and stacks never move.
         let word = unsafe {
@@ -128,7 +128,7 @@ impl Stack {
     #[inline]
     pub fn arrive(&self) {
         if sanitizers::are_there() {
-            sanitizers::is_entered(self);
+            sanitizers::tell_entered(self);
         }
     }
 
@@ -141,12 +141,12 @@ impl Stack {
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
     pub unsafe fn leave(&self, word: usize) -> usize {
         if sanitizers::are_there() {
-            sanitizers::leaves(self);
+            sanitizers::tell_leaving(self);
         }
         // SAFETY: the caller's promise.
         let word = unsafe { self.switch.leave(word) };
         if sanitizers::are_there() {
-            sanitizers::is_entered(self);
+            sanitizers::tell_entered(self);
         }
         word
     }
@@ -164,7 +164,7 @@ impl Stack {
             *self.caught.get() = Caught::NOTHING;
         }
         if sanitizers::are_there() {
-            sanitizers::is_forgotten(self);
+            sanitizers::tell_forgotten(self);
         }
     }
 }

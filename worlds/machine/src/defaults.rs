@@ -9,15 +9,15 @@ use vicus_schedule::Setting;
 ///
 /// `None` leaves the choice to this crate. An error holds the text about a user's wrong setting: a runtime in need of
 /// this field leaves the choice to this crate, too, and has a warning beginning with this text
-/// ([`Runtime::warnings`](crate::Runtime::warnings)).
+/// ([`MachineRuntime::warnings`](crate::MachineRuntime::warnings)).
 ///
 /// The first runtime of a process installs its memory, with this runtime's defaults.
 ///
 /// ```
-/// use vicus_machine::{Defaults, Runtime};
+/// use vicus_machine::{Defaults, MachineRuntime};
 ///
 /// let steal = Defaults { strategy: Some(Ok("steal".parse()?)), ..Defaults::default() };
-/// let builder = Runtime::builder().threads(1).quiet().defaults(steal);
+/// let builder = MachineRuntime::builder().threads(1).quiet().defaults(steal);
 /// assert_eq!(builder.clone().start().plan().strategy, "steal");
 /// assert_eq!(builder.clone().strategy("nls".parse()?).start().plan().strategy, "nls");
 ///

@@ -1,7 +1,7 @@
 //! The real world: threads on seats, tasks, sleep and wake, the clock.
 //!
-//! It follows a plan of `vicus-schedule`, and runs requests of `vicus-flow`; see [`Runtime`]. `vicus-os` answers for
-//! the system. Above it, `vicus-threads` has lightweight threads and teams. The runtime calls them by one hook
+//! It follows a plan of `vicus-schedule`, and runs requests of `vicus-flow`; see [`MachineRuntime`]. `vicus-os` answers
+//! for the system. Above it, `vicus-threads` has lightweight threads and teams. The runtime calls them by one hook
 //! ([`layer`]), and knows no more of them than this:
 //!
 //! | what it knows | by | what it does with it |
@@ -50,7 +50,7 @@ pub use runtime::overflowing::TemporaryFiles;
 pub use runtime::request::{Request, RequestOptions};
 pub use runtime::requests::reserve::reserve;
 pub use runtime::takes::Level;
-pub use runtime::{Runtime, RuntimeBuilder, StartError};
+pub use runtime::{MachineRuntime, RuntimeBuilder, StartError};
 pub use tasks::{
     Append, Cancelled, ChildBuilder, Data, HeldChild, Included, Part, Scope, SharedSlice, TaskBuilder, TaskMemory,
     TaskRequest, Views, begin_child, cancel_group, child, close_group, collect, end_child, for_each, for_each_mut,

@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
-use vicus_machine::{Allocator, Runtime, node_of};
+use vicus_machine::{Allocator, MachineRuntime, node_of};
 
 /// Counts the requests to it.
 struct Counted;
@@ -31,8 +31,8 @@ unsafe impl GlobalAlloc for Counted {
 #[global_allocator]
 static ALLOCATOR: Allocator<Counted> = Allocator::with_small(Counted);
 
-fn runtime() -> Runtime {
-    Runtime::builder().threads(2).quiet().start()
+fn runtime() -> MachineRuntime {
+    MachineRuntime::builder().threads(2).quiet().start()
 }
 
 fn is_placed<T>(values: &[T]) -> bool {

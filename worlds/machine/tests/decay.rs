@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 use vicus_flow::{BoxModel, ModelBuilder, Schema, Turn};
-use vicus_machine::{Allocator, Defaults, Runtime};
+use vicus_machine::{Allocator, Defaults, MachineRuntime};
 use vicus_topology::NodeId;
 
 #[global_allocator]
@@ -15,7 +15,7 @@ static ALLOCATOR: Allocator = Allocator::new();
 #[cfg_attr(debug_assertions, ignore = "times of the system; the optimised build has it")]
 fn what_is_freed_while_all_seats_sleep_goes_back() {
     let quickly = Defaults { decay_ms: Some(Ok(100)), ..Defaults::default() };
-    let runtime = Runtime::builder().threads(2).quiet().defaults(quickly).start();
+    let runtime = MachineRuntime::builder().threads(2).quiet().defaults(quickly).start();
     for round in 0..4 {
         let block = vec![1u8; 32 << 20];
         assert!(runtime.memory().is_some_and(|memory| memory.nodes() > 0) && block[round << 20] == 1);
@@ -26,7 +26,7 @@ fn what_is_freed_while_all_seats_sleep_goes_back() {
     }
     let runtime = ended_runtimes_are_not_asked(runtime);
     what_a_seat_that_is_left_looked_after_goes_back(runtime);
-    let runtime = Runtime::builder().threads(2).quiet().start();
+    let runtime = MachineRuntime::builder().threads(2).quiet().start();
     what_is_freed_while_one_of_two_seats_is_busy_goes_back(&runtime);
     what_a_block_was_larger_goes_back(&runtime);
     drop(runtime);
@@ -35,12 +35,12 @@ fn what_is_freed_while_all_seats_sleep_goes_back() {
 
 /// What happened: the runtime asked to give freed memory back had ended, or ended at this moment, and memory freed
 /// later was kept though another runtime had seats. Returns the other runtime.
-fn ended_runtimes_are_not_asked(mut first: Runtime) -> Runtime {
+fn ended_runtimes_are_not_asked(mut first: MachineRuntime) -> MachineRuntime {
     let mut handles = Vec::new();
     for round in 0..4 {
         // Its handle keeps the shared state of the first runtime's seats.
         handles.push(first.spawn(|| ()));
-        let second = Runtime::builder().threads(2).quiet().start();
+        let second = MachineRuntime::builder().threads(2).quiet().start();
         let [one, other] = [0, 1].map(|_| vec![1u8; 32 << 20]);
         std::thread::sleep(Duration::from_millis(400));
         drop(one);
@@ -57,11 +57,11 @@ fn ended_runtimes_are_not_asked(mut first: Runtime) -> Runtime {
 /// What happened: memory was freed while a seat looked after such memory, and the seat had a task and then began to
 /// look after it again. Its runtime ended before it told the time. The seat of another runtime slept for good, and the
 /// memory waited for ever.
-fn what_a_seat_that_is_left_looked_after_goes_back(mut first: Runtime) {
+fn what_a_seat_that_is_left_looked_after_goes_back(mut first: MachineRuntime) {
     let mut handles = Vec::new();
     for round in 0..4 {
         handles.push(first.spawn(|| ()));
-        let second = Runtime::builder().threads(1).quiet().start();
+        let second = MachineRuntime::builder().threads(1).quiet().start();
         let block = vec![1u8; 32 << 20];
         std::thread::sleep(Duration::from_millis(400));
         // Each time, the seat begins after a nap of ten milliseconds, and would tell the time a hundred later.
@@ -77,7 +77,7 @@ fn what_a_seat_that_is_left_looked_after_goes_back(mut first: Runtime) {
 
 /// What happened: the last seat to begin looking after freed memory was woken for a long task. The other one left it to
 /// this seat, and slept for good; memory freed meanwhile was kept until the task was over.
-fn what_is_freed_while_one_of_two_seats_is_busy_goes_back(runtime: &Runtime) {
+fn what_is_freed_while_one_of_two_seats_is_busy_goes_back(runtime: &MachineRuntime) {
     struct Over(Arc<AtomicBool>);
     impl Drop for Over {
         fn drop(&mut self) {
@@ -109,7 +109,7 @@ fn what_is_freed_while_one_of_two_seats_is_busy_goes_back(runtime: &Runtime) {
 }
 
 /// What happened: a block was made smaller elsewhere, and its former memory waited for ever.
-fn what_a_block_was_larger_goes_back(runtime: &Runtime) {
+fn what_a_block_was_larger_goes_back(runtime: &MachineRuntime) {
     let mut block = vec![1u8; 32 << 20];
     std::thread::sleep(Duration::from_millis(400));
     block.truncate(20_000);
@@ -121,7 +121,7 @@ fn what_a_block_was_larger_goes_back(runtime: &Runtime) {
 /// What happened: the thread of a spare seat kept all its free superblocks for as long as no other thread blocked. Two
 /// such threads of an idle server kept 29 superblocks with 240 MiB resident, in which 3 MiB were in use.
 fn what_a_lent_thread_no_longer_uses_goes_back() {
-    let runtime = Runtime::builder().threads(1).quiet().start();
+    let runtime = MachineRuntime::builder().threads(1).quiet().start();
     let memory = runtime.memory().expect("this process has addresses for it");
     let held = || (0..memory.nodes()).map(|node| memory.counts(NodeId::new(node)).held).sum::<usize>();
     let before = held();
@@ -180,7 +180,7 @@ fn what_a_lent_thread_no_longer_uses_goes_back() {
     assert_eq!(stays, [1; 20_000]);
 }
 
-fn wait_until_all_has_gone_back(runtime: &Runtime, round: usize) {
+fn wait_until_all_has_gone_back(runtime: &MachineRuntime, round: usize) {
     let memory = runtime.memory().expect("this process has addresses for it");
     let waiting = || (0..memory.nodes()).map(|node| memory.counts(NodeId::new(node)).mapped_waiting).sum::<usize>();
     let began = Instant::now();

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use vicus_machine::{Allocator, Runtime, Scope, child, scope, wait_for_children};
+use vicus_machine::{Allocator, MachineRuntime, Scope, child, scope, wait_for_children};
 use vicus_memory::Placed;
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Access, Mode};
@@ -37,7 +37,7 @@ impl Data {
     }
 
     /// A placed range; blocks of a superblock, and one mapped for itself.
-    fn of_each_kind(runtime: &Runtime) -> [Data; 4] {
+    fn of_each_kind(runtime: &MachineRuntime) -> [Data; 4] {
         let placed = runtime.alloc(Layout::new::<[u8; 20_000]>(), Distribution::Fine).unwrap();
         [Data::Placed(placed), Data::block(8 << 10), Data::block(100_000), Data::block(3 << 20)]
     }
@@ -60,7 +60,7 @@ impl Data {
 }
 
 /// The panic message of a scope on one thread. Its task runs after the scope's closure.
-fn panic_of<'s>(runtime: &Runtime, f: impl FnOnce(&Scope<'s>) + Send) -> String {
+fn panic_of<'s>(runtime: &MachineRuntime, f: impl FnOnce(&Scope<'s>) + Send) -> String {
     let panic = catch_unwind(AssertUnwindSafe(|| runtime.run(|| scope(f)))).expect_err("the memory was freed");
     panic.downcast_ref::<String>().expect("a message").clone()
 }
@@ -84,7 +84,7 @@ unsafe impl Send for Data {}
 #[test]
 fn memory_that_was_freed_before_a_task_is_described_is_named() {
     let _alone = alone();
-    let runtime = Runtime::builder().threads(1).quiet().start();
+    let runtime = MachineRuntime::builder().threads(1).quiet().start();
     for data in Data::of_each_kind(&runtime) {
         let access = data.access();
         data.free();
@@ -98,7 +98,7 @@ fn memory_that_was_freed_before_a_task_is_described_is_named() {
 #[test]
 fn memory_that_is_freed_before_a_task_runs_is_named() {
     let _alone = alone();
-    let runtime = Runtime::builder().threads(1).quiet().start();
+    let runtime = MachineRuntime::builder().threads(1).quiet().start();
     for data in Data::of_each_kind(&runtime) {
         let access = data.access();
         let has_run = AtomicBool::new(false);
@@ -115,7 +115,7 @@ fn memory_that_is_freed_before_a_task_runs_is_named() {
 #[test]
 fn a_task_that_waits_is_looked_at_when_its_turn_has_come() {
     let _alone = alone();
-    let runtime = Runtime::builder().threads(1).quiet().start();
+    let runtime = MachineRuntime::builder().threads(1).quiet().start();
     for data in Data::of_each_kind(&runtime) {
         let access = data.access();
         let message = panic_of(&runtime, |scope| {
@@ -129,7 +129,7 @@ fn a_task_that_waits_is_looked_at_when_its_turn_has_come() {
 #[test]
 fn memory_that_is_freed_before_a_child_runs_is_named() {
     let _alone = alone();
-    let runtime = Runtime::builder().threads(1).quiet().start();
+    let runtime = MachineRuntime::builder().threads(1).quiet().start();
     for data in Data::of_each_kind(&runtime) {
         let access = data.access();
         let message = panic_of(&runtime, |_| {
@@ -144,7 +144,7 @@ fn memory_that_is_freed_before_a_child_runs_is_named() {
 #[test]
 fn memory_that_lives_until_the_scope_ends_is_no_mistake() {
     let _alone = alone();
-    let runtime = Runtime::builder().threads(1).quiet().start();
+    let runtime = MachineRuntime::builder().threads(1).quiet().start();
     for data in Data::of_each_kind(&runtime) {
         let access = data.access();
         let mut has_run = false;

@@ -1,7 +1,7 @@
 //! An idle runtime uses no CPU, under any strategy.
 
 use std::time::Duration;
-use vicus_machine::Runtime;
+use vicus_machine::MachineRuntime;
 use vicus_schedule::ALL;
 
 /// The time used by this process so far, by the kernel's count.
@@ -18,7 +18,7 @@ fn cpu_time() -> Duration {
 #[cfg_attr(debug_assertions, ignore = "times of the system; the optimised build has it")]
 fn idle_threads_sleep_under_every_strategy() {
     for strategy in ALL {
-        let runtime = Runtime::builder().strategy(strategy.name().parse().unwrap()).threads(8).quiet().start();
+        let runtime = MachineRuntime::builder().strategy(strategy.name().parse().unwrap()).threads(8).quiet().start();
         assert_eq!(runtime.run(|| vicus_machine::join(|| 1, || 2)), (1, 2));
         assert!(!runtime.run(|| runtime.is_asleep()), "{}: it runs a task", strategy.name());
         // Growing pauses are over by then.

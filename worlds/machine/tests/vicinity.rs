@@ -3,7 +3,7 @@
 //! A process has one memory, so all tests here use the same machine.
 
 use std::alloc::Layout;
-use vicus_machine::{Runtime, child, scope};
+use vicus_machine::{MachineRuntime, child, scope};
 use vicus_memory::Placed;
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Access, Mode};
@@ -14,14 +14,14 @@ const CACHES: usize = 4;
 const PAGE: usize = 4096;
 
 /// A thread for each cache, all on one node, without robbing; every datum is worth dealing.
-fn runtime(more: &str) -> Runtime {
+fn runtime(more: &str) -> MachineRuntime {
     let machine = Topology::parse(&format!("node:1 l3:{CACHES} core:1")).unwrap();
     let strategy = format!("vicinity:reach=1,private_bytes=1{more}").parse().unwrap();
-    Runtime::builder().topology(machine).threads(CACHES).strategy(strategy).record(1 << 12).quiet().start()
+    MachineRuntime::builder().topology(machine).threads(CACHES).strategy(strategy).record(1 << 12).quiet().start()
 }
 
 /// `None`, with a message, if the kernel does not place memory.
-fn alloc(runtime: &Runtime, bytes: usize, distribution: Distribution) -> Option<Placed> {
+fn alloc(runtime: &MachineRuntime, bytes: usize, distribution: Distribution) -> Option<Placed> {
     let placed = runtime.alloc(Layout::from_size_align(bytes, PAGE).unwrap(), distribution).unwrap();
     if let Some(error) = placed.refusal() {
         eprintln!("not checked: memory can't be placed here: {error}");
@@ -44,7 +44,7 @@ fn seats(trace: &Trace) -> Vec<usize> {
     spawned.map(ran).collect()
 }
 
-fn touch(runtime: &Runtime, data: &[Access]) {
+fn touch(runtime: &MachineRuntime, data: &[Access]) {
     runtime.run(|| scope(|scope| data.iter().for_each(|datum| scope.task().touches(&[*datum]).spawn(|()| ()))));
 }
 

@@ -32,7 +32,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Once};
 use vicus_files::scratch::{create_and_remove, temporary_path};
-use vicus_files::{Access, Directory, File, FileError, Lock, LockError, Mapping, Operation, is_plain};
+use vicus_files::{Directory, File, FileError, FileOperation, Lock, LockError, Mapping, OpenMode, is_plain};
 
 /// A directory of the operating system's.
 ///
@@ -84,7 +84,7 @@ impl SystemDirectory {
             true => Ok(opened),
             false => Err(io::ErrorKind::NotADirectory.into()),
         });
-        let opened = opened.map_err(|cause| FileError::new(text_of(path), Operation::Open, cause))?;
+        let opened = opened.map_err(|cause| FileError::new(text_of(path), FileOperation::Open, cause))?;
         Ok(SystemDirectory { path: path.to_owned(), opened })
     }
 
@@ -99,7 +99,7 @@ impl SystemDirectory {
                 SystemDirectory::open(above)?.sync()?;
             }
             Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(cause) => return Err(FileError::new(text_of(path), Operation::Create, cause)),
+            Err(cause) => return Err(FileError::new(text_of(path), FileOperation::Create, cause)),
         }
         SystemDirectory::open(path)
     }
@@ -110,7 +110,7 @@ impl SystemDirectory {
         self.path.join(name)
     }
 
-    fn failed(&self, name: &str, operation: Operation) -> impl FnOnce(io::Error) -> FileError {
+    fn failed(&self, name: &str, operation: FileOperation) -> impl FnOnce(io::Error) -> FileError {
         let file = self.path(name);
         move |cause| FileError::new(file, operation, cause)
     }
@@ -143,7 +143,7 @@ impl Directory for SystemDirectory {
 
     fn create(&self, name: &str) -> Result<Arc<dyn File>, FileError> {
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(self.inside(name));
-        Ok(self.file(name, file.map_err(self.failed(name, Operation::Create))?))
+        Ok(self.file(name, file.map_err(self.failed(name, FileOperation::Create))?))
     }
 
     fn temporary(&self) -> Result<Arc<dyn File>, FileError> {
@@ -156,27 +156,27 @@ impl Directory for SystemDirectory {
             Err(cause) if matches!(cause.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::ENOENT)) => {
                 create_and_remove(self)
             }
-            Err(cause) => Err(FileError::new(temporary_path(self), Operation::Create, cause)),
+            Err(cause) => Err(FileError::new(temporary_path(self), FileOperation::Create, cause)),
         }
     }
 
-    fn open(&self, name: &str, access: Access) -> Result<Arc<dyn File>, FileError> {
-        let file = OpenOptions::new().read(true).write(access == Access::Write).open(self.inside(name));
-        Ok(self.file(name, file.map_err(self.failed(name, Operation::Open))?))
+    fn open(&self, name: &str, access: OpenMode) -> Result<Arc<dyn File>, FileError> {
+        let file = OpenOptions::new().read(true).write(access == OpenMode::Write).open(self.inside(name));
+        Ok(self.file(name, file.map_err(self.failed(name, FileOperation::Open))?))
     }
 
     fn map(&self, name: &str) -> Result<Mapping, FileError> {
         let file = OpenOptions::new().read(true).open(self.inside(name));
         let mapped = file.and_then(|file| Watched::new(file, map));
-        Ok(Arc::new(mapped.map_err(self.failed(name, Operation::Map))?))
+        Ok(Arc::new(mapped.map_err(self.failed(name, FileOperation::Map))?))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), FileError> {
-        fs::rename(self.inside(from), self.inside(to)).map_err(self.failed(from, Operation::Rename))
+        fs::rename(self.inside(from), self.inside(to)).map_err(self.failed(from, FileOperation::Rename))
     }
 
     fn remove(&self, name: &str) -> Result<(), FileError> {
-        fs::remove_file(self.inside(name)).map_err(self.failed(name, Operation::Remove))
+        fs::remove_file(self.inside(name)).map_err(self.failed(name, FileOperation::Remove))
     }
 
     fn list(&self) -> Result<Vec<String>, FileError> {
@@ -190,11 +190,11 @@ impl Directory for SystemDirectory {
             names.sort();
             Ok(names)
         };
-        names().map_err(self.failed("", Operation::List))
+        names().map_err(self.failed("", FileOperation::List))
     }
 
     fn sync(&self) -> Result<(), FileError> {
-        self.opened.sync_all().map_err(self.failed("", Operation::SyncDirectory))
+        self.opened.sync_all().map_err(self.failed("", FileOperation::SyncDirectory))
     }
 
     fn lock(&self, name: &str) -> Result<Box<dyn Lock>, LockError> {
@@ -205,14 +205,14 @@ impl Directory for SystemDirectory {
             Some(libc::ELOOP) => io::Error::other("it is a symbolic link, and a lock is a file of its own"),
             _ => cause,
         });
-        let mut file = opened.map_err(self.failed(name, Operation::Lock))?;
+        let mut file = opened.map_err(self.failed(name, FileOperation::Lock))?;
         #[expect(unsafe_code, reason = "asks the kernel for a lock")]
         // SAFETY: the descriptor is open, since the file is alive.
         let outcome = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
         if outcome != 0 {
             let cause = io::Error::last_os_error();
             if cause.kind() != io::ErrorKind::WouldBlock {
-                return Err(self.failed(name, Operation::Lock)(cause).into());
+                return Err(self.failed(name, FileOperation::Lock)(cause).into());
             }
             let mut text = String::new();
             let by = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
@@ -224,10 +224,10 @@ impl Directory for SystemDirectory {
         // A full disk must not keep a store from being opened; then the refused process can't tell this process's id.
         match written {
             Err(cause) if cause.kind() != io::ErrorKind::StorageFull => {
-                Err(self.failed(name, Operation::Lock)(cause).into())
+                Err(self.failed(name, FileOperation::Lock)(cause).into())
             }
             _ => {
-                let about = file.metadata().map_err(self.failed(name, Operation::Lock))?;
+                let about = file.metadata().map_err(self.failed(name, FileOperation::Lock))?;
                 let locked = (about.dev(), about.ino());
                 Ok(Box::new(SystemLock { path: self.inside(name), locked, _file: file }))
             }
@@ -265,33 +265,33 @@ struct SystemFile {
 }
 
 impl SystemFile {
-    fn failed(&self, operation: Operation) -> impl FnOnce(io::Error) -> FileError {
+    fn failed(&self, operation: FileOperation) -> impl FnOnce(io::Error) -> FileError {
         move |cause| FileError::new(self.path.clone(), operation, cause)
     }
 }
 
 impl File for SystemFile {
     fn len(&self) -> Result<u64, FileError> {
-        self.file.metadata().map(|metadata| metadata.len()).map_err(self.failed(Operation::Measure))
+        self.file.metadata().map(|metadata| metadata.len()).map_err(self.failed(FileOperation::Measure))
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), FileError> {
-        self.file.read_exact_at(into, offset).map_err(self.failed(Operation::Read))
+        self.file.read_exact_at(into, offset).map_err(self.failed(FileOperation::Read))
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), FileError> {
-        self.file.write_all_at(bytes, offset).map_err(self.failed(Operation::Write))
+        self.file.write_all_at(bytes, offset).map_err(self.failed(FileOperation::Write))
     }
 
     fn map(&self) -> Result<Mapping, FileError> {
-        Ok(Arc::new(Temporary(map(&self.file).map_err(self.failed(Operation::Map))?)))
+        Ok(Arc::new(Temporary(map(&self.file).map_err(self.failed(FileOperation::Map))?)))
     }
 
     fn set_len(&self, bytes: u64) -> Result<(), FileError> {
-        self.file.set_len(bytes).map_err(self.failed(Operation::SetLength))
+        self.file.set_len(bytes).map_err(self.failed(FileOperation::SetLength))
     }
 
     fn sync(&self) -> Result<(), FileError> {
-        self.file.sync_data().map_err(self.failed(Operation::Sync))
+        self.file.sync_data().map_err(self.failed(FileOperation::Sync))
     }
 }

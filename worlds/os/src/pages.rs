@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::io;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
-use vicus_memory::{PageError, Pages, Placement, WhenFull};
+use vicus_memory::{PageError, PagePlacement, Pages, WhenFull};
 use vicus_topology::{NodeId, Topology};
 
 /// Modes of mbind, from the kernel's `include/uapi/linux/mempolicy.h`.
@@ -85,14 +85,14 @@ impl SystemPages {
         &self,
         start: NonNull<u8>,
         bytes: usize,
-        placement: Placement<'_>,
+        placement: PagePlacement<'_>,
         flags: libc::c_uint,
     ) -> Result<libc::c_long, PageError> {
         let (mode, mask) = match placement {
-            Placement::On(node, WhenFull::Preferred) => (MPOL_PREFERRED, self.mask(&[node])?),
-            Placement::On(node, WhenFull::Strict) => (MPOL_BIND, self.mask(&[node])?),
-            Placement::Interleaved(nodes) => (MPOL_INTERLEAVE, self.mask(nodes)?),
-            Placement::Standard => (MPOL_DEFAULT, Vec::new()),
+            PagePlacement::On(node, WhenFull::Preferred) => (MPOL_PREFERRED, self.mask(&[node])?),
+            PagePlacement::On(node, WhenFull::Strict) => (MPOL_BIND, self.mask(&[node])?),
+            PagePlacement::Interleaved(nodes) => (MPOL_INTERLEAVE, self.mask(nodes)?),
+            PagePlacement::Standard => (MPOL_DEFAULT, Vec::new()),
         };
         // The kernel reads one bit less than the length says. It refuses an address together with an empty mask.
         let bits = mask.len() * libc::c_ulong::BITS as usize + 1;
@@ -304,9 +304,9 @@ fn migrate_batch(addresses: &[usize], number: u32) -> io::Result<usize> {
 }
 
 /// Why mbind failed just now.
-fn refusal(placement: Placement<'_>) -> PageError {
+fn refusal(placement: PagePlacement<'_>) -> PageError {
     match placement {
-        Placement::On(node, _) if last_error() == libc::EINVAL => PageError::NoSuchNode(node),
+        PagePlacement::On(node, _) if last_error() == libc::EINVAL => PageError::NoSuchNode(node),
         _ => PageError::Refused(last_error()),
     }
 }
@@ -344,11 +344,11 @@ unsafe impl Pages for SystemPages {
         NonNull::new(start).ok_or(PageError::Full)
     }
 
-    unsafe fn place(&self, start: NonNull<u8>, bytes: usize, placement: Placement<'_>) -> Result<(), PageError> {
+    unsafe fn place(&self, start: NonNull<u8>, bytes: usize, placement: PagePlacement<'_>) -> Result<(), PageError> {
         // SAFETY: the addresses are reserved, by the caller's promise, and have no pages yet.
         let done = unsafe { self.bind(start, bytes, placement, 0)? };
         match (done, placement) {
-            (0, Placement::Interleaved(nodes)) => self.check_turns(start, bytes, nodes)?,
+            (0, PagePlacement::Interleaved(nodes)) => self.check_turns(start, bytes, nodes)?,
             (0, _) => {}
             _ => return Err(refusal(placement)),
         }
@@ -424,7 +424,7 @@ unsafe impl Pages for SystemPages {
         if when_full == WhenFull::Strict && !self.has_room(to, bytes) {
             return Err(PageError::Full);
         }
-        let placement = Placement::On(to, when_full);
+        let placement = PagePlacement::On(to, when_full);
         // SAFETY: the addresses are reserved, by the caller's promise.
         let done = unsafe { self.bind(start, bytes, placement, MPOL_MF_MOVE)? };
         if done == 0 { Ok(()) } else { Err(refusal(placement)) }

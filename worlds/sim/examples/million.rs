@@ -2,10 +2,10 @@
 //!
 //! `time cargo run --release -p vicus-sim --example million`
 
-use vicus_kernels::{Leaf, Order, Task, World};
+use vicus_kernels::{KernelWorld, Leaf, Task, TaskOrder};
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::Setting;
-use vicus_sim::{Machine, Options, Recorder, Step, simulate};
+use vicus_sim::{Machine, Recorder, SimOptions, Step, simulate};
 
 /// Vectors of 16 KiB, each of them worked on again and again.
 const VECTORS: usize = 4096;
@@ -31,13 +31,13 @@ fn main() {
                 let work = move || world.work(Leaf { name: "scale", flops: 2048 }, &[access], || ());
                 (Task::new([access]), work)
             });
-            world.tasks(Order::Free, tasks);
+            world.tasks(TaskOrder::Free, tasks);
         }
         calls(world, 19);
         world.push(Step::End);
     });
     println!("{} tasks", program.tasks.len());
     let strategy: Setting = "footprint".parse().expect("a strategy of the crate");
-    let outcome = simulate(&machine, &machine.plan(&strategy, 48), &program, &Options::default());
+    let outcome = simulate(&machine, &machine.plan(&strategy, 48), &program, &SimOptions::default());
     print!("{}", outcome.expect("the program can be run"));
 }

@@ -11,13 +11,13 @@ mod spawning;
 mod threads;
 
 use crate::chance::Chance;
-use crate::diary::{self, Diary};
+use crate::event_logs::{self, Diary};
 use crate::fluid::{Fluid, Time};
 use crate::memory::Memory;
-use crate::options::{Fault, Options, SimError};
+use crate::options::{Fault, SimError, SimOptions};
 use crate::seats::{Doing, ReadyQueues, Scope, Thread};
 use crate::{
-    Counts, Machine, Outcome, ParameterSet, Parameters, Program, Reenacted, Reenactment, TaskRecord, TaskSpec,
+    Counts, Machine, ParameterSet, Parameters, Program, Reenacted, Reenactment, SimOutcome, TaskRecord, TaskSpec,
 };
 use live::Live;
 use rustc_hash::FxHashMap;
@@ -34,7 +34,12 @@ use vicus_trace::{JobId, What};
 ///
 /// # Errors
 /// See [`SimError`].
-pub fn simulate(machine: &Machine, plan: &Plan, program: &Program, options: &Options) -> Result<Outcome, SimError> {
+pub fn simulate(
+    machine: &Machine,
+    plan: &Plan,
+    program: &Program,
+    options: &SimOptions,
+) -> Result<SimOutcome, SimError> {
     simulate_watched(machine, plan, program, options, &mut |_| true)
 }
 
@@ -46,9 +51,9 @@ pub fn simulate_watched(
     machine: &Machine,
     plan: &Plan,
     program: &Program,
-    options: &Options,
+    options: &SimOptions,
     watch: &mut dyn FnMut(usize) -> bool,
-) -> Result<Outcome, SimError> {
+) -> Result<SimOutcome, SimError> {
     program.check().map_err(SimError::Program)?;
     let mut engine = Engine::new(machine, plan, Cow::Borrowed(program), None, options)?;
     engine.run(watch)?;
@@ -60,9 +65,9 @@ pub(crate) fn perform(
     machine: &Machine,
     plan: &Plan,
     reenactment: &Reenactment,
-    options: &Options,
+    options: &SimOptions,
     watch: &mut dyn FnMut(usize) -> bool,
-) -> Result<(Outcome, Reenacted), SimError> {
+) -> Result<(SimOutcome, Reenacted), SimError> {
     let (program, live) = Live::new(reenactment);
     let mut engine = Engine::new(machine, plan, Cow::Owned(program), Some(live), options)?;
     engine.hardware.memory.expect_readers(&reenactment.readers());
@@ -160,7 +165,7 @@ struct Engine<'a> {
     /// Grows if its tasks are live.
     program: Cow<'a, Program>,
     live: Option<Live<'a>>,
-    options: &'a Options,
+    options: &'a SimOptions,
     chance: Chance,
     now: Time,
     agenda: Agenda,
@@ -279,7 +284,7 @@ impl<'a> Engine<'a> {
         plan: &'a Plan,
         program: Cow<'a, Program>,
         live: Option<Live<'a>>,
-        options: &'a Options,
+        options: &'a SimOptions,
     ) -> Result<Engine<'a>, SimError> {
         let memory = Memory::new(machine, &program, options).map_err(SimError::Distribution)?;
         let fluid =
@@ -486,12 +491,12 @@ impl<'a> Engine<'a> {
 
     /// The name of a task in a trace.
     fn who(&self, task: u32) -> JobId {
-        diary::who(&self.program, task)
+        event_logs::who(&self.program, task)
     }
 
     /// The event of its queueing.
     fn enqueued(&self, task: u32, kind: Kind, by: Option<u32>) -> What {
-        diary::enqueued(&self.program, task, kind, by)
+        event_logs::enqueued(&self.program, task, kind, by)
     }
 
     fn record_decision(&mut self, seat: usize, decision: Decision) {
@@ -538,10 +543,10 @@ impl<'a> Engine<'a> {
         self.schedule(seat, end);
     }
 
-    fn outcome(self) -> Outcome {
+    fn outcome(self) -> SimOutcome {
         let (end, counts) = self.results.measured.unwrap_or((self.now, self.results.counts));
         let wall_ns = (end - self.results.started.min(end)) as f64 / 1000.0;
-        Outcome {
+        SimOutcome {
             program: self.program.name.clone(),
             machine: self.machine.name.clone(),
             strategy: self.plan.strategy.clone(),
@@ -552,7 +557,7 @@ impl<'a> Engine<'a> {
             wall_ns,
             start_ns: self.results.started as f64 / 1000.0,
             total_ns: self.now as f64 / 1000.0,
-            resources: Outcome::utilisation(self.hardware.memory.resources(), &counts.uses, wall_ns),
+            resources: SimOutcome::utilisation(self.hardware.memory.resources(), &counts.uses, wall_ns),
             counts,
             tasks: self.results.records,
             decisions: self.results.decisions,

@@ -1,4 +1,4 @@
-//! Threads' heaps: freed memory is used again. Beside them [`Allocator::Arenas`], for comparison.
+//! Threads' heaps: freed memory is used again. Beside them [`AllocatorModel::Arenas`], for comparison.
 //!
 //! Falt et al., "Towards Efficient Locality Aware Parallel Data Stream Processing", §5.1: each thread has blocks of its
 //! own, by size, and the last freed block is taken next, because a cache may still have it. Here an array of a heap
@@ -14,7 +14,7 @@ const NONE: u32 = u32::MAX;
 
 /// Memory for the blocks of heaps: envelopes, in a run of boxes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Allocator {
+pub enum AllocatorModel {
     /// Threads' heaps that keep their memory from run to run, so that no page is new.
     #[default]
     Heaps,
@@ -201,7 +201,7 @@ struct LentBlock {
 
 impl Heaps {
     /// For a program on a machine with this clock rate, in GHz.
-    pub(crate) fn new(program: &Program, allocator: Allocator, clock_ghz: f64) -> Heaps {
+    pub(crate) fn new(program: &Program, allocator: AllocatorModel, clock_ghz: f64) -> Heaps {
         let lent = LentBlock { block: NONE, readers: 0, owner: PuId::new(0) };
         let first = program.heap.start;
         let mut arrays = vec![lent; program.heap.len()];
@@ -216,9 +216,9 @@ impl Heaps {
             }
         }
         let malloc = match allocator {
-            Allocator::Heaps => Malloc::None,
-            Allocator::Arenas => Malloc::Arenas(FxHashMap::default()),
-            Allocator::OneHeap => Malloc::OneHeap(OneHeap::new(clock_ghz)),
+            AllocatorModel::Heaps => Malloc::None,
+            AllocatorModel::Arenas => Malloc::Arenas(FxHashMap::default()),
+            AllocatorModel::OneHeap => Malloc::OneHeap(OneHeap::new(clock_ghz)),
         };
         Heaps { arrays, first, free: FxHashMap::default(), malloc }
     }
@@ -307,7 +307,7 @@ mod tests {
         let task = TaskSpec { steps: vec![work(64), work(0)], ..TaskSpec::default() };
         let program =
             Program { arrays: (1..4).map(array).collect(), heap: 0..3, tasks: vec![task], ..Program::default() };
-        let mut heaps = Heaps::new(&program, Allocator::Heaps, 1.0);
+        let mut heaps = Heaps::new(&program, AllocatorModel::Heaps, 1.0);
         let reads = |bytes| Access::new(1 << 20, bytes, Mode::Read);
         heaps.take(0, 4096, PuId::new(5), 0.0);
         heaps.done(0, 4096, &reads(64), PuId::new(5), 0.0);

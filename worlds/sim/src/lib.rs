@@ -6,13 +6,13 @@
 //!
 //! ```
 //! use vicus_kernels::Map;
-//! use vicus_sim::{Machine, Options, Recorder, simulate};
+//! use vicus_sim::{Machine, SimOptions, Recorder, simulate};
 //!
 //! let machine = Machine::by_name("opteron-6172").unwrap();
 //! let strategy: vicus_schedule::Setting = "footprint".parse().unwrap();
 //! let plan = machine.plan(&strategy, 48);
 //! let program = Recorder::record(&Map { vectors: 48, bytes: 1 << 16, ..Map::default() }, 48);
-//! let outcome = simulate(&machine, &plan, &program, &Options::default()).unwrap();
+//! let outcome = simulate(&machine, &plan, &program, &SimOptions::default()).unwrap();
 //! assert_eq!(outcome.counts.tasks, 48);
 //! assert!(outcome.wall_ns > 0.0);
 //! ```
@@ -32,8 +32,8 @@
 
 mod cache;
 mod chance;
-mod diary;
 mod engine;
+mod event_logs;
 mod fluid;
 mod granules;
 pub mod grid;
@@ -57,14 +57,14 @@ mod seats;
 mod tasks;
 
 pub use engine::{simulate, simulate_watched};
-pub use heaps::Allocator;
+pub use heaps::AllocatorModel;
 pub use machine::{CacheCosts, HomeCosts, Link, Machine, MachineError, MemoryCosts, Port, Queueing, Stream};
 pub use memory::Resource;
-pub use options::{Fault, Options, SimError};
+pub use options::{Fault, SimError, SimOptions};
 pub use parameters::{ParameterSet, Parameters};
 pub use program::{ArraySpec, Cost, OwnStack, Program, ProgramError, Step, TaskSpec, Work};
 pub use recorder::Recorder;
 pub use reenact::{Reenacted, Reenactment};
 pub use rehearsal::Rehearsal;
 pub use replay::{Replay, ReplayError, ReplayOptions};
-pub use report::{Counts, LeafSums, Outcome, TaskRecord, Utilisation};
+pub use report::{Counts, LeafSums, SimOutcome, TaskRecord, Utilisation};

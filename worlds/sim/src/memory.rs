@@ -9,7 +9,7 @@ use crate::granules::{Cut, cut, stretches};
 use crate::heaps::{FAULT_CYCLES, Heaps};
 use crate::machine::{HomeCosts, Queueing};
 use crate::pages::Pages;
-use crate::{Cost, Machine, Options, Parameters, Program, Work};
+use crate::{Cost, Machine, Parameters, Program, SimOptions, Work};
 use std::ops::Range;
 use tally::{Load, Tally};
 use vicus_memory::distribution::DistributionError;
@@ -150,7 +150,7 @@ impl<'a> Memory<'a> {
     pub(crate) fn new(
         machine: &'a Machine,
         program: &Program,
-        options: &Options,
+        options: &SimOptions,
     ) -> Result<Memory<'a>, DistributionError> {
         let Parameters { overlap, cache_share, .. } = options.parameters;
         let topology = &machine.topology;

@@ -1,12 +1,12 @@
 //! The options of a run besides the plan, and the errors of a run.
 
-use crate::{Allocator, Parameters, ProgramError};
+use crate::{AllocatorModel, Parameters, ProgramError};
 use std::fmt;
 use vicus_memory::distribution::DistributionError;
 
 /// The options of a run besides the plan.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct SimOptions {
     /// The free parameters of the model.
     pub parameters: Parameters,
     /// The seed of chance on real machines: the beginning of each seat, and the quicker one of several onlookers.
@@ -15,12 +15,12 @@ pub struct Options {
     /// `numactl --interleave=all`; otherwise it lies with its first toucher.
     pub interleave: bool,
     /// The allocator of heaps' blocks.
-    pub allocator: Allocator,
+    pub allocator: AllocatorModel,
     /// The faults.
     pub faults: Vec<Fault>,
     /// For how many events of each seat a trace has room; `None` records none.
     pub trace: Option<usize>,
-    /// Whether each seat's decisions are written down ([`Outcome::decisions`](crate::Outcome::decisions)).
+    /// Whether each seat's decisions are written down ([`SimOutcome::decisions`](crate::SimOutcome::decisions)).
     pub decisions: bool,
     /// Whether requests have no turns, as on a runtime without them (`RuntimeBuilder::without_turns`).
     pub without_turns: bool,

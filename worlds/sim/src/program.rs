@@ -47,8 +47,8 @@ impl ArraySpec {
 pub struct TaskSpec {
     /// The kind of its queue.
     pub kind: Kind,
-    /// Whether it is deferred so that its request spreads ([`Desk::spreads`](vicus_flow::Desk::spreads)): it is
-    /// immediate after all, if there are other requests of boxes when the task is spawned.
+    /// Whether it is deferred so that its request spreads ([`SeatBuffers::spreads`](vicus_flow::SeatBuffers::spreads)):
+    /// it is immediate after all, if there are other requests of boxes when the task is spawned.
     pub spreads: bool,
     /// The box of its request, if it is an invocation of one. The last immediate box queued by a box stays with its
     /// seat, and runs there next.

@@ -2,9 +2,10 @@
 //! queued.
 
 use crate::ReplayError;
+use crate::replay::EventAt;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
-use vicus_trace::{JobId, ModelInfo, Outcome, Source, TaskKind, Trace, What};
+use vicus_trace::{InputSource, JobId, ModelInfo, RequestOutcome, TaskKind, Trace, What};
 
 /// A longer invocation is a mistake: 18 minutes.
 const LONGEST_NS: u64 = 1 << 40;
@@ -68,7 +69,7 @@ pub(crate) struct TakenEnvelope {
     /// Whether the box keeps it, to read it later.
     pub(crate) kept: bool,
     /// The event of its taking.
-    pub(crate) at: (usize, usize),
+    pub(crate) at: EventAt,
 }
 
 /// An envelope kept by a box.
@@ -112,7 +113,7 @@ pub(crate) struct Recorded<'a> {
     /// By leaf, whether such boxes have left envelopes at their inputs to take others first.
     pub(crate) leaves_heads: Vec<bool>,
     /// The outcomes of requests.
-    pub(crate) ended: BTreeMap<u32, Outcome>,
+    pub(crate) ended: BTreeMap<u32, RequestOutcome>,
     models: FxHashMap<u32, Named<'a>>,
     /// The leaves of all models' boxes.
     leaf_of: Vec<usize>,
@@ -127,7 +128,7 @@ pub(crate) struct Recorded<'a> {
     /// By seat, the last ended invocation.
     last: Vec<Option<(JobId, usize)>>,
     /// By request and output, the envelopes sent there.
-    sent: FxHashMap<(u32, Source), Vec<usize>>,
+    sent: FxHashMap<(u32, InputSource), Vec<usize>>,
     /// By input, how many envelopes it took.
     taken: FxHashMap<(JobId, u16), usize>,
     /// By seat, the envelope made and not yet sent.
@@ -151,7 +152,7 @@ impl<'a> Recorded<'a> {
         let mut recorded = Recorded::new(trace);
         for entry in trace.merged() {
             let time = entry.event.time_ns;
-            let at = (entry.seat, entry.index);
+            let at = EventAt { seat: entry.seat, event: entry.index };
             recorded.read(at, time, entry.event.what).map_err(|expected| ReplayError::odd(at, expected))?;
         }
         recorded.lend();
@@ -207,7 +208,7 @@ impl<'a> Recorded<'a> {
     }
 
     /// The envelopes sent on an output, in order.
-    pub(crate) fn sent(&self, request: u32, source: Source) -> &[usize] {
+    pub(crate) fn sent(&self, request: u32, source: InputSource) -> &[usize] {
         self.sent.get(&(request, source)).map_or(&[], Vec::as_slice)
     }
 
@@ -224,8 +225,8 @@ impl<'a> Recorded<'a> {
     }
 
     /// Reads an event. An error states the expectation.
-    fn read(&mut self, at: (usize, usize), time_ns: u64, what: What) -> Result<(), String> {
-        let seat = at.0;
+    fn read(&mut self, at: EventAt, time_ns: u64, what: What) -> Result<(), String> {
+        let seat = at.seat;
         match what {
             What::Enqueued { who, kind, by } if who.is_box() => {
                 let named =
@@ -288,7 +289,7 @@ impl<'a> Recorded<'a> {
                     return Err(format!("an end of stream without rows, not with {rows}"));
                 }
                 (self.envelopes[envelope].rows, self.envelopes[envelope].pill) = (rows, pill);
-                self.sent.entry((who.request, Source { index: who.index, output })).or_default().push(envelope);
+                self.sent.entry((who.request, InputSource { index: who.index, output })).or_default().push(envelope);
                 self.current_of(seat, who, "an envelope that is sent")?.makes.push(SentEnvelope { output, envelope });
             }
             What::BytesRead { who, bytes, .. } => self.current_of(seat, who, "what is read")?.reads += u64::from(bytes),

@@ -6,7 +6,7 @@
 use crate::{ArraySpec, Cost, Program, Step, TaskSpec, Work};
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
-use vicus_kernels::{Array, Element, Kernel, Leaf, Order, Schedule, Task, World};
+use vicus_kernels::{Array, Element, Kernel, KernelWorld, Leaf, Schedule, Task, TaskOrder};
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Access, Dependences, Kind};
 
@@ -103,7 +103,7 @@ impl State {
     }
 }
 
-impl World for Recorder {
+impl KernelWorld for Recorder {
     fn threads(&self) -> usize {
         self.threads
     }
@@ -133,13 +133,13 @@ impl World for Recorder {
         (first, second.expect("a task runs when it is recorded"))
     }
 
-    fn tasks<F: FnOnce() + Send>(&self, order: Order, tasks: impl Iterator<Item = (Task, F)>) {
+    fn tasks<F: FnOnce() + Send>(&self, order: TaskOrder, tasks: impl Iterator<Item = (Task, F)>) {
         self.push(Step::Open);
         let mut dependences = Dependences::new();
         for (Task { kind, accesses, .. }, body) in tasks {
             let mut after = Vec::new();
             let number = self.state().program.tasks.len();
-            if order == Order::ByData {
+            if order == TaskOrder::ByData {
                 dependences.add(number, &accesses, &mut after);
             }
             let after = after.into_iter().map(|earlier| earlier as u32).collect();
@@ -190,7 +190,7 @@ mod tests {
         let program = Recorder::record_with("order", 1, |world| {
             world.array::<f64>(1, &Distribution::Standard);
             let tasks = [Mode::Write, Mode::Read, Mode::Read, Mode::Write].map(|mode| (cell(mode), || ()));
-            world.tasks(Order::ByData, tasks.into_iter());
+            world.tasks(TaskOrder::ByData, tasks.into_iter());
         });
         let after: Vec<&[u32]> = program.tasks[1..].iter().map(|task| &task.after[..]).collect();
         assert_eq!(after, [&[][..], &[1], &[1], &[2, 3]]);

@@ -25,7 +25,7 @@ use crate::engine::perform;
 use crate::layout::{Layout, StateIn, StatePart};
 use crate::recorded::{Envelope, HANDS_OUT, Invocation, Recorded, title};
 use crate::replay::state;
-use crate::{ArraySpec, Machine, Options, Outcome, ReplayError, ReplayOptions, SimError};
+use crate::{ArraySpec, Machine, ReplayError, ReplayOptions, SimError, SimOptions, SimOutcome};
 use script::{Act, Cost, Script, Via};
 pub(crate) use stage::{Acting, Flow, Next, Stage};
 use std::collections::BTreeSet;
@@ -33,7 +33,7 @@ use std::fmt;
 use std::sync::Arc;
 use vicus_flow::{Bound, BoxCounts, BoxError, BoxModel, Model, ModelBuilder, Schema, Turn, Type};
 use vicus_schedule::Plan;
-use vicus_trace::{ModelInfo, Source, Trace};
+use vicus_trace::{InputSource, ModelInfo, Trace};
 
 /// A model of more boxes is a mistake.
 const BOXES: usize = 1 << 14;
@@ -130,9 +130,9 @@ impl Reenactment {
         &self,
         machine: &Machine,
         plan: &Plan,
-        options: &Options,
+        options: &SimOptions,
         watch: &mut dyn FnMut(usize) -> bool,
-    ) -> Result<(Outcome, Reenacted), SimError> {
+    ) -> Result<(SimOutcome, Reenacted), SimError> {
         perform(machine, plan, self, options, watch)
     }
 
@@ -178,7 +178,7 @@ fn cost_of(recorded: &Recorded<'_>, invocation: &Invocation, state: &[StatePart]
 /// A request's model, and its boxes' scripts. `store` is the beginning of their reads.
 fn flow(recorded: &Recorded<'_>, request: u32, options: &ReplayOptions, store: &mut u64) -> Result<Flow, ReplayError> {
     let error = |expected: String| ReplayError::Request { request, expected };
-    if recorded.ended.get(&request) != Some(&vicus_trace::Outcome::Done) {
+    if recorded.ended.get(&request) != Some(&vicus_trace::RequestOutcome::Done) {
         return Err(error("to have come to its end, done, before the trace ends".to_owned()));
     }
     let model = recorded.model(request).ok_or_else(|| error("a model in the trace's header".to_owned()))?;
@@ -188,9 +188,12 @@ fn flow(recorded: &Recorded<'_>, request: u32, options: &ReplayOptions, store: &
     let outputs = outputs(model).map_err(error)?;
     let mut scripts: Vec<Script> = Vec::new();
     for (index, info) in model.boxes.iter().enumerate() {
-        let sent = |output| recorded.sent(request, Source { index: index as u32, output }).to_vec();
-        let via =
-            |source: &Source| Via { from: (source.index as usize, source.output.into()), takes: 0, kept: Vec::new() };
+        let sent = |output| recorded.sent(request, InputSource { index: index as u32, output }).to_vec();
+        let via = |source: &InputSource| Via {
+            from: (source.index as usize, source.output.into()),
+            takes: 0,
+            kept: Vec::new(),
+        };
         let inputs = info.inputs.iter().map(via).collect();
         scripts.push(Script { inputs, outputs: (0..outputs[index]).map(sent).collect(), ..Script::default() });
     }
@@ -208,9 +211,9 @@ fn flow(recorded: &Recorded<'_>, request: u32, options: &ReplayOptions, store: &
 
 /// The number of each box's outputs, each of them with a reader.
 fn outputs(model: &ModelInfo) -> Result<Vec<u16>, String> {
-    let read: BTreeSet<Source> = model.boxes.iter().flat_map(|info| &info.inputs).copied().collect();
+    let read: BTreeSet<InputSource> = model.boxes.iter().flat_map(|info| &info.inputs).copied().collect();
     let mut outputs = vec![0; model.boxes.len()];
-    for Source { index, output } in read {
+    for InputSource { index, output } in read {
         match outputs.get_mut(index as usize) {
             Some(count) if *count == output && output < u16::MAX => *count += 1,
             _ => return Err(format!("a reader of each output that box {index} has below {output}")),
@@ -322,8 +325,8 @@ fn build(recorded: &Recorded<'_>, info: &ModelInfo, scripts: &[Script]) -> Resul
     if !info.boxes[0].inputs.is_empty() || !scripts[last].outputs.is_empty() {
         return Err("a first box that reads nothing, and a last one without readers".to_owned());
     }
-    let output = |source: &Source| ids[source.index as usize].output(source.output.into());
-    let sent = |source: &Source| scripts[source.index as usize].outputs[usize::from(source.output)].len();
+    let output = |source: &InputSource| ids[source.index as usize].output(source.output.into());
+    let sent = |source: &InputSource| scripts[source.index as usize].outputs[usize::from(source.output)].len();
     for (at, info) in inner.iter().enumerate() {
         for (input, source) in info.inputs.iter().enumerate() {
             let bound = bound(info.bounds.get(input), sent(source));

@@ -4,11 +4,13 @@
 //! re-enacted on any machine without having run on one. Tasks wait in one queue, as in `vicus_flow::sequential`.
 
 use std::sync::Arc;
-use vicus_flow::stepwise::Request;
+use vicus_flow::stepwise::SteppedRequest;
 use vicus_flow::{BoxCounts, ConnectedBox, Fact, FlowError, LiveBox, Model};
 use vicus_schedule::Kind;
 use vicus_topology::NodeId;
-use vicus_trace::{BoxInfo, Event, Header, JobId, ModelInfo, Outcome, SeatLog, Source, TaskKind, Trace, What};
+use vicus_trace::{
+    BoxInfo, Event, Header, InputSource, JobId, ModelInfo, RequestOutcome, SeatLog, TaskKind, Trace, What,
+};
 
 /// The only request's number in the trace.
 const REQUEST: u32 = 3;
@@ -50,7 +52,7 @@ impl Rehearsal {
         let mut log = EventList::default();
         let (mut work_ns, mut invocations) = (0, 0);
         let who = |index: usize| JobId { request: REQUEST, index: index as u32 };
-        let (mut request, first) = Request::start(model, Vec::new());
+        let (mut request, first) = SteppedRequest::start(model, Vec::new());
         request.record();
         request.set_spreads(true);
         log.record(What::RequestSubmitted { request: REQUEST });
@@ -84,7 +86,7 @@ impl Rehearsal {
                 queue.insert(if is_deferred { 0 } else { queue.len() }, task);
             }
         }
-        log.record(What::RequestEnded { request: REQUEST, outcome: Outcome::Done });
+        log.record(What::RequestEnded { request: REQUEST, outcome: RequestOutcome::Done });
         let grown = request.network();
         let (result, counts) = request.settle();
         result?;
@@ -101,7 +103,7 @@ fn info(model: &Model, grown: &[LiveBox]) -> ModelInfo {
         type_name: each.type_name().to_owned(),
         inputs: each
             .sources()
-            .map(|(sender, output)| Source { index: sender.index() as u32, output: output as u16 })
+            .map(|(sender, output)| InputSource { index: sender.index() as u32, output: output as u16 })
             .collect(),
         bounds: each
             .bounds()
@@ -114,7 +116,7 @@ fn info(model: &Model, grown: &[LiveBox]) -> ModelInfo {
         inputs: live
             .sources
             .iter()
-            .map(|(sender, output)| Source { index: sender.index() as u32, output: *output as u16 })
+            .map(|(sender, output)| InputSource { index: sender.index() as u32, output: *output as u16 })
             .collect(),
         bounds: live
             .bounds

@@ -110,8 +110,16 @@ pub enum ReplayError {
 /// The most requests of a trace in a message.
 const MOST_SHOWN: usize = 8;
 
+/// An event of a trace: its seat, and its place in that seat's log.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EventAt {
+    pub(crate) seat: usize,
+    pub(crate) event: usize,
+}
+
 impl ReplayError {
-    pub(crate) fn odd((seat, event): (usize, usize), expected: impl Into<String>) -> ReplayError {
+    pub(crate) fn odd(at: EventAt, expected: impl Into<String>) -> ReplayError {
+        let EventAt { seat, event } = at;
         ReplayError::Odd { seat, event, expected: expected.into() }
     }
 }
@@ -322,20 +330,20 @@ fn somewhere(number: usize, last: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vicus_trace::{BoxInfo, Header, JobId, Log, ModelInfo, Source, TaskKind, What};
+    use vicus_trace::{BoxInfo, EventLog, Header, InputSource, JobId, ModelInfo, TaskKind, What};
 
     const SOURCE: JobId = JobId { request: 7, index: 0 };
     const SINK: JobId = JobId { request: 7, index: 1 };
 
     fn named(name: &str, senders: &[u16]) -> BoxInfo {
-        let inputs = senders.iter().map(|&output| Source { index: 0, output }).collect();
+        let inputs = senders.iter().map(|&output| InputSource { index: 0, output }).collect();
         BoxInfo { name: name.to_owned(), type_name: name.to_owned(), inputs, ..BoxInfo::default() }
     }
 
     /// The log of one seat, with each time in units of this number of nanoseconds.
     fn trace(boxes: Vec<BoxInfo>, unit_ns: u64, events: impl IntoIterator<Item = (u64, What)>) -> Trace {
         let models = vec![ModelInfo { name: "boxes".to_owned(), requests: vec![7], boxes }];
-        let mut log = Log::new(100);
+        let mut log = EventLog::new(100);
         events.into_iter().for_each(|(time, what)| _ = log.record(time * unit_ns, what));
         Trace::new(Header { models, ..Header::for_seats(1) }, vec![log.finish()])
     }
@@ -481,7 +489,7 @@ mod tests {
             for (task, seat) in [(1, 0), (2, 0), (3, 0), (4, 0), (5, last)] {
                 replay.program.tasks[task].pinned = Some(seat);
             }
-            let options = crate::Options::default();
+            let options = crate::SimOptions::default();
             crate::simulate(&machine, &plan, &replay.program, &options).unwrap().counts.far_bytes
         };
         assert_eq!((far(0), far(other)), (0.0, f64::from(1 << 19)));
@@ -569,7 +577,7 @@ mod tests {
         let away = Work { leaf: 0, cost: Cost::Nanos(1e6), accesses: Vec::new() };
         replay.program.tasks[0].steps.push(Step::Work(away));
         let parameters = crate::Parameters { wake_ns: 0.0, ..crate::Parameters::default() };
-        let options = crate::Options { parameters, ..crate::Options::default() };
+        let options = crate::SimOptions { parameters, ..crate::SimOptions::default() };
         let tasks = crate::simulate(&machine, &plan, &replay.program, &options).unwrap().tasks;
         let node = |task: &crate::TaskRecord| plan.seats[task.seat as usize].node.index();
         (tasks[1..].iter().map(node).collect(), tasks)
@@ -618,7 +626,7 @@ mod tests {
         let machine = crate::Machine::by_name("xeon-e7-4820").unwrap();
         let wakes = |program: &Program| {
             let las: vicus_schedule::Setting = "las:spin_ns=0".parse().unwrap();
-            let options = crate::Options::default();
+            let options = crate::SimOptions::default();
             crate::simulate(&machine, &las.plan(&machine.topology, 64), program, &options).unwrap().counts.wakes
         };
         let alone = wakes(&replay.program);
@@ -634,7 +642,7 @@ mod tests {
         let machine = crate::Machine::by_name("xeon-e7-4820").unwrap();
         let plan = "las".parse::<vicus_schedule::Setting>().unwrap().plan(&machine.topology, 64);
         for seed in 0..20 {
-            let options = crate::Options { seed, ..crate::Options::default() };
+            let options = crate::SimOptions { seed, ..crate::SimOptions::default() };
             let tasks = crate::simulate(&machine, &plan, &replay.program, &options).unwrap().tasks;
             let moved = tasks[1..].chunks(2).filter(|pair| pair[0].seat != pair[1].seat).count();
             assert_eq!(moved, 0, "seed {seed}");

@@ -11,7 +11,7 @@ use vicus_trace::Trace;
 /// The measured part of a run: between [`Step::Start`](crate::Step::Start) and [`Step::End`](crate::Step::End), or from
 /// the beginning to the end.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct SimOutcome {
     /// The program's name.
     pub program: String,
     /// The machine's name.
@@ -120,7 +120,7 @@ pub struct LeafSums {
     pub cached_bytes: f64,
 }
 
-impl Outcome {
+impl SimOutcome {
     /// The sums over the tasks of each leaf with tasks, in the order of the leaves. A task counts for the leaf of its
     /// first piece of work. The first task, which spawns all others, is left out. `program` is the simulated one.
     pub fn by_leaf(&self, program: &Program) -> Vec<LeafSums> {
@@ -143,13 +143,13 @@ impl Outcome {
     }
 
     /// The speed-up over this run of the same program, for instance on one core.
-    pub fn speedup_over(&self, other: &Outcome) -> f64 {
+    pub fn speedup_over(&self, other: &SimOutcome) -> f64 {
         other.wall_ns / self.wall_ns
     }
 
     /// The time of work, divided by that in a run of the same program on one core (Olivier et al., SC 2012): 1 if
     /// nothing is slower.
-    pub fn work_inflation_over(&self, other: &Outcome) -> f64 {
+    pub fn work_inflation_over(&self, other: &SimOutcome) -> f64 {
         self.counts.busy_ns / other.counts.busy_ns
     }
 
@@ -170,7 +170,7 @@ impl Outcome {
 }
 
 /// Describes the run in a few lines.
-impl fmt::Display for Outcome {
+impl fmt::Display for SimOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Counts { busy_ns, overhead_ns, near_bytes, far_bytes, takes, .. } = &self.counts;
         writeln!(

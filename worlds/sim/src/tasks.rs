@@ -16,6 +16,7 @@
 //! includes waits for locks, or for events of detached tasks: they are not recorded.
 
 use crate::recorded::title;
+use crate::replay::EventAt;
 use crate::{ArraySpec, Cost, Program, Replay, ReplayError, ReplayOptions, Step, TaskSpec, Work};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,7 +49,7 @@ pub(crate) fn replay(trace: &Trace, options: &ReplayOptions) -> Result<Replay, R
     }
     let mut reader = Reader::new(trace);
     for entry in trace.merged() {
-        let at = (entry.seat, entry.index);
+        let at = EventAt { seat: entry.seat, event: entry.index };
         reader
             .read(entry.seat, entry.event.time_ns, entry.event.what)
             .map_err(|expected| ReplayError::odd(at, expected))?;
@@ -616,7 +617,7 @@ impl Arrays {
 mod tests {
     use super::*;
     use vicus_memory::distribution::Distribution;
-    use vicus_trace::{Header, Log};
+    use vicus_trace::{EventLog, Header};
 
     fn named(number: u32) -> JobId {
         JobId::task(1, number)
@@ -624,13 +625,13 @@ mod tests {
 
     /// A trace of this number of seats: seat, time, event.
     fn trace(seats: usize, events: &[(usize, u64, What)]) -> Trace {
-        let mut logs: Vec<Log> = (0..seats).map(|_| Log::new(100)).collect();
+        let mut logs: Vec<EventLog> = (0..seats).map(|_| EventLog::new(100)).collect();
         for (order, &(seat, time_ns, what)) in events.iter().enumerate() {
             logs[seat].observe(order as u64 + 1);
             logs[seat].record(time_ns, what);
         }
         let functions = ["root", "leaf"].map(str::to_owned).to_vec();
-        Trace::new(Header::for_seats(seats), logs.into_iter().map(Log::finish).collect()).with_functions(functions)
+        Trace::new(Header::for_seats(seats), logs.into_iter().map(EventLog::finish).collect()).with_functions(functions)
     }
 
     fn queued(number: u32, by: Option<u32>) -> What {

@@ -13,9 +13,9 @@
 //! woken thread is a task of the runtime's plan, under any strategy.
 //!
 //! ```
-//! use vicus_machine::Runtime;
+//! use vicus_machine::MachineRuntime;
 //!
-//! let runtime = Runtime::builder().threads(2).start();
+//! let runtime = MachineRuntime::builder().threads(2).start();
 //! let sum: u64 = runtime.run(|| {
 //!     let thread = |n: u64| vicus_threads::spawn(move || { vicus_threads::yield_now(); n * n });
 //!     let threads: Vec<_> = (0..100).map(thread).collect();
@@ -65,7 +65,7 @@ pub use spawn::{
     Builder, JoinHandle, MigrateError, STACK_BYTES, SpawnError, ThreadId, ThreadInfo, block_on, current, is_thread,
     limit_stacks, migrate_to, spawn, spawn_async, spawn_to, yield_now,
 };
-pub use threads::{Ended, Local, sleep};
+pub use threads::{Local, RuntimeEnded, sleep};
 pub use vicus_machine::OnDeadlock;
 pub use watch::layer::LAYER;
 pub use words::{Countdown, Deadlock, SyncVar, full_empty};

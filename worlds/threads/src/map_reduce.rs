@@ -29,8 +29,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 pub use stored::Stored;
 use vicus_files::Scratch;
-pub use vicus_files::{FileError, Operation};
-use vicus_machine::Runtime;
+pub use vicus_files::{FileError, FileOperation};
+use vicus_machine::MachineRuntime;
 use vicus_machine::scope;
 use vicus_memory::{DistQueue, TryPopError};
 use vicus_os::{SystemDirectory, pages};
@@ -52,10 +52,10 @@ const LEAST_MEMORY: usize = 64 << 10;
 /// of all values of a key.
 ///
 /// ```
-/// use vicus_machine::Runtime;
+/// use vicus_machine::MachineRuntime;
 /// use vicus_threads::map_reduce::MapReduce;
 ///
-/// let runtime = Runtime::builder().threads(2).start();
+/// let runtime = MachineRuntime::builder().threads(2).start();
 /// let lines = ["the quick brown fox", "the lazy dog", "the fox"];
 /// let mut counts = MapReduce::new(&runtime).run(
 ///     lines,
@@ -68,7 +68,7 @@ const LEAST_MEMORY: usize = 64 << 10;
 /// ```
 #[must_use = "it runs when `run` is called"]
 pub struct MapReduce<'a> {
-    runtime: &'a Runtime,
+    runtime: &'a MachineRuntime,
     memory: Option<usize>,
     scratch: Option<Arc<Scratch>>,
     partitions: Option<usize>,
@@ -76,7 +76,7 @@ pub struct MapReduce<'a> {
 
 impl<'a> MapReduce<'a> {
     /// On the threads of this runtime.
-    pub fn new(runtime: &'a Runtime) -> MapReduce<'a> {
+    pub fn new(runtime: &'a MachineRuntime) -> MapReduce<'a> {
         MapReduce { runtime, memory: None, scratch: None, partitions: None }
     }
 
@@ -133,10 +133,10 @@ impl<'a> MapReduce<'a> {
     /// are sent, kept and written.
     ///
     /// ```
-    /// use vicus_machine::Runtime;
+    /// use vicus_machine::MachineRuntime;
     /// use vicus_threads::map_reduce::MapReduce;
     ///
-    /// let runtime = Runtime::builder().threads(2).start();
+    /// let runtime = MachineRuntime::builder().threads(2).start();
     /// let longest = MapReduce::new(&runtime).run_combined(0..1000u64, |n, pairs| pairs.emit(n % 7, n), u64::max)?;
     /// assert_eq!(longest.len(), 7);
     /// assert!(longest.contains(&(3, 997)));
@@ -166,11 +166,11 @@ impl<'a> MapReduce<'a> {
     /// runtime that have not begun.
     ///
     /// ```
-    /// use vicus_machine::Runtime;
+    /// use vicus_machine::MachineRuntime;
     /// use vicus_threads::map_reduce::MapReduce;
     /// use vicus_memory::DistQueue;
     ///
-    /// let runtime = Runtime::builder().threads(2).start();
+    /// let runtime = MachineRuntime::builder().threads(2).start();
     /// let (numbers, sums) = (DistQueue::new(runtime.topology()), DistQueue::new(runtime.topology()));
     /// let node = runtime.topology().nodes[0].id;
     /// (0..100u64).for_each(|n| numbers.push(node, n).unwrap());
@@ -202,11 +202,11 @@ impl<'a> MapReduce<'a> {
     ///
     /// ```
     /// use std::sync::Mutex;
-    /// use vicus_machine::Runtime;
+    /// use vicus_machine::MachineRuntime;
     /// use vicus_threads::map_reduce::MapReduce;
     /// use vicus_memory::DistQueue;
     ///
-    /// let runtime = Runtime::builder().threads(2).start();
+    /// let runtime = MachineRuntime::builder().threads(2).start();
     /// let numbers = DistQueue::new(runtime.topology());
     /// (0..100u64).for_each(|n| numbers.push(runtime.topology().nodes[0].id, n).unwrap());
     /// numbers.close();

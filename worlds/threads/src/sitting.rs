@@ -5,7 +5,7 @@
 //! scope, the thread runs the tasks of its seat on top; lightweight threads among them have stacks of their own, so
 //! they keep nothing waiting beneath them.
 
-use crate::spawn::{fibre_that_yields, goes_on, yield_without_fibre};
+use crate::spawn::{fibre_that_yields, go_on, yield_without_fibre};
 use crate::threads::counts::{Threads, Waits};
 use crate::threads::fibres;
 use crate::threads::here::{core_here, help_once};
@@ -18,7 +18,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vicus_machine::layer::{LentThread, RuntimeState, Stay, in_task, is_seated, lend_here, thread_moved, with_worker};
-use vicus_machine::{Runtime, RuntimeBuilder, StartError};
+use vicus_machine::{MachineRuntime, RuntimeBuilder, StartError};
 use vicus_os::discover::limits;
 use vicus_os::pin;
 use vicus_schedule::SeatId;
@@ -29,11 +29,11 @@ pub trait StartSitting<R> {
     ///
     /// ```
     /// use std::sync::atomic::AtomicU64;
-    /// use vicus_machine::Runtime;
+    /// use vicus_machine::MachineRuntime;
     /// use vicus_threads::{StartSitting, full_empty};
     ///
     /// static WORD: AtomicU64 = AtomicU64::new(0);
-    /// let sitting = Runtime::builder().threads(1).start_sitting()?;
+    /// let sitting = MachineRuntime::builder().threads(1).start_sitting()?;
     /// full_empty::empty(&WORD);
     /// vicus_threads::spawn(|| full_empty::write_ef(&WORD, 42));
     /// // The only thread that there is runs the lightweight one meanwhile.
@@ -50,7 +50,7 @@ pub trait StartSitting<R> {
     fn start_sitting(self) -> Result<Sitting<R>, StartError>;
 }
 
-impl<R: From<Runtime>> StartSitting<R> for RuntimeBuilder<R> {
+impl<R: From<MachineRuntime>> StartSitting<R> for RuntimeBuilder<R> {
     fn start_sitting(self) -> Result<Sitting<R>, StartError> {
         assert!(!is_seated(), "the thread sits on a seat already");
         let runtime = self.layer(LAYER).try_start_without_first()?;
@@ -63,7 +63,7 @@ impl<R: From<Runtime>> StartSitting<R> for RuntimeBuilder<R> {
 }
 
 /// A thread's stay on the first seat of a runtime. It stays on its thread.
-pub struct Sitting<R = Runtime> {
+pub struct Sitting<R = MachineRuntime> {
     runtime: R,
     shared: Arc<RuntimeState>,
     stay: Stay,
@@ -91,10 +91,10 @@ impl<R> Sitting<R> {
     /// share one.
     ///
     /// ```
-    /// use vicus_machine::Runtime;
+    /// use vicus_machine::MachineRuntime;
     /// use vicus_threads::StartSitting;
     ///
-    /// let mut sitting = Runtime::builder().threads(1).start_sitting()?;
+    /// let mut sitting = MachineRuntime::builder().threads(1).start_sitting()?;
     /// assert!(sitting.bind()?);
     /// assert!(sitting.end());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -196,10 +196,10 @@ pub trait CountThreads {
     /// run.
     ///
     /// ```
-    /// use vicus_machine::Runtime;
+    /// use vicus_machine::MachineRuntime;
     /// use vicus_threads::CountThreads;
     ///
-    /// assert_eq!(Runtime::builder().threads(1).start().lightweight_threads(), (0, 0));
+    /// assert_eq!(MachineRuntime::builder().threads(1).start().lightweight_threads(), (0, 0));
     /// ```
     fn lightweight_threads(&self) -> (u64, u64);
 
@@ -207,17 +207,17 @@ pub trait CountThreads {
     /// or known to it.
     ///
     /// ```
-    /// use vicus_machine::Runtime;
+    /// use vicus_machine::MachineRuntime;
     /// use vicus_threads::CountThreads;
     ///
-    /// let runtime = Runtime::builder().threads(1).start();
+    /// let runtime = MachineRuntime::builder().threads(1).start();
     /// runtime.run(|| vicus_threads::spawn(|| ()).join().unwrap());
     /// assert_eq!(runtime.spawned_threads(), 1);
     /// ```
     fn spawned_threads(&self) -> u64;
 }
 
-impl CountThreads for Runtime {
+impl CountThreads for MachineRuntime {
     fn lightweight_threads(&self) -> (u64, u64) {
         let threads = threads_of(self.shared());
         let (begun, ended) = threads.waits(&[Waits::OfThreads]);
@@ -236,7 +236,7 @@ pub fn help() {
     match fibre_that_yields() {
         Some(fibre) => {
             fibre.yield_now();
-            goes_on();
+            go_on();
         }
         None => help_without_fibre(),
     }
@@ -255,9 +255,9 @@ fn help_without_fibre() {
 /// The seat of the calling code.
 ///
 /// ```
-/// use vicus_machine::Runtime;
+/// use vicus_machine::MachineRuntime;
 ///
-/// let runtime = Runtime::builder().threads(1).start();
+/// let runtime = MachineRuntime::builder().threads(1).start();
 /// assert_eq!(vicus_threads::seat(), None);
 /// assert_eq!(runtime.run(vicus_threads::seat).map(|seat| seat.index()), Some(0));
 /// ```
@@ -287,9 +287,9 @@ pub struct StandIn(#[expect(dead_code, reason = "the thread leaves when it is dr
 ///
 /// ```
 /// use std::sync::mpsc::channel;
-/// use vicus_machine::Runtime;
+/// use vicus_machine::MachineRuntime;
 ///
-/// let runtime = Runtime::builder().threads(1).start();
+/// let runtime = MachineRuntime::builder().threads(1).start();
 /// let value = runtime.run(|| {
 ///     let (sender, receiver) = channel();
 ///     vicus_threads::spawn(move || sender.send(42).unwrap());
@@ -321,9 +321,9 @@ pub fn word() -> Option<usize> {
 /// [`Local`](super::Local) is for values of any type. Elsewhere it does nothing.
 ///
 /// ```
-/// use vicus_machine::Runtime;
+/// use vicus_machine::MachineRuntime;
 ///
-/// let runtime = Runtime::builder().threads(1).start();
+/// let runtime = MachineRuntime::builder().threads(1).start();
 /// let thread = vicus_threads::Builder::new().spawn_on(&runtime, || {
 ///     vicus_threads::set_word(7);
 ///     vicus_threads::yield_now();

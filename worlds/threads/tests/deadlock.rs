@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
-use vicus_machine::{Runtime, RuntimeBuilder};
+use vicus_machine::{MachineRuntime, RuntimeBuilder};
 use vicus_schedule::ALL;
 use vicus_threads::{self as threads, Builder, OnDeadlock, StartSitting, full_empty};
 
@@ -45,9 +45,9 @@ fn where_the_child_waits() -> u64 {
 fn the_child() {
     let Ok(role) = std::env::var(ROLE) else { return };
     let (role, strategy) = role.split_once(' ').unwrap_or((&role, "las"));
-    let builder: RuntimeBuilder = Runtime::builder().threads(2).strategy(strategy.parse().unwrap()).quiet();
+    let builder: RuntimeBuilder = MachineRuntime::builder().threads(2).strategy(strategy.parse().unwrap()).quiet();
     full_empty::empty(&WORD);
-    let named = |runtime: &Runtime, count: usize| -> Vec<_> {
+    let named = |runtime: &MachineRuntime, count: usize| -> Vec<_> {
         let one = |number| Builder::new().name(format!("waits {number}")).spawn_on(runtime, where_the_child_waits);
         (0..count).map(one).collect()
     };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use vicus_machine::Runtime;
+use vicus_machine::MachineRuntime;
 use vicus_threads::{Builder, CountThreads, full_empty};
 
 const MILLION: usize = 1_000_000;
@@ -25,7 +25,7 @@ fn a_million_threads_wait_at_once_and_take_less_than_six_gib() {
         println!("skipped: {free} KiB of memory are available, and {NEEDED_KIB} are needed");
         return;
     }
-    let runtime: Runtime = Runtime::builder().threads(2).quiet().start();
+    let runtime: MachineRuntime = MachineRuntime::builder().threads(2).quiet().start();
     let words: Arc<[AtomicU64]> = (0..=MILLION).map(|_| AtomicU64::new(0)).collect();
     words.iter().for_each(|word| _ = full_empty::empty(word));
     let theirs = Arc::clone(&words);

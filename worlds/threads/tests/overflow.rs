@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 use std::process::{Command, Output};
-use vicus_machine::Runtime;
+use vicus_machine::MachineRuntime;
 use vicus_threads::{self as threads, Builder};
 
 /// The child's role.
@@ -25,7 +25,7 @@ fn descend(depth: u64) -> u64 {
 #[test]
 fn the_child() {
     let Ok(role) = std::env::var(ROLE) else { return };
-    let runtime = Runtime::builder().threads(1).quiet().start();
+    let runtime = MachineRuntime::builder().threads(1).quiet().start();
     match role.as_str() {
         "thread" => {
             let thread = Builder::new().name("deep").stack_size(16 << 10).spawn_on(&runtime, || descend(0));

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::io;
 use sysfs::{Machine, own_memory};
-use vicus_machine::{Runtime, this_machine};
+use vicus_machine::{MachineRuntime, this_machine};
 use vicus_memory::PageError;
 use vicus_schedule::Setting;
 use vicus_threads::{self as threads, Builder};
@@ -66,7 +66,7 @@ fn the_stack_of_a_thread_lies_on_the_node_of_its_seat() {
     let machine = this_machine().topology;
     // Under this strategy a thread is run at its spawn's place.
     let strategy: Setting = "shepherd".parse().unwrap();
-    let runtime = Runtime::builder().topology(machine.clone()).strategy(strategy).quiet().start();
+    let runtime = MachineRuntime::builder().topology(machine.clone()).strategy(strategy).quiet().start();
     let memory = runtime.memory().expect("there are addresses");
     if let Some(refusal @ PageError::Refused(_)) = memory.placing_refused() {
         return left_out(&format!("memory can't be placed: {refusal}"));

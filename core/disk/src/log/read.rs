@@ -6,7 +6,7 @@ use crate::error::{Damage, DiskError};
 use crate::manifest::Manifest;
 use std::fmt;
 use std::sync::Arc;
-use vicus_files::{Access, Directory, File};
+use vicus_files::{Directory, File, OpenMode};
 
 /// The findings at the end of a log.
 #[derive(Debug, Default)]
@@ -247,7 +247,7 @@ fn split(mut rest: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
 
 fn open(directory: &dyn Directory, store: u64, number: u64) -> Result<Reading, DiskError> {
     let name = name_of(number);
-    let (path, file) = (directory.path(&name), directory.open(&name, Access::Read)?);
+    let (path, file) = (directory.path(&name), directory.open(&name, OpenMode::Read)?);
     let mut bytes = [0; HEADER];
     let length = file.len()?;
     if length < HEADER as u64 {

@@ -5,7 +5,7 @@ use crate::model::{KIND, all_of, read};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use vicus_disk::{DiskError, Recovered, StoreFiles};
-use vicus_files::{Access, Directory, FakeDirectory, FakeDisk, File, FileError, Lock, LockError, Mapping};
+use vicus_files::{Directory, FakeDirectory, FakeDisk, File, FileError, Lock, LockError, Mapping, OpenMode};
 
 fn open(disk: &FakeDisk, pid: u32) -> Result<(StoreFiles, Recovered), DiskError> {
     StoreFiles::open(Arc::new(disk.process(pid)), KIND)
@@ -216,7 +216,7 @@ impl Directory for Meanwhile {
         self.inner.path(name)
     }
 
-    fn open(&self, name: &str, access: Access) -> Result<Arc<dyn File>, FileError> {
+    fn open(&self, name: &str, access: OpenMode) -> Result<Arc<dyn File>, FileError> {
         let inner = self.turn().open(name, access)?;
         Ok(Arc::new(Read { inner, turns: Arc::clone(&self.turns) }))
     }

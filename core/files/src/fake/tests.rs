@@ -92,7 +92,7 @@ fn a_sync_after_a_failed_one_says_nothing_about_the_bytes_before() {
         let (_, file) = with_a_file(&disk);
         file.write_at(0, &[1; 4096]).unwrap();
         disk.fail_after(0, Failure::Error);
-        assert_eq!(file.sync().unwrap_err().operation, Operation::Sync);
+        assert_eq!(file.sync().unwrap_err().operation, FileOperation::Sync);
         file.sync().unwrap();
         assert_eq!(disk.contents("a").unwrap(), [1; 4096], "it reads as if it were written");
         disk.crash(seed);
@@ -142,7 +142,7 @@ fn a_full_disk_takes_what_fits() {
     file.set_len(4).unwrap();
     file.write_at(4, &[3; 6]).unwrap();
     directory.remove("a").unwrap();
-    let other = directory.open("b", Access::Write).unwrap();
+    let other = directory.open("b", OpenMode::Write).unwrap();
     assert!(other.write_at(0, &[0]).unwrap_err().is_full(), "a file that is open takes its room without a name, too");
     drop(file);
     other.write_at(0, &[0; 10]).unwrap();

@@ -5,9 +5,9 @@ use crate::block::Blocks;
 use crate::column::wrong_type;
 use crate::native::by_form;
 use crate::nulls::{clear, is_set};
-use crate::room::Strings;
 use crate::types::Form;
-use crate::{Native, Room, TextRoom, Turn, Type, give_up};
+use crate::unfilled::Strings;
+use crate::{Native, Turn, Type, Unfilled, UnfilledText, give_up};
 use std::marker::PhantomData;
 
 /// The error for a list's values that an end can't count.
@@ -16,7 +16,7 @@ const TOO_MANY_ITEMS: &str = "the lists of a column have together more than 2^31
 impl EnvelopeBuilder {
     /// A column, to be filled. Panics if it is of another type.
     #[inline]
-    pub fn values<T: Native>(&mut self, column: usize) -> Room<'_, T> {
+    pub fn values<T: Native>(&mut self, column: usize) -> Unfilled<'_, T> {
         if self.columns[column].form != T::FORM.0 {
             wrong_type(&self.columns[column].kind, &T::TYPE);
         }
@@ -24,7 +24,7 @@ impl EnvelopeBuilder {
     }
 
     /// A column of decimal numbers, to be filled with their units. Panics if it is of another type.
-    pub fn decimals(&mut self, column: usize) -> Room<'_, i128> {
+    pub fn decimals(&mut self, column: usize) -> Unfilled<'_, i128> {
         if self.columns[column].form != Form::Decimal {
             wrong_type(&self.columns[column].kind, &Type::Decimal { precision: 38, scale: 0 });
         }
@@ -33,30 +33,30 @@ impl EnvelopeBuilder {
 
     /// The places of a column whose values are of this Rust type.
     #[inline]
-    fn room<T>(&mut self, column: usize) -> Room<'_, T> {
+    fn room<T>(&mut self, column: usize) -> Unfilled<'_, T> {
         let capacity = self.capacity;
         let Filled { form, start, len, .. } = &mut self.columns[column];
         debug_assert_eq!(form.width(), size_of::<T>());
         #[expect(unsafe_code, reason = "a part of the block")]
         // SAFETY: by the invariant of `start`; only the builder has the block, and it is borrowed.
         let values = unsafe { part(&self.block, *start, capacity).as_mut() };
-        Room { values, len }
+        Unfilled { values, len }
     }
 
     /// A column of texts, to be filled. Panics if it is of another type.
-    pub fn texts(&mut self, column: usize) -> TextRoom<'_, str> {
+    pub fn texts(&mut self, column: usize) -> UnfilledText<'_, str> {
         self.strings(column, &Type::Text)
     }
 
     /// A column of strings of bytes, of any size or of one, to be filled. Panics if it is of another type.
-    pub fn binaries(&mut self, column: usize) -> TextRoom<'_, [u8]> {
+    pub fn binaries(&mut self, column: usize) -> UnfilledText<'_, [u8]> {
         match self.columns[column].kind {
             Type::FixedBinary(bytes) => self.strings(column, &Type::FixedBinary(bytes)),
             _ => self.strings(column, &Type::Binary),
         }
     }
 
-    pub(super) fn strings<S: ?Sized>(&mut self, column: usize, wanted: &Type) -> TextRoom<'_, S> {
+    pub(super) fn strings<S: ?Sized>(&mut self, column: usize, wanted: &Type) -> UnfilledText<'_, S> {
         let capacity = self.capacity;
         let Filled { kind, form, start, len } = &mut self.columns[column];
         if kind != wanted {
@@ -79,8 +79,8 @@ impl EnvelopeBuilder {
                     let mut bytes = part(&self.block, beside.text, beside.text_capacity);
                     let More::Chunks(chunks) = &mut beside.more else { unreachable!("views have chunks") };
                     Strings::Views {
-                        views: Room { values: views.as_mut(), len },
-                        bytes: Room { values: bytes.as_mut(), len: &mut beside.text_len },
+                        views: Unfilled { values: views.as_mut(), len },
+                        bytes: Unfilled { values: bytes.as_mut(), len: &mut beside.text_len },
                         chunks,
                     }
                 }
@@ -89,20 +89,20 @@ impl EnvelopeBuilder {
                     let More::Codes(numbers) = &mut self.beside[column].more else {
                         unreachable!("codes have numbers")
                     };
-                    Strings::Codes { codes: Room { values: codes.as_mut(), len }, numbers }
+                    Strings::Codes { codes: Unfilled { values: codes.as_mut(), len }, numbers }
                 }
                 _ => {
                     let beside = &mut self.beside[column];
                     let mut ends = part(&self.block, start + form.width(), capacity);
                     let mut bytes = part(&self.block, beside.text, beside.text_capacity);
                     Strings::Direct {
-                        ends: Room { values: ends.as_mut(), len },
-                        bytes: Room { values: bytes.as_mut(), len: &mut beside.text_len },
+                        ends: Unfilled { values: ends.as_mut(), len },
+                        bytes: Unfilled { values: bytes.as_mut(), len: &mut beside.text_len },
                     }
                 }
             }
         };
-        TextRoom { into, of: PhantomData }
+        UnfilledText { into, of: PhantomData }
     }
 
     /// Appends a text to a column, making room for it. Panics if the column is of another type. See
@@ -226,7 +226,7 @@ impl EnvelopeBuilder {
     }
 
     /// The codes of a column, to be filled.
-    pub(super) fn codes(&mut self, column: usize) -> Room<'_, u32> {
+    pub(super) fn codes(&mut self, column: usize) -> Unfilled<'_, u32> {
         assert!(self.columns[column].form == Form::Codes);
         self.room(column)
     }
@@ -278,7 +278,7 @@ macro_rules! rooms {
         impl EnvelopeBuilder {
             #[doc = concat!("[`EnvelopeBuilder::values`] of `", stringify!($type), "`.")]
             #[inline]
-            pub fn $name(&mut self, column: usize) -> Room<'_, $type> {
+            pub fn $name(&mut self, column: usize) -> Unfilled<'_, $type> {
                 self.values(column)
             }
         }

@@ -199,11 +199,11 @@ impl Column {
     /// The string of bytes of a row of [`Type::Binary`] or [`Type::FixedBinary`]; arbitrary for a null. Panics if there
     /// is no such row, or if it is of another type.
     pub fn binary_at(&self, row: usize) -> &[u8] {
-        self.has_strings();
+        self.assert_strings();
         self.string(row)
     }
 
-    fn has_strings(&self) {
+    fn assert_strings(&self) {
         if !matches!(self.kind, Type::Binary | Type::FixedBinary(_)) {
             wrong_type(&self.kind, &Type::Binary);
         }
@@ -219,7 +219,7 @@ impl Column {
 
     /// The strings of a column of bytes, in order. Panics if it is of another type.
     pub fn binaries(&self) -> impl ExactSizeIterator<Item = &[u8]> + DoubleEndedIterator {
-        self.has_strings();
+        self.assert_strings();
         (0..self.rows).map(|row| self.string(row))
     }
 

@@ -7,11 +7,11 @@
 use super::Instance;
 use crate::counts::Tally;
 use crate::expand::Growing;
+use crate::input_ring::{InputRing, Put};
 use crate::mailbox::Mailbox;
 use crate::operator::ENVELOPE_BYTES;
 use crate::overflow::Outside;
 use crate::pause::Pause;
-use crate::ring::{Put, Ring};
 use crate::state::StateWord;
 use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, UnsafeCell};
 use crate::{BoxError, ConnectedBox, Envelope, Operator, Schema};
@@ -91,7 +91,7 @@ impl BoxCell {
             retired: false,
         };
         let input = |(number, bound): (usize, crate::Bound)| Input {
-            ring: Ring::new(bound),
+            ring: InputRing::new(bound),
             sender: AtomicPtr::new(ptr::null_mut()),
             mailbox: model.newest.contains(&number).then(|| std::boxed::Box::new(Mailbox::new(bound))),
         };
@@ -185,7 +185,7 @@ impl Deref for Neighbour {
 
 /// One input of a live box.
 pub(crate) struct Input {
-    pub(crate) ring: Ring<Envelope>,
+    pub(crate) ring: InputRing<Envelope>,
     /// The box at the other end; null once this end has let go of it. A box that grows hands its outputs over before
     /// it has sent anything: then another box stands here.
     pub(super) sender: AtomicPtr<BoxCell>,
@@ -377,7 +377,7 @@ pub(crate) struct Receiver {
 impl Receiver {
     /// Its buffer.
     #[inline]
-    pub(crate) fn ring(&self) -> &Ring<Envelope> {
+    pub(crate) fn ring(&self) -> &InputRing<Envelope> {
         &self.cell.inputs[self.input].ring
     }
 

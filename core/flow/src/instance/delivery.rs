@@ -2,9 +2,9 @@
 
 use super::Instance;
 use super::cell::{Body, BoxCell, Input, Receiver, SentNow};
-use crate::desk::{Activation, Desk, Fact};
+use crate::input_ring::Put;
 use crate::mailbox::Mailbox;
-use crate::ring::Put;
+use crate::seat_buffers::{Activation, Fact, SeatBuffers};
 use crate::sync::Ordering;
 use crate::{BoxId, Envelope};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,7 +20,7 @@ impl Instance {
     }
 
     /// Sends refused envelopes again. Whether all of them were delivered.
-    pub(crate) fn flush(&self, sender: &BoxCell, body: &mut Body, desk: &mut Desk) -> bool {
+    pub(crate) fn flush(&self, sender: &BoxCell, body: &mut Body, buffers: &mut SeatBuffers) -> bool {
         let mut all = true;
         for (index, output) in body.outputs.iter_mut().enumerate().filter(|(_, output)| output.waits()) {
             for receiver in &mut output.receivers {
@@ -33,7 +33,7 @@ impl Instance {
                             break;
                         }
                     };
-                    let back = self.put((sender, index), receiver, envelope, Kind::Immediate, desk);
+                    let back = self.put((sender, index), receiver, envelope, Kind::Immediate, buffers);
                     body.ends |= receiver.is_over();
                     if let Some(back) = back {
                         receiver.put_back(back);
@@ -43,7 +43,7 @@ impl Instance {
             }
             all &= !output.waits();
             if !output.is_refused() && std::mem::take(&mut output.noted) {
-                desk.note(Fact::Resumed { output: index });
+                buffers.note(Fact::Resumed { output: index });
             }
         }
         all
@@ -51,7 +51,7 @@ impl Instance {
 
     /// Delivers the envelopes of the outbox. Whether all of them were delivered.
     #[inline]
-    pub(crate) fn deliver(&self, sender: &BoxCell, body: &mut Body, desk: &mut Desk) -> bool {
+    pub(crate) fn deliver(&self, sender: &BoxCell, body: &mut Body, buffers: &mut SeatBuffers) -> bool {
         let mut all = true;
         body.outbox_bytes = 0;
         // The initialization pill wakes the boxes that start by themselves: larger pieces of work, to be spread.
@@ -60,16 +60,16 @@ impl Instance {
         body.outbox.reverse();
         while let Some((output, mut envelope)) = body.outbox.pop() {
             sender.tally().sent(output, &envelope);
-            envelope.set_node(desk.node, desk.blocks);
-            if desk.recording {
-                desk.note(Fact::Sent {
+            envelope.set_node(buffers.node, buffers.blocks);
+            if buffers.recording {
+                buffers.note(Fact::Sent {
                     output,
                     rows: envelope.rows(),
                     pill: envelope.is_pill(),
                     bytes: envelope.bytes(),
                 });
                 // Stamped after the fact is recorded: the reception is recorded later than the sending.
-                envelope.set_stamp(desk.clock);
+                envelope.set_stamp(buffers.clock);
             }
             body.outputs[output].sent = SentNow::default();
             let receivers = &mut body.outputs[output].receivers;
@@ -83,8 +83,11 @@ impl Instance {
                         self.guarded(sender.index, || copy.unshare(column));
                     }
                 }
-                let refused =
-                    if receiver.waits() { Some(copy) } else { self.put((sender, output), receiver, copy, kind, desk) };
+                let refused = if receiver.waits() {
+                    Some(copy)
+                } else {
+                    self.put((sender, output), receiver, copy, kind, buffers)
+                };
                 body.ends |= receiver.is_over();
                 if let Some(envelope) = refused {
                     sender.tally().spilled(receiver.keep(envelope));
@@ -96,12 +99,12 @@ impl Instance {
                 }
             }
             let sent = &mut body.outputs[output];
-            if let Some(bytes) = lent.filter(|_| desk.recording) {
-                desk.note(Fact::Overdrawn { output, bytes });
+            if let Some(bytes) = lent.filter(|_| buffers.recording) {
+                buffers.note(Fact::Overdrawn { output, bytes });
             }
-            if desk.recording && !body.any_room && !sent.noted && sent.holds_up() {
+            if buffers.recording && !body.any_room && !sent.noted && sent.holds_up() {
                 sent.noted = true;
-                desk.note(Fact::Refused { output });
+                buffers.note(Fact::Refused { output });
             }
         }
         all
@@ -114,14 +117,14 @@ impl Instance {
         receiver: &mut Receiver,
         envelope: Envelope,
         kind: Kind,
-        desk: &mut Desk,
+        buffers: &mut SeatBuffers,
     ) -> Option<Envelope> {
         if receiver.closed {
             return self.discard(from.0, envelope);
         }
         let cell = &*receiver.cell;
-        if desk.recording {
-            cell.clock.fetch_max(desk.clock, Ordering::AcqRel);
+        if buffers.recording {
+            cell.clock.fetch_max(buffers.clock, Ordering::AcqRel);
         }
         let (home, is_pill) = (envelope.home(), envelope.is_pill());
         let input = &cell.inputs[receiver.input];
@@ -133,7 +136,7 @@ impl Instance {
             Put::Taken => {
                 receiver.done |= is_pill;
                 if cell.state.arrive().0 {
-                    desk.activations.push(Activation { home, ..self.activation(cell, kind, desk.seat) });
+                    buffers.activations.push(Activation { home, ..self.activation(cell, kind, buffers.seat) });
                 }
                 None
             }

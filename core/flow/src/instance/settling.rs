@@ -8,10 +8,10 @@
 //! finish gets the result.
 
 use super::cell::{BoxCell, Receiver};
+use super::running::Absent;
 use super::{Instance, SeatCounters, Totals};
-use crate::desk::Activation;
 use crate::error::{GivenUp, drop_quietly, keep_first};
-use crate::running::Absent;
+use crate::seat_buffers::Activation;
 use crate::sync::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::{BoxError, BoxId, Envelope, FlowError};
 use std::any::Any;

@@ -43,9 +43,9 @@ impl SortKey {
         SortKey { nulls_last: true, ..self }
     }
 
-    /// Orders a row of one column and a row of another of the same type.
+    /// Orders row `i` of a column and row `j` of another of the same type.
     #[inline]
-    pub(crate) fn compare(&self, (a, i): (&Column, usize), (b, j): (&Column, usize)) -> Ordering {
+    pub(crate) fn compare(&self, a: &Column, i: usize, b: &Column, j: usize) -> Ordering {
         if a.null_count() + b.null_count() > 0 {
             let is_later = |is_null: bool| is_null == self.nulls_last;
             match (a.is_null(i), b.is_null(j)) {
@@ -80,7 +80,7 @@ pub fn order_by(
 ) -> impl Fn((&Envelope, usize), (&Envelope, usize)) -> Ordering + Clone + Send + Sync + 'static {
     let keys: Vec<SortKey> = keys.into_iter().collect();
     move |(a, i), (b, j)| {
-        let order = |key: &SortKey| key.compare((a.column(key.column), i), (b.column(key.column), j));
+        let order = |key: &SortKey| key.compare(a.column(key.column), i, b.column(key.column), j);
         keys.iter().map(order).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     }
 }

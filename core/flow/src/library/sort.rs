@@ -127,7 +127,7 @@ impl Sort {
             let compare = |a: &Row, b: &Row| {
                 let keys = || {
                     let order = |key: &SortKey| {
-                        key.compare((&columns(a)[key.column], a.2 as usize), (&columns(b)[key.column], b.2 as usize))
+                        key.compare(&columns(a)[key.column], a.2 as usize, &columns(b)[key.column], b.2 as usize)
                     };
                     self.keys.iter().map(order).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
                 };

@@ -6,7 +6,7 @@ use crate::random_networks::Beside;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use vicus_flow::stepwise::Request;
+use vicus_flow::stepwise::SteppedRequest;
 use vicus_flow::{
     Arrivals, Bound, BoxCounts, BoxError, Envelope, Expansion, FlowError, FragmentBuilder, GrownBox, ModelBuilder,
     Overflows, Schema, Totals, Type, library, sequential,
@@ -30,7 +30,7 @@ fn run(
     setting: Setting,
 ) -> (Result<Totals, FlowError>, Vec<BoxCounts>, Vec<GrownBox>, Vec<u64>) {
     let (operators, got) = growing.sink();
-    let (mut request, first) = Request::start(&growing.model, operators);
+    let (mut request, first) = SteppedRequest::start(&growing.model, operators);
     if let Some(budget) = setting.budget {
         request.set_budget(budget);
     }

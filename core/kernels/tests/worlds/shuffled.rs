@@ -4,7 +4,7 @@ use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
-use vicus_kernels::{Array, Element, Leaf, Order, Schedule, Serial, Task, World};
+use vicus_kernels::{Array, Element, KernelWorld, Leaf, Schedule, Serial, Task, TaskOrder};
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Access, Dependences};
 
@@ -31,7 +31,7 @@ impl Shuffled {
     }
 }
 
-impl World for Shuffled {
+impl KernelWorld for Shuffled {
     fn threads(&self) -> usize {
         3
     }
@@ -53,12 +53,12 @@ impl World for Shuffled {
         (a(), b)
     }
 
-    fn tasks<F: FnOnce() + Send>(&self, order: Order, tasks: impl Iterator<Item = (Task, F)>) {
+    fn tasks<F: FnOnce() + Send>(&self, order: TaskOrder, tasks: impl Iterator<Item = (Task, F)>) {
         let mut dependences = Dependences::new();
         let (mut waits, mut followers, mut bodies, mut ready) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (number, (task, f)) in tasks.enumerate() {
             let mut earlier = Vec::new();
-            if order == Order::ByData {
+            if order == TaskOrder::ByData {
                 dependences.add(number, &task.accesses, &mut earlier);
             }
             waits.push(earlier.len());

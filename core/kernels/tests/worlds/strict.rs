@@ -3,7 +3,7 @@
 use std::alloc::Layout;
 use std::ops::Range;
 use std::sync::Mutex;
-use vicus_kernels::{Array, Element, Leaf, Order, Schedule, Serial, Task, World};
+use vicus_kernels::{Array, Element, KernelWorld, Leaf, Schedule, Serial, Task, TaskOrder};
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Access, Mode};
 
@@ -66,7 +66,7 @@ impl Strict {
     }
 }
 
-impl World for Strict {
+impl KernelWorld for Strict {
     fn threads(&self) -> usize {
         2
     }
@@ -117,7 +117,7 @@ impl World for Strict {
         self.serial.join(a, b)
     }
 
-    fn tasks<F: FnOnce() + Send>(&self, order: Order, tasks: impl Iterator<Item = (Task, F)>) {
+    fn tasks<F: FnOnce() + Send>(&self, order: TaskOrder, tasks: impl Iterator<Item = (Task, F)>) {
         let strictly = tasks.map(|(task, f)| {
             let accesses = task.accesses.clone();
             let body = move || {

@@ -1,7 +1,7 @@
 //! Equal parts.
 
 use super::weighted::parts;
-use super::{Arrangement, DistributionError, Policy, Request};
+use super::{AllocationRequest, Arrangement, DistributionError, Policy};
 
 /// Equal contiguous parts, one for each location in order: for arrays with their ranges worked on at their locations.
 #[derive(Clone, Copy, Debug)]
@@ -12,7 +12,7 @@ impl Policy for Blocked {
         "blocked"
     }
 
-    fn place(&self, request: &Request<'_>) -> Result<Arrangement, DistributionError> {
+    fn place(&self, request: &AllocationRequest<'_>) -> Result<Arrangement, DistributionError> {
         Ok(parts(request.units, (0..request.locations).map(|_| 1)))
     }
 }

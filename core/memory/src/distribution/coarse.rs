@@ -1,6 +1,6 @@
 //! Allocation by allocation.
 
-use super::{Arrangement, DistributionError, Policy, Request};
+use super::{AllocationRequest, Arrangement, DistributionError, Policy};
 
 /// Allocation by allocation round all locations (Table 1): for many allocations, each worked on alone.
 #[derive(Clone, Copy, Debug)]
@@ -11,7 +11,7 @@ impl Policy for Coarse {
         "coarse"
     }
 
-    fn place(&self, request: &Request<'_>) -> Result<Arrangement, DistributionError> {
+    fn place(&self, request: &AllocationRequest<'_>) -> Result<Arrangement, DistributionError> {
         Ok(Arrangement::One(request.turns.take(request.locations)))
     }
 }

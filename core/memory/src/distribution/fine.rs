@@ -1,6 +1,6 @@
 //! Unit by unit.
 
-use super::{Arrangement, DistributionError, Policy, Request};
+use super::{AllocationRequest, Arrangement, DistributionError, Policy};
 
 /// Unit by unit round all locations (Table 1), beginning with the first: for one allocation with many tasks at work on
 /// it.
@@ -12,7 +12,7 @@ impl Policy for Fine {
         "fine"
     }
 
-    fn place(&self, request: &Request<'_>) -> Result<Arrangement, DistributionError> {
+    fn place(&self, request: &AllocationRequest<'_>) -> Result<Arrangement, DistributionError> {
         Ok(Arrangement::Round { locations: request.locations })
     }
 }

@@ -1,6 +1,6 @@
 //! Unit by unit, at the locations of a function.
 
-use super::{Arrangement, DistributionError, Policy, Request};
+use super::{AllocationRequest, Arrangement, DistributionError, Policy};
 use std::fmt;
 use vicus_topology::LocationId;
 
@@ -34,7 +34,7 @@ where
         "listed"
     }
 
-    fn place(&self, request: &Request<'_>) -> Result<Arrangement, DistributionError> {
+    fn place(&self, request: &AllocationRequest<'_>) -> Result<Arrangement, DistributionError> {
         let mut units = vec![0; request.units];
         (self.0)(request.locations, &mut units).map_err(DistributionError)?;
         if let Some(wrong) = units.iter().find(|&&location| location as usize >= request.locations) {

@@ -1,6 +1,6 @@
 //! One location.
 
-use super::{Arrangement, DistributionError, Policy, Request};
+use super::{AllocationRequest, Arrangement, DistributionError, Policy};
 use vicus_topology::LocationId;
 
 /// All of it at one location.
@@ -12,7 +12,7 @@ impl Policy for On {
         "on"
     }
 
-    fn place(&self, request: &Request<'_>) -> Result<Arrangement, DistributionError> {
+    fn place(&self, request: &AllocationRequest<'_>) -> Result<Arrangement, DistributionError> {
         if self.0.index() < request.locations {
             return Ok(Arrangement::One(self.0));
         }

@@ -1,6 +1,6 @@
 //! A copy for each location.
 
-use super::{Arrangement, DistributionError, Policy, Request};
+use super::{AllocationRequest, Arrangement, DistributionError, Policy};
 
 /// All of it at every location, for read-only data.
 #[derive(Clone, Copy, Debug)]
@@ -11,7 +11,7 @@ impl Policy for Replicated {
         "replicated"
     }
 
-    fn place(&self, request: &Request<'_>) -> Result<Arrangement, DistributionError> {
+    fn place(&self, request: &AllocationRequest<'_>) -> Result<Arrangement, DistributionError> {
         Ok(Arrangement::Copies { locations: request.locations })
     }
 }

@@ -1,6 +1,6 @@
 //! The machine's own way.
 
-use super::{Arrangement, DistributionError, Policy, Request};
+use super::{AllocationRequest, Arrangement, DistributionError, Policy};
 
 /// Leaves it to the machine (Table 1): first touch on a NUMA machine.
 #[derive(Clone, Copy, Debug)]
@@ -11,7 +11,7 @@ impl Policy for Standard {
         "standard"
     }
 
-    fn place(&self, _: &Request<'_>) -> Result<Arrangement, DistributionError> {
+    fn place(&self, _: &AllocationRequest<'_>) -> Result<Arrangement, DistributionError> {
         Ok(Arrangement::Unplaced)
     }
 }

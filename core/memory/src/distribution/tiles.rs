@@ -1,6 +1,6 @@
 //! The tiles of a matrix, over a grid of locations.
 
-use super::{Arrangement, DistributionError, Policy, Request};
+use super::{AllocationRequest, Arrangement, DistributionError, Policy};
 use vicus_topology::LocationId;
 
 /// Two-dimensional block-cyclic: the tiles of a matrix, stored row behind row, go round a grid of the locations, in
@@ -55,7 +55,7 @@ impl Policy for Tiles {
         "tiles"
     }
 
-    fn place(&self, request: &Request<'_>) -> Result<Arrangement, DistributionError> {
+    fn place(&self, request: &AllocationRequest<'_>) -> Result<Arrangement, DistributionError> {
         let (down, across) = grid(request.locations);
         let location = |unit: usize| self.location(unit.saturating_mul(request.unit_bytes), down, across);
         Ok(Arrangement::Each { locations: (0..request.units).map(location).collect() })

@@ -1,6 +1,6 @@
 //! Parts in proportion.
 
-use super::{Arrangement, DistributionError, Policy, Request};
+use super::{AllocationRequest, Arrangement, DistributionError, Policy};
 use std::sync::Arc;
 
 /// Contiguous parts in these proportions: for locations of different speed or size.
@@ -12,7 +12,7 @@ impl Policy for Weighted {
         "weighted"
     }
 
-    fn place(&self, request: &Request<'_>) -> Result<Arrangement, DistributionError> {
+    fn place(&self, request: &AllocationRequest<'_>) -> Result<Arrangement, DistributionError> {
         let (weights, locations) = (self.0.len(), request.locations);
         if weights != locations {
             let why = format!("weighted: there are {weights} weights for {locations} locations");

@@ -2,9 +2,9 @@
 
 use super::section::{BLOCK, Section, narrow, wide};
 use super::symbols::{Symbols, Training, common};
-use crate::growing::{Backing, Growing};
-use crate::placed::PlacedVec;
-use crate::stored::{KINDS, Sections};
+use crate::placement::PlacedVec;
+use crate::sections::{KINDS, Sections};
+use crate::storage::{Backing, Growing};
 use vicus_flow::{BoxError, Grow, NoMemory};
 
 /// Builds a section of ascending, distinct keys.

@@ -2,9 +2,9 @@
 //! compressed.
 
 use super::symbols::{Buffer, Read, Symbols, Text};
-use crate::lent::Pages;
+use crate::checked_bytes::CheckedBytes;
 use crate::packed::{gallop, partition_point};
-use crate::placed::{Access, PlacedVec, Placement};
+use crate::placement::{Access, PlacedVec, StorePlacement};
 use std::cmp::Ordering;
 use std::hint::black_box;
 use std::ops::Range;
@@ -50,7 +50,7 @@ impl Section {
     ///
     /// # Errors
     /// The symbols are damaged, or the number of keys is impossible.
-    pub(crate) fn lent(len: usize, [symbols, text, ends]: [Arc<dyn Pages>; 3]) -> Result<Section, BoxError> {
+    pub(crate) fn lent(len: usize, [symbols, text, ends]: [Arc<dyn CheckedBytes>; 3]) -> Result<Section, BoxError> {
         symbols.check(0..symbols.bytes().len())?;
         let made = Symbols::of_stored(symbols.bytes());
         let made = made.ok_or_else(|| symbols.senseless(0, "it is not a table of symbols"))?;
@@ -83,7 +83,7 @@ impl Section {
         self.text.home(self.range(rank / BLOCK).start)
     }
 
-    pub(super) fn lay(&mut self, over: &Placement) {
+    pub(super) fn lay(&mut self, over: &StorePlacement) {
         self.text.lay(over, Access::Anywhere);
         self.ends.lay(over, Access::Anywhere);
     }

@@ -2,10 +2,10 @@
 
 use super::section::BLOCK;
 use super::{Sample, Section, SectionBuilder, Training, write_symbols};
-use crate::growing::Backing;
-use crate::lent::Pages;
-use crate::lent::tests::Damaged;
-use crate::stored::tests::InMemory;
+use crate::checked_bytes::CheckedBytes;
+use crate::checked_bytes::tests::Damaged;
+use crate::sections::tests::InMemory;
+use crate::storage::Backing;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ fn stored(section: &Section) -> BTreeMap<String, Vec<u8>> {
 }
 
 fn lent(len: usize, file: &BTreeMap<String, Vec<u8>>) -> Result<Section, vicus_flow::BoxError> {
-    let page = |part: &str| -> Arc<dyn Pages> {
+    let page = |part: &str| -> Arc<dyn CheckedBytes> {
         Arc::new(Damaged { bytes: file[&format!("string.{part}")].clone(), from: usize::MAX })
     };
     Section::lent(len, [page("symbols"), page("text"), page("ends")])

@@ -7,9 +7,9 @@ use super::BETWEEN_LOOKS;
 use super::merge::MergedKeys;
 use super::segment::SpilledKeys;
 use crate::dictionary::{BLOCK, Dictionary, Sample, Section, SectionBuilder, Training};
-use crate::growing::Backing;
-use crate::ids::{Id, Kind, SECTIONS};
+use crate::ids::{Id, SECTIONS, TermKind};
 use crate::packed::partition_point;
+use crate::storage::Backing;
 use crate::term::{Encoded, Encoder};
 use oxrdf::vocab::rdf;
 use std::ops::Range;
@@ -53,7 +53,7 @@ pub struct KeyRange {
 }
 
 impl AssembledTerms {
-    /// For the keys of each part, for each of [`Kind::IN_DICTIONARY`](crate::Kind::IN_DICTIONARY).
+    /// For the keys of each part, for each of [`TermKind::IN_DICTIONARY`](crate::TermKind::IN_DICTIONARY).
     pub(super) fn new(parts: impl IntoIterator<Item = [MergedKeys; SECTIONS]>) -> Result<AssembledTerms, NoMemory> {
         let (mut all, mut lens): ([Vec<(usize, MergedKeys)>; SECTIONS], [usize; SECTIONS]) = Default::default();
         for part in parts {
@@ -72,13 +72,13 @@ impl AssembledTerms {
         Ok(AssembledTerms { kinds, rdf_type })
     }
 
-    /// For keys in temporary files, for each of [`Kind::IN_DICTIONARY`](crate::Kind::IN_DICTIONARY). The compressed
-    /// keys go to this storage.
+    /// For keys in temporary files, for each of [`TermKind::IN_DICTIONARY`](crate::TermKind::IN_DICTIONARY). The
+    /// compressed keys go to this storage.
     pub(super) fn spilled(keys: [SpilledKeys; SECTIONS], rdf_type: Option<Id>, storage: &Backing) -> AssembledTerms {
         AssembledTerms { kinds: keys.map(|keys| AssembledKeys::Spilled(keys, storage.clone())), rdf_type }
     }
 
-    /// How many there are of each of [`Kind::IN_DICTIONARY`](crate::Kind::IN_DICTIONARY).
+    /// How many there are of each of [`TermKind::IN_DICTIONARY`](crate::TermKind::IN_DICTIONARY).
     pub(super) fn counts(&self) -> [usize; SECTIONS] {
         self.kinds.each_ref().map(AssembledKeys::len)
     }
@@ -141,7 +141,7 @@ impl AssembledTerms {
 }
 
 /// The result of `look` for `rdf:type`, by its kind and key.
-pub(super) fn with_rdf_type(look: impl FnOnce(Kind, &[u8]) -> Option<usize>) -> Option<Id> {
+pub(super) fn with_rdf_type(look: impl FnOnce(TermKind, &[u8]) -> Option<usize>) -> Option<Id> {
     match Encoder::default().term(rdf::TYPE.into()) {
         Encoded::Inlined(id) => Some(id),
         Encoded::Key(kind, key) => look(kind, key.as_bytes()).map(|rank| Id::ranked(kind, rank)),

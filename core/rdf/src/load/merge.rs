@@ -6,8 +6,8 @@
 
 use super::compress::AssembledTerms;
 use super::terms::Entries;
-use super::{Parsed, Quads, merge_sorted};
-use crate::ids::{Id, Kind, SECTIONS};
+use super::{NumberedQuads, ParsedPart, merge_sorted};
+use crate::ids::{Id, SECTIONS, TermKind};
 use crate::packed::{Packed, Packing};
 use std::ops::Range;
 use vicus_flow::{Grow, NoMemory};
@@ -24,7 +24,7 @@ impl SortedTerms {
     ///
     /// # Errors
     /// There is not enough memory for sorting: 16 bytes for each term.
-    pub fn new(parsed: Parsed) -> Result<(SortedTerms, Quads), NoMemory> {
+    pub fn new(parsed: ParsedPart) -> Result<(SortedTerms, NumberedQuads), NoMemory> {
         let entries = parsed.terms.into_entries();
         let order = sort(&entries)?;
         Ok((SortedTerms { entries, order }, parsed.quads))
@@ -138,7 +138,7 @@ pub fn cut_terms(chunks: &[SortedTerms], parts: usize) -> Vec<Vec<Range<usize>>>
 pub struct MergedTerms {
     /// How many there are.
     count: u32,
-    /// For each of [`Kind::IN_DICTIONARY`], the keys.
+    /// For each of [`TermKind::IN_DICTIONARY`], the keys.
     sections: [MergedKeys; SECTIONS],
     /// The ids of those that are not in a dictionary.
     inlined: Vec<Id>,
@@ -225,14 +225,14 @@ impl MergedTerms {
 
 /// The term of an entry.
 pub(super) enum Entry<'a> {
-    /// A key of the section of one of [`Kind::IN_DICTIONARY`].
+    /// A key of the section of one of [`TermKind::IN_DICTIONARY`].
     Key(usize, &'a [u8]),
     Inlined(Id),
 }
 
 pub(super) fn entry_of(entry: &[u8]) -> Entry<'_> {
     let (&tag, key) = entry.split_first().expect("an entry has a tag");
-    match Kind::of_tag(tag).expect("a tag that the encoder wrote").section() {
+    match TermKind::of_tag(tag).expect("a tag that the encoder wrote").section() {
         Some(section) => Entry::Key(section, key),
         None => {
             let bits = u64::from_be_bytes(entry.try_into().expect("an inlined id has eight bytes"));
@@ -244,8 +244,8 @@ pub(super) fn entry_of(entry: &[u8]) -> Entry<'_> {
 /// All terms, numbered densely in the order of their ids: triples are sorted with four bytes for each term.
 #[derive(Default, Debug)]
 pub struct Numbering {
-    /// The first number of each span of ids: one for each of [`Kind::IN_DICTIONARY`], and [`INLINED`] for terms that
-    /// are in no dictionary.
+    /// The first number of each span of ids: one for each of [`TermKind::IN_DICTIONARY`], and [`INLINED`] for terms
+    /// that are in no dictionary.
     firsts: [u32; SPANS],
     /// The least id of each span but that.
     bases: [u64; SPANS],
@@ -258,14 +258,14 @@ const SPANS: usize = SECTIONS + 1;
 
 /// The span of terms outside of dictionaries. Their kinds come between two kinds in one.
 const INLINED: usize = 5;
-const _: () = assert!((Kind::IN_DICTIONARY[INLINED - 1] as u8) < Kind::Boolean as u8);
-const _: () = assert!((Kind::Integer as u8) < Kind::IN_DICTIONARY[INLINED] as u8);
+const _: () = assert!((TermKind::IN_DICTIONARY[INLINED - 1] as u8) < TermKind::Boolean as u8);
+const _: () = assert!((TermKind::Integer as u8) < TermKind::IN_DICTIONARY[INLINED] as u8);
 
 impl Numbering {
-    /// For these numbers of terms of each of [`Kind::IN_DICTIONARY`], and the others.
+    /// For these numbers of terms of each of [`TermKind::IN_DICTIONARY`], and the others.
     pub(super) fn new(counts: [usize; SECTIONS], inlined: Packed<1>) -> Numbering {
         let (mut len, mut firsts, mut bases) = (0, [0; SPANS], [0; SPANS]);
-        let mut kinds = Kind::IN_DICTIONARY.into_iter().zip(counts);
+        let mut kinds = TermKind::IN_DICTIONARY.into_iter().zip(counts);
         for span in 0..SPANS {
             firsts[span] = u32::try_from(len).expect("fewer than 2^32 distinct terms");
             len += if span == INLINED {
@@ -352,7 +352,7 @@ mod tests {
         let mut terms = Terms::new(RapidSecrets::seed(0));
         for key in keys {
             terms.make_room(1, key.len() + 1).unwrap();
-            terms.intern_key(Kind::String, key);
+            terms.intern_key(TermKind::String, key);
         }
         terms.into_entries()
     }

@@ -1,13 +1,13 @@
 //! From text to a snapshot, in steps. They are functions over data: the caller decides which steps run in parallel.
 //!
 //! ```text
-//!  buffers ── Chunker::cut ──▶ chunks ── parse_lines ─────▶ Parsed      each chunk of N-Triples or N-Quads alone
-//!             TurtleReader, PulledReader ─────────────────▶ Parsed      each file of another syntax alone
-//!  Parsed ─── SortedTerms::new ──▶ terms, quads                         each chunk alone
+//!  buffers ── Chunker::cut ──▶ chunks ── parse_lines ─────▶ ParsedPart  each chunk of N-Triples or N-Quads alone
+//!             TurtleReader, PulledReader ─────────────────▶ ParsedPart  each file of another syntax alone
+//!  ParsedPart ─ SortedTerms::new ─▶ terms, quads                        each chunk alone
 //!  terms ──── cut_terms ─ merge_terms ─▶ parts                          each part alone
 //!  parts ──── assemble ──▶ terms, numbering, a table per chunk          once
 //!  terms ──── cut, compress, join_keys ──▶ dictionary                   each part alone
-//!  quads ──── remap ─ Run::new ─ Run::derive ──▶ runs                   each chunk and order alone
+//!  quads ──── remap ─ SortedRun::new ─ SortedRun::derive ──▶ runs       each chunk and order alone
 //!  runs ───── cut_runs ─ merge_runs ──▶ parts                           each order and part alone
 //!  parts ──── index ──▶ Index                                           each order alone
 //!  all ────── Snapshot::new                                                once
@@ -24,14 +24,14 @@ mod chunk;
 mod compress;
 #[cfg(test)]
 pub(crate) mod crafted;
-mod edition;
+mod fast_lines;
 mod flow;
 mod jsonld;
 mod merge;
 mod ntriples;
 mod pieces;
-mod plain;
-mod pulled;
+mod pull_parsers;
+mod rdf_12;
 mod rdfxml;
 mod runs;
 mod segment;
@@ -41,21 +41,23 @@ mod turtle;
 
 pub use chunk::{Chunk, Chunker};
 pub use compress::{AssembledTerms, CompressedKeys, KeyRange, join_keys};
-pub use flow::{Load, LoadError, LoadOptions, Loaded, Malformed, Phase, Progress, Room, Source, Spill};
+pub use flow::{
+    Load, LoadError, LoadOptions, LoadSource, LoadSpill, LoadedSnapshot, Malformed, MemoryPermit, Phase, Progress,
+};
 pub use merge::{Assembled, MergedTerms, Numbering, SortedTerms, assemble, cut_terms, merge_terms};
 pub use ntriples::{parse_lines_into, parse_ntriples};
 pub use pieces::Pieces;
-pub use pulled::PulledReader;
-pub use runs::{Cut, Quads, Run, cut_runs, derive_runs, index, merge_runs, remap};
+pub use pull_parsers::PulledReader;
+pub use runs::{Cut, NumberedQuads, SortedRun, cut_runs, derive_runs, index, merge_runs, remap};
 pub use turtle::{TurtleReader, parse_trig, parse_turtle};
 
-use crate::ids::{Id, Kind};
+use crate::ids::{Id, TermKind};
 use crate::index::Order;
 use crate::snapshot::Snapshot;
 use crate::term::{Encoder, TermView, push_blank};
 use crate::triple;
+use fast_lines::ROOM_BESIDE_TEXT;
 use oxrdf::{GraphNameRef, LiteralRef, NamedNode, QuadRef, Term, TermRef};
-use plain::ROOM_BESIDE_TEXT;
 use rapidhash::v3::RapidSecrets;
 use std::cmp::Ordering;
 use std::fmt;
@@ -188,9 +190,9 @@ pub(crate) fn could_have(bytes: usize) -> Result<(), NoMemory> {
 }
 
 /// The terms and quads of a part of the data, with their own numbering.
-pub struct Parsed {
+pub struct ParsedPart {
     terms: Terms,
-    quads: Quads,
+    quads: NumberedQuads,
     encoder: Encoder,
     /// Whether features of RDF 1.2 alone are taken, instead of being an error.
     rdf_12: bool,
@@ -204,42 +206,42 @@ pub struct Parsed {
     pub first_skipped: Option<SyntaxError>,
 }
 
-impl Default for Parsed {
+impl Default for ParsedPart {
     /// With seed 0.
-    fn default() -> Parsed {
-        Parsed::of_seed(0)
+    fn default() -> ParsedPart {
+        ParsedPart::of_seed(0)
     }
 }
 
-impl Parsed {
+impl ParsedPart {
     /// Without any data. Terms are found by a keyed hash: authors of data without the seed can't choose many terms with
     /// the same hash. The seed does not change the parsed data.
-    pub fn of_seed(seed: u64) -> Parsed {
-        Parsed::with_secrets(RapidSecrets::seed(seed))
+    pub fn of_seed(seed: u64) -> ParsedPart {
+        ParsedPart::with_secrets(RapidSecrets::seed(seed))
     }
 
     /// Whether triple terms, base directions and the syntax of RDF 1.2 are taken; otherwise each is an error.
     ///
     /// ```
-    /// use vicus_rdf::load::{Chunk, OnError, Parsed, Syntax, parse_lines_into};
+    /// use vicus_rdf::load::{Chunk, OnError, ParsedPart, Syntax, parse_lines_into};
     /// let text = b"<http://e/a> <http://e/p> <<( <http://e/a> <http://e/q> \"x\"@en--ltr )>> .";
-    /// let read = |mut parsed: Parsed| {
+    /// let read = |mut parsed: ParsedPart| {
     ///     parse_lines_into(&mut parsed, Chunk::file(text), Syntax::NTriples, 0, OnError::Fail).map(|()| parsed)
     /// };
-    /// let error = read(Parsed::default()).unwrap_err();
+    /// let error = read(ParsedPart::default()).unwrap_err();
     /// assert_eq!((error.line, error.column), (1, 27));
-    /// assert_eq!(read(Parsed::default().with_rdf_12(true))?.quads().len(), 1);
+    /// assert_eq!(read(ParsedPart::default().with_rdf_12(true))?.quads().len(), 1);
     /// # Ok::<(), vicus_rdf::SyntaxError>(())
     /// ```
-    pub fn with_rdf_12(self, rdf_12: bool) -> Parsed {
-        Parsed { rdf_12, ..self }
+    pub fn with_rdf_12(self, rdf_12: bool) -> ParsedPart {
+        ParsedPart { rdf_12, ..self }
     }
 
-    fn with_secrets(secrets: RapidSecrets) -> Parsed {
+    fn with_secrets(secrets: RapidSecrets) -> ParsedPart {
         let (terms, encoder) = (Terms::new(secrets), Encoder::default());
-        Parsed {
+        ParsedPart {
             terms,
-            quads: Quads::default(),
+            quads: NumberedQuads::default(),
             encoder,
             rdf_12: false,
             noted: 0,
@@ -250,20 +252,20 @@ impl Parsed {
     }
 
     /// Takes everything out; later data is hashed with the same key.
-    fn take(&mut self) -> Parsed {
-        let empty = Parsed::with_secrets(self.terms.secrets()).with_rdf_12(self.rdf_12);
+    fn take(&mut self) -> ParsedPart {
+        let empty = ParsedPart::with_secrets(self.terms.secrets()).with_rdf_12(self.rdf_12);
         std::mem::replace(self, empty)
     }
 
     /// The quads of local numbers; there may be duplicates.
-    pub fn quads(&self) -> &Quads {
+    pub fn quads(&self) -> &NumberedQuads {
         &self.quads
     }
 
     /// The term with this local number. Panics if there is none.
     pub fn term(&self, number: u32) -> Term {
         let (&tag, key) = self.terms.entry(number).split_first().expect("an entry has a tag");
-        let view = match Kind::of_tag(tag).filter(|kind| kind.section().is_some()) {
+        let view = match TermKind::of_tag(tag).filter(|kind| kind.section().is_some()) {
             Some(kind) => TermView::of_key(kind, str::from_utf8(key).expect("keys are UTF-8")),
             None => {
                 let mut bits = [tag; 8];
@@ -393,9 +395,9 @@ fn text_bytes(quad: QuadRef<'_>) -> usize {
     of(quad.subject.into()) + of(quad.predicate.into()) + of(quad.object) + graph
 }
 
-impl fmt::Debug for Parsed {
+impl fmt::Debug for ParsedPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Parsed")
+        f.debug_struct("ParsedPart")
             .field("terms", &self.terms.len())
             .field("quads", &self.quads.len())
             .field("skipped", &self.skipped)
@@ -439,9 +441,10 @@ fn merge_two<T: Copy>(mut a: &[T], mut b: &[T], compare: &impl Fn(&T, &T) -> Ord
 ///
 /// # Errors
 /// There is not enough memory.
-pub fn build(parsed: Vec<Parsed>, orders: &[Order]) -> Result<Snapshot, NoMemory> {
-    let sorted: Vec<(SortedTerms, Quads)> = parsed.into_iter().map(SortedTerms::new).collect::<Result<_, _>>()?;
-    let (terms, mut quads): (Vec<SortedTerms>, Vec<Quads>) = sorted.into_iter().unzip();
+pub fn build(parsed: Vec<ParsedPart>, orders: &[Order]) -> Result<Snapshot, NoMemory> {
+    let sorted: Vec<(SortedTerms, NumberedQuads)> =
+        parsed.into_iter().map(SortedTerms::new).collect::<Result<_, _>>()?;
+    let (terms, mut quads): (Vec<SortedTerms>, Vec<NumberedQuads>) = sorted.into_iter().unzip();
     let parts = cut_terms(&terms, 1).iter().map(|part| merge_terms(&terms, part)).collect::<Result<_, _>>()?;
     let Assembled { terms, numbering, tables } = assemble(terms, parts)?;
     let dictionary = terms.dictionary()?;
@@ -450,11 +453,11 @@ pub fn build(parsed: Vec<Parsed>, orders: &[Order]) -> Result<Snapshot, NoMemory
     }
     drop(tables);
     // All quads become one run: radix-sorting all of them is no slower than merging sorted runs.
-    let mut all = Quads::default();
+    let mut all = NumberedQuads::default();
     for quads in quads {
         all.append(quads)?;
     }
-    let first = Run::new(Order::Gspo, all)?;
+    let first = SortedRun::new(Order::Gspo, all)?;
     let mut indexes = vec![index(Order::Gspo, std::slice::from_ref(&first), &numbering)?];
     let missing = Order::ALL.into_iter().filter(|order| *order != Order::Gspo);
     for order in missing.filter(|order| orders.contains(order) || Order::USUAL.contains(order)) {
@@ -478,10 +481,10 @@ pub fn build(parsed: Vec<Parsed>, orders: &[Order]) -> Result<Snapshot, NoMemory
 pub struct Loader {
     on_error: OnError,
     orders: Vec<Order>,
-    parsed: Parsed,
+    parsed: ParsedPart,
     /// The pieces of files of other syntaxes than N-Triples, kept apart from `parsed`: a known term is not checked
     /// again, and N-Triples must be checked as strictly as if it were loaded alone.
-    others: Vec<Parsed>,
+    others: Vec<ParsedPart>,
     /// The number of the next file.
     file: u32,
 }
@@ -518,7 +521,7 @@ impl Loader {
     pub fn file(&mut self, text: &[u8], syntax: Syntax, base: Option<&str>) -> Result<(), SyntaxError> {
         let (file, on_error) = (self.file, self.on_error);
         self.file += 1;
-        let empty = Parsed::default().with_rdf_12(self.parsed.rdf_12);
+        let empty = ParsedPart::default().with_rdf_12(self.parsed.rdf_12);
         let parsed = match syntax {
             Syntax::NTriples | Syntax::NQuads => {
                 return parse_lines_into(&mut self.parsed, Chunk::file(text), syntax, file, on_error);

@@ -1,10 +1,10 @@
 //! N-Triples and N-Quads, line by line: the fast path first, and oxttl for every line that it is not sure about.
 
 use super::chunk::Chunk;
-use super::edition::{Edition, TextItem};
-use super::plain::{Plain, PlainLines};
+use super::fast_lines::{Plain, PlainLines};
+use super::rdf_12::{Edition, TextItem};
 use super::statements::has_longer_iri;
-use super::{LONGEST_IRI, MARK, OnError, Parsed, Syntax, SyntaxError, Unparsed, could_have, too_long_iri};
+use super::{LONGEST_IRI, MARK, OnError, ParsedPart, Syntax, SyntaxError, Unparsed, could_have, too_long_iri};
 use memchr::memchr;
 use oxrdf::{GraphName, Quad};
 use oxttl::{NQuadsParser, NTriplesParser, TurtleSyntaxError};
@@ -12,9 +12,9 @@ use oxttl::{NQuadsParser, NTriplesParser, TurtleSyntaxError};
 /// Parses whole lines of file number `file` (below 1,112,064).
 ///
 /// A malformed line is an error with its number, and so is one with an IRI of more than [`LONGEST_IRI`] bytes; with
-/// [`OnError::Skip`] it is counted in [`Parsed::skipped`] and leaves nothing behind. Lines end with a newline, perhaps
-/// with a carriage return before it; a carriage return alone ends a statement, but isn't counted as a line. Takes
-/// linear time, however long a line is. Panics if there is not enough memory.
+/// [`OnError::Skip`] it is counted in [`ParsedPart::skipped`] and leaves nothing behind. Lines end with a newline,
+/// perhaps with a carriage return before it; a carriage return alone ends a statement, but isn't counted as a line.
+/// Takes linear time, however long a line is. Panics if there is not enough memory.
 ///
 /// ```
 /// use vicus_rdf::load::{Chunk, OnError, parse_ntriples};
@@ -24,8 +24,8 @@ use oxttl::{NQuadsParser, NTriplesParser, TurtleSyntaxError};
 /// let parsed = parse_ntriples(Chunk::file(text), 0, OnError::Skip).unwrap();
 /// assert_eq!((parsed.quads().len(), parsed.skipped), (1, 1));
 /// ```
-pub fn parse_ntriples(chunk: Chunk<'_>, file: u32, on_error: OnError) -> Result<Parsed, SyntaxError> {
-    let mut parsed = Parsed::default();
+pub fn parse_ntriples(chunk: Chunk<'_>, file: u32, on_error: OnError) -> Result<ParsedPart, SyntaxError> {
+    let mut parsed = ParsedPart::default();
     parse_lines_into(&mut parsed, chunk, Syntax::NTriples, file, on_error)?;
     Ok(parsed)
 }
@@ -34,9 +34,9 @@ pub fn parse_ntriples(chunk: Chunk<'_>, file: u32, on_error: OnError) -> Result<
 /// to merge. After an error, `parsed` has the lines before it.
 ///
 /// ```
-/// use vicus_rdf::load::{Chunk, OnError, Parsed, Syntax, parse_lines_into};
+/// use vicus_rdf::load::{Chunk, OnError, ParsedPart, Syntax, parse_lines_into};
 /// let text = b"<http://e/a> <http://e/p> _:x .\n<http://e/a> <http://e/p> _:y <http://e/g> .\n";
-/// let mut parsed = Parsed::default();
+/// let mut parsed = ParsedPart::default();
 /// parse_lines_into(&mut parsed, Chunk::file(text), Syntax::NQuads, 0, OnError::Fail)?;
 /// let (triples, named) = (&parsed.quads().triples, &parsed.quads().named);
 /// assert_eq!((triples.len(), named.len()), (1, 1));
@@ -44,7 +44,7 @@ pub fn parse_ntriples(chunk: Chunk<'_>, file: u32, on_error: OnError) -> Result<
 /// # Ok::<(), vicus_rdf::SyntaxError>(())
 /// ```
 pub fn parse_lines_into(
-    parsed: &mut Parsed,
+    parsed: &mut ParsedPart,
     chunk: Chunk<'_>,
     syntax: Syntax,
     file: u32,
@@ -56,7 +56,7 @@ pub fn parse_lines_into(
 /// Like [`parse_lines_into`], with the longest accepted IRI; lack of memory is an error. Panics for a syntax without
 /// lines.
 pub(super) fn parse_lines(
-    parsed: &mut Parsed,
+    parsed: &mut ParsedPart,
     chunk: Chunk<'_>,
     syntax: Syntax,
     file: u32,
@@ -94,7 +94,7 @@ pub(super) fn parse_lines(
 /// Parses a line with oxttl. If it is malformed, nothing is added.
 #[cold]
 fn any_line(
-    parsed: &mut Parsed,
+    parsed: &mut ParsedPart,
     line: &[u8],
     is_quads: bool,
     number: u64,

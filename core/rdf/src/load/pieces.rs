@@ -1,11 +1,11 @@
 //! A document, piece by piece, for those that keep no store.
 
 use super::Unparsed;
-use super::flow::{LoadError, Malformed, Source};
+use super::flow::{LoadError, LoadSource, Malformed};
 use super::ntriples::parse_lines;
-use super::pulled::Ended;
+use super::pull_parsers::Ended;
 use super::{
-    Chunk, Chunker, LONGEST_IRI, LONGEST_LINE, OnError, Parsed, PulledReader, Syntax, SyntaxError, TurtleReader,
+    Chunk, Chunker, LONGEST_IRI, LONGEST_LINE, OnError, ParsedPart, PulledReader, Syntax, SyntaxError, TurtleReader,
 };
 use std::fmt;
 use std::io::{self, Read};
@@ -23,9 +23,9 @@ const PIECE_STATEMENTS: usize = 1024;
 /// [`LoadOptions::default`](super::LoadOptions).
 ///
 /// ```
-/// use vicus_rdf::load::{Pieces, Source, Syntax};
+/// use vicus_rdf::load::{Pieces, LoadSource, Syntax};
 ///
-/// let source = Source::new("a.ttl", Syntax::Turtle, &b"<a> <p> _:x . _:x <p> 1 ."[..]).with_base("http://e/");
+/// let source = LoadSource::new("a.ttl", Syntax::Turtle, &b"<a> <p> _:x . _:x <p> 1 ."[..]).with_base("http://e/");
 /// let mut pieces = Pieces::new(source, false)?;
 /// let mut objects = Vec::new();
 /// while let Some(piece) = pieces.next(&|| false)? {
@@ -53,8 +53,8 @@ impl Pieces {
     ///
     /// # Errors
     /// The base is no IRI.
-    pub fn new(source: Source, rdf_12: bool) -> Result<Pieces, LoadError> {
-        let Source { name, syntax, base, reader } = source;
+    pub fn new(source: LoadSource, rdf_12: bool) -> Result<Pieces, LoadError> {
+        let LoadSource { name, syntax, base, reader } = source;
         let format = match open(syntax, base.as_deref(), reader, rdf_12) {
             Ok(format) => Some(format),
             Err(error) => return Err(LoadError::Malformed(Malformed { name, error })),
@@ -67,7 +67,7 @@ impl Pieces {
     ///
     /// # Errors
     /// [`LoadError`]; [`NoMemory`](vicus_flow::NoMemory); [`FlowError::Cancelled`] if it was stopped.
-    pub fn next(&mut self, is_stopped: &dyn Fn() -> bool) -> Result<Option<Parsed>, BoxError> {
+    pub fn next(&mut self, is_stopped: &dyn Fn() -> bool) -> Result<Option<ParsedPart>, BoxError> {
         let Some(format) = self.format.take() else { return Ok(None) };
         match format.next(self.rdf_12, is_stopped) {
             Ok((parsed, format)) => {
@@ -116,11 +116,11 @@ fn open(syntax: Syntax, base: Option<&str>, reader: Box<dyn Read + Send>, rdf_12
 
 impl Format {
     /// The next piece, and what goes on behind it.
-    fn next(self, rdf_12: bool, is_stopped: &dyn Fn() -> bool) -> Result<(Parsed, Option<Format>), Ended> {
+    fn next(self, rdf_12: bool, is_stopped: &dyn Fn() -> bool) -> Result<(ParsedPart, Option<Format>), Ended> {
         match self {
             Format::Lines { mut reader, syntax, mut chunker, mut buffer } => {
                 let is_last = read(&mut *reader, &mut buffer)?;
-                let mut parsed = Parsed::default().with_rdf_12(rdf_12);
+                let mut parsed = ParsedPart::default().with_rdf_12(rdf_12);
                 let (chunks, used) = chunker.cut(&buffer, is_last);
                 for chunk in chunks {
                     parse(&mut parsed, chunk, syntax)?;
@@ -152,7 +152,7 @@ impl Format {
     }
 }
 
-fn parse(parsed: &mut Parsed, chunk: Chunk<'_>, syntax: Syntax) -> Result<(), Ended> {
+fn parse(parsed: &mut ParsedPart, chunk: Chunk<'_>, syntax: Syntax) -> Result<(), Ended> {
     Ok(parse_lines(parsed, chunk, syntax, 0, OnError::Fail, LONGEST_IRI)?)
 }
 

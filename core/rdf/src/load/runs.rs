@@ -2,23 +2,23 @@
 
 use super::merge::Numbering;
 use super::merge_sorted;
-use crate::growing::Backing;
 use crate::ids::Id;
 use crate::index::{Index, Order};
+use crate::storage::Backing;
 use std::ops::Range;
 use vicus_flow::{Grow, NoMemory};
 
 /// Quads of terms' numbers. Triples of the default graph come without it, so that data of one graph takes no more than
 /// its triples.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Quads {
+pub struct NumberedQuads {
     /// Subject, predicate and object of those in the default graph.
     pub triples: Vec<[u32; 3]>,
     /// Subject, predicate, object and graph of those in named graphs.
     pub named: Vec<[u32; 4]>,
 }
 
-impl Quads {
+impl NumberedQuads {
     /// How many there are.
     pub fn len(&self) -> usize {
         self.triples.len() + self.named.len()
@@ -30,7 +30,7 @@ impl Quads {
     }
 
     /// Moves all of another's quads behind these.
-    pub(crate) fn append(&mut self, other: Quads) -> Result<(), NoMemory> {
+    pub(crate) fn append(&mut self, other: NumberedQuads) -> Result<(), NoMemory> {
         append(&mut self.triples, other.triples)?;
         append(&mut self.named, other.named)
     }
@@ -47,7 +47,7 @@ fn append<T>(to: &mut Vec<T>, from: Vec<T>) -> Result<(), NoMemory> {
 }
 
 /// Replaces local numbers by numbers, in place. `table` is one of [`Assembled::tables`](super::Assembled::tables).
-pub fn remap(quads: &mut Quads, table: &[u32]) {
+pub fn remap(quads: &mut NumberedQuads, table: &[u32]) {
     for number in quads.triples.as_flattened_mut().iter_mut().chain(quads.named.as_flattened_mut()) {
         *number = table[*number as usize];
     }
@@ -55,7 +55,7 @@ pub fn remap(quads: &mut Quads, table: &[u32]) {
 
 /// Quads of numbers in one order. Invariant: rows strictly ascend, so there are no duplicates.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Run {
+pub struct SortedRun {
     order: Order,
     /// In an order by graph, those of the default graph, without it: they come before all others. Below, those of named
     /// graphs.
@@ -63,14 +63,14 @@ pub struct Run {
     pub(super) named: Vec<[u32; 4]>,
 }
 
-impl Run {
+impl SortedRun {
     /// Sorts quads and drops duplicates; an order that ends with the graph has no triples of the default graph. Takes
     /// linear time.
     ///
     /// # Errors
     /// There is not enough memory for sorting: as much as the quads take.
-    pub fn new(order: Order, quads: Quads) -> Result<Run, NoMemory> {
-        let Quads { mut triples, mut named } = quads;
+    pub fn new(order: Order, quads: NumberedQuads) -> Result<SortedRun, NoMemory> {
+        let NumberedQuads { mut triples, mut named } = quads;
         if order.is_by_graph() {
             triples.iter_mut().for_each(|triple| *triple = arranged(order, *triple));
             sort(&mut triples, 3)?;
@@ -81,7 +81,7 @@ impl Run {
         named.iter_mut().for_each(|quad| *quad = order.arrange(*quad));
         sort(&mut named, 4)?;
         named.dedup();
-        Ok(Run { order, triples, named })
+        Ok(SortedRun { order, triples, named })
     }
 
     /// Puts the quads in another order. Takes at most two thirds of the work of sorting them; one third if only one
@@ -90,7 +90,7 @@ impl Run {
     ///
     /// # Errors
     /// There is not enough memory.
-    pub fn derive(&self, order: Order) -> Result<Run, NoMemory> {
+    pub fn derive(&self, order: Order) -> Result<SortedRun, NoMemory> {
         derive_runs(std::slice::from_ref(self), order)
     }
 
@@ -122,13 +122,13 @@ fn restored<T: Copy>(order: Order, [a, b, c]: [T; 3]) -> [T; 3] {
     [s, p, o]
 }
 
-/// Like [`Run::derive`], for a run in the parts made by [`merge_runs`], in their order. Panics unless all parts have
-/// the same order.
+/// Like [`SortedRun::derive`], for a run in the parts made by [`merge_runs`], in their order. Panics unless all parts
+/// have the same order.
 ///
 /// # Errors
 /// There is not enough memory.
-pub fn derive_runs(parts: &[Run], order: Order) -> Result<Run, NoMemory> {
-    let known = parts.first().map_or(order, Run::order);
+pub fn derive_runs(parts: &[SortedRun], order: Order) -> Result<SortedRun, NoMemory> {
+    let known = parts.first().map_or(order, SortedRun::order);
     assert!(parts.iter().all(|part| part.order == known), "parts of one order");
     assert!(known.is_by_graph() || !order.is_by_graph(), "{known:?} has no triples of the default graph");
     let place = |position| known.level(position);
@@ -146,7 +146,7 @@ pub fn derive_runs(parts: &[Run], order: Order) -> Result<Run, NoMemory> {
         named.extend(part.named.iter().map(|&row| order.arrange(known.restore(row))));
     }
     sort(&mut named, unsorted(order.positions().map(place)))?;
-    Ok(Run { order, triples, named })
+    Ok(SortedRun { order, triples, named })
 }
 
 /// How many levels rows have to be sorted by, given where each level was in the order that they come in. Levels behind
@@ -205,7 +205,7 @@ pub struct Cut {
 
 /// Cuts runs of one order at the same rows into `parts` of similar size: for each part, its rows in each run. Equal
 /// rows are in the same part. Parts may be empty.
-pub fn cut_runs(runs: &[Run], parts: usize) -> Vec<Vec<Cut>> {
+pub fn cut_runs(runs: &[SortedRun], parts: usize) -> Vec<Vec<Cut>> {
     let triples = cut(&runs.iter().map(|run| &*run.triples).collect::<Vec<_>>(), parts);
     let named = cut(&runs.iter().map(|run| &*run.named).collect::<Vec<_>>(), parts);
     let both = |(triples, named): (Vec<Range<usize>>, Vec<Range<usize>>)| {
@@ -238,12 +238,12 @@ fn cut<const N: usize>(runs: &[&[[u32; N]]], parts: usize) -> Vec<Vec<Range<usiz
 ///
 /// # Errors
 /// There is not enough memory.
-pub fn merge_runs(runs: &[Run], part: &[Cut]) -> Result<Run, NoMemory> {
-    let order = runs.first().map_or(Order::Gspo, Run::order);
+pub fn merge_runs(runs: &[SortedRun], part: &[Cut]) -> Result<SortedRun, NoMemory> {
+    let order = runs.first().map_or(Order::Gspo, SortedRun::order);
     assert!(runs.iter().all(|run| run.order == order), "runs of one order");
     let triples = merge(runs.iter().zip(part).map(|(run, cut)| &run.triples[cut.triples.clone()]))?;
     let named = merge(runs.iter().zip(part).map(|(run, cut)| &run.named[cut.named.clone()]))?;
-    Ok(Run { order, triples, named })
+    Ok(SortedRun { order, triples, named })
 }
 
 fn merge<'a, const N: usize>(sorted: impl Iterator<Item = &'a [[u32; N]]>) -> Result<Vec<[u32; N]>, NoMemory> {
@@ -257,7 +257,7 @@ fn merge<'a, const N: usize>(sorted: impl Iterator<Item = &'a [[u32; N]]>) -> Re
 ///
 /// # Errors
 /// There is not enough memory.
-pub fn index(order: Order, parts: &[Run], numbering: &Numbering) -> Result<Index, NoMemory> {
+pub fn index(order: Order, parts: &[SortedRun], numbering: &Numbering) -> Result<Index, NoMemory> {
     assert!(parts.iter().all(|part| part.order == order), "parts of one order");
     fn follow<'a, const N: usize>(parts: impl Iterator<Item = &'a [[u32; N]]> + Clone) -> bool {
         let parts = parts.filter(|part| !part.is_empty());
@@ -280,13 +280,13 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// Pseudo-random numbers of all sizes, many of them equal; every fourth is of a named graph.
-    fn quads(count: u32, seed: u32) -> Quads {
+    fn quads(count: u32, seed: u32) -> NumberedQuads {
         let mut state = seed;
         let mut next = |mask: u32| {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             (state >> 8) & mask
         };
-        let mut made = Quads::default();
+        let mut made = NumberedQuads::default();
         for number in 0..count {
             let triple @ [s, p, o] = [next(0xFFF), next(3) << 22, next(0xFF_FFFF) * (next(1))];
             match number % 4 {
@@ -303,7 +303,7 @@ mod tests {
             let quads = quads(3000, 7);
             let triples: BTreeSet<[u32; 3]> = quads.triples.iter().map(|&triple| arranged(order, triple)).collect();
             let named: BTreeSet<[u32; 4]> = quads.named.iter().map(|&quad| order.arrange(quad)).collect();
-            let run = Run::new(order, quads).unwrap();
+            let run = SortedRun::new(order, quads).unwrap();
             assert!(run.triples.into_iter().eq(triples.into_iter().filter(|_| order.is_by_graph())), "{order:?}");
             assert!(run.named.into_iter().eq(named), "{order:?}");
         }
@@ -312,9 +312,13 @@ mod tests {
     #[test]
     fn any_order_can_be_derived_from_any_by_graph() {
         for from in Order::ALL {
-            let run = Run::new(from, quads(2000, 3)).unwrap();
+            let run = SortedRun::new(from, quads(2000, 3)).unwrap();
             for to in Order::ALL.into_iter().filter(|to| from.is_by_graph() || !to.is_by_graph()) {
-                assert_eq!(run.derive(to).unwrap(), Run::new(to, quads(2000, 3)).unwrap(), "{to:?} from {from:?}");
+                assert_eq!(
+                    run.derive(to).unwrap(),
+                    SortedRun::new(to, quads(2000, 3)).unwrap(),
+                    "{to:?} from {from:?}"
+                );
             }
         }
     }
@@ -322,16 +326,20 @@ mod tests {
     #[test]
     fn runs_cut_and_merged_are_one_run() {
         for parts in 1..9 {
-            let runs: Vec<Run> = (0..4).map(|seed| Run::new(Order::Gpos, quads(500 * seed, seed)).unwrap()).collect();
+            let runs: Vec<SortedRun> =
+                (0..4).map(|seed| SortedRun::new(Order::Gpos, quads(500 * seed, seed)).unwrap()).collect();
             let cut = cut_runs(&runs, parts);
             assert_eq!(cut.len(), parts);
-            let merged: Vec<Run> = cut.iter().map(|part| merge_runs(&runs, part).unwrap()).collect();
-            let mut all = Quads::default();
+            let merged: Vec<SortedRun> = cut.iter().map(|part| merge_runs(&runs, part).unwrap()).collect();
+            let mut all = NumberedQuads::default();
             (0..4).for_each(|seed| all.append(quads(500 * seed, seed)).unwrap());
             let triples: Vec<[u32; 3]> = merged.iter().flat_map(|part| part.triples.clone()).collect();
             let named: Vec<[u32; 4]> = merged.iter().flat_map(|part| part.named.clone()).collect();
-            assert_eq!(Run { order: Order::Gpos, triples, named }, Run::new(Order::Gpos, all.clone()).unwrap());
-            assert_eq!(derive_runs(&merged, Order::Gspo).unwrap(), Run::new(Order::Gspo, all).unwrap());
+            assert_eq!(
+                SortedRun { order: Order::Gpos, triples, named },
+                SortedRun::new(Order::Gpos, all.clone()).unwrap()
+            );
+            assert_eq!(derive_runs(&merged, Order::Gspo).unwrap(), SortedRun::new(Order::Gspo, all).unwrap());
         }
     }
 }

@@ -19,11 +19,11 @@
 use super::BETWEEN_LOOKS;
 use super::compress::{AssembledTerms, with_rdf_type};
 use super::merge::{Entry, Numbering, SortedTerms, entry_of};
-use super::runs::{Quads, Run, remap};
-use crate::growing::Backing;
+use super::runs::{NumberedQuads, SortedRun, remap};
 use crate::ids::{Id, SECTIONS};
 use crate::index::{Index, Order};
 use crate::packed::Packing;
+use crate::storage::Backing;
 use std::sync::Arc;
 use vicus_files::scratch::{Bundle, Reading, Writing, WrittenRun};
 use vicus_files::{FileError, Scratch};
@@ -47,7 +47,7 @@ pub(super) struct Segment {
 
 impl Segment {
     /// Writes a piece. If that is not possible, the caller's box gives up.
-    pub(super) fn write(terms: SortedTerms, mut quads: Quads, bundle: &Bundle) -> Result<Segment, NoMemory> {
+    pub(super) fn write(terms: SortedTerms, mut quads: NumberedQuads, bundle: &Bundle) -> Result<Segment, NoMemory> {
         let mut places: Vec<u32> = Vec::zeroed(terms.len())?;
         for (place, &number) in terms.order.iter().enumerate() {
             places[number as usize] = place as u32;
@@ -67,9 +67,9 @@ impl Segment {
         self.triples + self.named
     }
 
-    fn read_quads(&self) -> Result<Quads, NoMemory> {
+    fn read_quads(&self) -> Result<NumberedQuads, NoMemory> {
         let mut reading = self.quads.read();
-        let mut quads = Quads { triples: Vec::with_room(self.triples)?, named: Vec::with_room(self.named)? };
+        let mut quads = NumberedQuads { triples: Vec::with_room(self.triples)?, named: Vec::with_room(self.named)? };
         (0..self.triples).for_each(|_| quads.triples.push(or_give_up(row(&mut reading))));
         (0..self.named).for_each(|_| quads.named.push(or_give_up(row(&mut reading))));
         Ok(quads)
@@ -353,7 +353,7 @@ impl SpilledRuns {
         drop(segment);
         remap(&mut quads, &numbers);
         drop(numbers);
-        let first = Run::new(Order::Gspo, quads)?;
+        let first = SortedRun::new(Order::Gspo, quads)?;
         let mut runs = Vec::new();
         for &order in orders {
             if is_stopped() {

@@ -1,6 +1,6 @@
 //! The statements found in one file by another library's parser, with random names for nameless blank nodes.
 
-use super::{LONGEST_IRI, OnError, Parsed, SyntaxError, text_bytes};
+use super::{LONGEST_IRI, OnError, ParsedPart, SyntaxError, text_bytes};
 use crate::term::{push_blank, push_nameless};
 use hashbrown::HashMap;
 use oxrdf::{BlankNodeRef, GraphNameRef, NamedOrBlankNodeRef, QuadRef, TermRef, Triple};
@@ -18,7 +18,7 @@ fn random_name(node: BlankNodeRef<'_>) -> Option<u128> {
 }
 
 /// Called whenever the new terms have this number of further bytes of text.
-pub(super) type Grown = Box<dyn FnMut(&mut Parsed) -> Result<(), NoMemory> + Send>;
+pub(super) type Grown = Box<dyn FnMut(&mut ParsedPart) -> Result<(), NoMemory> + Send>;
 
 const GROWN_BYTES: usize = 4 << 20;
 
@@ -26,7 +26,7 @@ const GROWN_BYTES: usize = 4 << 20;
 pub(super) struct Statements {
     pub(super) file: u32,
     pub(super) on_error: OnError,
-    pub(super) parsed: Parsed,
+    pub(super) parsed: ParsedPart,
     /// The longest accepted IRI, written out.
     pub(super) longest_iri: usize,
     /// Called after many statements, to book memory for the parsed data, or to spill it.
@@ -55,7 +55,7 @@ impl Statements {
         Statements {
             file,
             on_error,
-            parsed: Parsed::default(),
+            parsed: ParsedPart::default(),
             longest_iri: LONGEST_IRI,
             grown: None,
             since: 0,
@@ -63,9 +63,9 @@ impl Statements {
         }
     }
 
-    /// With another key for its hashes; see [`Parsed::of_seed`].
+    /// With another key for its hashes; see [`ParsedPart::of_seed`].
     pub(super) fn of_seed(self, seed: u64) -> Statements {
-        let parsed = Parsed::of_seed(seed).with_rdf_12(self.parsed.rdf_12);
+        let parsed = ParsedPart::of_seed(seed).with_rdf_12(self.parsed.rdf_12);
         Statements { parsed, nameless: HashMap::with_hasher(HashKey::of_seed(seed)), ..self }
     }
 

@@ -1,6 +1,6 @@
 //! The dictionary of a chunk: terms in the order of their first occurrence, found by hash.
 
-use crate::ids::{Id, Kind};
+use crate::ids::{Id, TermKind};
 use crate::term::Encoded;
 use hashbrown::HashTable;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_nano_inline};
@@ -103,7 +103,7 @@ impl Terms {
         }
     }
 
-    pub(crate) fn intern_key(&mut self, kind: Kind, key: &[u8]) -> u32 {
+    pub(crate) fn intern_key(&mut self, kind: TermKind, key: &[u8]) -> u32 {
         self.intern_if(kind as u8, key, |_| true).expect("all are welcome")
     }
 
@@ -168,13 +168,13 @@ mod tests {
         for round in 0..3 {
             terms.make_room(1001, 5005).unwrap();
             for name in 0..1000_u32 {
-                assert_eq!(terms.intern_key(Kind::Iri, &name.to_be_bytes()), name, "in round {round}");
+                assert_eq!(terms.intern_key(TermKind::Iri, &name.to_be_bytes()), name, "in round {round}");
             }
-            assert_eq!(terms.intern_key(Kind::String, &7_u32.to_be_bytes()), 1000, "a kind is part of a term");
-            assert_eq!(terms.intern_key(Kind::Iri, &7_u32.to_be_bytes()), 7);
+            assert_eq!(terms.intern_key(TermKind::String, &7_u32.to_be_bytes()), 1000, "a kind is part of a term");
+            assert_eq!(terms.intern_key(TermKind::Iri, &7_u32.to_be_bytes()), 7);
             terms.truncate(5);
             assert_eq!(terms.len(), 5);
-            assert_eq!(terms.intern_if(Kind::Iri as u8, &7_u32.to_be_bytes(), |_| false), None);
+            assert_eq!(terms.intern_if(TermKind::Iri as u8, &7_u32.to_be_bytes(), |_| false), None);
         }
     }
 

@@ -1,10 +1,10 @@
 //! Turtle and TriG. These can't be cut: oxttl receives one buffer after the other, and the parsed pieces are taken out
 //! in between.
 
-use super::edition::{Edition, TextItem};
-use super::pulled::Ended;
+use super::pull_parsers::Ended;
+use super::rdf_12::{Edition, TextItem};
 use super::statements::{Grown, Statements};
-use super::{MARK, OnError, Parsed, SyntaxError, Unparsed, could_have, is_of_rdf_12, too_long_iri};
+use super::{MARK, OnError, ParsedPart, SyntaxError, Unparsed, could_have, is_of_rdf_12, too_long_iri};
 use memchr::{memchr, memchr_iter, memrchr};
 use oxrdf::{GraphNameRef, QuadRef};
 use oxttl::trig::LowLevelTriGParser;
@@ -78,8 +78,8 @@ impl TurtleReader {
     /// is not an IRI, it is an error (of line 0).
     ///
     /// With [`OnError::Skip`], parsing continues where oxttl recovers: after the wrong token, as if a statement began
-    /// there. Each error is counted in [`Parsed::skipped`], and the triples of the statement before the error stay. The
-    /// hundredth error on one line always fails.
+    /// there. Each error is counted in [`ParsedPart::skipped`], and the triples of the statement before the error stay.
+    /// The hundredth error on one line always fails.
     pub fn new(file: u32, base: Option<&str>, on_error: OnError) -> Result<TurtleReader, SyntaxError> {
         let parser = TurtleParser::new();
         let parser = match base {
@@ -129,7 +129,7 @@ impl TurtleReader {
         reader
     }
 
-    /// Sets another key for its hashes; see [`Parsed::of_seed`]. Call it before [`TurtleReader::feed`].
+    /// Sets another key for its hashes; see [`ParsedPart::of_seed`]. Call it before [`TurtleReader::feed`].
     pub fn of_seed(mut self, seed: u64) -> TurtleReader {
         self.statements = self.statements.of_seed(seed);
         self
@@ -155,7 +155,7 @@ impl TurtleReader {
     }
 
     /// Adds to the parsed data of other files. Call it before [`TurtleReader::feed`].
-    pub(crate) fn adding_to(mut self, parsed: Parsed) -> TurtleReader {
+    pub(crate) fn adding_to(mut self, parsed: ParsedPart) -> TurtleReader {
         self.statements.parsed = parsed;
         self
     }
@@ -341,26 +341,26 @@ impl TurtleReader {
     }
 
     /// Takes the data parsed since the last call. Equal blank nodes in different pieces have equal names.
-    pub fn take(&mut self) -> Parsed {
+    pub fn take(&mut self) -> ParsedPart {
         self.statements.parsed.take()
     }
 
-    pub(crate) fn parsed_mut(&mut self) -> &mut Parsed {
+    pub(crate) fn parsed_mut(&mut self) -> &mut ParsedPart {
         &mut self.statements.parsed
     }
 
     /// The data parsed since the last [`TurtleReader::take`].
-    pub fn parsed(&self) -> &Parsed {
+    pub fn parsed(&self) -> &ParsedPart {
         &self.statements.parsed
     }
 
     /// Parses the end of the file.
-    pub fn finish(self) -> Result<Parsed, SyntaxError> {
+    pub fn finish(self) -> Result<ParsedPart, SyntaxError> {
         self.try_finish(&|| false).map_err(malformed)
     }
 
     /// Like [`TurtleReader::finish`]; lack of memory is an error, and so is a request to stop.
-    pub(crate) fn try_finish(mut self, stopped: &dyn Fn() -> bool) -> Result<Parsed, Ended> {
+    pub(crate) fn try_finish(mut self, stopped: &dyn Fn() -> bool) -> Result<ParsedPart, Ended> {
         // A part of a mark is none.
         if let Some(seen) = self.mark.take() {
             self.waiting.extend_from_slice(&MARK[..seen]);
@@ -446,14 +446,14 @@ pub(super) fn no_base(file: u32, error: impl std::fmt::Display) -> SyntaxError {
 /// assert_eq!(parse_turtle(b"<a> <b> \"c\" .", 0, Some("http://e/"), OnError::Fail)?.quads().len(), 1);
 /// # Ok::<(), vicus_rdf::SyntaxError>(())
 /// ```
-pub fn parse_turtle(bytes: &[u8], file: u32, base: Option<&str>, on_error: OnError) -> Result<Parsed, SyntaxError> {
+pub fn parse_turtle(bytes: &[u8], file: u32, base: Option<&str>, on_error: OnError) -> Result<ParsedPart, SyntaxError> {
     let mut reader = TurtleReader::new(file, base, on_error)?;
     reader.feed(bytes)?;
     reader.finish()
 }
 
 /// Like [`parse_turtle`], for TriG; see [`TurtleReader::trig`].
-pub fn parse_trig(bytes: &[u8], file: u32, base: Option<&str>, on_error: OnError) -> Result<Parsed, SyntaxError> {
+pub fn parse_trig(bytes: &[u8], file: u32, base: Option<&str>, on_error: OnError) -> Result<ParsedPart, SyntaxError> {
     let mut reader = TurtleReader::trig(file, base, on_error)?;
     reader.feed(bytes)?;
     reader.finish()

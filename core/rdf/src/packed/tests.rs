@@ -17,7 +17,7 @@ fn column(values: &[u64]) -> Packed<1> {
 
 fn filled<const N: usize>(packed: &Packed<N>, column: usize, rows: Range<usize>) -> Vec<u64> {
     let mut values = Vec::new();
-    Room::of(&mut values, rows.len(), |room| packed.fill(column, rows, room));
+    Unfilled::of(&mut values, rows.len(), |room| packed.fill(column, rows, room));
     values
 }
 
@@ -52,7 +52,7 @@ proptest! {
             prop_assert_eq!(&each, &values[rows.clone()]);
             let backward: Vec<u32> = rows.clone().rev().map(|row| row as u32).collect();
             let mut gathered = Vec::new();
-            Room::of(&mut gathered, rows.len(), |room| packed.gather(0, &backward, room));
+            Unfilled::of(&mut gathered, rows.len(), |room| packed.gather(0, &backward, room));
             gathered.reverse();
             prop_assert_eq!(&gathered, &values[rows]);
         }
@@ -167,7 +167,7 @@ fn both_columns_of_a_row_lie_on_one_node() {
     let memory = Memory::new(std::sync::Arc::new(FakePages::new(3)), &machine, options).unwrap();
     let mut packed = pack(&rows);
     assert_eq!(packed.homes(9..700), [(9..700, None)]);
-    packed.lay(&Placement { memory: std::sync::Arc::clone(&memory), threads: vec![1, 0, 2] });
+    packed.lay(&StorePlacement { memory: std::sync::Arc::clone(&memory), threads: vec![1, 0, 2] });
     assert!((0..rows.len()).step_by(97).all(|row| [packed.get(0, row), packed.get(1, row)] == rows[row]));
     let homes = packed.homes(9..199_000);
     assert_eq!(homes.len(), 2, "a range on each node with threads");

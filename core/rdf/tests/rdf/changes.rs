@@ -4,7 +4,7 @@ use crate::model::{Model, assert_index, assert_patterns, assert_same, assert_sta
 use oxrdf::{BlankNode, Literal, NamedNode, Term};
 use std::collections::BTreeSet;
 use vicus_rdf::load::Syntax;
-use vicus_rdf::{Changes, Graphs, Id, Kind, Loader, Order, Snapshot};
+use vicus_rdf::{Changes, Graphs, Id, Loader, Order, Snapshot, TermKind};
 
 /// A generator of numbers: Steele et al., "Fast splittable pseudorandom number generators", OOPSLA 2014.
 pub(crate) struct Chance(pub(crate) u64);
@@ -76,8 +76,8 @@ fn check(snapshot: &Snapshot, quads: &BTreeSet<Numbers>) {
         );
         assert!(quad.iter().all(|id| snapshot.has(*id)));
     }
-    let mut probes = vec![Id::UNBOUND, Id::ranked(Kind::Iri, 0), Id::ranked(Kind::Iri, 1 << 40)];
-    probes.extend([Id::computed(Kind::Iri, 0), Id::computed(Kind::Iri, 1 << 20)]);
+    let mut probes = vec![Id::UNBOUND, Id::ranked(TermKind::Iri, 0), Id::ranked(TermKind::Iri, 1 << 40)];
+    probes.extend([Id::unranked(TermKind::Iri, 0), Id::unranked(TermKind::Iri, 1 << 20)]);
     probes.extend([Id::integer(7).unwrap(), Id::from_bits(u64::MAX >> 1)]);
     for order in Order::ALL {
         assert_index(snapshot.index(order), &model, &probes).unwrap_or_else(|error| panic!("{order:?}: {error}"));
@@ -240,14 +240,14 @@ fn many_terms_get_the_ids_that_they_get_one_by_one() {
     let quads: BTreeSet<Numbers> = (0..300).map(|_| random(&mut chance, 100)).collect();
     let mut snapshot = loaded(&quads);
     for round in 0..6 {
-        let keys: Vec<(Kind, String)> = (0..200)
+        let keys: Vec<(TermKind, String)> = (0..200)
             .map(|_| match chance.below(3) {
-                0 => (Kind::Iri, format!("http://e/s{}", chance.below(40 * (round + 1)))),
-                1 => (Kind::Iri, format!("http://{}", chance.below(1000))),
-                _ => (Kind::String, format!("text {}", chance.below(200))),
+                0 => (TermKind::Iri, format!("http://e/s{}", chance.below(40 * (round + 1)))),
+                1 => (TermKind::Iri, format!("http://{}", chance.below(1000))),
+                _ => (TermKind::String, format!("text {}", chance.below(200))),
             })
             .collect();
-        let terms: Vec<(Kind, &str)> = keys.iter().map(|(kind, key)| (*kind, key.as_str())).collect();
+        let terms: Vec<(TermKind, &str)> = keys.iter().map(|(kind, key)| (*kind, key.as_str())).collect();
         let [mut together, mut one_by_one] = [(); 2].map(|()| Changes::of(&snapshot));
         let ids = snapshot.find_or_add_all(&mut together.fresh, &terms).unwrap();
         let expected: Vec<Id> =
@@ -260,7 +260,7 @@ fn many_terms_get_the_ids_that_they_get_one_by_one() {
             assert_eq!(snapshot.find(*kind, key), Some(*id));
             snapshot.key(*id, |read| assert_eq!(read, *key));
         }
-        let mut ordered: Vec<Id> = ids.iter().copied().filter(|id| id.kind() == Kind::Iri).collect();
+        let mut ordered: Vec<Id> = ids.iter().copied().filter(|id| id.kind() == TermKind::Iri).collect();
         ordered.sort_by(|a, b| snapshot.compare(*a, *b));
         let key = |id: &Id| snapshot.key(*id, str::to_owned);
         assert!(ordered.iter().map(key).is_sorted(), "round {round}");

@@ -8,8 +8,8 @@ use std::io::{self, Read};
 use std::sync::{Arc, OnceLock};
 use vicus_flow::{FlowError, sequential};
 use vicus_memory::{FakePages, Memory, MemoryOptions};
-use vicus_rdf::load::{Load, LoadError, LoadOptions, Loaded, Phase, Progress, Source, Syntax};
-use vicus_rdf::{Id, Kind, Loader, OnError, Order, Placement, Snapshot};
+use vicus_rdf::load::{Load, LoadError, LoadOptions, LoadSource, LoadedSnapshot, Phase, Progress, Syntax};
+use vicus_rdf::{Id, Loader, OnError, Order, Snapshot, StorePlacement, TermKind};
 use vicus_topology::{NodeId, Topology};
 
 /// Returns its bytes a few at a time, and then an error if told to.
@@ -53,7 +53,7 @@ fn run(load: &Load, seed: u64) -> Result<(), FlowError> {
     sequential::run(load.model(), Vec::new(), choose).map(|_| ())
 }
 
-pub(crate) fn load(sources: Vec<Source>, options: LoadOptions, seed: u64) -> Result<Loaded, FlowError> {
+pub(crate) fn load(sources: Vec<LoadSource>, options: LoadOptions, seed: u64) -> Result<LoadedSnapshot, FlowError> {
     let load = Load::new(sources, options);
     run(&load, seed)?;
     Ok(load.finish().expect("the request has ended well"))
@@ -74,9 +74,9 @@ pub(crate) fn in_sequence(sources: &[(Syntax, Vec<u8>)], on_error: OnError) -> L
     loader
 }
 
-pub(crate) fn piped(sources: &[(Syntax, Vec<u8>)], step: usize) -> Vec<Source> {
+pub(crate) fn piped(sources: &[(Syntax, Vec<u8>)], step: usize) -> Vec<LoadSource> {
     let source = |(place, (syntax, text)): (usize, &(Syntax, Vec<u8>))| {
-        Source::new(format!("file {place}"), *syntax, Pipe::new(text.clone(), step)).with_base(BASE)
+        LoadSource::new(format!("file {place}"), *syntax, Pipe::new(text.clone(), step)).with_base(BASE)
     };
     sources.iter().enumerate().map(source).collect()
 }
@@ -125,7 +125,7 @@ fn a_large_store_is_laid_over_the_nodes_and_stays_the_same() {
         let memory = memory(nodes);
         let options = LoadOptions {
             workers: 2,
-            over: Some(Placement { memory: Arc::clone(&memory), threads: vec![1; nodes] }),
+            over: Some(StorePlacement { memory: Arc::clone(&memory), threads: vec![1; nodes] }),
             ..LoadOptions::default()
         };
         let snapshot = load(piped(&sources, usize::MAX), options, 7).unwrap().snapshot;
@@ -143,7 +143,7 @@ fn a_large_store_is_laid_over_the_nodes_and_stays_the_same() {
             }
         }
         if nodes > 1 {
-            let home = |rank: usize| snapshot.dictionary().home(Id::ranked(Kind::String, rank));
+            let home = |rank: usize| snapshot.dictionary().home(Id::ranked(TermKind::String, rank));
             let homes: BTreeSet<_> = (0..60_000).step_by(50).map(|rank| home(rank).unwrap()).collect();
             assert_eq!(homes.len(), nodes, "the dictionary's pages go round");
         }
@@ -155,7 +155,7 @@ fn nothing_loads_as_nothing() {
     for workers in [1, 3] {
         for count in [0, 1, 5] {
             for syntax in [Syntax::NTriples, Syntax::Turtle] {
-                let sources = (0..count).map(|_| Source::new("empty", syntax, io::empty())).collect();
+                let sources = (0..count).map(|_| LoadSource::new("empty", syntax, io::empty())).collect();
                 let loaded = load(sources, LoadOptions { workers, ..LoadOptions::default() }, 5).unwrap();
                 loaded.snapshot.assert_valid();
                 assert!(loaded.snapshot.is_empty() && loaded.snapshot.dictionary().is_empty());
@@ -184,7 +184,7 @@ fn an_error_names_its_source_and_place() {
 
 #[test]
 fn a_base_that_is_no_iri_is_the_sources_error() {
-    let source = Source::new("a.ttl", Syntax::Turtle, io::empty()).with_base("no iri");
+    let source = LoadSource::new("a.ttl", Syntax::Turtle, io::empty()).with_base("no iri");
     let failure = load(vec![source], LoadOptions::default(), 0).unwrap_err();
     assert!(error(&failure).to_string().starts_with("a.ttl:0:0: the base must be an IRI"), "{failure}");
 }
@@ -222,7 +222,7 @@ fn a_source_that_breaks_fails_the_request_and_lets_go_of_all_sources() {
             let mut pipe = Pipe::new(good.repeat(seed * place), 40);
             pipe._held = Arc::clone(&held);
             pipe.error = (place == 4).then_some(io::ErrorKind::TimedOut);
-            Source::new(format!("pipe {place}"), syntax, pipe)
+            LoadSource::new(format!("pipe {place}"), syntax, pipe)
         });
         let options = LoadOptions { workers: 1 + seed % 4, chunk_bytes: 100, ..LoadOptions::default() };
         let load = Load::new(sources.collect(), options);
@@ -237,7 +237,8 @@ fn a_source_that_breaks_fails_the_request_and_lets_go_of_all_sources() {
 
 #[test]
 fn a_load_is_one_request() {
-    let load = Load::new(vec![Source::new("a", Syntax::NTriples, &b"<a:a> <a:b> <a:c> ."[..])], LoadOptions::default());
+    let load =
+        Load::new(vec![LoadSource::new("a", Syntax::NTriples, &b"<a:a> <a:b> <a:c> ."[..])], LoadOptions::default());
     run(&load, 0).unwrap();
     let failure = run(&load, 1).unwrap_err();
     assert!(matches!(error(&failure), LoadError::Again));
@@ -250,7 +251,7 @@ fn a_line_may_be_longer_than_many_chunks() {
     let short = "<http://e/a> <http://e/b> \"c\" .\n";
     let long = format!("{short}<http://e/a> <http://e/b> \"{}\" .\n{short}", "long ".repeat(2 << 20));
     let options = || LoadOptions { workers: 2, chunk_bytes: 64 << 10, ..LoadOptions::default() };
-    let source = |text: &str| vec![Source::new("long", Syntax::NTriples, Pipe::new(text, usize::MAX))];
+    let source = |text: &str| vec![LoadSource::new("long", Syntax::NTriples, Pipe::new(text, usize::MAX))];
     let loaded = load(source(&long), options(), 7).unwrap();
     assert_same(&Snapshot::of_ntriples(long.as_bytes()).unwrap(), &loaded.snapshot).unwrap();
     // The lines after it keep their numbers.
@@ -321,7 +322,7 @@ fn readers_do_not_run_ahead_of_parsers() {
         let most = (chunks * chunk_bytes) as u64;
         let reader = Ahead { line, lines: 1000, progress: Arc::clone(&progress), most };
         let options = LoadOptions { workers, chunk_bytes, ..LoadOptions::default() };
-        let load = Load::new(vec![Source::new("endless", Syntax::NTriples, reader)], options);
+        let load = Load::new(vec![LoadSource::new("endless", Syntax::NTriples, reader)], options);
         assert_eq!(load.progress().phase(), Phase::Text);
         progress.set(load.progress()).expect("set once");
         run(&load, seed).unwrap();
@@ -364,7 +365,7 @@ fn an_endless_line_is_an_error_with_its_place() {
         for (workers, chunk_bytes) in [(1, 100), (2, 5000), (3, 1 << 20)] {
             let rest = std::iter::repeat_n(piece, usize::MAX).flatten().copied();
             let reader = text.clone().into_bytes().into_iter().chain(rest);
-            let source = Source::new("endless", syntax, Endless(Box::new(reader)));
+            let source = LoadSource::new("endless", syntax, Endless(Box::new(reader)));
             let options = LoadOptions { workers, chunk_bytes, longest_line: 30_000, ..LoadOptions::default() };
             let failure = load(vec![source], options, 7).expect_err("it never ends");
             match LoadError::of(&failure) {
@@ -397,7 +398,7 @@ fn a_line_of_the_longest_length_is_read_and_a_longer_one_is_not() {
         let line = |length: usize| format!("<http://e/a> <http://e/b> \"{}\" .\n", "c".repeat(length - 30));
         let text = format!("{}{}{}", line(70).repeat(30), line(length), line(90));
         for chunk_bytes in [10, 1 << 20] {
-            let source = Source::new("long", Syntax::NTriples, std::io::Cursor::new(text.clone().into_bytes()));
+            let source = LoadSource::new("long", Syntax::NTriples, std::io::Cursor::new(text.clone().into_bytes()));
             let options = LoadOptions { chunk_bytes, longest_line: 1000, ..LoadOptions::default() };
             match load(vec![source], options, 3) {
                 Ok(loaded) => assert!(is_read && loaded.snapshot.len() == 3),
@@ -469,7 +470,7 @@ fn the_longest_iri_is_the_same_in_every_syntax() {
         for (bytes, is_read) in [(LONGEST, true), (LONGEST + 1, false)] {
             for text in texts(&iri(bytes)) {
                 for on_error in [OnError::Fail, OnError::Skip] {
-                    let source = Source::new("long", syntax, std::io::Cursor::new(text.clone().into_bytes()));
+                    let source = LoadSource::new("long", syntax, std::io::Cursor::new(text.clone().into_bytes()));
                     let options = LoadOptions { longest_iri: LONGEST, on_error, ..LoadOptions::default() };
                     match load(vec![source], options, 5) {
                         Ok(loaded) if is_read => assert_eq!((loaded.snapshot.len(), loaded.skipped), (1, 0), "{text}"),

@@ -5,8 +5,8 @@ use oxrdf::{GraphName, NamedNode, Quad, Term, Triple};
 use oxttl::{NTriplesParser, TurtleParser};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
-use vicus_rdf::load::{self, Assembled, Chunker, OnError, Parsed, Run, SortedTerms};
-use vicus_rdf::{Id, Index, Kind, Loader, Order, Position, Snapshot, Statistics};
+use vicus_rdf::load::{self, Assembled, Chunker, OnError, ParsedPart, SortedRun, SortedTerms};
+use vicus_rdf::{Id, Index, Loader, Order, Position, Snapshot, Statistics, TermKind};
 
 /// Subject, predicate, object, graph.
 pub(crate) type Model = BTreeSet<[Id; 4]>;
@@ -37,7 +37,7 @@ pub(crate) fn assert_index(index: &Index, model: &Model, probes: &[Id]) -> Resul
     let rows: Vec<[Id; 4]> = rows.into_iter().collect();
     let mut columns = [const { Vec::new() }; 4];
     for (level, column) in columns.iter_mut().enumerate() {
-        vicus_flow::Room::of(column, index.len(), |room| index.fill(level, 0..index.len(), room));
+        vicus_flow::Unfilled::of(column, index.len(), |room| index.fill(level, 0..index.len(), room));
     }
     let read: Vec<[Id; 4]> =
         (0..index.len()).map(|row| [0, 1, 2, 3].map(|level: usize| Id::from_bits(columns[level][row]))).collect();
@@ -138,7 +138,7 @@ fn assert_reads(index: &Index, rows: &[[Id; 4]]) -> Result<(), TestCaseError> {
             let count = numbers.len();
             numbers.iter_mut().enumerate().for_each(|(place, row)| *row = (place * stride % count) as u32);
             let mut read = Vec::new();
-            vicus_flow::Room::of(&mut read, numbers.len(), |room| index.gather(level, &numbers, room));
+            vicus_flow::Unfilled::of(&mut read, numbers.len(), |room| index.gather(level, &numbers, room));
             prop_assert!(numbers.iter().zip(&read).all(|(row, bits)| rows[*row as usize][level].bits() == *bits));
         }
         if level < index.key_level() + 3 {
@@ -165,7 +165,7 @@ fn assert_reads(index: &Index, rows: &[[Id; 4]]) -> Result<(), TestCaseError> {
     for level in 0..4 {
         for range in [rows.len() / 3..rows.len() / 2, rows.len() / 2..rows.len() / 2 + usize::from(!rows.is_empty())] {
             let mut read = Vec::new();
-            vicus_flow::Room::of(&mut read, range.len(), |room| index.fill(level, range.clone(), room));
+            vicus_flow::Unfilled::of(&mut read, range.len(), |room| index.fill(level, range.clone(), room));
             prop_assert!(read.iter().copied().eq(rows[range].iter().map(|row| row[level].bits())));
         }
     }
@@ -258,9 +258,9 @@ fn assert_counts(statistics: &Statistics, model: &Model) -> Result<(), TestCaseE
             let ids: BTreeSet<Id> = quads.iter().map(|quad| quad[place]).collect();
             prop_assert_eq!(column.distinct, ids.len());
             prop_assert_eq!(&column.ids, &(*ids.first().unwrap()..=*ids.last().unwrap()));
-            let kinds: BTreeSet<Kind> = ids.iter().map(|id| id.kind()).collect();
+            let kinds: BTreeSet<TermKind> = ids.iter().map(|id| id.kind()).collect();
             prop_assert_eq!(column.only_kind(), kinds.first().copied().filter(|_| kinds.len() == 1));
-            for kind in Kind::ALL {
+            for kind in TermKind::ALL {
                 let count = quads.iter().filter(|quad| quad[place].kind() == kind).count();
                 prop_assert_eq!(column.of_kind(kind), count);
             }
@@ -278,7 +278,7 @@ fn every_range_is_what_a_sorted_set_says() {
         snapshot.assert_valid();
         let model = model_of(&snapshot, quads);
         prop_assert_eq!(snapshot.len(), model.len());
-        let mut probes = vec![Id::UNBOUND, Id::ranked(Kind::Iri, 0), Id::ranked(Kind::Iri, 1 << 40)];
+        let mut probes = vec![Id::UNBOUND, Id::ranked(TermKind::Iri, 0), Id::ranked(TermKind::Iri, 1 << 40)];
         probes.extend([Id::integer(7).unwrap(), Id::from_bits(u64::MAX >> 1)]);
         for order in Order::ALL {
             assert_index(snapshot.index(order), &model, &probes)?;
@@ -293,7 +293,7 @@ fn every_range_is_what_a_sorted_set_says() {
 /// All steps with several workers and parts, as parallel loading runs them.
 fn load_in_pieces(text: &[u8], chunk_bytes: usize, workers: usize) -> Snapshot {
     let mut chunker = Chunker::new(chunk_bytes);
-    let mut parsed: Vec<Parsed> = (0..workers).map(|_| Parsed::default()).collect();
+    let mut parsed: Vec<ParsedPart> = (0..workers).map(|_| ParsedPart::default()).collect();
     // Two buffers; the second one begins with the rest of the first one.
     let (first, used) = chunker.cut(&text[..text.len() / 2], false);
     let (second, _) = chunker.cut(&text[used..], true);
@@ -311,11 +311,11 @@ fn load_in_pieces(text: &[u8], chunk_bytes: usize, workers: usize) -> Snapshot {
     for (quads, table) in quads.iter_mut().zip(&tables) {
         load::remap(quads, table);
     }
-    let runs: Vec<Run> = quads.into_iter().map(|quads| Run::new(Order::Gspo, quads).unwrap()).collect();
+    let runs: Vec<SortedRun> = quads.into_iter().map(|quads| SortedRun::new(Order::Gspo, quads).unwrap()).collect();
     let indexes = Order::USUAL.map(|order| {
-        let runs: Vec<Run> = runs.iter().map(|run| run.derive(order).unwrap()).collect();
+        let runs: Vec<SortedRun> = runs.iter().map(|run| run.derive(order).unwrap()).collect();
         let parts = load::cut_runs(&runs, workers);
-        let parts: Vec<Run> = parts.iter().map(|part| load::merge_runs(&runs, part).unwrap()).collect();
+        let parts: Vec<SortedRun> = parts.iter().map(|part| load::merge_runs(&runs, part).unwrap()).collect();
         load::index(order, &parts, &numbering).unwrap()
     });
     Snapshot::new(dictionary, indexes).unwrap()
@@ -323,7 +323,7 @@ fn load_in_pieces(text: &[u8], chunk_bytes: usize, workers: usize) -> Snapshot {
 
 pub(crate) fn assert_same(a: &Snapshot, b: &Snapshot) -> Result<(), TestCaseError> {
     prop_assert_eq!(a.dictionary().len(), b.dictionary().len());
-    for kind in Kind::IN_DICTIONARY {
+    for kind in TermKind::IN_DICTIONARY {
         prop_assert_eq!(a.dictionary().count(kind), b.dictionary().count(kind));
         for rank in 0..a.dictionary().count(kind) {
             let id = Id::ranked(kind, rank);
@@ -357,9 +357,9 @@ fn files_have_blank_nodes_of_their_own() {
         loader.turtle(b"_:x <http://e/p> [] , _:f1_x .", None).unwrap();
     }
     let snapshot = loader.finish();
-    assert_eq!((snapshot.len(), snapshot.dictionary().count(Kind::Blank)), (9, 15));
+    assert_eq!((snapshot.len(), snapshot.dictionary().count(TermKind::Blank)), (9, 15));
     // Outside the store they have different names as well, and each name leads back to its node.
-    let ids = (0..15).map(|rank| Id::ranked(Kind::Blank, rank));
+    let ids = (0..15).map(|rank| Id::ranked(TermKind::Blank, rank));
     let names: BTreeSet<String> = ids.clone().map(|id| snapshot.term(id).to_string()).collect();
     assert_eq!(names.len(), 15, "{names:?}");
     assert!(ids.into_iter().all(|id| snapshot.id(snapshot.term(id).as_ref()) == Some(id)));
@@ -370,7 +370,7 @@ fn turtle_loads_the_same_each_time() {
     let text = b"[ <http://e/p> [ <http://e/p> ( 1 2 [] ) ] ] <http://e/q> _:ffffffffffffffffffffffff , _:ab .";
     let stores = [(); 2].map(|()| Snapshot::of_turtle(text, None).unwrap());
     assert_same(&stores[0], &stores[1]).unwrap();
-    assert_eq!(stores[0].dictionary().count(Kind::Blank), 8);
+    assert_eq!(stores[0].dictionary().count(TermKind::Blank), 8);
 }
 
 #[test]

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus_files::{
-    Access, Directory, Failure, FakeDirectory, FakeDisk, File, FileError, Lock, LockError, Mapping, Scratch,
+    Directory, Failure, FakeDirectory, FakeDisk, File, FileError, Lock, LockError, Mapping, OpenMode, Scratch,
 };
 use vicus_flow::BoxError;
-use vicus_rdf::load::{LoadOptions, Source, Spill, Syntax};
-use vicus_rdf::stored::Sections;
+use vicus_rdf::load::{LoadOptions, LoadSource, LoadSpill, Syntax};
+use vicus_rdf::sections::Sections;
 use vicus_rdf::{OnError, Snapshot};
 
 #[derive(Default)]
@@ -39,7 +39,7 @@ fn sections(snapshot: &Snapshot) -> BTreeMap<String, Vec<u8>> {
 
 fn options(disk: &FakeDisk, memory: u64) -> LoadOptions {
     let scratch = Scratch::new(Arc::new(disk.process(1)));
-    LoadOptions { spill: Some(Spill { memory, scratch }), ..LoadOptions::default() }
+    LoadOptions { spill: Some(LoadSpill { memory, scratch }), ..LoadOptions::default() }
 }
 
 #[test]
@@ -143,7 +143,7 @@ impl Directory for Counted {
     fn create(&self, name: &str) -> Result<Arc<dyn File>, FileError> {
         self.0.create(name)
     }
-    fn open(&self, name: &str, access: Access) -> Result<Arc<dyn File>, FileError> {
+    fn open(&self, name: &str, access: OpenMode) -> Result<Arc<dyn File>, FileError> {
         self.0.open(name, access)
     }
     fn map(&self, name: &str) -> Result<Mapping, FileError> {
@@ -175,7 +175,7 @@ fn however_many_parts_there_are_they_share_a_few_files() {
     let files = |chunk_bytes: usize| {
         let directory = Arc::new(Counted(FakeDisk::new(1).process(1), AtomicUsize::new(0)));
         let scratch = Scratch::new(Arc::clone(&directory) as Arc<dyn Directory>);
-        let spill = Some(Spill { memory: 0, scratch });
+        let spill = Some(LoadSpill { memory: 0, scratch });
         let options = LoadOptions { workers: 2, chunk_bytes, spill, ..LoadOptions::default() };
         assert!(sections(&load(piped(&texts, usize::MAX), options, 1).unwrap().snapshot) == whole);
         directory.1.load(Ordering::Relaxed)
@@ -242,7 +242,7 @@ fn errors_in_the_data_are_counted_across_parts() {
         let (skipped, whole) = (whole.skipped(), whole.finish());
         let disk = FakeDisk::new(1);
         let options = LoadOptions { on_error: OnError::Skip, chunk_bytes: 500, ..options(&disk, 0) };
-        let source = Source::new("data", syntax, std::io::Cursor::new(text.clone())).with_base(BASE);
+        let source = LoadSource::new("data", syntax, std::io::Cursor::new(text.clone())).with_base(BASE);
         let loaded = load(vec![source], options, 3).unwrap();
         assert_eq!((loaded.snapshot.len(), loaded.skipped), (whole.len(), skipped), "{syntax:?}");
         assert_eq!(loaded.first_skipped.unwrap().error.line, 4);

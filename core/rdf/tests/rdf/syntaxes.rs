@@ -5,7 +5,7 @@ use oxrdf::Graph;
 use oxrdf::graph::CanonicalizationAlgorithm;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use vicus_rdf::load::{Chunk, OnError, Parsed, PulledReader, Syntax, TurtleReader, parse_lines_into, parse_trig};
+use vicus_rdf::load::{Chunk, OnError, ParsedPart, PulledReader, Syntax, TurtleReader, parse_lines_into, parse_trig};
 use vicus_rdf::{Id, Loader, Order, Snapshot, SyntaxError};
 
 const ALL: [Syntax; 6] =
@@ -146,19 +146,19 @@ fn named_graphs_are_kept_apart_from_the_default_graph() {
 }
 
 /// A whole file.
-pub(crate) fn parse(syntax: Syntax, text: &[u8], base: Option<&str>) -> Result<Parsed, SyntaxError> {
+pub(crate) fn parse(syntax: Syntax, text: &[u8], base: Option<&str>) -> Result<ParsedPart, SyntaxError> {
     parse_as(syntax, text, base, false)
 }
 
 /// A whole file, possibly with RDF 1.2.
-pub(crate) fn parse_12(syntax: Syntax, text: &[u8], base: Option<&str>) -> Result<Parsed, SyntaxError> {
+pub(crate) fn parse_12(syntax: Syntax, text: &[u8], base: Option<&str>) -> Result<ParsedPart, SyntaxError> {
     parse_as(syntax, text, base, true)
 }
 
-fn parse_as(syntax: Syntax, text: &[u8], base: Option<&str>, rdf_12: bool) -> Result<Parsed, SyntaxError> {
+fn parse_as(syntax: Syntax, text: &[u8], base: Option<&str>, rdf_12: bool) -> Result<ParsedPart, SyntaxError> {
     match syntax {
         Syntax::NTriples | Syntax::NQuads => {
-            let mut parsed = Parsed::default().with_rdf_12(rdf_12);
+            let mut parsed = ParsedPart::default().with_rdf_12(rdf_12);
             parse_lines_into(&mut parsed, Chunk::file(text), syntax, 0, OnError::Fail).map(|()| parsed)
         }
         Syntax::Turtle | Syntax::TriG => {
@@ -325,12 +325,14 @@ fn a_context_costs_what_it_says_itself() {
 fn containers_of_json_ld_keep_their_values() {
     for (text, expected) in [
         (
-            r#"{"@context":{"p":{"@id":"http://e/p","@container":"@type"}},"@id":"http://e/s","p":{"http://e/T":{"@id":"http://e/o"}}}"#,
+            r#"{"@context":{"p":{"@id":"http://e/p","@container":"@type"}},
+                "@id":"http://e/s","p":{"http://e/T":{"@id":"http://e/o"}}}"#,
             "<http://e/o> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <http://e/T> .\n<http://e/s> <http://e/p> \
                 <http://e/o> .",
         ),
         (
-            r#"{"@context":{"p":{"@id":"http://e/p","@container":"@set"}},"@id":"http://e/s","p":[{"@list":[{"@value":"b","@language":"en"}]}]}"#,
+            r#"{"@context":{"p":{"@id":"http://e/p","@container":"@set"}},
+                "@id":"http://e/s","p":[{"@list":[{"@value":"b","@language":"en"}]}]}"#,
             "<http://e/s> <http://e/p> _:l .\n_:l <http://www.w3.org/1999/02/22-rdf-syntax-ns#first> \"b\"@en .\n_:l \
                 <http://www.w3.org/1999/02/22-rdf-syntax-ns#rest> <http://www.w3.org/1999/02/22-rdf-syntax-ns#nil> .",
         ),

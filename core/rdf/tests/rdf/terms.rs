@@ -5,7 +5,7 @@ use oxrdf::vocab::xsd;
 use oxrdf::{Literal, NamedNode, Term, Triple};
 use proptest::prelude::*;
 use std::cmp::Ordering;
-use vicus_rdf::{Encoded, Encoder, Kind, Snapshot, TermView};
+use vicus_rdf::{Encoded, Encoder, Snapshot, TermKind, TermView};
 
 #[test]
 fn a_term_comes_back_as_it_was() {
@@ -92,13 +92,13 @@ fn a_constant_that_is_not_there_has_a_place() {
     let strings = ["", "a", "ab", "b", "é"].map(|text| Term::from(Literal::new_simple_literal(text)));
     let snapshot = store_of(&strings);
     let dictionary = snapshot.dictionary();
-    assert_eq!(dictionary.count(Kind::String), 5);
+    assert_eq!(dictionary.count(TermKind::String), 5);
     for text in ["", "a", "aa", "ab", "abc", "c", "z", "ぁ"] {
         let below = strings.iter().filter(|term| matches!(term, Term::Literal(l) if l.value() < text)).count();
-        let (Ok(id) | Err(id)) = dictionary.search(Kind::String, text);
+        let (Ok(id) | Err(id)) = dictionary.search(TermKind::String, text);
         assert_eq!(id.rank(), Some(below), "{text:?}");
     }
-    let range = dictionary.range(Kind::String, "a".."b");
+    let range = dictionary.range(TermKind::String, "a".."b");
     assert_eq!((range.start.rank(), range.end.rank()), (Some(1), Some(3)));
 }
 
@@ -111,6 +111,6 @@ fn one_language_is_a_range() {
         .collect();
     let snapshot = store_of(&terms);
     let keys = Encoder::qualified("en");
-    let ids = snapshot.dictionary().range(Kind::LangString, &keys.start..&keys.end);
+    let ids = snapshot.dictionary().range(TermKind::LangString, &keys.start..&keys.end);
     assert_eq!((ids.start.rank(), ids.end.rank()), (Some(2), Some(4)));
 }

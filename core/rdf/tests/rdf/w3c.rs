@@ -8,7 +8,7 @@ use oxrdf::{Dataset, Graph, GraphName, NamedNode, NamedNodeRef, NamedOrBlankNode
 use oxttl::{NQuadsParser, NTriplesParser, TurtleParser};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use vicus_rdf::load::{Parsed, Syntax};
+use vicus_rdf::load::{ParsedPart, Syntax};
 use vicus_rdf::{Order, Snapshot};
 
 struct Test {
@@ -176,7 +176,7 @@ fn listed(manifest: &[u8]) -> Vec<Packed> {
 }
 
 /// What was parsed, with canonical names of blank nodes.
-fn dataset_of(parsed: &Parsed) -> Dataset {
+fn dataset_of(parsed: &ParsedPart) -> Dataset {
     let named = |term: Term| -> NamedOrBlankNode {
         match term {
             Term::NamedNode(node) => node.into(),

@@ -85,6 +85,15 @@ impl ContextRef {
     }
 }
 
+/// The task that waits for a context's tasks.
+#[derive(Clone, Copy, Debug)]
+pub struct ContextOwner {
+    /// Its seat.
+    pub seat: SeatId,
+    /// The waiter to tell of their end.
+    pub waiter: Waiter,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ContextKind {
     Task,
@@ -107,7 +116,7 @@ impl Context {
         parent: *const Context,
         group: *const Context,
         request: RequestId,
-        (seat, waiter): (SeatId, Waiter),
+        owner: ContextOwner,
     ) -> Context {
         Context {
             parent,
@@ -116,7 +125,7 @@ impl Context {
             kind,
             depth: 0,
             request,
-            open: Open::new(seat, waiter),
+            open: Open::new(owner.seat, owner.waiter),
             is_cancelled: AtomicBool::new(false),
             graph: Mutex::new(None),
             first_ordered: 0,
@@ -126,15 +135,14 @@ impl Context {
         }
     }
 
-    /// For the tasks of a scope. Its owner waits for [`AwaitedTasks::Subtrees`] before it is dropped. `owner`: the
-    /// owner's seat, and the waiter to tell of their end.
-    pub fn of_scope(request: RequestId, owner: (SeatId, Waiter)) -> Context {
+    /// For the tasks of a scope. Its owner waits for [`AwaitedTasks::Subtrees`] before it is dropped.
+    pub fn of_scope(request: RequestId, owner: ContextOwner) -> Context {
         Context::new(ContextKind::Scope, ptr::null(), ptr::null(), request, owner)
     }
 
     /// For the children of a task of `parent`, or of a task without one. Without a parent, its owner waits for
     /// [`AwaitedTasks::Subtrees`] before it is dropped; otherwise the owner may end before them ([`Context::end_one`]).
-    pub fn of_task(parent: Option<&Context>, request: RequestId, owner: (SeatId, Waiter)) -> Context {
+    pub fn of_task(parent: Option<&Context>, request: RequestId, owner: ContextOwner) -> Context {
         let group = parent.map_or(ptr::null(), Context::group);
         let depth = parent.map_or(0, |parent| parent.task().depth + 1);
         let own = Context::new(ContextKind::Task, parent.map_or(ptr::null(), ptr::from_ref), group, request, owner);
@@ -143,7 +151,7 @@ impl Context {
 
     /// For the next children of a task that has spawned in `outer`: its own context, or another of its groups. The task
     /// waits for [`AwaitedTasks::Subtrees`] before it spawns in `outer` again.
-    pub fn of_group(outer: &Context, owner: (SeatId, Waiter)) -> Context {
+    pub fn of_group(outer: &Context, owner: ContextOwner) -> Context {
         let first_ordered = outer.with_graph(|graph| graph.as_ref().map_or(0, |graph| graph.next_number()));
         let group = Context::new(ContextKind::Group, outer, outer.group(), outer.request, owner);
         Context { first_ordered, task: outer.task(), depth: outer.task().depth, ..group }
@@ -196,15 +204,15 @@ impl Context {
         self.open.announce_sleep(wanted)
     }
 
-    /// Like [`Context::announce_sleep`], for an owner suspended while its seat goes on. [`Context::goes_on`] ends the
-    /// suspension.
+    /// Like [`Context::announce_sleep`], for an owner suspended while its seat goes on. [`Context::note_resumed`] ends
+    /// the suspension.
     pub fn announce_suspension(&self, wanted: AwaitedTasks) -> bool {
         self.open.announce_suspension(wanted)
     }
 
     /// Its owner goes on, on this seat.
-    pub fn goes_on(&self, seat: SeatId) {
-        self.open.goes_on(seat);
+    pub fn note_resumed(&self, seat: SeatId) {
+        self.open.note_resumed(seat);
     }
 
     /// Whether all children of the owning task are over, including those of its groups.
@@ -223,9 +231,9 @@ impl Context {
         self.of_this_task().filter(|context| context.announce_suspension(AwaitedTasks::Children)).count() > 0
     }
 
-    /// Like [`Context::goes_on`], after [`Context::announce_suspension_for_children`].
-    pub fn goes_on_with_children(&self, seat: SeatId) {
-        self.of_this_task().for_each(|context| context.goes_on(seat));
+    /// Like [`Context::note_resumed`], after [`Context::announce_suspension_for_children`].
+    pub fn note_resumed_with_children(&self, seat: SeatId) {
+        self.of_this_task().for_each(|context| context.note_resumed(seat));
     }
 
     /// Drops its unbegun tasks, and their descendants.

@@ -152,7 +152,7 @@ impl Open {
     }
 
     /// Like [`Open::announce_sleep`], for an owner suspended while its seat goes on: tasks ended there meanwhile count
-    /// like those of other seats, and the last one reports that the owner is to check. [`Open::goes_on`] ends the
+    /// like those of other seats, and the last one reports that the owner is to check. [`Open::note_resumed`] ends the
     /// suspension.
     pub(crate) fn announce_suspension(&self, wanted: AwaitedTasks) -> bool {
         // Relaxed: other threads compare it with their own seats only.
@@ -161,7 +161,7 @@ impl Open {
     }
 
     /// The owner goes on, on this seat.
-    pub(crate) fn goes_on(&self, seat: SeatId) {
+    pub(crate) fn note_resumed(&self, seat: SeatId) {
         self.seat.store(seat.index() as u32, Ordering::Relaxed);
     }
 
@@ -402,7 +402,7 @@ mod tests {
         assert!(open.announce_suspension(AwaitedTasks::Subtrees));
         assert_eq!(open.end(seat, Ended::Both), Then::Nothing);
         assert_eq!(open.end(seat, Ended::Both), Then::Notify(Waiter(9)));
-        open.goes_on(seat);
+        open.note_resumed(seat);
         assert!(open.is_done(AwaitedTasks::Subtrees));
         open.begin(seat);
         assert_eq!(open.end(seat, Ended::Both), Then::Nothing, "it is on its seat again, and checks by itself");

@@ -11,8 +11,8 @@
 //! eight long tasks (`stolen=immediate` is as in the report). A program's own tasks are absent from the report; they
 //! are relaxed as well: one thread spawns many of them, and no other thread takes an immediate one.
 
-use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy, Values};
-use crate::{BoxPlacement, End, Order, Plan, QueueId, Scan, Take};
+use super::{AllowedValues, Draft, Parameter, SPARES, SPIN, Setting, Strategy};
+use crate::{BoxPlacement, End, Plan, QueueId, QueueOrder, QueueScan, Take};
 use vicus_topology::{PuId, Topology};
 
 pub(super) struct Bobox;
@@ -20,21 +20,21 @@ pub(super) struct Bobox;
 const SEVERAL: Parameter = Parameter {
     name: "several",
     default: 4,
-    values: Values::Between(1, u16::MAX as u32),
+    values: AllowedValues::Between(1, u16::MAX as u32),
     what: "how many tasks a thief takes at most",
 };
 
 const BOXES: Parameter = Parameter {
     name: "boxes",
     default: 0,
-    values: Values::Named(&["relaxed", "immediate"]),
+    values: AllowedValues::Named(&["relaxed", "immediate"]),
     what: "what a box that has received rows is: a relaxed task, which others steal, or an immediate one",
 };
 
 const STOLEN: Parameter = Parameter {
     name: "stolen",
     default: 0,
-    values: Values::Named(&["relaxed", "immediate"]),
+    values: AllowedValues::Named(&["relaxed", "immediate"]),
     what: "what becomes of the tasks that a thief takes beside the one that it runs: they stay relaxed, and others may \
         steal them again, or they become immediate ones, \
            which no other thread takes (§3.4)",
@@ -61,7 +61,13 @@ impl Strategy for Bobox {
         let mut stealing: Vec<QueueId> = Vec::new();
         for seat in draft.seat_ids() {
             let (home, pool) = (draft.seat(seat).node, draft.seat(seat).pool);
-            immediate.push(draft.queue(format!("immediate of {seat:?}"), Some(seat), Order::Deque, home, vec![pool]));
+            immediate.push(draft.queue(
+                format!("immediate of {seat:?}"),
+                Some(seat),
+                QueueOrder::Deque,
+                home,
+                vec![pool],
+            ));
         }
         for pool in draft.pool_ids() {
             let (home, wake) = (draft.pool_node(pool), draft.pools_by_rank(pool));
@@ -70,7 +76,7 @@ impl Strategy for Bobox {
             };
             // A lent thread puts its tasks there, too.
             let owner = spares.is_empty().then_some(*thread);
-            stealing.push(draft.queue(format!("stealing of {thread:?}"), owner, Order::Deque, home, wake));
+            stealing.push(draft.queue(format!("stealing of {thread:?}"), owner, QueueOrder::Deque, home, wake));
         }
         let several = setting.value("several") as u16;
         for seat in draft.seat_ids() {
@@ -80,11 +86,11 @@ impl Strategy for Bobox {
             let lent = pool.map(|other| immediate[other.index()]).collect();
             draft.seats[index].place = [immediate[index], stealing[domain]];
             draft.seats[index].tasks = stealing[domain];
-            draft.probe(seat, 1, Scan::List(vec![immediate[index]]), Take::Youngest);
+            draft.probe(seat, 1, QueueScan::List(vec![immediate[index]]), Take::Youngest);
             // The tasks left by a blocked thread, or by the one lent for it.
-            draft.probe(seat, 4, Scan::List(lent), Take::Oldest);
-            draft.probe_if_free(seat, 2, Scan::List(vec![stealing[domain]]), Take::Oldest);
-            draft.probe_if_free(seat, 3, Scan::Ring(victims, 0), Take::Several(End::Youngest, several));
+            draft.probe(seat, 4, QueueScan::List(lent), Take::Oldest);
+            draft.probe_if_free(seat, 2, QueueScan::List(vec![stealing[domain]]), Take::Oldest);
+            draft.probe_if_free(seat, 3, QueueScan::Ring(victims, 0), Take::Several(End::Youngest, several));
             if let Some(steal) = draft.seats[index].look.iter_mut().find(|probe| probe.rule == 3) {
                 steal.rest_to = Some(if setting.value(STOLEN.name) == 1 { immediate[index] } else { stealing[domain] });
             }

@@ -14,8 +14,8 @@
 //! A core's share of the last-level cache was 1 MiB on the authors' machine. The limit stays there on machines with a
 //! larger share: the caches have grown, and the price of distance has not fallen.
 
-use super::{Draft, PIN, Parameter, SPARES, Setting, Strategy, Values, cache_bytes, cores};
-use crate::{BoxPlacement, Dealing, Idle, Order, Plan, PoolId, QueueId, Robber, Scan, Take, TaskPlacement};
+use super::{AllowedValues, Draft, PIN, Parameter, SPARES, Setting, Strategy, cache_bytes, cores};
+use crate::{BoxPlacement, Dealing, Idle, Plan, PoolId, QueueId, QueueOrder, QueueScan, Robber, Take, TaskPlacement};
 use vicus_topology::{NodeId, PuId, Topology};
 
 pub(super) struct Footprint;
@@ -35,20 +35,20 @@ impl Strategy for Footprint {
             let share = Parameter {
                 name: "share_bytes",
                 default: 0,
-                values: Values::ANY,
+                values: AllowedValues::ANY,
                 what: "a task with more bytes is dealt; 0 is a core's share of the machine's last-level cache, 1 MiB \
                     at most, and 1 MiB if none is known",
             };
             let even = Parameter {
                 name: "even",
                 default: 0,
-                values: Values::Named(&["stays", "dealt"]),
+                values: AllowedValues::Named(&["stays", "dealt"]),
                 what: "what becomes of a task whose bytes are spread evenly over the nodes",
             };
             let distance = Parameter {
                 name: "distance",
                 default: 0,
-                values: Values::Named(&["rank", "value"]),
+                values: AllowedValues::Named(&["rank", "value"]),
                 what: "a queue is robbed when longer than its cores times this: its distance among the machine's, or \
                     as the \
                        operating system tells it",
@@ -56,7 +56,7 @@ impl Strategy for Footprint {
             let ties = Parameter {
                 name: "ties",
                 default: 1,
-                values: Values::Named(&["first", "turn"]),
+                values: AllowedValues::Named(&["first", "turn"]),
                 what: "which of the nodes gets a task where its bytes cost the same: the first one from that of its \
                     first byte on, or the one to \
                        which the spawning thread has sent the fewest bytes",
@@ -76,7 +76,7 @@ impl Strategy for Footprint {
             .pool_ids()
             .map(|pool| {
                 let home = draft.pool_node(pool);
-                draft.queue(format!("tasks of {home}"), None, Order::Deque, home, vec![pool])
+                draft.queue(format!("tasks of {home}"), None, QueueOrder::Deque, home, vec![pool])
             })
             .collect();
         // How long the queue of a node must be before threads of another node take from it.
@@ -103,7 +103,7 @@ impl Strategy for Footprint {
                 .pool_ids()
                 .map(|pool| {
                     let (home, wake) = (draft.pool_node(pool), everyone[pool.index()].clone());
-                    draft.queue(format!("undealt tasks of {home}"), None, Order::Deque, home, wake)
+                    draft.queue(format!("undealt tasks of {home}"), None, QueueOrder::Deque, home, wake)
                 })
                 .collect(),
         };
@@ -122,13 +122,13 @@ impl Strategy for Footprint {
             let is_apart = own != stays;
             let victims = &victims[pool.index()];
             let limits = victims.iter().map(|victim| victim.longer_than).collect();
-            let scan = Scan::List(victims.iter().map(|victim| queues[victim.pool.index()]).collect());
+            let scan = QueueScan::List(victims.iter().map(|victim| queues[victim.pool.index()]).collect());
             draft.seats[seat.index()].place = [stays, stays];
             draft.seats[seat.index()].idle = back_off(setting);
-            draft.probe(seat, 1, Scan::List(if is_apart { vec![stays, own] } else { vec![own] }), Take::Oldest);
+            draft.probe(seat, 1, QueueScan::List(if is_apart { vec![stays, own] } else { vec![own] }), Take::Oldest);
             if is_apart {
                 let others = victims.iter().map(|victim| undealt[victim.pool.index()]).collect();
-                draft.probe(seat, 2, Scan::List(others), Take::Oldest);
+                draft.probe(seat, 2, QueueScan::List(others), Take::Oldest);
             }
             draft.probe_long(seat, 2, scan, limits);
         }
@@ -157,7 +157,7 @@ const MOST_SHARE_BYTES: u64 = 1 << 20;
 pub(super) const UNDEALT: Parameter = Parameter {
     name: "undealt",
     default: 1,
-    values: Values::Named(&["beside", "apart"]),
+    values: AllowedValues::Named(&["beside", "apart"]),
     what: "whether tasks that are not worth dealing lie beside the dealt ones, or in a queue of their own that is \
         looked at first and robbed by all \
            threads at any length",
@@ -172,25 +172,25 @@ pub(super) const BACK_OFF: [Parameter; 4] = [
         name: "backoff_ns",
         default: 1_000,
         // Multiples of zero stay zero.
-        values: Values::Between(1, u32::MAX),
+        values: AllowedValues::Between(1, u32::MAX),
         what: "the first pause of a worker without work, in nanoseconds",
     },
     Parameter {
         name: "backoff_factor",
         default: 2,
-        values: Values::Between(2, u8::MAX as u32),
+        values: AllowedValues::Between(2, u8::MAX as u32),
         what: "how many times as long as the last each pause is",
     },
     Parameter {
         name: "backoff_max_ns",
         default: 1_000_000,
-        values: Values::Between(1, u32::MAX),
+        values: AllowedValues::Between(1, u32::MAX),
         what: "the longest pause; after it, threads sleep until a push wakes them",
     },
     Parameter {
         name: "wake",
         default: 1,
-        values: Values::Named(&["off", "on"]),
+        values: AllowedValues::Named(&["off", "on"]),
         what: "whether threads sleep after the longest pause, or go on with such pauses and are never woken, as in the \
             authors' runtime, \
                whose pauses are 1 to 128 µs long; an idle program then uses the processor",

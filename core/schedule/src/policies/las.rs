@@ -17,8 +17,8 @@
 //!
 //! [`SeatPlan`]: crate::SeatPlan
 
-use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy, Values};
-use crate::{Order, Plan, PoolId, QueueId, Scan, SeatId, Take};
+use super::{AllowedValues, Draft, Parameter, SPARES, SPIN, Setting, Strategy};
+use crate::{Plan, PoolId, QueueId, QueueOrder, QueueScan, SeatId, Take};
 use vicus_topology::{PuId, Topology};
 
 pub(super) struct Las;
@@ -49,12 +49,12 @@ impl Strategy for Las {
         let mut immediate: Vec<QueueId> = Vec::new();
         for seat in draft.seat_ids() {
             let (home, wake) = (draft.seat(seat).node, near(&draft, draft.seat(seat).pool));
-            immediate.push(draft.queue(format!("immediate of {seat:?}"), Some(seat), Order::Deque, home, wake));
+            immediate.push(draft.queue(format!("immediate of {seat:?}"), Some(seat), QueueOrder::Deque, home, wake));
         }
         let mut deferred: Vec<QueueId> = Vec::new();
         for pool in draft.pool_ids() {
             let (home, wake) = (draft.pool_node(pool), by_rank[pool.index()].clone());
-            deferred.push(draft.queue(format!("deferred of {pool:?}"), None, Order::ByRequest, home, wake));
+            deferred.push(draft.queue(format!("deferred of {pool:?}"), None, QueueOrder::ByRequest, home, wake));
         }
 
         // By seat, the queue of immediate tasks that are no boxes.
@@ -63,7 +63,7 @@ impl Strategy for Las {
         let tasks: Option<Vec<QueueId>> = has_nodes.then(|| {
             let of_seat = |seat: SeatId| {
                 let (home, wake) = (draft.seat(seat).node, by_rank[draft.seat(seat).pool.index()].clone());
-                draft.queue(format!("tasks of {seat:?}"), Some(seat), Order::Deque, home, wake)
+                draft.queue(format!("tasks of {seat:?}"), Some(seat), QueueOrder::Deque, home, wake)
             };
             seats.map(of_seat).collect()
         });
@@ -87,14 +87,14 @@ impl Strategy for Las {
             let (near, far) = (seats_of(&near), turned(&draft, seat, seats_of(&far)));
             if let Some(tasks) = &tasks {
                 draft.seats[seat.index()].tasks = tasks[seat.index()];
-                draft.probe(seat, 1, Scan::List(vec![tasks[seat.index()]]), Take::Youngest);
+                draft.probe(seat, 1, QueueScan::List(vec![tasks[seat.index()]]), Take::Youngest);
             }
-            draft.probe(seat, 1, Scan::List(vec![own]), Take::Youngest);
-            draft.probe(seat, 2, Scan::List([immediate_of(&group), tasks_of(&group)].concat()), Take::Oldest);
-            draft.probe_if_free(seat, 3, Scan::List(vec![deferred[pool.index()]]), Take::YoungestOfOldestRequest);
-            draft.probe_if_free(seat, 4, Scan::List(others), Take::OldestOfSecondOldestRequest);
-            draft.probe(seat, 5, Scan::Ring([immediate_of(&near), tasks_of(&near)].concat(), 0), Take::Oldest);
-            draft.probe(seat, 6, Scan::Ring(tasks_of(&far), 1), Take::Oldest);
+            draft.probe(seat, 1, QueueScan::List(vec![own]), Take::Youngest);
+            draft.probe(seat, 2, QueueScan::List([immediate_of(&group), tasks_of(&group)].concat()), Take::Oldest);
+            draft.probe_if_free(seat, 3, QueueScan::List(vec![deferred[pool.index()]]), Take::YoungestOfOldestRequest);
+            draft.probe_if_free(seat, 4, QueueScan::List(others), Take::OldestOfSecondOldestRequest);
+            draft.probe(seat, 5, QueueScan::Ring([immediate_of(&near), tasks_of(&near)].concat(), 0), Take::Oldest);
+            draft.probe(seat, 6, QueueScan::Ring(tasks_of(&far), 1), Take::Oldest);
         }
         let homes = draft.homes(&deferred);
         Plan { homes, ..draft.finish(setting, deferred) }
@@ -105,7 +105,7 @@ impl Strategy for Las {
 pub(super) const PIN: Parameter = Parameter {
     name: "pin",
     default: AUTO,
-    values: Values::Named(&["auto", "group", "pu", "off"]),
+    values: AllowedValues::Named(&["auto", "group", "pu", "off"]),
     what: "threads may run on every PU of their core group, or on one PU each; auto: on one, where each has its own; \
         off: on any PU, and before a thread looks for a \
            task it asks the system where it runs, and takes what the thread of that place would",

@@ -13,8 +13,8 @@
 //! With `pin=off` the system places the threads, and a thread's domain is the one it runs in; §4 of the paper leaves
 //! this to later work. Records of distances count a thread at its seat.
 
-use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy, Values, cores};
-use crate::{BoxPlacement, Dealing, Order, Plan, PoolId, QueueId, Robber, Scan, Take, TaskPlacement, Tokens};
+use super::{AllowedValues, Draft, Parameter, SPARES, SPIN, Setting, Strategy, cores};
+use crate::{BoxPlacement, Dealing, Plan, PoolId, QueueId, QueueOrder, QueueScan, Robber, Take, TaskPlacement, Tokens};
 use vicus_topology::{GroupId, PuId, Topology};
 
 pub(super) struct LocalityQueues;
@@ -32,26 +32,26 @@ impl Strategy for LocalityQueues {
         const CAPACITY: Parameter = Parameter {
             name: "capacity",
             default: 256,
-            values: Values::ANY,
+            values: AllowedValues::ANY,
             what: "how many tokens the pool holds; 0 is any number",
         };
         const DOMAIN: Parameter = Parameter {
             name: "domain",
             default: 0,
-            values: Values::Named(&["node", "group"]),
+            values: AllowedValues::Named(&["node", "group"]),
             what: "which threads share a queue: those of a node, or those that share a cache (Wittmann and Hager, §4)",
         };
         const PIN: Parameter = Parameter {
             name: "pin",
             default: 1,
-            values: Values::Named(&["off", "pu"]),
+            values: AllowedValues::Named(&["off", "pu"]),
             what: "pu: each thread may run on one PU; off: on any, and before it looks for a block it asks the system \
                 where it runs, whose domain is its own then (§4)",
         };
         const ROB: Parameter = Parameter {
             name: "rob",
             default: 0,
-            values: Values::Named(&["any", "long"]),
+            values: AllowedValues::Named(&["any", "long"]),
             what: "which blocks of other domains a thread without any of its own takes: any, as in the paper, or those \
                 of a domain with more blocks than cores: while one thread submits them one by one, all wait for their \
                 own",
@@ -80,7 +80,7 @@ impl Strategy for LocalityQueues {
                 let longer_than = kept[pool.index()];
                 let robbers = wake.split_off(if longer_than == 0 { wake.len() } else { 1 });
                 let name = if of_groups { format!("blocks of {pool:?}") } else { format!("blocks of {home}") };
-                let queue = draft.queue(name, None, Order::Deque, home, wake);
+                let queue = draft.queue(name, None, QueueOrder::Deque, home, wake);
                 let robbers = robbers.into_iter().map(|pool| Robber { pool, longer_than });
                 draft.queues[queue.index()].robbers = robbers.collect();
                 queue
@@ -91,9 +91,9 @@ impl Strategy for LocalityQueues {
             let own = queues[domain];
             let next = (domain + 1..queues.len()).chain(0..domain);
             let limits = next.clone().map(|domain| kept[domain]).collect();
-            let next = Scan::List(next.map(|domain| queues[domain]).collect());
+            let next = QueueScan::List(next.map(|domain| queues[domain]).collect());
             draft.seats[seat.index()].place = [own, own];
-            draft.probe(seat, 1, Scan::List(vec![own]), Take::Oldest);
+            draft.probe(seat, 1, QueueScan::List(vec![own]), Take::Oldest);
             if setting.value("rob") == 0 {
                 draft.probe(seat, 2, next, Take::Oldest);
             } else {

@@ -13,11 +13,11 @@ mod steal;
 mod vicinity;
 mod vicus;
 
-pub use setting::{Parameter, Setting, SettingError, Settings, Values};
+pub use setting::{AllowedValues, Parameter, Setting, SettingError, Settings};
 
 use crate::{
-    BoxPlacement, Dealing, Idle, Order, Patience, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, Scan, SeatId,
-    SeatPlan, Take, TaskPlacement, When,
+    BoxPlacement, Dealing, Idle, Patience, Plan, Pool, PoolId, Probe, QueueId, QueueOrder, QueueScan, QueueSpec,
+    SeatId, SeatPlan, Take, TaskPlacement, When,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use vicus_topology::{CoreGroup, GroupId, LocationId, NodeId, PuId, Topology};
@@ -113,7 +113,7 @@ impl Latencies {
 const SPIN: Parameter = Parameter {
     name: "spin_ns",
     default: 10_000,
-    values: Values::ANY,
+    values: AllowedValues::ANY,
     what: "how long a worker without work looks around before it sleeps, in nanoseconds; 0 is not at all; after a \
         short sleep up to 50000",
 };
@@ -122,7 +122,7 @@ const SPIN: Parameter = Parameter {
 const SPARES: Parameter = Parameter {
     name: "spares",
     default: 4,
-    values: Values::ANY,
+    values: AllowedValues::ANY,
     what: "how many threads each pool of threads may lend for blocked ones, at most one for each of its threads",
 };
 
@@ -130,7 +130,7 @@ const SPARES: Parameter = Parameter {
 const PIN: Parameter = Parameter {
     name: "pin",
     default: 1,
-    values: Values::Named(&["off", "auto"]),
+    values: AllowedValues::Named(&["off", "auto"]),
     what: "auto: threads may run where the strategy has them; off: on any PU, and before a thread looks for a task it \
         asks the system where it runs, and is as the \
            thread of that place",
@@ -205,7 +205,14 @@ impl<'a> Draft<'a> {
         });
     }
 
-    fn queue(&mut self, name: String, owner: Option<SeatId>, order: Order, home: NodeId, wake: Vec<PoolId>) -> QueueId {
+    fn queue(
+        &mut self,
+        name: String,
+        owner: Option<SeatId>,
+        order: QueueOrder,
+        home: NodeId,
+        wake: Vec<PoolId>,
+    ) -> QueueId {
         self.queues.push(QueueSpec { name, owner, order, capacity: None, home, wake, robbers: Vec::new() });
         QueueId::new(self.queues.len() - 1)
     }
@@ -247,7 +254,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Adds a probe unless it has no queue to look into.
-    fn probe(&mut self, seat: SeatId, rule: u8, scan: Scan, take: Take) {
+    fn probe(&mut self, seat: SeatId, rule: u8, scan: QueueScan, take: Take) {
         if !scan.queues().is_empty() {
             let probe = Probe { rule, scan, take, when: When::NotEmpty, rest_to: None, while_waiting: true };
             self.seats[seat.index()].look.push(probe);
@@ -255,14 +262,14 @@ impl<'a> Draft<'a> {
     }
 
     /// Adds a probe for tasks of other seats: while a task of the seat waits, it only finds tasks of the same request.
-    fn probe_if_free(&mut self, seat: SeatId, rule: u8, scan: Scan, take: Take) {
+    fn probe_if_free(&mut self, seat: SeatId, rule: u8, scan: QueueScan, take: Take) {
         let probes = self.seat(seat).look.len();
         self.probe(seat, rule, scan, take);
         self.seats[seat.index()].look[probes..].iter_mut().for_each(|probe| probe.while_waiting = false);
     }
 
     /// Adds a probe for the oldest task of queues longer than these limits.
-    fn probe_long(&mut self, seat: SeatId, rule: u8, scan: Scan, limits: Vec<u32>) {
+    fn probe_long(&mut self, seat: SeatId, rule: u8, scan: QueueScan, limits: Vec<u32>) {
         if !scan.queues().is_empty() {
             self.probe(seat, rule, scan, Take::Oldest);
             self.seats[seat.index()].look.last_mut().expect("it was just put").when = When::LongerThan(limits);

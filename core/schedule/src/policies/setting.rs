@@ -14,14 +14,14 @@ pub struct Parameter {
     /// Its value if it is not set.
     pub default: u32,
     /// Its possible values.
-    pub values: Values,
+    pub values: AllowedValues,
     /// Its effect, in one line.
     pub what: &'static str,
 }
 
 /// The possible values of a parameter. A user's value is taken as it is, or refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Values {
+pub enum AllowedValues {
     /// Named values, such as `pin=pu`; the value is the index.
     Named(&'static [&'static str]),
     /// A whole number from the first to the second.
@@ -30,35 +30,35 @@ pub enum Values {
     OneOf(&'static [u32]),
 }
 
-impl Values {
+impl AllowedValues {
     /// Any whole number in range.
-    pub const ANY: Values = Values::Between(0, u32::MAX);
+    pub const ANY: AllowedValues = AllowedValues::Between(0, u32::MAX);
 
     /// The value of a text.
     fn read(self, text: &str) -> Option<u32> {
         match self {
-            Values::Named(names) => names.iter().position(|name| *name == text).map(|at| at as u32),
-            Values::Between(least, most) => text.parse().ok().filter(|value| (least..=most).contains(value)),
-            Values::OneOf(numbers) => text.parse().ok().filter(|value| numbers.contains(value)),
+            AllowedValues::Named(names) => names.iter().position(|name| *name == text).map(|at| at as u32),
+            AllowedValues::Between(least, most) => text.parse().ok().filter(|value| (least..=most).contains(value)),
+            AllowedValues::OneOf(numbers) => text.parse().ok().filter(|value| numbers.contains(value)),
         }
     }
 
-    /// A value in the form [`Values::read`] takes.
+    /// A value in the form [`AllowedValues::read`] takes.
     fn shown(self, value: u32) -> String {
         match self {
-            Values::Named(names) => names[value as usize].to_owned(),
-            Values::Between(..) | Values::OneOf(_) => value.to_string(),
+            AllowedValues::Named(names) => names[value as usize].to_owned(),
+            AllowedValues::Between(..) | AllowedValues::OneOf(_) => value.to_string(),
         }
     }
 }
 
 /// The expected values.
-impl fmt::Display for Values {
+impl fmt::Display for AllowedValues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Values::Named(names) => write!(f, "one of {}", names.join(", ")),
-            Values::Between(least, most) => write!(f, "a whole number from {least} to {most}"),
-            Values::OneOf(numbers) => {
+            AllowedValues::Named(names) => write!(f, "one of {}", names.join(", ")),
+            AllowedValues::Between(least, most) => write!(f, "a whole number from {least} to {most}"),
+            AllowedValues::OneOf(numbers) => {
                 let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
                 write!(f, "one of {}", numbers.join(", "))
             }
@@ -152,7 +152,7 @@ impl Setting {
     pub(super) fn is(&self, name: &str, value: &str) -> bool {
         let parameters = self.strategy.parameters().iter().zip(&self.values);
         parameters.filter(|(parameter, _)| parameter.name == name).any(|(parameter, &at)| match parameter.values {
-            Values::Named(names) => names.get(at as usize) == Some(&value),
+            AllowedValues::Named(names) => names.get(at as usize) == Some(&value),
             _ => false,
         })
     }

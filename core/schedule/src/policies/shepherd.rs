@@ -15,8 +15,8 @@
 //! for itself.
 
 use super::las::by_cache_distance;
-use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy, Values};
-use crate::{BoxPlacement, Order, Plan, PoolId, QueueId, Scan, Take, TaskPlacement};
+use super::{AllowedValues, Draft, Parameter, SPARES, SPIN, Setting, Strategy};
+use crate::{BoxPlacement, Plan, PoolId, QueueId, QueueOrder, QueueScan, Take, TaskPlacement};
 use vicus_topology::{PuId, Topology};
 
 pub(super) struct Shepherd;
@@ -34,7 +34,7 @@ impl Strategy for Shepherd {
         const UNPLACED: Parameter = Parameter {
             name: "unplaced",
             default: 0,
-            values: Values::Named(&["turn", "own"]),
+            values: AllowedValues::Named(&["turn", "own"]),
             what: "where a task goes that names no place: to the next shepherd in turn, or to its spawner's own queue, \
                 the \
                    youngest first, from which others steal",
@@ -48,7 +48,7 @@ impl Strategy for Shepherd {
             .pool_ids()
             .map(|pool| {
                 let home = draft.pool_node(pool);
-                draft.queue(format!("tasks of {pool:?}"), None, Order::Deque, home, vec![pool])
+                draft.queue(format!("tasks of {pool:?}"), None, QueueOrder::Deque, home, vec![pool])
             })
             .collect();
         let homes = draft.homes(&queues);
@@ -56,7 +56,7 @@ impl Strategy for Shepherd {
             for seat in draft.seat_ids() {
                 let own = queues[draft.seat(seat).pool.index()];
                 draft.seats[seat.index()].place = [own, own];
-                draft.probe(seat, 1, Scan::List(vec![own]), Take::Oldest);
+                draft.probe(seat, 1, QueueScan::List(vec![own]), Take::Oldest);
             }
             let tasks = vec![TaskPlacement::InTurn(queues.clone()), TaskPlacement::Own];
             let boxes = vec![BoxPlacement::AtHome, BoxPlacement::ByNumber(queues.clone()), BoxPlacement::Own];
@@ -66,7 +66,7 @@ impl Strategy for Shepherd {
             .seat_ids()
             .map(|seat| {
                 let (home, wake) = (draft.seat(seat).node, draft.pools_by_rank(draft.seat(seat).pool));
-                draft.queue(format!("tasks of {seat:?}"), Some(seat), Order::Deque, home, wake)
+                draft.queue(format!("tasks of {seat:?}"), Some(seat), QueueOrder::Deque, home, wake)
             })
             .collect();
         // Work from outside of the runtime. Other seats may take it as well.
@@ -74,7 +74,7 @@ impl Strategy for Shepherd {
             .pool_ids()
             .map(|pool| {
                 let (home, wake) = (draft.pool_node(pool), draft.pools_by_rank(pool));
-                draft.queue(format!("from outside, of {pool:?}"), None, Order::Deque, home, wake)
+                draft.queue(format!("from outside, of {pool:?}"), None, QueueOrder::Deque, home, wake)
             })
             .collect();
         for seat in draft.seat_ids() {
@@ -85,11 +85,11 @@ impl Strategy for Shepherd {
             let seats = others.iter().flat_map(|other| &draft.pools[other.index()].seats);
             let far = seats.map(|other| of_seats[other.index()]).collect();
             let far_entries = others.iter().map(|other| entries[other.index()]).collect();
-            draft.probe(seat, 1, Scan::List(vec![own]), Take::Youngest);
-            draft.probe(seat, 2, Scan::List(vec![queues[pool.index()], entries[pool.index()]]), Take::Oldest);
-            draft.probe(seat, 3, Scan::List(near), Take::Oldest);
-            draft.probe(seat, 4, Scan::Ring(far, 0), Take::Oldest);
-            draft.probe(seat, 5, Scan::List(far_entries), Take::Oldest);
+            draft.probe(seat, 1, QueueScan::List(vec![own]), Take::Youngest);
+            draft.probe(seat, 2, QueueScan::List(vec![queues[pool.index()], entries[pool.index()]]), Take::Oldest);
+            draft.probe(seat, 3, QueueScan::List(near), Take::Oldest);
+            draft.probe(seat, 4, QueueScan::Ring(far, 0), Take::Oldest);
+            draft.probe(seat, 5, QueueScan::List(far_entries), Take::Oldest);
         }
         Plan { homes, ..draft.finish(setting, entries) }
     }

@@ -14,8 +14,8 @@
 //! the machine busy.
 
 use super::footprint::{BACK_OFF, BESIDE, UNDEALT, back_off, first_beyond_longest};
-use super::{Draft, Latencies, PIN, Parameter, SPARES, Setting, Strategy, Values, private_bytes};
-use crate::{BoxPlacement, Dealing, Order, Plan, PoolId, QueueId, Scan, Take, TaskPlacement};
+use super::{AllowedValues, Draft, Latencies, PIN, Parameter, SPARES, Setting, Strategy, private_bytes};
+use crate::{BoxPlacement, Dealing, Plan, PoolId, QueueId, QueueOrder, QueueScan, Take, TaskPlacement};
 use vicus_topology::{GroupId, PuId, Topology};
 
 pub(super) struct Vicinity;
@@ -36,25 +36,25 @@ impl Strategy for Vicinity {
                 name: "reach",
                 default: 8,
                 // Those of §4.2.
-                values: Values::OneOf(&[0, 1, 4, 8, 16]),
+                values: AllowedValues::OneOf(&[0, 1, 4, 8, 16]),
                 what: "how many home caches share their work, the own one included; 0 is all",
             };
             let intensity = Parameter {
                 name: "intensity",
                 default: 1,
-                values: Values::Named(&["off", "on"]),
+                values: AllowedValues::Named(&["off", "on"]),
                 what: "whether the home of the datum that a task uses intensely decides alone",
             };
             let coarse = Parameter {
                 name: "coarse",
                 default: 1,
-                values: Values::Named(&["off", "on"]),
+                values: AllowedValues::Named(&["off", "on"]),
                 what: "whether only memory counts that each allocation has at one home",
             };
             let private = Parameter {
                 name: "private_bytes",
                 default: 0,
-                values: Values::ANY,
+                values: AllowedValues::ANY,
                 what: "a task with more bytes is dealt; 0 is the machine's private cache, or 32 KiB if none is known",
             };
             [reach, intensity, coarse, private, UNDEALT, PIN, SPARES, first, factor, max, wake]
@@ -104,7 +104,7 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
         .pool_ids()
         .map(|pool| {
             let (home, wake) = (draft.pool_node(pool), blocks[pool.index()].clone());
-            draft.queue(format!("tasks of {pool:?}"), None, Order::Deque, home, wake)
+            draft.queue(format!("tasks of {pool:?}"), None, QueueOrder::Deque, home, wake)
         })
         .collect();
     // By pool, the queue of the tasks left with their spawners.
@@ -114,7 +114,7 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
             .pool_ids()
             .map(|pool| {
                 let (home, wake) = (draft.pool_node(pool), outwards(&draft, pool, &cost));
-                draft.queue(format!("undealt tasks of {pool:?}"), None, Order::Deque, home, wake)
+                draft.queue(format!("undealt tasks of {pool:?}"), None, QueueOrder::Deque, home, wake)
             })
             .collect(),
     };
@@ -125,11 +125,11 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
         let others = blocks[pool.index()][1..].iter().map(|other| queues[other.index()]).collect();
         draft.seats[seat.index()].place = [stays, stays];
         draft.seats[seat.index()].idle = back_off(setting);
-        draft.probe(seat, 1, Scan::List(if is_apart { vec![stays, own] } else { vec![own] }), Take::Oldest);
-        draft.probe(seat, 2, Scan::List(others), Take::Oldest);
+        draft.probe(seat, 1, QueueScan::List(if is_apart { vec![stays, own] } else { vec![own] }), Take::Oldest);
+        draft.probe(seat, 2, QueueScan::List(others), Take::Oldest);
         if is_apart {
             let others = outwards(&draft, pool, &cost)[1..].iter().map(|other| undealt[other.index()]).collect();
-            draft.probe(seat, 2, Scan::List(others), Take::Oldest);
+            draft.probe(seat, 2, QueueScan::List(others), Take::Oldest);
         }
     }
     let private = || private_bytes(machine, pus);

@@ -65,15 +65,17 @@
 //! cores.
 
 use super::las::{self, by_cache_distance};
-use super::{Draft, Latencies, Parameter, SPARES, SPIN, Setting, Strategy, Values, cores, private_bytes};
-use crate::{Crowd, Dealing, End, Order, Plan, PoolId, QueueId, Robber, Scan, SeatId, Take, TaskPlacement, Warm};
+use super::{AllowedValues, Draft, Latencies, Parameter, SPARES, SPIN, Setting, Strategy, cores, private_bytes};
+use crate::{
+    Crowd, Dealing, End, Plan, PoolId, QueueId, QueueOrder, QueueScan, Robber, SeatId, Take, TaskPlacement, Warm,
+};
 use vicus_topology::{GroupId, PuId, Topology};
 
 /// The number of requests from which data stay with their users.
 const CROWD: Parameter = Parameter {
     name: "crowd",
     default: 50,
-    values: Values::ANY,
+    values: AllowedValues::ANY,
     what: "more requests than this are many, in percent of the nodes, and at least 2: their tasks stay on their \
         spawners' nodes, where caches have what \
            the request has used; 0 is any number",
@@ -83,7 +85,7 @@ const CROWD: Parameter = Parameter {
 const FAN: Parameter = Parameter {
     name: "fan",
     default: 8,
-    values: Values::ANY,
+    values: AllowedValues::ANY,
     what: "the first so many tasks that a spawner would deal to nodes, and all of a spawner that would be dealt \
         itself, go there only if 80 percent of their bytes \
            lie there: they use what it has just used; 0 deals all",
@@ -93,7 +95,7 @@ const FAN: Parameter = Parameter {
 const WARM: Parameter = Parameter {
     name: "warm",
     default: 80,
-    values: Values::Between(0, 100),
+    values: AllowedValues::Between(0, 100),
     what: "a task goes to the core group that has used this part of its bytes last, in percent, if the group has used \
         no more since than its caches hold; parts of their \
            spawners' work don't, nor any where homes are caches; 0 is never",
@@ -103,7 +105,7 @@ const WARM: Parameter = Parameter {
 const SPREAD: Parameter = Parameter {
     name: "spread",
     default: 10,
-    values: Values::ANY,
+    values: AllowedValues::ANY,
     what: "nodes where a task's bytes cost at most so many percent more than where they cost least get such tasks in \
         turn, by bytes, as each thread counts them; \
            0: those that cost the least",
@@ -113,7 +115,7 @@ const SPREAD: Parameter = Parameter {
 const STRETCHES: Parameter = Parameter {
     name: "stretches",
     default: 8,
-    values: Values::ANY,
+    values: AllowedValues::ANY,
     what: "how many stretches of an access to rows of a matrix are looked up, and stand for all; 0 is all of them",
 };
 
@@ -121,7 +123,7 @@ const STRETCHES: Parameter = Parameter {
 const SPILL: Parameter = Parameter {
     name: "spill",
     default: 1,
-    values: Values::Named(&["off", "on"]),
+    values: AllowedValues::Named(&["off", "on"]),
     what: "on: while there is one request, a deferred task goes to its spawner's own queue once another seat uses the \
         one of its core group",
 };
@@ -143,14 +145,14 @@ impl Strategy for Vicus {
             Parameter {
                 name: "deal_bytes",
                 default: 0,
-                values: Values::ANY,
+                values: AllowedValues::ANY,
                 what: "a task with more bytes is dealt; 0 is a core's smallest private cache, or 32 KiB if none is \
                     known",
             },
             Parameter {
                 name: "memory",
                 default: 50,
-                values: Values::Between(0, 100),
+                values: AllowedValues::Between(0, 100),
                 what: "how much of a task's time counts as waits for memory, in percent: the more, the longer far \
                     threads leave a dealt \
                        task where its bytes are",
@@ -192,12 +194,12 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
     let mut immediate: Vec<QueueId> = Vec::new();
     for seat in draft.seat_ids() {
         let (home, wake) = (draft.seat(seat).node, by_rank[draft.seat(seat).pool.index()].clone());
-        immediate.push(draft.queue(format!("immediate of {seat:?}"), Some(seat), Order::Deque, home, wake));
+        immediate.push(draft.queue(format!("immediate of {seat:?}"), Some(seat), QueueOrder::Deque, home, wake));
     }
     let mut deferred: Vec<QueueId> = Vec::new();
     for pool in draft.pool_ids() {
         let (home, wake) = (draft.pool_node(pool), by_rank[pool.index()].clone());
-        deferred.push(draft.queue(format!("deferred of {pool:?}"), None, Order::ByRequest, home, wake));
+        deferred.push(draft.queue(format!("deferred of {pool:?}"), None, QueueOrder::ByRequest, home, wake));
     }
     // One for each home, shared by its pools.
     let dealt: Vec<QueueId> = homes
@@ -206,7 +208,7 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
         .map(|pools| {
             let home = draft.pool_node(pools[0]);
             let name = if homes.are_caches { format!("dealt to {:?}", pools[0]) } else { format!("dealt to {home}") };
-            draft.queue(name, None, Order::ByRequest, home, Vec::new())
+            draft.queue(name, None, QueueOrder::ByRequest, home, Vec::new())
         })
         .collect();
     for (home, &queue) in dealt.iter().enumerate() {
@@ -226,7 +228,7 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
         (cores * 2 * setting.value("memory")).div_ceil(100).min(cores)
     };
     let warm_limits: Vec<u32> = draft.pool_ids().map(warm_limit).collect();
-    let warm = warm(&mut draft, pus, setting, &homes, (&by_rank, &warm_limits));
+    let warm = warm(&mut draft, pus, setting, &homes, &by_rank, &warm_limits);
 
     for seat in draft.seat_ids() {
         let (own, pool) = (immediate[seat.index()], draft.seat(seat).pool);
@@ -234,25 +236,26 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
         let node = draft.pool_node(pool);
         let others = &by_rank[pool.index()][1..];
         let (near, far): (Vec<PoolId>, Vec<PoolId>) = others.iter().partition(|&&other| draft.pool_node(other) == node);
-        let deferred_of = |pools: &[PoolId]| Scan::List(pools.iter().map(|other| deferred[other.index()]).collect());
+        let deferred_of =
+            |pools: &[PoolId]| QueueScan::List(pools.iter().map(|other| deferred[other.index()]).collect());
         let group = by_cache_distance(&draft, seat).into_iter().map(|other| immediate[other.index()]).collect();
         let strangers = strangers(&draft, seat, &near, &immediate).chain(strangers(&draft, seat, &far, &immediate));
         let strangers = strangers.collect();
-        draft.probe(seat, 1, Scan::List(vec![own]), Take::Youngest);
-        draft.probe(seat, 2, Scan::Ring(group, 0), Take::Oldest);
+        draft.probe(seat, 1, QueueScan::List(vec![own]), Take::Youngest);
+        draft.probe(seat, 2, QueueScan::Ring(group, 0), Take::Oldest);
         let warm_of = |pools: &[PoolId]| {
             let queues = warm.iter().flat_map(|warm| pools.iter().map(|pool| warm.queues[pool.index()]));
-            Scan::List(queues.collect())
+            QueueScan::List(queues.collect())
         };
         draft.probe(seat, 3, warm_of(&[pool]), Take::InTurn(End::Oldest));
-        draft.probe(seat, 3, Scan::List(vec![dealt[homes.of_pool[pool.index()]]]), Take::InTurn(End::Oldest));
+        draft.probe(seat, 3, QueueScan::List(vec![dealt[homes.of_pool[pool.index()]]]), Take::InTurn(End::Oldest));
         draft.probe_if_free(seat, 3, deferred_of(&[pool]), Take::InTurn(End::Youngest));
         draft.probe_if_free(seat, 4, deferred_of(&near), Take::OldestOfSecondOldestRequest);
         draft.probe_if_free(seat, 4, deferred_of(&far), Take::OldestOfSecondOldestRequest);
         homes.rob(&mut draft, seat, &dealt);
         let limits = others.iter().map(|&other| warm_limits[other.index()]).collect();
         draft.probe_long(seat, 5, warm_of(others), limits);
-        draft.probe(seat, 5, Scan::Ring(strangers, 1), Take::Oldest);
+        draft.probe(seat, 5, QueueScan::Ring(strangers, 1), Take::Oldest);
     }
     let dealt_by_pool: Vec<QueueId> = draft.pool_ids().map(|pool| dealt[homes.of_pool[pool.index()]]).collect();
     // Tasks sent to a node lie with those dealt there, and are taken away from there at the same price. On a node with
@@ -281,7 +284,8 @@ fn warm(
     pus: &[PuId],
     setting: &Setting,
     homes: &Homes,
-    (by_rank, limits): (&[Vec<PoolId>], &[u32]),
+    by_rank: &[Vec<PoolId>],
+    limits: &[u32],
 ) -> Option<Warm> {
     let percent = u8::try_from(setting.above_zero(WARM.name)?).expect("a percentage");
     let cache_bytes: Vec<u64> = draft.pool_ids().map(|pool| last_level_bytes(draft, pool)).collect();
@@ -300,7 +304,7 @@ fn warm(
         let name = format!("warm in {pool:?}");
         let longer_than = limits[pool.index()];
         let (at_once, when_long) = by_rank[pool.index()].split_at(if longer_than == 0 { by_rank.len() } else { 1 });
-        let queue = draft.queue(name, None, Order::ByRequest, draft.pool_node(pool), at_once.to_vec());
+        let queue = draft.queue(name, None, QueueOrder::ByRequest, draft.pool_node(pool), at_once.to_vec());
         draft.queues[queue.index()].robbers = when_long.iter().map(|&pool| Robber { pool, longer_than }).collect();
         warm.queues.push(queue);
     }
@@ -409,7 +413,7 @@ impl Homes {
         let pool = draft.seat(seat).pool;
         let others = self.by_cost(pool);
         let limits = others.iter().map(|&home| self.limits[pool.index()][home]).collect();
-        draft.probe_long(seat, 5, Scan::List(others.iter().map(|&home| dealt[home]).collect()), limits);
+        draft.probe_long(seat, 5, QueueScan::List(others.iter().map(|&home| dealt[home]).collect()), limits);
     }
 
     /// The other homes, in ascending order of their bytes' cost.

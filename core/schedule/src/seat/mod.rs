@@ -20,15 +20,15 @@ mod sources;
 mod threads;
 mod turns;
 
-pub use placing::{ActivatedBox, Put};
+pub use placing::{ActivatedBox, SpawnTarget};
 pub use rest::Rest;
 pub use threads::{EndOfWait, GoesOn, OtherSeats, goes_on_from_outside, next_open_seat};
 pub use turns::TURN_NS;
 
 use crate::front::{FRONT_RULE, FRONT_TAKE, FRONT_TURN_NS};
 use crate::{
-    FoundTask, Kind, Plan, Probe, QueueId, QueuesByRequest, RequestId, Scan, SeatId, SeatPlan, Take, Wake, Way, When,
-    look, look_waiting,
+    FoundTask, Kind, Plan, Probe, QueueId, QueueScan, QueuesByRequest, RequestId, SeatId, SeatPlan, Take, Wake, Way,
+    When, look, look_waiting,
 };
 use placing::Placing;
 use rest::Resting;
@@ -114,9 +114,9 @@ struct Front {
     rests: bool,
 }
 
-/// A task found by a seat.
+/// The task that a seat runs next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run<T> {
+pub struct NextTask<T> {
     /// The task, to be run.
     pub task: T,
     /// How the seat got it.
@@ -224,13 +224,13 @@ impl<T> Seat<T> {
     /// Like [`Seat::find`], for a seat that stands elsewhere and has found nothing there: looks as itself. `plan` is
     /// its own.
     #[cold]
-    pub fn find_at_home<Q>(&mut self, plan: &SeatPlan, queues: Q) -> Option<Run<T>>
+    pub fn find_at_home<Q>(&mut self, plan: &SeatPlan, queues: Q) -> Option<NextTask<T>>
     where
         Q: QueuesByRequest<Task = T>,
     {
         let FoundTask { task, way } = self.look_beyond(self.waits_for(), plan, queues)?;
         self.resting.found();
-        Some(Run { task, way, leaves: self.leaves_wake(way) })
+        Some(NextTask { task, way, leaves: self.drop_own_wake(way) })
     }
 
     /// The seat it looks and pushes as.
@@ -241,7 +241,7 @@ impl<T> Seat<T> {
 
     /// A task to run. `plan` is that of the seat it stands as. `called` gives a task that no other seat may run.
     #[inline(always)]
-    pub fn find<Q>(&mut self, plan: &SeatPlan, mut queues: Q, called: impl FnOnce() -> Option<T>) -> Option<Run<T>>
+    pub fn find<Q>(&mut self, plan: &SeatPlan, mut queues: Q, called: impl FnOnce() -> Option<T>) -> Option<NextTask<T>>
     where
         Q: QueuesByRequest<Task = T>,
     {
@@ -303,12 +303,12 @@ impl<T> Seat<T> {
 
     /// The seat has found a task.
     #[inline(always)]
-    fn found(&mut self, FoundTask { task, way }: FoundTask<T>) -> Run<T> {
+    fn found(&mut self, FoundTask { task, way }: FoundTask<T>) -> NextTask<T> {
         self.resting.found();
         if self.front.worked_ns > 0 && way.queue() != self.front.queue {
             self.front.worked_ns = 0;
         }
-        Run { task, way, leaves: self.leaves_wake(way) }
+        NextTask { task, way, leaves: self.drop_own_wake(way) }
     }
 
     /// A task of its first queue, in that queue's turn between two yielded tasks.
@@ -450,7 +450,7 @@ impl<T> Seat<T> {
     /// Drops the wake for the found task's queue. Returns whether the seat was woken for another task, and is still to
     /// leave that to another seat.
     #[inline]
-    fn leaves_wake(&mut self, way: Way) -> bool {
+    fn drop_own_wake(&mut self, way: Way) -> bool {
         self.ready.has(Source::Wake) && self.ready.keep_others_wake(way)
     }
 
@@ -514,7 +514,7 @@ impl<T> Seat<T> {
     where
         Q: QueuesByRequest<Task = T>,
     {
-        let Some(Probe { scan: Scan::List(list), take, when: When::NotEmpty, rest_to: None, rule, .. }) =
+        let Some(Probe { scan: QueueScan::List(list), take, when: When::NotEmpty, rest_to: None, rule, .. }) =
             plan.look.first()
         else {
             return self.look_far(waiting, plan, queues);

@@ -14,7 +14,7 @@ const SPILLED: u32 = 64;
 
 /// A seat's place for a task it has spawned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Put {
+pub enum SpawnTarget {
     /// Into no queue: it keeps the task, and runs it itself ([`Seat::keep`]).
     Keep,
     /// Into this queue, as a task of this kind.
@@ -98,16 +98,16 @@ impl<T> Seat<T> {
     /// latest; the task waiting for this one would run it on top of itself, and the next one on top of that: the stack
     /// would grow with their number.
     #[inline]
-    pub fn place(&mut self, plan: &Plan, kind: Kind) -> Put {
+    pub fn place(&mut self, plan: &Plan, kind: Kind) -> SpawnTarget {
         if self.is_deep() {
-            return Put::Keep;
+            return SpawnTarget::Keep;
         }
         match self.next_in_turn(plan) {
             // This seat may not even look into that queue.
-            Some(queue) => Put::Into(queue, Kind::Deferred),
+            Some(queue) => SpawnTarget::Into(queue, Kind::Deferred),
             None => {
                 let (queue, kind) = self.send_task(plan, kind, None);
-                Put::Into(queue, kind)
+                SpawnTarget::Into(queue, kind)
             }
         }
     }
@@ -148,19 +148,19 @@ impl<T> Seat<T> {
     /// Like [`Seat::place`], for a task the seat takes back unless another seat has taken it by then: a `join`'s. If
     /// its own queue is full, it keeps the task.
     #[inline]
-    pub fn place_second(&mut self, plan: &Plan) -> Put {
-        if self.takes_tasks(plan) { Put::Keep } else { self.place(plan, Kind::Immediate) }
+    pub fn place_second(&mut self, plan: &Plan) -> SpawnTarget {
+        if self.takes_tasks(plan) { SpawnTarget::Keep } else { self.place(plan, Kind::Immediate) }
     }
 
     /// Like [`Seat::place`], for a task dealt to this queue by its spawner, or with `None` to the seat's own of this
     /// kind. On a deep stack the seat keeps it as well, whatever its queue.
     #[inline]
-    pub fn place_dealt(&self, plan: &Plan, kind: Kind, queue: Option<QueueId>) -> Put {
+    pub fn place_dealt(&self, plan: &Plan, kind: Kind, queue: Option<QueueId>) -> SpawnTarget {
         if self.is_deep() {
-            return Put::Keep;
+            return SpawnTarget::Keep;
         }
         let (queue, kind) = self.send_task(plan, kind, queue);
-        Put::Into(queue, kind)
+        SpawnTarget::Into(queue, kind)
     }
 
     /// The queue for a task that is no box: this one, or with `None` the seat's own of this kind.

@@ -93,7 +93,7 @@ pub fn goes_on_from_outside(plan: &Plan, home: SeatId, is_movable: bool, others:
 impl<T> Seat<T> {
     /// Where a thread goes on whose wait was ended by code on this seat. `plan` is the whole plan.
     #[inline]
-    pub fn goes_on(&mut self, plan: &Plan, end: EndOfWait, others: &mut impl OtherSeats) -> GoesOn {
+    pub fn place_resumed(&mut self, plan: &Plan, end: EndOfWait, others: &mut impl OtherSeats) -> GoesOn {
         let EndOfWait { home, is_movable, by_thread, leaves_seat } = end;
         if home != self.id {
             return if is_movable {

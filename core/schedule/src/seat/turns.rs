@@ -20,7 +20,7 @@
 //! A front goes before both ([`Plan::with_front`](crate::Plan::with_front)); after [`FRONT_TURN_NS`] of it, it rests
 //! for a turn.
 
-use super::{Run, Seat, Source, Sources};
+use super::{NextTask, Seat, Source, Sources};
 use crate::front::{FRONT_RULE, FRONT_TAKE, FRONT_TURN_NS};
 use crate::look::{look_of, scan};
 use crate::{End, FoundTask, QueuesByRequest, RequestId, SeatPlan, Share, Take, Turned, Way};
@@ -65,7 +65,7 @@ struct RequestTurn {
 
 impl RequestTurn {
     /// Ends the looks that found nothing.
-    fn goes_on(&mut self, now_ns: u64) {
+    fn end_vain_looks(&mut self, now_ns: u64) {
         if let Some((vain_ns, _)) = self.in_vain.take() {
             self.since_ns = self.since_ns.saturating_add(now_ns.saturating_sub(vain_ns));
         }
@@ -145,7 +145,7 @@ impl Turns {
     /// The turn is the strategy's from now on.
     fn give_back(&mut self, now_ns: u64, order: &mut impl Turned) {
         if let Turn::Of(mut begun) = std::mem::replace(&mut self.now, Turn::Strategy) {
-            begun.goes_on(now_ns);
+            begun.end_vain_looks(now_ns);
             let took_ns = i64::try_from(now_ns.saturating_sub(begun.since_ns)).unwrap_or(i64::MAX);
             order.correct(begun.request, took_ns.saturating_sub_unsigned(TURN_NS));
         }
@@ -167,7 +167,7 @@ impl<T> Seat<T> {
         now_ns: u64,
         order: &mut impl Turned,
         but: Option<RequestId>,
-    ) -> Option<Run<T>>
+    ) -> Option<NextTask<T>>
     where
         Q: QueuesByRequest<Task = T>,
     {
@@ -243,7 +243,7 @@ impl<T> Seat<T> {
         }
         if let Turn::Of(mut begun) = self.turns.now {
             let found = self.find_of(begun.request, plan, queues)?;
-            begun.goes_on(now_ns);
+            begun.end_vain_looks(now_ns);
             self.turns.now = Turn::Of(begun);
             return Some(found);
         }

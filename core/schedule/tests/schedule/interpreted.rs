@@ -5,8 +5,8 @@
 //! checked by a model that knows the plan as data and each task's place and age, but neither `look` nor the queues.
 
 use vicus_schedule::{
-    ALL, End, FoundTask, Idle, Kind, Order, Plan, Probe, Queue, QueueId, Queues, QueuesByRequest, RequestId, Scan,
-    SeatId, Setting, Shares, Strategy, Take, Tokens, Values, Way, When, look, look_waiting,
+    ALL, AllowedValues, End, FoundTask, Idle, Kind, Plan, Probe, Queue, QueueId, QueueOrder, QueueScan, Queues,
+    QueuesByRequest, RequestId, SeatId, Setting, Shares, Strategy, Take, Tokens, Way, When, look, look_waiting,
 };
 use vicus_topology::{NodeId, Topology, fixtures};
 
@@ -199,7 +199,7 @@ impl Model<'_> {
         let mut requests: Vec<u64> = tasks.iter().map(|task| task.0).collect();
         requests.sort_unstable();
         requests.dedup();
-        let by_request = self.plan.queues[queue.index()].order == Order::ByRequest;
+        let by_request = self.plan.queues[queue.index()].order == QueueOrder::ByRequest;
         let of = |request: u64| move |task: &Task| !by_request || task.0 == request;
         let second = *requests.get(1).unwrap_or(&requests[0]);
         match take {
@@ -237,8 +237,8 @@ impl Model<'_> {
             let picked = waiting.filter(|_| !while_waiting);
             let queues = scan.queues();
             let (start, cursor) = match scan {
-                Scan::List(_) => (0, None),
-                Scan::Ring(_, cursor) => (self.cursors[seat][*cursor], Some(*cursor)),
+                QueueScan::List(_) => (0, None),
+                QueueScan::Ring(_, cursor) => (self.cursors[seat][*cursor], Some(*cursor)),
             };
             for at in (start..queues.len()).chain(0..start) {
                 let limit = match when {
@@ -351,9 +351,9 @@ pub(crate) fn settings() -> Vec<Setting> {
         settings.push(strategy.name().to_owned());
         for parameter in strategy.parameters() {
             let values: Vec<String> = match parameter.values {
-                Values::Named(names) => names.iter().map(|name| (*name).to_owned()).collect(),
-                Values::OneOf(numbers) => numbers.iter().map(u32::to_string).collect(),
-                Values::Between(least, most) => {
+                AllowedValues::Named(names) => names.iter().map(|name| (*name).to_owned()).collect(),
+                AllowedValues::OneOf(numbers) => numbers.iter().map(u32::to_string).collect(),
+                AllowedValues::Between(least, most) => {
                     let some = [0, 1, 2, 7, most.min(4_000_000_000)]
                         .into_iter()
                         .filter(|value| (least..=most).contains(value));

@@ -5,7 +5,7 @@
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use vicus_schedule::{Kind, Order, Plan, Queue, QueueId, Queues, RequestId, SeatId, Setting, Take, look};
+use vicus_schedule::{Kind, Plan, Queue, QueueId, QueueOrder, Queues, RequestId, SeatId, Setting, Take, look};
 use vicus_topology::{Topology, fixtures};
 
 /// A task: its request and its number, in the order of spawning.
@@ -222,7 +222,7 @@ fn follow(strategy: &str, machine: &Topology, threads: usize, steps: &[Step]) {
         }
     }
     assert!(bare.0.iter().all(Queue::is_empty), "no task is stranded");
-    assert!(plan.queues.iter().any(|queue| !las || queue.order == Order::ByRequest));
+    assert!(plan.queues.iter().any(|queue| !las || queue.order == QueueOrder::ByRequest));
 }
 
 proptest! {

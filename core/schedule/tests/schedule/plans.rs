@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 use vicus_schedule::{
-    ALL, Access, DealResult, Dealing, Idle, Kind, Latencies, Mode, Order, Parameter, Plan, QueueId, Seat, SeatId,
-    SeatPlan, Setting, Settings, Shares, Values, Whereabouts,
+    ALL, Access, AllowedValues, DealResult, Dealing, Idle, Kind, Latencies, Mode, Parameter, Plan, QueueId, QueueOrder,
+    Seat, SeatId, SeatPlan, Setting, Settings, Shares, Whereabouts,
 };
 use vicus_topology::{DealReason, GroupId, LocationId, NodeId, Topology, fixtures};
 
@@ -111,9 +111,9 @@ fn under_no_strategy_a_seat_leaves_the_tasks_dealt_to_one_place_to_its_threads()
 /// All values of a parameter, or its ends and some in between.
 fn some_values(parameter: &Parameter) -> Vec<String> {
     match parameter.values {
-        Values::Named(names) => names.iter().map(|name| (*name).to_owned()).collect(),
-        Values::OneOf(numbers) => numbers.iter().map(u32::to_string).collect(),
-        Values::Between(least, most) => {
+        AllowedValues::Named(names) => names.iter().map(|name| (*name).to_owned()).collect(),
+        AllowedValues::OneOf(numbers) => numbers.iter().map(u32::to_string).collect(),
+        AllowedValues::Between(least, most) => {
             let between = [1, 3, 1_000_000].into_iter().filter(|value| (least..=most).contains(value));
             between.chain([least, most]).map(|value| value.to_string()).collect()
         }
@@ -282,7 +282,7 @@ fn las_has_a_pool_for_each_core_group() {
     assert_eq!(plan("las", "package:2 l2:2 core:2", 8).pools.len(), 4);
     let numa = plan("las", "node:4 l3:1 core:8 pu:2", 64);
     assert_eq!(numa.pools.len(), 4);
-    let deferred = numa.queues.iter().filter(|queue| queue.order == Order::ByRequest).count();
+    let deferred = numa.queues.iter().filter(|queue| queue.order == QueueOrder::ByRequest).count();
     assert_eq!(deferred, 4, "one deferred queue for each group");
     let affinities = |pin: &str, threads| -> Vec<usize> {
         let plan = plan(pin, "node:4 l3:1 core:8 pu:2", threads);

@@ -1,8 +1,8 @@
 //! The decisions of a seat: by hand, after the papers and the rules in the seat's documentation.
 
 use vicus_schedule::{
-    ALL, After, DEEP, FRONT_RULE, FRONT_TURN_NS, Kind, Plan, Put, QueueId, Queues, QueuesByRequest, RequestId, Rest,
-    Seat, SeatId, Setting, Sleeper, TURN_NS, Take, TurnOrder, Wake, Way, YIELDED_TURN,
+    ALL, After, DEEP, FRONT_RULE, FRONT_TURN_NS, Kind, Plan, QueueId, Queues, QueuesByRequest, RequestId, Rest, Seat,
+    SeatId, Setting, Sleeper, SpawnTarget, TURN_NS, Take, TurnOrder, Wake, Way, YIELDED_TURN,
 };
 use vicus_topology::Topology;
 
@@ -344,11 +344,11 @@ fn a_seat_on_whose_stack_many_wait_keeps_what_it_spawns() {
         let mut world = World::new(strategy);
         let place = |world: &mut World| world.seat.place(&world.plan, Kind::Deferred);
         (1..DEEP).for_each(|_| world.seat.begin_wait(Some(RequestId(1))));
-        assert!(matches!(place(&mut world), Put::Into(_, Kind::Deferred)), "{strategy}");
+        assert!(matches!(place(&mut world), SpawnTarget::Into(_, Kind::Deferred)), "{strategy}");
         world.seat.begin_wait(Some(RequestId(1)));
-        assert_eq!(place(&mut world), Put::Keep, "{strategy}");
+        assert_eq!(place(&mut world), SpawnTarget::Keep, "{strategy}");
         world.seat.end_wait();
-        assert_ne!(place(&mut world), Put::Keep, "{strategy}");
+        assert_ne!(place(&mut world), SpawnTarget::Keep, "{strategy}");
     }
 }
 

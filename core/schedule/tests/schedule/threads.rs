@@ -53,8 +53,8 @@ fn a_bound_thread_goes_on_at_its_seat() {
     let mut others = Others { idle: vec![0, 2, 3], elsewhere: vec![2] };
     for by_thread in [false, true] {
         let bound = |home| EndOfWait { is_movable: false, by_thread, ..end(home) };
-        assert_eq!(seat.goes_on(&plan, bound(1), &mut others), GoesOn::Here);
-        assert_eq!(seat.goes_on(&plan, bound(2), &mut others), at(2, false));
+        assert_eq!(seat.place_resumed(&plan, bound(1), &mut others), GoesOn::Here);
+        assert_eq!(seat.place_resumed(&plan, bound(2), &mut others), at(2, false));
     }
     assert_eq!(others.idle, [0, 2, 3], "none was claimed");
 }
@@ -65,10 +65,10 @@ fn a_movable_thread_leaves_its_wakers_seat_for_an_idle_one_if_that_has_many() {
     let mut seat = seat(&plan, 0);
     let mut others = Others { idle: vec![1, 3, 4], ..Others::default() };
     for thread in 0..4 {
-        assert_eq!(seat.goes_on(&plan, end(0), &mut others), GoesOn::Here, "the waker lets it have its turn");
+        assert_eq!(seat.place_resumed(&plan, end(0), &mut others), GoesOn::Here, "the waker lets it have its turn");
         seat.woke((0, thread));
     }
-    let mut goes = || seat.goes_on(&plan, end(0), &mut others);
+    let mut goes = || seat.place_resumed(&plan, end(0), &mut others);
     assert_eq!(goes(), at(1, true));
     assert_eq!(goes(), GoesOn::Here, "it has looked at seat 2, which is busy");
     assert_eq!(goes(), at(3, true));
@@ -82,8 +82,8 @@ fn code_that_is_no_thread_gives_movable_threads_to_idle_seats() {
     let mut seat = seat(&plan, 2);
     let by_task = EndOfWait { by_thread: false, ..end(2) };
     let mut others = Others { idle: vec![3], ..Others::default() };
-    assert_eq!(seat.goes_on(&plan, by_task, &mut others), at(3, true));
-    assert_eq!(seat.goes_on(&plan, by_task, &mut others), GoesOn::Here);
+    assert_eq!(seat.place_resumed(&plan, by_task, &mut others), at(3, true));
+    assert_eq!(seat.place_resumed(&plan, by_task, &mut others), GoesOn::Here);
 }
 
 #[test]
@@ -93,11 +93,11 @@ fn a_seat_whose_thread_leaves_sends_movable_threads_to_seats_that_run_tasks() {
     let leaving = EndOfWait { leaves_seat: true, ..end(0) };
     let mut others = Others { idle: vec![2], elsewhere: vec![0, 1] };
     // Seat 1 is looked at; it is neither idle nor open.
-    assert_eq!(seat.goes_on(&plan, leaving, &mut others), at(2, false));
-    assert_eq!(seat.goes_on(&plan, leaving, &mut others), at(2, false), "behind seat 3, which it has looked at");
+    assert_eq!(seat.place_resumed(&plan, leaving, &mut others), at(2, false));
+    assert_eq!(seat.place_resumed(&plan, leaving, &mut others), at(2, false), "behind seat 3, which it has looked at");
     assert_eq!(seat.open_seat(&plan, &others), Some(SeatId::new(3)), "the next one in the round");
     let mut nowhere = Others { elsewhere: vec![0, 1, 2, 3], ..Others::default() };
-    assert_eq!(seat.goes_on(&plan, leaving, &mut nowhere), GoesOn::Here);
+    assert_eq!(seat.place_resumed(&plan, leaving, &mut nowhere), GoesOn::Here);
     assert_eq!(seat.open_seat(&plan, &nowhere), None);
     nowhere.elsewhere.retain(|&seat| seat != 0);
     assert_eq!(seat.open_seat(&plan, &nowhere), None, "its own seat is open again");
@@ -108,16 +108,16 @@ fn a_movable_thread_of_a_busy_seat_follows_a_thread() {
     let plan = plan();
     let mut waker = seat(&plan, 0);
     let mut others = Others { idle: vec![1], ..Others::default() };
-    assert_eq!(waker.goes_on(&plan, end(1), &mut others), at(1, true), "its seat is idle");
-    assert_eq!(waker.goes_on(&plan, end(1), &mut others), GoesOn::Here);
+    assert_eq!(waker.place_resumed(&plan, end(1), &mut others), at(1, true), "its seat is idle");
+    assert_eq!(waker.place_resumed(&plan, end(1), &mut others), GoesOn::Here);
     for end in [EndOfWait { by_thread: false, ..end(1) }, EndOfWait { leaves_seat: true, ..end(1) }] {
-        assert_eq!(waker.goes_on(&plan, end, &mut others), at(1, false));
+        assert_eq!(waker.place_resumed(&plan, end, &mut others), at(1, false));
     }
     let mut spare = seat(&plan, 4);
-    assert_eq!(spare.goes_on(&plan, end(1), &mut others), at(1, false), "a lent thread keeps none");
+    assert_eq!(spare.place_resumed(&plan, end(1), &mut others), at(1, false), "a lent thread keeps none");
     others.elsewhere = vec![1, 2];
     let by_task = EndOfWait { by_thread: false, ..end(1) };
-    assert_eq!(waker.goes_on(&plan, by_task, &mut others), at(3, false), "its seat's thread does something else");
+    assert_eq!(waker.place_resumed(&plan, by_task, &mut others), at(3, false), "its seat's thread does something else");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::algebra::Slot;
 use crate::condition::{Condition, Selector};
 use crate::terms::{Booking, Terms};
 use std::sync::Arc;
-use vicus_flow::{BoxError, Envelope, Room, Turn};
+use vicus_flow::{BoxError, Envelope, Turn, Unfilled};
 use vicus_rdf::Id;
 
 /// The progress of the search for partners: a row of the input, and the number of its candidates looked at.
@@ -40,7 +40,7 @@ pub(crate) trait Probe: Send {
     );
 
     /// Appends the values of these partners in an output column.
-    fn gather(&self, output: usize, right: &[u32], into: &mut Room<'_, u64>);
+    fn gather(&self, output: usize, right: &[u32], into: &mut Unfilled<'_, u64>);
 
     /// Bytes held beyond one row.
     fn bytes(&self) -> u64 {
@@ -141,7 +141,7 @@ impl Probe for NoPartners {
         *at = ProbeState { row: input.rows(), done: 0 };
     }
 
-    fn gather(&self, _: usize, _: &[u32], _: &mut Room<'_, u64>) {
+    fn gather(&self, _: usize, _: &[u32], _: &mut Unfilled<'_, u64>) {
         unreachable!("only inner and left joins put out partners' values, and rows without a partner have none");
     }
 }
@@ -278,7 +278,7 @@ impl Core {
         if !self.spec.condition.is_empty() && !self.left.is_empty() {
             for (values, part) in self.scratch.iter_mut().zip(&self.spec.condition_origins) {
                 values.clear();
-                Room::of(values, self.left.len(), |room| {
+                Unfilled::of(values, self.left.len(), |room| {
                     gather_column(*part, input, probe, &self.left, &self.right, room);
                 });
             }
@@ -395,7 +395,7 @@ fn gather_column(
     probe: &impl Probe,
     left: &[u32],
     right: &[u32],
-    into: &mut Room<'_, u64>,
+    into: &mut Unfilled<'_, u64>,
 ) {
     match part {
         Origin::Left(column) => super::gather(input.column(column).u64s(), left, into),
@@ -415,7 +415,7 @@ fn gather_column(
     }
 }
 
-fn gather_right(probe: &impl Probe, output: usize, right: &[u32], into: &mut Room<'_, u64>) {
+fn gather_right(probe: &impl Probe, output: usize, right: &[u32], into: &mut Unfilled<'_, u64>) {
     let mut rest = right;
     // Runs of rows with a partner and of rows without one, in turn.
     while let Some(&first) = rest.first() {

@@ -5,15 +5,15 @@
 //! closes its own inputs.
 
 pub(crate) mod join;
-pub(crate) mod parted;
+pub(crate) mod partitioned_table;
 pub(crate) mod scatter;
 pub(crate) mod sorted_runs;
 pub(crate) mod spill;
 
-use crate::passing::passes;
+use crate::passing_terms::passes;
 use std::sync::OnceLock;
 use vicus_flow::{
-    Attachment, Column, Envelope, EnvelopeBuilder, Grow, NoMemory, Room, Schema, Turn, Type, give_up, refusable,
+    Attachment, Column, Envelope, EnvelopeBuilder, Grow, NoMemory, Schema, Turn, Type, Unfilled, give_up, refusable,
 };
 use vicus_rdf::Id;
 
@@ -256,6 +256,6 @@ pub(crate) fn columns_of(
 
 /// Appends a column's values at these rows.
 #[inline]
-pub(crate) fn gather(column: &[u64], rows: &[u32], into: &mut Room<'_, u64>) {
+pub(crate) fn gather(column: &[u64], rows: &[u32], into: &mut Unfilled<'_, u64>) {
     into.extend(rows.iter().map(|&row| column[row as usize]));
 }

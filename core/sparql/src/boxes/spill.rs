@@ -1,10 +1,10 @@
 //! Rows beyond the memory of a box: written to temporary files, and read again by the same box.
 //!
 //! The memory of a box before it spills is fixed when its run begins: the spilling boxes of a run have equal parts of
-//! its budget ([`Spill`]). So none of them takes the memory another one needs to merge its runs, for any distribution
-//! of rows. A larger budget, such as the process's, may refuse less than this part; then a box spills its rows.
-//! Therefore a box books the memory for spilling itself (sorting, writing and reading) together with the memory for its
-//! rows ([`Hold`]).
+//! its budget ([`QuerySpill`]). So none of them takes the memory another one needs to merge its runs, for any
+//! distribution of rows. A larger budget, such as the process's, may refuse less than this part; then a box spills its
+//! rows. Therefore a box books the memory for spilling itself (sorting, writing and reading) together with the memory
+//! for its rows ([`Hold`]).
 //!
 //! Ids are written unchanged. Terms computed by the query, with ids in files, have a part of the run's memory; beyond
 //! this part they are in files of their own ([`RetainedTerms`](vicus_rdf::RetainedTerms)).
@@ -22,21 +22,21 @@ use vicus_flow::{BoxError, Grow, OverBudget};
 /// use vicus_files::{FakeDisk, Scratch};
 /// use vicus_flow::sequential;
 /// use vicus_rdf::Snapshot;
-/// use vicus_sparql::{PlanOptions, RunOptions, Spill, parse, plan};
+/// use vicus_sparql::{PlanOptions, RunOptions, QuerySpill, parse, plan};
 ///
 /// let data: String = (0..10_000).map(|n| format!("<http://e/{}> <http://e/p> {n} .\n", n * 7 % 10_000)).collect();
 /// let snapshot = Arc::new(Snapshot::of_turtle(data.as_bytes(), None).unwrap());
 /// let plan = plan(&snapshot, &parse("SELECT * { ?s ?p ?o } ORDER BY ?s")?, PlanOptions::default())?;
 /// // Sorting these rows takes about 700 kB.
 /// let scratch = Scratch::new(Arc::new(FakeDisk::new(1).process(7)));
-/// let spill = Spill { scratch: Arc::clone(&scratch), budget: 100_000 };
+/// let spill = QuerySpill { scratch: Arc::clone(&scratch), budget: 100_000 };
 /// let run = plan.start_with(RunOptions { spill: Some(spill), ..RunOptions::default() });
 /// sequential::run(plan.model(), run.operators([(plan.sink(), plan.sink_operator(|_| Ok(())))]), |_| 0)?;
 /// assert!(scratch.written() >= 240_000);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct Spill {
+pub struct QuerySpill {
     /// The temporary files.
     pub scratch: Arc<Scratch>,
     /// The most bytes of all boxes of the run together. Spilling boxes share three quarters of it; the rest is for
@@ -44,9 +44,9 @@ pub struct Spill {
     pub budget: u64,
 }
 
-impl fmt::Debug for Spill {
+impl fmt::Debug for QuerySpill {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Spill").field("budget", &self.budget).finish_non_exhaustive()
+        f.debug_struct("QuerySpill").field("budget", &self.budget).finish_non_exhaustive()
     }
 }
 
@@ -57,7 +57,7 @@ const SMALLEST_BLOCK: usize = 1 << 10;
 /// A box has blocks of at most this part of its bytes.
 const BLOCKS: u64 = 16;
 
-/// A box's part of a [`Spill`].
+/// A box's part of a [`QuerySpill`].
 #[derive(Clone)]
 pub(crate) struct Spiller {
     scratch: Arc<Scratch>,
@@ -66,7 +66,7 @@ pub(crate) struct Spiller {
 
 impl Spiller {
     /// The part of each of `boxes` boxes: `least` bytes at least.
-    pub(crate) fn of(spill: &Spill, boxes: usize, least: u64) -> Spiller {
+    pub(crate) fn of(spill: &QuerySpill, boxes: usize, least: u64) -> Spiller {
         let share = spill.budget / 4 * 3 / boxes.max(1) as u64;
         // Bytes are booked in units of these: a part has a whole number of them.
         let unit = if share < 1 << 16 { 1 << 10 } else { 1 << 16 };
@@ -348,7 +348,7 @@ mod tests {
 
     fn spiller(budget: u64) -> Spiller {
         let scratch = Scratch::new(Arc::new(FakeDisk::new(1).process(1)));
-        Spiller::of(&Spill { scratch, budget }, 1, LEAST)
+        Spiller::of(&QuerySpill { scratch, budget }, 1, LEAST)
     }
 
     #[test]
@@ -381,7 +381,7 @@ mod tests {
         for budget in [0, 1, 10_000, 100_000, 1 << 20, 1 << 30, u64::MAX - 1] {
             for boxes in [0, 1, 7, 64] {
                 let scratch = Scratch::new(Arc::new(FakeDisk::new(1).process(1)));
-                let most = Spiller::of(&Spill { scratch, budget }, boxes, LEAST).most();
+                let most = Spiller::of(&QuerySpill { scratch, budget }, boxes, LEAST).most();
                 assert!(most == LEAST || u128::from(most) * boxes.max(1) as u128 <= u128::from(budget));
                 let block = Spiller::block(most);
                 assert!(block.is_power_of_two() && (SMALLEST_BLOCK..=BLOCK).contains(&block));

@@ -15,7 +15,7 @@ use reading::{Named, Next, Reading, tokens};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use vicus_rdf::characteristic::Attribute;
-use vicus_rdf::{Id, Kind, Order, Snapshot, Statistics, TermView};
+use vicus_rdf::{Id, Order, Snapshot, Statistics, TermKind, TermView};
 
 /// The suggestions for a place of a text.
 #[derive(Clone, PartialEq, Debug)]
@@ -574,7 +574,7 @@ impl Completer<'_> {
         let index = self.data.index(Order::Gpos);
         let count = |id: Id| object.map(|predicate| index.count(&[Id::UNBOUND, predicate, id]));
         let found =
-            self.beginning(Kind::String, begin).into_iter().take_while(|_| !self.watch.ends()).filter_map(|id| {
+            self.beginning(TermKind::String, begin).into_iter().take_while(|_| !self.watch.ends()).filter_map(|id| {
                 let count = count(id);
                 let text = self.data.view(id, |view| match view {
                     TermView::String(text) if text.len() <= 120 => {
@@ -594,7 +594,7 @@ impl Completer<'_> {
     }
 
     /// The ids of terms of a kind with a text beginning so, in their order, up to a limit.
-    fn beginning(&self, kind: Kind, begin: &str) -> Vec<Id> {
+    fn beginning(&self, kind: TermKind, begin: &str) -> Vec<Id> {
         let dictionary = self.data.dictionary();
         let after = format!("{begin}\u{10FFFF}");
         let range = dictionary.range(kind, begin..after.as_str());
@@ -617,7 +617,7 @@ impl Completer<'_> {
             }
             _ => return Vec::new(),
         };
-        self.beginning(Kind::Iri, &begin)
+        self.beginning(TermKind::Iri, &begin)
     }
 
     fn iris(&self) -> Vec<Suggestion> {

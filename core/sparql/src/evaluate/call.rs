@@ -13,7 +13,7 @@ use sha1::Sha1;
 use sha2::{Sha256, Sha384, Sha512};
 use std::fmt::Write as _;
 use std::ops::Range;
-use vicus_rdf::{Id, Kind, TermView};
+use vicus_rdf::{Id, TermKind, TermView};
 
 /// A string literal: its text and, if it has one, its language; a direction stands behind that, as in `en--ltr`.
 type Text = (String, Option<String>);
@@ -32,8 +32,8 @@ impl Evaluator<'_> {
             Function::IsBlank => is(id_in(&values[0]).is_some_and(Id::is_blank)),
             Function::IsLiteral => is(id_in(&values[0]).is_none_or(Id::is_literal)),
             Function::IsNumeric => is(matches!(self.value(&values[0]), Value::Number(_))),
-            Function::HasLang => is(has_kind(&values[0], &[Kind::LangString, Kind::DirString])),
-            Function::HasLangDir => is(has_kind(&values[0], &[Kind::DirString])),
+            Function::HasLang => is(has_kind(&values[0], &[TermKind::LangString, TermKind::DirString])),
+            Function::HasLangDir => is(has_kind(&values[0], &[TermKind::DirString])),
             Function::Iri => self.iri_of(&values[0]),
             Function::BNode => self.blank_node(values),
             Function::StrDt => self.with_datatype(&values[0], &values[1]),
@@ -484,7 +484,7 @@ fn id_in(value: &Val) -> Option<Id> {
 }
 
 /// Whether a term has one of these kinds.
-fn has_kind(value: &Val, kinds: &[Kind]) -> bool {
+fn has_kind(value: &Val, kinds: &[TermKind]) -> bool {
     id_in(value).is_some_and(|id| kinds.contains(&id.kind()))
 }
 

@@ -10,7 +10,7 @@
 
 use super::{Evaluator, Scratch};
 use crate::algebra::{At, Group, Node, Path, Pattern, Slot};
-use crate::boxes::parted::Table as _;
+use crate::boxes::partitioned_table::Table as _;
 use crate::expression::Expr;
 use crate::graphs::Active;
 use crate::operators::aggregate::{AggregateSpec, FoldSpec, Groups, Rows};

@@ -13,7 +13,7 @@ use std::hash::BuildHasher as _;
 use std::sync::Arc;
 use vicus_flow::library::HashKey;
 use vicus_language::stack::deep;
-use vicus_rdf::{Id, Kind, TermView};
+use vicus_rdf::{Id, TermKind, TermView};
 
 /// Shorter lists are searched from their beginning.
 pub(super) const FEWEST: usize = 12;
@@ -110,7 +110,7 @@ impl Members {
 
     /// Whether this text is in the list; `None` is an error.
     pub(super) fn has_string(&self, terms: &Terms, text: &str) -> Option<bool> {
-        let found = self.texts.get(&text_key(terms, Kind::String, text));
+        let found = self.texts.get(&text_key(terms, TermKind::String, text));
         let is_it = |id: &Id| terms.view(*id, |view| matches!(view, TermView::String(other) if other == text));
         if found.is_some_and(|ids| ids.iter().any(is_it)) { Some(true) } else { self.none() }
     }
@@ -124,18 +124,18 @@ impl Members {
             return self.has_triple(terms, id);
         }
         // A term that passes has an id of its own.
-        if crate::passing::passes(id) && id.kind() != Kind::Typed && self.has_key(terms, id) {
+        if crate::passing_terms::passes(id) && id.kind() != TermKind::Typed && self.has_key(terms, id) {
             return Some(true);
         }
         match id.kind() {
-            Kind::Typed | Kind::Integer | Kind::Boolean => match value() {
+            TermKind::Typed | TermKind::Integer | TermKind::Boolean => match value() {
                 Value::Other | Value::IllTyped => {
-                    let is_there = crate::passing::passes(id) && self.has_key(terms, id);
+                    let is_there = crate::passing_terms::passes(id) && self.has_key(terms, id);
                     if is_there { Some(true) } else { (!self.has_plain).then_some(false) }
                 }
                 value => self.has_value(terms, &value),
             },
-            Kind::String => self.none(),
+            TermKind::String => self.none(),
             _ => Some(false),
         }
     }
@@ -177,7 +177,7 @@ impl Members {
     }
 }
 
-fn text_key(terms: &Terms, kind: Kind, key: &str) -> u64 {
+fn text_key(terms: &Terms, kind: TermKind, key: &str) -> u64 {
     terms.key.hash_one((kind as u8, key))
 }
 
@@ -185,8 +185,8 @@ fn text_key(terms: &Terms, kind: Kind, key: &str) -> u64 {
 /// unknown datatype or without a valid text.
 fn is_odd(terms: &Terms, id: Id) -> bool {
     match id.kind() {
-        Kind::Triple => terms.parts(id).into_iter().any(|part| deep(|| is_odd(terms, part))),
-        Kind::Typed => {
+        TermKind::Triple => terms.parts(id).into_iter().any(|part| deep(|| is_odd(terms, part))),
+        TermKind::Typed => {
             let value = terms.view(id, Value::of_view);
             matches!(value, Value::Other | Value::IllTyped) || value.moment().is_some()
         }

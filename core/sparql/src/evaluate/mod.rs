@@ -22,7 +22,7 @@ use scratch::TextType;
 use std::sync::Arc;
 use vicus_flow::{NoMemory, give_up, refusable};
 use vicus_language::stack::{deep, is_deep};
-use vicus_rdf::{Id, Kind, TermView};
+use vicus_rdf::{Id, TermKind, TermView};
 
 /// The value of an expression. A computed value becomes a term only when its id is needed.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ pub(crate) const FETCHED: usize = 32;
 /// once in about the time of one, while an expression that reads term by term would wait for each.
 pub(crate) fn fetch(terms: &Terms, column: &[u64]) {
     for id in column.iter().map(|bits| Id::from_bits(*bits)) {
-        if id.rank().is_some() && !id.is_computed() {
+        if id.rank().is_some() && !id.is_unranked() {
             terms.snapshot.dictionary().fetch(id);
         }
     }
@@ -217,14 +217,14 @@ impl<'a> Evaluator<'a> {
         if let Compare::Equal | Compare::NotEqual = operator {
             let equal = match (a, b) {
                 (Val::Id(a), Val::Id(b))
-                    if self.terms.is_same(*a, *b) || a.kind() != Kind::Typed && b.kind() != Kind::Typed =>
+                    if self.terms.is_same(*a, *b) || a.kind() != TermKind::Typed && b.kind() != TermKind::Typed =>
                 {
                     value::equal(self.terms, *a, *b)?
                 }
                 (Val::String(a), Val::String(b)) => a == b,
                 (Val::String(text), Val::Id(id)) | (Val::Id(id), Val::String(text)) => match id.kind() {
-                    Kind::String => self.terms.view(*id, |view| view.as_str() == Some(text)),
-                    Kind::Typed => self.value(&Val::Id(*id)).equals(&Value::String(String::new()))?,
+                    TermKind::String => self.terms.view(*id, |view| view.as_str() == Some(text)),
+                    TermKind::Typed => self.value(&Val::Id(*id)).equals(&Value::String(String::new()))?,
                     _ => false,
                 },
                 // A computed value is of a known datatype, so `=` of terms is `=` of their values.
@@ -233,7 +233,7 @@ impl<'a> Evaluator<'a> {
             return Some(equal == (operator == Compare::Equal));
         }
         let order = match (a, b) {
-            (Val::Id(a), Val::Id(b)) if a.kind() != Kind::Typed && b.kind() != Kind::Typed => {
+            (Val::Id(a), Val::Id(b)) if a.kind() != TermKind::Typed && b.kind() != TermKind::Typed => {
                 value::compare(self.terms, *a, *b)
             }
             _ => self.value(a).compare(&self.value(b)),

@@ -10,7 +10,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::cell::RefCell;
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
-use vicus_rdf::{Id, Kind};
+use vicus_rdf::{Id, TermKind};
 
 /// A box keeps this between its invocations.
 #[derive(Default, Debug)]
@@ -92,7 +92,7 @@ impl Scratch {
 
     /// Remembers the value of a constant.
     pub(super) fn add_constant(&self, terms: &Terms, id: Id) {
-        if id.kind() != Kind::Typed || terms.snapshot.has(id) {
+        if id.kind() != TermKind::Typed || terms.snapshot.has(id) {
             return;
         }
         let mut constants = self.constants.borrow_mut();
@@ -115,17 +115,17 @@ impl Scratch {
         };
         match id.as_integer() {
             Some(value) => Some(Number::Integer(value)),
-            None if id.kind() == Kind::Typed => self.with_value(terms, id, of_value),
+            None if id.kind() == TermKind::Typed => self.with_value(terms, id, of_value),
             None => None,
         }
     }
 
     /// Passes the value of a term to `look` without a copy.
     pub(super) fn with_value<R>(&self, terms: &Terms, id: Id, look: impl FnOnce(&Value) -> R) -> R {
-        if id.kind() != Kind::Typed {
+        if id.kind() != TermKind::Typed {
             return look(&terms.view(id, Value::of_view));
         }
-        if id.is_computed()
+        if id.is_unranked()
             && let Some((_, value)) = self.constants.borrow().iter().find(|(known, _)| *known == id)
         {
             return look(value);

@@ -199,7 +199,7 @@ pub(crate) struct Physical {
     /// The column with ascending values, if there is one.
     pub(crate) sorted: Option<Slot>,
     /// The conditions evaluated by this operator, or used to choose the rows of a scan, for
-    /// [`Plan::explain`](crate::Plan::explain).
+    /// [`SparqlPlan::explain`](crate::SparqlPlan::explain).
     pub(crate) conditions: Vec<Expr>,
 }
 

@@ -3,7 +3,7 @@
 use crate::algebra::{At, Node, Operand, Pattern, Slot, Slots};
 use crate::expression::{Compare, Expr};
 use rustc_hash::FxHashMap;
-use vicus_rdf::{Id, Kind};
+use vicus_rdf::{Id, TermKind};
 
 /// The greatest number of variables replaced in one group: each adds an operator on top, and the conditions are
 /// searched again.
@@ -75,7 +75,7 @@ fn equality(condition: &Expr) -> Option<(Slot, Id)> {
     };
     // With an IRI or a simple string, `=` is the same as `sameTerm`. For other constants it may fail, or hold for
     // another term.
-    (same_term || matches!(id.kind(), Kind::Iri | Kind::String)).then_some((slot, id))
+    (same_term || matches!(id.kind(), TermKind::Iri | TermKind::String)).then_some((slot, id))
 }
 
 #[cfg(test)]
@@ -87,7 +87,7 @@ mod tests {
     fn an_iri_goes_into_the_pattern_and_a_number_does_not() {
         let pattern = |object| Node::Pattern(Pattern([At::Slot(Slot(0)), At::Slot(Slot(1)), object, DEFAULT_GRAPH]));
         let equals = |id| Expr::Compare(Compare::Equal, Box::new(Expr::Slot(Slot(2))), Box::new(Expr::Constant(id)));
-        let iri = Id::ranked(Kind::Iri, 7);
+        let iri = Id::ranked(TermKind::Iri, 7);
         let node = pattern(At::Slot(Slot(2))).filtered(vec![equals(iri)]);
         let expected =
             Node::Extend { inner: Operand::new(pattern(At::Constant(iri))), slot: Slot(2), expr: Expr::Constant(iri) };

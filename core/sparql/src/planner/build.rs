@@ -9,7 +9,7 @@ use crate::condition::{Condition, Kinds};
 use crate::expression::Expr;
 use crate::operators::Physical;
 use crate::operators::hash_join::{By, Keep};
-use vicus_rdf::Kind;
+use vicus_rdf::TermKind;
 
 /// Estimated times, in nanoseconds per row.
 pub(crate) mod cost {
@@ -197,7 +197,7 @@ impl Planner<'_> {
             JoinKind::Semi => left.clone().with_rows(left.rows.min(rows)),
             JoinKind::Mark(mark) => {
                 let mut made = left.clone();
-                made.facts.insert(mark, Facts { distinct: 2.0, kinds: Kinds::of(Kind::Boolean), certain: true });
+                made.facts.insert(mark, Facts { distinct: 2.0, kinds: Kinds::of(TermKind::Boolean), certain: true });
                 made
             }
             JoinKind::Anti => left.clone().with_rows((left.rows - rows.min(left.rows)).max(left.rows * 0.1)),

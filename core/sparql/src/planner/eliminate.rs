@@ -19,7 +19,7 @@ use crate::algebra::{Aggregate, Fold, Group, Node, Operand, Slot, Slots};
 use crate::condition::Kinds;
 use crate::expression::{Arithmetic, Expr};
 use crate::operators::{self, Physical};
-use vicus_rdf::Kind;
+use vicus_rdf::TermKind;
 
 /// A plan with eliminated variables is bounded by the sizes of its operands; the estimate of the other one assumes
 /// evenly distributed values, and errs by a factor such as this with each join: Ioannidis and Christodoulakis, "On the
@@ -208,7 +208,7 @@ impl Planner<'_> {
         let (joined, product) = self.weighed(joined, &weights);
         let fold = sum_of(weight, product);
         let node = Node::Group(Group { inner: Operand::new(joined), keys, folds: vec![fold] });
-        estimate.facts.insert(weight, Facts { distinct: rows, kinds: Kinds::of(Kind::Integer), certain: true });
+        estimate.facts.insert(weight, Facts { distinct: rows, kinds: Kinds::of(TermKind::Integer), certain: true });
         Factor { node, slots: kept, estimate, weight: Some(weight) }
     }
 

@@ -9,7 +9,7 @@ use crate::condition::Kinds;
 use crate::expression::{Compare, Expr};
 use crate::graphs::Merged;
 use crate::slots::BySlot;
-use vicus_rdf::{Kind, Snapshot, Statistics, statistics};
+use vicus_rdf::{Snapshot, Statistics, TermKind, statistics};
 
 /// The facts of one column.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -87,12 +87,12 @@ pub(crate) fn of_pattern(snapshot: &Snapshot, merged: &Merged, pattern: &Pattern
         let column = predicate.map(|predicate| if place == 0 { &predicate.subjects } else { &predicate.objects });
         let all = |kinds: Kinds| if snapshot.fresh().is_empty() { kinds } else { kinds.or_fresh() };
         let (distinct, kinds) = match (place, column) {
-            (1, _) => (statistics.predicate_count(), all(Kinds::of(Kind::Iri))),
-            (3, _) => (snapshot.graphs().len(), all(Kinds::of(Kind::Iri).or(Kinds::of(Kind::Blank)))),
+            (1, _) => (statistics.predicate_count(), all(Kinds::of(TermKind::Iri))),
+            (3, _) => (snapshot.graphs().len(), all(Kinds::of(TermKind::Iri).or(Kinds::of(TermKind::Blank)))),
             (_, Some(column)) => (column.distinct, kinds_of(column)),
             // No triple has this predicate.
             (_, None) if known => (0, Kinds::NONE),
-            (0, None) => (statistics.subjects, all(Kinds::of(Kind::Iri).or(Kinds::of(Kind::Blank)))),
+            (0, None) => (statistics.subjects, all(Kinds::of(TermKind::Iri).or(Kinds::of(TermKind::Blank)))),
             _ => (
                 statistics.objects,
                 statistics.predicates().fold(Kinds::NONE, |all, predicate| all.or(kinds_of(&predicate.objects))),
@@ -116,8 +116,8 @@ pub(crate) fn statistics_of(snapshot: &Snapshot, graph: At) -> &Statistics {
     if graph == DEFAULT_GRAPH { snapshot.statistics() } else { snapshot.named_statistics() }
 }
 
-fn kinds_of(column: &statistics::Column) -> Kinds {
-    let kinds = Kind::ALL.into_iter().filter(|&kind| column.of_kind(kind) > 0);
+fn kinds_of(column: &statistics::ColumnStatistics) -> Kinds {
+    let kinds = TermKind::ALL.into_iter().filter(|&kind| column.of_kind(kind) > 0);
     let kinds = kinds.fold(Kinds::NONE, |all, kind| all.or(Kinds::of(kind)));
     if column.has_fresh() { kinds.or_fresh() } else { kinds }
 }

@@ -8,7 +8,7 @@ use crate::algebra::{At, Node, Operand, Pattern, Scope, Slot, Slots, Table};
 use crate::boxes::join::JoinKind;
 use crate::condition::Kinds;
 use crate::expression::{Compare, Expr};
-use crate::limits::Limits;
+use crate::limits::QueryLimits;
 use crate::operators::Physical;
 use crate::operators::extend::Extend;
 use crate::operators::filter::Filter;
@@ -402,7 +402,7 @@ impl Planner<'_> {
 /// If the operands fall into two sets without shared variables, and only one of them has unions: the group with that
 /// set as a single operand. An example is a sub-select with one row compared with each of the others. Otherwise the
 /// rest would be planned and run again for each branch of the unions.
-fn with_union_apart(nodes: &[Node], conditions: &[Expr], limits: &Limits) -> Option<(Vec<Node>, Vec<Expr>)> {
+fn with_union_apart(nodes: &[Node], conditions: &[Expr], limits: &QueryLimits) -> Option<(Vec<Node>, Vec<Expr>)> {
     let is_union = |node: &Node| matches!(node, Node::Union(_));
     // Patterns are cheap to repeat for each branch, and then one union is put out.
     let is_cheap = |node: &Node| matches!(node, Node::Pattern(_) | Node::Values { .. } | Node::Union(_));
@@ -483,7 +483,7 @@ fn with_test_last(nodes: &[Node], conditions: &[Expr]) -> Option<Node> {
 
 /// The group as a union of groups, one for each branch of its first union; `None` without unions, or with too many
 /// branches.
-fn distributed(nodes: &[Node], conditions: &[Expr], limits: &Limits) -> Option<Vec<(Vec<Node>, Vec<Expr>)>> {
+fn distributed(nodes: &[Node], conditions: &[Expr], limits: &QueryLimits) -> Option<Vec<(Vec<Node>, Vec<Expr>)>> {
     let at = nodes.iter().position(|node| matches!(node, Node::Union(_)))?;
     let Node::Union(all) = &nodes[at] else { unreachable!("found above") };
     let branches = nodes.iter().map(|node| if let Node::Union(all) = node { all.len() } else { 1 });

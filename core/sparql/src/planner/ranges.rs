@@ -17,7 +17,7 @@ use crate::operators::scan::Scan;
 use crate::operators::union::Union;
 use crate::value::Value;
 use std::ops::Range;
-use vicus_rdf::{Encoder, Id, Kind, Order, Position, TermView};
+use vicus_rdf::{Encoder, Id, Order, Position, TermKind, TermView};
 
 /// The greatest number of ranges of a condition. Reading very many small ranges takes longer than reading all.
 const MOST: usize = 24;
@@ -206,25 +206,27 @@ impl Planner<'_> {
                 };
                 parts.or_else(|| readable(a)).or_else(|| readable(b))
             }
-            Expr::Call(Function::IsIri, operands) => matches!(operands[..], [Expr::Slot(_)]).then(|| of(&[Kind::Iri])),
+            Expr::Call(Function::IsIri, operands) => {
+                matches!(operands[..], [Expr::Slot(_)]).then(|| of(&[TermKind::Iri]))
+            }
             Expr::Call(Function::IsBlank, operands) => {
-                matches!(operands[..], [Expr::Slot(_)]).then(|| of(&[Kind::Blank]))
+                matches!(operands[..], [Expr::Slot(_)]).then(|| of(&[TermKind::Blank]))
             }
             Expr::Call(Function::IsLiteral, operands) => {
-                matches!(operands[..], [Expr::Slot(_)]).then(|| of(&Kind::LITERALS))
+                matches!(operands[..], [Expr::Slot(_)]).then(|| of(&TermKind::LITERALS))
             }
             Expr::Call(Function::IsTriple, operands) => {
-                matches!(operands[..], [Expr::Slot(_)]).then(|| of(&[Kind::Triple]))
+                matches!(operands[..], [Expr::Slot(_)]).then(|| of(&[TermKind::Triple]))
             }
             Expr::Call(Function::IsNumeric, operands) => matches!(operands[..], [Expr::Slot(_)]).then(|| {
                 let numbers = xsd_numbers().flat_map(|datatype| self.of_datatype(&datatype, false));
-                numbers.fold(self.fresh(Kind::Typed), |parts, part| joined(parts, vec![part]))
+                numbers.fold(self.fresh(TermKind::Typed), |parts, part| joined(parts, vec![part]))
             }),
             Expr::Call(Function::LangMatches, operands) => match &operands[..] {
                 [Expr::Call(Function::Lang, of), Expr::Constant(range)]
                     if matches!(of[..], [Expr::Slot(_)]) && !self.string(*range)?.is_empty() =>
                 {
-                    Some(untested(&[Kind::LangString, Kind::DirString]))
+                    Some(untested(&[TermKind::LangString, TermKind::DirString]))
                 }
                 _ => None,
             },
@@ -261,30 +263,30 @@ impl Planner<'_> {
         if *function == Function::Lang {
             let language = self.string(id)?;
             if language.is_empty() {
-                return Some(of(&[Kind::String, Kind::Boolean, Kind::Integer, Kind::Typed]));
+                return Some(of(&[TermKind::String, TermKind::Boolean, TermKind::Integer, TermKind::Typed]));
             }
             let keys = Encoder::qualified(&language);
-            let ids = self.terms.snapshot.dictionary().range(Kind::LangString, &keys.start..&keys.end);
-            let parts = joined(vec![Part { ids, met: true }], self.fresh(Kind::LangString));
-            return Some(joined(parts, untested(&[Kind::DirString])));
+            let ids = self.terms.snapshot.dictionary().range(TermKind::LangString, &keys.start..&keys.end);
+            let parts = joined(vec![Part { ids, met: true }], self.fresh(TermKind::LangString));
+            return Some(joined(parts, untested(&[TermKind::DirString])));
         }
         let iri =
             self.terms.view(id, |view| if let TermView::Iri(iri) = view { Some(iri.to_owned()) } else { None })?;
         Some(match iri.as_str() {
-            STRING => of(&[Kind::String]),
-            LANG_STRING => of(&[Kind::LangString]),
-            DIR_LANG_STRING => of(&[Kind::DirString]),
-            other => joined(self.of_datatype(other, true), self.fresh(Kind::Typed)),
+            STRING => of(&[TermKind::String]),
+            LANG_STRING => of(&[TermKind::LangString]),
+            DIR_LANG_STRING => of(&[TermKind::DirString]),
+            other => joined(self.of_datatype(other, true), self.fresh(TermKind::Typed)),
         })
     }
 
     /// The literals of a datatype, but for fresh ones; `met` says whether they meet the condition.
     fn of_datatype(&self, iri: &str, met: bool) -> Parts {
         let keys = Encoder::qualified(iri);
-        let ids = self.terms.snapshot.dictionary().range(Kind::Typed, &keys.start..&keys.end);
-        let inlined: &[Kind] = match iri.strip_prefix(XSD) {
-            Some("integer") => &[Kind::Integer],
-            Some("boolean") => &[Kind::Boolean],
+        let ids = self.terms.snapshot.dictionary().range(TermKind::Typed, &keys.start..&keys.end);
+        let inlined: &[TermKind] = match iri.strip_prefix(XSD) {
+            Some("integer") => &[TermKind::Integer],
+            Some("boolean") => &[TermKind::Boolean],
             _ => &[],
         };
         joined(of(inlined), vec![Part { ids, met }])
@@ -315,20 +317,29 @@ impl Planner<'_> {
             return self.texts(value, &Texts::compared(operator, &self.string(id)?));
         }
         match id.kind() {
-            Kind::Iri | Kind::Blank | Kind::String | Kind::LangString | Kind::DirString
+            TermKind::Iri | TermKind::Blank | TermKind::String | TermKind::LangString | TermKind::DirString
                 if operator == Compare::Equal =>
             {
                 Some(self.one(id))
             }
-            Kind::String => self.texts(value, &Texts::compared(operator, &self.string(id)?)).map(|mut parts| {
+            TermKind::String => self.texts(value, &Texts::compared(operator, &self.string(id)?)).map(|mut parts| {
                 // A string is neither less nor greater than anything else.
-                parts.retain(|part| Kind::String.bounds().contains(&part.ids.start));
+                parts.retain(|part| TermKind::String.bounds().contains(&part.ids.start));
                 parts
             }),
-            Kind::Integer => Some(joined(within(operator, id..Id::from_bits(id.bits() + 1), Kind::Integer), typed())),
-            Kind::Boolean => Some(joined(within(operator, id..Id::from_bits(id.bits() + 1), Kind::Boolean), typed())),
-            Kind::Typed => self.compared_with_typed(operator, id),
-            Kind::Iri | Kind::Blank | Kind::LangString | Kind::DirString | Kind::Triple | Kind::Unbound => None,
+            TermKind::Integer => {
+                Some(joined(within(operator, id..Id::from_bits(id.bits() + 1), TermKind::Integer), typed()))
+            }
+            TermKind::Boolean => {
+                Some(joined(within(operator, id..Id::from_bits(id.bits() + 1), TermKind::Boolean), typed()))
+            }
+            TermKind::Typed => self.compared_with_typed(operator, id),
+            TermKind::Iri
+            | TermKind::Blank
+            | TermKind::LangString
+            | TermKind::DirString
+            | TermKind::Triple
+            | TermKind::Unbound => None,
         }
     }
 
@@ -337,7 +348,7 @@ impl Planner<'_> {
         match self.terms.view(id, Value::of_view) {
             Value::Number(number) => {
                 let value = number.to_f64();
-                let mut ids = Kind::Integer.bounds();
+                let mut ids = TermKind::Integer.bounds();
                 if value.abs() < EXACT {
                     let whole = |value: f64| Id::integer(value as i64).expect("it is small");
                     if !matches!(operator, Compare::Less | Compare::LessOrEqual) {
@@ -355,8 +366,8 @@ impl Planner<'_> {
                     TermView::Typed { datatype, .. } => Encoder::qualified(datatype),
                     other => unreachable!("{other} is typed"),
                 });
-                let ids = snapshot.dictionary().range(Kind::Typed, &datatype.start..&datatype.end);
-                Some(joined(vec![Part { ids, met: false }], self.fresh(Kind::Typed)))
+                let ids = snapshot.dictionary().range(TermKind::Typed, &datatype.start..&datatype.end);
+                Some(joined(vec![Part { ids, met: false }], self.fresh(TermKind::Typed)))
             }
             // Such a literal equals itself alone, and has no order.
             Value::Other | Value::IllTyped if operator == Compare::Equal => Some(self.one(id)),
@@ -372,23 +383,24 @@ impl Planner<'_> {
             Expr::Call(Function::Str, operands) if matches!(operands[..], [Expr::Slot(_)]) => true,
             _ => return None,
         };
-        let by_text: &[Kind] = if is_any { &[Kind::Iri, Kind::String] } else { &[Kind::String] };
+        let by_text: &[TermKind] = if is_any { &[TermKind::Iri, TermKind::String] } else { &[TermKind::String] };
         let mut parts = Vec::new();
         for &kind in by_text {
             let ids = texts.bounds(|text| self.terms.snapshot.dictionary().search(kind, text), kind);
             parts = joined(joined(parts, vec![Part { ids, met: true }]), self.fresh(kind));
         }
-        let others: &[Kind] = if is_any { &Kind::LITERALS[1..] } else { &[Kind::LangString, Kind::DirString] };
+        let others: &[TermKind] =
+            if is_any { &TermKind::LITERALS[1..] } else { &[TermKind::LangString, TermKind::DirString] };
         let others = of(others).into_iter().map(|part| Part { met: false, ..part }).collect();
         Some(joined(parts, others))
     }
 
     /// The fresh terms of a kind; all need a test.
-    fn fresh(&self, kind: Kind) -> Parts {
+    fn fresh(&self, kind: TermKind) -> Parts {
         if self.terms.snapshot.fresh().is_empty() {
             return Vec::new();
         }
-        vec![Part { ids: Id::computed(kind, 0)..kind.bounds().end, met: false }]
+        vec![Part { ids: Id::unranked(kind, 0)..kind.bounds().end, met: false }]
     }
 }
 
@@ -430,13 +442,13 @@ impl Texts {
     }
 
     /// The ids of a kind with these texts; `search` gives the id of a text or of the next greater one.
-    fn bounds(&self, search: impl Fn(&str) -> Result<Id, Id>, kind: Kind) -> Range<Id> {
+    fn bounds(&self, search: impl Fn(&str) -> Result<Id, Id>, kind: TermKind) -> Range<Id> {
         let place = |text: &str, is_before: bool| match search(text) {
             Ok(id) if !is_before => Id::from_bits(id.bits() + 1),
             Ok(id) | Err(id) => id,
         };
         let start = self.from.as_ref().map_or(Id::ranked(kind, 0), |(text, is_in)| place(text, *is_in));
-        let end = self.to.as_ref().map_or(Id::computed(kind, 0), |(text, is_in)| place(text, !*is_in));
+        let end = self.to.as_ref().map_or(Id::unranked(kind, 0), |(text, is_in)| place(text, !*is_in));
         start..end
     }
 }
@@ -477,12 +489,12 @@ fn everything() -> Parts {
 }
 
 /// All terms of these kinds, in ascending order.
-fn of(kinds: &[Kind]) -> Parts {
+fn of(kinds: &[TermKind]) -> Parts {
     kinds.iter().map(|kind| Part { ids: kind.bounds(), met: true }).collect()
 }
 
 /// Like [`of`], but each term needs a test.
-fn untested(kinds: &[Kind]) -> Parts {
+fn untested(kinds: &[TermKind]) -> Parts {
     of(kinds).into_iter().map(|part| Part { met: false, ..part }).collect()
 }
 
@@ -513,7 +525,7 @@ fn readable(expr: &Expr) -> Option<Parts> {
         return None;
     }
     match operands.first()? {
-        Expr::Slot(_) => Some(untested(&[Kind::String, Kind::LangString, Kind::DirString])),
+        Expr::Slot(_) => Some(untested(&[TermKind::String, TermKind::LangString, TermKind::DirString])),
         inner => readable(inner),
     }
 }
@@ -548,11 +560,11 @@ const DIR_LANG_STRING: &str = "http://www.w3.org/1999/02/22-rdf-syntax-ns#dirLan
 
 /// Literals without an order of values, or outside the order of other numbers.
 fn typed() -> Parts {
-    vec![Part { ids: Kind::Typed.bounds(), met: false }]
+    vec![Part { ids: TermKind::Typed.bounds(), met: false }]
 }
 
 /// The ids of a kind with this relation to an id in a range.
-fn within(operator: Compare, with: Range<Id>, kind: Kind) -> Parts {
+fn within(operator: Compare, with: Range<Id>, kind: TermKind) -> Parts {
     let Range { start, end } = kind.bounds();
     let ids = match operator {
         Compare::Less => start..with.start,
@@ -565,12 +577,12 @@ fn within(operator: Compare, with: Range<Id>, kind: Kind) -> Parts {
 }
 
 fn kinds_of(ids: &Range<Id>) -> Kinds {
-    Kind::ALL.into_iter().fold(Kinds::NONE, |all, kind| {
+    TermKind::ALL.into_iter().fold(Kinds::NONE, |all, kind| {
         let bounds = kind.bounds();
         if bounds.end <= ids.start || ids.end <= bounds.start {
             return all;
         }
-        let has_fresh = kind.section().is_some() && ids.end > Id::computed(kind, 0);
+        let has_fresh = kind.section().is_some() && ids.end > Id::unranked(kind, 0);
         let all = all.or(Kinds::of(kind));
         if has_fresh { all.or_fresh() } else { all }
     })

@@ -422,7 +422,7 @@ impl<'a> Parser<'a> {
 
     /// Reads the operand of an aggregate, if an aggregate may stand here.
     fn in_aggregate<R>(&mut self, at: usize, name: &str, read: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
-        let why = match self.aggregates {
+        let why = match self.aggregates.allowed {
             Aggregates::Allowed => None,
             Aggregates::InPattern => Some(
                 "in a pattern (FILTER, BIND): only SELECT, HAVING and ORDER BY see groups; use a sub-query or HAVING",
@@ -433,10 +433,10 @@ impl<'a> Parser<'a> {
         if let Some(why) = why {
             return Err(Wrong::new(at, format!("{name} is an aggregate and can't stand {why}")));
         }
-        self.aggregate_count += 1;
-        self.aggregates = Aggregates::InAggregate;
+        self.aggregates.count += 1;
+        self.aggregates.allowed = Aggregates::InAggregate;
         let done = read(self);
-        self.aggregates = Aggregates::Allowed;
+        self.aggregates.allowed = Aggregates::Allowed;
         done
     }
 

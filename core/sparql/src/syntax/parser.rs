@@ -43,37 +43,83 @@ pub(super) struct Parser<'a> {
     prefixes: BTreeMap<&'a str, String>,
     /// The prefixes as the last operation of an update has them, if none was declared since.
     shared_prefixes: Option<Arc<[(String, String)]>>,
-    /// The names of variables, by number.
-    variables: Vec<String>,
-    /// For each variable, how often it was parsed.
-    mentions: Vec<u32>,
+    variables: Variables<'a>,
     /// The content of FROM and FROM NAMED.
     pub(super) dataset: Option<Dataset>,
-    // Not a hash map, because the names of a text may be chosen to share one hash.
-    by_name: BTreeMap<&'a str, Var>,
     pub(super) blanks: Blanks<'a>,
-    pub(super) depth: usize,
-    /// The number of levels parsed below the current one. Invariant: together with [`Parser::depth`] within the limit.
-    height: usize,
-    deepest: usize,
-    /// How much longer the names so far are when written out.
-    longer: usize,
-    /// The signs of paths repeated for another object.
-    repeated: usize,
+    levels: Levels,
+    growth: Growth,
     /// The first unsupported item of the text.
     pub(super) unsupported: Option<(usize, &'static str)>,
     /// How many EXISTS the current place is in.
     pub(super) in_exists: usize,
-    /// Whether an aggregate may stand here.
-    pub(super) aggregates: Aggregates,
-    /// The number of aggregates in the current SELECT.
-    pub(super) aggregate_count: usize,
-    /// The number of EXISTS with levels not counted yet: each becomes an operator on top of its tested pattern.
-    tests: usize,
+    pub(super) aggregates: AggregateScope,
     /// The first item of the text known only to SPARQL 1.2.
     pub(super) newer: Option<(usize, &'static str)>,
     /// For each value given for a variable, how often the text has it.
     given: Vec<u32>,
+}
+
+/// The variables of the current query.
+#[derive(Default)]
+struct Variables<'a> {
+    /// Their names, by number.
+    names: Vec<String>,
+    /// For each variable, how often it was parsed.
+    mentions: Vec<u32>,
+    // Not a hash map, because the names of a text may be chosen to share one hash.
+    by_name: BTreeMap<&'a str, Var>,
+}
+
+impl<'a> Variables<'a> {
+    /// A new variable of this name, parsed once.
+    fn add(&mut self, name: String) -> Var {
+        let var = Var(self.names.len() as u32);
+        self.mentions.push(1);
+        self.names.push(name);
+        var
+    }
+
+    /// The variable of a name in the text, parsed once more.
+    fn of(&mut self, name: &'a str) -> Var {
+        if let Some(var) = self.by_name.get(name) {
+            self.mentions[var.0 as usize] += 1;
+            return *var;
+        }
+        let var = self.add(name.to_owned());
+        self.by_name.insert(name, var);
+        var
+    }
+}
+
+/// The levels of the text, and of the engine's tree for it.
+#[derive(Default)]
+struct Levels {
+    /// The levels around the current place.
+    depth: usize,
+    /// The number of levels parsed below the current one. Invariant: together with `depth` within the limit.
+    height: usize,
+    deepest: usize,
+    /// The number of EXISTS with levels not counted yet: each becomes an operator on top of its tested pattern.
+    tests: usize,
+}
+
+/// By how much the parsed text is larger than it is written.
+#[derive(Default)]
+struct Growth {
+    /// How much longer the names so far are when written out.
+    longer: usize,
+    /// The signs of paths repeated for another object.
+    repeated: usize,
+}
+
+/// The aggregates of the current SELECT.
+#[derive(Clone, Copy)]
+pub(super) struct AggregateScope {
+    /// Whether one may stand here.
+    pub(super) allowed: Aggregates,
+    /// Their number so far.
+    pub(super) count: usize,
 }
 
 /// Whether an aggregate may stand somewhere.
@@ -114,21 +160,14 @@ impl<'a> Parser<'a> {
             base,
             prefixes: BTreeMap::new(),
             shared_prefixes: None,
-            variables: Vec::new(),
-            mentions: Vec::new(),
+            variables: Variables::default(),
             dataset: None,
-            by_name: BTreeMap::new(),
             blanks: Blanks::default(),
-            depth: 0,
-            height: 0,
-            deepest: 0,
-            longer: 0,
-            repeated: 0,
+            levels: Levels::default(),
+            growth: Growth::default(),
             unsupported: None,
             in_exists: 0,
-            aggregates: Aggregates::InPattern,
-            aggregate_count: 0,
-            tests: 0,
+            aggregates: AggregateScope { allowed: Aggregates::InPattern, count: 0 },
             newer: None,
             given: vec![0; options.given.len()],
         })
@@ -159,7 +198,7 @@ impl<'a> Parser<'a> {
     pub(super) fn update(&mut self) -> Result<Update> {
         let operations = self.operations()?;
         self.end()?;
-        Ok(Update { operations, depth: self.deepest })
+        Ok(Update { operations, depth: self.levels.deepest })
     }
 
     /// Nothing follows, and all is supported.
@@ -188,10 +227,8 @@ impl<'a> Parser<'a> {
                 Arc::clone(self.shared_prefixes.insert(all.collect()))
             }
         };
-        self.by_name.clear();
-        self.mentions.clear();
-        let (base, variables) = (self.base.clone(), std::mem::take(&mut self.variables));
-        Query { form, base, prefixes, variables, dataset: self.dataset.take(), select, depth: self.deepest }
+        let (base, variables) = (self.base.clone(), std::mem::take(&mut self.variables).names);
+        Query { form, base, prefixes, variables, dataset: self.dataset.take(), select, depth: self.levels.deepest }
     }
 
     /// Counts the prefixes as longer names, if a query needs a copy of them: each operation of an update may declare
@@ -214,10 +251,8 @@ impl<'a> Parser<'a> {
 
     /// A variable of our own, unknown to the text.
     pub(super) fn own_variable(&mut self) -> Var {
-        let var = Var(self.variables.len() as u32);
-        self.mentions.push(1);
-        self.variables.push(format!("_:{}", var.0));
-        var
+        let number = self.variables.names.len();
+        self.variables.add(format!("_:{number}"))
     }
 
     /// BASE, PREFIX and VERSION.
@@ -347,33 +382,33 @@ impl<'a> Parser<'a> {
 
     /// Parses something one level deeper.
     pub(super) fn deeper<R>(&mut self, read: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
-        let height = std::mem::take(&mut self.height);
-        self.depth += 1;
+        let height = std::mem::take(&mut self.levels.height);
+        self.levels.depth += 1;
         self.raise(0)?;
-        let done = if self.depth.is_multiple_of(8) {
+        let done = if self.levels.depth.is_multiple_of(8) {
             // The caller's stack may be small, and the text decides how deep this goes.
             stacker::maybe_grow(ENOUGH, MORE, || read(self))
         } else {
             read(self)
         };
-        self.depth -= 1;
-        self.height = height.max(self.height + 1);
+        self.levels.depth -= 1;
+        self.levels.height = height.max(self.levels.height + 1);
         done
     }
 
     /// Parses something beside the parsed items of this level: the greater height of the two counts.
     pub(super) fn beside<R>(&mut self, read: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
-        let height = std::mem::take(&mut self.height);
+        let height = std::mem::take(&mut self.levels.height);
         let done = read(self);
-        self.height = self.height.max(height);
+        self.levels.height = self.levels.height.max(height);
         done
     }
 
     /// Puts this many levels on top of the parsed items of this level: these are their operand in the engine's tree.
     pub(super) fn raise(&mut self, levels: usize) -> Result<()> {
-        self.height += levels;
-        let depth = self.depth + self.height;
-        self.deepest = self.deepest.max(depth);
+        self.levels.height += levels;
+        let depth = self.levels.depth + self.levels.height;
+        self.levels.deepest = self.levels.deepest.max(depth);
         let limit = self.options.depth.min(ParseOptions::MOST_DEPTH);
         if depth > limit {
             let message = format!(
@@ -393,9 +428,9 @@ impl<'a> Parser<'a> {
 
     /// Counts the signs of a path with another object: the engine's tree repeats the path.
     pub(super) fn repeat(&mut self, signs: usize) -> Result<()> {
-        self.repeated += signs - 1;
+        self.growth.repeated += signs - 1;
         let limit = self.options.path_signs.saturating_add(self.text.len() / BYTES_FOR_ONE_REPEATED);
-        if self.repeated > limit {
+        if self.growth.repeated > limit {
             let message = format!(
                 "long paths have too many objects: the plan repeats the path for each object, and that is more than \
                     {limit} signs"
@@ -407,9 +442,9 @@ impl<'a> Parser<'a> {
 
     /// Counts by how many bytes a name is longer when written out.
     fn lengthen(&mut self, at: usize, bytes: usize) -> Result<()> {
-        self.longer += bytes;
+        self.growth.longer += bytes;
         let limit = self.options.longer.saturating_mul(BYTES_OF_ANY + self.text.len());
-        if self.longer > limit {
+        if self.growth.longer > limit {
             let message = format!(
                 "with its names written out, the {} is more than {limit} bytes longer: a prefix or the base is too \
                     long",
@@ -422,15 +457,15 @@ impl<'a> Parser<'a> {
 
     /// Parses the pattern of an EXISTS, one more operator on its outer pattern.
     pub(super) fn test<R>(&mut self, read: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
-        let tests = std::mem::take(&mut self.tests);
+        let tests = std::mem::take(&mut self.levels.tests);
         let done = read(self);
-        self.tests = tests + 1;
+        self.levels.tests = tests + 1;
         done
     }
 
     /// Like [`Parser::raise`], with a level for each EXISTS parsed since the last call.
     pub(super) fn raise_with_tests(&mut self, levels: usize) -> Result<()> {
-        let tests = std::mem::take(&mut self.tests);
+        let tests = std::mem::take(&mut self.levels.tests);
         self.raise(levels + tests)
     }
 
@@ -441,7 +476,7 @@ impl<'a> Parser<'a> {
     // Terms.
 
     pub(super) fn variable_name(&self, var: Var) -> &str {
-        &self.variables[var.0 as usize]
+        &self.variables.names[var.0 as usize]
     }
 
     /// The place of the value given for the variable here, if there is one.
@@ -488,7 +523,7 @@ impl<'a> Parser<'a> {
         }
         let name = &self.slice(self.token())[1..];
         let value = self.given_expression()?;
-        Ok(value.map(|value| (value, self.var_of(name))))
+        Ok(value.map(|value| (value, self.variables.of(name))))
     }
 
     /// How many variables with given values were parsed so far.
@@ -503,24 +538,12 @@ impl<'a> Parser<'a> {
         }
         let name = &self.slice(self.token())[1..];
         self.skip();
-        Some(self.var_of(name))
-    }
-
-    fn var_of(&mut self, name: &'a str) -> Var {
-        if let Some(var) = self.by_name.get(name) {
-            self.mentions[var.0 as usize] += 1;
-            return *var;
-        }
-        let var = Var(self.variables.len() as u32);
-        self.mentions.push(1);
-        self.variables.push(name.to_owned());
-        self.by_name.insert(name, var);
-        var
+        Some(self.variables.of(name))
     }
 
     /// How often a variable was parsed so far.
     pub(super) fn mentions(&self, var: Var) -> u32 {
-        self.mentions[var.0 as usize]
+        self.variables.mentions[var.0 as usize]
     }
 
     pub(super) fn need_variable(&mut self) -> Result<Var> {

@@ -755,11 +755,10 @@ impl<'a> Parser<'a> {
 
     /// Parses something in which no aggregate may stand, because there are no groups yet.
     pub(super) fn without_aggregates<R>(&mut self, read: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
-        let outside = std::mem::replace(&mut self.aggregates, Aggregates::InPattern);
-        let count = self.aggregate_count;
+        let outside = self.aggregates;
+        self.aggregates.allowed = Aggregates::InPattern;
         let done = read(self);
         self.aggregates = outside;
-        self.aggregate_count = count;
         done
     }
 }

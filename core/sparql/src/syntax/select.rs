@@ -3,7 +3,7 @@
 
 use super::ast::{Dataset, Element, Expression, Form, Group, Item, OrderKey, Select, Triple, Var};
 use super::names::Scope;
-use super::parser::{Aggregates, Parser};
+use super::parser::{AggregateScope, Aggregates, Parser};
 use super::pattern::Template;
 use super::token::Kind;
 use super::{Result, Wrong};
@@ -29,8 +29,8 @@ struct Selected {
 impl<'a> Parser<'a> {
     /// From SELECT to the end of the query or sub-query; also returns the scope that the outer pattern sees.
     pub(super) fn select(&mut self, is_query: bool) -> Result<(Select, Scope)> {
-        let outside = (self.aggregates, self.aggregate_count);
-        (self.aggregates, self.aggregate_count) = (Aggregates::Allowed, 0);
+        let outside = self.aggregates;
+        self.aggregates = AggregateScope { allowed: Aggregates::Allowed, count: 0 };
         self.need_word("SELECT")?;
         let distinct = self.take_word("DISTINCT");
         if !distinct {
@@ -47,8 +47,8 @@ impl<'a> Parser<'a> {
         let (pattern, mut scope) = self.without_aggregates(Self::group)?;
         let mut select = Select { is_star, distinct, ..Select::of(pattern) };
         self.modifiers(&mut select, &mut scope)?;
-        let is_computed = |item: &Item| matches!(item, Item::Computed(..));
-        let computed = selected.iter().filter(|one| is_computed(&one.item)).count();
+        let is_unranked = |item: &Item| matches!(item, Item::Computed(..));
+        let computed = selected.iter().filter(|one| is_unranked(&one.item)).count();
         self.raise_with_tests(computed)?;
         if is_star {
             if select.is_grouped {
@@ -66,7 +66,7 @@ impl<'a> Parser<'a> {
             scope = self.projected(&selected, &select, scope)?;
             select.projection = selected.into_iter().map(|one| one.item).collect();
         }
-        (self.aggregates, self.aggregate_count) = outside;
+        self.aggregates = outside;
         Ok((select, scope))
     }
 
@@ -147,7 +147,7 @@ impl<'a> Parser<'a> {
 
     /// The pattern and the modifiers after ASK.
     pub(super) fn ask(&mut self) -> Result<Select> {
-        self.aggregates = Aggregates::Allowed;
+        self.aggregates.allowed = Aggregates::Allowed;
         self.dataset("FROM")?;
         self.take_word("WHERE");
         let (pattern, mut scope) = self.without_aggregates(Self::group)?;
@@ -159,7 +159,7 @@ impl<'a> Parser<'a> {
     /// CONSTRUCT up to the query's end.
     pub(super) fn construct(&mut self) -> Result<(Form, Select)> {
         let template = Template { variables: true, blanks: true, name: "a template" };
-        self.aggregates = Aggregates::Allowed;
+        self.aggregates.allowed = Aggregates::Allowed;
         let (pattern, mut scope, mut triples);
         if self.take(Kind::BraceOpen) {
             triples = self.template(template, None)?;
@@ -187,7 +187,7 @@ impl<'a> Parser<'a> {
 
     /// DESCRIBE up to the query's end.
     pub(super) fn describe(&mut self) -> Result<(Form, Select)> {
-        self.aggregates = Aggregates::Allowed;
+        self.aggregates.allowed = Aggregates::Allowed;
         let star_at = self.place();
         let is_star = self.take(Kind::Star);
         let (mut resources, mut described) = (Vec::new(), Vec::new());
@@ -243,11 +243,11 @@ impl<'a> Parser<'a> {
     fn modifiers(&mut self, select: &mut Select, scope: &mut Scope) -> Result<()> {
         if self.take_word("GROUP") {
             self.need_word("BY")?;
-            self.aggregates = Aggregates::InGroupBy;
+            self.aggregates.allowed = Aggregates::InGroupBy;
             while let Some(item) = self.group_key(scope)? {
                 select.group_by.push(item);
             }
-            self.aggregates = Aggregates::Allowed;
+            self.aggregates.allowed = Aggregates::Allowed;
             if select.group_by.is_empty() {
                 return Err(self.unexpected("a variable, `(` or the call of a function"));
             }
@@ -284,11 +284,11 @@ impl<'a> Parser<'a> {
             values.variables.iter().for_each(|var| scope.add(*var));
             select.values = Some(values);
         }
-        select.is_grouped = !select.group_by.is_empty() || self.aggregate_count > 0;
+        select.is_grouped = !select.group_by.is_empty() || self.aggregates.count > 0;
         // Each computed value becomes an operator on top of the one before.
         let keys = select.group_by.iter().filter(|item| matches!(item, Item::Computed(..))).count();
         let sorted = select.order_by.iter().filter(|key| !matches!(key.value, Expression::Var(..))).count();
-        self.raise(keys + sorted + self.aggregate_count)
+        self.raise(keys + sorted + self.aggregates.count)
     }
 
     /// Whether brackets or a call of a function begin here; no modifier begins like that.

@@ -4,8 +4,8 @@
 
 use super::UpdateError;
 use crate::operators::construct::is_triple;
-use crate::parse::Parsed;
-use crate::plan::Run;
+use crate::parse::ParsedQuery;
+use crate::plan::QueryRun;
 use crate::syntax::ast::{Item, Path, Quads, Term, Var, Verb};
 use crate::terms::{Moment, Terms};
 use hashbrown::HashMap;
@@ -15,7 +15,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vicus_flow::library::{HashKey, table_bytes};
 use vicus_flow::{Envelope, Grow, NoMemory};
-use vicus_rdf::{Changes, Encoded, Encoder, Id, Interrupt, Kind, Order, Snapshot, TermLimits, TermView, Unranked};
+use vicus_rdf::{Changes, Encoded, Encoder, Id, Interrupt, Order, Snapshot, TermKind, TermLimits, TermView, Unranked};
 
 /// Fills the templates of an operation.
 pub struct Filling {
@@ -86,7 +86,7 @@ impl Shared {
     }
 
     /// The id of a term with this key, added if the snapshot lacks it.
-    fn with_key(&mut self, snapshot: &Snapshot, kind: Kind, key: &str) -> Result<Id, UpdateError> {
+    fn with_key(&mut self, snapshot: &Snapshot, kind: TermKind, key: &str) -> Result<Id, UpdateError> {
         self.longest.check(Encoded::Key(kind, key))?;
         Ok(snapshot.find_or_add(&mut self.fresh, kind, key)?)
     }
@@ -98,7 +98,9 @@ impl Shared {
         key: &str,
         of: &mut dyn FnMut(&mut Shared, &str) -> Result<Id, UpdateError>,
     ) -> Result<Id, UpdateError> {
-        let TermView::Triple(triple) = TermView::of_key(Kind::Triple, key) else { unreachable!("its kind says so") };
+        let TermView::Triple(triple) = TermView::of_key(TermKind::Triple, key) else {
+            unreachable!("its kind says so")
+        };
         let mut made = String::new();
         triple.with_blanks::<UpdateError>(
             &mut |key, into| {
@@ -111,7 +113,7 @@ impl Shared {
             },
             &mut made,
         )?;
-        self.with_key(snapshot, Kind::Triple, &made)
+        self.with_key(snapshot, TermKind::Triple, &made)
     }
 
     /// The bytes of the new terms that were added since the last call.
@@ -150,7 +152,7 @@ impl Filling {
         snapshot: &Arc<Snapshot>,
         delete: &[Quads],
         insert: &[Quads],
-        pattern: Option<&Parsed>,
+        pattern: Option<&ParsedQuery>,
         moment: Moment,
         longest: TermLimits,
         interrupt: &Interrupt<'_>,
@@ -188,7 +190,7 @@ impl Filling {
     ///
     /// # Errors
     /// There is not enough memory, or a term may not be inserted.
-    pub fn fill(&self, run: &Run, envelope: &Envelope, into: &mut Filled) -> Result<(), UpdateError> {
+    pub fn fill(&self, run: &QueryRun, envelope: &Envelope, into: &mut Filled) -> Result<(), UpdateError> {
         let columns: Vec<&[u64]> = envelope.columns().iter().map(|column| column.u64s()).collect();
         into.deletes.grow(self.delete.len() * envelope.rows())?;
         into.inserts.grow(self.insert.len() * envelope.rows())?;
@@ -215,7 +217,7 @@ impl Filling {
                     Part::Column(column) => id(column),
                     Part::Constant(id) => id,
                     // Only its kind counts here.
-                    Part::Blank(_) => Id::computed(Kind::Blank, 0),
+                    Part::Blank(_) => Id::unranked(TermKind::Blank, 0),
                 });
                 if !is_quad(parts, ids) {
                     continue;
@@ -247,19 +249,19 @@ impl Filling {
     }
 
     /// The new id of a computed term unknown to the snapshot.
-    fn added(&self, run: &Run, id: Id) -> Result<Id, UpdateError> {
-        if id.kind() == Kind::Blank {
+    fn added(&self, run: &QueryRun, id: Id) -> Result<Id, UpdateError> {
+        if id.kind() == TermKind::Blank {
             return Ok(self.lock().blank_of(&self.snapshot, id)?);
         }
         if id.is_triple() {
             return run.with_key(id, |key| {
                 let mut shared = self.lock();
                 shared.triple(&self.snapshot, key, &mut |shared, key| {
-                    let fresh = TermView::of_key(Kind::Blank, key).fresh_number();
-                    match (fresh, self.snapshot.find(Kind::Blank, key)) {
+                    let fresh = TermView::of_key(TermKind::Blank, key).fresh_number();
+                    match (fresh, self.snapshot.find(TermKind::Blank, key)) {
                         (Some(number), _) => Ok(shared.blank_of(&self.snapshot, Terms::fresh_blank(number))?),
                         (None, Some(id)) => Ok(id),
-                        (None, None) => shared.with_key(&self.snapshot, Kind::Blank, key),
+                        (None, None) => shared.with_key(&self.snapshot, TermKind::Blank, key),
                     }
                 })
             });
@@ -305,8 +307,8 @@ impl Filling {
                 return Ok(*id);
             }
             let made = match id.kind() {
-                Kind::Blank => document.key(id, |key| new_blank(&mut shared, &self.snapshot, &mut inner, key))?,
-                Kind::Triple => document.key(id, |key| {
+                TermKind::Blank => document.key(id, |key| new_blank(&mut shared, &self.snapshot, &mut inner, key))?,
+                TermKind::Triple => document.key(id, |key| {
                     let mut blank =
                         |shared: &mut Shared, key: &str| Ok(new_blank(shared, &self.snapshot, &mut inner, key)?);
                     shared.triple(&self.snapshot, key, &mut blank)
@@ -394,7 +396,7 @@ fn new_blank(
 /// Whether these ids can stand in a quad: others are left out (§3.1.3: as in CONSTRUCT).
 fn is_quad(parts: &[Part; 4], [subject, predicate, object, graph]: [Id; 4]) -> bool {
     let is_graph = match parts[3] {
-        Part::Column(_) => matches!(graph.kind(), Kind::Iri | Kind::Blank),
+        Part::Column(_) => matches!(graph.kind(), TermKind::Iri | TermKind::Blank),
         Part::Constant(_) | Part::Blank(_) => true,
     };
     is_graph && is_triple([subject, predicate, object])

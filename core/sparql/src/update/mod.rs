@@ -4,7 +4,7 @@
 //!  text ── parse_update ──▶ Update: operations, checked as a whole before any of them happens
 //!                             │ one after the other
 //!                             ▼
-//!                   Operation ── step ──▶ Changes at once, or what the caller has to find first:
+//!             UpdateOperation ── step ──▶ Changes at once, or what the caller has to find first:
 //!                             │             the solutions of a pattern, or a document
 //!                             ▼
 //!                   Filling ── finish ──▶ Changes against the snapshot that it was begun with
@@ -17,12 +17,12 @@
 mod changes;
 mod filling;
 
-pub use changes::Change;
+pub use changes::UpdateChange;
 pub use filling::{Filled, Filling};
 pub use vicus_rdf::Graphs;
 
 use crate::error::QueryError;
-use crate::parse::Parsed;
+use crate::parse::ParsedQuery;
 use crate::syntax::ast::{self, Path, Quads, Term, Transfer, Verb};
 use crate::syntax::{self, ParseOptions};
 use crate::terms::Moment;
@@ -36,7 +36,7 @@ use vicus_rdf::{Encoder, Id, Interrupt, Order, Snapshot, TermLimits, TermRefused
 /// An update with a valid text, supported by this engine.
 #[derive(Debug)]
 pub struct Update {
-    operations: Vec<Operation>,
+    operations: Vec<UpdateOperation>,
 }
 
 impl Update {
@@ -71,7 +71,7 @@ impl Update {
 }
 
 /// One operation of an update.
-pub struct Operation {
+pub struct UpdateOperation {
     kind: Kind,
     longest: TermLimits,
 }
@@ -88,23 +88,23 @@ enum Kind {
 struct Modify {
     delete: Vec<Quads>,
     insert: Vec<Quads>,
-    pattern: Option<Parsed>,
+    pattern: Option<ParsedQuery>,
 }
 
 /// The work of an operation.
 #[derive(Debug)]
-pub enum Step<'a> {
+pub enum UpdateStep<'a> {
     /// These changes.
-    Change(Vec<Change>),
+    Change(Vec<UpdateChange>),
     /// Each solution of this query is [filled in](Filling::fill).
-    Solve(&'a Parsed, Filling),
+    Solve(&'a ParsedQuery, Filling),
     /// This document is read, and [taken over](Filling::document).
-    Load(Load<'a>, Filling),
+    Load(DocumentLoad<'a>, Filling),
 }
 
 /// A document to load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Load<'a> {
+pub struct DocumentLoad<'a> {
     /// Its location.
     pub from: &'a str,
     /// The name of the graph for its triples; `None` for the default graph.
@@ -206,14 +206,17 @@ pub fn parse_update_with(text: &str, options: &ParseOptions<'_>) -> Result<Updat
         let ast::Update { operations, depth } = syntax::read_update(text, options)?;
         let longest = TermLimits { rdf_12: options.rdf_12, ..options.longest };
         Ok(Update {
-            operations: operations.into_iter().map(|operation| Operation::of(operation, depth, longest)).collect(),
+            operations: operations
+                .into_iter()
+                .map(|operation| UpdateOperation::of(operation, depth, longest))
+                .collect(),
         })
     })
 }
 
 impl Update {
     /// Its operations, in the order of their execution.
-    pub fn operations(&self) -> &[Operation] {
+    pub fn operations(&self) -> &[UpdateOperation] {
         &self.operations
     }
 
@@ -231,7 +234,7 @@ impl Update {
             Term::Var(_) | Term::Blank(_) => Some(0),
             Term::Triple(_) => None,
         };
-        let mut bytes = self.operations.capacity() * size_of::<Operation>();
+        let mut bytes = self.operations.capacity() * size_of::<UpdateOperation>();
         for operation in &self.operations {
             let Kind::Modify(modify) = &operation.kind else { return None };
             let Modify { delete, insert, pattern: None } = &**modify else { return None };
@@ -329,14 +332,14 @@ fn node_of(term: &Term) -> Option<NamedNodeRef<'_>> {
     }
 }
 
-impl fmt::Debug for Operation {
+impl fmt::Debug for UpdateOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl Operation {
-    fn of(operation: ast::Operation, levels: usize, longest: TermLimits) -> Operation {
+impl UpdateOperation {
+    fn of(operation: ast::Operation, levels: usize, longest: TermLimits) -> UpdateOperation {
         let kind = match operation {
             ast::Operation::Load { silent, from, into } => Kind::Load { silent, from, into },
             ast::Operation::Clear(graphs) => Kind::Clear(graphs),
@@ -350,11 +353,11 @@ impl Operation {
             }
             ast::Operation::Modify(modify) => {
                 let ast::Modify { delete, insert, query } = *modify;
-                let pattern = Some(Parsed { query: Deep::new(levels, query) });
+                let pattern = Some(ParsedQuery { query: Deep::new(levels, query) });
                 Kind::Modify(Box::new(Modify { delete, insert, pattern }))
             }
         };
-        Operation { kind, longest }
+        UpdateOperation { kind, longest }
     }
 
     /// Its name, for messages.
@@ -383,7 +386,7 @@ impl Operation {
         snapshot: &Arc<Snapshot>,
         moment: Moment,
         interrupt: &Interrupt<'_>,
-    ) -> Result<Step<'_>, UpdateError> {
+    ) -> Result<UpdateStep<'_>, UpdateError> {
         UpdateError::or_given_up(|| self.step_of(snapshot, moment, interrupt))
     }
 
@@ -392,19 +395,22 @@ impl Operation {
         snapshot: &Arc<Snapshot>,
         moment: Moment,
         interrupt: &Interrupt<'_>,
-    ) -> Result<Step<'_>, UpdateError> {
+    ) -> Result<UpdateStep<'_>, UpdateError> {
         let graph_id = |graph: &NamedNode| snapshot.id(graph.as_ref().into());
-        Ok(Step::Change(match &self.kind {
+        Ok(UpdateStep::Change(match &self.kind {
             Kind::Load { silent, from, into } => {
-                let load = Load { from: from.as_str(), into: into.as_ref(), silent: *silent };
-                return Ok(Step::Load(load, Filling::new(snapshot, &[], &[], None, moment, self.longest, interrupt)?));
+                let load = DocumentLoad { from: from.as_str(), into: into.as_ref(), silent: *silent };
+                return Ok(UpdateStep::Load(
+                    load,
+                    Filling::new(snapshot, &[], &[], None, moment, self.longest, interrupt)?,
+                ));
             }
-            Kind::Clear(ast::Graphs::All) => vec![Change::Clear(Graphs::All)],
-            Kind::Clear(ast::Graphs::Named) => vec![Change::Clear(Graphs::Named)],
-            Kind::Clear(ast::Graphs::Default) => vec![Change::Clear(Graphs::One(Id::UNBOUND))],
+            Kind::Clear(ast::Graphs::All) => vec![UpdateChange::Clear(Graphs::All)],
+            Kind::Clear(ast::Graphs::Named) => vec![UpdateChange::Clear(Graphs::Named)],
+            Kind::Clear(ast::Graphs::Default) => vec![UpdateChange::Clear(Graphs::One(Id::UNBOUND))],
             // No graph has an unknown name.
             Kind::Clear(ast::Graphs::One(graph)) => {
-                graph_id(graph).map(|id| Change::Clear(Graphs::One(id))).into_iter().collect()
+                graph_id(graph).map(|id| UpdateChange::Clear(Graphs::One(id))).into_iter().collect()
             }
             Kind::Create { silent, graph } => {
                 let exists = graph_id(graph).is_some_and(|id| has_graph(snapshot, id));
@@ -421,8 +427,8 @@ impl Operation {
                 let filling =
                     Filling::new(snapshot, delete, insert, pattern.as_ref(), moment, self.longest, interrupt)?;
                 match pattern {
-                    Some(pattern) => return Ok(Step::Solve(pattern, filling)),
-                    None => vec![Change::Quads(filling.data(interrupt)?)],
+                    Some(pattern) => return Ok(UpdateStep::Solve(pattern, filling)),
+                    None => vec![UpdateChange::Quads(filling.data(interrupt)?)],
                 }
             }
         }))
@@ -437,7 +443,7 @@ fn transfer(
     from: Option<&NamedNode>,
     to: Option<&NamedNode>,
     longest: TermLimits,
-) -> Result<Vec<Change>, UpdateError> {
+) -> Result<Vec<UpdateChange>, UpdateError> {
     let source = match from {
         None => Some(Id::UNBOUND),
         Some(graph) => snapshot.id(graph.as_ref().into()).filter(|id| has_graph(snapshot, *id)),
@@ -451,11 +457,13 @@ fn transfer(
     }
     let filling = Filling::new(snapshot, &[], &[], None, Moment::default(), longest, &Interrupt::never())?;
     let target = filling.graph(to)?;
-    let copy = Change::Copy { from: source, to: target, fresh: filling.finish([]).fresh };
+    let copy = UpdateChange::Copy { from: source, to: target, fresh: filling.finish([]).fresh };
     Ok(match how {
         Transfer::Add => vec![copy],
-        Transfer::Copy => vec![Change::Clear(Graphs::One(target)), copy],
-        Transfer::Move => vec![Change::Clear(Graphs::One(target)), copy, Change::Clear(Graphs::One(source))],
+        Transfer::Copy => vec![UpdateChange::Clear(Graphs::One(target)), copy],
+        Transfer::Move => {
+            vec![UpdateChange::Clear(Graphs::One(target)), copy, UpdateChange::Clear(Graphs::One(source))]
+        }
     })
 }
 

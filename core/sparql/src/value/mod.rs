@@ -14,7 +14,7 @@ use crate::terms::Terms;
 use oxrdf::{BaseDirection, TermRef};
 use std::cmp::Ordering;
 use std::hash::{BuildHasher as _, Hash};
-use vicus_rdf::{Id, Kind, Snapshot, TermView};
+use vicus_rdf::{Id, Snapshot, TermKind, TermView};
 
 const XSD: &str = "http://www.w3.org/2001/XMLSchema#";
 
@@ -173,14 +173,14 @@ pub(crate) fn equal(terms: &Terms, a: Id, b: Id) -> Option<bool> {
     if terms.is_same(a, b) {
         // Every value except NaN equals itself.
         return match a.kind() {
-            Kind::Typed => match terms.view(a, Value::of_view) {
+            TermKind::Typed => match terms.view(a, Value::of_view) {
                 Value::Number(number) => Some(!number.is_nan()),
                 _ => Some(true),
             },
             _ => Some(true),
         };
     }
-    if a.kind() != Kind::Typed && b.kind() != Kind::Typed {
+    if a.kind() != TermKind::Typed && b.kind() != TermKind::Typed {
         return Some(false);
     }
     terms.view(a, Value::of_view).equals(&terms.view(b, Value::of_view))
@@ -204,7 +204,7 @@ pub(crate) fn compare(terms: &Terms, a: Id, b: Id) -> Option<Ordering> {
     if a.kind() == b.kind() && is_ordered(a) && is_ordered(b) {
         return Some(a.cmp(&b));
     }
-    if a.kind() == Kind::String && b.kind() == Kind::String {
+    if a.kind() == TermKind::String && b.kind() == TermKind::String {
         if terms.snapshot.has(a) && terms.snapshot.has(b) {
             return Some(terms.snapshot.compare(a, b));
         }
@@ -215,16 +215,16 @@ pub(crate) fn compare(terms: &Terms, a: Id, b: Id) -> Option<Ordering> {
 
 /// Whether the ids of this id's kind are ordered as `<` orders their values.
 fn is_ordered(id: Id) -> bool {
-    !id.is_computed() && matches!(id.kind(), Kind::String | Kind::Integer | Kind::Boolean)
+    !id.is_unranked() && matches!(id.kind(), TermKind::String | TermKind::Integer | TermKind::Boolean)
 }
 
 /// A join key: the same number for all terms with equal values. Terms that are never equal may have the same key, too.
 pub(crate) fn value_key(terms: &Terms, id: Id) -> u64 {
     match id.kind() {
-        Kind::Integer if terms.numbers == Numbers::Exact => id.bits(),
-        Kind::Integer => number_key(terms, &Number::Integer(id.as_integer().expect("it is inlined"))),
-        Kind::Typed => key_of_value(terms, &terms.view(id, Value::of_view)).unwrap_or_else(|| id.bits()),
-        Kind::Triple => hash(terms, &terms.parts(id).map(|part| value_key(terms, part))),
+        TermKind::Integer if terms.numbers == Numbers::Exact => id.bits(),
+        TermKind::Integer => number_key(terms, &Number::Integer(id.as_integer().expect("it is inlined"))),
+        TermKind::Typed => key_of_value(terms, &terms.view(id, Value::of_view)).unwrap_or_else(|| id.bits()),
+        TermKind::Triple => hash(terms, &terms.parts(id).map(|part| value_key(terms, part))),
         _ => id.bits(),
     }
 }
@@ -314,15 +314,15 @@ pub(crate) fn total_order(terms: &Terms, a: Id, b: Id) -> Ordering {
         return Ordering::Equal;
     }
     let rank = |id: Id| match id.kind() {
-        Kind::Unbound => 0,
-        Kind::Blank => 1,
-        Kind::Iri => 2,
-        Kind::String => 3,
-        Kind::LangString => 4,
-        Kind::DirString => 5,
-        Kind::Boolean => 6,
-        Kind::Integer => 7,
-        Kind::Typed => match terms.view(id, Value::of_view) {
+        TermKind::Unbound => 0,
+        TermKind::Blank => 1,
+        TermKind::Iri => 2,
+        TermKind::String => 3,
+        TermKind::LangString => 4,
+        TermKind::DirString => 5,
+        TermKind::Boolean => 6,
+        TermKind::Integer => 7,
+        TermKind::Typed => match terms.view(id, Value::of_view) {
             Value::Boolean(_) => 6,
             // NaN has no place among the numbers.
             Value::Number(number) if !number.is_nan() => 7,
@@ -331,7 +331,7 @@ pub(crate) fn total_order(terms: &Terms, a: Id, b: Id) -> Ordering {
             Value::Date(_) => 10,
             _ => 11,
         },
-        Kind::Triple => 12,
+        TermKind::Triple => 12,
     };
     let text = |id: Id| terms.view(id, |view| view.to_string());
     let snapshot = &terms.snapshot;
@@ -393,7 +393,7 @@ fn date_order(terms: &Terms, a: Id, b: Id) -> Ordering {
 
 /// The order of MIN and MAX: ORDER BY's, except for strings with a language. These are ordered by text first.
 pub(crate) fn extreme_order(terms: &Terms, a: Id, b: Id) -> Ordering {
-    if a.kind() == Kind::LangString && b.kind() == Kind::LangString {
+    if a.kind() == TermKind::LangString && b.kind() == TermKind::LangString {
         fn key(view: TermView<'_>) -> (&str, &str) {
             match view {
                 TermView::LangString { value, language } => (value, language),

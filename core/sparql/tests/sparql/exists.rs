@@ -4,7 +4,7 @@ use crate::rows::{count_of, rows_of};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use vicus_rdf::Snapshot;
-use vicus_sparql::{Plan, PlanOptions, parse, plan};
+use vicus_sparql::{PlanOptions, SparqlPlan, parse, plan};
 
 /// Nodes `n0` to `n17`, each with a link to the next one, to the one after it, and with its number.
 fn chain() -> Arc<Snapshot> {
@@ -19,13 +19,13 @@ fn chain() -> Arc<Snapshot> {
     Arc::new(Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples"))
 }
 
-fn planned(text: &str) -> Plan {
+fn planned(text: &str) -> SparqlPlan {
     let parsed = parse(&format!("PREFIX : <http://e/> {text}")).unwrap_or_else(|error| panic!("{text}: {error}"));
     plan(&chain(), &parsed, PlanOptions::default()).expect("supported")
 }
 
 /// The numbers with true in the second column.
-fn numbers(plan: &Plan) -> Vec<usize> {
+fn numbers(plan: &SparqlPlan) -> Vec<usize> {
     let mut numbers: Vec<usize> = rows_of(plan, |_| 0)
         .iter()
         .filter(|row| row[1].as_ref().is_some_and(|mark| mark.to_string().starts_with("\"true\"")))

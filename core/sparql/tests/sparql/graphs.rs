@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use vicus_rdf::load::Syntax;
 use vicus_rdf::{Loader, Snapshot};
-use vicus_sparql::{DefaultGraph, Plan, PlanOptions, QueryOptions, parse, plan};
+use vicus_sparql::{DefaultGraph, PlanOptions, QueryOptions, SparqlPlan, parse, plan};
 
 fn loaded(text: &str) -> Arc<Snapshot> {
     let mut loader = Loader::default();
@@ -14,7 +14,7 @@ fn loaded(text: &str) -> Arc<Snapshot> {
     Arc::new(loader.finish())
 }
 
-fn planned(snapshot: &Arc<Snapshot>, text: &str, options: impl Into<QueryOptions>) -> Plan {
+fn planned(snapshot: &Arc<Snapshot>, text: &str, options: impl Into<QueryOptions>) -> SparqlPlan {
     let parsed = parse(&format!("PREFIX : <http://e/> {text}")).unwrap_or_else(|error| panic!("{text}: {error}"));
     plan(snapshot, &parsed, options).expect("supported")
 }

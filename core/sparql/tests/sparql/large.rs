@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use vicus_rdf::Snapshot;
-use vicus_sparql::{Plan, PlanOptions, QueryOptions, parse, plan};
+use vicus_sparql::{PlanOptions, QueryOptions, SparqlPlan, parse, plan};
 
 /// The graph's content: subjects have a key and a value.
 struct Data {
@@ -46,11 +46,11 @@ fn number(term: &Option<Term>) -> f64 {
 }
 
 /// Runs the query with one box for each operator and with several, with split tables and with whole ones.
-fn ask(data: &Data, query: &str, seed: u64, look: impl Fn(&Plan, usize, &[Vec<f64>])) {
+fn ask(data: &Data, query: &str, seed: u64, look: impl Fn(&SparqlPlan, usize, &[Vec<f64>])) {
     ask_with(data, query, seed, true, look);
 }
 
-fn ask_with(data: &Data, query: &str, seed: u64, optimise: bool, look: impl Fn(&Plan, usize, &[Vec<f64>])) {
+fn ask_with(data: &Data, query: &str, seed: u64, optimise: bool, look: impl Fn(&SparqlPlan, usize, &[Vec<f64>])) {
     let parsed = parse(query).unwrap_or_else(|error| panic!("{query}: {error}"));
     for (threads, cache_bytes) in [(1, 1 << 20), (1, 4 << 10), (3, 1 << 20), (3, 4 << 10), (8, 0)] {
         let sizes = PlanOptions { parallel_rows: 1000, envelope_rows: 256, ..PlanOptions::default() };
@@ -65,7 +65,7 @@ fn ask_with(data: &Data, query: &str, seed: u64, optimise: bool, look: impl Fn(&
 }
 
 /// How many boxes of a type the plan's network has.
-fn boxes(plan: &Plan, name: &str) -> usize {
+fn boxes(plan: &SparqlPlan, name: &str) -> usize {
     plan.model().boxes().iter().filter(|model| model.name().starts_with(name)).count()
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, mpsc};
 use vicus_files::{Failure, FakeDisk, Scratch};
 use vicus_flow::{FlowError, sequential};
 use vicus_rdf::{Id, Snapshot};
-use vicus_sparql::{Limits, Plan, PlanOptions, QueryOptions, RunOptions, Spill, parse, plan};
+use vicus_sparql::{PlanOptions, QueryLimits, QueryOptions, QuerySpill, RunOptions, SparqlPlan, parse, plan};
 
 /// Subjects `a…` with a key and a value; others, `b…`, with a key and a value; keys and values are small integers.
 struct Data {
@@ -63,12 +63,12 @@ fn sorted(mut rows: Numbers) -> Numbers {
 
 /// Plans of a query for one box and for several, and the budget of each: without any, boxes spill from `spilled_from`
 /// bytes on.
-fn plans<'a>(data: &'a Data, query: &'a str) -> impl Iterator<Item = (Plan, u64)> + 'a {
+fn plans<'a>(data: &'a Data, query: &'a str) -> impl Iterator<Item = (SparqlPlan, u64)> + 'a {
     let parsed = parse(query).unwrap_or_else(|error| panic!("{query}: {error}"));
     let sizes =
         [(1, 500, 2048, 0), (1, 20_000, 256, 0), (3, 2000, 256, 0), (8, 500, 64, 0), (3, 1 << 14, 2048, 100_000)];
     sizes.into_iter().map(move |(threads, spilled_from, envelope_rows, budget)| {
-        let limits = Limits { spilled_from, ..Limits::default() };
+        let limits = QueryLimits { spilled_from, ..QueryLimits::default() };
         let common = PlanOptions { threads, envelope_rows, parallel_rows: 100, ..PlanOptions::default() };
         let options = QueryOptions { limits, ..QueryOptions::from(common) };
         (plan(&data.snapshot, &parsed, options).expect("supported"), budget)
@@ -77,13 +77,13 @@ fn plans<'a>(data: &'a Data, query: &'a str) -> impl Iterator<Item = (Plan, u64)
 
 /// The rows of a run with spilled rows on a disk, and the number of bytes written.
 fn rows_spilled(
-    plan: &Plan,
+    plan: &SparqlPlan,
     budget: u64,
     disk: &FakeDisk,
     choose: impl FnMut(usize) -> usize,
 ) -> Result<(Vec<Row>, u64), FlowError> {
     let scratch = Scratch::new(Arc::new(disk.process(1)));
-    let spill = Some(Spill { scratch: Arc::clone(&scratch), budget });
+    let spill = Some(QuerySpill { scratch: Arc::clone(&scratch), budget });
     let run = plan.start_with(RunOptions { spill, ..RunOptions::default() });
     let (send, receive) = mpsc::channel();
     let sink = plan.sink_operator(move |envelope| Ok(send.send(envelope.clone())?));
@@ -276,7 +276,7 @@ fn a_query_that_spills_can_be_cancelled_at_any_time() {
     for (plan, budget) in plans(&data, BOTH) {
         for stop in [1, 10, 100, 300, 1000, 3000, 10_000] {
             let disk = FakeDisk::new(4);
-            let spill = Spill { scratch: Scratch::new(Arc::new(disk.process(1))), budget };
+            let spill = QuerySpill { scratch: Scratch::new(Arc::new(disk.process(1))), budget };
             let run = plan.start_with(RunOptions { spill: Some(spill), ..RunOptions::default() });
             let (send, _receive) = mpsc::channel();
             let sink = plan.sink_operator(move |envelope| Ok(send.send(envelope.rows())?));

@@ -5,19 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use vicus_rdf::Snapshot;
-use vicus_sparql::{Limits, Plan, QueryOptions, parse, plan};
+use vicus_sparql::{QueryLimits, QueryOptions, SparqlPlan, parse, plan};
 
 fn snapshot(text: &str) -> Arc<Snapshot> {
     Arc::new(Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples"))
 }
 
-fn planned(snapshot: &Arc<Snapshot>, text: &str, limits: Limits) -> Plan {
+fn planned(snapshot: &Arc<Snapshot>, text: &str, limits: QueryLimits) -> SparqlPlan {
     let parsed = parse(&format!("PREFIX : <http://e/> {text}")).unwrap_or_else(|error| panic!("{error}"));
     plan(snapshot, &parsed, QueryOptions { limits, ..QueryOptions::default() }).expect("supported")
 }
 
 /// Rows of IRIs without their common prefix, sorted.
-fn names(plan: &Plan) -> Vec<Vec<String>> {
+fn names(plan: &SparqlPlan) -> Vec<Vec<String>> {
     let name =
         |cell: &Option<oxrdf::Term>| cell.as_ref().expect("bound").to_string()[10..].trim_matches('>').to_owned();
     let mut rows: Vec<Vec<String>> = rows_of(plan, |_| 0).iter().map(|row| row.iter().map(name).collect()).collect();
@@ -35,7 +35,7 @@ fn all_pairs_of_a_large_cycle_are_found() {
         text
     });
     let snapshot = snapshot(&text);
-    assert_eq!(count_of(&planned(&snapshot, "SELECT ?a ?b { ?a :p+ ?b }", Limits::default())), nodes * nodes);
+    assert_eq!(count_of(&planned(&snapshot, "SELECT ?a ?b { ?a :p+ ?b }", QueryLimits::default())), nodes * nodes);
 }
 
 /// As above, but the indexes were in use again for other ends, so that rows were wrong: `s0 :p+ ?b` had an end on the
@@ -62,7 +62,7 @@ fn a_repeated_start_has_its_own_ends_with_any_cache_size() {
     let snapshot = snapshot(&text);
     for remembered_ends in [0, 1, 39, 40, 41, 100, 1000, 1 << 20] {
         for steps in [1, 7, 4096] {
-            let limits = Limits { remembered_ends, steps, ..Limits::default() };
+            let limits = QueryLimits { remembered_ends, steps, ..QueryLimits::default() };
             let plan = planned(&snapshot, "SELECT ?x ?a ?b { ?x :q ?a . ?a :p+ ?b }", limits);
             assert_eq!(names(&plan), expected, "seed {seed}, {limits:?}\n{}", plan.explain());
         }
@@ -108,7 +108,7 @@ fn a_path_between_variables_begins_where_its_first_step_can() {
         ("?b ^(:p*) ?a", rows(&staying)),
         ("?a (:p?)+ ?b", rows(&staying)),
     ] {
-        let plan = planned(&snapshot, &format!("SELECT ?a ?b {{ {path} }}"), Limits::default());
+        let plan = planned(&snapshot, &format!("SELECT ?a ?b {{ {path} }}"), QueryLimits::default());
         let explained = plan.explain();
         assert_eq!(names(&plan), expected, "{explained}");
         let estimate = |line: &str| -> f64 {
@@ -122,7 +122,7 @@ fn a_path_between_variables_begins_where_its_first_step_can() {
         assert!(!walked.contains("all nodes") && estimate(walked) < 20.0, "{explained}");
     }
     // With the rest of a group that has many rows.
-    let plan = planned(&snapshot, "SELECT ?a ?b { ?a :other ?o . ?a :p+ ?b }", Limits::default());
+    let plan = planned(&snapshot, "SELECT ?a ?b { ?a :other ?o . ?a :p+ ?b }", QueryLimits::default());
     assert!(plan.explain().contains("index join Gpso ?a"), "{}", plan.explain());
     assert_eq!(names(&plan), rows(&pairs));
 }

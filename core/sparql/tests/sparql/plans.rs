@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use vicus_flow::{BoxCounts, sequential};
 use vicus_rdf::Snapshot;
-use vicus_sparql::{Moment, Plan, PlanOptions, QueryOptions, parse, plan};
+use vicus_sparql::{Moment, PlanOptions, QueryOptions, SparqlPlan, parse, plan};
 
 /// Papers with a year, an author and a title; authors with a name. Every tenth name is written twice.
 fn library(papers: usize) -> Arc<Snapshot> {
@@ -27,7 +27,7 @@ fn library(papers: usize) -> Arc<Snapshot> {
     Arc::new(Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples"))
 }
 
-fn planned(snapshot: &Arc<Snapshot>, text: &str) -> Plan {
+fn planned(snapshot: &Arc<Snapshot>, text: &str) -> SparqlPlan {
     let text = format!("PREFIX : <http://e/> {text}");
     plan(snapshot, &parse(&text).unwrap_or_else(|error| panic!("{error}")), PlanOptions::default()).expect("supported")
 }
@@ -236,7 +236,7 @@ fn columns_come_in_the_order_of_select() {
         let plan = planned(&snapshot, text);
         let naive = PlanOptions { optimise: false, ..PlanOptions::default() };
         let naive = plan_as_written(&snapshot, text, &naive);
-        let sorted = |plan: &Plan| {
+        let sorted = |plan: &SparqlPlan| {
             let mut rows: Vec<String> = rows_of(plan, |_| 0).iter().map(|row| format!("{row:?}")).collect();
             rows.sort();
             rows
@@ -248,7 +248,7 @@ fn columns_come_in_the_order_of_select() {
     }
 }
 
-fn plan_as_written(snapshot: &Arc<Snapshot>, text: &str, options: &PlanOptions) -> Plan {
+fn plan_as_written(snapshot: &Arc<Snapshot>, text: &str, options: &PlanOptions) -> SparqlPlan {
     plan(snapshot, &parse(&format!("PREFIX : <http://e/> {text}")).expect("a query"), options).expect("supported")
 }
 
@@ -554,7 +554,7 @@ fn deeply_nested_unions_are_planned_in_no_time() {
 }
 
 /// Runs a plan; returns the number of its solutions, its boxes' counts, and its explanation with them.
-fn explained_run(plan: &Plan) -> (u64, Vec<BoxCounts>, String) {
+fn explained_run(plan: &SparqlPlan) -> (u64, Vec<BoxCounts>, String) {
     let (ended, counts) = sequential::run_counted(plan.model(), Vec::new(), |_| Some(0));
     ended.unwrap_or_else(|error| panic!("{error}"));
     let rows = plan.sinks().iter().map(|sink| counts[sink.index()].rows_taken()).sum();

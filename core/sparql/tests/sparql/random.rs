@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use vicus_files::{FakeDisk, Scratch};
 use vicus_sparql::{
-    DefaultGraph, Form, Limits, ParseOptions, PlanOptions, QueryOptions, RunOptions, Spill, parse_with, plan,
+    DefaultGraph, Form, ParseOptions, PlanOptions, QueryLimits, QueryOptions, QuerySpill, RunOptions, parse_with, plan,
 };
 
 pub(crate) const SUBJECTS: [&str; 6] = ["<http://e/a>", "<http://e/b>", "<http://e/c>", "<http://e/p>", "_:x", "_:y"];
@@ -372,8 +372,8 @@ fn check(seed: u64) -> bool {
 }
 
 /// Limits low enough for a small graph to exceed each of them.
-fn low_limits(chance: &mut Chance) -> Limits {
-    Limits {
+fn low_limits(chance: &mut Chance) -> QueryLimits {
+    QueryLimits {
         remembered_ends: chance.below(6),
         steps: 1 + chance.below(5),
         remembered_answers: chance.below(3),
@@ -483,14 +483,15 @@ fn check_query_in(seed: u64, data: &str, text: &str, default: DefaultGraph) -> O
     let mut explained = None;
     let mut numbers = Chance::new(seed ^ 5);
     for options in settings() {
-        let limits = if options.common.envelope_rows % 2 == 0 { Limits::default() } else { low_limits(&mut numbers) };
+        let limits =
+            if options.common.envelope_rows % 2 == 0 { QueryLimits::default() } else { low_limits(&mut numbers) };
         let options = QueryOptions { limits, default_graph: default, ..options };
         let plan = plan(&snapshot, &parsed, options).expect("supported");
         let mut order = Chance::new(seed ^ 77);
         // With low limits, spilling boxes spill after some rows.
         let disk = FakeDisk::new(seed);
         let scratch = || Scratch::new(Arc::new(disk.process(1)));
-        let spill = (limits.spilled_from < 10_000).then(|| Spill { scratch: scratch(), budget: 0 });
+        let spill = (limits.spilled_from < 10_000).then(|| QuerySpill { scratch: scratch(), budget: 0 });
         let rows = rows_with(&plan, RunOptions { spill, ..RunOptions::default() }, |_| order.next() as usize);
         assert!(disk.names().is_empty());
         let story = || format!("seed {seed}, {options:?}\n{text}\n{data}\n{}", plan.explain());

@@ -4,7 +4,7 @@ use oxrdf::Term;
 use std::sync::mpsc;
 use vicus_flow::sequential;
 use vicus_rdf::Id;
-use vicus_sparql::{Moment, Plan, RunOptions};
+use vicus_sparql::{Moment, RunOptions, SparqlPlan};
 
 /// A solution: the variables' values in the order of the projection.
 pub(crate) type Row = Vec<Option<Term>>;
@@ -41,17 +41,17 @@ impl Chance {
 }
 
 /// All rows, in the order of their arrival; tasks are picked by `choose`.
-pub(crate) fn rows_of(plan: &Plan, choose: impl FnMut(usize) -> usize) -> Vec<Row> {
+pub(crate) fn rows_of(plan: &SparqlPlan, choose: impl FnMut(usize) -> usize) -> Vec<Row> {
     rows_at(plan, Moment::default(), choose)
 }
 
 /// Like [`rows_of`], for a run at this moment.
-pub(crate) fn rows_at(plan: &Plan, moment: Moment, choose: impl FnMut(usize) -> usize) -> Vec<Row> {
+pub(crate) fn rows_at(plan: &SparqlPlan, moment: Moment, choose: impl FnMut(usize) -> usize) -> Vec<Row> {
     rows_with(plan, RunOptions { moment, ..RunOptions::default() }, choose)
 }
 
 /// Like [`rows_of`], with these options.
-pub(crate) fn rows_with(plan: &Plan, options: RunOptions, choose: impl FnMut(usize) -> usize) -> Vec<Row> {
+pub(crate) fn rows_with(plan: &SparqlPlan, options: RunOptions, choose: impl FnMut(usize) -> usize) -> Vec<Row> {
     let run = plan.start_with(options);
     let (send, receive) = mpsc::channel();
     let sink = plan.sink_operator(move |envelope| Ok(send.send(envelope.clone())?));
@@ -68,7 +68,7 @@ pub(crate) fn rows_with(plan: &Plan, options: RunOptions, choose: impl FnMut(usi
 }
 
 /// The number of rows, without reading them.
-pub(crate) fn count_of(plan: &Plan) -> usize {
+pub(crate) fn count_of(plan: &SparqlPlan) -> usize {
     let (send, receive) = mpsc::channel();
     let sink = plan.sink_operator(move |envelope| Ok(send.send(envelope.rows())?));
     let operators = plan.start(Moment::default()).operators([(plan.sink(), sink)]);

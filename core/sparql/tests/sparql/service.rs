@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use vicus_flow::sequential;
 use vicus_rdf::{Id, Snapshot};
 use vicus_sparql::{
-    Endpoints, Form, Limits, Moment, Plan, PlanOptions, QueryOptions, RunOptions, SolutionSink, parse, plan,
+    Endpoints, Form, Moment, PlanOptions, QueryLimits, QueryOptions, RunOptions, SolutionSink, SparqlPlan, parse, plan,
 };
 
 /// Answers each question from a snapshot, and notes it.
@@ -53,7 +53,7 @@ impl Endpoints for Local {
     }
 }
 
-fn rows(plan: &Plan, endpoints: Option<&Arc<Local>>) -> Result<Vec<Row>, String> {
+fn rows(plan: &SparqlPlan, endpoints: Option<&Arc<Local>>) -> Result<Vec<Row>, String> {
     let run = match endpoints {
         Some(endpoints) => {
             plan.start_with(RunOptions { endpoints: Some(Arc::clone(endpoints) as _), ..RunOptions::default() })
@@ -123,8 +123,10 @@ fn an_endpoint_answers_as_a_graph_with_its_data_would() {
         };
         let (there, here) =
             (of(&format!("SERVICE <http://e/s> {{ {group} }}")), of(&format!("GRAPH <http://e/there> {{ {group} }}")));
-        let options =
-            QueryOptions { limits: Limits { service_rows: rows, ..Limits::default() }, ..QueryOptions::default() };
+        let options = QueryOptions {
+            limits: QueryLimits { service_rows: rows, ..QueryLimits::default() },
+            ..QueryOptions::default()
+        };
         let naive = QueryOptions { common: PlanOptions { optimise: false, ..PlanOptions::default() }, ..options };
         let Ok(parsed) = parse(&here) else { continue };
         let Ok(planned) = plan(&snapshot, &parsed, naive) else { continue };
@@ -181,7 +183,8 @@ fn an_endpoint_is_given_the_values_that_its_group_shares() {
     let snapshot = four();
     let endpoints = Local::new(&snapshot);
     let text = "PREFIX e: <http://e/> SELECT * { ?s e:p ?o SERVICE <http://e/s> { ?t e:p ?o } }";
-    let options = QueryOptions { limits: Limits { service_rows: 2, ..Limits::default() }, ..QueryOptions::default() };
+    let options =
+        QueryOptions { limits: QueryLimits { service_rows: 2, ..QueryLimits::default() }, ..QueryOptions::default() };
     assert_eq!(answer(&snapshot, text, &options, &endpoints).unwrap().len(), 6);
     let asked = endpoints.asked();
     assert_eq!(asked.len(), 2, "{asked:?}");

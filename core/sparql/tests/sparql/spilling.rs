@@ -7,7 +7,7 @@ use vicus_files::scratch::sweep;
 use vicus_files::{Failure, FakeDisk, Scratch};
 use vicus_flow::{FlowError, sequential};
 use vicus_rdf::Snapshot;
-use vicus_sparql::{Limits, Plan, PlanOptions, QueryOptions, RunOptions, Spill, parse, plan};
+use vicus_sparql::{PlanOptions, QueryLimits, QueryOptions, QuerySpill, RunOptions, SparqlPlan, parse, plan};
 
 /// Things with a few properties, many with equal values; of all kinds of terms, in no order.
 fn snapshot(things: u64, seed: u64) -> Arc<Snapshot> {
@@ -58,7 +58,7 @@ const QUERIES: [&str; 20] = [
 ];
 
 /// Plans with one box for an operator's work, and with several.
-fn plans(snapshot: &Arc<Snapshot>, text: &str, limits: Limits) -> Vec<Plan> {
+fn plans(snapshot: &Arc<Snapshot>, text: &str, limits: QueryLimits) -> Vec<SparqlPlan> {
     let parsed = parse(text).unwrap();
     let threads = [(1, true), (3, true), (2, false)];
     let options = threads.map(|(threads, optimise)| {
@@ -78,7 +78,7 @@ fn texts(rows: &[Row]) -> Vec<String> {
 
 fn spilling(disk: &FakeDisk, budget: u64) -> (Arc<Scratch>, RunOptions) {
     let scratch = Scratch::new(Arc::new(disk.process(1)));
-    let spill = Some(Spill { scratch: Arc::clone(&scratch), budget });
+    let spill = Some(QuerySpill { scratch: Arc::clone(&scratch), budget });
     (scratch, RunOptions { spill, ..RunOptions::default() })
 }
 
@@ -89,7 +89,7 @@ fn answers_are_the_same_however_little_memory_there_is() {
     let snapshot = snapshot(1200, 1);
     for query in QUERIES {
         for spilled_from in [0, 2000, 16 << 10] {
-            for plan in plans(&snapshot, query, Limits { spilled_from, ..Limits::default() }) {
+            for plan in plans(&snapshot, query, QueryLimits { spilled_from, ..QueryLimits::default() }) {
                 let expected = texts(&rows_of(&plan, |_| 0));
                 for budget in [0, 50_000, 400_000, 1 << 30] {
                     let disk = FakeDisk::new(1);
@@ -134,7 +134,7 @@ fn answers_are_the_same_however_little_memory_there_is() {
 fn boxes_that_share_a_sort_merge_what_each_has_merged() {
     let snapshot = snapshot(5000, 2);
     let query = "SELECT ?o ?s { ?s <http://e/v> ?o } ORDER BY ?o ?s";
-    let all = plans(&snapshot, query, Limits { spilled_from: 0, ..Limits::default() });
+    let all = plans(&snapshot, query, QueryLimits { spilled_from: 0, ..QueryLimits::default() });
     let expected = texts(&rows_of(&all[0], |_| 0));
     for plan in &all {
         let disk = FakeDisk::new(1);
@@ -144,7 +144,11 @@ fn boxes_that_share_a_sort_merge_what_each_has_merged() {
     }
 }
 
-fn outcome(plan: &Plan, options: RunOptions, choose: impl FnMut(usize) -> Option<usize>) -> Result<usize, FlowError> {
+fn outcome(
+    plan: &SparqlPlan,
+    options: RunOptions,
+    choose: impl FnMut(usize) -> Option<usize>,
+) -> Result<usize, FlowError> {
     let run = plan.start_with(options);
     let (send, receive) = mpsc::channel();
     let sink = plan.sink_operator(move |envelope| Ok(send.send(envelope.rows())?));
@@ -159,7 +163,7 @@ fn a_file_that_fails_is_the_error_of_its_query_alone() {
     let snapshot = snapshot(700, 3);
     let mut failed = 0;
     for query in QUERIES {
-        let all = plans(&snapshot, query, Limits { spilled_from: 4000, ..Limits::default() });
+        let all = plans(&snapshot, query, QueryLimits { spilled_from: 4000, ..QueryLimits::default() });
         let plan = &all[0];
         let disk = FakeDisk::new(1);
         let expected = outcome(plan, spilling(&disk, 0).1, |_| Some(0)).unwrap();
@@ -190,7 +194,7 @@ fn a_file_that_fails_is_the_error_of_its_query_alone() {
 fn a_full_disk_is_told_and_is_free_again() {
     let snapshot = snapshot(5000, 4);
     for query in QUERIES.iter().filter(|query| !query.contains("DISTINCT ?w")) {
-        let all = plans(&snapshot, query, Limits { spilled_from: 0, ..Limits::default() });
+        let all = plans(&snapshot, query, QueryLimits { spilled_from: 0, ..QueryLimits::default() });
         for plan in &all {
             let disk = FakeDisk::new(1);
             disk.set_room(Some(20_000));
@@ -209,7 +213,7 @@ fn a_full_disk_is_told_and_is_free_again() {
 fn a_query_can_be_cancelled_at_any_time_while_it_spills() {
     let snapshot = snapshot(3000, 5);
     for query in QUERIES {
-        let all = plans(&snapshot, query, Limits { spilled_from: 3000, ..Limits::default() });
+        let all = plans(&snapshot, query, QueryLimits { spilled_from: 3000, ..QueryLimits::default() });
         let plan = &all[0];
         let mut steps = 0_usize;
         let disk = FakeDisk::new(1);
@@ -233,7 +237,8 @@ fn a_query_can_be_cancelled_at_any_time_while_it_spills() {
 #[test]
 fn an_explanation_tells_what_each_operator_spilled() {
     let snapshot = snapshot(3000, 6);
-    let options = QueryOptions { limits: Limits { spilled_from: 0, ..Limits::default() }, ..QueryOptions::default() };
+    let options =
+        QueryOptions { limits: QueryLimits { spilled_from: 0, ..QueryLimits::default() }, ..QueryOptions::default() };
     let plan = plan(&snapshot, &parse("SELECT ?s ?o { ?s <http://e/v> ?o } ORDER BY ?o").unwrap(), options).unwrap();
     let disk = FakeDisk::new(1);
     let (scratch, options) = spilling(&disk, 600_000);

@@ -161,8 +161,8 @@ fn check_describe(seed: u64) -> bool {
     let data = data_of(&text);
     let mut writer = Writer { chance: &mut chance, bound: 0, graphs: false };
     let mut pattern = writer.group(1);
-    let is_computed = writer.chance.one_in(2);
-    if is_computed {
+    let is_unranked = writer.chance.one_in(2);
+    if is_unranked {
         pattern += &writer.recomputed("?computed");
     }
     let Some(solutions) = solutions_of(&data, &pattern) else { return false };
@@ -180,7 +180,7 @@ fn check_describe(seed: u64) -> bool {
                 resources.push(NamedNode::new_unchecked(iri.trim_matches(['<', '>'])).into());
                 named += iri;
             } else {
-                let variable = if is_computed && writer.chance.one_in(2) { "?computed" } else { writer.variable() };
+                let variable = if is_unranked && writer.chance.one_in(2) { "?computed" } else { writer.variable() };
                 resources.extend(solutions.iter().filter_map(|solution| solution.get(&variable[1..]).cloned()));
                 named += variable;
             }

@@ -69,12 +69,12 @@ impl Operation {
                 let graphs = chance.one_in(2);
                 let mut writer = Writer { chance, bound: 0, graphs };
                 let mut pattern = writer.group(1);
-                let is_computed = writer.chance.one_in(2);
-                if is_computed {
+                let is_unranked = writer.chance.one_in(2);
+                if is_unranked {
                     pattern += &writer.recomputed("?computed");
                 }
                 let template = |writer: &mut Writer<'_>| {
-                    let variable = |writer: &mut Writer<'_>| match is_computed && writer.chance.one_in(2) {
+                    let variable = |writer: &mut Writer<'_>| match is_unranked && writer.chance.one_in(2) {
                         true => "?computed",
                         false => writer.variable(),
                     };

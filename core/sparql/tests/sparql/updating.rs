@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use vicus_flow::sequential;
 use vicus_rdf::load::Syntax;
 use vicus_rdf::{Id, Interrupt, Loader, OnError, Order, Snapshot};
-use vicus_sparql::{Change, Filled, Load, Moment, PlanOptions, Step, Update, plan};
+use vicus_sparql::{DocumentLoad, Filled, Moment, PlanOptions, Update, UpdateChange, UpdateStep, plan};
 
 /// The snapshot of quads, given as lines of N-Quads without their dots.
 pub(crate) fn snapshot_of(lines: impl IntoIterator<Item = impl AsRef<str>>) -> Arc<Snapshot> {
@@ -42,8 +42,8 @@ pub(crate) fn updated(
     for (place, operation) in update.operations().iter().enumerate() {
         let moment = Moment { seed: seed.wrapping_add(place as u64), ..Moment::default() };
         let changes = match operation.step(&snapshot, moment, &Interrupt::never()).map_err(|error| error.to_string())? {
-            Step::Change(changes) => changes,
-            Step::Solve(pattern, filling) => {
+            UpdateStep::Change(changes) => changes,
+            UpdateStep::Solve(pattern, filling) => {
                 let plan = plan(&snapshot, pattern, options).map_err(|error| error.to_string())?;
                 let run = plan.start(moment);
                 let (filling, filled) = (Arc::new(filling), Arc::new(Mutex::new(Filled::default())));
@@ -56,13 +56,13 @@ pub(crate) fn updated(
                 });
                 sequential::run(plan.model(), run.operators(sinks), |_| 0).map_err(|error| error.to_string())?;
                 let filled = std::mem::take(&mut *filled.lock().unwrap());
-                vec![Change::Quads(filling.finish([filled]))]
+                vec![UpdateChange::Quads(filling.finish([filled]))]
             }
-            Step::Load(Load { from, into, silent }, filling) => match open(from) {
+            UpdateStep::Load(DocumentLoad { from, into, silent }, filling) => match open(from) {
                 Ok(document) => {
                     let filled =
                         filling.document(&document, into, &Interrupt::never()).map_err(|error| error.to_string())?;
-                    vec![Change::Quads(filling.finish([filled]))]
+                    vec![UpdateChange::Quads(filling.finish([filled]))]
                 }
                 Err(_) if silent => Vec::new(),
                 Err(error) => return Err(error),

@@ -483,7 +483,7 @@ mod tests {
             let args = args.replace('x', "'text'");
             assert!(FUNCTIONS.contains(&name), "{name}");
             let text = format!("SELECT {name}({args})");
-            let parsed = crate::parse(&text, &crate::ParseOptions::default()).expect("it is SQL");
+            let parsed = crate::parse(&text, &crate::StatementLimits::default()).expect("it is SQL");
             let tables = crate::Tables::default();
             let plan = crate::plan(&parsed, &tables, &crate::PlanOptions::default(), &|| false);
             assert!(plan.is_ok(), "{text}: {:?}", plan.err().map(|error| error.to_string()));

@@ -15,7 +15,7 @@ pub use function::FUNCTIONS;
 
 use crate::error::{SourcePosition, SqlError, SqlErrorKind};
 use crate::expression::{ColumnId, Expr};
-use crate::parse::{Parsed, SqlStatement};
+use crate::parse::{ParsedStatement, SqlStatement};
 use crate::relation::{Columns, Fold, Relation};
 use crate::table::Catalogue;
 use crate::types::SqlType;
@@ -49,7 +49,7 @@ pub(crate) struct Output {
 
 /// Settles the names and types of a statement. Returns the bytes of tables made by functions, if it calls any.
 pub(crate) fn bind(
-    parsed: &Parsed,
+    parsed: &ParsedStatement,
     catalogue: &dyn Catalogue,
     columns: &mut Columns,
     stop: &Stop<'_>,
@@ -91,7 +91,7 @@ const MOST_DEPTH: usize = 800;
 const MOST_JOINS: usize = 400;
 
 struct Binder<'a> {
-    parsed: &'a Parsed,
+    parsed: &'a ParsedStatement,
     catalogue: &'a dyn Catalogue,
     columns: &'a mut Columns,
     stop: &'a Stop<'a>,

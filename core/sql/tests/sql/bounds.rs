@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus_flow::sequential;
 use vicus_language::{Compiler, Ends, TextLimits};
-use vicus_sql::{ParseOptions, PlanOptions, Sql, SqlErrorKind, Tables, parse, plan};
+use vicus_sql::{PlanOptions, Sql, SqlErrorKind, StatementLimits, Tables, parse, plan};
 
 fn kind_of(text: &str) -> Option<SqlErrorKind> {
-    let options = ParseOptions { bytes: 16 << 20, ..ParseOptions::default() };
+    let options = StatementLimits { bytes: 16 << 20, ..StatementLimits::default() };
     let planned = parse(text, &options)
         .and_then(|parsed| plan(&parsed, &people(), &PlanOptions::default(), &|| false).map(|_| ()));
     planned.err().map(|error| error.kind)
@@ -44,7 +44,7 @@ fn long_chains_are_no_deep_trees() {
 
 #[test]
 fn planning_can_be_stopped_and_has_a_bound_of_steps() {
-    let parsed = parse("SELECT * FROM people p, teams t WHERE p.team = t.id", &ParseOptions::default()).unwrap();
+    let parsed = parse("SELECT * FROM people p, teams t WHERE p.team = t.id", &StatementLimits::default()).unwrap();
     let stopped = plan(&parsed, &people(), &PlanOptions::default(), &|| true).unwrap_err();
     assert_eq!(stopped.kind, SqlErrorKind::Stopped);
     let options = PlanOptions { plan_steps: 20, ..PlanOptions::default() };
@@ -57,7 +57,7 @@ fn planning_can_be_stopped_and_has_a_bound_of_steps() {
     // A watch is asked while a large statement is planned.
     let asked = Cell::new(0);
     let ors: String = (0..5000).map(|number| format!(" OR id = {number}")).collect();
-    let parsed = parse(&format!("SELECT 1 FROM people WHERE id = 1{ors}"), &ParseOptions::default()).unwrap();
+    let parsed = parse(&format!("SELECT 1 FROM people WHERE id = 1{ors}"), &StatementLimits::default()).unwrap();
     let watch = || {
         asked.set(asked.get() + 1);
         false
@@ -71,7 +71,7 @@ fn a_product_of_many_rows_can_be_cancelled() {
     let parsed = parse(
         "WITH d AS (SELECT a.id FROM people a, people b, people c, people d) \
          SELECT COUNT(*) FROM d a, d b, d c WHERE a.id + b.id > c.id",
-        &ParseOptions::default(),
+        &StatementLimits::default(),
     );
     let plan = plan(&parsed.unwrap(), &people(), &PlanOptions::default(), &|| false).unwrap();
     let mut turns = 0;
@@ -121,7 +121,7 @@ fn garbled_statements_never_panic() {
         }
         let text = words.concat();
         let planned = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            parse(&text, &ParseOptions::default())
+            parse(&text, &StatementLimits::default())
                 .and_then(|parsed| plan(&parsed, &tables, &PlanOptions::default(), &|| false))
                 .is_ok()
         }));
@@ -158,11 +158,11 @@ fn split(text: &str) -> Vec<String> {
 fn reading_a_text_ends_when_it_is_told_or_takes_too_many_steps() {
     let long = vec!["1"; 50_000].join(",");
     let again = format!("SELECT * FROM {}(SELECT {long}) t{}", "(".repeat(100), ")".repeat(100));
-    let error = parse(&again, &ParseOptions::default()).expect_err("it is read a hundred times");
+    let error = parse(&again, &StatementLimits::default()).expect_err("it is read a hundred times");
     assert_eq!(error.kind, SqlErrorKind::TooManySteps, "{error}");
     let brackets = |depth: usize| format!("SELECT * FROM {}(SELECT {long}) t{}", "(".repeat(depth), ")".repeat(depth));
-    parse(&brackets(2), &ParseOptions::default()).unwrap();
-    parse(&format!("SELECT {}1{}", "(".repeat(190), ")".repeat(190)), &ParseOptions::default()).unwrap();
+    parse(&brackets(2), &StatementLimits::default()).unwrap();
+    parse(&format!("SELECT {}1{}", "(".repeat(190), ")".repeat(190)), &StatementLimits::default()).unwrap();
 
     let names = vec!["a"; 20_000].join(",");
     let (tables, limits) = (Tables::default(), TextLimits::default());

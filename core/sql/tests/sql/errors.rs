@@ -1,11 +1,11 @@
 //! Each mistake in a statement is reported with its place.
 
 use crate::run::{answer, people};
-use vicus_sql::{ParseOptions, PlanOptions, SqlErrorKind, parse, plan};
+use vicus_sql::{PlanOptions, SqlErrorKind, StatementLimits, parse, plan};
 
 /// The error of a statement: line, column, and text.
 fn error(text: &str) -> (usize, usize, String, SqlErrorKind) {
-    let planned = parse(text, &ParseOptions::default())
+    let planned = parse(text, &StatementLimits::default())
         .and_then(|parsed| plan(&parsed, &people(), &PlanOptions::default(), &|| false).map(|_| ()));
     let error = planned.err().unwrap_or_else(|| panic!("{text} has no error"));
     let place = error.place;
@@ -110,11 +110,11 @@ fn values_that_are_wrong_fail_the_request() {
 #[test]
 fn a_byte_order_mark_is_no_part_of_a_statement() {
     for text in ["\u{FEFF}SELECT 1 + 1", "\u{FEFF}-- a note\nSELECT 1 + 1;"] {
-        let parsed = parse(text, &ParseOptions::default()).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let parsed = parse(text, &StatementLimits::default()).unwrap_or_else(|error| panic!("{text}: {error}"));
         assert!(plan(&parsed, &people(), &PlanOptions::default(), &|| false).is_ok(), "{text}");
     }
-    let marked = parse("\u{FEFF}SELECT\n 1 +", &ParseOptions::default()).expect_err("it is no SQL");
-    let plain = parse("SELECT\n 1 +", &ParseOptions::default()).expect_err("it is no SQL");
+    let marked = parse("\u{FEFF}SELECT\n 1 +", &StatementLimits::default()).expect_err("it is no SQL");
+    let plain = parse("SELECT\n 1 +", &StatementLimits::default()).expect_err("it is no SQL");
     assert_eq!((marked.place.line, marked.place.column), (plain.place.line, plain.place.column));
-    assert!(parse("\u{FEFF}\u{FEFF}SELECT 1", &ParseOptions::default()).is_err());
+    assert!(parse("\u{FEFF}\u{FEFF}SELECT 1", &StatementLimits::default()).is_err());
 }

@@ -2,10 +2,10 @@
 
 use crate::run::{answer, lines, people};
 use vicus_flow::sequential;
-use vicus_sql::{ParseOptions, Plan, PlanOptions, parse, plan};
+use vicus_sql::{PlanOptions, SqlPlan, StatementLimits, parse, plan};
 
-fn planned(text: &str, options: &PlanOptions) -> Plan {
-    let parsed = parse(text, &ParseOptions::default()).unwrap();
+fn planned(text: &str, options: &PlanOptions) -> SqlPlan {
+    let parsed = parse(text, &StatementLimits::default()).unwrap();
     plan(&parsed, &people(), options, &|| false).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 

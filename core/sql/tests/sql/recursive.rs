@@ -3,7 +3,7 @@
 use crate::run::{answer, lines, table, ways};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use vicus_sql::{ParseOptions, PlanOptions, SqlErrorKind, SqlType, Tables, Value, parse, plan};
+use vicus_sql::{PlanOptions, SqlErrorKind, SqlType, StatementLimits, Tables, Value, parse, plan};
 
 #[test]
 fn recursive_statements_have_the_answers_of_sqlite() {
@@ -54,7 +54,7 @@ fn a_recursive_query_in_brackets_is_one() {
 fn clauses_that_are_not_supported_are_refused_in_recursive_queries_too() {
     for query in ["SELECT 1 UNION SELECT x FROM r FOR UPDATE", "(SELECT 1 UNION SELECT x FROM r FOR UPDATE)"] {
         let text = format!("WITH RECURSIVE r(x) AS ({query}) SELECT x FROM r");
-        let planned = parse(&text, &ParseOptions::default())
+        let planned = parse(&text, &StatementLimits::default())
             .and_then(|parsed| plan(&parsed, &Tables::default(), &PlanOptions::default(), &|| false).map(|_| ()));
         let error = planned.err().unwrap_or_else(|| panic!("{text} has no error"));
         assert!(matches!(error.kind, SqlErrorKind::Unsupported), "{text}: {error:?}");
@@ -185,7 +185,7 @@ fn wrong_uses_are_told_with_their_places() {
             "column x is NULL in the first query, and varchar in the one that repeats: cast the NULL",
         ),
     ] {
-        let planned = parse(text, &ParseOptions::default())
+        let planned = parse(text, &StatementLimits::default())
             .and_then(|parsed| plan(&parsed, &tables, &PlanOptions::default(), &|| false).map(|_| ()));
         let error = planned.err().unwrap_or_else(|| panic!("{text} has no error"));
         assert!(error.message.starts_with(message), "{text}: {}", error.message);

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, mpsc};
 use vicus_flow::{Column, Envelope, sequential};
-use vicus_sql::{MemoryTable, ParseOptions, PlanOptions, SqlType, TableColumn, Tables, Value, parse, plan};
+use vicus_sql::{MemoryTable, PlanOptions, SqlType, StatementLimits, TableColumn, Tables, Value, parse, plan};
 
 /// A table of these rows, in parts of so many.
 pub(crate) fn table(columns: &[(&str, SqlType)], rows: &[Vec<Value>], part_rows: usize) -> MemoryTable {
@@ -112,7 +112,7 @@ pub(crate) fn row(envelope: &Envelope, kinds: &[(String, SqlType)], row: usize) 
 
 /// The rows of a statement's answer in the order of their arrival, or the text of its error.
 pub(crate) fn answer(text: &str, tables: &Tables, options: &PlanOptions, seed: u64) -> Result<Vec<Vec<Value>>, String> {
-    let parsed = parse(text, &ParseOptions::default()).map_err(|error| error.to_string())?;
+    let parsed = parse(text, &StatementLimits::default()).map_err(|error| error.to_string())?;
     let plan = plan(&parsed, tables, options, &|| false).map_err(|error| error.to_string())?;
     let (send, receive) = mpsc::channel();
     let mut operators = plan.start();

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use vicus_flow::{BoxError, Budget, Overflow, Overflows, sequential};
-use vicus_sql::{ParseOptions, PlanOptions, SqlType, Tables, Value, parse, plan};
+use vicus_sql::{PlanOptions, SqlType, StatementLimits, Tables, Value, parse, plan};
 
 /// Makes queues in memory, and counts what is put into them.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ fn answer(
     budget: u64,
     has_files: bool,
 ) -> (Result<Vec<String>, String>, usize) {
-    let parsed = parse(text, &ParseOptions::default()).unwrap();
+    let parsed = parse(text, &StatementLimits::default()).unwrap();
     let plan = plan(&parsed, tables, options, &|| false).unwrap();
     let (send, receive) = mpsc::channel();
     let mut operators = plan.start();

@@ -2,7 +2,7 @@
 
 use crate::model::{Run, quads};
 use std::sync::Arc;
-use vicus_files::{Access, Directory, FakeDisk};
+use vicus_files::{Directory, FakeDisk, OpenMode};
 use vicus_flow::or_given_up;
 use vicus_store::{NoWaiting, Store};
 
@@ -16,7 +16,7 @@ fn store() -> (FakeDisk, Run, Vec<(String, u64)>) {
     run.change();
     run.store = None;
     let directory = disk.process(2);
-    let length = |name: &String| directory.open(name, Access::Read).unwrap().len().unwrap();
+    let length = |name: &String| directory.open(name, OpenMode::Read).unwrap().len().unwrap();
     let files =
         directory.list().unwrap().into_iter().map(|name| (length(&name), name)).map(|(n, name)| (name, n)).collect();
     (disk, run, files)

@@ -6,7 +6,7 @@ use oxrdf::{BlankNode, GraphName, Literal, NamedNode, Quad, Term, Triple};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use vicus_files::FakeDisk;
-use vicus_rdf::{Encoded, Encoder, Id, Kind, Order, Snapshot};
+use vicus_rdf::{Encoded, Encoder, Id, Order, Snapshot, TermKind};
 use vicus_store::{Batch, NoWaiting, Store, StoreError};
 
 /// The documented limit.
@@ -14,7 +14,7 @@ const MOST: usize = 64;
 
 type Shown = BTreeSet<[String; 4]>;
 
-fn show(kind: Kind, key: &str) -> String {
+fn show(kind: TermKind, key: &str) -> String {
     format!("{kind:?} {key:?}")
 }
 
@@ -34,7 +34,7 @@ fn nested(levels: usize) -> Triple {
     (1..levels).fold(innermost, |inner, _| Triple::new(BlankNode::new_unchecked("b"), iri("p"), inner))
 }
 
-fn key_of(term: &Term) -> (Kind, String) {
+fn key_of(term: &Term) -> (TermKind, String) {
     match Encoder::default().term(term.as_ref()) {
         Encoded::Key(kind, key) => (kind, key.to_owned()),
         Encoded::Inlined(id) => panic!("{id:?} has no key"),
@@ -42,23 +42,23 @@ fn key_of(term: &Term) -> (Kind, String) {
 }
 
 /// A key made by an encoder.
-fn right_key(dice: &mut Dice) -> (Kind, String) {
+fn right_key(dice: &mut Dice) -> (TermKind, String) {
     let text = ["", "\0", "en", "\0a\0", "é\u{10FFFF}", "http://e/", " \n\""][dice.below(7) as usize];
     match dice.below(8) {
-        0 | 1 => (Kind::Iri, text.to_owned()),
-        2 => (Kind::String, text.to_owned()),
-        3 => (Kind::LangString, format!("en\0{text}")),
-        4 => (Kind::DirString, format!("en--rtl\0{text}")),
-        5 => (Kind::Typed, format!("http://e/type\0{text}")),
-        6 => (Kind::Blank, format!("\u{3}{text}")),
+        0 | 1 => (TermKind::Iri, text.to_owned()),
+        2 => (TermKind::String, text.to_owned()),
+        3 => (TermKind::LangString, format!("en\0{text}")),
+        4 => (TermKind::DirString, format!("en--rtl\0{text}")),
+        5 => (TermKind::Typed, format!("http://e/type\0{text}")),
+        6 => (TermKind::Blank, format!("\u{3}{text}")),
         _ => key_of(&nested([1, 2, MOST - 1, MOST][dice.below(4) as usize]).into()),
     }
 }
 
 /// A key of any kind, right or wrong.
-fn any_key(dice: &mut Dice) -> (Kind, String) {
-    let kind = Kind::ALL[dice.below(Kind::ALL.len() as u64) as usize];
-    if kind == Kind::Triple && dice.below(4) > 0 {
+fn any_key(dice: &mut Dice) -> (TermKind, String) {
+    let kind = TermKind::ALL[dice.below(TermKind::ALL.len() as u64) as usize];
+    if kind == TermKind::Triple && dice.below(4) > 0 {
         let levels = [1, 2, 63, 64, 65, 66, 200][dice.below(7) as usize];
         return key_of(&nested(levels).into());
     }

@@ -4,7 +4,7 @@ use crate::model::{Dice, quad, quads, shown};
 use oxrdf::{GraphName, GraphNameRef, Literal, NamedNode, NamedNodeRef, Quad, QuadRef};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use vicus_files::{Access, Directory, Failure, FakeDisk};
+use vicus_files::{Directory, Failure, FakeDisk, OpenMode};
 use vicus_flow::{give_up, or_given_up};
 use vicus_rdf::{Changes, Graphs, Id, Order, Snapshot};
 use vicus_store::{Batch, CommitError, NoWaiting, Store, Transaction, check, read};
@@ -261,7 +261,7 @@ fn merging_empties_the_log() {
         .names()
         .iter()
         .filter(|name| name.starts_with("log-"))
-        .map(|name| disk.process(3).open(name, Access::Read).unwrap().len().unwrap())
+        .map(|name| disk.process(3).open(name, OpenMode::Read).unwrap().len().unwrap())
         .sum();
     assert!(records < 400, "one record is left, not forty: {records} bytes");
     assert_eq!(open(&disk, 2).unwrap().snapshot().len(), check(&disk.process(3), &mut |_, _| {}).unwrap().quads);

@@ -3,7 +3,7 @@
 //! It plays the box protocol itself and shares no code with the checker or the summary, so both can be tested against
 //! it. The seats' clocks are skewed, so only the logical order tells the first event.
 
-use vicus_trace::{BoxInfo, Header, JobId, Log, ModelInfo, Outcome, TaskKind, Trace, What};
+use vicus_trace::{BoxInfo, EventLog, Header, JobId, ModelInfo, RequestOutcome, TaskKind, Trace, What};
 
 pub(crate) const SEATS: usize = 4;
 const REQUESTS: usize = 2;
@@ -44,7 +44,7 @@ struct Cell {
 }
 
 struct Player {
-    logs: Vec<Log>,
+    logs: Vec<EventLog>,
     doing: [Doing; SEATS],
     cells: [[Cell; BOXES]; REQUESTS],
     now_ns: u64,
@@ -55,7 +55,7 @@ impl Execution {
     /// Plays one step for each choice, then lets all open parts end.
     pub(crate) fn play(choices: &[(u8, u8, u8)]) -> Execution {
         let mut player = Player {
-            logs: (0..SEATS).map(|_| Log::new(100 * (choices.len() + 1))).collect(),
+            logs: (0..SEATS).map(|_| EventLog::new(100 * (choices.len() + 1))).collect(),
             doing: [Doing::Nothing; SEATS],
             cells: [[Cell::default(); BOXES]; REQUESTS],
             now_ns: 1000,
@@ -81,7 +81,7 @@ impl Execution {
                 let clock = player.logs[seat].clock();
                 player.logs[0].observe(clock);
             }
-            player.record(0, What::RequestEnded { request, outcome: Outcome::Done }, None);
+            player.record(0, What::RequestEnded { request, outcome: RequestOutcome::Done }, None);
         }
         let models = (0..REQUESTS as u32).map(|request| ModelInfo {
             name: format!("model{request}"),
@@ -95,7 +95,7 @@ impl Execution {
                 .collect(),
         });
         let header = Header { models: models.collect(), ..Header::for_seats(SEATS) };
-        let trace = Trace::new(header, player.logs.into_iter().map(Log::finish).collect());
+        let trace = Trace::new(header, player.logs.into_iter().map(EventLog::finish).collect());
         Execution { trace, causes: player.causes }
     }
 }

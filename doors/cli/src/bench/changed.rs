@@ -5,7 +5,7 @@
 //! them first, and every second update deletes one of those. So all have the same quads, and answers are compared.
 //!
 //! With `--store`, the same is done to stores on disk, each update durable: to one left alone, opened again and then
-//! merged, and to one with a keeper that merges in the background. They stand beside a store loaded at once.
+//! merged, and to one with a merger that merges in the background. They stand beside a store loaded at once.
 
 use super::measure::{self, Outcome};
 use super::queries;
@@ -126,15 +126,15 @@ impl Work {
         made.context("there are updates")
     }
 
-    /// The data after the updates of a store in this folder: beside a keeper, or as it is then, opened again, and
+    /// The data after the updates of a store in this folder: beside a merger, or as it is then, opened again, and
     /// merged.
-    fn of_store(&self, folder: &Path, keeper: Option<&Service>) -> anyhow::Result<Vec<Dataset>> {
+    fn of_store(&self, folder: &Path, merger: Option<&Service>) -> anyhow::Result<Vec<Dataset>> {
         let _ = std::fs::remove_dir_all(folder);
         let store = create_store(folder)?;
         store.load(Snapshot::united(&[&self.base], &Backing::Memory, &mut || {})?, &mut |_| {})?;
         drop(store);
         let store = Arc::new(open_store(folder)?);
-        let keeper = keeper.map(|service| service.keep(&store)).transpose()?;
+        let merger = merger.map(|service| service.keep(&store)).transpose()?;
         let (start, mut longest) = (Instant::now(), 0.0_f64);
         for (quad, there) in &self.updates {
             let start = Instant::now();
@@ -147,11 +147,11 @@ impl Work {
             longest = longest.max(start.elapsed().as_secs_f64());
         }
         let after = store.snapshot();
-        self.say(start, if keeper.is_some() { "in a store that is kept" } else { "in a store" });
+        self.say(start, if merger.is_some() { "in a store that is kept" } else { "in a store" });
         say_line!("  the longest {:.1} ms, {} changes are not merged", longest * 1e3, after.change_count());
         let mut made = vec![Dataset::new(after)];
-        if let Some(keeper) = keeper {
-            say_line!("  {} merges", keeper.kept().merges);
+        if let Some(merger) = merger {
+            say_line!("  {} merges", merger.kept().merges);
             return Ok(made);
         }
         drop(store);

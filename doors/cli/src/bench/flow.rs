@@ -7,7 +7,7 @@
 use super::measure::{self, Outcome, milliseconds, quartiles};
 use super::spin::{calibrate, spin};
 use crate::engine;
-use crate::tell::tell;
+use crate::messages::tell;
 use std::hint::black_box;
 use std::sync::Arc;
 use vicus::{BoxError, BoxModel, Column, Envelope, EnvelopeBuilder, Model, Operator, Runtime, Setting, Turn, library};

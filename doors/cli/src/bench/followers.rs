@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use vicus::Runtime;
-use vicus_server::{Access, Data, Options, Server, Stop};
+use vicus_server::{AccessRules, Server, ServerData, ServerOptions, ServerStop};
 use vicus_service::data::{Batch, Store};
 use vicus_service::{Copy, FollowOptions, Following, create_store, next_epoch};
 
@@ -34,17 +34,17 @@ const TOKEN: &str = "bench";
 struct Served {
     store: Arc<Store>,
     url: String,
-    stop: Stop,
+    stop: ServerStop,
     thread: JoinHandle<std::io::Result<()>>,
 }
 
 impl Served {
     fn start(store: &Arc<Store>, following: Option<Arc<Following>>) -> anyhow::Result<Served> {
         let service = engine::serve(Runtime::builder(), Some(1))?;
-        let access = Access { write: vec![TOKEN.to_owned()], ..Access::default() };
-        let options = Options { access, following, ..Options::default() };
-        let keeper = service.keep(store).context("a thread")?;
-        let data = Data::Store { store: Arc::clone(store), keeper: Some(keeper) };
+        let access = AccessRules { write: vec![TOKEN.to_owned()], ..AccessRules::default() };
+        let options = ServerOptions { access, following, ..ServerOptions::default() };
+        let merger = service.keep(store).context("a thread")?;
+        let data = ServerData::Store { store: Arc::clone(store), merger: Some(merger) };
         let server = Server::bind("127.0.0.1:0", service, data, options)?;
         let url = format!("http://{}", server.address().context("its address")?);
         let stop = server.stopper();

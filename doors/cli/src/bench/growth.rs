@@ -8,7 +8,7 @@ use super::queries::{self, Query};
 use super::scratch::Scratch;
 use super::spin::{calibrate, spin};
 use crate::arguments::RuntimeArgs;
-use crate::tell::tell;
+use crate::messages::tell;
 use crate::{engine, memory};
 use vicus_rdf::SnapshotMemory;
 use vicus_service::{Dataset, PlanOptions, Service};

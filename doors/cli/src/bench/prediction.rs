@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use vicus::{Runtime, Setting};
 use vicus_kernels::{AnyKernel, Kernel, NAMES, Size, by_name};
-use vicus_sim::{Machine, Options, Recorder, simulate};
+use vicus_sim::{Machine, Recorder, SimOptions, simulate};
 use vicus_testing::median;
 
 /// See `vicus bench prediction --help`.
@@ -143,7 +143,7 @@ impl Case {
         let program = Recorder::record(&self.kernel, self.threads);
         // As many as are measured, with the same statistic: in both, chance decides the first tasks of a thread.
         let simulated = (1..=args.repeats as u64).map(|seed| {
-            let options = Options { parameters: machine.parameters, seed, ..Options::default() };
+            let options = SimOptions { parameters: machine.parameters, seed, ..SimOptions::default() };
             Ok(simulate(machine, &plan, &program, &options)?.wall_ns / 1e6)
         });
         let predicted = quartiles(&simulated.collect::<anyhow::Result<Vec<_>>>()?).0;

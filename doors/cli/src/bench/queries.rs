@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 use vicus::Totals;
 use vicus_service::data::LoadOptions;
-use vicus_service::{Count, Dataset, Loaded, Moment, Outcome, PlanOptions, Service, SessionOptions};
+use vicus_service::{CallOutcome, Count, Dataset, LoadedDataset, Moment, PlanOptions, Service, SessionOptions};
 
 /// Names and texts.
 const SP2B: [(&str, &str); 17] = [
@@ -69,7 +69,7 @@ pub(crate) fn named(names: &[String]) -> anyhow::Result<Vec<Query>> {
 }
 
 /// Loads files.
-pub(super) fn load(service: &Service, files: &[String]) -> anyhow::Result<Loaded> {
+pub(super) fn load(service: &Service, files: &[String]) -> anyhow::Result<LoadedDataset> {
     let (sources, reading) = crate::input::open(files, None)?;
     crate::engine::load(service, sources, &reading, LoadOptions::default())
 }
@@ -104,7 +104,10 @@ pub(super) fn run(
         for _ in 1..copies {
             running.push(session.call()?.start(&prepared, Count)?);
         }
-        running.into_iter().map(|running| Ok(running.wait()?.1)).collect::<Result<Vec<Outcome>, vicus_service::Error>>()
+        running
+            .into_iter()
+            .map(|running| Ok(running.wait()?.1))
+            .collect::<Result<Vec<CallOutcome>, vicus_service::Error>>()
     })();
     let outcomes = outcomes.with_context(|| format!("query {}", query.name))?;
     let ms = began.elapsed().as_secs_f64() * 1e3;

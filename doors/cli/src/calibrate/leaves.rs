@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 use vicus::Runtime;
 use vicus_kernels::{
-    Alignment, AnyKernel, Array, Element, Fft, Fib, Health, Jacobi2d, Jacobi3d, Kernel, Leaf, Map, Matmul, Nqueens,
-    Order, Reduction, Schedule, Serial, Sort, SparseLu, Strassen, Task, Uts, Vecmul, World,
+    Alignment, AnyKernel, Array, Element, Fft, Fib, Health, Jacobi2d, Jacobi3d, Kernel, KernelWorld, Leaf, Map, Matmul,
+    Nqueens, Reduction, Schedule, Serial, Sort, SparseLu, Strassen, Task, TaskOrder, Uts, Vecmul,
 };
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::Access;
@@ -216,7 +216,7 @@ impl Warm<'_> {
     }
 }
 
-impl World for Warm<'_> {
+impl KernelWorld for Warm<'_> {
     fn threads(&self) -> usize {
         1
     }
@@ -250,7 +250,7 @@ impl World for Warm<'_> {
         self.serial.join(a, b)
     }
 
-    fn tasks<F: FnOnce() + Send>(&self, order: Order, tasks: impl Iterator<Item = (Task, F)>) {
+    fn tasks<F: FnOnce() + Send>(&self, order: TaskOrder, tasks: impl Iterator<Item = (Task, F)>) {
         self.serial.tasks(order, tasks);
     }
 
@@ -276,7 +276,7 @@ struct Moved {
     ns: f64,
 }
 
-impl World for Streaming<'_> {
+impl KernelWorld for Streaming<'_> {
     fn threads(&self) -> usize {
         self.threads.threads()
     }
@@ -304,7 +304,7 @@ impl World for Streaming<'_> {
         self.threads.join(a, b)
     }
 
-    fn tasks<F: FnOnce() + Send>(&self, order: Order, tasks: impl Iterator<Item = (Task, F)>) {
+    fn tasks<F: FnOnce() + Send>(&self, order: TaskOrder, tasks: impl Iterator<Item = (Task, F)>) {
         self.threads.tasks(order, tasks);
     }
 

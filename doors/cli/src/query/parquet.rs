@@ -4,7 +4,7 @@ use super::target::Target;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vicus::{BoxError, Turn};
-use vicus_service::{Batch, Sink, Solutions, Taker};
+use vicus_service::{Sink, SolutionBatch, Solutions, Taker};
 use vicus_tables::ParquetWriter;
 
 /// Writes rows and triples as a Parquet file: columns of values by their types, terms as texts in N-Triples.
@@ -50,7 +50,7 @@ impl Sink for ParquetSink {
 pub(super) struct ParquetTaker(Arc<ParquetSink>);
 
 impl Taker for ParquetTaker {
-    fn take(&mut self, batch: &Batch<'_>, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+    fn take(&mut self, batch: &SolutionBatch<'_>, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         if batch.rows() == 0 {
             return Ok(());
         }

@@ -4,7 +4,7 @@ use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use std::io::{self, IsTerminal as _};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
-use vicus_service::{Error, Outcome, Running, Sink};
+use vicus_service::{CallOutcome, Error, RunningQuery, Sink};
 
 /// Shorter runs show nothing.
 const SHOWN_AFTER: Duration = Duration::from_secs(1);
@@ -14,12 +14,12 @@ const DRAWN: Duration = Duration::from_millis(100);
 
 /// Waits for the outcome of a run. Until it is over, a line on standard error counts its rows, if that is a terminal.
 /// Rows that are `seen` as they come, on a terminal, are not counted beside.
-pub(super) fn outcome<S: Sink>(running: Running<S>, seen: bool) -> Result<Outcome, Error> {
+pub(super) fn outcome<S: Sink>(running: RunningQuery<S>, seen: bool) -> Result<CallOutcome, Error> {
     watch(&running, seen);
     running.wait().map(|(_, outcome)| outcome)
 }
 
-fn watch<S: Sink>(running: &Running<S>, seen: bool) {
+fn watch<S: Sink>(running: &RunningQuery<S>, seen: bool) {
     if running.is_done() || !io::stderr().is_terminal() || seen {
         return;
     }

@@ -6,7 +6,7 @@ mod recorded;
 use super::jobs::on_all_threads;
 use super::paper::recordings;
 use super::{Format, jitter, machine};
-use crate::tell::print;
+use crate::messages::print;
 use crate::{learn, strategy};
 use anyhow::{Context, bail, ensure};
 use recorded::Recorded;
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use vicus::STRATEGIES;
 use vicus::kit::Settings;
 use vicus_sim::Machine;
-use vicus_sim::grid::{BETTER, Grid, LEARNED, NO_WORSE, Report, Standing, Workload, threads};
+use vicus_sim::grid::{BETTER, Grid, GridReport, LEARNED, NO_WORSE, Standing, Workload, threads};
 use vicus_topology::fixtures;
 
 /// Compare strategies on many machines with many workloads: prints for each how long it takes, divided by the time of
@@ -105,7 +105,7 @@ fn list() -> String {
     own.chain(recorded).map(|(name, what)| format!("{name:18} {what}\n")).collect()
 }
 
-fn evaluate(args: &Args) -> anyhow::Result<Report> {
+fn evaluate(args: &Args) -> anyhow::Result<GridReport> {
     let strategies = match args.strategy.is_empty() {
         true => STRATEGIES.map(|strategy| strategy.name().parse().expect("the strategy exists")).to_vec(),
         false => strategy::several(&args.strategy, "las")?,
@@ -188,7 +188,7 @@ fn workloads(args: &Args, machines: &[Machine]) -> anyhow::Result<Vec<Workload>>
     Ok(workloads)
 }
 
-fn table(report: &Report) -> String {
+fn table(report: &GridReport) -> String {
     let mut text = heading(report);
     let width = |names: &mut dyn Iterator<Item = usize>, least: usize| names.fold(least, usize::max);
     let machines = width(&mut report.cells.iter().map(|cell| cell.machine.len()), 7);
@@ -221,8 +221,8 @@ fn table(report: &Report) -> String {
 const FITS: &str = "a string takes everything";
 
 /// How it was made, in several lines.
-fn heading(report: &Report) -> String {
-    let Report { seed, samples, share, jitter, .. } = report;
+fn heading(report: &GridReport) -> String {
+    let GridReport { seed, samples, share, jitter, .. } = report;
     let seeds =
         if *samples > 1 { format!("medians of {samples} seeds from {seed} on") } else { format!("seed {seed}") };
     let learned = match report.strategies.last() {
@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     /// A grid of these cells, with times of 1 ms and, for each next strategy, half as much again.
-    fn report(machines: &[(&str, usize)], workloads: &[&str], strategies: &[&str]) -> Report {
+    fn report(machines: &[(&str, usize)], workloads: &[&str], strategies: &[&str]) -> GridReport {
         let cell = |(machine, nodes): (&str, usize), workload: &str, at: usize| vicus_sim::grid::Cell {
             machine: machine.to_owned(),
             nodes,
@@ -258,7 +258,7 @@ mod tests {
         let all = machines.iter().flat_map(|&machine| workloads.iter().map(move |workload| (machine, *workload)));
         let cells =
             all.flat_map(|(machine, workload)| (0..strategies.len()).map(move |at| cell(machine, workload, at)));
-        Report {
+        GridReport {
             seed: 7,
             samples: 3,
             share: 0.5,

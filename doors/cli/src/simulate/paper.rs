@@ -5,13 +5,15 @@ pub(super) mod recordings;
 
 use super::Format;
 use super::jobs::on_all_threads;
-use crate::tell::print;
+use crate::messages::print;
 use anyhow::{Context, bail};
 use recordings::Recordings;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use vicus_sim::SimError;
-use vicus_sim::papers::{self, Effort, FIGURES, Figure, Job, Published, Report, Robust, Row, Sample, Verdict};
+use vicus_sim::papers::{
+    self, Effort, FIGURES, Figure, FigureJob, FigureReport, Published, Robust, Row, Sample, Verdict,
+};
 
 /// Reproduce the papers' figures: prints a table, and for each claim of the paper whether it holds, by how much, and
 /// whether it is robust: whether it still holds if any of the model's free parameters, or of the machine's bandwidths,
@@ -71,7 +73,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     })
 }
 
-fn run_one(job: &Job<'_>) -> Result<Vec<Sample>, SimError> {
+fn run_one(job: &FigureJob<'_>) -> Result<Vec<Sample>, SimError> {
     job.run(&mut |_| true)
 }
 
@@ -111,8 +113,8 @@ fn chosen(name: &str) -> anyhow::Result<Vec<Figure>> {
     bail!("`{name}` is no figure; there are {}, or all of them: all", names.join(", "))
 }
 
-fn table(report: &Report) -> String {
-    let Report { id, title, source, parameters, seed, samples, baseline, .. } = report;
+fn table(report: &FigureReport) -> String {
+    let FigureReport { id, title, source, parameters, seed, samples, baseline, .. } = report;
     let mut text = format!("{id}: {title}\n{source}\n{parameters}, seed {seed}");
     if *samples > 1 {
         text += &format!(", medians of {samples} seeds");

@@ -4,7 +4,7 @@ use super::Recorded;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use vicus_sim::{Machine, Options, Outcome, Parameters, Reenacted, Reenactment};
+use vicus_sim::{Machine, Parameters, Reenacted, Reenactment, SimOptions, SimOutcome};
 
 /// All runs, and their settings.
 #[derive(Serialize)]
@@ -76,8 +76,8 @@ impl Row {
     pub(super) fn of(
         kernel: &str,
         distribution: &str,
-        outcome: &Outcome,
-        one: &Outcome,
+        outcome: &SimOutcome,
+        one: &SimOutcome,
         reenacted: Option<Again>,
     ) -> Row {
         let busiest = |kinds: &[&str]| {
@@ -106,7 +106,7 @@ impl Row {
 }
 
 impl Results {
-    pub(super) fn new(machine: &Machine, options: &Options) -> Results {
+    pub(super) fn new(machine: &Machine, options: &SimOptions) -> Results {
         Results {
             machine: machine.name.clone(),
             title: machine.title.clone(),

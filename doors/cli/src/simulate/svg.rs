@@ -5,7 +5,7 @@
 //! such as the program's first one.
 
 use std::fmt::Write;
-use vicus_sim::{Outcome, TaskRecord};
+use vicus_sim::{SimOutcome, TaskRecord};
 
 /// The height of a thread's row.
 const ROW: f64 = 8.0;
@@ -21,7 +21,7 @@ const THINNEST: f64 = 0.1;
 const COLOURS: usize = 64;
 
 /// The pictures as an XML document; the heading gives the settings.
-pub(super) fn render(heading: &str, runs: &[Outcome]) -> String {
+pub(super) fn render(heading: &str, runs: &[SimOutcome]) -> String {
     let scale = Scale::of(runs);
     let (mut body, mut y) = (String::new(), 8.0);
     for line in heading.lines().flat_map(|line| wrapped(line, WIDTH)) {
@@ -52,7 +52,7 @@ struct Scale {
 }
 
 impl Scale {
-    fn of(runs: &[Outcome]) -> Scale {
+    fn of(runs: &[SimOutcome]) -> Scale {
         let longest_ns = runs.iter().map(|run| run.wall_ns).fold(1.0, f64::max);
         let drawn = runs.iter().flat_map(|run| drawn(run, longest_ns));
         let latencies = drawn.map(|task| task.latency_ns).filter(|latency| *latency > 0.0);
@@ -83,7 +83,7 @@ fn mixed(part: f64) -> String {
 }
 
 /// The tasks begun and ended in the measured part, and wide enough to be seen.
-fn drawn(run: &Outcome, longest_ns: f64) -> impl Iterator<Item = &TaskRecord> {
+fn drawn(run: &SimOutcome, longest_ns: f64) -> impl Iterator<Item = &TaskRecord> {
     let (from, to) = (run.start_ns, run.start_ns + run.wall_ns);
     // The first task is the program's own; it waits for all others.
     run.tasks.iter().skip(1).filter(move |task| {
@@ -92,7 +92,7 @@ fn drawn(run: &Outcome, longest_ns: f64) -> impl Iterator<Item = &TaskRecord> {
     })
 }
 
-fn bar(body: &mut String, top: f64, run: &Outcome, task: &TaskRecord, scale: &Scale) {
+fn bar(body: &mut String, top: f64, run: &SimOutcome, task: &TaskRecord, scale: &Scale) {
     let x = |time_ns: f64| (time_ns - run.start_ns) / scale.longest_ns * WIDTH;
     let (from, to) = (x(task.start_ns), x(task.end_ns));
     writeln!(
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
     use vicus::Setting;
     use vicus_kernels::{Size, by_name};
-    use vicus_sim::{Machine, Options, Recorder, simulate};
+    use vicus_sim::{Machine, Recorder, SimOptions, simulate};
 
     /// The values of an attribute of all bars.
     fn attribute(picture: &str, name: &str) -> Vec<String> {
@@ -229,11 +229,11 @@ mod tests {
         bars.map(value).collect()
     }
 
-    fn run(strategy: &str) -> Outcome {
+    fn run(strategy: &str) -> SimOutcome {
         let machine = Machine::by_name("opteron-6172").unwrap();
         let plan = strategy.parse::<Setting>().unwrap().plan(&machine.topology, 48);
         let program = Recorder::record(&by_name("map", Size::Numa).unwrap(), 48);
-        simulate(&machine, &plan, &program, &Options { seed: 1, ..Options::default() }).unwrap()
+        simulate(&machine, &plan, &program, &SimOptions { seed: 1, ..SimOptions::default() }).unwrap()
     }
 
     #[test]

@@ -2,15 +2,15 @@
 
 use super::{Bar, Unit, bytes_of, ensure_there, of, open, show};
 use crate::arguments::{DocumentArgs, LimitArgs, RuntimeArgs};
+use crate::messages::tell;
 use crate::query::{QueryText, by_chance};
 use crate::spill::SpillArgs;
-use crate::tell::tell;
 use crate::topology::count;
 use crate::web::WebArgs;
 use crate::{interrupt, memory};
 use anyhow::ensure;
 use std::path::PathBuf;
-use vicus_service::{MemoryBudget, NotStored, PlanOptions, Service, SessionOptions, check_update};
+use vicus_service::{MemoryBudget, PlanOptions, Service, SessionOptions, StoreUpdateError, check_update};
 
 /// See `vicus update --help`.
 #[derive(clap::Args)]
@@ -77,9 +77,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         let before = store.snapshot().len();
         let stored = service.update_store_checked(checked, &store, options.clone());
         let updated = stored.map(|stored| stored.updated).map_err(|error| match error {
-            NotStored::Update(error) => asked.error(error),
-            NotStored::Store(error) => anyhow::Error::new(error).context(of(&args.store)),
-            NotStored::Commit(error) => anyhow::Error::new(error).context(of(&args.store)),
+            StoreUpdateError::Update(error) => asked.error(error),
+            StoreUpdateError::Store(error) => anyhow::Error::new(error).context(of(&args.store)),
+            StoreUpdateError::Commit(error) => anyhow::Error::new(error).context(of(&args.store)),
         })?;
         let (after, ms) = (store.snapshot().len(), updated.time.as_secs_f64() * 1e3);
         let operations = count(updated.operations, "operation");

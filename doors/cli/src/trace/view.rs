@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use vicus_trace::Trace;
-use vicus_view::{Page, Run, Still};
+use vicus_view::{Page, RecordedRun, Still};
 
 /// The options that write a run for other programs.
 const EXPORTS: [&str; 4] = ["perfetto", "chrome_json", "arrow", "svg"];
@@ -106,7 +106,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// Writes a page about one run or two.
-pub(crate) fn write_page(path: &Path, runs: Vec<Run>) -> anyhow::Result<()> {
+pub(crate) fn write_page(path: &Path, runs: Vec<RecordedRun>) -> anyhow::Result<()> {
     ensure!((1..=2).contains(&runs.len()), "a page shows two runs at most, and these are {}", runs.len());
     write(path, |out| Page::new(runs).write_to(out))
 }
@@ -115,7 +115,7 @@ pub(crate) fn write_page(path: &Path, runs: Vec<Run>) -> anyhow::Result<()> {
 fn write(path: &Path, what: impl FnOnce(&mut Box<dyn Write>) -> std::io::Result<()>) -> anyhow::Result<()> {
     if path == Path::new("-") {
         let mut out: Box<dyn Write> = Box::new(BufWriter::new(std::io::stdout().lock()));
-        return crate::tell::printed(what(&mut out).and_then(|()| out.flush()));
+        return crate::messages::printed(what(&mut out).and_then(|()| out.flush()));
     }
     let cannot = || format!("{}: can't be written", path.display());
     let file = File::create(path).with_context(cannot)?;
@@ -124,7 +124,7 @@ fn write(path: &Path, what: impl FnOnce(&mut Box<dyn Write>) -> std::io::Result<
 }
 
 /// The runs of a file: a trace, as far as it can be read, or those of a page.
-pub(crate) fn runs(path: &Path) -> anyhow::Result<Vec<Run>> {
+pub(crate) fn runs(path: &Path) -> anyhow::Result<Vec<RecordedRun>> {
     let name = || path.display().to_string();
     let mut start = [0; 8];
     let mut file = File::open(path).with_context(name)?;
@@ -134,7 +134,7 @@ pub(crate) fn runs(path: &Path) -> anyhow::Result<Vec<Run>> {
         let (trace, fault) = Trace::salvage_from(&mut file).with_context(name)?;
         let title = path.file_name().map_or_else(name, |file| file.to_string_lossy().into_owned());
         let faults = fault.iter().map(ToString::to_string).collect();
-        return Ok(vec![Run { faults, ..Run::new(title, trace) }]);
+        return Ok(vec![RecordedRun { faults, ..RecordedRun::new(title, trace) }]);
     }
     let bytes = fs::read(path).with_context(name)?;
     match vicus_view::read(&mut &bytes[..]) {

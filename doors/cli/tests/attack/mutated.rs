@@ -66,7 +66,8 @@ pub(crate) fn attack(suite: &mut Suite) {
             "jsonld",
             "{\"@context\":{\"e\":\"http://e/\",\"p\":{\"@id\":\"e:p\",\"@container\":\"@list\"},\"n\":\"@nest\"},\
              \"@id\":\"e:a\",\"p\":[1,2.5e3,true,{\"@value\":\"x\",\"@language\":\"en\"}],\
-             \"n\":{\"e:q\":{\"@set\":[null]}},\"@graph\":[{\"@type\":\"e:T\"}],\"@reverse\":{\"e:r\":{\"@id\":\"e:b\"}}}",
+             \"n\":{\"e:q\":{\"@set\":[null]}},\"@graph\":[{\"@type\":\"e:T\"}],\
+             \"@reverse\":{\"e:r\":{\"@id\":\"e:b\"}}}",
         ),
     ];
     for (ending, contents) in rdf {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use vicus_trace::{Awaits, Header, JobId, Log, TaskKind, Trace, Use, What};
+use vicus_trace::{Awaits, EventLog, Header, JobId, TaskKind, Trace, Use, What};
 
 const DATA: &str = "<http://e/a> <http://e/p> <http://e/b> .\n<http://e/b> <http://e/p> <http://e/c> .\n";
 const QUERY: &str = "SELECT ?x WHERE { ?x <http://e/p> ?y . ?y <http://e/p> ?z }";
@@ -151,7 +151,7 @@ fn a_file_of_another_machine_or_cut_off_is_refused_with_its_place() {
 /// Writes a trace in the manner of an OpenMP program: one thread spawns sixteen tasks, twice, and each works for a
 /// millisecond on a megabyte of its own, if they say so.
 fn of_tasks(name: &str, says: bool) -> PathBuf {
-    let mut log = Log::new(1000);
+    let mut log = EventLog::new(1000);
     let root = JobId::task(1, 0);
     let mut now = 0;
     let mut record = |after: u64, what: What| {
@@ -196,7 +196,7 @@ fn saved(name: &str, trace: &Trace) -> PathBuf {
 /// Writes a trace of two types of tasks: 16 that work for a tenth of a millisecond on two megabytes of their own each,
 /// and 40 that work for two milliseconds and read one table. It says how long the blocks are, or not.
 fn of_two_types(name: &str, says_bytes: bool) -> PathBuf {
-    let mut log = Log::new(2000);
+    let mut log = EventLog::new(2000);
     let root = JobId::task(1, 0);
     let mut now = 0;
     let mut record = |after: u64, what: What| {

@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use vicus_trace::{BoxInfo, Header, JobId, Log, ModelInfo, Outcome, TaskKind, Trace, What};
+use vicus_trace::{BoxInfo, EventLog, Header, JobId, ModelInfo, RequestOutcome, TaskKind, Trace, What};
 
 const SCAN: JobId = JobId { request: 7, index: 0 };
 const JOIN: JobId = JobId { request: 7, index: 1 };
 
 /// Seat 0 runs a scan that sends ten rows; seat 1 takes the join.
 fn recorded() -> Trace {
-    let (mut first, mut second) = (Log::new(100), Log::new(100));
+    let (mut first, mut second) = (EventLog::new(100), EventLog::new(100));
     first.record(1_000, What::RequestSubmitted { request: 7 });
     first.record(2_000, What::Enqueued { who: SCAN, kind: TaskKind::Deferred, by: JobId::NONE });
     first.record(3_000, What::Taken { who: SCAN, rule: 3, far: false });
@@ -21,7 +21,7 @@ fn recorded() -> Trace {
     first.record(2_503_500, What::InvocationEnds { who: SCAN });
     second.observe(sent);
     second.record(2_504_000, What::Taken { who: JOIN, rule: 5, far: true });
-    second.record(2_505_000, What::RequestEnded { request: 7, outcome: Outcome::Done });
+    second.record(2_505_000, What::RequestEnded { request: 7, outcome: RequestOutcome::Done });
     let named =
         |name: &str, type_name: &str| BoxInfo { name: name.into(), type_name: type_name.into(), ..BoxInfo::default() };
     let boxes = vec![named("scan1", "Scan"), named("join1", "HashJoin")];
@@ -145,7 +145,7 @@ fn an_unknown_kind_is_told_with_the_known_ones() {
 
 #[test]
 fn a_reader_that_has_seen_enough_is_no_error() {
-    let mut log = Log::new(100_000);
+    let mut log = EventLog::new(100_000);
     (0..100_000).for_each(|time_ns| {
         log.record(time_ns, What::Woke { pool: 0 });
     });

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use vicus_trace::{BoxInfo, Header, JobId, Log, ModelInfo, TaskKind, Trace, What};
+use vicus_trace::{BoxInfo, EventLog, Header, JobId, ModelInfo, TaskKind, Trace, What};
 
 /// A seat queues a scan, and another one runs it for 2.5 ms.
 fn recorded() -> Trace {
     let who = JobId { request: 7, index: 0 };
-    let (mut first, mut second) = (Log::new(100), Log::new(100));
+    let (mut first, mut second) = (EventLog::new(100), EventLog::new(100));
     first.record(1_000, What::RequestSubmitted { request: 7 });
     let queued = first.record(2_000, What::Enqueued { who, kind: TaskKind::Deferred, by: JobId::NONE });
     second.observe(queued);

@@ -9,7 +9,7 @@ use vicus::{
     BoxError, BoxModel, Envelope, Model, ModelBuilder, Runtime, STRATEGIES, Schema, Setting, Topology, Turn, Type,
 };
 use vicus_schedule::Decision;
-use vicus_sim::{Machine, Options, Reenactment, ReplayOptions};
+use vicus_sim::{Machine, Reenactment, ReplayOptions, SimOptions};
 
 struct Chance(Pcg64);
 
@@ -109,7 +109,7 @@ fn boxes_are_queued_and_run_in_the_same_order_in_both_worlds() {
             let threads = of_boxes(&decisions[0]);
 
             let reenactment = Reenactment::of(&trace.unwrap(), &ReplayOptions::default()).unwrap();
-            let options = Options { decisions: true, without_turns: true, ..Options::default() };
+            let options = SimOptions { decisions: true, without_turns: true, ..SimOptions::default() };
             let machine = Machine::from_topology(topology);
             let (outcome, _) = reenactment.simulate(&machine, &plan, &options, &mut |_| true).unwrap();
             let simulated = of_boxes(&outcome.decisions[0]).split_off(models.len());

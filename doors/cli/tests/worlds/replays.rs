@@ -4,7 +4,7 @@ use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 use vicus::tasks::{Access, Mode, child, wait_for_children};
 use vicus::{Runtime, STRATEGIES};
-use vicus_sim::{Machine, Options, Replay, ReplayOptions, Step, simulate};
+use vicus_sim::{Machine, Replay, ReplayOptions, SimOptions, Step, simulate};
 
 /// The bytes of all tasks' data, a few pages.
 const BYTES: usize = 3 * 4096;
@@ -86,7 +86,7 @@ fn recorded_tasks_are_ordered_by_their_data() {
             assert!(uses.iter().map(|access| access.bytes).eq(said.iter().map(|access| access.1)), "{uses:?}");
         }
         let plan = machine.plan(&strategy.name().parse().expect("it is one"), 8);
-        let outcome = simulate(&machine, &plan, program, &Options::default()).unwrap();
+        let outcome = simulate(&machine, &plan, program, &SimOptions::default()).unwrap();
         assert_eq!(outcome.counts.tasks as usize, program.tasks.len());
     }
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use vicus::tasks::{Access, Kind, Mode, Scope, in_place_scope, join};
 use vicus::{NodeId, Plan, Runtime, STRATEGIES, Setting, Topology, this_machine};
 use vicus_schedule::{Decision, QueueId, RequestId, Way};
-use vicus_sim::{ArraySpec, Machine, Options, Program, Step, TaskSpec, simulate};
+use vicus_sim::{ArraySpec, Machine, Program, SimOptions, Step, TaskSpec, simulate};
 
 /// The steps of a task, in order.
 #[derive(Debug)]
@@ -267,7 +267,7 @@ fn on_a_thread(machine: &Topology, strategy: &str, tasks: Tasks, first: usize) -
 /// The decisions of one virtual core by the same plan.
 fn on_a_virtual_core(machine: &Machine, plan: &Plan, tasks: &Tasks, first: usize) -> Vec<Did> {
     let program = program(tasks, first, false, machine.topology.nodes.len());
-    let options = Options { decisions: true, without_turns: true, ..Options::default() };
+    let options = SimOptions { decisions: true, without_turns: true, ..SimOptions::default() };
     let outcome = simulate(machine, plan, &program, &options).unwrap();
     // The first task stands for the callers.
     let task = |number: u32| (number as usize).checked_sub(1);
@@ -356,7 +356,7 @@ fn several_seats_put_the_same_into_the_same_queues() {
             };
             let threads = puts(runtime.recorded().0);
             let program = program(&tasks(), SEATS, true, 3);
-            let options = Options { seed, decisions: true, without_turns: true, ..Options::default() };
+            let options = SimOptions { seed, decisions: true, without_turns: true, ..SimOptions::default() };
             let outcome = simulate(&Machine::from_topology(machine), &plan, &program, &options).unwrap();
             assert!(threads.iter().flatten().count() > SEATS, "{strategy}, seed {seed}: some are spawned");
             assert_eq!(threads, puts(outcome.decisions), "{strategy}, seed {seed}");

@@ -128,7 +128,7 @@ pub(super) fn dimensions(count: u32, counts: *const i64) -> Vec<(i64, i64, u64)>
     (0..count as usize).map(|at| (0, 1, unsafe { *counts.add(at) } as u64)).collect()
 }
 
-fn across(count: u32, counts: *const i64, (kind, chunk): (Kind, i64), low: *mut i64, high: *mut i64) -> bool {
+fn across(count: u32, counts: *const i64, kind: Kind, chunk: i64, low: *mut i64, high: *mut i64) -> bool {
     work::begin_across(here(), || dimensions(count, counts));
     // SAFETY: rule "Interface": the loop has at least one dimension, and a count for each.
     start(LoopStart::signed(kind, 0, unsafe { *counts }, 1, chunk), low, high)
@@ -270,26 +270,27 @@ exports! {
     fn GOMP_loop_doacross_static_start(
         count: u32, counts: *const i64, chunk: i64, low: *mut i64, high: *mut i64,
     ) -> bool {
-        across(count, counts, (Kind::Static, chunk), low, high)
+        across(count, counts, Kind::Static, chunk, low, high)
     }
 
     "GOMP_4.5", "VERSION":
     fn GOMP_loop_doacross_dynamic_start(
         count: u32, counts: *const i64, chunk: i64, low: *mut i64, high: *mut i64,
     ) -> bool {
-        across(count, counts, (Kind::Dynamic, chunk), low, high)
+        across(count, counts, Kind::Dynamic, chunk, low, high)
     }
 
     "GOMP_4.5", "VERSION":
     fn GOMP_loop_doacross_guided_start(
         count: u32, counts: *const i64, chunk: i64, low: *mut i64, high: *mut i64,
     ) -> bool {
-        across(count, counts, (Kind::Guided, chunk), low, high)
+        across(count, counts, Kind::Guided, chunk, low, high)
     }
 
     "GOMP_4.5", "VERSION":
     fn GOMP_loop_doacross_runtime_start(count: u32, counts: *const i64, low: *mut i64, high: *mut i64) -> bool {
-        across(count, counts, runtime_of(""), low, high)
+        let (kind, chunk) = runtime_of("");
+        across(count, counts, kind, chunk, low, high)
     }
 
     "GOMP_5.0", "VERSION":

@@ -3,7 +3,7 @@
 use super::loops::outer_reductions;
 use crate::exports::exports;
 use crate::settings::fail;
-use crate::taskloop::{self, Numbers, cut, part, remembered};
+use crate::taskloop::{self, Numbers, cut, remembered};
 use crate::tasks::{self, Clauses, Event};
 use crate::team;
 use crate::thread::here;
@@ -388,14 +388,14 @@ unsafe fn cut_loop(function: Fn, data: Data, flags: u32, wanted: u64, priority: 
     }
     let threads = u64::from(here().team().size);
     let cuts = cut(count, wanted, flags & GRAINSIZE != 0, flags & STRICT != 0, threads);
-    let places = remembered(function as usize, &[start.first, start.step, count], cuts.0);
+    let places = remembered(function as usize, &[start.first, start.step, count], cuts.tasks);
     let is_final = flags & FINAL != 0;
     let has_own_place = places.is_some() || (flags & PRIORITY != 0 && priority > 0);
     // Without a group, the data may end before the tasks are over.
     if has_group && flags & IF != 0 && !has_own_place {
         // SAFETY: rule "Interface": the copy begins with the two bounds.
         let set = |copy: *mut u8, task: u64| unsafe {
-            let (low, high) = part(cuts, count, task);
+            let (low, high) = cuts.part(count, task);
             let bounds = copy.cast::<u64>();
             (*bounds, *bounds.add(1)) = (start.value(low), start.bound(high));
         };
@@ -429,11 +429,11 @@ unsafe fn cut_loop(function: Fn, data: Data, flags: u32, wanted: u64, priority: 
         };
         // SAFETY: the closures borrow from this function, which returns after `end_group`. The program's data and
         // functions are for all threads.
-        unsafe { taskloop::run(cuts.0, run) };
+        unsafe { taskloop::run(cuts.tasks, run) };
         return tasks::end_group();
     }
-    for task in 0..cuts.0 {
-        let (low, high) = part(cuts, count, task);
+    for task in 0..cuts.tasks {
+        let (low, high) = cuts.part(count, task);
         let (low, high) = (start.value(low), start.bound(high));
         // SAFETY: rule "Record": the record is new until it is spawned; its data begin with the two bounds.
         unsafe {

@@ -20,7 +20,7 @@ fn dimensions(count: u32, counts: *const u64) -> Vec<(i64, i64, u64)> {
     loops::dimensions(count, counts.cast())
 }
 
-fn across(count: u32, counts: *const u64, (kind, chunk): (Kind, i64), low: *mut u64, high: *mut u64) -> bool {
+fn across(count: u32, counts: *const u64, kind: Kind, chunk: i64, low: *mut u64, high: *mut u64) -> bool {
     work::begin_across(here(), || dimensions(count, counts));
     // SAFETY: rule "Interface": the loop has at least one dimension, and a count for each.
     start(LoopStart::unsigned(kind, true, 0, unsafe { *counts }, 1, chunk as u64), low, high)
@@ -107,26 +107,27 @@ exports! {
     fn GOMP_loop_ull_doacross_static_start(
         count: u32, counts: *const u64, chunk: u64, low: *mut u64, high: *mut u64,
     ) -> bool {
-        across(count, counts, (Kind::Static, chunk as i64), low, high)
+        across(count, counts, Kind::Static, chunk as i64, low, high)
     }
 
     "GOMP_4.5", "VERSION":
     fn GOMP_loop_ull_doacross_dynamic_start(
         count: u32, counts: *const u64, chunk: u64, low: *mut u64, high: *mut u64,
     ) -> bool {
-        across(count, counts, (Kind::Dynamic, chunk as i64), low, high)
+        across(count, counts, Kind::Dynamic, chunk as i64, low, high)
     }
 
     "GOMP_4.5", "VERSION":
     fn GOMP_loop_ull_doacross_guided_start(
         count: u32, counts: *const u64, chunk: u64, low: *mut u64, high: *mut u64,
     ) -> bool {
-        across(count, counts, (Kind::Guided, chunk as i64), low, high)
+        across(count, counts, Kind::Guided, chunk as i64, low, high)
     }
 
     "GOMP_4.5", "VERSION":
     fn GOMP_loop_ull_doacross_runtime_start(count: u32, counts: *const u64, low: *mut u64, high: *mut u64) -> bool {
-        across(count, counts, runtime_of(""), low, high)
+        let (kind, chunk) = runtime_of("");
+        across(count, counts, kind, chunk, low, high)
     }
 
     "GOMP_5.0", "VERSION":

@@ -7,7 +7,7 @@ use super::{Entry, KmpTask, Location};
 use crate::exports::exports;
 use crate::reductions::{Input, Reductions};
 use crate::report;
-use crate::taskloop::{self, Numbers, cut, part, remembered};
+use crate::taskloop::{self, Numbers, cut, remembered};
 use crate::tasks::{self, Clauses, Code, Event, Record};
 use crate::thread::{Group, here};
 use std::ptr;
@@ -648,8 +648,9 @@ exports! {
         step: i64, nogroup: i32, sched: i32, wanted: u64, duplicate: *const (),
     ) {
         let bounds = Bounds { lower, upper, step };
+        let cutting = Cutting { sched, wanted, is_strict: false };
         // SAFETY: rule "Interface": the task has its bounds in its data, and its function for copies has this type.
-        unsafe { cut_loop(task, if_clause != 0, bounds, nogroup != 0, (sched, wanted, false), duplicate) };
+        unsafe { cut_loop(task, if_clause != 0, bounds, nogroup != 0, cutting, duplicate) };
     }
 
     "VERSION":
@@ -658,9 +659,18 @@ exports! {
         step: i64, nogroup: i32, sched: i32, wanted: u64, modifier: i32, duplicate: *const (),
     ) {
         let bounds = Bounds { lower, upper, step };
+        let cutting = Cutting { sched, wanted, is_strict: modifier != 0 };
         // SAFETY: rule "Interface": the task has its bounds in its data, and its function for copies has this type.
-        unsafe { cut_loop(task, if_clause != 0, bounds, nogroup != 0, (sched, wanted, modifier != 0), duplicate) };
+        unsafe { cut_loop(task, if_clause != 0, bounds, nogroup != 0, cutting, duplicate) };
     }
+}
+
+/// The clauses by which a taskloop is cut: `sched` is 1 for a grainsize, 2 for a number of tasks and 0 for neither, and
+/// `wanted` is that number.
+struct Cutting {
+    sched: i32,
+    wanted: u64,
+    is_strict: bool,
 }
 
 /// The bounds of a taskloop, stored in its task.
@@ -696,7 +706,7 @@ unsafe fn cut_loop(
     if_clause: bool,
     bounds: Bounds,
     has_no_group: bool,
-    (sched, wanted, is_strict): (i32, u64, bool),
+    cutting: Cutting,
     duplicate: *const (),
 ) {
     // SAFETY: rule "Interface": the caller's promise. Rule "Record": the pattern stays until the last task is made, and
@@ -705,6 +715,7 @@ unsafe fn cut_loop(
     unsafe {
         let record = record_of(pattern);
         let Bounds { lower, upper, step } = bounds;
+        let Cutting { sched, wanted, is_strict } = cutting;
         let (first, last) = (*lower, *upper);
         // Whether the bounds have a sign is not said: so by their distance. A loop without an iteration ends one before
         // it begins.
@@ -727,9 +738,9 @@ unsafe fn cut_loop(
                 (lower.addr().wrapping_sub(pattern.addr()), upper.addr().wrapping_sub(pattern.addr()));
             let value = move |iteration: u64| first.wrapping_add(iteration.wrapping_mul(step as u64));
             let function = (*pattern).entry.map_or(0, |entry| entry as usize);
-            let places = remembered(function, &[first, last, step as u64], cuts.0);
+            let places = remembered(function, &[first, last, step as u64], cuts.tasks);
             let new_part = move |number: u64| {
-                let (low, high) = part(cuts, count, number);
+                let (low, high) = cuts.part(count, number);
                 let Code::Behind { bytes, shared_bytes } = (*record).code else { unreachable!("clang's is behind") };
                 let (bytes, shared_bytes) = (bytes as usize, shared_bytes as usize);
                 let task = new_task((*record).flags, bytes, shared_bytes, (*pattern).entry);
@@ -737,7 +748,7 @@ unsafe fn cut_loop(
                 ptr::copy_nonoverlapping(pattern.cast::<u8>(), task.cast::<u8>(), bytes + shared_bytes);
                 (*task).shareds = own_shareds;
                 (*record_of(task)).task.is_final |= (*record).task.is_final;
-                let is_last = number + 1 == cuts.0;
+                let is_last = number + 1 == cuts.tasks;
                 *task.byte_add(lower_at).cast::<u64>() = value(low);
                 *task.byte_add(upper_at).cast::<u64>() = if is_last { last } else { value(high - 1) };
                 if !duplicate.is_null() {
@@ -755,10 +766,10 @@ unsafe fn cut_loop(
                     let _pattern = &pattern;
                     numbers.for_each(|number| tasks::run_at_once(record_of(new_part(number))));
                 };
-                taskloop::run(cuts.0, outliving(run));
+                taskloop::run(cuts.tasks, outliving(run));
                 return tasks::end_group();
             }
-            for number in 0..cuts.0 {
+            for number in 0..cuts.tasks {
                 let task = new_part(number);
                 let own = record_of(task);
                 let place = places.map(|places| &places[number as usize]);

@@ -3,8 +3,8 @@
 use crate::client::{Ask, Reply};
 use crate::running::{Running, numbers, open, with_session};
 use std::io::{Read, Write};
-use vicus_server::{Access, Options};
-use vicus_service::{Limits, SessionOptions, TextLimits};
+use vicus_server::{AccessRules, ServerOptions};
+use vicus_service::{CallLimits, SessionOptions, TextLimits};
 
 const SELECT: &str = "SELECT ?o { <http://e/s1> <http://e/p> ?o }";
 const CONSTRUCT: &str = "CONSTRUCT { ?s ?p ?o } WHERE { ?s ?p ?o }";
@@ -197,7 +197,7 @@ fn a_short_answer_is_kept_until_the_data_changes() {
 /// Its rows come from the threads, while it is sent already.
 #[test]
 fn a_streamed_answer_is_kept_if_it_is_short_for_the_memory_and_whole() {
-    let server = Running::start(&numbers(20_000), Options { answer_cache_bytes: 4 << 20, ..open() });
+    let server = Running::start(&numbers(20_000), ServerOptions { answer_cache_bytes: 4 << 20, ..open() });
     // 0.7 and 0.4 MB; an eighth of the memory has room for one.
     let long = "SELECT * { ?s ?p ?o }";
     let medium = "SELECT ?s { ?s ?p ?o }";
@@ -217,8 +217,8 @@ fn a_streamed_answer_is_kept_if_it_is_short_for_the_memory_and_whole() {
 
 #[test]
 fn a_kept_answer_is_for_those_who_may_read() {
-    let access = Access { read: vec!["r".into()], ..Access::default() };
-    let server = Running::start(&numbers(3), Options { access, ..open() });
+    let access = AccessRules { read: vec!["r".into()], ..AccessRules::default() };
+    let server = Running::start(&numbers(3), ServerOptions { access, ..open() });
     let ask = Ask::query(SELECT);
     let with = |token: &str| server.ask(&ask.clone().with("authorization", &format!("Bearer {token}")));
     assert_eq!([with("r").status, with("r").status, server.ask(&ask).status, with("x").status], [200, 200, 401, 403]);
@@ -226,7 +226,7 @@ fn a_kept_answer_is_for_those_who_may_read() {
 
 #[test]
 fn without_memory_for_answers_each_request_runs() {
-    let server = Running::start(&numbers(3), Options { answer_cache_bytes: 0, ..open() });
+    let server = Running::start(&numbers(3), ServerOptions { answer_cache_bytes: 0, ..open() });
     let ask = Ask::query(SELECT);
     assert_eq!(server.ask(&ask).body, server.ask(&ask).body);
     assert_eq!(
@@ -237,7 +237,7 @@ fn without_memory_for_answers_each_request_runs() {
 
 #[test]
 fn pages_of_other_origins_read_what_they_may() {
-    let server = Running::start("", Options { cors: Some("https://page.example".into()), ..open() });
+    let server = Running::start("", ServerOptions { cors: Some("https://page.example".into()), ..open() });
     let preflight = Ask::new("OPTIONS", "/sparql")
         .with("origin", "https://page.example")
         .with("access-control-request-method", "POST")
@@ -403,7 +403,7 @@ fn hints_limit_rows_and_time() {
 
 #[test]
 fn what_takes_too_long_or_too_much_is_refused() {
-    let limits = Limits { rows: Some(10), memory: Some(64 << 20), ..Limits::default() };
+    let limits = CallLimits { rows: Some(10), memory: Some(64 << 20), ..CallLimits::default() };
     let text = TextLimits { bytes: 1000, ..TextLimits::default() };
     let mut options = with_session(SessionOptions { limits, text, ..SessionOptions::default() });
     options.clients.body_bytes = 2000;

@@ -4,10 +4,10 @@ use crate::client::{Answer, Ask, connect};
 use crate::running::{ENDLESS, Running, numbers, open};
 use std::io::Read;
 use std::time::{Duration, Instant};
-use vicus_server::Options;
+use vicus_server::ServerOptions;
 
 fn patient() -> Running {
-    Running::start(&numbers(2000), Options { grace: Duration::from_secs(60), ..open() })
+    Running::start(&numbers(2000), ServerOptions { grace: Duration::from_secs(60), ..open() })
 }
 
 /// A little more than sockets and streams take on their own.
@@ -45,7 +45,7 @@ fn what_runs_ends_well_and_what_comes_is_refused() {
 
 #[test]
 fn what_goes_on_after_the_grace_is_stopped() {
-    let server = Running::start(&numbers(2000), Options { grace: Duration::from_millis(100), ..open() });
+    let server = Running::start(&numbers(2000), ServerOptions { grace: Duration::from_millis(100), ..open() });
     let answer = Ask::query(ENDLESS).with("accept", "text/csv").open(server.address);
     let silent = Ask::query(crate::running::SILENT).bytes();
     let mut waiting = connect(server.address);
@@ -64,7 +64,7 @@ fn what_goes_on_after_the_grace_is_stopped() {
 /// A client that reads nothing does not keep the server from ending.
 #[test]
 fn a_client_that_reads_nothing_is_left() {
-    let server = Running::start(&numbers(2000), Options { grace: Duration::ZERO, ..open() });
+    let server = Running::start(&numbers(2000), ServerOptions { grace: Duration::ZERO, ..open() });
     let _slow: Vec<_> = (0..3).map(|_| Ask::query(ENDLESS).open(server.address)).collect();
     let began = Instant::now();
     server.stopper().stop();

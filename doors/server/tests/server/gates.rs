@@ -6,11 +6,11 @@ use crate::running::{ENDLESS, Running, SILENT, memory, numbers, open, service, w
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
-use vicus_server::{Access, ClientLimits, Options};
+use vicus_server::{AccessRules, ClientLimits, ServerOptions};
 
-pub(crate) fn with_tokens() -> Options {
-    let access = Access { write: vec!["w".into()], read: vec!["r".into()], ..Access::default() };
-    Options { access, ..open() }
+pub(crate) fn with_tokens() -> ServerOptions {
+    let access = AccessRules { write: vec!["w".into()], read: vec!["r".into()], ..AccessRules::default() };
+    ServerOptions { access, ..open() }
 }
 
 /// The answer to the head of a request sent without the rest.
@@ -182,23 +182,23 @@ fn pages_of_other_origins_change_nothing() {
     assert_eq!(server.ask(&stop()).status, 204);
     drop(running);
     // Permitted pages may.
-    let options = Options { allow_origins: vec!["https://Good.example:443".into()], ..open() };
+    let options = ServerOptions { allow_origins: vec!["https://Good.example:443".into()], ..open() };
     let server = Running::start("", options);
     assert_eq!(server.ask(&form().with("origin", "https://good.example")).status, 204);
     assert_eq!(server.ask(&form().with("origin", "https://evil.example")).status, 403);
     // With `*`, pages with a token.
-    let options = Options { cors: Some("*".into()), ..with_tokens() };
+    let options = ServerOptions { cors: Some("*".into()), ..with_tokens() };
     let server = Running::start("", options);
     let known = form().with("origin", "https://page.example").with("authorization", "Bearer w");
     assert_eq!(server.ask(&known).status, 204);
-    let server = Running::start("", Options { cors: Some("*".into()), ..open() });
+    let server = Running::start("", ServerOptions { cors: Some("*".into()), ..open() });
     assert_eq!(server.ask(&form().with("origin", "https://page.example")).status, 403);
 }
 
 /// What happened: a page whose name was led to 127.0.0.1 after it was loaded read a server there.
 #[test]
 fn only_own_names_are_answered_on_this_machines_address() {
-    let server = Running::start("", Options { allow_hosts: vec!["Proxy.example".into()], ..open() });
+    let server = Running::start("", ServerOptions { allow_hosts: vec!["Proxy.example".into()], ..open() });
     for (host, status) in [
         ("localhost", 200),
         ("LOCALHOST:7878", 200),
@@ -246,9 +246,12 @@ fn what_shows_data_needs_a_token() {
 
 #[test]
 fn who_reads_sees_no_update_and_ends_no_request_of_others() {
-    let access =
-        Access { write: vec!["w".into(), "w2".into()], read: vec!["r".into(), "r2".into()], ..Access::default() };
-    let server = Running::start(&numbers(2000), Options { access, ..open() });
+    let access = AccessRules {
+        write: vec!["w".into(), "w2".into()],
+        read: vec!["r".into(), "r2".into()],
+        ..AccessRules::default()
+    };
+    let server = Running::start(&numbers(2000), ServerOptions { access, ..open() });
     let begin = |ask: Ask, name: &str, token: &str| {
         let ask = ask.with("vicus-request-id", name).with("authorization", &format!("Bearer {token}"));
         let mut stream = connect(server.address);
@@ -277,7 +280,8 @@ fn who_reads_sees_no_update_and_ends_no_request_of_others() {
 /// What happened: clients behind one proxy, which have one address, ended each other's requests.
 #[test]
 fn a_request_without_a_token_is_ended_by_its_secret() {
-    let server = Running::start(&numbers(2000), Options { grace: Duration::from_millis(200), ..Options::default() });
+    let server =
+        Running::start(&numbers(2000), ServerOptions { grace: Duration::from_millis(200), ..ServerOptions::default() });
     let stop = |name: &str, secret: &str| {
         let ask = Ask::new("DELETE", &format!("/api/requests/{name}"));
         let ask = if secret.is_empty() { ask } else { ask.with("vicus-request-secret", secret) };

@@ -7,10 +7,10 @@ use std::net::Shutdown;
 use std::sync::Arc;
 use std::time::Duration;
 use vicus_server::ClientLimits;
-use vicus_service::{Limits, SessionOptions, Web, WebOptions, create_store};
+use vicus_service::{CallLimits, SessionOptions, Web, WebOptions, create_store};
 
 fn start() -> Running {
-    let limits = Limits { time: Some(Duration::from_secs(20)), ..Limits::default() };
+    let limits = CallLimits { time: Some(Duration::from_secs(20)), ..CallLimits::default() };
     let mut options = with_session(SessionOptions { limits, ..SessionOptions::default() });
     (options.clients.head_time, options.clients.body_time) = (Duration::from_millis(200), Duration::from_millis(500));
     Running::start(&numbers(50), options)
@@ -316,7 +316,7 @@ fn other_servers_are_asked_as_permitted() {
         time: Duration::from_secs(5),
         ..WebOptions::default()
     };
-    let limits = Limits { time: Some(Duration::from_secs(2)), ..Limits::default() };
+    let limits = CallLimits { time: Some(Duration::from_secs(2)), ..CallLimits::default() };
     let session = SessionOptions { web: Arc::new(Web::new(web)), limits, ..SessionOptions::default() };
     let mut options = with_session(session);
     options.clients = ClientLimits { requests: 16, ..ClientLimits::default() };

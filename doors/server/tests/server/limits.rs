@@ -4,7 +4,7 @@ use crate::client::{Ask, connect};
 use crate::running::{ENDLESS, Running, SILENT, memory, numbers, open, service, with_clients};
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
-use vicus_server::{ClientLimits, Options};
+use vicus_server::{ClientLimits, ServerOptions};
 
 const RUNNING: &str = "vicus_requests_running";
 
@@ -54,7 +54,8 @@ fn what_never_fits_is_too_large_and_not_told_to_come_again() {
 fn what_finds_no_room_waits_within_a_bound() {
     let session = vicus_service::SessionOptions::default();
     let clients = ClientLimits { waiting: 4, ..ClientLimits::default() };
-    let server = Running::of(service("las", 8 << 20), memory(&numbers(2000)), Options { session, clients, ..open() });
+    let server =
+        Running::of(service("las", 8 << 20), memory(&numbers(2000)), ServerOptions { session, clients, ..open() });
     // Sorting holds all memory, or fails when there is no more.
     let greedy = "SELECT * { ?a ?b ?c . ?d ?e ?f . FILTER(?c < 1900) } ORDER BY ?f ?c";
     let greedy: Vec<_> = (0..8)

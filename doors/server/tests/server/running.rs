@@ -7,32 +7,32 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use vicus::{Runtime, Setting};
-use vicus_server::{Access, ClientLimits, Data, Options, Server, Stop};
+use vicus_server::{AccessRules, ClientLimits, Server, ServerData, ServerOptions, ServerStop};
 use vicus_service::data::Snapshot;
 use vicus_service::{Dataset, MemoryBudget, Service, SessionOptions, open_store};
 
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
-    stop: Stop,
+    stop: ServerStop,
     thread: Option<JoinHandle<std::io::Result<()>>>,
 }
 
 /// Every client may update; requests running at the end are stopped soon.
-pub(crate) fn open() -> Options {
-    Options {
-        access: Access { is_open: true, ..Access::default() },
+pub(crate) fn open() -> ServerOptions {
+    ServerOptions {
+        access: AccessRules { is_open: true, ..AccessRules::default() },
         grace: Duration::from_millis(200),
-        ..Options::default()
+        ..ServerOptions::default()
     }
 }
 
 /// [`open`] with other limits for clients.
-pub(crate) fn with_clients(clients: ClientLimits) -> Options {
-    Options { clients, ..open() }
+pub(crate) fn with_clients(clients: ClientLimits) -> ServerOptions {
+    ServerOptions { clients, ..open() }
 }
 
-pub(crate) fn with_session(session: SessionOptions) -> Options {
-    Options { session, ..open() }
+pub(crate) fn with_session(session: SessionOptions) -> ServerOptions {
+    ServerOptions { session, ..open() }
 }
 
 pub(crate) fn service(strategy: &str, memory: u64) -> Service {
@@ -41,8 +41,10 @@ pub(crate) fn service(strategy: &str, memory: u64) -> Service {
     Service::new(runtime, MemoryBudget::new(memory))
 }
 
-pub(crate) fn memory(turtle: &str) -> Data {
-    Data::Memory(Dataset::new(Arc::new(Snapshot::of_turtle(turtle.as_bytes(), None).expect("the data is Turtle"))))
+pub(crate) fn memory(turtle: &str) -> ServerData {
+    ServerData::Memory(Dataset::new(Arc::new(
+        Snapshot::of_turtle(turtle.as_bytes(), None).expect("the data is Turtle"),
+    )))
 }
 
 /// `count` subjects with a number each.
@@ -59,19 +61,19 @@ pub(crate) const SILENT: &str =
 
 impl Running {
     /// Serves a few triples in memory.
-    pub(crate) fn start(turtle: &str, options: Options) -> Running {
+    pub(crate) fn start(turtle: &str, options: ServerOptions) -> Running {
         Running::of(service("las", 1 << 30), memory(turtle), options)
     }
 
     /// A store in a folder, as it lies there.
-    pub(crate) fn store(folder: &Path, options: Options) -> Running {
+    pub(crate) fn store(folder: &Path, options: ServerOptions) -> Running {
         let service = service("las", 1 << 30);
         let store = Arc::new(open_store(folder).expect("a store"));
-        let keeper = service.keep(&store).expect("a thread");
-        Running::of(service, Data::Store { store, keeper: Some(keeper) }, options)
+        let merger = service.keep(&store).expect("a thread");
+        Running::of(service, ServerData::Store { store, merger: Some(merger) }, options)
     }
 
-    pub(crate) fn of(service: Service, data: Data, options: Options) -> Running {
+    pub(crate) fn of(service: Service, data: ServerData, options: ServerOptions) -> Running {
         let server = Server::bind("127.0.0.1:0", service, data, options).expect("a port is free");
         let (address, stop) = (server.address().expect("it listens"), server.stopper());
         let thread = std::thread::spawn(move || server.run());
@@ -121,7 +123,7 @@ impl Running {
         }
     }
 
-    pub(crate) fn stopper(&self) -> Stop {
+    pub(crate) fn stopper(&self) -> ServerStop {
         self.stop.clone()
     }
 

@@ -5,12 +5,12 @@ use crate::running::{ENDLESS, Running, SILENT, memory, numbers, open, service, w
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
-use vicus_server::{ClientLimits, Data};
+use vicus_server::{ClientLimits, ServerData};
 use vicus_service::Dataset;
 
 const RUNNING: &str = "vicus_requests_running";
 
-fn impatient() -> vicus_server::Options {
+fn impatient() -> vicus_server::ServerOptions {
     with_clients(ClientLimits {
         take_time: Duration::from_millis(500),
         stream_bytes: 16 << 10,
@@ -157,7 +157,7 @@ fn a_document_that_is_not_taken_is_broken_off() {
         .map(|n| format!("<http://e/a-long-name-of-a-subject/{n}> <http://e/predicate> \"{n}\" .\n"))
         .collect();
     let snapshot = vicus_service::data::Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples");
-    let data = Data::Memory(Dataset::new(std::sync::Arc::new(snapshot)));
+    let data = ServerData::Memory(Dataset::new(std::sync::Arc::new(snapshot)));
     let mut options = impatient();
     options.session.limits.time = None;
     let server = Running::of(service("las", 1 << 30), data, options);

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-use vicus_server::{Options, Server, ServerError};
+use vicus_server::{Server, ServerError, ServerOptions};
 
 /// A certificate and its key as files, and the certificate.
 fn certificate(name: &str) -> ((PathBuf, PathBuf), CertificateDer<'static>) {
@@ -31,7 +31,7 @@ fn connect(server: &Running, certificate: CertificateDer<'static>) -> StreamOwne
 #[test]
 fn requests_are_answered_over_tls() {
     let (files, certificate) = certificate("tls");
-    let server = Running::start(&numbers(2000), Options { tls: Some(files), ..open() });
+    let server = Running::start(&numbers(2000), ServerOptions { tls: Some(files), ..open() });
     let mut stream = connect(&server, certificate);
     let reply = Ask::query("ASK {}").over(&mut stream).expect("it answers");
     assert_eq!(reply.status, 200);
@@ -57,7 +57,7 @@ fn files_that_do_not_fit_are_refused_before_the_server_starts() {
         ((key.clone(), key), "key.pem"),
         ((certificate.clone(), certificate), "cert.pem"),
     ] {
-        let options = Options { tls: Some(files), ..open() };
+        let options = ServerOptions { tls: Some(files), ..open() };
         let error =
             Server::bind("127.0.0.1:0", service("las", 1 << 20), memory(""), options).expect_err("it is refused");
         assert!(matches!(error, ServerError::Certificate { .. }), "{error}");

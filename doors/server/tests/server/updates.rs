@@ -5,14 +5,14 @@ use crate::running::{Running, folder, memory, numbers, open, service};
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
-use vicus_server::{Access, Options};
+use vicus_server::{AccessRules, ServerOptions};
 use vicus_service::data::Snapshot;
 use vicus_service::{Dataset, MemoryBudget, SessionOptions, check, check_update, create_store};
 
 const ADD: &str = "INSERT DATA { <http://e/new> <http://e/p> 1 }";
 
-fn with_access(access: Access) -> Running {
-    Running::start("", Options { access, ..open() })
+fn with_access(access: AccessRules) -> Running {
+    Running::start("", ServerOptions { access, ..open() })
 }
 
 fn bearer(ask: Ask, token: &str) -> Ask {
@@ -37,11 +37,11 @@ fn changes() -> Vec<Ask> {
 
 #[test]
 fn who_has_no_token_changes_nothing() {
-    let tokens = Access { write: vec!["w".into()], read: vec!["r".into()], ..Access::default() };
-    let read_only = Access { is_read_only: true, write: vec!["w".into()], ..Access::default() };
+    let tokens = AccessRules { write: vec!["w".into()], read: vec!["r".into()], ..AccessRules::default() };
+    let read_only = AccessRules { is_read_only: true, write: vec!["w".into()], ..AccessRules::default() };
     for (access, token, status) in [
-        (Access::default(), None, 403),
-        (Access::default(), Some("w"), 403),
+        (AccessRules::default(), None, 403),
+        (AccessRules::default(), Some("w"), 403),
         (read_only.clone(), None, 403),
         (read_only, Some("w"), 403),
         (tokens.clone(), None, 401),

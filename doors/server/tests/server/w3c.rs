@@ -13,7 +13,7 @@ use oxttl::TurtleParser;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
-use vicus_server::Options;
+use vicus_server::ServerOptions;
 
 /// Tests not passed, with the reason.
 const NOT_PASSED: [(&str, &str); 0] = [];
@@ -330,6 +330,6 @@ fn the_service_describes_itself() {
 }
 
 /// The host of the suites' requests.
-fn for_www() -> Options {
-    Options { allow_hosts: vec!["www.example".into()], ..open() }
+fn for_www() -> ServerOptions {
+    ServerOptions { allow_hosts: vec!["www.example".into()], ..open() }
 }

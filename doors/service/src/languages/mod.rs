@@ -15,8 +15,8 @@ pub use sql::SqlOptions;
 
 use crate::budget::MemoryBudget;
 use crate::error::Error;
-use crate::session::{Call, Prepared, SessionOptions, Ticket};
-use crate::sink::Reader;
+use crate::session::{Allowance, Call, Prepared, SessionOptions};
+use crate::sink::CellReader;
 use crate::web::Web;
 use std::any::Any;
 use std::fmt;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vicus_language::{Answer, Ends, Planned, Remark, RunOperators, Runnable, TextError, TextErrorKind, Watch};
 use vicus_rdf::Snapshot;
-use vicus_sparql::{Completion, Moment, RunOptions, Spill};
+use vicus_sparql::{Completion, Moment, QuerySpill, RunOptions};
 
 /// All languages, in the order that doors list them in. A session without a choice has the first.
 ///
@@ -159,14 +159,14 @@ pub struct LanguageOptions {
 /// # Errors
 /// As [`Call::prepare`], but for those of planning.
 pub fn check(text: &str, memory: &Arc<MemoryBudget>, options: &SessionOptions) -> Result<CheckedText, Error> {
-    let ticket = Ticket::begin(memory, &options.limits)?;
-    options.language.read(text, &TextReading { ticket: &ticket, options })
+    let allowance = Allowance::begin(memory, &options.limits)?;
+    options.language.read(text, &TextReading { allowance: &allowance, options })
 }
 
 /// The call that a text is read for, and its options.
 #[derive(Clone, Copy)]
 pub struct TextReading<'a> {
-    pub(crate) ticket: &'a Ticket,
+    pub(crate) allowance: &'a Allowance,
     pub(crate) options: &'a SessionOptions,
 }
 
@@ -178,7 +178,7 @@ impl TextReading<'_> {
 
     /// For a parser that may be slow: whether it is to end.
     pub fn ends(&self) -> Ends {
-        self.ticket.ends()
+        self.allowance.ends()
     }
 
     /// Reads a text by a parser that holds `bytes` for it at most.
@@ -192,7 +192,7 @@ impl TextReading<'_> {
         parse: impl FnOnce() -> Result<P, TextError>,
     ) -> Result<CheckedText, Error> {
         let began = Instant::now();
-        let parsed = Box::new(self.ticket.parse(bytes, parse)?);
+        let parsed = Box::new(self.allowance.parse(bytes, parse)?);
         Ok(CheckedText { language, parsed, text_bytes: bytes, parsing: began.elapsed() })
     }
 }
@@ -265,7 +265,7 @@ pub struct Surroundings {
     /// The web, for queries to other endpoints.
     pub web: Arc<Web>,
     /// The place for rows that its boxes have no memory for.
-    pub spill: Option<Spill>,
+    pub spill: Option<QuerySpill>,
 }
 
 impl From<&Surroundings> for () {
@@ -282,14 +282,14 @@ impl From<&Surroundings> for RunOptions {
 /// A plan of some language.
 pub(crate) trait AnyPlan: Planned {
     /// The operators of one run, without the sinks' ones, and the reader of its rows.
-    fn begin_any(&self, surroundings: &Surroundings) -> (RunOperators, Reader);
+    fn begin_any(&self, surroundings: &Surroundings) -> (RunOperators, CellReader);
 }
 
 impl<P> AnyPlan for P
 where
-    P: Runnable<Needs: for<'a> From<&'a Surroundings>, Run: Into<Reader>>,
+    P: Runnable<Needs: for<'a> From<&'a Surroundings>, Run: Into<CellReader>>,
 {
-    fn begin_any(&self, surroundings: &Surroundings) -> (RunOperators, Reader) {
+    fn begin_any(&self, surroundings: &Surroundings) -> (RunOperators, CellReader) {
         let (operators, run) = self.begin(surroundings.into());
         (operators, run.into())
     }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use vicus_language::{Remark, TextError, TextErrorKind, Watch};
 use vicus_rdf::{Snapshot, TermLimits};
 use vicus_sparql::{
-    Completion, DefaultGraph, Form, Limits, ParseOptions, Parsed, QueryError, QueryErrorKind, QueryOptions, Sparql,
-    complete, parse, parse_with, parsing_bytes_with, remarks,
+    Completion, DefaultGraph, Form, ParseOptions, ParsedQuery, QueryError, QueryErrorKind, QueryLimits, QueryOptions,
+    Sparql, complete, parse, parse_with, parsing_bytes_with, remarks,
 };
 
 /// The deepest nesting that [`SessionOptions::text`] can allow.
@@ -32,7 +32,7 @@ pub struct SparqlOptions {
     /// The greatest number of bytes of a hash table: see [`QueryOptions::cache_bytes`].
     pub cache_bytes: u64,
     /// Limits inside of planning and of boxes.
-    pub limits: Limits,
+    pub limits: QueryLimits,
 }
 
 impl Default for SparqlOptions {
@@ -107,7 +107,7 @@ impl QueryLanguage for SparqlTexts {
     }
 
     fn question(&self, checked: &CheckedText) -> Question {
-        let form = checked.parsed::<Parsed>().form();
+        let form = checked.parsed::<ParsedQuery>().form();
         let word = match form {
             Form::Select { .. } => "select",
             Form::Ask => "ask",
@@ -118,14 +118,14 @@ impl QueryLanguage for SparqlTexts {
     }
 
     fn plan(&self, call: &Call, checked: &CheckedText) -> Result<Arc<Prepared>, Error> {
-        call.plan_in(&sparql(&call.session), checked.parsed::<Parsed>(), checked)
+        call.plan_in(&sparql(&call.session), checked.parsed::<ParsedQuery>(), checked)
     }
 
     fn remarks(&self, call: &Call, checked: &CheckedText) -> Result<Vec<Remark>, Error> {
         let snapshot = call.session.dataset().snapshot();
         let default_graph = call.session.options().languages.sparql.default_graph;
         let ends = call.ends();
-        let all = || remarks(checked.parsed::<Parsed>(), snapshot, default_graph, &|| ends());
+        let all = || remarks(checked.parsed::<ParsedQuery>(), snapshot, default_graph, &|| ends());
         reading(snapshot, "remarks", all)
     }
 

@@ -12,8 +12,8 @@
 use super::sparql::sparql;
 use super::{CheckedText, LanguageOptions, QueryLanguage, Question, TextReading};
 use crate::error::Error;
-use crate::session::{Call, Limits, Prepared, SessionOptions};
-use crate::sink::{Batch, Sink, Solutions, Taker};
+use crate::session::{Call, CallLimits, Prepared, SessionOptions};
+use crate::sink::{Sink, SolutionBatch, Solutions, Taker};
 use oxrdf::{NamedNodeRef, Term};
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -22,10 +22,10 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use vicus::{BoxError, Column, Envelope, Turn};
 use vicus_language::{Answer, Compiler as _, SourcePosition, TextError, TextErrorKind, Watch};
-use vicus_rdf::{Id, Kind, Order, Snapshot, TermView};
+use vicus_rdf::{Id, Order, Snapshot, TermKind, TermView};
 use vicus_sparql::{Completion, Suggestion, SuggestionKind};
 use vicus_sql::{
-    Catalogue, ColumnRange, MemoryTable, Parsed, Scan, Sql, SqlSuggestion, SqlSuggestionKind, SqlType, Table,
+    Catalogue, ColumnRange, MemoryTable, ParsedStatement, Scan, Sql, SqlSuggestion, SqlSuggestionKind, SqlType, Table,
     TableColumn, Tables, complete_sql,
 };
 
@@ -109,7 +109,7 @@ impl QueryLanguage for SqlTexts {
     fn plan(&self, call: &Call, checked: &CheckedText) -> Result<Arc<Prepared>, Error> {
         let files = &*call.session.options().languages.sql.tables;
         let tables = SqlTables { files, call, held: Cell::new(checked.bytes()), refused: RefCell::default() };
-        let prepared = call.plan_in(&Sql { catalogue: &tables }, checked.parsed::<Parsed>(), checked);
+        let prepared = call.plan_in(&Sql { catalogue: &tables }, checked.parsed::<ParsedStatement>(), checked);
         match tables.refused.take() {
             // It says more than the error of a text.
             Some(refused) if prepared.is_err() => Err(refused),
@@ -218,13 +218,13 @@ impl SqlTables<'_> {
             }
             message
         };
-        let Call { session, ticket } = self.call;
+        let Call { session, allowance } = self.call;
         let options = session.options();
         // All solutions are wanted, however few rows of the statement are.
-        let limits = Limits { rows: None, ..options.limits.clone() };
+        let limits = CallLimits { rows: None, ..options.limits.clone() };
         let options =
             SessionOptions { first_rows: None, parallel_answers: false, counts: false, limits, ..options.clone() };
-        let call = Call { session: session.with(options), ticket: ticket.clone() };
+        let call = Call { session: session.with(options), allowance: allowance.clone() };
         let prepared = call.prepare_beside(self.held.get(), &sparql(&call.session), text).map_err(wrong)?;
         let Answer::Rows { columns: names } = prepared.form().clone() else {
             return Err("SPARQL takes a SELECT, whose solutions are rows".to_owned());
@@ -238,7 +238,7 @@ impl SqlTables<'_> {
         // A run gives back its share.
         let (before, bytes) = (self.held.get(), table.held_bytes());
         let held = before.saturating_add(bytes);
-        ticket.hold(held, [("the solutions of SPARQL", bytes), ("its text and tables", before)]).map_err(wrong)?;
+        allowance.hold(held, [("the solutions of SPARQL", bytes), ("its text and tables", before)]).map_err(wrong)?;
         self.held.set(held);
         Ok(Arc::new(table))
     }
@@ -359,7 +359,7 @@ impl Sink for Collect {
 }
 
 impl Taker for CollectTaker {
-    fn take(&mut self, batch: &Batch<'_>, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+    fn take(&mut self, batch: &SolutionBatch<'_>, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         for row in 0..batch.rows() {
             for (number, column) in self.columns.iter_mut().enumerate() {
                 let value = batch.view(row, number, value_of).unwrap_or(Value::Null);
@@ -391,8 +391,8 @@ impl PredicateTable {
         let id = snapshot.id(NamedNodeRef::new(iri).ok()?.into())?;
         let predicate = snapshot.statistics().predicate(id)?;
         let kind = match predicate.objects.only_kind() {
-            Some(Kind::Integer) => SqlType::BigInt,
-            Some(Kind::Boolean) => SqlType::Boolean,
+            Some(TermKind::Integer) => SqlType::BigInt,
+            Some(TermKind::Boolean) => SqlType::Boolean,
             _ => SqlType::Varchar,
         };
         let columns = [TableColumn::new("subject", SqlType::Varchar), TableColumn::new("object", kind)];

@@ -4,7 +4,7 @@
 //! "Serialization and interprocess communication", §IPC streaming format); so several boxes may write batches in any
 //! order.
 
-use super::cells::Reader;
+use super::cells::CellReader;
 use super::text::TextSink;
 use arrow_array::{ArrayRef, BooleanArray, DictionaryArray, Int32Array, RecordBatch, StringArray};
 use arrow_ipc::writer::StreamWriter;
@@ -14,9 +14,9 @@ use std::io::Write;
 use std::sync::Arc;
 use vicus::flow::Storage;
 use vicus::{BoxError, Envelope, Turn};
-use vicus_language::{Answer, ValueType, Values};
+use vicus_language::{Answer, ValueColumns, ValueType};
 use vicus_rdf::Id;
-use vicus_sparql::Run;
+use vicus_sparql::QueryRun;
 
 /// The metadata of terms as texts: N-Triples, so that `<http://e/a>`, `"a"@en` and `_:a` are told apart.
 const TERMS: (&str, &str) = ("vicus.terms", "N-Triples");
@@ -34,12 +34,12 @@ pub(super) struct Batches {
 /// The rows of an envelope.
 pub(super) fn record_batch(
     schema: &Arc<Schema>,
-    reader: &Reader,
+    reader: &CellReader,
     envelope: &Envelope,
 ) -> Result<RecordBatch, BoxError> {
     let columns = envelope.columns().iter().enumerate().map(|(place, column)| match reader {
-        Reader::Terms(run) => dictionary(run, column.u64s()),
-        Reader::Values(Values(types)) => match &types[place] {
+        CellReader::Terms(run) => dictionary(run, column.u64s()),
+        CellReader::Values(ValueColumns(types)) => match &types[place] {
             // The parts of lists and structs in the form of the schema.
             ValueType::Other(kind) if kind.is_nested() => {
                 let schema = vicus::Schema::new([("value", vicus::Type::clone(kind))]).with_nulls(["value"]);
@@ -57,8 +57,8 @@ pub(super) fn record_batch(
 }
 
 /// The columns of an answer: terms, or values of Arrow's types.
-pub(super) fn schema(form: &Answer, reader: &Reader) -> Schema {
-    if let (Answer::Rows { columns }, Reader::Values(Values(types))) = (form, reader) {
+pub(super) fn schema(form: &Answer, reader: &CellReader) -> Schema {
+    if let (Answer::Rows { columns }, CellReader::Values(ValueColumns(types))) = (form, reader) {
         let field = |(name, kind): (&String, &ValueType)| {
             let kind = match kind {
                 ValueType::Boolean => DataType::Boolean,
@@ -100,7 +100,7 @@ pub(super) fn truth(answer: bool) -> Result<Vec<u8>, ArrowError> {
 }
 
 impl Batches {
-    pub(super) fn new(form: &Answer, reader: &Reader) -> Batches {
+    pub(super) fn new(form: &Answer, reader: &CellReader) -> Batches {
         let mut batches = Batches { schema: Arc::new(schema(form, reader)), head: 0 };
         batches.head = batches.head().len();
         batches
@@ -117,7 +117,7 @@ impl Batches {
     pub(super) fn take<W: Write + Send + 'static>(
         &self,
         sink: &TextSink<W>,
-        reader: &Reader,
+        reader: &CellReader,
         envelope: &Envelope,
         from: usize,
         turn: &mut Turn<'_>,
@@ -145,7 +145,7 @@ impl Batches {
 }
 
 /// A column of terms, with each term once in its dictionary.
-pub(super) fn dictionary(run: &Run, ids: &[u64]) -> Result<ArrayRef, BoxError> {
+pub(super) fn dictionary(run: &QueryRun, ids: &[u64]) -> Result<ArrayRef, BoxError> {
     let mut places: HashMap<u64, i32> = HashMap::new();
     let mut terms: Vec<String> = Vec::new();
     let place = |&bits: &u64| {

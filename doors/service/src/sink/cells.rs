@@ -3,28 +3,28 @@
 
 use std::fmt::Write as _;
 use vicus::{Column, Envelope, Type};
-use vicus_language::{ValueType, Values};
+use vicus_language::{ValueColumns, ValueType};
 use vicus_rdf::{Id, TermView};
-use vicus_sparql::Run;
+use vicus_sparql::QueryRun;
 
 /// The kind of an answer's columns. A module's run converts into it.
 #[derive(Debug)]
-pub enum Reader {
+pub enum CellReader {
     /// Ids of terms.
-    Terms(Run),
+    Terms(QueryRun),
     /// Plain values.
-    Values(Values),
+    Values(ValueColumns),
 }
 
-impl From<Run> for Reader {
-    fn from(run: Run) -> Reader {
-        Reader::Terms(run)
+impl From<QueryRun> for CellReader {
+    fn from(run: QueryRun) -> CellReader {
+        CellReader::Terms(run)
     }
 }
 
-impl From<Values> for Reader {
-    fn from(values: Values) -> Reader {
-        Reader::Values(values)
+impl From<ValueColumns> for CellReader {
+    fn from(values: ValueColumns) -> CellReader {
+        CellReader::Values(values)
     }
 }
 
@@ -36,12 +36,12 @@ pub(super) trait Cells {
 
 /// Ids of terms.
 pub(super) struct TermCells<'a> {
-    run: &'a Run,
+    run: &'a QueryRun,
     columns: Vec<&'a [u64]>,
 }
 
 impl<'a> TermCells<'a> {
-    pub(super) fn new(run: &'a Run, envelope: &'a Envelope) -> TermCells<'a> {
+    pub(super) fn new(run: &'a QueryRun, envelope: &'a Envelope) -> TermCells<'a> {
         TermCells { run, columns: envelope.columns().iter().map(|column| column.u64s()).collect() }
     }
 }
@@ -61,7 +61,7 @@ pub(super) struct ValueCells<'a> {
 }
 
 impl<'a> ValueCells<'a> {
-    pub(super) fn new(Values(types): &'a Values, envelope: &'a Envelope) -> ValueCells<'a> {
+    pub(super) fn new(ValueColumns(types): &'a ValueColumns, envelope: &'a Envelope) -> ValueCells<'a> {
         ValueCells { types, envelope }
     }
 }

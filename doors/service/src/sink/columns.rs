@@ -10,7 +10,7 @@
 //! ```
 
 use super::arrow;
-use super::cells::Reader;
+use super::cells::CellReader;
 use arrow_array::builder::{
     BooleanBuilder, Date32Builder, Float64Builder, Int64Builder, TimestampMicrosecondBuilder, make_view,
 };
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use vicus::{BoxError, Envelope};
 use vicus_language::{Answer, ValueType};
 use vicus_rdf::{Id, TermView};
-use vicus_sparql::Run;
+use vicus_sparql::QueryRun;
 
 /// How a column of terms becomes one of Arrow.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -109,8 +109,8 @@ fn data_type(kind: ValueType) -> DataType {
 }
 
 /// The columns of an answer in a form.
-pub(super) fn schema(answer: &Answer, reader: &Reader, form: &ArrowForm) -> Schema {
-    if matches!(reader, Reader::Values(_)) || form.terms == TermForm::NTriples && form.types.is_empty() {
+pub(super) fn schema(answer: &Answer, reader: &CellReader, form: &ArrowForm) -> Schema {
+    if matches!(reader, CellReader::Values(_)) || form.terms == TermForm::NTriples && form.types.is_empty() {
         return arrow::schema(answer, reader);
     }
     let field = |name: &str| match (form.type_of(name), form.terms) {
@@ -126,11 +126,11 @@ pub(super) fn schema(answer: &Answer, reader: &Reader, form: &ArrowForm) -> Sche
 pub(super) fn record_batch(
     schema: &SchemaRef,
     form: &ArrowForm,
-    reader: &Reader,
+    reader: &CellReader,
     envelope: &Envelope,
     from: u64,
 ) -> Result<RecordBatch, BoxError> {
-    let Reader::Terms(run) = reader else { return arrow::record_batch(schema, reader, envelope) };
+    let CellReader::Terms(run) = reader else { return arrow::record_batch(schema, reader, envelope) };
     let column = |(field, column): (&Arc<Field>, &vicus::Column)| -> Result<ArrayRef, BoxError> {
         let ids = column.u64s();
         match (form.type_of(field.name()), form.terms) {
@@ -207,7 +207,7 @@ const BLOCK_BYTES: usize = 1 << 30;
 
 /// A column of a text of each term, by a function that writes it, or says that there is none. A term of several rows is
 /// looked up once, and its bytes are there once.
-fn texts(run: &Run, ids: &[u64], write: fn(TermView<'_>, &mut String) -> bool) -> ArrayRef {
+fn texts(run: &QueryRun, ids: &[u64], write: fn(TermView<'_>, &mut String) -> bool) -> ArrayRef {
     let (mut views, mut nulls) = (Vec::with_capacity(ids.len()), NullBufferBuilder::new(ids.len()));
     let (mut blocks, mut block): (Vec<Buffer>, String) = (Vec::new(), String::new());
     let mut known: FxHashMap<u64, Option<u128>> = FxHashMap::default();
@@ -246,14 +246,14 @@ fn texts(run: &Run, ids: &[u64], write: fn(TermView<'_>, &mut String) -> bool) -
     Arc::new(made)
 }
 
-fn full(run: &Run, ids: &[u64]) -> Result<ArrayRef, BoxError> {
+fn full(run: &QueryRun, ids: &[u64]) -> Result<ArrayRef, BoxError> {
     let columns = [lexical, kind, datatype, language].map(|write| texts(run, ids, write));
     let nulls = columns[0].nulls().cloned();
     Ok(Arc::new(StructArray::try_new(parts(), columns.to_vec(), nulls)?))
 }
 
 /// A column of values of a type. An error has the row, and the name of the type.
-fn values(run: &Run, ids: &[u64], kind: ValueType) -> Result<ArrayRef, (usize, &'static str)> {
+fn values(run: &QueryRun, ids: &[u64], kind: ValueType) -> Result<ArrayRef, (usize, &'static str)> {
     let mut text = String::new();
     let mut each = |take: &mut dyn FnMut(Option<&str>) -> bool, wanted: &'static str| {
         for (row, &bits) in ids.iter().enumerate() {

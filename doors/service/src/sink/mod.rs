@@ -11,7 +11,7 @@ mod syntax;
 mod table;
 mod text;
 
-pub use cells::Reader;
+pub use cells::CellReader;
 pub use columns::{ArrowForm, TermForm, WrongValue};
 pub use format::{Format, WrongFormat};
 pub use graph::{DumpError, dump};
@@ -33,7 +33,7 @@ use std::sync::{Arc, Mutex};
 use vicus::{BoxError, Envelope, NoMemory, Operator, OverBudget, Turn};
 use vicus_language::Answer;
 use vicus_rdf::{Snapshot, TermView};
-use vicus_sparql::Run;
+use vicus_sparql::QueryRun;
 
 /// The receiver of one answer's solutions.
 ///
@@ -43,7 +43,7 @@ use vicus_sparql::Run;
 /// ```
 /// use std::sync::{Arc, Mutex};
 /// use vicus::{BoxError, Turn};
-/// use vicus_service::{Batch, Sink, Solutions, Taker};
+/// use vicus_service::{SolutionBatch, Sink, Solutions, Taker};
 ///
 /// /// Keeps all terms of the first column.
 /// #[derive(Default)]
@@ -63,7 +63,7 @@ use vicus_sparql::Run;
 /// }
 ///
 /// impl Taker for TakesIt {
-///     fn take(&mut self, batch: &Batch<'_>, _: &mut Turn<'_>) -> Result<(), BoxError> {
+///     fn take(&mut self, batch: &SolutionBatch<'_>, _: &mut Turn<'_>) -> Result<(), BoxError> {
 ///         let terms = (0..batch.rows()).filter_map(|row| batch.term(row, 0));
 ///         self.0.0.lock().unwrap().extend(terms.map(|term| term.to_string()));
 ///         Ok(())
@@ -100,14 +100,19 @@ pub trait Taker: Send + 'static {
     ///
     /// # Errors
     /// The answer fails with it.
-    fn take(&mut self, batch: &Batch<'_>, turn: &mut Turn<'_>) -> Result<(), BoxError>;
+    fn take(&mut self, batch: &SolutionBatch<'_>, turn: &mut Turn<'_>) -> Result<(), BoxError>;
 
     /// Takes the rows of a batch from this one on. `Some`: only the rows before that one were taken, and the box has
     /// been [paused](Turn::pause); it is called with the same batch again.
     ///
     /// # Errors
     /// As [`Taker::take`].
-    fn take_from(&mut self, batch: &Batch<'_>, row: usize, turn: &mut Turn<'_>) -> Result<Option<usize>, BoxError> {
+    fn take_from(
+        &mut self,
+        batch: &SolutionBatch<'_>,
+        row: usize,
+        turn: &mut Turn<'_>,
+    ) -> Result<Option<usize>, BoxError> {
         debug_assert_eq!(row, 0, "it takes batches as a whole");
         self.take(batch, turn).map(|()| None)
     }
@@ -115,7 +120,7 @@ pub trait Taker: Send + 'static {
 
 /// The common data of all solutions of one answer.
 pub struct Solutions {
-    pub(crate) reader: Reader,
+    pub(crate) reader: CellReader,
     pub(crate) prepared: Arc<Prepared>,
     /// The data of the query.
     pub(crate) snapshot: Arc<Snapshot>,
@@ -158,22 +163,22 @@ impl Solutions {
     ///
     /// # Panics
     /// They are values.
-    pub(crate) fn run(&self) -> &Run {
+    pub(crate) fn run(&self) -> &QueryRun {
         match &self.reader {
-            Reader::Terms(run) => run,
-            Reader::Values(_) => panic!("values are no terms of a run"),
+            CellReader::Terms(run) => run,
+            CellReader::Values(_) => panic!("values are no terms of a run"),
         }
     }
 }
 
 /// Some solutions: rows of terms, with none for an unbound variable.
 #[derive(Clone, Copy, Debug)]
-pub struct Batch<'a> {
+pub struct SolutionBatch<'a> {
     solutions: &'a Solutions,
     envelope: &'a Envelope,
 }
 
-impl<'a> Batch<'a> {
+impl<'a> SolutionBatch<'a> {
     /// How many solutions it has.
     pub fn rows(&self) -> usize {
         self.envelope.rows()
@@ -210,8 +215,8 @@ impl<'a> Batch<'a> {
     /// rows of plain columns.
     pub fn key(&self, row: usize, column: usize) -> Option<u64> {
         match &self.solutions.reader {
-            Reader::Terms(_) => Some(self.envelope.columns()[column].u64s()[row]).filter(|bits| *bits != 0),
-            Reader::Values(_) => None,
+            CellReader::Terms(_) => Some(self.envelope.columns()[column].u64s()[row]).filter(|bits| *bits != 0),
+            CellReader::Values(_) => None,
         }
     }
 
@@ -224,8 +229,8 @@ impl<'a> Batch<'a> {
     pub fn view<R>(&self, row: usize, column: usize, look: impl FnOnce(TermView<'_>) -> R) -> Option<R> {
         let seen = |view: Option<TermView<'_>>| view.map(look);
         match &self.solutions.reader {
-            Reader::Terms(run) => TermCells::new(run, self.envelope).view(row, column, seen),
-            Reader::Values(types) => ValueCells::new(types, self.envelope).view(row, column, seen),
+            CellReader::Terms(run) => TermCells::new(run, self.envelope).view(row, column, seen),
+            CellReader::Values(types) => ValueCells::new(types, self.envelope).view(row, column, seen),
         }
     }
 }
@@ -320,13 +325,13 @@ impl<T: Taker> Rows<T> {
         if !envelope.is_pill() {
             self.solutions.snapshot.check_kept()?;
         }
-        let batch = Batch { solutions: &self.solutions, envelope: &envelope };
+        let batch = SolutionBatch { solutions: &self.solutions, envelope: &envelope };
         if let Some(row) = self.taker.take_from(&batch, row, turn).map_err(of_sink)? {
             self.rest = Some((envelope, row));
             return Ok(false);
         }
         if self.is_full {
-            let last = Batch { solutions: &self.solutions, envelope: &Envelope::pill() };
+            let last = SolutionBatch { solutions: &self.solutions, envelope: &Envelope::pill() };
             self.taker.take_from(&last, 0, turn).map_err(of_sink)?;
             turn.close(0);
         }
@@ -365,7 +370,7 @@ impl Sink for Count {
 }
 
 impl Taker for Count {
-    fn take(&mut self, _: &Batch<'_>, _: &mut Turn<'_>) -> Result<(), BoxError> {
+    fn take(&mut self, _: &SolutionBatch<'_>, _: &mut Turn<'_>) -> Result<(), BoxError> {
         Ok(())
     }
 }
@@ -392,7 +397,7 @@ impl Taker for Count {
 /// ```
 pub struct Each<F>(Mutex<F>);
 
-impl<F: FnMut(&Batch<'_>) -> Result<(), BoxError> + Send + 'static> Each<F> {
+impl<F: FnMut(&SolutionBatch<'_>) -> Result<(), BoxError> + Send + 'static> Each<F> {
     /// A sink with this function; it should not block.
     pub fn new(function: F) -> Each<F> {
         Each(Mutex::new(function))
@@ -402,7 +407,7 @@ impl<F: FnMut(&Batch<'_>) -> Result<(), BoxError> + Send + 'static> Each<F> {
 /// A taker of [`Each`].
 pub struct EachTaker<F>(Arc<Each<F>>);
 
-impl<F: FnMut(&Batch<'_>) -> Result<(), BoxError> + Send + 'static> Sink for Each<F> {
+impl<F: FnMut(&SolutionBatch<'_>) -> Result<(), BoxError> + Send + 'static> Sink for Each<F> {
     type Taker = EachTaker<F>;
     type Output = ();
 
@@ -415,8 +420,8 @@ impl<F: FnMut(&Batch<'_>) -> Result<(), BoxError> + Send + 'static> Sink for Eac
     }
 }
 
-impl<F: FnMut(&Batch<'_>) -> Result<(), BoxError> + Send + 'static> Taker for EachTaker<F> {
-    fn take(&mut self, batch: &Batch<'_>, _: &mut Turn<'_>) -> Result<(), BoxError> {
+impl<F: FnMut(&SolutionBatch<'_>) -> Result<(), BoxError> + Send + 'static> Taker for EachTaker<F> {
+    fn take(&mut self, batch: &SolutionBatch<'_>, _: &mut Turn<'_>) -> Result<(), BoxError> {
         // After a panic in the function its answer has failed.
         let mut function = self.0.0.lock().map_err(|_| "the function that takes the solutions has panicked")?;
         function(batch)

@@ -2,9 +2,9 @@
 //! enough of them are unread, so an answer of any length takes bounded memory; no thread waits meanwhile.
 
 use super::columns::{self, ArrowForm};
-use super::{Batch, Count, Sink, Solutions, Taker};
+use super::{Count, Sink, SolutionBatch, Solutions, Taker};
 use crate::error::Error;
-use crate::session::{Call, Outcome, Prepared, Running, Watching, reading};
+use crate::session::{Call, CallOutcome, Prepared, RunningQuery, Watching, reading};
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::collections::VecDeque;
@@ -20,8 +20,8 @@ use vicus_language::Answer;
 const MOST_UNREAD: usize = 16;
 
 /// The batches of an answer, pulled by their reader: solutions as
-/// [`Batch::to_arrow`](crate::Batch::to_arrow) writes them, a yes or a no as a column `answer` of one row. After an
-/// error there are no more. Dropping it ends the query.
+/// [`SolutionBatch::to_arrow`](crate::SolutionBatch::to_arrow) writes them, a yes or a no as a column `answer` of one
+/// row. After an error there are no more. Dropping it ends the query.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -62,7 +62,7 @@ impl ArrowStream {
     /// for its reader would hold up the thread of the writer.
     ///
     /// # Errors
-    /// As [`Call::begin`]; on a task, and for a yes or a no, also as [`Running::wait`].
+    /// As [`Call::begin`]; on a task, and for a yes or a no, also as [`RunningQuery::wait`].
     pub fn begin(call: Call, prepared: &Arc<Prepared>) -> Result<ArrowStream, Error> {
         if matches!(prepared.form(), Answer::Truth) {
             let (_, outcome) = call.answer(prepared, Count)?;
@@ -189,11 +189,16 @@ impl Sink for ToReader {
 }
 
 impl Taker for ToReaderTaker {
-    fn take(&mut self, batch: &Batch<'_>, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+    fn take(&mut self, batch: &SolutionBatch<'_>, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         self.take_from(batch, 0, turn).map(drop)
     }
 
-    fn take_from(&mut self, batch: &Batch<'_>, row: usize, turn: &mut Turn<'_>) -> Result<Option<usize>, BoxError> {
+    fn take_from(
+        &mut self,
+        batch: &SolutionBatch<'_>,
+        row: usize,
+        turn: &mut Turn<'_>,
+    ) -> Result<Option<usize>, BoxError> {
         if batch.rows() == 0 {
             return Ok(None);
         }
@@ -231,8 +236,8 @@ pub struct SomeRows {
 
 impl SomeRows {
     /// The rows.
-    pub fn batch(&self) -> Batch<'_> {
-        Batch { solutions: &self.solutions, envelope: &self.envelope }
+    pub fn batch(&self) -> SolutionBatch<'_> {
+        SolutionBatch { solutions: &self.solutions, envelope: &self.envelope }
     }
 
     /// The number of the first one, from 0, in the order in which boxes handed them out.
@@ -244,7 +249,7 @@ impl SomeRows {
     ///
     /// # Errors
     /// It is, or the bytes were lost until then.
-    pub fn read_by<R>(&self, read: impl FnOnce(Batch<'_>) -> R) -> Result<R, Error> {
+    pub fn read_by<R>(&self, read: impl FnOnce(SolutionBatch<'_>) -> R) -> Result<R, Error> {
         reading(&self.solutions.snapshot, "rows", || read(self.batch()))
     }
 
@@ -270,8 +275,8 @@ pub enum Next {
     End,
 }
 
-/// The rows of an answer, pulled by their reader, who may decide late in which form: as [`Batch`]es, or as Arrow's,
-/// which boxes then make. Dropping it ends the query.
+/// The rows of an answer, pulled by their reader, who may decide late in which form: as [`SolutionBatch`]es, or as
+/// Arrow's, which boxes then make. Dropping it ends the query.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -296,9 +301,9 @@ pub enum Next {
 pub struct RowStream {
     shared: Arc<Shared>,
     /// Until it was waited for.
-    running: Option<Running<ToReader>>,
+    running: Option<RunningQuery<ToReader>>,
     /// The outcome, when it was.
-    outcome: Option<Outcome>,
+    outcome: Option<CallOutcome>,
 }
 
 impl RowStream {
@@ -306,7 +311,7 @@ impl RowStream {
     /// for its reader would hold up the thread of the writer.
     ///
     /// # Errors
-    /// As [`Call::begin`]; on a task also as [`Running::wait`].
+    /// As [`Call::begin`]; on a task also as [`RunningQuery::wait`].
     pub fn begin(call: Call, prepared: &Arc<Prepared>) -> Result<RowStream, Error> {
         RowStream::begin_as(call, prepared, None)
     }
@@ -347,7 +352,7 @@ impl RowStream {
     /// The next rows: waited for until this time, or as long as it takes. After an error there are no more.
     ///
     /// # Errors
-    /// As [`Running::wait`].
+    /// As [`RunningQuery::wait`].
     pub fn next(&mut self, until: Option<Instant>) -> Result<Next, Error> {
         match self.shared.next(until) {
             Some(next) => Ok(next),
@@ -370,13 +375,13 @@ impl RowStream {
     }
 
     /// The cost of the run, when all rows were read.
-    pub fn outcome(&self) -> Option<&Outcome> {
+    pub fn outcome(&self) -> Option<&CallOutcome> {
         self.outcome.as_ref()
     }
 
     /// A look at the query, while it runs.
     pub fn watch(&self) -> Option<Watching> {
-        self.running.as_ref().map(Running::watch)
+        self.running.as_ref().map(RunningQuery::watch)
     }
 
     /// Waits for the query's end.

@@ -2,12 +2,12 @@
 //! the end.
 
 use super::arrow::{self, Batches};
-use super::cells::{Cells, Reader, TermCells, ValueCells};
+use super::cells::{CellReader, Cells, TermCells, ValueCells};
 use super::format::{Format, WrongFormat};
 use super::graph::{self, Triples};
 use super::syntax::{NotInXml, Syntax, most_bytes};
 use super::table::{self, Screen, Style, Table};
-use super::{Batch, Pace, Sink, Solutions, Taker};
+use super::{Pace, Sink, SolutionBatch, Solutions, Taker};
 use sparesults::{QueryResultsFormat, QueryResultsSerializer};
 use std::fmt;
 use std::io::{self, Write};
@@ -147,7 +147,7 @@ impl<W: Write + Send + 'static> Sink for TextSink<W> {
             (Answer::Rows { columns: variables }, Format::Table) => {
                 let table = std::mem::take(&mut *self.table.lock().expect("nothing panics under this lock"));
                 match &solutions.reader {
-                    Reader::Terms(run) => {
+                    CellReader::Terms(run) => {
                         let names: Vec<String> = variables.iter().map(|name| format!("?{name}")).collect();
                         let style = Style::Terms(solutions.prepared.prefixes());
                         let cells = table.iter().map(|rows| TermCells::new(run, rows)).collect();
@@ -155,7 +155,7 @@ impl<W: Write + Send + 'static> Sink for TextSink<W> {
                         // These terms were read after the last solution had come.
                         solutions.check_kept().map_err(io::Error::other)?;
                     }
-                    Reader::Values(types) => {
+                    CellReader::Values(types) => {
                         let names: Vec<String> = variables.iter().map(|name| table::escaped(name)).collect();
                         let cells = table.iter().map(|rows| ValueCells::new(types, rows)).collect();
                         Table { names: &names, rows: &table, cells, style: Style::Values }
@@ -198,11 +198,16 @@ enum Kind {
 }
 
 impl<W: Write + Send + 'static> Taker for TextTaker<W> {
-    fn take(&mut self, batch: &Batch<'_>, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+    fn take(&mut self, batch: &SolutionBatch<'_>, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         self.take_from(batch, 0, turn).map(drop)
     }
 
-    fn take_from(&mut self, batch: &Batch<'_>, row: usize, turn: &mut Turn<'_>) -> Result<Option<usize>, BoxError> {
+    fn take_from(
+        &mut self,
+        batch: &SolutionBatch<'_>,
+        row: usize,
+        turn: &mut Turn<'_>,
+    ) -> Result<Option<usize>, BoxError> {
         match &mut self.kind {
             Kind::Table { held } if !batch.is_last() => {
                 let kept = batch.envelope.clone().compact();
@@ -212,10 +217,10 @@ impl<W: Write + Send + 'static> Taker for TextTaker<W> {
                 Ok(None)
             }
             Kind::Text(text) => match &batch.solutions.reader {
-                Reader::Terms(run) => {
+                CellReader::Terms(run) => {
                     text.take(&self.sink, &TermCells::new(run, batch.envelope), batch.envelope, row, turn)
                 }
-                Reader::Values(types) => {
+                CellReader::Values(types) => {
                     text.take(&self.sink, &ValueCells::new(types, batch.envelope), batch.envelope, row, turn)
                 }
             },

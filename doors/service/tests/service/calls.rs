@@ -3,7 +3,9 @@
 use super::*;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
-use vicus_service::{Answer, Cancel, Count, Each, Error, ErrorKind, Format, Limits, Moment, Stage, TextLimits, check};
+use vicus_service::{
+    Answer, CallLimits, Cancel, Count, Each, Error, ErrorKind, Format, Moment, Stage, TextLimits, check,
+};
 
 #[test]
 fn a_call_that_fails_or_is_cancelled_leaves_the_others_and_the_data_as_they_are() {
@@ -11,7 +13,7 @@ fn a_call_that_fails_or_is_cancelled_leaves_the_others_and_the_data_as_they_are(
     let dataset = dataset();
     let cancel = Cancel::new();
     let limited = |memory, cancel: &Cancel| {
-        let limits = Limits { memory: Some(memory), cancel: cancel.clone(), ..Limits::default() };
+        let limits = CallLimits { memory: Some(memory), cancel: cancel.clone(), ..CallLimits::default() };
         // One box hands out the rows: an endless query leaves a thread to the others.
         service.session(&dataset, SessionOptions { limits, parallel_answers: false, ..shared() })
     };
@@ -44,7 +46,7 @@ fn a_call_is_cancelled_from_another_thread_while_it_hands_out_rows() {
     under_all_strategies(|strategy| {
         let service = service(strategy, 1 << 30);
         let cancel = Cancel::new();
-        let limits = Limits { cancel: cancel.clone(), ..Limits::default() };
+        let limits = CallLimits { cancel: cancel.clone(), ..CallLimits::default() };
         let session = service.session(&dataset(), SessionOptions { limits, ..shared() });
         let (send, receive) = mpsc::channel();
         let each = Each::new(move |batch| {
@@ -71,7 +73,7 @@ fn time_is_up_wherever_a_call_is() {
     under_all_strategies(|strategy| {
         let service = service(strategy, 1 << 30);
         let hurried = |ms| {
-            let limits = Limits { time: Some(Duration::from_millis(ms)), ..Limits::default() };
+            let limits = CallLimits { time: Some(Duration::from_millis(ms)), ..CallLimits::default() };
             service.session(&dataset(), SessionOptions { limits, ..shared() })
         };
         let prepare = |text: &str| service.session(&dataset(), shared()).call().unwrap().prepare(text).unwrap();
@@ -98,7 +100,7 @@ fn a_call_that_no_thread_waits_for_ends_when_its_time_is_up() {
         let service = service(strategy, 1 << 30);
         let limited = |time| {
             // One box hands out the rows: an endless query leaves a thread to the others.
-            let limits = Limits { time, ..Limits::default() };
+            let limits = CallLimits { time, ..CallLimits::default() };
             service.session(&dataset(), SessionOptions { limits, parallel_answers: false, ..shared() })
         };
         let start = |session: &vicus_service::Session, text: &str| {
@@ -111,7 +113,7 @@ fn a_call_that_no_thread_waits_for_ends_when_its_time_is_up() {
         let hurried = limited(Some(Duration::from_millis(250)));
         let endless: Vec<_> = (0..4).map(|_| start(&hurried, ENDLESS)).collect();
         let began = Instant::now();
-        while !endless.iter().all(vicus_service::Running::is_done) {
+        while !endless.iter().all(vicus_service::RunningQuery::is_done) {
             assert!(began.elapsed() < Duration::from_secs(60), "{strategy}: calls run on after their time");
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -166,7 +168,7 @@ fn errors_are_of_kinds_that_a_door_can_tell() {
     let short = SessionOptions { text, ..SessionOptions::default() };
     assert_eq!(check(MODEST, service.memory(), &short).unwrap_err().kind(), ErrorKind::Query);
     assert!(check(MODEST, service.memory(), &SessionOptions::default()).is_ok());
-    let panics = Each::new(|_: &vicus_service::Batch<'_>| panic!("the sink's own mistake"));
+    let panics = Each::new(|_: &vicus_service::SolutionBatch<'_>| panic!("the sink's own mistake"));
     assert_eq!(session.answer(MODEST, panics).map(drop).unwrap_err().kind(), ErrorKind::Internal);
     assert_eq!(session.count(MODEST).unwrap(), 500, "the session is as good as before");
 }

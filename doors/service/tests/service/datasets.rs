@@ -2,7 +2,7 @@
 
 use super::*;
 use std::collections::{BTreeMap, BTreeSet};
-use vicus_rdf::load::{LoadOptions, Source, Syntax};
+use vicus_rdf::load::{LoadOptions, LoadSource, Syntax};
 use vicus_service::{Cancel, Format};
 
 /// A graph (0 is the default graph), a subject and an object.
@@ -22,7 +22,7 @@ fn loaded(service: &Service, quads: &BTreeSet<Quad>) -> Dataset {
         format!("<http://e/s{subject}> <http://e/p> \"o{object}\" {name}.\n")
     };
     let text: String = quads.iter().map(line).collect();
-    let source = Source::new("quads", Syntax::NQuads, std::io::Cursor::new(text.into_bytes()));
+    let source = LoadSource::new("quads", Syntax::NQuads, std::io::Cursor::new(text.into_bytes()));
     let options = LoadOptions { chunk_bytes: 5000, ..LoadOptions::default() };
     let loaded = service.load(vec![source], options, &Cancel::new()).finish().expect("good N-Quads");
     assert_eq!(loaded.dataset.snapshot().len(), quads.len());

@@ -315,7 +315,7 @@ fn what_xml_can_not_write_is_an_error_and_what_it_can_is_kept() {
 #[test]
 fn the_memory_of_a_set_of_triples_is_booked() {
     let service = service("las", 1 << 30);
-    let limits = vicus_service::Limits { memory: Some(4 << 20), ..Default::default() };
+    let limits = vicus_service::CallLimits { memory: Some(4 << 20), ..Default::default() };
     let session = service.session(&dataset(), SessionOptions { limits, ..shared() });
     // Millions of triples, and each must be remembered.
     let greedy = "CONSTRUCT { ?s <http://e/p> ?f } { ?a ?b ?c . ?d ?e ?f BIND (IRI(CONCAT('http://e/', ?c)) AS ?s) }";

@@ -11,9 +11,9 @@ use std::time::Duration;
 use vicus::{BoxId, Model, ModelBuilder, Schema, Type, library};
 use vicus_language::{
     Answer, Compiler, Costs, PlanNode, PlanOptions, Planned, RunOperators, Runnable, SourcePosition, Stop, TextError,
-    TextErrorKind, TextLimits, ValueType, Values, Watch,
+    TextErrorKind, TextLimits, ValueColumns, ValueType, Watch,
 };
-use vicus_service::{Cancel, Count, Error, ErrorKind, Format, Limits, Session, SessionOptions, Stage, TextSink};
+use vicus_service::{CallLimits, Cancel, Count, Error, ErrorKind, Format, Session, SessionOptions, Stage, TextSink};
 
 /// The language. Its catalogue is empty.
 struct Ranges;
@@ -143,10 +143,10 @@ impl Planned for Plan {
 
 impl Runnable for Plan {
     type Needs = ();
-    type Run = Values;
+    type Run = ValueColumns;
 
-    fn begin(&self, (): ()) -> (RunOperators, Values) {
-        (Vec::new(), Values(vec![ValueType::Integer]))
+    fn begin(&self, (): ()) -> (RunOperators, ValueColumns) {
+        (Vec::new(), ValueColumns(vec![ValueType::Integer]))
     }
 }
 
@@ -226,28 +226,29 @@ fn the_limits_of_a_call_are_its_limits() {
     assert_eq!(refused(&few_steps, "RANGE 1 2000").kind(), ErrorKind::PlanLimit);
     assert!(written(&few_steps, "RANGE 1 20", Format::Csv).is_ok());
 
-    let little = limited(Limits { memory: Some(16 << 10), ..Limits::default() });
+    let little = limited(CallLimits { memory: Some(16 << 10), ..CallLimits::default() });
     let error = refused(&little, ENDLESS);
     assert!(matches!(&error, Error::MemoryLimit(over) if over.holders[0].0 == "its plan"), "{error}");
     // A table for people is held until its end.
-    let some = limited(Limits { memory: Some(1 << 20), ..Limits::default() });
+    let some = limited(CallLimits { memory: Some(1 << 20), ..CallLimits::default() });
     let error = written(&some, ENDLESS, Format::Table).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::MemoryLimit, "{error}");
 
-    let error = refused(&limited(Limits { time: Some(Duration::ZERO), ..Limits::default() }), "RANGE 1 2");
+    let error = refused(&limited(CallLimits { time: Some(Duration::ZERO), ..CallLimits::default() }), "RANGE 1 2");
     assert!(matches!(error, Error::TimeLimit { during: Stage::Parsing }), "{error}");
-    let error = refused(&limited(Limits { time: Some(Duration::from_millis(50)), ..Limits::default() }), ENDLESS);
+    let error =
+        refused(&limited(CallLimits { time: Some(Duration::from_millis(50)), ..CallLimits::default() }), ENDLESS);
     assert!(matches!(error, Error::TimeLimit { during: Stage::Running }), "{error}");
 
     assert_eq!(
-        refused(&limited(Limits { rows: Some(99), ..Limits::default() }), "RANGE 1 100").kind(),
+        refused(&limited(CallLimits { rows: Some(99), ..CallLimits::default() }), "RANGE 1 100").kind(),
         ErrorKind::RowLimit
     );
     let first = session(SessionOptions { first_rows: Some(2), ..SessionOptions::default() });
     assert_eq!(written(&first, ENDLESS, Format::Csv).unwrap(), b"n\r\n1\r\n2\r\n");
 
     let cancel = Cancel::new();
-    let cancelled = limited(Limits { cancel: cancel.clone(), ..Limits::default() });
+    let cancelled = limited(CallLimits { cancel: cancel.clone(), ..CallLimits::default() });
     let mut call = cancelled.call().unwrap();
     let prepared = call.prepare_in(&Ranges, ENDLESS).unwrap();
     let running = call.start(&prepared, Count).unwrap();

@@ -3,9 +3,9 @@
 mod calls;
 mod datasets;
 mod graphs;
-mod keeper;
 mod languages;
 mod memory;
+mod merger;
 mod networks;
 mod sinks;
 mod sp2b;

@@ -3,7 +3,7 @@
 use super::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use vicus_service::{Admission, Cancel, Count, Error, ErrorKind, Limits, Session};
+use vicus_service::{Admission, CallLimits, Cancel, Count, Error, ErrorKind, Session};
 
 /// What happened: a query could hold half of what was free, each of them, so that a few at once took all that there
 /// was.
@@ -50,8 +50,8 @@ fn calls_never_hold_more_than_the_budget_together() {
     });
 }
 
-fn waiting(service: &Service, limits: Limits) -> Session {
-    let limits = Limits { admission: Admission::Wait, ..limits };
+fn waiting(service: &Service, limits: CallLimits) -> Session {
+    let limits = CallLimits { admission: Admission::Wait, ..limits };
     service.session(&dataset(), SessionOptions { limits, ..SessionOptions::default() })
 }
 
@@ -59,7 +59,7 @@ fn waiting(service: &Service, limits: Limits) -> Session {
 fn calls_that_wait_are_all_answered_one_after_the_other() {
     // Two first shares of 256 KiB have no room in it.
     let service = service("las", 400 << 10);
-    let session = waiting(&service, Limits::default());
+    let session = waiting(&service, CallLimits::default());
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| (0..10).for_each(|_| assert_eq!(session.count("SELECT ?a { ?a ?b \"7\" }").unwrap(), 1)));
@@ -78,21 +78,21 @@ fn until_one_waits(service: &Service) {
 #[test]
 fn a_call_waits_until_its_time_is_up_or_it_is_cancelled() {
     let service = service("las", 400 << 10);
-    let first = waiting(&service, Limits::default()).call().unwrap();
+    let first = waiting(&service, CallLimits::default()).call().unwrap();
     let refused = service.session(&dataset(), SessionOptions::default()).call().map(drop).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Busy);
-    let hurried = waiting(&service, Limits { time: Some(Duration::from_millis(20)), ..Limits::default() });
+    let hurried = waiting(&service, CallLimits { time: Some(Duration::from_millis(20)), ..CallLimits::default() });
     let late = hurried.call().map(drop).unwrap_err();
     assert_eq!(late.to_string(), "its time was up while waiting for memory: it was cancelled");
     let cancel = Cancel::new();
-    let cancelled = waiting(&service, Limits { cancel: cancel.clone(), ..Limits::default() });
+    let cancelled = waiting(&service, CallLimits { cancel: cancel.clone(), ..CallLimits::default() });
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| cancelled.call().map(drop).unwrap_err().kind());
         until_one_waits(&service);
         cancel.cancel();
         assert_eq!(waits.join().unwrap(), ErrorKind::Cancelled);
         // Those behind them were not forgotten.
-        let waits = scope.spawn(|| waiting(&service, Limits::default()).call().map(drop));
+        let waits = scope.spawn(|| waiting(&service, CallLimits::default()).call().map(drop));
         until_one_waits(&service);
         drop(first);
         assert!(waits.join().unwrap().is_ok());
@@ -103,19 +103,19 @@ fn a_call_waits_until_its_time_is_up_or_it_is_cancelled() {
 #[test]
 fn a_lowered_total_ends_who_waits_for_more_and_a_raised_one_lets_in() {
     let service = service("las", 400 << 10);
-    let first = waiting(&service, Limits::default()).call().unwrap();
+    let first = waiting(&service, CallLimits::default()).call().unwrap();
     std::thread::scope(|scope| {
-        let waits = scope.spawn(|| waiting(&service, Limits::default()).call().map(drop));
+        let waits = scope.spawn(|| waiting(&service, CallLimits::default()).call().map(drop));
         until_one_waits(&service);
         service.memory().set_total(600 << 10);
         assert!(waits.join().unwrap().is_ok());
         service.memory().set_total(300 << 10);
-        let waits = scope.spawn(|| waiting(&service, Limits::default()).call().map(drop).unwrap_err().kind());
+        let waits = scope.spawn(|| waiting(&service, CallLimits::default()).call().map(drop).unwrap_err().kind());
         until_one_waits(&service);
         service.memory().set_total(100 << 10);
         assert_eq!(waits.join().unwrap(), ErrorKind::Busy, "it can never have its first share");
         service.memory().set_total(300 << 10);
-        let waits = scope.spawn(|| waiting(&service, Limits::default()).call().map(drop));
+        let waits = scope.spawn(|| waiting(&service, CallLimits::default()).call().map(drop));
         until_one_waits(&service);
         drop(first);
         assert!(waits.join().unwrap().is_ok(), "there is room for one");
@@ -126,7 +126,7 @@ fn a_lowered_total_ends_who_waits_for_more_and_a_raised_one_lets_in() {
 fn a_call_has_a_bound_of_its_own_and_its_text_and_plan_count() {
     let service = service("las", 1 << 30);
     let bounded = |memory| {
-        let limits = Limits { memory: Some(memory), ..Limits::default() };
+        let limits = CallLimits { memory: Some(memory), ..CallLimits::default() };
         service.session(&dataset(), SessionOptions { limits, ..shared() })
     };
     let over = |session: Session, text: &str| match session.count(text) {

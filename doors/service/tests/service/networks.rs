@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use vicus_network::Kinds;
 use vicus_service::{
-    Cancel, Error, ErrorKind, Format, Limits, NetworkOptions, Service, Session, SessionOptions, TextSink, language,
+    CallLimits, Cancel, Error, ErrorKind, Format, NetworkOptions, Service, Session, SessionOptions, TextSink, language,
     paths_below,
 };
 
@@ -14,7 +14,7 @@ fn options() -> SessionOptions {
     SessionOptions { language: language("network").expect("it is a language"), ..SessionOptions::default() }
 }
 
-fn session(service: &Service, limits: Limits) -> Session {
+fn session(service: &Service, limits: CallLimits) -> Session {
     service.session(&dataset(), SessionOptions { limits, ..options() })
 }
 
@@ -35,7 +35,11 @@ fn rows_are_those_of_the_network_under_every_strategy() {
     (1..1000).step_by(2).for_each(|n| wanted += &format!("{n},{},{n},{}\r\n", n * n, n > 500));
     under_all_strategies(|strategy| {
         let service = service(strategy, 1 << 30);
-        assert_eq!(answer(&session(&service, Limits::default()), SQUARES, Format::Csv).unwrap(), wanted, "{strategy}");
+        assert_eq!(
+            answer(&session(&service, CallLimits::default()), SQUARES, Format::Csv).unwrap(),
+            wanted,
+            "{strategy}"
+        );
         assert_eq!(service.memory().taken(), 0, "{strategy}");
     });
 }
@@ -43,7 +47,7 @@ fn rows_are_those_of_the_network_under_every_strategy() {
 #[test]
 fn a_plan_names_each_box_below_its_reader() {
     let service = service("las", 1 << 30);
-    let session = session(&service, Limits::default());
+    let session = session(&service, CallLimits::default());
     let mut call = session.call().unwrap();
     let prepared = call.prepare(SQUARES).unwrap();
     let names: Vec<_> = prepared.nodes().iter().map(|node| (node.parent, node.name.clone())).collect();
@@ -56,7 +60,7 @@ fn a_plan_names_each_box_below_its_reader() {
 #[test]
 fn mistakes_have_their_place() {
     let service = service("las", 1 << 30);
-    let session = session(&service, Limits::default());
+    let session = session(&service, CallLimits::default());
     for (text, line, column, wanted) in [
         ("box n = numbers(to: 3)", 1, 22, "`;` is expected"),
         ("box n = numbers(to: 3);\nbox r = colect; n -> r;", 2, 9, "there is no kind `colect`"),
@@ -78,12 +82,13 @@ fn mistakes_have_their_place() {
 #[test]
 fn a_network_has_the_limits_of_its_call() {
     let service = service("las", 1 << 30);
-    let timed = |time| session(&service, Limits { time: Some(Duration::from_millis(time)), ..Limits::default() });
+    let timed =
+        |time| session(&service, CallLimits { time: Some(Duration::from_millis(time)), ..CallLimits::default() });
     let endless = "box n = numbers(to: 9000000000000000000); box s = aggregate(select: \"COUNT(*) AS c\");
         box rows = collect; n -> s -> rows;";
     assert_eq!(answer(&timed(100), endless, Format::Csv).unwrap_err().kind(), ErrorKind::TimeLimit);
     let cancel = Cancel::new();
-    let cancelled = session(&service, Limits { cancel: cancel.clone(), ..Limits::default() });
+    let cancelled = session(&service, CallLimits { cancel: cancel.clone(), ..CallLimits::default() });
     std::thread::scope(|scope| {
         let runs = scope.spawn(|| answer(&cancelled, endless, Format::Csv).unwrap_err().kind());
         std::thread::sleep(Duration::from_millis(50));
@@ -95,11 +100,11 @@ fn a_network_has_the_limits_of_its_call() {
         box n = numbers(to: 3); box g = inner() * 4000; box rows = collect; n -> g -> rows;";
     let kind = answer(&timed(200), many, Format::Csv).unwrap_err().kind();
     assert!([ErrorKind::TimeLimit, ErrorKind::Query].contains(&kind), "{kind:?}");
-    let little = session(&service, Limits { memory: Some(4 << 20), ..Limits::default() });
+    let little = session(&service, CallLimits { memory: Some(4 << 20), ..CallLimits::default() });
     assert_eq!(answer(&little, many, Format::Csv).unwrap_err().kind(), ErrorKind::MemoryLimit);
     let kept = "box n = numbers(to: 100000000); box h = sort(by: \"n\"); box rows = collect; n -> h -> rows;";
     assert_eq!(answer(&little, kept, Format::Csv).unwrap_err().kind(), ErrorKind::MemoryLimit);
-    assert_eq!(answer(&session(&service, Limits::default()), SQUARES, Format::Csv).unwrap().lines().count(), 501);
+    assert_eq!(answer(&session(&service, CallLimits::default()), SQUARES, Format::Csv).unwrap().lines().count(), 501);
     assert_eq!(service.memory().taken(), 0);
 }
 
@@ -111,7 +116,8 @@ fn boxes_that_wait_for_each_other_need_memory_and_tell_so() {
         n -> both.0; n -> c -> both.1; both -> rows;";
     under_all_strategies(|strategy| {
         let service = service(strategy, 1 << 30);
-        let limited = |memory| answer(&session(&service, Limits { memory, ..Limits::default() }), counted, Format::Csv);
+        let limited =
+            |memory| answer(&session(&service, CallLimits { memory, ..CallLimits::default() }), counted, Format::Csv);
         let error = limited(Some(4 << 20)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NetworkLimit, "{strategy}: {error}");
         assert!(matches!(error, Error::NetworkLimit(_)) && error.to_string().contains("more memory"), "{error}");

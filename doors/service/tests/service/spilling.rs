@@ -1,7 +1,7 @@
 //! Calls beyond their memory, with a folder for temporary files.
 
 use super::*;
-use vicus_service::{Count, Error, Limits, TemporaryFolder};
+use vicus_service::{CallLimits, Count, Error, TemporaryFolder};
 
 /// 60,000 triples with 20,000 subjects.
 fn large() -> Dataset {
@@ -35,7 +35,7 @@ const QUERIES: [(&str, u64); 9] = [
 
 fn options(memory: u64, spills: bool) -> SessionOptions {
     let temporary = spills.then(|| TemporaryFolder::open(&std::env::temp_dir()).unwrap());
-    SessionOptions { temporary, limits: Limits { memory: Some(memory), ..Limits::default() }, ..shared() }
+    SessionOptions { temporary, limits: CallLimits { memory: Some(memory), ..CallLimits::default() }, ..shared() }
 }
 
 /// What happened: one replica took the whole budget, and the next one had no memory to merge its runs.

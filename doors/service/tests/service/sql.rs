@@ -2,7 +2,7 @@
 
 use crate::{ENDLESS, GREEDY, dataset, of_sql, service, under_all_strategies};
 use std::time::{Duration, Instant};
-use vicus_service::{Cancel, Error, ErrorKind, Format, Limits, Session, SessionOptions, Stage, TextSink};
+use vicus_service::{CallLimits, Cancel, Error, ErrorKind, Format, Session, SessionOptions, Stage, TextSink};
 use vicus_sql::{SqlError, SqlErrorKind};
 
 fn written(session: &Session, text: &str) -> Result<String, Error> {
@@ -12,7 +12,7 @@ fn written(session: &Session, text: &str) -> Result<String, Error> {
     Ok(String::from_utf8(bytes).expect("it is text"))
 }
 
-fn limited(service: &vicus_service::Service, limits: Limits) -> Session {
+fn limited(service: &vicus_service::Service, limits: CallLimits) -> Session {
     service.session(&dataset(), SessionOptions { limits, ..of_sql() })
 }
 
@@ -59,14 +59,14 @@ fn solutions_are_a_part_of_the_call() {
     let service = service("las", 1 << 30);
     let of = |query: &str| format!("SELECT COUNT(*) AS n FROM SPARQL('{query}') AS s");
     let memory = Some(4 << 20);
-    let error = written(&limited(&service, Limits { memory, ..Limits::default() }), &of(GREEDY)).unwrap_err();
+    let error = written(&limited(&service, CallLimits { memory, ..CallLimits::default() }), &of(GREEDY)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::MemoryLimit, "{error}");
     // The boxes of such a query hold little: the collected rows count.
-    let error = written(&limited(&service, Limits { memory, ..Limits::default() }), &of(ENDLESS)).unwrap_err();
+    let error = written(&limited(&service, CallLimits { memory, ..CallLimits::default() }), &of(ENDLESS)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::MemoryLimit, "{error}");
     // Four tables; each of them alone has room.
     let one = "SELECT ?s ?o ?a { ?s ?p ?o BIND (CONCAT(?o, \" and a text that is long enough to be seen\") AS ?a) }";
-    let small = limited(&service, Limits { memory: Some(3 << 20), ..Limits::default() });
+    let small = limited(&service, CallLimits { memory: Some(3 << 20), ..CallLimits::default() });
     assert_eq!(written(&small, &of(one)).unwrap(), "n\r\n3000\r\n");
     let all: Vec<String> = (0..12).map(|number| format!("SPARQL('{one}') AS t{number}")).collect();
     let error = written(&small, &format!("SELECT COUNT(*) AS n FROM {}", all.join(", "))).unwrap_err();
@@ -76,12 +76,12 @@ fn solutions_are_a_part_of_the_call() {
     let began = Instant::now();
     let count = "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . FILTER (STRLEN(STR(?a)) + STRLEN(STR(?d)) \
         > STRLEN(STR(?g))) }";
-    let error = written(&limited(&service, Limits { time, ..Limits::default() }), &of(count)).unwrap_err();
+    let error = written(&limited(&service, CallLimits { time, ..CallLimits::default() }), &of(count)).unwrap_err();
     assert!(matches!(error, Error::TimeLimit { during: Stage::Planning | Stage::Running }), "{error}");
     assert!(began.elapsed() < Duration::from_secs(60));
 
     let cancel = Cancel::new();
-    let cancelled = limited(&service, Limits { cancel: cancel.clone(), ..Limits::default() });
+    let cancelled = limited(&service, CallLimits { cancel: cancel.clone(), ..CallLimits::default() });
     let stopping = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(100));
         cancel.cancel();
@@ -90,7 +90,7 @@ fn solutions_are_a_part_of_the_call() {
     stopping.join().unwrap();
 
     // The statement's limit of rows does not apply to the solutions.
-    let limits = Limits { rows: Some(5), ..Limits::default() };
+    let limits = CallLimits { rows: Some(5), ..CallLimits::default() };
     let first = service.session(&dataset(), SessionOptions { first_rows: Some(1), limits, ..of_sql() });
     assert_eq!(written(&first, &of("SELECT * { ?s ?p ?o }")).unwrap(), "n\r\n3000\r\n");
     assert_eq!(service.memory().taken(), 0);
@@ -107,16 +107,16 @@ fn recursive_statements_have_the_limits_of_their_call() {
                  SELECT COUNT(*) AS c, MAX(x) AS m FROM n"
             )
         };
-        let plenty = limited(&service, Limits::default());
+        let plenty = limited(&service, CallLimits::default());
         assert_eq!(written(&plenty, &below(200)).unwrap(), "c,m\r\n200,200\r\n", "{strategy}");
 
         let endless = below(u64::MAX / 4);
         let time = Some(Duration::from_millis(100));
-        let error = written(&limited(&service, Limits { time, ..Limits::default() }), &endless).unwrap_err();
+        let error = written(&limited(&service, CallLimits { time, ..CallLimits::default() }), &endless).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimeLimit, "{strategy}: {error}");
 
         let cancel = Cancel::new();
-        let cancelled = limited(&service, Limits { cancel: cancel.clone(), ..Limits::default() });
+        let cancelled = limited(&service, CallLimits { cancel: cancel.clone(), ..CallLimits::default() });
         std::thread::scope(|scope| {
             let runs = scope.spawn(|| written(&cancelled, &endless).unwrap_err().kind());
             std::thread::sleep(Duration::from_millis(50));
@@ -128,7 +128,7 @@ fn recursive_statements_have_the_limits_of_their_call() {
         let greedy = "WITH RECURSIVE r(a, b) AS (SELECT subject, object FROM \"http://e/p\" \
                       UNION SELECT r.a, t.object FROM r, \"http://e/p\" t) SELECT COUNT(*) AS c FROM r";
         let memory = Some(4 << 20);
-        let error = written(&limited(&service, Limits { memory, ..Limits::default() }), greedy).unwrap_err();
+        let error = written(&limited(&service, CallLimits { memory, ..CallLimits::default() }), greedy).unwrap_err();
         let limits = [ErrorKind::MemoryLimit, ErrorKind::NetworkLimit];
         assert!(limits.contains(&error.kind()), "{strategy}: {error}");
         assert_eq!(written(&plenty, &below(20)).unwrap(), "c,m\r\n20,20\r\n", "{strategy}");

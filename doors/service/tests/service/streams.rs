@@ -5,10 +5,10 @@ use std::future::poll_fn;
 use std::time::{Duration, Instant};
 use vicus::threads::block_on;
 use vicus_service::{
-    Cancel, Error, ErrorKind, Format, Limits, Running, StreamReader, StreamWriter, TextSink, text_stream,
+    CallLimits, Cancel, Error, ErrorKind, Format, RunningQuery, StreamReader, StreamWriter, TextSink, text_stream,
 };
 
-type Answering = Running<TextSink<StreamWriter>>;
+type Answering = RunningQuery<TextSink<StreamWriter>>;
 
 /// The most text waiting in a stream here.
 const MOST: usize = 64 << 10;
@@ -17,7 +17,7 @@ const BEYOND: usize = (256 << 10) + 1024;
 
 fn begin(service: &Service, options: SessionOptions, text: &str, format: Format) -> (Answering, StreamReader) {
     let cancel = Cancel::new();
-    let limits = Limits { cancel: cancel.clone(), ..options.limits };
+    let limits = CallLimits { cancel: cancel.clone(), ..options.limits };
     let session = service.session(&dataset(), SessionOptions { limits, ..options });
     let mut call = session.call().unwrap();
     let prepared = call.prepare(text).unwrap();
@@ -119,7 +119,7 @@ fn a_reader_that_takes_nothing_slows_its_own_query_alone() {
 fn a_time_limit_ends_a_query_whose_reader_takes_nothing() {
     under_all_strategies(|strategy| {
         let service = service(strategy, 1 << 30);
-        let limits = Limits { time: Some(Duration::from_millis(250)), ..Limits::default() };
+        let limits = CallLimits { time: Some(Duration::from_millis(250)), ..CallLimits::default() };
         let (running, mut reader) = begin(&service, SessionOptions { limits, ..shared() }, ENDLESS, Format::Csv);
         // No reader takes anything until it is over.
         assert_eq!(finish(running).unwrap_err().kind(), ErrorKind::TimeLimit, "{strategy}");
@@ -149,10 +149,10 @@ fn only_the_first_rows_are_handed_out_where_no_more_are_wanted() {
             }
         }
         // More than may be is an error, not a short answer.
-        let limits = Limits { rows: Some(499), ..Limits::default() };
+        let limits = CallLimits { rows: Some(499), ..CallLimits::default() };
         let session = service.session(&dataset(), SessionOptions { limits, ..shared() });
         assert_eq!(session.count(MODEST).unwrap_err().kind(), ErrorKind::RowLimit, "{strategy}");
-        let limits = Limits { rows: Some(500), ..Limits::default() };
+        let limits = CallLimits { rows: Some(500), ..CallLimits::default() };
         let session = service.session(&dataset(), SessionOptions { limits, ..shared() });
         assert_eq!(session.count(MODEST).unwrap(), 500, "{strategy}");
     });

@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use vicus_rdf::Order;
 use vicus_service::{
-    Ask, Cancel, Draft, Error, ErrorKind, Limits, NotStored, Store, Updated, Updating, Web, WebOptions, check_update,
-    create_store, open_store,
+    Ask, CallLimits, Cancel, Draft, Error, ErrorKind, Store, StoreUpdateError, Updated, Updating, Web, WebOptions,
+    check_update, create_store, open_store,
 };
-use vicus_sparql::{Change, Moment};
+use vicus_sparql::{Moment, UpdateChange};
 
 fn lines(dataset: &Dataset) -> BTreeSet<String> {
     let snapshot = dataset.snapshot();
@@ -197,15 +197,16 @@ fn the_limits_of_calls_hold_for_updates() {
     under_all_strategies(|strategy| {
         let service = service(strategy, 64 << 20);
         let with = |limits| update(&service, &dataset, &endless, SessionOptions { limits, ..shared() }).unwrap_err();
-        let error = with(Limits { memory: Some(4 << 20), ..Limits::default() });
+        let error = with(CallLimits { memory: Some(4 << 20), ..CallLimits::default() });
         assert_eq!(error.kind(), ErrorKind::MemoryLimit, "{strategy}: {error}");
         assert!(error.to_string().starts_with("operation 2, DELETE/INSERT: "), "{strategy}: {error}");
-        let error = with(Limits { time: Some(Duration::from_millis(30)), memory: Some(64 << 20), ..Limits::default() });
+        let error =
+            with(CallLimits { time: Some(Duration::from_millis(30)), memory: Some(64 << 20), ..CallLimits::default() });
         let kinds = [ErrorKind::TimeLimit, ErrorKind::MemoryLimit];
         assert!(kinds.contains(&error.kind()), "{strategy}: {error}");
         let cancel = Cancel::new();
         cancel.cancel();
-        assert_eq!(with(Limits { cancel, ..Limits::default() }).kind(), ErrorKind::Cancelled, "{strategy}");
+        assert_eq!(with(CallLimits { cancel, ..CallLimits::default() }).kind(), ErrorKind::Cancelled, "{strategy}");
         assert_eq!(service.memory().taken(), 0, "{strategy}");
     });
 }
@@ -272,7 +273,7 @@ impl Updating for Slow {
         self.0.snapshot()
     }
 
-    fn change(&mut self, change: Change) -> Result<(), Arc<dyn std::error::Error + Send + Sync>> {
+    fn change(&mut self, change: UpdateChange) -> Result<(), Arc<dyn std::error::Error + Send + Sync>> {
         std::thread::sleep(Duration::from_millis(50));
         self.0.change(change)
     }
@@ -282,7 +283,7 @@ impl Updating for Slow {
 /// when it was read, and nobody asked after that.
 #[test]
 fn an_update_that_ends_after_its_time_is_not_stored() {
-    let limits = Limits { time: Some(Duration::from_millis(20)), ..Limits::default() };
+    let limits = CallLimits { time: Some(Duration::from_millis(20)), ..CallLimits::default() };
     let options = SessionOptions { limits, ..shared() };
     let text = "INSERT DATA { <http://e/new> <http://e/p> 1 }";
     let result = service("las", 1 << 30).update(text, &mut Slow(Draft::of(&dataset())), options);
@@ -302,7 +303,7 @@ impl Updating for CancelledAt {
         self.draft.snapshot()
     }
 
-    fn change(&mut self, change: Change) -> Result<(), Arc<dyn std::error::Error + Send + Sync>> {
+    fn change(&mut self, change: UpdateChange) -> Result<(), Arc<dyn std::error::Error + Send + Sync>> {
         self.draft.change(change)
     }
 
@@ -327,7 +328,7 @@ fn the_work_of_one_operation_is_cancelled_between_its_steps() {
     let text = format!("INSERT DATA {{ {quads} }}");
     let cancelled_at = |question: usize| {
         let (cancel, asked) = (Cancel::new(), Arc::new(AtomicUsize::new(0)));
-        let limits = Limits { cancel: cancel.clone(), ..Limits::default() };
+        let limits = CallLimits { cancel: cancel.clone(), ..CallLimits::default() };
         let mut data = CancelledAt { draft: Draft::of(&dataset()), cancel, question, asked: Arc::clone(&asked) };
         let result = service.update(&text, &mut data, SessionOptions { limits, ..shared() });
         (result, asked.load(Ordering::Relaxed), data.draft.dataset())
@@ -391,11 +392,11 @@ fn an_update_that_waits_for_another_one_ends_with_its_time() {
     let store = create_store(&folder).unwrap();
     let service = service("las", 1 << 30);
     let other = store.write().unwrap();
-    let options = |time| SessionOptions { limits: Limits { time, ..Limits::default() }, ..shared() };
+    let options = |time| SessionOptions { limits: CallLimits { time, ..CallLimits::default() }, ..shared() };
     let text = "INSERT { <http://e/a> <http://e/p> 1 } WHERE {}";
     for _ in 0..3 {
         let result = service.update_store(text, &store, options(Some(Duration::from_millis(30))));
-        assert!(matches!(result, Err(NotStored::Update(Error::TimeLimit { .. }))), "{result:?}");
+        assert!(matches!(result, Err(StoreUpdateError::Update(Error::TimeLimit { .. }))), "{result:?}");
     }
     std::thread::scope(|scope| {
         let next = scope.spawn(|| service.update_store(text, &store, options(None)).unwrap());
@@ -477,7 +478,7 @@ fn a_document_counts_by_its_unpacked_bytes_and_against_the_memory_limit() {
         let service = service(strategy, 1 << 30);
         let with = |bytes, memory, text: &str| {
             let web = Web::new(WebOptions { permits: vec![url.parse().unwrap()], bytes, ..WebOptions::default() });
-            let limits = Limits { memory, ..Limits::default() };
+            let limits = CallLimits { memory, ..CallLimits::default() };
             let folder = Some(folder.clone());
             let options = SessionOptions { web: Arc::new(web), limits, folder, ..SessionOptions::default() };
             let updated = update(&service, &of(&[]), text, options).map(|(lines, _)| lines.len());
@@ -522,7 +523,7 @@ fn names_that_are_much_longer_than_their_text_count_against_the_memory_limit() {
     let service = service("las", 1 << 30);
     let load = |(syntax, text): (vicus_rdf::load::Syntax, String), memory: u64| {
         let document = vicus_service::Document::new("a:d".to_owned(), syntax, None, std::io::Cursor::new(text));
-        let limits = Limits { memory: Some(memory), ..Limits::default() };
+        let limits = CallLimits { memory: Some(memory), ..CallLimits::default() };
         let options = SessionOptions { document: Some(document), limits, ..SessionOptions::default() };
         let mut draft = Draft::of(&dataset());
         service.update("LOAD <a:d>", &mut draft, options).map(drop)

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
-use vicus_service::{Cancel, Error, ErrorKind, Format, Limits, Permit, Session, Web, WebError, WebOptions};
+use vicus_service::{CallLimits, Cancel, Error, ErrorKind, Format, Permit, Session, Web, WebError, WebOptions};
 use vicus_sparql::ServiceFailed;
 
 /// A request as a server has read it.
@@ -66,9 +66,12 @@ const JSON: &str = r#"{"head":{"vars":["s","r"]},"results":{"bindings":[
     {"r":{"type":"literal","value":"2","datatype":"http://www.w3.org/2001/XMLSchema#integer"}}]}}"#;
 const XML: &str = r#"<?xml version="1.0"?><sparql xmlns="http://www.w3.org/2005/sparql-results#">
     <head><variable name="s"/><variable name="r"/></head><results>
-    <result><binding name="s"><uri>http://e/a</uri></binding><binding name="r"><literal xml:lang="en">one</literal></binding></result>
-    <result><binding name="s"><uri>http://e/z</uri></binding><binding name="r"><literal>of no row</literal></binding></result>
-    <result><binding name="r"><literal datatype="http://www.w3.org/2001/XMLSchema#integer">2</literal></binding></result>
+    <result><binding name="s"><uri>http://e/a</uri></binding>
+        <binding name="r"><literal xml:lang="en">one</literal></binding></result>
+    <result><binding name="s"><uri>http://e/z</uri></binding>
+        <binding name="r"><literal>of no row</literal></binding></result>
+    <result><binding name="r">
+        <literal datatype="http://www.w3.org/2001/XMLSchema#integer">2</literal></binding></result>
     </results></sparql>"#;
 const TSV: &str = "?s\t?r\n<http://e/a>\t\"one\"@en\n<http://e/z>\t\"of no row\"\n\t2\n";
 
@@ -171,7 +174,7 @@ fn an_answer_counts_against_the_memory_limit_while_it_comes() {
     });
     let service = service("las", 1 << 30);
     let web = || Arc::new(Web::new(WebOptions { bytes: 1 << 40, ..permitting_all() }));
-    let limits = || Limits { memory: Some(8 << 20), ..Limits::default() };
+    let limits = || CallLimits { memory: Some(8 << 20), ..CallLimits::default() };
     for silent in ["", "SILENT"] {
         let options = SessionOptions { limits: limits(), web: web(), ..SessionOptions::default() };
         let error = tsv(&service.session(&two(), options), &asking(&endless, silent)).unwrap_err();
@@ -346,13 +349,13 @@ fn a_call_that_ends_waits_for_no_endpoint() {
         let service = service(strategy, 1 << 30);
         let session =
             |limits| service.session(&two(), SessionOptions { limits, web: patient(), ..SessionOptions::default() });
-        let in_time = Limits { time: Some(Duration::from_millis(100)), ..Limits::default() };
+        let in_time = CallLimits { time: Some(Duration::from_millis(100)), ..CallLimits::default() };
         let late = tsv(&session(in_time), &asking(&silent, "SILENT")).unwrap_err();
         assert_eq!(late.kind(), ErrorKind::TimeLimit, "{strategy}");
         // Its time may have been up before it asked.
         while came.try_recv().is_ok() {}
         let cancel = Cancel::new();
-        let cancellable = session(Limits { cancel: cancel.clone(), ..Limits::default() });
+        let cancellable = session(CallLimits { cancel: cancel.clone(), ..CallLimits::default() });
         std::thread::scope(|scope| {
             let running = scope.spawn(|| tsv(&cancellable, &asking(&silent, "")).unwrap_err().kind());
             came.recv().unwrap();
@@ -361,9 +364,9 @@ fn a_call_that_ends_waits_for_no_endpoint() {
         });
         // It has rows enough without the endpoint's.
         let enough = format!("SELECT ?s {{ {{ ?s ?p ?o }} UNION {{ SERVICE <{silent}> {{ ?s ?p ?o }} }} }} LIMIT 1");
-        assert_eq!(session(Limits::default()).count(&enough).unwrap(), 1, "{strategy}");
+        assert_eq!(session(CallLimits::default()).count(&enough).unwrap(), 1, "{strategy}");
         // Another box fails meanwhile.
-        let limits = Limits { memory: Some(2 << 20), ..Limits::default() };
+        let limits = CallLimits { memory: Some(2 << 20), ..CallLimits::default() };
         let little = SessionOptions { limits, web: patient(), ..SessionOptions::default() };
         let fails = format!(
             "SELECT * {{ {{ SERVICE <{silent}> {{ ?a ?b ?c }} }} UNION {{ {} }} }}",
@@ -393,13 +396,13 @@ fn a_call_that_ends_leaves_an_answer_that_keeps_coming() {
         let web = Arc::new(Web::new(patient.clone()));
         service.session(&two(), SessionOptions { limits, web, ..SessionOptions::default() })
     };
-    let in_time = Limits { time: Some(Duration::from_millis(100)), ..Limits::default() };
+    let in_time = CallLimits { time: Some(Duration::from_millis(100)), ..CallLimits::default() };
     let late = tsv(&session(in_time), &asking(&endless, "SILENT")).unwrap_err();
     assert_eq!(late.kind(), ErrorKind::TimeLimit, "{late}");
     // Its time may have been up before it asked.
     while came.try_recv().is_ok() {}
     let cancel = Cancel::new();
-    let cancellable = session(Limits { cancel: cancel.clone(), ..Limits::default() });
+    let cancellable = session(CallLimits { cancel: cancel.clone(), ..CallLimits::default() });
     std::thread::scope(|scope| {
         let running = scope.spawn(|| tsv(&cancellable, &asking(&endless, "")).unwrap_err().kind());
         came.recv().unwrap();
@@ -412,7 +415,8 @@ fn a_call_that_ends_leaves_an_answer_that_keeps_coming() {
 fn nested(format: &str, count: usize) -> String {
     let (before, core, after) = match format {
         "json" => (
-            r#"{"type":"triple","value":{"subject":{"type":"uri","value":"a:s"},"predicate":{"type":"uri","value":"a:p"},"object":"#,
+            r#"{"type":"triple","value":{"subject":{"type":"uri","value":"a:s"},
+                "predicate":{"type":"uri","value":"a:p"},"object":"#,
             r#"{"type":"uri","value":"a:o"}"#,
             "}}",
         ),
@@ -427,7 +431,8 @@ fn nested(format: &str, count: usize) -> String {
     match format {
         "json" => format!(r#"{{"head":{{"vars":["r"]}},"results":{{"bindings":[{{"r":{term}}}]}}}}"#),
         "xml" => format!(
-            r#"<sparql><head><variable name="r"/></head><results><result><binding name="r">{term}</binding></result></results></sparql>"#
+            r#"<sparql><head><variable name="r"/></head><results>
+                <result><binding name="r">{term}</binding></result></results></sparql>"#
         ),
         _ => format!("?r\n{term}\n"),
     }

@@ -3,10 +3,10 @@
 
 use super::*;
 use std::path::PathBuf;
-use vicus_rdf::load::{LoadOptions, Source, Syntax};
+use vicus_rdf::load::{LoadOptions, LoadSource, Syntax};
 use vicus_rdf::{Order, TermView};
 use vicus_service::{
-    Cancel, Document, DumpError, Error, Format, NotStored, Store, TextLimits, check_store, create_store, dump,
+    Cancel, Document, DumpError, Error, Format, Store, StoreUpdateError, TextLimits, check_store, create_store, dump,
     open_store,
 };
 
@@ -85,7 +85,7 @@ fn is_read_again(service: &Service, store: Store, folder: &Folder, rdf_12: bool)
             }
             written => _ = written.unwrap_or_else(|error| panic!("{}: {error}", format.name())),
         }
-        let source = Source::new("dump", syntax, std::io::Cursor::new(text));
+        let source = LoadSource::new("dump", syntax, std::io::Cursor::new(text));
         let options = LoadOptions { rdf_12, ..LoadOptions::default() };
         let loaded = service.load(vec![source], options, &Cancel::new()).finish();
         let loaded = loaded.unwrap_or_else(|error| panic!("{} by default limits: {error}", format.name()));
@@ -237,13 +237,13 @@ fn what_is_acknowledged_is_read_again() {
             let text = format!("{prefixes} {}", chance.operation(rdf_12));
             match service.update_store(&text, &store, options) {
                 Ok(_) => made += 1,
-                Err(NotStored::Update(Error::Query(error))) => {
+                Err(StoreUpdateError::Update(Error::Query(error))) => {
                     assert!(rdf_12, "all is SPARQL: {error}");
                     refused += 1;
                 }
                 // A term that is too long, or too deep.
-                Err(NotStored::Update(Error::Operation { .. })) => refused += 1,
-                Err(NotStored::Store(error)) => panic!("{error}"),
+                Err(StoreUpdateError::Update(Error::Operation { .. })) => refused += 1,
+                Err(StoreUpdateError::Store(error)) => panic!("{error}"),
                 Err(error) => {
                     println!("{error}");
                     refused += 1;

@@ -1,7 +1,7 @@
 //! Events as a table of Arrow, for DuckDB, Polars and pandas.
 
 use super::Export;
-use crate::Run;
+use crate::RecordedRun;
 use crate::pack::has_cause;
 use arrow_array::builder::{UInt32Builder, UInt64Builder};
 use arrow_array::types::Int32Type;
@@ -11,7 +11,7 @@ use arrow_ipc::writer::FileWriter;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use std::io::{self, Write};
 use std::sync::Arc;
-use vicus_trace::{Event, Kind};
+use vicus_trace::{Event, EventKind};
 
 /// The rows of a batch.
 const ROWS: usize = 65_536;
@@ -21,10 +21,10 @@ const ROWS: usize = 65_536;
 ///
 /// # Errors
 /// The writer failed.
-pub fn arrow(run: &Run, out: &mut impl Write) -> io::Result<()> {
+pub fn arrow(run: &RecordedRun, out: &mut impl Write) -> io::Result<()> {
     let told = Export::new(&run.trace);
     let schema = Arc::new(schema());
-    let kinds = words(Kind::ALL.iter().map(|kind| kind.name()));
+    let kinds = words(EventKind::ALL.iter().map(|kind| kind.name()));
     let names = words(told.keys.all.iter().map(|key| key.name.as_str()));
     let types = words(told.keys.all.iter().map(|key| key.type_name.as_str()));
     let failed = |error: ArrowError| io::Error::other(error);
@@ -109,19 +109,19 @@ mod tests {
     use arrow_array::cast::AsArray;
     use arrow_array::types::{UInt32Type, UInt64Type};
     use arrow_ipc::reader::FileReader;
-    use vicus_trace::{Header, JobId, Log, TaskKind, Trace, What};
+    use vicus_trace::{EventLog, Header, JobId, TaskKind, Trace, What};
 
     #[test]
     fn a_row_says_what_its_event_waited_for() {
         let who = JobId { request: 4, index: 1 };
-        let (mut first, mut second) = (Log::new(9), Log::new(9));
+        let (mut first, mut second) = (EventLog::new(9), EventLog::new(9));
         first.record(5, What::SleepBegins);
         let cause = first.record(10, What::Enqueued { who, kind: TaskKind::Deferred, by: JobId::NONE });
         second.observe(cause);
         second.record(30, What::Taken { who, rule: 2, far: true });
         let trace = Trace::new(Header::for_seats(2), vec![first.finish(), second.finish()]);
         let mut out = Vec::new();
-        arrow(&Run::new("two", trace), &mut out).unwrap();
+        arrow(&RecordedRun::new("two", trace), &mut out).unwrap();
         let batches: Vec<RecordBatch> =
             FileReader::try_new(io::Cursor::new(out), None).unwrap().map(Result::unwrap).collect();
         assert_eq!(batches.iter().map(RecordBatch::num_rows).collect::<Vec<_>>(), [2, 1]);

@@ -1,7 +1,7 @@
 //! The JSON of Chrome's trace viewer, which Perfetto and speedscope read as well.
 
 use super::Export;
-use crate::Run;
+use crate::RecordedRun;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
@@ -9,14 +9,14 @@ use std::io::{self, Write};
 /// seat took from another.
 ///
 /// ```
-/// use vicus_trace::{Header, JobId, Log, Trace, What};
-/// use vicus_view::{Run, chrome_json};
+/// use vicus_trace::{Header, JobId, EventLog, Trace, What};
+/// use vicus_view::{RecordedRun, chrome_json};
 ///
 /// let who = JobId::task(1, 0);
-/// let mut log = Log::new(10);
+/// let mut log = EventLog::new(10);
 /// log.record(1000, What::UserCodeBegins { who });
 /// log.record(3500, What::UserCodeEnds { who });
-/// let run = Run::new("one task", Trace::new(Header::for_seats(1), vec![log.finish()]));
+/// let run = RecordedRun::new("one task", Trace::new(Header::for_seats(1), vec![log.finish()]));
 /// let mut out = Vec::new();
 /// chrome_json(&run, &mut out)?;
 /// let text = String::from_utf8_lossy(&out);
@@ -26,7 +26,7 @@ use std::io::{self, Write};
 ///
 /// # Errors
 /// The writer failed.
-pub fn chrome_json(run: &Run, out: &mut impl Write) -> io::Result<()> {
+pub fn chrome_json(run: &RecordedRun, out: &mut impl Write) -> io::Result<()> {
     let told = Export::new(&run.trace);
     let us = |ns: u64| ns.saturating_sub(told.span.first_ns) as f64 / 1000.0;
     let header = run.trace.header();

@@ -15,7 +15,7 @@ use crate::keys::Keys;
 use crate::pack::{Cause, has_cause};
 use crate::pass::pass;
 use crate::pyramid::Span;
-use vicus_trace::{Kind, Trace};
+use vicus_trace::{EventKind, Trace};
 
 /// A run as its exports go through it.
 struct Export<'a> {
@@ -83,7 +83,7 @@ impl<'a> Export<'a> {
             for event in log.events.iter().filter(|event| has_cause(event.what.kind())) {
                 let Some(Some(cause)) = causes.next() else { continue };
                 let from_seat = cause.seat as usize;
-                if event.what.kind() == Kind::Taken && from_seat != to_seat {
+                if event.what.kind() == EventKind::Taken && from_seat != to_seat {
                     let queued_ns = self.trace.logs()[from_seat].events[cause.index as usize].time_ns;
                     let id = takes.len() as u64 + 1;
                     takes.push(Take { id, from_seat, queued_ns, to_seat, taken_ns: event.time_ns });

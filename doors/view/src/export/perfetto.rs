@@ -1,7 +1,7 @@
 //! Perfetto's form: packets of protocol buffers. Numbers of fields are those of the project's `protos/perfetto/trace`.
 
 use super::{Export, Take};
-use crate::Run;
+use crate::RecordedRun;
 use crate::activity::State;
 use crate::pack::put as varint;
 use std::io::{self, Write};
@@ -44,7 +44,7 @@ impl Message {
 ///
 /// # Errors
 /// The writer failed.
-pub fn perfetto(run: &Run, out: &mut impl Write) -> io::Result<()> {
+pub fn perfetto(run: &RecordedRun, out: &mut impl Write) -> io::Result<()> {
     let told = Export::new(&run.trace);
     let header = run.trace.header();
     // Ids of tracks: nodes behind seats.
@@ -113,7 +113,7 @@ pub fn perfetto(run: &Run, out: &mut impl Write) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vicus_trace::{BoxInfo, Header, JobId, Log, ModelInfo, Trace, What};
+    use vicus_trace::{BoxInfo, EventLog, Header, JobId, ModelInfo, Trace, What};
 
     /// The example of the encoding's own documentation: field 1 with 150, field 2 with "testing".
     #[test]
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn a_slice_begins_and_ends_on_its_seats_track() {
         let who = JobId { request: 4, index: 0 };
-        let mut log = Log::new(10);
+        let mut log = EventLog::new(10);
         for (time_ns, what) in [
             (100, What::InvocationBegins { who }),
             (100, What::UserCodeBegins { who }),
@@ -175,7 +175,7 @@ mod tests {
         let models = vec![ModelInfo { name: "q".into(), requests: vec![4], boxes }];
         let trace = Trace::new(Header { models, ..Header::for_seats(1) }, vec![log.finish()]);
         let mut out = Vec::new();
-        perfetto(&Run::new("one", trace), &mut out).unwrap();
+        perfetto(&RecordedRun::new("one", trace), &mut out).unwrap();
         let packets: Vec<_> = fields(&out).into_iter().map(|(_, packet)| fields(packet.unwrap_err())).collect();
         let of =
             |packet: usize, field: u64| packets[packet].iter().find(|(number, _)| *number == field).map(|(_, v)| *v);

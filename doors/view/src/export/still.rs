@@ -1,7 +1,7 @@
 //! A still picture of a range of time, for papers and slides.
 
 use super::Export;
-use crate::Run;
+use crate::RecordedRun;
 use crate::activity::{Slice, State};
 use crate::html::Escaped;
 use rustc_hash::FxHashMap;
@@ -37,18 +37,18 @@ impl Default for Still {
 /// box.
 ///
 /// ```
-/// use vicus_trace::{Header, JobId, Log, Trace, What};
-/// use vicus_view::{Run, Still, still};
+/// use vicus_trace::{Header, JobId, EventLog, Trace, What};
+/// use vicus_view::{RecordedRun, Still, still};
 ///
 /// let who = JobId::task(1, 0);
-/// let mut log = Log::new(10);
+/// let mut log = EventLog::new(10);
 /// log.record(0, What::UserCodeBegins { who });
 /// log.record(1_000_000, What::UserCodeEnds { who });
-/// let run = Run::new("one task", Trace::new(Header::for_seats(1), vec![log.finish()]));
+/// let run = RecordedRun::new("one task", Trace::new(Header::for_seats(1), vec![log.finish()]));
 /// let picture = still(&run, Still::default());
 /// assert!(picture.starts_with("<svg") && picture.contains("seat 0"));
 /// ```
-pub fn still(run: &Run, how: Still) -> String {
+pub fn still(run: &RecordedRun, how: Still) -> String {
     let told = Export::new(&run.trace);
     let from_ns = how.from_ns.min(told.span.ns);
     let to_ns = how.to_ns.min(told.span.ns).max(from_ns + 1);

@@ -14,14 +14,14 @@ use vicus_memory::{AllocError, Heap, Region};
 /// #[global_allocator]
 /// static ALLOCATOR: vicus_machine::Allocator = vicus_machine::Allocator::new();
 ///
-/// let _runtime = vicus_machine::Runtime::builder().threads(1).start();
+/// let _runtime = vicus_machine::MachineRuntime::builder().threads(1).start();
 /// let large = vec![1u8; 100_000];
 /// assert!(vicus_machine::node_of(large.as_ptr()).is_some());
 /// ```
 ///
-/// All blocks come from the other allocator in three cases: until the first [`crate::Runtime`] starts, if its defaults
-/// say so ([`crate::Defaults::allocator_places`]), and if the system gives no addresses. A thread on a seat has its
-/// heap on the seat's node, any other one on its node at its first block.
+/// All blocks come from the other allocator in three cases: until the first [`crate::MachineRuntime`] starts, if its
+/// defaults say so ([`crate::Defaults::allocator_places`]), and if the system gives no addresses. A thread on a seat
+/// has its heap on the seat's node, any other one on its node at its first block.
 #[derive(Debug, Default)]
 pub struct Allocator<S = System> {
     small: S,

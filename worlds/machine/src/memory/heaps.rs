@@ -103,11 +103,11 @@ pub(crate) fn memory_for(
 /// `None`: there are no addresses for it. The second part lists the features that could not be used.
 ///
 /// ```
-/// use vicus_machine::{Defaults, Runtime, process_memory};
+/// use vicus_machine::{Defaults, MachineRuntime, process_memory};
 ///
 /// let (memory, _) = process_memory(&Defaults::default());
 /// let memory = memory.expect("there are addresses");
-/// let runtime = Runtime::builder().threads(1).start();
+/// let runtime = MachineRuntime::builder().threads(1).start();
 /// assert!(std::sync::Arc::ptr_eq(runtime.memory().expect("it was installed before"), &memory));
 /// ```
 pub fn process_memory(defaults: &Defaults) -> (Option<Arc<Memory>>, Vec<String>) {

@@ -34,9 +34,9 @@ pub fn here() -> Option<NodeId> {
 /// addresses. [`forget`] makes freed memory forgotten at once.
 ///
 /// ```
-/// use vicus_machine::{Runtime, footprint};
+/// use vicus_machine::{MachineRuntime, footprint};
 ///
-/// let runtime = Runtime::builder().threads(1).start();
+/// let runtime = MachineRuntime::builder().threads(1).start();
 /// let values = vec![1u64; 100_000];
 /// let footprint = footprint(&values);
 /// assert_eq!(footprint.nodes.iter().sum::<usize>() + footprint.unknown, 800_000);

@@ -98,9 +98,9 @@ fn take_out(ends: &mut BTreeMap<usize, usize>, range: &Range<usize>, mut tell: i
 /// and other threads may use them meanwhile.
 ///
 /// ```
-/// use vicus_machine::{Runtime, footprint, here, migrate};
+/// use vicus_machine::{MachineRuntime, footprint, here, migrate};
 ///
-/// let runtime = Runtime::builder().threads(1).start();
+/// let runtime = MachineRuntime::builder().threads(1).start();
 /// let values = vec![1u64; 1 << 20];
 /// let node = here().expect("there is a runtime");
 /// let range = values.as_ptr_range();
@@ -185,10 +185,10 @@ pub(crate) fn awaits(range: &Range<usize>) -> bool {
 /// A task with these data begins on this thread: the marked parts of them move here. Returns how many bytes.
 ///
 /// ```
-/// use vicus_machine::{Runtime, awaits_touch, migrate_at_next_touch, touch};
+/// use vicus_machine::{MachineRuntime, awaits_touch, migrate_at_next_touch, touch};
 /// use vicus_schedule::{Access, Mode};
 ///
-/// let runtime = Runtime::builder().threads(1).start();
+/// let runtime = MachineRuntime::builder().threads(1).start();
 /// let values = vec![1u64; 1 << 20];
 /// let all = Access::of(&values, Mode::Read);
 /// migrate_at_next_touch(all.start..all.start + all.bytes)?;

@@ -17,7 +17,7 @@ use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, Padde
 use std::ptr;
 #[cfg(not(loom))]
 use vicus_memory::{LINE, prefetch};
-use vicus_schedule::{Order, Queue, TaskHeader, TaskRef};
+use vicus_schedule::{Queue, QueueOrder, TaskHeader, TaskRef};
 
 /// So many slots are looked at at once, by a look at the last of them: they are emptied one after the other.
 const LOOKS: u32 = if cfg!(loom) { 2 } else { 64 };
@@ -53,7 +53,7 @@ struct Old {
 
 impl Fifo {
     pub(crate) fn new() -> Fifo {
-        let older = ModelledLock::new(Queue::new(Order::Deque));
+        let older = ModelledLock::new(Queue::new(QueueOrder::Deque));
         Fifo {
             young: Padded(Young {
                 lock: ModelledLock::new(()),

@@ -26,7 +26,7 @@ pub trait Awaited {
 
     /// The suspended code goes on, on this seat.
     #[inline]
-    fn goes_on(&self, _: SeatId) {}
+    fn note_resumed(&self, _: SeatId) {}
 }
 
 /// A wait of one round: for code that lets one other task run, if there is one.

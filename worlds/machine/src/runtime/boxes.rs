@@ -9,10 +9,12 @@ use crate::runtime::worker::context::wait_for_descendants;
 use crate::runtime::worker::{Worker, in_task, outside, with_shared};
 use std::any::Any;
 use std::sync::Arc;
-use vicus_flow::{Activation, BoxId, Desk, FlowError, Instance, Queued, Settled, World, box_class, drop_quietly};
+use vicus_flow::{
+    Activation, BoxId, FlowError, Instance, Queued, SeatBuffers, Settled, World, box_class, drop_quietly,
+};
 use vicus_schedule::{ActivatedBox, Dealing, Decision, Kind, QueueId, RequestId, Shares, TaskClass, TaskRef};
 use vicus_topology::NodeId;
-use vicus_trace::Outcome;
+use vicus_trace::RequestOutcome;
 
 /// The boxes of this world.
 pub(crate) static BOX: TaskClass = box_class(run);
@@ -29,9 +31,9 @@ fn run_box(queued: Queued) {
     if !in_task(|worker| worker.is_at(queued.request())) {
         enter(&queued);
     }
-    let (desk, seat) = in_task(|worker| worker.start(&queued));
-    match desk {
-        Some(desk) => invoke(queued, desk),
+    let (buffers, seat) = in_task(|worker| worker.start(&queued));
+    match buffers {
+        Some(buffers) => invoke(queued, buffers),
         None => queued.discard(Some(seat)),
     }
     heaps::finish_task();
@@ -39,41 +41,41 @@ fn run_box(queued: Queued) {
 
 /// Begin, act, send, finish. The box's request is the seat's current one.
 #[inline]
-fn invoke(queued: Queued, mut desk: Box<Desk>) {
+fn invoke(queued: Queued, mut buffers: Box<SeatBuffers>) {
     let index = queued.index();
     // Recording does not change during a runtime's life.
     let is_recorded = in_task(|worker| worker.recorder.is_on());
     let stage = queued.instance().stage();
-    let began_ns = (queued.instance().has_head_start() && !desk.spreads).then(worked_ns);
+    let began_ns = (queued.instance().has_head_start() && !buffers.spreads).then(worked_ns);
     // A user's destructors running there are no part of a task.
-    let mut running = outside(|| queued.begin(&mut desk));
+    let mut running = outside(|| queued.begin(&mut buffers));
     if is_recorded {
-        record(|recorder, instance| recorder.invocation_begins(instance, index, &mut desk));
+        record(|recorder, instance| recorder.invocation_begins(instance, index, &mut buffers));
     }
     if running.is_due() {
         if is_recorded {
             record(|recorder, instance| recorder.act_begins(instance, index));
         }
-        running.act(&Neighbourhood, &mut desk);
+        running.act(&Neighbourhood, &mut buffers);
         if in_task(|worker| worker.frame.context.is_some()) {
             wait_for_tasks(index);
         }
         if is_recorded {
-            record(|recorder, instance| recorder.act_ends(instance, index, &mut desk));
+            record(|recorder, instance| recorder.act_ends(instance, index, &mut buffers));
         }
     }
     if is_recorded {
-        let sent = outside(|| running.send(&mut desk));
-        record(|recorder, instance| recorder.invocation_ends(instance, index, &mut desk));
-        outside(|| sent.finish(&mut desk));
+        let sent = outside(|| running.send(&mut buffers));
+        record(|recorder, instance| recorder.invocation_ends(instance, index, &mut buffers));
+        outside(|| sent.finish(&mut buffers));
     } else {
-        outside(|| running.send(&mut desk).finish(&mut desk));
+        outside(|| running.send(&mut buffers).finish(&mut buffers));
     }
     if let Some(began_ns) = began_ns {
         in_task(|worker| worker.spend_head_start(worked_ns().saturating_sub(began_ns)));
     }
     // Usually no tasks are left behind, and then no queue has to be searched.
-    if in_task(|worker| worker.end(desk, index, stage)) {
+    if in_task(|worker| worker.end(buffers, index, stage)) {
         let seat = in_task(|worker| worker.seat.index());
         in_request(|instance| with_shared(|shared| shared.sweep(instance, Some(seat))));
     }
@@ -167,10 +169,10 @@ impl Worker {
         self.frame.current.as_ref().is_some_and(|current| current.id() != request)
     }
 
-    /// A box of the current request was taken out of its queue. Returns the desk for its invocation, unless the request
-    /// no longer needs the box, and the index this seat counts by.
+    /// A box of the current request was taken out of its queue. Returns the buffers for its invocation, unless the
+    /// request no longer needs the box, and the index this seat counts by.
     #[inline]
-    fn start(&mut self, queued: &Queued) -> (Option<Box<Desk>>, usize) {
+    fn start(&mut self, queued: &Queued) -> (Option<Box<SeatBuffers>>, usize) {
         let (instance, index, way) = (queued.instance(), queued.index(), self.frame.way);
         let seat = self.seat.index();
         let far = way.queue().is_some_and(|queue| self.is_far(queue));
@@ -181,11 +183,11 @@ impl Worker {
         }
         self.frame.request = instance.id();
         self.frame.running = Some(index);
-        // Its operator may wait for tasks, and other boxes running meanwhile need a desk of their own.
-        let mut desk = self.supplies.desk.take().unwrap_or_else(|| self.new_desk());
-        desk.clock = self.recorder.clock();
-        desk.spreads = self.shared.ongoing.is_alone(instance.id());
-        (Some(desk), seat)
+        // Its operator may wait for tasks, and other boxes running meanwhile need a buffers of their own.
+        let mut buffers = self.supplies.buffers.take().unwrap_or_else(|| self.new_buffers());
+        buffers.clock = self.recorder.clock();
+        buffers.spreads = self.shared.ongoing.is_alone(instance.id());
+        (Some(buffers), seat)
     }
 
     /// Charges the time of an invocation to its request's head start, if other requests run beside it.
@@ -199,14 +201,14 @@ impl Worker {
     /// An invocation is over: queues its activated boxes. Returns whether its request has stopped meanwhile and has
     /// left tasks behind.
     #[inline]
-    fn end(&mut self, mut desk: Box<Desk>, index: BoxId, stage: u8) -> bool {
+    fn end(&mut self, mut buffers: Box<SeatBuffers>, index: BoxId, stage: u8) -> bool {
         self.frame.running = None;
         let current = self.frame.current.as_ref();
         match current.and_then(|instance| self.shared.front_for(instance)) {
-            Some(front) => self.queue_all_at(front, &mut desk.activations, index),
-            None => self.queue_all(&mut desk.activations, index),
+            Some(front) => self.queue_all_at(front, &mut buffers.activations, index),
+            None => self.queue_all(&mut buffers.activations, index),
         }
-        self.supplies.desk = Some(desk);
+        self.supplies.buffers = Some(buffers);
         let instance = self.frame.current.as_ref().expect("the seat is at the box's request");
         instance.stage() != stage && instance.unfinished() > 0
     }
@@ -308,7 +310,7 @@ impl World for Neighbourhood {
 impl RuntimeState {
     /// Settles a request without further tasks, and wakes the threads waiting for it. If its boxes wait for each other,
     /// the one that may go on is queued.
-    pub(crate) fn settle(&self, instance: &Instance) -> Option<Outcome> {
+    pub(crate) fn settle(&self, instance: &Instance) -> Option<RequestOutcome> {
         let result = match instance.settle()? {
             Settled::Over(result) => {
                 if let Some(recording) = &self.recording {
@@ -322,9 +324,9 @@ impl RuntimeState {
             }
         };
         let outcome = match result {
-            Ok(_) => Outcome::Done,
-            Err(FlowError::Cancelled) => Outcome::Cancelled,
-            Err(_) => Outcome::Failed,
+            Ok(_) => RequestOutcome::Done,
+            Err(FlowError::Cancelled) => RequestOutcome::Cancelled,
+            Err(_) => RequestOutcome::Failed,
         };
         self.done(instance.id(), result);
         Some(outcome)

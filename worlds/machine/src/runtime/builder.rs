@@ -10,7 +10,7 @@ use crate::queues::sleep::{Barrier, SleepPool};
 use crate::runtime::callers::{Callers, LONG};
 use crate::runtime::fit::{assert_fits, pus_of};
 use crate::runtime::gathering::Gathering;
-use crate::runtime::handle::Runtime;
+use crate::runtime::handle::MachineRuntime;
 use crate::runtime::hook::{Hook, NewLayer};
 use crate::runtime::last_words::count_refusable_calls;
 use crate::runtime::recorder::{EventRoom, Recording};
@@ -35,8 +35,8 @@ use vicus_os::{discover, latency};
 use vicus_schedule::{DEFAULT, LastUses, MOST_THREADS, Plan, SeatId, Setting};
 use vicus_topology::Topology;
 
-/// Settings of a [`Runtime`], or of a door's wrapper around one.
-pub struct RuntimeBuilder<R = Runtime> {
+/// Settings of a [`MachineRuntime`], or of a door's wrapper around one.
+pub struct RuntimeBuilder<R = MachineRuntime> {
     pub(crate) chosen: Chosen,
     starts: PhantomData<fn() -> R>,
 }
@@ -65,7 +65,7 @@ pub(crate) struct Chosen {
     defaults: Defaults,
 }
 
-impl<R: From<Runtime>> RuntimeBuilder<R> {
+impl<R: From<MachineRuntime>> RuntimeBuilder<R> {
     /// A builder with these defaults. For doors: each has its own builder type.
     pub fn new(defaults: Defaults) -> RuntimeBuilder<R> {
         RuntimeBuilder { chosen: Chosen { defaults, ..Chosen::default() }, starts: PhantomData }
@@ -95,8 +95,8 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
     /// and warns.
     ///
     /// ```
-    /// use vicus_machine::Runtime;
-    /// let builder = Runtime::builder().topology(vicus_topology::Topology::parse("core:4").unwrap());
+    /// use vicus_machine::MachineRuntime;
+    /// let builder = MachineRuntime::builder().topology(vicus_topology::Topology::parse("core:4").unwrap());
     /// let plan = builder.processors([3, 1, 3]).planned();
     /// assert_eq!(plan.seats[..3].iter().map(|seat| seat.pu.index()).collect::<Vec<_>>(), [3, 1, 3]);
     /// ```
@@ -121,12 +121,12 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
     /// seats.
     ///
     /// ```
-    /// use vicus_machine::Runtime;
+    /// use vicus_machine::MachineRuntime;
     ///
-    /// let builder = Runtime::builder().threads(2).strategy("steal".parse()?);
+    /// let builder = MachineRuntime::builder().threads(2).strategy("steal".parse()?);
     /// let mut plan = builder.planned();
     /// plan.seats.iter_mut().for_each(|seat| seat.affinity.clear()); // threads run where the system likes
-    /// let runtime = Runtime::builder().plan(plan).start();
+    /// let runtime = MachineRuntime::builder().plan(plan).start();
     /// assert_eq!((runtime.plan().threads(), runtime.run(|| 6 * 7)), (2, 42));
     /// # Ok::<(), vicus_schedule::SettingError>(())
     /// ```
@@ -144,16 +144,17 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
     /// for reuse as suits the machine.
     ///
     /// A process has one memory, installed by its first runtime. A later runtime with other options uses the existing
-    /// one, and warns ([`Runtime::warnings`]).
+    /// one, and warns ([`MachineRuntime::warnings`]).
     ///
     /// ```standalone_crate
-    /// use vicus_machine::Runtime;
+    /// use vicus_machine::MachineRuntime;
     /// use vicus_memory::{Foreign, MemoryOptions};
     ///
-    /// let bins = MemoryOptions { foreign: Foreign::Bins, touch_ahead: true, ..Runtime::builder().memory_options() };
-    /// let runtime = Runtime::builder().threads(1).memory(bins.clone()).start();
+    /// let usual = MachineRuntime::builder().memory_options();
+    /// let bins = MemoryOptions { foreign: Foreign::Bins, touch_ahead: true, ..usual };
+    /// let runtime = MachineRuntime::builder().threads(1).memory(bins.clone()).start();
     /// assert_eq!(runtime.memory().expect("there are addresses").options().foreign, Foreign::Bins);
-    /// let second = Runtime::builder().threads(1).quiet().start();
+    /// let second = MachineRuntime::builder().threads(1).quiet().start();
     /// assert!(second.warnings().iter().all(|warning| !warning.contains("memory already")));
     /// ```
     pub fn memory(mut self, options: MemoryOptions) -> Self {
@@ -168,9 +169,9 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
         memory.clone().unwrap_or_else(|| heaps::options(&topology, defaults, &mut Vec::new()))
     }
 
-    /// Records a trace of at most this number of events for each seat; see [`Runtime::trace`].
+    /// Records a trace of at most this number of events for each seat; see [`MachineRuntime::trace`].
     ///
-    /// Events belong to seats. A caller running its own request ([`Runtime::submit_here`]) sits on none. While a
+    /// Events belong to seats. A caller running its own request ([`MachineRuntime::submit_here`]) sits on none. While a
     /// runtime records, such requests therefore go to the seats at once: a trace shows all requests, and short ones as
     /// they run when their caller does not run them.
     pub fn record(mut self, events_per_seat: usize) -> Self {
@@ -185,7 +186,7 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
         self
     }
 
-    /// Counts the taken tasks; see [`Runtime::takes`]. Each take then costs some nanoseconds more.
+    /// Counts the taken tasks; see [`MachineRuntime::takes`]. Each take then costs some nanoseconds more.
     pub fn count_takes(mut self) -> Self {
         self.chosen.counts_takes = true;
         self
@@ -199,14 +200,14 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
         self
     }
 
-    /// Writes down the decisions of its seats; see [`Runtime::recorded`]. The buffers grow as needed.
+    /// Writes down the decisions of its seats; see [`MachineRuntime::recorded`]. The buffers grow as needed.
     pub fn write_decisions(mut self) -> Self {
         self.chosen.decides = true;
         self
     }
 
-    /// Keeps warnings, such as a thread that could not be pinned, off standard error; [`Runtime::warnings`] still has
-    /// them. Without this, a process prints each warning once, however many runtimes it starts.
+    /// Keeps warnings, such as a thread that could not be pinned, off standard error; [`MachineRuntime::warnings`]
+    /// still has them. Without this, a process prints each warning once, however many runtimes it starts.
     pub fn quiet(mut self) -> Self {
         self.chosen.quiet = true;
         self
@@ -219,8 +220,8 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
         self
     }
 
-    /// How long the caller of [`Runtime::submit_here`] works on its request before the runtime's threads do; by default
-    /// a millisecond.
+    /// How long the caller of [`MachineRuntime::submit_here`] works on its request before the runtime's threads do; by
+    /// default a millisecond.
     pub fn caller_works(mut self, long: Duration) -> Self {
         self.chosen.caller_works = Some(long);
         self
@@ -237,7 +238,7 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
     /// ```
     /// use std::time::Duration;
     ///
-    /// let builder = vicus_machine::Runtime::builder().threads(2).head_start(Duration::from_millis(20));
+    /// let builder = vicus_machine::MachineRuntime::builder().threads(2).head_start(Duration::from_millis(20));
     /// assert!(builder.start().plan().front().is_some());
     /// ```
     pub fn head_start(mut self, long: Duration) -> Self {
@@ -302,14 +303,14 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
     ///
     /// # Errors
     /// As [`RuntimeBuilder::try_start`].
-    pub fn try_start_without_first(self) -> Result<Runtime, StartError> {
+    pub fn try_start_without_first(self) -> Result<MachineRuntime, StartError> {
         self.chosen.try_start_but(true)
     }
 
     /// The plan for its threads, without any thread. Latencies are measured if they are needed and unknown.
     ///
     /// ```
-    /// let builder = vicus_machine::Runtime::builder().threads(2);
+    /// let builder = vicus_machine::MachineRuntime::builder().threads(2);
     /// assert_eq!(&builder.planned(), builder.clone().start().plan());
     /// ```
     pub fn planned(&self) -> Plan {
@@ -399,17 +400,17 @@ impl Chosen {
         Ok(shared)
     }
 
-    fn try_start(self) -> Result<Runtime, StartError> {
+    fn try_start(self) -> Result<MachineRuntime, StartError> {
         self.try_start_but(false)
     }
 
     /// `leaves_first`: no thread for the first seat that is not spare.
-    fn try_start_but(self, leaves_first: bool) -> Result<Runtime, StartError> {
+    fn try_start_but(self, leaves_first: bool) -> Result<MachineRuntime, StartError> {
         let shared = self.shared(false)?;
         let threads = shared.plan.threads();
         let left_out = shared.first_seat().filter(|_| leaves_first);
         // If a thread can't start, dropping this ends the threads started so far.
-        let runtime = Runtime { shared: Arc::clone(&shared) };
+        let runtime = MachineRuntime { shared: Arc::clone(&shared) };
         let gate = Arc::new(Gate::default());
         let mut started = 0;
         for seat in (0..shared.plan.seats.len()).map(SeatId::new) {
@@ -495,7 +496,7 @@ fn warn_once(warnings: Vec<String>) {
 /// use std::error::Error;
 /// use vicus_schedule::MOST_THREADS;
 ///
-/// let error = vicus_machine::Runtime::builder().threads(MOST_THREADS + 1).try_start().err().unwrap();
+/// let error = vicus_machine::MachineRuntime::builder().threads(MOST_THREADS + 1).try_start().err().unwrap();
 /// assert!(error.to_string().ends_with(&format!("at most {MOST_THREADS} are planned for")));
 /// // What prints an error with its causes has told this one then, and told it twice when it was a cause as well.
 /// assert!(error.source().is_none());

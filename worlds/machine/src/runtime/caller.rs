@@ -13,7 +13,7 @@ use crate::memory::allocator::column_block;
 use crate::memory::heaps;
 use crate::runtime::caller_here::{self, Here, Restore, RunsHere};
 use crate::runtime::clock::now_ns;
-use crate::runtime::handle::Runtime;
+use crate::runtime::handle::MachineRuntime;
 use crate::runtime::recorder::Recording;
 use crate::runtime::request::RequestOptions;
 use crate::runtime::request::new_request;
@@ -30,15 +30,16 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 use vicus_flow::{
-    Activation, Blocks, BoxId, Desk, Entry, FlowError, Instance, Model, Operator, Queued, Settled, World, drop_quietly,
+    Activation, Blocks, BoxId, Entry, FlowError, Instance, Model, Operator, Queued, SeatBuffers, Settled, World,
+    drop_quietly,
 };
 use vicus_schedule::{Kind, RequestId};
 use vicus_topology::NodeId;
 
-impl Runtime {
+impl MachineRuntime {
     /// Submits a request expected to be short. The calling thread begins with it, and no other one is woken; the call
     /// returns when the request is over, or after a millisecond. The runtime's threads do the rest, and the request
-    /// goes on like one of [`Runtime::submit_within`].
+    /// goes on like one of [`MachineRuntime::submit_within`].
     ///
     /// `gives_up` is called between two invocations on the calling thread, before each of their children, and each
     /// millisecond while a box there waits for tasks on the runtime's threads. Boxes and children call it when they
@@ -53,14 +54,14 @@ impl Runtime {
     ///
     /// ```
     /// use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library};
-    /// use vicus_machine::Runtime;
+    /// use vicus_machine::MachineRuntime;
     ///
     /// let schema = Schema::new([("n", Type::U64)]);
     /// let mut net = ModelBuilder::new("one envelope");
     /// let source = net.source(library::source("source", &schema, || [Envelope::new([vec![1u64].into()])]));
     /// net.end(source.output(0));
     ///
-    /// let runtime = Runtime::builder().threads(2).start();
+    /// let runtime = MachineRuntime::builder().threads(2).start();
     /// let request = runtime.submit_here(&net.build().unwrap(), Vec::new(), 1 << 20, &|| false);
     /// assert!(request.wait().unwrap().tasks >= 3);
     /// ```
@@ -97,18 +98,18 @@ impl Runtime {
     ///
     /// # Panics
     /// If it runs none.
-    pub(crate) fn of_this_thread<'a>() -> &'a Runtime {
-        Runtime::of_this_thread_or(Runtime::of_no_thread)
+    pub(crate) fn of_this_thread<'a>() -> &'a MachineRuntime {
+        MachineRuntime::of_this_thread_or(MachineRuntime::of_no_thread)
     }
 
     /// The runtime of a thread without a seat, for the layer above: that of its running request, or the other one if it
     /// runs none. The reference is for a call that returns before that request's end.
-    pub fn of_this_thread_or<'a>(other: fn() -> &'static Runtime) -> &'a Runtime {
+    pub fn of_this_thread_or<'a>(other: fn() -> &'static MachineRuntime) -> &'a MachineRuntime {
         caller_here::runtime().unwrap_or_else(other)
     }
 
     /// Panics: the caller spawns outside of tasks and boxes.
-    pub fn of_no_thread() -> &'static Runtime {
+    pub fn of_no_thread() -> &'static MachineRuntime {
         panic!("tasks are spawned in a task or a box of a runtime; Runtime::run makes one")
     }
 }
@@ -117,7 +118,7 @@ impl Runtime {
 /// loops may be called.
 ///
 /// ```
-/// let runtime = vicus_machine::Runtime::builder().threads(1).start();
+/// let runtime = vicus_machine::MachineRuntime::builder().threads(1).start();
 /// assert!(runtime.run(vicus_machine::is_in_runtime));
 /// assert!(!vicus_machine::is_in_runtime());
 /// ```
@@ -221,16 +222,16 @@ impl Caller<'_> {
         let node = heaps::process().map_or(NodeId::default(), heaps::node_of_thread);
         let entry = Some(self.entry());
         let (blocks, now_ns) = (Blocks::of(column_block), Some(now_ns as fn() -> u64));
-        let mut desk = Desk { node, blocks, asks_world: true, now_ns, entry, seat, ..Desk::default() };
+        let mut buffers = SeatBuffers { node, blocks, asks_world: true, now_ns, entry, seat, ..SeatBuffers::default() };
         // A time beyond the clock's range is no limit.
         let until = Instant::now().checked_add(self.shared.settings.caller_works);
         loop {
             // As in a worker: a panic outside of an invocation's own catch fails the request.
-            while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.run_until(until, &mut desk))) {
+            while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.run_until(until, &mut buffers))) {
                 let Some(index) = self.tasks.borrow_mut().running.take() else { resume_unwind(panic) };
                 instance.abandon(index, seat, panic);
                 self.sweep();
-                desk.activations.clear();
+                buffers.activations.clear();
             }
             heaps::finish_task();
             return match instance.settle() {
@@ -247,12 +248,12 @@ impl Caller<'_> {
     }
 
     /// Runs boxes until there are none, or until it is late: the remaining ones go to the seats.
-    fn run_until(&self, until: Option<Instant>, desk: &mut Desk) {
+    fn run_until(&self, until: Option<Instant>, buffers: &mut SeatBuffers) {
         let instance = self.instance();
         loop {
             let Some(queued) = self.tasks.borrow_mut().take() else { return };
             let stage = instance.stage();
-            self.run_box(queued, desk);
+            self.run_box(queued, buffers);
             self.tasks.borrow_mut().running = None;
             if instance.stage() != stage {
                 self.sweep();
@@ -264,21 +265,21 @@ impl Caller<'_> {
         }
     }
 
-    fn run_box(&self, queued: Queued, desk: &mut Desk) {
+    fn run_box(&self, queued: Queued, buffers: &mut SeatBuffers) {
         self.instance().count_taken(self.slot, 0, false);
         if !queued.is_wanted() {
             return queued.discard(Some(self.slot));
         }
         let index = queued.index();
-        let mut running = queued.begin(desk);
+        let mut running = queued.begin(buffers);
         if running.is_due()
-            && let Some(panic) = seatless::act(|| running.act(self, desk))
+            && let Some(panic) = seatless::act(|| running.act(self, buffers))
         {
             self.instance().fail_by(index, panic);
         }
-        running.send(desk).finish(desk);
+        running.send(buffers).finish(buffers);
         let mut tasks = self.tasks.borrow_mut();
-        desk.activations.drain(..).for_each(|activation| tasks.put(activation));
+        buffers.activations.drain(..).for_each(|activation| tasks.put(activation));
     }
 
     /// The request is longer than expected, or its box is about to block: its other boxes go to the seats.

@@ -1,6 +1,6 @@
 //! The request that the calling thread runs without a seat.
 
-use crate::runtime::handle::Runtime;
+use crate::runtime::handle::MachineRuntime;
 use crate::runtime::shared::RuntimeState;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
@@ -24,7 +24,7 @@ pub(super) trait RunsHere {
 #[derive(Clone, Copy)]
 pub(super) struct Here {
     /// The request's runtime; null if there is no request.
-    runtime: *const Runtime,
+    runtime: *const MachineRuntime,
     caller: Option<NonNull<dyn RunsHere>>,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Restore(Here);
 
 impl Restore {
     /// The calling thread runs a request of this runtime, in its own frame.
-    pub(super) fn begin(runtime: &Runtime, caller: &dyn RunsHere) -> Restore {
+    pub(super) fn begin(runtime: &MachineRuntime, caller: &dyn RunsHere) -> Restore {
         #[expect(unsafe_code, reason = "a pointer into a frame, of which the type system sees no lifetime")]
         // SAFETY: the pointer is followed by functions of this file alone, while the returned value lives in the frame.
         let caller = unsafe { std::mem::transmute::<NonNull<dyn RunsHere + '_>, NonNull<dyn RunsHere>>(caller.into()) };
@@ -62,7 +62,7 @@ pub(super) fn here() -> Here {
 }
 
 /// The runtime of the calling thread's request.
-pub(super) fn runtime<'a>() -> Option<&'a Runtime> {
+pub(super) fn runtime<'a>() -> Option<&'a MachineRuntime> {
     #[expect(unsafe_code, reason = "the runtime whose request this thread runs")]
     // SAFETY: `submit_here` has it borrowed on this thread, and resets this before it returns. The callers of this
     // function use the reference only for a call that returns before then.

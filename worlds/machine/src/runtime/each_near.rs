@@ -3,13 +3,13 @@
 //! Wheeler et al. §5.2 start a thread at each location of an array, to work on the segments there. We differ: all seats
 //! of a node share its pieces, and a seat without pieces left there takes those of the nearest others.
 
-use crate::runtime::handle::Runtime;
+use crate::runtime::handle::MachineRuntime;
 use crate::runtime::request::Request;
 use std::sync::{Arc, Mutex};
 use vicus_flow::{BoxModel, FlowError, Model, ModelBuilder, Schema, Turn};
 use vicus_topology::{NodeId, Place, Topology};
 
-impl Runtime {
+impl MachineRuntime {
     /// Runs a function on pieces of work, each near its data if a seat is there. A thread takes pieces of its own node
     /// first, then those of others, the nearest first. Returns when all are done. A good size is about an array's
     /// segment: a seat works until no pieces are left, and other requests wait for it. A calling task or box works,
@@ -17,10 +17,10 @@ impl Runtime {
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU64, Ordering};
-    /// use vicus_machine::Runtime;
+    /// use vicus_machine::MachineRuntime;
     /// use vicus_memory::{ArrayOptions, DistArray};
     ///
-    /// let runtime = Runtime::builder().start();
+    /// let runtime = MachineRuntime::builder().start();
     /// let memory = runtime.memory().expect("there are addresses");
     /// let squares = DistArray::from_fn(memory, 500_000, ArrayOptions::default(), |n| n as u64 * n as u64)?;
     /// let sum = AtomicU64::new(0);

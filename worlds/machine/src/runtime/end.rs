@@ -1,13 +1,13 @@
 //! The end of a runtime.
 
-use crate::runtime::handle::Runtime;
+use crate::runtime::handle::MachineRuntime;
 use crate::runtime::request::Request;
 use crate::runtime::requests::state::RequestState;
 use crate::runtime::shared::RuntimeState;
 use crate::runtime::worker::runs_task_of;
 use std::sync::Arc;
 
-impl Drop for Runtime {
+impl Drop for MachineRuntime {
     fn drop(&mut self) {
         if !runs_task_of(&self.shared) && !self.shared.is_own_thread() {
             return end(&self.shared);

@@ -19,22 +19,22 @@ use vicus_topology::{Place, Topology};
 ///
 /// ```
 /// use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library};
-/// use vicus_machine::Runtime;
+/// use vicus_machine::MachineRuntime;
 ///
 /// let schema = Schema::new([("n", Type::U64)]);
 /// let mut net = ModelBuilder::new("one envelope");
 /// let source = net.source(library::source("source", &schema, || [Envelope::new([vec![1u64].into()])]));
 /// net.end(source.output(0));
 ///
-/// let runtime = Runtime::builder().threads(2).start();
+/// let runtime = MachineRuntime::builder().threads(2).start();
 /// let totals = runtime.submit(&net.build().unwrap()).wait().unwrap();
 /// assert!(totals.tasks >= 3); // initialization, source, termination
 /// ```
-pub struct Runtime {
+pub struct MachineRuntime {
     pub(crate) shared: Arc<RuntimeState>,
 }
 
-impl Runtime {
+impl MachineRuntime {
     /// The settings to start a runtime with.
     pub fn builder() -> RuntimeBuilder {
         RuntimeBuilder::new(Defaults::default())
@@ -74,10 +74,10 @@ impl Runtime {
     ///
     /// ```
     /// use std::alloc::Layout;
-    /// use vicus_machine::Runtime;
+    /// use vicus_machine::MachineRuntime;
     /// use vicus_memory::distribution::Distribution;
     ///
-    /// let runtime = Runtime::builder().threads(1).start();
+    /// let runtime = MachineRuntime::builder().threads(1).start();
     /// let mut placed = runtime.alloc(Layout::new::<[u64; 100_000]>(), Distribution::Fine)?;
     /// placed.bytes_mut()[0] = 1;
     /// # Ok::<(), vicus_memory::PlaceError>(())
@@ -91,12 +91,12 @@ impl Runtime {
         self.memory().ok_or(too_large)?.place(layout, chosen.as_ref())
     }
 
-    /// Memory like that of [`Runtime::alloc`], placed page by page by any policy.
+    /// Memory like that of [`MachineRuntime::alloc`], placed page by page by any policy.
     ///
     /// ```
     /// use std::alloc::Layout;
-    /// use vicus_machine::Runtime;
-    /// use vicus_memory::distribution::{Arrangement, DistributionError, Policy, Request};
+    /// use vicus_machine::MachineRuntime;
+    /// use vicus_memory::distribution::{Arrangement, DistributionError, Policy, AllocationRequest};
     /// use vicus_topology::LocationId;
     ///
     /// /// All pages on the last location.
@@ -106,26 +106,26 @@ impl Runtime {
     ///     fn name(&self) -> &'static str {
     ///         "last"
     ///     }
-    ///     fn place(&self, request: &Request<'_>) -> Result<Arrangement, DistributionError> {
+    ///     fn place(&self, request: &AllocationRequest<'_>) -> Result<Arrangement, DistributionError> {
     ///         Ok(Arrangement::One(LocationId::new(request.locations - 1)))
     ///     }
     /// }
     ///
-    /// let runtime = Runtime::builder().threads(1).start();
+    /// let runtime = MachineRuntime::builder().threads(1).start();
     /// let placed = runtime.alloc_by(Layout::new::<[u64; 100_000]>(), &Last)?;
     /// assert!(placed.bytes().len() >= 800_000);
     /// # Ok::<(), vicus_memory::PlaceError>(())
     /// ```
     ///
     /// # Errors
-    /// As [`Runtime::alloc`].
+    /// As [`MachineRuntime::alloc`].
     pub fn alloc_by(&self, layout: Layout, policy: &dyn Policy) -> Result<Placed, PlaceError> {
         let too_large = PlaceError::TooLarge { bytes: layout.size(), align: layout.align() };
         self.memory().ok_or(too_large)?.place_by(layout, policy)
     }
 
     /// The source of its pages: the process's memory, if it runs on this machine. `None` if the system gave no
-    /// addresses; [`Runtime::warnings`] then says so.
+    /// addresses; [`MachineRuntime::warnings`] then says so.
     pub fn memory(&self) -> Option<&Arc<Memory>> {
         self.shared.storage.memory.as_ref()
     }
@@ -139,9 +139,9 @@ impl Runtime {
     /// distance. Every task whose end the caller has seen is counted. Empty if the runtime neither counts nor records.
     ///
     /// ```
-    /// use vicus_machine::{Level, Runtime, join};
+    /// use vicus_machine::{Level, MachineRuntime, join};
     ///
-    /// let runtime = Runtime::builder().threads(1).count_takes().start();
+    /// let runtime = MachineRuntime::builder().threads(1).count_takes().start();
     /// runtime.run(|| {
     ///     let before = runtime.takes();
     ///     join(|| 1, || 2);
@@ -162,10 +162,10 @@ impl Runtime {
     /// ([`RuntimeBuilder::write_decisions`]). A seat of worlds/sim decides the same in the same place.
     ///
     /// ```
-    /// use vicus_machine::{Runtime, scope};
+    /// use vicus_machine::{MachineRuntime, scope};
     /// use vicus_schedule::Decision;
     ///
-    /// let runtime = Runtime::builder().threads(1).write_decisions().start();
+    /// let runtime = MachineRuntime::builder().threads(1).write_decisions().start();
     /// runtime.run(|| scope(|scope| scope.spawn(|_| ())));
     /// let (decisions, _) = runtime.recorded();
     /// let ran = decisions[0].iter().filter(|decision| matches!(decision, Decision::Runs(..))).count();

@@ -1,7 +1,7 @@
 //! How busy the machine's PUs are, as the system counts, and whether a runtime has work.
 
 use crate::queues::sleep::SleepPool;
-use crate::runtime::handle::Runtime;
+use crate::runtime::handle::MachineRuntime;
 use vicus_topology::{PuId, Topology};
 
 /// A PU's time since the machine's start, in the system's ticks.
@@ -42,14 +42,14 @@ fn times_of(stat: &str, os_index: u32) -> Option<(u64, u64)> {
     (ticks.len() >= 4).then_some((all - idle, all))
 }
 
-impl Runtime {
+impl MachineRuntime {
     /// Whether all seats' threads sleep, or are about to: nothing is left for them to do. Another thread may give them
     /// a task at the same time, so this is a hint for other users of a PU.
     ///
     /// ```
-    /// use vicus_machine::Runtime;
+    /// use vicus_machine::MachineRuntime;
     ///
-    /// let runtime = Runtime::builder().threads(2).start();
+    /// let runtime = MachineRuntime::builder().threads(2).start();
     /// assert!(!runtime.run(|| runtime.is_asleep()));
     /// while !runtime.is_asleep() {
     ///     std::thread::yield_now();

@@ -35,4 +35,4 @@ pub(crate) mod takes;
 pub(crate) mod worker;
 
 pub use builder::{RuntimeBuilder, StartError};
-pub use handle::Runtime;
+pub use handle::MachineRuntime;

@@ -17,7 +17,7 @@ const SEGMENT: usize = 256 << 10;
 /// ```
 /// use std::sync::Arc;
 /// use vicus_flow::{Bound, BoxModel, Envelope, ModelBuilder, Schema, Turn, Type, library};
-/// use vicus_machine::{RequestOptions, Runtime, TemporaryFiles};
+/// use vicus_machine::{RequestOptions, MachineRuntime, TemporaryFiles};
 ///
 /// // All numbers go to a box that has their count at the end, and to one that needs the count first: 8 MB wait.
 /// let schema = Schema::new([("n", Type::U64)]);
@@ -49,7 +49,7 @@ const SEGMENT: usize = 256 << 10;
 ///
 /// let files = TemporaryFiles::within(&std::env::temp_dir(), 1 << 30)?;
 /// let options = RequestOptions { budget: (1 << 20).into(), overflows: Some(files), ..RequestOptions::default() };
-/// let runtime = Runtime::builder().threads(2).start();
+/// let runtime = MachineRuntime::builder().threads(2).start();
 /// let request = runtime.submit_within(&net.build()?, Vec::new(), options);
 /// request.wait()?;
 /// assert!(request.counts().iter().any(|counts| counts.spilled_bytes > 1 << 20));

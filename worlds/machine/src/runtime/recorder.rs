@@ -13,13 +13,14 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-use vicus_flow::{BoxId, ConnectedBox, Desk, Fact, Instance, LiveBox, Model, refusable};
+use vicus_flow::{BoxId, ConnectedBox, Fact, Instance, LiveBox, Model, SeatBuffers, refusable};
 use vicus_schedule::{
     Access, DealResult, Decision, Kind, Mode, Plan, PoolId, RequestId, SeatId, TaskHeader, TaskName, TaskRef, Way,
 };
 use vicus_topology::Topology;
 use vicus_trace::{
-    Awaits, BoxInfo, Header, Log, ModelInfo, Outcome, SeatInfo, SeatLog, Source, TaskKind, Trace, Use, ViaBound, What,
+    Awaits, BoxInfo, EventLog, Header, InputSource, ModelInfo, RequestOutcome, SeatInfo, SeatLog, TaskKind, Trace, Use,
+    ViaBound, What,
 };
 
 /// The number of a thread that only runs another task aside: it is none of the program's, and not recorded.
@@ -38,7 +39,7 @@ pub(crate) struct Recording {
     /// The clock of closures.
     tasks: Arc<AtomicU64>,
     /// Events of callers without a seat.
-    outside: Mutex<Log>,
+    outside: Mutex<EventLog>,
     /// The numbers of their closures.
     numbers: Mutex<Numbers>,
     /// The networks of requests that have grown.
@@ -48,7 +49,7 @@ pub(crate) struct Recording {
     /// By seat, filled when its thread has left.
     logs: Mutex<Vec<SeatLog>>,
     /// By seat, the log its thread records into now.
-    live: Mutex<Vec<Option<Arc<Mutex<Log>>>>>,
+    live: Mutex<Vec<Option<Arc<Mutex<EventLog>>>>>,
     /// How the numbers of the first seat's closures begin, and by how much they rise.
     first_number: u32,
     number_step: u32,
@@ -66,9 +67,9 @@ pub(crate) struct EventRoom {
     pub(crate) rolls: bool,
 }
 
-fn new_log(room: Option<EventRoom>, most: usize) -> Log {
+fn new_log(room: Option<EventRoom>, most: usize) -> EventLog {
     let EventRoom { events, rolls } = room.unwrap_or(EventRoom { events: 0, rolls: false });
-    refusable(|| if rolls { Log::rolling(events.min(most)) } else { Log::new(events.min(most)) })
+    refusable(|| if rolls { EventLog::rolling(events.min(most)) } else { EventLog::new(events.min(most)) })
 }
 
 impl Recording {
@@ -194,7 +195,7 @@ impl Recording {
     }
 
     /// A caller without a seat settled a request.
-    pub(crate) fn ended(&self, instance: &Instance, outcome: Outcome) {
+    pub(crate) fn ended(&self, instance: &Instance, outcome: RequestOutcome) {
         if !self.keeps_events() {
             return;
         }
@@ -228,7 +229,7 @@ impl Recording {
     }
 
     /// A log for the thread sitting down on a seat: a team's former member of this number may have begun it.
-    fn log_of(&self, seat: SeatId) -> Arc<Mutex<Log>> {
+    fn log_of(&self, seat: SeatId) -> Arc<Mutex<EventLog>> {
         let new = || Arc::new(Mutex::new(new_log(self.room, usize::MAX)));
         let mut live = self.live.lock().expect("nothing panics under this lock");
         Arc::clone(live[seat.index()].get_or_insert_with(new))
@@ -240,7 +241,8 @@ impl Recording {
         let mut logs = self.logs.lock().expect("nothing panics under this lock");
         for (log, to) in live.iter().zip(&mut *logs) {
             if let Some(log) = log {
-                let log = std::mem::replace(&mut *log.lock().expect("nothing panics under this lock"), Log::new(0));
+                let log =
+                    std::mem::replace(&mut *log.lock().expect("nothing panics under this lock"), EventLog::new(0));
                 *to = log.finish();
             }
         }
@@ -290,7 +292,7 @@ impl Recording {
 }
 
 fn box_info(b: &ConnectedBox) -> BoxInfo {
-    let source = |(sender, output): (BoxId, usize)| Source { index: sender.index() as u32, output: output as u16 };
+    let source = |(sender, output): (BoxId, usize)| InputSource { index: sender.index() as u32, output: output as u16 };
     let bound = |bound: vicus_flow::Bound| ViaBound { envelopes: bound.envelopes as u32, bytes: bound.bytes };
     BoxInfo {
         name: b.name().to_owned(),
@@ -301,7 +303,8 @@ fn box_info(b: &ConnectedBox) -> BoxInfo {
 }
 
 fn live_info(live: &LiveBox) -> BoxInfo {
-    let source = |(sender, output): &(BoxId, usize)| Source { index: sender.index() as u32, output: *output as u16 };
+    let source =
+        |(sender, output): &(BoxId, usize)| InputSource { index: sender.index() as u32, output: *output as u16 };
     let bound = |bound: &vicus_flow::Bound| ViaBound { envelopes: bound.envelopes as u32, bytes: bound.bytes };
     BoxInfo {
         name: live.name.clone(),
@@ -389,7 +392,7 @@ pub struct SeatRecorder(Option<On>);
 
 struct On {
     /// Shared with the collector.
-    log: Arc<Mutex<Log>>,
+    log: Arc<Mutex<EventLog>>,
     /// Whether events are kept; otherwise the time isn't asked for.
     keeps_events: bool,
     takes: Arc<SeatTakes>,
@@ -404,7 +407,7 @@ struct On {
 }
 
 impl On {
-    fn log(&self) -> MutexGuard<'_, Log> {
+    fn log(&self) -> MutexGuard<'_, EventLog> {
         self.log.lock().expect("nothing panics under this lock")
     }
 
@@ -422,7 +425,7 @@ impl On {
     }
 
     fn take_log(&self) -> SeatLog {
-        std::mem::replace(&mut *self.log(), Log::new(0)).finish()
+        std::mem::replace(&mut *self.log(), EventLog::new(0)).finish()
     }
 
     /// The innermost running task: the maker of new ones.
@@ -453,8 +456,8 @@ impl On {
     }
 
     /// Records the facts about envelopes.
-    fn record_facts(&mut self, who: vicus_trace::JobId, desk: &mut Desk) {
-        for fact in desk.facts.drain(..) {
+    fn record_facts(&mut self, who: vicus_trace::JobId, buffers: &mut SeatBuffers) {
+        for fact in buffers.facts.drain(..) {
             match fact {
                 Fact::Received { input, rows, pill, stamp } => {
                     self.observe(stamp);
@@ -493,8 +496,8 @@ impl On {
                 }
             }
         }
-        self.observe(desk.clock);
-        desk.clock = self.clock();
+        self.observe(buffers.clock);
+        buffers.clock = self.clock();
     }
 }
 
@@ -850,11 +853,11 @@ impl SeatRecorder {
     }
 
     #[inline]
-    pub(crate) fn invocation_begins(&mut self, instance: &Instance, index: BoxId, desk: &mut Desk) {
+    pub(crate) fn invocation_begins(&mut self, instance: &Instance, index: BoxId, buffers: &mut SeatBuffers) {
         if let Some(on) = &mut self.0 {
-            on.observe(desk.clock);
+            on.observe(buffers.clock);
             on.record(What::InvocationBegins { who: box_id(instance, index) });
-            on.record_facts(box_id(instance, index), desk);
+            on.record_facts(box_id(instance, index), buffers);
         }
     }
 
@@ -867,25 +870,25 @@ impl SeatRecorder {
     }
 
     #[inline]
-    pub(crate) fn act_ends(&mut self, instance: &Instance, index: BoxId, desk: &mut Desk) {
+    pub(crate) fn act_ends(&mut self, instance: &Instance, index: BoxId, buffers: &mut SeatBuffers) {
         if let Some(on) = &mut self.0 {
             on.close(index.index() as u32);
-            on.record_facts(box_id(instance, index), desk);
+            on.record_facts(box_id(instance, index), buffers);
             on.record(What::UserCodeEnds { who: box_id(instance, index) });
-            desk.clock = on.clock();
+            buffers.clock = on.clock();
         }
     }
 
     #[inline]
-    pub(crate) fn invocation_ends(&mut self, instance: &Instance, index: BoxId, desk: &mut Desk) {
+    pub(crate) fn invocation_ends(&mut self, instance: &Instance, index: BoxId, buffers: &mut SeatBuffers) {
         if let Some(on) = &mut self.0 {
-            on.record_facts(box_id(instance, index), desk);
+            on.record_facts(box_id(instance, index), buffers);
             on.record(What::InvocationEnds { who: box_id(instance, index) });
-            desk.clock = on.clock();
+            buffers.clock = on.clock();
         }
     }
 
-    pub(crate) fn request_ended(&mut self, instance: &Instance, outcome: Outcome) {
+    pub(crate) fn request_ended(&mut self, instance: &Instance, outcome: RequestOutcome) {
         if let Some(on) = &mut self.0 {
             on.observe(instance.last_clock());
             on.record(What::RequestEnded { request: instance.id().0 as u32, outcome });

@@ -2,7 +2,7 @@
 
 use crate::runtime::boxes::BOX;
 use crate::runtime::done::EndSignal;
-use crate::runtime::handle::Runtime;
+use crate::runtime::handle::MachineRuntime;
 use crate::runtime::requests::here::{nest, request_here};
 use crate::runtime::requests::nested::cancel_nested;
 use crate::runtime::requests::reserve::account_here;
@@ -28,8 +28,8 @@ use vicus_topology::NodeId;
 /// # let source = net.source(library::source("source", &schema, || [Envelope::new([vec![1u64, 2, 3].into()])]));
 /// # net.end(source.output(0));
 /// # let model = net.build().unwrap();
-/// use vicus_machine::{RequestOptions, Runtime};
-/// let runtime = Runtime::builder().threads(1).start();
+/// use vicus_machine::{RequestOptions, MachineRuntime};
+/// let runtime = MachineRuntime::builder().threads(1).start();
 /// let options = RequestOptions { is_timed: true, ..RequestOptions::default() };
 /// let request = runtime.submit_within(&model, Vec::new(), options); // as above
 /// request.wait().unwrap();
@@ -88,7 +88,7 @@ pub(crate) struct Accounted {
     head_start: Option<u64>,
 }
 
-impl Runtime {
+impl MachineRuntime {
     /// Submits an instance of a model as a request. Requests are numbered as they come; older ones go first.
     pub fn submit(&self, model: &Arc<Model>) -> Request {
         self.submit_with(model, Vec::new())
@@ -99,8 +99,8 @@ impl Runtime {
         self.submit_within(model, operators, Budget::UNBOUNDED)
     }
 
-    /// Like [`Runtime::submit_with`]; the request fails when its boxes hold more than this (`Turn::book`): a number of
-    /// bytes, or their share of a larger whole, or [`RequestOptions`] with such a budget.
+    /// Like [`MachineRuntime::submit_with`]; the request fails when its boxes hold more than this (`Turn::book`): a
+    /// number of bytes, or their share of a larger whole, or [`RequestOptions`] with such a budget.
     pub fn submit_within(
         &self,
         model: &Arc<Model>,
@@ -162,9 +162,9 @@ fn submit_inner(model: &Arc<Model>, operators: OwnOperators, told: OnResult) {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use vicus_machine::{Cancelled, Runtime, reserve};
+/// use vicus_machine::{Cancelled, MachineRuntime, reserve};
 ///
-/// let runtime = Arc::new(Runtime::builder().threads(1).start());
+/// let runtime = Arc::new(MachineRuntime::builder().threads(1).start());
 /// let inner = Arc::clone(&runtime);
 /// let request = runtime.spawn_within(1000, move || inner.spawn(|| reserve(2000).is_ok()).wait());
 /// assert_eq!(request.wait(), Ok(Ok(false)));
@@ -225,7 +225,7 @@ impl Request {
     /// # let source = net.source(library::source("source", &schema, || [Envelope::new([vec![1u64, 2, 3].into()])]));
     /// # net.end(source.output(0));
     /// # let model = net.build().unwrap();
-    /// # let runtime = vicus_machine::Runtime::builder().threads(1).start();
+    /// # let runtime = vicus_machine::MachineRuntime::builder().threads(1).start();
     /// let request = runtime.submit(&model); // as above, with three rows
     /// request.wait().unwrap();
     /// assert_eq!(request.counts()[source.index()].rows_sent(), 3);

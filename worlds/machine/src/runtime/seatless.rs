@@ -1,5 +1,6 @@
-//! Children of a box run by its caller, on no seat ([`Runtime::submit_here`](crate::Runtime::submit_here)): the same
-//! calls as on a seat, executed by one thread.
+//! Children of a box run by its caller, on no seat
+//! ([`MachineRuntime::submit_here`](crate::MachineRuntime::submit_here)): the same calls as on a seat, executed by one
+//! thread.
 //!
 //! A child enters a list when its preceding siblings are over. A wait for children or for a group runs the list until
 //! it is empty, and so does the end of the box's invocation. The list may hold more than the awaited tasks, which only

@@ -216,7 +216,7 @@ impl RuntimeState {
     }
 
     /// Number of tasks taken by its seats so far, by rule and distance; see
-    /// [`Runtime::takes`](crate::Runtime::takes).
+    /// [`MachineRuntime::takes`](crate::MachineRuntime::takes).
     pub fn takes(&self) -> BTreeMap<(u8, Level), u64> {
         self.recording.as_ref().map(Recording::takes).unwrap_or_default()
     }

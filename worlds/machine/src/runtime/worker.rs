@@ -48,10 +48,10 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use vicus_flow::{Blocks, BoxId, Desk, Instance};
+use vicus_flow::{Blocks, BoxId, Instance, SeatBuffers};
 use vicus_schedule::{
-    After, Context, ContextRef, Decision, FoundTask, Kind, PoolId, QueueId, QueuesByRequest as _, RequestId, Rest, Run,
-    Seat, SeatId, SeatPlan, Sleeper, Spawner, Take, TaskRef, Waiter, Wake, Way,
+    After, Context, ContextRef, Decision, FoundTask, Kind, NextTask, PoolId, QueueId, QueuesByRequest as _, RequestId,
+    Rest, Seat, SeatId, SeatPlan, Sleeper, Spawner, Take, TaskRef, Waiter, Wake, Way,
 };
 
 /// The state of a thread working on a seat.
@@ -98,10 +98,10 @@ pub struct SeatCode {
     pub began: isize,
 }
 
-/// Memory and a desk that a seat has at hand for its tasks and boxes.
+/// Memory and a buffers that a seat has at hand for its tasks and boxes.
 pub(crate) struct Supplies {
     /// For the next box; `None` while one runs.
-    pub(crate) desk: Option<Box<Desk>>,
+    pub(crate) buffers: Option<Box<SeatBuffers>>,
     /// Memory for tasks.
     pub(crate) slab: Slab,
     /// The number of the last sweep done by this seat.
@@ -273,7 +273,7 @@ impl Worker {
                 above: SeatState::none(),
                 began: shared.hook.of_seat(seat).gone(),
             },
-            supplies: Supplies { desk: None, slab: Slab::new(seat), swept: 0 },
+            supplies: Supplies { buffers: None, slab: Slab::new(seat), swept: 0 },
             own,
             recorder,
             seat,
@@ -281,13 +281,21 @@ impl Worker {
         }
     }
 
-    /// A desk for boxes of this seat.
-    pub(crate) fn new_desk(&self) -> Box<Desk> {
+    /// A buffers for boxes of this seat.
+    pub(crate) fn new_buffers(&self) -> Box<SeatBuffers> {
         let (node, blocks) = (self.node(), Blocks::of(column_block));
         let seat = Some(self.seat.index());
         let entry = Some(Arc::clone(&self.shared.waiting.entry));
         let now_ns = Some(now_ns as fn() -> u64);
-        Box::new(Desk { recording: self.recorder.keeps_events(), node, blocks, now_ns, entry, seat, ..Desk::default() })
+        Box::new(SeatBuffers {
+            recording: self.recorder.keeps_events(),
+            node,
+            blocks,
+            now_ns,
+            entry,
+            seat,
+            ..SeatBuffers::default()
+        })
     }
 
     /// Works until `goes_on` is false. It is checked between two tasks and around sleep.
@@ -403,7 +411,7 @@ impl Worker {
 
     /// A task to run. `last`: the seat would sleep otherwise.
     #[inline(always)]
-    fn find(&mut self, shared: &RuntimeState, last: bool) -> Option<Run<TaskRef>> {
+    fn find(&mut self, shared: &RuntimeState, last: bool) -> Option<NextTask<TaskRef>> {
         let mut reach = self.reach(shared, last);
         let plan = self.stand(shared);
         if shared.are_several() {
@@ -420,7 +428,8 @@ impl Worker {
         if reach.below.is_some() {
             found = found.or_else(|| find_below(shared, &mut reach, self.frame.request));
         } else if found.is_none() && self.helps_others(shared) {
-            found = self.state.help(plan, &mut reach).map(|FoundTask { task, way }| Run { task, way, leaves: false });
+            found =
+                self.state.help(plan, &mut reach).map(|FoundTask { task, way }| NextTask { task, way, leaves: false });
         }
         if let Some(task) = reach.refused {
             shared.put_task_at_entry(task);
@@ -444,7 +453,7 @@ impl Worker {
         plan: &SeatPlan,
         reach: &mut Reach<'_>,
         but: Option<RequestId>,
-    ) -> Option<Run<TaskRef>> {
+    ) -> Option<NextTask<TaskRef>> {
         // A waiting tied task may only have its own descendants run.
         if self.stack.is_tied || !self.stack.below.is_null() || self.state.is_deep() {
             return None;
@@ -695,7 +704,7 @@ impl<'a> Seated<'a> {
 /// A task for the calling thread's seat.
 #[inline]
 pub(crate) fn find(shared: &RuntimeState) -> Option<(TaskRef, Way)> {
-    let Run { task, way, leaves } = in_task(|worker| worker.find(shared, false))?;
+    let NextTask { task, way, leaves } = in_task(|worker| worker.find(shared, false))?;
     if leaves {
         leave_to_others(shared);
     }
@@ -704,17 +713,17 @@ pub(crate) fn find(shared: &RuntimeState) -> Option<(TaskRef, Way)> {
 
 /// A task for the calling thread's seat; without one, the seat sleeps.
 #[cold]
-fn find_last(shared: &RuntimeState) -> Option<Run<TaskRef>> {
+fn find_last(shared: &RuntimeState) -> Option<NextTask<TaskRef>> {
     in_task(|worker| worker.find(shared, true))
 }
 
 /// A task for a seat that may only begin descendants of its waiting task, from any queue: they may lie in queues polled
 /// by other seats of the plan, and these may all wait like this one.
 #[cold]
-fn find_below(shared: &RuntimeState, reach: &mut Reach<'_>, request: RequestId) -> Option<Run<TaskRef>> {
+fn find_below(shared: &RuntimeState, reach: &mut Reach<'_>, request: RequestId) -> Option<NextTask<TaskRef>> {
     let mut all = (0..shared.plan.queues.len()).map(QueueId::new);
     let task = all.find_map(|queue| reach.take_of(request, queue, Take::Youngest, 0))?;
-    Some(Run { task, way: Way::NO_QUEUE, leaves: false })
+    Some(NextTask { task, way: Way::NO_QUEUE, leaves: false })
 }
 
 /// If the seat was woken for a task, and has other work: wakes another seat for that task.

@@ -16,19 +16,20 @@ use vicus_trace::Awaits;
 
 /// Spawns a child of the running task, an immediate task. The parent may end before it. These wait for the child:
 /// [`wait_for_children`] in the parent, the open group ([`open_group`]) and those around it, the scope of the parent,
-/// and the root of all these tasks: [`Runtime::run`](crate::Runtime::run), a request, or a box's invocation on a seat.
-/// If another thread runs a closure of [`join`](crate::join) or iterations of [`for_each`](crate::for_each), these are
-/// a task of their own, which waits for everything it has spawned.
+/// and the root of all these tasks: [`MachineRuntime::run`](crate::MachineRuntime::run), a request, or a box's
+/// invocation on a seat. If another thread runs a closure of [`join`](crate::join) or iterations of
+/// [`for_each`](crate::for_each), these are a task of their own, which waits for everything it has spawned.
 ///
-/// For a box run by its caller ([`Runtime::submit_here`](crate::Runtime::submit_here)), the children run on the
-/// caller's thread, one after the other, when the box waits for them, at the latest before the box's invocation ends.
+/// For a box run by its caller ([`MachineRuntime::submit_here`](crate::MachineRuntime::submit_here)), the children run
+/// on the caller's thread, one after the other, when the box waits for them, at the latest before the box's invocation
+/// ends.
 ///
 /// ```
 /// use std::sync::Arc;
 /// use std::sync::atomic::{AtomicUsize, Ordering};
-/// use vicus_machine::{Runtime, spawn_child, wait_for_children};
+/// use vicus_machine::{MachineRuntime, spawn_child, wait_for_children};
 ///
-/// let runtime = Runtime::builder().threads(2).start();
+/// let runtime = MachineRuntime::builder().threads(2).start();
 /// let count = Arc::new(AtomicUsize::new(0));
 /// runtime.run(|| {
 ///     for _ in 0..10 {
@@ -72,9 +73,9 @@ fn spawn_kind(kind: Kind, store: impl Store, f: impl FnOnce() + Send + 'static) 
 /// ([`cancel_group`]): then it is dropped.
 ///
 /// ```
-/// use vicus_machine::{Runtime, run_child, spawn_child, wait_for_children};
+/// use vicus_machine::{MachineRuntime, run_child, spawn_child, wait_for_children};
 ///
-/// let runtime = Runtime::builder().threads(1).start();
+/// let runtime = MachineRuntime::builder().threads(1).start();
 /// let number = runtime.run(|| {
 ///     let mut number = 0;
 ///     run_child(|| {
@@ -100,9 +101,9 @@ pub fn run_child<R>(f: impl FnOnce() -> R) -> Option<R> {
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
-/// use vicus_machine::{Runtime, child, wait_for_children};
+/// use vicus_machine::{MachineRuntime, child, wait_for_children};
 ///
-/// let runtime = Runtime::builder().threads(1).start();
+/// let runtime = MachineRuntime::builder().threads(1).start();
 /// let order = Arc::new(Mutex::new(Vec::new()));
 /// runtime.run(|| {
 ///     for priority in [1, 5, 3] {
@@ -160,10 +161,10 @@ impl ChildBuilder {
     /// ```
     /// use std::sync::Arc;
     /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-    /// use vicus_machine::{Runtime, child, wait_for_children};
+    /// use vicus_machine::{MachineRuntime, child, wait_for_children};
     /// use vicus_schedule::{Access, Mode};
     ///
-    /// let runtime = Runtime::builder().threads(2).start();
+    /// let runtime = MachineRuntime::builder().threads(2).start();
     /// let cells: Arc<[AtomicU64]> = (0..2).map(AtomicU64::new).collect();
     /// runtime.run(|| {
     ///     let uses = |cell: usize, mode| Access::of(&cells[cell..][..1], mode);
@@ -285,9 +286,9 @@ pub fn wait_for_children() {
 /// Groups may be nested. A group still open at its task's end is closed then.
 ///
 /// ```
-/// use vicus_machine::{Runtime, close_group, open_group, spawn_child};
+/// use vicus_machine::{MachineRuntime, close_group, open_group, spawn_child};
 ///
-/// let runtime = Runtime::builder().threads(2).start();
+/// let runtime = MachineRuntime::builder().threads(2).start();
 /// let (sender, receiver) = std::sync::mpsc::channel();
 /// runtime.run(move || {
 ///     open_group();

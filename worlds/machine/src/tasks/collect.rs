@@ -12,7 +12,7 @@ use std::sync::Mutex;
 /// so a sum of floating-point numbers is the same each time.
 ///
 /// ```
-/// let runtime = vicus_machine::Runtime::builder().threads(2).start();
+/// let runtime = vicus_machine::MachineRuntime::builder().threads(2).start();
 /// let longest = runtime.run(|| vicus_machine::map_reduce(0..1000, |n| (n * 7919) % 1000, usize::max));
 /// assert_eq!(longest, Some(999));
 /// ```
@@ -42,7 +42,7 @@ pub fn map_reduce<R: Send>(
 /// that later go over the same range.
 ///
 /// ```
-/// let runtime = vicus_machine::Runtime::builder().threads(2).start();
+/// let runtime = vicus_machine::MachineRuntime::builder().threads(2).start();
 /// let squares = runtime.run(|| vicus_machine::collect(0..1000, |n| n * n));
 /// assert_eq!(squares[31], 961);
 /// ```
@@ -67,7 +67,7 @@ pub fn collect<R: Send>(range: Range<usize>, f: impl Fn(usize) -> R + Sync) -> V
         }
     });
     // Each number was done, or `pieces` has panicked.
-    made.are_the_vectors();
+    made.hand_over();
     #[expect(unsafe_code, reason = "the memory was raw")]
     // SAFETY: as many values were written, one for each number of the range.
     unsafe {
@@ -88,7 +88,7 @@ struct VectorValues<R> {
 unsafe impl<R: Send> Sync for VectorValues<R> {}
 
 impl<R> VectorValues<R> {
-    fn are_the_vectors(self) {
+    fn hand_over(self) {
         let mut made = ManuallyDrop::new(self);
         // Drops the list, but no value.
         *made.written.get_mut().expect("nothing panics under this lock") = Vec::new();

@@ -283,7 +283,7 @@ impl<'scope> Scope<'scope> {
     /// uses places.
     ///
     /// ```
-    /// let runtime = vicus_machine::Runtime::builder().threads(2).start();
+    /// let runtime = vicus_machine::MachineRuntime::builder().threads(2).start();
     /// let (mut a, mut b) = (vec![1; 1000], vec![0; 1000]);
     /// runtime.run(|| vicus_machine::scope(|scope| {
     ///     let (a, b) = (scope.share(&mut a), scope.share(&mut b));
@@ -365,10 +365,10 @@ impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
     /// a living pool.
     ///
     /// ```
-    /// use vicus_machine::Runtime;
+    /// use vicus_machine::MachineRuntime;
     /// use vicus_schedule::{Access, Mode};
     ///
-    /// let runtime = Runtime::builder().threads(1).start();
+    /// let runtime = MachineRuntime::builder().threads(1).start();
     /// let table = runtime.alloc(std::alloc::Layout::new::<[u64; 1000]>(), None)?;
     /// let access = Access::of(table.bytes(), Mode::Read);
     /// runtime.run(|| vicus_machine::scope(|scope| scope.task().touches(&[access]).spawn(|()| ())));
@@ -409,7 +409,7 @@ impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
     /// use std::sync::Mutex;
     ///
     /// let order = Mutex::new(Vec::new());
-    /// vicus_machine::Runtime::builder().threads(1).start().run(|| {
+    /// vicus_machine::MachineRuntime::builder().threads(1).start().run(|| {
     ///     vicus_machine::scope(|scope| {
     ///         for priority in [1, 5, 3] {
     ///             let order = &order;

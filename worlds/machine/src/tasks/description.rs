@@ -304,7 +304,7 @@ pub(super) unsafe fn hold_described(
 
 #[cfg(test)]
 mod tests {
-    use crate::Runtime;
+    use crate::MachineRuntime;
     use crate::runtime::worker::in_task;
     use crate::tasks::{child, in_place_scope, run_child, wait_for_children};
     use std::sync::Barrier;
@@ -330,7 +330,7 @@ mod tests {
         let settings = ALL.into_iter().map(|strategy| strategy.name()).chain(["vicus:deal_bytes=4096"]);
         for (strategy, threads) in settings.flat_map(|strategy| [1, 2].map(|threads| (strategy, threads))) {
             let setting: Setting = strategy.parse().unwrap();
-            let runtime = Runtime::builder().strategy(setting).threads(threads).start();
+            let runtime = MachineRuntime::builder().strategy(setting).threads(threads).start();
             let asks = runtime.plan().divides(&[DATA]);
             // `vicus` asks, unless the chips' caches lie at different distances.
             assert!(!asks || strategy.starts_with("vicus"), "{strategy}");
@@ -367,7 +367,7 @@ mod tests {
             [("vicus:deal_bytes=4096", true), ("vicus:deal_bytes=4096,warm=0", false), ("footprint", false)]
         {
             let setting: Setting = setting.parse().unwrap();
-            let runtime = Runtime::builder().topology(topology.clone()).strategy(setting).threads(2).start();
+            let runtime = MachineRuntime::builder().topology(topology.clone()).strategy(setting).threads(2).start();
             let warm = runtime.plan().warm().cloned();
             assert_eq!(warm.is_some(), is_asked);
             let pools: Vec<PoolId> = runtime.plan().seats.iter().map(|seat| seat.pool).collect();

@@ -28,10 +28,10 @@ pub struct Included {
 ///
 /// ```
 /// use std::sync::atomic::{AtomicBool, Ordering};
-/// use vicus_machine::{Runtime, begin_child, end_child, spawn_child, wait_for_children};
+/// use vicus_machine::{MachineRuntime, begin_child, end_child, spawn_child, wait_for_children};
 ///
 /// static IS_DONE: AtomicBool = AtomicBool::new(false);
-/// Runtime::builder().threads(1).start().run(|| {
+/// MachineRuntime::builder().threads(1).start().run(|| {
 ///     let child = begin_child().expect("no group was cancelled");
 ///     spawn_child(|| IS_DONE.store(true, Ordering::Relaxed));
 ///     wait_for_children(); // for the grandchild
@@ -189,9 +189,9 @@ impl ChildBuilder {
     /// Makes the child, to be spawned by its release; see [`HeldChild`]. This call fixes its order among its siblings.
     ///
     /// ```
-    /// use vicus_machine::{Runtime, child, wait_for_children};
+    /// use vicus_machine::{MachineRuntime, child, wait_for_children};
     ///
-    /// let runtime = Runtime::builder().threads(2).start();
+    /// let runtime = MachineRuntime::builder().threads(2).start();
     /// runtime.run(|| {
     ///     let held = child().held(|| ());
     ///     let other = std::thread::spawn(move || held.release());

@@ -1,7 +1,7 @@
 //! Two closures, perhaps at the same time.
 
 use crate::queues::deque::Deque;
-use crate::runtime::handle::Runtime;
+use crate::runtime::handle::MachineRuntime;
 use crate::runtime::latch::Latch;
 use crate::runtime::worker::class::{closure_class, end_task, with_descendants};
 use crate::runtime::worker::context::recorded;
@@ -11,15 +11,15 @@ use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
-use vicus_schedule::{Kind, Put, QueueId, TaskClass, TaskHeader, TaskRef};
+use vicus_schedule::{Kind, QueueId, SpawnTarget, TaskClass, TaskHeader, TaskRef};
 use vicus_trace::Awaits;
 
-/// Runs two closures and returns their results. Another thread of the caller's [`Runtime`] may run the second one while
-/// the first one runs; if none has taken it by then, this thread does. The second one is an immediate task: it is run
-/// near. Usually it takes no lock and allocates nothing.
+/// Runs two closures and returns their results. Another thread of the caller's [`MachineRuntime`] may run the second
+/// one while the first one runs; if none has taken it by then, this thread does. The second one is an immediate task:
+/// it is run near. Usually it takes no lock and allocates nothing.
 ///
 /// ```
-/// let runtime = vicus_machine::Runtime::builder().threads(2).start();
+/// let runtime = vicus_machine::MachineRuntime::builder().threads(2).start();
 /// assert_eq!(runtime.run(|| vicus_machine::join(|| 1, || 2)), (1, 2));
 /// ```
 ///
@@ -34,19 +34,19 @@ where
     RA: Send,
     RB: Send,
 {
-    join_or(Runtime::of_no_thread, a, b)
+    join_or(MachineRuntime::of_no_thread, a, b)
 }
 
 /// Like [`join`]; outside of a runtime, it uses this one.
 #[inline]
-pub fn join_or<A, B, RA, RB>(outside: fn() -> &'static Runtime, a: A, b: B) -> (RA, RB)
+pub fn join_or<A, B, RA, RB>(outside: fn() -> &'static MachineRuntime, a: A, b: B) -> (RA, RB)
 where
     A: FnOnce() -> RA + Send,
     B: FnOnce() -> RB + Send,
     RA: Send,
     RB: Send,
 {
-    if is_seated() { join_here(a, b) } else { Runtime::of_this_thread_or(outside).run(|| join_here(a, b)) }
+    if is_seated() { join_here(a, b) } else { MachineRuntime::of_this_thread_or(outside).run(|| join_here(a, b)) }
 }
 
 #[inline]
@@ -154,11 +154,11 @@ fn try_take_back(worker: &mut Worker, task: TaskRef, queue: Option<QueueId>) -> 
 #[inline(never)]
 fn put_elsewhere(worker: &mut Worker, task: TaskRef) -> (Option<QueueId>, AtOnce) {
     match worker.state.place_second(&worker.shared.plan) {
-        Put::Keep => {
+        SpawnTarget::Keep => {
             worker.keep(task);
             (None, AtOnce::NONE)
         }
-        Put::Into(queue, kind) => (Some(queue), worker.put(task, queue, kind)),
+        SpawnTarget::Into(queue, kind) => (Some(queue), worker.put(task, queue, kind)),
     }
 }
 

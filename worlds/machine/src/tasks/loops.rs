@@ -3,7 +3,7 @@
 use super::scope::keep_first;
 use super::visitors::Visitors;
 use crate::runtime::awaited::Awaited;
-use crate::runtime::handle::Runtime;
+use crate::runtime::handle::MachineRuntime;
 use crate::runtime::latch::Notify as _;
 use crate::runtime::shared::RuntimeState;
 use crate::runtime::worker::class::{closure_class, end_task};
@@ -16,7 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use vicus_schedule::{ContextRef, Kind, RequestId, SeatId, TaskClass, TaskHeader, TaskRef, Waiter};
+use vicus_schedule::{ContextOwner, ContextRef, Kind, RequestId, SeatId, TaskClass, TaskHeader, TaskRef, Waiter};
 use vicus_trace::Awaits;
 
 /// Number of pieces in each thread's share of a loop, so that others can help.
@@ -33,7 +33,7 @@ const UNHEARD: usize = 8;
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
-/// let (runtime, sum) = (vicus_machine::Runtime::builder().threads(2).start(), AtomicUsize::new(0));
+/// let (runtime, sum) = (vicus_machine::MachineRuntime::builder().threads(2).start(), AtomicUsize::new(0));
 /// runtime.run(|| vicus_machine::for_each(0..1000, |n| _ = sum.fetch_add(n, Ordering::Relaxed)));
 /// assert_eq!(sum.into_inner(), 499_500);
 /// ```
@@ -50,7 +50,7 @@ pub fn for_each(range: Range<usize>, f: impl Fn(usize) + Sync) {
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
-/// let (runtime, sum) = (vicus_machine::Runtime::builder().threads(2).start(), AtomicUsize::new(0));
+/// let (runtime, sum) = (vicus_machine::MachineRuntime::builder().threads(2).start(), AtomicUsize::new(0));
 /// runtime.run(|| vicus_machine::for_each_piece(0..1000, |piece| _ = sum.fetch_add(piece.sum(), Ordering::Relaxed)));
 /// assert_eq!(sum.into_inner(), 499_500);
 /// ```
@@ -64,7 +64,7 @@ pub fn for_each_piece(range: Range<usize>, f: impl Fn(Range<usize>) + Sync) {
 /// Runs a closure for each element of a slice and its index, as [`for_each`].
 ///
 /// ```
-/// let (runtime, mut squares) = (vicus_machine::Runtime::builder().threads(2).start(), vec![0; 1000]);
+/// let (runtime, mut squares) = (vicus_machine::MachineRuntime::builder().threads(2).start(), vec![0; 1000]);
 /// runtime.run(|| vicus_machine::for_each_mut(&mut squares, |index, square| *square = index * index));
 /// assert_eq!(squares[31], 961);
 /// ```
@@ -97,11 +97,11 @@ pub(super) fn pieces(range: Range<usize>, f: &(dyn Fn(Range<usize>) + Sync)) {
         return;
     }
     if !is_seated() {
-        return Runtime::of_this_thread().run(|| pieces(range, f));
+        return MachineRuntime::of_this_thread().run(|| pieces(range, f));
     }
     let (shared, owner, request, context) =
         in_task(|worker| (Arc::clone(&worker.shared), worker.owner(), worker.frame.request, worker.frame.parent));
-    let (seat, waiter) = owner;
+    let ContextOwner { seat, waiter } = owner;
     let work = Arc::new(Loop { context, ..Loop::new(&shared, waiter, request, range, f) });
     in_task(|worker| worker.recorder.section_begins(request));
     for other in (0..work.parts.len()).map(SeatId::new).filter(|&other| other != seat) {

@@ -1,6 +1,6 @@
 //! Tasks sent to a place: the check of the place.
 
-use crate::runtime::handle::Runtime;
+use crate::runtime::handle::MachineRuntime;
 use crate::runtime::worker::{is_seated, with_shared};
 use vicus_topology::Place;
 
@@ -12,6 +12,6 @@ pub(super) fn assert_known(place: Place) {
     if is_seated() {
         with_shared(|shared| shared.topology().node_of(place));
     } else {
-        Runtime::of_this_thread().topology().node_of(place);
+        MachineRuntime::of_this_thread().topology().node_of(place);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::description::{TaskDescription, spawn_described};
 use super::place::assert_known;
-use crate::runtime::handle::Runtime;
+use crate::runtime::handle::MachineRuntime;
 use crate::runtime::worker::context::wait_for;
 use crate::runtime::worker::job::{Job, OfSeat};
 use crate::runtime::worker::{Worker, in_task, is_seated, with_worker};
@@ -19,7 +19,7 @@ use vicus_topology::Place;
 /// scope.
 ///
 /// ```
-/// let runtime = vicus_machine::Runtime::builder().threads(2).start();
+/// let runtime = vicus_machine::MachineRuntime::builder().threads(2).start();
 /// let mut halves = [0, 0];
 /// let (left, right) = halves.split_at_mut(1);
 /// runtime.run(|| {
@@ -35,13 +35,13 @@ use vicus_topology::Place;
 /// If the closure or a task panics, with its panic, after all are over; with the first one if several do. Outside of a
 /// runtime ([`is_in_runtime`](crate::is_in_runtime)).
 pub fn scope<'scope, R: Send>(f: impl FnOnce(&Scope<'scope>) -> R + Send) -> R {
-    if is_seated() { in_place_scope(f) } else { Runtime::of_this_thread().run(|| in_place_scope(f)) }
+    if is_seated() { in_place_scope(f) } else { MachineRuntime::of_this_thread().run(|| in_place_scope(f)) }
 }
 
 /// Like [`scope`], for a closure bound to the calling thread.
 ///
 /// # Panics
-/// As [`scope`], and outside of tasks: see [`Runtime::run`].
+/// As [`scope`], and outside of tasks: see [`MachineRuntime::run`].
 pub fn in_place_scope<'scope, R>(f: impl FnOnce(&Scope<'scope>) -> R) -> R {
     assert!(is_seated(), "in_place_scope is called in a task; Runtime::run makes one");
     let scope = in_task(|worker| Scope {
@@ -85,9 +85,9 @@ impl<'scope> Scope<'scope> {
     /// itself, so that stacks don't grow with the number of tasks.
     ///
     /// ```
-    /// use vicus_machine::{Runtime, scope};
+    /// use vicus_machine::{MachineRuntime, scope};
     ///
-    /// let runtime = Runtime::builder().threads(2).strategy("shepherd".parse().unwrap()).start();
+    /// let runtime = MachineRuntime::builder().threads(2).strategy("shepherd".parse().unwrap()).start();
     /// let (node, group) = (runtime.topology().nodes[0].id, runtime.topology().core_groups[0].id);
     /// let mut sums = [0; 2];
     /// let [first, second] = &mut sums;
@@ -176,7 +176,7 @@ pub(super) fn keep_first(first: &Mutex<Option<Box<dyn Any + Send>>>, panic: Box<
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use crate::Runtime;
+    use crate::MachineRuntime;
     use crate::scope;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
@@ -185,7 +185,7 @@ mod tests {
     /// Whether one seat puts a deferred task into its own queue instead of its group's; `is_in_use` says whether the
     /// group's is in use.
     fn is_spilled(setting: &str, is_in_use: bool, has_another_request: bool) -> bool {
-        let runtime = Runtime::builder().threads(1).strategy(setting.parse().unwrap());
+        let runtime = MachineRuntime::builder().threads(1).strategy(setting.parse().unwrap());
         let runtime = runtime.quiet().write_decisions().start();
         let [own, shared] = runtime.plan().seats[0].place;
         let (has_run, is_held) = (AtomicBool::new(false), AtomicBool::new(false));

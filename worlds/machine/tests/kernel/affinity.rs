@@ -4,11 +4,11 @@ use crate::left_out;
 use crate::sysfs::{self, Cpus, Machine};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use vicus_machine::Runtime;
+use vicus_machine::MachineRuntime;
 
 /// The only runtime of this process: threads are found by their names, which are the same in all runtimes.
 pub(crate) struct Alone {
-    pub(crate) runtime: Runtime,
+    pub(crate) runtime: MachineRuntime,
     _lock: MutexGuard<'static, ()>,
 }
 
@@ -24,7 +24,7 @@ impl Alone {
             assert!(began.elapsed() < Duration::from_secs(30), "a runtime has left threads");
             std::thread::yield_now();
         }
-        let builder = Runtime::builder().strategy(strategy.parse().unwrap()).threads(sysfs::own_cpus().len());
+        let builder = MachineRuntime::builder().strategy(strategy.parse().unwrap()).threads(sysfs::own_cpus().len());
         let runtime = builder.start();
         assert_eq!(runtime.warnings(), Vec::<String>::new());
         Alone { runtime, _lock: lock }

@@ -14,9 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Mutex;
 use vicus_kernels::{
-    AnyKernel, Array, Element, Jacobi2d, Kernel, Leaf, Map, Matmul, Order, Schedule, SparseLu, Task, World,
+    AnyKernel, Array, Element, Jacobi2d, Kernel, KernelWorld, Leaf, Map, Matmul, Schedule, SparseLu, Task, TaskOrder,
 };
-use vicus_machine::{Defaults, LatencyFile, Runtime, RuntimeBuilder, in_place_scope, join, this_machine};
+use vicus_machine::{Defaults, LatencyFile, MachineRuntime, RuntimeBuilder, in_place_scope, join, this_machine};
 use vicus_memory::distribution::Distribution;
 use vicus_memory::{NodeBytes, Placed};
 use vicus_schedule::{Access, Dealing, Kind, Plan};
@@ -25,12 +25,12 @@ use vicus_trace::{JobId, Trace, What};
 
 /// Threads recording the footprints of all tasks.
 struct Watched<'r> {
-    runtime: &'r Runtime,
+    runtime: &'r MachineRuntime,
     arrays: Mutex<Vec<Placed>>,
     said: Mutex<Vec<Vec<Access>>>,
 }
 
-impl World for Watched<'_> {
+impl KernelWorld for Watched<'_> {
     fn threads(&self) -> usize {
         self.runtime.plan().threads()
     }
@@ -50,14 +50,14 @@ impl World for Watched<'_> {
         join(a, b)
     }
 
-    fn tasks<F: FnOnce() + Send>(&self, order: Order, tasks: impl Iterator<Item = (Task, F)>) {
+    fn tasks<F: FnOnce() + Send>(&self, order: TaskOrder, tasks: impl Iterator<Item = (Task, F)>) {
         in_place_scope(|scope| {
             for (Task { kind, accesses }, f) in tasks {
                 self.said.lock().unwrap().push(accesses.clone());
                 let task = if kind == Kind::Immediate { scope.task().immediate() } else { scope.task() };
                 let task = match order {
-                    Order::Free => task.touches(&accesses),
-                    Order::ByData => task.follows(&accesses),
+                    TaskOrder::Free => task.touches(&accesses),
+                    TaskOrder::ByData => task.follows(&accesses),
                 };
                 task.spawn(move |()| f());
             }
@@ -161,7 +161,7 @@ fn moves(trace: &Trace) -> Vec<(usize, usize, u8)> {
     spawned.iter().map(of).collect()
 }
 
-fn arrays(runtime: &Runtime, placed: &[Placed], coarse: bool, topology: &Topology) -> Vec<Pages> {
+fn arrays(runtime: &MachineRuntime, placed: &[Placed], coarse: bool, topology: &Topology) -> Vec<Pages> {
     let memory = runtime.memory().unwrap();
     let page = memory.pages().page_bytes();
     let of = |placed: &Placed| {
@@ -297,7 +297,7 @@ fn check(strategy: &str, kernel: &mut AnyKernel, distribution: &str, file: &Path
 /// On this machine, with measurements kept in this file.
 fn with_latencies(topology: &Topology, file: &Path) -> RuntimeBuilder {
     let defaults = Defaults { latencies: Some(LatencyFile::At(file.to_owned())), ..Defaults::default() };
-    Runtime::builder().topology(topology.clone()).quiet().defaults(defaults)
+    MachineRuntime::builder().topology(topology.clone()).quiet().defaults(defaults)
 }
 
 /// Makes a runtime measure latencies, and replaces them by others that follow the machine's distances.
@@ -333,7 +333,7 @@ fn kernels() -> [AnyKernel; 4] {
 fn tasks_with_footprints_run_where_the_papers_algorithms_deal_them() {
     let Some(kernel_says) = Machine::read() else { return left_out("sysfs has no nodes, cores or caches") };
     let topology = this_machine().topology;
-    let probe = Runtime::builder().topology(topology.clone()).threads(1).quiet().start();
+    let probe = MachineRuntime::builder().topology(topology.clone()).threads(1).quiet().start();
     let placed = probe.alloc(Layout::new::<[u8; 4096]>(), Distribution::Coarse).unwrap();
     if let Some(error) = placed.refusal() {
         return left_out(&format!("memory can't be placed here: {error}"));

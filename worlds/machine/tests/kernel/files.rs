@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use vicus_files::{Access, Directory, LockError, Operation, conformance};
+use vicus_files::{Directory, FileOperation, LockError, OpenMode, conformance};
 use vicus_machine::SystemDirectory;
 
 /// A fresh directory, removed at the end of the test.
@@ -52,18 +52,22 @@ fn a_directory_is_created_once_and_must_be_one() {
     let missing = SystemDirectory::open(&fresh.0).unwrap_err();
     assert!(missing.is_missing(), "{missing}");
     fresh.open().create("a").unwrap();
-    fresh.open().open("a", Access::Read).expect("creating the directory again empties nothing");
+    fresh.open().open("a", OpenMode::Read).expect("creating the directory again empties nothing");
     let error = SystemDirectory::create(&fresh.0.join("a")).unwrap_err();
-    assert_eq!((error.operation, error.cause.kind()), (Operation::Open, std::io::ErrorKind::NotADirectory), "{error}");
+    assert_eq!(
+        (error.operation, error.cause.kind()),
+        (FileOperation::Open, std::io::ErrorKind::NotADirectory),
+        "{error}"
+    );
     let error = SystemDirectory::create(&fresh.0.join("x").join("y")).unwrap_err();
-    assert!(error.is_missing() && error.operation == Operation::Create, "{error}");
+    assert!(error.is_missing() && error.operation == FileOperation::Create, "{error}");
 }
 
 /// `/dev/full` is the kernel's own full disk.
 #[test]
 fn a_full_disk_is_told_from_other_errors() {
     let directory = SystemDirectory::open(Path::new("/dev")).unwrap();
-    let full = directory.open("full", Access::Write).unwrap().write_at(0, b"x").unwrap_err();
+    let full = directory.open("full", OpenMode::Write).unwrap().write_at(0, b"x").unwrap_err();
     assert!(full.is_full(), "{full}");
     assert_eq!(
         full.to_string(),
@@ -85,7 +89,7 @@ fn missing_rights_are_named() {
     if std::fs::File::open(fresh.0.join("a")).is_ok() {
         return;
     }
-    let error = directory.open("a", Access::Read).unwrap_err();
+    let error = directory.open("a", OpenMode::Read).unwrap_err();
     assert_eq!(error.cause.kind(), std::io::ErrorKind::PermissionDenied, "{error}");
     assert!(error.to_string().contains(&directory.path("a")), "{error}");
 }
@@ -111,7 +115,7 @@ fn a_lock_of_another_process_is_refused_with_its_id_and_ends_with_it() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    while directory.open("held", Access::Read).is_err() {
+    while directory.open("held", OpenMode::Read).is_err() {
         assert_eq!(other.try_wait().unwrap(), None, "the other process goes on");
         std::thread::yield_now();
     }
@@ -148,7 +152,7 @@ fn bytes_that_a_mapped_file_has_lost_are_zeros_and_are_told() {
         directory.create(&name(number)).unwrap().write_at(0, &[7; 1 << 20]).unwrap();
         let (mapping, other) = (directory.map(&name(number)).unwrap(), directory.map(&name(number)).unwrap());
         assert_eq!((mapping.lost_from(), mapping[1 << 19]), (None, 7));
-        directory.open(&name(number), Access::Write).unwrap().set_len(left).unwrap();
+        directory.open(&name(number), OpenMode::Write).unwrap().set_len(left).unwrap();
         // On several threads at once, from both ends.
         std::thread::scope(|scope| {
             for reader in 0..4 {
@@ -164,7 +168,7 @@ fn bytes_that_a_mapped_file_has_lost_are_zeros_and_are_told() {
         let lost = (left < 1 << 20).then_some(left);
         // A renewed growth of the file changes nothing for mappings that have seen it short.
         assert_eq!((mapping.lost_from(), other.lost_from()), (lost, lost));
-        directory.open(&name(number), Access::Write).unwrap().set_len(1 << 20).unwrap();
+        directory.open(&name(number), OpenMode::Write).unwrap().set_len(1 << 20).unwrap();
         assert_eq!((mapping.lost_from(), other.lost_from()), (lost, lost));
         assert_eq!(directory.map(&name(number)).unwrap().lost_from(), None);
     }
@@ -193,7 +197,7 @@ fn a_mapped_file_that_is_written_to_says_so_and_one_that_is_read_or_renamed_does
     assert_eq!(std::fs::read(fresh.0.join("base")).unwrap().len(), 10_000);
     std::fs::hard_link(fresh.0.join("base"), fresh.0.join("link")).unwrap();
     assert_eq!((mapping.lost_from(), mapping.was_written()), (None, false));
-    directory.open("base", Access::Write).unwrap().write_at(5000, &[8]).unwrap();
+    directory.open("base", OpenMode::Write).unwrap().write_at(5000, &[8]).unwrap();
     assert_eq!((mapping.lost_from(), mapping.was_written(), mapping[5000]), (None, true, 8));
     let again = directory.map("base").unwrap();
     assert_eq!((again.lost_from(), again.was_written(), mapping.was_written()), (None, false, true));

@@ -6,7 +6,7 @@ use crate::sysfs::{Cpus, Machine, own_cpus};
 use std::alloc::Layout;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-use vicus_machine::{Runtime, footprint, forget, node_of, this_machine};
+use vicus_machine::{MachineRuntime, footprint, forget, node_of, this_machine};
 use vicus_memory::distribution::Distribution;
 use vicus_memory::{Footprint, WhenFull};
 use vicus_topology::NodeId;
@@ -117,7 +117,7 @@ fn a_footprint_of_others_memory_is_what_the_kernel_says() {
     let Some(at) = placeable(WhenFull::Preferred) else { return };
     let Some(kernel) = Machine::read() else { return left_out("sysfs has no nodes, cores or caches") };
     let topology = this_machine().topology;
-    let _runtime = Runtime::builder().topology(topology.clone()).threads(1).quiet().start();
+    let _runtime = MachineRuntime::builder().topology(topology.clone()).threads(1).quiet().start();
     let page = at.memory.pages().page_bytes();
     let nodes: Vec<u32> = topology.nodes.iter().map(|node| node.os_index).collect();
     let check = |foreign: &Foreign, text: &str| -> Vec<usize> {
@@ -173,7 +173,7 @@ fn a_footprint_of_standard_memory_is_where_it_was_touched_first() {
     let Some(at) = placeable(WhenFull::Preferred) else { return };
     let Some(kernel) = Machine::read() else { return left_out("sysfs has no nodes, cores or caches") };
     let topology = this_machine().topology;
-    let runtime = Runtime::builder().topology(topology.clone()).threads(1).quiet().start();
+    let runtime = MachineRuntime::builder().topology(topology.clone()).threads(1).quiet().start();
     let page = at.memory.pages().page_bytes();
     let numbers = topology.nodes.iter().map(|node| node.os_index as i32);
     let numbers: Vec<i32> = numbers.collect();
@@ -254,7 +254,7 @@ impl Moving<'_> {
 pub(crate) fn moving(f: impl FnOnce(&Moving<'_>)) {
     let Some(at) = placeable(WhenFull::Preferred) else { return };
     let topology = this_machine().topology;
-    let _runtime = Runtime::builder().topology(topology.clone()).threads(1).quiet().start();
+    let _runtime = MachineRuntime::builder().topology(topology.clone()).threads(1).quiet().start();
     let numbers = [at.numbers[0], at.numbers[at.numbers.len() - 1]].map(|number| number as u32);
     let nodes = topology.nodes.iter().map(|node| node.os_index).collect();
     f(&Moving { page: at.memory.pages().page_bytes(), nodes, numbers, topology: &topology });
@@ -325,7 +325,7 @@ fn pages_that_the_kernel_moves_are_noticed() {
 #[test]
 fn pages_of_standard_memory_that_the_kernel_moves_are_noticed() {
     moving(|at| {
-        let runtime = Runtime::builder().topology(at.topology.clone()).threads(1).quiet().start();
+        let runtime = MachineRuntime::builder().topology(at.topology.clone()).threads(1).quiet().start();
         for round in 0..3 {
             let mut placed = runtime.alloc(Layout::new::<[u8; BYTES]>(), Distribution::Standard).unwrap();
             placed.bytes_mut().fill(1);

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use vicus_flow::{BoxModel, Column, Envelope, EnvelopeBuilder, Model, ModelBuilder, Schema, Turn, Type};
-use vicus_machine::{Allocator, Runtime, SystemPages, this_machine};
+use vicus_machine::{Allocator, MachineRuntime, SystemPages, this_machine};
 use vicus_memory::{AllocError, Audit, Footprint, Foreign, Heap, Memory, MemoryOptions, PageError, Region, Series};
 use vicus_topology::NodeId;
 
@@ -65,7 +65,7 @@ fn vectors(memory: &Arc<Memory>, seen: &Arc<Mutex<Vec<Seen>>>) -> Arc<Model> {
 #[test]
 fn what_a_box_allocates_lies_on_the_node_of_its_seat() {
     let machine = this_machine().topology;
-    let runtime = Runtime::builder().topology(machine.clone()).quiet().start();
+    let runtime = MachineRuntime::builder().topology(machine.clone()).quiet().start();
     let memory = runtime.memory().expect("there are addresses");
     if let Some(refusal @ PageError::Refused(_)) = memory.placing_refused() {
         return left_out(&format!("memory can't be placed: {refusal}"));
@@ -120,7 +120,7 @@ fn what_a_thread_allocates_that_stays_nowhere_lies_where_it_runs() {
             let done = unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, size_of_val(&words), words.as_ptr()) };
             assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
             // Its threads run on this one's CPUs, regardless of their seats' nodes.
-            let builder = Runtime::builder().topology(machine.clone()).threads(machine.pus.len());
+            let builder = MachineRuntime::builder().topology(machine.clone()).threads(machine.pus.len());
             let runtime = builder.strategy("nls".parse().unwrap()).quiet().start();
             let memory = runtime.memory().expect("there are addresses");
             if let Some(error) = memory.placing_refused() {

@@ -6,7 +6,7 @@ use crate::placed::kernel_says;
 use crate::sysfs::{Cpus, Machine, own_cpus};
 use std::alloc::Layout;
 use vicus_machine::{
-    Everywhere, Runtime, awaits_touch, footprint, footprint_of, migrate, migrate_at_next_touch, touch,
+    Everywhere, MachineRuntime, awaits_touch, footprint, footprint_of, migrate, migrate_at_next_touch, touch,
 };
 use vicus_memory::Footprint;
 use vicus_memory::distribution::Distribution;
@@ -64,7 +64,7 @@ fn memory_moves_to_a_node_and_footprints_say_so_at_once() {
 #[test]
 fn placed_memory_moves_as_well() {
     moving(|at| {
-        let runtime = Runtime::builder().topology(at.topology.clone()).threads(1).quiet().start();
+        let runtime = MachineRuntime::builder().topology(at.topology.clone()).threads(1).quiet().start();
         for distribution in [Distribution::Coarse, Distribution::Fine, Distribution::Standard] {
             let mut placed = runtime.alloc(Layout::new::<[u8; BYTES]>(), distribution.clone()).unwrap();
             placed.bytes_mut().fill(1);

@@ -9,7 +9,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use vicus_flow::{BoxModel, Model, ModelBuilder, Turn};
 use vicus_machine::SystemPages;
-use vicus_memory::{PageError, Pages, Placement, WhenFull};
+use vicus_memory::{PageError, PagePlacement, Pages, WhenFull};
 use vicus_topology::NodeId;
 
 /// So many pages of memory of our own.
@@ -75,7 +75,7 @@ fn pages_lie_on_the_node_that_they_were_placed_on() {
             // SAFETY: the range was just reserved for this test alone; its first pages are committed before they are
             // written, and it is released once.
             let (placed, nodes) = unsafe {
-                let placed = pages.place(start, 2 << 20, Placement::On(node.id, when_full));
+                let placed = pages.place(start, 2 << 20, PagePlacement::On(node.id, when_full));
                 pages.commit(start, bytes, node.id).unwrap();
                 let firsts: Vec<*mut u8> =
                     (0..PAGES).map(|number| start.as_ptr().wrapping_add(number * page)).collect();
@@ -117,7 +117,7 @@ fn a_strict_range_that_its_node_can_not_hold_is_refused_before_it_is_touched() {
     #[expect(unsafe_code, reason = "placed memory is raw memory")]
     // SAFETY: the range was just reserved for this test alone, is not touched, and is released once.
     let (placed, committed) = unsafe {
-        let placed = pages.place(start, bytes, Placement::On(node.id, WhenFull::Strict));
+        let placed = pages.place(start, bytes, PagePlacement::On(node.id, WhenFull::Strict));
         let committed = pages.commit(start, bytes, node.id);
         pages.release(start, bytes, 2 << 20);
         (placed, committed)
@@ -131,7 +131,7 @@ fn a_strict_range_that_its_node_can_not_hold_is_refused_before_it_is_touched() {
     #[expect(unsafe_code, reason = "placed memory is raw memory")]
     // SAFETY: as above.
     let placed = unsafe {
-        let placed = pages.place(start, 1 << 20, Placement::On(none, WhenFull::Preferred));
+        let placed = pages.place(start, 1 << 20, PagePlacement::On(none, WhenFull::Preferred));
         pages.release(start, 1 << 20, 1 << 20);
         placed
     };

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vicus_flow::{Budget, FlowError, Grants, Model, OverBudget};
-use vicus_machine::{Runtime, close_group, for_each, join, open_group, reserve, scope, spawn_child};
+use vicus_machine::{MachineRuntime, close_group, for_each, join, open_group, reserve, scope, spawn_child};
 use vicus_schedule::ALL;
 
-fn runtimes() -> impl Iterator<Item = Runtime> {
+fn runtimes() -> impl Iterator<Item = MachineRuntime> {
     ALL.into_iter().map(|strategy| {
-        let builder = Runtime::builder().threads(3).strategy(strategy.name().parse().unwrap());
+        let builder = MachineRuntime::builder().threads(3).strategy(strategy.name().parse().unwrap());
         builder.caller_works(Duration::MAX).quiet().start()
     })
 }
@@ -159,7 +159,7 @@ fn requests_share_a_larger_whole() {
 const BOX_BUDGET: u64 = 16 << 10;
 
 /// Has a model run by seats, and by its caller alone.
-fn results(runtime: &Runtime, model: &Arc<Model>) -> [Result<(), FlowError>; 2] {
+fn results(runtime: &MachineRuntime, model: &Arc<Model>) -> [Result<(), FlowError>; 2] {
     let here = runtime.submit_here(model, Vec::new(), BOX_BUDGET, &|| false);
     [runtime.submit_within(model, Vec::new(), BOX_BUDGET), here].map(|request| request.wait().map(drop))
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 use vicus_flow::{BoxModel, FlowError, Model, ModelBuilder, Schema, Turn};
 use vicus_machine::{
-    Runtime, cancel_group, child, close_group, for_each, is_cancelled, join, open_group, scope, spawn_child,
+    MachineRuntime, cancel_group, child, close_group, for_each, is_cancelled, join, open_group, scope, spawn_child,
     wait_for_children,
 };
 use vicus_schedule::ALL;
@@ -16,12 +16,12 @@ use vicus_trace::Trace;
 
 /// A runtime for each strategy, also with threads that are never woken and with shepherds that steal, and for one to
 /// three threads.
-fn runtimes() -> impl Iterator<Item = Runtime> {
+fn runtimes() -> impl Iterator<Item = MachineRuntime> {
     let others = ["footprint:undealt=apart,wake=off", "vicinity:wake=off", "shepherd:unplaced=own"];
     ALL.map(|strategy| strategy.name()).into_iter().chain(others).flat_map(|strategy| {
         [1, 2, 3].map(|threads| {
             let strategy = strategy.parse().unwrap();
-            Runtime::builder().threads(threads).strategy(strategy).quiet().start()
+            MachineRuntime::builder().threads(threads).strategy(strategy).quiet().start()
         })
     })
 }
@@ -335,7 +335,7 @@ fn a_task_may_end_before_all_that_descends_from_it() {
         }
     }
     for strategy in ["las", "steal", "central", "shepherd"] {
-        let runtime = Runtime::builder().threads(2).strategy(strategy.parse().unwrap()).quiet().start();
+        let runtime = MachineRuntime::builder().threads(2).strategy(strategy.parse().unwrap()).quiet().start();
         let counter = Counter::new();
         runtime.run(|| chain(250_000, counter.clone()));
         assert_eq!(counter.get(), 250_001, "{strategy}");
@@ -345,8 +345,12 @@ fn a_task_may_end_before_all_that_descends_from_it() {
 #[test]
 fn a_trace_of_children_has_causes_before_effects() {
     for strategy in ALL {
-        let runtime =
-            Runtime::builder().threads(2).strategy(strategy.name().parse().unwrap()).quiet().record(1 << 14).start();
+        let runtime = MachineRuntime::builder()
+            .threads(2)
+            .strategy(strategy.name().parse().unwrap())
+            .quiet()
+            .record(1 << 14)
+            .start();
         let counter = Counter::new();
         runtime.run(|| {
             grow(5, counter.clone());
@@ -451,15 +455,15 @@ fn random_programs_do_all_that_they_spawn() {
 }
 
 /// Runs the model on seats, and by its caller alone.
-pub(crate) fn results(runtime: &Runtime, model: &Arc<Model>) -> [Result<(), FlowError>; 2] {
+pub(crate) fn results(runtime: &MachineRuntime, model: &Arc<Model>) -> [Result<(), FlowError>; 2] {
     let here = runtime.submit_here(model, Vec::new(), u64::MAX, &|| false);
     [runtime.submit(model), here].map(|request| request.wait().map(drop))
 }
 
 /// A runtime for each strategy, with callers that leave no work to its threads.
-fn runtimes_of_callers() -> impl Iterator<Item = Runtime> {
+fn runtimes_of_callers() -> impl Iterator<Item = MachineRuntime> {
     ALL.into_iter().map(|strategy| {
-        let builder = Runtime::builder().threads(2).strategy(strategy.name().parse().unwrap());
+        let builder = MachineRuntime::builder().threads(2).strategy(strategy.name().parse().unwrap());
         builder.caller_works(Duration::MAX).quiet().start()
     })
 }
@@ -754,7 +758,7 @@ fn ended_while_a_task_runs(seen: &Seen, spawns: bool, end: End, leaves: bool) ->
 fn tasks_of_boxes_are_told_that_their_request_was_cancelled_or_has_failed() {
     // One seat for the waiting box, one for its task, and one for the failing box.
     for each in ALL {
-        let builder = Runtime::builder().threads(3).strategy(each.name().parse().unwrap());
+        let builder = MachineRuntime::builder().threads(3).strategy(each.name().parse().unwrap());
         let runtime = builder.caller_works(Duration::MAX).quiet().start();
         let ends = [End::Cancelled, End::Failed { first: true }, End::Failed { first: false }];
         let ways = ends.into_iter().flat_map(|end| [false, true].map(|here| (end, here)));
@@ -834,7 +838,7 @@ fn tasks_of_a_box_that_cleans_up_after_the_end_of_its_request_are_run() {
 #[test]
 fn children_of_a_box_that_has_failed_do_not_begin() {
     for each in ALL {
-        let builder = Runtime::builder().threads(1).strategy(each.name().parse().unwrap());
+        let builder = MachineRuntime::builder().threads(1).strategy(each.name().parse().unwrap());
         let runtime = builder.caller_works(Duration::MAX).quiet().start();
         let counter = Counter::new();
         let counted = counter.clone();

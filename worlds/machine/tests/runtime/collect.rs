@@ -2,13 +2,13 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use vicus_machine::{Runtime, collect, map_reduce};
+use vicus_machine::{MachineRuntime, collect, map_reduce};
 use vicus_schedule::ALL;
 
-fn runtimes() -> impl Iterator<Item = Runtime> {
+fn runtimes() -> impl Iterator<Item = MachineRuntime> {
     ALL.into_iter().flat_map(|strategy| [1, 2, 8].map(|threads| (strategy, threads))).map(|(strategy, threads)| {
         println!("{} on {threads} threads", strategy.name());
-        Runtime::builder().threads(threads).strategy(strategy.name().parse().unwrap()).quiet().start()
+        MachineRuntime::builder().threads(threads).strategy(strategy.name().parse().unwrap()).quiet().start()
     })
 }
 
@@ -87,7 +87,7 @@ fn a_panic_reaches_the_caller_and_every_value_is_dropped_once() {
 /// A loop within a loop's iteration, and one outside of any runtime.
 #[test]
 fn loops_with_results_may_be_nested() {
-    let runtime = Runtime::builder().threads(2).quiet().start();
+    let runtime = MachineRuntime::builder().threads(2).quiet().start();
     let sums = runtime.run(|| collect(0..20, |n| map_reduce(0..n + 1, |m| m, |a, b| a + b)));
     assert_eq!(sums, (0..20).map(|n| Some(n * (n + 1) / 2)).collect::<Vec<_>>());
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vicus_flow::{BoxModel, Column, Envelope, Model, ModelBuilder, Schema, Turn, Type};
-use vicus_machine::Runtime;
+use vicus_machine::MachineRuntime;
 use vicus_topology::{NodeId, Topology};
 use vicus_trace::{TaskKind, What};
 
@@ -105,7 +105,7 @@ fn model(first: usize, second: usize, seen: &Arc<Seen>) -> Arc<Model> {
 /// the receiver was still running then.
 fn places(strategy: &str, first: usize, second: usize) -> ([NodeId; 2], NodeId, Option<TaskKind>) {
     let machine = Topology::parse("node:4 core:1 pu:1").unwrap();
-    let builder = Runtime::builder().topology(machine).threads(4).strategy(strategy.parse().unwrap());
+    let builder = MachineRuntime::builder().topology(machine).threads(4).strategy(strategy.parse().unwrap());
     let runtime = builder.record(1 << 12).quiet().start();
     let seen = Arc::new(Seen::default());
     runtime.submit(&model(first, second, &seen)).wait().unwrap();

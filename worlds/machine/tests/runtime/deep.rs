@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use vicus_machine::{Runtime, Scope, scope};
+use vicus_machine::{MachineRuntime, Scope, scope};
 use vicus_schedule::{ALL, Access, Mode};
 use vicus_topology::{NodeId, Topology};
 
@@ -39,7 +39,7 @@ fn many_tasks_that_spawn_and_wait_need_a_stack_of_bounded_depth() {
     let machine = Topology::parse("node:2 l3:1 core:2").unwrap();
     let others = ["footprint:undealt=apart,wake=off", "vicinity:wake=off", "shepherd:unplaced=own"];
     for strategy in ALL.map(|strategy| strategy.name()).into_iter().chain(others) {
-        let builder = Runtime::builder().topology(machine.clone()).threads(3);
+        let builder = MachineRuntime::builder().topology(machine.clone()).threads(3);
         let runtime = builder.strategy(strategy.parse().unwrap()).quiet().start();
         for how in [
             "spawned",

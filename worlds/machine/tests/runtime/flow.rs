@@ -7,12 +7,12 @@ use vicus_flow::library::{self, More};
 use vicus_flow::{
     Bound, BoxError, BoxModel, Column, Envelope, FlowError, Model, ModelBuilder, Overflows, Schema, Turn, Type,
 };
-use vicus_machine::{Request, RequestOptions, Runtime, TemporaryFiles};
+use vicus_machine::{MachineRuntime, Request, RequestOptions, TemporaryFiles};
 use vicus_memory::Region;
 use vicus_topology::{NodeId, Topology};
 
-fn runtime(strategy: &str, threads: usize) -> Runtime {
-    Runtime::builder().strategy(strategy.parse().unwrap()).threads(threads).quiet().record(1 << 18).start()
+fn runtime(strategy: &str, threads: usize) -> MachineRuntime {
+    MachineRuntime::builder().strategy(strategy.parse().unwrap()).threads(threads).quiet().record(1 << 18).start()
 }
 
 fn numbers() -> Schema {
@@ -395,7 +395,7 @@ fn a_machine_of_many_groups_runs_on_any_host() {
     // Seats on PUs perhaps missing on this host: pinning fails with a warning, and everything still runs.
     let machine = Topology::parse("node:4 l3:2 core:2").unwrap();
     for strategy in ["las", "nls"] {
-        let runtime = Runtime::builder()
+        let runtime = MachineRuntime::builder()
             .topology(machine.clone())
             .threads(16)
             .strategy(strategy.parse().unwrap())
@@ -500,7 +500,8 @@ fn rows_that_cross_nodes_are_far() {
     let model = net.build().unwrap();
     for strategy in ["las", "nls"] {
         let machine = Topology::parse("node:2 core:1").unwrap();
-        let builder = Runtime::builder().topology(machine).threads(2).strategy(strategy.parse().unwrap()).quiet();
+        let builder =
+            MachineRuntime::builder().topology(machine).threads(2).strategy(strategy.parse().unwrap()).quiet();
         let runtime = builder.start();
         for _ in 0..20 {
             meeting.store(0, Ordering::Release);
@@ -552,7 +553,7 @@ fn las_reads_what_lies_on_a_node_there() {
     });
     let model = net.build().unwrap();
     let machine = Topology::parse("node:2 core:1").unwrap();
-    let runtime = Runtime::builder().topology(machine).threads(2).quiet().start();
+    let runtime = MachineRuntime::builder().topology(machine).threads(2).quiet().start();
     for _ in 0..50 {
         meeting.store(0, Ordering::Release);
         let request = runtime.submit(&model);
@@ -567,7 +568,7 @@ fn las_reads_what_lies_on_a_node_there() {
 /// This program's allocator is the system's.
 #[test]
 fn columns_lie_in_one_block_of_the_memory_whatever_the_programs_allocator() {
-    let runtime = Runtime::builder().threads(2).quiet().start();
+    let runtime = MachineRuntime::builder().threads(2).quiet().start();
     let memory = Arc::clone(runtime.memory().expect("this process has addresses for it"));
     let schema = Schema::new([("a", Type::U64), ("b", Type::U8)]);
     let mut net = ModelBuilder::new("columns");

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vicus_flow::library::{self, HashKey, Iterating};
 use vicus_flow::{Bound, Budget, Envelope, FlowError, FragmentBuilder, Model, ModelBuilder, Schema, Totals, Type};
-use vicus_machine::{Request, RequestOptions, Runtime};
+use vicus_machine::{MachineRuntime, Request, RequestOptions};
 use vicus_schedule::ALL;
 
 /// Waits for a request that ends soon unless there is a mistake.
@@ -22,7 +22,7 @@ fn networks_grow_beside_each_other_under_every_strategy() {
     for (number, strategy) in ALL.iter().enumerate() {
         for threads in [1, 2, 8] {
             let name = strategy.name();
-            let mut builder = Runtime::builder().strategy(name.parse().unwrap()).threads(threads).quiet();
+            let mut builder = MachineRuntime::builder().strategy(name.parse().unwrap()).threads(threads).quiet();
             if threads == 2 {
                 builder = builder.record(1 << 16);
             }
@@ -83,7 +83,7 @@ fn networks_grow_beside_each_other_under_every_strategy() {
 #[test]
 fn a_long_chain_ends_and_one_that_is_too_long_is_refused() {
     for strategy in ["bobox", "vicus", "las"] {
-        let runtime = Runtime::builder().strategy(strategy.parse().unwrap()).threads(2).quiet().start();
+        let runtime = MachineRuntime::builder().strategy(strategy.parse().unwrap()).threads(2).quiet().start();
         for (depth, rows, most, ends) in [(300, 40, 10_000, true), (300, 3000, 30, false)] {
             let growing = Growing::new(Step::deep(depth), rows, Bound::default());
             let (operators, got) = growing.sink();
@@ -142,7 +142,7 @@ fn rows_go_round_under_every_strategy_until_nothing_is_new_or_the_request_is_can
     for strategy in ALL {
         let name = strategy.name();
         for threads in [1, 2, 8] {
-            let runtime = Runtime::builder().strategy(name.parse().unwrap()).threads(threads).quiet().start();
+            let runtime = MachineRuntime::builder().strategy(name.parse().unwrap()).threads(threads).quiet().start();
             let endless = runtime.submit(&rounds(0).0);
             for modulus in [1u64, 2, 97, 1000] {
                 let (model, got) = rounds(modulus);

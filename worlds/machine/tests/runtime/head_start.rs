@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vicus_flow::{BoxError, BoxId, Envelope, Model, ModelBuilder, Operator, Resume, Schema, Turn, Type, library};
-use vicus_machine::{Request, Runtime};
+use vicus_machine::{MachineRuntime, Request};
 use vicus_schedule::ALL;
 
 /// How many envelopes the long request has, and how many of them it has taken when the short one comes.
@@ -57,7 +57,7 @@ fn wait(request: &Request, what: &str) {
 
 /// Envelopes taken by a long request until the end of a short one that came after [`BEFORE`] of them.
 fn taken_before_the_end_of_a_short_one(strategy: &str, head_start: Duration) -> u64 {
-    let runtime = Runtime::builder().strategy(strategy.parse().unwrap()).threads(1).head_start(head_start);
+    let runtime = MachineRuntime::builder().strategy(strategy.parse().unwrap()).threads(1).head_start(head_start);
     let runtime = runtime.quiet().start();
     // The long one is not alone from its beginning on.
     let (model, taker) = numbers(1, || ());

@@ -1,10 +1,10 @@
 //! Texts for messages of tests, also of those of worlds/threads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use vicus_machine::Runtime;
+use vicus_machine::MachineRuntime;
 
 /// A runtime in a message.
-pub(crate) fn strategy(runtime: &Runtime) -> String {
+pub(crate) fn strategy(runtime: &MachineRuntime) -> String {
     format!("{} on {} threads", runtime.plan().strategy, runtime.plan().threads())
 }
 

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use vicus_flow::{BoxModel, Model, ModelBuilder, Schema, Turn};
-use vicus_machine::{Request, Runtime};
-use vicus_trace::{Kind, What};
+use vicus_machine::{MachineRuntime, Request};
+use vicus_trace::{EventKind, What};
 
 /// Waits for a request that ends soon unless there is a mistake.
 fn wait(request: Request, what: &str) {
@@ -84,7 +84,7 @@ fn a_seat_that_was_lent_before_can_be_lent_again_at_once() {
     // task.
     let gate = Arc::new(Gate::default());
     for strategy in ["las", "nls"] {
-        let runtime = Runtime::builder().strategy(strategy.parse().unwrap()).threads(1).quiet().start();
+        let runtime = MachineRuntime::builder().strategy(strategy.parse().unwrap()).threads(1).quiet().start();
         let _opens_at_last = OpensAtLast(&gate);
         let model = blocks_until_the_other_ran(&gate);
         for round in 0..2000 {
@@ -123,7 +123,8 @@ fn a_lent_thread_that_leaves_takes_no_task_with_it() {
     }
     let model = net.build().unwrap();
     for strategy in ["las", "nls"] {
-        let runtime = Runtime::builder().strategy(strategy.parse().unwrap()).threads(1).quiet().record(1 << 18).start();
+        let runtime =
+            MachineRuntime::builder().strategy(strategy.parse().unwrap()).threads(1).quiet().record(1 << 18).start();
         for round in 0..10 {
             wait(runtime.submit(&model), &format!("{strategy}, round {round}"));
         }
@@ -137,7 +138,7 @@ fn a_lent_thread_that_leaves_takes_no_task_with_it() {
 #[test]
 fn a_trace_tells_when_a_thread_was_lent_and_for_whom() {
     let gate = Arc::new(Gate::default());
-    let runtime = Runtime::builder().strategy("las".parse().unwrap()).threads(1).quiet().record(1 << 12).start();
+    let runtime = MachineRuntime::builder().strategy("las".parse().unwrap()).threads(1).quiet().record(1 << 12).start();
     let _opens_at_last = OpensAtLast(&gate);
     let model = blocks_until_the_other_ran(&gate);
     for round in 0..5 {
@@ -151,13 +152,16 @@ fn a_trace_tells_when_a_thread_was_lent_and_for_whom() {
     // One thread, its spare seat, and callers.
     assert_eq!(trace.header().seats.iter().map(|seat| seat.is_callers).collect::<Vec<_>>(), [false, false, true]);
     let lent = &trace.logs()[1].events;
-    let of_kind = |wanted: Kind| lent.iter().filter(move |event| event.what.kind() == wanted);
-    assert!(of_kind(Kind::LentBegins).all(|event| event.what == What::LentBegins { seat: 0 }));
-    assert_eq!(of_kind(Kind::LentBegins).count(), of_kind(Kind::LentEnds).count());
-    assert!(of_kind(Kind::LentBegins).count() > 0);
-    assert_eq!(lent[0].what.kind(), Kind::LentBegins, "before that it does nothing");
-    let away_ns: u64 =
-        of_kind(Kind::LentBegins).skip(1).zip(of_kind(Kind::LentEnds)).map(|(a, b)| a.time_ns - b.time_ns).sum();
+    let of_kind = |wanted: EventKind| lent.iter().filter(move |event| event.what.kind() == wanted);
+    assert!(of_kind(EventKind::LentBegins).all(|event| event.what == What::LentBegins { seat: 0 }));
+    assert_eq!(of_kind(EventKind::LentBegins).count(), of_kind(EventKind::LentEnds).count());
+    assert!(of_kind(EventKind::LentBegins).count() > 0);
+    assert_eq!(lent[0].what.kind(), EventKind::LentBegins, "before that it does nothing");
+    let away_ns: u64 = of_kind(EventKind::LentBegins)
+        .skip(1)
+        .zip(of_kind(EventKind::LentEnds))
+        .map(|(a, b)| a.time_ns - b.time_ns)
+        .sum();
     let summary = trace.summary();
     assert!(summary.seats[1].idle_ns >= away_ns, "{away_ns}: {summary}");
     let callers = &summary.seats[2];

@@ -5,10 +5,11 @@ use crate::tables::{self, Chance, Table, assert_same, rows};
 use crate::trials::{Trial, in_order, keep, seen};
 use vicus_flow::library::{self, Grouping, HashKey, JoinKind, Joining, SortKey};
 use vicus_flow::{Column, Envelope, Field, FlowError, ModelBuilder, OverBudget, Schema, Type};
-use vicus_machine::{RequestOptions, Runtime, TemporaryFiles};
+use vicus_machine::{MachineRuntime, RequestOptions, TemporaryFiles};
 
-fn runtimes() -> impl Iterator<Item = (&'static str, Runtime)> {
-    let start = |strategy: &str| Runtime::builder().strategy(strategy.parse().unwrap()).threads(3).quiet().start();
+fn runtimes() -> impl Iterator<Item = (&'static str, MachineRuntime)> {
+    let start =
+        |strategy: &str| MachineRuntime::builder().strategy(strategy.parse().unwrap()).threads(3).quiet().start();
     vicus_schedule::ALL.iter().map(move |strategy| (strategy.name(), start(strategy.name())))
 }
 
@@ -82,7 +83,7 @@ fn texts_that_a_builder_fills_lie_in_one_block() {
     let table =
         Table::of(vec![field(Type::Text), field(Type::Binary), field(Type::U64)], &mut Chance::of_seed(5), 3000);
     let (schema, envelope) = (table.schema.clone(), tables::envelope(&table.schema, &table.rows));
-    let runtime = Runtime::builder().threads(1).quiet().start();
+    let runtime = MachineRuntime::builder().threads(1).quiet().start();
     let mut net = ModelBuilder::new("texts");
     let given = envelope.clone();
     let source = net.source(library::fill("texts", &schema, move || {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use vicus_flow::{BoxModel, FlowError, ModelBuilder, Schema, Turn};
-use vicus_machine::Runtime;
+use vicus_machine::MachineRuntime;
 use vicus_memory::{ArrayOptions, DistArray, Pattern, together};
 use vicus_topology::NodeId;
 
@@ -14,7 +14,7 @@ const HERE: NodeId = NodeId::new(0);
 #[test]
 fn each_piece_is_done_once_under_every_kind_of_strategy() {
     for strategy in vicus_schedule::ALL.map(|strategy| strategy.name()).into_iter().chain(["las:pin=pu"]) {
-        let runtime = Runtime::builder().strategy(strategy.parse().unwrap()).threads(4).quiet().start();
+        let runtime = MachineRuntime::builder().strategy(strategy.parse().unwrap()).threads(4).quiet().start();
         let words: Vec<String> = (0..1000).map(|number| number.to_string()).collect();
         let seen = Mutex::new(BTreeSet::new());
         let work = words.iter().map(|word| (word, HERE));
@@ -27,7 +27,7 @@ fn each_piece_is_done_once_under_every_kind_of_strategy() {
 
 #[test]
 fn a_piece_that_panics_is_told_and_others_are_done() {
-    let runtime = Runtime::builder().threads(4).quiet().start();
+    let runtime = MachineRuntime::builder().threads(4).quiet().start();
     let done = AtomicUsize::new(0);
     let result = runtime.each_near((0..100).map(|number| (number, HERE)), |number| {
         assert_ne!(number, 3, "this one is refused");
@@ -44,9 +44,9 @@ fn a_piece_that_panics_is_told_and_others_are_done() {
 fn it_may_be_called_in_a_task_and_in_a_box() {
     let strategies = vicus_schedule::ALL.map(|strategy| strategy.name());
     for (strategy, threads) in strategies.into_iter().flat_map(|strategy| [(strategy, 1), (strategy, 2)]) {
-        let runtime = Runtime::builder().strategy(strategy.parse().unwrap()).threads(threads).quiet().start();
+        let runtime = MachineRuntime::builder().strategy(strategy.parse().unwrap()).threads(threads).quiet().start();
         let runtime = Arc::new(runtime);
-        let work = |runtime: &Runtime| {
+        let work = |runtime: &MachineRuntime| {
             let sum = AtomicU64::new(0);
             runtime.each_near((1..=100u64).map(|number| (number, HERE)), |number| {
                 sum.fetch_add(number, Ordering::Relaxed);
@@ -95,7 +95,7 @@ fn loops_over_segments_with_their_borders_and_over_two_arrays_see_every_element_
     for strategy in vicus_schedule::ALL {
         for threads in [1, 2, 3, 8] {
             let what = format!("{} with {threads} threads", strategy.name());
-            let builder = Runtime::builder().strategy(strategy.name().parse().unwrap()).threads(threads).quiet();
+            let builder = MachineRuntime::builder().strategy(strategy.name().parse().unwrap()).threads(threads).quiet();
             let runtime = builder.start();
             let memory = runtime.memory().expect("there are addresses");
             let rows = ArrayOptions { block: COLUMNS, segment_pages: 4, ..ArrayOptions::default() };

@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use vicus_flow::{BoxModel, Budget, FlowError, ModelBuilder, Schema, Turn};
-use vicus_machine::{Runtime, is_cancelled, reserve, scope};
+use vicus_machine::{MachineRuntime, is_cancelled, reserve, scope};
 use vicus_schedule::ALL;
 
 /// A test above this time has failed.
 const LIMIT: Duration = Duration::from_secs(20);
 
-fn runtimes() -> impl Iterator<Item = Arc<Runtime>> {
+fn runtimes() -> impl Iterator<Item = Arc<MachineRuntime>> {
     let of = |strategy: &'static str, threads| {
-        let builder = Runtime::builder().threads(threads).strategy(strategy.parse().unwrap());
+        let builder = MachineRuntime::builder().threads(threads).strategy(strategy.parse().unwrap());
         Arc::new(builder.caller_works(Duration::MAX).quiet().start())
     };
     ALL.into_iter().flat_map(move |strategy| [1, 2, 8].map(|threads| of(strategy.name(), threads)))
@@ -41,8 +41,8 @@ const INNER: [Inner; 6] = [Inner::Task, Inner::Boxes, Inner::Two, Inner::Scope, 
 /// Both runtimes of a test, and the channel for the innermost work's begin.
 #[derive(Clone)]
 struct Scene {
-    runtime: Arc<Runtime>,
-    other: Arc<Runtime>,
+    runtime: Arc<MachineRuntime>,
+    other: Arc<MachineRuntime>,
     begins: mpsc::Sender<()>,
 }
 
@@ -88,7 +88,7 @@ fn within_limit(what: &str, test: impl FnOnce() + Send + 'static) {
 
 /// With a scene for each runtime and each kind of inner request.
 fn in_all_scenes(test: impl Fn(Scene, Inner, mpsc::Receiver<()>) + Copy + Send + 'static) {
-    let other = Arc::new(Runtime::builder().threads(1).quiet().start());
+    let other = Arc::new(MachineRuntime::builder().threads(1).quiet().start());
     for runtime in runtimes() {
         for inner in INNER {
             let (begins, begun) = mpsc::channel();
@@ -216,7 +216,7 @@ const KIB: u64 = 1 << 10;
 const BUDGET: u64 = 32 * KIB;
 
 /// Whether a request of this kind can hold this number of bytes.
-fn holds(runtime: &Arc<Runtime>, inner: Inner, budget: Budget, bytes: u64) -> bool {
+fn holds(runtime: &Arc<MachineRuntime>, inner: Inner, budget: Budget, bytes: u64) -> bool {
     match inner {
         Inner::Boxes => {
             let request = runtime.submit_within(&one_box_that(move |turn| turn.book(bytes)), Vec::new(), budget);
@@ -233,7 +233,7 @@ fn holds(runtime: &Arc<Runtime>, inner: Inner, budget: Budget, bytes: u64) -> bo
 
 #[test]
 fn what_a_request_has_submitted_books_with_its_budget() {
-    let other = Arc::new(Runtime::builder().threads(1).quiet().start());
+    let other = Arc::new(MachineRuntime::builder().threads(1).quiet().start());
     for runtime in runtimes() {
         for inner in [Inner::Task, Inner::Boxes, Inner::Scope] {
             let (within, other) = (Arc::clone(&runtime), Arc::clone(&other));
@@ -260,7 +260,7 @@ fn what_a_request_has_submitted_books_with_its_budget() {
 }
 
 /// How many requests are within each other.
-fn tasks_within(runtime: &Arc<Runtime>, depth: usize) -> usize {
+fn tasks_within(runtime: &Arc<MachineRuntime>, depth: usize) -> usize {
     if depth == 0 {
         return 0;
     }
@@ -268,7 +268,7 @@ fn tasks_within(runtime: &Arc<Runtime>, depth: usize) -> usize {
     1 + runtime.spawn(move || tasks_within(&inner, depth - 1)).wait().unwrap()
 }
 
-fn boxes_within(runtime: &Arc<Runtime>, depth: usize) {
+fn boxes_within(runtime: &Arc<MachineRuntime>, depth: usize) {
     if depth > 0 {
         let inner = Arc::clone(runtime);
         runtime.submit(&one_box(move || boxes_within(&inner, depth - 1))).wait().unwrap();

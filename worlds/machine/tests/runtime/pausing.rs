@@ -8,7 +8,7 @@ use vicus_flow::{
     Bound, BoxError, BoxId, BoxModel, Budget, Envelope, FlowError, Model, ModelBuilder, Operator, Resume, Schema, Turn,
     Type, library,
 };
-use vicus_machine::{Request, Runtime};
+use vicus_machine::{MachineRuntime, Request};
 use vicus_schedule::ALL;
 use vicus_trace::What;
 
@@ -74,7 +74,13 @@ fn is_cancelled(request: &Request, what: &str) -> bool {
 }
 
 /// By both ways of submitting a request.
-fn submitted(runtime: &Runtime, here: bool, model: &Arc<Model>, slow: BoxId, operator: Box<dyn Operator>) -> Request {
+fn submitted(
+    runtime: &MachineRuntime,
+    here: bool,
+    model: &Arc<Model>,
+    slow: BoxId,
+    operator: Box<dyn Operator>,
+) -> Request {
     match here {
         true => runtime.submit_here(model, vec![(slow, operator)], Budget::UNBOUNDED, &|| false),
         false => runtime.submit_with(model, vec![(slow, operator)]),
@@ -86,7 +92,7 @@ fn a_paused_box_goes_on_when_it_is_resumed_and_never_before() {
     let (model, slow) = numbers();
     for (strategy, here) in ALL.iter().flat_map(|strategy| [(strategy, false), (strategy, true)]) {
         let name = strategy.name();
-        let runtime = Runtime::builder().strategy(name.parse().unwrap()).threads(3).quiet().start();
+        let runtime = MachineRuntime::builder().strategy(name.parse().unwrap()).threads(3).quiet().start();
         let (operator, resumes, taken) = pausing();
         let request = submitted(&runtime, here, &model, slow, operator);
         let mut count = 0;
@@ -113,7 +119,7 @@ fn a_request_with_a_paused_box_can_be_cancelled() {
     let (model, slow) = numbers();
     for (strategy, here) in ALL.iter().flat_map(|strategy| [(strategy, false), (strategy, true)]) {
         let name = strategy.name();
-        let runtime = Runtime::builder().strategy(name.parse().unwrap()).threads(2).quiet().start();
+        let runtime = MachineRuntime::builder().strategy(name.parse().unwrap()).threads(2).quiet().start();
         let (operator, resumes, _) = pausing();
         let request = submitted(&runtime, here, &model, slow, operator);
         let resume = resumes.recv_timeout(Duration::from_secs(60)).unwrap();
@@ -140,7 +146,7 @@ fn pauses_and_cancels_race() {
     let head_starts = [Duration::ZERO, Duration::from_millis(1)];
     for (strategy, head_start) in ALL.iter().flat_map(|strategy| head_starts.map(|head_start| (strategy, head_start))) {
         let name = strategy.name();
-        let builder = Runtime::builder().strategy(name.parse().unwrap()).threads(2);
+        let builder = MachineRuntime::builder().strategy(name.parse().unwrap()).threads(2);
         let runtime = builder.head_start(head_start).quiet().start();
         // With it, the paused and cancelled boxes have another request beside them.
         let (operator, _other_resumes, _) = pausing();
@@ -172,7 +178,7 @@ fn many_paused_boxes_take_no_thread() {
     let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
     for strategy in ALL {
         let name = strategy.name();
-        let runtime = Runtime::builder().strategy(name.parse().unwrap()).threads(2).quiet().start();
+        let runtime = MachineRuntime::builder().strategy(name.parse().unwrap()).threads(2).quiet().start();
         let before = threads();
         let count = if cfg!(debug_assertions) { 200 } else { 1000 };
         let paused: Vec<_> = (0..count)
@@ -200,7 +206,7 @@ fn many_paused_boxes_take_no_thread() {
 #[test]
 fn resuming_is_recorded() {
     let (model, slow) = numbers();
-    let runtime = Runtime::builder().threads(2).record(1 << 16).quiet().start();
+    let runtime = MachineRuntime::builder().threads(2).record(1 << 16).quiet().start();
     let (operator, resumes, _) = pausing();
     let request = runtime.submit_with(&model, vec![(slow, operator)]);
     resumes.iter().for_each(drop);
@@ -291,7 +297,8 @@ fn a_paused_box_sends_what_waits_within_its_overdraft() {
             net.connect(both.output(1), last.input(1));
             net.end(last.output(0));
             let model = net.build().unwrap();
-            let runtime = Runtime::builder().strategy(strategy.parse().unwrap()).threads(threads).quiet().start();
+            let runtime =
+                MachineRuntime::builder().strategy(strategy.parse().unwrap()).threads(threads).quiet().start();
             for _ in 0..3 {
                 let request = runtime.submit(&model);
                 wait(&request, strategy).unwrap();

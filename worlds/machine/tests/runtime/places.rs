@@ -5,13 +5,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use vicus_machine::{Runtime, child, scope};
+use vicus_machine::{MachineRuntime, child, scope};
 use vicus_schedule::{Access, Mode};
 use vicus_topology::{GroupId, NodeId, Place, Topology};
 
 /// Spawns many tasks from one. Gives how many were over when the last had been spawned.
 fn over_before_all_are_spawned(strategy: &str, tasks: usize) -> usize {
-    let runtime = Runtime::builder().threads(1).strategy(strategy.parse().unwrap()).quiet().start();
+    let runtime = MachineRuntime::builder().threads(1).strategy(strategy.parse().unwrap()).quiet().start();
     let (over, mut early) = (AtomicUsize::new(0), 0);
     runtime.run(|| {
         scope(|scope| {
@@ -47,7 +47,7 @@ fn a_full_pool_does_not_stack_tasks_without_end() {
         }
     }
     for strategy in ["central:capacity=1", "locality-queues:capacity=1"] {
-        let runtime = Runtime::builder().threads(2).strategy(strategy.parse().unwrap()).quiet().start();
+        let runtime = MachineRuntime::builder().threads(2).strategy(strategy.parse().unwrap()).quiet().start();
         let over = AtomicUsize::new(0);
         runtime.run(|| {
             scope(|scope| {
@@ -71,7 +71,7 @@ fn a_task_that_is_sent_to_a_node_is_run_there_if_no_seat_may_rob_it() {
     // A queue of one task is too short to be robbed under footprint.
     for strategy in ["shepherd", "shepherd:unplaced=own", "footprint", "vicinity:reach=1"] {
         let machine = Topology::parse("node:4 core:1 pu:1").unwrap();
-        let builder = Runtime::builder().topology(machine).threads(4).strategy(strategy.parse().unwrap());
+        let builder = MachineRuntime::builder().topology(machine).threads(4).strategy(strategy.parse().unwrap());
         let runtime = builder.quiet().start();
         // Requests begin at one entry after the other: each node is sent tasks from all of them.
         for node in (0..4).flat_map(|node| [node; 10]) {
@@ -88,7 +88,7 @@ fn a_task_that_is_sent_to_a_core_group_is_run_there_or_by_its_node() {
     for (machine, threads) in [("node:1 l3:2 core:1", 2), ("node:2 l3:2 core:2", 8)] {
         let machine = Topology::parse(machine).unwrap();
         for strategy in ["shepherd", "shepherd:unplaced=own", "footprint"] {
-            let builder = Runtime::builder().topology(machine.clone()).threads(threads);
+            let builder = MachineRuntime::builder().topology(machine.clone()).threads(threads);
             let runtime = builder.strategy(strategy.parse().unwrap()).quiet().start();
             // As above.
             for (round, group) in machine.core_groups.iter().flat_map(|group| [group; 10]).enumerate() {
@@ -120,7 +120,7 @@ fn a_sleeping_seat_is_woken_to_rob_a_queue_that_grows_long() {
     // One thread on each of two nodes; the pauses end at once, and then the threads sleep until they are woken.
     let machine = Topology::parse("node:2 core:1 pu:1").unwrap();
     let setting = "footprint:backoff_ns=1000,backoff_max_ns=1000".parse().unwrap();
-    let runtime = Runtime::builder().topology(machine).threads(2).strategy(setting).quiet().start();
+    let runtime = MachineRuntime::builder().topology(machine).threads(2).strategy(setting).quiet().start();
     for round in 0..20 {
         std::thread::sleep(Duration::from_millis(2));
         let seats = Mutex::new(BTreeSet::new());
@@ -150,7 +150,7 @@ fn a_place_that_there_is_not_is_refused_before_there_is_a_task() {
     let node = (NodeId::new(2).into(), "there is no node2: the number of nodes is 2, counted from 0");
     let group = (GroupId::new(4).into(), "there is no group4: the number of core groups is 4, counted from 0");
     for strategy in vicus_schedule::ALL {
-        let builder = Runtime::builder().topology(machine.clone()).threads(4);
+        let builder = MachineRuntime::builder().topology(machine.clone()).threads(4);
         let runtime = builder.strategy(strategy.name().parse().unwrap()).quiet().start();
         for (place, expected) in [node, group] {
             let ran = AtomicUsize::new(0);
@@ -178,7 +178,7 @@ fn a_place_that_there_is_not_is_refused_before_there_is_a_task() {
 #[test]
 fn a_task_that_follows_others_and_names_a_place_runs_once() {
     for strategy in vicus_schedule::ALL {
-        let runtime = Runtime::builder().threads(2).strategy(strategy.name().parse().unwrap()).quiet().start();
+        let runtime = MachineRuntime::builder().threads(2).strategy(strategy.name().parse().unwrap()).quiet().start();
         for _ in 0..300 {
             let values: [AtomicUsize; 4] = Default::default();
             let uses = |value: &AtomicUsize| {

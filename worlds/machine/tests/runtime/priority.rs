@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use vicus_machine::{Runtime, child, close_group, open_group, scope, wait_for_children};
+use vicus_machine::{MachineRuntime, child, close_group, open_group, scope, wait_for_children};
 use vicus_schedule::{ALL, Access, Mode};
 use vicus_topology::{NodeId, Topology};
 
-fn runtime(strategy: &str, threads: usize) -> Runtime {
-    Runtime::builder().threads(threads).strategy(strategy.parse().unwrap()).quiet().start()
+fn runtime(strategy: &str, threads: usize) -> MachineRuntime {
+    MachineRuntime::builder().threads(threads).strategy(strategy.parse().unwrap()).quiet().start()
 }
 
 const TASKS: usize = 40;
@@ -60,7 +60,7 @@ fn on_one_thread_ready_tasks_run_by_priority_and_equal_ones_as_they_were_spawned
 #[test]
 fn children_run_by_priority_as_tasks_of_a_scope_do_and_so_do_those_of_a_box_that_its_caller_runs() {
     for strategy in ALL.map(|strategy| strategy.name()) {
-        let builder = Runtime::builder().threads(1).strategy(strategy.parse().unwrap());
+        let builder = MachineRuntime::builder().threads(1).strategy(strategy.parse().unwrap());
         let runtime = builder.caller_works(Duration::MAX).quiet().start();
         for seed in 0..5 {
             let priorities = priorities(seed);
@@ -187,7 +187,7 @@ fn a_task_with_a_priority_may_wait_for_others_and_its_panic_comes_out() {
 #[test]
 fn a_task_for_a_place_runs_there_whatever_its_priority() {
     let machine = Topology::parse("node:2 core:1").unwrap();
-    let builder = Runtime::builder().topology(machine).threads(2);
+    let builder = MachineRuntime::builder().topology(machine).threads(2);
     // Its seats take no tasks from each other.
     let runtime = builder.strategy("shepherd".parse().unwrap()).quiet().start();
     let wrong = AtomicUsize::new(0);
@@ -217,7 +217,7 @@ fn a_task_for_a_place_runs_there_whatever_its_priority() {
 #[test]
 fn children_with_a_priority_go_to_all_threads_as_those_without_do() {
     let machine = Topology::parse("node:2 l3:2 core:1").unwrap();
-    let builder = Runtime::builder().topology(machine).threads(4);
+    let builder = MachineRuntime::builder().topology(machine).threads(4);
     let runtime = builder.strategy("shepherd".parse().unwrap()).quiet().start();
     for (is_deferred, priority) in [(false, None), (false, Some(1)), (true, Some(1))] {
         let threads = Arc::new(Mutex::new(BTreeSet::new()));

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vicus_flow::{FlowError, Overflows};
-use vicus_machine::{Request, RequestOptions, Runtime, TemporaryFiles};
+use vicus_machine::{MachineRuntime, Request, RequestOptions, TemporaryFiles};
 use vicus_schedule::ALL;
 
 /// All strategies, and settings with which queues are soon full, or tasks are placed otherwise.
@@ -51,8 +51,8 @@ proptest! {
     ) {
         networks::expect_panics();
         let several: Vec<Network> = recipes.iter().map(|recipes| Network::new(recipes, true)).collect();
-        let runtime =
-            Runtime::builder().strategy(strategy.parse().unwrap()).threads(threads).quiet().record(1 << 16).start();
+        let builder = MachineRuntime::builder().strategy(strategy.parse().unwrap()).threads(threads);
+        let runtime = builder.quiet().record(1 << 16).start();
         let submitted: Vec<_> = requests
             .iter()
             .map(|(which, fault, cancel)| {
@@ -101,7 +101,7 @@ proptest! {
     ) {
         networks::expect_panics();
         let network = Network::new(&recipes, true);
-        let builder = Runtime::builder().strategy(strategy.parse().unwrap()).threads(threads);
+        let builder = MachineRuntime::builder().strategy(strategy.parse().unwrap()).threads(threads);
         let runtime = builder.caller_works(caller_works).quiet().start();
         for _ in 0..3 {
             let (log, operators) = network.operators(false, fault);
@@ -128,7 +128,7 @@ proptest! {
         budget in 0u64..300_000,
     ) {
         let network = Network::new(&recipes, false);
-        let runtime = Runtime::builder().strategy(strategy.parse().unwrap()).threads(threads).quiet().start();
+        let runtime = MachineRuntime::builder().strategy(strategy.parse().unwrap()).threads(threads).quiet().start();
         for (is_bounded, has_files) in [(false, false), (true, false), (true, true)] {
             let (log, operators) = network.operators(false, None);
             let bound = if is_bounded { budget } else { u64::MAX };

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
-use vicus_machine::{Runtime, scope};
+use vicus_machine::{MachineRuntime, scope};
 use vicus_topology::{NodeId, Topology};
 
 /// The calling thread runs on this CPU from now on, as if the system had moved it there. Whether it may.
@@ -30,7 +30,7 @@ fn a_thread_that_is_not_bound_takes_from_the_domain_where_it_runs() {
     for setting in all {
         // CPUs 0 and 1.
         let machine = Topology::parse("node:2 core:1").unwrap();
-        let builder = Runtime::builder().topology(machine).threads(2);
+        let builder = MachineRuntime::builder().topology(machine).threads(2);
         let runtime = builder.strategy(setting.parse().unwrap()).quiet().start();
         for here in [0, 1, 0] {
             let (both, moved, go) = (Barrier::new(2), AtomicUsize::new(0), AtomicBool::new(false));

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vicus_flow::{BoxModel, Column, Envelope, Model, ModelBuilder, Schema, Turn, Type};
-use vicus_machine::{Runtime, RuntimeBuilder, join, scope};
+use vicus_machine::{MachineRuntime, RuntimeBuilder, join, scope};
 use vicus_schedule::{Access, Mode};
 use vicus_topology::{GroupId, Topology};
 use vicus_trace::{JobId, Trace, What};
@@ -16,11 +16,11 @@ const SHEPHERDS: usize = 4;
 /// A shepherd for each thread.
 fn builder(strategy: &str) -> RuntimeBuilder {
     let machine = Topology::parse(&format!("node:2 l3:{} core:1", SHEPHERDS / 2)).unwrap();
-    Runtime::builder().topology(machine).threads(SHEPHERDS).strategy(strategy.parse().unwrap()).quiet()
+    MachineRuntime::builder().topology(machine).threads(SHEPHERDS).strategy(strategy.parse().unwrap()).quiet()
 }
 
 /// Tasks dealt to a shepherd are run by it alone.
-fn runtime() -> Runtime {
+fn runtime() -> MachineRuntime {
     builder("shepherd").record(1 << 16).start()
 }
 
@@ -138,7 +138,7 @@ fn a_deep_recursion_does_not_overflow_a_stack() {
         left + right
     }
     let machine = Topology::parse("node:4 l3:4 core:1").unwrap();
-    let builder = Runtime::builder().topology(machine).threads(16).strategy("shepherd".parse().unwrap());
+    let builder = MachineRuntime::builder().topology(machine).threads(16).strategy("shepherd".parse().unwrap());
     assert_eq!(builder.quiet().start().run(|| fib(25)), 75_025);
 }
 

@@ -10,17 +10,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use vicus_flow::FlowError;
 use vicus_machine::{
-    ChildBuilder, Runtime, cancel_group, child, close_group, open_group, scope, spawn_child, wait_for_children,
+    ChildBuilder, MachineRuntime, cancel_group, child, close_group, open_group, scope, spawn_child, wait_for_children,
 };
 use vicus_schedule::{ALL, Access, Mode};
 use vicus_topology::{NodeId, Topology};
 use vicus_trace::{TaskKind, What};
 
 /// A runtime for each strategy and for one to three threads, with callers that leave no work to its threads.
-fn runtimes() -> impl Iterator<Item = Runtime> {
+fn runtimes() -> impl Iterator<Item = MachineRuntime> {
     ALL.into_iter().flat_map(|strategy| {
         [1, 2, 3].map(|threads| {
-            let builder = Runtime::builder().threads(threads).strategy(strategy.name().parse().unwrap());
+            let builder = MachineRuntime::builder().threads(threads).strategy(strategy.name().parse().unwrap());
             builder.caller_works(Duration::MAX).quiet().start()
         })
     })
@@ -380,7 +380,7 @@ fn a_child_that_panics_is_over_when_the_groups_that_it_has_left_open_are() {
 #[test]
 fn a_child_that_waits_keeps_the_kind_that_was_said() {
     for each in ALL {
-        let builder = Runtime::builder().threads(1).strategy(each.name().parse().unwrap());
+        let builder = MachineRuntime::builder().threads(1).strategy(each.name().parse().unwrap());
         let runtime = builder.quiet().record(1 << 10).start();
         runtime.run(|| {
             let word = AtomicU64::new(0);
@@ -410,7 +410,7 @@ fn a_child_that_waits_keeps_the_kind_that_was_said() {
 #[test]
 fn many_groups_may_be_open_one_in_the_other() {
     const DEEP: usize = 200_000;
-    let runtime = Runtime::builder().threads(1).quiet().start();
+    let runtime = MachineRuntime::builder().threads(1).quiet().start();
     let act = || {
         (0..DEEP).for_each(|_| open_group());
         let (word, ran) = (AtomicU64::new(0), Arc::new(AtomicUsize::new(0)));
@@ -539,7 +539,7 @@ fn a_trace_of_children_in_order_has_causes_before_effects() {
     let mut random = 0x5eed;
     let steps = program(&mut random, 60, 2);
     for each in ALL {
-        let builder = Runtime::builder().threads(3).strategy(each.name().parse().unwrap());
+        let builder = MachineRuntime::builder().threads(3).strategy(each.name().parse().unwrap());
         let runtime = builder.quiet().record(1 << 14).start();
         runtime.run(|| run(&steps, &cells()));
         let trace = runtime.trace().unwrap();
@@ -551,7 +551,7 @@ fn a_trace_of_children_in_order_has_causes_before_effects() {
 #[test]
 fn a_child_for_a_place_goes_there_when_it_follows_no_sibling_any_more() {
     let machine = Topology::parse("node:2 core:1").unwrap();
-    let builder = Runtime::builder().topology(machine).threads(2);
+    let builder = MachineRuntime::builder().topology(machine).threads(2);
     // Its seats take no tasks from each other.
     let runtime = builder.strategy("shepherd".parse().unwrap()).quiet().start();
     let wrong = Arc::new(AtomicUsize::new(0));

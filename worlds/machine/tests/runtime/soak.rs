@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use vicus_flow::{Bound, BoxModel, Column, Envelope, FlowError, Model, ModelBuilder, Schema, Turn, Type, library};
-use vicus_machine::{Request, Runtime};
+use vicus_machine::{MachineRuntime, Request};
 
 /// A request ends soon, unless there is a mistake.
 fn wait(request: Request, strategy: &str) -> Result<vicus_flow::Totals, FlowError> {
@@ -71,7 +71,7 @@ fn many_small_requests_from_many_callers_end_under_every_strategy() {
     let head_starts = [Duration::ZERO, Duration::from_micros(20)];
     let strategies = vicus_schedule::ALL.iter().map(|strategy| strategy.name());
     for (strategy, head_start) in strategies.flat_map(|name| head_starts.map(|head_start| (name, head_start))) {
-        let builder = Runtime::builder().strategy(strategy.parse().unwrap()).threads(8);
+        let builder = MachineRuntime::builder().strategy(strategy.parse().unwrap()).threads(8);
         let runtime = builder.head_start(head_start).quiet().start();
         let sum = Arc::new(AtomicU64::new(0));
         let model = diamond(&sum);

@@ -1,14 +1,14 @@
 //! A runtime with too few threads reports it, and leaves nothing behind.
 
 use std::process::Command;
-use vicus_machine::Runtime;
+use vicus_machine::MachineRuntime;
 use vicus_memory::{Foreign, MemoryOptions, Series, WhenFull};
 use vicus_topology::Topology;
 
 /// Run by the other test with little address space; run directly, there is enough.
 #[test]
 fn it_starts_or_says_why_not() {
-    match Runtime::builder().threads(200).quiet().try_start() {
+    match MachineRuntime::builder().threads(200).quiet().try_start() {
         Ok(runtime) => assert_eq!(runtime.plan().threads(), 200),
         Err(error) => {
             assert!(error.started < error.threads && error.threads == 200);
@@ -16,7 +16,7 @@ fn it_starts_or_says_why_not() {
         }
     }
     // The failed runtime's threads have ended: a few can be started again.
-    let runtime = Runtime::builder().threads(2).quiet().try_start().unwrap();
+    let runtime = MachineRuntime::builder().threads(2).quiet().try_start().unwrap();
     assert_eq!(runtime.run(|| 42), 42);
 }
 
@@ -41,7 +41,7 @@ fn without_room_for_stacks_it_is_an_error() {
 fn options_that_idle_threads_are_warned_of() {
     let machine = Topology::parse("node:2 core:2").unwrap();
     let said = |strategy: &str| {
-        let builder = Runtime::builder().topology(machine.clone()).strategy(strategy.parse().unwrap());
+        let builder = MachineRuntime::builder().topology(machine.clone()).strategy(strategy.parse().unwrap());
         let mut said = builder.threads(4).quiet().start().warnings();
         said.retain(|warning| warning.contains("idle"));
         said
@@ -65,7 +65,7 @@ fn a_plan_that_strands_tasks_or_names_places_that_there_are_not_does_not_start()
     for strategy in vicus_schedule::ALL {
         let builder = |machine: &Topology| {
             let setting = strategy.name().parse().unwrap();
-            Runtime::builder().topology(machine.clone()).strategy(setting).threads(4).quiet()
+            MachineRuntime::builder().topology(machine.clone()).strategy(setting).threads(4).quiet()
         };
         let plan = builder(&large).planned();
         // On its own machine it runs, regardless of the set strategy and threads.
@@ -87,12 +87,12 @@ fn a_plan_that_strands_tasks_or_names_places_that_there_are_not_does_not_start()
 fn a_memory_has_the_options_that_it_was_asked_for() {
     let nodes = vicus_machine::this_machine().topology.nodes.len() + 1;
     let machine = Topology::parse(&format!("node:{nodes} core:1")).unwrap();
-    let builder = || Runtime::builder().topology(machine.clone()).threads(2).quiet();
+    let builder = || MachineRuntime::builder().topology(machine.clone()).threads(2).quiet();
     let usual = builder().memory_options();
     let bins = MemoryOptions { foreign: Foreign::Bins, touch_ahead: true, superblock_bytes: 4 << 20, ..usual.clone() };
     let strict =
         MemoryOptions { when_full: WhenFull::Strict, series: Series { ratio: 1.5, ..usual.series }, ..usual.clone() };
-    let alone = Runtime::builder().threads(1).quiet().start();
+    let alone = MachineRuntime::builder().threads(1).quiet().start();
     for options in [bins, strict] {
         let runtime = builder().memory(options.clone()).start();
         let memory = runtime.memory().expect("there are addresses");
@@ -100,7 +100,7 @@ fn a_memory_has_the_options_that_it_was_asked_for() {
         let has = MemoryOptions { range_bytes: options.range_bytes, ..memory.options().clone() };
         assert_eq!(has, options);
         // The process keeps its first runtime's memory.
-        let late = Runtime::builder().threads(1).quiet().memory(options).start();
+        let late = MachineRuntime::builder().threads(1).quiet().memory(options).start();
         assert!(
             late.warnings().iter().any(|warning| warning.contains("has its memory already")),
             "{:?}",

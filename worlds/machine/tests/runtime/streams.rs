@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 use vicus_flow::{BoxError, BoxModel, Envelope, FlowError, Model, ModelBuilder, Schema, Turn, Type, library};
-use vicus_machine::Runtime;
+use vicus_machine::MachineRuntime;
 use vicus_machine::streams::{self, Feed, Follow, FollowFrom, LineOptions, Tcp, Unix};
 use vicus_schedule::ALL;
 
-fn runtime(strategy: &str, threads: usize) -> Runtime {
-    Runtime::builder().strategy(strategy.parse().unwrap()).threads(threads).quiet().start()
+fn runtime(strategy: &str, threads: usize) -> MachineRuntime {
+    MachineRuntime::builder().strategy(strategy.parse().unwrap()).threads(threads).quiet().start()
 }
 
 /// A folder of this process for a test.

@@ -7,7 +7,7 @@ use vicus_flow::{
     BoxError, BoxModel, Budget, Envelope, FlowError, Inner, Model, ModelBuilder, Schema, Totals, Turn, Type, library,
     sequential,
 };
-use vicus_machine::{Request, Runtime};
+use vicus_machine::{MachineRuntime, Request};
 use vicus_schedule::ALL;
 
 fn numbers() -> Schema {
@@ -89,7 +89,7 @@ fn requests_are_nested_on_one_thread_under_every_strategy() {
     for strategy in ALL {
         for here in [false, true] {
             let name = strategy.name();
-            let runtime = Runtime::builder().strategy(name.parse().unwrap()).threads(1).quiet().start();
+            let runtime = MachineRuntime::builder().strategy(name.parse().unwrap()).threads(1).quiet().start();
             let passed = Arc::default();
             let mut model = around(2, counts(&passed));
             for _ in 0..6 {
@@ -107,7 +107,7 @@ fn requests_are_nested_on_one_thread_under_every_strategy() {
 
 #[test]
 fn requests_are_nested_as_deep_as_memory_allows() {
-    let runtime = Runtime::builder().threads(2).quiet().start();
+    let runtime = MachineRuntime::builder().threads(2).quiet().start();
     let passed = Arc::default();
     let mut model = around(1, counts(&passed));
     for _ in 0..3000 {
@@ -121,7 +121,7 @@ fn requests_are_nested_as_deep_as_memory_allows() {
 
 #[test]
 fn an_inner_request_ends_with_the_outer_one() {
-    let runtime = Runtime::builder().threads(2).quiet().start();
+    let runtime = MachineRuntime::builder().threads(2).quiet().start();
     let alive = Arc::new(());
     let inner = around(1, endless(&alive));
     let request = runtime.submit(&around(1, runs(&inner)));
@@ -141,7 +141,7 @@ fn an_inner_request_ends_with_the_outer_one() {
 
 #[test]
 fn an_inner_request_s_error_comes_to_the_box_and_its_memory_is_the_outer_one_s() {
-    let runtime = Runtime::builder().threads(2).quiet().start();
+    let runtime = MachineRuntime::builder().threads(2).quiet().start();
     let fails = BoxModel::new("fails", || |_: &mut Turn<'_>| -> Result<(), BoxError> { Err("out of paper".into()) });
     let error = wait(&runtime.submit(&around(1, runs(&around(1, fails)))), "fails").unwrap_err();
     assert_eq!(error.to_string(), "box runs failed: box fails failed: out of paper");

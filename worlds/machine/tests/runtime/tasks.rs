@@ -6,18 +6,18 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
-use vicus_machine::{Runtime, Scope, TaskRequest, join, scope};
+use vicus_machine::{MachineRuntime, Scope, TaskRequest, join, scope};
 use vicus_schedule::{ALL, Decision, Setting};
 use vicus_topology::{NodeId, Topology};
 use vicus_trace::{JobId, Trace, What};
 
 /// A runtime for each strategy and several numbers of threads.
-fn runtimes() -> impl Iterator<Item = Runtime> {
+fn runtimes() -> impl Iterator<Item = MachineRuntime> {
     let threads = [1, 2, 8];
     ALL.into_iter().flat_map(move |strategy| threads.map(|threads| (strategy, threads))).map(|(strategy, threads)| {
         let setting = strategy.name().parse().unwrap();
         println!("{} on {threads} threads", strategy.name());
-        Runtime::builder().threads(threads).strategy(setting).quiet().start()
+        MachineRuntime::builder().threads(threads).strategy(setting).quiet().start()
     })
 }
 
@@ -44,7 +44,7 @@ fn brought(trace: &Trace) -> JobId {
 /// task by its spawner, not by its queuing seat.
 #[test]
 fn a_trace_says_who_spawned_each_task() {
-    let runtime = Runtime::builder().threads(2).quiet().record(1 << 12).start();
+    let runtime = MachineRuntime::builder().threads(2).quiet().record(1 << 12).start();
     let mut data = vec![0u64; 4];
     runtime.run(|| {
         scope(|scope| {
@@ -82,7 +82,8 @@ fn a_trace_says_who_spawned_each_task() {
 fn recorded_on_two_threads(f: impl Fn() + Sync) -> impl Iterator<Item = (&'static str, Trace)> {
     ALL.into_iter().map(move |strategy| {
         let topology = Topology::parse("node:1 l3:1 core:2").unwrap();
-        let builder = Runtime::builder().topology(topology).threads(2).strategy(strategy.name().parse().unwrap());
+        let builder =
+            MachineRuntime::builder().topology(topology).threads(2).strategy(strategy.name().parse().unwrap());
         let runtime = builder.quiet().record(1 << 12).start();
         runtime.run(&f);
         let trace = runtime.trace().expect("it was recorded");
@@ -163,7 +164,8 @@ fn a_task_is_spawned_after_the_start_of_what_it_need_not_wait_for_any_more() {
 fn a_trace_has_no_effect_before_its_cause() {
     const TASKS: usize = 40;
     for strategy in ["las", "steal", "central"] {
-        let runtime = Runtime::builder().threads(4).strategy(strategy.parse().unwrap()).quiet().record(1 << 16).start();
+        let runtime =
+            MachineRuntime::builder().threads(4).strategy(strategy.parse().unwrap()).quiet().record(1 << 16).start();
         runtime.run(|| {
             for _ in 0..20 {
                 scope(|scope| {
@@ -209,7 +211,7 @@ fn a_trace_has_no_effect_before_its_cause() {
 #[test]
 fn a_trace_has_a_scope_end_after_tasks_that_were_quicker() {
     for _ in 0..10 {
-        let runtime = Runtime::builder().threads(2).quiet().record(1 << 8).start();
+        let runtime = MachineRuntime::builder().threads(2).quiet().record(1 << 8).start();
         let is_over = AtomicBool::new(false);
         runtime.run(|| {
             scope(|scope| {
@@ -241,7 +243,8 @@ fn stacks_do_not_grow_with_the_number_of_tasks_that_wait() {
     for strategy in ALL.map(|strategy| strategy.name()).into_iter().chain(unlimited) {
         for threads in [1, 2] {
             println!("{strategy} on {threads} threads");
-            let runtime = Runtime::builder().threads(threads).strategy(strategy.parse().unwrap()).quiet().start();
+            let runtime =
+                MachineRuntime::builder().threads(threads).strategy(strategy.parse().unwrap()).quiet().start();
             for (outer, inner) in [(true, true), (false, true), (true, false), (false, false)] {
                 let sum = AtomicUsize::new(0);
                 let sum = &sum;
@@ -267,7 +270,7 @@ fn stacks_do_not_grow_with_the_number_of_tasks_that_wait() {
 /// The trace has a task's declared data, as far as their nodes are known.
 #[test]
 fn a_trace_has_what_tasks_say_that_they_use() {
-    let runtime = Runtime::builder().threads(2).quiet().record(1 << 10).start();
+    let runtime = MachineRuntime::builder().threads(2).quiet().record(1 << 10).start();
     let (mut input, mut output) = (vec![1u64; 1 << 16], vec![0u64; 1 << 14]);
     let lies: usize = [vicus_machine::footprint(&input), vicus_machine::footprint(&output)]
         .iter()
@@ -390,7 +393,8 @@ fn many_callers_without_a_seat_share_a_runtime() {
 
 #[test]
 fn runtimes_call_one_another() {
-    let (a, b) = (Runtime::builder().threads(2).quiet().start(), Runtime::builder().threads(1).quiet().start());
+    let (a, b) =
+        (MachineRuntime::builder().threads(2).quiet().start(), MachineRuntime::builder().threads(1).quiet().start());
     let both = a.run(|| join(|| b.run(|| fib(10)), || b.run(|| a.run(|| fib(11)))));
     assert_eq!(both, (55, 89));
 }
@@ -421,7 +425,7 @@ fn each_thread_does_its_part_once() {
 
 #[test]
 fn a_cancelled_scope_drops_what_has_not_begun() {
-    let runtime = Runtime::builder().threads(1).quiet().start();
+    let runtime = MachineRuntime::builder().threads(1).quiet().start();
     let ran = AtomicUsize::new(0);
     runtime.run(|| {
         scope(|scope| {
@@ -444,7 +448,7 @@ fn tasks_sent_to_each_others_places_are_run_though_both_senders_wait() {
     for strategy in ALL {
         println!("{}", strategy.name());
         let setting = strategy.name().parse().unwrap();
-        let runtime = Runtime::builder().topology(machine.clone()).threads(2).strategy(setting).quiet().start();
+        let runtime = MachineRuntime::builder().topology(machine.clone()).threads(2).strategy(setting).quiet().start();
         let runtime = &runtime;
         std::thread::scope(|threads| {
             for sender in 0..4 {
@@ -467,7 +471,7 @@ fn tasks_sent_to_each_others_places_are_run_though_both_senders_wait() {
 #[test]
 fn a_waiting_seat_leaves_short_queues_of_other_nodes_alone() {
     let machine = vicus_topology::Topology::parse("node:2 core:1 pu:1").unwrap();
-    let builder = Runtime::builder().topology(machine).threads(2);
+    let builder = MachineRuntime::builder().topology(machine).threads(2);
     let runtime = builder.strategy("footprint".parse().unwrap()).quiet().start();
     let (ran, holds) = (Mutex::new(Vec::new()), AtomicBool::new(false));
     runtime.run(|| {
@@ -573,7 +577,7 @@ fn tasks_with_data_do_what_they_would_do_one_after_the_other() {
 
 #[test]
 fn what_waits_for_a_task_that_panicked_is_dropped() {
-    let runtime = Runtime::builder().threads(2).quiet().start();
+    let runtime = MachineRuntime::builder().threads(2).quiet().start();
     let (mut numbers, ran) = (vec![0; 2], AtomicUsize::new(0));
     let caught = catch_unwind(AssertUnwindSafe(|| {
         runtime.run(|| {
@@ -623,7 +627,7 @@ fn requests_that_would_wait_in_a_circle_are_told() {
 
 #[test]
 fn an_empty_part_shares_nothing() {
-    let runtime = Runtime::builder().threads(2).quiet().start();
+    let runtime = MachineRuntime::builder().threads(2).quiet().start();
     let mut data = [1u64; 10];
     runtime.run(|| {
         scope(|scope| {
@@ -650,7 +654,7 @@ fn a_task_cannot_have_the_same_elements_twice() {
 
 /// In a scope of a task of a small runtime.
 fn in_scope<'scope>(f: impl FnOnce(&Scope<'scope>) + Send) {
-    Runtime::builder().threads(1).quiet().start().run(|| scope(f));
+    MachineRuntime::builder().threads(1).quiet().start().run(|| scope(f));
 }
 
 #[test]
@@ -682,7 +686,7 @@ fn a_loop_does_every_iteration_once_though_threads_are_busy() {
 
 #[test]
 fn iterations_run_on_the_threads_of_the_runtime() {
-    let runtime = Runtime::builder().threads(2).quiet().start();
+    let runtime = MachineRuntime::builder().threads(2).quiet().start();
     let thread_of = |n: usize| {
         std::hint::black_box((0..20_000 + n % 2).sum::<usize>());
         std::thread::current().id()
@@ -775,7 +779,7 @@ fn a_task_may_wait_for_requests_of_its_own_runtime() {
 fn a_seat_that_waits_for_a_request_runs_none_that_waits_for_its_own() {
     for (strategy, threads) in ["las", "nls", "bobox"].into_iter().flat_map(|strategy| [(strategy, 1), (strategy, 2)]) {
         let setting = strategy.parse().unwrap();
-        let runtime = &Arc::new(Runtime::builder().threads(threads).strategy(setting).quiet().start());
+        let runtime = &Arc::new(MachineRuntime::builder().threads(threads).strategy(setting).quiet().start());
         let (sender, receiver) = std::sync::mpsc::channel();
         let first = {
             let inner = Arc::clone(runtime);
@@ -800,7 +804,7 @@ fn a_seat_that_waits_for_a_request_runs_none_that_waits_for_its_own() {
 fn a_waiting_seat_looks_around_as_long_as_the_strategy_says() {
     use vicus_trace::What;
     let setting = "las:spin_ns=2000000000".parse().unwrap();
-    let runtime = Runtime::builder().threads(2).strategy(setting).quiet().record(1 << 10).start();
+    let runtime = MachineRuntime::builder().threads(2).strategy(setting).quiet().record(1 << 10).start();
     runtime.run(|| {
         let is_there = AtomicBool::new(false);
         scope(|scope| {
@@ -831,7 +835,7 @@ fn a_waiting_seat_looks_around_as_long_as_the_strategy_says() {
 
 #[test]
 fn a_request_that_has_not_begun_is_dropped_when_it_is_cancelled() {
-    let runtime = Runtime::builder().threads(1).quiet().start();
+    let runtime = MachineRuntime::builder().threads(1).quiet().start();
     let gate = std::sync::Arc::new(AtomicBool::new(false));
     let opens = gate.clone();
     let first = runtime.spawn(move || while !opens.load(Ordering::Acquire) {});
@@ -855,7 +859,7 @@ fn what_one_scope_shares_no_task_of_another_says() {
 #[test]
 fn tasks_without_bytes_are_one_after_the_other_as_well() {
     struct Token;
-    let runtime = Runtime::builder().threads(2).quiet().start();
+    let runtime = MachineRuntime::builder().threads(2).quiet().start();
     let (mut tokens, inside) = ([Token], AtomicUsize::new(0));
     runtime.run(|| {
         scope(|scope| {
@@ -892,7 +896,8 @@ fn a_part_cannot_end_beyond_the_largest_number() {
 
 #[test]
 fn a_scope_belongs_to_the_threads_of_one_runtime() {
-    let (a, b) = (Runtime::builder().threads(1).quiet().start(), Runtime::builder().threads(1).quiet().start());
+    let (a, b) =
+        (MachineRuntime::builder().threads(1).quiet().start(), MachineRuntime::builder().threads(1).quiet().start());
     let caught = catch_unwind(AssertUnwindSafe(|| a.run(|| scope(|scope| b.run(|| scope.spawn(|_| ()))))));
     assert!(caught.is_err());
 }
@@ -910,7 +915,7 @@ impl Drop for Bomb {
 
 #[test]
 fn payloads_that_panic_when_they_are_dropped_harm_no_other_task() {
-    let runtime = Runtime::builder().threads(2).quiet().start();
+    let runtime = MachineRuntime::builder().threads(2).quiet().start();
     for _ in 0..20 {
         let caught = catch_unwind(AssertUnwindSafe(|| {
             runtime.run(|| scope(|scope| (0..8).for_each(|_| scope.spawn(|_| std::panic::panic_any(Bomb)))))
@@ -929,13 +934,13 @@ fn payloads_that_panic_when_they_are_dropped_harm_no_other_task() {
 #[test]
 fn a_runtime_may_end_while_a_caller_waits_or_in_a_task_of_its_own() {
     for _ in 0..50 {
-        let runtime = Runtime::builder().threads(2).quiet().start();
+        let runtime = MachineRuntime::builder().threads(2).quiet().start();
         let request = runtime.spawn(|| ());
         let waits = std::thread::spawn(move || request.wait());
         drop(runtime);
         let _ = waits.join().unwrap();
 
-        let runtime = std::sync::Arc::new(Runtime::builder().threads(1).quiet().start());
+        let runtime = std::sync::Arc::new(MachineRuntime::builder().threads(1).quiet().start());
         let (own, (tells, told)) = (runtime.clone(), std::sync::mpsc::channel());
         let request = runtime.spawn(move || {
             told_after(move || drop(own), tells);
@@ -953,7 +958,7 @@ fn told_after(f: impl FnOnce(), tells: std::sync::mpsc::Sender<()>) {
 
 #[test]
 fn iterations_know_that_their_request_is_cancelled_on_every_thread() {
-    let runtime = Runtime::builder().threads(2).quiet().start();
+    let runtime = MachineRuntime::builder().threads(2).quiet().start();
     let request = std::sync::Arc::new(Mutex::new(None::<vicus_machine::TaskRequest<()>>));
     let (own, begun) = (request.clone(), AtomicUsize::new(0));
     let begun = std::sync::Arc::new(begun);
@@ -977,7 +982,7 @@ fn iterations_know_that_their_request_is_cancelled_on_every_thread() {
 
 #[test]
 fn a_loop_may_end_at_the_largest_number() {
-    let runtime = Runtime::builder().threads(2).quiet().start();
+    let runtime = MachineRuntime::builder().threads(2).quiet().start();
     let sum = AtomicUsize::new(0);
     runtime.run(|| {
         vicus_machine::for_each(usize::MAX - 100..usize::MAX, |n| _ = sum.fetch_add(usize::MAX - n, Ordering::Relaxed))
@@ -989,7 +994,8 @@ fn a_loop_may_end_at_the_largest_number() {
 #[test]
 fn takes_are_counted_without_a_trace() {
     for strategy in ["las", "central", "locality-queues", "footprint"] {
-        let runtime = Runtime::builder().threads(3).strategy(strategy.parse().unwrap()).quiet().count_takes().start();
+        let runtime =
+            MachineRuntime::builder().threads(3).strategy(strategy.parse().unwrap()).quiet().count_takes().start();
         let takes = || runtime.takes().values().sum::<u64>();
         let counted = runtime.run(|| {
             let before = takes();
@@ -1004,7 +1010,7 @@ fn takes_are_counted_without_a_trace() {
         assert_eq!(counted, 100 * (1 + 88), "{strategy}");
         assert!(runtime.trace().is_none(), "{strategy}");
     }
-    assert!(Runtime::builder().threads(1).quiet().start().takes().is_empty());
+    assert!(MachineRuntime::builder().threads(1).quiet().start().takes().is_empty());
 }
 
 /// Deferred tasks from all threads at once: some find their group's queue in use, and go to their spawner's own one if
@@ -1015,7 +1021,8 @@ fn tasks_that_find_their_queue_in_use_run_once() {
     const EACH: usize = 5_000;
     for (setting, threads) in [("vicus", 2), ("vicus", 8), ("vicus:spill=off", 8), ("las", 8)] {
         let setting: Setting = setting.parse().unwrap();
-        let runtime = Runtime::builder().threads(threads).strategy(setting.clone()).quiet().write_decisions().start();
+        let runtime =
+            MachineRuntime::builder().threads(threads).strategy(setting.clone()).quiet().write_decisions().start();
         let ran: Vec<AtomicUsize> = (0..SPAWNERS * EACH).map(|_| AtomicUsize::new(0)).collect();
         runtime.run(|| {
             scope(|scope| {

@@ -4,7 +4,7 @@ use super::{Engine, picoseconds};
 use crate::fluid::Time;
 use crate::options::Fault;
 use crate::seats::{Doing, Thread, Waiting};
-use vicus_schedule::{Decision, FoundTask, QueueId, RequestId, Rest, Run, Way};
+use vicus_schedule::{Decision, FoundTask, NextTask, QueueId, RequestId, Rest, Way};
 use vicus_trace::What;
 
 /// How long a seat takes to give way when no other thread on its PU is ready: a call of the system.
@@ -36,7 +36,8 @@ impl Engine<'_> {
         let Engine { plan, seats, queues, program, .. } = self;
         let Thread { state, pinned, .. } = &mut seats[seat];
         let called = || pinned.pop_front().map(|task| (task, program.tasks[task as usize].request));
-        let Some(Run { task, way, leaves }) = found.or_else(|| state.find(&plan.seats[seat], queues, called)) else {
+        let Some(NextTask { task, way, leaves }) = found.or_else(|| state.find(&plan.seats[seat], queues, called))
+        else {
             return self.idle(seat);
         };
         self.seats[seat].idle_since = None;
@@ -51,7 +52,7 @@ impl Engine<'_> {
     }
 
     /// A task to run, if it is the turn of others than the strategy's. `but` is a request that leaves its turn.
-    fn find_in_turn(&mut self, seat: usize, but: Option<RequestId>) -> Option<Run<Waiting>> {
+    fn find_in_turn(&mut self, seat: usize, but: Option<RequestId>) -> Option<NextTask<Waiting>> {
         let Engine { plan, seats, queues, program, requests, now, options, .. } = self;
         let Thread { state, pinned, .. } = &mut seats[seat];
         if requests.in_turn.len() <= 1 || options.without_turns {
@@ -70,7 +71,7 @@ impl Engine<'_> {
         let but = self.program.tasks[spawner.task as usize].request;
         let is_deep = self.seats[seat].state.is_deep();
         let found = if is_deep { None } else { self.find_in_turn(seat, Some(but)) };
-        let Some(Run { task, way, .. }) = found else { return };
+        let Some(NextTask { task, way, .. }) = found else { return };
         self.seats[seat].state.begin_wait(None);
         let (begin, cost) = self.took(seat, task.0, way);
         self.top(seat).is_in_turn = true;

@@ -2,7 +2,7 @@
 
 use super::{Engine, FOREVER, Goes, picoseconds};
 use crate::chance::deviation;
-use crate::diary;
+use crate::event_logs;
 use crate::fluid::{Pace, SECOND};
 use crate::options::SimError;
 use crate::seats::{Frame, Phase, Scope, Thread, Working};
@@ -261,7 +261,7 @@ impl Engine<'_> {
             self.requests.open -= 1;
             self.requests.in_turn.end(request);
             self.requests.of_boxes.remove(&request);
-            self.note(seat, || diary::ended(request.0 as u32));
+            self.note(seat, || event_logs::ended(request.0 as u32));
         }
         for at in 0..self.graph.later[task].len() {
             let later = self.graph.later[task][at];

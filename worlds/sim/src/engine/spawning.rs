@@ -1,13 +1,14 @@
 //! Spawning tasks: the choice of their queues, and the wakes for them.
 
 use super::{Engine, Goes};
-use crate::diary;
+use crate::event_logs;
 use crate::fluid::Time;
 use crate::memory::{DataOf, Memory};
 use crate::seats::{Doing, Frame, Phase};
 use crate::{Step, TaskSpec};
 use vicus_schedule::{
-    Access, ActivatedBox, After, DealResult, Decision, Kind, Plan, PoolId, Put, QueueId, SeatId, Spawner, Wake, Way,
+    Access, ActivatedBox, After, DealResult, Decision, Kind, Plan, PoolId, QueueId, SeatId, SpawnTarget, Spawner, Wake,
+    Way,
 };
 use vicus_topology::NodeId;
 use vicus_trace::What;
@@ -76,7 +77,7 @@ impl Engine<'_> {
             };
         let state = &mut seats[seat].state;
         // On a deep stack it is kept.
-        if !is_unnamed || state.place_dealt(plan, kind, None) == Put::Keep {
+        if !is_unnamed || state.place_dealt(plan, kind, None) == SpawnTarget::Keep {
             return kind;
         }
         match state.spill(kind, || requests.open <= 1, || queues.is_in_use(queue, *now)) {
@@ -146,11 +147,11 @@ impl Engine<'_> {
             }
             None if kind == Kind::Immediate && state.takes_tasks(plan) => DealResult::NONE,
             None => match state.place(plan, kind) {
-                Put::Keep => return (Goes::Kept, 0),
-                Put::Into(queue, _) => DealResult { queue: Some(queue), ..DealResult::NONE },
+                SpawnTarget::Keep => return (Goes::Kept, 0),
+                SpawnTarget::Into(queue, _) => DealResult { queue: Some(queue), ..DealResult::NONE },
             },
         };
-        if let Some(told) = diary::dealt(&self.program, task, &dealt) {
+        if let Some(told) = event_logs::dealt(&self.program, task, &dealt) {
             self.note(seat, || told);
         }
         self.top(seat).spawner = spawner;
@@ -198,7 +199,7 @@ impl Engine<'_> {
         // Its own queue takes immediate tasks on a stack of any depth, and boxes don't wait.
         let is_own = kind == Kind::Immediate && queue.is_none() && state.takes_tasks(plan);
         let is_box = self.program.tasks[task as usize].of_box.is_some();
-        if !is_own && !is_box && state.place_dealt(plan, kind, queue) == Put::Keep {
+        if !is_own && !is_box && state.place_dealt(plan, kind, queue) == SpawnTarget::Keep {
             return self.keep(seat, task, kind, by);
         }
         let (own, as_kind) = if is_box { state.send(plan, kind, queue) } else { state.send_task(plan, kind, queue) };

@@ -1,7 +1,8 @@
 //! Lightweight threads: tasks that leave their seat while they wait for a word, and go on where a seat decides.
 //!
 //! The seats are those of worlds/threads, with the same decisions: where a thread goes on after its wait
-//! ([`Seat::goes_on`](vicus_schedule::Seat::goes_on)), and which one follows another before the seat looks around.
+//! ([`Seat::place_resumed`](vicus_schedule::Seat::place_resumed)), and which one follows another before the seat looks
+//! around.
 
 use super::Engine;
 use crate::OwnStack;
@@ -86,7 +87,7 @@ impl Engine<'_> {
         let mut others = Idle(if is_movable { self.seats.iter().map(has_nothing).collect() } else { Vec::new() });
         let end = EndOfWait { home, is_movable, by_thread, leaves_seat: false };
         let waiting = (task, self.program.tasks[task as usize].request);
-        let goes_on = self.seats[seat].state.goes_on(self.plan, end, &mut others);
+        let goes_on = self.seats[seat].state.place_resumed(self.plan, end, &mut others);
         let home = match goes_on {
             GoesOn::Here => SeatId::new(seat),
             GoesOn::At { seat, .. } => seat,

@@ -1,8 +1,8 @@
 //! Strategies on machines with workloads: how long each takes, compared with the best of the others.
 //!
-//! A [`Grid`] makes [`Job`]s, one for each pair of a machine and a workload. The caller runs them in any order and on
-//! any threads: this crate starts none. [`Grid::report`] compares their results. The grid is no judge of the model, and
-//! has no claims; it shows where a strategy is the right one, and where it isn't.
+//! A [`Grid`] makes [`GridJob`]s, one for each pair of a machine and a workload. The caller runs them in any order and
+//! on any threads: this crate starts none. [`Grid::report`] compares their results. The grid is no judge of the model,
+//! and has no claims; it shows where a strategy is the right one, and where it isn't.
 //!
 //! ```
 //! use vicus_sim::Machine;
@@ -24,7 +24,7 @@ mod workload;
 
 pub use workload::Workload;
 
-use crate::{Machine, Options, Program, SimError, Step, simulate_watched};
+use crate::{Machine, Program, SimError, SimOptions, Step, simulate_watched};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use vicus_schedule::{MOST_THREADS, RequestId, Setting};
@@ -54,20 +54,20 @@ impl Grid {
     }
 
     /// A job for each machine and each workload that it can run, machine by machine.
-    pub fn jobs(&self) -> Vec<Job<'_>> {
-        let of = |machine| self.workloads.iter().map(move |workload| Job { grid: self, machine, workload });
+    pub fn jobs(&self) -> Vec<GridJob<'_>> {
+        let of = |machine| self.workloads.iter().map(move |workload| GridJob { grid: self, machine, workload });
         self.machines.iter().flat_map(of).collect()
     }
 
     /// Compares the results of its jobs, in their order. Panics if there is not one for each.
-    pub fn report(&self, results: &[Vec<f64>]) -> Report {
+    pub fn report(&self, results: &[Vec<f64>]) -> GridReport {
         let rows = results.iter().map(|times| times.iter().copied().zip(compared(times)).collect());
         self.report_of(self.strategies.iter().map(Setting::to_string).collect(), rows.collect())
     }
 
     /// Like [`Grid::report`], of the first `shown` strategies, beside the learned ones of programs: `learned` has the
     /// best strategy for each job, by its index. The learned ones are compared with the best of the shown strategies.
-    pub fn report_learned(&self, results: &[Vec<f64>], shown: usize, learned: &[usize]) -> Report {
+    pub fn report_learned(&self, results: &[Vec<f64>], shown: usize, learned: &[usize]) -> GridReport {
         let row = |(times, &learned): (&Vec<f64>, &usize)| {
             let others = &times[..shown];
             let best = others.iter().copied().fold(f64::INFINITY, f64::min);
@@ -79,7 +79,7 @@ impl Grid {
     }
 
     /// A report of these columns; a row has for each job the time in nanoseconds and the ratio of each.
-    fn report_of(&self, strategies: Vec<String>, rows: Vec<Vec<(f64, f64)>>) -> Report {
+    fn report_of(&self, strategies: Vec<String>, rows: Vec<Vec<(f64, f64)>>) -> GridReport {
         let jobs = self.jobs();
         assert_eq!(jobs.len(), rows.len(), "a result for each job");
         let cells = jobs.iter().zip(rows).flat_map(|(job, row)| {
@@ -96,7 +96,7 @@ impl Grid {
             strategies.iter().zip(row).map(cell)
         });
         let cells = cells.collect();
-        Report {
+        GridReport {
             seed: self.seed,
             samples: self.samples,
             share: self.share,
@@ -123,7 +123,7 @@ fn compared(times: &[f64]) -> Vec<f64> {
 }
 
 /// A workload on a machine, under every strategy.
-pub struct Job<'a> {
+pub struct GridJob<'a> {
     grid: &'a Grid,
     /// The machine.
     pub machine: &'a Machine,
@@ -131,14 +131,14 @@ pub struct Job<'a> {
     pub workload: &'a Workload,
 }
 
-impl Job<'_> {
+impl GridJob<'_> {
     /// Runs it and returns the time of each strategy, in nanoseconds. `watch` is called now and then with the number of
     /// finished tasks of a run, and returns whether to go on.
     ///
     /// # Errors
     /// See [`SimError`].
     pub fn run(&self, watch: &mut dyn FnMut(usize) -> bool) -> Result<Vec<f64>, SimError> {
-        let Job { grid, machine, workload } = self;
+        let GridJob { grid, machine, workload } = self;
         let threads = threads(machine);
         let program = workload.program(threads, grid.share);
         let measured = workload.measured(&program);
@@ -149,7 +149,8 @@ impl Job<'_> {
         let time = |setting: &Setting| {
             let plan = machine.plan(setting, threads);
             let one = |sample| {
-                let options = Options { parameters, seed: grid.seed.wrapping_add(sample as u64), ..Options::default() };
+                let options =
+                    SimOptions { parameters, seed: grid.seed.wrapping_add(sample as u64), ..SimOptions::default() };
                 let outcome = simulate_watched(machine, &plan, &program, &options, watch)?;
                 Ok(match &measured {
                     None => outcome.wall_ns,
@@ -196,7 +197,7 @@ fn short(program: &Program) -> Vec<RequestId> {
 
 /// A grid's results.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Report {
+pub struct GridReport {
     /// The first seed.
     pub seed: u64,
     /// The number of seeds.
@@ -257,7 +258,7 @@ pub struct Standing {
     pub mean: f64,
 }
 
-impl Report {
+impl GridReport {
     /// How each strategy fares, in their order.
     pub fn standings(&self) -> Vec<Standing> {
         let standing = |strategy: &String| {
@@ -315,7 +316,8 @@ mod tests {
         };
         let cells = vec![cell(1, "las", 0.5), cell(2, "las", 0.5), cell(2, "las", 2.0), cell(4, "las", 1.03)];
         let strategies = vec!["las".to_owned()];
-        let report = Report { seed: 1, samples: 1, share: 1.0, jitter: None, strategies, workloads: Vec::new(), cells };
+        let report =
+            GridReport { seed: 1, samples: 1, share: 1.0, jitter: None, strategies, workloads: Vec::new(), cells };
         let standing = &report.standings()[0];
         assert_eq!((standing.cells, standing.no_worse, standing.of_several_nodes, standing.better), (4, 3, 3, 1));
         assert_eq!(standing.worst, 2.0);

@@ -129,13 +129,13 @@ fn work(access: Access) -> Step {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Machine, Options, simulate};
+    use crate::{Machine, SimOptions, simulate};
 
-    fn ran(structure: Structure, strategy: &str) -> crate::Outcome {
+    fn ran(structure: Structure, strategy: &str) -> crate::SimOutcome {
         let machine = Machine::by_name("nehalem-ep").unwrap();
         let program = structure.program("structure", 8, 1.0);
         let plan = machine.plan(&strategy.parse().unwrap(), 8);
-        simulate(&machine, &plan, &program, &Options::default()).unwrap()
+        simulate(&machine, &plan, &program, &SimOptions::default()).unwrap()
     }
 
     #[test]

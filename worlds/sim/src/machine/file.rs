@@ -543,8 +543,8 @@ impl HomesTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Options, Recorder, SimError, simulate};
-    use vicus_kernels::{Leaf, Order, Task, World};
+    use crate::{Recorder, SimError, SimOptions, simulate};
+    use vicus_kernels::{KernelWorld, Leaf, Task, TaskOrder};
 
     const GOOD: &str = r#"
 name = "two"
@@ -778,7 +778,7 @@ bandwidth = 10e9
             let work = |access| world.work(Leaf { name: "both", flops: 1000 }, &[access], || ());
             let [first, second] = [array.writes(0..bytes / 8), array.reads(0..bytes / 16)];
             let tasks = [first, second].map(|access| (Task::new([access]), move || work(access)));
-            world.tasks(Order::Free, tasks.into_iter());
+            world.tasks(TaskOrder::Free, tasks.into_iter());
         });
         let texts: Vec<&str> = crate::machine::FILES.iter().map(|(_, text)| *text).chain([GOOD]).collect();
         for seed in 0..3000 {
@@ -798,7 +798,7 @@ bandwidth = 10e9
             // Most of the changed texts are no machine, and some are another machine.
             if let Ok(machine) = Machine::parse("wrong.toml", &bytes.into_iter().collect::<String>()) {
                 let plan = machine.plan(&"vicinity".parse().unwrap(), machine.topology.usable_pus().count().min(2));
-                let options = Options { parameters: machine.parameters, ..Options::default() };
+                let options = SimOptions { parameters: machine.parameters, ..SimOptions::default() };
                 match simulate(&machine, &plan, &program, &options) {
                     Ok(outcome) => assert!(outcome.wall_ns > 0.0 && outcome.wall_ns.is_finite(), "seed {seed}"),
                     Err(error) => assert_eq!(error, SimError::TooLong, "seed {seed}"),

@@ -29,7 +29,7 @@ fn one_node() -> Machine {
 
 fn run(machine: &Machine, program: &Program, pus: &[usize]) -> Vec<Demand> {
     let parameters = Parameters { overlap: 1.0, cache_share: 1.0, ..Parameters::default() };
-    let mut memory = Memory::new(machine, program, &Options { parameters, ..Options::default() }).unwrap();
+    let mut memory = Memory::new(machine, program, &SimOptions { parameters, ..SimOptions::default() }).unwrap();
     let works = program.tasks[0].steps.iter().zip(pus).map(|(step, &pu)| {
         let Step::Work(work) = step else { panic!("all steps are work") };
         let demand = memory.demand(program, work, PuId::new(pu), 1.0, 0.0);
@@ -312,7 +312,7 @@ fn lines_and_stores_go_over_the_links_between_a_tile_and_the_home() {
     // Tile 10 is in row 1 and column 2; home 28, of tile 28, in row 3 and column 4.
     let links = |mode| {
         let program = program(1, bytes, "on:28", &[access(mode)]);
-        let memory = Memory::new(&machine, &program, &Options::default()).unwrap();
+        let memory = Memory::new(&machine, &program, &SimOptions::default()).unwrap();
         let names: Vec<String> = memory.resources().iter().map(|resource| resource.name.clone()).collect();
         let found = run(&machine, &program, &[10]).remove(0);
         let used = found.uses.iter().map(|this| (names[this.resource].clone(), this.share * found.bytes));
@@ -325,7 +325,7 @@ fn lines_and_stores_go_over_the_links_between_a_tile_and_the_home() {
     assert_eq!(read, of(["28 left", "27 left", "26 up", "18 up"]));
     machine.homes.as_mut().unwrap().mesh_bandwidth = None;
     let program = program(1, bytes, "on:28", &[access(Mode::Read)]);
-    let memory = Memory::new(&machine, &program, &Options::default()).unwrap();
+    let memory = Memory::new(&machine, &program, &SimOptions::default()).unwrap();
     assert!(memory.resources().iter().all(|resource| !resource.name.starts_with("mesh")));
 }
 

@@ -2,7 +2,7 @@
 //! sixteen at once; and with threads' heaps and with malloc, sixteen at once.
 
 use super::{ABOUT, Claim, Figure, Input, MORE, NOT_MORE, Recording, Replayed, SAME, Setup, geometric_mean, largest};
-use crate::Allocator;
+use crate::AllocatorModel;
 
 /// §6.1.1.
 const QUERIES: [&str; 8] = ["q2", "q4", "q5a", "q6", "q7", "q8", "q9", "q11"];
@@ -213,7 +213,7 @@ fn allocators(
     title: &'static str,
     source: &'static str,
     machine: (&'static str, usize),
-    malloc: Allocator,
+    malloc: AllocatorModel,
     notes: &'static [&'static str],
 ) -> Figure {
     let setup = |query, label, allocator| Setup { allocator, ..replay(query, machine, MULTI).under("las", label) };
@@ -227,7 +227,7 @@ fn allocators(
         samples: 1,
         setups: QUERIES
             .iter()
-            .flat_map(|query| [setup(query, "malloc", malloc), setup(query, "heaps", Allocator::Heaps)])
+            .flat_map(|query| [setup(query, "malloc", malloc), setup(query, "heaps", AllocatorModel::Heaps)])
             .collect(),
         claims: QUERIES.map(never_slower).into(),
     }
@@ -241,7 +241,8 @@ fn gain_of_heaps(results: &super::Results, query: &str) -> f64 {
 pub(super) fn fig9() -> Figure {
     let title = "Sixteen queries at once on four Xeon E7-4820 (NUMA), with heaps and with malloc";
     const NOTES_9: [&str; 3] = [NOTES[0], NOTES[1], MALLOC];
-    let mut figure = allocators("falt-fig9", title, "Falt et al., Fig. 9 and §6.4", NUMA, Allocator::Arenas, &NOTES_9);
+    let mut figure =
+        allocators("falt-fig9", title, "Falt et al., Fig. 9 and §6.4", NUMA, AllocatorModel::Arenas, &NOTES_9);
     let claims = [("q4", "35", 0.60..=0.70), ("q2", "15", 0.80..=0.90)];
     const LARGE: &str =
         "the machine's large L3 caches hold both what heaps and what malloc would use again, so q4 and q2 gain less";
@@ -270,7 +271,7 @@ pub(super) fn fig10() -> Figure {
     let title = "Sixteen queries at once on a Xeon E5310 (SMP), with heaps and with malloc";
     const NOTES_10: [&str; 3] = [NOTES[0], NOTES[1], MALLOC];
     let mut figure =
-        allocators("falt-fig10", title, "Falt et al., Fig. 10 and §6.4", SMP, Allocator::Arenas, &NOTES_10);
+        allocators("falt-fig10", title, "Falt et al., Fig. 10 and §6.4", SMP, AllocatorModel::Arenas, &NOTES_10);
     explain(&mut figure, &["q8"], SHORT);
     let gains = |results: &super::Results| {
         let mut gains = QUERIES.map(|query| gain_of_heaps(results, query));
@@ -317,7 +318,7 @@ pub(super) fn fig11() -> Figure {
     let title = "Sixteen queries at once on a Core i7-2600 (Windows 7), with heaps and with malloc";
     const NOTES_11: [&str; 3] = [NOTES[0], NOTES[1], WINDOWS];
     let mut figure =
-        allocators("falt-fig11", title, "Falt et al., Fig. 11 and §6.4.1", DESKTOP, Allocator::OneHeap, &NOTES_11);
+        allocators("falt-fig11", title, "Falt et al., Fig. 11 and §6.4.1", DESKTOP, AllocatorModel::OneHeap, &NOTES_11);
     figure.claims.extend(["q6", "q7", "q11"].map(|query| {
         let text = format!("{query} shows little difference: 10 % at most");
         let claim = Claim::new(text, "malloc to heaps", 0.9..=1.1 + SAME, move |results| gain_of_heaps(results, query));

@@ -6,7 +6,7 @@
 //! the prediction to it.
 
 use super::{Claim, Figure, Input, Sample, Setup};
-use crate::{ArraySpec, Cost, Machine, Options, Program, SimError, Step, TaskSpec, Work, simulate_watched};
+use crate::{ArraySpec, Cost, Machine, Program, SimError, SimOptions, Step, TaskSpec, Work, simulate_watched};
 use std::ops::{Range, RangeInclusive};
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Access, Kind, Mode, Setting};
@@ -82,7 +82,7 @@ impl Traffic {
     pub(super) fn run(
         &self,
         machine: &Machine,
-        options: &Options,
+        options: &SimOptions,
         watch: &mut dyn FnMut(usize) -> bool,
     ) -> Result<Sample, SimError> {
         let mut machine = machine.clone();
@@ -113,7 +113,7 @@ impl Traffic {
     fn once(
         &self,
         machine: &Machine,
-        options: &Options,
+        options: &SimOptions,
         computing_ns: f64,
         watch: &mut dyn FnMut(usize) -> bool,
     ) -> Result<Sample, SimError> {
@@ -128,11 +128,11 @@ impl Traffic {
         let own = if self.chaser.is_some_and(|(_, load)| load.is_none()) { 3.0 } else { 1.0 };
         let bytes = (machine.memory.core_bandwidth * LASTS_NS * own / 1e9) as usize;
         let mut made = ArraysSoFar::default();
-        let mut fill = Vec::new();
-        let mut moves = Vec::new();
+        let mut tasks = CoreTasks::default();
         for &core in &self.cores {
-            self.core(&mut made, &nodes(core), bytes, computing_ns, seat(core), (&mut fill, &mut moves));
+            self.core(&mut made, &nodes(core), bytes, computing_ns, seat(core), &mut tasks);
         }
+        let CoreTasks { fill, mut moves } = tasks;
         if let Some((core, _)) = self.chaser {
             let read = made.array(CHASED, nodes(core)[0], Mode::Read);
             let work = Step::Work(Work { leaf: 1, cost: Cost::Nanos(0.0), accesses: vec![read] });
@@ -182,7 +182,7 @@ impl Traffic {
         bytes: usize,
         computing_ns: f64,
         seat: usize,
-        (fill, moves): (&mut Vec<TaskSpec>, &mut Vec<TaskSpec>),
+        tasks: &mut CoreTasks,
     ) {
         let each = (bytes / (nodes.len() * (self.mix.reads + self.mix.writes))).next_multiple_of(4096);
         let task = |accesses: Vec<Access>, cost: f64| {
@@ -191,7 +191,7 @@ impl Traffic {
         };
         if self.mix.writes > 0 && !self.mix.past_caches {
             let dirty = nodes.iter().map(|&node| made.array((8 << 20) / nodes.len(), node, Mode::Write)).collect();
-            fill.push(task(dirty, 0.0));
+            tasks.fill.push(task(dirty, 0.0));
         }
         let mut accesses = Vec::new();
         for &node in nodes {
@@ -202,8 +202,15 @@ impl Traffic {
                 accesses.push(if past_caches { access.streaming() } else { access });
             }
         }
-        moves.push(task(accesses, computing_ns));
+        tasks.moves.push(task(accesses, computing_ns));
     }
+}
+
+/// The tasks of all cores: first those that fill caches, then those that are measured.
+#[derive(Default)]
+struct CoreTasks {
+    fill: Vec<TaskSpec>,
+    moves: Vec<TaskSpec>,
 }
 
 /// Arrays so far.

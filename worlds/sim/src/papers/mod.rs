@@ -10,7 +10,7 @@
 //!
 //! A figure of queries replays recordings: it names its [`Recording`]s, and the caller makes them ([`Figure::replay`]).
 //!
-//! Figures make [`Job`]s. The caller runs them in any order and on any threads: this crate starts none.
+//! Figures make [`FigureJob`]s. The caller runs them in any order and on any threads: this crate starts none.
 //!
 //! ```
 //! use vicus_sim::papers::{Effort, figure, serially};
@@ -38,13 +38,13 @@ mod wittmann_fig4;
 
 pub use memory::Traffic;
 pub use replayed::{Recording, Replayed};
-pub use report::{Published, Report, Robust, Row, Verdict};
+pub use report::{FigureReport, Published, Robust, Row, Verdict};
 pub use shared::Shared;
 pub use wheeler_arrays::ArrayLoop;
 
 use crate::{
-    Allocator, Machine, Options, ParameterSet, Parameters, Program, Recorder, Reenactment, ReplayError, SimError,
-    simulate_watched,
+    AllocatorModel, Machine, ParameterSet, Parameters, Program, Recorder, Reenactment, ReplayError, SimError,
+    SimOptions, simulate_watched,
 };
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -133,7 +133,7 @@ pub struct Setup {
     /// Whether pages without a placement are interleaved over the nodes, as under `numactl --interleave=all`.
     pub interleave: bool,
     /// The allocator of envelopes.
-    pub allocator: Allocator,
+    pub allocator: AllocatorModel,
     /// How much of the paper's input is run when parameters or seeds vary; 1 is all of it.
     pub reduced: f64,
 }
@@ -168,7 +168,7 @@ impl Setup {
             strategy: String::new(),
             threads: machine.1,
             interleave: false,
-            allocator: Allocator::default(),
+            allocator: AllocatorModel::default(),
             reduced: 1.0,
         }
     }
@@ -483,12 +483,12 @@ enum Purpose {
 }
 
 /// One run of a figure, with each of its seeds.
-pub struct Job<'a> {
+pub struct FigureJob<'a> {
     setup: &'a Setup,
     /// The factor of its input's size.
     times: f64,
     bandwidth: Option<(&'static str, f64)>,
-    options: Options,
+    options: SimOptions,
     samples: usize,
 }
 
@@ -520,7 +520,7 @@ impl Default for Sample {
     }
 }
 
-impl Job<'_> {
+impl FigureJob<'_> {
     /// Runs it and returns a sample for each seed. `watch` is called now and then with the number of finished tasks,
     /// and returns whether to go on.
     ///
@@ -537,14 +537,14 @@ impl Job<'_> {
         }
         if let Input::Shared(shared) = &self.setup.input {
             let options =
-                |sample| Options { seed: self.options.seed.wrapping_add(sample as u64), ..self.options.clone() };
+                |sample| SimOptions { seed: self.options.seed.wrapping_add(sample as u64), ..self.options.clone() };
             return (0..self.samples).map(|sample| shared.run(&machine, &options(sample), self.times, watch)).collect();
         }
         let setting: vicus_schedule::Setting = self.setup.strategy.parse().expect("a figure names a strategy");
         let plan = machine.plan(&setting, self.setup.threads);
         let program = self.setup.program(self.times);
         let run = |sample| {
-            let options = Options { seed: self.options.seed.wrapping_add(sample as u64), ..self.options.clone() };
+            let options = SimOptions { seed: self.options.seed.wrapping_add(sample as u64), ..self.options.clone() };
             let outcome = match &self.setup.input {
                 Input::Network(reenactment) => reenactment.simulate(&machine, &plan, &options, watch)?.0,
                 _ => simulate_watched(&machine, &plan, &program, &options, watch)?,
@@ -571,7 +571,7 @@ impl Job<'_> {
 ///
 /// # Errors
 /// The first error of a job.
-pub fn serially(jobs: &[Job<'_>]) -> Result<Vec<Vec<Sample>>, SimError> {
+pub fn serially(jobs: &[FigureJob<'_>]) -> Result<Vec<Vec<Sample>>, SimError> {
     jobs.iter().map(|job| job.run(&mut |_| true)).collect()
 }
 
@@ -662,15 +662,15 @@ impl Figure {
         [varied().flat_map(|claim| claim.runs(results)).collect(), always.collect()]
     }
 
-    fn job<'a>(&'a self, case: &Case, setup: &'a Setup) -> Job<'a> {
-        let options = Options {
+    fn job<'a>(&'a self, case: &Case, setup: &'a Setup) -> FigureJob<'a> {
+        let options = SimOptions {
             parameters: case.parameters,
             seed: case.seed,
             interleave: setup.interleave,
             allocator: setup.allocator,
-            ..Options::default()
+            ..SimOptions::default()
         };
-        Job { setup, times: case.times(setup), bandwidth: case.bandwidth, options, samples: case.samples }
+        FigureJob { setup, times: case.times(setup), bandwidth: case.bandwidth, options, samples: case.samples }
     }
 
     /// Runs everything with `run`, and judges the claims. It skips runs with the same outcome as an earlier one, and
@@ -682,8 +682,8 @@ impl Figure {
     pub fn evaluate<E>(
         &self,
         effort: &Effort,
-        run: impl FnMut(&[Job<'_>]) -> Result<Vec<Vec<Sample>>, E>,
-    ) -> Result<Report, E> {
+        run: impl FnMut(&[FigureJob<'_>]) -> Result<Vec<Vec<Sample>>, E>,
+    ) -> Result<FigureReport, E> {
         let mut results = self.results(effort, run)?;
         // A variant without a possible difference says nothing about a claim.
         results.retain(|(.., differs)| *differs);
@@ -695,7 +695,7 @@ impl Figure {
     fn results<E>(
         &self,
         effort: &Effort,
-        mut run: impl FnMut(&[Job<'_>]) -> Result<Vec<Vec<Sample>>, E>,
+        mut run: impl FnMut(&[FigureJob<'_>]) -> Result<Vec<Vec<Sample>>, E>,
     ) -> Result<Vec<(Case, Results, bool)>, E> {
         let cases = self.cases(effort);
         // By case and setup.
@@ -807,7 +807,7 @@ mod tests {
         for figure in [muddukrishna_fig11::figure(), wheeler::fig4()] {
             let effort = Effort { seeds: 3, samples: 2, ..Effort::full() };
             let mut runs = 0;
-            let some = |jobs: &[Job<'_>]| {
+            let some = |jobs: &[FigureJob<'_>]| {
                 runs += jobs.len();
                 serially(jobs)
             };

@@ -2,7 +2,7 @@
 
 use super::{Claim, Figure, Input, MORE, Results, Setup, largest, smallest};
 use crate::{Program, Recorder, Step};
-use vicus_kernels::{Leaf, Schedule, World};
+use vicus_kernels::{KernelWorld, Leaf, Schedule};
 use vicus_memory::distribution::Distribution;
 use vicus_topology::LocationId;
 
@@ -37,13 +37,20 @@ fn read_home(tile: usize) -> Program {
     read(32 << 10, tile)
 }
 
-fn figure_of(
-    (id, title, source): (&'static str, &'static str, &'static str),
+/// A figure of a machine's locations, each read from the first one.
+struct Locations {
+    id: &'static str,
+    title: &'static str,
+    source: &'static str,
     machine: &'static str,
-    (what, count): (&'static str, usize),
+    /// The kind of a location.
+    what: &'static str,
+    count: usize,
     program: fn(usize) -> Program,
-    claims: Vec<Claim>,
-) -> Figure {
+}
+
+fn figure_of(locations: Locations, claims: Vec<Claim>) -> Figure {
+    let Locations { id, title, source, machine, what, count, program } = locations;
     let setup = |location: usize| {
         Setup::of(what, (machine, 1), Input::Program(program, location)).under("steal", label(what, location))
     };
@@ -91,7 +98,9 @@ pub(super) fn fig2() -> Figure {
     ];
     let title = "Memory of each node, read from node 0 of an eight-node Opteron 6172";
     let source = "Muddukrishna, Jonsson, Brorsson, Scientific Programming 2015, Fig. 2 and §2";
-    figure_of(("muddukrishna-fig2", title, source), "opteron-6172", ("node", NODES), read_node, by_construction(claims))
+    let (id, machine) = ("muddukrishna-fig2", "opteron-6172");
+    let nodes = Locations { id, title, source, machine, what: "node", count: NODES, program: read_node };
+    figure_of(nodes, by_construction(claims))
 }
 
 pub(super) fn fig5() -> Figure {
@@ -108,7 +117,9 @@ pub(super) fn fig5() -> Figure {
     ];
     let title = "Home caches, read from tile 0 of a TILEPro64";
     let source = "Muddukrishna, Jonsson, Brorsson, Scientific Programming 2015, Fig. 5 and §2";
-    figure_of(("muddukrishna-fig5", title, source), "tilepro64", ("tile", TILES), read_home, by_construction(claims))
+    let (id, machine) = ("muddukrishna-fig5", "tilepro64");
+    let tiles = Locations { id, title, source, machine, what: "tile", count: TILES, program: read_home };
+    figure_of(tiles, by_construction(claims))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A figure's recorded input, and results that only a replay has.
 
-use crate::{Cost, Outcome, Replay, ReplayError, ReplayOptions, Step};
+use crate::{Cost, Replay, ReplayError, ReplayOptions, SimOutcome, Step};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ impl Replayed {
     }
 
     /// See [`Sample::kept_nodes`](super::Sample::kept_nodes).
-    pub(super) fn kept_nodes(&self, plan: &Plan, outcome: &Outcome) -> f64 {
+    pub(super) fn kept_nodes(&self, plan: &Plan, outcome: &SimOutcome) -> f64 {
         let ran = self.replay().boxes.iter().zip(&outcome.tasks).filter_map(|(&of_box, task)| {
             let node = plan.seats[task.seat as usize].node.index();
             of_box.map(|of_box| (of_box, node, task.end_ns - task.start_ns))

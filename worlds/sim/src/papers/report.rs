@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// The results of a figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Report {
+pub struct FigureReport {
     /// The figure's name.
     pub id: String,
     /// Its subject.
@@ -152,7 +152,7 @@ impl Verdict {
 }
 
 /// The report of a figure; its first case is the figure itself.
-pub(super) fn report(figure: &Figure, effort: &Effort, results: &[(Case, Results)]) -> Report {
+pub(super) fn report(figure: &Figure, effort: &Effort, results: &[(Case, Results)]) -> FigureReport {
     let (case, first) = &results[0];
     let row = |setup: &super::Setup| {
         let point = first.point(setup.group, &setup.label);
@@ -183,7 +183,7 @@ pub(super) fn report(figure: &Figure, effort: &Effort, results: &[(Case, Results
         let when = if effort.reduced { "Here" } else { "When parameters or seeds vary" };
         notes.push(format!("{when}, {}.", reduced.join(", ")));
     }
-    Report {
+    FigureReport {
         id: figure.id.to_owned(),
         title: figure.title.to_owned(),
         source: figure.source.to_owned(),

@@ -6,7 +6,7 @@
 
 use super::Sample;
 use crate::lines::{Line, Lines, Lock, Work};
-use crate::{Machine, Options, ParameterSet, SimError};
+use crate::{Machine, ParameterSet, SimError, SimOptions};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use vicus_memory::DistOptions;
@@ -88,7 +88,7 @@ impl Shared {
     }
 
     /// The threads, and the homes of their parts.
-    fn lines<'m>(&self, machine: &'m Machine, options: &Options) -> Lines<'m> {
+    fn lines<'m>(&self, machine: &'m Machine, options: &SimOptions) -> Lines<'m> {
         let homes = self.pus(machine);
         let mut pus = homes.clone();
         if !self.pinned {
@@ -102,7 +102,7 @@ impl Shared {
     pub(super) fn run(
         &self,
         machine: &Machine,
-        options: &Options,
+        options: &SimOptions,
         times: f64,
         watch: &mut dyn FnMut(usize) -> bool,
     ) -> Result<Sample, SimError> {
@@ -634,7 +634,7 @@ mod tests {
                 for (bytes, roles) in [(8, Roles::Apart), (1024, Roles::Apart), (8, Roles::Both)] {
                     let shared =
                         Shared { threads, what: What::Queue(queue, bytes, roles), operations: 400, pinned: true };
-                    let run = || shared.run(&machine, &Options::default(), 1.0, &mut |_| true);
+                    let run = || shared.run(&machine, &SimOptions::default(), 1.0, &mut |_| true);
                     // A run ends only when all were taken.
                     let wall = run().unwrap_or_else(|error| panic!("{name}: {shared:?}: {error}")).wall_ns;
                     assert!(wall > 0.0);
@@ -651,7 +651,7 @@ mod tests {
             let runs = [What::Queue(Queue::Locked, 8, Roles::Apart), What::Queue(Queue::Tickets, 1024, Roles::Both)];
             let run = |what| {
                 let shared = Shared { threads: 4, what, operations: 400, pinned: true };
-                let options = Options { parameters, ..Options::default() };
+                let options = SimOptions { parameters, ..SimOptions::default() };
                 shared.run(&machine, &options, 1.0, &mut |_| true).unwrap().wall_ns
             };
             runs.map(run)

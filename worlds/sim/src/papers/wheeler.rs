@@ -48,16 +48,28 @@ fn each(name: &str, what: What, pinned: bool) -> Vec<Setup> {
     MACHINES.iter().flat_map(of).collect()
 }
 
-/// Operations of one structure over another's, each with this number of threads.
+/// A structure with a number of threads.
+#[derive(Clone, Copy)]
+struct Contender {
+    name: &'static str,
+    threads: usize,
+}
+
+/// A structure with this number of threads.
+const fn with(name: &'static str, threads: usize) -> Contender {
+    Contender { name, threads }
+}
+
+/// Operations of one structure over another's.
 fn faster(
     text: impl Into<String>,
     expected: RangeInclusive<f64>,
     machine: &'static str,
-    (one, threads): (&'static str, usize),
-    (other, of_other): (&'static str, usize),
+    one: Contender,
+    other: Contender,
 ) -> Claim {
     Claim::new(text, "operations a second", expected, move |results| {
-        results.ratio(machine, &label(other, of_other), &label(one, threads))
+        results.ratio(machine, &label(other.name, other.threads), &label(one.name, one.threads))
     })
 }
 
@@ -99,20 +111,20 @@ pub(super) fn fig3() -> Figure {
             at_scale("the qpool outpaces malloc at scale"),
             MORE,
             machine,
-            ("qpool", all),
-            ("malloc", all),
+            with("qpool", all),
+            with("malloc", all),
         ));
         claims.push(faster(
             at_scale("the pool with a mutex suffers: it is slower than malloc at scale"),
             NOT_MORE,
             machine,
-            ("locked pool", all),
-            ("malloc", all),
+            with("locked pool", all),
+            with("malloc", all),
         ));
     }
     let all = most("niagara-2");
     let slow = "niagara-2: malloc is uniformly slow: no faster with all threads than with one";
-    claims.push(faster(slow, NOT_MORE, "niagara-2", ("malloc", all), ("malloc", 1)));
+    claims.push(faster(slow, NOT_MORE, "niagara-2", with("malloc", all), with("malloc", 1)));
     claims.push(
         Claim::new(
             "the qpool is up to 155 times as fast as malloc",
@@ -207,7 +219,7 @@ pub(super) fn fig7() -> Figure {
         ));
         for name in ["lock-free", "one mutex"] {
             let text = format!("{machine}: {name} does not scale: no faster with all threads than with one");
-            claims.push(faster(text, NOT_MORE, machine, (name, most(machine)), (name, 1)));
+            claims.push(faster(text, NOT_MORE, machine, with(name, most(machine)), with(name, 1)));
         }
     }
     Figure {
@@ -288,7 +300,7 @@ pub(super) fn fig8() -> Figure {
     }
     for (machine, threads) in MACHINES {
         let same = format!("{machine}: with one thread the qdqueue is just as fast as the lock-free queue");
-        claims.push(faster(same, ABOUT, machine, ("qdqueue (affinity)", 1), ("lock-free", 1)));
+        claims.push(faster(same, ABOUT, machine, with("qdqueue (affinity)", 1), with("lock-free", 1)));
         let improves = Claim::new(
             format!("{machine}: the qdqueue improves on the lock-free queue with several threads"),
             "operations a second, the smallest with several threads",

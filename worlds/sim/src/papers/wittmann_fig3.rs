@@ -3,9 +3,20 @@
 use super::{Claim, EQUAL, Figure, MORE, Results, Setup, farthest, largest, smallest};
 use vicus_kernels::{BlockOrder, FirstTouch, Jacobi3d, Schedule, Submission, Submitters};
 
-/// The machines, and whether their stores went past the caches (Table 1).
-pub(super) const MACHINES: [(&str, usize, bool); 3] =
-    [("istanbul", 24, true), ("nehalem-ep", 8, true), ("nehalem-ex", 32, false)];
+/// A machine, the threads of a run on it, and whether its stores go past the caches.
+#[derive(Clone, Copy)]
+pub(super) struct Bench {
+    pub(super) machine: &'static str,
+    pub(super) threads: usize,
+    pub(super) streaming: bool,
+}
+
+/// The paper's machines (Table 1).
+pub(super) const MACHINES: [Bench; 3] = [
+    Bench { machine: "istanbul", threads: 24, streaming: true },
+    Bench { machine: "nehalem-ep", threads: 8, streaming: true },
+    Bench { machine: "nehalem-ex", threads: 32, streaming: false },
+];
 
 /// Initialisation and submission, as below the paper's bars.
 pub(super) const WAYS: [(&str, Schedule, BlockOrder); 4] = [
@@ -55,18 +66,15 @@ const TBB_QUEUES: &str = "queues, tbb";
 /// TBB's loop; its threads steal parts of a range.
 const TBB: &str = "tbb";
 
-pub(super) fn setup(
-    (machine, threads, streaming): (&'static str, usize, bool),
-    touch: FirstTouch,
-    submission: Submission,
-) -> Setup {
+pub(super) fn setup(bench: Bench, touch: FirstTouch, submission: Submission) -> Setup {
+    let Bench { machine, threads, streaming } = bench;
     // A sweep for each grid as its input.
     let kernel = Jacobi3d { touch, submission, streaming, sweeps: 2, ..Jacobi3d::default() };
     Setup { reduced: 0.2, ..Setup::kernel(machine, (machine, threads), kernel) }
 }
 
-fn setups(machine: (&'static str, usize, bool)) -> Vec<Setup> {
-    let of_loop = |touch, schedule| setup(machine, touch, Submission::Loop(schedule));
+fn setups(bench: Bench) -> Vec<Setup> {
+    let of_loop = |touch, schedule| setup(bench, touch, Submission::Loop(schedule));
     let each = |schedule| of_loop(FirstTouch::Loop(schedule), schedule);
     let serial = of_loop(FirstTouch::Serial, Schedule::Static);
     let mut setups = vec![
@@ -75,16 +83,16 @@ fn setups(machine: (&'static str, usize, bool)) -> Vec<Setup> {
         each(Schedule::Static).under("central", PARALLEL),
         // TBB gives parts of a range to free threads and remembers the assignment: half a layer of blocks each in turn.
         each(Schedule::Chunks(30)).under("central", REMEMBERED),
-        setup(machine, FirstTouch::Halves, Submission::Halves).under("steal", TBB),
+        setup(bench, FirstTouch::Halves, Submission::Halves).under("steal", TBB),
         setup(
-            machine,
+            bench,
             FirstTouch::Loop(Schedule::Chunks(30)),
             Submission::Tasks(BlockOrder::Ijk, Submitters::All(Schedule::Chunks(30))),
         )
         .under("locality-queues", TBB_QUEUES),
     ];
     for (way, touch, order) in WAYS {
-        let of = |submitters| setup(machine, FirstTouch::Loop(touch), Submission::Tasks(order, submitters));
+        let of = |submitters| setup(bench, FirstTouch::Loop(touch), Submission::Tasks(order, submitters));
         let one = of(Submitters::One);
         setups.push(one.under(INTEL, format!("tasks {way}")));
         setups.push(one.under("locality-queues", format!("queues {way}")));
@@ -208,14 +216,13 @@ fn claims(machine: &'static str) -> Vec<Claim> {
 /// One machine's loss, divided by the largest loss of the others.
 fn standing_out(machine: &'static str, label: &'static str) -> impl Fn(&Results) -> f64 + Send + Sync {
     move |results| {
-        let others = MACHINES.iter().filter(|(other, ..)| *other != machine);
-        results.ratio(machine, label, PARALLEL)
-            / largest(others.map(|(other, ..)| results.ratio(other, label, PARALLEL)))
+        let others = MACHINES.iter().map(|bench| bench.machine).filter(|other| *other != machine);
+        results.ratio(machine, label, PARALLEL) / largest(others.map(|other| results.ratio(other, label, PARALLEL)))
     }
 }
 
 pub(super) fn figure() -> Figure {
-    let mut claims: Vec<Claim> = MACHINES.into_iter().flat_map(|(machine, ..)| claims(machine)).collect();
+    let mut claims: Vec<Claim> = MACHINES.into_iter().flat_map(|bench| claims(bench.machine)).collect();
     let penalty = Claim::new(
         "the penalty for round robin is largest on nehalem-ep",
         "its penalty to the next largest",

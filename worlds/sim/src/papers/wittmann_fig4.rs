@@ -16,13 +16,13 @@ fn smaller(mut setup: Setup) -> Setup {
 pub(super) fn figure() -> Figure {
     let mut setups = Vec::new();
     let mut claims = Vec::new();
-    for machine in MACHINES {
+    for bench in MACHINES {
         for (way, touch, order) in WAYS {
             let tasks = Submission::Tasks(order, Submitters::One);
-            let setup = smaller(setup(machine, FirstTouch::Loop(touch), tasks));
+            let setup = smaller(setup(bench, FirstTouch::Loop(touch), tasks));
             setups.push(setup.under("central", format!("tasks {way}")));
         }
-        let machine = machine.0;
+        let machine = bench.machine;
         let little = Claim::new(
             format!("{machine}: runs of plain tasking differ little"),
             "the largest distance of the 5 and 95 % quantiles, to the median",

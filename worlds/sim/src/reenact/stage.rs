@@ -3,7 +3,7 @@
 use super::script::{Done, Progress, Script, Via};
 use crate::recorded::Envelope;
 use std::sync::{Arc, Mutex, MutexGuard};
-use vicus_flow::stepwise::{Request, SteppedInvocation};
+use vicus_flow::stepwise::{SteppedInvocation, SteppedRequest};
 use vicus_flow::{Activation, BoxCounts, BoxError, Column, FlowError, Model, Operator, Turn};
 use vicus_topology::NodeId;
 
@@ -126,7 +126,7 @@ fn envelope(columns: usize, rows: u32) -> vicus_flow::Envelope {
 /// A live request.
 pub(crate) struct Stage {
     shared: Arc<Mutex<Shared>>,
-    request: Request,
+    request: SteppedRequest,
     boxes: usize,
 }
 
@@ -173,7 +173,7 @@ impl Stage {
         // The first and the last box have operators as well: their work was recorded, and the request ends when all
         // have done theirs.
         let players = (0..boxes).map(|index| (flow.model.box_id(index), player(index))).collect();
-        let (request, first) = Request::start(&flow.model, players);
+        let (request, first) = SteppedRequest::start(&flow.model, players);
         (Stage { shared, request, boxes }, first)
     }
 

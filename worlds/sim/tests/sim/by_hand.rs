@@ -1,11 +1,11 @@
 //! Small programs with times that can be worked out on paper.
 
-use vicus_kernels::{Leaf, Order, Schedule, Task, World};
+use vicus_kernels::{KernelWorld, Leaf, Schedule, Task, TaskOrder};
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Access, Decision, Kind, Mode, Plan, RequestId, Setting};
 use vicus_sim::{
-    ArraySpec, Cost, Fault, Machine, Options, Outcome, Parameters, Port, Program, Queueing, Recorder, SimError, Step,
-    TaskSpec, Work, simulate, simulate_watched,
+    ArraySpec, Cost, Fault, Machine, Parameters, Port, Program, Queueing, Recorder, SimError, SimOptions, SimOutcome,
+    Step, TaskSpec, Work, simulate, simulate_watched,
 };
 use vicus_topology::{LocationId, Topology};
 
@@ -39,12 +39,12 @@ fn plan(machine: &Machine, strategy: &str, threads: usize) -> Plan {
     machine.plan(&strategy.parse::<Setting>().unwrap(), threads)
 }
 
-fn run(machine: &Machine, strategy: &str, threads: usize, program: &Program, options: &Options) -> Outcome {
+fn run(machine: &Machine, strategy: &str, threads: usize, program: &Program, options: &SimOptions) -> SimOutcome {
     simulate(machine, &plan(machine, strategy, threads), program, options).unwrap()
 }
 
-fn free_of_cost() -> Options {
-    Options { parameters: free(), ..Options::default() }
+fn free_of_cost() -> SimOptions {
+    SimOptions { parameters: free(), ..SimOptions::default() }
 }
 
 /// Each thread reads its part of an array.
@@ -184,7 +184,7 @@ fn operations_take_cycles_and_some_of_them_while_bytes_arrive() {
         world.push(Step::End);
     });
     for (overlap, expected) in [(1.0, 1000.0), (0.0, 1500.0), (0.5, 1250.0)] {
-        let options = Options { parameters: Parameters { overlap, ..free() }, ..Options::default() };
+        let options = SimOptions { parameters: Parameters { overlap, ..free() }, ..SimOptions::default() };
         assert_near(run(&machine, "las", 1, &program, &options).wall_ns, expected);
     }
 }
@@ -241,7 +241,7 @@ fn a_full_pool_makes_the_submitter_work() {
 fn spawning_and_taking_cost_what_the_parameters_say() {
     let machine = machine("node:1 core:1");
     let parameters = Parameters { spawn_cycles: 300.0, own_cycles: 30.0, ..free() };
-    let options = Options { parameters, ..Options::default() };
+    let options = SimOptions { parameters, ..SimOptions::default() };
     // At 3 GHz: 100 ns to make a task, 10 to push it and 10 to take it, 1000 of work.
     let outcome = run(&machine, "steal", 1, &compute(5, 1000.0), &options);
     assert_near(outcome.wall_ns, 5.0 * 1120.0);
@@ -259,11 +259,12 @@ fn dealing_costs_time_for_each_access_and_for_its_further_rows() {
         // They lie evenly over the two nodes, so they are not dealt; all rows are looked up for this.
         let touches = [Access::new(start, 64, Mode::Read).rows(11, 4096), Access::new(start, 64, Mode::Write)];
         let task = (Task::new(touches), || world.work(Leaf { name: "none", flops: 0 }, &[], || ()));
-        world.tasks(Order::Free, std::iter::once(task));
+        world.tasks(TaskOrder::Free, std::iter::once(task));
         world.push(Step::End);
     });
     let parameters = Parameters { deal_cycles: 300.0, stretch_cycles: 30.0, ..free() };
-    let outcome = run(&machine, "footprint:share_bytes=1", 1, &program, &Options { parameters, ..Options::default() });
+    let outcome =
+        run(&machine, "footprint:share_bytes=1", 1, &program, &SimOptions { parameters, ..SimOptions::default() });
     // At 3 GHz: 100 ns for each access, and 10 for each of ten further rows.
     assert_near(outcome.wall_ns, 2.0 * 100.0 + 10.0 * 10.0);
 }
@@ -272,7 +273,7 @@ fn dealing_costs_time_for_each_access_and_for_its_further_rows() {
 fn equal_tasks_take_as_long_as_the_seed_says() {
     let machine = machine("node:1 core:2");
     let lengths = |jitter: f64, seed: u64| -> Vec<f64> {
-        let options = Options { parameters: Parameters { jitter, ..free() }, seed, ..Options::default() };
+        let options = SimOptions { parameters: Parameters { jitter, ..free() }, seed, ..SimOptions::default() };
         let outcome = run(&machine, "steal", 2, &compute(400, 1000.0), &options);
         outcome.tasks[1..].iter().map(|task| task.end_ns - task.start_ns).collect()
     };
@@ -291,7 +292,7 @@ fn a_locked_queue_serves_one_at_a_time() {
     // Eight seats take 64 tasks without work from one pool: a take of 300 cycles holds its lock for 100 ns.
     let machine = machine("node:1 core:8");
     let parameters = Parameters { take_cycles: 300.0, ..free() };
-    let outcome = run(&machine, "central", 8, &compute(64, 0.0), &Options { parameters, ..Options::default() });
+    let outcome = run(&machine, "central", 8, &compute(64, 0.0), &SimOptions { parameters, ..SimOptions::default() });
     // Each task takes the lock twice: when it is pushed and when it is taken. Mostly another seat has had it last, and
     // its line comes from there.
     let each = 100.0 + machine.memory.latency_ns;
@@ -303,11 +304,11 @@ fn a_slow_core_takes_longer_from_then_on() {
     let machine = machine("node:1 core:1");
     // Three times 1000 ns; from 1500 on at half the speed: 1500 + 2 * 1500.
     let faults = vec![Fault::Slow { seat: 0, factor: 2.0, from_ns: 1500.0 }];
-    let outcome = run(&machine, "steal", 1, &compute(3, 1000.0), &Options { faults, ..free_of_cost() });
+    let outcome = run(&machine, "steal", 1, &compute(3, 1000.0), &SimOptions { faults, ..free_of_cost() });
     assert_near(outcome.wall_ns, 4500.0);
     // A slow reader gets half the bytes in a second.
     let faults = vec![Fault::Slow { seat: 0, factor: 2.0, from_ns: 0.0 }];
-    let outcome = run(&machine, "steal", 1, &all_read(1, 60 * MB, "fine"), &Options { faults, ..free_of_cost() });
+    let outcome = run(&machine, "steal", 1, &all_read(1, 60 * MB, "fine"), &SimOptions { faults, ..free_of_cost() });
     assert_near(outcome.wall_ns, 60.0 * MB as f64 / 6.0);
 }
 
@@ -320,7 +321,7 @@ fn a_wake_takes_its_time_and_a_late_one_longer() {
     program.tasks[0].steps.insert(0, Step::Work(Work { leaf: 0, cost: Cost::Nanos(50_000.0), accesses: Vec::new() }));
     let wall = |faults| {
         let parameters = Parameters { wake_ns: 4000.0, ..free() };
-        run(&machine, "las", 2, &program, &Options { parameters, faults, ..Options::default() }).wall_ns
+        run(&machine, "las", 2, &program, &SimOptions { parameters, faults, ..SimOptions::default() }).wall_ns
     };
     assert_near(wall(vec![]), 5000.0);
     let late = |from_ns| Fault::LateWake { seat: 1, from_ns, by_ns: 7000.0 };
@@ -359,7 +360,7 @@ fn tasks_in_order_wait_for_their_data() {
             let work = move || world.work(Leaf { name: "step", flops: 12_000 }, &[], || ());
             (Task::new([array.changes(at..at + 1)]), work)
         });
-        world.tasks(Order::ByData, tasks.into_iter());
+        world.tasks(TaskOrder::ByData, tasks.into_iter());
         world.push(Step::End);
     });
     let machine = machine("node:1 core:4");
@@ -470,17 +471,21 @@ fn what_takes_longer_than_time_is_counted_says_so() {
     // What happened: time overflowed, and the result was nonsense.
     let machine = machine("node:1 core:2");
     let two = plan(&machine, "steal", 2);
-    let fail = |program: &Program, options: &Options| simulate(&machine, &two, program, options).unwrap_err();
+    let fail = |program: &Program, options: &SimOptions| simulate(&machine, &two, program, options).unwrap_err();
     assert_eq!(fail(&compute(2, 1e30), &free_of_cost()), SimError::TooLong);
     // Each of a thousand tasks takes two days of a core.
     assert_eq!(fail(&compute(1000, 2.0 * 86_400e9), &free_of_cost()), SimError::TooLong);
     for name in ["wake_ns", "spawn_cycles", "own_cycles"] {
         let parameters = free().with(name, 1e300).unwrap();
-        assert_eq!(fail(&compute(2, 1.0), &Options { parameters, ..Options::default() }), SimError::TooLong, "{name}");
+        assert_eq!(
+            fail(&compute(2, 1.0), &SimOptions { parameters, ..SimOptions::default() }),
+            SimError::TooLong,
+            "{name}"
+        );
     }
     for factor in [1e30, f64::INFINITY] {
         let faults = vec![Fault::Slow { seat: 0, factor, from_ns: 0.0 }];
-        assert_eq!(fail(&compute(2, 1.0), &Options { faults, ..free_of_cost() }), SimError::TooLong);
+        assert_eq!(fail(&compute(2, 1.0), &SimOptions { faults, ..free_of_cost() }), SimError::TooLong);
     }
 }
 
@@ -632,7 +637,7 @@ fn a_waiting_member_of_a_simulated_team_looks_around_instead_of_sleeping() {
         });
     });
     let options =
-        Options { parameters: Parameters { wake_ns: 50_000.0, ..free() }, decisions: true, ..Options::default() };
+        SimOptions { parameters: Parameters { wake_ns: 50_000.0, ..free() }, decisions: true, ..SimOptions::default() };
     let plan = plan(&machine, "las:spin_ns=0", 2);
     let run = |plan: &Plan| {
         let outcome = simulate(&machine, plan, &program, &options).unwrap();

@@ -5,12 +5,12 @@ use vicus_kernels::{
     AnyKernel, BlockOrder, FirstTouch, Jacobi3d, Kernel, NAMES, Schedule, Serial, Size, Submission, Submitters, by_name,
 };
 use vicus_schedule::{ALL, Setting};
-use vicus_sim::{Machine, Options, Outcome, Parameters, Program, Recorder, simulate};
+use vicus_sim::{Machine, Parameters, Program, Recorder, SimOptions, SimOutcome, simulate};
 use vicus_topology::Topology;
 
-fn run(machine: &Machine, setting: &Setting, threads: usize, program: &Program) -> Outcome {
+fn run(machine: &Machine, setting: &Setting, threads: usize, program: &Program) -> SimOutcome {
     let plan = machine.plan(setting, threads);
-    let outcome = simulate(machine, &plan, program, &Options::default());
+    let outcome = simulate(machine, &plan, program, &SimOptions::default());
     outcome.unwrap_or_else(|error| panic!("{}, {setting}, {}: {error}", machine.name, program.name))
 }
 
@@ -43,7 +43,7 @@ fn a_run_is_the_same_with_other_values_of_parameters_that_it_did_not_use() {
             let program = Recorder::record(&by_name(kernel, Size::Times(0.002)).unwrap(), threads);
             let plan = machine.plan(&strategy.name().parse().unwrap(), threads);
             let run = |parameters| {
-                simulate(&machine, &plan, &program, &Options { parameters, ..Options::default() }).unwrap()
+                simulate(&machine, &plan, &program, &SimOptions { parameters, ..SimOptions::default() }).unwrap()
             };
             let before = run(Parameters::default());
             for parameter in Parameters::NAMES {
@@ -53,7 +53,7 @@ fn a_run_is_the_same_with_other_values_of_parameters_that_it_did_not_use() {
                 }
                 *unused.entry(parameter).or_insert(0) += 1;
                 let after = run(Parameters::default().scaled(parameter, 1.25).unwrap());
-                let outcome = Outcome { parameters: before.parameters, ..after };
+                let outcome = SimOutcome { parameters: before.parameters, ..after };
                 assert_eq!(outcome, before, "{parameter}, {kernel}, {}, {name}", strategy.name());
             }
         }

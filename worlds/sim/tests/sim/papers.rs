@@ -1,7 +1,7 @@
 //! The papers' claims as tests of the model, on reduced inputs: the ones that hold for all values of the free
 //! parameters. `vicus simulate paper all` tests all claims on all inputs, with every parameter varied.
 
-use vicus_sim::papers::{Effort, FIGURES, Report, Results, figure, serially};
+use vicus_sim::papers::{Effort, FIGURES, FigureReport, Results, figure, serially};
 
 /// The claims that fail on reduced inputs for an unknown reason.
 const UNEXPLAINED: [&str; 2] = [
@@ -9,7 +9,7 @@ const UNEXPLAINED: [&str; 2] = [
     "niagara-2: qdqueue (affinity) is 72 times as fast as lock-free with all threads",
 ];
 
-fn small(id: &str) -> Report {
+fn small(id: &str) -> FigureReport {
     let report = figure(id).unwrap().evaluate(&Effort::small(), serially).unwrap();
     for verdict in &report.verdicts {
         let is_known = verdict.missing.is_some() || UNEXPLAINED.contains(&verdict.claim.as_str());
@@ -19,7 +19,7 @@ fn small(id: &str) -> Report {
 }
 
 /// Checks the claims containing one of these texts, and a claim for each text.
-fn assert_hold(report: &Report, texts: &[&str]) {
+fn assert_hold(report: &FigureReport, texts: &[&str]) {
     for text in texts {
         let mut claims = report.verdicts.iter().filter(|verdict| verdict.claim.contains(text)).peekable();
         assert!(claims.peek().is_some(), "{} has a claim with `{text}`", report.id);

@@ -8,7 +8,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 use vicus_kernels::{NAMES, Pipeline, Size, by_name};
 use vicus_schedule::{ALL, Kind, RequestId, Setting};
-use vicus_sim::{Machine, Options, Outcome, Program, Recorder, Reenactment, Rehearsal, ReplayOptions, Step, simulate};
+use vicus_sim::{
+    Machine, Program, Recorder, Reenactment, Rehearsal, ReplayOptions, SimOptions, SimOutcome, Step, simulate,
+};
 use vicus_topology::fixtures;
 
 /// The hash FNV-1a of Fowler, Noll and Vo.
@@ -38,7 +40,7 @@ fn settings() -> Vec<Setting> {
 }
 
 /// A line of the record: of the runs of some programs on a machine under a strategy.
-fn line(programs: &str, machine: &Machine, setting: &Setting, outcomes: &[Outcome]) -> String {
+fn line(programs: &str, machine: &Machine, setting: &Setting, outcomes: &[SimOutcome]) -> String {
     let decisions: usize = outcomes.iter().flat_map(|outcome| &outcome.decisions).map(Vec::len).sum();
     let total_ns: f64 = outcomes.iter().map(|outcome| outcome.total_ns).sum();
     let all: String = outcomes.iter().map(|outcome| format!("{:?}", outcome.decisions)).collect();
@@ -67,7 +69,7 @@ fn with_boxes(seed: u64) -> Program {
 
 #[test]
 fn every_decision_is_the_recorded_one() {
-    let options = |seed| Options { seed, decisions: true, ..Options::default() };
+    let options = |seed| SimOptions { seed, decisions: true, ..SimOptions::default() };
     let mut now = String::new();
     for (name, threads) in [("opteron-6172", 48), ("tilepro64", 63), ("epyc-7763", 32)] {
         let machine = Machine::by_name(name).unwrap();
@@ -76,7 +78,7 @@ fn every_decision_is_the_recorded_one() {
         for setting in settings() {
             let plan = machine.plan(&setting, threads);
             let run = |(program, seed)| simulate(&machine, &plan, program, &options(seed)).unwrap();
-            let outcomes: Vec<Outcome> = programs.iter().zip(0..).map(run).collect();
+            let outcomes: Vec<SimOutcome> = programs.iter().zip(0..).map(run).collect();
             now += &line("kernels", &machine, &setting, &outcomes);
         }
     }

@@ -3,7 +3,7 @@
 //! many as there are here.
 
 use vicus_schedule::{ALL, Kind, RequestId};
-use vicus_sim::{Cost, Machine, Options, Program, Step, TaskSpec, Work, simulate};
+use vicus_sim::{Cost, Machine, Program, SimOptions, Step, TaskSpec, Work, simulate};
 use vicus_topology::Topology;
 
 /// Nanoseconds.
@@ -62,7 +62,7 @@ fn short_requests_end_beside_long_ones_on_many_cores() {
         program.check().unwrap();
         for strategy in ALL {
             let plan = machine.plan(&strategy.name().parse().unwrap(), cores);
-            let outcome = simulate(&machine, &plan, &program, &Options::default()).unwrap();
+            let outcome = simulate(&machine, &plan, &program, &SimOptions::default()).unwrap();
             let over = |tasks: &std::ops::Range<u32>| {
                 let ends = outcome.tasks[tasks.start as usize..tasks.end as usize].iter().map(|task| task.end_ns);
                 ends.fold(0.0, f64::max) / MILLISECOND

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use vicus_flow::library::{self, HashKey, Joining};
 use vicus_flow::{ConnectedBox, Envelope, Model, ModelBuilder, Schema, Type};
 use vicus_schedule::Setting;
-use vicus_sim::{Machine, Options, Reenactment, Rehearsal, ReplayOptions};
+use vicus_sim::{Machine, Reenactment, Rehearsal, ReplayOptions, SimOptions};
 
 const PARTS: usize = 8;
 const ENVELOPE_ROWS: usize = 4096;
@@ -101,7 +101,7 @@ fn time(model: &Arc<Model>, strategy: &str) -> (f64, u64) {
     let made = (0..model.boxes().len()).filter(is_end).map(|index| run.counts[index].rows_taken()).sum();
     let reenactment = Reenactment::of(&run.trace, &ReplayOptions::default()).unwrap();
     let plan = strategy.parse::<Setting>().unwrap().plan(&machine.topology, PARTS);
-    let done = reenactment.simulate(&machine, &plan, &Options::default(), &mut |_| true);
+    let done = reenactment.simulate(&machine, &plan, &SimOptions::default(), &mut |_| true);
     (done.unwrap_or_else(|error| panic!("{strategy}: {error}")).0.wall_ns, made)
 }
 

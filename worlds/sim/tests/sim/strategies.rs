@@ -5,7 +5,9 @@ use rand_pcg::rand_core::{RngCore, SeedableRng};
 use std::collections::BTreeMap;
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{ALL, Access, Kind, Mode, Plan, PoolId, Probe, RequestId, Setting};
-use vicus_sim::{ArraySpec, Cost, Machine, Options, Outcome, Parameters, Program, Step, TaskSpec, Work, simulate};
+use vicus_sim::{
+    ArraySpec, Cost, Machine, Parameters, Program, SimOptions, SimOutcome, Step, TaskSpec, Work, simulate,
+};
 use vicus_topology::{DealReason, LocationId, Topology, fixtures};
 use vicus_trace::{JobId, Trace, What};
 
@@ -89,14 +91,14 @@ fn fill(program: &mut Program, chance: &mut Chance, task: usize, depth: usize) {
     program.tasks[task].steps = steps;
 }
 
-fn run(machine: &Machine, plan: &Plan, program: &Program, seed: u64) -> Outcome {
-    let options = Options { seed, trace: Some(1 << 14), ..Options::default() };
+fn run(machine: &Machine, plan: &Plan, program: &Program, seed: u64) -> SimOutcome {
+    let options = SimOptions { seed, trace: Some(1 << 14), ..SimOptions::default() };
     let outcome = simulate(machine, plan, program, &options);
     outcome.unwrap_or_else(|error| panic!("{} on {}, {}: {error}", plan.strategy, machine.name, program.name))
 }
 
 /// Checks the rules of a run under every strategy.
-fn assert_sound(machine: &Machine, plan: &Plan, program: &Program, outcome: &Outcome) {
+fn assert_sound(machine: &Machine, plan: &Plan, program: &Program, outcome: &SimOutcome) {
     let what = format!("{} on {}, {}", plan.strategy, machine.name, program.name);
     let trace = outcome.trace.as_ref().expect("a trace was asked for");
     assert_eq!(trace.check(), [], "{what}");
@@ -219,7 +221,7 @@ fn the_machines_of_the_papers_run_random_programs_too() {
     }
 }
 
-fn bytes(outcome: Outcome) -> Vec<u8> {
+fn bytes(outcome: SimOutcome) -> Vec<u8> {
     let mut bytes = Vec::new();
     outcome.trace.expect("a trace was asked for").write_to(&mut bytes).expect("memory has room");
     bytes
@@ -254,7 +256,7 @@ fn strategies_change_when_and_where_but_not_what() {
     }
     for setting in settings() {
         let parameters = Parameters { jitter: 0.0, ..Parameters::default() };
-        let options = Options { parameters, ..Options::default() };
+        let options = SimOptions { parameters, ..SimOptions::default() };
         let outcome = simulate(&machine, &machine.plan(&setting, 16), &program, &options).unwrap();
         assert!(
             (outcome.counts.busy_ns - computing).abs() < 1.0,
@@ -309,7 +311,7 @@ fn a_distribution_that_does_not_fit_is_refused_on_every_machine() {
     for topology in fixtures() {
         let machine = Machine::from_topology(topology);
         let plan = machine.plan(&"las".parse::<Setting>().unwrap(), 1);
-        let error = simulate(&machine, &plan, &program, &Options::default()).unwrap_err();
+        let error = simulate(&machine, &plan, &program, &SimOptions::default()).unwrap_err();
         assert!(error.to_string().contains("1000"), "{error}");
     }
 }

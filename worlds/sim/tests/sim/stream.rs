@@ -1,9 +1,9 @@
 //! STREAM copy on the machines of Wittmann and Hager 2010, against their Table 1.
 
-use vicus_kernels::{Leaf, Schedule, World};
+use vicus_kernels::{KernelWorld, Leaf, Schedule};
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::Setting;
-use vicus_sim::{Machine, Options, Recorder, Step, simulate};
+use vicus_sim::{Machine, Recorder, SimOptions, Step, simulate};
 
 /// The result of STREAM copy on this number of threads, in GB/s: each element counts as read once and written once,
 /// regardless of other traffic.
@@ -28,7 +28,7 @@ fn copy(machine: &Machine, threads: usize, streaming_stores: bool) -> f64 {
         world.push(Step::End);
     });
     let plan = machine.plan(&"central".parse::<Setting>().unwrap(), threads);
-    let outcome = simulate(machine, &plan, &program, &Options::default()).unwrap();
+    let outcome = simulate(machine, &plan, &program, &SimOptions::default()).unwrap();
     (2 * 8 * threads * each) as f64 / outcome.wall_ns
 }
 

@@ -2,7 +2,7 @@
 
 use super::by_hand::free;
 use vicus_schedule::{ALL, Idle, Setting};
-use vicus_sim::{Cost, Machine, Options, Outcome, OwnStack, Program, SimError, Step, TaskSpec, Work, simulate};
+use vicus_sim::{Cost, Machine, OwnStack, Program, SimError, SimOptions, SimOutcome, Step, TaskSpec, Work, simulate};
 use vicus_topology::Topology;
 
 fn work(us: u32) -> Step {
@@ -22,10 +22,10 @@ fn program(others: Vec<TaskSpec>) -> Program {
 }
 
 /// A run on two seats of one node.
-fn run(strategy: &str, program: &Program) -> Result<Outcome, SimError> {
+fn run(strategy: &str, program: &Program) -> Result<SimOutcome, SimError> {
     let machine = Machine::from_topology(Topology::parse("node:1 core:2").unwrap());
     let plan = machine.plan(&strategy.parse::<Setting>().unwrap(), 2);
-    let options = Options { parameters: free(), trace: Some(1 << 12), ..Options::default() };
+    let options = SimOptions { parameters: free(), trace: Some(1 << 12), ..SimOptions::default() };
     let outcome = simulate(&machine, &plan, program, &options)?;
     let broken = outcome.trace.as_ref().expect("it was asked for").check();
     assert!(broken.is_empty(), "{strategy}: {broken:?}");

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::sync::Arc;
 use vicus_files::scratch::{Reading, Writing, WrittenRun};
-use vicus_files::{FileError, Operation, Scratch};
+use vicus_files::{FileError, FileOperation, Scratch};
 
 /// So many runs are merged at once; each needs a block of memory.
 const MERGED: usize = 64;
@@ -211,7 +211,7 @@ impl<K: Key, V: Stored> Sorted<K, V> {
         let mut record = &self.record[..];
         let pair = K::load(&mut record).zip(V::load(&mut record)).filter(|_| record.is_empty());
         let (key, value) =
-            pair.ok_or_else(|| FileError::new("a temporary file".to_owned(), Operation::Read, senseless()))?;
+            pair.ok_or_else(|| FileError::new("a temporary file".to_owned(), FileOperation::Read, senseless()))?;
         Ok(Some(Head { key, value, source }))
     }
 

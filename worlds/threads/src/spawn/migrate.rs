@@ -35,9 +35,9 @@ impl std::error::Error for MigrateError {}
 /// already there stays. From then on it follows no others ([`Builder::follow`](super::Builder::follow)).
 ///
 /// ```
-/// use vicus_machine::Runtime;
+/// use vicus_machine::MachineRuntime;
 ///
-/// let runtime = Runtime::builder().threads(2).start();
+/// let runtime = MachineRuntime::builder().threads(2).start();
 /// let node = runtime.topology().nodes[0].id;
 /// let there = runtime.run(move || {
 ///     vicus_threads::spawn(move || {

@@ -17,9 +17,9 @@ use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll};
 use vicus_fibres::{CLASSES, Class, LEAST_BYTES, Record as _};
-use vicus_machine::Runtime;
+use vicus_machine::MachineRuntime;
 use vicus_machine::layer::{AtOnce, Worker, in_task, is_seated, runs_task_of, with_worker};
-use vicus_schedule::{Kind, Put, ReadyTask, TaskRef};
+use vicus_schedule::{Kind, ReadyTask, SpawnTarget, TaskRef};
 use vicus_topology::{NoSuchPlace, Place, Topology};
 
 /// Limits the bytes of the stacks of all lightweight threads of the process; by default memory is the limit. A thread
@@ -35,9 +35,9 @@ pub const STACK_BYTES: usize = 64 << 10;
 /// Spawns a lightweight thread in the runtime of the calling task or thread. It is run soon and near.
 ///
 /// ```
-/// use vicus_machine::Runtime;
+/// use vicus_machine::MachineRuntime;
 ///
-/// let runtime = Runtime::builder().threads(1).start();
+/// let runtime = MachineRuntime::builder().threads(1).start();
 /// assert_eq!(runtime.run(|| vicus_threads::spawn(|| 6 * 7).join().unwrap()), 42);
 /// ```
 ///
@@ -65,7 +65,7 @@ pub fn yield_now() {
     match fibre_that_yields() {
         Some(fibre) => {
             fibre.yield_now();
-            goes_on();
+            go_on();
         }
         None => yield_without_fibre(),
     }
@@ -79,7 +79,7 @@ pub(crate) fn fibre_that_yields() -> Option<&'static Fibre> {
 }
 
 #[inline(never)]
-pub(crate) fn goes_on() {
+pub(crate) fn go_on() {
     unwind_if_told();
 }
 
@@ -93,9 +93,9 @@ pub(crate) fn yield_without_fibre() {
 /// Whether the calling code runs on a lightweight thread.
 ///
 /// ```
-/// use vicus_machine::Runtime;
+/// use vicus_machine::MachineRuntime;
 ///
-/// let runtime = Runtime::builder().threads(1).start();
+/// let runtime = MachineRuntime::builder().threads(1).start();
 /// assert!(!vicus_threads::is_thread());
 /// assert!(!runtime.run(vicus_threads::is_thread));
 /// assert!(runtime.run(|| vicus_threads::spawn(vicus_threads::is_thread).join().unwrap()));
@@ -107,9 +107,9 @@ pub fn is_thread() -> bool {
 /// The lightweight thread running the calling code; `None` elsewhere.
 ///
 /// ```
-/// use vicus_machine::Runtime;
+/// use vicus_machine::MachineRuntime;
 ///
-/// let runtime = Runtime::builder().threads(1).start();
+/// let runtime = MachineRuntime::builder().threads(1).start();
 /// let name = runtime.run(|| {
 ///     let named = vicus_threads::Builder::new().name("counter");
 ///     named.spawn(|| vicus_threads::current().unwrap().name().map(str::to_owned)).join().unwrap()
@@ -212,10 +212,10 @@ impl std::error::Error for SpawnError {}
 /// Settings of a lightweight thread to spawn.
 ///
 /// ```
-/// use vicus_machine::Runtime;
+/// use vicus_machine::MachineRuntime;
 /// use vicus_threads::Builder;
 ///
-/// let runtime = Runtime::builder().threads(1).start();
+/// let runtime = MachineRuntime::builder().threads(1).start();
 /// let thread = Builder::new().name("deep").stack_size(1 << 20).spawn_on(&runtime, || "done");
 /// assert_eq!(thread.join().unwrap(), "done");
 /// ```
@@ -279,7 +279,7 @@ impl Builder {
     #[inline]
     #[track_caller]
     pub fn spawn<T: Send + 'static>(self, f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-        self.spawn_or(Runtime::of_no_thread, f)
+        self.spawn_or(MachineRuntime::of_no_thread, f)
     }
 
     /// Like [`Builder::spawn`]; called outside of a runtime, it spawns in this one.
@@ -290,7 +290,7 @@ impl Builder {
     #[track_caller]
     pub fn spawn_or<T: Send + 'static>(
         self,
-        outside: fn() -> &'static Runtime,
+        outside: fn() -> &'static MachineRuntime,
         f: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
         self.try_spawn_or(outside, f).unwrap_or_else(|error| panic!("{error}"))
@@ -303,7 +303,7 @@ impl Builder {
     #[track_caller]
     pub fn spawn_on<T: Send + 'static>(
         self,
-        runtime: &Runtime,
+        runtime: &MachineRuntime,
         f: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
         self.try_spawn_on(runtime, f).unwrap_or_else(|error| panic!("{error}"))
@@ -318,12 +318,12 @@ impl Builder {
     #[track_caller]
     pub fn try_spawn_or<T: Send + 'static>(
         self,
-        outside: fn() -> &'static Runtime,
+        outside: fn() -> &'static MachineRuntime,
         f: impl FnOnce() -> T + Send + 'static,
     ) -> Result<JoinHandle<T>, SpawnError> {
         let is_here = with_worker(|worker| !worker.stack.is_tied).unwrap_or(false);
         if !is_here {
-            return self.try_spawn_on(Runtime::of_this_thread_or(outside), f);
+            return self.try_spawn_on(MachineRuntime::of_this_thread_or(outside), f);
         }
         Ok(JoinHandle { joiner: Joiner(self.spawn_here(false, f)?), returns: PhantomData })
     }
@@ -367,7 +367,7 @@ impl Builder {
     #[track_caller]
     pub fn try_spawn_on<T: Send + 'static>(
         self,
-        runtime: &Runtime,
+        runtime: &MachineRuntime,
         f: impl FnOnce() -> T + Send + 'static,
     ) -> Result<JoinHandle<T>, SpawnError> {
         Ok(JoinHandle { joiner: Joiner(self.spawn_there(runtime, false, f)?), returns: PhantomData })
@@ -376,11 +376,11 @@ impl Builder {
     /// Like [`Builder::try_spawn_on`], without a handle: no other thread can wait for its end.
     ///
     /// ```
-    /// use vicus_machine::Runtime;
+    /// use vicus_machine::MachineRuntime;
     /// use vicus_threads::{Builder, Countdown};
     /// use std::sync::Arc;
     ///
-    /// let runtime = Runtime::builder().threads(1).start();
+    /// let runtime = MachineRuntime::builder().threads(1).start();
     /// let count = Arc::new(Countdown::new(1));
     /// let theirs = Arc::clone(&count);
     /// Builder::new().try_detached_on(&runtime, move || theirs.submit())?;
@@ -391,7 +391,11 @@ impl Builder {
     /// # Errors
     /// As [`Builder::try_spawn_or`].
     #[track_caller]
-    pub fn try_detached_on(self, runtime: &Runtime, f: impl FnOnce() + Send + 'static) -> Result<(), SpawnError> {
+    pub fn try_detached_on(
+        self,
+        runtime: &MachineRuntime,
+        f: impl FnOnce() + Send + 'static,
+    ) -> Result<(), SpawnError> {
         self.spawn_there(runtime, true, f).map(drop)
     }
 
@@ -399,7 +403,7 @@ impl Builder {
     #[track_caller]
     fn spawn_there<T: Send + 'static>(
         self,
-        runtime: &Runtime,
+        runtime: &MachineRuntime,
         is_detached: bool,
         f: impl FnOnce() -> T + Send + 'static,
     ) -> Result<NonNull<Core>, SpawnError> {
@@ -475,7 +479,7 @@ impl<T: Send + 'static> JoinHandle<T> {
     /// runs other tasks on top of it, and a thread of the system blocks.
     ///
     /// # Errors
-    /// The thread has panicked: with its panic, or [`Ended`](crate::Ended).
+    /// The thread has panicked: with its panic, or [`RuntimeEnded`](crate::RuntimeEnded).
     pub fn join(self) -> std::thread::Result<T> {
         self.joiner.wait();
         #[expect(unsafe_code, reason = "the type of a result")]
@@ -526,9 +530,9 @@ impl<T: Send + 'static> Future for JoinHandle<T> {
 /// without one.
 ///
 /// ```
-/// use vicus_machine::Runtime;
+/// use vicus_machine::MachineRuntime;
 ///
-/// let runtime = Runtime::builder().threads(1).start();
+/// let runtime = MachineRuntime::builder().threads(1).start();
 /// let sum = runtime.run(|| {
 ///     let inner = vicus_threads::spawn(|| 40);
 ///     vicus_threads::spawn_async(async move { inner.await.unwrap() + 2 }).join().unwrap()
@@ -565,7 +569,7 @@ fn spawn_thread(worker: &mut Worker, task: TaskRef) -> AtOnce {
         return AtOnce::NONE;
     }
     match worker.state.place(&worker.shared.plan, Kind::Immediate) {
-        Put::Into(queue, _) if worker.shared.waiting.queues.is_long(queue, LONG) => worker.refused(task),
+        SpawnTarget::Into(queue, _) if worker.shared.waiting.queues.is_long(queue, LONG) => worker.refused(task),
         put => worker.put_or_keep(task, put),
     }
 }

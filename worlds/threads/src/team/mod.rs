@@ -28,7 +28,7 @@ use vicus_machine::layer::{
     Arrival, Awaited, RuntimeState, Worker, finish_task, in_task, recorded, wait, wait_for_descendants, wait_for_own,
     with_shared,
 };
-use vicus_machine::{Runtime, StartError};
+use vicus_machine::{MachineRuntime, StartError};
 use vicus_schedule::{Plan, RequestId, SeatId};
 use vicus_topology::{GroupId, Topology};
 use vicus_trace::{Awaits, Header, SeatLog, Trace};
@@ -37,10 +37,10 @@ use vicus_trace::{Awaits, Header, SeatLog, Trace};
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
-/// use vicus_machine::{Runtime, spawn_child};
+/// use vicus_machine::{MachineRuntime, spawn_child};
 /// use vicus_threads::team::{BuildTeam, gather};
 ///
-/// let team = Runtime::builder().threads(3).team()?;
+/// let team = MachineRuntime::builder().threads(3).team()?;
 /// let count = AtomicUsize::new(0);
 /// std::thread::scope(|scope| {
 ///     for number in 0..3 {
@@ -74,7 +74,7 @@ pub trait BuildTeam {
     fn team(self) -> Result<Team, StartError>;
 }
 
-impl BuildTeam for RuntimeBuilder<Runtime> {
+impl BuildTeam for RuntimeBuilder<MachineRuntime> {
     fn team(self) -> Result<Team, StartError> {
         let shared = self.layer(LAYER).team_state()?;
         let all = shared.plan.seats.iter().enumerate();
@@ -116,7 +116,8 @@ impl Team {
         self.shared.warnings()
     }
 
-    /// How many tasks its members have taken up to now; see [`Runtime::takes`](vicus_machine::Runtime::takes).
+    /// How many tasks its members have taken up to now; see
+    /// [`MachineRuntime::takes`](vicus_machine::MachineRuntime::takes).
     pub fn takes(&self) -> BTreeMap<(u8, Level), u64> {
         self.shared.takes()
     }
@@ -126,10 +127,10 @@ impl Team {
     /// no more. `None` if no team records ([`RuntimeBuilder::record`]).
     ///
     /// ```
-    /// use vicus_machine::{Runtime, spawn_child};
+    /// use vicus_machine::{MachineRuntime, spawn_child};
     /// use vicus_threads::team::{BuildTeam, Team};
     ///
-    /// let team = Runtime::builder().threads(1).record(1000).team()?;
+    /// let team = MachineRuntime::builder().threads(1).record(1000).team()?;
     /// let mut member = team.member(0);
     /// member.run(|| spawn_child(|| ()));
     /// let trace = Team::trace([&team]).expect("it was asked to");

@@ -19,15 +19,15 @@ use vicus_schedule::{ContextRef, RequestId, TaskClass, TaskHeader, TaskRef, Way}
 
 /// The error of a thread that did not begin, or of an aborted wait, because the runtime was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ended;
+pub struct RuntimeEnded;
 
-impl fmt::Display for Ended {
+impl fmt::Display for RuntimeEnded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the runtime of the lightweight thread was dropped")
     }
 }
 
-impl std::error::Error for Ended {}
+impl std::error::Error for RuntimeEnded {}
 
 /// The part of a thread that does not depend on its closure.
 #[repr(C)]
@@ -172,7 +172,7 @@ unsafe fn drop_closure<F: FnOnce() -> R, R>(core: NonNull<Core>) {
         let work = (*core.cast::<Whole<F, R>>().as_ptr()).work.get();
         let f = ManuallyDrop::take(&mut (*work).f);
         drop_quietly(f);
-        (*work).result = ManuallyDrop::new(Err(Box::new(Ended)));
+        (*work).result = ManuallyDrop::new(Err(Box::new(RuntimeEnded)));
     }
 }
 

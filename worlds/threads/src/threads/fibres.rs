@@ -304,7 +304,7 @@ impl Fibre {
                 by_thread: is_apart(worker.code.waiter),
                 leaves_seat: is_movable && worker.does_anything(),
             };
-            let goes_on = worker.state.goes_on(&worker.shared.plan, end, &mut Others(&worker.shared));
+            let goes_on = worker.state.place_resumed(&worker.shared.plan, end, &mut Others(&worker.shared));
             match goes_on {
                 GoesOn::At { seat, .. } => self.change_seat(&worker.shared, seat),
                 GoesOn::Here => {
@@ -633,7 +633,7 @@ impl Fibre {
         if is_bound {
             self.leave(SwitchReason::Suspended);
         } else {
-            self.state.leaves();
+            self.state.note_leaving();
             self.leave(SwitchReason::Away);
             self.state.mark_back();
         }

@@ -1,6 +1,6 @@
 //! The thread of the calling code.
 
-use crate::threads::core::{Core, Ended};
+use crate::threads::core::{Core, RuntimeEnded};
 use crate::threads::fibres::{self, of_worker};
 use std::ptr::NonNull;
 use vicus_machine::layer::{OneRound, in_task, wait};
@@ -13,7 +13,7 @@ pub(crate) fn core_here() -> Option<NonNull<Core>> {
 /// Unwinds the calling thread, if it is told to end.
 pub(crate) fn unwind_if_told() {
     if in_task(|worker| of_worker(worker).threads.is_ending()) {
-        std::panic::resume_unwind(Box::new(Ended));
+        std::panic::resume_unwind(Box::new(RuntimeEnded));
     }
 }
 

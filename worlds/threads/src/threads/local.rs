@@ -9,7 +9,7 @@ use std::any::Any;
 ///
 /// ```
 /// use std::cell::Cell;
-/// use vicus_machine::Runtime;
+/// use vicus_machine::MachineRuntime;
 /// use vicus_threads::{self, Local};
 ///
 /// static STEPS: Local<Cell<u32>> = Local::new(|| Cell::new(0));
@@ -20,7 +20,7 @@ use std::any::Any;
 ///     })
 /// }
 ///
-/// let runtime = Runtime::builder().threads(1).start();
+/// let runtime = MachineRuntime::builder().threads(1).start();
 /// let steps = runtime.run(|| {
 ///     let threads = [(); 2].map(|()| vicus_threads::spawn(|| (step(), vicus_threads::yield_now(), step()).2));
 ///     threads.map(|thread| thread.join().unwrap())

@@ -11,6 +11,6 @@ pub(crate) mod starved;
 pub(crate) mod timer;
 mod watching;
 
-pub use core::Ended;
+pub use core::RuntimeEnded;
 pub use local::Local;
 pub use timer::sleep;

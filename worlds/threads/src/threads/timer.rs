@@ -14,9 +14,9 @@ use vicus_machine::layer::{EndSignal, in_task, is_seated};
 ///
 /// ```
 /// use std::time::{Duration, Instant};
-/// use vicus_machine::Runtime;
+/// use vicus_machine::MachineRuntime;
 ///
-/// let (runtime, began) = (Runtime::builder().threads(1).start(), Instant::now());
+/// let (runtime, began) = (MachineRuntime::builder().threads(1).start(), Instant::now());
 /// runtime.run(|| {
 ///     let sleeper = |_| vicus_threads::spawn(|| vicus_threads::sleep(Duration::from_millis(20)));
 ///     let sleepers: Vec<_> = (0..100).map(sleeper).collect();

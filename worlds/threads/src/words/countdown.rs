@@ -13,10 +13,10 @@ use vicus_machine::layer::{Padded, ShortLock};
 ///
 /// ```
 /// use std::sync::Arc;
-/// use vicus_machine::Runtime;
+/// use vicus_machine::MachineRuntime;
 /// use vicus_threads::{Builder, Countdown};
 ///
-/// let runtime = Runtime::builder().threads(2).start();
+/// let runtime = MachineRuntime::builder().threads(2).start();
 /// let count = Arc::new(Countdown::new(3));
 /// for _ in 0..3 {
 ///     let count = Arc::clone(&count);
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn one_that_moves_is_the_same() {
-        let runtime = vicus_machine::Runtime::builder().threads(2).quiet().start();
+        let runtime = vicus_machine::MachineRuntime::builder().threads(2).quiet().start();
         let mut all: Vec<Countdown> = Vec::new();
         (0..100).for_each(|_| all.push(Countdown::new(1)));
         assert!(all.iter().all(|count| !count.is_over()));

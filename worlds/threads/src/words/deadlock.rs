@@ -6,12 +6,12 @@ use std::fmt;
 ///
 /// ```
 /// use std::sync::atomic::AtomicU64;
-/// use vicus_machine::Runtime;
+/// use vicus_machine::MachineRuntime;
 /// use vicus_threads::{Builder, Deadlock, OnDeadlock, full_empty};
 ///
 /// static WORD: AtomicU64 = AtomicU64::new(0);
 /// full_empty::empty(&WORD);
-/// let runtime = Runtime::builder().threads(1).deadlock(OnDeadlock::Unwind).start();
+/// let runtime = MachineRuntime::builder().threads(1).deadlock(OnDeadlock::Unwind).start();
 /// let waits = Builder::new().spawn_on(&runtime, || full_empty::read_ff(&WORD));
 /// let deadlock = *waits.join().unwrap_err().downcast::<Deadlock>().unwrap();
 /// assert_eq!(deadlock.operation, "read_ff");

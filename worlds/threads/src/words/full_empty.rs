@@ -15,10 +15,10 @@
 //! ```
 //! use std::sync::Arc;
 //! use std::sync::atomic::AtomicU64;
-//! use vicus_machine::Runtime;
+//! use vicus_machine::MachineRuntime;
 //! use vicus_threads::{Builder, full_empty};
 //!
-//! let runtime = Runtime::builder().threads(2).start();
+//! let runtime = MachineRuntime::builder().threads(2).start();
 //! let word = Arc::new(AtomicU64::new(0));
 //! full_empty::empty(&word);
 //! let theirs = Arc::clone(&word);
@@ -38,7 +38,7 @@ use super::lists::{IN_ORDER, Links, List, Runs, run_of_seat};
 use super::sync_var;
 use crate::mutant::{Mutant, Planted};
 use crate::sync::{AtomicU32, Ordering};
-use crate::threads::core::Ended;
+use crate::threads::core::RuntimeEnded;
 use crate::threads::counts::Waits;
 use crate::threads::fibres::{self, Fibre};
 use crate::threads::here::help_once;
@@ -341,7 +341,7 @@ impl Node {
                 match self.is_done.load(Ordering::Acquire) {
                     DONE => {}
                     CALLED => return None,
-                    WITHDRAWN => resume_unwind(Box::new(Ended)),
+                    WITHDRAWN => resume_unwind(Box::new(RuntimeEnded)),
                     _ => resume_unwind(Box::new(Deadlock { operation: self.operation.name(), address: self.address })),
                 }
             }

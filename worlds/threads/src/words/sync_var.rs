@@ -19,10 +19,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 ///
 /// ```
 /// use std::sync::Arc;
-/// use vicus_machine::Runtime;
+/// use vicus_machine::MachineRuntime;
 /// use vicus_threads::{Builder, SyncVar};
 ///
-/// let runtime = Runtime::builder().threads(2).start();
+/// let runtime = MachineRuntime::builder().threads(2).start();
 /// let word = Arc::new(SyncVar::empty());
 /// let reader = Builder::new().spawn_on(&runtime, { let word = Arc::clone(&word); move || word.read_fe() });
 /// word.write_ef(42);

@@ -4,7 +4,7 @@ use crate::threads::everywhere;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
-use vicus_machine::{Runtime, RuntimeBuilder};
+use vicus_machine::{MachineRuntime, RuntimeBuilder};
 use vicus_schedule::{ALL, Setting};
 use vicus_threads::{self as threads, CountThreads, StartSitting, full_empty};
 use vicus_topology::{NodeId, Topology};
@@ -53,10 +53,10 @@ fn threads_that_follow_others_exchange_what_they_are_to() {
 }
 
 /// Two seats on two nodes, under a strategy with threads that begin at their place.
-fn two_places() -> Runtime {
+fn two_places() -> MachineRuntime {
     let topology = Topology::parse("node:2 core:1").unwrap();
     let strategy: Setting = "shepherd".parse().unwrap();
-    Runtime::builder().topology(topology).threads(2).strategy(strategy).quiet().start()
+    MachineRuntime::builder().topology(topology).threads(2).strategy(strategy).quiet().start()
 }
 
 /// Keeps its seat busy until it holds, and fails if it never does.
@@ -141,7 +141,7 @@ fn threads_do_not_wait_for_a_main_thread_that_has_woken_them() {
     for strategy in ALL {
         let setting: Setting = strategy.name().parse().unwrap();
         let sitting: threads::Sitting =
-            Runtime::builder().threads(2).strategy(setting).quiet().start_sitting().unwrap();
+            MachineRuntime::builder().threads(2).strategy(setting).quiet().start_sitting().unwrap();
         let words: Arc<Vec<AtomicU64>> = Arc::new((0..300).map(|_| AtomicU64::new(0)).collect());
         let go = Arc::new(AtomicU64::new(0));
         let gone_on = Arc::new(AtomicUsize::new(0));
@@ -208,7 +208,7 @@ fn a_thread_that_was_taken_to_its_own_place_stays_there() {
 }
 
 /// Threads waiting for a word each, and counting those gone on; all wait when this returns.
-fn waiters(spawn: impl Fn(threads::Builder, Box<dyn FnOnce() + Send>), runtime: &Runtime) -> Waiters {
+fn waiters(spawn: impl Fn(threads::Builder, Box<dyn FnOnce() + Send>), runtime: &MachineRuntime) -> Waiters {
     let words: Arc<Vec<AtomicU64>> = Arc::new((0..100).map(|_| AtomicU64::new(0)).collect());
     let gone_on = Arc::new(AtomicUsize::new(0));
     words.iter().for_each(|word| _ = full_empty::empty(word));
@@ -257,7 +257,7 @@ impl Waiters {
 fn threads_do_not_wait_for_one_that_blocks_and_has_woken_them() {
     for strategy in ALL {
         let setting: Setting = strategy.name().parse().unwrap();
-        let runtime: Runtime = Runtime::builder().threads(2).strategy(setting).quiet().start();
+        let runtime: MachineRuntime = MachineRuntime::builder().threads(2).strategy(setting).quiet().start();
         let waiters = waiters(|builder, waits| drop(builder.spawn_on(&runtime, waits)), &runtime);
         let blocker = threads::Builder::new().spawn_on(&runtime, move || {
             let _lent = threads::lend();
@@ -297,7 +297,7 @@ fn threads_do_not_wait_for_one_that_blocks_whoever_wakes_them() {
 fn threads_do_not_wait_for_a_main_thread_that_ran_the_one_that_has_woken_them() {
     for strategy in ALL {
         let setting: Setting = strategy.name().parse().unwrap();
-        let builder: RuntimeBuilder = Runtime::builder().threads(2).strategy(setting).quiet();
+        let builder: RuntimeBuilder = MachineRuntime::builder().threads(2).strategy(setting).quiet();
         let sitting = builder.start_sitting().unwrap();
         let waiters = waiters(|builder, waits| builder.try_detached_on(&sitting, waits).unwrap(), &sitting);
         let done = Arc::new(AtomicU64::new(0));
@@ -312,7 +312,7 @@ fn threads_do_not_wait_for_a_main_thread_that_ran_the_one_that_has_woken_them() 
             }
         };
         // From outside: under some strategies no seat takes another one's children.
-        let runtime: &Runtime = &sitting;
+        let runtime: &MachineRuntime = &sitting;
         std::thread::scope(|scope| _ = scope.spawn(|| threads::Builder::new().spawn_on(runtime, busy)).join().unwrap());
         spin_until(strategy.name(), || state.load(Ordering::Acquire) == 1);
         threads::spawn({

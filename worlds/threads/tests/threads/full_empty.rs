@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use vicus_machine::Runtime;
+use vicus_machine::MachineRuntime;
 use vicus_threads::{self as threads, SyncVar, full_empty};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -248,7 +248,7 @@ impl Real for SyncVar {
 /// Runs each step in a thread of its own, one after the other, and compares after each the ended ones, their results,
 /// and the words.
 fn compare<W: Real>(program: &[(usize, Step)]) {
-    let runtime = Runtime::builder().threads(1).deadlock(threads::OnDeadlock::Ignore).quiet().start();
+    let runtime = MachineRuntime::builder().threads(1).deadlock(threads::OnDeadlock::Ignore).quiet().start();
     let program = program.to_vec();
     let all = threads::Builder::new().spawn_on(&runtime, move || {
         let words: Arc<[W; WORDS]> = Arc::new(std::array::from_fn(|_| W::new()));

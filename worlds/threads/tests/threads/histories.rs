@@ -8,7 +8,7 @@ use proptest::test_runner::TestRunner;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use vicus_machine::Runtime;
+use vicus_machine::MachineRuntime;
 use vicus_schedule::ALL;
 use vicus_threads::{self as threads, SyncVar, full_empty};
 
@@ -208,7 +208,7 @@ impl Word for SyncVar {
     }
 }
 
-fn run<W: Word>(runtime: &Runtime, program: &Program, time: usize) -> Outcome {
+fn run<W: Word>(runtime: &MachineRuntime, program: &Program, time: usize) -> Outcome {
     let words: Arc<[W; WORDS]> = Arc::new(std::array::from_fn(|_| W::full()));
     let spawn = |(number, steps): (usize, &Vec<(usize, Step)>)| {
         let (words, steps) = (Arc::clone(&words), steps.clone());
@@ -240,7 +240,7 @@ fn everywhere<W: Word>(has_locks: bool) {
     assert!(programs.iter().filter(|(outcomes, _)| outcomes.len() > 1).count() > PROGRAMS / 3, "most are trivial");
     for strategy in ALL {
         for threads in [1, 2, 3] {
-            let builder = Runtime::builder().threads(threads).strategy(strategy.name().parse().unwrap()).quiet();
+            let builder = MachineRuntime::builder().threads(threads).strategy(strategy.name().parse().unwrap()).quiet();
             let runtime = builder.start();
             for (outcomes, program) in &programs {
                 for time in 0..TIMES {

@@ -6,16 +6,16 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use vicus_files::{Failure, FakeDisk, Scratch};
-use vicus_machine::Runtime;
+use vicus_machine::MachineRuntime;
 use vicus_memory::DistQueue;
 use vicus_schedule::ALL;
 use vicus_threads::map_reduce::{Emitter, MapReduce, MapReduceError, Values};
 
-fn runtimes() -> impl Iterator<Item = Runtime> {
+fn runtimes() -> impl Iterator<Item = MachineRuntime> {
     ALL.into_iter().flat_map(|strategy| {
         [1, 2, 3, 8].map(|threads| {
             let strategy = strategy.name().parse().unwrap();
-            Runtime::builder().threads(threads).strategy(strategy).quiet().start()
+            MachineRuntime::builder().threads(threads).strategy(strategy).quiet().start()
         })
     })
 }
@@ -90,7 +90,7 @@ fn combined_values_are_the_same_and_fewer_of_them_are_written() {
 
 #[test]
 fn more_runs_than_are_merged_at_once_become_fewer_first() {
-    let runtime = Runtime::builder().threads(2).quiet().start();
+    let runtime = MachineRuntime::builder().threads(2).quiet().start();
     let scratch = scratch();
     let job = MapReduce::new(&runtime).memory(0).partitions(1).scratch(Arc::clone(&scratch));
     let numbers = 400_000;
@@ -131,7 +131,7 @@ fn stages_follow_each_other_by_queues() {
 
 #[test]
 fn a_disk_that_fails_ends_the_job_with_its_error() {
-    let runtime = Runtime::builder().threads(2).quiet().start();
+    let runtime = MachineRuntime::builder().threads(2).quiet().start();
     let (mut failed, mut operations) = (0, 0);
     loop {
         let disk = FakeDisk::new(1);
@@ -157,7 +157,7 @@ fn a_disk_that_fails_ends_the_job_with_its_error() {
 
 #[test]
 fn files_are_made_in_a_folder() {
-    let runtime = Runtime::builder().threads(2).quiet().start();
+    let runtime = MachineRuntime::builder().threads(2).quiet().start();
     let job = || MapReduce::new(&runtime).memory(0);
     let folder = std::env::temp_dir();
     assert_eq!(sums(&job().files_in(&folder).unwrap(), 20_000).unwrap(), expected(20_000));
@@ -167,7 +167,7 @@ fn files_are_made_in_a_folder() {
 
 #[test]
 fn what_can_not_be_is_told() {
-    let runtime = Runtime::builder().threads(2).quiet().start();
+    let runtime = MachineRuntime::builder().threads(2).quiet().start();
     let error = sums(&MapReduce::new(&runtime).memory(1), 20_000).unwrap_err().to_string();
     assert!(error.starts_with("the pairs need more than 65536 bytes: allow more"), "{error}");
     let queue: DistQueue<(u8, u8)> = DistQueue::new(runtime.topology());
@@ -229,7 +229,7 @@ proptest! {
         strategy in 0usize..ALL.len(), reads in 0usize..5,
     ) {
         let strategy = ALL[strategy].name().parse().unwrap();
-        let runtime = Runtime::builder().threads(threads).strategy(strategy).quiet().start();
+        let runtime = MachineRuntime::builder().threads(threads).strategy(strategy).quiet().start();
         let mut expected: BTreeMap<u8, Vec<String>> = BTreeMap::new();
         pairs.iter().for_each(|(key, text)| expected.entry(*key).or_default().push(text.clone()));
         let job = MapReduce::new(&runtime).memory(0).partitions(partitions).scratch(scratch());

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use vicus_flow::{Envelope, Model, ModelBuilder, Schema, Type, library};
-use vicus_machine::{Runtime, scope};
+use vicus_machine::{MachineRuntime, scope};
 use vicus_schedule::{ALL, Setting};
 use vicus_threads as threads;
 
@@ -59,7 +59,7 @@ fn network(branches: usize, envelopes: u64, goes_on: &Arc<AtomicBool>, count: &A
 
 /// Begins a request of this number of pieces of work; returns a function that checks its end.
 fn begin(
-    runtime: &Runtime,
+    runtime: &MachineRuntime,
     parts: Parts,
     pieces: u64,
     goes_on: &Arc<AtomicBool>,
@@ -142,7 +142,8 @@ impl Drop for Stops {
 /// Requests of few and of `many` pieces of work, of each kind, beside endless requests of these kinds.
 fn beside(strategy: &str, threads: usize, endless: &[Parts], many: u64) {
     let setting: Setting = strategy.parse().unwrap();
-    let runtime = Runtime::builder().layer(vicus_threads::LAYER).strategy(setting).threads(threads).quiet().start();
+    let runtime =
+        MachineRuntime::builder().layer(vicus_threads::LAYER).strategy(setting).threads(threads).quiet().start();
     let (goes_on, always) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(true)));
     let stops = Stops(Arc::clone(&goes_on));
     let counts: Vec<Arc<AtomicU64>> = endless.iter().map(|_| Arc::default()).collect();
@@ -193,7 +194,8 @@ const BEFORE: u64 = 40_000;
 /// An error says which share it had.
 fn share(strategy: &str, threads: usize, endless: [Parts; 2], parts: Parts) -> Result<(), String> {
     let setting: Setting = strategy.parse().unwrap();
-    let runtime = Runtime::builder().layer(vicus_threads::LAYER).strategy(setting).threads(threads).quiet().start();
+    let runtime =
+        MachineRuntime::builder().layer(vicus_threads::LAYER).strategy(setting).threads(threads).quiet().start();
     let (goes_on, always) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(true)));
     let stops = Stops(Arc::clone(&goes_on));
     let counts: [Arc<AtomicU64>; 2] = Default::default();

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 use std::time::Duration;
-use vicus_machine::{Runtime, in_place_scope};
+use vicus_machine::{MachineRuntime, in_place_scope};
 use vicus_memory::DistQueue;
 use vicus_threads::{self as threads, Countdown, SyncVar, block_on, full_empty};
 use vicus_topology::NodeId;
@@ -20,7 +20,7 @@ const HERE: NodeId = NodeId::new(0);
 /// goes on only after each of them has gone on: if they waited one on top of the other, the first would be beneath all
 /// others, and could never go on.
 fn each_goes_on_by_itself<T: Send + Sync + 'static>(
-    runtime: &Runtime,
+    runtime: &MachineRuntime,
     thing: impl Fn() -> T,
     wait: fn(&T),
     end: fn(&T),
@@ -76,7 +76,7 @@ type Joined = (Mutex<Option<threads::JoinHandle<()>>>, Arc<AtomicU64>);
 
 #[test]
 fn a_wait_for_a_thread_or_a_future_holds_no_other_up() {
-    fn joined(runtime: &Runtime) -> Joined {
+    fn joined(runtime: &MachineRuntime) -> Joined {
         let word = Arc::new(AtomicU64::new(0));
         full_empty::empty(&word);
         let theirs = Arc::clone(&word);
@@ -143,7 +143,7 @@ fn wait_in_all_ways(words: &[AtomicU64; 3], side: usize, steps: u64, mut after: 
 }
 
 /// Pairs of threads exchanging values. After each wait of a thread, `after` gets its identity before the first wait.
-fn pairs(runtime: &Runtime, builder: fn() -> threads::Builder, after: fn((ThreadId, ThreadId), &str)) {
+fn pairs(runtime: &MachineRuntime, builder: fn() -> threads::Builder, after: fn((ThreadId, ThreadId), &str)) {
     let spawn = |_| {
         let words: Arc<[AtomicU64; 3]> = Arc::default();
         words[..2].iter().for_each(|word| _ = full_empty::empty(word));

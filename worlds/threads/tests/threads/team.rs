@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 use std::time::Duration;
-use vicus_machine::{Runtime, cancel_group, child, close_group, open_group, run_child, spawn_child, wait_for_children};
+use vicus_machine::{
+    MachineRuntime, cancel_group, child, close_group, open_group, run_child, spawn_child, wait_for_children,
+};
 use vicus_schedule::{ALL, Access, Mode};
 use vicus_threads::team::{BuildTeam, Team, gather};
 
@@ -14,7 +16,7 @@ fn teams() -> impl Iterator<Item = Team> {
 }
 
 fn team(strategy: &str, members: usize) -> Team {
-    Runtime::builder().threads(members).strategy(strategy.parse().unwrap()).quiet().team().unwrap()
+    MachineRuntime::builder().threads(members).strategy(strategy.parse().unwrap()).quiet().team().unwrap()
 }
 
 /// Runs a closure as each member, on threads of its own.
@@ -256,7 +258,8 @@ fn a_panic_of_a_task_is_its_members() {
 #[test]
 fn what_teams_have_recorded_is_one_trace() {
     for strategy in ALL {
-        let new = || Runtime::builder().threads(2).strategy(strategy.name().parse().unwrap()).quiet().record(10_000);
+        let new =
+            || MachineRuntime::builder().threads(2).strategy(strategy.name().parse().unwrap()).quiet().record(10_000);
         let (outer, inner) = (new().team().unwrap(), new().team().unwrap());
         let (has_begun, is_recorded) = (AtomicBool::new(false), AtomicBool::new(false));
         std::thread::scope(|scope| {

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library};
-use vicus_machine::{Runtime, in_place_scope, join};
+use vicus_machine::{MachineRuntime, in_place_scope, join};
 use vicus_schedule::{ALL, Setting};
 use vicus_threads::{self as threads, CountThreads, StartSitting, block_on, full_empty};
 use vicus_topology::{GroupId, NodeId, Topology};
 
 /// Runs a program in a runtime of every strategy with 1, 2, 3 and 8 threads.
-pub(crate) fn everywhere(program: impl Fn(&Runtime, &str)) {
+pub(crate) fn everywhere(program: impl Fn(&MachineRuntime, &str)) {
     for strategy in ALL {
         for threads in [1, 2, 3, 8] {
             let setting: Setting = strategy.name().parse().unwrap();
-            let runtime = Runtime::builder().threads(threads).strategy(setting).quiet().start();
+            let runtime = MachineRuntime::builder().threads(threads).strategy(setting).quiet().start();
             program(&runtime, &format!("{} with {threads} threads", strategy.name()));
         }
     }
@@ -81,7 +81,7 @@ fn every_wait_of_the_library_suspends_a_thread() {
 
 #[test]
 fn a_panic_reaches_the_joiner_and_no_other() {
-    let runtime = Runtime::builder().threads(1).start();
+    let runtime = MachineRuntime::builder().threads(1).start();
     let thread = threads::Builder::new().spawn_on(&runtime, || {
         let inner = threads::spawn(|| panic!("on purpose"));
         inner.join().map(|()| 1).unwrap_or(2)
@@ -125,7 +125,7 @@ fn there_are_no_values_of_a_thread_while_its_values_are_dropped() {
             SEEN.fetch_add(1 + usize::from(OTHER.try_with(|_| ()).is_some()) * 100, Ordering::Relaxed);
         }
     }
-    let runtime = Runtime::builder().threads(1).quiet().start();
+    let runtime = MachineRuntime::builder().threads(1).quiet().start();
     threads::Builder::new().spawn_on(&runtime, || LOOKS.with(|_| ())).join().unwrap();
     assert_eq!(SEEN.load(Ordering::Relaxed), 1);
 }
@@ -203,7 +203,7 @@ fn dropping_a_runtime_ends_its_threads() {
     }
     everywhere(|_, _| ());
     let dropped = Arc::new(AtomicUsize::new(0));
-    let runtime = Runtime::builder().threads(2).start();
+    let runtime = MachineRuntime::builder().threads(2).start();
     let word = Arc::new(AtomicU64::new(0));
     full_empty::empty(&word);
     let spawn = |n: usize| {
@@ -225,14 +225,14 @@ fn dropping_a_runtime_ends_its_threads() {
     drop(runtime);
     assert_eq!(dropped.load(Ordering::Relaxed), 40);
     for handle in handles {
-        assert!(handle.join().unwrap_err().is::<threads::Ended>());
+        assert!(handle.join().unwrap_err().is::<threads::RuntimeEnded>());
     }
     full_empty::fill(&word);
 }
 
 #[test]
 fn a_backtrace_in_a_thread_ends_at_its_border() {
-    let runtime = Runtime::builder().threads(1).start();
+    let runtime = MachineRuntime::builder().threads(1).start();
     let thread = threads::Builder::new().spawn_on(&runtime, || {
         #[inline(never)]
         fn innermost() -> String {
@@ -290,7 +290,7 @@ fn a_lock_goes_to_the_threads_of_one_seat_and_then_to_those_of_another() {
     let topology = Topology::parse("node:2 core:1").unwrap();
     // Under this strategy a thread runs at its place, and is not stolen.
     let strategy: Setting = "shepherd".parse().unwrap();
-    let runtime = Runtime::builder().topology(topology).threads(2).strategy(strategy).quiet().start();
+    let runtime = MachineRuntime::builder().topology(topology).threads(2).strategy(strategy).quiet().start();
     let word = Arc::new(AtomicU64::new(0));
     let order = Arc::new(std::sync::Mutex::new(Vec::new()));
     let waiting = Arc::new(AtomicUsize::new(0));
@@ -343,7 +343,7 @@ fn a_lock_goes_to_the_threads_of_one_seat_and_then_to_those_of_another() {
 
 #[test]
 fn bad_input_is_told() {
-    let runtime = Runtime::builder().threads(1).start();
+    let runtime = MachineRuntime::builder().threads(1).start();
     let try_spawn =
         |builder: threads::Builder| builder.try_spawn_on(&runtime, || ()).map(|thread| thread.join().unwrap());
     let small = threads::Builder::new().stack_size(100);
@@ -377,7 +377,7 @@ fn bad_input_is_told() {
 #[test]
 fn a_thread_goes_where_it_wants_and_is_woken_there() {
     let machine = Topology::parse("node:2 l3:1 core:2").unwrap();
-    let runtime = Runtime::builder().topology(machine).threads(4).quiet().start();
+    let runtime = MachineRuntime::builder().topology(machine).threads(4).quiet().start();
     let words: Arc<[AtomicU64; 2]> = Arc::default();
     words.iter().for_each(|word| _ = full_empty::empty(word));
     let spawn = |n: usize| {
@@ -416,7 +416,7 @@ fn a_thread_goes_where_it_wants_and_is_woken_there() {
 fn threads_that_wait_for_one_another_are_unwound_if_the_program_wants_it() {
     for threads_of_system in [1, 2] {
         let runtime =
-            Runtime::builder().threads(threads_of_system).deadlock(threads::OnDeadlock::Unwind).quiet().start();
+            MachineRuntime::builder().threads(threads_of_system).deadlock(threads::OnDeadlock::Unwind).quiet().start();
         let words: Arc<[AtomicU64; 2]> = Arc::default();
         words.iter().for_each(|word| _ = full_empty::empty(word));
         let var = Arc::new(threads::SyncVar::empty());
@@ -441,7 +441,7 @@ fn threads_that_wait_for_one_another_are_unwound_if_the_program_wants_it() {
 
 #[test]
 fn no_deadlock_is_told_while_one_sleeps() {
-    let runtime = Runtime::builder().threads(1).deadlock(threads::OnDeadlock::Unwind).quiet().start();
+    let runtime = MachineRuntime::builder().threads(1).deadlock(threads::OnDeadlock::Unwind).quiet().start();
     let word = Arc::new(AtomicU64::new(0));
     full_empty::empty(&word);
     let waits = threads::Builder::new().spawn_on(&runtime, {
@@ -468,7 +468,7 @@ fn a_deep_tree_of_joins_needs_no_deep_stack() {
         }
         threads::Builder::new().stack_size(8 << 10).spawn(move || descend(depth - 1)).join().unwrap() + 1
     }
-    let runtime = Runtime::builder().threads(2).quiet().start();
+    let runtime = MachineRuntime::builder().threads(2).quiet().start();
     let depth = 50_000;
     let thread = threads::Builder::new().spawn_on(&runtime, move || descend(depth));
     assert_eq!(thread.join().unwrap(), depth);
@@ -493,7 +493,7 @@ fn a_thread_awaits_futures_and_is_one() {
 fn a_trace_with_threads_breaks_no_rule() {
     for strategy in ALL {
         let setting: Setting = strategy.name().parse().unwrap();
-        let runtime = Runtime::builder().threads(2).strategy(setting).record(200_000).quiet().start();
+        let runtime = MachineRuntime::builder().threads(2).strategy(setting).record(200_000).quiet().start();
         let word = Arc::new(AtomicU64::new(0));
         full_empty::empty(&word);
         runtime.run(|| {
@@ -538,7 +538,7 @@ fn three_empty_words() -> Arc<[AtomicU64; 3]> {
 /// outside frees them.
 #[test]
 fn tasks_that_wait_for_one_another_in_turn_hang_on_one_thread() {
-    let runtime = Runtime::builder().threads(1).deadlock(threads::OnDeadlock::Ignore).quiet().start();
+    let runtime = MachineRuntime::builder().threads(1).deadlock(threads::OnDeadlock::Ignore).quiet().start();
     let words = three_empty_words();
     let (one, other) = (Arc::clone(&words), Arc::clone(&words));
     let request = runtime.spawn(move || {
@@ -607,7 +607,7 @@ fn a_thread_that_waits_for_a_request_is_no_ones_stack() {
 fn a_thread_waits_for_its_turn_when_there_is_no_stack() {
     // A class of stacks for this test alone, as many as the first arena has.
     const BYTES: usize = 2 << 20;
-    let runtime = Runtime::builder().threads(2).quiet().start();
+    let runtime = MachineRuntime::builder().threads(2).quiet().start();
     let word = Arc::new(AtomicU64::new(0));
     full_empty::empty(&word);
     let came = Arc::new(AtomicUsize::new(0));
@@ -638,7 +638,7 @@ fn a_thread_waits_for_its_turn_when_there_is_no_stack() {
 fn a_loop_of_spawns_holds_no_million_of_threads_that_have_not_begun() {
     // `shepherd` has no queue of a fixed size.
     let setting: Setting = "shepherd".parse().unwrap();
-    let runtime = Runtime::builder().threads(1).strategy(setting).quiet().start();
+    let runtime = MachineRuntime::builder().threads(1).strategy(setting).quiet().start();
     let (begun, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let spawner = threads::Builder::new().spawn_on(&runtime, {
         let (begun, most) = (Arc::clone(&begun), Arc::clone(&most));
@@ -683,7 +683,7 @@ fn a_chain_of_threads_keeps_no_other_thread_from_running() {
             let ran: &'static AtomicUsize = Box::leak(Box::default());
             let setting: Setting = strategy.parse().unwrap();
             let machine = Topology::parse("node:1 core:1 pu:1").unwrap();
-            let runtime = Runtime::builder().topology(machine).threads(1).strategy(setting).quiet().start();
+            let runtime = MachineRuntime::builder().topology(machine).threads(1).strategy(setting).quiet().start();
             let both = move || {
                 let builder = threads::Builder::new();
                 let builder = if let Some(place) = place { builder.place(place) } else { builder };
@@ -717,7 +717,7 @@ fn a_recursion_has_as_many_stacks_as_it_is_deep() {
         let open: &'static AtomicUsize = Box::leak(Box::default());
         let most: &'static AtomicUsize = Box::leak(Box::default());
         let setting: Setting = strategy.parse().unwrap();
-        let runtime = Runtime::builder().threads(1).strategy(setting).quiet().start();
+        let runtime = MachineRuntime::builder().threads(1).strategy(setting).quiet().start();
         threads::Builder::new().spawn_on(&runtime, move || tree(10, open, most)).join().unwrap();
         let most = most.load(Ordering::Relaxed);
         // With the oldest first, nearly all of 2047 threads have begun before one ends.
@@ -729,7 +729,7 @@ fn a_recursion_has_as_many_stacks_as_it_is_deep() {
 fn threads_that_are_joined_at_once_let_others_go_on() {
     for strategy in ALL {
         let runtime =
-            Runtime::builder().threads(1).strategy(strategy.name().parse::<Setting>().unwrap()).quiet().start();
+            MachineRuntime::builder().threads(1).strategy(strategy.name().parse::<Setting>().unwrap()).quiet().start();
         let turns = Arc::new(AtomicUsize::new(0));
         let other = threads::Builder::new().spawn_on(&runtime, {
             let turns = Arc::clone(&turns);
@@ -784,7 +784,7 @@ fn a_thread_that_waits_when_it_is_joined_lets_its_joiner_wait_too() {
 fn a_thousand_waits_for_one_word_end_with_their_runtime() {
     let word = Arc::new(AtomicU64::new(0));
     full_empty::empty(&word);
-    let runtime = Runtime::builder().threads(2).quiet().start();
+    let runtime = MachineRuntime::builder().threads(2).quiet().start();
     let waits: Vec<_> = (0..1000)
         .map(|n| {
             let word = Arc::clone(&word);
@@ -804,7 +804,7 @@ fn a_thousand_waits_for_one_word_end_with_their_runtime() {
     }
     drop(runtime);
     for wait in waits {
-        assert!(wait.join().unwrap_err().is::<threads::Ended>());
+        assert!(wait.join().unwrap_err().is::<threads::RuntimeEnded>());
     }
     full_empty::fill(&word);
 }
@@ -813,7 +813,7 @@ fn a_thousand_waits_for_one_word_end_with_their_runtime() {
 fn a_thread_on_a_spare_seat_is_no_deadlock() {
     // The thread that stands in for the only regular one computes for longer than two looks take, while the regular one
     // sleeps.
-    let runtime = Runtime::builder().threads(1).quiet().deadlock(threads::OnDeadlock::Unwind).start();
+    let runtime = MachineRuntime::builder().threads(1).quiet().deadlock(threads::OnDeadlock::Unwind).start();
     let word = Arc::new(AtomicU64::new(0));
     full_empty::empty(&word);
     let (sender, receiver) = std::sync::mpsc::channel::<()>();
@@ -842,8 +842,12 @@ fn a_thread_on_a_spare_seat_is_no_deadlock() {
 #[test]
 fn a_thread_of_a_program_waits_for_a_word_no_longer_than_few_threads_take() {
     for strategy in ALL {
-        let sitting =
-            Runtime::builder().threads(1).strategy(strategy.name().parse().unwrap()).quiet().start_sitting().unwrap();
+        let sitting = MachineRuntime::builder()
+            .threads(1)
+            .strategy(strategy.name().parse().unwrap())
+            .quiet()
+            .start_sitting()
+            .unwrap();
         let ran = Arc::new(AtomicUsize::new(0));
         for round in 1..=20 {
             let word = Arc::new(AtomicU64::new(0));

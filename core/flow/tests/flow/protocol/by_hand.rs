@@ -1,7 +1,7 @@
 //! A world driven by the test: the test picks the next task, and sees the effects of each step.
 
 use std::sync::Arc;
-use vicus_flow::{Activation, Desk, Instance, Model, Running, Sent, World, box_class};
+use vicus_flow::{Activation, Instance, Model, Running, SeatBuffers, Sent, World, box_class};
 use vicus_schedule::{Kind, RequestId, TaskClass, TaskRef};
 use vicus_topology::NodeId;
 
@@ -62,50 +62,50 @@ impl ByHand {
         let boxes = self.instance.model().boxes();
         let at = self.queue.iter().position(|activation| boxes[activation.index.index()].name() == name);
         let activation = self.queue.remove(at.unwrap_or_else(|| panic!("{name} is queued: {:?}", self.queued())));
-        let mut desk = self.desk();
-        let running = activation.queued.begin(&mut desk);
+        let mut buffers = self.buffers();
+        let running = activation.queued.begin(&mut buffers);
         // Receivers of refused envelopes, delivered now.
-        self.spawn(desk);
+        self.spawn(buffers);
         running
     }
 
-    fn desk(&self) -> Desk {
-        Desk { node: self.node, spreads: self.spreads, seat: Some(0), ..Desk::default() }
+    fn buffers(&self) -> SeatBuffers {
+        SeatBuffers { node: self.node, spreads: self.spreads, seat: Some(0), ..SeatBuffers::default() }
     }
 
-    fn spawn(&mut self, mut desk: Desk) -> Vec<String> {
-        let made = desk.activations.iter().map(|activation| self.show(activation)).collect();
-        self.queue.append(&mut desk.activations);
+    fn spawn(&mut self, mut buffers: SeatBuffers) -> Vec<String> {
+        let made = buffers.activations.iter().map(|activation| self.show(activation)).collect();
+        self.queue.append(&mut buffers.activations);
         made
     }
 
     /// The rest of an invocation. Returns whether user code was run, and the queued boxes, in the order of queueing.
     pub(crate) fn end(&mut self, mut running: Running) -> (bool, Vec<String>) {
-        let mut desk = self.desk();
+        let mut buffers = self.buffers();
         let due = running.is_due();
         if due {
-            running.act(&Alone, &mut desk);
+            running.act(&Alone, &mut buffers);
         }
-        running.send(&mut desk).finish(&mut desk);
-        (due, self.spawn(desk))
+        running.send(&mut buffers).finish(&mut buffers);
+        (due, self.spawn(buffers))
     }
 
     /// All of an invocation but its end: the receivers of its envelopes are queued while it is still running.
     pub(crate) fn run_but_finish(&mut self, name: &str) -> Sent {
-        let (mut running, mut desk) = (self.begin(name), self.desk());
+        let (mut running, mut buffers) = (self.begin(name), self.buffers());
         if running.is_due() {
-            running.act(&Alone, &mut desk);
+            running.act(&Alone, &mut buffers);
         }
-        let sent = running.send(&mut desk);
-        self.spawn(desk);
+        let sent = running.send(&mut buffers);
+        self.spawn(buffers);
         sent
     }
 
     /// The end of the invocation begun by [`ByHand::run_but_finish`].
     pub(crate) fn finish(&mut self, sent: Sent) -> Vec<String> {
-        let mut desk = self.desk();
-        sent.finish(&mut desk);
-        self.spawn(desk)
+        let mut buffers = self.buffers();
+        sent.finish(&mut buffers);
+        self.spawn(buffers)
     }
 
     /// A whole invocation.

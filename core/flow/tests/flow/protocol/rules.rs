@@ -3,7 +3,7 @@
 use super::by_hand::ByHand;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
-use vicus_flow::stepwise::Request;
+use vicus_flow::stepwise::SteppedRequest;
 use vicus_flow::{
     Bound, BoxModel, Column, Envelope, Fact, FlowError, InputCounts, Model, ModelBuilder, OutputCounts, Schema, Turn,
     Type, library,
@@ -286,7 +286,7 @@ fn a_record_has_the_envelopes_that_a_box_keeps() {
     let keeper = net.add(BoxModel::new("keeper", keeper).input(&numbers()).output(&numbers()));
     net.connect(from.output(0), keeper.input(0));
     net.end(keeper.output(0));
-    let (mut request, first) = Request::start(&net.build().unwrap(), Vec::new());
+    let (mut request, first) = SteppedRequest::start(&net.build().unwrap(), Vec::new());
     request.record();
     let mut queue = vec![first];
     let mut told = Vec::new();

@@ -24,11 +24,11 @@ mod handover;
 mod network;
 mod text;
 
-use super::pulled::Ended;
+use super::pull_parsers::Ended;
 use super::segment::Segment;
-use super::{LONGEST_IRI, LONGEST_LINE, OnError, Parsed, Syntax, SyntaxError, Unparsed};
+use super::{LONGEST_IRI, LONGEST_LINE, OnError, ParsedPart, Syntax, SyntaxError, Unparsed};
 use crate::index::Order;
-use crate::placed::Placement;
+use crate::placement::StorePlacement;
 use crate::snapshot::Snapshot;
 use memchr::memchr_iter;
 use oxrdf::NamedNode;
@@ -43,7 +43,7 @@ use vicus_files::scratch::Bundle;
 use vicus_flow::{BoxError, FlowError, Grow, Model, NoMemory};
 
 /// A file, a pipe, or another source of bytes.
-pub struct Source {
+pub struct LoadSource {
     /// The name in errors, for example a path.
     pub name: String,
     /// The format.
@@ -54,23 +54,27 @@ pub struct Source {
     pub reader: Box<dyn Read + Send>,
 }
 
-impl Source {
+impl LoadSource {
     /// A source without a base.
-    pub fn new(name: impl Into<String>, syntax: Syntax, reader: impl Read + Send + 'static) -> Source {
-        Source { name: name.into(), syntax, base: None, reader: Box::new(reader) }
+    pub fn new(name: impl Into<String>, syntax: Syntax, reader: impl Read + Send + 'static) -> LoadSource {
+        LoadSource { name: name.into(), syntax, base: None, reader: Box::new(reader) }
     }
 
     /// Sets the base.
-    pub fn with_base(mut self, base: impl Into<String>) -> Source {
+    pub fn with_base(mut self, base: impl Into<String>) -> LoadSource {
         self.base = Some(base.into());
         self
     }
 }
 
-impl fmt::Debug for Source {
+impl fmt::Debug for LoadSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Source { name, syntax, base, .. } = self;
-        f.debug_struct("Source").field("name", name).field("syntax", syntax).field("base", base).finish_non_exhaustive()
+        let LoadSource { name, syntax, base, .. } = self;
+        f.debug_struct("LoadSource")
+            .field("name", name)
+            .field("syntax", syntax)
+            .field("base", base)
+            .finish_non_exhaustive()
     }
 }
 
@@ -89,7 +93,7 @@ pub struct LoadOptions {
     /// A longer IRI, when it is written out, is an error in Turtle, TriG, RDF/XML and JSON-LD: a long prefix or base
     /// makes short names long.
     pub longest_iri: usize,
-    /// The key of hash functions over terms; see [`Parsed::of_seed`](super::Parsed::of_seed).
+    /// The key of hash functions over terms; see [`ParsedPart::of_seed`](super::ParsedPart::of_seed).
     pub hash_seed: u64,
     /// The name of the graph for all triples without one; by default they are the default graph.
     pub graph: Option<NamedNode>,
@@ -98,29 +102,29 @@ pub struct LoadOptions {
     /// The nodes for the snapshot, if several nodes have threads: each gets a range of rows of large indexes, so scans
     /// can run near their rows; the dictionary, which is read in random order, is spread page by page. Without it, the
     /// snapshot stays at its loading place.
-    pub over: Option<Placement>,
+    pub over: Option<StorePlacement>,
     /// The treatment of data larger than memory. Without it, all of it has to fit.
-    pub spill: Option<Spill>,
+    pub spill: Option<LoadSpill>,
     /// Whether triple terms, base directions and the syntax of RDF 1.2 are taken; otherwise each is an error.
     pub rdf_12: bool,
     /// Asked for room for the parsed data, as it grows.
-    pub room: Option<Room>,
+    pub room: Option<MemoryPermit>,
 }
 
 /// Asked whether loading may hold about this number of bytes in total. If not, the load fails with [`NoMemory`].
 #[derive(Clone)]
-pub struct Room(pub Arc<dyn Fn(u64) -> bool + Send + Sync>);
+pub struct MemoryPermit(pub Arc<dyn Fn(u64) -> bool + Send + Sync>);
 
-impl fmt::Debug for Room {
+impl fmt::Debug for MemoryPermit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Room")
+        f.write_str("MemoryPermit")
     }
 }
 
 /// Loading of data larger than memory: in parts, written to temporary files, and so is the snapshot until its owner
 /// writes it to its place.
 #[derive(Clone, Debug)]
-pub struct Spill {
+pub struct LoadSpill {
     /// The bytes loading may hold, approximately. Smaller data is loaded in memory alone, and temporary files are not
     /// touched.
     pub memory: u64,
@@ -158,11 +162,11 @@ impl Default for LoadOptions {
 ///
 /// ```
 /// use vicus_flow::sequential;
-/// use vicus_rdf::load::{Load, LoadOptions, Source, Syntax};
+/// use vicus_rdf::load::{Load, LoadOptions, LoadSource, Syntax};
 ///
 /// let sources = vec![
-///     Source::new("a.nt", Syntax::NTriples, &b"_:x <http://e/p> <http://e/o> .\n"[..]),
-///     Source::new("b.ttl", Syntax::Turtle, &b"_:x <p> <o> ."[..]).with_base("http://e/"),
+///     LoadSource::new("a.nt", Syntax::NTriples, &b"_:x <http://e/p> <http://e/o> .\n"[..]),
+///     LoadSource::new("b.ttl", Syntax::Turtle, &b"_:x <p> <o> ."[..]).with_base("http://e/"),
 /// ];
 /// let load = Load::new(sources, LoadOptions { workers: 2, ..LoadOptions::default() });
 /// sequential::run(load.model(), Vec::new(), |_| 0)?;
@@ -176,7 +180,7 @@ pub struct Load {
 
 impl Load {
     /// Prepares to load these sources, numbered by their places in the list. Panics at 1,112,064 sources.
-    pub fn new(sources: Vec<Source>, options: LoadOptions) -> Load {
+    pub fn new(sources: Vec<LoadSource>, options: LoadOptions) -> Load {
         assert!(sources.len() < 1_112_064, "a file's number is part of its blank nodes' names, as one character");
         let workers = options.workers.max(1);
         let readers = sources.len().clamp(1, workers);
@@ -200,7 +204,9 @@ impl Load {
             room: options.room,
             graph: options.graph,
             over: options.over,
-            spilling: options.spill.map(|Spill { memory, scratch }| Spilling { memory, bundle: Bundle::new(scratch) }),
+            spilling: options
+                .spill
+                .map(|LoadSpill { memory, scratch }| Spilling { memory, bundle: Bundle::new(scratch) }),
             parsers: (workers + readers) as u64,
             held: AtomicU64::new(0),
             segments: Mutex::default(),
@@ -227,13 +233,13 @@ impl Load {
     ///
     /// # Errors
     /// [`LoadError::Unfinished`] if it has not.
-    pub fn finish(self) -> Result<Loaded, LoadError> {
+    pub fn finish(self) -> Result<LoadedSnapshot, LoadError> {
         let snapshot = self.shared.snapshot.lock().expect("nothing panics under this lock").take();
         let snapshot = snapshot.ok_or(LoadError::Unfinished)?;
         let Skipped { count, first } =
             std::mem::take(&mut *self.shared.skipped.lock().expect("nothing panics under this lock"));
         let first_skipped = first.map(|error| self.shared.located(error));
-        Ok(Loaded { snapshot, skipped: count, first_skipped })
+        Ok(LoadedSnapshot { snapshot, skipped: count, first_skipped })
     }
 }
 
@@ -245,7 +251,7 @@ impl fmt::Debug for Load {
 
 /// The outcome of a [`Load`].
 #[derive(Debug)]
-pub struct Loaded {
+pub struct LoadedSnapshot {
     /// All triples of all sources.
     pub snapshot: Snapshot,
     /// The number of skipped lines of N-Triples and N-Quads, and of errors in other syntaxes.
@@ -305,9 +311,9 @@ impl LoadError {
     ///
     /// ```
     /// use vicus_flow::sequential;
-    /// use vicus_rdf::load::{Load, LoadError, LoadOptions, Source, Syntax};
+    /// use vicus_rdf::load::{Load, LoadError, LoadOptions, LoadSource, Syntax};
     ///
-    /// let source = Source::new("a.nt", Syntax::NTriples, &b"\nnonsense"[..]);
+    /// let source = LoadSource::new("a.nt", Syntax::NTriples, &b"\nnonsense"[..]);
     /// let load = Load::new(vec![source], LoadOptions::default());
     /// let failure = sequential::run(load.model(), Vec::new(), |_| 0).unwrap_err();
     /// let error = LoadError::of(&failure).unwrap();
@@ -421,7 +427,7 @@ struct LoadState {
     /// The names of the sources, by number.
     names: Vec<String>,
     /// The sources not opened by a reader yet, in order.
-    sources: Mutex<VecDeque<(u32, Source)>>,
+    sources: Mutex<VecDeque<(u32, LoadSource)>>,
     on_error: OnError,
     /// At least 1.
     chunk_bytes: usize,
@@ -429,9 +435,9 @@ struct LoadState {
     longest_iri: usize,
     hash_seed: u64,
     rdf_12: bool,
-    room: Option<Room>,
+    room: Option<MemoryPermit>,
     graph: Option<NamedNode>,
-    over: Option<Placement>,
+    over: Option<StorePlacement>,
     spilling: Option<Spilling>,
     /// The number of boxes that may hold parsed data: parsers, and readers of uncut sources.
     parsers: u64,
@@ -450,11 +456,11 @@ struct LoadState {
 
 impl LoadState {
     /// Nothing parsed yet.
-    fn parsed(&self) -> Parsed {
-        Parsed::of_seed(self.hash_seed).with_rdf_12(self.rdf_12)
+    fn parsed(&self) -> ParsedPart {
+        ParsedPart::of_seed(self.hash_seed).with_rdf_12(self.rdf_12)
     }
 
-    fn next_source(&self) -> Option<(u32, Source)> {
+    fn next_source(&self) -> Option<(u32, LoadSource)> {
         self.sources.lock().expect("nothing panics under this lock").pop_front()
     }
 
@@ -472,7 +478,7 @@ impl LoadState {
 
     /// Notes the data held by a parser or reader, and spills it if all hold too much and this one at least its share of
     /// the limit. All below their shares together hold less than these shares.
-    fn keep_within(&self, parsed: &mut Parsed) -> Result<(), NoMemory> {
+    fn keep_within(&self, parsed: &mut ParsedPart) -> Result<(), NoMemory> {
         if self.spilling.is_none() && self.room.is_none() {
             return Ok(());
         }
@@ -480,7 +486,7 @@ impl LoadState {
         let before = self.held.fetch_add(holds.wrapping_sub(parsed.noted), Ordering::Relaxed);
         let all = before.wrapping_add(holds).wrapping_sub(parsed.noted);
         parsed.noted = holds;
-        if let Some(Room(room)) = &self.room
+        if let Some(MemoryPermit(room)) = &self.room
             && !room(all)
         {
             return Err(NoMemory { bytes: all });
@@ -496,7 +502,7 @@ impl LoadState {
     }
 
     /// Spills the parsed data.
-    fn write_segment(&self, parsed: Parsed) -> Result<(), NoMemory> {
+    fn write_segment(&self, parsed: ParsedPart) -> Result<(), NoMemory> {
         let noted = parsed.noted;
         let segment = self.segment(Piece::new(parsed, self)?)?;
         self.held.fetch_sub(noted, Ordering::Relaxed);
@@ -529,7 +535,7 @@ impl LoadState {
     }
 
     /// Counts the errors skipped since the last call.
-    fn note_skipped(&self, parsed: &mut Parsed) {
+    fn note_skipped(&self, parsed: &mut ParsedPart) {
         let Some(error) = parsed.first_skipped.take() else { return };
         let mut skipped = self.skipped.lock().expect("nothing panics under this lock");
         skipped.count += std::mem::take(&mut parsed.skipped);

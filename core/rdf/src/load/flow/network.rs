@@ -9,10 +9,10 @@ use crate::index::{Index, Order};
 use crate::interrupt::Interrupt;
 use crate::load::segment::{AssembledSegments, Segment, SpilledRuns, Table, assemble_segments, index_of_spilled};
 use crate::load::{
-    Assembled, AssembledTerms, CompressedKeys, Cut, KeyRange, MergedTerms, Numbering, Quads, Run, SortedTerms,
-    assemble, cut_runs, cut_terms, derive_runs, index, join_keys, merge_runs, merge_terms, remap,
+    Assembled, AssembledTerms, CompressedKeys, Cut, KeyRange, MergedTerms, NumberedQuads, Numbering, SortedRun,
+    SortedTerms, assemble, cut_runs, cut_terms, derive_runs, index, join_keys, merge_runs, merge_terms, remap,
 };
-use crate::placed::Placement;
+use crate::placement::StorePlacement;
 use crate::snapshot::Snapshot;
 use std::ops::Range;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ enum Everything {
     /// All terms, and the quads of each piece.
     InMemory {
         terms: Arc<Vec<SortedTerms>>,
-        quads: Vec<Quads>,
+        quads: Vec<NumberedQuads>,
     },
     Spilled(Vec<Segment>, Arc<Scratch>),
 }
@@ -54,7 +54,7 @@ struct KeyPart {
 /// Quads of local numbers, and the table from local to global numbers.
 enum Local {
     InMemory {
-        quads: Quads,
+        quads: NumberedQuads,
         table: Vec<u32>,
     },
     /// And where their runs go.
@@ -72,14 +72,14 @@ impl Local {
 
 /// Quads of numbers.
 enum Sorted {
-    InMemory(Run),
+    InMemory(SortedRun),
     /// In all orders.
     Spilled(SpilledRuns, Arc<Scratch>),
 }
 
 /// A part of all runs, to be merged.
 struct RunPart {
-    runs: Arc<Vec<Run>>,
+    runs: Arc<Vec<SortedRun>>,
     cuts: Vec<Cut>,
 }
 
@@ -87,7 +87,7 @@ struct RunPart {
 #[derive(Clone)]
 enum Runs {
     /// In the order Gspo, from which the index in another order is made.
-    InMemory(Arc<Vec<Run>>),
+    InMemory(Arc<Vec<SortedRun>>),
     /// Those of each segment in each order.
     Spilled(Arc<Vec<SpilledRuns>>, Arc<Scratch>),
 }
@@ -121,7 +121,7 @@ struct IndexOf {
     numbering: Arc<Numbering>,
     rdf_type: Option<Id>,
     by: HashKey,
-    over: Option<Placement>,
+    over: Option<StorePlacement>,
 }
 
 /// The network for these numbers of readers and workers, and these orders.
@@ -314,7 +314,11 @@ fn sort(local: Local, orders: &[Order], turn: &Turn<'_>) -> Result<Option<Sorted
         Local::InMemory { mut quads, table } => {
             remap(&mut quads, &table);
             drop(table);
-            if turn.is_stopped() { Ok(None) } else { Run::new(Order::Gspo, quads).map(Sorted::InMemory).map(Some) }
+            if turn.is_stopped() {
+                Ok(None)
+            } else {
+                SortedRun::new(Order::Gspo, quads).map(Sorted::InMemory).map(Some)
+            }
         }
         Local::Spilled(segment, table, bundle) => {
             let runs = SpilledRuns::write(segment, &table, orders, &bundle, &|| turn.is_stopped())?;
@@ -345,7 +349,7 @@ fn cut_runs_box(
             return Ok(());
         }
         let runs = Arc::new(in_memory);
-        let count = parts(workers, runs.iter().map(Run::len).sum());
+        let count = parts(workers, runs.iter().map(SortedRun::len).sum());
         for (number, cuts) in cut_runs(&runs, count).into_iter().enumerate() {
             turn.send(number % workers, run_parts.put(RunPart { runs: Arc::clone(&runs), cuts }));
         }

@@ -5,10 +5,10 @@
 //! text for each reader and parser are in memory, however fast the readers are.
 
 use super::handover::{Handover, handle};
-use super::{LoadError, LoadState, Source};
-use crate::load::pulled::Ended;
+use super::{LoadError, LoadSource, LoadState};
+use crate::load::pull_parsers::Ended;
 use crate::load::{
-    Chunk, Chunker, Parsed, PulledReader, Quads, SortedTerms, Syntax, SyntaxError, TurtleReader, ntriples,
+    Chunk, Chunker, NumberedQuads, ParsedPart, PulledReader, SortedTerms, Syntax, SyntaxError, TurtleReader, ntriples,
 };
 use memchr::memrchr;
 use std::io::{self, Read};
@@ -34,12 +34,12 @@ pub(super) struct Text {
 /// The data of one parser, or of one reader of uncut sources, at its end or at a spill.
 pub(super) struct Piece {
     pub(super) terms: SortedTerms,
-    pub(super) quads: Quads,
+    pub(super) quads: NumberedQuads,
 }
 
 impl Piece {
     /// Sorts the terms. The caller has already counted the skipped errors.
-    pub(super) fn new(mut parsed: Parsed, shared: &LoadState) -> Result<Piece, NoMemory> {
+    pub(super) fn new(mut parsed: ParsedPart, shared: &LoadState) -> Result<Piece, NoMemory> {
         if let Some(graph) = &shared.graph {
             parsed.name_default_graph(graph)?;
         }
@@ -77,7 +77,7 @@ struct Reader {
     /// The parsed data of uncut sources, while none of them is open; an open one's parser has it and adds to it. So
     /// pieces are cut by size and not by source. Blank nodes stay apart, as their keys have the number of their source;
     /// and it has no terms of N-Triples, as these are checked only if they are new.
-    parsed: Parsed,
+    parsed: ParsedPart,
 }
 
 /// The source being read.
@@ -183,7 +183,7 @@ const PULLED: usize = 4096;
 
 /// Hands the last piece of a parser or reader, if it has one, to `cut terms`, or spills it as others were.
 fn hand_on(
-    mut parsed: Parsed,
+    mut parsed: ParsedPart,
     shared: &LoadState,
     pieces: &Handover<Piece>,
     output: usize,
@@ -225,9 +225,14 @@ fn envelope_of(texts: &Handover<Text>, text: Text) -> Envelope {
 
 impl Open {
     /// Opens a source. If it can't be cut, its parser adds to the parsed data.
-    fn new(file: u32, source: Source, parsed: &mut Parsed, shared: &Arc<LoadState>) -> Result<Open, SyntaxError> {
+    fn new(
+        file: u32,
+        source: LoadSource,
+        parsed: &mut ParsedPart,
+        shared: &Arc<LoadState>,
+    ) -> Result<Open, SyntaxError> {
         let state = Arc::clone(shared);
-        let grown = Box::new(move |parsed: &mut Parsed| state.keep_within(parsed));
+        let grown = Box::new(move |parsed: &mut ParsedPart| state.keep_within(parsed));
         let (mut reader, base, on_error) = (source.reader, source.base.as_deref(), shared.on_error);
         let format = match source.syntax {
             syntax @ (Syntax::NTriples | Syntax::NQuads) => Format::Lines(Chunker::new(usize::MAX), syntax),

@@ -201,6 +201,34 @@ fn boolean(value: &Json, keyword: &str) -> Result<bool> {
     }
 }
 
+/// The names that a text to be expanded may be relative to.
+#[derive(Clone, Copy)]
+pub(super) struct RelativeTo {
+    pub(super) document: bool,
+    pub(super) vocabulary: bool,
+}
+
+impl RelativeTo {
+    pub(super) const DOCUMENT: RelativeTo = RelativeTo { document: true, vocabulary: false };
+    pub(super) const VOCABULARY: RelativeTo = RelativeTo { document: false, vocabulary: true };
+    pub(super) const BOTH: RelativeTo = RelativeTo { document: true, vocabulary: true };
+}
+
+/// The use of a term with a context of its own. That of a property may change protected terms, and holds for nodes
+/// within; that of a type does neither.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum ScopeOf {
+    Property,
+    Type,
+}
+
+/// An entry of a context: the term, the value of its `@id`, and whether that is the whole entry.
+struct TermEntry<'d> {
+    term: &'d str,
+    id: Option<&'d Json>,
+    is_simple: bool,
+}
+
 /// The context being read, and the progress of its terms.
 struct Local<'d> {
     members: BTreeMap<&'d str, &'d Json>,
@@ -270,14 +298,15 @@ impl<'d, 's> Processor<'d, 's> {
         &mut self,
         active: &Rc<Context<'d>>,
         definition: &Rc<Definition<'d>>,
-        (overrides, propagates): (bool, bool),
+        of: ScopeOf,
     ) -> Result<Option<Rc<Context<'d>>>> {
         let Some(local) = definition.context else { return Ok(None) };
-        let key = (Rc::as_ptr(active) as usize, Rc::as_ptr(definition) as usize, propagates);
+        let is_property = of == ScopeOf::Property;
+        let key = (Rc::as_ptr(active) as usize, Rc::as_ptr(definition) as usize, is_property);
         if let Some((_, _, made)) = self.scoped.get(&key) {
             return Ok(Some(Rc::clone(made)));
         }
-        let made = self.process(active, local, overrides, propagates)?;
+        let made = self.process(active, local, is_property, is_property)?;
         if self.scoped.len() >= MOST_REMEMBERED {
             self.scoped.clear();
         }
@@ -384,7 +413,7 @@ impl<'d, 's> Processor<'d, 's> {
             None => {}
             Some(Json::Null) => result.vocabulary = None,
             Some(Json::String(vocabulary)) => {
-                let expanded = self.expand(result, vocabulary, (true, true), None)?;
+                let expanded = self.expand(result, vocabulary, RelativeTo::BOTH, None)?;
                 let Some(expanded) = expanded.filter(|iri| !has_form_of_keyword(iri)) else {
                     return wrong("the value of @vocab is no IRI");
                 };
@@ -522,7 +551,7 @@ impl<'d, 's> Processor<'d, 's> {
         let value_type = member("@type");
         if let Some(value) = value_type {
             let expanded = match value.as_str() {
-                Some(text) => self.expand(result, text, (false, true), Some(&mut *local))?,
+                Some(text) => self.expand(result, text, RelativeTo::VOCABULARY, Some(&mut *local))?,
                 None => None,
             };
             let is_type = |iri: &String| match is_keyword(iri) {
@@ -544,7 +573,7 @@ impl<'d, 's> Processor<'d, 's> {
             if has_form_of_keyword(text) {
                 return Ok(None);
             }
-            let expanded = self.expand(result, text, (false, true), Some(&mut *local))?;
+            let expanded = self.expand(result, text, RelativeTo::VOCABULARY, Some(&mut *local))?;
             let Some(expanded) = expanded.filter(|iri| is_named(iri)) else {
                 return wrong(format!("the @reverse of the term `{}` is no IRI", short(term)));
             };
@@ -555,7 +584,7 @@ impl<'d, 's> Processor<'d, 's> {
             if id.and_then(Json::as_str).is_some_and(is_unknown) {
                 return Ok(None);
             }
-            self.map(result, local, (term, id, is_simple), &mut made)?;
+            self.map(result, local, TermEntry { term, id, is_simple }, &mut made)?;
         }
         if let Some(value) = member("@container")
             && !(made.is_reverse && matches!(value, Json::Null))
@@ -579,7 +608,7 @@ impl<'d, 's> Processor<'d, 's> {
         if let Some(value) = member("@index") {
             let expanded = match value.as_str() {
                 Some(text) if made.containers.has(Containers::INDEX) && !is_keyword(text) => {
-                    self.expand(result, text, (false, true), Some(&mut *local))?
+                    self.expand(result, text, RelativeTo::VOCABULARY, Some(&mut *local))?
                 }
                 _ => None,
             };
@@ -623,13 +652,14 @@ impl<'d, 's> Processor<'d, 's> {
         &mut self,
         result: &mut Context<'d>,
         local: &mut Local<'d>,
-        (term, id, is_simple): (&'d str, Option<&'d Json>, bool),
+        entry: TermEntry<'d>,
         made: &mut Definition<'d>,
     ) -> Result<()> {
+        let TermEntry { term, id, is_simple } = entry;
         match id.filter(|id| id.as_str() != Some(term)) {
             Some(Json::Null) => return Ok(()),
             Some(Json::String(id)) => {
-                let expanded = self.expand(result, id, (false, true), Some(&mut *local))?;
+                let expanded = self.expand(result, id, RelativeTo::VOCABULARY, Some(&mut *local))?;
                 let Some(expanded) = expanded.filter(|iri| is_keyword(iri) || is_named(iri)) else {
                     return wrong(format!("the term `{}` stands for no IRI", short(term)));
                 };
@@ -639,7 +669,8 @@ impl<'d, 's> Processor<'d, 's> {
                 let inner = term.get(1..term.len() - 1).unwrap_or_default();
                 if inner.contains(':') || term.contains('/') {
                     local.defined.insert(term, true);
-                    if self.expand(result, term, (false, true), Some(&mut *local))?.as_ref() != Some(&expanded) {
+                    if self.expand(result, term, RelativeTo::VOCABULARY, Some(&mut *local))?.as_ref() != Some(&expanded)
+                    {
                         return wrong(format!("the term `{}` is an IRI already, and another", short(term)));
                     }
                 }
@@ -659,7 +690,7 @@ impl<'d, 's> Processor<'d, 's> {
                         None => term.into(),
                     });
                 } else if term.contains('/') {
-                    let expanded = self.expand(result, term, (true, false), None)?;
+                    let expanded = self.expand(result, term, RelativeTo::DOCUMENT, None)?;
                     let Some(expanded) = expanded.filter(|iri| is_named(iri)) else {
                         return wrong(format!("the term `{}` stands for no IRI", short(term)));
                     };
@@ -682,19 +713,19 @@ impl<'d, 's> Processor<'d, 's> {
     }
 
     /// IRI Expansion, §5.2.2, outside of contexts.
-    pub(super) fn iri(&mut self, context: &Context<'d>, value: &str, to: (bool, bool)) -> Result<Option<String>> {
-        match self.short_cut(context, value, to.1) {
+    pub(super) fn iri(&mut self, context: &Context<'d>, value: &str, to: RelativeTo) -> Result<Option<String>> {
+        match self.short_cut(context, value, to.vocabulary) {
             Some(found) => found,
             None => self.written_out(context, value, to),
         }
     }
 
-    /// IRI Expansion, §5.2.2. `to` says whether it is relative to the document, and to the vocabulary.
+    /// IRI Expansion, §5.2.2.
     fn expand(
         &mut self,
         result: &mut Context<'d>,
         value: &str,
-        to: (bool, bool),
+        to: RelativeTo,
         local: Option<&mut Local<'d>>,
     ) -> Result<Option<String>> {
         if has_form_of_keyword(value) {
@@ -727,12 +758,7 @@ impl<'d, 's> Processor<'d, 's> {
         }
     }
 
-    fn written_out(
-        &self,
-        context: &Context<'d>,
-        value: &str,
-        (to_document, to_vocabulary): (bool, bool),
-    ) -> Result<Option<String>> {
+    fn written_out(&self, context: &Context<'d>, value: &str, to: RelativeTo) -> Result<Option<String>> {
         if let Some((prefix, suffix)) = value.split_once(':').filter(|_| value.find(':') != Some(0)) {
             if prefix == "_" || suffix.starts_with("//") {
                 return self.checked(value.to_owned()).map(Some);
@@ -746,10 +772,10 @@ impl<'d, 's> Processor<'d, 's> {
                 return self.checked(value.to_owned()).map(Some);
             }
         }
-        if let Some(vocabulary) = context.vocabulary.as_ref().filter(|_| to_vocabulary) {
+        if let Some(vocabulary) = context.vocabulary.as_ref().filter(|_| to.vocabulary) {
             return self.joined(vocabulary, value).map(Some);
         }
-        if to_document
+        if to.document
             && let Some(base) = &context.base
             && let Ok(resolved) = resolved(base, value)
         {

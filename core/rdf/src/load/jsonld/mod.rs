@@ -8,9 +8,9 @@
 mod context;
 mod json;
 
-use super::pulled::Ended;
+use super::pull_parsers::Ended;
 use super::statements::Statements;
-use context::{Containers, Context, Definition, Processor, direction_of, is_keyword, short};
+use context::{Containers, Context, Definition, Processor, RelativeTo, ScopeOf, direction_of, is_keyword, short};
 pub(super) use json::{Items, Part};
 use json::{Json, Member, Unread};
 use oxiri::Iri;
@@ -290,7 +290,7 @@ impl<'d> Expansion<'d, '_> {
                 let Some(property) = place.property.filter(|property| *property != "@graph") else { return Ok(()) };
                 let definition = context.term(property).cloned();
                 let scoped = match &definition {
-                    Some(definition) => self.contexts.scoped(context, definition, (true, true))?,
+                    Some(definition) => self.contexts.scoped(context, definition, ScopeOf::Property)?,
                     None => None,
                 };
                 let item = self.value(scoped.as_ref().unwrap_or(context), property, element)?;
@@ -319,7 +319,7 @@ impl<'d> Expansion<'d, '_> {
         let definition = context.term(property).cloned();
         let of_type = definition.as_ref().and_then(|definition| definition.value_type.as_deref());
         if let (Some(to), Json::String(text)) = (of_type.filter(|name| matches!(*name, "@id" | "@vocab")), value) {
-            let name = self.contexts.iri(context, text, (true, to == "@vocab"))?;
+            let name = self.contexts.iri(context, text, RelativeTo { document: true, vocabulary: to == "@vocab" })?;
             return Ok(Item::Node(name.and_then(|name| node_of(&name))));
         }
         let of_type = of_type.filter(|name| !matches!(*name, "@id" | "@vocab" | "@none"));
@@ -394,7 +394,7 @@ impl<'d> Expansion<'d, '_> {
         // The property's own context comes from the context around the property.
         let definition = place.property.and_then(|property| context.term(property)).cloned();
         if let Some(definition) = definition
-            && let Some(scoped) = self.contexts.scoped(&active, &definition, (true, true))?
+            && let Some(scoped) = self.contexts.scoped(&active, &definition, ScopeOf::Property)?
         {
             active = scoped;
         }
@@ -411,7 +411,7 @@ impl<'d> Expansion<'d, '_> {
             self.contexts.step()?;
             let definition: Option<Rc<Definition<'d>>> = of_types.term(name).cloned();
             if let Some(definition) = definition
-                && let Some(scoped) = self.contexts.scoped(&active, &definition, (false, false))?
+                && let Some(scoped) = self.contexts.scoped(&active, &definition, ScopeOf::Type)?
             {
                 active = scoped;
             }
@@ -499,7 +499,7 @@ impl<'d> Expansion<'d, '_> {
 
     /// Whether a key means something.
     fn says(&mut self, active: &Context<'d>, key: &str) -> bool {
-        match self.contexts.iri(active, key, (false, true)) {
+        match self.contexts.iri(active, key, RelativeTo::VOCABULARY) {
             Ok(Some(iri)) => iri.contains(':') || is_keyword(&iri),
             _ => false,
         }
@@ -515,7 +515,7 @@ impl<'d> Expansion<'d, '_> {
                     if found.is_some() {
                         return wrong("an object has @id twice");
                     }
-                    let name = self.contexts.iri(active, text, (true, false))?;
+                    let name = self.contexts.iri(active, text, RelativeTo::DOCUMENT)?;
                     found = Some(name.and_then(|name| node_of(&name)));
                 }
                 Some("@nest") => {
@@ -551,7 +551,7 @@ impl<'d> Expansion<'d, '_> {
                         }
                         return wrong("the @type of a value must be one IRI");
                     };
-                    let name = self.contexts.iri(of_types, text, (true, true))?;
+                    let name = self.contexts.iri(of_types, text, RelativeTo::BOTH)?;
                     let Some(name) = name.filter(|name| name == "@json" || iri_of(name).is_some()) else {
                         return wrong(format!("the @type `{}` of a value is no IRI", short(text)));
                     };
@@ -632,7 +632,7 @@ impl<'d> Expansion<'d, '_> {
                         // The term for @nest may bring a context.
                         let definition = active.term(key).cloned();
                         let scoped = match &definition {
-                            Some(definition) => self.contexts.scoped(active, definition, (true, true))?,
+                            Some(definition) => self.contexts.scoped(active, definition, ScopeOf::Property)?,
                             None => None,
                         };
                         self.entries(scoped.as_ref().unwrap_or(active), inner, node)?;
@@ -651,7 +651,7 @@ impl<'d> Expansion<'d, '_> {
             let Some(name) = name.as_str() else {
                 return wrong("the value of @type must be a string, or a list of strings");
             };
-            let name = self.contexts.iri(node.types, name, (true, true))?;
+            let name = self.contexts.iri(node.types, name, RelativeTo::BOTH)?;
             if let (Some(subject), Some(name)) = (node.subject, name.and_then(|name| node_of(&name))) {
                 self.push(subject, rdf::TYPE, name.as_ref().into(), node.graph)?;
             }
@@ -668,7 +668,8 @@ impl<'d> Expansion<'d, '_> {
         node: &Node<'d, '_>,
         is_reversed: bool,
     ) -> Result<()> {
-        let Some(name) = self.contexts.iri(active, key, (false, true))?.filter(|name| name.contains(':')) else {
+        let Some(name) = self.contexts.iri(active, key, RelativeTo::VOCABULARY)?.filter(|name| name.contains(':'))
+        else {
             return Ok(());
         };
         // Predicates are IRIs.
@@ -686,7 +687,7 @@ impl<'d> Expansion<'d, '_> {
             }
             Json::Object(members) if containers.has(Containers::LANGUAGE) => {
                 let direction = definition.as_ref().and_then(|definition| definition.direction);
-                self.languages(active, members, direction.unwrap_or(active.direction), (&mut into, place))
+                self.languages(active, members, direction.unwrap_or(active.direction), &mut into, place)
             }
             Json::Object(members)
                 if containers.has(Containers::INDEX)
@@ -694,7 +695,7 @@ impl<'d> Expansion<'d, '_> {
                     || containers.has(Containers::TYPE) =>
             {
                 let definition = definition.expect("it has containers");
-                self.map(active, members, (key, &definition), node, &mut into)
+                self.map(active, members, key, &definition, node, &mut into)
             }
             Json::Null => Ok(()),
             _ if containers.has(Containers::LIST) => {
@@ -758,10 +759,11 @@ impl<'d> Expansion<'d, '_> {
         active: &Rc<Context<'d>>,
         members: &'d [Member],
         direction: Option<BaseDirection>,
-        (into, place): (&mut Sink<'_>, Place<'_>),
+        into: &mut Sink<'_>,
+        place: Place<'_>,
     ) -> Result<()> {
         for (language, values) in members {
-            let expanded = self.contexts.iri(active, language, (false, true))?;
+            let expanded = self.contexts.iri(active, language, RelativeTo::VOCABULARY)?;
             let language = Some(&**language).filter(|_| expanded.as_deref() != Some("@none"));
             for value in values.items() {
                 self.contexts.step()?;
@@ -783,7 +785,8 @@ impl<'d> Expansion<'d, '_> {
         &mut self,
         active: &Rc<Context<'d>>,
         members: &'d [Member],
-        (key, definition): (&'d str, &Rc<Definition<'d>>),
+        key: &'d str,
+        definition: &Rc<Definition<'d>>,
         node: &Node<'d, '_>,
         into: &mut Sink<'_>,
     ) -> Result<()> {
@@ -799,15 +802,15 @@ impl<'d> Expansion<'d, '_> {
             if containers.has(Containers::TYPE) {
                 let of_type: Option<Rc<Definition<'d>>> = context.term(index).cloned();
                 if let Some(of_type) = of_type
-                    && let Some(scoped) = self.contexts.scoped(&context, &of_type, (false, false))?
+                    && let Some(scoped) = self.contexts.scoped(&context, &of_type, ScopeOf::Type)?
                 {
                     context = scoped;
                 }
             }
-            let expanded = self.contexts.iri(active, index, (false, true))?;
+            let expanded = self.contexts.iri(active, index, RelativeTo::VOCABULARY)?;
             let is_none = expanded.as_deref() == Some("@none");
             let name = match containers.has(Containers::ID) && !is_none {
-                true => self.contexts.iri(active, index, (true, false))?,
+                true => self.contexts.iri(active, index, RelativeTo::DOCUMENT)?,
                 false => None,
             };
             let (mut more, mut has_index) = (Vec::new(), false);
@@ -817,7 +820,8 @@ impl<'d> Expansion<'d, '_> {
             }
             if containers.has(Containers::INDEX) && index_key != "@index" && !is_none {
                 has_index = true;
-                let predicate = self.contexts.iri(active, index_key, (false, true))?.as_deref().and_then(iri_of);
+                let predicate =
+                    self.contexts.iri(active, index_key, RelativeTo::VOCABULARY)?.as_deref().and_then(iri_of);
                 let object: Option<Term> = match self.value(active, index_key, &Json::String(index.clone()))? {
                     Item::Node(node) => node.map(Into::into),
                     Item::Value(value) => value.map(Into::into),
@@ -835,7 +839,7 @@ impl<'d> Expansion<'d, '_> {
                     more: &more,
                     has_index,
                 };
-                self.indexed(&context, value, place, (containers, name.as_deref()), into)?;
+                self.indexed(&context, value, place, containers, name.as_deref(), into)?;
             }
         }
         Ok(())
@@ -847,7 +851,8 @@ impl<'d> Expansion<'d, '_> {
         context: &Rc<Context<'d>>,
         value: &'d Json,
         place: Place<'_>,
-        (containers, name): (Containers, Option<&str>),
+        containers: Containers,
+        name: Option<&str>,
         into: &mut Sink<'_>,
     ) -> Result<()> {
         if !containers.has(Containers::GRAPH) {

@@ -7,8 +7,8 @@
 mod literal;
 mod xml;
 
-use super::edition::TextItem;
-use super::pulled::Ended;
+use super::pull_parsers::Ended;
+use super::rdf_12::TextItem;
 use super::statements::Statements;
 use super::{is_of_rdf_12, too_long_iri};
 use crate::triple::{MOST_NESTED, levels_of};

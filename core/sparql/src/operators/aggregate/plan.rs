@@ -10,7 +10,7 @@ use crate::operators::{Below, Op, Physical};
 use crate::planner::{Estimate, Facts, Goal, Planner, cost};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
-use vicus_rdf::Kind;
+use vicus_rdf::TermKind;
 
 /// A table with this number of groups is not in the cache.
 const MANY_GROUPS: f64 = 65536.0;
@@ -77,7 +77,7 @@ impl Aggregate {
         let unknown = Facts { distinct: rows, kinds: Kinds::ANY, certain: false };
         let key = |slot| (slot, input.estimate.facts.get(&slot).copied().unwrap_or(unknown));
         let folded = group.folds.iter().map(|fold| match fold.fold {
-            Fold::Count => (fold.slot, Facts { kinds: Kinds::of(Kind::Integer), certain: true, ..unknown }),
+            Fold::Count => (fold.slot, Facts { kinds: Kinds::of(TermKind::Integer), certain: true, ..unknown }),
             _ => (fold.slot, unknown),
         });
         let facts = keys.iter().copied().map(key).chain(folded).collect();
@@ -139,13 +139,13 @@ fn without_counted(group: &Group) -> Option<Node> {
     let looked_at: Slots = slots(&mut group.folds.iter().filter(|fold| !is_count(fold)));
     let keys: Slots = group.keys.iter().copied().collect();
     let is_counted = |slot: &Slot| counted.contains(slot) && !looked_at.contains(slot) && !keys.contains(slot);
-    let is_computed = |expr: &Expr| !matches!(expr, Expr::Slot(_) | Expr::Constant(_) | Expr::Error);
+    let is_unranked = |expr: &Expr| !matches!(expr, Expr::Slot(_) | Expr::Constant(_) | Expr::Error);
     // First find out whether there is such a value, as copying the node takes time.
     let (mut at, mut seen, mut any) = (&*group.inner, FxHashSet::default(), false);
     loop {
         at = match at {
             Node::Extend { inner, slot, expr } => {
-                any |= is_computed(expr) && is_counted(slot) && !seen.contains(slot);
+                any |= is_unranked(expr) && is_counted(slot) && !seen.contains(slot);
                 seen.extend(expr.slots());
                 inner
             }
@@ -164,7 +164,7 @@ fn without_counted(group: &Group) -> Option<Node> {
     loop {
         at = match at {
             Node::Extend { inner, slot, expr } => {
-                if is_computed(expr) && is_counted(slot) && !seen.contains(slot) {
+                if is_unranked(expr) && is_counted(slot) && !seen.contains(slot) {
                     *expr = Expr::Has(Box::new(expr.clone()));
                 }
                 seen.extend(expr.slots());

@@ -8,7 +8,7 @@ use crate::boxes::{Unfinished, attach, envelope_of, slices};
 use crate::terms::Terms;
 use std::sync::Arc;
 use vicus_flow::{BoxError, Envelope, Grow, Operator, Turn};
-use vicus_rdf::{Id, Kind};
+use vicus_rdf::{Id, TermKind};
 
 /// The content of a position of a template.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -34,7 +34,9 @@ pub(crate) struct Template {
 
 /// The kinds of terms that may stand in a triple.
 pub(crate) fn is_triple([subject, predicate, object]: [Id; 3]) -> bool {
-    matches!(subject.kind(), Kind::Iri | Kind::Blank) && predicate.kind() == Kind::Iri && !object.is_unbound()
+    matches!(subject.kind(), TermKind::Iri | TermKind::Blank)
+        && predicate.kind() == TermKind::Iri
+        && !object.is_unbound()
 }
 
 pub(crate) struct Construct {

@@ -16,7 +16,7 @@ use crate::translate::InTemplate;
 use smallvec::smallvec;
 use std::sync::Arc;
 use vicus_flow::BoxId;
-use vicus_rdf::Kind;
+use vicus_rdf::TermKind;
 
 #[derive(Debug)]
 pub(crate) struct Construct {
@@ -64,7 +64,7 @@ impl Construct {
             InTemplate::Constant(id) => Some(Part::Constant(id)),
             InTemplate::Blank(number) => Some(Part::Blank(number)),
         };
-        let may_be = |part: Part, kinds: &[Kind]| match part {
+        let may_be = |part: Part, kinds: &[TermKind]| match part {
             Part::Constant(id) => kinds.contains(&id.kind()),
             Part::Column(_) | Part::Blank(_) => true,
         };
@@ -76,7 +76,7 @@ impl Construct {
             else {
                 continue;
             };
-            if !may_be(subject, &[Kind::Iri, Kind::Blank]) || !may_be(predicate, &[Kind::Iri]) {
+            if !may_be(subject, &[TermKind::Iri, TermKind::Blank]) || !may_be(predicate, &[TermKind::Iri]) {
                 continue;
             }
             let triple = [subject, predicate, object];

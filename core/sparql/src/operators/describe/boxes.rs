@@ -11,8 +11,8 @@ use hashbrown::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 use vicus_flow::library::HashKey;
-use vicus_flow::{BoxError, Grow, Operator, Room, Turn};
-use vicus_rdf::{Id, Kind, Order, Position};
+use vicus_flow::{BoxError, Grow, Operator, Turn, Unfilled};
+use vicus_rdf::{Id, Order, Position, TermKind};
 
 pub(crate) struct Describe {
     terms: Arc<Terms>,
@@ -45,7 +45,7 @@ impl Describe {
 
     /// Remembers to describe a resource. Literals have no descriptions, nor have terms unknown to the store.
     fn note(&mut self, id: Id) {
-        if !matches!(id.kind(), Kind::Iri | Kind::Blank) {
+        if !matches!(id.kind(), TermKind::Iri | TermKind::Blank) {
             return;
         }
         let Some(id) = self.terms.stored(id) else { return };
@@ -76,7 +76,7 @@ impl Describe {
             }
             let mut levels: [Vec<u64>; 2] = Default::default();
             for (column, level) in levels.iter_mut().zip(behind) {
-                Room::of(column, now.len(), |room| index.fill(level, now.clone(), room));
+                Unfilled::of(column, now.len(), |room| index.fill(level, now.clone(), room));
             }
             if let Active::Merged(_) = &graph {
                 for column in &mut levels {
@@ -92,7 +92,7 @@ impl Describe {
             had(columns[0].grow(count));
             columns[0].extend(std::iter::repeat_n(subject.bits(), count));
             let objects = levels[1].iter().map(|&bits| Id::from_bits(bits));
-            objects.filter(|id| id.kind() == Kind::Blank).for_each(|id| self.note(id));
+            objects.filter(|id| id.kind() == TermKind::Blank).for_each(|id| self.note(id));
             self.current = (end < rows.end).then_some((subject, end..rows.end));
         }
     }

@@ -10,7 +10,7 @@
 //! order, they are numbered; of equal rows the first one in a file is the one that came first, and what is left of the
 //! files is merged by number.
 
-use crate::boxes::parted::{Filter, NEVER, Parted, Stopped, Table};
+use crate::boxes::partitioned_table::{Filter, NEVER, Parted, Stopped, Table};
 use crate::boxes::scatter::{Scatter, partition_of};
 use crate::boxes::sorted_runs::SortedRuns;
 use crate::boxes::spill::{Hold, LEAST, RowReader, RowRun, RowWriter, Spiller};

@@ -4,7 +4,7 @@
 use crate::boxes::{Unfinished, slices};
 use crate::evaluate::{Evaluator, FETCHED, Scratch, fetch};
 use crate::expression::Expr;
-use crate::passing::Passing;
+use crate::passing_terms::Passing;
 use crate::terms::{Booking, Terms};
 use std::sync::Arc;
 use vicus_flow::{BoxError, Envelope, Operator, Turn};

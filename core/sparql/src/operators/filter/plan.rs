@@ -89,8 +89,8 @@ impl Filter {
 /// Whether a computed value is read once only, by a condition on top of it. Then the condition computes it, and the
 /// value need not become a term.
 fn is_only_tested(slot: Slot, expr: &Expr, conditions: &[Expr], needed: &Slots) -> bool {
-    let is_computed = !matches!(expr, Expr::Slot(_) | Expr::Constant(_) | Expr::Error);
-    is_computed
+    let is_unranked = !matches!(expr, Expr::Slot(_) | Expr::Constant(_) | Expr::Error);
+    is_unranked
         && !needed.contains(&slot)
         && !expr.is_volatile()
         && conditions.iter().map(|condition| condition.uses(slot)).sum::<usize>() == 1

@@ -4,14 +4,14 @@
 //! et al., "Sort vs. hash revisited", VLDB 2009, §4. It is built once, when all rows have come, from two passes over
 //! them.
 
-use super::loose::{Choice, Loose, Sides};
+use super::compatible::{Choice, Loose, Sides};
 use crate::boxes::join::{Pairs, Probe, ProbeState};
 use crate::boxes::{had, slices};
 use crate::terms::Terms;
 use crate::value::value_key;
 use std::sync::Arc;
 use vicus_flow::library::HashKey;
-use vicus_flow::{Column, Envelope, EnvelopeBuilder, Grow, Room, Turn};
+use vicus_flow::{Column, Envelope, EnvelopeBuilder, Grow, Turn, Unfilled};
 use vicus_rdf::Id;
 
 /// A pair of columns to compare.
@@ -437,7 +437,7 @@ impl Probe for HashTable {
         }
     }
 
-    fn gather(&self, output: usize, right: &[u32], into: &mut Room<'_, u64>) {
+    fn gather(&self, output: usize, right: &[u32], into: &mut Unfilled<'_, u64>) {
         crate::boxes::gather(self.columns[self.spec.output[output]].u64s(), right, into);
     }
 

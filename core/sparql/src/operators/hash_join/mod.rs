@@ -1,9 +1,9 @@
 //! Builds a table of one side's rows, and probes it with those of the other.
 
 mod boxes;
+mod compatible;
 mod grace;
 mod hash_table;
-mod loose;
 mod plan;
 
 pub(crate) use hash_table::{By, HashSpec, Keep, Key};

@@ -6,7 +6,7 @@ use crate::graphs::Merged;
 use crate::terms::Terms;
 use std::ops::Range;
 use std::sync::Arc;
-use vicus_flow::{BoxError, Envelope, Operator, Room, Turn};
+use vicus_flow::{BoxError, Envelope, Operator, Turn, Unfilled};
 use vicus_rdf::{Id, Index, Order, Reader, Searcher, Snapshot};
 
 /// The source of a value to search for.
@@ -195,7 +195,7 @@ impl Probe for IndexProbe {
         }
     }
 
-    fn gather(&self, output: usize, right: &[u32], into: &mut Room<'_, u64>) {
+    fn gather(&self, output: usize, right: &[u32], into: &mut Unfilled<'_, u64>) {
         self.snapshot.index(self.spec.order).gather(self.spec.output[output], right, into);
     }
 }

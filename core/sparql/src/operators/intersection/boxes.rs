@@ -14,7 +14,7 @@ use crate::terms::Terms;
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
-use vicus_flow::{BoxError, Envelope, Operator, Room, Turn};
+use vicus_flow::{BoxError, Envelope, Operator, Turn, Unfilled};
 use vicus_rdf::{Cursor, Id, Index, Order, Reader, Searcher, Snapshot};
 
 /// The level of a list's values: the last one, so that each value is in a list once.
@@ -155,7 +155,7 @@ impl Probe for Intersection {
         }
     }
 
-    fn gather(&self, _: usize, right: &[u32], into: &mut Room<'_, u64>) {
+    fn gather(&self, _: usize, right: &[u32], into: &mut Unfilled<'_, u64>) {
         self.snapshot.index(self.lists[0].order).gather(LEVEL, right, into);
     }
 }

@@ -4,7 +4,7 @@ use crate::boxes::Growth;
 use crate::graphs::Merged;
 use std::ops::Range;
 use std::sync::Arc;
-use vicus_flow::{BoxError, Envelope, Operator, Room, Turn};
+use vicus_flow::{BoxError, Envelope, Operator, Turn, Unfilled};
 use vicus_rdf::{Id, Index, Order, Snapshot};
 
 /// The task of a scan. The rows match the pattern's leading constants; other constants and repeated variables are
@@ -144,7 +144,7 @@ impl Scan {
         let rows = rows.start - usize::from(is_in_front)..rows.end;
         let mut levels: [Vec<u64>; 4] = Default::default();
         for (level, column) in levels.iter_mut().enumerate().filter(|(level, _)| spec.looks_at(*level)) {
-            Room::of(column, rows.len(), |room| index.fill(level, rows.clone(), room));
+            Unfilled::of(column, rows.len(), |room| index.fill(level, rows.clone(), room));
         }
         let mut kept: Vec<u32> = (0..rows.len() as u32).collect();
         for (level, id) in &spec.constants {

@@ -17,7 +17,7 @@ use std::fmt::Write;
 use std::ops::Range;
 use std::sync::Arc;
 use vicus_flow::library::HashKey;
-use vicus_flow::{BoxError, Envelope, Operator, Room, Turn};
+use vicus_flow::{BoxError, Envelope, Operator, Turn, Unfilled};
 use vicus_rdf::{Id, MOST_NESTED, TermView};
 
 /// The question to an endpoint.
@@ -98,7 +98,7 @@ impl Probe for Answers {
         *at = ProbeState { row, done: end };
     }
 
-    fn gather(&self, output: usize, right: &[u32], into: &mut Room<'_, u64>) {
+    fn gather(&self, output: usize, right: &[u32], into: &mut Unfilled<'_, u64>) {
         crate::boxes::gather(&self.columns[self.output[output]], right, into);
     }
 

@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use vicus_flow::library::sort_unless;
 use vicus_flow::{BoxError, Envelope, Grow, Operator, Turn};
-use vicus_rdf::{Id, Kind, Snapshot};
+use vicus_rdf::{Id, Snapshot, TermKind};
 
 /// A column to sort by.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -127,12 +127,12 @@ const OTHERS: usize = 1 << 12;
 /// Whether ids of this kind are in the order of ORDER BY.
 pub(crate) fn is_ordered(bits: u64) -> bool {
     let id = Id::from_bits(bits);
-    !id.is_computed() && bits < Id::ranked(Kind::Typed, 0).bits()
+    !id.is_unranked() && bits < Id::ranked(TermKind::Typed, 0).bits()
 }
 
 /// Whether [`Snapshot::compare`] gives this term's order in ORDER BY.
 pub(crate) fn is_of_store(snapshot: &Snapshot, id: Id) -> bool {
-    id < Id::ranked(Kind::Typed, 0) && snapshot.has(id)
+    id < Id::ranked(TermKind::Typed, 0) && snapshot.has(id)
 }
 
 /// Compares two rows as [`Sort`] does: by ids if these are in the order of the terms, else by terms.

@@ -12,7 +12,7 @@ use crate::operators::sort::{Rows, SortBy, compare_rows, envelope_of_rows, is_of
 use crate::terms::{Booking, Terms};
 use std::ops::Range;
 use std::sync::Arc;
-use vicus_flow::{Attachment, BoxError, Envelope, Operator, Room, Turn};
+use vicus_flow::{Attachment, BoxError, Envelope, Operator, Turn, Unfilled};
 use vicus_rdf::Id;
 
 pub(crate) struct Top {
@@ -72,7 +72,7 @@ impl Top {
         order.truncate(self.count);
         for column in &mut self.rows.columns {
             let mut kept = Vec::new();
-            Room::of(&mut kept, order.len(), |room| crate::boxes::gather(column, &order, room));
+            Unfilled::of(&mut kept, order.len(), |room| crate::boxes::gather(column, &order, room));
             *column = kept;
         }
         self.rows.count = order.len();
@@ -178,7 +178,7 @@ impl Top {
         let (mut is_plain, mut has_fresh) = (true, false);
         for id in keys.iter().map(|bits| Id::from_bits(*bits)) {
             is_plain &= is_of_store(snapshot, id);
-            has_fresh |= id.is_computed();
+            has_fresh |= id.is_unranked();
         }
         self.is_plain &= is_plain;
         self.has_fresh |= has_fresh;
@@ -199,7 +199,7 @@ impl Top {
             })),
         }
         for (values, column) in self.rows.columns.iter_mut().zip(slices(envelope)) {
-            Room::of(values, kept.len(), |room| crate::boxes::gather(&column[start..], &kept, room));
+            Unfilled::of(values, kept.len(), |room| crate::boxes::gather(&column[start..], &kept, room));
         }
         self.rows.count += kept.len();
     }

@@ -3,7 +3,7 @@
 use crate::boxes::join::{Core, JoinSpec, Pairs, Probe, ProbeState};
 use crate::boxes::{Pace, room_for_one, slices};
 use crate::graphs::Active;
-use crate::limits::Limits;
+use crate::limits::QueryLimits;
 use crate::operators::index_join::Source;
 use crate::route::{Automaton, Search};
 use crate::terms::Terms;
@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use vicus_flow::library::HashKey;
-use vicus_flow::{BoxError, Envelope, Operator, Room, Turn};
+use vicus_flow::{BoxError, Envelope, Operator, Turn, Unfilled};
 use vicus_rdf::{Id, Snapshot};
 
 /// How a path is walked for each input row. The only output is the other end.
@@ -37,7 +37,7 @@ pub(crate) enum In {
 pub(crate) struct WalkProbe {
     snapshot: Arc<Snapshot>,
     spec: Arc<WalkSpec>,
-    limits: Limits,
+    limits: QueryLimits,
     search: Search,
     /// Whether the search for the current row is unfinished.
     is_searching: bool,
@@ -51,7 +51,7 @@ pub(crate) struct WalkProbe {
 }
 
 impl WalkProbe {
-    fn new(snapshot: &Arc<Snapshot>, spec: &Arc<WalkSpec>, limits: Limits, by: HashKey) -> WalkProbe {
+    fn new(snapshot: &Arc<Snapshot>, spec: &Arc<WalkSpec>, limits: QueryLimits, by: HashKey) -> WalkProbe {
         WalkProbe {
             snapshot: Arc::clone(snapshot),
             spec: Arc::clone(spec),
@@ -148,7 +148,7 @@ impl Probe for WalkProbe {
         }
     }
 
-    fn gather(&self, _output: usize, right: &[u32], into: &mut Room<'_, u64>) {
+    fn gather(&self, _output: usize, right: &[u32], into: &mut Unfilled<'_, u64>) {
         into.extend(right.iter().map(|&place| self.found[place as usize]));
     }
 

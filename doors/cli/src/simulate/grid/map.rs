@@ -3,7 +3,7 @@
 
 use super::super::svg::{document, escaped, styled, text, text_width, wrapped};
 use std::fmt::Write;
-use vicus_sim::grid::Report;
+use vicus_sim::grid::GridReport;
 
 const WIDTH: f64 = 40.0;
 const HEIGHT: f64 = 15.0;
@@ -16,7 +16,7 @@ const ACROSS: usize = 2;
 /// This ratio, and its inverse, have the strongest colours.
 const STRONGEST: f64 = 2.0;
 
-pub(super) fn render(report: &Report) -> String {
+pub(super) fn render(report: &GridReport) -> String {
     let columns = report.workloads.len();
     // Two of them may have the same name.
     let firsts = report.cells.iter().step_by((columns * report.strategies.len()).max(1));

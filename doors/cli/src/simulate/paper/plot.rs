@@ -3,7 +3,7 @@
 
 use super::super::svg::{document, escaped, round_steps, styled, text, text_width, wrapped};
 use std::fmt::Write;
-use vicus_sim::papers::{Report, Row, Verdict};
+use vicus_sim::papers::{FigureReport, Row, Verdict};
 
 const BAR: f64 = 14.0;
 /// Between bars of a group.
@@ -25,7 +25,7 @@ const SWATCH: f64 = 30.0;
 const COLOURS: [&str; 7] = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999"];
 
 /// All figures, one below the other.
-pub(super) fn render(reports: &[Report]) -> String {
+pub(super) fn render(reports: &[FigureReport]) -> String {
     let (mut body, mut y) = (String::new(), 8.0);
     for (at, report) in reports.iter().enumerate() {
         let figure = Figure::new(report, at);
@@ -37,7 +37,7 @@ pub(super) fn render(reports: &[Report]) -> String {
 }
 
 struct Figure<'a> {
-    report: &'a Report,
+    report: &'a FigureReport,
     /// The place of the figure among the document's, which tells its patterns from those of others.
     number: usize,
     /// The names of bars, each once.
@@ -64,7 +64,7 @@ impl Group<'_> {
 }
 
 impl<'a> Figure<'a> {
-    fn new(report: &'a Report, number: usize) -> Figure<'a> {
+    fn new(report: &'a FigureReport, number: usize) -> Figure<'a> {
         let mut labels: Vec<&str> = Vec::new();
         for row in &report.rows {
             if !labels.contains(&row.label.as_str()) {
@@ -266,7 +266,7 @@ mod tests {
     /// Nothing of two figures lies outside of the picture or under a claim.
     #[test]
     fn a_figure_has_a_bar_for_each_row_and_a_key_for_each_name() {
-        let kept: Vec<Report> = FIGURES
+        let kept: Vec<FigureReport> = FIGURES
             .iter()
             .filter(|(id, _)| ["muddukrishna-fig11", "wittmann-fig3"].contains(id))
             .map(|(_, figure)| figure().evaluate(&Effort::small(), serially).unwrap())

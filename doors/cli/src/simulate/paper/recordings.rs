@@ -14,10 +14,10 @@ use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use vicus::Runtime;
-use vicus_service::data::{LoadOptions, Source, Syntax};
+use vicus_service::data::{LoadOptions, LoadSource, Syntax};
 use vicus_service::{Count, Dataset, PlanOptions, SessionOptions};
 use vicus_sim::papers::Figure;
-use vicus_trace::{JobId, Log, SeatLog, Trace, What};
+use vicus_trace::{EventLog, JobId, SeatLog, Trace, What};
 
 /// The number of runs of a query.
 const RUNS: usize = 7;
@@ -164,7 +164,7 @@ fn last_model(trace: &Trace) -> Option<&str> {
 /// About this many triples, the same each time.
 fn dataset_of(triples: u64) -> anyhow::Result<Dataset> {
     let text = generate::sp2b_text(triples, 1)?;
-    let source = Source::new("generated triples", Syntax::NTriples, Cursor::new(text));
+    let source = LoadSource::new("generated triples", Syntax::NTriples, Cursor::new(text));
     let service = engine::serve(Runtime::builder(), None)?;
     let loaded = engine::load(&service, vec![source], &input::Reading::default(), LoadOptions::default())?;
     Ok(loaded.dataset)
@@ -176,7 +176,7 @@ fn record(dataset: &Dataset, names: &[&str], threads: usize) -> anyhow::Result<T
     let queries = queries::named(&names)?;
     let planned = queries::session_options(&PlanOptions::default());
     let options = SessionOptions { threads: Some(threads), parallel_answers: true, ..planned };
-    let mut room = Log::DEFAULT_ROOM;
+    let mut room = EventLog::DEFAULT_ROOM;
     let runs = (0..RUNS).map(|_| run(dataset, &queries, &options, &mut room)).collect::<anyhow::Result<Vec<Trace>>>();
     Ok(coarse(&quickest(&runs.with_context(|| format!("query {}", names.join(" and ")))?)))
 }
@@ -282,7 +282,7 @@ mod tests {
 
     /// A run of two invocations with these begin and end times, and an event in the middle of each.
     fn run(times: [u64; 4]) -> Trace {
-        let mut log = Log::new(100);
+        let mut log = EventLog::new(100);
         for (index, at) in [(0, 0), (1, 2)] {
             let who = JobId { request: 1, index };
             log.record(times[at], What::InvocationBegins { who });

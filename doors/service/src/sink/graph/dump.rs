@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
 use std::sync::Arc;
-use vicus_rdf::{Id, Kind, Order, Snapshot, TermView};
+use vicus_rdf::{Id, Order, Snapshot, TermKind, TermView};
 
 /// Why quads could not be written.
 #[derive(Clone, Debug)]
@@ -186,7 +186,7 @@ fn with_known(given: &[(String, String)], snapshot: &Snapshot) -> Vec<(String, S
     }
     let mut namespaces: BTreeMap<String, u64> = BTreeMap::new();
     for predicate in snapshot.statistics().predicates().chain(snapshot.named_statistics().predicates()) {
-        if predicate.id.kind() != Kind::Iri {
+        if predicate.id.kind() != TermKind::Iri {
             continue;
         }
         snapshot.key(predicate.id, |iri| {

@@ -18,7 +18,7 @@ use oxttl::trig::LowLevelTriGSerializer;
 use std::io::{self, Write};
 use vicus::{BoxError, Envelope, Turn};
 use vicus_rdf::{Id, TermView};
-use vicus_sparql::Run;
+use vicus_sparql::QueryRun;
 
 /// Why a triple can't be written.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -111,7 +111,7 @@ impl Triples {
     pub(super) fn take<W: Write + Send + 'static>(
         &mut self,
         sink: &TextSink<W>,
-        run: &Run,
+        run: &QueryRun,
         envelope: &Envelope,
         from: usize,
         turn: &mut Turn<'_>,
@@ -157,7 +157,7 @@ impl Triples {
 }
 
 /// Looks at three terms at once.
-fn of_views<R>(run: &Run, ids: [Id; 3], look: impl FnOnce([TermView<'_>; 3]) -> R) -> R {
+fn of_views<R>(run: &QueryRun, ids: [Id; 3], look: impl FnOnce([TermView<'_>; 3]) -> R) -> R {
     let [subject, predicate, object] = ids;
     run.view(subject, |subject| {
         run.view(predicate, |predicate| run.view(object, |object| look([subject, predicate, object])))

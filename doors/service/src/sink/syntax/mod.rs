@@ -273,7 +273,7 @@ mod tests {
     use sparesults::{QueryResultsFormat, QueryResultsParser, QueryResultsSerializer, SliceQueryResultsParserOutput};
     use std::sync::Arc;
     use vicus_rdf::{Id, Snapshot};
-    use vicus_sparql::{Moment, PlanOptions, Run, parse};
+    use vicus_sparql::{Moment, PlanOptions, QueryRun, parse};
 
     const PIECES: [&str; 29] = [
         "",
@@ -309,7 +309,7 @@ mod tests {
     const DATATYPES: [&str; 7] = ["boolean", "integer", "decimal", "double", "string", "date", "float"];
 
     /// Terms of all kinds, a store with them as objects, and a plan for it.
-    fn random_terms(seed: u64) -> (Vec<Term>, Arc<Snapshot>, Run) {
+    fn random_terms(seed: u64) -> (Vec<Term>, Arc<Snapshot>, QueryRun) {
         let mut state = seed;
         let mut below = |end: usize| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -343,7 +343,12 @@ mod tests {
     }
 
     /// Rows of terms as text, without the text before, between and behind them.
-    fn rows(syntax: Syntax, run: &Run, variables: &[String], rows: &[Vec<Option<Id>>]) -> Result<String, NotInXml> {
+    fn rows(
+        syntax: Syntax,
+        run: &QueryRun,
+        variables: &[String],
+        rows: &[Vec<Option<Id>>],
+    ) -> Result<String, NotInXml> {
         let (before, mut out) = (syntax.columns(variables), String::new());
         for row in rows {
             syntax.begin_row(&mut out);

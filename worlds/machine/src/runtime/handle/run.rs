@@ -2,7 +2,7 @@
 
 use crate::runtime::caller_here;
 use crate::runtime::done::EndSignal;
-use crate::runtime::handle::Runtime;
+use crate::runtime::handle::MachineRuntime;
 use crate::runtime::requests::accounts::AccountUse;
 use crate::runtime::requests::here::nest;
 use crate::runtime::requests::nested::Within;
@@ -21,14 +21,14 @@ use vicus_schedule::{
     AwaitedTasks, Context, ContextRef, Kind, QueueId, RequestId, SeatId, TaskClass, TaskHeader, TaskRef,
 };
 
-impl Runtime {
+impl MachineRuntime {
     /// Runs a closure as a task on one of its threads, as a request of its own, and waits for it. There [`crate::join`]
     /// and [`crate::scope`] use this runtime. In a task of this runtime, it just calls the closure. In a task of
     /// another runtime, or in a box run by its caller, its tasks book their reservations ([`reserve`](crate::reserve))
     /// with the request around it. If a box is around it, they are cancelled with the box's request.
     ///
     /// ```
-    /// let runtime = vicus_machine::Runtime::builder().threads(2).start();
+    /// let runtime = vicus_machine::MachineRuntime::builder().threads(2).start();
     /// assert_eq!(runtime.run(|| vicus_machine::join(|| 1, || 2)), (1, 2));
     /// ```
     ///
@@ -50,7 +50,7 @@ impl Runtime {
     ///
     /// ```
     /// use std::sync::atomic::{AtomicUsize, Ordering};
-    /// let runtime = vicus_machine::Runtime::builder().threads(2).start();
+    /// let runtime = vicus_machine::MachineRuntime::builder().threads(2).start();
     /// let sum = AtomicUsize::new(0);
     /// runtime.on_each_thread(|thread, threads| {
     ///     assert_eq!(threads, 2);

@@ -1,7 +1,7 @@
 //! Closures as requests of their own, beside their caller.
 
 use crate::runtime::done::EndSignal;
-use crate::runtime::handle::Runtime;
+use crate::runtime::handle::MachineRuntime;
 use crate::runtime::requests::here::nest;
 use crate::runtime::requests::nested::{Within, cancel_nested};
 use crate::runtime::requests::open::Over;
@@ -36,7 +36,7 @@ impl std::error::Error for Cancelled {}
 ///
 /// ```
 /// use std::sync::mpsc;
-/// let runtime = vicus_machine::Runtime::builder().threads(1).start();
+/// let runtime = vicus_machine::MachineRuntime::builder().threads(1).start();
 /// let (begins, begun) = mpsc::channel();
 /// let request = runtime.spawn(move || {
 ///     begins.send(()).unwrap();
@@ -59,12 +59,12 @@ fn is_task_cancelled(worker: &Worker) -> bool {
     worker.shared.ongoing.stopped.has(worker.frame.request) || parent.is_some_and(Context::is_cancelled)
 }
 
-impl Runtime {
+impl MachineRuntime {
     /// Runs a closure as a request of its own, while the caller goes on. Requests are numbered in order of arrival, and
     /// strategies that distinguish requests prefer older ones.
     ///
     /// ```
-    /// let runtime = vicus_machine::Runtime::builder().threads(2).start();
+    /// let runtime = vicus_machine::MachineRuntime::builder().threads(2).start();
     /// let sum = runtime.spawn(|| (0..1000).sum::<u64>());
     /// assert_eq!(sum.wait(), Ok(499_500));
     /// ```
@@ -72,8 +72,8 @@ impl Runtime {
         self.spawn_within(Budget::UNBOUNDED, f)
     }
 
-    /// Like [`Runtime::spawn`], with a budget for all its tasks together ([`reserve`](crate::reserve)): a number of
-    /// bytes, or their share of a larger whole. In a task or a box it is a part of the surrounding request, as a
+    /// Like [`MachineRuntime::spawn`], with a budget for all its tasks together ([`reserve`](crate::reserve)): a number
+    /// of bytes, or their share of a larger whole. In a task or a box it is a part of the surrounding request, as a
     /// [`Request`](crate::Request) is.
     pub fn spawn_within<R: Send + 'static>(
         &self,
@@ -130,7 +130,7 @@ impl<R> TaskRequest<R> {
     /// Like [`TaskRequest::wait`], for one of several owners of the handle: the result stays in place.
     ///
     /// ```
-    /// let runtime = vicus_machine::Runtime::builder().threads(2).start();
+    /// let runtime = vicus_machine::MachineRuntime::builder().threads(2).start();
     /// let request = runtime.spawn(|| 42);
     /// request.wait_until_over();
     /// assert!(request.is_done());

@@ -6,17 +6,17 @@ use std::sync::Arc;
 use vicus_flow::{Account, OverBudget, Reservation};
 
 /// Books memory that the running task is about to take, with the budget of its request. Closures get a budget from
-/// [`Runtime::spawn_within`], boxes and their children from [`Runtime::submit_within`]. The memory is booked until the
-/// reservation is dropped, on any thread. A task of a request without a budget may reserve anything, and so may code
-/// outside of tasks.
+/// [`MachineRuntime::spawn_within`], boxes and their children from [`MachineRuntime::submit_within`]. The memory is
+/// booked until the reservation is dropped, on any thread. A task of a request without a budget may reserve anything,
+/// and so may code outside of tasks.
 ///
-/// [`Runtime::spawn_within`]: crate::Runtime::spawn_within
-/// [`Runtime::submit_within`]: crate::Runtime::submit_within
+/// [`MachineRuntime::spawn_within`]: crate::MachineRuntime::spawn_within
+/// [`MachineRuntime::submit_within`]: crate::MachineRuntime::submit_within
 ///
 /// ```
-/// use vicus_machine::{Runtime, join, reserve};
+/// use vicus_machine::{MachineRuntime, join, reserve};
 ///
-/// let runtime = Runtime::builder().threads(2).start();
+/// let runtime = MachineRuntime::builder().threads(2).start();
 /// let table = |rows: usize| reserve(rows as u64 * 8).map(|booked| (booked, vec![0_u64; rows]));
 /// let request = runtime.spawn_within(10_000, move || join(|| table(1000).is_ok(), || table(2000).is_ok()));
 /// assert_eq!(request.wait(), Ok((true, false)));

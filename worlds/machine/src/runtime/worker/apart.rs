@@ -19,7 +19,7 @@ pub(super) fn wait_apart(layer: &dyn Layer, awaited: &impl Awaited) {
         if awaited.announce_suspension() {
             layer.suspend();
         }
-        awaited.goes_on(in_task(|worker| worker.seat));
+        awaited.note_resumed(in_task(|worker| worker.seat));
     }
     in_task(|worker| worker.recorder.observe_tasks());
 }

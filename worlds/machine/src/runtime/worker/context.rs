@@ -4,7 +4,7 @@ use super::{Worker, in_task, wait, wait_below, with_worker};
 use crate::runtime::awaited::Awaited;
 use std::any::Any;
 use std::ptr::{self, NonNull};
-use vicus_schedule::{AwaitedTasks, Context, SeatId, Waiter};
+use vicus_schedule::{AwaitedTasks, Context, ContextOwner, SeatId};
 use vicus_trace::Awaits;
 
 /// Closes the innermost group of the running task. `None` if none is open; else the first panic of a task of it.
@@ -132,8 +132,8 @@ impl Awaited for Tasks<'_> {
         self.context.announce_suspension(self.wanted)
     }
 
-    fn goes_on(&self, seat: SeatId) {
-        self.context.goes_on(seat);
+    fn note_resumed(&self, seat: SeatId) {
+        self.context.note_resumed(seat);
     }
 }
 
@@ -153,16 +153,16 @@ impl Awaited for Children<'_> {
         self.0.announce_suspension_for_children()
     }
 
-    fn goes_on(&self, seat: SeatId) {
-        self.0.goes_on_with_children(seat);
+    fn note_resumed(&self, seat: SeatId) {
+        self.0.note_resumed_with_children(seat);
     }
 }
 
 impl Worker {
     /// The owner of the running task's awaited latches.
     #[inline]
-    pub(crate) fn owner(&self) -> (SeatId, Waiter) {
-        (self.seat, self.code.waiter)
+    pub(crate) fn owner(&self) -> ContextOwner {
+        ContextOwner { seat: self.seat, waiter: self.code.waiter }
     }
 
     /// The running task's current context for spawning children.

@@ -229,7 +229,7 @@ pub(crate) fn free(context: *const Context) {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::{Job, OfMaker, TaskMemory};
-    use crate::{Runtime, child, open_group, spawn_child_in, wait_for_children};
+    use crate::{MachineRuntime, child, open_group, spawn_child_in, wait_for_children};
     use std::ptr::NonNull;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, Mutex};
@@ -297,7 +297,7 @@ mod tests {
         const TASKS: u64 = 3000;
         let freed = Arc::new(AtomicUsize::new(0));
         let words = Arc::new(Mutex::new(Vec::new()));
-        Runtime::builder().threads(2).start().run({
+        MachineRuntime::builder().threads(2).start().run({
             let (freed, words) = (Arc::clone(&freed), Arc::clone(&words));
             move || {
                 for number in 0..TASKS {
@@ -327,7 +327,7 @@ mod tests {
     #[test]
     fn a_cancelled_task_frees_the_memory_of_its_maker() {
         let freed = Arc::new(AtomicUsize::new(0));
-        Runtime::builder().threads(1).start().run({
+        MachineRuntime::builder().threads(1).start().run({
             let freed = Arc::clone(&freed);
             move || {
                 open_group();

@@ -2,7 +2,7 @@
 
 use super::priority::queue_ticket;
 use super::{AtOnce, Worker};
-use vicus_schedule::{Kind, Put, ReadyTask, TaskRef};
+use vicus_schedule::{Kind, ReadyTask, SpawnTarget, TaskRef};
 
 impl Worker {
     /// Queues a scope's task or a child, described by its kind alone.
@@ -21,8 +21,8 @@ impl Worker {
 
     /// Like [`Worker::put_or_keep`], for a task without a place: it may go into the seat's immediate queue while
     /// another seat uses the one of its group.
-    fn put_spilling(&mut self, task: TaskRef, put: Put) -> AtOnce {
-        let Put::Into(queue, kind) = put else { return self.put_or_keep(task, put) };
+    fn put_spilling(&mut self, task: TaskRef, put: SpawnTarget) -> AtOnce {
+        let SpawnTarget::Into(queue, kind) = put else { return self.put_or_keep(task, put) };
         let shared = &self.shared;
         let is_in_use = || shared.waiting.queues.is_in_use(queue);
         let Some(own) = self.state.spill(kind, || shared.has_one_request(), is_in_use) else {
@@ -37,13 +37,13 @@ impl Worker {
     }
 
     /// Puts a task where the seat has decided.
-    pub fn put_or_keep(&mut self, task: TaskRef, put: Put) -> AtOnce {
+    pub fn put_or_keep(&mut self, task: TaskRef, put: SpawnTarget) -> AtOnce {
         match put {
-            Put::Keep => {
+            SpawnTarget::Keep => {
                 self.keep(task);
                 AtOnce::NONE
             }
-            Put::Into(queue, kind) => self.put(task, queue, kind),
+            SpawnTarget::Into(queue, kind) => self.put(task, queue, kind),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::runtime::clock::now_ns;
 use crate::runtime::hook::Layer;
 use crate::runtime::shared::RuntimeState;
 use std::ptr;
-use vicus_schedule::{Run, TaskRef, Way};
+use vicus_schedule::{NextTask, TaskRef, Way};
 
 impl AtOnce {
     /// Runs it, if there is one.
@@ -68,7 +68,7 @@ fn take_turn(shared: &RuntimeState) {
         return;
     }
     while_waiting(None, ptr::null(), || {
-        while let Some(Run { task, way, leaves }) = found {
+        while let Some(NextTask { task, way, leaves }) = found {
             if leaves {
                 leave_to_others(shared);
             }

@@ -7,7 +7,7 @@ use recording::{PART, fan, limited, parts, record, streams};
 use vicus_flow::BoxCounts;
 use vicus_schedule::{ALL, Setting};
 use vicus_sim::{
-    Machine, Options, Outcome, Parameters, Reenacted, Reenactment, Rehearsal, Replay, ReplayOptions, simulate,
+    Machine, Parameters, Reenacted, Reenactment, Rehearsal, Replay, ReplayOptions, SimOptions, SimOutcome, simulate,
 };
 use vicus_topology::Topology;
 use vicus_trace::{TaskKind, Trace, What};
@@ -17,8 +17,8 @@ fn enact(
     strategy: &str,
     threads: usize,
     reenactment: &Reenactment,
-    options: &Options,
-) -> (Outcome, Reenacted) {
+    options: &SimOptions,
+) -> (SimOutcome, Reenacted) {
     let plan = strategy.parse::<Setting>().unwrap().plan(&machine.topology, threads);
     let done = reenactment.simulate(machine, &plan, options, &mut |_| true);
     done.unwrap_or_else(|error| panic!("{strategy} on {threads} threads: {error}"))
@@ -30,7 +30,7 @@ fn rows(counts: &[BoxCounts]) -> Vec<(u64, u64)> {
 }
 
 /// Only work takes time.
-fn free_of_cost() -> Options {
+fn free_of_cost() -> SimOptions {
     let parameters = Parameters {
         spawn_cycles: 0.0,
         take_cycles: 0.0,
@@ -42,7 +42,7 @@ fn free_of_cost() -> Options {
         own_cycles: 0.0,
         ..Parameters::default()
     };
-    Options { parameters, ..Options::default() }
+    SimOptions { parameters, ..SimOptions::default() }
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn everything_ends_under_every_strategy_with_the_recorded_rows_and_work() {
         assert_eq!((reenactment.recorded_ns, reenactment.invocations), (work_ns, 2 * invocations), "seed {seed}");
         for strategy in ALL.map(|strategy| strategy.name()) {
             for threads in [1, 2, 48] {
-                let (outcome, again) = enact(&machine, strategy, threads, &reenactment, &Options::default());
+                let (outcome, again) = enact(&machine, strategy, threads, &reenactment, &SimOptions::default());
                 let what = format!("{strategy} on {threads} threads, seed {seed}");
                 assert_eq!(again.requests.len(), 2, "{what}");
                 for (request, counted) in &again.requests {
@@ -74,7 +74,7 @@ fn the_same_seed_gives_the_same_run_byte_for_byte() {
     let reenactment = Reenactment::of(&record(&streams(2, 40), 1).trace, &ReplayOptions::default()).unwrap();
     for strategy in ALL.map(|strategy| strategy.name()) {
         let written = |seed| {
-            let options = Options { seed, trace: Some(1 << 14), ..Options::default() };
+            let options = SimOptions { seed, trace: Some(1 << 14), ..SimOptions::default() };
             let trace = enact(&machine, strategy, 12, &reenactment, &options).0.trace.unwrap();
             assert_eq!((trace.lost(), trace.check().first()), (0, None), "{strategy}");
             let mut file = Vec::new();
@@ -116,7 +116,7 @@ fn envelopes_lie_in_heaps() {
     }
     assert!(small > 4e6, "there are {small} bytes");
     let reenactment = Reenactment::of(&trace, &ReplayOptions::default()).unwrap();
-    let counts = enact(&machine, "las", 1, &reenactment, &Options::default()).0.counts;
+    let counts = enact(&machine, "las", 1, &reenactment, &SimOptions::default()).0.counts;
     let moved = counts.near_bytes + counts.far_bytes;
     // Bytes written back by caches count as well.
     assert!(
@@ -155,7 +155,7 @@ fn a_request_spreads_while_it_is_alone() {
     let recorded = record(&fan(200), 1).trace;
     let both = ReplayOptions { copies: 2, ..ReplayOptions::default() };
     let (replay, reenactment) = (Replay::of(&recorded, &both).unwrap(), Reenactment::of(&recorded, &both).unwrap());
-    let options = Options { trace: Some(1 << 16), ..Options::default() };
+    let options = SimOptions { trace: Some(1 << 16), ..SimOptions::default() };
     for threads in [1, 4] {
         let plan = "las".parse::<Setting>().unwrap().plan(&machine.topology, threads);
         let replayed = simulate(&machine, &plan, &replay.program, &options).unwrap();
@@ -219,7 +219,9 @@ fn invocations_depend_on_the_strategy_and_the_threads() {
     let machine = Machine::by_name("opteron-6172").unwrap();
     let reenactment = Reenactment::of(&record(&streams(2, 200), 2).trace, &ReplayOptions::default()).unwrap();
     let counts: Vec<u64> = [("las", 1), ("central", 1), ("las", 48), ("central", 48)]
-        .map(|(strategy, threads)| enact(&machine, strategy, threads, &reenactment, &Options::default()).1.invocations)
+        .map(|(strategy, threads)| {
+            enact(&machine, strategy, threads, &reenactment, &SimOptions::default()).1.invocations
+        })
         .into();
     let different: std::collections::BTreeSet<u64> = counts.iter().copied().collect();
     assert!(different.len() > 1, "{counts:?}");
@@ -238,7 +240,7 @@ fn work_before_an_early_end_is_repeated() {
     let reenactment = Reenactment::of(&trace, &ReplayOptions::default()).unwrap();
     for strategy in ALL.map(|strategy| strategy.name()) {
         for threads in [1, 4] {
-            let (_, again) = enact(&machine, strategy, threads, &reenactment, &Options::default());
+            let (_, again) = enact(&machine, strategy, threads, &reenactment, &SimOptions::default());
             assert_eq!(sent(&again.requests[0].1), sent(&counts), "{strategy} on {threads} threads");
             assert!((again.work_ns / work_ns as f64 - 1.0).abs() < 1e-9, "{} of {work_ns}", again.work_ns);
         }

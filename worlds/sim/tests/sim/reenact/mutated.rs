@@ -5,9 +5,9 @@ use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use vicus_schedule::Setting;
-use vicus_sim::{Machine, Options, Reenactment, Replay, ReplayError, ReplayOptions, SimError, simulate};
+use vicus_sim::{Machine, Reenactment, Replay, ReplayError, ReplayOptions, SimError, SimOptions, simulate};
 use vicus_topology::Topology;
-use vicus_trace::{BoxInfo, Event, Header, Source, Trace, What};
+use vicus_trace::{BoxInfo, Event, Header, InputSource, Trace, What};
 
 struct Chance(Pcg64);
 
@@ -103,7 +103,7 @@ fn damage_header(chance: &mut Chance, header: &mut Header) {
         1 => model.boxes.insert(at, BoxInfo::default()),
         2 => model.requests.push(chance.number(3) as u32),
         3 => {
-            let source = Source { index: chance.number(at as u64) as u32, output: chance.number(0) as u16 };
+            let source = InputSource { index: chance.number(at as u64) as u32, output: chance.number(0) as u16 };
             model.boxes[at].inputs.push(source);
         }
         4 => drop(model.boxes[at].inputs.pop()),
@@ -136,7 +136,7 @@ struct Came {
 
 impl Came {
     fn take(&mut self, trace: &Trace, machine: &Machine) {
-        let (options, run) = (ReplayOptions::default(), Options::default());
+        let (options, run) = (ReplayOptions::default(), SimOptions::default());
         let plan = "las".parse::<Setting>().unwrap().plan(&machine.topology, 2);
         let (replay, enacted) = (Replay::of(trace, &options), Reenactment::of(trace, &options));
         for error in [replay.as_ref().err(), enacted.as_ref().err()].into_iter().flatten() {
@@ -229,7 +229,7 @@ fn what_was_expected_is_said_with_its_place() {
     let circle = mistake(|header, _| {
         let boxes = &mut header.models[0].boxes;
         let last = boxes.len() - 2;
-        boxes[3].inputs[0] = Source { index: last as u32, output: 0 };
+        boxes[3].inputs[0] = InputSource { index: last as u32, output: 0 };
     });
     assert!(circle.to_string().starts_with("request 3: expected"), "{circle}");
     let long = mistake(|_, events| {

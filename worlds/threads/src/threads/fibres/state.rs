@@ -42,7 +42,7 @@ impl State {
 
     /// The fibre is about to leave its stack, and may go on anywhere then.
     #[inline]
-    pub(crate) fn leaves(&self) {
+    pub(crate) fn note_leaving(&self) {
         if self.planted.has(Mutant::AwayEarly) {
             self.mark_left();
         }
@@ -260,7 +260,7 @@ mod loom_models {
                     }
                 })
             };
-            model.state.leaves();
+            model.state.note_leaving();
             model.done.store(1, Ordering::Release);
             model.touch();
             model.state.mark_left();

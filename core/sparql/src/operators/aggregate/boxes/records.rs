@@ -12,7 +12,7 @@
 
 use super::{FoldSpec, Groups, Room, State};
 use crate::algebra::Fold;
-use crate::boxes::parted::Table;
+use crate::boxes::partitioned_table::Table;
 use crate::boxes::scatter::{Scatter, partition_of};
 use crate::boxes::spill::{RowReader, RowRun, Spiller};
 use crate::operators::distinct::Wide;

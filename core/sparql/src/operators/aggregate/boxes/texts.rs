@@ -1,6 +1,6 @@
 //! The texts of GROUP_CONCAT: they are booked before they grow, and before they become terms.
 
-use crate::boxes::parted::Stopped;
+use crate::boxes::partitioned_table::Stopped;
 use crate::evaluate::LONG;
 use crate::terms::Terms;
 use std::fmt;

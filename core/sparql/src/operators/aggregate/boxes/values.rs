@@ -6,7 +6,7 @@
 
 use super::AggregateSpec;
 use super::records::{Spilled, Words};
-use crate::boxes::parted::{Filter as _, Table as _};
+use crate::boxes::partitioned_table::{Filter as _, Table as _};
 use crate::boxes::scatter::{DEEPEST, Scatter, partition_of};
 use crate::boxes::spill::{RowRun, Spiller};
 use crate::operators::distinct::Wide;

@@ -1,6 +1,6 @@
 //! Limits of terms, by which readers with default options take every dump.
 
-use crate::ids::Kind;
+use crate::ids::TermKind;
 use crate::load::{LONGEST_IRI, LONGEST_LINE, too_long_iri};
 use crate::term::{Encoded, TermView};
 use std::fmt;
@@ -80,7 +80,7 @@ impl TermLimits {
     #[inline]
     pub fn check(self, term: Encoded<'_>) -> Result<(), TermRefused> {
         match term {
-            Encoded::Key(Kind::Triple | Kind::DirString, _) if !self.rdf_12 => Err(TermRefused::Rdf12),
+            Encoded::Key(TermKind::Triple | TermKind::DirString, _) if !self.rdf_12 => Err(TermRefused::Rdf12),
             Encoded::Key(kind, key) if key.len() > self.iri.min(self.written / WORST) => {
                 self.check_long(key, TermView::of_key(kind, key))
             }

@@ -10,18 +10,18 @@ use std::mem::MaybeUninit;
 
 /// A column being filled, up to its room. Appending more panics.
 #[derive(Debug)]
-pub struct Room<'a, T> {
+pub struct Unfilled<'a, T> {
     /// Invariant: the first `len` of them have a value.
     pub(crate) values: &'a mut [MaybeUninit<T>],
     pub(crate) len: &'a mut usize,
 }
 
-impl<T: Copy> Room<'_, T> {
+impl<T: Copy> Unfilled<'_, T> {
     /// Appends exactly `more` values to a vector through a room.
-    pub fn of(vector: &mut Vec<T>, more: usize, fill: impl FnOnce(&mut Room<'_, T>)) {
+    pub fn of(vector: &mut Vec<T>, more: usize, fill: impl FnOnce(&mut Unfilled<'_, T>)) {
         vector.grow_or_give_up(more);
         let mut len = 0;
-        fill(&mut Room { values: &mut vector.spare_capacity_mut()[..more], len: &mut len });
+        fill(&mut Unfilled { values: &mut vector.spare_capacity_mut()[..more], len: &mut len });
         #[expect(unsafe_code, reason = "the vector has what was written behind it")]
         // SAFETY: a room counts the written values.
         unsafe {
@@ -116,7 +116,7 @@ impl<T: Copy> Room<'_, T> {
 /// A column of texts (`str`) or strings of bytes (`[u8]`) being filled, in any storage, up to its room for rows and for
 /// bytes. Appending more panics.
 #[derive(Debug)]
-pub struct TextRoom<'a, S: ?Sized> {
+pub struct UnfilledText<'a, S: ?Sized> {
     pub(crate) into: Strings<'a>,
     pub(crate) of: PhantomData<S>,
 }
@@ -126,12 +126,12 @@ pub struct TextRoom<'a, S: ?Sized> {
 pub(crate) enum Strings<'a> {
     /// The end of each row behind the first end. Invariant: the first one and as many as there are rows are written.
     Direct {
-        ends: Room<'a, i32>,
-        bytes: Room<'a, u8>,
+        ends: Unfilled<'a, i32>,
+        bytes: Unfilled<'a, u8>,
     },
     Views {
-        views: Room<'a, View>,
-        bytes: Room<'a, u8>,
+        views: Unfilled<'a, View>,
+        bytes: Unfilled<'a, u8>,
         chunks: &'a mut Chunks,
     },
     /// Invariant: the first `rows` times `size` bytes are written, and there is room for `most` rows.
@@ -143,12 +143,12 @@ pub(crate) enum Strings<'a> {
         is_exact: bool,
     },
     Codes {
-        codes: Room<'a, u32>,
+        codes: Unfilled<'a, u32>,
         numbers: &'a mut Unified,
     },
 }
 
-impl<S: AsRef<[u8]> + ?Sized> TextRoom<'_, S> {
+impl<S: AsRef<[u8]> + ?Sized> UnfilledText<'_, S> {
     /// How many rows it has.
     pub fn len(&self) -> usize {
         match &self.into {
@@ -209,7 +209,7 @@ impl Strings<'_> {
     #[inline(never)]
     fn push(&mut self, value: &[u8]) {
         match self {
-            Strings::Direct { .. } => unreachable!("`TextRoom::push` does it"),
+            Strings::Direct { .. } => unreachable!("`UnfilledText::push` does it"),
             Strings::Views { views, bytes, chunks } => {
                 assert!(views.has_room(), "there is room for {} texts", views.len());
                 views.push(match View::short(value) {
@@ -263,7 +263,7 @@ mod tests {
         }
         let mut vector = vec![8u64];
         for has in [3, 7] {
-            Room::of(&mut vector, 5, |room| {
+            Unfilled::of(&mut vector, 5, |room| {
                 room.extend(Liar(has));
                 room.filled()[0] = 1;
             });

@@ -12,8 +12,8 @@ pub struct Activation {
     pub queued: Queued,
     /// Its kind in the queue. The framework decides it, never the user. A box with received rows is immediate, and so
     /// is one with some left over at its end. Deferred is a box that the initialization pill woke, that asked to run
-    /// again, or that found room after a refusal; and if the request [spreads](Desk::spreads), all receivers of one
-    /// invocation but the last.
+    /// again, or that found room after a refusal; and if the request [spreads](SeatBuffers::spreads), all receivers of
+    /// one invocation but the last.
     pub kind: Kind,
     /// The box's index.
     pub index: BoxId,
@@ -95,7 +95,7 @@ impl Fact {
 
 /// A seat's buffers, used again for each invocation.
 #[derive(Default)]
-pub struct Desk {
+pub struct SeatBuffers {
     /// Boxes to be queued, the one to be run first last: an immediate one, if there is any. The world empties it after
     /// each invocation.
     pub activations: Vec<Activation>,
@@ -125,14 +125,14 @@ pub struct Desk {
     pub seat: Option<usize>,
 }
 
-impl fmt::Debug for Desk {
+impl fmt::Debug for SeatBuffers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("Desk");
+        let mut shown = f.debug_struct("SeatBuffers");
         shown.field("activations", &self.activations).field("facts", &self.facts).finish_non_exhaustive()
     }
 }
 
-impl Desk {
+impl SeatBuffers {
     #[inline]
     pub(crate) fn note(&mut self, fact: Fact) {
         self.facts.push(fact);

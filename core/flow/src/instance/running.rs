@@ -1,8 +1,8 @@
 //! One invocation of a box: begin, act, send, finish.
 
-use crate::desk::{Activation, Desk, Fact};
 use crate::instance::{Body, BoxCell, InputView, Instance, Output};
 use crate::queued::CellRef;
+use crate::seat_buffers::{Activation, Fact, SeatBuffers};
 use crate::state::Sending;
 use crate::sync::{Ordering, fence};
 use crate::{BoxId, Envelope, Operator, Turn, World};
@@ -32,31 +32,31 @@ pub struct Sent(Running);
 impl Running {
     /// See [`Queued::begin`](crate::Queued::begin), the source of the cell.
     #[inline]
-    pub(crate) fn begin(cell: CellRef, desk: &mut Desk) -> Running {
+    pub(crate) fn begin(cell: CellRef, buffers: &mut SeatBuffers) -> Running {
         let mut running = Running { cell, flags: 0 };
-        running.take_snapshot(desk);
+        running.take_snapshot(buffers);
         running
     }
 
-    fn take_snapshot(&mut self, desk: &mut Desk) {
+    fn take_snapshot(&mut self, buffers: &mut SeatBuffers) {
         let own = self.cell;
         let cell: &BoxCell = &own;
         let instance = cell.instance();
         self.flags = if cell.state.begin() { RUN_DUE } else { 0 };
-        if desk.recording {
-            desk.clock = desk.clock.max(cell.clock.load(Ordering::Acquire));
+        if buffers.recording {
+            buffers.clock = buffers.clock.max(cell.clock.load(Ordering::Acquire));
         }
         self.with_body(|body, due| {
             let has_ended = instance.has_ended();
             if has_ended {
-                instance.guarded(cell.index, || body.drop_pending(desk));
+                instance.guarded(cell.index, || body.drop_pending(buffers));
             }
             let blocked = body.waits() && {
                 let goes_round = instance.grows() && !body.retired && !has_ended;
                 let (refused, was_lent) =
                     if goes_round { (body.refused_rounds(), body.was_lent_for_rounds()) } else { (0, false) };
-                body.note_overdrafts(desk);
-                let all = instance.flush(cell, body, desk);
+                body.note_overdrafts(buffers);
+                let all = instance.flush(cell, body, buffers);
                 if goes_round && (was_lent || body.refused_rounds() < refused) {
                     // Its code has seen no room there, and has not asked to run again.
                     body.run_again = true;
@@ -114,17 +114,19 @@ impl Body {
     }
 
     /// Records the heads taken and the heads left. A head of a closed input is neither.
-    fn note_heads(&mut self, heads: Vec<(usize, Fact)>, desk: &mut Desk) {
+    fn note_heads(&mut self, heads: Vec<(usize, Fact)>, buffers: &mut SeatBuffers) {
         for (input, received) in heads {
             match self.snapshot[input] {
                 seen @ (InputView::Taken | InputView::Kept) => {
                     self.left[input] = false;
-                    desk.note(received);
+                    buffers.note(received);
                     if seen == InputView::Kept {
-                        desk.note(Fact::Kept { input });
+                        buffers.note(Fact::Kept { input });
                     }
                 }
-                InputView::Head if !std::mem::replace(&mut self.left[input], true) => desk.note(Fact::Left { input }),
+                InputView::Head if !std::mem::replace(&mut self.left[input], true) => {
+                    buffers.note(Fact::Left { input })
+                }
                 InputView::Head | InputView::Nothing => {}
             }
         }
@@ -132,10 +134,10 @@ impl Body {
 
     /// Records the overdrafts that its vias have got since its last run.
     #[cold]
-    fn note_overdrafts(&mut self, desk: &mut Desk) {
+    fn note_overdrafts(&mut self, buffers: &mut SeatBuffers) {
         for (output, out) in self.outputs.iter_mut().enumerate() {
-            if let Some(bytes) = out.lent.take().filter(|_| desk.recording) {
-                desk.note(Fact::Overdrawn { output, bytes });
+            if let Some(bytes) = out.lent.take().filter(|_| buffers.recording) {
+                buffers.note(Fact::Overdrawn { output, bytes });
             }
         }
     }
@@ -143,11 +145,11 @@ impl Body {
     /// The request has ended: refused envelopes are not needed any more.
     #[cold]
     #[inline(never)]
-    fn drop_pending(&mut self, desk: &mut Desk) {
+    fn drop_pending(&mut self, buffers: &mut SeatBuffers) {
         for (index, output) in self.outputs.iter_mut().enumerate() {
             output.receivers.iter_mut().for_each(|receiver| drop(receiver.clear()));
             if std::mem::take(&mut output.noted) {
-                desk.note(Fact::Resumed { output: index });
+                buffers.note(Fact::Resumed { output: index });
             }
         }
     }
@@ -215,26 +217,26 @@ impl Running {
     }
 
     /// Runs the user's code. An error or a panic fails the request.
-    pub fn act(&mut self, world: &dyn World, desk: &mut Desk) {
+    pub fn act(&mut self, world: &dyn World, buffers: &mut SeatBuffers) {
         let own = self.cell;
         let cell: &BoxCell = &own;
         let instance = cell.instance();
-        instance.count_act(desk.seat);
+        instance.count_act(buffers.seat);
         self.with_body(|body, due| {
             debug_assert!(*due, "user code is run when it is due, and once");
             *due = false;
-            let heads = if desk.recording { body.heads(cell) } else { Vec::new() };
+            let heads = if buffers.recording { body.heads(cell) } else { Vec::new() };
             let mut operator: std::boxed::Box<dyn Operator> =
                 std::mem::replace(&mut body.operator, std::boxed::Box::new(Absent));
             body.any_room = false;
             body.taken_bytes = 0;
             cell.tally().acted();
-            let before = if desk.recording { cell.tally().bytes() } else { (0, 0) };
-            let Desk { node, blocks, asks_world, .. } = *desk;
-            let entry = desk.entry.as_ref();
+            let before = if buffers.recording { cell.tally().bytes() } else { (0, 0) };
+            let SeatBuffers { node, blocks, asks_world, .. } = *buffers;
+            let entry = buffers.entry.as_ref();
             let held = Cell::new(None);
             let mut turn = Turn { cell, body, world, instance, node, blocks, asks_world, entry, held };
-            let now = desk.now_ns.filter(|_| instance.is_timed());
+            let now = buffers.now_ns.filter(|_| instance.is_timed());
             let began = now.map(|now| now());
             let done = catch_unwind(AssertUnwindSafe(|| operator.act(&mut turn)));
             if let (Some(now), Some(began)) = (now, began) {
@@ -242,24 +244,24 @@ impl Running {
             }
             let held = turn.held.get();
             body.operator = operator;
-            if desk.recording {
-                body.note_heads(heads, desk);
+            if buffers.recording {
+                body.note_heads(heads, buffers);
                 let (near, far) = cell.tally().bytes();
                 let (near, far) = (near - before.0, far - before.1);
                 if near + far > 0 {
-                    desk.note(Fact::Read { near, far });
+                    buffers.note(Fact::Read { near, far });
                 }
             }
             if let Some(bytes) = held.filter(|&bytes| bytes != body.held) {
                 body.held = bytes;
-                if desk.recording {
-                    desk.note(Fact::Held { bytes });
+                if buffers.recording {
+                    buffers.note(Fact::Held { bytes });
                 }
             }
             match done {
                 Ok(Ok(())) => {
                     if let Some(growing) = body.growing.take() {
-                        instance.grow_guarded(cell, body, *growing, desk.recording);
+                        instance.grow_guarded(cell, body, *growing, buffers.recording);
                     }
                 }
                 Ok(Err(error)) => instance.fail(instance.gave_up(cell.index, error)),
@@ -270,8 +272,8 @@ impl Running {
     }
 
     /// Sends the action's envelopes, and resumes senders with new room. Receivers to be queued are left in
-    /// `desk.activations`.
-    pub fn send(mut self, desk: &mut Desk) -> Sent {
+    /// `buffers.activations`.
+    pub fn send(mut self, buffers: &mut SeatBuffers) -> Sent {
         let own = self.cell;
         let cell: &BoxCell = &own;
         let instance = cell.instance();
@@ -285,20 +287,21 @@ impl Running {
                 instance.drop_sent(cell, body);
             }
             if !body.outbox.is_empty() {
-                blocked = !instance.deliver(cell, body, desk) && body.is_held_up();
+                blocked = !instance.deliver(cell, body, buffers) && body.is_held_up();
                 body.retire_if_unread(cell);
             }
             for sender in body.resumed.drain(..) {
-                if desk.recording {
-                    sender.clock.fetch_max(desk.clock, Ordering::AcqRel);
+                if buffers.recording {
+                    sender.clock.fetch_max(buffers.clock, Ordering::AcqRel);
                 }
                 if sender.state.resume().0 {
-                    desk.activations.push(instance.activation(&sender, Kind::Deferred, desk.seat));
+                    buffers.activations.push(instance.activation(&sender, Kind::Deferred, buffers.seat));
                 }
             }
             if body.ended {
-                instance.end(|wanted| desk.activations.push(instance.activation(wanted, Kind::Deferred, desk.seat)));
-                instance.discard_paused(desk.seat);
+                instance
+                    .end(|wanted| buffers.activations.push(instance.activation(wanted, Kind::Deferred, buffers.seat)));
+                instance.discard_paused(buffers.seat);
             }
             blocked
         });
@@ -313,11 +316,11 @@ impl Sent {
     }
 
     /// Ends the invocation: from here on another seat may run the box. If it has to be queued again, it is put into
-    /// `desk.activations` before all others: the youngest task is run next, to be a receiver of its rows.
+    /// `buffers.activations` before all others: the youngest task is run next, to be a receiver of its rows.
     ///
     /// Unless the caller has its own reference to the instance, the instance may be gone after this call; with one, the
     /// caller settles the request if this was the last task.
-    pub fn finish(self, desk: &mut Desk) {
+    pub fn finish(self, buffers: &mut SeatBuffers) {
         let mut running = self.0;
         let own = running.cell;
         let cell: &BoxCell = &own;
@@ -339,11 +342,11 @@ impl Sent {
             }
             false
         });
-        if desk.recording {
-            cell.clock.fetch_max(desk.clock, Ordering::AcqRel);
+        if buffers.recording {
+            cell.clock.fetch_max(buffers.clock, Ordering::AcqRel);
         }
-        if desk.spreads {
-            spread(&mut desk.activations);
+        if buffers.spreads {
+            spread(&mut buffers.activations);
         }
         // A paused box is queued, so only as a blocked one it is invoked when its receiver has room.
         let blocked = running.flags & RUN_BLOCKED != 0 || (waits && pauses);
@@ -371,17 +374,17 @@ impl Sent {
             // its input on its last seat.
             let was_resumed = blocked || (waits && !due_again);
             let kind = if run_again || was_resumed { Kind::Deferred } else { Kind::Immediate };
-            let activation = instance.activation(cell, kind, desk.seat);
+            let activation = instance.activation(cell, kind, buffers.seat);
             let activation = if pauses { pause(cell, activation, instance) } else { Some(activation) };
             if let Some(activation) = activation {
-                desk.activations.insert(0, activation);
+                buffers.activations.insert(0, activation);
             }
         }
         // The immediate one comes last, to be this seat's next.
-        if desk.activations.len() > 1 {
-            desk.activations.sort_by_key(|activation| activation.kind == Kind::Immediate);
+        if buffers.activations.len() > 1 {
+            buffers.activations.sort_by_key(|activation| activation.kind == Kind::Immediate);
         }
-        instance.count_finished(desk.seat);
+        instance.count_finished(buffers.seat);
     }
 }
 

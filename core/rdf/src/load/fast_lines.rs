@@ -7,7 +7,7 @@
 //! and `-`, the commonest forms of language tags, and one triple in the line, or one quad.
 
 use super::terms::Terms;
-use crate::ids::Kind;
+use crate::ids::TermKind;
 use crate::term::Encoder;
 use memchr::{memchr, memchr3};
 use vicus_flow::NoMemory;
@@ -107,7 +107,7 @@ impl<'a> PlainLines<'a> {
         if end > self.longest_iri {
             return None;
         }
-        let number = terms.intern_if(Kind::Iri as u8, &text[..end], is_surely_iri)?;
+        let number = terms.intern_if(TermKind::Iri as u8, &text[..end], is_surely_iri)?;
         Some((number, &text[end + 1..]))
     }
 
@@ -175,7 +175,7 @@ impl<'a> PlainLines<'a> {
 }
 
 fn string<'a>(value: &[u8], rest: &'a [u8], terms: &mut Terms) -> Option<(u32, &'a [u8])> {
-    let number = terms.intern_if(Kind::String as u8, value, |value| str::from_utf8(value).is_ok())?;
+    let number = terms.intern_if(TermKind::String as u8, value, |value| str::from_utf8(value).is_ok())?;
     Some((number, rest))
 }
 

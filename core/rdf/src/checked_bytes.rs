@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use vicus_flow::{BoxError, give_up};
 
 /// A part of a file, or of another store of unchanging bytes.
-pub trait Pages: fmt::Debug + Send + Sync {
+pub trait CheckedBytes: fmt::Debug + Send + Sync {
     /// All its bytes, without a check. Each call returns the same.
     fn bytes(&self) -> &[u8];
 
@@ -22,7 +22,7 @@ pub trait Pages: fmt::Debug + Send + Sync {
 }
 
 /// The owner of a snapshot's bytes, such as mapped files. It may lose them while they are read.
-pub trait Keeper: fmt::Debug + Send + Sync {
+pub trait BytesOwner: fmt::Debug + Send + Sync {
     /// The reason why bytes read until now may be zeros never written. Takes a call of the system for each file.
     fn lost(&self) -> Option<BoxError>;
 }
@@ -32,19 +32,19 @@ const PAGE: usize = 64 << 10;
 
 /// Lent bytes, with notes on the checked ones.
 pub(crate) struct LentBytes {
-    owner: Arc<dyn Pages>,
+    owner: Arc<dyn CheckedBytes>,
     /// A bit for each checked page. At worst two readers check the same page, and the bytes never change, so no order
     /// of memory is needed.
     right: Box<[AtomicU64]>,
 }
 
 impl LentBytes {
-    pub(crate) fn new(owner: Arc<dyn Pages>) -> LentBytes {
+    pub(crate) fn new(owner: Arc<dyn CheckedBytes>) -> LentBytes {
         let words = owner.bytes().len().div_ceil(PAGE).div_ceil(64);
         LentBytes { owner, right: std::iter::repeat_with(AtomicU64::default).take(words).collect() }
     }
 
-    pub(crate) fn owner(&self) -> &Arc<dyn Pages> {
+    pub(crate) fn owner(&self) -> &Arc<dyn CheckedBytes> {
         &self.owner
     }
 
@@ -89,7 +89,7 @@ pub(crate) mod tests {
         pub(crate) from: usize,
     }
 
-    impl Pages for Damaged {
+    impl CheckedBytes for Damaged {
         fn bytes(&self) -> &[u8] {
             &self.bytes
         }

@@ -1,7 +1,7 @@
 //! The storage of data being built: bytes written front to back, in memory or in temporary files.
 
-use crate::lent::Pages;
-use crate::placed::PlacedVec;
+use crate::checked_bytes::CheckedBytes;
+use crate::placement::PlacedVec;
 use std::ops::Range;
 use std::sync::Arc;
 use vicus_files::Scratch;
@@ -99,13 +99,13 @@ impl Growing {
     }
 
     /// All bytes, in a file even if they are few. Panics if they are to lie in memory.
-    pub(crate) fn into_pages(mut self) -> Arc<dyn Pages> {
+    pub(crate) fn into_pages(mut self) -> Arc<dyn CheckedBytes> {
         self.write_out();
         pages(self.writing.expect("its storage is a temporary file"))
     }
 }
 
-fn pages(writing: Writing) -> Arc<dyn Pages> {
+fn pages(writing: Writing) -> Arc<dyn CheckedBytes> {
     let mapped = writing.finish().and_then(|written| written.map());
     Arc::new(InScratch(mapped.unwrap_or_else(|error| give_up(error))))
 }
@@ -114,7 +114,7 @@ fn pages(writing: Writing) -> Arc<dyn Pages> {
 #[derive(Debug)]
 struct InScratch(Mapped);
 
-impl Pages for InScratch {
+impl CheckedBytes for InScratch {
     fn bytes(&self) -> &[u8] {
         self.0.bytes()
     }

@@ -10,12 +10,12 @@
 //! a rank have to be sorted: those are among the changes since a base was built, and few.
 
 use crate::dictionary::{Dictionary, Keys, Sample, Section, SectionBuilder};
-use crate::growing::Backing;
-use crate::ids::{Id, Kind, SECTIONS};
+use crate::ids::{Id, SECTIONS, TermKind};
 use crate::index::{Index, Order};
 use crate::packed::{Packed, Packing};
 use crate::quads::Quads;
 use crate::snapshot::Snapshot;
+use crate::storage::Backing;
 use crate::term::{NO_SOURCE, TermView, file_character, file_of};
 use crate::triple;
 use hashbrown::HashMap;
@@ -72,7 +72,7 @@ impl Used {
     fn of(snapshot: &Snapshot, pause: &mut dyn FnMut()) -> Result<Used, NoMemory> {
         let bits = |kind| Vec::zeroed(snapshot.dictionary().count(kind).div_ceil(64));
         let mut ranks: [Vec<u64>; SECTIONS] = Default::default();
-        for (ranks, kind) in ranks.iter_mut().zip(Kind::IN_DICTIONARY) {
+        for (ranks, kind) in ranks.iter_mut().zip(TermKind::IN_DICTIONARY) {
             *ranks = bits(kind)?;
         }
         let mut fresh: HashMap<Id, (), HashKey> = HashMap::default();
@@ -88,7 +88,7 @@ impl Used {
                     continue;
                 }
                 match (id.kind().section(), id.rank()) {
-                    (Some(_), _) if id.is_computed() => {
+                    (Some(_), _) if id.is_unranked() => {
                         let bytes = (2 * (fresh.len() + 1) * size_of::<Id>()) as u64;
                         refusable(|| fresh.try_reserve(1)).map_err(|_| NoMemory { bytes })?;
                         fresh.insert(id, ());
@@ -106,14 +106,14 @@ impl Used {
         let dictionary = snapshot.dictionary();
         let mut no_source = [0; 4];
         let no_source = file_character(NO_SOURCE).encode_utf8(&mut no_source);
-        let end = dictionary.search(Kind::Blank, no_source).unwrap_or_else(|next| next).rank().unwrap_or(0);
-        let last = end.checked_sub(1).map(|rank| Id::ranked(Kind::Blank, rank));
+        let end = dictionary.search(TermKind::Blank, no_source).unwrap_or_else(|next| next).rank().unwrap_or(0);
+        let last = end.checked_sub(1).map(|rank| Id::ranked(TermKind::Blank, rank));
         let fresh = self.fresh.iter().copied().filter(|id| id.is_blank());
         let files = fresh.chain(last).filter_map(|id| snapshot.key(id, file));
         let mut greatest = files.max();
         // Those of triple terms need not be terms by themselves.
-        let section = Kind::Triple.section().expect("it has keys");
-        let triples = self.ranks(section).map(|rank| Id::ranked(Kind::Triple, rank));
+        let section = TermKind::Triple.section().expect("it has keys");
+        let triples = self.ranks(section).map(|rank| Id::ranked(TermKind::Triple, rank));
         for id in triples.chain(self.fresh.iter().copied().filter(|id| id.is_triple())) {
             snapshot.view(id, |view| {
                 let TermView::Triple(triple) = view else { unreachable!("its kind says so") };
@@ -154,7 +154,7 @@ impl Renumbered {
     #[inline]
     fn id(&self, id: Id) -> Id {
         match (id.kind().section(), id.rank()) {
-            (Some(_), _) if id.is_computed() => self.fresh[&id],
+            (Some(_), _) if id.is_unranked() => self.fresh[&id],
             (Some(section), Some(rank)) => Id::ranked(id.kind(), self.ranks[section].get(0, rank) as usize),
             _ => id,
         }
@@ -179,7 +179,7 @@ fn merge_terms(
         before
     };
     let files: Vec<u32> = parts.iter().zip(used).map(of_files).collect();
-    for (section, kind) in Kind::IN_DICTIONARY.into_iter().enumerate() {
+    for (section, kind) in TermKind::IN_DICTIONARY.into_iter().enumerate() {
         let mut lists = Vec::new();
         let mut ranks: Vec<Packing<1>> = parts.iter().map(|_| Packing::new(storage)).collect();
         let mut sample = Sample::default();
@@ -207,7 +207,7 @@ fn merge_terms(
             builder.push(&key)?;
             for list in lists.iter_mut().filter(|list| list.has_key() && list.key == key) {
                 let numbers = &mut numbers[list.part];
-                if list.id.is_computed() {
+                if list.id.is_unranked() {
                     let bytes = (2 * (numbers.fresh.len() + 1) * size_of::<[Id; 2]>()) as u64;
                     refusable(|| numbers.fresh.try_reserve(1)).map_err(|_| NoMemory { bytes })?;
                     numbers.fresh.insert(list.id, Id::ranked(kind, rank));
@@ -229,7 +229,7 @@ fn merge_terms(
 
 impl Snapshot {
     /// About how many bytes the keys of a kind have.
-    fn plain_bytes(&self, kind: Kind) -> usize {
+    fn plain_bytes(&self, kind: TermKind) -> usize {
         let [mut ranked, mut fresh] = [0; 2];
         let mut keys = self.dictionary().keys(kind);
         let step = keys.len().div_ceil(SOME).max(1);
@@ -261,7 +261,7 @@ impl<'a> List<'a> {
     fn new(
         part: usize,
         snapshot: &'a Snapshot,
-        kind: Kind,
+        kind: TermKind,
         files: u32,
         rest: Box<dyn Iterator<Item = Id> + 'a>,
     ) -> List<'a> {
@@ -278,7 +278,7 @@ impl<'a> List<'a> {
     fn advance(&mut self) {
         self.id = self.rest.next().unwrap_or_default();
         let Some(rank) = self.id.rank() else { return };
-        let key = if self.id.is_computed() { self.snapshot.fresh().key(self.id) } else { self.keys.key(rank) };
+        let key = if self.id.is_unranked() { self.snapshot.fresh().key(self.id) } else { self.keys.key(rank) };
         self.key.clear();
         match file(key).filter(|_| self.files > 0 && self.id.is_blank()) {
             Some(file) => {
@@ -311,7 +311,7 @@ impl Iterator for Source<'_> {
             Source::Fresh(rows) => rows.next(),
             Source::Ranked(rows, numbers) => loop {
                 let row = rows.next_row()?;
-                if !row.iter().any(|id| id.is_computed()) {
+                if !row.iter().any(|id| id.is_unranked()) {
                     break Some(row.map(|id| numbers.id(id)));
                 }
             },
@@ -343,7 +343,7 @@ fn merge_rows(
             let mut rows = Vec::new();
             let mut all = index.quads(0..index.len());
             while let Some(row) = all.next_row() {
-                if row.iter().any(|id| id.is_computed()) {
+                if row.iter().any(|id| id.is_unranked()) {
                     rows.grow(1)?;
                     rows.push(row.map(|id| numbers.id(id)));
                 }
@@ -377,8 +377,8 @@ fn merge_rows(
 mod tests {
     use super::*;
     use crate::load::{Loader, Syntax};
-    use crate::stored::KINDS;
-    use crate::stored::tests::sections;
+    use crate::sections::KINDS;
+    use crate::sections::tests::sections;
     use std::collections::BTreeMap;
     use std::sync::Arc;
     use vicus_files::{FakeDisk, Scratch};
@@ -413,7 +413,7 @@ mod tests {
     /// trained.
     fn parts_of(snapshot: &Snapshot) -> (Vec<String>, BTreeMap<String, Vec<u8>>) {
         let mut all = Vec::new();
-        for kind in Kind::IN_DICTIONARY {
+        for kind in TermKind::IN_DICTIONARY {
             let mut keys = snapshot.dictionary().keys(kind);
             (0..keys.len()).for_each(|rank| all.push(keys.key(rank).to_owned()));
         }

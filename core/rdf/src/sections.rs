@@ -12,12 +12,12 @@
 
 use crate::base::Base;
 use crate::characteristic::CharacteristicSets;
+use crate::checked_bytes::CheckedBytes;
 use crate::dictionary::{Dictionary, Section, write_symbols};
-use crate::ids::{Id, Kind, SECTIONS};
+use crate::ids::{Id, SECTIONS, TermKind};
 use crate::index::{Index, Order};
-use crate::lent::Pages;
 use crate::packed::Packed;
-use crate::placed::PlacedVec;
+use crate::placement::PlacedVec;
 use crate::snapshot::Snapshot;
 use crate::statistics::Statistics;
 use std::fmt;
@@ -31,12 +31,12 @@ pub const FORMAT: u64 = 3;
 const FORMAT_OF_OLD_KINDS: u64 = 2;
 
 /// The kinds of terms of RDF 1.2 alone. Format 2 has neither their numbers nor their sections.
-const NEW_KINDS: [Kind; 2] = [Kind::DirString, Kind::Triple];
+const NEW_KINDS: [TermKind; 2] = [TermKind::DirString, TermKind::Triple];
 
 /// The kinds in the dictionary of a format, with their sections' numbers and names.
 fn kinds_of(format: u64) -> impl Iterator<Item = (usize, &'static str)> {
-    let is_in = move |kind: &Kind| format >= FORMAT || !NEW_KINDS.contains(kind);
-    Kind::IN_DICTIONARY
+    let is_in = move |kind: &TermKind| format >= FORMAT || !NEW_KINDS.contains(kind);
+    TermKind::IN_DICTIONARY
         .into_iter()
         .zip(KINDS)
         .enumerate()
@@ -61,7 +61,7 @@ pub trait Sections {
 
 /// Why sections are no snapshot.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum NotStored {
+pub enum NotASnapshot {
     /// There is no section of this name.
     Missing(String),
     /// The format is newer.
@@ -70,14 +70,14 @@ pub enum NotStored {
     Older(u64),
 }
 
-impl fmt::Display for NotStored {
+impl fmt::Display for NotASnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NotStored::Missing(name) => write!(f, "there is no section {name}"),
-            NotStored::Newer(format) => {
+            NotASnapshot::Missing(name) => write!(f, "there is no section {name}"),
+            NotASnapshot::Newer(format) => {
                 write!(f, "it has format {format}, from a newer Vicus; this one reads format {FORMAT}")
             }
-            NotStored::Older(format) => {
+            NotASnapshot::Older(format) => {
                 write!(
                     f,
                     "it has format {format}, from an older Vicus; this one reads format {FORMAT}. Dump the store with \
@@ -88,7 +88,7 @@ impl fmt::Display for NotStored {
     }
 }
 
-impl std::error::Error for NotStored {}
+impl std::error::Error for NotASnapshot {}
 
 /// Words in a row, for small data.
 #[derive(Default)]
@@ -134,9 +134,9 @@ impl Reading<'_> {
     }
 }
 
-/// The names of the sections of each of [`Kind::IN_DICTIONARY`].
+/// The names of the sections of each of [`TermKind::IN_DICTIONARY`].
 pub(crate) const KINDS: [&str; SECTIONS] = ["blank", "iri", "string", "lang", "directed", "typed", "triple"];
-const _: () = assert!(KINDS.len() == Kind::IN_DICTIONARY.len());
+const _: () = assert!(KINDS.len() == TermKind::IN_DICTIONARY.len());
 
 /// Writes values of a possible other owner, in parts. Each part is checked before it is written.
 fn write_values<T: Copy>(
@@ -162,11 +162,11 @@ fn write_packed<const N: usize>(name: &str, packed: &Packed<N>, into: &mut dyn S
 }
 
 /// Finds sections.
-struct SectionFinder<'a>(&'a dyn Fn(&str) -> Option<Arc<dyn Pages>>);
+struct SectionFinder<'a>(&'a dyn Fn(&str) -> Option<Arc<dyn CheckedBytes>>);
 
 impl SectionFinder<'_> {
-    fn get(&self, name: &str) -> Result<Arc<dyn Pages>, BoxError> {
-        (self.0)(name).ok_or_else(|| NotStored::Missing(name.to_owned()).into())
+    fn get(&self, name: &str) -> Result<Arc<dyn CheckedBytes>, BoxError> {
+        (self.0)(name).ok_or_else(|| NotASnapshot::Missing(name.to_owned()).into())
     }
 
     /// Reads a section as a whole.
@@ -291,11 +291,11 @@ impl Snapshot {
     ///
     /// # Errors
     /// A section is missing, not as it was written, or of another format.
-    pub fn lent(sections: &dyn Fn(&str) -> Option<Arc<dyn Pages>>) -> Result<Snapshot, BoxError> {
+    pub fn lent(sections: &dyn Fn(&str) -> Option<Arc<dyn CheckedBytes>>) -> Result<Snapshot, BoxError> {
         let found = SectionFinder(sections);
         let about = found.read("about", |words| match words.word() {
-            Some(format) if format > FORMAT => Err(NotStored::Newer(format).into()),
-            Some(format) if format < FORMAT_OF_OLD_KINDS => Err(NotStored::Older(format).into()),
+            Some(format) if format > FORMAT => Err(NotASnapshot::Newer(format).into()),
+            Some(format) if format < FORMAT_OF_OLD_KINDS => Err(NotASnapshot::Older(format).into()),
             Some(format) => Ok(About::read(format, words)),
             None => Ok(None),
         })?;
@@ -332,7 +332,7 @@ impl About {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::lent::tests::Damaged;
+    use crate::checked_bytes::tests::Damaged;
     use crate::load::{Loader, Syntax};
     use std::collections::BTreeMap;
     use std::fmt::Write as _;

@@ -5,7 +5,7 @@
 //! places are added up.
 
 use crate::base::{Base, Lies};
-use crate::delta::{Change, Delta, Flat, Located, Part, Row, Run, Runs, Spot};
+use crate::delta::{Delta, Flat, Located, MergedRun, Part, Row, RowChange, Runs, Spot};
 use crate::ids::Id;
 use crate::index::Index;
 use crate::interrupt::Interrupt;
@@ -13,7 +13,7 @@ use crate::packed::{BLOCK, Window};
 use crate::search::Cursor;
 use std::ops::Range;
 use vicus_flow::library::Piece;
-use vicus_flow::{Grow, NoMemory, Room};
+use vicus_flow::{Grow, NoMemory, Unfilled};
 use vicus_topology::NodeId;
 
 /// The changes of a base's rows, and of its directories.
@@ -31,7 +31,7 @@ impl Changed {
     /// The changes of an index with strictly ascending further ones; `None` if they undo each other.
     pub(crate) fn with(
         index: &Index,
-        changes: &[(Row, Change)],
+        changes: &[(Row, RowChange)],
         interrupt: &Interrupt<'_>,
     ) -> Result<Option<Changed>, NoMemory> {
         let (base, none) = (index.base(), Changed::default());
@@ -62,10 +62,10 @@ impl Changed {
         &self,
         after: &Changed,
         base: &Base,
-        changes: &[(Row, Change)],
+        changes: &[(Row, RowChange)],
         ids: usize,
         interrupt: &Interrupt<'_>,
-    ) -> Result<Vec<(Row, Change)>, NoMemory> {
+    ) -> Result<Vec<(Row, RowChange)>, NoMemory> {
         let (mut made, mut cursor) = (Vec::new(), Cursor::of_base(base));
         let mut hints = [Spot::default(); 2];
         for same in changes.chunk_by(|a, b| a.0[..ids] == b.0[..ids]) {
@@ -75,8 +75,8 @@ impl Changed {
             let was_there = !self.rows.around(prefix, rows.clone(), &mut hints[0]).is_empty();
             let is_there = !after.rows.around(prefix, rows, &mut hints[1]).is_empty();
             let change = match (was_there, is_there) {
-                (false, true) => Change::Insert,
-                (true, false) => Change::Delete,
+                (false, true) => RowChange::Insert,
+                (true, false) => RowChange::Delete,
                 _ => continue,
             };
             let mut row = [Id::UNBOUND; 4];
@@ -140,8 +140,8 @@ impl<'a> Merged<'a> {
     pub(crate) fn graph(self, graph: usize) -> Id {
         assert!(graph < self.graph_count(), "graph {graph} of {}", self.graph_count());
         match self.graphs.locate(graph) {
-            Run::Base(graphs) => self.base.graph(graphs.start),
-            Run::Inserted(row) => row[0],
+            MergedRun::Base(graphs) => self.base.graph(graphs.start),
+            MergedRun::Inserted(row) => row[0],
         }
     }
 
@@ -159,8 +159,8 @@ impl<'a> Merged<'a> {
     pub(crate) fn key(self, key: usize) -> Id {
         assert!(key < self.key_count(), "key {key} of {}", self.key_count());
         match self.keys.locate(key) {
-            Run::Base(keys) => self.base.key(keys.start),
-            Run::Inserted(row) => row[self.base.key_level()],
+            MergedRun::Base(keys) => self.base.key(keys.start),
+            MergedRun::Inserted(row) => row[self.base.key_level()],
         }
     }
 
@@ -173,18 +173,18 @@ impl<'a> Merged<'a> {
     pub(crate) fn rows_of_key(self, key: usize) -> Range<usize> {
         let level = self.base.key_level();
         match self.keys.locate(key) {
-            Run::Base(keys) => {
+            MergedRun::Base(keys) => {
                 let ids = self.base.ids_of_key(keys.start);
                 merged_range(self.rows, &ids[..=level], self.base.rows_of_key(keys.start))
             }
-            Run::Inserted(row) => self.range(&row[..=level]),
+            MergedRun::Inserted(row) => self.range(&row[..=level]),
         }
     }
 
     pub(crate) fn key_of_row(self, row: usize) -> usize {
         match self.rows.locate(row) {
-            Run::Base(rows) => self.keys.place_of(self.base.key_of_row(rows.start)),
-            Run::Inserted(row) => {
+            MergedRun::Base(rows) => self.keys.place_of(self.base.key_of_row(rows.start)),
+            MergedRun::Inserted(row) => {
                 let ids = &row[..=self.base.key_level()];
                 merged_range(self.keys, ids, self.base.key_range(ids)).start
             }
@@ -193,8 +193,8 @@ impl<'a> Merged<'a> {
 
     pub(crate) fn row(self, row: usize) -> Row {
         match self.rows.locate(row) {
-            Run::Base(rows) => self.base.row(rows.start),
-            Run::Inserted(row) => row,
+            MergedRun::Base(rows) => self.base.row(rows.start),
+            MergedRun::Inserted(row) => row,
         }
     }
 
@@ -243,8 +243,8 @@ impl<'a> Merged<'a> {
     #[inline(never)]
     pub(crate) fn get(self, level: usize, row: usize) -> Id {
         match self.rows.locate(row) {
-            Run::Base(rows) => self.base.get(level, rows.start),
-            Run::Inserted(row) => row[level],
+            MergedRun::Base(rows) => self.base.get(level, rows.start),
+            MergedRun::Inserted(row) => row[level],
         }
     }
 
@@ -292,7 +292,7 @@ impl<'a> Merged<'a> {
         MergedValues { merged: self, level, rows, values: [0; BLOCK], next: 0, end: 0 }
     }
 
-    pub(crate) fn fill(self, level: usize, rows: Range<usize>, column: &mut Room<'_, u64>) {
+    pub(crate) fn fill(self, level: usize, rows: Range<usize>, column: &mut Unfilled<'_, u64>) {
         let (mut window, mut at) = (Window::default(), self.base.key_walk());
         let lies = self.base.lies(level);
         self.rows.walk(rows, |part| match (part, lies) {
@@ -309,7 +309,7 @@ impl<'a> Merged<'a> {
         });
     }
 
-    pub(crate) fn gather(self, level: usize, rows: &[u32], into: &mut Room<'_, u64>) {
+    pub(crate) fn gather(self, level: usize, rows: &[u32], into: &mut Unfilled<'_, u64>) {
         if !self.is_by_row(level) {
             // Rows often have the ids of the row before.
             let (mut same, mut id) = (0..0, 0);
@@ -366,8 +366,8 @@ impl<'a> Merged<'a> {
                 Located::Inserted(entry) => inserted(Id::from_bits(ids[entry])),
             },
             None => match self.rows.run_at(row) {
-                Run::Base(rows) => of_base(rows),
-                Run::Inserted(row) => inserted(row[level]),
+                MergedRun::Base(rows) => of_base(rows),
+                MergedRun::Inserted(row) => inserted(row[level]),
             },
         }
     }
@@ -378,11 +378,11 @@ impl<'a> Merged<'a> {
             return self.range(&ids[..=level]).end.min(end);
         }
         let ((from, start), (to, last)) = (self.rows.first_there(row), self.rows.seek(end));
-        let is_base = |entry: Run| matches!(entry, Run::Base(_));
+        let is_base = |entry: MergedRun| matches!(entry, MergedRun::Base(_));
         let found = self.rows.at(from, start);
         let id = match &found {
-            Run::Base(rows) => self.base.get(level, rows.start),
-            Run::Inserted(row) => row[level],
+            MergedRun::Base(rows) => self.base.get(level, rows.start),
+            MergedRun::Inserted(row) => row[level],
         };
         let has_it = start < last && (is_base(found) || self.base.get(level, start) == id);
         let base = if has_it { self.base.end_of_group(level, start, last) } else { start };
@@ -396,7 +396,7 @@ impl<'a> Merged<'a> {
             assert_eq!(found.start, at, "a change knows its place in the base");
             assert_eq!(
                 found.is_empty(),
-                change == Change::Insert,
+                change == RowChange::Insert,
                 "what is inserted was not there, what is deleted was"
             );
         }
@@ -404,12 +404,12 @@ impl<'a> Merged<'a> {
         for (ids, change, at) in self.keys.changes() {
             let (found, now) = (self.base.key_range(&ids[..=level]), self.range(&ids[..=level]));
             assert_eq!(found.start, at, "a key knows its place in the base");
-            assert_eq!((found.is_empty(), now.is_empty()), (change == Change::Insert, change == Change::Delete));
+            assert_eq!((found.is_empty(), now.is_empty()), (change == RowChange::Insert, change == RowChange::Delete));
         }
         for (ids, change, at) in self.graphs.changes() {
             let (found, now) = (self.base.graph_range(ids[0]), self.range(&ids[..1]));
             assert_eq!(found.start, at, "a graph knows its place in the base");
-            assert_eq!((found.is_empty(), now.is_empty()), (change == Change::Insert, change == Change::Delete));
+            assert_eq!((found.is_empty(), now.is_empty()), (change == RowChange::Insert, change == RowChange::Delete));
         }
         let rows: Vec<Range<usize>> = (0..self.key_count()).map(|key| self.rows_of_key(key)).collect();
         assert!(rows.iter().all(|rows| !rows.is_empty()), "no key without rows");
@@ -510,8 +510,8 @@ impl Iterator for Keys<'_> {
     fn next(&mut self) -> Option<Id> {
         if self.run.is_empty() {
             match self.runs.next()? {
-                Run::Base(keys) => self.run = keys,
-                Run::Inserted(row) => {
+                MergedRun::Base(keys) => self.run = keys,
+                MergedRun::Inserted(row) => {
                     self.left -= 1;
                     return Some(row[self.base.key_level()]);
                 }

@@ -4,9 +4,9 @@
 //! change threads only through a queue. The bound is in bytes and in envelopes; back-pressure and early stop are the
 //! values [`Put::Full`] and [`Put::Closed`], never a wait.
 //!
-//! Refuse and resume: a sender without room *first* notes this ([`Ring::put`] sets `refused`), *then* looks once more;
-//! a receiver *first* makes room, *then* looks whether a sender was refused. A full fence between the two steps on each
-//! side means that at least one of them sees the other.
+//! Refuse and resume: a sender without room *first* notes this ([`InputRing::put`] sets `refused`), *then* looks once
+//! more; a receiver *first* makes room, *then* looks whether a sender was refused. A full fence between the two steps
+//! on each side means that at least one of them sees the other.
 
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering, Padded, UnsafeCell, fence};
 use std::mem::MaybeUninit;
@@ -86,7 +86,7 @@ impl<T> Slots<T> {
 }
 
 #[derive(Debug)]
-pub(crate) struct Ring<T> {
+pub(crate) struct InputRing<T> {
     /// Each has the bytes of its value. Invariant: a power of two of them, so a slot is found without a division; at
     /// least `bound.envelopes`.
     slots: Slots<T>,
@@ -111,13 +111,13 @@ struct Side {
 #[expect(unsafe_code, reason = "slots are shared between the two ends")]
 // SAFETY: the producer touches only slots outside taken..put, the consumer only slots inside; each side learns of the
 // other's progress by an acquire load of a counter stored with release. `T: Send` lets values cross.
-unsafe impl<T: Send> Sync for Ring<T> {}
+unsafe impl<T: Send> Sync for InputRing<T> {}
 
-impl<T: Load> Ring<T> {
-    pub(crate) fn new(bound: Bound) -> Ring<T> {
+impl<T: Load> InputRing<T> {
+    pub(crate) fn new(bound: Bound) -> InputRing<T> {
         let side = || Padded(Side { envelopes: AtomicUsize::new(0), bytes: AtomicU64::new(0) });
         let bound = Bound { envelopes: bound.envelopes.clamp(1, 1 << 16), ..bound };
-        Ring {
+        InputRing {
             slots: Slots::new(bound.envelopes),
             bound,
             put: side(),
@@ -244,7 +244,7 @@ impl<T: Load> Ring<T> {
     }
 }
 
-impl<T> Drop for Ring<T> {
+impl<T> Drop for InputRing<T> {
     fn drop(&mut self) {
         let end = self.put.0.envelopes.load(Ordering::Relaxed);
         let mut at = self.taken.0.envelopes.load(Ordering::Relaxed);
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn the_bound_is_in_envelopes_and_in_bytes() {
-        let ring = Ring::new(Bound { envelopes: 2, bytes: 10 });
+        let ring = InputRing::new(Bound { envelopes: 2, bytes: 10 });
         assert_eq!(ring.put(4), Put::Taken);
         assert_eq!(ring.put(7), Put::Full(7), "4 + 7 bytes are more than 10");
         assert_eq!(ring.put(6), Put::Taken);
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_closed_ring_takes_nothing_and_wakes_its_sender() {
-        let ring = Ring::new(Bound { envelopes: 1, bytes: 10 });
+        let ring = InputRing::new(Bound { envelopes: 1, bytes: 10 });
         assert_eq!(ring.put(1), Put::Taken);
         assert_eq!(ring.put(2), Put::Full(2));
         assert!(ring.close());
@@ -307,11 +307,11 @@ mod loom_models {
     #[test]
     fn loom_a_refused_sender_is_resumed() {
         loom::model(|| {
-            let ring = Arc::new(Ring::new(Bound { envelopes: 1, bytes: 100 }));
+            let ring = Arc::new(InputRing::new(Bound { envelopes: 1, bytes: 100 }));
             let sender = Arc::new(StateWord::new());
             // The values still to be sent. Guarded by the sender's state word: only its runner touches them.
             let pending = Arc::new(UnsafeCell::new(vec![2u64, 1]));
-            fn run_sender(word: &StateWord, ring: &Ring<u64>, pending: &UnsafeCell<Vec<u64>>) {
+            fn run_sender(word: &StateWord, ring: &InputRing<u64>, pending: &UnsafeCell<Vec<u64>>) {
                 loop {
                     word.begin();
                     let blocked = pending.with_mut(|pending| {
@@ -357,7 +357,7 @@ mod loom_models {
     #[test]
     fn loom_a_close_reaches_a_refused_sender() {
         loom::model(|| {
-            let ring = Arc::new(Ring::new(Bound { envelopes: 1, bytes: 100 }));
+            let ring = Arc::new(InputRing::new(Bound { envelopes: 1, bytes: 100 }));
             let _ = ring.put(1u64);
             let receiver = {
                 let ring = ring.clone();

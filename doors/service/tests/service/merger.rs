@@ -14,7 +14,7 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("vicus-keeper-{name}-{}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("vicus-merger-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         Folder(path)
     }
@@ -49,7 +49,7 @@ fn changes_are_merged_beside_writers_and_readers_under_all_strategies() {
         let folder = Folder::new(strategy);
         let store = Arc::new(create_store(&folder.0).expect("an empty folder"));
         let service = service(strategy, 1 << 30);
-        let keeper = service.keep(&store).expect("there is a thread");
+        let merger = service.keep(&store).expect("there is a thread");
         std::thread::scope(|scope| {
             for writer in 0..2 {
                 let store = &store;
@@ -65,14 +65,14 @@ fn changes_are_merged_beside_writers_and_readers_under_all_strategies() {
                 });
             }
         });
-        let is_merged = keeper.wait_until(LONG, |kept| kept.merges > 0 && store.snapshot().change_count() < 256);
-        assert!(is_merged, "{strategy}: {keeper:?}");
-        assert!(keeper.kept().failed.is_none(), "{strategy}: {keeper:?}");
+        let is_merged = merger.wait_until(LONG, |kept| kept.merges > 0 && store.snapshot().change_count() < 256);
+        assert!(is_merged, "{strategy}: {merger:?}");
+        assert!(merger.kept().failed.is_none(), "{strategy}: {merger:?}");
         assert_eq!(count(&service, &store), 6000, "{strategy}");
-        // Writers and calls go on beside the next merge, which ends with the keeper.
+        // Writers and calls go on beside the next merge, which ends with the merger.
         commit(&store, 2, 0..5000);
-        drop(keeper);
-        assert!(service.into_runtime().is_some(), "{strategy}: the keeper's thread has ended");
+        drop(merger);
+        assert!(service.into_runtime().is_some(), "{strategy}: the merger's thread has ended");
         drop(Arc::into_inner(store).expect("no other owner is left"));
         check_store(&folder.0, &mut |_, _| {}).unwrap_or_else(|error| panic!("{strategy}: {error}"));
         assert_eq!(open_store(&folder.0).expect("it is a store").snapshot().len(), 11_000, "{strategy}");
@@ -87,12 +87,12 @@ fn a_merge_that_fails_is_told_and_tried_again() {
     let in_the_way = |generation: u64| folder.0.join(format!("base-{generation:08}-data.new"));
     (0..50).for_each(|generation| std::fs::create_dir(in_the_way(generation)).expect("there is room"));
     let service = service("las", 1 << 30);
-    let keeper = service.keep(&store).expect("there is a thread");
+    let merger = service.keep(&store).expect("there is a thread");
     commit(&store, 0, 0..5000);
-    assert!(keeper.wait_until(LONG, |kept| kept.failed.is_some()));
-    assert_eq!((keeper.kept().merges, count(&service, &store)), (0, 5000), "all stays as it was");
+    assert!(merger.wait_until(LONG, |kept| kept.failed.is_some()));
+    assert_eq!((merger.kept().merges, count(&service, &store)), (0, 5000), "all stays as it was");
     (0..50).for_each(|generation| drop(std::fs::remove_dir(in_the_way(generation))));
-    assert!(keeper.wait_until(LONG, |kept| kept.merges == 1 && kept.failed.is_none()));
+    assert!(merger.wait_until(LONG, |kept| kept.merges == 1 && kept.failed.is_none()));
     assert_eq!((store.snapshot().change_count(), count(&service, &store)), (0, 5000));
 }
 
@@ -104,8 +104,8 @@ fn calls_and_a_merge_share_one_thread() {
     let runtime = Runtime::builder().threads(1).quiet().start();
     let service = Service::new(runtime, MemoryBudget::new(1 << 30));
     commit(&store, 0, 0..20_000);
-    let keeper = service.keep(&store).expect("there is a thread");
-    while keeper.kept().merges == 0 {
+    let merger = service.keep(&store).expect("there is a thread");
+    while merger.kept().merges == 0 {
         assert_eq!(count(&service, &store), 20_000);
         // An update holds the turn to write while its pattern needs the only thread; a slice may be waiting for the
         // turn on it.
@@ -114,5 +114,5 @@ fn calls_and_a_merge_share_one_thread() {
         service.update(text, &mut transaction, SessionOptions::default()).expect("nothing fails");
         transaction.commit().expect("nothing fails");
     }
-    assert!(keeper.kept().failed.is_none());
+    assert!(merger.kept().failed.is_none());
 }

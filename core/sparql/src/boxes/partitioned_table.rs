@@ -6,7 +6,7 @@
 //! Färber, "Cache-efficient aggregation: hashing is sorting", SIGMOD 2015, §3. Waiting rows take at most half as much
 //! memory as the tables, or some kilobytes for each part.
 
-use crate::limits::Limits;
+use crate::limits::QueryLimits;
 use vicus_flow::Grow;
 
 /// Asks whether a table's box should give up: because its request was cancelled, or may not hold this number of further
@@ -88,7 +88,7 @@ const ADDED_FOR_ONE: usize = 8;
 const ROWS_TO_A_LOOK: usize = 4;
 
 impl<T: Table> Parted<T> {
-    pub(crate) fn new(table: T, cache: u64, limits: &Limits) -> Parted<T> {
+    pub(crate) fn new(table: T, cache: u64, limits: &QueryLimits) -> Parted<T> {
         Parted {
             parts: vec![Part { table, waiting: Vec::new() }],
             outgrown: Vec::new(),
@@ -291,7 +291,7 @@ mod tests {
     /// Adds random rows in random portions, and checks the rows reported as new.
     fn check<T: Filter>(table: T, cache: u64, keys: u64, seed: u64) -> usize {
         let width = table.width();
-        let limits = Limits { waiting_ids: [1, 64, 2048][seed as usize % 3], ..Limits::default() };
+        let limits = QueryLimits { waiting_ids: [1, 64, 2048][seed as usize % 3], ..QueryLimits::default() };
         let mut parted = Parted::new(table, cache, &limits);
         let mut state = seed;
         let (mut offered, mut found) = (FxHashSet::default(), FxHashSet::default());

@@ -5,17 +5,17 @@
 use crate::fluid::Time;
 use crate::{Machine, Program};
 use vicus_schedule::{DealResult, Kind, Plan};
-use vicus_trace::{BoxInfo, Header, JobId, Log, ModelInfo, Outcome, SeatInfo, TaskKind, Trace, What};
+use vicus_trace::{BoxInfo, EventLog, Header, JobId, ModelInfo, RequestOutcome, SeatInfo, TaskKind, Trace, What};
 
 /// Tasks beyond this have no names in a trace: its header would be longer than its events.
 const NAMED: usize = 1 << 16;
 
-pub(crate) struct Diary(Option<Vec<Log>>, u64);
+pub(crate) struct Diary(Option<Vec<EventLog>>, u64);
 
 impl Diary {
     /// With room for this number of events of each seat; `None` records nothing.
     pub(crate) fn new(room: Option<usize>, seats: usize) -> Diary {
-        Diary(room.map(|room| (0..seats).map(|_| Log::new(room)).collect()), 0)
+        Diary(room.map(|room| (0..seats).map(|_| EventLog::new(room)).collect()), 0)
     }
 
     pub(crate) fn record(&mut self, seat: usize, now: Time, what: impl FnOnce() -> What) {
@@ -58,7 +58,7 @@ impl Diary {
             rolls: false,
             array_bytes: Vec::new(),
         };
-        Some(Trace::new(header, logs.into_iter().map(Log::finish).collect()))
+        Some(Trace::new(header, logs.into_iter().map(EventLog::finish).collect()))
     }
 }
 
@@ -83,5 +83,5 @@ pub(crate) fn dealt(program: &Program, task: u32, dealt: &DealResult) -> Option<
 }
 
 pub(crate) fn ended(request: u32) -> What {
-    What::RequestEnded { request, outcome: Outcome::Done }
+    What::RequestEnded { request, outcome: RequestOutcome::Done }
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use vicus_flow::library::HashKey;
 use vicus_flow::{Attachment, NoMemory};
-use vicus_rdf::{Id, Kind, Unranked};
+use vicus_rdf::{Id, TermKind, Unranked};
 
 /// An id has 56 bits: the first marks a passing term, these are the segment's number, and the rest is the place in the
 /// segment.
@@ -23,7 +23,7 @@ const PASSES: usize = 1 << (SEGMENT_BITS + PLACE_BITS);
 /// The segment of a passing term; `None` for other terms.
 #[inline]
 pub(crate) fn segment_of(id: Id) -> Option<u32> {
-    if !id.is_computed() {
+    if !id.is_unranked() {
         return None;
     }
     let rank = id.rank()?;
@@ -162,7 +162,7 @@ impl Passing {
     ///
     /// # Errors
     /// There is not enough memory.
-    pub(crate) fn id(&self, kind: Kind, key: &str) -> Result<Id, NoMemory> {
+    pub(crate) fn id(&self, kind: TermKind, key: &str) -> Result<Id, NoMemory> {
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         let open = open.get_or_insert_with(|| {
             let number = self.segments.next.fetch_add(1, Ordering::Relaxed);
@@ -211,16 +211,16 @@ mod tests {
     fn a_segment_lives_as_long_as_what_it_is_attached_to() {
         let segments = Arc::new(Segments::new(HashKey::of_seed(1)));
         let passing = Passing::new(&segments, RapidSecrets::seed(1));
-        let first = passing.id(Kind::String, "one").unwrap();
-        assert_eq!(passing.id(Kind::String, "one"), Ok(first));
+        let first = passing.id(TermKind::String, "one").unwrap();
+        assert_eq!(passing.id(TermKind::String, "one"), Ok(first));
         assert_eq!((passing.key(first).as_deref(), segments.count()), (Some("one"), 0));
         let attached = passing.seal().expect("it has a term");
         assert!(passing.seal().is_none() && passing.key(first).is_none());
         let number = segment_of(first).expect("it passes");
         assert_eq!(segments.get(number).key(first), "one");
         // The same term again is in another segment and has another id.
-        let second = passing.id(Kind::String, "one").unwrap();
-        assert!(second != first && passes(second) && !passes(Id::computed(Kind::String, 7)));
+        let second = passing.id(TermKind::String, "one").unwrap();
+        assert!(second != first && passes(second) && !passes(Id::unranked(TermKind::String, 7)));
         passing.discard();
         assert_eq!((passing.bytes(), segments.count()), (attached.bytes(), 1));
         let other = attached.clone();

@@ -1,13 +1,13 @@
 //! Merging a store's changes in the background.
 //!
 //! ```text
-//!  commit ──told──▶ keeper's thread:  due? ── merge:  │ slice │ … │ slice │ … │ publish
+//!  commit ──told──▶ merger's thread:  due? ── merge:  │ slice │ … │ slice │ … │ publish
 //!                                                         │           │
 //!                   a seat:                           box waits    box waits       between them, earlier requests
 //! ```
 //!
 //! A merge works in *slices* of a few milliseconds. Each is a request of its own, whose box waits on its seat while the
-//! keeper's thread works: so a merge takes no more of the machine than one seat, and since older requests go first,
+//! merger's thread works: so a merge takes no more of the machine than one seat, and since older requests go first,
 //! calls waiting at the end of a slice go before the next one. Writers wait for a merge only while it publishes its
 //! result.
 
@@ -50,27 +50,27 @@ const LONGEST_RETRY: Duration = Duration::from_secs(64);
 /// use vicus::Runtime;
 /// use vicus_service::{MemoryBudget, Service, create_store};
 ///
-/// let folder = std::env::temp_dir().join(format!("vicus-keeper-{}", std::process::id()));
+/// let folder = std::env::temp_dir().join(format!("vicus-merger-{}", std::process::id()));
 /// let store = Arc::new(create_store(&folder)?);
 /// let service = Service::new(Runtime::builder().threads(2).start(), MemoryBudget::new(64 << 20));
-/// let keeper = service.keep(&store)?;
+/// let merger = service.keep(&store)?;
 /// // Transactions of any threads come here.
-/// assert!(keeper.kept().failed.is_none());
-/// drop(keeper);
+/// assert!(merger.kept().failed.is_none());
+/// drop(merger);
 /// # drop(store);
 /// # std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Keeper {
+pub struct StoreMerger {
     shared: Arc<Shared>,
     /// Tells of commits.
     watch: Option<CommitWatch>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The work of a [`Keeper`].
+/// The work of a [`StoreMerger`].
 #[derive(Clone, Debug, Default)]
-pub struct KeeperWork {
+pub struct MergerWork {
     /// How many merges it has finished.
     pub merges: u64,
     /// Why the last merge failed, until one succeeds. The store is as it was, and the merge is tried again.
@@ -92,7 +92,7 @@ struct State {
     slice: u64,
     /// The number of the last slice that has got its seat.
     seated: u64,
-    kept: KeeperWork,
+    kept: MergerWork,
 }
 
 impl Shared {
@@ -100,12 +100,12 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sleeps until the keeper closes, or as long as this; whether it closes.
+    /// Sleeps until the merger closes, or as long as this; whether it closes.
     fn sleep(&self, long: Duration) -> bool {
         self.wait(Some(long), |_| false)
     }
 
-    /// Sleeps until something is true, the keeper closes, or as long as this; whether it closes.
+    /// Sleeps until something is true, the merger closes, or as long as this; whether it closes.
     fn wait(&self, long: Option<Duration>, is_true: impl Fn(&State) -> bool) -> bool {
         let goes_on = |state: &mut State| !state.is_closing && !is_true(state);
         let state = self.lock();
@@ -128,35 +128,35 @@ impl Shared {
     }
 }
 
-impl Keeper {
-    pub(crate) fn new(service: &Service, store: &Arc<Store>) -> io::Result<Keeper> {
+impl StoreMerger {
+    pub(crate) fn new(service: &Service, store: &Arc<Store>) -> io::Result<StoreMerger> {
         let shared = Arc::new(Shared::default());
         let thread = {
             let (service, store, shared) = (service.clone(), Arc::clone(store), Arc::clone(&shared));
             std::thread::Builder::new()
-                .name("vicus keeper".to_owned())
+                .name("vicus merger".to_owned())
                 .spawn(move || work(&service, &store, &shared))?
         };
         let told = Arc::clone(&shared);
         let watch = store.watch(Arc::new(move || told.tell()));
         // Changes from before.
         shared.tell();
-        Ok(Keeper { shared, watch: Some(watch), thread: Some(thread) })
+        Ok(StoreMerger { shared, watch: Some(watch), thread: Some(thread) })
     }
 
     /// Its work so far.
-    pub fn kept(&self) -> KeeperWork {
+    pub fn kept(&self) -> MergerWork {
         self.shared.lock().kept.clone()
     }
 
     /// Waits until `is_true` of its work, at most for `at_most`; returns whether it is.
-    pub fn wait_until(&self, at_most: Duration, is_true: impl Fn(&KeeperWork) -> bool) -> bool {
+    pub fn wait_until(&self, at_most: Duration, is_true: impl Fn(&MergerWork) -> bool) -> bool {
         self.shared.wait(Some(at_most), |state| is_true(&state.kept));
         is_true(&self.kept())
     }
 }
 
-impl Drop for Keeper {
+impl Drop for StoreMerger {
     fn drop(&mut self) {
         drop(self.watch.take());
         self.shared.lock().is_closing = true;
@@ -168,9 +168,9 @@ impl Drop for Keeper {
     }
 }
 
-impl fmt::Debug for Keeper {
+impl fmt::Debug for StoreMerger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Keeper").field(&self.kept()).finish()
+        f.debug_tuple("StoreMerger").field(&self.kept()).finish()
     }
 }
 
@@ -228,7 +228,7 @@ fn merge(service: &Service, store: &Store, shared: &Arc<Shared>) -> Result<bool,
     }
 }
 
-/// The keeper is dropped.
+/// The merger is dropped.
 #[derive(Debug)]
 struct Closing;
 

@@ -1,7 +1,7 @@
 //! The places of a store's parts: in one piece, spread over the nodes of the machine, or with another owner, such as a
 //! mapped file.
 
-use crate::lent::{LentBytes, Pages};
+use crate::checked_bytes::{CheckedBytes, LentBytes};
 use std::alloc::Layout;
 use std::fmt;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use vicus_topology::{LocationId, NodeId};
 
 /// The nodes for a store.
 #[derive(Clone, Debug)]
-pub struct Placement {
+pub struct StorePlacement {
     /// The memory to allocate from.
     pub memory: Arc<Memory>,
     /// For each node, the number of reading threads there; an index is divided in this proportion. A node without
@@ -21,7 +21,7 @@ pub struct Placement {
     pub threads: Vec<u32>,
 }
 
-impl Placement {
+impl StorePlacement {
     /// The weight of each location.
     fn weights(&self) -> Arc<[u32]> {
         let weight = |node: &NodeId| self.threads.get(node.index()).copied().unwrap_or(0);
@@ -86,7 +86,7 @@ impl<const N: usize> OfBytes for [u8; N] {
 
 impl<T: OfBytes> PlacedVec<T> {
     /// Values of another owner.
-    pub(crate) fn lent(owner: Arc<dyn Pages>) -> PlacedVec<T> {
+    pub(crate) fn lent(owner: Arc<dyn CheckedBytes>) -> PlacedVec<T> {
         let values = T::of(owner.bytes());
         let (start, len) = (NonNull::from(values).cast(), values.len());
         PlacedVec { start, len, lies: Lies::Elsewhere(LentBytes::new(owner)) }
@@ -143,7 +143,7 @@ impl<T: Copy> PlacedVec<T> {
     }
 
     /// The other owner, if there is one.
-    pub(crate) fn owner(&self) -> Option<&Arc<dyn Pages>> {
+    pub(crate) fn owner(&self) -> Option<&Arc<dyn CheckedBytes>> {
         match &self.lies {
             Lies::Elsewhere(lent) => Some(lent.owner()),
             _ => None,
@@ -152,7 +152,7 @@ impl<T: Copy> PlacedVec<T> {
 
     /// Spreads the values over the nodes, if there are several nodes and enough values for each. If the memory is
     /// refused, the values stay in place.
-    pub(crate) fn lay(&mut self, over: &Placement, access: Access) {
+    pub(crate) fn lay(&mut self, over: &StorePlacement, access: Access) {
         let Lies::Together(values, home) = &mut self.lies else { return };
         let (memory, weights) = (&over.memory, over.weights());
         if let [only] = memory.locations() {
@@ -248,12 +248,12 @@ mod tests {
     use vicus_memory::{FakePages, MemoryOptions};
     use vicus_topology::Topology;
 
-    fn over(threads: &[u32]) -> Placement {
+    fn over(threads: &[u32]) -> StorePlacement {
         let nodes = threads.len();
         let machine = Topology::parse(&format!("node:{nodes} core:1")).unwrap();
         let options = MemoryOptions { range_bytes: 32 << 20, placed_bytes: 64 << 20, ..MemoryOptions::default() };
         let memory = Memory::new(Arc::new(FakePages::new(nodes)), &machine, options).unwrap();
-        Placement { memory, threads: threads.to_vec() }
+        StorePlacement { memory, threads: threads.to_vec() }
     }
 
     #[test]
@@ -310,7 +310,8 @@ mod tests {
     #[test]
     fn what_another_owner_keeps_is_checked_before_it_is_read() {
         let bytes: Vec<u8> = (0..200_000_u32).map(|at| at as u8).collect();
-        let owner: Arc<dyn Pages> = Arc::new(crate::lent::tests::Damaged { bytes: bytes.clone(), from: 131_072 });
+        let owner: Arc<dyn CheckedBytes> =
+            Arc::new(crate::checked_bytes::tests::Damaged { bytes: bytes.clone(), from: 131_072 });
         let values = PlacedVec::<[u8; 5]>::lent(owner);
         assert_eq!((values.len(), values.heap_bytes(), values.home(3)), (40_000, 0, None));
         assert_eq!(values.part(3..8).as_flattened(), &bytes[15..40]);

@@ -4,7 +4,7 @@ use super::jsonld::{self, Fault};
 use super::rdfxml::RdfXmlReader;
 use super::statements::{Grown, Statements};
 use super::turtle::no_base;
-use super::{OnError, Parsed, Syntax, SyntaxError, Unparsed, could_have};
+use super::{OnError, ParsedPart, Syntax, SyntaxError, Unparsed, could_have};
 use memchr::memchr;
 use oxiri::Iri;
 use std::cell::Cell;
@@ -227,7 +227,7 @@ impl PulledReader {
         Ok(PulledReader { parser, statements: Statements::new(file, on_error), place })
     }
 
-    /// Sets another key for its hashes; see [`Parsed::of_seed`]. Call it before the first statement is read.
+    /// Sets another key for its hashes; see [`ParsedPart::of_seed`]. Call it before the first statement is read.
     pub fn of_seed(mut self, seed: u64) -> PulledReader {
         self.statements = self.statements.of_seed(seed);
         self
@@ -253,7 +253,7 @@ impl PulledReader {
     }
 
     /// Adds to the parsed data of other files. Call it before the first statement is read.
-    pub(crate) fn adding_to(mut self, parsed: Parsed) -> PulledReader {
+    pub(crate) fn adding_to(mut self, parsed: ParsedPart) -> PulledReader {
         self.statements.parsed = parsed;
         self
     }
@@ -270,7 +270,7 @@ impl PulledReader {
     }
 
     /// The data parsed so far.
-    pub fn parsed(&self) -> &Parsed {
+    pub fn parsed(&self) -> &ParsedPart {
         &self.statements.parsed
     }
 
@@ -280,7 +280,7 @@ impl PulledReader {
     }
 
     /// Parses the rest of the file.
-    pub fn finish(mut self) -> Result<Parsed, SyntaxError> {
+    pub fn finish(mut self) -> Result<ParsedPart, SyntaxError> {
         while self.pull(usize::MAX, &|| false).map_err(|ended| match ended {
             Ended::Unparsed(error) => error.malformed(),
             Ended::Unreadable(error) => {
@@ -292,12 +292,12 @@ impl PulledReader {
         Ok(self.statements.parsed)
     }
 
-    pub(crate) fn parsed_mut(&mut self) -> &mut Parsed {
+    pub(crate) fn parsed_mut(&mut self) -> &mut ParsedPart {
         &mut self.statements.parsed
     }
 
     /// Takes the data parsed since the last call.
-    pub(crate) fn take_parsed(&mut self) -> Parsed {
+    pub(crate) fn take_parsed(&mut self) -> ParsedPart {
         self.statements.parsed.take()
     }
 

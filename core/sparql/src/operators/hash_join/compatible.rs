@@ -214,12 +214,12 @@ fn set(values: impl Iterator<Item = u64>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::Limits;
+    use crate::limits::QueryLimits;
 
     #[test]
     fn candidates_that_are_no_partners_are_looked_at_a_few_at_a_time() {
         // The row binds all keys and the table the last one alone, by which nothing is searched.
-        let Limits { searched_keys: searched, candidates, .. } = Limits::default();
+        let QueryLimits { searched_keys: searched, candidates, .. } = QueryLimits::default();
         let built = 3 * candidates;
         let unbound = vec![0u64; built];
         let last: Vec<u64> = (0..built as u64).map(|row| 1 + u64::from(row % candidates as u64 == 7)).collect();
