@@ -22,6 +22,16 @@ Examples:
   vicus update --store db 'INSERT DATA { <http://e/ann> <http://e/knows> <http://e/bob> }'
   vicus update --store empty --create 'INSERT DATA { <http://e/ann> <http://e/age> 41 }'";
 
+pub(crate) const BACKUP: &str = "\
+Examples:
+  vicus backup --store db archive
+  vicus backup --store db --output copy";
+
+pub(crate) const RESTORE: &str = "\
+Examples:
+  vicus restore archive --store again
+  vicus restore archive --store before --until 1";
+
 pub(crate) const SERVE: &str = "\
 Examples:
   vicus serve --data people.ttl

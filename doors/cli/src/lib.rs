@@ -76,8 +76,12 @@ enum Command {
     Update(store::update::Args),
     /// Write the quads of a store to a file.
     Dump(store::dump::Args),
-    /// Copy a store, while others write to it.
+    /// Copy a store, or send what is new in it to an archive, while others write to it.
+    #[command(after_help = examples::BACKUP)]
     Backup(store::BackupArgs),
+    /// Make a store again from its archive, as it is or as it was.
+    #[command(after_help = examples::RESTORE)]
+    Restore(store::archive::Args),
     /// Check a store: every checksum, and every index against the others.
     Check(store::CheckArgs),
     /// Build a store anew with the changes since.
@@ -211,6 +215,7 @@ fn run(arguments: Vec<OsString>) -> u8 {
         Command::Update(args) => store::update::run(args),
         Command::Dump(args) => store::dump::run(args),
         Command::Backup(args) => store::backup(args),
+        Command::Restore(args) => store::archive::restore(args),
         Command::Check(args) => store::check(args),
         Command::Compact(args) => store::compact(args),
         Command::Serve(args) => serve::run(*args),
