@@ -217,6 +217,13 @@ test_objects() {
 test_copies() {
   say "copies of a store in a simulated network"
   VICUS_SEEDS="${VICUS_SEEDS:-10000}" cargo test "${locked[@]}" --release -p vicus-store --test copies -- --nocapture
+  if ! command -v python3 ip >/dev/null || ! unshare -Urnm true 2>/dev/null; then
+    skipped+=("copies in networks of their own (python3, iproute2, user namespaces)")
+    return
+  fi
+  build_vicus release
+  say "servers that are killed and cut off"
+  unshare -Urnm python3 tools/dev/cuts.py "$(realpath "$target/release/vicus")" "${CUTS:-200}" "${CUTS_SEED:-$RANDOM}"
 }
 
 # The crates for others, `vicus` and those it stands on: each is packed, unpacked, and built from the other packages.
