@@ -29,14 +29,6 @@ pub trait ArchiveSource {
     fn records(&self, after: u64, most_bytes: usize) -> Result<Option<ArchivedRecords>, StoreError>;
 }
 
-impl CopyStanding {
-    /// The log up to this record.
-    fn up_to(mut self, last: u64) -> CopyStanding {
-        self.epochs.retain(|start| start.first <= last);
-        CopyStanding { last, ..self }
-    }
-}
-
 impl ArchiveSource for Store {
     fn offer(&self) -> Offer {
         Store::offer(self)

@@ -96,7 +96,7 @@ impl Named {
 async fn get(shared: &Arc<Shared>, request: &Request, graph: Named) -> Result<Response<Body>, Failure> {
     if request.parameters.has("min-sequence") {
         // While it waits, it counts among its client's requests.
-        let _begun = request.begin(shared, ("graph", "sequence"), "")?;
+        let _begun = request.begin(shared, ("graph", "sequence"), &"".into())?;
         wait_for_sequence(shared, &request.parameters, request.time()?).await?;
     }
     if !graph.is_there(shared) {

@@ -71,7 +71,7 @@ pub enum ArchiveError {
     ),
     /// The place can't be reached, or refuses; or the work was given up.
     Objects {
-        /// What was being done.
+        /// The step that failed.
         what: String,
         /// The fault.
         error: io::Error,
@@ -173,7 +173,7 @@ pub struct Restored {
     pub quads: u64,
 }
 
-/// What a restored store is.
+/// The role of a restored store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestoredAs {
     /// The store's next writer, in an epoch of its own: copies can follow it.

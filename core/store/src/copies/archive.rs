@@ -250,7 +250,7 @@ impl ArchiveList {
         ArchiveList(names.into_iter().filter_map(Object::of).collect())
     }
 
-    /// The object whose log is the newest, of those that were there at that time. Its content tells the epochs of this log.
+    /// The object whose log is the newest, of those that were there at that time. Its content has the log's epochs.
     ///
     /// # Errors
     /// There is none.

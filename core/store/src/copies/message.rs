@@ -111,8 +111,9 @@ impl<'a> Lines<'a> {
         number.parse().ok()
     }
 
-    fn is_next(&mut self, key: &str) -> bool {
-        self.0.peek().is_some_and(|line| line.split(' ').next() == Some(key))
+    /// The first word of the next line.
+    fn key(&mut self) -> Option<&'a str> {
+        self.0.peek().and_then(|line| line.split(' ').next())
     }
 
     /// The records behind the message.
@@ -262,7 +263,7 @@ impl CopyAnswer {
             let store = hex(lines.next("store")?.first()?)?;
             let (epoch, last) = (lines.epoch("epoch")?, lines.number("last")?);
             let to = (lines.number("to")?, lines.epoch("of")?);
-            let content = if lines.is_next("records") {
+            let content = if lines.key() == Some("records") {
                 Content::Records(lines.records(behind)?)
             } else if let Some(after) = lines.number("cut") {
                 Content::Cut(after)
