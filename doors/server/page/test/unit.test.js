@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { EventLines } from '../src/event-lines.js';
 import { examples } from '../src/examples.js';
@@ -377,4 +378,32 @@ test('a form is guessed past prologue, strings and comments', () => {
     'construct',
   );
   assert.equal(guessForm('PREFIX a: <b> INSERT DATA { }', 'sparql'), 'update');
+});
+
+test('texts are told from what is behind them, in light and in dark', () => {
+  const style = readFileSync(new URL('../src/style.css', import.meta.url), 'utf8');
+  const colours = Object.fromEntries(
+    [...style.matchAll(/--([\w-]+): light-dark\((#\w{6}), (#\w{6})\)/g)].map(([, name, ...both]) => [name, both]),
+  );
+  // WCAG 2.1, "relative luminance" and "contrast ratio".
+  const luminance = (hex) => {
+    const [red, green, blue] = [1, 3, 5].map((at) => {
+      const part = Number.parseInt(hex.slice(at, at + 2), 16) / 255;
+      return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  };
+  const contrast = (one, other) => {
+    const [dark, light] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+    return (light + 0.05) / (dark + 0.05);
+  };
+  assert.equal(contrast('#000000', '#ffffff'), 21);
+  const texts = Object.keys(colours).filter((name) => /^(text|code-)/.test(name));
+  assert(texts.length > 7, texts.join());
+  for (const text of [...texts, 'accent', 'good', 'bad', 'warn'])
+    for (const ground of ['surface', 'raised', 'sunken'])
+      for (const theme of [0, 1]) {
+        const ratio = contrast(colours[text][theme], colours[ground][theme]);
+        assert(ratio >= 4.5, `--${text} on --${ground}, ${['light', 'dark'][theme]}: ${ratio.toFixed(2)}`);
+      }
 });
