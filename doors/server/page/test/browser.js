@@ -11,7 +11,7 @@ import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { chromium } from 'playwright-core';
-import { mockServer } from './mock-server.js';
+import { mockServer, stored } from './mock-server.js';
 
 const SELECT = 'SELECT * WHERE { ?s ?p ?o } LIMIT 1000';
 let server;
@@ -577,6 +577,28 @@ test('sends an update only with a token, or says that updates are off', async (t
     await page.waitForSelector('.verdict.yes');
   }
   await isDone();
+});
+
+test('adds a file to a graph', async (t) => {
+  if (!isMock) return t.skip('it would change the data of this server');
+  const upload = async (name, text, graph, said) => {
+    await page.click('#toggle-data');
+    await page.click('#data-panel button:has-text("Upload")');
+    await page.setInputFiles('#upload-file', { name, mimeType: '', buffer: Buffer.from(text) });
+    await page.fill('#upload-graph', graph);
+    await picture('21-upload');
+    await page.click('dialog button:has-text("Upload")');
+    await page.waitForSelector(`.toast:has-text("${said}")`);
+    await page.click('[aria-label="Close the panel of the data"]');
+  };
+  // The token of the update is there: what is sent counts in bytes, and the syntax is that of the ending.
+  await upload('people.ttl', '<a:a> <a:b> 1 .\n', 'http://example.org/g', 'people.ttl is stored, 16 B');
+  await upload('wrong.nt', 'oops', '', 'Upload failed: line 1: `oops` is no triple');
+  await upload('all.nt', '<a:a> <a:b> <a:c> .\n', '', 'all.nt is stored, 20 B');
+  assert.deepEqual(stored, [
+    { graph: 'http://example.org/g', type: 'text/turtle', bytes: 16 },
+    { graph: 'default', type: 'application/n-triples', bytes: 20 },
+  ]);
 });
 
 test('asks for a token first where the server answers with one only', async (t) => {
