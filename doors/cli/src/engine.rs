@@ -146,12 +146,12 @@ pub(crate) fn start(builder: RuntimeBuilder, threads: Option<usize>) -> anyhow::
 /// Checks a number of threads against this machine. A person is told when there are more threads than PUs; a script
 /// may want that, as for a test.
 pub(crate) fn check_threads(threads: Option<usize>) -> anyhow::Result<()> {
+    /// A command may check more than once.
+    static TOLD: Once = Once::new();
     let Some(threads) = threads else { return Ok(()) };
     let machine = vicus::this_machine().topology;
     check_threads_of(&machine, threads)?;
     let pus = machine.usable_pus().count();
-    // A command may check more than once.
-    static TOLD: Once = Once::new();
     if threads > pus && std::io::stderr().is_terminal() {
         let turns =
             format!("{threads} threads take turns on {}: more than one for each gain nothing", count(pus, "PU"));

@@ -22,7 +22,7 @@ pub(crate) fn style(template: &str) -> ProgressStyle {
 
 /// The time left, if it is worth saying.
 fn guess(done: f32, left: Duration) -> Option<Duration> {
-    (done >= KNOWN_FROM && done < 1.0 && left >= WORTH_SAYING).then_some(left)
+    ((KNOWN_FROM..1.0).contains(&done) && left >= WORTH_SAYING).then_some(left)
 }
 
 #[cfg(test)]

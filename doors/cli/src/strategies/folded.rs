@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 const WORTH: usize = 3;
 /// More blocks of the same shape are told of by the first.
 const MOST_ALIKE: usize = 8;
-/// Of a longer list, the first names and the last one are shown.
+/// A longer list is shown by its first names, and by the last one if more stands behind that.
 const MOST_NAMES: usize = 10;
 const SHOWN_NAMES: usize = 6;
 

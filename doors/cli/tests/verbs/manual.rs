@@ -59,8 +59,6 @@ fn examples_of_the_help_run() {
         examples.extend(shown.map(str::to_owned));
         assert!(examples.len() > before, "{name} has an example: {help}");
     }
-    // Those that write a file may say nothing.
-    let silent = ["vicus generate", "vicus dump", "vicus backup", "vicus manual --pages"];
     let only_help = ["serve", "node", "promote", "run", "learn", "calibrate", "bench"];
     for line in examples {
         let verb = line.split(' ').nth(1).unwrap_or_default();
@@ -71,7 +69,9 @@ fn examples_of_the_help_run() {
             None => format!("{line} --help"),
         };
         let out = run(&asked);
-        assert!(!out.is_empty() || silent.iter().any(|begin| line.starts_with(begin)), "{line} says something");
+        // Those that write a file may say nothing.
+        let has_file = [" --output ", " --pages "].iter().any(|option| line.contains(option));
+        assert!(!out.is_empty() || has_file, "{line} says something");
     }
 }
 

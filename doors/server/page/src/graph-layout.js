@@ -127,7 +127,7 @@ export function apart(places, labels, wide, high) {
 
 const TURNS = 4;
 const ROUNDS = 60;
-/// Of a label's height, what is left free between two.
+/// The distance of two labels, as a part of their height.
 const BETWEEN = 1.1;
 
 /// One turn at this scale; the same array if nothing had to move.
