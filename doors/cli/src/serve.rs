@@ -319,7 +319,7 @@ fn data(args: &Args, service: &Service, hash_seed: u64, token: Option<&str>) -> 
             let store = match store::opened(path, args.create) {
                 // Acknowledged records that can't be read must not be written over.
                 Err(StoreError::Unread(_)) => return Ok(Data::Memory(store::read(path)?)),
-                opened => Arc::new(opened.with_context(|| of(path))?),
+                opened => Arc::new(opened.map_err(|error| store::not_opened(path, error))?),
             };
             store::tell_torn(path, &store);
             let keeper = service.keep(&store).map_err(|error| anyhow!("no thread for merging: {error}"))?;

@@ -9,10 +9,11 @@ pub(crate) mod update;
 use crate::doing::Doing;
 use crate::interrupt::{self, Interrupted};
 use crate::memory;
+use crate::progress::style;
 use crate::query::bytes;
 use crate::tell::tell;
-use anyhow::{Context, ensure};
-use indicatif::{ProgressBar, ProgressStyle};
+use anyhow::{Context, anyhow, ensure};
+use indicatif::ProgressBar;
 use std::io::{IsTerminal, Write as _};
 use std::path::{Path, PathBuf};
 use vicus::give_up;
@@ -97,9 +98,18 @@ pub(crate) fn opened(path: &Path, create: bool) -> Result<Store, StoreError> {
 
 /// Opens a store as [`opened`] does, and says so if a part of its log was cut off.
 pub(crate) fn open(path: &Path, create: bool) -> anyhow::Result<Store> {
-    let store = opened(path, create).with_context(|| of(path))?;
+    let store = opened(path, create).map_err(|error| not_opened(path, error))?;
     tell_torn(path, &store);
     Ok(store)
+}
+
+/// Why a store was not opened, and what to do beside the process that has it.
+pub(crate) fn not_opened(path: &Path, error: StoreError) -> anyhow::Error {
+    let is_locked = error.locked_by().is_some();
+    let error = anyhow::Error::new(error);
+    let hint =
+        "send updates to it if it is a server; `vicus query`, `dump`, `backup` and `serve --read-only` read beside it";
+    if is_locked { anyhow!("{}: {error}: {hint}", of(path)) } else { error.context(of(path)) }
 }
 
 pub(crate) fn tell_torn(path: &Path, store: &Store) {
@@ -203,12 +213,12 @@ impl Bar {
             return Bar(ProgressBar::hidden());
         }
         let template = match unit {
-            Unit::Bytes => "{msg} {wide_bar} {bytes}/{total_bytes}, {bytes_per_sec}, {eta} left",
-            Unit::Quads => "{msg} {wide_bar} {human_pos}/{human_len} quads, {per_sec}, {eta} left",
-            Unit::Rows => "{msg} {wide_bar} {human_pos}/{human_len} rows, {per_sec}, {eta} left",
+            Unit::Bytes => "{msg} {wide_bar} {bytes}/{total_bytes}, {bytes_per_sec}{left}",
+            Unit::Quads => "{msg} {wide_bar} {human_pos}/{human_len} quads, {per_sec}{left}",
+            Unit::Rows => "{msg} {wide_bar} {human_pos}/{human_len} rows, {per_sec}{left}",
         };
         let bar = ProgressBar::new(total);
-        bar.set_style(ProgressStyle::with_template(template).expect("the template is well-formed"));
+        bar.set_style(style(template));
         bar.set_message(what);
         Bar(bar)
     }

@@ -66,7 +66,10 @@ export class Results {
     this.explain.update(null);
     run.addEventListener('change', this.refresh);
     run.addEventListener('plan', () => {
-      if (run === this.run) this.explain.update(run.plan, cutAt(run));
+      if (run !== this.run) return;
+      this.explain.update(run.plan, cutAt(run));
+      // The last plan may come after the last row, and brings the server's time.
+      if (run.isOver) this.refresh();
     });
     run.addEventListener('end', () => {
       if (run !== this.run) return;
@@ -168,7 +171,10 @@ export class Results {
       const elapsed = run.elapsedMs ?? performance.now() - run.startedAt;
       if (run.form !== 'update' && run.boolean === null && run.state !== 'checking')
         parts.push(plural(run.received, run.isGraph ? 'triple' : 'row'));
-      parts.push(duration(elapsed));
+      const server = serverMs(run);
+      // Two times: what the server needed, and what the way and the page added.
+      if (server !== null) parts.push(`server ${duration(server)}`, `page ${duration(elapsed)}`);
+      else parts.push(duration(elapsed));
       if (run.firstRowMs !== null) parts.push(`first row after ${duration(run.firstRowMs)}`);
       if (run.bytes) parts.push(bytes(run.bytes));
     }
@@ -355,6 +361,12 @@ function hasTriples(run) {
   const isTriple = ([subject, predicate, object]) =>
     subject && subject.type !== 'literal' && predicate?.type === 'uri' && object;
   return run.isGraph || (run.columns.length === 3 && run.rows.slice(0, 100).every(isTriple));
+}
+
+/// How long the server was at it, if its last plan has come.
+function serverMs({ plan, isOver }) {
+  if (!isOver || !plan || plan.state === 'running' || plan.state === 'planned') return null;
+  return Number.isFinite(plan.elapsedMs) ? plan.elapsedMs : null;
 }
 
 /// The number of rows at which the page's limit ended a run, or null.

@@ -307,8 +307,20 @@ async function answer(request, response, own) {
       return json({ error: { kind: 'rights', message: 'this token allows no updates' } }, 401);
     return json({ operations: 1, rows: 2, ms: 1.5 });
   }
+  if (path === 'store' && request.method === 'POST') {
+    if (request.headers.authorization !== 'Bearer secret')
+      return json({ error: { kind: 'rights', message: 'this token allows no updates' } }, 401);
+    if (/oops/.test(body)) return json({ error: { kind: 'data', message: 'line 1: `oops` is no triple' } }, 400);
+    const graph = url.searchParams.get('graph') ?? 'default';
+    stored.push({ graph, type: request.headers['content-type'], bytes: body.length });
+    response.writeHead(204);
+    return response.end();
+  }
   return json({ error: { kind: 'path', message: 'there is nothing here' } }, 404);
 }
+
+/// What was uploaded.
+export const stored = [];
 
 const INFO = {
   version: '0.1.0',
