@@ -487,6 +487,14 @@ test('two runs stand on one scale, with differences by box', async () => {
   const row = rows.find(({ type }) => type === 'distinct');
   assert.deepEqual([row['busy ms A'], row['busy ms B']], [ms(join(summary).busy_ns), ms(join(alone).busy_ns)]);
   assert.equal(row['work inflation'], (join(summary).busy_ns / join(alone).busy_ns).toFixed(2));
+  // The differences of a range as well; those of all of it are the same.
+  const whole = await table('differences-boxes', two);
+  await setRange(two, (span) => [0, span]);
+  assert.deepEqual(await table('differences-boxes', two), whole);
+  await setRange(two, (span) => [0, span / 3]);
+  const part = await table('differences-boxes', two);
+  assert(part.every((row, at) => Number(row['busy ms A']) <= Number(whole[at]['busy ms A'])));
+  assert.notDeepEqual(part, whole);
   await picture('two', two);
   await two.context().close();
 });
