@@ -566,9 +566,12 @@ test('the pictures of a made-up run are the kept ones, within a tolerance', asyn
   const kept = existsSync(path) ? JSON.parse(readFileSync(path)) : {};
   const found = {};
   const drawn = async (name, keys) => {
-    const before = await timeline((t) => t.drawn, made);
     for (const key of keys) await made.keyboard.press(key);
+    // All slices are here, and they are drawn: a picture is asked for once more, and that comes behind the others.
+    await made.waitForFunction(() => [...globalThis.vicusView.timeline.slices.values()].every(Boolean));
+    const before = await timeline((t) => (t.redraw(), t.drawn), made);
     await made.waitForFunction((before) => globalThis.vicusView.timeline.drawn > before, before);
+    await made.waitForFunction(() => [...globalThis.vicusView.timeline.slices.values()].every(Boolean));
     found[name] = await gridOf(made);
     await picture(`made-${name}`, made);
   };
