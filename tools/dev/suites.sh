@@ -124,6 +124,13 @@ test_page() {
     npm ci --silent
     npm test --silent
     CHROMIUM="$browser" VICUS="$vicus" npm run --silent test:browser
+    firefox="${FIREFOX:-$(command -v firefox-esr firefox | head -n 1 || true)}"
+    if [[ -z "$firefox" ]]; then
+      say "no Firefox is installed: pages of recorded runs are not looked at in it"
+    else
+      say "pages of recorded runs in $firefox"
+      BROWSER=firefox FIREFOX="$firefox" VICUS="$vicus" npm run --silent test:browser
+    fi
   )
 }
 

@@ -3,7 +3,7 @@
 import * as api from './api.js';
 import { Chart, canChart } from './chart.js';
 import { announce, byId, eachFrame, h, icon, replace, tablist, toast } from './dom.js';
-import { downloadItems, saveView } from './downloads.js';
+import { downloadItems } from './downloads.js';
 import { Explain } from './explain.js';
 import { bytes, count, duration, plural } from './format.js';
 import { GraphView } from './graph.js';
@@ -320,7 +320,7 @@ export class Results {
 
   async #trace() {
     const { run } = this;
-    if (this.traced === run) return this.timeline.redraw();
+    if (this.traced === run) return undefined;
     if (run.planOnly || run.form === 'update')
       return this.timeline.show(null, 'There is no time line: the query did not run.');
     if (!run.wantsTrace)
@@ -329,12 +329,13 @@ export class Results {
     this.traced = run;
     this.timeline.show(null, 'Loading the time line…');
     try {
-      const trace = await api.trace(run.id);
-      if (run === this.run) this.timeline.show(trace, '', () => saveView(run));
+      const page = await api.view(run.id);
+      if (run === this.run) await this.timeline.show(page);
     } catch (error) {
       if (run === this.run)
         this.timeline.show(null, error.status === 404 ? 'The server has no time line of this query.' : error.message);
     }
+    return undefined;
   }
 }
 

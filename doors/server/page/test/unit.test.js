@@ -1,4 +1,4 @@
-// The modules without a browser: parsers, the order of terms, prefixes, scales, layout, plans, time lines, links.
+// The modules without a browser: parsers, the order of terms, prefixes, scales, layout, plans, links.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -21,7 +21,6 @@ import { asCurl, asPython, countQuery } from '../src/snippets.js';
 import { XSD, columnKind, isWeb, kindOf, lastPieces, shortener, sortedBy, termText, timeOf } from '../src/terms.js';
 import { nameLabel } from '../src/term-view.js';
 import { typeOf } from '../src/upload.js';
-import { firstEndingAfter, occupancy, spanAt, sumsByBox, visit } from '../src/time-index.js';
 
 const literal = (value, type) => ({ type: 'literal', value, ...(type && { datatype: XSD + type }) });
 const uri = (value) => ({ type: 'uri', value });
@@ -350,42 +349,6 @@ test('a plan is a tree with shares, and marks estimates that were far off', () =
   assert.equal(off(10, 100), null);
   assert.equal(off(0, 5), null);
   assert.equal(off(10, null), null);
-});
-
-test('spans are found and drawn', () => {
-  const spans = [
-    [0, 10, 0, 0.5],
-    [10, 20, 1, null],
-    [30, 40, 0, 1],
-  ];
-  assert.deepEqual(
-    [0, 9, 10, 25, 40].map((time) => firstEndingAfter(spans, time)),
-    [0, 0, 1, 2, 3],
-  );
-  assert.deepEqual(
-    [5, 25, 35].map((time) => spanAt(spans, time)),
-    [0, -1, 2],
-  );
-  assert.equal(spanAt(spans, 28, 3), 2);
-  const drawn = [];
-  visit(spans, 0, 40, 400, (...span) => drawn.push(span));
-  assert.deepEqual(drawn, [
-    [0, 100, 0, 0.5],
-    [100, 100, 1, null],
-    [300, 100, 0, 1],
-  ]);
-  const many = Array.from({ length: 100_000 }, (_, at) => [at * 10, at * 10 + 9, at % 3, 0.25]);
-  let calls = 0;
-  visit(many, 0, 1e6, 500, () => (calls += 1));
-  assert(calls <= 500);
-  assert.deepEqual([...occupancy([{ spans }], 40, 4)], [1, 1, 0, 1]);
-  assert.deepEqual(
-    sumsByBox([{ spans }]).map(({ box, ns, wait }) => [box, ns, wait]),
-    [
-      [0, 20, 0.75],
-      [1, 10, null],
-    ],
-  );
 });
 
 test('links carry any text', () => {
