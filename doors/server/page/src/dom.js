@@ -113,6 +113,13 @@ export function eachFrame(action) {
   };
 }
 
+/// What a CSS variable means now as a colour that a canvas takes: `light-dark()` is resolved.
+export function colour(name) {
+  const probe = byId('colour-probe');
+  probe.style.color = `var(${name})`;
+  return getComputedStyle(probe).color;
+}
+
 /// The tabs of a `role=tablist`: arrow keys move, and only the chosen tab is in the order of the Tab key.
 export function tablist(element, choose) {
   const tabs = () => [...element.querySelectorAll('[role=tab]')].filter((tab) => !tab.hidden && !tab.disabled);
