@@ -110,11 +110,19 @@ pub(crate) fn row(envelope: &Envelope, kinds: &[(String, SqlType)], row: usize) 
     envelope.columns().iter().zip(kinds).map(|(column, (_, kind))| value_of(column, kind, row)).collect()
 }
 
-/// A statement with more tasks is cancelled.
-const MOST_TASKS: usize = 200_000;
-
 /// The rows of a statement's answer in the order of their arrival, or the text of its error.
 pub(crate) fn answer(text: &str, tables: &Tables, options: &PlanOptions, seed: u64) -> Result<Vec<Vec<Value>>, String> {
+    answer_within(text, tables, options, seed, usize::MAX)
+}
+
+/// Like [`answer`]; a statement with more tasks is cancelled. A recursive one may have no end.
+pub(crate) fn answer_within(
+    text: &str,
+    tables: &Tables,
+    options: &PlanOptions,
+    seed: u64,
+    most_tasks: usize,
+) -> Result<Vec<Vec<Value>>, String> {
     let parsed = parse(text, &ParseOptions::default()).map_err(|error| error.to_string())?;
     let plan = plan(&parsed, tables, options, &|| false).map_err(|error| error.to_string())?;
     let (send, receive) = mpsc::channel();
@@ -124,10 +132,9 @@ pub(crate) fn answer(text: &str, tables: &Tables, options: &PlanOptions, seed: u
         operators.push((sink, plan.sink_operator(move |envelope| Ok(send.send(envelope.clone())?))));
     }
     drop(send);
-    let (mut state, mut left) = (seed, MOST_TASKS);
+    let (mut state, mut left) = (seed, most_tasks);
     let pick = |tasks: usize| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        // A recursive statement may have no end.
         left = usize::checked_sub(left, 1)?;
         Some((state >> 33) as usize % tasks)
     };
