@@ -95,7 +95,11 @@ impl Named {
 }
 
 async fn get(shared: &Arc<Shared>, request: &Request, graph: Named) -> Result<Response<Body>, Failure> {
-    wait_for_sequence(shared, &request.parameters, request.time()?).await?;
+    if request.parameters.has("min-sequence") {
+        // While it waits, it counts among its client's requests.
+        let _begun = request.begin(shared, RequestKind { kind: "graph", language: "sequence" }, &"".into())?;
+        wait_for_sequence(shared, &request.parameters, request.time()?).await?;
+    }
     if !graph.is_there(shared) {
         return Err(graph.missing());
     }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use vicus_service::{Following, SessionOptions};
+use vicus_service::{Archiving, Following, SessionOptions};
 
 /// How a server answers.
 #[derive(Clone)]
@@ -20,8 +20,8 @@ pub struct ServerOptions {
     pub log: AccessLog,
     /// The certificate chain and its key, as PEM files: then it speaks TLS.
     pub tls: Option<(PathBuf, PathBuf)>,
-    /// The value of `Access-Control-Allow-Origin`; without one, pages of other origins can't read answers. Pages of a
-    /// named origin may also change data.
+    /// The value of `Access-Control-Allow-Origin`; without one, pages of other origins can't read answers. Pages
+    /// of a named origin may also change data.
     pub cors: Option<String>,
     /// Pages of these origins may change data as the server's own may: `https://data.example`.
     pub allow_origins: Vec<String>,
@@ -43,6 +43,8 @@ pub struct ServerOptions {
     pub name: String,
     /// If its store follows another server's.
     pub following: Option<Arc<Following>>,
+    /// If its store is archived.
+    pub archiving: Option<Arc<Archiving>>,
 }
 
 impl Default for ServerOptions {
@@ -63,6 +65,7 @@ impl Default for ServerOptions {
             stay_awake: Duration::from_micros(50),
             name: String::new(),
             following: None,
+            archiving: None,
         }
     }
 }

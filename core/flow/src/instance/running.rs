@@ -216,6 +216,25 @@ impl Running {
         });
     }
 
+    /// Resumes the senders that were refused while this invocation took from their inputs.
+    #[cold]
+    #[inline(never)]
+    fn resume_refused(&mut self, buffers: &mut SeatBuffers) {
+        let own = self.cell;
+        let cell: &BoxCell = &own;
+        self.with_body(|body, _| {
+            for (seen, input) in body.snapshot.iter().zip(&cell.inputs) {
+                if matches!(seen, InputView::Taken | InputView::Kept)
+                    && input.ring.takes_refusal()
+                    && let Some(sender) = input.sender()
+                {
+                    cell.instance().resume(&sender, buffers);
+                }
+            }
+            false
+        });
+    }
+
     /// Runs the user's code. An error or a panic fails the request.
     pub fn act(&mut self, world: &dyn World, buffers: &mut SeatBuffers) {
         let own = self.cell;
@@ -291,12 +310,7 @@ impl Running {
                 body.retire_if_unread(cell);
             }
             for sender in body.resumed.drain(..) {
-                if buffers.recording {
-                    sender.clock.fetch_max(buffers.clock, Ordering::AcqRel);
-                }
-                if sender.state.resume().0 {
-                    buffers.activations.push(instance.activation(&sender, Kind::Deferred, buffers.seat));
-                }
+                instance.resume(&sender, buffers);
             }
             if body.ended {
                 instance
@@ -361,7 +375,7 @@ impl Sent {
         if is_held {
             cell.handles.fetch_add(1, Ordering::Relaxed);
         }
-        let mut enqueue = cell.state.finish_as(sending, due_again, after_end).0;
+        let mut enqueue = cell.state.finish_as(sending, due_again, after_end, || running.resume_refused(buffers)).0;
         if blocked && !enqueue {
             enqueue = instance.is_resumed_by_the_end(cell);
         }
@@ -405,6 +419,16 @@ fn spread(activations: &mut [Activation]) {
 }
 
 impl Instance {
+    /// Resumes a box that may wait for room.
+    fn resume(&self, sender: &BoxCell, buffers: &mut SeatBuffers) {
+        if buffers.recording {
+            sender.clock.fetch_max(buffers.clock, Ordering::AcqRel);
+        }
+        if sender.state.resume().0 {
+            buffers.activations.push(self.activation(sender, Kind::Deferred, buffers.seat));
+        }
+    }
+
     /// Whether a newly blocked box is to be queued, because the request has ended meanwhile.
     #[cold]
     fn is_resumed_by_the_end(&self, cell: &BoxCell) -> bool {
