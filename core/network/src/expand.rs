@@ -5,7 +5,7 @@ use crate::error::{NetworkError, Spot};
 use crate::parse::MOST_PORTS;
 use crate::spec::{BoxSpec, Kinds, Ports};
 use crate::text::{Argument, Body, BoxText, NetworkText, OnNode, PortText, SubNetwork, TextParameter, ViaText};
-use crate::value::{ParameterType, ParameterValue};
+use crate::value::{ParameterType, ParameterValue, quoted};
 use std::collections::{BTreeMap, BTreeSet};
 use vicus_flow::Schema;
 use vicus_language::{similar_names, suggestion};
@@ -169,8 +169,20 @@ impl<'t> Expander<'t> {
         let others = self.processes.len() - 1;
         let number = match &one.on {
             None => return Ok(vec![scope.process]),
-            Some(OnNode::Each) if others == 0 => return Ok(vec![scope.process]),
-            Some(OnNode::Each) => return Ok((1..=others).collect()),
+            Some(OnNode::Each | OnNode::Of { .. }) if others == 0 => return Ok(vec![scope.process]),
+            // Nodes that were not asked may all have it.
+            Some(OnNode::Each | OnNode::Of { nodes: None, .. }) => return Ok((1..=others).collect()),
+            Some(OnNode::Of { file, nodes: Some(nodes) }) => {
+                let known = nodes.iter().copied().filter(|node| (1..=others).contains(node));
+                return match known.collect::<Vec<usize>>() {
+                    none if none.is_empty() => {
+                        let message =
+                            format!("`{}` is to run on the nodes of {}, and none has it", one.name, quoted(file));
+                        Err(self.error(one.on_at, message))
+                    }
+                    nodes => Ok(nodes),
+                };
+            }
             Some(OnNode::One(number)) => number,
         };
         let message = match self.resolved(number, one.on_at, &scope.values)? {
@@ -224,7 +236,7 @@ impl<'t> Expander<'t> {
                     set_machine(&mut own.values, &self.processes[process]);
                 }
                 let count = self.copies(one, &own.values)?;
-                let has_numbers = count.is_some() || one.on == Some(OnNode::Each);
+                let has_numbers = count.is_some() || matches!(one.on, Some(OnNode::Each | OnNode::Of { .. }));
                 for _ in 0..count.unwrap_or(1) {
                     let number = if has_numbers { format!("[{}]", copies.len()) } else { String::new() };
                     copies.push(self.one_box(one, &own, format!("{prefix}{}{number}", one.name))?);
@@ -427,7 +439,7 @@ impl<'t> Expander<'t> {
         &mut self,
         from: &[Copied],
         to: &[Copied],
-        ViaText { from: from_port, to: to_port, columns, keep }: &'t ViaText,
+        ViaText { from: from_port, to: to_port, columns, keep, exchanges }: &'t ViaText,
     ) -> Result<(), NetworkError> {
         let at = Spot { from: from_port.at.from, to: to_port.at.to };
         let deals = from_port.number.is_none() && self.is_any(&from[0], |kind| kind.outputs);
@@ -440,6 +452,9 @@ impl<'t> Expander<'t> {
             columns: columns.clone(),
             keep: *keep,
         };
+        if *exchanges {
+            return self.exchange(from, to, [from_port, to_port], deals, unites, &link);
+        }
         let pairs: Vec<usize> = (0..from.len().max(to.len())).collect();
         if from.len() == to.len() || (from.len() == 1 && deals) || (to.len() == 1 && unites) {
             // Copy by copy; from the ports of a kind that deals, to the ports of one that unites.
@@ -478,6 +493,52 @@ impl<'t> Expander<'t> {
             to_port.name
         );
         Err(self.error(at, message))
+    }
+
+    /// Vias from each copy to each copy. A sender that deals has an output for each receiver, and a receiver that
+    /// unites an input for each sender; the others have a box in front of them, or behind, in their process.
+    fn exchange(
+        &mut self,
+        from: &[Copied],
+        to: &[Copied],
+        ports: [&'t PortText; 2],
+        deals: bool,
+        unites: bool,
+        link: &impl Fn((usize, usize)) -> Link,
+    ) -> Result<(), NetworkError> {
+        let [from_port, to_port] = ports;
+        let at = from_port.at;
+        let mut ends: Vec<usize> = Vec::new();
+        if !unites && from.len() > 1 {
+            for receiver in to {
+                let process = self.process_of(receiver);
+                let union = self.helper("union", format!("union before {}", to_port.name), at, process)?;
+                self.input(receiver, to_port, link((union, 0)))?;
+                ends.push(union);
+            }
+        }
+        for sender in from {
+            let spread = if deals || to.len() == 1 {
+                None
+            } else {
+                let process = self.process_of(sender);
+                let spread = self.helper("spread", format!("spread of {}", from_port.name), at, process)?;
+                let output = self.output(sender, from_port)?;
+                self.nodes[spread].inputs[0] = Some(link(output));
+                Some(spread)
+            };
+            for (part, receiver) in to.iter().enumerate() {
+                let output = match spread {
+                    Some(spread) => (spread, part),
+                    None => self.output(sender, from_port)?,
+                };
+                match ends.get(part) {
+                    Some(&union) => self.nodes[union].inputs.push(Some(link(output))),
+                    None => self.input(receiver, to_port, link(output))?,
+                }
+            }
+        }
+        Ok(())
     }
 
     /// A box between a box and its reader's copies, or between copies and their reader.

@@ -1,8 +1,10 @@
 //! The process that begins a network: it sends the text to the nodes, runs its own part, and waits for all.
 
-use crate::control::{AttemptId, Control, FromNode, Hello, ProcessAt, Run, ToNode, heard};
+use crate::control::{AttemptId, Control, FromNode, Hello, ProcessAt, Run, ToNode, heard, say};
 use crate::link::LinkOptions;
 use crate::node::{VERSION, Ways, connect, is_lost, window};
+use crate::staging::Staging;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::io::BufReader;
@@ -67,6 +69,16 @@ pub enum LeadError {
     Text(NetworkError),
     /// The part of this process has failed.
     Own(FlowError),
+    /// The network was to be run again if a node is lost, and this box or parameter reads or writes what comes once.
+    Once {
+        /// Its name in the text.
+        name: String,
+    },
+    /// All rows are there, and a file that this process has written can't be put in its place.
+    File {
+        /// The system's error.
+        why: String,
+    },
 }
 
 impl fmt::Display for LeadError {
@@ -79,6 +91,10 @@ impl fmt::Display for LeadError {
             }
             LeadError::Text(error) => error.fmt(f),
             LeadError::Own(error) => error.fmt(f),
+            LeadError::Once { name } => {
+                write!(f, "what `{name}` reads or writes comes once, so the network can't be run again")
+            }
+            LeadError::File { why } => write!(f, "the rows are written, and not in their place: {why}"),
         }
     }
 }
@@ -90,7 +106,7 @@ impl LeadError {
             LeadError::Lost { .. } => true,
             LeadError::Failed { is_loss, .. } => *is_loss,
             LeadError::Own(error) => !matches!(error, FlowError::Cancelled) && is_lost(error),
-            LeadError::Node { .. } | LeadError::Text(_) => false,
+            LeadError::Node { .. } | LeadError::Text(_) | LeadError::Once { .. } | LeadError::File { .. } => false,
         }
     }
 }
@@ -109,6 +125,8 @@ pub struct Lead {
     options: LeadOptions,
     nodes: Vec<Connected>,
     attempt: AttemptId,
+    staging: Option<Staging>,
+    attached: BTreeMap<String, String>,
 }
 
 struct Connected {
@@ -137,7 +155,52 @@ impl Lead {
         let nodes = addresses.iter().map(node_or_spare).collect::<Result<_, LeadError>>()?;
         // Each hasher of the standard library has keys of its own by chance.
         let attempt = RandomState::new().hash_one(std::process::id());
-        Ok(Lead { options, nodes, attempt })
+        Ok(Lead { options, nodes, attempt, staging: None, attached: BTreeMap::new() })
+    }
+
+    /// Has files written beside their places until all parts of the network are done, in all processes, so that what a
+    /// lost node has written is not seen, and the network can be run again.
+    #[must_use]
+    pub fn staged(self) -> Lead {
+        Lead { staging: Some(Staging::default()), ..self }
+    }
+
+    /// Sends a text to all nodes besides the network's, for kinds of boxes that need more than their parameters: see
+    /// [`NodeServer::with_attached`](crate::NodeServer::with_attached).
+    #[must_use]
+    pub fn attach(mut self, name: &str, text: String) -> Lead {
+        self.attached.insert(name.to_owned(), text);
+        self
+    }
+
+    /// The text with the nodes that have its files, if it places boxes by them: the nodes are asked.
+    fn placed(&mut self, text: &NetworkText) -> Result<Option<NetworkText>, LeadError> {
+        let files: Vec<String> = text.files_of_nodes().into_iter().map(str::to_owned).collect();
+        if files.is_empty() {
+            return Ok(None);
+        }
+        let silence = self.options.silence;
+        let mut nodes: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for (number, node) in self.nodes.iter_mut().enumerate() {
+            let Connected { address, stream, .. } = node;
+            let told = |why: String| LeadError::Node { address: address.clone(), why };
+            let asked = || {
+                let mut to = stream.get_ref().try_clone()?;
+                stream.get_ref().set_read_timeout(Some(silence))?;
+                say(&mut to, &ToNode::Has(files.clone()))
+            };
+            asked().map_err(|error| told(error.to_string()))?;
+            match heard(stream, "the node", silence) {
+                Ok(FromNode::Has(has)) if has.len() == files.len() => {
+                    for (file, _) in files.iter().zip(has).filter(|(_, has)| *has) {
+                        nodes.entry(file).or_default().push(number + 1);
+                    }
+                }
+                Ok(_) => return Err(told("it does not say which files it has".to_owned())),
+                Err(lost) => return Err(told(lost.0)),
+            }
+        }
+        Ok(Some(text.placed(|file| nodes.get(file).cloned().unwrap_or_default())))
     }
 
     /// Sends the text to all nodes, which make their parts. `own` is this process's machine, and `memory` bounds what
@@ -146,13 +209,15 @@ impl Lead {
     /// # Errors
     /// A node is gone.
     pub fn begin(
-        self,
+        mut self,
         text: &NetworkText,
         name: &str,
         set: &[(String, String)],
         own: MachineCounts,
         memory: u64,
     ) -> Result<Attempt, LeadError> {
+        let placed = self.placed(text)?;
+        let text = placed.as_ref().unwrap_or(text);
         let here = ProcessAt { address: None, threads: own.threads, nodes: own.nodes };
         let others = self.nodes.iter().map(|node| ProcessAt {
             address: Some(node.address.clone()),
@@ -170,6 +235,8 @@ impl Lead {
             token: self.options.token.clone(),
             memory: self.options.memory,
             silence_ms: u64::try_from(silence.as_millis()).unwrap_or(u64::MAX),
+            is_staged: self.staging.is_some(),
+            attached: self.attached.clone(),
         };
         let own = run(0);
         let ways = Arc::new(Ways::new(&own, LinkOptions { silence, window: window(memory) }));
@@ -197,6 +264,9 @@ impl Lead {
                     let event = match heard(&mut stream, &peer, silence) {
                         Ok(FromNode::Alive) => continue,
                         Ok(FromNode::Done) => Event::Done,
+                        Ok(FromNode::Committed) => Event::Committed,
+                        // It was not asked.
+                        Ok(FromNode::Has(_)) => continue,
                         Ok(FromNode::Failed { message, is_lost }) => Event::Failed { message, is_lost },
                         Err(lost) => Event::Lost(lost.0),
                     };
@@ -214,12 +284,13 @@ impl Lead {
             thread::Builder::new().name("vicus-lead".to_owned()).spawn(listens).map_err(told)?;
             nodes.push(NodeAt { address, control, is_done: false });
         }
-        Ok(Attempt { nodes, events, ways, machines, silence })
+        Ok(Attempt { nodes, events, ways, machines, silence, staging: self.staging, placed })
     }
 }
 
 enum Event {
     Done,
+    Committed,
     Failed { message: String, is_lost: bool },
     Lost(String),
 }
@@ -237,6 +308,9 @@ pub struct Attempt {
     ways: Arc<Ways>,
     machines: Vec<MachineCounts>,
     silence: Duration,
+    staging: Option<Staging>,
+    /// The text, if it places boxes by files.
+    placed: Option<NetworkText>,
 }
 
 impl Attempt {
@@ -251,10 +325,12 @@ impl Attempt {
         kinds: &Kinds,
         set: &[(String, String)],
     ) -> Result<Option<Network>, LeadError> {
+        let text = self.placed.as_ref().unwrap_or(text);
         let part = NetworkPart { processes: &self.machines, own: 0, border: &*self.ways };
         let connected = self.ways.connect_all();
+        let staged = self.staging.as_ref().map(|staging| staging.kinds(kinds));
         let built = match connected {
-            Ok(()) => text.build_part(name, kinds, &part, set).map_err(Some),
+            Ok(()) => text.build_part(name, staged.as_ref().unwrap_or(kinds), &part, set).map_err(Some),
             Err(_) => Err(None),
         };
         built.map_err(|error| {
@@ -304,6 +380,8 @@ impl Attempt {
                     let (node, address) = (number + 1, self.nodes[number].address.clone());
                     match event {
                         Event::Done => self.nodes[number].is_done = true,
+                        // It comes when it was asked for, which is later.
+                        Event::Committed => {}
                         Event::Failed { message, is_lost } => {
                             self.nodes[number].is_done = true;
                             let error = LeadError::Failed { node, address, message, is_loss: is_lost };
@@ -348,6 +426,7 @@ impl Attempt {
         match failure {
             Some((_, error)) => Err(error),
             None => {
+                self.commit()?;
                 for node in &self.nodes {
                     let _ = node.control.send(&ToNode::Over);
                 }
@@ -355,6 +434,39 @@ impl Attempt {
                 Ok(())
             }
         }
+    }
+}
+
+impl Attempt {
+    /// Gives the files that all processes have written their places. All parts are done. A node that is lost meanwhile
+    /// is an error like one that was lost before: the network can be run again, since a file that has its place already
+    /// is written anew.
+    fn commit(&self) -> Result<(), LeadError> {
+        let Some(staging) = &self.staging else { return Ok(()) };
+        let lost = |number: usize, why: String| LeadError::Lost {
+            node: number + 1,
+            address: self.nodes[number].address.clone(),
+            why,
+        };
+        for (number, node) in self.nodes.iter().enumerate() {
+            node.control.send(&ToNode::Commit).map_err(|error| lost(number, error.to_string()))?;
+        }
+        staging.commit().map_err(|error| LeadError::File { why: error.to_string() })?;
+        let mut open: Vec<bool> = vec![true; self.nodes.len()];
+        while open.contains(&true) {
+            // Each node's thread sends its loss at last, so there is an event as long as one is open.
+            let (number, event) = self.events.recv().expect("a thread listens to each node that is open");
+            match event {
+                Event::Committed => open[number] = false,
+                Event::Failed { message, is_lost } if open[number] => {
+                    let address = self.nodes[number].address.clone();
+                    return Err(LeadError::Failed { node: number + 1, address, message, is_loss: is_lost });
+                }
+                Event::Lost(why) if open[number] => return Err(lost(number, why)),
+                Event::Done | Event::Failed { .. } | Event::Lost(_) => {}
+            }
+        }
+        Ok(())
     }
 }
 
