@@ -5,7 +5,7 @@ use crate::error::{NetworkError, Spot};
 use crate::parse::MOST_PORTS;
 use crate::spec::{BoxSpec, Kinds, Ports};
 use crate::text::{Argument, Body, BoxText, NetworkText, OnNode, PortText, SubNetwork, TextParameter, ViaText};
-use crate::value::{ParameterType, ParameterValue, quoted};
+use crate::value::{ParameterType, ParameterValue};
 use std::collections::{BTreeMap, BTreeSet};
 use vicus_flow::Schema;
 use vicus_language::{similar_names, suggestion};
@@ -169,18 +169,12 @@ impl<'t> Expander<'t> {
         let others = self.processes.len() - 1;
         let number = match &one.on {
             None => return Ok(vec![scope.process]),
-            Some(OnNode::Each | OnNode::Of { .. }) if others == 0 => return Ok(vec![scope.process]),
-            // Nodes that were not asked may all have it.
-            Some(OnNode::Each | OnNode::Of { nodes: None, .. }) => return Ok((1..=others).collect()),
-            Some(OnNode::Of { file, nodes: Some(nodes) }) => {
-                let known = nodes.iter().copied().filter(|node| (1..=others).contains(node));
-                return match known.collect::<Vec<usize>>() {
-                    none if none.is_empty() => {
-                        let message =
-                            format!("`{}` is to run on the nodes of {}, and none has it", one.name, quoted(file));
-                        Err(self.error(one.on_at, message))
-                    }
-                    nodes => Ok(nodes),
+            Some(OnNode::Each | OnNode::Of(_)) if others == 0 => return Ok(vec![scope.process]),
+            Some(OnNode::Each | OnNode::Of(_)) => return Ok((1..=others).collect()),
+            Some(OnNode::These(nodes)) => {
+                return match nodes.iter().find(|node| **node > others) {
+                    Some(node) => Err(self.no_node(one, *node as i64)),
+                    None => Ok(nodes.clone()),
                 };
             }
             Some(OnNode::One(number)) => number,
@@ -189,20 +183,23 @@ impl<'t> Expander<'t> {
             ParameterValue::Integer(number) if (0..=others as i64).contains(&number) => {
                 return Ok(vec![number as usize]);
             }
-            ParameterValue::Integer(number) => {
-                let has = match others {
-                    0 => "the network runs in one process, 0: name others by `--nodes`".to_owned(),
-                    1 => "there is one, 1; 0 is this process".to_owned(),
-                    others => format!("they are 1 to {others}; 0 is this process"),
-                };
-                format!("`{}` is to run on node {number}: {has}", one.name)
-            }
+            ParameterValue::Integer(number) => return Err(self.no_node(one, number)),
             other => {
                 let kind = other.kind().map_or("name", ParameterType::name);
                 format!("the number of a node is an integer, and this is {kind}")
             }
         };
         Err(self.error(one.on_at, message))
+    }
+
+    /// The error of a box on a node that the network has not.
+    fn no_node(&self, one: &BoxText, number: i64) -> NetworkError {
+        let has = match self.processes.len() - 1 {
+            0 => "the network runs in one process, 0: name others by `--nodes`".to_owned(),
+            1 => "there is one, 1; 0 is this process".to_owned(),
+            others => format!("they are 1 to {others}; 0 is this process"),
+        };
+        self.error(one.on_at, format!("`{}` is to run on node {number}: {has}", one.name))
     }
 
     fn copies(&self, one: &BoxText, scope: &Values) -> Result<Option<usize>, NetworkError> {
@@ -236,7 +233,8 @@ impl<'t> Expander<'t> {
                     set_machine(&mut own.values, &self.processes[process]);
                 }
                 let count = self.copies(one, &own.values)?;
-                let has_numbers = count.is_some() || matches!(one.on, Some(OnNode::Each | OnNode::Of { .. }));
+                let has_numbers =
+                    count.is_some() || matches!(one.on, Some(OnNode::Each | OnNode::These(_) | OnNode::Of(_)));
                 for _ in 0..count.unwrap_or(1) {
                     let number = if has_numbers { format!("[{}]", copies.len()) } else { String::new() };
                     copies.push(self.one_box(one, &own, format!("{prefix}{}{number}", one.name))?);

@@ -280,6 +280,10 @@ impl Parser<'_> {
             if self.is_keyword("the") {
                 on_at = self.spot();
                 on = Some(self.nodes_of()?);
+            } else if self.is_keyword("nodes") {
+                self.next();
+                on_at = self.spot();
+                on = Some(OnNode::These(self.nodes()?));
             } else if self.is_keyword("node") {
                 self.next();
                 on_at = self.spot();
@@ -293,6 +297,25 @@ impl Parser<'_> {
         Ok(BoxText { name, kind, is_local, arguments, copies, on, at, kind_at, copies_at, on_at })
     }
 
+    /// Numbers of nodes: `1, 3`.
+    fn nodes(&mut self) -> Result<Vec<usize>, NetworkError> {
+        let mut nodes = Vec::new();
+        loop {
+            match self.next() {
+                (Word::Integer(node), _) if (0..MOST_PORTS).contains(&node) && !nodes.contains(&(node as usize)) => {
+                    nodes.push(node as usize);
+                }
+                (_, spot) => {
+                    let message = "numbers of nodes are expected, each once: `on nodes 1, 3`";
+                    return Err(NetworkError::at(self.source, spot, message));
+                }
+            }
+            if !self.has(",") {
+                return Ok(nodes);
+            }
+        }
+    }
+
     /// The nodes that have a file: `the nodes of "part.csv"`.
     fn nodes_of(&mut self) -> Result<OnNode, NetworkError> {
         for word in ["the", "nodes", "of"] {
@@ -302,7 +325,7 @@ impl Parser<'_> {
             self.next();
         }
         match self.next() {
-            (Word::Text(file), _) => Ok(OnNode::Of { file: file.clone(), nodes: None }),
+            (Word::Text(file), _) => Ok(OnNode::Of(file.clone())),
             (_, spot) => {
                 let message = "a file is expected: `on the nodes of \"part.csv\"`";
                 Err(NetworkError::at(self.source, spot, message))

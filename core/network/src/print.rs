@@ -72,7 +72,11 @@ impl fmt::Display for BoxText {
             None => {}
             Some(OnNode::Each) => f.write_str(" on node *")?,
             Some(OnNode::One(number)) => write!(f, " on node {number}")?,
-            Some(OnNode::Of { file, .. }) => write!(f, " on the nodes of {}", quoted(file))?,
+            Some(OnNode::These(nodes)) => {
+                let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+                write!(f, " on nodes {}", nodes.join(", "))?;
+            }
+            Some(OnNode::Of(file)) => write!(f, " on the nodes of {}", quoted(file))?,
         }
         f.write_str(";")
     }

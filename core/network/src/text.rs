@@ -38,7 +38,7 @@ impl NetworkText {
     pub fn files_of_nodes(&self) -> Vec<&str> {
         let mut files: Vec<&str> = Vec::new();
         for one in self.networks.iter().map(|network| &network.body).chain([&self.body]).flat_map(|body| &body.boxes) {
-            if let Some(OnNode::Of { file, .. }) = &one.on {
+            if let Some(OnNode::Of(file)) = &one.on {
                 files.push(file);
             }
         }
@@ -47,14 +47,14 @@ impl NetworkText {
         files
     }
 
-    /// The text with the nodes that have each of these files.
+    /// The text with the nodes that have each of these files in their place.
     #[must_use]
     pub fn placed(&self, of: impl Fn(&str) -> Vec<usize>) -> NetworkText {
         let mut placed = self.clone();
         let bodies = placed.networks.iter_mut().map(|network| &mut network.body).chain([&mut placed.body]);
         for one in bodies.flat_map(|body| &mut body.boxes) {
-            if let Some(OnNode::Of { file, nodes }) = &mut one.on {
-                *nodes = Some(of(file));
+            if let Some(OnNode::Of(file)) = &one.on {
+                one.on = Some(OnNode::These(of(file)));
             }
         }
         placed
@@ -160,14 +160,11 @@ pub enum OnNode {
     Each,
     /// The node of this number, from 1 on; 0 is the process that the network was begun in.
     One(ParameterValue),
-    /// A copy, or the given number of copies, on each node that has a file.
-    Of {
-        /// The file's name.
-        file: String,
-        /// These nodes, when they have been asked ([`NetworkText::placed`]).
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        nodes: Option<Vec<usize>>,
-    },
+    /// A copy, or the given number of copies, on each of these nodes.
+    These(Vec<usize>),
+    /// A copy, or the given number of copies, on each node that has this file. The process that begins the network asks
+    /// them ([`NetworkText::placed`]); where none is asked, each may have it.
+    Of(String),
 }
 
 /// The value of a box's parameter.

@@ -101,7 +101,10 @@ pub(crate) enum ToNode {
 pub(crate) enum FromNode {
     /// The answer, file by file.
     Has(Vec<bool>),
-    Done,
+    Done {
+        /// Whether it has written files that are yet to get their places.
+        has_files: bool,
+    },
     /// The files have their places.
     Committed,
     Failed {

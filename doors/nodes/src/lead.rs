@@ -74,6 +74,11 @@ pub enum LeadError {
         /// Its name in the text.
         name: String,
     },
+    /// Boxes are to run on the nodes of a file, and none has it.
+    Nowhere {
+        /// The file.
+        file: String,
+    },
     /// All rows are there, and a file that this process has written can't be put in its place.
     File {
         /// The system's error.
@@ -94,6 +99,7 @@ impl fmt::Display for LeadError {
             LeadError::Once { name } => {
                 write!(f, "what `{name}` reads or writes comes once, so the network can't be run again")
             }
+            LeadError::Nowhere { file } => write!(f, "boxes are to run on the nodes of {file:?}, and none has it"),
             LeadError::File { why } => write!(f, "the rows are written, and not in their place: {why}"),
         }
     }
@@ -106,7 +112,11 @@ impl LeadError {
             LeadError::Lost { .. } => true,
             LeadError::Failed { is_loss, .. } => *is_loss,
             LeadError::Own(error) => !matches!(error, FlowError::Cancelled) && is_lost(error),
-            LeadError::Node { .. } | LeadError::Text(_) | LeadError::Once { .. } | LeadError::File { .. } => false,
+            LeadError::Node { .. }
+            | LeadError::Text(_)
+            | LeadError::Once { .. }
+            | LeadError::Nowhere { .. }
+            | LeadError::File { .. } => false,
         }
     }
 }
@@ -200,7 +210,10 @@ impl Lead {
                 Err(lost) => return Err(told(lost.0)),
             }
         }
-        Ok(Some(text.placed(|file| nodes.get(file).cloned().unwrap_or_default())))
+        if let Some(file) = files.iter().find(|file| !nodes.contains_key(file.as_str())) {
+            return Err(LeadError::Nowhere { file: file.clone() });
+        }
+        Ok(Some(text.placed(|file| nodes[file].clone())))
     }
 
     /// Sends the text to all nodes, which make their parts. `own` is this process's machine, and `memory` bounds what
@@ -263,7 +276,7 @@ impl Lead {
                 loop {
                     let event = match heard(&mut stream, &peer, silence) {
                         Ok(FromNode::Alive) => continue,
-                        Ok(FromNode::Done) => Event::Done,
+                        Ok(FromNode::Done { has_files }) => Event::Done { has_files },
                         Ok(FromNode::Committed) => Event::Committed,
                         // It was not asked.
                         Ok(FromNode::Has(_)) => continue,
@@ -271,7 +284,7 @@ impl Lead {
                         Err(lost) => Event::Lost(lost.0),
                     };
                     let is_last = matches!(event, Event::Lost(_));
-                    is_done |= matches!(event, Event::Done);
+                    is_done |= matches!(event, Event::Done { .. });
                     if !is_done {
                         // The part of this process may yet be made, and wait for that node.
                         own_ways.cancel();
@@ -282,14 +295,14 @@ impl Lead {
                 }
             };
             thread::Builder::new().name("vicus-lead".to_owned()).spawn(listens).map_err(told)?;
-            nodes.push(NodeAt { address, control, is_done: false });
+            nodes.push(NodeAt { address, control, is_done: false, has_files: false, lost: None });
         }
         Ok(Attempt { nodes, events, ways, machines, silence, staging: self.staging, placed })
     }
 }
 
 enum Event {
-    Done,
+    Done { has_files: bool },
     Committed,
     Failed { message: String, is_lost: bool },
     Lost(String),
@@ -299,6 +312,10 @@ struct NodeAt {
     address: String,
     control: Arc<Control>,
     is_done: bool,
+    /// Whether its files are yet to get their places.
+    has_files: bool,
+    /// Why it is not heard any more, if that came behind its rows.
+    lost: Option<String>,
 }
 
 /// A network that runs over several processes. Dropped, it is cancelled.
@@ -379,7 +396,9 @@ impl Attempt {
                 Ok((number, event)) => {
                     let (node, address) = (number + 1, self.nodes[number].address.clone());
                     match event {
-                        Event::Done => self.nodes[number].is_done = true,
+                        Event::Done { has_files } => {
+                            (self.nodes[number].is_done, self.nodes[number].has_files) = (true, has_files);
+                        }
                         // It comes when it was asked for, which is later.
                         Event::Committed => {}
                         Event::Failed { message, is_lost } => {
@@ -387,8 +406,8 @@ impl Attempt {
                             let error = LeadError::Failed { node, address, message, is_loss: is_lost };
                             keep(&mut failure, is_lost, error);
                         }
-                        // A node that has done its part has sent all its rows.
-                        Event::Lost(_) if self.nodes[number].is_done => {}
+                        // A node that has done its part has sent all its rows; its files may yet be missing.
+                        Event::Lost(why) if self.nodes[number].is_done => self.nodes[number].lost = Some(why),
                         Event::Lost(why) => {
                             self.nodes[number].is_done = true;
                             keep(&mut failure, false, LeadError::Lost { node, address, why });
@@ -448,11 +467,16 @@ impl Attempt {
             address: self.nodes[number].address.clone(),
             why,
         };
-        for (number, node) in self.nodes.iter().enumerate() {
+        // The others have nothing to do, and may be gone.
+        let with_files = || self.nodes.iter().enumerate().filter(|(_, node)| node.has_files);
+        if let Some((number, why)) = with_files().find_map(|(number, node)| Some((number, node.lost.clone()?))) {
+            return Err(lost(number, why));
+        }
+        for (number, node) in with_files() {
             node.control.send(&ToNode::Commit).map_err(|error| lost(number, error.to_string()))?;
         }
         staging.commit().map_err(|error| LeadError::File { why: error.to_string() })?;
-        let mut open: Vec<bool> = vec![true; self.nodes.len()];
+        let mut open: Vec<bool> = self.nodes.iter().map(|node| node.has_files).collect();
         while open.contains(&true) {
             // Each node's thread sends its loss at last, so there is an event as long as one is open.
             let (number, event) = self.events.recv().expect("a thread listens to each node that is open");
@@ -463,7 +487,7 @@ impl Attempt {
                     return Err(LeadError::Failed { node: number + 1, address, message, is_loss: is_lost });
                 }
                 Event::Lost(why) if open[number] => return Err(lost(number, why)),
-                Event::Done | Event::Failed { .. } | Event::Lost(_) => {}
+                Event::Done { .. } | Event::Failed { .. } | Event::Lost(_) => {}
             }
         }
         Ok(())

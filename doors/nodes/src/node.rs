@@ -231,12 +231,12 @@ impl Shared {
         let staging = run.is_staged.then(Staging::default);
         let works = {
             let (shared, ways, control) = (Arc::clone(self), Arc::clone(&ways), Arc::clone(&control));
-            let staging = staging.clone();
+            let (staging, staged) = (staging.clone(), staging.clone());
             move || {
                 // A panic, such as that of a kind of boxes, must be told: else the network waits for this part.
                 let part = catch_unwind(AssertUnwindSafe(|| shared.part(&run, &ways, memory, staging)));
                 let line = match part.unwrap_or_else(|_| Err(("making its part panicked".to_owned(), false))) {
-                    Ok(()) => FromNode::Done,
+                    Ok(()) => FromNode::Done { has_files: staged.is_some_and(|staging| staging.has_files()) },
                     Err((message, is_lost)) => FromNode::Failed { message, is_lost },
                 };
                 // Whoever began it may be gone.

@@ -63,6 +63,11 @@ impl Staging {
         locked(&self.0)
     }
 
+    /// Whether there are files.
+    pub(crate) fn has_files(&self) -> bool {
+        !self.files().is_empty()
+    }
+
     /// Gives all files their places. To be called when all of them are written, and once.
     ///
     /// # Errors

@@ -99,7 +99,9 @@ fn body() -> impl Strategy<Value = Body> {
     let on = prop_oneof![
         2 => Just(None),
         1 => Just(Some(OnNode::Each)),
-        1 => "[a-z \"]{1,9}".prop_map(|file| Some(OnNode::Of { file, nodes: None })),
+        1 => "[a-z \"]{1,9}".prop_map(|file| Some(OnNode::Of(file))),
+        1 => prop::collection::btree_set(0usize..99, 1..4)
+            .prop_map(|nodes| Some(OnNode::These(nodes.into_iter().collect()))),
         1 => (0i64..9).prop_map(|number| Some(OnNode::One(ParameterValue::Integer(number)))),
         1 => name().prop_map(|name| Some(OnNode::One(ParameterValue::Name(name)))),
     ];
