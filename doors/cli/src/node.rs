@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use vicus::TemporaryFiles;
 use vicus::flow::Overflows;
 use vicus_network::Paths;
-use vicus_nodes::{NodeOptions, NodeServer};
+use vicus_nodes::{NodeOptions, NodeServer, add_program_kinds};
 use vicus_service::paths_below;
 
 /// The variable with the token of nodes.
@@ -86,7 +86,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     }
     let runtime = args.runtime.start(builder)?;
     let threads = runtime.plan().threads();
-    let node = NodeServer::listen(&args.listen, runtime, network::kinds().with_paths(paths), options)
+    let mut kinds = network::kinds().with_paths(paths);
+    add_program_kinds(&mut kinds);
+    let node = NodeServer::listen(&args.listen, runtime, kinds, options)
         .with_context(|| format!("--listen {}", args.listen))?;
     let address = node.address().context("the node's address")?;
     ensure!(

@@ -20,7 +20,10 @@
 //! * **The unit of failure is the network** (`lead.rs`). A process that is lost, or silent for too long, ends it
 //!   everywhere. A link belongs to one attempt: what a process of an older one still sends is refused.
 //!
-//! Begin at [`NodeServer`] and [`Lead`].
+//! * **Files come once.** A network that may be run again writes its files beside their places (`staging.rs`),
+//!   and all processes rename them when all have done their parts.
+//!
+//! Begin at [`NodeServer`] and [`NodesRun`], which is [`Lead`] with its steps in order.
 
 mod control;
 mod frame;
@@ -28,9 +31,14 @@ mod lead;
 mod link;
 mod node;
 mod port;
+mod program;
+mod run;
+mod staging;
 
 pub use lead::{Attempt, Lead, LeadError, LeadOptions};
 pub use node::{NodeOptions, NodeServer};
+pub use program::{FRAME, PYTHON, add_program_kinds};
+pub use run::{NodesRun, RanOverNodes};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

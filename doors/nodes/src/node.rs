@@ -1,9 +1,10 @@
 //! A process that runs parts of networks for others.
 
-use crate::control::{Answer, AttemptId, Control, FromNode, Hello, LinkHello, Run, ToNode, greet, greeted, heard};
+use crate::control::{Answer, AttemptId, Control, FromNode, Hello, LinkHello, Run, ToNode, greet, greeted, heard, say};
 use crate::link::{Link, LinkLost, LinkOptions};
 use crate::locked;
 use crate::port::{NoColumns, Sending, inlet, outlet};
+use crate::staging::Staging;
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -59,11 +60,15 @@ pub struct NodeServer {
 struct Shared {
     runtime: Runtime,
     kinds: Kinds,
+    /// Adds the kinds of a network's attached texts.
+    attached: Option<Box<Attached>>,
     options: NodeOptions,
     attempts: Attempts,
     connections: AtomicUsize,
     is_ended: AtomicBool,
 }
+
+type Attached = dyn Fn(&BTreeMap<String, String>, Kinds) -> Result<Kinds, String> + Send + Sync;
 
 impl NodeServer {
     /// Listens on `host:port`.
@@ -80,12 +85,25 @@ impl NodeServer {
         let shared = Shared {
             runtime,
             kinds,
+            attached: None,
             options,
             attempts: Attempts::default(),
             connections: AtomicUsize::new(0),
             is_ended: AtomicBool::new(false),
         };
         Ok(NodeServer { listener, shared: Arc::new(shared) })
+    }
+
+    /// Has a function add kinds for each network, of the texts that [are attached](crate::Lead::attach) to it. Its
+    /// error fails the network. Panics if the node serves already.
+    #[must_use]
+    pub fn with_attached(
+        mut self,
+        kinds: impl Fn(&BTreeMap<String, String>, Kinds) -> Result<Kinds, String> + Send + Sync + 'static,
+    ) -> NodeServer {
+        let shared = Arc::get_mut(&mut self.shared).expect("the node serves not yet");
+        shared.attached = Some(Box::new(kinds));
+        self
     }
 
     /// The address that it listens on.
@@ -179,11 +197,19 @@ impl Shared {
         let threads = self.runtime.plan().threads();
         greet(&mut to, &Answer::Welcome { threads, nodes: self.options.nodes })?;
         from.get_ref().set_read_timeout(Some(BEGIN))?;
-        let first = heard(&mut from, "the client", BEGIN);
-        if let Ok(ToNode::Run(run)) = first {
-            self.run(to, from, *run);
+        loop {
+            match heard(&mut from, "the client", BEGIN) {
+                Ok(ToNode::Has(files)) => {
+                    let has = |file: &String| self.kinds.file(file).is_ok_and(|path| path.is_file());
+                    say(&mut to, &FromNode::Has(files.iter().map(has).collect()))?;
+                }
+                Ok(ToNode::Run(run)) => {
+                    self.run(to, from, *run);
+                    return Ok(());
+                }
+                Ok(ToNode::Cancel | ToNode::Commit | ToNode::Over | ToNode::Alive) | Err(_) => return Ok(()),
+            }
         }
-        Ok(())
     }
 
     /// Whether a token is the node's; the time does not tell how similar it is.
@@ -215,13 +241,15 @@ impl Shared {
             ways.cancel();
         }
         let attempt = run.attempt;
+        let staging = run.is_staged.then(Staging::default);
         let works = {
             let (shared, ways, control) = (Arc::clone(self), Arc::clone(&ways), Arc::clone(&control));
+            let (staging, staged) = (staging.clone(), staging.clone());
             move || {
                 // A panic, such as that of a kind of boxes, must be told: else the network waits for this part.
-                let part = catch_unwind(AssertUnwindSafe(|| shared.part(&run, &ways, memory)));
+                let part = catch_unwind(AssertUnwindSafe(|| shared.part(&run, &ways, memory, staging)));
                 let line = match part.unwrap_or_else(|_| Err(("making its part panicked".to_owned(), false))) {
-                    Ok(()) => FromNode::Done,
+                    Ok(()) => FromNode::Done { has_files: staged.is_some_and(|staging| staging.has_files()) },
                     Err((message, is_lost)) => FromNode::Failed { message, is_lost },
                 };
                 // Whoever began it may be gone.
@@ -237,7 +265,15 @@ impl Shared {
             match line {
                 ToNode::Alive => {}
                 ToNode::Cancel => ways.cancel(),
-                ToNode::Over | ToNode::Run(_) => break,
+                ToNode::Commit => {
+                    let line = match staging.as_ref().map_or(Ok(()), Staging::commit) {
+                        Ok(()) => FromNode::Committed,
+                        Err(error) => FromNode::Failed { message: error.to_string(), is_lost: false },
+                    };
+                    // Whoever began it may be gone, and then the files have their places all the same.
+                    let _ = control.send(&line);
+                }
+                ToNode::Over | ToNode::Run(_) | ToNode::Has(_) => break,
             }
         }
         ways.cancel();
@@ -250,12 +286,19 @@ impl Shared {
     }
 
     /// Makes a part and runs it. An error says whether it is a consequence of another process's end.
-    fn part(&self, run: &Run, ways: &Arc<Ways>, memory: u64) -> Result<(), (String, bool)> {
+    fn part(&self, run: &Run, ways: &Arc<Ways>, memory: u64, staging: Option<Staging>) -> Result<(), (String, bool)> {
+        let mut kinds = self.kinds.clone();
+        if let Some(attached) = &self.attached {
+            kinds = attached(&run.attached, kinds).map_err(|why| (why, false))?;
+        }
+        if let Some(staging) = staging {
+            kinds = staging.kinds(&kinds);
+        }
         let text = NetworkText::from_json(&run.text).map_err(|error| (error.to_string(), false))?;
         let processes = run.machines();
         ways.connect_all().map_err(|error| (error, true))?;
         let part = NetworkPart { processes: &processes, own: run.own, border: &**ways };
-        let built = text.build_part(&run.name, &self.kinds, &part, &run.set);
+        let built = text.build_part(&run.name, &kinds, &part, &run.set);
         let built = built.map_err(|error| (error.to_string(), ways.is_cancelled() || ways.lost().is_some()))?;
         let Some(network) = built else { return Ok(()) };
         let options = RequestOptions { overflows: self.options.overflows.clone(), ..RequestOptions::from(memory) };
