@@ -42,19 +42,6 @@ pub trait ModelLinks: Sync {
     fn receive(&self, crossing: &ModelCrossing, schema: &Schema) -> BoxModel;
 }
 
-/// Crossings that are nothing but links.
-impl CrossingEnds for &dyn ModelLinks {
-    fn send(&mut self, net: &mut ModelBuilder, crossing: &ModelCrossing, schema: &Schema) -> InputId {
-        let sends = net.add(ModelLinks::send(*self, crossing, schema));
-        net.end(sends.output(0));
-        sends.input(0)
-    }
-
-    fn receive(&mut self, net: &mut ModelBuilder, crossing: &ModelCrossing, schema: &Schema) -> OutputId {
-        net.source(ModelLinks::receive(*self, crossing, schema)).output(0)
-    }
-}
-
 /// See [`Model::part`].
 #[derive(Clone, Debug)]
 pub struct ModelPart {
