@@ -73,12 +73,17 @@ pub(crate) struct Run {
     pub(crate) token: Option<String>,
     pub(crate) memory: Option<u64>,
     pub(crate) silence_ms: u64,
+    /// A query to be run in place of the text: what its peers need to make its plan.
+    #[serde(default)]
+    pub(crate) job: Option<String>,
 }
 
 /// A line to a node.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToNode {
     Run(Box<Run>),
+    /// Bytes to be answered by [`FromNode::Measured`]: before a run alone.
+    Measure(String),
     Cancel,
     /// All have done their parts.
     Over,
@@ -88,12 +93,20 @@ pub(crate) enum ToNode {
 /// A line from a node.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromNode {
-    Done,
+    Done {
+        /// What the boxes of a query's part have done.
+        #[serde(default)]
+        report: Option<String>,
+    },
     Failed {
         message: String,
         /// A consequence of another process's end.
         is_lost: bool,
+        /// Its data are not those of a query, so other nodes may be able to.
+        #[serde(default)]
+        is_stale: bool,
     },
+    Measured,
     Alive,
 }
 
@@ -194,7 +207,7 @@ impl Drop for Control {
     }
 }
 
-fn line_of(line: &impl Serialize) -> io::Result<Vec<u8>> {
+pub(crate) fn line_of(line: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut json = serde_json::to_vec(line).map_err(io::Error::other)?;
     json.push(b'\n');
     Ok(json)

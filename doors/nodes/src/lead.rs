@@ -170,6 +170,7 @@ impl Lead {
             token: self.options.token.clone(),
             memory: self.options.memory,
             silence_ms: u64::try_from(silence.as_millis()).unwrap_or(u64::MAX),
+            job: None,
         };
         let own = run(0);
         let ways = Arc::new(Ways::new(&own, LinkOptions { silence, window: window(memory) }));
@@ -195,9 +196,9 @@ impl Lead {
                 let mut is_done = false;
                 loop {
                     let event = match heard(&mut stream, &peer, silence) {
-                        Ok(FromNode::Alive) => continue,
-                        Ok(FromNode::Done) => Event::Done,
-                        Ok(FromNode::Failed { message, is_lost }) => Event::Failed { message, is_lost },
+                        Ok(FromNode::Alive | FromNode::Measured) => continue,
+                        Ok(FromNode::Done { .. }) => Event::Done,
+                        Ok(FromNode::Failed { message, is_lost, .. }) => Event::Failed { message, is_lost },
                         Err(lost) => Event::Lost(lost.0),
                     };
                     let is_last = matches!(event, Event::Lost(_));

@@ -1,4 +1,4 @@
-//! Networks of boxes over several processes, on one machine or on many.
+//! Networks of boxes, and queries, over several processes, on one machine or on many.
 //!
 //! ```text
 //!  the process that begins a network          node 1                     node 2
@@ -20,6 +20,8 @@
 //! * **The unit of failure is the network** (`lead.rs`). A process that is lost, or silent for too long, ends it
 //!   everywhere. A link belongs to one attempt: what a process of an older one still sends is refused.
 //!
+//! * **Queries** (`queries.rs`) go the same way: a text, and parts of its plan. [`QueryNodes`] are a session's peers.
+//!
 //! Begin at [`NodeServer`] and [`Lead`].
 
 mod control;
@@ -28,9 +30,11 @@ mod lead;
 mod link;
 mod node;
 mod port;
+mod queries;
 
 pub use lead::{Attempt, Lead, LeadError, LeadOptions};
 pub use node::{NodeOptions, NodeServer};
+pub use queries::{QueryNodes, QueryNodesOptions};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -27,25 +27,22 @@ impl ModelLinks for QueryLinks {
                 self.0.sends_by(link.sending(crossing.number));
                 outlet(link, crossing.number, schema)
             }
-            Err(error) => failing(&error.to_string()).input(schema).output(&Schema::new::<&str>([])),
+            Err(_) => failing().input(schema).output(&Schema::new::<&str>([])),
         }
     }
 
     fn receive(&self, crossing: &ModelCrossing, schema: &Schema) -> BoxModel {
         match self.0.link(crossing.from) {
             Ok(link) => inlet(link, crossing.number, crossing.from, schema),
-            Err(error) => failing(&error.to_string()).output(schema),
+            Err(_) => failing().output(schema),
         }
     }
 }
 
-/// A box in the place of a link that there is not.
-fn failing(why: &str) -> BoxModel {
-    let lost = LinkLost(why.to_owned());
-    BoxModel::new("lost", move || {
-        let lost = lost.clone();
-        move |_: &mut Turn<'_>| -> Result<(), BoxError> { Err(lost.clone().into()) }
-    })
+/// A box in the place of a link that did not come, because the query was ended.
+fn failing() -> BoxModel {
+    let lost = || LinkLost("the query was ended before all its links were there".to_owned());
+    BoxModel::new("lost", move || move |_: &mut Turn<'_>| -> Result<(), BoxError> { Err(lost().into()) })
 }
 
 /// How nodes are asked to share the work of queries.
@@ -166,7 +163,8 @@ impl Peers for QueryNodes {
         let threads: Vec<usize> = std::iter::once(threads).chain(there.iter().map(|node| node.threads)).collect();
         let latency = there.iter().map(|node| node.latency_ns).max().unwrap_or(0);
         let bandwidth = there.iter().map(|node| node.bytes_per_second).min().unwrap_or(1);
-        let machines = Machines { always: self.options.always, ..Machines::of(&threads, latency, bandwidth) };
+        let mut machines = Machines::of(&threads, latency, bandwidth);
+        machines.always = self.options.always;
         Arc::new(PeerTeam { machines, names: there.iter().map(|node| node.address.clone()).collect() })
     }
 
@@ -300,7 +298,8 @@ impl Asked {
                     Err(lost) => {
                         // One that has done its part has sent all of its rows.
                         if locked(&asked.state).reports[number].is_none() {
-                            asked.fail(false, asked.lost(number, &lost.0));
+                            let peer = Some(asked.names[number].clone());
+                            asked.fail(false, PeerFailure { message: lost.0, is_loss: true, peer });
                         }
                         return;
                     }

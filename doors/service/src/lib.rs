@@ -15,6 +15,7 @@
 //! others, whether it still does.) Reading a text is bounded by its length and its depth, planning by its steps; both
 //! run on the calling thread, so no thread is left behind when their time is up.
 
+mod begin;
 mod budget;
 mod cancel;
 mod copies;
@@ -25,6 +26,7 @@ mod kinds;
 mod languages;
 mod load;
 mod output;
+mod peers;
 mod quads;
 mod service;
 mod session;
@@ -42,7 +44,7 @@ pub mod data {
         LONGEST_IRI, LoadError, LoadOptions, Malformed, OnError, Phase, Source, Spill as LoadSpill, Syntax,
     };
     pub use vicus_rdf::{Id, Order, Snapshot, TermView};
-    pub use vicus_store::{Batch, CommitError, Store, StoreError};
+    pub use vicus_store::{Batch, CommitError, Store, StoreError, StorePlace};
 }
 
 pub use budget::{Admission, Busy, Ended, MemoryBudget};
@@ -60,6 +62,10 @@ pub use languages::{
 };
 pub use load::{Dataset, Loaded, Loading};
 pub use output::{Output, is_stdout, is_to_be_replaced};
+pub use peers::{
+    CrossingCounts, HostedPart, NoPart, PeerData, PeerFailure, PeerHost, PeerHostOptions, PeerRun, PeerTeam, Peers,
+    Sends, StoreFolder,
+};
 pub use quads::{GraphChoice, Matching, change_quads};
 pub use service::Service;
 pub use session::{Call, Limits, Outcome, Prepared, ReadGraphs, Running, Session, SessionOptions, Watching, millis};
@@ -79,7 +85,9 @@ pub use vicus_files::File;
 pub use vicus_language::{
     Answer, Done, PlanNode, PlanOptions, Remark, RemarkKind, TextError, TextErrorKind, TextLimits, ValueType,
 };
-pub use vicus_sparql::{Completion, DefaultGraph, KNOWN_PREFIXES, Moment, ServiceFailed, Suggestion, SuggestionKind};
+pub use vicus_sparql::{
+    Completion, DefaultGraph, KNOWN_PREFIXES, Machines, Moment, ServiceFailed, Suggestion, SuggestionKind,
+};
 pub use vicus_sql::{SqlType, Table as SqlTable, Tables};
 pub use vicus_store::{
     Ask, CommitWatch, Content as CopyContent, CopyStanding, Epoch, Offer, PROTOCOL as COPIES_VERSION, Repaired, Store,

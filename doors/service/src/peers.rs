@@ -225,7 +225,9 @@ impl PartJob {
     }
 
     fn machines(&self) -> Machines {
-        Machines { always: self.always, ..Machines::of(&self.machines, self.network.0, self.network.1) }
+        let mut machines = Machines::of(&self.machines, self.network.0, self.network.1);
+        machines.always = self.always;
+        machines
     }
 }
 

@@ -161,7 +161,8 @@ impl Peers for Local {
             (0..self.hosts.len()).map(Local::name).filter(|name| !left_out.contains(name)).collect();
         // Unequal ones have unequal parts.
         let all: Vec<usize> = std::iter::once(threads).chain((0..names.len()).map(|peer| 1 + peer % 3)).collect();
-        let machines = Machines { always: self.always, ..Machines::of(&all, 100_000, 1 << 30) };
+        let mut machines = Machines::of(&all, 100_000, 1 << 30);
+        machines.always = self.always;
         Arc::new(PeerTeam { machines, names })
     }
 
