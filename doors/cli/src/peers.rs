@@ -32,7 +32,8 @@ impl PeerArgs {
     fn options(&self) -> anyhow::Result<QueryNodesOptions> {
         ensure!(self.node_silence >= Duration::from_millis(10), "--node-silence: at least 10ms");
         let token = node::token(self.node_token.as_ref());
-        let lead = LeadOptions { token, silence: self.node_silence, ..LeadOptions::default() };
+        let wait = Duration::from_secs(1);
+        let lead = LeadOptions { token, silence: self.node_silence, wait, ..LeadOptions::default() };
         Ok(QueryNodesOptions { lead, always: self.share_always })
     }
 

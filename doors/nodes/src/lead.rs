@@ -196,7 +196,7 @@ impl Lead {
                 let mut is_done = false;
                 loop {
                     let event = match heard(&mut stream, &peer, silence) {
-                        Ok(FromNode::Alive | FromNode::Measured) => continue,
+                        Ok(FromNode::Alive | FromNode::Measured | FromNode::Ready) => continue,
                         Ok(FromNode::Done { .. }) => Event::Done,
                         Ok(FromNode::Failed { message, is_lost, .. }) => Event::Failed { message, is_lost },
                         Err(lost) => Event::Lost(lost.0),

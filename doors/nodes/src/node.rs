@@ -254,7 +254,7 @@ impl Shared {
             let (shared, ways, control) = (Arc::clone(self), Arc::clone(&ways), Arc::clone(&control));
             move || {
                 // A panic, such as that of a kind of boxes, must be told: else the network waits for this part.
-                let part = catch_unwind(AssertUnwindSafe(|| shared.part(&run, &ways, memory)));
+                let part = catch_unwind(AssertUnwindSafe(|| shared.part(&run, &ways, memory, &control)));
                 let line = match part.unwrap_or_else(|_| Err(NotDone::wrong("making its part panicked"))) {
                     Ok(report) => FromNode::Done { report },
                     Err(error) => error.line(),
@@ -285,10 +285,10 @@ impl Shared {
     }
 
     /// Makes a part and runs it. Gives the report of a query's part.
-    fn part(&self, run: &Run, ways: &Arc<Ways>, memory: u64) -> Result<Option<String>, NotDone> {
+    fn part(&self, run: &Run, ways: &Arc<Ways>, memory: u64, control: &Control) -> Result<Option<String>, NotDone> {
         ways.connect_all().map_err(NotDone::lost)?;
         if let Some(job) = &run.job {
-            return self.part_of_query(job, run, ways).map(Some);
+            return self.part_of_query(job, run, ways, control).map(Some);
         }
         let text = NetworkText::from_json(&run.text).map_err(|error| NotDone::wrong(error.to_string()))?;
         let processes = run.machines();
@@ -307,7 +307,7 @@ impl Shared {
     }
 
     /// Makes a part of a query and runs it.
-    fn part_of_query(&self, job: &str, run: &Run, ways: &Arc<Ways>) -> Result<String, NotDone> {
+    fn part_of_query(&self, job: &str, run: &Run, ways: &Arc<Ways>, control: &Control) -> Result<String, NotDone> {
         let Threads::OfQueries(host) = &self.threads else {
             return Err(NotDone::wrong("it has no data to ask: start it with --store"));
         };
@@ -315,6 +315,8 @@ impl Shared {
         let made = host.part(job, run.own, &QueryLinks(Arc::clone(ways)), run.memory, &goes_on);
         let HostedPart { part, options, dataset } =
             made.map_err(|NoPart { message, is_stale }| NotDone { message, is_lost: false, is_stale })?;
+        // Whoever began it may be gone.
+        let _ = control.send(&FromNode::Ready);
         let options = RequestOptions { is_timed: true, ..options };
         let request = host.service().runtime().submit_within(&part.model, part.operators, options);
         ways.wait(&request, part.sends.len()).map_err(|error| NotDone::of(&error))?;

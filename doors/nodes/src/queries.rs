@@ -77,6 +77,9 @@ const LEFT_OUT: Duration = Duration::from_secs(5);
 /// The bytes that the network is measured with.
 const MEASURED: usize = 1 << 20;
 
+/// While a query waits for nodes, it looks so often whether it goes on.
+const LOOKED: Duration = Duration::from_millis(50);
+
 /// How often the latency is measured: the least is taken.
 const TRIES: usize = 5;
 
@@ -174,7 +177,13 @@ impl Peers for QueryNodes {
         }
     }
 
-    fn begin(&self, team: &PeerTeam, job: &str, memory: Option<u64>) -> Result<Arc<dyn PeerRun>, PeerFailure> {
+    fn begin(
+        &self,
+        team: &PeerTeam,
+        job: &str,
+        memory: Option<u64>,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<Arc<dyn PeerRun>, PeerFailure> {
         let LeadOptions { token, silence, .. } = self.options.lead.clone();
         let (hello, machines) = (self.hello(), &team.machines);
         let mut streams = Vec::with_capacity(team.names.len());
@@ -218,6 +227,7 @@ impl Peers for QueryNodes {
                 failure: None,
                 own: None,
                 reports: vec![None; streams.len()],
+                ready: 0,
                 controls: Vec::new(),
             }),
             changed: Condvar::new(),
@@ -231,6 +241,22 @@ impl Peers for QueryNodes {
             let number = shared.ways.lost().map_or(0, |(process, _)| process.saturating_sub(1));
             let failure = locked(&shared.state).failure.take();
             return Err(failure.map_or_else(|| shared.lost(number, &why), |(_, failure)| failure));
+        }
+        // No row is handed out before all have the same data and the same plan.
+        loop {
+            let waits = |state: &mut AskedState| state.failure.is_none() && state.ready < team.names.len();
+            let waited = shared.changed.wait_timeout_while(locked(&shared.state), LOOKED, waits);
+            let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            if let Some((_, failure)) = state.failure.take() {
+                return Err(failure);
+            }
+            if state.ready == team.names.len() {
+                break;
+            }
+            drop(state);
+            if !goes_on() {
+                return Err(PeerFailure { message: "it was ended".to_owned(), is_loss: false, peer: None });
+            }
         }
         Ok(Arc::new(handle))
     }
@@ -263,6 +289,8 @@ struct AskedState {
     own: Option<Arc<Request>>,
     /// By node, when it has done its part.
     reports: Vec<Option<String>>,
+    /// How many have made their parts.
+    ready: usize,
     controls: Vec<Arc<Control>>,
 }
 
@@ -285,6 +313,10 @@ impl Asked {
             loop {
                 match heard(&mut stream, &peer, silence) {
                     Ok(FromNode::Alive | FromNode::Measured) => {}
+                    Ok(FromNode::Ready) => {
+                        locked(&asked.state).ready += 1;
+                        asked.changed.notify_all();
+                    }
                     Ok(FromNode::Done { report }) => {
                         locked(&asked.state).reports[number] = Some(report.unwrap_or_default());
                         asked.changed.notify_all();

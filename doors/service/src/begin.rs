@@ -1,7 +1,7 @@
 //! Begins runs: in this process, or with others that share the work. One that has lost such a process begins again.
 
 use crate::cancel::Submitted;
-use crate::error::Error;
+use crate::error::{Error, Stage};
 use crate::languages::{AnyPlan, Surroundings};
 use crate::peers::{PeerFailure, PeerRun, Sends};
 use crate::session::{Call, Prepared, Session, Ticket, now, reading};
@@ -73,7 +73,10 @@ impl<S: Sink> Asked<'_, S> {
             Some(shared) => {
                 let threads = Call { session: session.clone(), ticket: ticket.clone() }.threads();
                 let job = reading(snapshot, "start", || shared.job(session, plan.digest(), threads, moment))?;
-                match shared.peers.begin(&shared.team, &job, options.limits.memory) {
+                let goes_on = || ticket.ended(Stage::Running).is_none();
+                let begun = shared.peers.begin(&shared.team, &job, options.limits.memory, &goes_on);
+                ticket.check(Stage::Running)?;
+                match begun {
                     Ok(run) => Some(run),
                     Err(failure) if failure.is_loss => {
                         asked_without(prepared, &failure);

@@ -46,11 +46,18 @@ pub trait Peers: fmt::Debug + Send + Sync {
     /// Leaves one out for some seconds: it was lost, or its data are not those of queries.
     fn leave_out(&self, name: &str);
 
-    /// Has the members of a team run their parts of a query: `job` goes to each.
+    /// Has the members of a team run their parts of a query: `job` goes to each. All of them have made their parts when
+    /// it returns; `goes_on` is asked from time to time meanwhile.
     ///
     /// # Errors
-    /// One of them can't be had.
-    fn begin(&self, team: &PeerTeam, job: &str, memory: Option<u64>) -> Result<Arc<dyn PeerRun>, PeerFailure>;
+    /// One of them can't be had, or has other data.
+    fn begin(
+        &self,
+        team: &PeerTeam,
+        job: &str,
+        memory: Option<u64>,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<Arc<dyn PeerRun>, PeerFailure>;
 }
 
 /// This process, and others.

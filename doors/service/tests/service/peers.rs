@@ -170,7 +170,13 @@ impl Peers for Local {
         locked(&self.left_out).push(name.to_owned());
     }
 
-    fn begin(&self, team: &PeerTeam, job: &str, memory: Option<u64>) -> Result<Arc<dyn PeerRun>, PeerFailure> {
+    fn begin(
+        &self,
+        team: &PeerTeam,
+        job: &str,
+        memory: Option<u64>,
+        _: &dyn Fn() -> bool,
+    ) -> Result<Arc<dyn PeerRun>, PeerFailure> {
         let (ways, mut requests) = (Ways::default(), Vec::new());
         for (place, name) in team.names.iter().enumerate() {
             let number = (0..self.hosts.len()).find(|&number| Local::name(number) == *name).expect("it is one");
