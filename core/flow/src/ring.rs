@@ -4,9 +4,13 @@
 //! change threads only through a queue. The bound is in bytes and in envelopes; back-pressure and early stop are the
 //! values [`Put::Full`] and [`Put::Closed`], never a wait.
 //!
-//! Refuse and resume: a sender without room *first* notes this ([`Ring::put`] sets `refused`), *then* looks once more;
-//! a receiver *first* makes room, *then* looks whether a sender was refused. A full fence between the two steps on each
-//! side means that at least one of them sees the other.
+//! Refuse and resume: a sender without room *first* notes this ([`Ring::put`] sets `refused`), then changes the state
+//! word of the receiver ([`StateWord::tell_of_refusal`](crate::state::StateWord::tell_of_refusal)), and *then* looks
+//! once more; a receiver *first* makes room, *then* looks whether a sender was refused. All changes of a state word
+//! have one order. If the receiver's run ends before the sender's change, the sender sees the room. If it begins after
+//! it, the run sees `refused` when it takes. If the change comes between, the run's end sees it and looks again. So a
+//! take has no fence: it would be the costliest step of a short invocation. A receiver that closes may do so at any
+//! time of its run; there a full fence on each side means that at least one of them sees the other.
 
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering, Padded, UnsafeCell, fence};
 use std::mem::MaybeUninit;
@@ -127,8 +131,8 @@ impl<T: Load> Ring<T> {
         }
     }
 
-    /// The producer's end.
-    pub(crate) fn put(&self, value: T) -> Put<T> {
+    /// The producer's end. `tell` changes the receiver's state word.
+    pub(crate) fn put(&self, value: T, tell: impl FnOnce()) -> Put<T> {
         if self.closed.load(Ordering::Acquire) {
             return Put::Closed(value);
         }
@@ -136,6 +140,7 @@ impl<T: Load> Ring<T> {
         if !self.has_room(size) {
             // Release: a receiver that resumes the sender sees that this is the sender (a part hands its outputs over).
             self.refused.store(true, Ordering::Release);
+            tell();
             fence(Ordering::SeqCst);
             if !self.has_room(size) && !self.closed.load(Ordering::Acquire) {
                 return Put::Full(value);
@@ -205,22 +210,23 @@ impl<T: Load> Ring<T> {
         let bytes = self.taken.0.bytes.load(Ordering::Relaxed) + size;
         self.taken.0.bytes.store(bytes, Ordering::Relaxed);
         self.taken.0.envelopes.store(at.wrapping_add(1), Ordering::Release);
-        Some(Popped { value, bytes: size, resumes: self.sender_waits() })
+        Some(Popped { value, bytes: size, resumes: self.takes_refusal() })
     }
 
     /// The consumer's end: accepts no more, and drops the values in the ring. Returns whether a refused sender is to be
     /// resumed.
     pub(crate) fn close(&self) -> bool {
         self.closed.store(true, Ordering::Release);
-        let mut waits = self.sender_waits();
+        fence(Ordering::SeqCst);
+        let mut waits = self.takes_refusal();
         while let Some(popped) = self.take() {
             waits |= popped.resumes;
         }
         waits
     }
 
-    fn sender_waits(&self) -> bool {
-        fence(Ordering::SeqCst);
+    /// The consumer's end: whether a refused sender is to be resumed; true once for each refusal.
+    pub(crate) fn takes_refusal(&self) -> bool {
         // Read before write: the line stays shared as long as no sender is refused.
         self.refused.load(Ordering::Relaxed) && self.refused.swap(false, Ordering::AcqRel)
     }
@@ -275,81 +281,156 @@ mod tests {
     #[test]
     fn the_bound_is_in_envelopes_and_in_bytes() {
         let ring = Ring::new(Bound { envelopes: 2, bytes: 10 });
-        assert_eq!(ring.put(4), Put::Taken);
-        assert_eq!(ring.put(7), Put::Full(7), "4 + 7 bytes are more than 10");
-        assert_eq!(ring.put(6), Put::Taken);
-        assert_eq!(ring.put(0), Put::Full(0), "two envelopes are there");
+        assert_eq!(ring.put(4, || {}), Put::Taken);
+        assert_eq!(ring.put(7, || {}), Put::Full(7), "4 + 7 bytes are more than 10");
+        assert_eq!(ring.put(6, || {}), Put::Taken);
+        assert_eq!(ring.put(0, || {}), Put::Full(0), "two envelopes are there");
         let popped = |value, resumes| Some(Popped { value, bytes: value, resumes });
         assert_eq!(ring.take(), popped(4, true), "the refused sender is to be resumed");
         assert_eq!(ring.take(), popped(6, false), "once");
-        assert_eq!(ring.put(100), Put::Taken, "an envelope that is larger than the bound passes alone");
+        assert_eq!(ring.put(100, || {}), Put::Taken, "an envelope that is larger than the bound passes alone");
         assert_eq!(ring.head(), Some(&100));
     }
 
     #[test]
     fn a_closed_ring_takes_nothing_and_wakes_its_sender() {
         let ring = Ring::new(Bound { envelopes: 1, bytes: 10 });
-        assert_eq!(ring.put(1), Put::Taken);
-        assert_eq!(ring.put(2), Put::Full(2));
+        assert_eq!(ring.put(1, || {}), Put::Taken);
+        assert_eq!(ring.put(2, || {}), Put::Full(2));
         assert!(ring.close());
         assert!(ring.is_empty());
-        assert_eq!(ring.put(2), Put::Closed(2));
+        assert_eq!(ring.put(2, || {}), Put::Closed(2));
     }
 }
 
 #[cfg(all(test, loom))]
 mod loom_models {
     use super::*;
-    use crate::state::StateWord;
-    use loom::sync::Arc;
+    use crate::state::{Sending, StateWord};
+    use loom::sync::{Arc, Mutex};
+
+    /// A box that sends, one that takes an envelope in each run, and a queue of those that are to be run.
+    struct Pair {
+        ring: Ring<u64>,
+        sender: StateWord,
+        receiver: StateWord,
+        /// The values still to be sent. Guarded by the sender's state word: only its runner touches them.
+        pending: UnsafeCell<Vec<u64>>,
+        /// The values taken, guarded by the receiver's.
+        seen: UnsafeCell<Vec<u64>>,
+        queue: Mutex<Vec<Task>>,
+    }
+
+    #[derive(Clone, Copy, PartialEq, Debug)]
+    enum Task {
+        Sender,
+        Receiver,
+    }
+
+    impl Pair {
+        fn queue(&self, task: Task) {
+            self.queue.lock().unwrap().push(task);
+        }
+
+        fn send(&self) {
+            self.sender.begin();
+            let blocked = self.pending.with_mut(|pending| {
+                #[expect(unsafe_code, reason = "the state word makes this exclusive; loom checks it")]
+                // SAFETY: between begin and finish of the sender's word.
+                let pending = unsafe { &mut *pending };
+                while let Some(value) = pending.pop() {
+                    match self.ring.put(value, || self.receiver.tell_of_refusal()) {
+                        Put::Taken if self.receiver.arrive().0 => self.queue(Task::Receiver),
+                        Put::Taken => {}
+                        Put::Full(value) => {
+                            pending.push(value);
+                            return true;
+                        }
+                        Put::Closed(_) => unreachable!("it is not closed"),
+                    }
+                }
+                false
+            });
+            if self.sender.finish(blocked, false).0 {
+                self.queue(Task::Sender);
+            }
+        }
+
+        fn receive(&self) {
+            self.receiver.begin();
+            let resume = || {
+                if self.sender.resume().0 {
+                    self.queue(Task::Sender);
+                }
+            };
+            let taken = self.ring.take();
+            let has_taken = taken.is_some();
+            if let Some(popped) = taken {
+                self.seen.with_mut(|seen| {
+                    #[expect(unsafe_code, reason = "the state word makes this exclusive; loom checks it")]
+                    // SAFETY: between begin and finish of the receiver's word.
+                    unsafe {
+                        (*seen).push(popped.value);
+                    }
+                });
+                if popped.resumes {
+                    resume();
+                }
+            }
+            let due = has_taken && !self.ring.is_empty();
+            let look = || {
+                if has_taken && self.ring.takes_refusal() {
+                    resume();
+                }
+            };
+            if self.receiver.finish_as(Sending::Done, due, false, look).0 {
+                self.queue(Task::Receiver);
+            }
+        }
+
+        fn work(&self) {
+            loop {
+                let next = self.queue.lock().unwrap().pop();
+                match next {
+                    Some(Task::Sender) => self.send(),
+                    Some(Task::Receiver) => self.receive(),
+                    None => return,
+                }
+            }
+        }
+    }
 
     /// A sender box and a receiver that consumes: no envelope is lost or reordered, and a refused sender is resumed.
     #[test]
     fn loom_a_refused_sender_is_resumed() {
-        loom::model(|| {
-            let ring = Arc::new(Ring::new(Bound { envelopes: 1, bytes: 100 }));
-            let sender = Arc::new(StateWord::new());
-            // The values still to be sent. Guarded by the sender's state word: only its runner touches them.
-            let pending = Arc::new(UnsafeCell::new(vec![2u64, 1]));
-            fn run_sender(word: &StateWord, ring: &Ring<u64>, pending: &UnsafeCell<Vec<u64>>) {
-                loop {
-                    word.begin();
-                    let blocked = pending.with_mut(|pending| {
-                        #[expect(unsafe_code, reason = "the state word makes this exclusive; loom checks it")]
-                        // SAFETY: between begin and finish of the sender's word.
-                        let pending = unsafe { &mut *pending };
-                        while let Some(value) = pending.pop() {
-                            if let Put::Full(value) = ring.put(value) {
-                                pending.push(value);
-                                return true;
-                            }
-                        }
-                        false
-                    });
-                    if !word.finish(blocked, false).0 {
-                        return;
-                    }
-                }
-            }
-            assert!(sender.arrive().0);
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let pair = Arc::new(Pair {
+                ring: Ring::new(Bound { envelopes: 1, bytes: 100 }),
+                sender: StateWord::new(),
+                receiver: StateWord::new(),
+                pending: UnsafeCell::new(vec![3, 2, 1]),
+                seen: UnsafeCell::new(Vec::new()),
+                queue: Mutex::new(Vec::new()),
+            });
+            assert!(pair.sender.arrive().0);
+            pair.queue(Task::Sender);
             let thread = {
-                let (ring, sender, pending) = (ring.clone(), sender.clone(), pending.clone());
-                loom::thread::spawn(move || run_sender(&sender, &ring, &pending))
+                let pair = pair.clone();
+                loom::thread::spawn(move || pair.work())
             };
-            let mut seen = Vec::new();
-            let receive = |seen: &mut Vec<u64>| {
-                while let Some(popped) = ring.take() {
-                    seen.push(popped.value);
-                    if popped.resumes && sender.resume().0 {
-                        run_sender(&sender, &ring, &pending);
-                    }
-                }
-            };
-            receive(&mut seen);
+            pair.work();
             thread.join().unwrap();
-            receive(&mut seen);
-            assert_eq!(seen, [1, 2]);
-            assert!(!sender.is_blocked());
+            assert!(pair.queue.lock().unwrap().is_empty(), "each thread works until nothing is queued");
+            pair.seen.with(|seen| {
+                #[expect(unsafe_code, reason = "all threads have ended")]
+                // SAFETY: nothing runs any more.
+                unsafe {
+                    assert_eq!(*seen, [1, 2, 3]);
+                }
+            });
+            assert!(pair.sender.is_idle() && pair.receiver.is_idle());
         });
     }
 
@@ -358,16 +439,16 @@ mod loom_models {
     fn loom_a_close_reaches_a_refused_sender() {
         loom::model(|| {
             let ring = Arc::new(Ring::new(Bound { envelopes: 1, bytes: 100 }));
-            let _ = ring.put(1u64);
+            let _ = ring.put(1u64, || {});
             let receiver = {
                 let ring = ring.clone();
                 loom::thread::spawn(move || ring.close())
             };
-            let refused = matches!(ring.put(2), Put::Full(_));
+            let refused = matches!(ring.put(2, || {}), Put::Full(_));
             let resumed = receiver.join().unwrap();
             // A resume without a refusal has no effect; a refusal without a resume would be a hang.
             assert!(resumed || !refused);
-            assert_eq!(ring.put(3), Put::Closed(3));
+            assert_eq!(ring.put(3, || {}), Put::Closed(3));
         });
     }
 }

@@ -214,6 +214,25 @@ impl Running {
         });
     }
 
+    /// Resumes the senders that were refused while this invocation took from their inputs.
+    #[cold]
+    #[inline(never)]
+    fn resume_refused(&mut self, desk: &mut Desk) {
+        let own = self.cell;
+        let cell: &BoxCell = &own;
+        self.with_body(|body, _| {
+            for (seen, input) in body.snapshot.iter().zip(&cell.inputs) {
+                if matches!(seen, InputView::Taken | InputView::Kept)
+                    && input.ring.takes_refusal()
+                    && let Some(sender) = input.sender()
+                {
+                    cell.instance().resume(&sender, desk);
+                }
+            }
+            false
+        });
+    }
+
     /// Runs the user's code. An error or a panic fails the request.
     pub fn act(&mut self, world: &dyn World, desk: &mut Desk) {
         let own = self.cell;
@@ -289,12 +308,7 @@ impl Running {
                 body.retire_if_unread(cell);
             }
             for sender in body.resumed.drain(..) {
-                if desk.recording {
-                    sender.clock.fetch_max(desk.clock, Ordering::AcqRel);
-                }
-                if sender.state.resume().0 {
-                    desk.activations.push(instance.activation(&sender, Kind::Deferred, desk.seat));
-                }
+                instance.resume(&sender, desk);
             }
             if body.ended {
                 instance.end(|wanted| desk.activations.push(instance.activation(wanted, Kind::Deferred, desk.seat)));
@@ -358,7 +372,7 @@ impl Sent {
         if is_held {
             cell.handles.fetch_add(1, Ordering::Relaxed);
         }
-        let mut enqueue = cell.state.finish_as(sending, due_again, after_end).0;
+        let mut enqueue = cell.state.finish_as(sending, due_again, after_end, || running.resume_refused(desk)).0;
         if blocked && !enqueue {
             enqueue = instance.is_resumed_by_the_end(cell);
         }
@@ -402,6 +416,16 @@ fn spread(activations: &mut [Activation]) {
 }
 
 impl Instance {
+    /// Resumes a box that may wait for room.
+    fn resume(&self, sender: &BoxCell, desk: &mut Desk) {
+        if desk.recording {
+            sender.clock.fetch_max(desk.clock, Ordering::AcqRel);
+        }
+        if sender.state.resume().0 {
+            desk.activations.push(self.activation(sender, Kind::Deferred, desk.seat));
+        }
+    }
+
     /// Whether a newly blocked box is to be queued, because the request has ended meanwhile.
     #[cold]
     fn is_resumed_by_the_end(&self, cell: &BoxCell) -> bool {

@@ -1,12 +1,13 @@
 //! A box's state word: at most once in a queue, never run twice at once, no activation lost.
 //!
-//! Seven bits. *Queued*: the box is to be run, and the thread that set this has put it, or will put it, into a queue.
+//! Eight bits. *Queued*: the box is to be run, and the thread that set this has put it, or will put it, into a queue.
 //! *Due*: an envelope arrived or the box asked to run again, so its user code is to be called. *Running*: between
 //! [`StateWord::begin`] and [`StateWord::finish_as`]. *Blocked*: a receiver refused an envelope; the box is in no queue
 //! until that receiver resumes it. *Waits*: envelopes wait for a receiver, but the box may go on, by an overdraft or as
 //! other outputs have room: an arrival queues it, and so does the receiver. *Resumed*: this resume came before the box
 //! was marked as blocked or waiting. *After end*: the box has sent its last pill and asked to run again, so it is run
-//! even when the request has ended.
+//! even when the request has ended. *Look*: an input has refused an envelope, so a run that has made room there looks
+//! for senders to resume before it ends.
 //!
 //! The rule for a single queue entry: the thread that turns the word into *queued and neither running nor blocked* puts
 //! the box into a queue; each such turn is one atomic step.
@@ -20,6 +21,7 @@ const BLOCKED: u8 = 8;
 const RESUMED: u8 = 16;
 const AFTER_END: u8 = 32;
 const WAITS: u8 = 64;
+const LOOK: u8 = 128;
 
 #[derive(Debug)]
 pub(crate) struct StateWord(AtomicU8);
@@ -74,17 +76,26 @@ impl StateWord {
         before & DUE != 0
     }
 
-    /// Like [`StateWord::finish_as`], for a box that is not run after the end.
+    /// An input has noted that it refuses an envelope, and its sender looks once more whether there is room now.
+    pub(crate) fn tell_of_refusal(&self) {
+        self.0.fetch_or(LOOK, Ordering::AcqRel);
+    }
+
+    /// Like [`StateWord::finish_as`], for a box that is not run after the end and has no senders.
     #[cfg(test)]
     pub(crate) fn finish(&self, blocked: bool, due: bool) -> Enqueue {
-        self.finish_as(if blocked { Sending::Blocked } else { Sending::Done }, due, false)
+        self.finish_as(if blocked { Sending::Blocked } else { Sending::Done }, due, false, || {})
     }
 
     /// The run is over. `due`: the user code is to be called again; `after_end`: even if the request ends meanwhile.
-    pub(crate) fn finish_as(&self, sending: Sending, due: bool, after_end: bool) -> Enqueue {
-        let mut after = 0;
-        let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
-            after = word & !(RUNNING | RESUMED);
+    /// `look` resumes refused senders of inputs where this run has made room; it may be called several times.
+    pub(crate) fn finish_as(&self, sending: Sending, due: bool, after_end: bool, mut look: impl FnMut()) -> Enqueue {
+        let mut word = self.0.load(Ordering::Acquire);
+        loop {
+            if word & LOOK != 0 {
+                look();
+            }
+            let mut after = word & !(RUNNING | RESUMED | LOOK);
             if due {
                 after |= QUEUED | DUE;
             }
@@ -97,9 +108,11 @@ impl StateWord {
                 Sending::Waits => WAITS,
                 Sending::Blocked => BLOCKED,
             };
-            Some(after)
-        });
-        Enqueue(after & (QUEUED | BLOCKED) == QUEUED)
+            match self.0.compare_exchange(word, after, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Enqueue(after & (QUEUED | BLOCKED) == QUEUED),
+                Err(now) => word = now,
+            }
+        }
     }
 
     /// Whether the box is to be run even when the request has ended. Exact for a queued box.
@@ -109,7 +122,7 @@ impl StateWord {
 
     /// Whether the box is neither queued nor running, nor waits for a receiver.
     pub(crate) fn is_idle(&self) -> bool {
-        self.0.load(Ordering::Acquire) == 0
+        self.0.load(Ordering::Acquire) & !LOOK == 0
     }
 
     /// Whether the box waits for a receiver. Only a hint while the request runs.
@@ -151,7 +164,7 @@ mod tests {
         let word = StateWord::new();
         assert_eq!(word.arrive(), Enqueue(true));
         assert!(word.begin() && !word.runs_after_end());
-        assert_eq!(word.finish_as(Sending::Blocked, true, true), Enqueue(false), "it is blocked");
+        assert_eq!(word.finish_as(Sending::Blocked, true, true, || {}), Enqueue(false), "it is blocked");
         assert_eq!(word.resume(), Enqueue(true));
         assert!(word.runs_after_end());
         assert!(word.begin() && !word.runs_after_end(), "it asks anew each time");
@@ -163,16 +176,37 @@ mod tests {
         for wakes in [StateWord::arrive, StateWord::resume] {
             assert!(word.0.load(Ordering::Relaxed) == 0 && word.arrive().0);
             assert!(word.begin());
-            assert_eq!(word.finish_as(Sending::Waits, false, false), Enqueue(false));
+            assert_eq!(word.finish_as(Sending::Waits, false, false, || {}), Enqueue(false));
             assert!(!word.is_blocked());
             assert_eq!(wakes(&word), Enqueue(true));
             assert_eq!(word.resume(), Enqueue(false), "it is queued, and sends when it begins");
             word.begin();
             assert_eq!(word.resume(), Enqueue(false), "it is running");
-            assert_eq!(word.finish_as(Sending::Waits, false, false), Enqueue(true), "room came meanwhile");
+            assert_eq!(word.finish_as(Sending::Waits, false, false, || {}), Enqueue(true), "room came meanwhile");
             word.begin();
-            assert_eq!(word.finish_as(Sending::Done, false, false), Enqueue(false));
+            assert_eq!(word.finish_as(Sending::Done, false, false, || {}), Enqueue(false));
         }
+    }
+
+    #[test]
+    fn a_run_looks_for_refused_senders_that_came_before_its_end() {
+        let word = StateWord::new();
+        let finish = || {
+            let mut looks = 0;
+            assert_eq!(word.finish_as(Sending::Done, false, false, || looks += 1), Enqueue(false));
+            looks
+        };
+        assert!(word.arrive().0 && word.begin());
+        assert_eq!(finish(), 0);
+        word.tell_of_refusal();
+        assert!(word.is_idle(), "a refusal queues nothing");
+        assert_eq!(word.arrive(), Enqueue(true));
+        assert!(word.begin());
+        assert_eq!(finish(), 0, "this run has seen the refusal at its begin");
+        assert!(word.arrive().0 && word.begin());
+        word.tell_of_refusal();
+        assert_eq!(finish(), 1);
+        assert!(word.is_idle());
     }
 
     #[test]
@@ -206,7 +240,7 @@ mod loom_models {
             let runner = {
                 let (word, ended, queued) = (word.clone(), ended.clone(), queued.clone());
                 loom::thread::spawn(move || {
-                    assert!(!word.finish_as(Sending::Blocked, true, true).0);
+                    assert!(!word.finish_as(Sending::Blocked, true, true, || {}).0);
                     fence(Ordering::SeqCst);
                     if ended.load(Ordering::Relaxed) && word.resume().0 {
                         queued.fetch_add(1, Ordering::Relaxed);

@@ -339,7 +339,7 @@ impl<'n> Builder<'n> {
         let advice = match (sources.len(), others) {
             (1, _) => "fold it by `window`, or end it by `limit`",
             (_, true) => "exchange its inputs, or end it by `limit`",
-            (_, false) => "neither input ends, so end this one by `limit`",
+            (_, false) => "neither input ends: join rows of near times by `join_near`, or end this one by `limit`",
         };
         let message = format!(
             "the stream of `{from}` never ends, and `{}` sends nothing before it has all of input {input}: {advice}",

@@ -33,6 +33,7 @@ mod dot;
 mod drawing;
 mod error;
 mod expand;
+mod folds;
 mod json;
 mod language;
 mod lex;

@@ -1,6 +1,7 @@
 //! The kinds of every program: the boxes of core/flow's library, and those of SQL's expressions.
 
-use crate::parts::join_parts;
+use crate::folds::{group, group_ahead};
+use crate::parts::{join_near, join_parts, partition_heavy, partition_to_heavy};
 use crate::spec::{BoxSpec, Building, Incoming, KindError, Kinds, Ports};
 use crate::value::{ParameterType, ParameterValue};
 use crate::windows::{watermark, window};
@@ -37,7 +38,8 @@ impl Kinds {
             union(),
         ]
         .into_iter()
-        .chain([hold(), count(), collect(), sink(), watermark(), window(), join_parts()])
+        .chain([hold(), count(), collect(), sink(), watermark(), window(), join_parts(), group(), group_ahead()])
+        .chain([partition_heavy(), partition_to_heavy(), join_near()])
         .for_each(|kind| kinds.add(kind));
         kinds
     }
@@ -291,6 +293,11 @@ pub(crate) fn column(parameter: &'static str, name: &str, at: usize, schema: &Sc
     })
 }
 
+/// The columns that a text names, with commas between them.
+pub(crate) fn columns(parameter: &'static str, written: &str, schema: &Schema) -> Result<Vec<usize>, KindError> {
+    Ok(keys(parameter, written, schema)?.iter().map(|key| key.column).collect())
+}
+
 fn sort() -> BoxSpec {
     BoxSpec::new("sort", "Sorts all rows, in memory and beyond it in files.")
         .waits_for(&[0])
@@ -343,7 +350,7 @@ fn partition() -> BoxSpec {
         .required("by", ParameterType::Text, "The columns, such as \"city, street\".")
         .builds(|building| {
             let schema = building.inputs()[0].schema.clone();
-            let keys: Vec<usize> = keys("by", building.text("by"), &schema)?.iter().map(|key| key.column).collect();
+            let keys = columns("by", building.text("by"), &schema)?;
             let parts = building.outputs();
             let deal = building.add(library::partition(&schema, &keys, parts, HashKey::default()));
             Ok((0..parts).map(|part| (deal.output(part), schema.clone())).collect())

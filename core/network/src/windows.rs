@@ -34,7 +34,7 @@ pub fn span_ns(written: &str) -> Result<i128, String> {
 }
 
 /// A span in the units of a column: of time, or a number for a column of integers.
-fn span(parameter: &'static str, written: &str, kind: &Type) -> Result<i64, KindError> {
+pub(crate) fn span(parameter: &'static str, written: &str, kind: &Type) -> Result<i64, KindError> {
     let unit = match kind {
         Type::Date => 86_400_000_000_000,
         Type::Timestamp(TimeUnit::Second, _) => 1_000_000_000,
@@ -351,7 +351,7 @@ fn windowing(
         let parameter = match error {
             WindowError::Width => of,
             WindowError::Slide | WindowError::Panes => "slide",
-            WindowError::Column { .. } => "time",
+            WindowError::Column { .. } | WindowError::Times { .. } | WindowError::Distance => "time",
         };
         KindError::of(parameter, error.to_string())
     };

@@ -193,9 +193,16 @@ pub(crate) fn lower(
     let streams = lowering.add(plan, Pipeline::default());
     stop.check()?;
     let count = options.common.sinks.clamp(1, streams.len());
+    let is_apart = lowering.places.iter().any(|&machine| machine > 0);
     let sinks = (0..count).map(|place| {
         let mine = streams.iter().skip(place).step_by(count).copied().collect();
-        let stream = lowering.united(mine, width);
+        let mut stream = lowering.united(mine, width);
+        if is_apart {
+            // A machine may be lost until the last row: then the query is asked again, and no row comes twice.
+            let hold = lowering.place(library::hold(&lowering.schema(width)));
+            lowering.net.connect(stream, hold.input(0));
+            stream = hold.output(0);
+        }
         let sink = lowering.place(library::sink("solutions", &lowering.schema(width), |_| Ok(())));
         lowering.net.connect(stream, sink.input(0));
         lowering.net.end(sink.output(0));

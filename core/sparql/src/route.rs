@@ -4,13 +4,13 @@
 //! them, and a path is a regular expression over steps: Thompson, "Regular expression search algorithm", CACM 1968. The
 //! search visits each pair of a state and a node once, however operators are nested.
 
-use crate::boxes::room_for_one;
-use crate::graphs::Active;
-use hashbrown::HashSet;
+mod search;
+mod written;
+
+pub(crate) use search::{Progress, Search};
+
 use std::sync::Arc;
-use vicus_flow::Grow;
-use vicus_flow::library::HashKey;
-use vicus_rdf::{Id, Order, Snapshot};
+use vicus_rdf::Id;
 
 /// A path as a tree.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -153,122 +153,5 @@ impl Automaton {
                 }
             }
         }
-    }
-}
-
-/// The search for what one start reaches, some triples at a time.
-pub(crate) struct Search {
-    snapshot: Arc<Snapshot>,
-    automaton: Arc<Automaton>,
-    graph: Active,
-    target: Option<Id>,
-    seen: HashSet<(u32, Id), HashKey>,
-    open: Vec<Visit>,
-    /// Whether the target was found.
-    is_over: bool,
-}
-
-/// A reached pair of a state and a node, the current one of its edges, and how many triples of that edge are done.
-#[derive(Clone, Copy)]
-struct Visit {
-    state: u32,
-    node: Id,
-    edge: usize,
-    done: usize,
-}
-
-impl Search {
-    pub(crate) fn new(snapshot: &Arc<Snapshot>, automaton: &Arc<Automaton>, by: HashKey) -> Search {
-        Search {
-            snapshot: Arc::clone(snapshot),
-            automaton: Arc::clone(automaton),
-            graph: Active::One(Id::UNBOUND),
-            target: None,
-            seen: HashSet::with_hasher(by),
-            open: Vec::new(),
-            is_over: false,
-        }
-    }
-
-    /// Begins at a node of a graph. With a target, only the target is reported.
-    pub(crate) fn begin(&mut self, graph: &Active, start: Id, target: Option<Id>, found: &mut Vec<u64>) {
-        self.graph.clone_from(graph);
-        self.seen.clear();
-        self.open.clear();
-        self.target = target;
-        self.is_over = false;
-        self.reach(FIRST, start, found);
-    }
-
-    /// Bytes of the reached pairs and of those still to be visited.
-    pub(crate) fn bytes(&self) -> u64 {
-        (self.seen.capacity() * size_of::<(u32, Id)>() + self.open.capacity() * size_of::<Visit>()) as u64
-    }
-
-    fn reach(&mut self, state: u32, node: Id, found: &mut Vec<u64>) {
-        room_for_one(self.seen.len(), self.seen.capacity(), size_of::<(u32, Id)>(), || {
-            self.seen.try_reserve(1).is_ok()
-        });
-        if !self.seen.insert((state, node)) {
-            return;
-        }
-        if state != LAST {
-            self.open.grow_or_give_up(1);
-            self.open.push(Visit { state, node, edge: 0, done: 0 });
-        } else if self.target.is_none_or(|target| target == node) {
-            found.grow_or_give_up(1);
-            found.push(node.bits());
-            self.is_over = self.target.is_some();
-        }
-    }
-
-    /// Continues for at most `triples` triples, or until there are `most` ends in `found`; true at the end of the
-    /// search.
-    pub(crate) fn go_on(&mut self, triples: &mut usize, most: usize, found: &mut Vec<u64>) -> bool {
-        let (snapshot, automaton) = (Arc::clone(&self.snapshot), Arc::clone(&self.automaton));
-        let graph = self.graph.clone();
-        while let Some(&place) = self.open.last() {
-            if self.is_over {
-                return true;
-            }
-            if *triples == 0 || found.len() >= most {
-                return false;
-            }
-            let Some((by, to)) = automaton.edges[place.state as usize].get(place.edge) else {
-                self.open.pop();
-                continue;
-            };
-            let at = self.open.len() - 1;
-            // The nodes behind the rows are on the second level after the keys. For a negated step, the predicates to
-            // skip are on the first one.
-            let (order, ids, count, but): (_, _, _, &[Id]) = match by {
-                Move::Stay => {
-                    self.open[at].edge += 1;
-                    *triples -= 1;
-                    self.reach(*to, place.node, found);
-                    continue;
-                }
-                Move::Forward(predicate) => (Order::Gpso, [*predicate, place.node], 2, &[]),
-                Move::Backward(predicate) => (Order::Gpos, [*predicate, place.node], 2, &[]),
-                Move::ForwardNot(but) => (Order::Gspo, [place.node; 2], 1, but),
-                Move::BackwardNot(but) => (Order::Gops, [place.node; 2], 1, but),
-            };
-            let (index, rows) = graph.rows(&snapshot, order, ids, count);
-            let above = index.key_level();
-            let next = rows.start + place.done;
-            let end = rows.end.min(next + *triples);
-            *triples = triples.saturating_sub((end - next).max(1));
-            if end == rows.end {
-                self.open[at] = Visit { edge: place.edge + 1, done: 0, ..place };
-            } else {
-                self.open[at].done = end - rows.start;
-            }
-            for row in next..end {
-                if graph.has(index, row) && (but.is_empty() || !but.contains(&index.get(above + 1, row))) {
-                    self.reach(*to, index.get(above + 2, row), found);
-                }
-            }
-        }
-        true
     }
 }

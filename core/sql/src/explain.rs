@@ -77,6 +77,9 @@ pub(crate) fn describe(relation: &Relation, columns: &Columns) -> PlanNode {
         }
         Op::Iterate { all, .. } => (format!("recursive union{}", if *all { " all" } else { "" }), String::new()),
         Op::Round { .. } => ("last round".to_owned(), String::new()),
+        Op::Unnest { list, item, .. } => {
+            ("unnest".to_owned(), format!("{} AS {}", list.shown(&name_of), columns.name(*item)))
+        }
         Op::Single { .. } => ("single row".to_owned(), String::new()),
     };
     let named = relation.columns.iter().map(|&id| name_of(id)).collect();

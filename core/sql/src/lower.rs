@@ -16,6 +16,7 @@ use crate::boxes::scan::Scan;
 use crate::boxes::set::SetOperation;
 use crate::boxes::slice::{Single, Slice};
 use crate::boxes::top::Top;
+use crate::boxes::unnest::Unnest;
 use crate::error::{SourcePosition, SqlError};
 use crate::evaluate::{Room, Vector, gathered};
 use crate::explain::describe;
@@ -341,6 +342,19 @@ impl Lowering<'_> {
             }
             Op::Iterate { base, step, number, all } => self.recursion(base, step, *number, *all, relation, &schema),
             Op::Round { .. } => unreachable!("only the step of a recursive query reads a round"),
+            Op::Unnest { input, list, .. } => {
+                let streams = self.add(input)?;
+                let below = self.schema(&input.columns);
+                let list: Arc<[Expr]> = [Self::placed(list, &input.columns)].into();
+                let place = |id: &ColumnId| input.columns.iter().position(|column| column == id);
+                let (wanted, limit): (Arc<[Option<usize>]>, _) =
+                    (relation.columns.iter().map(place).collect(), self.limit);
+                self.each(streams, || {
+                    let (list, wanted) = (Arc::clone(&list), Arc::clone(&wanted));
+                    let model = BoxModel::new("unnest", move || Unnest::new(&list, &wanted, limit));
+                    model.input(&below).output(&schema)
+                })
+            }
             Op::Single { input } => {
                 let input = self.single(input)?;
                 let model = BoxModel::new("single", Single::new).input(&schema).output(&schema);

@@ -81,6 +81,12 @@ pub(crate) enum Op {
     Round {
         number: usize,
     },
+    /// A row for each value of a list, with the input's columns and the value.
+    Unnest {
+        input: Box<Relation>,
+        list: Expr,
+        item: ColumnId,
+    },
     /// One row: the input's, or nulls if there is none. More rows are an error.
     Single {
         input: Box<Relation>,
@@ -221,6 +227,11 @@ impl Relation {
         Relation::new(Op::Join(Box::new(join)), columns)
     }
 
+    pub(crate) fn unnest(input: Relation, list: Expr, item: ColumnId) -> Relation {
+        let columns = input.columns.iter().copied().chain([item]).collect();
+        Relation::new(Op::Unnest { input: Box::new(input), list, item }, columns)
+    }
+
     pub(crate) fn single(input: Relation) -> Relation {
         let columns = input.columns.clone();
         Relation::new(Op::Single { input: Box::new(input) }, columns)
@@ -252,6 +263,7 @@ impl Relation {
             | Op::Aggregate { input, .. }
             | Op::Sort { input, .. }
             | Op::Limit { input, .. }
+            | Op::Unnest { input, .. }
             | Op::Single { input } => vec![input],
             Op::Join(join) => vec![&join.left, &join.right],
             Op::UnionAll { inputs } => inputs.iter().collect(),
@@ -273,6 +285,7 @@ impl Relation {
         match &self.op {
             Op::Project { exprs, .. } => exprs.iter().map(|(_, expr)| expr).collect(),
             Op::Filter { conditions, .. } => conditions.iter().collect(),
+            Op::Unnest { list, .. } => vec![list],
             Op::Join(join) => {
                 let keys = join.keys.iter().flat_map(|(left, right)| [left, right]);
                 keys.chain(&join.residual).chain(&join.membership).collect()

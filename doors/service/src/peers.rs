@@ -353,6 +353,11 @@ impl PeerHost {
         &self.service
     }
 
+    /// Its threads, when it runs no parts any more.
+    pub fn into_service(self) -> Service {
+        self.service
+    }
+
     /// Makes its part of a query. `goes_on` is asked from time to time while it waits for data.
     ///
     /// # Errors

@@ -206,7 +206,7 @@ impl Input {
         if self.ring.is_empty()
             && let Some(envelope) = mailbox.take()
         {
-            let put = self.ring.put(envelope);
+            let put = self.ring.put(envelope, || {});
             debug_assert!(!matches!(put, Put::Full(_)), "an empty ring has room");
         }
     }

@@ -126,7 +126,7 @@ impl Instance {
         let (home, is_pill) = (envelope.home(), envelope.is_pill());
         let input = &cell.inputs[receiver.input];
         let put = match &input.mailbox {
-            None => input.ring.put(envelope),
+            None => input.ring.put(envelope, || cell.state.tell_of_refusal()),
             Some(mailbox) => self.put_newest(from, input, mailbox, envelope),
         };
         match put {

@@ -507,7 +507,7 @@ mod loom_models {
                         self.touch();
                         self.has_left.store(true, Ordering::Release);
                     }
-                    if self.word.finish_as(crate::state::Sending::Done, false, false).0 {
+                    if self.word.finish_as(crate::state::Sending::Done, false, false, || {}).0 {
                         self.queued.fetch_add(1, Ordering::AcqRel);
                     }
                 }
@@ -568,7 +568,7 @@ mod loom_models {
                     if word.resume().0 {
                         // It sends what waits, and ends.
                         word.begin();
-                        let _ = word.finish_as(Sending::Done, false, false);
+                        let _ = word.finish_as(Sending::Done, false, false, || {});
                         if handles.load(Ordering::Acquire) == 0 && word.is_idle() {
                             freed.store(true, Ordering::Release);
                         }
@@ -576,7 +576,7 @@ mod loom_models {
                 })
             };
             handles.fetch_add(1, Ordering::Relaxed);
-            let _ = word.finish_as(Sending::Blocked, false, false);
+            let _ = word.finish_as(Sending::Blocked, false, false, || {});
             assert!(!freed.load(Ordering::Acquire), "it looks at a box that is there");
             handles.fetch_sub(1, Ordering::Release);
             receiver.join().unwrap();

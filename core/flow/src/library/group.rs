@@ -286,6 +286,9 @@ impl Group {
         let mut key = Vec::new();
         let is_further = self.further.is_some();
         for (row, &hash) in self.hashes.iter().enumerate() {
+            if row % TOGETHER == 0 {
+                self.table.fetch(&self.hashes[row..self.hashes.len().min(row + TOGETHER)]);
+            }
             key.clear();
             for (coded, column) in self.coded.iter_mut().zip(&keys) {
                 match coded {
@@ -458,6 +461,12 @@ struct Table {
     keys: Vec<u8>,
 }
 
+/// So many rows are looked up at once.
+const TOGETHER: usize = 32;
+
+/// From so many slots on, most look-ups miss a core's own caches.
+const FAR_SLOTS: usize = 1 << 15;
+
 /// The high half of a slot.
 const TAG: u64 = !(u32::MAX as u64);
 
@@ -491,6 +500,23 @@ impl Table {
             }
             slot = (slot + 1) & mask;
         }
+    }
+
+    /// Reads what the look-ups of these hashes will read, all at once: each alone would wait for memory.
+    fn fetch(&self, hashes: &[u64]) {
+        if self.slots.len() < FAR_SLOTS {
+            return;
+        }
+        let mask = self.slots.len() - 1;
+        let mut slots = [0; TOGETHER];
+        for (slot, hash) in slots.iter_mut().zip(hashes) {
+            *slot = self.slots[*hash as usize & mask];
+        }
+        let mut read = 0;
+        for (slot, _) in slots.iter().zip(hashes).filter(|(slot, hash)| **slot != 0 && (**slot ^ **hash) & TAG == 0) {
+            read ^= self.keys.get(self.key_range((*slot as u32 - 1) as usize).start).copied().unwrap_or_default();
+        }
+        std::hint::black_box(read);
     }
 
     /// The group of this key, if there is one.

@@ -12,8 +12,8 @@ const SAMPLE_ROWS: usize = 1 << 12;
 /// A key is heavy if its share of the rows is more than this part of a part's fair share.
 const OF_A_PART: usize = 4;
 
-/// The columns of the hashes of heavy keys.
-fn hash_schema() -> Schema {
+/// The columns of the hashes of heavy keys, as [`partition_heavy`] sends them.
+pub fn heavy_schema() -> Schema {
     Schema::new([("hash", Type::U64)])
 }
 
@@ -78,7 +78,7 @@ pub fn partition_heavy(schema: &Schema, keys: &[usize], parts: usize, by: HashKe
         hashes: Vec::new(),
     };
     let model = BoxModel::new("partition heavy", factory).input(schema);
-    (0..parts).fold(model, |model, _| model.output(schema)).output(&hash_schema())
+    (0..parts).fold(model, |model, _| model.output(schema)).output(&heavy_schema())
 }
 
 /// Deals rows to `parts` outputs by the hash of their keys, but those with heavy keys to each of them. Input 0 has the
@@ -97,7 +97,7 @@ pub fn partition_to_heavy(schema: &Schema, keys: &[usize], parts: usize, produce
         hashes: Vec::new(),
     };
     let model = BoxModel::new("partition to heavy", factory).input(schema);
-    let model = (0..producers).fold(model, |model, _| model.input(&hash_schema()));
+    let model = (0..producers).fold(model, |model, _| model.input(&heavy_schema()));
     (0..parts).fold(model, |model, _| model.output(schema))
 }
 

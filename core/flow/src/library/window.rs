@@ -59,6 +59,15 @@ pub enum WindowError {
     Slide,
     /// Width and slide have no great common divisor.
     Panes,
+    /// The times of partners can't differ by less than nothing.
+    Distance,
+    /// The times of two streams are of two types.
+    Times {
+        /// The type of the first one's.
+        first: String,
+        /// The type of the second one's.
+        second: String,
+    },
     /// There is no such column, or it is of a type without a time.
     Column {
         /// The column and its type.
@@ -76,6 +85,10 @@ impl fmt::Display for WindowError {
                 "a window is divided into at most {MOST_PANES} panes: take a width and a slide with a greater common \
                  divisor"
             ),
+            WindowError::Distance => f.write_str("times of partners differ by at least 0"),
+            WindowError::Times { first, second } => {
+                write!(f, "the times of both streams are of one type, and these are of {first} and {second}")
+            }
             WindowError::Column { column } => {
                 write!(f, "{column}: the time is a date, a timestamp or an integer of at most 64 bits with sign")
             }
@@ -140,17 +153,7 @@ impl Windowing {
     /// # Errors
     /// It is a moment where the column has numbers, or a number where it has moments.
     fn check_unit(&self, watermark: Mark) -> Result<(), BoxError> {
-        let Some(column) = self.column().map(|column| &self.grouping.input.columns()[column]) else { return Ok(()) };
-        let is_moment = matches!(watermark, Mark::Moment(_));
-        if is_of_moments(&column.kind) == is_moment {
-            return Ok(());
-        }
-        let of = if is_moment { "a moment, of dates or timestamps" } else { "a number" };
-        let (name, kind) = (&column.name, &column.kind);
-        Err(format!(
-            "a watermark is {of}, and the windows' time, column {name}, is of {kind}: make watermarks of that column"
-        )
-        .into())
+        self.column().map_or(Ok(()), |column| check_unit(&self.grouping.input.columns()[column], watermark))
     }
 
     /// The column of the time.
@@ -160,6 +163,20 @@ impl Windowing {
             Extent::Time { column, .. } | Extent::Sessions { column, .. } => Some(column),
         }
     }
+}
+
+/// See [`Windowing::check_unit`].
+pub(super) fn check_unit(column: &Field, watermark: Mark) -> Result<(), BoxError> {
+    let is_moment = matches!(watermark, Mark::Moment(_));
+    if is_of_moments(&column.kind) == is_moment {
+        return Ok(());
+    }
+    let of = if is_moment { "a moment, of dates or timestamps" } else { "a number" };
+    let (name, kind) = (&column.name, &column.kind);
+    Err(format!(
+        "a watermark is {of}, and the windows' time, column {name}, is of {kind}: make watermarks of that column"
+    )
+    .into())
 }
 
 fn check(width: i128, slide: i128) -> Result<(), WindowError> {
@@ -178,7 +195,7 @@ fn divisor(a: i128, b: i128) -> i128 {
 }
 
 /// How many of a [`Mark`]'s units a unit of the column is.
-fn time_of(schema: &Schema, column: usize) -> Result<i128, WindowError> {
+pub(super) fn time_of(schema: &Schema, column: usize) -> Result<i128, WindowError> {
     let Some(field) = schema.columns().get(column) else {
         return Err(WindowError::Column { column: format!("column {column} of {schema}") });
     };
@@ -205,7 +222,7 @@ fn ns_of(unit: TimeUnit) -> i128 {
 }
 
 /// A row's time, in the column's units.
-fn time_at(column: &Column, row: usize) -> Option<i128> {
+pub(super) fn time_at(column: &Column, row: usize) -> Option<i128> {
     if column.is_null(row) {
         return None;
     }

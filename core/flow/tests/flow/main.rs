@@ -7,6 +7,7 @@ mod iterating;
 mod joins;
 mod library_boxes;
 mod models;
+mod near;
 mod networks;
 mod newest;
 mod one_box;

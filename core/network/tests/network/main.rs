@@ -3,5 +3,6 @@
 mod errors;
 mod hostile;
 mod runs;
+mod skew;
 mod texts;
 mod windows;

@@ -9,7 +9,7 @@ use crate::algebra::Slot;
 use crate::condition::{Condition, Selector};
 use crate::terms::{Booking, Terms};
 use std::sync::Arc;
-use vicus_flow::{BoxError, Envelope, Room, Turn};
+use vicus_flow::{BoxError, Envelope, OverBudget, Room, Turn};
 use vicus_rdf::Id;
 
 /// The progress of the search for partners: a row of the input, and the number of its candidates looked at.
@@ -377,6 +377,14 @@ impl Core {
     /// See [`Booking::hold`].
     pub(crate) fn hold(&self, turn: &Turn<'_>, more: u64) -> Result<(), BoxError> {
         self.booking.hold(&self.terms, turn, more + self.selector.bytes())
+    }
+
+    /// Books the terms computed since the last call, and `more` bytes that the box is about to hold.
+    ///
+    /// # Errors
+    /// The request would be over its budget; the box may do with fewer bytes.
+    pub(crate) fn ask(&self, turn: &Turn<'_>, more: u64) -> Result<(), OverBudget> {
+        self.booking.ask(&self.terms, turn, more + self.selector.bytes())
     }
 
     fn put_out_pairs(&mut self, input: &Envelope, probe: &impl Probe, turn: &Turn<'_>) {

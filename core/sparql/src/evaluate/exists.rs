@@ -14,7 +14,7 @@ use crate::boxes::parted::Table as _;
 use crate::expression::Expr;
 use crate::graphs::Active;
 use crate::operators::aggregate::{AggregateSpec, FoldSpec, Groups, Rows};
-use crate::route::{Automaton, Search};
+use crate::route::{Automaton, Progress, Search};
 use crate::terms::Terms;
 use crate::value::total_order;
 use hashbrown::{HashMap, HashSet};
@@ -349,7 +349,7 @@ impl Solver<'_> {
             let mut found = Vec::new();
             search.begin(&graph, start, target, &mut found);
             loop {
-                let is_done = search.go_on(&mut 1024, usize::MAX, &mut found);
+                let is_done = search.go_on(&mut 1024, usize::MAX, u64::MAX, &mut found) == Progress::Over;
                 for end in found.drain(..) {
                     let mut row = current.to_vec();
                     for (at, bits) in [(near, start.bits()), (far, end)] {

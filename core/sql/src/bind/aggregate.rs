@@ -3,7 +3,7 @@
 use super::Binder;
 use crate::error::{SourcePosition, SqlError};
 use crate::expression::{ColumnId, Comparison, Expr, Function};
-use crate::relation::{Columns, Fold, FoldKind, Relation};
+use crate::relation::{Columns, Fold, FoldKind, Op, Relation};
 use crate::types::SqlType;
 use sqlparser::ast;
 
@@ -78,6 +78,54 @@ impl<'a> Binder<'a> {
             over_keys.push(Expr::compare(Comparison::Equal, self.columns.expr(id), outer.clone()));
         }
         Ok(over_keys)
+    }
+
+    /// The groups of rows. Aggregates of one DISTINCT value fold groups of the keys and the value, each of which is a
+    /// row by then: groups go to files when there is no memory for them, and what an aggregate has seen does not.
+    pub(super) fn grouped(
+        &mut self,
+        relation: Relation,
+        keys: Vec<(ColumnId, Expr)>,
+        folds: Vec<Fold>,
+        columns: Vec<ColumnId>,
+    ) -> Relation {
+        let mut distinct = folds.iter().filter(|fold| fold.is_distinct).map(|fold| &fold.argument);
+        let value =
+            distinct.next().cloned().flatten().filter(|value| distinct.all(|other| other.as_ref() == Some(value)));
+        // A group without rows, which is there if there are no keys, has a count of 0, but no sum of counts.
+        let has_rows = !keys.is_empty();
+        let folds_again = |fold: &Fold| {
+            let by_parts = matches!(fold.kind, FoldKind::Least | FoldKind::Greatest | FoldKind::Every | FoldKind::Some);
+            fold.is_distinct || by_parts || (fold.kind == FoldKind::Count && has_rows)
+        };
+        let Some(value) = value.filter(|_| folds.iter().all(folds_again)) else {
+            return Relation::new(Op::Aggregate { input: Box::new(relation), keys, folds }, columns);
+        };
+        let mut inner_keys: Vec<(ColumnId, Expr)> = Vec::with_capacity(keys.len() + 1);
+        let mut outer_keys = Vec::with_capacity(keys.len());
+        for (id, key) in keys {
+            let inner = self.columns.add(self.columns.name(id).to_owned(), key.kind());
+            outer_keys.push((id, Expr::Column(inner, key.kind())));
+            inner_keys.push((inner, key));
+        }
+        let id = self.columns.add("value", value.kind());
+        let seen = Expr::Column(id, value.kind());
+        inner_keys.push((id, value));
+        let (mut parts, mut wholes) = (Vec::new(), Vec::new());
+        for fold in folds {
+            if fold.is_distinct {
+                wholes.push(Fold { argument: Some(seen.clone()), is_distinct: false, ..fold });
+                continue;
+            }
+            let part = self.columns.add("part", fold.result.clone());
+            let kind = if fold.kind == FoldKind::Count { FoldKind::Sum } else { fold.kind };
+            let argument = Some(Expr::Column(part, fold.result.clone()));
+            wholes.push(Fold { kind, argument, ..fold.clone() });
+            parts.push(Fold { output: part, ..fold });
+        }
+        let inner = inner_keys.iter().map(|(id, _)| *id).chain(parts.iter().map(|part| part.output)).collect();
+        let inner = Relation::new(Op::Aggregate { input: Box::new(relation), keys: inner_keys, folds: parts }, inner);
+        Relation::new(Op::Aggregate { input: Box::new(inner), keys: outer_keys, folds: wholes }, columns)
     }
 
     /// A call of an aggregate, if the name is one's.

@@ -2,9 +2,10 @@
 
 use super::{Binder, NamedColumn, NamedTable, is_name};
 use crate::error::{SourcePosition, SqlError, SqlErrorKind};
-use crate::expression::{Comparison, Expr, Function};
+use crate::expression::{ColumnId, Comparison, Expr, Function};
 use crate::relation::{JoinKind, Op, Relation};
 use crate::table::Table;
+use crate::types::SqlType;
 use sqlparser::ast::{self, Spanned};
 use std::sync::Arc;
 
@@ -20,6 +21,15 @@ impl<'a> Binder<'a> {
     pub(super) fn from(&mut self, from: &'a [ast::TableWithJoins]) -> Result<Relation, SqlError> {
         let mut all: Option<Relation> = None;
         for one in from {
+            if unnested(&one.relation).is_some() {
+                let mut relation = self.unnest(all.unwrap_or_else(Relation::one_row), &one.relation)?;
+                for join in &one.joins {
+                    let place = self.place_of(&join.relation);
+                    relation = self.deeper(place, |binder| binder.join(relation, join, place))?;
+                }
+                all = Some(relation);
+                continue;
+            }
             // Its conditions don't see the tables before it.
             let before = std::mem::take(&mut self.scope().tables);
             let relation = self.joined(one)?;
@@ -70,6 +80,19 @@ impl<'a> Binder<'a> {
             ast::JoinOperator::FullOuter(constraint) => (Side::Full, constraint),
             _ => return Err(SqlError::unsupported(place, "this sort of join")),
         };
+        if unnested(&join.relation).is_some() {
+            return match constraint {
+                ast::JoinConstraint::None if side == Side::Inner => self.unnest(left, &join.relation),
+                ast::JoinConstraint::On(condition) if side == Side::Inner => {
+                    let relation = self.unnest(left, &join.relation)?;
+                    self.scope().clause = "ON";
+                    self.filtered(relation, condition, None)
+                }
+                _ => {
+                    Err(SqlError::unsupported(place, "UNNEST in another join than an inner one with ON or CROSS JOIN"))
+                }
+            };
+        }
         let before = std::mem::take(&mut self.scope().tables);
         let right = self.factor(&join.relation)?;
         let own = std::mem::replace(&mut self.scope().tables, before);
@@ -184,6 +207,65 @@ impl<'a> Binder<'a> {
             joined = Relation::project(joined, exprs);
         }
         Ok(joined)
+    }
+
+    /// The values of a list as rows, beside each row of the tables before it, whose columns the list may name.
+    fn unnest(&mut self, left: Relation, factor: &'a ast::TableFactor) -> Result<Relation, SqlError> {
+        let place = self.place_of(factor);
+        self.count_join(place)?;
+        let (alias, lists) = unnested(factor).expect("it is one");
+        let [list] = lists[..] else {
+            return Err(SqlError::unsupported(place, "UNNEST of several lists, or WITH ORDINALITY, it"));
+        };
+        let at = self.place_of(list);
+        self.scope().clause = "FROM";
+        let list = self.expr(list)?;
+        if !self.scope().attached.is_empty() {
+            return Err(SqlError::unsupported(at, "a subquery within UNNEST"));
+        }
+        let (list, item) = self.items_of(list, at)?;
+        let relation = Relation::unnest(left, list, item);
+        self.name_columns(Some("unnest".to_owned()), vec![("unnest".to_owned(), item)], alias, place)?;
+        Ok(relation)
+    }
+
+    /// A list, and a new column for its values.
+    fn items_of(&mut self, list: Expr, at: SourcePosition) -> Result<(Expr, ColumnId), SqlError> {
+        let SqlType::List(of) = list.kind() else {
+            return Err(SqlError::wrong_type(at, format!("UNNEST needs a list, and this is a {}", list.kind())));
+        };
+        let item = self.columns.add("unnest", SqlType::clone(&of));
+        Ok((list, item))
+    }
+
+    /// UNNEST in SELECT: each row comes once for each value of the list.
+    pub(super) fn unnest_in_select(
+        &mut self,
+        function: &'a ast::Function,
+        place: SourcePosition,
+    ) -> Result<Expr, SqlError> {
+        let is_inside = self.scope().aggregates.as_ref().is_some_and(|aggregates| aggregates.is_inside);
+        if self.scope().clause != "SELECT" || is_inside {
+            return Err(SqlError::unsupported(place, "UNNEST elsewhere than in SELECT and FROM"));
+        }
+        if self.scope().unnested.is_some() {
+            return Err(SqlError::unsupported(place, "a second UNNEST in one SELECT"));
+        }
+        let list = match &function.args {
+            ast::FunctionArguments::List(list) if list.duplicate_treatment.is_none() && list.clauses.is_empty() => {
+                match &list.args[..] {
+                    [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(list))] => list,
+                    _ => return Err(SqlError::wrong_type(place, "UNNEST needs one list")),
+                }
+            }
+            _ => return Err(SqlError::wrong_type(place, "UNNEST needs one list")),
+        };
+        let at = self.place_of(list);
+        let list = self.expr(list)?;
+        let (list, item) = self.items_of(list, at)?;
+        let kind = self.columns.kind(item);
+        self.scope().unnested = Some((list, item));
+        Ok(Expr::Column(item, kind))
     }
 
     fn factor(&mut self, factor: &'a ast::TableFactor) -> Result<Relation, SqlError> {
@@ -390,6 +472,28 @@ impl<'a> Binder<'a> {
                 self.scan(table, name.value.clone(), alias, place)
             }
         }
+    }
+}
+
+/// The alias and the lists of UNNEST; no list if it has a form that is not read here.
+fn unnested(factor: &ast::TableFactor) -> Option<(Option<&ast::TableAlias>, Vec<&ast::Expr>)> {
+    match factor {
+        ast::TableFactor::UNNEST { alias, array_exprs, with_offset, with_ordinality, .. } => {
+            let lists = array_exprs.iter().filter(|_| !with_offset && !with_ordinality);
+            Some((alias.as_ref(), lists.collect()))
+        }
+        ast::TableFactor::Table { name, alias, args: Some(args), with_ordinality, .. } => {
+            let [ast::ObjectNamePart::Identifier(name)] = &name.0[..] else { return None };
+            if !name.value.eq_ignore_ascii_case("unnest") {
+                return None;
+            }
+            let list = |arg| match arg {
+                &ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(ref list)) if !with_ordinality => Some(list),
+                _ => None,
+            };
+            Some((alias.as_ref(), args.args.iter().map(list).collect::<Option<_>>().unwrap_or_default()))
+        }
+        _ => None,
     }
 }
 

@@ -211,6 +211,9 @@ impl<'a> Binder<'a> {
         if let Some(aggregate) = self.aggregate(&name, function, place)? {
             return Ok(aggregate);
         }
+        if name == "unnest" {
+            return self.unnest_in_select(function, place);
+        }
         if function.filter.is_some() || !function.within_group.is_empty() {
             return Err(SqlError::wrong_type(place, format!("{name} is no aggregate, so it has no FILTER")));
         }

@@ -137,6 +137,8 @@ struct Scope<'a> {
     aggregates: Option<Aggregates>,
     /// Subqueries of the expressions bound last, to be joined with the rows of these expressions.
     attached: Vec<Attached>,
+    /// The list whose values become rows, and their column: UNNEST in SELECT.
+    unnested: Option<(Expr, ColumnId)>,
     /// The clause being bound, for errors.
     clause: &'static str,
 }

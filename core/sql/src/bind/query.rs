@@ -319,7 +319,8 @@ impl<'a> Binder<'a> {
         let aggregates = self.scope().aggregates.take().expect("it was set");
         let mut attached = std::mem::take(&mut self.scope().attached);
         let mut lifted = None;
-        if is_grouped || select.having.is_some() || !aggregates.folds.is_empty() {
+        let is_grouped_or_folded = is_grouped || select.having.is_some() || !aggregates.folds.is_empty();
+        if is_grouped_or_folded {
             relation = self.attach(relation, aggregates.attached)?;
             let mut keys: Vec<(ColumnId, Expr)> = Vec::new();
             for (name, key) in written_keys {
@@ -368,10 +369,16 @@ impl<'a> Binder<'a> {
                 *expr = regroup.regrouped(std::mem::replace(expr, Expr::truth(true)), place)?;
                 *expr = aggregate::counts_from_zero(std::mem::replace(expr, Expr::truth(true)), &folds);
             }
-            relation = Relation::new(Op::Aggregate { input: Box::new(relation), keys, folds }, columns);
+            relation = self.grouped(relation, keys, folds, columns);
         }
         relation = self.attach(relation, attached)?;
         relation = Relation::filter(relation, having);
+        if let Some((list, item)) = self.scope().unnested.take() {
+            if is_grouped_or_folded {
+                return Err(SqlError::unsupported(place, "UNNEST beside aggregates or GROUP BY"));
+            }
+            relation = Relation::unnest(relation, list, item);
+        }
         if let Some(value) = lifted {
             let kind = value.kind();
             let outputs = vec![Output { name: String::new(), id: ColumnId(u32::MAX), kind, is_null: false }];

@@ -196,6 +196,7 @@ fn wrong_place(relation: &Relation, number: usize) -> Option<&'static str> {
         Op::Iterate { .. } => Some("another recursive query"),
         Op::Sort { .. } => Some("ORDER BY"),
         Op::Limit { .. } => Some("LIMIT"),
+        Op::Unnest { .. } => Some("UNNEST"),
         Op::Single { .. } => Some("a subquery that is a value"),
     }
 }

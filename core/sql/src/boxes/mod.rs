@@ -11,3 +11,4 @@ pub(crate) mod scan;
 pub(crate) mod set;
 pub(crate) mod slice;
 pub(crate) mod top;
+pub(crate) mod unnest;

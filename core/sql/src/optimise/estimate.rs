@@ -12,6 +12,9 @@ const UNKNOWN: f64 = 100_000.0;
 const ROUNDS: f64 = 10.0;
 const OF_ROUND: f64 = 100.0;
 
+/// Values of a list, as a guess.
+const OF_LIST: f64 = 4.0;
+
 /// Sets the estimates of an operator and of all below it.
 pub(crate) fn estimate(relation: &mut Relation) {
     let rows = match &mut relation.op {
@@ -66,6 +69,10 @@ pub(crate) fn estimate(relation: &mut Relation) {
             ROUNDS * (base.rows + step.rows)
         }
         Op::Round { .. } => OF_ROUND,
+        Op::Unnest { input, .. } => {
+            deep(|| estimate(input));
+            input.rows * OF_LIST
+        }
         Op::Single { input } => {
             deep(|| estimate(input));
             1.0

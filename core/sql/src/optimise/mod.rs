@@ -68,6 +68,10 @@ fn fold_all(relation: &mut Relation, stop: &Stop<'_>) -> Result<(), SqlError> {
             folds.iter_mut().filter_map(|fold| fold.argument.as_mut()).try_for_each(fold_in)?;
             vec![input]
         }
+        Op::Unnest { input, list, .. } => {
+            fold_in(list)?;
+            vec![input]
+        }
         Op::UnionAll { inputs } => inputs.iter_mut().collect(),
         Op::SetOperation { left, right, .. } => vec![left, right],
         Op::Iterate { base, step, .. } => vec![base, step],

@@ -125,6 +125,13 @@ fn prune_here(relation: Relation, needed: &Needed, known: &Columns, stop: &Stop<
             columns.clone_from(&input.columns);
             Op::Limit { input, offset, count }
         }
+        Op::Unnest { input, list, item } => {
+            let mut below = with(needed, [&list]);
+            below.remove(&item);
+            let input = Box::new(prune(*input, &below, known, stop)?);
+            columns = input.columns.iter().copied().chain([item]).filter(is_needed).collect();
+            Op::Unnest { input, list, item }
+        }
         Op::Single { input } => {
             let input = Box::new(prune(*input, needed, known, stop)?);
             columns.clone_from(&input.columns);

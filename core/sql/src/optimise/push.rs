@@ -88,6 +88,12 @@ fn push_here(relation: Relation, conditions: Vec<Expr>, stop: &Stop<'_>) -> Resu
             let input = Box::new(input);
             Ok(Relation::filter(Relation { op: Op::Limit { input, offset, count }, columns, rows }, conditions))
         }
+        Op::Unnest { input, list, item } => {
+            let goes = |one: &Expr| !one.columns().is_empty() && !one.columns().contains(&item);
+            let (down, kept): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(goes);
+            let input = Box::new(push(*input, down, stop)?);
+            Ok(Relation::filter(Relation { op: Op::Unnest { input, list, item }, columns, rows }, kept))
+        }
         Op::Single { input } => {
             let input = Box::new(push(*input, Vec::new(), stop)?);
             Ok(Relation::filter(Relation { op: Op::Single { input }, columns, rows }, conditions))

@@ -39,6 +39,9 @@ pub(super) fn oriented(relation: Relation, known: &Columns) -> Relation {
         Op::Limit { input, offset, count } => {
             Op::Limit { input: Box::new(deep(|| oriented(*input, known))), offset, count }
         }
+        Op::Unnest { input, list, item } => {
+            Op::Unnest { input: Box::new(deep(|| oriented(*input, known))), list, item }
+        }
         Op::Single { input } => Op::Single { input: Box::new(deep(|| oriented(*input, known))) },
         op @ (Op::Scan { .. } | Op::Values { .. } | Op::Round { .. }) => op,
     };

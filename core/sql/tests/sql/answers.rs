@@ -64,6 +64,17 @@ fn statements_have_the_answers_of_duckdb() {
     assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), statements.len(), wrong.join("\n\n"));
 }
 
+/// DuckDB has no sum of spans; PostgreSQL adds them, here 01:30:00, 00:00:10.5, 26:00:00 and 01:30:00.
+#[test]
+fn spans_are_summed() {
+    let tables = people();
+    for (number, way) in ways().into_iter().enumerate() {
+        let of = |statement: &str| lines(&answer(statement, &tables, &way, number as u64).unwrap());
+        assert_eq!(of("SELECT SUM(takes), SUM(DISTINCT takes) FROM wares"), ["29:00:10.5|27:30:10.5"]);
+        assert_eq!(of("SELECT SUM(takes) FROM wares WHERE id = 3"), ["NULL"]);
+    }
+}
+
 #[test]
 fn tables_and_their_columns_are_shown() {
     let mut tables = people();

@@ -55,6 +55,8 @@ fn wrong_types_and_places_are_named() {
         ("SELECT (SELECT id, name FROM people)", 9, "a subquery that is a value has to have one column, and has 2"),
         ("SELECT UPPER(name, 1) FROM people", 8, "upper needs 1 arguments, and 2 are given"),
         ("SELECT CAST(born AS BIGINT) FROM people", 13, "a date can't be cast to bigint"),
+        ("SELECT UNNEST(id) FROM people", 15, "UNNEST needs a list, and this is a bigint"),
+        ("SELECT * FROM people, UNNEST(name) AS n(x)", 30, "UNNEST needs a list, and this is a varchar"),
     ] {
         let found = error(text);
         assert!(found.2.starts_with(message), "{text}: {}", found.2);
@@ -75,6 +77,13 @@ fn what_is_not_supported_is_named() {
         ("INSERT INTO people VALUES (1)", "INSERT (only SELECT, SHOW TABLES and DESCRIBE can be asked)"),
         ("SELECT id = ANY (SELECT 1) FROM people", "ANY and ALL"),
         ("SELECT ?", "a parameter"),
+        ("SELECT id FROM people WHERE UNNEST([id]) = 1", "UNNEST elsewhere than in SELECT and FROM"),
+        ("SELECT UNNEST([1]), UNNEST([2])", "a second UNNEST in one SELECT"),
+        ("SELECT UNNEST([1]), COUNT(*) FROM people", "UNNEST beside aggregates or GROUP BY"),
+        (
+            "SELECT id FROM people LEFT JOIN UNNEST([1]) AS n(x) ON x = id",
+            "UNNEST in another join than an inner one with ON or CROSS JOIN",
+        ),
         ("SHOW TABLES LIKE 'p%'", "SHOW (only SELECT, SHOW TABLES and DESCRIBE can be asked)"),
         ("EXPLAIN SELECT 1", "EXPLAIN (only SELECT, SHOW TABLES and DESCRIBE can be asked)"),
     ] {

@@ -112,6 +112,17 @@ pub(crate) fn row(envelope: &Envelope, kinds: &[(String, SqlType)], row: usize) 
 
 /// The rows of a statement's answer in the order of their arrival, or the text of its error.
 pub(crate) fn answer(text: &str, tables: &Tables, options: &PlanOptions, seed: u64) -> Result<Vec<Vec<Value>>, String> {
+    answer_within(text, tables, options, seed, usize::MAX)
+}
+
+/// Like [`answer`]; a statement with more tasks is cancelled. A recursive one may have no end.
+pub(crate) fn answer_within(
+    text: &str,
+    tables: &Tables,
+    options: &PlanOptions,
+    seed: u64,
+    most_tasks: usize,
+) -> Result<Vec<Vec<Value>>, String> {
     let parsed = parse(text, &ParseOptions::default()).map_err(|error| error.to_string())?;
     let plan = plan(&parsed, tables, options, &|| false).map_err(|error| error.to_string())?;
     let (send, receive) = mpsc::channel();
@@ -121,12 +132,13 @@ pub(crate) fn answer(text: &str, tables: &Tables, options: &PlanOptions, seed: u
         operators.push((sink, plan.sink_operator(move |envelope| Ok(send.send(envelope.clone())?))));
     }
     drop(send);
-    let mut state = seed;
+    let (mut state, mut left) = (seed, most_tasks);
     let pick = |tasks: usize| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (state >> 33) as usize % tasks
+        left = usize::checked_sub(left, 1)?;
+        Some((state >> 33) as usize % tasks)
     };
-    sequential::run(plan.model(), operators, pick).map_err(|error| error.to_string())?;
+    sequential::run_while(plan.model(), operators, pick).map_err(|error| error.to_string())?;
     let mut rows = Vec::new();
     for envelope in receive {
         rows.extend((0..envelope.rows()).map(|number| row(&envelope, plan.columns(), number)));

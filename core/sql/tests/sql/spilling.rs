@@ -127,7 +127,23 @@ fn expected(a: &[Row], b: &[Row]) -> Vec<(&'static str, Vec<String>)> {
         };
         counts.iter().flat_map(row).collect::<Vec<_>>()
     };
+    // By the rest of n: the pairs of name and n, the rows, and the greatest n.
+    let mut halves = [(std::collections::BTreeSet::new(), 0, 0), (std::collections::BTreeSet::new(), 0, 0)];
+    for (name, _, n) in a {
+        let half = &mut halves[*n as usize % 2];
+        half.0.insert((name, n));
+        (half.1, half.2) = (half.1 + 1, half.2.max(*n));
+    }
+    let by_half =
+        halves.iter().zip(0..).map(|((pairs, rows, most), half)| format!("{half}|{}|{rows}|{most}", pairs.len()));
+    let by_half = by_half.collect::<Vec<_>>();
+    let pairs = vec![format!("{}", halves[0].0.len() + halves[1].0.len())];
     let mut all = vec![
+        ("SELECT COUNT(DISTINCT name || ' ' || CAST(n AS VARCHAR) || ' and more') FROM a", pairs),
+        (
+            "SELECT n % 2, COUNT(DISTINCT name || ' ' || CAST(n AS VARCHAR)), COUNT(*), MAX(n) FROM a GROUP BY n % 2",
+            by_half,
+        ),
         ("SELECT name, COUNT(*), SUM(n), MAX(n) FROM a GROUP BY name", grouped),
         ("SELECT list, COUNT(*) FROM a GROUP BY list", by_list),
         ("SELECT DISTINCT name, n FROM a", times(|a, _| u64::from(a > 0))),

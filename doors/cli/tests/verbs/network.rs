@@ -56,6 +56,18 @@ fn squares_are_the_same_with_any_threads_and_strategy() {
 }
 
 #[test]
+fn a_bound_of_no_boxes_is_refused() {
+    let folder = folder("no-boxes");
+    let file = example("squares.vnet");
+    let output = vicus(&folder, &["run", &file, "--max-boxes", "0"], "");
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("invalid value '0' for '--max-boxes"), "{error}");
+    // Boxes of the text do not count: this one does not grow.
+    assert!(good(&folder, &["run", &file, "--max-boxes", "1"], "").starts_with("n,square\n"));
+}
+
+#[test]
 fn two_files_are_joined_and_grouped() {
     let folder = folder("cities");
     let cities = ["Brno", "Oslo", "Wien"];

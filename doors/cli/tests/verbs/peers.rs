@@ -102,7 +102,7 @@ fn lines(query: &Path, answer: &str) -> Vec<String> {
 /// The data has some triples by default, and as many as VICUS_PEERS_TRIPLES says.
 #[test]
 fn three_processes_answer_sp2bench_as_one_does() {
-    let triples = std::env::var("VICUS_PEERS_TRIPLES").unwrap_or_else(|_| "20000".to_owned());
+    let triples = std::env::var("VICUS_PEERS_TRIPLES").unwrap_or_else(|_| "50000".to_owned());
     let store = sp2b("peers-sp2b", &triples);
     let nodes = [Node::start(&store, &[]), Node::start(&store, &[])];
     let addresses = [nodes[0].address.as_str(), nodes[1].address.as_str()];

@@ -1,11 +1,14 @@
-//! Finds the partners of a row by walking a property path from one bound end. Each start is walked once.
+//! Finds the partners of a row by walking a property path from one bound end. Each start is walked once, as far as
+//! there is memory to remember its ends. A walk that reaches more than its box may hold forgets ends of other starts
+//! first, and then writes what it has reached to files ([`Search::write`]).
 
 use crate::boxes::join::{Core, JoinSpec, Pairs, Probe, ProbeState};
+use crate::boxes::spill::{Hold, LEAST, Spiller};
 use crate::boxes::{Pace, room_for_one, slices};
 use crate::graphs::Active;
 use crate::limits::Limits;
 use crate::operators::index_join::Source;
-use crate::route::{Automaton, Search};
+use crate::route::{Automaton, Progress, Search};
 use crate::terms::Terms;
 use hashbrown::HashMap;
 use std::ops::Range;
@@ -34,6 +37,11 @@ pub(crate) enum In {
     Column(usize),
 }
 
+/// How many of a walk's bytes its search may hold: the rest is for moving pairs to files.
+fn searched(bytes: u64) -> u64 {
+    bytes / 4 * 3
+}
+
 pub(crate) struct WalkProbe {
     snapshot: Arc<Snapshot>,
     spec: Arc<WalkSpec>,
@@ -48,10 +56,18 @@ pub(crate) struct WalkProbe {
     known: HashMap<Walked, Range<usize>, HashKey>,
     /// The range of the current row.
     current: Range<usize>,
+    /// How many ends of the range were given out.
+    given: usize,
+    /// Whether the range has all ends of the current row found so far.
+    is_whole: bool,
+    /// How many bytes it may hold. [`u64::MAX`] if it has no files.
+    most: u64,
+    /// Whether it would hold more than that.
+    is_full: bool,
 }
 
 impl WalkProbe {
-    fn new(snapshot: &Arc<Snapshot>, spec: &Arc<WalkSpec>, limits: Limits, by: HashKey) -> WalkProbe {
+    fn new(snapshot: &Arc<Snapshot>, spec: &Arc<WalkSpec>, limits: Limits, by: HashKey, most: u64) -> WalkProbe {
         WalkProbe {
             snapshot: Arc::clone(snapshot),
             spec: Arc::clone(spec),
@@ -61,16 +77,21 @@ impl WalkProbe {
             found: Vec::new(),
             known: HashMap::with_hasher(by),
             current: 0..0,
+            given: 0,
+            is_whole: true,
+            most,
+            is_full: false,
         }
     }
 
     /// Whether the memory is full enough to start the next row with an empty one.
-    fn is_full(&self) -> bool {
+    fn remembers_enough(&self) -> bool {
         self.found.len() + self.known.len() > self.limits.remembered_ends
     }
 
     /// Looks up the ends for a row, or begins the search for them.
     fn begin(&mut self, walked: Walked) {
+        (self.given, self.is_whole) = (0, true);
         if let Some(known) = self.known.get(&walked) {
             self.current = known.clone();
             return;
@@ -88,6 +109,58 @@ impl WalkProbe {
         }
         self.current = first..self.found.len();
     }
+
+    /// Remembers the ends of the current row, all of which were found, unless there is no room to do so.
+    fn remember(&mut self, walked: Walked) {
+        let size = size_of::<(Walked, Range<usize>)>();
+        let is_growing = self.known.len() == self.known.capacity();
+        let grown = if is_growing { 2 * (self.known.len() + 1) * size } else { 0 };
+        if self.is_whole && self.held() + grown as u64 <= self.most {
+            let known = &mut self.known;
+            room_for_one(known.len(), known.capacity(), size, || known.try_reserve(1).is_ok());
+            self.known.insert(walked, self.current.clone());
+        }
+    }
+
+    /// Forgets the ends given out. No pair of a batch may be left.
+    fn drop_given(&mut self) {
+        self.known = HashMap::with_hasher(*self.known.hasher());
+        self.found.truncate(self.current.end);
+        self.found.drain(..self.current.start + self.given);
+        self.is_whole = false;
+        (self.current, self.given) = (0..self.found.len(), 0);
+    }
+
+    /// The bytes of what it remembers.
+    fn remembered(&self) -> u64 {
+        (self.known.capacity() * size_of::<(Walked, Range<usize>)>()) as u64
+    }
+
+    /// The bytes that it holds.
+    fn held(&self) -> u64 {
+        (self.found.capacity() * 8) as u64 + self.remembered() + self.search.bytes()
+    }
+
+    /// Makes room by forgetting and by files, within about `bytes` bytes. Returns the number of bytes written.
+    ///
+    /// # Errors
+    /// The disk is full, or the system refuses.
+    fn make_room(
+        &mut self,
+        spiller: &Spiller,
+        bytes: u64,
+        stopped: &dyn Fn() -> bool,
+    ) -> Result<u64, vicus_files::FileError> {
+        self.drop_given();
+        self.found.shrink_to(self.found.len());
+        let most = searched(bytes);
+        let written = match !self.search.is_written() && self.search.make_room(most, &mut self.found) {
+            true => 0,
+            false => self.search.write(spiller, most, stopped, &mut self.found)?,
+        };
+        self.current.end = self.found.len();
+        Ok(written)
+    }
 }
 
 impl Probe for WalkProbe {
@@ -102,7 +175,7 @@ impl Probe for WalkProbe {
         let Pairs { left, right } = pairs;
         let columns = slices(input);
         let mut steps = self.limits.steps.max(1);
-        while at.row < input.rows() && left.len() < limit && steps > 0 {
+        while at.row < input.rows() && left.len() < limit && steps > 0 && !self.is_full {
             let value = |source: &Source| match source {
                 Source::Constant(id) => *id,
                 Source::Column(column) => Id::from_bits(columns[*column][at.row]),
@@ -113,7 +186,7 @@ impl Probe for WalkProbe {
             };
             let walked = (value(&self.spec.start), self.spec.target.as_ref().map(value), graph);
             if at.done == 0 {
-                if self.is_full() {
+                if self.remembers_enough() {
                     if !left.is_empty() {
                         // The pairs of this batch are indices of ends that would be removed now.
                         return;
@@ -125,24 +198,26 @@ impl Probe for WalkProbe {
                 at.done = 1;
                 steps -= 1;
             }
-            // `at.done` is the number of ends given out, plus one.
-            let given = at.done - 1;
             if self.is_searching {
-                let most = self.current.start + given + limit - left.len();
-                self.is_searching = !self.search.go_on(&mut steps, most, &mut self.found);
+                let most = self.current.start + self.given + limit - left.len();
+                let bytes = match self.most {
+                    u64::MAX => u64::MAX,
+                    most => searched(most).saturating_sub(self.remembered()),
+                };
+                let progress = self.search.go_on(&mut steps, most, bytes, &mut self.found);
                 self.current.end = self.found.len();
+                self.is_searching = progress != Progress::Over;
+                self.is_full = progress == Progress::Full;
                 if !self.is_searching {
-                    let (known, size) = (&mut self.known, size_of::<(Walked, Range<usize>)>());
-                    room_for_one(known.len(), known.capacity(), size, || known.try_reserve(1).is_ok());
-                    self.known.insert(walked, self.current.clone());
+                    self.remember(walked);
                 }
             }
-            let take = (self.current.len() - given).min(limit - left.len());
-            let next = self.current.start + given;
+            let take = (self.current.len() - self.given).min(limit - left.len());
+            let next = self.current.start + self.given;
             left.extend(std::iter::repeat_n(at.row as u32, take));
             right.extend((next..next + take).map(|end| u32::try_from(end).expect("fewer than 2^32 ends at once")));
-            at.done += take;
-            if !self.is_searching && at.done > self.current.len() {
+            self.given += take;
+            if !self.is_searching && self.given == self.current.len() {
                 *at = ProbeState { row: at.row + 1, done: 0 };
             }
         }
@@ -153,27 +228,51 @@ impl Probe for WalkProbe {
     }
 
     fn bytes(&self) -> u64 {
-        let known = self.known.capacity() * size_of::<(Walked, Range<usize>)>();
-        (self.found.capacity() * 8 + known) as u64 + self.search.bytes()
+        self.held()
     }
 }
 
 pub(crate) struct Walk {
     core: Core,
     probe: WalkProbe,
+    hold: Hold,
 }
 
 impl Walk {
     pub(crate) fn new(terms: &Arc<Terms>, spec: &Arc<JoinSpec>, walk: &Arc<WalkSpec>, pace: Pace) -> Walk {
+        let hold = Hold::new(terms.spiller());
+        let most = if hold.spiller().is_some() { LEAST } else { u64::MAX };
         Walk {
             core: Core::new(terms, spec, pace),
-            probe: WalkProbe::new(&terms.snapshot, walk, terms.limits, terms.key),
+            probe: WalkProbe::new(&terms.snapshot, walk, terms.limits, terms.key, most),
+            hold,
         }
+    }
+
+    /// Lets the probe hold more, or has it write to files what it can't hold.
+    fn make_room(&mut self, turn: &Turn<'_>) -> Result<(), BoxError> {
+        let Some(spiller) = self.hold.spiller().cloned() else { unreachable!("without files, nothing is full") };
+        let (core, probe) = (&self.core, &mut self.probe);
+        probe.is_full = false;
+        let wanted = (2 * probe.most).min(spiller.most()).max(LEAST);
+        let is_enough = probe.held() >= LEAST;
+        if wanted > probe.most && self.hold.make_room(wanted, is_enough, |bytes| core.ask(turn, bytes))? {
+            probe.most = wanted;
+            return Ok(());
+        }
+        let bytes = probe.most;
+        let written = turn.blocking(|| probe.make_room(&spiller, bytes, &|| turn.is_stopped()))?;
+        turn.count_spilled(written);
+        // What tells where pairs are in files grows with them.
+        self.hold.book(probe.held().max(bytes), |bytes| core.ask(turn, bytes))
     }
 }
 
 impl Operator for Walk {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        if self.probe.is_full {
+            self.make_room(turn)?;
+        }
         self.core.act(turn, &mut self.probe)
     }
 }

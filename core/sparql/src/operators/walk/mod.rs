@@ -49,7 +49,7 @@ impl PhysicalOperator for Walk {
         let terms = Arc::clone(lowering.terms);
         lowering.replicas(streams, width, plan.columns.len(), || {
             let (walk, join) = (Arc::clone(&self.walk), Arc::clone(&self.join));
-            Draft::new(&terms, "walk", move |terms| boxes::Walk::new(terms, &join, &walk, pace))
+            Draft::new(&terms, "walk", move |terms| boxes::Walk::new(terms, &join, &walk, pace)).that_spills()
         })
     }
 

@@ -1,0 +1,463 @@
+//! Rows of two streams with equal keys and about equal times, also of streams without end.
+
+use super::hash::hash_rows;
+use super::window::{check_unit, time_at, time_of};
+use super::{HashKey, Joining, WindowError};
+use crate::{
+    Attachment, BoxError, BoxModel, Column, Envelope, EnvelopeBuilder, Grow, HeldBytes, Mark, Marks, NoMemory,
+    Operator, Schema, Turn,
+};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// The description of a join by time: the streams' columns, the pairs of columns whose values have to be equal, and how
+/// far the times of partners may be from each other.
+///
+/// ```
+/// use vicus_flow::library::Nearness;
+/// use vicus_flow::{Schema, Type};
+///
+/// let shown = Schema::new([("page", Type::U32), ("at", Type::I64)]);
+/// let clicked = Schema::new([("time", Type::I64), ("what", Type::U32)]);
+/// let near = Nearness::of(&shown, &clicked, [(0, 1)], (1, 0), 5)?;
+/// assert_eq!(near.schema().to_string(), "(page: U32, at: I64, time: I64, what: U32)");
+/// assert!(Nearness::of(&shown, &clicked, [(0, 1)], (1, 0), -1).is_err());
+/// # Ok::<(), vicus_flow::library::WindowError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Nearness {
+    schemas: [Schema; 2],
+    on: Vec<(usize, usize)>,
+    times: [usize; 2],
+    distance: i64,
+    /// How many units of a mark a unit of the times is.
+    scale: i128,
+    output: Schema,
+}
+
+impl Nearness {
+    /// Pairs of rows of two streams with equal values in pairs of columns, whose times differ by at most `distance`
+    /// units of the time. The columns of the times are of one type. Panics if a stream has fewer columns, or if types
+    /// of compared columns differ.
+    ///
+    /// # Errors
+    /// The distance is negative, a column has no time, or the types of the times differ.
+    pub fn of(
+        first: &Schema,
+        second: &Schema,
+        on: impl IntoIterator<Item = (usize, usize)>,
+        times: (usize, usize),
+        distance: i64,
+    ) -> Result<Nearness, WindowError> {
+        let on: Vec<(usize, usize)> = on.into_iter().collect();
+        let output = Joining::of(first, second, on.iter().copied()).schema();
+        let scale = time_of(first, times.0)?;
+        time_of(second, times.1)?;
+        let (a, b) = (&first.columns()[times.0].kind, &second.columns()[times.1].kind);
+        if a != b {
+            return Err(WindowError::Times { first: a.to_string(), second: b.to_string() });
+        }
+        if distance < 0 {
+            return Err(WindowError::Distance);
+        }
+        let schemas = [first.clone(), second.clone()];
+        Ok(Nearness { schemas, on, times: [times.0, times.1], distance, scale, output })
+    }
+
+    /// The schema of the result: the first stream's columns, then those of the second one.
+    pub fn schema(&self) -> Schema {
+        self.output.clone()
+    }
+}
+
+/// Sends each pair of rows of two streams that [`Nearness`] describes, in envelopes of at most `envelope_rows` rows, in
+/// any order. Rows of both streams are held, counted against the request's budget, until the other one's watermark
+/// ([`watermarks`](super::watermarks())) says that no partner comes any more; so streams without end, whose watermarks
+/// rise, take memory for a time of theirs alone. A late row finds the partners that are still held. Rows without a
+/// time, or with a null among their keys, have no partner.
+///
+/// A watermark is passed on when both streams have reached it, less the distance: a later pair may have a row as old.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use vicus_flow::library::{self, HashKey, Nearness};
+/// use vicus_flow::{Envelope, ModelBuilder, Schema, Type, sequential};
+///
+/// let schema = Schema::new([("key", Type::U64), ("at", Type::I64)]);
+/// let near = Nearness::of(&schema, &schema, [(0, 0)], (1, 1), 2)?;
+/// let mut net = ModelBuilder::new("pairs");
+/// let rows = |times: [i64; 3]| move || [Envelope::new([vec![7u64; 3].into(), times.to_vec().into()])];
+/// let first = net.source(library::source("first", &schema, rows([1, 5, 20])));
+/// let second = net.source(library::source("second", &schema, rows([3, 9, 21])));
+/// let join = net.add(library::join_near(&near, HashKey::default(), 100));
+/// let (send, receive) = mpsc::channel();
+/// let times = |pairs: &Envelope, column: usize| pairs.column(column).i64s().to_vec();
+/// let end = move |pairs: Envelope| Ok(send.send((times(&pairs, 1), times(&pairs, 3)))?);
+/// let end = net.add(library::sink("end", &near.schema(), end));
+/// net.connect(first.output(0), join.input(0));
+/// net.connect(second.output(0), join.input(1));
+/// net.connect(join.output(0), end.input(0));
+/// net.end(end.output(0));
+/// sequential::run(&net.build()?, Vec::new(), |_| 0)?;
+/// let mut pairs: Vec<_> = receive.try_iter().flat_map(|(a, b)| a.into_iter().zip(b)).collect();
+/// pairs.sort();
+/// assert_eq!(pairs, [(1, 3), (5, 3), (20, 21)]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn join_near(near: &Nearness, by: HashKey, envelope_rows: usize) -> BoxModel {
+    let near = Arc::new(near.clone());
+    let ([first, second], output) = (near.schemas.clone(), near.schema());
+    let factory = move || {
+        let keys: (Vec<usize>, Vec<usize>) = near.on.iter().copied().unzip();
+        let side = |keys: Vec<usize>, input: usize| Side {
+            time: near.times[input],
+            keys,
+            panes: BTreeMap::new(),
+            bytes: 0,
+            is_over: false,
+        };
+        let width = near.schemas[0].columns().len();
+        let builder = |columns: &[crate::Field]| EnvelopeBuilder::new(&columns.iter().cloned().collect());
+        let (of_first, of_second) = near.output.columns().split_at(width);
+        JoinNear {
+            by,
+            limit: envelope_rows.max(1),
+            sides: [side(keys.0, 0), side(keys.1, 1)],
+            builders: [builder(of_first), builder(of_second)],
+            marks: Marks::of(2),
+            passing: None,
+            near: Arc::clone(&near),
+            partners: Vec::new(),
+            rows: Vec::new(),
+            hashes: Vec::new(),
+        }
+    };
+    BoxModel::new("join near", factory).input(&first).input(&second).output(&output)
+}
+
+struct JoinNear {
+    near: Arc<Nearness>,
+    by: HashKey,
+    limit: usize,
+    sides: [Side; 2],
+    /// For the columns of each stream in pairs.
+    builders: [EnvelopeBuilder; 2],
+    marks: Marks,
+    passing: Option<Passing>,
+    /// For each pair to be sent, the envelope and the row of the held partner, and the row of the passing envelope.
+    partners: Vec<(u32, u32)>,
+    rows: Vec<u32>,
+    hashes: Vec<u64>,
+}
+
+/// The rows of a stream that may have partners yet.
+struct Side {
+    time: usize,
+    keys: Vec<usize>,
+    /// By the number of a pane: as long as the distance, so partners of a row are in three of them at most.
+    panes: BTreeMap<i64, Pane>,
+    /// The bytes of all.
+    bytes: u64,
+    is_over: bool,
+}
+
+struct Pane {
+    held: Vec<Envelope>,
+    held_bytes: HeldBytes,
+    bytes: u64,
+    entries: Vec<Entry>,
+    /// The latest entry with a hash.
+    chains: HashMap<u64, u32, HashKey>,
+}
+
+/// A held row.
+#[derive(Clone, Copy)]
+struct Entry {
+    time: i64,
+    /// Its envelope, and its own number there.
+    of: u32,
+    row: u32,
+    /// The entry before it with its hash.
+    next: u32,
+}
+
+/// The end of a chain.
+const NONE: u32 = u32::MAX;
+
+/// An envelope that looks for partners. It is held afterwards.
+struct Passing {
+    input: usize,
+    envelope: Envelope,
+    /// The panes of the other stream that are still to be looked at, the next one last.
+    panes: Vec<i64>,
+    /// The next row, and the next entry to look at for it; `None` before the first.
+    row: usize,
+    next: Option<u32>,
+}
+
+impl Pane {
+    fn new(by: HashKey) -> Pane {
+        Pane {
+            held: Vec::new(),
+            held_bytes: HeldBytes::default(),
+            bytes: 0,
+            entries: Vec::new(),
+            chains: HashMap::with_hasher(by),
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        let entries = self.entries.capacity() * size_of::<Entry>();
+        let chains = super::table_bytes::<(u64, u32)>(self.chains.capacity());
+        self.bytes + (entries + chains) as u64
+    }
+
+    /// Adds a row of the last envelope.
+    fn add(&mut self, row: u32, time: i64, hash: u64) -> Result<(), BoxError> {
+        let entry = u32::try_from(self.entries.len()).ok().filter(|entry| *entry < NONE);
+        let entry = entry.ok_or("a join keeps more than 2^32 rows of about one time")?;
+        if self.chains.len() == self.chains.capacity() {
+            let bytes = 2 * super::table_bytes::<(u64, u32)>(self.chains.capacity()) as u64;
+            crate::refusable(|| self.chains.try_reserve(1)).map_err(|_| NoMemory { bytes })?;
+        }
+        let next = self.chains.insert(hash, entry).unwrap_or(NONE);
+        self.entries.grow(1)?;
+        self.entries.push(Entry { time, of: self.held.len() as u32 - 1, row, next });
+        Ok(())
+    }
+}
+
+/// The time of a row, if it may have a partner.
+fn time_of_row(envelope: &Envelope, side: &Side, row: usize) -> Option<i64> {
+    let has_null = side.keys.iter().any(|&key| envelope.column(key).is_null(row));
+    if has_null { None } else { time_at(envelope.column(side.time), row).and_then(|time| time.try_into().ok()) }
+}
+
+impl JoinNear {
+    fn pane_of(&self, time: i64) -> i64 {
+        time.div_euclid(self.near.distance.max(1))
+    }
+
+    fn begin(&mut self, input: usize, envelope: Envelope) -> Result<Passing, BoxError> {
+        let (side, other) = (&self.sides[input], &self.sides[1 - input]);
+        hash_rows(&envelope, &side.keys, self.by, &mut self.hashes)?;
+        let times = || (0..envelope.rows()).filter_map(|row| time_of_row(&envelope, side, row));
+        let panes = match (times().min(), times().max()) {
+            (Some(least), Some(most)) => {
+                let distance = self.near.distance;
+                let range = self.pane_of(least.saturating_sub(distance))..=self.pane_of(most.saturating_add(distance));
+                other.panes.range(range).map(|(number, _)| *number).collect()
+            }
+            _ => Vec::new(),
+        };
+        Ok(Passing { input, envelope, panes, row: 0, next: None })
+    }
+
+    /// Looks for partners until there are enough for an envelope. Whether all were looked for in a pane.
+    fn pair(&mut self, passing: &mut Passing, number: i64) -> Result<bool, NoMemory> {
+        let (side, other) = (&self.sides[passing.input], &self.sides[1 - passing.input]);
+        let (Some(pane), envelope) = (other.panes.get(&number), &passing.envelope) else { return Ok(true) };
+        let columns: Vec<(&Column, usize)> =
+            side.keys.iter().zip(&other.keys).map(|(&a, &b)| (envelope.column(a), b)).collect();
+        self.partners.grow(self.limit.min(envelope.rows()))?;
+        self.rows.grow(self.limit.min(envelope.rows()))?;
+        while passing.row < envelope.rows() {
+            let row = passing.row;
+            if let Some(time) = time_of_row(envelope, side, row) {
+                let first = || pane.chains.get(&self.hashes[row]).copied().unwrap_or(NONE);
+                let mut entry = passing.next.unwrap_or_else(first);
+                while entry != NONE {
+                    if self.rows.len() == self.limit {
+                        passing.next = Some(entry);
+                        return Ok(false);
+                    }
+                    let Entry { time: at, of, row: held, next } = pane.entries[entry as usize];
+                    let is_equal = || {
+                        let partner = &pane.held[of as usize];
+                        columns.iter().all(|&(column, b)| column.equals(row, partner.column(b), held as usize))
+                    };
+                    if time.abs_diff(at) <= self.near.distance as u64 && is_equal() {
+                        self.partners.push((of, held));
+                        self.rows.push(row as u32);
+                    }
+                    entry = next;
+                }
+            }
+            (passing.row, passing.next) = (row + 1, None);
+        }
+        (passing.row, passing.next) = (0, None);
+        Ok(true)
+    }
+
+    /// Sends the pairs with rows of a pane.
+    fn send(&mut self, passing: &Passing, number: i64, turn: &mut Turn<'_>) {
+        if self.rows.is_empty() {
+            return;
+        }
+        let pane = &self.sides[1 - passing.input].panes[&number];
+        let [own, other] = match &mut self.builders {
+            [first, second] if passing.input == 0 => [first, second],
+            [first, second] => [second, first],
+        };
+        own.reserve(turn, self.rows.len());
+        own.gather(turn.blocks, passing.envelope.columns(), &self.rows);
+        other.reserve(turn, self.rows.len());
+        other.interleave(turn.blocks, &self.partners, |of| pane.held[of as usize].columns());
+        let [mut columns, others] = [own, other].map(|builder| builder.finish_columns(turn));
+        match passing.input {
+            0 => columns.extend(others),
+            _ => columns = others.into_iter().chain(columns).collect(),
+        }
+        let mut attached = passing.envelope.attached().to_vec();
+        let mut before = NONE;
+        for &(of, _) in &self.partners {
+            if of != before {
+                Attachment::add_all(&mut attached, pane.held[of as usize].attached());
+            }
+            before = of;
+        }
+        turn.send(0, Envelope::of_rows(columns, self.rows.len()).with(&attached));
+        self.rows.clear();
+        self.partners.clear();
+    }
+
+    /// Holds an envelope's rows for partners that come later.
+    fn hold(&mut self, input: usize, envelope: Envelope, turn: &Turn<'_>) -> Result<(), BoxError> {
+        if self.sides[1 - input].is_over {
+            return Ok(());
+        }
+        let envelope = envelope.compact();
+        let mut rows: BTreeMap<i64, Vec<(u32, i64)>> = BTreeMap::new();
+        for row in 0..envelope.rows() {
+            if let Some(time) = time_of_row(&envelope, &self.sides[input], row) {
+                let rows = rows.entry(self.pane_of(time)).or_default();
+                rows.grow(1)?;
+                rows.push((row as u32, time));
+            }
+        }
+        let side = &mut self.sides[input];
+        for (number, rows) in rows {
+            let pane = side.panes.entry(number).or_insert_with(|| Pane::new(self.by));
+            let before = pane.bytes();
+            pane.bytes += pane.held_bytes.add(&envelope);
+            pane.held.grow(1)?;
+            pane.held.push(envelope.clone());
+            for (row, time) in rows {
+                pane.add(row, time, self.hashes[row as usize])?;
+            }
+            side.bytes = side.bytes - before + pane.bytes();
+        }
+        self.book(turn)
+    }
+
+    fn book(&self, turn: &Turn<'_>) -> Result<(), BoxError> {
+        Ok(turn.book(self.sides[0].bytes + self.sides[1].bytes)?)
+    }
+
+    /// Drops rows of a stream that are older than all partners to come.
+    fn drop_before(&mut self, input: usize, time: i128, turn: &Turn<'_>) -> Result<(), BoxError> {
+        let width = i128::from(self.near.distance.max(1));
+        let side = &mut self.sides[input];
+        while let Some(pane) = side.panes.first_entry() {
+            if (i128::from(*pane.key()) + 1) * width > time {
+                break;
+            }
+            side.bytes -= pane.remove().bytes();
+        }
+        self.book(turn)
+    }
+
+    fn take_mark(&mut self, input: usize, mark: Mark, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        if let Mark::Watermark(at) | Mark::Moment(at) = mark {
+            check_unit(&self.near.schemas[input].columns()[self.near.times[input]], mark)?;
+            let time = at.div_euclid(self.near.scale) - i128::from(self.near.distance);
+            self.drop_before(1 - input, time, turn)?;
+        }
+        self.marks.take(input, mark);
+        self.pass_marks(turn);
+        Ok(())
+    }
+
+    fn pass_marks(&mut self, turn: &mut Turn<'_>) {
+        let back = i128::from(self.near.distance) * self.near.scale;
+        while let Some(mark) = self.marks.next() {
+            let mark = match mark {
+                Mark::Watermark(at) => Mark::Watermark(at.saturating_sub(back)),
+                Mark::Moment(at) => Mark::Moment(at.saturating_sub(back)),
+                other => other,
+            };
+            turn.send_mark(0, mark);
+        }
+    }
+
+    /// Goes on with the envelope at hand. Whether it is done.
+    fn pass(&mut self, turn: &mut Turn<'_>) -> Result<bool, BoxError> {
+        let Some(mut passing) = self.passing.take() else { return Ok(true) };
+        while let Some(&number) = passing.panes.last() {
+            if turn.is_stopped() {
+                return Ok(true);
+            }
+            if !turn.ask_room(0) {
+                self.passing = Some(passing);
+                return Ok(false);
+            }
+            let is_done = self.pair(&mut passing, number)?;
+            self.send(&passing, number, turn);
+            if is_done {
+                passing.panes.pop();
+            }
+        }
+        self.hold(passing.input, passing.envelope, turn)?;
+        Ok(true)
+    }
+
+    /// A stream is over: rows of the other one need not be held.
+    fn end(&mut self, input: usize, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        self.sides[input].is_over = true;
+        let other = &mut self.sides[1 - input];
+        (other.panes, other.bytes) = (BTreeMap::new(), 0);
+        self.book(turn)?;
+        self.marks.end(input);
+        self.pass_marks(turn);
+        Ok(())
+    }
+}
+
+impl Operator for JoinNear {
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        let mut is_done = self.pass(turn)?;
+        for input in 0..2 {
+            if !is_done {
+                break;
+            }
+            match turn.take(input) {
+                None => {}
+                Some(pill) if pill.is_pill() => self.end(input, turn)?,
+                Some(envelope) => match envelope.mark() {
+                    Some(mark) => self.take_mark(input, mark, turn)?,
+                    None => {
+                        self.marks.goes_on(input);
+                        self.passing = Some(self.begin(input, envelope)?);
+                        is_done = self.pass(turn)?;
+                    }
+                },
+            }
+        }
+        let [first, second] = &self.sides;
+        if first.is_over && second.is_over {
+            if is_done {
+                turn.send_pill(0);
+            }
+        } else if is_done && (first.is_over && first.panes.is_empty() || second.is_over && second.panes.is_empty()) {
+            // No further row has a partner.
+            (0..2).for_each(|input| turn.close(input));
+            self.sides.iter_mut().for_each(|side| side.is_over = true);
+            turn.send_pill(0);
+            return Ok(());
+        }
+        if !is_done || (0..2).any(|input| turn.head(input).is_some()) {
+            turn.run_again();
+        }
+        Ok(())
+    }
+}
