@@ -4,7 +4,7 @@ use crate::base;
 use crate::copies::{Content, CopyAnswer, CopyDecision, CopyStanding, CopyStep, Offer, Refused};
 use crate::error::{CommitError, StoreError};
 use crate::record::{epoch_of, epoch_record};
-use crate::store::{KIND, State, Store, Waiter, never, replayed, snapshot_of};
+use crate::store::{KIND, State, Store, StorePlace, Waiter, never, replayed, snapshot_of};
 use crate::sync::Mutex;
 use crate::turn::lock;
 use std::collections::{BTreeMap, VecDeque};
@@ -252,6 +252,12 @@ impl Store {
     pub fn numbered_snapshot(&self) -> (Arc<Snapshot>, u64) {
         let published = lock(&self.published);
         (Arc::clone(&published.snapshot), published.number)
+    }
+
+    /// The data that readers see, and its place in the store's history.
+    pub fn placed_snapshot(&self) -> (Arc<Snapshot>, StorePlace) {
+        let (snapshot, sequence) = self.numbered_snapshot();
+        (snapshot, StorePlace { store: self.standing().store, sequence })
     }
 
     /// From now on, a commit is acknowledged, and visible, when it is durable here and in this number of followers. Its

@@ -1,6 +1,7 @@
 //! `vicus serve`: answers over HTTP from a store or from files.
 
 use crate::arguments::{AnswerArgs, DataArgs, LimitArgs, RuntimeArgs};
+use crate::peers::PeerArgs;
 use crate::query::{by_chance, bytes, duration, table, tables};
 use crate::spill::SpillArgs;
 use crate::store::{self, of};
@@ -150,6 +151,8 @@ pub(crate) struct Args {
     stay_awake: u64,
     #[command(flatten)]
     answers: AnswerArgs,
+    #[command(flatten)]
+    peers: PeerArgs,
     /// The folder of files for LOAD, by file: URLs; by default none.
     #[arg(long, value_name = "DIR")]
     load_folder: Option<PathBuf>,
@@ -170,6 +173,7 @@ impl Args {
             web: self.web.web(),
             folder: self.load_folder.clone(),
             temporary: self.spill.folder(self.store.as_deref())?,
+            peers: self.peers.expect(|why| tell(format_args!("vicus: --nodes: {why}")))?,
             limits: Limits { rows: self.max_rows, ..Limits::default() },
             ..SessionOptions::default()
         };

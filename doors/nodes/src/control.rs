@@ -80,6 +80,9 @@ pub(crate) struct Run {
     /// Texts that kinds of boxes need besides the network's, such as functions of a program, by name.
     #[serde(default)]
     pub(crate) attached: BTreeMap<String, String>,
+    /// A query to be run in place of the text: what its peers need to make its plan.
+    #[serde(default)]
+    pub(crate) job: Option<String>,
 }
 
 /// A line to a node.
@@ -88,6 +91,8 @@ pub(crate) enum ToNode {
     /// Which of these files has it? Before a run.
     Has(Vec<String>),
     Run(Box<Run>),
+    /// Bytes to be answered by [`FromNode::Measured`]: before a run alone.
+    Measure(String),
     Cancel,
     /// All have done their parts: the files that were written get their places.
     Commit,
@@ -103,7 +108,11 @@ pub(crate) enum FromNode {
     Has(Vec<bool>),
     Done {
         /// Whether it has written files that are yet to get their places.
+        #[serde(default)]
         has_files: bool,
+        /// What the boxes of a query's part have done.
+        #[serde(default)]
+        report: Option<String>,
     },
     /// The files have their places.
     Committed,
@@ -111,7 +120,13 @@ pub(crate) enum FromNode {
         message: String,
         /// A consequence of another process's end.
         is_lost: bool,
+        /// Its data are not those of a query, so other nodes may be able to.
+        #[serde(default)]
+        is_stale: bool,
     },
+    Measured,
+    /// A query's part is made.
+    Ready,
     Alive,
 }
 
@@ -217,7 +232,7 @@ pub(crate) fn say(to: &mut TcpStream, line: &impl Serialize) -> io::Result<()> {
     to.write_all(&line_of(line)?)
 }
 
-fn line_of(line: &impl Serialize) -> io::Result<Vec<u8>> {
+pub(crate) fn line_of(line: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut json = serde_json::to_vec(line).map_err(io::Error::other)?;
     json.push(b'\n');
     Ok(json)

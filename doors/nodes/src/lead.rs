@@ -250,6 +250,7 @@ impl Lead {
             silence_ms: u64::try_from(silence.as_millis()).unwrap_or(u64::MAX),
             is_staged: self.staging.is_some(),
             attached: self.attached.clone(),
+            job: None,
         };
         let own = run(0);
         let ways = Arc::new(Ways::new(&own, LinkOptions { silence, window: window(memory) }));
@@ -275,12 +276,12 @@ impl Lead {
                 let mut is_done = false;
                 loop {
                     let event = match heard(&mut stream, &peer, silence) {
-                        Ok(FromNode::Alive) => continue,
-                        Ok(FromNode::Done { has_files }) => Event::Done { has_files },
+                        Ok(FromNode::Alive | FromNode::Measured | FromNode::Ready) => continue,
+                        Ok(FromNode::Done { has_files, .. }) => Event::Done { has_files },
                         Ok(FromNode::Committed) => Event::Committed,
                         // It was not asked.
                         Ok(FromNode::Has(_)) => continue,
-                        Ok(FromNode::Failed { message, is_lost }) => Event::Failed { message, is_lost },
+                        Ok(FromNode::Failed { message, is_lost, .. }) => Event::Failed { message, is_lost },
                         Err(lost) => Event::Lost(lost.0),
                     };
                     let is_last = matches!(event, Event::Lost(_));

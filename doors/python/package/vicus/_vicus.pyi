@@ -215,7 +215,13 @@ class Transaction:
 @final
 class Data:
     @staticmethod
-    def open(path: str, create: bool, read_only: bool, threads: int | None) -> Data: ...
+    def open(
+        path: str,
+        create: bool,
+        read_only: bool,
+        threads: int | None,
+        nodes: tuple[Sequence[str], str | None] | None,
+    ) -> Data: ...
     @staticmethod
     def memory(threads: int | None) -> Data: ...
     def load(
