@@ -18,6 +18,7 @@ pub mod characteristic;
 pub mod checked_bytes;
 pub mod delta;
 pub mod dictionary;
+mod fingerprint;
 pub mod ids;
 pub mod index;
 mod interrupt;

@@ -20,6 +20,7 @@ mod memory;
 mod messages;
 mod network;
 mod node;
+mod peers;
 mod progress;
 mod query;
 #[cfg(target_os = "linux")]

@@ -13,6 +13,7 @@ use crate::interrupt;
 use crate::memory;
 use crate::messages::tell;
 use crate::network;
+use crate::peers::PeerArgs;
 use crate::spill::SpillArgs;
 use crate::strategy;
 use crate::web::WebArgs;
@@ -102,6 +103,8 @@ pub(crate) struct Args {
     base: Option<String>,
     #[command(flatten)]
     answers: AnswerArgs,
+    #[command(flatten)]
+    peers: PeerArgs,
 }
 
 /// How often queries are run, and how the runs are measured.
@@ -186,6 +189,7 @@ impl Args {
             counts: self.runs.explain,
             web: self.web.web(),
             temporary: self.spill.folder(self.store.as_deref())?,
+            peers: self.peers.connect()?,
             limits: interrupt::limits(),
             ..SessionOptions::default()
         };
@@ -505,6 +509,9 @@ impl Asking<'_> {
                 let is_first = repeat == 1 && rows.is_empty();
                 rows.push(outcome.rows);
                 totals = totals + outcome.totals;
+                outcome.replanned.iter().flat_map(|(_, lost)| lost).for_each(|why| {
+                    tell(format_args!("vicus: {why}; {} is asked without it", question.title));
+                });
                 if is_first { self.show(&prepared, &outcome) } else { Ok(()) }
             };
             if args.runs.concurrent == 1 {
@@ -602,7 +609,7 @@ impl Asking<'_> {
     /// The result of the first copy, beside its rows.
     fn show(&self, prepared: &Prepared, outcome: &CallOutcome) -> anyhow::Result<()> {
         if self.args.runs.explain {
-            return show(&prepared.explain(Some(&outcome.counts)));
+            return show(&prepared.explain_run(outcome));
         }
         let (name, rows) = (&self.question.name, outcome.rows);
         let target = &mut self.target.clone();

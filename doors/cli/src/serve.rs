@@ -2,6 +2,7 @@
 
 use crate::arguments::{AnswerArgs, DataArgs, LimitArgs, RuntimeArgs};
 use crate::messages::{print, tell};
+use crate::peers::PeerArgs;
 use crate::query::{by_chance, bytes, duration, table, tables};
 use crate::spill::SpillArgs;
 use crate::store::{self, of};
@@ -47,6 +48,8 @@ pub(crate) struct Args {
     clients: ClientLimitArgs,
     #[command(flatten)]
     answers: AnswerArgs,
+    #[command(flatten)]
+    peers: PeerArgs,
     /// The folder of files for LOAD, by file: URLs; by default none.
     #[arg(long, value_name = "DIR")]
     load_folder: Option<PathBuf>,
@@ -198,6 +201,7 @@ impl Args {
             web: self.web.web(),
             folder: self.load_folder.clone(),
             temporary: self.spill.folder(self.store.as_deref())?,
+            peers: self.peers.expect(|why| tell(format_args!("vicus: --nodes: {why}")))?,
             limits: CallLimits { rows: self.clients.max_rows, ..CallLimits::default() },
             ..SessionOptions::default()
         };
@@ -248,6 +252,9 @@ impl SocketArgs {
         }
     }
 }
+
+/// How long the end of the server waits for what is archived last.
+const ARCHIVE_END: Duration = Duration::from_secs(30);
 
 /// A request with this much time on the threads, all together, goes before longer ones: an answer of a few milliseconds
 /// stays short beside them.
@@ -305,10 +312,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     if let (Some(place), ServerData::Store { store, .. }) = (&args.copies.archive, &data) {
         let archive = Archive::new(place).map_err(|error| anyhow!("archive {place}: {error}"))?;
         let say: Arc<dyn Fn(&str) + Send + Sync> = Arc::new(|message| tell(format_args!("vicus: {message}")));
-        let archiving = Archiving::begin(archive, store, args.copies.archive_every, say);
-        options.archiving = Some(Arc::new(archiving.map_err(|error| anyhow!("no thread to archive: {error}"))?));
+        options.archiving = Some(Arc::new(Archiving::new(archive, store, args.copies.archive_every, say)));
+    } else if args.copies.archive.is_some() {
+        tell("vicus: nothing is archived, since the store can't be written to");
     }
-    // It ends when the server has: what was acknowledged until then is sent.
     let archiving = options.archiving.clone();
     if args.store.is_some() && !args.permissions.read_only && matches!(data, ServerData::Memory(_)) {
         options.access.is_read_only = true;
@@ -324,8 +331,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         tell(format!("vicus: warning: --open-updates: everybody who reaches {address} may change and delete the data"));
     }
     print(&format!("vicus serves {} at {scheme}://{address}/\n", args.name()))?;
+    if let Some(archiving) = &archiving {
+        archiving.begin().map_err(|error| anyhow!("no thread to archive: {error}"))?;
+    }
     let ended = server.run().context("the server");
-    drop(archiving);
+    // What was acknowledged until now is sent.
+    if archiving.is_some_and(|archiving| !archiving.end(ARCHIVE_END)) {
+        tell("vicus: not all of the store is in the archive: the next start sends the rest");
+    }
     ended
 }
 

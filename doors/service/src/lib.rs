@@ -16,6 +16,7 @@
 //! run on the calling thread, so no thread is left behind when their time is up.
 
 mod archive;
+mod begin;
 mod budget;
 mod cancel;
 mod copies;
@@ -26,6 +27,7 @@ mod languages;
 mod load;
 mod merger;
 mod output;
+mod peers;
 mod quads;
 mod service;
 mod session;
@@ -43,7 +45,7 @@ pub mod data {
         LONGEST_IRI, LoadError, LoadOptions, LoadSource, LoadSpill, Malformed, OnError, Phase, Syntax,
     };
     pub use vicus_rdf::{Id, Order, Snapshot, TermView};
-    pub use vicus_store::{Batch, CommitError, Store, StoreError};
+    pub use vicus_store::{Batch, CommitError, Store, StoreError, StorePlace};
 }
 
 pub use archive::{
@@ -64,6 +66,10 @@ pub use languages::{
 pub use load::{Dataset, LoadedDataset, Loading};
 pub use merger::{MergerWork, StoreMerger};
 pub use output::{Output, is_stdout, is_to_be_replaced};
+pub use peers::{
+    CrossingCounts, HostedPart, NoPart, PeerData, PeerFailure, PeerHost, PeerHostOptions, PeerRun, PeerTeam, Peers,
+    Sends, StoreFolder,
+};
 pub use quads::{GraphChoice, Matching, change_quads};
 pub use service::Service;
 pub use session::{
@@ -85,7 +91,9 @@ pub use vicus_files::File;
 pub use vicus_language::{
     Answer, Done, PlanNode, PlanOptions, Remark, RemarkKind, TextError, TextErrorKind, TextLimits, ValueType,
 };
-pub use vicus_sparql::{Completion, DefaultGraph, KNOWN_PREFIXES, Moment, ServiceFailed, Suggestion, SuggestionKind};
+pub use vicus_sparql::{
+    Completion, DefaultGraph, KNOWN_PREFIXES, Machines, Moment, ServiceFailed, Suggestion, SuggestionKind,
+};
 pub use vicus_sql::{SqlType, Table as SqlTable, Tables};
 pub use vicus_store::{
     ArchiveSource, Ask, CommitWatch, Content as CopyContent, CopyStanding, Epoch, NotArchived, Offer,

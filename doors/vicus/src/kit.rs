@@ -6,6 +6,8 @@ pub use vicus_flow::{
     Attachment, ConnectedBox, Grants, LinkOptions, Native, Plain, Reservation, SentTooMuch, Unfilled, UnfilledText,
     or_given_up,
 };
+/// Networks over several processes: the parts of a model, and the crossings between them.
+pub use vicus_flow::{CrossingEnds, ModelCrossing, ModelLinks, ModelPart};
 /// The machine as others describe it, and learned treatments of programs.
 pub use vicus_machine::{
     DiscoverError, Discovered, LatencyFile, Learned, Level, PuTime, Treatment, default_threads, describe,

@@ -8,6 +8,7 @@ mod languages;
 mod memory;
 mod merger;
 mod networks;
+mod peers;
 mod sinks;
 mod sp2b;
 mod spilling;
