@@ -1,6 +1,6 @@
 //! Whether two processes hold the same data, told by a number.
 
-use crate::ids::{Id, Kind};
+use crate::ids::{Id, TermKind};
 use crate::index::Order;
 use crate::snapshot::Snapshot;
 use std::hash::{BuildHasher, Hasher};
@@ -31,7 +31,7 @@ impl Snapshot {
     /// ```
     pub fn fingerprint(&self) -> u64 {
         let mut hash = HashKey::of_seed(0).build_hasher();
-        for kind in Kind::IN_DICTIONARY {
+        for kind in TermKind::IN_DICTIONARY {
             let count = self.dictionary().count(kind);
             hash.write_usize(count);
             for rank in samples(count) {

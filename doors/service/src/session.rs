@@ -688,7 +688,7 @@ impl Prepared {
 
     /// Like [`Prepared::explain`], for the outcome of a run with [`SessionOptions::counts`]: of the plan that was run
     /// in the end.
-    pub fn explain_run(&self, outcome: &Outcome) -> String {
+    pub fn explain_run(&self, outcome: &CallOutcome) -> String {
         let run = outcome.replanned.as_ref().map_or(self, |(run, _)| run);
         run.explain_with(Some(&outcome.counts), &outcome.crossings)
     }

@@ -322,7 +322,7 @@ where
         machine: usize,
         links: &dyn ModelLinks,
         surroundings: &Surroundings,
-    ) -> Option<(PartOfPlan, Reader)> {
+    ) -> Option<(PartOfPlan, CellReader)> {
         let (part, run) = self.begin_part(machine, links, surroundings.into())?;
         Some((part, run.into()))
     }
