@@ -3,6 +3,8 @@
 
 # What the packages are made of, one call for all: crates in common are built once.
 dist_crates=(vicus-cli vicus-c vicus-openmp vicus-malloc vicus-qthreads)
+# Archives in buckets: crates that tests and the demo would build for nothing.
+dist_features=(--features vicus-cli/object-storage)
 
 # Sets `built` to the folder of the programs, for glibc $1 (empty: this system's), in the profile $2 and for the target $3.
 build_dist() {
@@ -10,14 +12,15 @@ build_dist() {
   VICUS_COMMIT="$(git rev-parse --short=12 HEAD 2>/dev/null || true)"
   export VICUS_COMMIT
   if [[ -z "$glibc" ]]; then
-    cargo build "${locked[@]}" --profile "$profile" "${dist_crates[@]/#/-p}"
+    cargo build "${locked[@]}" --profile "$profile" "${dist_crates[@]/#/-p}" "${dist_features[@]}"
     built="$target/$profile"
     return
   fi
   command -v cargo-zigbuild >/dev/null ||
     fail "no cargo-zigbuild to link for glibc $glibc: \`pip install cargo-zigbuild ziglang\`, or --here for this system's glibc"
   [[ -d "$(rustc --print sysroot)/lib/rustlib/$triple" ]] || fail "there is no library for $triple: \`rustup target add $triple\`"
-  VICUS_WITHOUT_INITFIRST=yes cargo zigbuild "${locked[@]}" --profile "$profile" --target "$triple.$glibc" "${dist_crates[@]/#/-p}"
+  VICUS_WITHOUT_INITFIRST=yes cargo zigbuild "${locked[@]}" --profile "$profile" --target "$triple.$glibc" "${dist_crates[@]/#/-p}" \
+    "${dist_features[@]}"
   built="$target/$triple/$profile"
   python3 tools/dev/initfirst.py "$built/libvicus_omp.so"
 }

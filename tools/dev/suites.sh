@@ -124,6 +124,13 @@ test_page() {
     npm ci --silent
     npm test --silent
     CHROMIUM="$browser" VICUS="$vicus" npm run --silent test:browser
+    firefox="${FIREFOX:-$(command -v firefox-esr firefox | head -n 1 || true)}"
+    if [[ -z "$firefox" ]]; then
+      say "no Firefox is installed: pages of recorded runs are not looked at in it"
+    else
+      say "pages of recorded runs in $firefox"
+      BROWSER=firefox FIREFOX="$firefox" VICUS="$vicus" npm run --silent test:browser
+    fi
   )
 }
 
@@ -189,9 +196,41 @@ test_attack() {
 }
 
 # Copies of a store, under many schedules of messages, crashes and promotions.
+# Archives in a bucket of moto, a server for tests that answers as S3 does.
+test_objects() {
+  if ! command -v python3 curl >/dev/null; then
+    skipped+=(objects)
+    return
+  fi
+  say "archives of stores in a bucket"
+  cargo clippy "${locked[@]}" --release -p vicus-service -p vicus-cli --features vicus-cli/object-storage --all-targets -- -D warnings
+  (
+    folder="$(mktemp -d)"
+    trap '[[ -z "${moto:-}" ]] || kill "$moto" 2>/dev/null; rm -rf "$folder"' EXIT
+    python3 -m venv "$folder/venv" && "$folder/venv/bin/pip" install --quiet "moto[server]"
+    "$folder/venv/bin/moto_server" -H 127.0.0.1 -p 0 >"$folder/said" 2>&1 &
+    moto=$!
+    until grep -q 'Running on http' "$folder/said"; do
+      kill -0 "$moto" || fail "moto has ended: $(cat "$folder/said")"
+      sleep 0.2
+    done
+    AWS_ENDPOINT_URL="$(grep -o 'http://127[^ ]*' "$folder/said" | head -n 1)"
+    export AWS_ENDPOINT_URL AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_REGION=us-east-1
+    curl -fsS -o /dev/null -X PUT "$AWS_ENDPOINT_URL/backups"
+    cargo test "${locked[@]}" --release -p vicus-cli --features object-storage --test verbs archived_to_a_bucket
+  )
+}
+
 test_copies() {
   say "copies of a store in a simulated network"
   VICUS_SEEDS="${VICUS_SEEDS:-10000}" cargo test "${locked[@]}" --release -p vicus-store --test copies -- --nocapture
+  if ! command -v python3 ip >/dev/null || ! unshare -Urnm true 2>/dev/null; then
+    skipped+=("copies in networks of their own (python3, iproute2, user namespaces)")
+    return
+  fi
+  build_vicus release
+  say "servers that are killed and cut off"
+  unshare -Urnm python3 tools/dev/cuts.py "$(realpath "$target/release/vicus")" "${CUTS:-200}" "${CUTS_SEED:-$RANDOM}"
 }
 
 # The crates for others, `vicus` and those it stands on: each is packed, unpacked, and built from the other packages.

@@ -15,6 +15,11 @@ fn name_of(fingerprint: Fingerprint) -> String {
     format!("{BEGINNING}{:08x}-{}", fingerprint.checksum, fingerprint.bytes)
 }
 
+/// Whether a file of this name is one that came, or is coming, from another copy.
+pub(crate) fn is_fetched(name: &str) -> bool {
+    name.starts_with(BEGINNING)
+}
+
 /// A base file, as far as it has come.
 #[derive(Debug)]
 pub struct Fetching {

@@ -20,7 +20,7 @@
 
 use crate::base::{BaseFile, BaseWriter};
 use crate::error::{Damage, DiskError};
-use crate::fetched::Fetched;
+use crate::fetched::{Fetched, is_fetched};
 use crate::log::{BadRecord, FramePlace, Log, Tail, TornTail, name_of, number_of, read_log};
 use crate::manifest::{BaseEntry, CURRENT, EpochStart, Lineage, Manifest, NEXT};
 use std::fmt;
@@ -420,7 +420,9 @@ impl StoreFiles {
             self.directory.remove(CURRENT)?;
             self.directory.sync()?;
         }
-        let is_ours = |name: &String| name == NEXT || number_of(name).is_some() || generation_of(name).is_some();
+        let is_ours = |name: &String| {
+            name == NEXT || number_of(name).is_some() || generation_of(name).is_some() || is_fetched(name)
+        };
         for name in names.iter().filter(|name| is_ours(name)) {
             self.directory.remove(name)?;
         }

@@ -47,6 +47,8 @@ pub(crate) struct Copies {
     needed: usize,
     patience_ns: u64,
     followers: BTreeMap<u64, Follower>,
+    /// The last record of an archive.
+    pub(crate) archived: Option<u64>,
     /// In the order of the log.
     awaited: VecDeque<Awaited>,
     /// Why the files may differ from what is known of them, until they are cut or replaced again.
@@ -145,10 +147,18 @@ impl State {
         }
         // They wait for a time from now on, so they have to look.
         keys.extend(waiters.iter().map(|(waiter, _)| waiter.land(now_ns)));
+        // What nobody waits for any more is confirmed together with what is behind it, so there are never more entries
+        // than callers that wait.
+        let is_left = |awaited: &Awaited| awaited.waiters.iter().all(|(waiter, _)| waiter.is_told());
+        let mut left = Vec::new();
+        while self.copies.awaited.back().is_some_and(is_left) {
+            left.extend(self.copies.awaited.pop_back().map(|awaited| awaited.snapshot));
+        }
         self.copies.awaited.push_back(Awaited { number, snapshot, waiters });
         let (told, before) = self.confirm(published);
         keys.extend(told);
-        (keys, before)
+        left.extend(before);
+        (keys, left)
     }
 
     /// Publishes what enough followers have.
@@ -550,9 +560,15 @@ impl State {
         // Questions may come in another order than they were asked.
         follower.acknowledged = follower.acknowledged.max(ask.last);
         let place = follower.place;
-        let least = followers.values().map(|follower| follower.acknowledged).min();
-        self.files.log().keep_from(least.map(|least| least + 1));
+        self.keep_log();
         place
+    }
+
+    /// Keeps the log for followers and an archive.
+    pub(crate) fn keep_log(&mut self) {
+        let followers = self.copies.followers.values().map(|follower| follower.acknowledged);
+        let least = followers.chain(self.copies.archived).min();
+        self.files.log().keep_from(least.map(|least| least + 1));
     }
 
     /// Stages records that make this data, and returns the waiter of the last one. Nothing else is staged.

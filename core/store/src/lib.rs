@@ -20,6 +20,7 @@
 //!
 //! Nothing here blocks a thread by itself: how a caller waits for its turn is the world's business ([`Waiting`]).
 
+mod archiving;
 mod base;
 mod check;
 mod copies;
@@ -34,8 +35,13 @@ mod sync;
 mod transaction;
 mod turn;
 
+pub use archiving::{ArchiveSource, Frozen};
 pub use base::copy;
 pub use check::{Checked, check};
+pub use copies::{
+    ARCHIVE_HEAD, ArchiveList, ArchivedRecords, NotArchived, Restoration, Until, archive_head, archived_base,
+    base_of_archive, name_of_base, name_of_base_file, store_of_archive,
+};
 pub use copies::{Content, CopyAnswer, CopyDecision, CopyStanding, CopyStep, NotUnderstood, Offer, PROTOCOL, Refused};
 pub use error::{CommitError, StoreError, Unread};
 pub use following::Followed;

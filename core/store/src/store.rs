@@ -98,7 +98,7 @@ impl Waiter {
         Waiter { key, outcome: OnceLock::new(), landed_ns: OnceLock::new(), needs_none: AtomicBool::new(false) }
     }
 
-    fn is_told(&self) -> bool {
+    pub(crate) fn is_told(&self) -> bool {
         self.outcome.get().is_some()
     }
 

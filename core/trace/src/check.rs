@@ -461,7 +461,7 @@ mod tests {
     #[test]
     fn clocks_never_go_back() {
         let event = |time_ns, order| Event { time_ns, order, what: What::Woke { pool: 0 } };
-        let log = crate::SeatLog { events: vec![event(5, 2), event(4, 2)], lost: 0 };
+        let log = crate::SeatLog { events: vec![event(5, 2), event(4, 2)], ..crate::SeatLog::default() };
         let violations = Trace::new(Header::for_seats(1), vec![log]).check();
         assert_eq!(violations.iter().map(|found| found.rule).collect::<Vec<_>>(), [Rule::OrderRises, Rule::TimeRises]);
         assert_eq!(violations[0].to_string(), "seat 0, event 1, order 2: woke: the seat's logical clock didn't rise");

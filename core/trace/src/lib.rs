@@ -47,6 +47,7 @@
 //! the first three.
 
 mod check;
+mod earlier;
 mod event;
 mod file;
 mod log;
@@ -54,6 +55,7 @@ mod merge;
 mod summary;
 
 pub use check::{Rule, Violation};
+pub use earlier::Earlier;
 pub use event::{Awaits, Event, JobId, Kind, Outcome, TaskKind, UnknownKind, Use, What};
 pub use file::TraceError;
 pub use log::{Log, SeatLog};
@@ -107,6 +109,12 @@ pub struct Header {
     /// Whether logs keep the last events: what was lost lies before the first one, and not behind the last.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rolls: bool,
+    /// The processes of a run over several ones, by the numbers that seats have; empty for a run of one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<String>,
+    /// For each seat, sums over the time before its first event, if logs keep the last events; or nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<Vec<Earlier>>,
 }
 
 /// The place of a seat's thread.
@@ -121,6 +129,13 @@ pub struct SeatInfo {
     /// Whether this log is of callers without a seat, recorded as if they were on this PU.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_callers: bool,
+    /// The process, by its place in [`Header::processes`].
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub process: u32,
+}
+
+fn is_first(process: &u32) -> bool {
+    *process == 0
 }
 
 /// A model, and the requests that were instances of it.
@@ -172,15 +187,19 @@ pub struct Source {
 impl Header {
     /// A header for this many seats, all on PU 0, without further information.
     pub fn for_seats(seats: usize) -> Header {
-        let seat = SeatInfo { pu: PuId::new(0), group: GroupId::new(0), node: NodeId::new(0), is_callers: false };
+        let seat =
+            SeatInfo { pu: PuId::new(0), group: GroupId::new(0), node: NodeId::new(0), is_callers: false, process: 0 };
         Header { seats: vec![seat; seats], ..Header::default() }
     }
 }
 
 impl Trace {
     /// Makes a trace of these logs. Panics unless there is one log for each seat of the header.
-    pub fn new(header: Header, logs: Vec<SeatLog>) -> Trace {
+    pub fn new(mut header: Header, mut logs: Vec<SeatLog>) -> Trace {
         assert_eq!(header.seats.len(), logs.len(), "a trace has one log for each seat of its header");
+        if logs.iter().any(|log| !log.earlier.is_empty()) {
+            header.earlier = logs.iter_mut().map(|log| std::mem::take(&mut log.earlier)).collect();
+        }
         Trace { header, logs }
     }
 

@@ -1,5 +1,6 @@
 //! The log of one seat's events.
 
+use crate::earlier::{Earlier, EarlierSums};
 use crate::event::{Event, What};
 
 /// The recorder of a seat: owned by its thread, allocated once, without locks.
@@ -7,8 +8,8 @@ use crate::event::{Event, What};
 /// [`Log::record`] is an addition, a comparison and a 32-byte store: 12 ns including page faults of fresh memory,
 /// measured on a busy 2-core virtual machine, and less than 1 ns once the log is full. A full log drops and counts
 /// later events; it never overwrites, because the beginning explains the end and not the reverse. For runs of days a
-/// log [rolls](Log::rolling): it keeps the last events and counts those before them. Memory is first touched by
-/// recording, so the log's pages lie on the node of the recording thread.
+/// log [rolls](Log::rolling): it keeps the last events, and counts and sums up those before them. Memory is first
+/// touched by recording, so the log's pages lie on the node of the recording thread.
 ///
 /// ```
 /// use vicus_trace::{Log, What};
@@ -29,6 +30,8 @@ pub struct Log {
     next: Option<usize>,
     /// The number of events dropped.
     lost: u64,
+    /// The sums of the events dropped by a log that rolls.
+    earlier: Option<Box<EarlierSums>>,
     /// Lamport, "Time, clocks, and the ordering of events in a distributed system", CACM 1978. Invariant: at least the
     /// order of every recorded, dropped or observed event.
     clock: u64,
@@ -41,6 +44,8 @@ pub struct SeatLog {
     pub events: Vec<Event>,
     /// The number of events dropped because the log was full: later ones, or those before the first one if it rolled.
     pub lost: u64,
+    /// Sums over the time before the first event, if the log rolls. A trace has them in its [header](crate::Header).
+    pub earlier: Vec<Earlier>,
 }
 
 impl Log {
@@ -52,10 +57,10 @@ impl Log {
         let mut events = Vec::new();
         // Without enough memory, all events are dropped, and the trace counts them.
         let room = if events.try_reserve_exact(room).is_ok() { room } else { 0 };
-        Log { events, room, next: None, lost: 0, clock: 0 }
+        Log { events, room, next: None, lost: 0, earlier: None, clock: 0 }
     }
 
-    /// A log with this capacity that keeps the last events.
+    /// A log with this capacity that keeps the last events, and sums over the time before them.
     ///
     /// ```
     /// use vicus_trace::{Log, What};
@@ -65,9 +70,10 @@ impl Log {
     /// let log = log.finish();
     /// assert_eq!(log.events.iter().map(|event| event.time_ns).collect::<Vec<_>>(), [7, 8, 9]);
     /// assert_eq!(log.lost, 7);
+    /// assert_eq!(log.earlier.iter().map(|part| part.events).sum::<u64>(), 7);
     /// ```
     pub fn rolling(room: usize) -> Log {
-        Log { next: Some(0), ..Log::new(room) }
+        Log { next: Some(0), earlier: Some(Box::new(EarlierSums::new())), ..Log::new(room) }
     }
 
     /// Records an event; returns its order, to be carried along by its effects.
@@ -81,6 +87,9 @@ impl Log {
             if let Some(next) = self.next
                 && let Some(oldest) = self.events.get_mut(next)
             {
+                if let Some(earlier) = &mut self.earlier {
+                    earlier.add(oldest);
+                }
                 *oldest = Event { time_ns, order: self.clock, what };
                 self.next = Some(if next + 1 == self.room { 0 } else { next + 1 });
             }
@@ -134,10 +143,15 @@ impl Log {
                     _ => {}
                 }
             }
-            self.events.drain(..whole);
+            let dropped = self.events.drain(..whole);
+            if let Some(earlier) = &mut self.earlier {
+                dropped.for_each(|event| earlier.add(&event));
+            }
             self.lost += whole as u64;
         }
-        SeatLog { events: self.events, lost: self.lost }
+        let first_ns = self.events.first().map(|event| event.time_ns);
+        let earlier = self.earlier.map_or_else(Vec::new, |earlier| earlier.finish(first_ns));
+        SeatLog { events: self.events, lost: self.lost, earlier }
     }
 }
 
@@ -187,7 +201,54 @@ mod tests {
         }
         let mut log = Log::rolling(0);
         log.record(0, What::SleepBegins);
-        assert_eq!(log.finish(), SeatLog { events: Vec::new(), lost: 1 });
+        assert_eq!(log.finish(), SeatLog { lost: 1, ..SeatLog::default() });
+    }
+
+    /// Days of invocations, each of 300 of 1,000 ns, with a sleep now and then: the sums and the kept events are all.
+    #[test]
+    fn what_a_rolling_log_drops_is_summed_up() {
+        let who = crate::JobId { request: 1, index: 2 };
+        let day_ns = 86_400_000_000_000;
+        for (room, step_ns) in [(1, 1000), (7, 1000), (40, day_ns / 1000), (4000, day_ns)] {
+            let mut log = Log::rolling(room);
+            let (mut busy_ns, mut asleep_ns, mut invocations) = (0, 0, 0);
+            let mut all = Vec::new();
+            for round in 0..3000_u64 {
+                let now_ns = 50 + round * step_ns;
+                let lengths = [0, step_ns / 10, step_ns / 10 + step_ns * 3 / 10, step_ns / 2];
+                let whats = [
+                    What::InvocationBegins { who },
+                    What::UserCodeBegins { who },
+                    What::UserCodeEnds { who },
+                    What::InvocationEnds { who },
+                ];
+                all.extend(lengths.into_iter().zip(whats).map(|(ns, what)| (now_ns + ns, what)));
+                if round % 5 == 0 {
+                    all.push((now_ns + step_ns * 6 / 10, What::SleepBegins));
+                    all.push((now_ns + step_ns * 9 / 10, What::SleepEnds));
+                }
+            }
+            all.iter().for_each(|&(time_ns, what)| _ = log.record(time_ns, what));
+            let log = log.finish();
+            let kept_from = log.events.first().map_or(u64::MAX, |event| event.time_ns);
+            let mut since_ns = 0;
+            for &(time_ns, what) in all.iter().take(all.len() - log.events.len()) {
+                match what {
+                    What::InvocationBegins { .. } => invocations += 1,
+                    What::UserCodeBegins { .. } | What::SleepBegins => since_ns = time_ns,
+                    What::UserCodeEnds { .. } => busy_ns += time_ns - since_ns,
+                    What::SleepEnds => asleep_ns += time_ns - since_ns,
+                    _ => {}
+                }
+            }
+            let sum = |of: fn(&Earlier) -> u64| log.earlier.iter().map(of).sum::<u64>();
+            assert_eq!(sum(|part| part.events), log.lost, "room for {room}");
+            assert_eq!((sum(|part| part.busy_ns), sum(|part| part.invocations)), (busy_ns, invocations));
+            assert_eq!(sum(|part| part.asleep_ns), asleep_ns, "room for {room}");
+            assert!(log.earlier.len() <= 256 && log.earlier.iter().all(|part| part.busy_ns <= part.ns));
+            assert!(log.earlier.windows(2).all(|two| two[0].from_ns + two[0].ns == two[1].from_ns));
+            assert!(log.earlier.iter().all(|part| part.from_ns <= kept_from));
+        }
     }
 
     #[test]

@@ -19,16 +19,22 @@ pub struct Entry<'a> {
 /// All events: those of a seat in its order, and causes before effects; from [`Trace::merged`].
 pub struct Merged<'a> {
     trace: &'a Trace,
-    /// The next event of each seat with events left: order, time, seat, index.
-    heads: BinaryHeap<Reverse<(u64, u64, usize, usize)>>,
+    /// The next event of all: order, time, seat, index. It is outside of the heap, because the event after it is mostly
+    /// of the same seat, and then the heap stays as it is.
+    next: Option<Head>,
+    /// The next event of each other seat with events left.
+    heads: BinaryHeap<Reverse<Head>>,
 }
+
+type Head = (u64, u64, usize, usize);
 
 impl Trace {
     /// All events by order, then time, then seat. This respects the order on each seat and, if clocks were observed,
     /// puts causes before effects. Takes logarithmic time in the number of seats for each event.
     pub fn merged(&self) -> Merged<'_> {
-        let mut merged = Merged { trace: self, heads: BinaryHeap::with_capacity(self.logs.len()) };
-        (0..self.logs.len()).for_each(|seat| merged.push(seat, 0));
+        let mut merged = Merged { trace: self, next: None, heads: BinaryHeap::with_capacity(self.logs.len()) };
+        merged.heads.extend((0..self.logs.len()).filter_map(|seat| self.head(seat, 0)).map(Reverse));
+        merged.next = merged.heads.pop().map(|Reverse(head)| head);
         merged
     }
 }
@@ -125,11 +131,10 @@ impl Raised {
     }
 }
 
-impl Merged<'_> {
-    fn push(&mut self, seat: usize, index: usize) {
-        if let Some(event) = self.trace.logs[seat].events.get(index) {
-            self.heads.push(Reverse((event.order, event.time_ns, seat, index)));
-        }
+impl Trace {
+    fn head(&self, seat: usize, index: usize) -> Option<Head> {
+        let event = self.logs[seat].events.get(index)?;
+        Some((event.order, event.time_ns, seat, index))
     }
 }
 
@@ -137,8 +142,15 @@ impl<'a> Iterator for Merged<'a> {
     type Item = Entry<'a>;
 
     fn next(&mut self) -> Option<Entry<'a>> {
-        let Reverse((_, _, seat, index)) = self.heads.pop()?;
-        self.push(seat, index + 1);
+        let (_, _, seat, index) = self.next?;
+        self.next = match self.trace.head(seat, index + 1) {
+            None => self.heads.pop().map(|Reverse(head)| head),
+            Some(head) => match self.heads.peek_mut() {
+                // Replacing the first of the heap is one walk down, where a push and a pop are two.
+                Some(mut first) if first.0 < head => Some(std::mem::replace(&mut first.0, head)),
+                _ => Some(head),
+            },
+        };
         Some(Entry { seat, index, event: &self.trace.logs[seat].events[index] })
     }
 }

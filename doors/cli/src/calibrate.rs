@@ -10,10 +10,13 @@ mod streams;
 mod tasks;
 
 use crate::bench::measure::quartiles;
+use crate::progress::style;
 use anyhow::{Context, ensure};
+use indicatif::ProgressBar;
 use leaves::Leaves;
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use streams::Streams;
@@ -89,16 +92,33 @@ impl Effort {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let measured = || measured(if args.quick { Effort::QUICK } else { Effort::THOROUGH });
+    let line = if std::io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
+    let line = line.with_style(style("measuring {msg}; {elapsed} so far"));
+    // A line that is drawn now and then only, by this thread: one of its own would be measured as well.
+    let at = |stage: &str| {
+        line.set_message(stage.to_owned());
+        line.tick();
+    };
+    let began = Instant::now();
+    let measured = || {
+        let text = measured(if args.quick { Effort::QUICK } else { Effort::THOROUGH }, &at);
+        line.finish_and_clear();
+        text
+    };
     let Some(path) = &args.output else { return crate::tell::print(&measured()?) };
     let can_not = || format!("{} can't be written", path.display());
     // Checked before half a minute of measuring. The file's old contents stay until there are new ones.
     let _open = OpenOptions::new().write(true).create(true).truncate(false).open(path).with_context(can_not)?;
-    std::fs::write(path, measured()?).with_context(can_not)
+    std::fs::write(path, measured()?).with_context(can_not)?;
+    let (file, seconds) = (path.display(), began.elapsed().as_secs_f64());
+    let brief = if args.quick { ", briefly: its numbers are no measure" } else { "" };
+    crate::tell::print(&format!(
+        "{file}: measured in {seconds:.1} s{brief}; `vicus simulate --machine {file}` predicts by it\n"
+    ))
 }
 
-/// The text of this machine's file.
-pub(crate) fn measured(effort: Effort) -> anyhow::Result<String> {
+/// The text of this machine's file. `at` is told what is measured next.
+pub(crate) fn measured(effort: Effort, at: &dyn Fn(&str)) -> anyhow::Result<String> {
     let topology = &vicus::this_machine().topology;
     let line = topology.line().context(
         "the parts of this machine differ from one another, and a machine file can't say that: cores of two kinds, \
@@ -106,13 +126,15 @@ pub(crate) fn measured(effort: Effort) -> anyhow::Result<String> {
          without cores, or only some nodes with a cache",
     )?;
     let mut text = Text::heading(topology, &line);
+    at("caches and memory, 1 of 4");
     let streams = Streams::measure(topology, effort);
     text.costs(topology, &streams);
+    at("the making, taking and waking of tasks, 2 of 4");
     let parameters = tasks::measure(effort, streams.clock_ghz, streams.overlap);
     text.parameters(&parameters);
     // For streaming leaves, the time of their bytes is subtracted in the way the simulator will add it.
     let so_far = Machine::parse("this machine", &text.0)?;
-    let leaves = leaves::measure(effort, &so_far)?;
+    let leaves = leaves::measure(effort, &so_far, at)?;
     text.leaves(&leaves, streams.clock_ghz);
     let machine = Machine::parse("this machine", &text.0)?;
     ensure!(

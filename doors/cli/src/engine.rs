@@ -3,10 +3,14 @@
 use crate::doing::Doing;
 use crate::input::Reading;
 use crate::interrupt::{self, Interrupted};
+use crate::progress::style;
 use crate::query::text_option;
+use crate::tell::tell;
+use crate::topology::count;
 use anyhow::ensure;
-use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar};
 use std::io::{self, ErrorKind, IsTerminal};
+use std::sync::Once;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vicus::{FlowError, Runtime, RuntimeBuilder, Topology};
@@ -121,14 +125,10 @@ fn bar(reading: &Reading) -> ProgressBar {
     }
     let (bar, template) = match reading.total {
         0 => (ProgressBar::new_spinner(), "{spinner} loading: {bytes} read, {msg}"),
-        total => (ProgressBar::new(total), "loading {wide_bar} {bytes}/{total_bytes}, {msg}, {eta} left"),
+        total => (ProgressBar::new(total), "loading {wide_bar} {bytes}/{total_bytes}, {msg}{left}"),
     };
     // The first drawing has a count as well.
     bar.with_style(style(template)).with_message("0 triples")
-}
-
-fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).expect("the template is well-formed")
 }
 
 /// A service with the user's number of threads, and no bound on its calls' memory together.
@@ -143,10 +143,21 @@ pub(crate) fn start(builder: RuntimeBuilder, threads: Option<usize>) -> anyhow::
     Ok(builder.try_start()?)
 }
 
-/// Checks a number of threads against this machine.
+/// Checks a number of threads against this machine. A person is told when there are more threads than PUs; a script
+/// may want that, as for a test.
 pub(crate) fn check_threads(threads: Option<usize>) -> anyhow::Result<()> {
+    /// A command may check more than once.
+    static TOLD: Once = Once::new();
     let Some(threads) = threads else { return Ok(()) };
-    check_threads_of(&vicus::this_machine().topology, threads)
+    let machine = vicus::this_machine().topology;
+    check_threads_of(&machine, threads)?;
+    let pus = machine.usable_pus().count();
+    if threads > pus && std::io::stderr().is_terminal() {
+        let turns =
+            format!("{threads} threads take turns on {}: more than one for each gain nothing", count(pus, "PU"));
+        TOLD.call_once(|| tell(format_args!("vicus: {turns}")));
+    }
+    Ok(())
 }
 
 /// Checks a number of threads against a machine.

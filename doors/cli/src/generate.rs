@@ -3,11 +3,12 @@
 mod sp2b;
 
 use crate::bench::shop;
+use crate::progress::style;
 use crate::tell::tell;
 use anyhow::Context;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use sp2b::Syntax;
 use std::fs::File;
 use std::io::Write;
@@ -126,6 +127,6 @@ fn progress(triples: u64) -> ProgressBar {
     if triples < 2_000_000 {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("{bar:40} {human_pos} of {human_len} triples, {eta} left");
-    ProgressBar::new(triples).with_style(style.expect("the template is well formed"))
+    let style = style("{bar:40} {human_pos} of {human_len} triples{left}");
+    ProgressBar::new(triples).with_style(style)
 }

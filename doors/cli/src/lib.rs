@@ -19,6 +19,7 @@ mod manual;
 mod memory;
 mod network;
 mod node;
+mod progress;
 mod query;
 #[cfg(target_os = "linux")]
 mod run;
@@ -60,6 +61,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Write test data.
+    #[command(after_help = examples::GENERATE)]
     Generate(generate::Args),
     /// Answer SPARQL queries over RDF files or a store.
     #[command(after_help = examples::QUERY)]
@@ -75,17 +77,25 @@ enum Command {
     #[command(after_help = examples::UPDATE)]
     Update(store::update::Args),
     /// Write the quads of a store to a file.
+    #[command(after_help = examples::DUMP)]
     Dump(store::dump::Args),
-    /// Copy a store, while others write to it.
+    /// Copy a store, or send what is new in it to an archive, while others write to it.
+    #[command(after_help = examples::BACKUP)]
     Backup(store::BackupArgs),
+    /// Make a store again from its archive, as it is or as it was.
+    #[command(after_help = examples::RESTORE)]
+    Restore(store::archive::Args),
     /// Check a store: every checksum, and every index against the others.
+    #[command(after_help = examples::CHECK)]
     Check(store::CheckArgs),
     /// Build a store anew with the changes since.
+    #[command(after_help = examples::COMPACT)]
     Compact(store::CompactArgs),
     /// Answer queries and updates over HTTP.
     #[command(after_help = examples::SERVE)]
     Serve(Box<serve::Args>),
     /// Make a copy of a store the writer, in place of the server that it follows.
+    #[command(after_help = examples::PROMOTE)]
     Promote(store::promote::Args),
     /// Run, check or show a network of boxes that is written as text.
     #[command(after_help = examples::NETWORK)]
@@ -95,11 +105,13 @@ enum Command {
     Node(node::Args),
     /// Run an OpenMP program, as gcc or clang has compiled it, on the scheduler of Vicus.
     #[cfg(target_os = "linux")]
+    #[command(after_help = examples::RUN)]
     Run(run::Args),
     /// Show the machine: PUs, cores, caches, core groups, nodes, distances.
     #[command(after_help = examples::TOPOLOGY)]
     Topology(topology::Args),
     /// Show the scheduling strategies and their parameters, or the plan of one.
+    #[command(after_help = examples::STRATEGIES)]
     Strategies(strategies::Args),
     /// Predict how long kernels or recorded runs take on a described machine.
     #[command(after_help = examples::SIMULATE)]
@@ -115,14 +127,19 @@ enum Command {
     /// With this pair, each type of tasks is also simulated undealt, as if it named no data, and each size of blocks
     /// with the other distributions. A change that saves more than a percent is in the file too: OpenMP programs treat
     /// tasks of its function, and blocks of its size, by it.
+    #[command(after_help = examples::LEARN)]
     Learn(learn::Args),
     /// Measure the costs of this machine, for `simulate`.
+    #[command(after_help = examples::CALIBRATE)]
     Calibrate(calibrate::Args),
     /// Look into a trace file.
+    #[command(after_help = examples::TRACE)]
     Trace(trace::Args),
     /// Run benchmarks.
+    #[command(after_help = examples::BENCH)]
     Bench(bench::Args),
     /// Write the completions of a shell, or manual pages.
+    #[command(after_help = examples::MANUAL)]
     Manual(manual::Args),
 }
 
@@ -211,6 +228,7 @@ fn run(arguments: Vec<OsString>) -> u8 {
         Command::Update(args) => store::update::run(args),
         Command::Dump(args) => store::dump::run(args),
         Command::Backup(args) => store::backup(args),
+        Command::Restore(args) => store::archive::restore(args),
         Command::Check(args) => store::check(args),
         Command::Compact(args) => store::compact(args),
         Command::Serve(args) => serve::run(*args),

@@ -1,11 +1,12 @@
 //! `vicus node`: runs parts of networks that other processes begin.
 
 use crate::arguments::RuntimeArgs;
-use crate::query::bytes;
+use crate::query::{ROOM, bytes, of_this_program, write_trace};
 use crate::tell::print;
 use crate::{interrupt, memory, network};
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::Args as ClapArgs;
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,6 +42,13 @@ pub(crate) struct Args {
     /// The folder of temporary files; by default the system's (TMPDIR, else /tmp).
     #[arg(long, value_name = "DIR")]
     temp_folder: Option<PathBuf>,
+    /// Records the last events of every thread; the file is written when the node ends. `vicus trace join` makes one
+    /// trace of it and of those of the other processes.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// How many events of each thread the trace has room for, 32 bytes each.
+    #[arg(long, value_name = "N", requires = "trace", default_value_t = ROOM)]
+    trace_events: NonZero<usize>,
 }
 
 /// The token given, or that of the environment.
@@ -72,7 +80,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         nodes: vicus::this_machine().topology.nodes.len(),
     };
     let has_token = options.token.is_some();
-    let runtime = args.runtime.start(args.runtime.builder()?)?;
+    let mut builder = args.runtime.builder()?;
+    if args.trace.is_some() {
+        builder = builder.record_last(args.trace_events.get());
+    }
+    let runtime = args.runtime.start(builder)?;
     let threads = runtime.plan().threads();
     let node = NodeServer::listen(&args.listen, runtime, network::kinds().with_paths(paths), options)
         .with_context(|| format!("--listen {}", args.listen))?;
@@ -90,5 +102,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     };
     interrupt::replace(stopped).map_err(|error| anyhow!("signals can't be handled: {error}"))?;
     print(&format!("vicus runs parts of networks at {address}, on {threads} threads\n"))?;
-    node.serve(|| ended.load(Ordering::Relaxed)).context("the node")
+    node.serve(|| ended.load(Ordering::Relaxed)).context("the node")?;
+    if let Some(path) = &args.trace {
+        let runtime = node.into_runtime().context("a network does not end, so there is no trace")?;
+        write_trace(path, &of_this_program(runtime.trace().expect("it was asked to record")))?;
+    }
+    Ok(())
 }

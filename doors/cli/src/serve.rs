@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use vicus_server::{Access, AccessLog, ClientLimits, Data, Options, Server};
 use vicus_service::{
-    Copy, FollowOptions, Limits, MemoryBudget, NetworkOptions, PlanOptions, Service, SessionOptions, StoreError,
-    paths_below,
+    Archive, Archiving, Copy, FollowOptions, Limits, MemoryBudget, NetworkOptions, PlanOptions, Service,
+    SessionOptions, StoreError, paths_below,
 };
 
 /// See `vicus serve --help`.
@@ -82,6 +82,13 @@ pub(crate) struct Args {
     /// becomes visible when they have it.
     #[arg(long, value_name = "SECONDS", value_parser = duration, default_value = "10", help_heading = "Copies")]
     sync_timeout: Duration,
+    /// Sends the store to an archive, as `vicus backup PLACE` does: when the server starts, every --archive-every
+    /// seconds, and when it ends.
+    #[arg(long, value_name = "PLACE", requires = "store", conflicts_with = "read_only", help_heading = "Copies")]
+    archive: Option<String>,
+    /// How often what is new in the store goes to the archive: what is lost with the machine is younger.
+    #[arg(long, value_name = "SECONDS", value_parser = duration, default_value = "60", help_heading = "Copies")]
+    archive_every: Duration,
     /// A certificate chain as a PEM file: the server then speaks TLS.
     #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = "Server")]
     tls_cert: Option<PathBuf>,
@@ -247,6 +254,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         stay_awake: Duration::from_micros(args.stay_awake),
         name: args.name(),
         following: None,
+        archiving: None,
     };
     let builder = builder.count_takes().head_start(HEAD_START);
     let memory = MemoryBudget::new(total);
@@ -262,6 +270,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
             tell("vicus: this store is a copy, and takes no changes: --follow URL has it go on, vicus promote writes");
         }
     }
+    if let (Some(place), Data::Store { store, .. }) = (&args.archive, &data) {
+        let archive = Archive::new(place).map_err(|error| anyhow!("archive {place}: {error}"))?;
+        let say: Arc<dyn Fn(&str) + Send + Sync> = Arc::new(|message| tell(format_args!("vicus: {message}")));
+        let archiving = Archiving::begin(archive, store, args.archive_every, say);
+        options.archiving = Some(Arc::new(archiving.map_err(|error| anyhow!("no thread to archive: {error}"))?));
+    }
+    // It ends when the server has: what was acknowledged until then is sent.
+    let archiving = options.archiving.clone();
     if args.store.is_some() && !args.read_only && matches!(data, Data::Memory(_)) {
         options.access.is_read_only = true;
         tell("vicus: the server is read-only, as with --read-only");
@@ -276,7 +292,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         tell(format!("vicus: warning: --open-updates: everybody who reaches {address} may change and delete the data"));
     }
     print(&format!("vicus serves {} at {scheme}://{address}/\n", args.name()))?;
-    server.run().context("the server")
+    let ended = server.run().context("the server");
+    drop(archiving);
+    ended
 }
 
 fn follow_options(args: &Args, token: Option<&str>) -> FollowOptions {
@@ -301,7 +319,7 @@ fn data(args: &Args, service: &Service, hash_seed: u64, token: Option<&str>) -> 
             let store = match store::opened(path, args.create) {
                 // Acknowledged records that can't be read must not be written over.
                 Err(StoreError::Unread(_)) => return Ok(Data::Memory(store::read(path)?)),
-                opened => Arc::new(opened.with_context(|| of(path))?),
+                opened => Arc::new(opened.map_err(|error| store::not_opened(path, error))?),
             };
             store::tell_torn(path, &store);
             let keeper = service.keep(&store).map_err(|error| anyhow!("no thread for merging: {error}"))?;

@@ -7,10 +7,11 @@ mod rows;
 mod svg;
 
 use crate::kernel::{self, By};
+use crate::progress::style;
 use crate::tell::print;
 use crate::{machine, network, strategy, trace};
 use anyhow::{Context, ensure};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use rows::{Again, Results, Row};
 use serde::Serialize;
 use std::ffi::OsString;
@@ -506,8 +507,8 @@ fn progress(tasks: u64, what: &str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("{msg} {bar:30} {human_pos} of {human_len} tasks, {eta} left");
-    let bar = ProgressBar::new(tasks).with_style(style.expect("the template is well formed"));
+    let style = style("{msg} {bar:30} {human_pos} of {human_len} tasks{left}");
+    let bar = ProgressBar::new(tasks).with_style(style);
     bar.with_message(what.to_owned())
 }
 

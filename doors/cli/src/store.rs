@@ -1,5 +1,6 @@
-//! Stores on disk: `vicus load`, `update`, `dump`, `backup`, `check` and `compact`.
+//! Stores on disk: `vicus load`, `update`, `dump`, `backup`, `restore`, `check` and `compact`.
 
+pub(crate) mod archive;
 pub(crate) mod dump;
 pub(crate) mod load;
 pub(crate) mod promote;
@@ -8,10 +9,11 @@ pub(crate) mod update;
 use crate::doing::Doing;
 use crate::interrupt::{self, Interrupted};
 use crate::memory;
+use crate::progress::style;
 use crate::query::bytes;
 use crate::tell::tell;
-use anyhow::{Context, ensure};
-use indicatif::{ProgressBar, ProgressStyle};
+use anyhow::{Context, anyhow, ensure};
+use indicatif::ProgressBar;
 use std::io::{IsTerminal, Write as _};
 use std::path::{Path, PathBuf};
 use vicus::give_up;
@@ -50,9 +52,15 @@ pub(crate) struct BackupArgs {
     /// The folder of the store. Another process may be writing to it: the copy has all commits up to now.
     #[arg(long, value_name = "DIR")]
     store: PathBuf,
-    /// The folder of the copy. It must not have a store; a missing folder is created.
+    /// The place of an archive: a folder, or a bucket's URL (s3://bucket/folder, gs://, az://) if this vicus was built
+    /// with object storage. It gets what it does not have yet: base files, each once, and the records since the last
+    /// time. `vicus restore` makes the store again, as it is or as it was.
+    #[arg(value_name = "PLACE", required_unless_present = "output", conflicts_with = "output")]
+    archive: Option<String>,
+    /// In place of an archive, makes a store of its own in this folder. It must not have a store; a missing folder is
+    /// created.
     #[arg(long, value_name = "DIR")]
-    output: PathBuf,
+    output: Option<PathBuf>,
     /// About how many bytes of memory may be held: 500M, 2G. Larger work lies in temporary files in the new store's
     /// folder meanwhile. By default half of the free memory.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
@@ -90,9 +98,18 @@ pub(crate) fn opened(path: &Path, create: bool) -> Result<Store, StoreError> {
 
 /// Opens a store as [`opened`] does, and says so if a part of its log was cut off.
 pub(crate) fn open(path: &Path, create: bool) -> anyhow::Result<Store> {
-    let store = opened(path, create).with_context(|| of(path))?;
+    let store = opened(path, create).map_err(|error| not_opened(path, error))?;
     tell_torn(path, &store);
     Ok(store)
+}
+
+/// Why a store was not opened, and what to do beside the process that has it.
+pub(crate) fn not_opened(path: &Path, error: StoreError) -> anyhow::Error {
+    let is_locked = error.locked_by().is_some();
+    let error = anyhow::Error::new(error);
+    let hint =
+        "send updates to it if it is a server; `vicus query`, `dump`, `backup` and `serve --read-only` read beside it";
+    if is_locked { anyhow!("{}: {error}: {hint}", of(path)) } else { error.context(of(path)) }
 }
 
 pub(crate) fn tell_torn(path: &Path, store: &Store) {
@@ -138,13 +155,16 @@ pub(crate) fn compact(args: CompactArgs) -> anyhow::Result<()> {
 pub(crate) fn backup(args: BackupArgs) -> anyhow::Result<()> {
     interrupt::listen();
     let _doing = Doing::Loading.begin();
+    let Some(output) = args.output else {
+        return archive::send(args.archive.as_deref().unwrap_or_default(), &args.store);
+    };
     let dataset = read(&args.store)?;
     let bar = Bar::new("copying", bytes_of(&args.store), Unit::Bytes);
     let memory = args.memory_limit.unwrap_or_else(memory::free_limit);
-    let copied = copy_store(dataset.snapshot(), &args.output, memory, &mut writing(&bar));
-    let copied = copied.with_context(|| of(&args.output)).map_err(unless_interrupted)?;
+    let copied = copy_store(dataset.snapshot(), &output, memory, &mut writing(&bar));
+    let copied = copied.with_context(|| of(&output)).map_err(unless_interrupted)?;
     bar.end();
-    show(&format!("{}: {copied} quads\n", args.output.display()))
+    show(&format!("{}: {copied} quads\n", output.display()))
 }
 
 /// Tells a bar the number of bytes written. After Ctrl-C it gives up the writing, which leaves the store as it was.
@@ -193,12 +213,12 @@ impl Bar {
             return Bar(ProgressBar::hidden());
         }
         let template = match unit {
-            Unit::Bytes => "{msg} {wide_bar} {bytes}/{total_bytes}, {bytes_per_sec}, {eta} left",
-            Unit::Quads => "{msg} {wide_bar} {human_pos}/{human_len} quads, {per_sec}, {eta} left",
-            Unit::Rows => "{msg} {wide_bar} {human_pos}/{human_len} rows, {per_sec}, {eta} left",
+            Unit::Bytes => "{msg} {wide_bar} {bytes}/{total_bytes}, {bytes_per_sec}{left}",
+            Unit::Quads => "{msg} {wide_bar} {human_pos}/{human_len} quads, {per_sec}{left}",
+            Unit::Rows => "{msg} {wide_bar} {human_pos}/{human_len} rows, {per_sec}{left}",
         };
         let bar = ProgressBar::new(total);
-        bar.set_style(ProgressStyle::with_template(template).expect("the template is well-formed"));
+        bar.set_style(style(template));
         bar.set_message(what);
         Bar(bar)
     }

@@ -25,7 +25,8 @@ pub(crate) struct Args {
     /// The number of threads; by default one for each usable PU.
     #[arg(long, value_name = "N", requires = "plan", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
-    /// Show each seat of the plan and each queue by itself; otherwise those that are alike are told of once.
+    /// Show each seat of the plan and each queue by itself, with whole lists; otherwise those that are alike are told
+    /// of once, by the first of them if they differ in the order of their neighbours.
     #[arg(long, requires = "plan")]
     each: bool,
 }

@@ -66,10 +66,11 @@ fn usable(machine: &Topology) -> String {
     } else {
         format!("{} of {all} PUs ({})", usable.len(), ranges(machine, &usable))
     };
-    let quota = machine.cpu_quota_millis.map_or("no CPU quota".to_owned(), |millis| {
-        format!("a CPU quota of {} CPUs", decimal(f64::from(millis) / 1000.0))
-    });
-    format!("Usable: {pus}, {quota}; {} by default", count(machine.default_threads(), "thread"))
+    // A machine that is only described has none, and one without it is the usual case.
+    let quota = machine
+        .cpu_quota_millis
+        .map_or(String::new(), |millis| format!(", a CPU quota of {} CPUs", decimal(f64::from(millis) / 1000.0)));
+    format!("Usable: {pus}{quota}; {} by default", count(machine.default_threads(), "thread"))
 }
 
 /// The machine in one line.

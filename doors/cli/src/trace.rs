@@ -1,5 +1,6 @@
 //! `vicus trace`: look into a trace file.
 
+mod join;
 mod view;
 
 pub(crate) use view::{runs, write_page};
@@ -37,6 +38,7 @@ enum Question {
         file: PathBuf,
     },
     View(view::Args),
+    Join(join::Args),
 }
 
 #[derive(ClapArgs)]
@@ -75,6 +77,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         Question::Summary { file, format } => summary(&read(&file)?, format, &mut out),
         Question::Events(args) => events(&read(&args.file)?, &args, &mut out),
         Question::Check { file } => return check(&read(&file)?, &mut out),
+        Question::Join(args) => return join::run(&args),
         Question::View(args) => {
             // It may write to standard output itself.
             drop(out);

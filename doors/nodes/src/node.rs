@@ -114,6 +114,19 @@ impl NodeServer {
         self.shared.attempts.cancel_all();
         Ok(())
     }
+
+    /// Its threads, when it has served and its networks have ended, for which it waits a few seconds.
+    pub fn into_runtime(self) -> Option<Runtime> {
+        let mut shared = self.shared;
+        for _ in 0..100 {
+            match Arc::try_unwrap(shared) {
+                Ok(shared) => return Some(shared.runtime),
+                Err(used) => shared = used,
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        None
+    }
 }
 
 impl Shared {

@@ -101,7 +101,7 @@ impl Sending {
     }
 }
 
-/// The box of a sender.
+/// The box of a sender. The traces of processes are joined by its type, and by the receiver's.
 pub(crate) fn outlet(link: Arc<Link>, crossing: u32, schema: &Schema) -> BoxModel {
     let sending = link.sending(crossing);
     let own = schema.clone();
@@ -112,7 +112,7 @@ pub(crate) fn outlet(link: Arc<Link>, crossing: u32, schema: &Schema) -> BoxMode
         schema: own.clone(),
         encoder: None,
     };
-    BoxModel::new("send", factory).input(schema).output(&Schema::new::<&str>([]))
+    BoxModel::new(format!("send {crossing}"), factory).input(schema).output(&Schema::new::<&str>([]))
 }
 
 struct Outlet {
@@ -333,7 +333,7 @@ pub(crate) fn inlet(link: Arc<Link>, crossing: u32, from: usize, schema: &Schema
         decoder: StreamDecoder::new(),
         has_ended: false,
     };
-    BoxModel::new("receive", factory).output(schema)
+    BoxModel::new(format!("receive {crossing}"), factory).output(schema)
 }
 
 /// Closes the crossing when the box is gone.

@@ -1,6 +1,7 @@
 //! A database: data in memory, or a store in a folder.
 
 use crate::errors::{Failure, Outcome, exception};
+use crate::networks::write_trace;
 use crate::options::{AskOptions, Cancel, Text};
 use crate::pipes::Pipe;
 use crate::rows::{self, Rows};
@@ -10,6 +11,7 @@ use crate::wait::{Bounds, interruptible, is_main, leaving, seconds, without_inte
 use oxrdf::NamedNode;
 use pyo3::prelude::*;
 use std::collections::HashMap;
+use std::fs::File;
 use std::io::{self, BufWriter, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -539,12 +541,20 @@ impl Data {
         updated().raise(py, Some(text))
     }
 
-    /// Answers a query for its counts: its operators with their work, its rows, and seconds.
-    #[pyo3(signature = (text, asked=None))]
-    fn profile(&self, py: Python<'_>, text: Text<'_>, asked: Option<AskOptions>) -> PyResult<Profiled> {
+    /// Answers a query for its counts: its operators with their work, its rows, and seconds. The run is recorded in a
+    /// file, if one is given.
+    #[pyo3(signature = (text, asked=None, trace=None))]
+    fn profile(
+        &self,
+        py: Python<'_>,
+        text: Text<'_>,
+        asked: Option<AskOptions>,
+        trace: Option<PathBuf>,
+    ) -> PyResult<Profiled> {
         let text = text.0;
         let measured = || -> Outcome<Profiled> {
             let held = self.held()?;
+            let file = trace.map(File::create).transpose().map_err(|error| Failure::Python(error.into()))?;
             let mut options = asked.unwrap_or_default().options(&held.site)?;
             options.counts = true;
             let dataset = held.dataset();
@@ -553,8 +563,16 @@ impl Data {
             let options = remaining(&options, began);
             let planning = (plan.parsing() + plan.planning()).as_secs_f64();
             let bounds = Bounds::of(options.limits.cancel.clone());
-            let session = held.service()?.session(&dataset, options);
+            let recorder = match &file {
+                Some(_) => Some(held.service()?.recorder().ok_or_else(|| Failure::new("Busy", "no more threads"))?),
+                None => None,
+            };
+            let session = recorder.as_ref().unwrap_or(held.service()?).session(&dataset, options);
             let (_, outcome) = interruptible(py, &bounds, || Ok(session.call()?.answer(&plan, Count)?))?;
+            drop(session);
+            if let (Some(file), Some(recorder)) = (file, recorder) {
+                py.detach(|| write_trace(file, recorder.recorded()))?;
+            }
             let counts = Some(&outcome.counts[..]);
             let told = (plan.explain(counts), rows::operators(&plan, counts));
             Ok((told, outcome.rows, planning, outcome.time.as_secs_f64()))

@@ -23,6 +23,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Instant;
 use vicus::flow::Field;
+use vicus::trace::Trace;
 use vicus::{BoxError, BoxId, BoxModel, Envelope, FlowError, Operator, Request, RequestOptions, Runtime, Schema, Turn};
 use vicus_network::{
     BoxSpec, Building, KindError, Kinds, MachineCounts, Network, NetworkText, ParameterType, Ports, dot, parse_schema,
@@ -362,7 +363,7 @@ pub(crate) fn run_network(
         let counts = request.counts();
         py.detach(|| drop(request));
         if let (Some(file), Some(runtime)) = (file, built.own) {
-            py.detach(|| write_trace(file, runtime))?;
+            py.detach(|| write_trace(file, runtime.trace()))?;
         }
         outcome?;
         let boxes = built.network.names.iter().zip(counts).filter(|(name, _)| !name.is_empty());
@@ -435,9 +436,10 @@ fn wait(py: Python<'_>, request: &Request, bounds: &Bounds, inside: &UserThreads
     })
 }
 
-fn write_trace(file: File, runtime: Runtime) -> Outcome {
+/// Writes what threads have recorded, if they have.
+pub(crate) fn write_trace(file: File, trace: Option<Trace>) -> Outcome {
     let refused = |error: std::io::Error| Failure::Python(error.into());
-    let Some(trace) = runtime.trace() else { return Ok(()) };
+    let Some(trace) = trace else { return Ok(()) };
     let mut file = BufWriter::new(file);
     trace.write_to(&mut file).map_err(refused)?;
     file.flush().map_err(refused)

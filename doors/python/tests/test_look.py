@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import pathlib
 import pickle
 import sys
@@ -67,6 +68,7 @@ def test_plans_and_profiles_are_trees(people: vicus.Database) -> None:
     assert names(profile.tree) == names(plan.tree)
     assert profile.tree.work is not None and profile.tree.work["rows"] == profile.rows == 1
     assert profile.tree.work["is_whole"] and profile.tree.work["seconds"] >= 0
+    assert profile.trace is None
     (picture,) = pictures(profile._repr_html_())
     assert picture.getElementsByTagName("rect")
     assert "sort" in names(people.query(text).explain().tree) and "sort" in names(people.prepare(text).explain().tree)
@@ -82,15 +84,27 @@ def test_networks_are_pictures() -> None:
     assert not pictures(wrong) and "nothing" in wrong
 
 
+def test_a_profile_shows_its_run(people: vicus.Database, tmp_path: pathlib.Path) -> None:
+    profile = people.profile("SELECT ?s { ?s <http://e/age> ?n }", trace=tmp_path / "query.trace")
+    assert profile.trace is not None and profile.trace.summary["requests"] == 1
+    assert "scan" in {box["type_name"] for box in profile.trace.boxes}
+    assert "<svg" in profile._repr_html_() and "srcdoc=" in profile._repr_html_()
+    with pytest.raises(OSError):
+        people.profile("ASK {}", trace=tmp_path / "none" / "query.trace")
+
+
 def test_traces_are_time_lines(tmp_path: pathlib.Path) -> None:
     net = vicus.Network("box n = numbers(to: 100000); box f = filter(where: \"n % 2 = 0\"); box r = collect; n -> f -> r;")
     ran = net.run(strategy="las", threads=2, trace=tmp_path / "run.trace")
     assert ran.trace is not None and ran.trace.summary["events"] > 0
     assert {"collect", "filter"} <= {box["type_name"] for box in vicus.trace(tmp_path / "run.trace").boxes}
-    (picture,) = pictures(ran.trace._repr_html_())
+    (picture,) = pictures(ran.trace.svg())
     assert len(picture.getElementsByTagName("rect")) > 3
-    assert len(pictures(ran._repr_html_())) == 1 and "run.trace" in repr(ran.trace)
-    assert "filter" in ran.trace.view().html
+    # The page of `vicus trace view` in a frame: its own policy lets its own script run.
+    shown = ran.trace._repr_html_()
+    assert shown.startswith('<iframe sandbox="allow-scripts allow-downloads"') and shown in ran._repr_html_()
+    assert html.unescape(shown.split('srcdoc="')[1].split('"></iframe>')[0]) == ran.trace.view().html
+    assert "filter" in ran.trace.view().html and "run.trace" in repr(ran.trace)
     (tmp_path / "other").write_text("no trace")
     for path in [tmp_path / "other", tmp_path / "none", "--help"]:
         with pytest.raises(vicus.ArgumentError):

@@ -9,6 +9,7 @@ use crate::page;
 use crate::requests::Entry;
 use crate::routes::{Incoming, Request};
 use crate::shared::Shared;
+use crate::timeline;
 use axum::http::{HeaderMap, Response, StatusCode};
 use bytes::Bytes;
 use serde::Deserialize;
@@ -25,6 +26,9 @@ use vicus_service::{
 
 /// The most bytes of a text checked or completed while it is written.
 const TEXT_BYTES: u64 = 1 << 20;
+
+/// The most bytes of a recording that is shown: two million events.
+const TRACE_BYTES: u64 = 64 << 20;
 
 /// A longer completion returns the finds up to then.
 const COMPLETION_TIME: Duration = Duration::from_millis(40);
@@ -50,14 +54,14 @@ pub(crate) async fn answer(shared: &Arc<Shared>, request: &Request, body: Incomi
                 let shared = Arc::clone(shared);
                 move || contents(&shared)
             };
-            let told =
-                shared.jobs.run(job).map_err(|_| Failure::busy("too many requests wait: ask again later"))?.await;
+            let told = shared.jobs.run(job).map_err(|_| full())?.await;
             let mistake = |message| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "store", message);
             json_answer(&told.map_err(|error| mistake(error.to_string()))?.map_err(mistake)?)
         }
         ("GET", ["load"]) => load(shared),
         ("POST", ["complete"]) => completion(shared, request, body).await?,
         ("POST", ["check"]) => checked(shared, request, body).await?,
+        ("POST", ["view"]) => view(shared, request, body).await?,
         ("GET" | "HEAD", ["requests"]) => {
             let writes = shared.options.access.check(Right::Write, &request.headers).is_ok();
             let shown = |entry: &Arc<Entry>| {
@@ -82,20 +86,46 @@ pub(crate) async fn answer(shared: &Arc<Shared>, request: &Request, body: Incomi
         }
         ("GET" | "HEAD", ["requests", id, "trace"]) => {
             let missing = || Failure::new(StatusCode::NOT_FOUND, "request", format!("request `{id}` has no time line"));
-            json_answer(&entry(shared, id)?.trace().ok_or_else(missing)?.spans)
+            let recording = entry(shared, id)?.trace().ok_or_else(missing)?;
+            let job = move || recording.trace();
+            let file = shared.jobs.run(job).map_err(|_| full())?.await;
+            trace_file(file.ok().flatten().ok_or_else(missing)?)
         }
         ("GET" | "HEAD", ["requests", id, "view"]) => {
             let missing = || Failure::new(StatusCode::NOT_FOUND, "request", format!("request `{id}` has no time line"));
             page_of_run(entry(shared, id)?.trace().ok_or_else(missing)?.page.clone())
         }
         ("GET", ["requests", id, "watch"]) => watch(shared, id),
-        (_, ["info" | "contents" | "load" | "complete" | "check" | "requests", ..]) => {
+        (_, ["info" | "contents" | "load" | "complete" | "check" | "view" | "requests", ..]) => {
             return Err(Failure::method("GET, POST, DELETE, OPTIONS"));
         }
         _ => return Err(nothing()),
     };
     shared.metrics.add(Kind::Page, answer.status().as_u16(), began.elapsed());
     Ok(answer)
+}
+
+/// The page about a recording that the client has: a trace file, or an earlier page.
+async fn view(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Result<Response<Body>, Failure> {
+    request.is_own(shared)?;
+    let name = request.parameters.one("name").map_err(Failure::bad)?.unwrap_or("a recorded run").to_owned();
+    let bound = Bound { bytes: TRACE_BYTES, stretch: shared.options.clients.body_time };
+    let file = body::read(&request.headers, body, bound, shared.bodies.begin(request.client)).await?;
+    let job = move || timeline::shown(&name, &file.bytes).map_err(|error| error.to_string());
+    let made = shared.jobs.run(job).map_err(|_| full())?.await;
+    let mistake = |_| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the file could not be shown");
+    Ok(page_of_run(made.map_err(mistake)?.map_err(Failure::bad)?))
+}
+
+fn full() -> Failure {
+    Failure::busy("too many requests wait: ask again later")
+}
+
+fn trace_file(bytes: Vec<u8>) -> Response<Body> {
+    let mut response = short(StatusCode::OK, "application/octet-stream", bytes);
+    put(response.headers_mut(), "cache-control", "no-store");
+    put(response.headers_mut(), "content-disposition", "attachment; filename=\"run.trace\"");
+    response
 }
 
 /// One file about a run. Its own policy lets its own script run; here, it has an origin of its own as well.
@@ -348,7 +378,7 @@ async fn completion(shared: &Arc<Shared>, request: &Request, body: Incoming) -> 
             Ok(told(&text, &found.range, &items))
         }
     };
-    let found = shared.jobs.run(job).map_err(|_| Failure::busy("too many requests wait: ask again later"))?.await;
+    let found = shared.jobs.run(job).map_err(|_| full())?.await;
     let mistake = |message: String| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "store", message);
     let mut found = found.map_err(|error| mistake(error.to_string()))?.map_err(mistake)?;
     found["ms"] = (began.elapsed().as_secs_f64() * 1e3).into();
@@ -434,7 +464,7 @@ async fn checked(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Res
             json!({ "error": { "message": error.to_string(), "line": line, "column": column, "from": from, "to": to } })
         }
     };
-    let checked = shared.jobs.run(job).map_err(|_| Failure::busy("too many requests wait: ask again later"))?.await;
+    let checked = shared.jobs.run(job).map_err(|_| full())?.await;
     let mistake = |_| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the text could not be looked at");
     Ok(json_answer(&checked.map_err(mistake)?))
 }

@@ -94,7 +94,11 @@ impl Named {
 }
 
 async fn get(shared: &Arc<Shared>, request: &Request, graph: Named) -> Result<Response<Body>, Failure> {
-    wait_for_sequence(shared, &request.parameters, request.time()?).await?;
+    if request.parameters.has("min-sequence") {
+        // While it waits, it counts among its client's requests.
+        let _begun = request.begin(shared, ("graph", "sequence"), &"".into())?;
+        wait_for_sequence(shared, &request.parameters, request.time()?).await?;
+    }
     if !graph.is_there(shared) {
         return Err(graph.missing());
     }

@@ -120,6 +120,11 @@ fn copies(shared: &Shared, out: &mut String) {
         let seconds = format!("{:.3}", behind.time.as_secs_f64());
         one("behind_seconds", "For how long records, or answers of the followed server, have been missing.", seconds);
     }
+    if let Some(behind) = shared.options.archiving.as_ref().map(|archiving| archiving.behind(standing.last)) {
+        one("archive_behind_records", "Records that are not in the archive yet.", behind.records.to_string());
+        let seconds = format!("{:.3}", behind.time.as_secs_f64());
+        one("archive_behind_seconds", "For how long records have been missing in the archive.", seconds);
+    }
 }
 
 /// The text of all counts.

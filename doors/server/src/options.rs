@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use vicus_service::{Following, SessionOptions};
+use vicus_service::{Archiving, Following, SessionOptions};
 
 /// How a server answers.
 #[derive(Clone)]
@@ -43,6 +43,8 @@ pub struct Options {
     pub name: String,
     /// If its store follows another server's.
     pub following: Option<Arc<Following>>,
+    /// If its store is archived.
+    pub archiving: Option<Arc<Archiving>>,
 }
 
 impl Default for Options {
@@ -63,6 +65,7 @@ impl Default for Options {
             stay_awake: Duration::from_micros(50),
             name: String::new(),
             following: None,
+            archiving: None,
         }
     }
 }

@@ -38,10 +38,15 @@ static PARTS: [Part; 4] = [
     part!("/icon.svg", "icon.svg", "image/svg+xml"),
 ];
 
-/// The page asks its own origin alone, and runs its own code alone.
-const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; base-uri 'none'; \
-    form-action 'self'; \
-                      frame-ancestors 'none'";
+/// The page asks its own origin alone, and runs its own code alone, and the viewer of recorded runs: in a frame
+/// without an origin, with the worker that unpacks its data.
+static POLICY: LazyLock<String> = LazyLock::new(|| {
+    let viewer = vicus_view::script_hash();
+    format!(
+        "default-src 'self'; script-src 'self' {viewer}; worker-src blob:; style-src 'self' 'unsafe-inline'; \
+         img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    )
+});
 
 /// A part of the page, if the path is one's.
 pub(crate) fn answer(request: &Request) -> Option<Result<Response<Body>, Failure>> {
@@ -74,7 +79,7 @@ impl Part {
         put(headers, "etag", tag);
         put(headers, "vary", "Accept-Encoding");
         put(headers, "cache-control", "no-cache");
-        put(headers, "content-security-policy", POLICY);
+        put(headers, "content-security-policy", POLICY.as_str());
         put(headers, "referrer-policy", "no-referrer");
         Ok(response)
     }

@@ -260,7 +260,7 @@ fn try_begin(shared: &Arc<Shared>, asked: &ClientQuery, entry: &Arc<Entry>) -> R
     if let Some(sequence) = version.sequence {
         let _ = entry.sequence.set(sequence);
     }
-    let recording = if asked.is_traced { timeline::service(shared) } else { None };
+    let recording = if asked.is_traced { shared.service.recorder() } else { None };
     let service = recording.as_ref().unwrap_or(&shared.service);
     let session = service.session(&Dataset::new(Arc::clone(&version.snapshot)), options(shared, asked, entry));
     let mut call = session.call()?;

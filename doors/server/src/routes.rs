@@ -588,8 +588,9 @@ async fn ask(
         is_traced: request.headers.contains_key("vicus-trace") && request.headers.contains_key("vicus-request-id"),
         key: request.key.filter(|_| !language.reads_files()),
     };
-    wait_for_sequence(shared, parameters, time).await?;
+    // While it waits, it counts among its client's requests.
     let begun = request.begin(shared, ("query", language.name()), &asked.text)?;
+    wait_for_sequence(shared, parameters, time).await?;
     let (id, secret) = (Arc::clone(&begun.entry.id), begun.entry.secret_to_tell());
     let entry = Arc::clone(&begun.entry);
     let mut response = query::answer(shared, asked, begun).await;

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use vicus_service::Service;
 
 /// A server that listens, and does not answer yet.
@@ -99,6 +99,9 @@ const PUS_FOR_A_THREAD: usize = 8;
 /// The most threads for updates that wait for their turn and for the disk.
 const WAITING_THREADS: usize = 256;
 
+/// Threads among them that updates leave to what else waits for the disk, questions of copies among it.
+const SPARE_THREADS: usize = 32;
+
 impl Server {
     /// Listens at an address (`127.0.0.1:7878`; port 0 for any free one).
     ///
@@ -127,6 +130,7 @@ impl Server {
             answers: Answers::new(options.answer_cache_bytes),
             requests: Requests::new(started, options.clients.requests),
             metrics: Metrics::default(),
+            updates: Semaphore::new(WAITING_THREADS - SPARE_THREADS),
             freed: Notify::new(),
             is_draining: AtomicBool::new(false),
             is_loopback: at.ip().is_loopback(),

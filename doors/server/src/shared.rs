@@ -15,8 +15,8 @@ use axum::http::StatusCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, Semaphore};
 use vicus_service::{Error, ErrorKind, Service, StoreError};
 
 pub(crate) struct Shared {
@@ -31,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) answers: Answers,
     pub(crate) requests: Arc<Requests>,
     pub(crate) metrics: Metrics,
+    /// Room for updates among the threads that wait: questions of copies, whose answers updates may wait for, find one.
+    pub(crate) updates: Semaphore,
     /// Notified when a request has ended, for requests that wait for memory.
     pub(crate) freed: Notify,
     /// No request may begin any more.

@@ -82,7 +82,12 @@ async fn run(shared: &Arc<Shared>, change: Change, begun: &RunningRequest) -> Re
             data.freed.notify_waiters();
             updated
         };
+        let left = time.map(|time| time.saturating_sub(began.elapsed())).unwrap_or(Duration::MAX);
+        let Ok(Ok(permit)) = tokio::time::timeout(left, shared.updates.acquire()).await else {
+            return Err(Failure::busy("too many updates wait for their turn, or for followers: try it later"));
+        };
         let done = tokio::task::spawn_blocking(update).await.map_err(mistake)?;
+        drop(permit);
         // There was no room for its text, and nothing was done.
         let waits =
             matches!(&done, Err(NotUpdated::Update(Error::Busy(busy))) if busy.had == 0 && busy.wanted <= busy.total);

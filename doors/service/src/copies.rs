@@ -34,6 +34,9 @@ const LONGEST_TIME: Duration = Duration::from_secs(3600);
 const RETRY: Duration = Duration::from_millis(100);
 const LONGEST_RETRY: Duration = Duration::from_secs(2);
 
+/// A follower that hears nothing new from another follower looks at the other servers, for this long at each.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// A longer answer than this is none of these servers'.
 const LONGEST: u64 = 1 << 31;
 
@@ -229,7 +232,11 @@ impl Copy {
     /// # Errors
     /// It can't be asked.
     pub fn standing(&self) -> Result<CopyStanding, CopyError> {
-        let bytes = self.get("/copies/standing", None, PATIENCE).and_then(|response| self.bytes(response))?;
+        self.standing_within(PATIENCE)
+    }
+
+    fn standing_within(&self, time: Duration) -> Result<CopyStanding, CopyError> {
+        let bytes = self.get("/copies/standing", None, time).and_then(|response| self.bytes(response))?;
         CopyStanding::decode(&bytes).map_err(|why| self.not_understood(why))
     }
 
@@ -431,8 +438,12 @@ impl FollowOptions {
             match self.round(copy, store, &standing, time, shared) {
                 Ok(()) => {
                     (failures, retry, time) = (0, RETRY, PART_TIME);
-                    if shared.lock().problem.take().is_some() {
-                        (self.tell)(&format!("follows {}", copy.url));
+                    let was_problem = shared.lock().problem.take().is_some();
+                    let has_new = store.standing().last > standing.last;
+                    let better = (!has_new).then(|| self.better(server, &standing)).flatten();
+                    server = better.unwrap_or(server);
+                    if was_problem || better.is_some() {
+                        (self.tell)(&format!("follows {}", self.servers[server].url));
                     }
                 }
                 Err(error) => {
@@ -456,6 +467,20 @@ impl FollowOptions {
                 }
             }
         }
+    }
+
+    /// A server to be followed in place of a follower that has nothing new: the writer, or a copy with more records.
+    /// Copies that only follow each other would never see a change.
+    fn better(&self, server: usize, own: &CopyStanding) -> Option<usize> {
+        let at = |server: usize| self.servers[server].standing_within(LOOK).ok();
+        if self.servers.len() == 1 || at(server)?.may_write() {
+            return None;
+        }
+        let is_better = |other: &CopyStanding| {
+            let is_further = (other.epoch(), other.last) > (own.epoch(), own.last);
+            other.store == own.store && (is_further || other.may_write() && other.epoch() >= own.known())
+        };
+        (0..self.servers.len()).find(|&other| other != server && at(other).as_ref().is_some_and(is_better))
     }
 
     /// A question, and what follows from its answer.

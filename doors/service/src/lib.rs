@@ -15,6 +15,7 @@
 //! others, whether it still does.) Reading a text is bounded by its length and its depth, planning by its steps; both
 //! run on the calling thread, so no thread is left behind when their time is up.
 
+mod archive;
 mod budget;
 mod cancel;
 mod copies;
@@ -45,6 +46,9 @@ pub mod data {
     pub use vicus_store::{Batch, CommitError, Store, StoreError};
 }
 
+pub use archive::{
+    Archive, ArchiveBehind, ArchiveError, Archived, Archiving, Objects, ReadAt, Restored, RestoredAs, Told,
+};
 pub use budget::{Admission, Busy, Ended, MemoryBudget};
 pub use cancel::Cancel;
 pub use copies::{Behind, COPIES_HEADER, Copy, CopyError, FollowOptions, Following, epoch_of_words, next_epoch};
@@ -82,7 +86,7 @@ pub use vicus_language::{
 pub use vicus_sparql::{Completion, DefaultGraph, KNOWN_PREFIXES, Moment, ServiceFailed, Suggestion, SuggestionKind};
 pub use vicus_sql::{SqlType, Table as SqlTable, Tables};
 pub use vicus_store::{
-    Ask, CommitWatch, Content as CopyContent, CopyStanding, Epoch, Offer, PROTOCOL as COPIES_VERSION, Repaired, Store,
-    StoreError, TornTail, Unread,
+    ArchiveSource, Ask, CommitWatch, Content as CopyContent, CopyStanding, Epoch, NotArchived, Offer,
+    PROTOCOL as COPIES_VERSION, Repaired, Store, StoreError, TornTail, Unread, Until,
 };
 pub use web::{Permit, Web, WebError, WebOptions};

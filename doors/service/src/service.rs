@@ -10,7 +10,9 @@ use crate::timer::Timer;
 use crate::update::{self, CheckedUpdate, NotStored, StoreUpdate, Updated, Updating};
 use std::sync::Arc;
 use std::{fmt, io};
-use vicus::Runtime;
+use vicus::kit::Log;
+use vicus::trace::Trace;
+use vicus::{Runtime, RuntimeBuilder};
 use vicus_rdf::load::{LoadOptions, Source};
 use vicus_store::Store;
 
@@ -122,6 +124,21 @@ impl Service {
     /// Its threads, if no clone of it, no session and no keeper is left.
     pub fn into_runtime(self) -> Option<Runtime> {
         Arc::into_inner(self.0).map(|inner| inner.runtime)
+    }
+
+    /// A service with threads of its own, as many and by the same plan, that record what they do: for one call whose
+    /// run is to be shown. A recording grows, so the threads for all calls record nothing. `None` if the system gives
+    /// no more threads.
+    pub fn recorder(&self) -> Option<Service> {
+        let plan = self.runtime().plan().clone();
+        let builder: RuntimeBuilder = Runtime::builder().plan(plan).record(Log::DEFAULT_ROOM).quiet();
+        Some(Service::new(builder.try_start().ok()?, Arc::clone(self.memory())))
+    }
+
+    /// Ends the threads of a [recorder](Service::recorder); their recording, if no clone, no session and no keeper is
+    /// left.
+    pub fn recorded(self) -> Option<Trace> {
+        self.into_runtime()?.trace()
     }
 }
 

@@ -126,6 +126,12 @@ impl NewStore {
         Ok(NewStore { store: Some(create_store(path)?), folder })
     }
 
+    /// Makes a store in a folder that will be a copy of the one with this number. A missing folder is created.
+    pub(crate) fn create_copy(path: &Path, number: u64) -> Result<NewStore, StoreError> {
+        let folder = (!path.exists()).then(|| path.to_owned());
+        Ok(NewStore { store: Some(create_copy(path, number)?), folder })
+    }
+
     /// The variant of [`Store::within`].
     #[must_use]
     pub fn within(mut self, memory: u64) -> NewStore {

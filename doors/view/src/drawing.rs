@@ -217,7 +217,11 @@ pub(crate) fn floor(header: &Header, summary: &Summary) -> String {
     let mut seats: Vec<usize> = (0..header.seats.len()).filter(|seat| !header.seats[*seat].is_callers).collect();
     let place = |seat: usize| {
         let info = header.seats[seat];
-        (info.node.index(), info.group.index(), info.pu.index())
+        ((info.process, info.node.index()), info.group.index(), info.pu.index())
+    };
+    let name = |(process, node): (u32, usize)| match header.processes.get(process as usize) {
+        Some(process) => format!("{}, node {node}", Escaped(process)),
+        None => format!("node {node}"),
     };
     seats.sort_by_key(|seat| (place(*seat), *seat));
     let mut out = String::from("<div class=\"floor\">");
@@ -234,7 +238,7 @@ pub(crate) fn floor(header: &Header, summary: &Summary) -> String {
             }
         }
         if new_node {
-            _ = write!(out, "<div class=\"node\" data-node=\"{node}\"><b>node {node}</b>");
+            _ = write!(out, "<div class=\"node\" data-node=\"{}\"><b>{}</b>", node.1, name(node));
         }
         if new_group {
             _ = write!(out, "<div class=\"group\"><b>core group {group}</b>");

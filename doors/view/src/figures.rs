@@ -251,7 +251,7 @@ impl<'a> RunFigures<'a> {
             "colours": self.colours,
             "busyNs": self.busy_ns,
             "queued": self.found.queued,
-            "chain": { "ns": chain.ns, "steps": steps },
+            "chain": { "ns": chain.ns, "steps": steps, "without": chain.without },
             "vias": vias,
             "requests": requests,
             "stalls": stalls,

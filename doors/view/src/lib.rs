@@ -26,6 +26,7 @@ mod drawing;
 mod export;
 mod figures;
 mod html;
+mod join;
 mod keys;
 mod pack;
 mod page;
@@ -35,10 +36,12 @@ mod read;
 mod tables;
 
 pub use export::{Still, arrow, chrome_json, perfetto, still};
-pub use page::Page;
-pub use read::{ReadError, read};
+pub use join::{JoinError, join};
+pub use page::{Page, script_hash};
+pub use read::{ReadError, read, runs};
 
-use vicus_trace::Trace;
+use std::io::Read;
+use vicus_trace::{Trace, TraceError};
 
 /// The version of the data in a page.
 const FORMAT: u32 = 1;
@@ -66,5 +69,14 @@ impl Run {
     pub fn new(name: impl Into<String>, trace: Trace) -> Run {
         let (near_bytes_a_ns, far_bytes_a_ns) = (10.0, 5.0);
         Run { name: name.into(), trace, faults: Vec::new(), near_bytes_a_ns, far_bytes_a_ns, measured_by: None }
+    }
+
+    /// The run of a trace file, as far as it can be read; a fault of the file is one of the run.
+    ///
+    /// # Errors
+    /// Not even the file's header can be read, or the bytes are not a trace.
+    pub fn salvage(name: impl Into<String>, input: &mut impl Read) -> Result<Run, TraceError> {
+        let (trace, fault) = Trace::salvage_from(input)?;
+        Ok(Run { faults: fault.iter().map(ToString::to_string).collect(), ..Run::new(name, trace) })
     }
 }

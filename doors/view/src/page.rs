@@ -12,6 +12,13 @@ const SCRIPT: &str = include_str!("../viewer/dist/view.js").trim_ascii_end();
 /// Written by `viewer/build`: the script and the style may run because of their hashes, and nothing else may.
 const POLICY: &str = include_str!("../viewer/dist/POLICY");
 
+/// The hash of the script in every page, as a policy of content names it: a page within another one is bound by the
+/// other's policy as well.
+pub fn script_hash() -> &'static str {
+    let (_, rest) = POLICY.split_once("script-src ").expect("the policy has a script");
+    rest.split(';').next().expect("a text has a first part")
+}
+
 /// The names of runs side by side.
 const LETTERS: [&str; 2] = ["A", "B"];
 

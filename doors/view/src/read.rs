@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::fmt;
 use std::io::{self, Read};
-use vicus_trace::{Event, Header, SeatLog, Trace};
+use vicus_trace::{Event, Header, SeatLog, Trace, TraceError};
 
 /// Why a page's traces can't be read.
 #[derive(Debug)]
@@ -24,11 +24,11 @@ pub enum ReadError {
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ReadError::NotAPage => f.write_str("not a page of `vicus trace view`"),
+            ReadError::NotAPage => f.write_str("neither a trace nor a page of `vicus trace view`"),
             ReadError::Format(found) => {
                 write!(f, "a page with data of version {found}, but this program reads version {FORMAT}")
             }
-            ReadError::Damaged(found) => write!(f, "a damaged page: {found}"),
+            ReadError::Damaged(found) => write!(f, "a damaged file: {found}"),
             ReadError::Io(error) => error.fmt(f),
         }
     }
@@ -73,6 +73,18 @@ pub fn read(input: &mut impl Read) -> Result<Vec<Run>, ReadError> {
     if runs.is_empty() { Err(ReadError::NotAPage) } else { Ok(runs) }
 }
 
+/// The runs of a file: of a trace, as far as it can be read, or of a page. `name` is the file's.
+///
+/// # Errors
+/// The bytes are neither, or damaged from the beginning.
+pub fn runs(name: &str, bytes: &[u8]) -> Result<Vec<Run>, ReadError> {
+    match Run::salvage(name, &mut &bytes[..]) {
+        Ok(run) => Ok(vec![run]),
+        Err(TraceError::NotATrace) => read(&mut &bytes[..]),
+        Err(error) => Err(ReadError::Damaged(error.to_string())),
+    }
+}
+
 fn run(page: &Scripts<'_>, number: usize, text: &[u8]) -> Result<Run, ReadError> {
     let damaged = |found: &str| ReadError::Damaged(format!("{found} of run {number}"));
     let index: Value = serde_json::from_slice(text).map_err(|_| damaged("the index"))?;
@@ -89,7 +101,7 @@ fn run(page: &Scripts<'_>, number: usize, text: &[u8]) -> Result<Run, ReadError>
     }
     let lost = index.lost.iter().map(|lost| lost.parse().ok()).collect::<Option<Vec<u64>>>();
     let lost = lost.ok_or_else(|| damaged("the counts"))?;
-    let mut logs: Vec<SeatLog> = lost.into_iter().map(|lost| SeatLog { events: Vec::new(), lost }).collect();
+    let mut logs: Vec<SeatLog> = lost.into_iter().map(|lost| SeatLog { lost, ..SeatLog::default() }).collect();
     let mut faults = index.faults;
     let mut missing = 0_u64;
     for (chunk, entry) in index.chunks.iter().enumerate() {

@@ -5,10 +5,13 @@ use crate::figures::RunFigures;
 use crate::html::{Escaped, Ms, Table};
 use crate::pyramid::COARSEST;
 use std::fmt::Write;
-use vicus_trace::BoxSummary;
+use vicus_trace::{BoxSummary, Earlier};
 
 /// More rows of requests or vias are left out, and counted.
 const MOST_ROWS: usize = 200;
+/// The parts of the curve and the rows of the table about the time before the first event.
+const EARLIER_PARTS: usize = 256;
+const EARLIER_ROWS: usize = 16;
 /// A matrix of more seats could not be read.
 const MOST_SEATS: usize = 64;
 
@@ -34,7 +37,11 @@ pub(crate) fn head(made: &RunFigures<'_>, out: &mut String) {
         (count, _) => badge("bad", &of(count as u64, "impossible event")),
     }
     made.run.faults.iter().for_each(|fault| badge("bad", fault));
-    let side = if header.rolls { "before the first one were dropped" } else { "did not fit: every figure is too low" };
+    let side = match (header.rolls, header.earlier.is_empty()) {
+        (true, false) => "before the first one are here as sums alone",
+        (true, true) => "before the first one were dropped",
+        (false, _) => "did not fit: every figure is too low",
+    };
     if summary.lost > 0 {
         badge("warn", &format!("{} {side}", of(summary.lost, "event")));
     }
@@ -77,6 +84,7 @@ pub(crate) fn head(made: &RunFigures<'_>, out: &mut String) {
 /// All tables and pictures of a run.
 pub(crate) fn body(made: &RunFigures<'_>, out: &mut String) {
     why(made, out);
+    earlier(made, out);
     boxes(made, out);
     seats(made, out);
     vias(made, out);
@@ -143,24 +151,86 @@ fn over_time(made: &RunFigures<'_>, out: &mut String) {
         busy.iter_mut().zip(of_key).for_each(|(sum, ns)| *sum += f64::from(*ns) / part);
     }
     let queued: Vec<f64> = made.found.queued.iter().map(|queued| (*queued).max(0) as f64).collect();
-    for (values, name, class) in
-        [(busy, "cores busy over time", "busy"), (queued, "jobs in queues over time", "queued")]
-    {
-        let most = values.iter().copied().fold(0.0, f64::max);
-        let top = if most > 0.0 { most } else { 1.0 };
-        let mut path = String::from("M0 60");
-        for (at, value) in values.iter().enumerate() {
-            _ = write!(path, "L{at} {:.1}", 60.0 - value / top * 58.0);
-        }
-        _ = write!(path, "L{} 60Z", COARSEST - 1);
-        _ = write!(
-            out,
-            "<figure class=\"over {class}\"><figcaption>{name}, at most {}</figcaption><svg \
-             viewBox=\"0 0 {COARSEST} 60\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{name}\"><path \
-             d=\"{path}\"/></svg></figure>",
-            if (most - most.round()).abs() < 0.05 { format!("{most:.0}") } else { format!("{most:.1}") },
-        );
+    curve(&busy, "cores busy over time", "busy", out);
+    curve(&queued, "jobs in queues over time", "queued", out);
+}
+
+/// A curve over equal parts of the time.
+fn curve(values: &[f64], name: &str, class: &str, out: &mut String) {
+    let most = values.iter().copied().fold(0.0, f64::max);
+    let top = if most > 0.0 { most } else { 1.0 };
+    let mut path = String::from("M0 60");
+    for (at, value) in values.iter().enumerate() {
+        _ = write!(path, "L{at} {:.1}", 60.0 - value / top * 58.0);
     }
+    let parts = values.len();
+    _ = write!(path, "L{} 60Z", parts - 1);
+    _ = write!(
+        out,
+        "<figure class=\"over {class}\"><figcaption>{name}, at most {}</figcaption><svg viewBox=\"0 0 {parts} 60\" \
+         preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{name}\"><path d=\"{path}\"/></svg></figure>",
+        if (most - most.round()).abs() < 0.05 { format!("{most:.0}") } else { format!("{most:.1}") },
+    );
+}
+
+/// The time before the first event of a rolling trace, of which only sums are left.
+fn earlier(made: &RunFigures<'_>, out: &mut String) {
+    let seats = &made.trace.header().earlier;
+    let parts = || seats.iter().flatten();
+    let Some(begin_ns) = parts().map(|part| part.from_ns).min().filter(|begin_ns| *begin_ns < made.first_ns) else {
+        return;
+    };
+    let note = "The trace keeps the last events of each thread; of the time before them it has sums.";
+    section(out, &made.id("earlier"), "Before the first event", note);
+    let length = (made.first_ns - begin_ns) as f64;
+    // A part may reach into the time that the events have.
+    let spread = |rows: usize, of: fn(&Earlier) -> u64| {
+        let mut sums = vec![0.0_f64; rows];
+        for part in parts() {
+            let from = part.from_ns.saturating_sub(begin_ns) as f64;
+            let to = (from + part.ns.max(1) as f64).min(length).max(from + 1.0);
+            let width = length / rows as f64;
+            let (first, last) = ((from / width) as usize, (to / width).ceil() as usize);
+            for (at, sum) in sums.iter_mut().enumerate().take(last.min(rows)).skip(first) {
+                let inside = to.min((at + 1) as f64 * width) - from.max(at as f64 * width);
+                *sum += of(part) as f64 * (inside / (to - from)).max(0.0);
+            }
+        }
+        sums
+    };
+    let curve_width = length / EARLIER_PARTS as f64;
+    let busy: Vec<f64> = spread(EARLIER_PARTS, |part| part.busy_ns).iter().map(|ns| ns / curve_width).collect();
+    curve(&busy, "cores busy over the earlier time", "earlier", out);
+    let width = length / EARLIER_ROWS as f64;
+    let [events, invocations, busy, asleep] = [
+        (|part: &Earlier| part.events) as fn(&Earlier) -> u64,
+        |part| part.invocations,
+        |part| part.busy_ns,
+        |part| part.asleep_ns,
+    ]
+    .map(|of| spread(EARLIER_ROWS, of));
+    let rows: Vec<(String, Vec<String>)> = (0..EARLIER_ROWS)
+        .map(|at| {
+            let before = length - at as f64 * width;
+            let cells = vec![
+                format!("{} ms before", Ms(before as u64)),
+                Ms(width as u64).to_string(),
+                format!("{:.2}", busy[at] / width),
+                format!("{:.2}", asleep[at] / width),
+                format!("{:.0}", invocations[at]),
+                format!("{:.0}", events[at]),
+            ];
+            (String::new(), cells)
+        })
+        .collect();
+    let table = Table {
+        id: made.id("earlier-parts"),
+        caption: "The time before the first event, in equal parts",
+        columns: &["from", "length ms", "cores busy", "cores asleep", "invocations", "events"],
+        texts: 1,
+    };
+    table.write(out, &rows);
+    out.push_str("</section>\n");
 }
 
 fn boxes(made: &RunFigures<'_>, out: &mut String) {

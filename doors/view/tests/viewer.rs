@@ -120,6 +120,7 @@ fn run() -> Trace {
         group: GroupId::new(pu as usize),
         node: NodeId::new((pu / 2) as usize),
         is_callers,
+        process: 0,
     };
     let info = |name: &str, inputs: Vec<Source>| BoxInfo {
         name: format!("{name}1"),
@@ -232,11 +233,42 @@ fn a_page_that_was_cut_off_says_so() {
     assert!(again[0].faults[0].contains("cut off"), "{:?}", again[0].faults);
     assert!(again[0].trace.lost() > 0);
     let error = read(&mut &b"<html></html>"[..]).unwrap_err().to_string();
-    assert_eq!(error, "not a page of `vicus trace view`");
+    assert_eq!(error, "neither a trace nor a page of `vicus trace view`");
     let other = whole.replace("\"format\":1", "\"format\":9");
     assert!(read(&mut other.as_bytes()).unwrap_err().to_string().contains("version 9"));
     let damaged = whole.replace("id=\"c0-0\">", "id=\"c0-0\">AAAA");
     assert!(read(&mut damaged.as_bytes()).is_err());
+}
+
+/// A log of 40 events of ten thousand invocations: the page has sums of the others.
+#[test]
+fn the_time_before_a_rolling_trace_is_summed_up() {
+    let who = JobId { request: 1, index: 0 };
+    let mut log = Log::rolling(40);
+    for round in 0..10_000_u64 {
+        let now_ns = round * 1_000_000;
+        log.record(now_ns, What::InvocationBegins { who });
+        log.record(now_ns, What::UserCodeBegins { who });
+        log.record(now_ns + 250_000, What::UserCodeEnds { who });
+        log.record(now_ns + 250_000, What::InvocationEnds { who });
+    }
+    let header = Header { rolls: true, ..Header::for_seats(1) };
+    let trace = Trace::new(header, vec![log.finish()]);
+    let mut file = Vec::new();
+    trace.write_to(&mut file).unwrap();
+    assert_eq!(Trace::read_from(&mut &file[..]).unwrap(), trace);
+    let page = page(&trace);
+    assert!(page.contains("39960 events before the first one are here as sums alone"));
+    let (_, table) = page.split_once("id=\"r0-earlier-parts\"").unwrap();
+    let (table, _) = table.split_once("</table>").unwrap();
+    let rows: Vec<Vec<&str>> = table.split("<tr>").skip(2).map(|row| row.split("<td class=\"n\">").collect()).collect();
+    assert_eq!(rows.len(), 16);
+    let cell = |row: &[&str], at: usize| -> f64 { row[at].split('<').next().unwrap().parse().unwrap() };
+    let sum = |at: usize| rows.iter().map(|row| cell(row, at)).sum::<f64>();
+    // A quarter of the time in each part; all but ten invocations.
+    assert!(rows.iter().all(|row| (cell(row, 2) - 0.25).abs() < 0.02), "{rows:?}");
+    assert!((sum(4) - 9990.0).abs() <= 8.0 && (sum(5) - 39_960.0).abs() <= 8.0, "{} {}", sum(4), sum(5));
+    assert_eq!(read(&mut page.as_bytes()).unwrap()[0].trace, trace);
 }
 
 /// Times that go back, ends without beginnings, jobs of unknown models: all are shown, and named in the head.
@@ -252,7 +284,7 @@ fn an_impossible_trace_is_shown_as_far_as_it_goes() {
         event(0, u64::MAX, What::LentEnds),
         event(7, 0, What::UserCodeBegins { who }),
     ];
-    let trace = Trace::new(Header::for_seats(1), vec![SeatLog { events, lost: 0 }]);
+    let trace = Trace::new(Header::for_seats(1), vec![SeatLog { events, ..SeatLog::default() }]);
     let mut file = Vec::new();
     let faults = vec!["a truncated trace: it ends at byte 7".to_owned()];
     Page::new(vec![Run { faults, ..Run::new("broken", trace.clone()) }]).write_to(&mut file).unwrap();

@@ -20,6 +20,7 @@
 
 #include <omp.h>
 #include <sched.h>
+#include <unistd.h>
 
 #if defined(JACOBI3D_TBB)
 #include <vicus/locality_queues/tbb.hpp>
@@ -478,8 +479,15 @@ int main(int count, char **words) {
 #if defined(JACOBI3D_VICUS)
     std::optional<vicus::runtime> ours;
 #endif
+    // On a terminal, the line of the run that goes on.
+    const bool is_seen = isatty(STDERR_FILENO) != 0;
+    const std::size_t runs = static_cast<std::size_t>(wanted.repeats + 1) * all.size();
+    std::size_t begun = 0;
     for (int round = 0; round <= wanted.repeats; ++round) {
         for (line &at : all) {
+            if (++begun; is_seen) {
+                std::fprintf(stderr, "\r\033[Krun %zu of %zu: %s, first touch %s", begun, runs, at.column->name, at.init.c_str());
+            }
             const place where{&machine, wanted.domains, at.column->threads};
             run one(wanted, of, where);
             if (round + at.seconds.size() > 0 && before != at.column->threads) {
@@ -503,6 +511,9 @@ int main(int count, char **words) {
 #endif
                 run_openmp(one, at.column->value, at.first_touch, where, of, may, wanted);
             if (expected && !one.result().equals(expected->result())) {
+                if (is_seen) {
+                    std::fputs("\n", stderr);
+                }
                 fail(std::string("the grid of ") + at.column->name + " with first touch " + at.init + " differs from that of one thread");
             }
             // The first round is a warm-up.
@@ -511,6 +522,9 @@ int main(int count, char **words) {
                 at.own += one.own();
             }
         }
+    }
+    if (is_seen) {
+        std::fputs("\r\033[K", stderr);
     }
 
     if (!all.empty()) {

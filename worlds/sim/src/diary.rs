@@ -29,7 +29,7 @@ impl Diary {
         let logs = self.0?;
         let seats = plan.seats.iter().map(|seat| {
             let pu = &machine.topology.pus[seat.pu.index()];
-            SeatInfo { pu: pu.id, group: pu.group, node: pu.node, is_callers: false }
+            SeatInfo { pu: pu.id, group: pu.group, node: pu.node, is_callers: false, process: 0 }
         });
         let mut requests: Vec<u32> = program.tasks.iter().map(|task| task.request.0 as u32).collect();
         requests.sort_unstable();
@@ -56,6 +56,8 @@ impl Diary {
             functions: Vec::new(),
             arrays: Vec::new(),
             rolls: false,
+            processes: Vec::new(),
+            earlier: Vec::new(),
             array_bytes: Vec::new(),
         };
         Some(Trace::new(header, logs.into_iter().map(Log::finish).collect()))

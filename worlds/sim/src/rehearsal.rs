@@ -90,7 +90,7 @@ impl Rehearsal {
         result?;
         let header =
             Header { models: vec![info(model, &grown)], machine: "no machine".to_owned(), ..Header::for_seats(1) };
-        let trace = Trace::new(header, vec![SeatLog { events: log.events, lost: 0 }]);
+        let trace = Trace::new(header, vec![SeatLog { events: log.events, ..SeatLog::default() }]);
         Ok(Rehearsal { trace, counts, work_ns, invocations })
     }
 }

@@ -125,6 +125,12 @@ impl CopyStanding {
         self.epoch().max(self.promised)
     }
 
+    /// The log up to this record.
+    pub(crate) fn up_to(mut self, last: u64) -> CopyStanding {
+        self.epochs.retain(|start| start.first <= last);
+        CopyStanding { last, ..self }
+    }
+
     /// Whether it may take changes of its own.
     pub fn may_write(&self) -> bool {
         !self.follows && self.promised <= self.epoch()

@@ -75,7 +75,7 @@ impl Offer {
     }
 }
 
-fn begin() -> String {
+pub(super) fn begin() -> String {
     format!("{FIRST}{PROTOCOL}\n")
 }
 
@@ -84,10 +84,10 @@ fn put_epoch(text: &mut String, key: &str, epoch: Epoch) {
 }
 
 /// The lines of a message by their first words.
-struct Lines<'a>(std::iter::Peekable<std::str::Lines<'a>>);
+pub(super) struct Lines<'a>(std::iter::Peekable<std::str::Lines<'a>>);
 
 impl<'a> Lines<'a> {
-    fn of(text: &'a str) -> Result<Lines<'a>, NotUnderstood> {
+    pub(super) fn of(text: &'a str) -> Result<Lines<'a>, NotUnderstood> {
         let mut lines = text.lines().peekable();
         let version = lines.next().and_then(|line| line.strip_prefix(FIRST)).ok_or(NotUnderstood::Foreign)?;
         if version != PROTOCOL.to_string() {
@@ -98,17 +98,33 @@ impl<'a> Lines<'a> {
     }
 
     /// The words behind the key of the next line, if it has this key.
-    fn next(&mut self, key: &str) -> Option<Vec<&'a str>> {
+    pub(super) fn next(&mut self, key: &str) -> Option<Vec<&'a str>> {
         let line = self.0.peek()?;
         let words = line.strip_prefix(key)?.strip_prefix(' ')?.split(' ').collect();
         self.0.next();
         Some(words)
     }
 
-    fn number(&mut self, key: &str) -> Option<u64> {
+    pub(super) fn number(&mut self, key: &str) -> Option<u64> {
         let words = self.next(key)?;
         let [number] = words[..] else { return None };
         number.parse().ok()
+    }
+
+    /// The first word of the next line.
+    fn key(&mut self) -> Option<&'a str> {
+        self.0.peek().and_then(|line| line.split(' ').next())
+    }
+
+    /// The records behind the message.
+    pub(super) fn records(&mut self, behind: Option<&[u8]>) -> Option<Vec<Vec<u8>>> {
+        let words = self.next("records")?;
+        let ([count, length, checksum], behind) = (&words[..], behind?) else { return None };
+        let checksum = u32::from_str_radix(checksum, 16).ok()?;
+        if behind.len().to_string() != **length || crc32c::crc32c(behind) != checksum {
+            return None;
+        }
+        split(behind).filter(|records| records.len().to_string() == **count)
     }
 
     fn epoch(&mut self, key: &str) -> Option<Epoch> {
@@ -117,7 +133,7 @@ impl<'a> Lines<'a> {
         Epoch::of(number.parse().ok()?, hex(by)?)
     }
 
-    fn standing(&mut self) -> Option<CopyStanding> {
+    pub(super) fn standing(&mut self) -> Option<CopyStanding> {
         let store = hex(self.next("store")?.first()?)?;
         let words = self.next("copy")?;
         let [copy, role] = words[..] else { return None };
@@ -143,7 +159,7 @@ fn hex(word: &str) -> Option<u64> {
     u64::from_str_radix(word, 16).ok()
 }
 
-fn text(bytes: &[u8]) -> Result<&str, NotUnderstood> {
+pub(super) fn text(bytes: &[u8]) -> Result<&str, NotUnderstood> {
     std::str::from_utf8(bytes).map_err(|_| NotUnderstood::Foreign)
 }
 
@@ -223,17 +239,8 @@ impl CopyAnswer {
         put_epoch(&mut text, "epoch", *epoch);
         writeln!(text, "last {last}\nto {}", to.0).expect("text grows");
         put_epoch(&mut text, "of", to.1);
-        let mut behind = Vec::new();
         match content {
-            Content::Records(records) => {
-                behind.reserve(records.iter().map(|record| record.len() + 8).sum());
-                for record in records {
-                    behind.extend_from_slice(&(record.len() as u64).to_le_bytes());
-                    behind.extend_from_slice(record);
-                }
-                // The network's checksums are of 16 bits.
-                writeln!(text, "records {} {} {:08x}", records.len(), behind.len(), crc32c::crc32c(&behind))
-            }
+            Content::Records(records) => return put_records(text, records),
             Content::Cut(after) => writeln!(text, "cut {after}"),
             Content::Base => writeln!(text, "base now"),
             Content::Refused(refused) => {
@@ -243,7 +250,7 @@ impl CopyAnswer {
         }
         .expect("text grows");
         text.push('\n');
-        [text.into_bytes(), behind].concat()
+        text.into_bytes()
     }
 
     /// Reads a message.
@@ -251,25 +258,13 @@ impl CopyAnswer {
     /// # Errors
     /// It is none.
     pub fn decode(bytes: &[u8]) -> Result<CopyAnswer, NotUnderstood> {
-        if !bytes.starts_with(FIRST.as_bytes()) {
-            return Err(NotUnderstood::Foreign);
-        }
-        let end = bytes.windows(2).position(|two| two == b"\n\n");
-        // Another version may have no such line.
-        let (head, behind) = end.map_or((bytes, &[][..]), |end| (&bytes[..end], &bytes[end + 2..]));
-        let mut lines = Lines::of(text(head)?)?;
+        let (mut lines, behind) = take_records(bytes)?;
         let mut read = || {
             let store = hex(lines.next("store")?.first()?)?;
             let (epoch, last) = (lines.epoch("epoch")?, lines.number("last")?);
             let to = (lines.number("to")?, lines.epoch("of")?);
-            let content = if let Some(words) = lines.next("records") {
-                let [count, length, checksum] = words[..] else { return None };
-                let checksum = u32::from_str_radix(checksum, 16).ok()?;
-                if behind.len().to_string() != length || crc32c::crc32c(behind) != checksum {
-                    return None;
-                }
-                let records = records(behind)?;
-                Content::Records(Some(records).filter(|records| records.len().to_string() == count)?)
+            let content = if lines.key() == Some("records") {
+                Content::Records(lines.records(behind)?)
             } else if let Some(after) = lines.number("cut") {
                 Content::Cut(after)
             } else if lines.next("base").is_some() {
@@ -278,13 +273,35 @@ impl CopyAnswer {
                 let word = *lines.next("refused")?.first()?;
                 Content::Refused(Refused::ALL.into_iter().find(|(_, each)| *each == word)?.0)
             };
-            end.map(|_| CopyAnswer { store, epoch, last, to, content })
+            behind.map(|_| CopyAnswer { store, epoch, last, to, content })
         };
         read().ok_or(NotUnderstood::Damaged)
     }
 }
 
-fn records(mut bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
+/// A message with records behind its lines.
+pub(super) fn put_records(mut text: String, records: &[Vec<u8>]) -> Vec<u8> {
+    let mut behind = Vec::with_capacity(records.iter().map(|record| record.len() + 8).sum());
+    for record in records {
+        behind.extend_from_slice(&(record.len() as u64).to_le_bytes());
+        behind.extend_from_slice(record);
+    }
+    // The network's checksums are of 16 bits.
+    writeln!(text, "records {} {} {:08x}\n", records.len(), behind.len(), crc32c::crc32c(&behind)).expect("text grows");
+    [text.into_bytes(), behind].concat()
+}
+
+/// The lines of a message, and the bytes behind the empty one, if it is there: another version may have none.
+pub(super) fn take_records(bytes: &[u8]) -> Result<(Lines<'_>, Option<&[u8]>), NotUnderstood> {
+    if !bytes.starts_with(FIRST.as_bytes()) {
+        return Err(NotUnderstood::Foreign);
+    }
+    let end = bytes.windows(2).position(|two| two == b"\n\n");
+    let (head, behind) = end.map_or((bytes, None), |end| (&bytes[..end], Some(&bytes[end + 2..])));
+    Ok((Lines::of(text(head)?)?, behind))
+}
+
+fn split(mut bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut records = Vec::new();
     while !bytes.is_empty() {
         let (length, rest) = bytes.split_first_chunk()?;

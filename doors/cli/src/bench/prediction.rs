@@ -102,7 +102,7 @@ fn heading() {
 
 fn machine(args: &Args) -> anyhow::Result<Machine> {
     let Some(path) = &args.machine else {
-        return Ok(Machine::parse("this machine", &calibrate::measured(calibrate::Effort::THOROUGH)?)?);
+        return Ok(Machine::parse("this machine", &calibrate::measured(calibrate::Effort::THOROUGH, &|_| ())?)?);
     };
     let text = std::fs::read_to_string(path).with_context(|| format!("{} can't be read", path.display()))?;
     let machine = Machine::parse(&path.display().to_string(), &text)?;

@@ -85,16 +85,17 @@ pub(super) struct Leaves {
     pub(super) bandwidth: BTreeMap<&'static str, f64>,
 }
 
-pub(super) fn measure(effort: Effort, machine: &Machine) -> anyhow::Result<Leaves> {
-    Ok(Leaves { per_ns: near(effort, machine)?, bandwidth: far(effort, machine)? })
+pub(super) fn measure(effort: Effort, machine: &Machine, at: &dyn Fn(&str)) -> anyhow::Result<Leaves> {
+    Ok(Leaves { per_ns: near(effort, machine, at)?, bandwidth: far(effort, machine, at)? })
 }
 
-fn far(effort: Effort, machine: &Machine) -> anyhow::Result<BTreeMap<&'static str, f64>> {
+fn far(effort: Effort, machine: &Machine, at: &dyn Fn(&str)) -> anyhow::Result<BTreeMap<&'static str, f64>> {
     let runtime = super::tasks::runtime("las", 1);
     let caches = machine.topology.caches.iter().map(|cache| cache.bytes as usize);
     let bytes = (4 * caches.max().unwrap_or(0)).max(128 << 20).min(effort.most_bytes / 4);
     let mut leaves = BTreeMap::new();
     for (kernel, apart) in large(bytes) {
+        at(&format!("{} with data from memory, 4 of 4", kernel.name()));
         let mut found: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
         // Each takes a large part of a second.
         for _ in 0..effort.samples.min(5) {
@@ -116,10 +117,11 @@ fn far(effort: Effort, machine: &Machine) -> anyhow::Result<BTreeMap<&'static st
     Ok(leaves)
 }
 
-fn near(effort: Effort, machine: &Machine) -> anyhow::Result<BTreeMap<&'static str, f64>> {
+fn near(effort: Effort, machine: &Machine, at: &dyn Fn(&str)) -> anyhow::Result<BTreeMap<&'static str, f64>> {
     let runtime = super::tasks::runtime("las", 1);
     let mut leaves = BTreeMap::new();
     for kernel in small() {
+        at(&format!("{} with data in the caches, 3 of 4", kernel.name()));
         let mut rates: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
         for _ in 0..effort.samples {
             let world = Warm::new(machine, is_streaming(&kernel));

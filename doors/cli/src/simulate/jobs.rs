@@ -1,6 +1,7 @@
 //! Simulations side by side, on as many threads as the machine has.
 
-use indicatif::{ProgressBar, ProgressStyle};
+use crate::progress::style;
+use indicatif::ProgressBar;
 use std::io::IsTerminal;
 use std::num::NonZero;
 use std::sync::Mutex;
@@ -42,7 +43,7 @@ fn progress(jobs: usize, what: &str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("{msg} {bar:30} {pos} of {len} runs, {eta} left");
-    let bar = ProgressBar::new(jobs as u64).with_style(style.expect("the template is well formed"));
+    let style = style("{msg} {bar:30} {pos} of {len} runs{left}");
+    let bar = ProgressBar::new(jobs as u64).with_style(style);
     bar.with_message(what.to_owned())
 }

@@ -161,7 +161,7 @@ mod tests {
         let machine = Topology::parse("node:2 l3:1 l2:2 core:1 pu:2").unwrap();
         let expected = "\
 node:2 l3:1 l2:2 core:1 pu:2: 8 PUs, 4 cores, 2 core groups, 2 NUMA nodes, 32 GiB of memory
-Usable: all 8 PUs, no CPU quota; 8 threads by default
+Usable: all 8 PUs; 8 threads by default
 PU numbers are the operating system's; a+b are neighbours.
 
 node 0: 16 GiB

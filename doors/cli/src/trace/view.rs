@@ -3,10 +3,9 @@
 use crate::machine;
 use anyhow::{Context, bail, ensure};
 use clap::Args as ClapArgs;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
-use vicus_trace::Trace;
 use vicus_view::{Page, Run, Still};
 
 /// The options that write a run for other programs.
@@ -131,14 +130,8 @@ pub(crate) fn runs(path: &Path) -> anyhow::Result<Vec<Run>> {
     let length = file.read(&mut start).with_context(name)?;
     if start[..length].starts_with(b"VICUSTRC") {
         let mut file = BufReader::with_capacity(1 << 20, File::open(path).with_context(name)?);
-        let (trace, fault) = Trace::salvage_from(&mut file).with_context(name)?;
         let title = path.file_name().map_or_else(name, |file| file.to_string_lossy().into_owned());
-        let faults = fault.iter().map(ToString::to_string).collect();
-        return Ok(vec![Run { faults, ..Run::new(title, trace) }]);
+        return Ok(vec![Run::salvage(title, &mut file).with_context(name)?]);
     }
-    let bytes = fs::read(path).with_context(name)?;
-    match vicus_view::read(&mut &bytes[..]) {
-        Err(vicus_view::ReadError::NotAPage) => bail!("{}: neither a trace nor a page of `vicus trace view`", name()),
-        read => read.with_context(name),
-    }
+    vicus_view::read(&mut File::open(path).with_context(name)?).with_context(name)
 }

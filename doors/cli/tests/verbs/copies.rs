@@ -1,5 +1,7 @@
 //! Servers that follow each other, in processes of their own: killed, promoted, and told wrong things.
 
+mod archive;
+
 use super::serve::client::{Ask, Reply};
 use super::store::{folder, text, told};
 use std::collections::BTreeSet;
@@ -179,6 +181,30 @@ fn followers_have_what_the_writer_acknowledged_and_refuse_updates() {
     let writer = Server::start(&store, &address, &[]);
     let record = writer.inserted(4);
     assert_eq!(last.values(record), BTreeSet::from([1, 2, 4]));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// Two followers with the addresses of each other and of the writer. Each is started again, and finds the other one
+/// first: nothing new comes from there.
+#[test]
+fn followers_of_each_other_find_the_writer() {
+    let folder = folder("copies-ring");
+    let writer = Server::writer(&folder.join("a"), &[]);
+    writer.inserted(1);
+    let first = Server::follower(&folder.join("b"), &writer);
+    let second = Server::follower(&folder.join("c"), &writer);
+    let (store, address) = (folder.join("b"), first.address.to_string());
+    let ring = ["--follow", &second.url(), "--follow", &writer.url()].map(str::to_owned);
+    first.kill();
+    let first = Server::start(&store, &address, &ring.each_ref().map(|text| &text[..]));
+    let (store, address) = (folder.join("c"), second.address.to_string());
+    let ring = ["--follow", &first.url(), "--follow", &writer.url()].map(str::to_owned);
+    second.kill();
+    let second = Server::start(&store, &address, &ring.each_ref().map(|text| &text[..]));
+    let record = writer.inserted(2);
+    for server in [&first, &second] {
+        wait_for(|| server.metric("vicus_sequence") as u64 == record, "the writer's record");
+    }
     std::fs::remove_dir_all(folder).unwrap();
 }
 

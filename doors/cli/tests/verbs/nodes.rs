@@ -91,6 +91,40 @@ fn files_of_each_node_are_read_where_they_are_and_no_others() {
     assert!(code == Some(1) && error.contains("reads and writes no files; start it with --folder"), "{error}");
 }
 
+/// A node writes its trace when it is interrupted; with that of the process that began, it becomes one.
+#[test]
+fn traces_of_processes_are_joined() {
+    let folder = folder("traces");
+    let text = "box n = numbers(to: 30000); box few = filter(where: \"n % 3 = 0\") on node 1;
+        box rows = aggregate(select: \"COUNT(*) AS n\"); box out = collect; n -> few -> rows -> out;";
+    std::fs::write(folder.join("few.vnet"), text).unwrap();
+    let mut node = Node::start(&folder, &["--trace", "node.trace"]);
+    let lead = network(&folder, "few.vnet", &[&node], &["--trace", "lead.trace"]).output().unwrap();
+    let (code, rows, error) = told(&lead);
+    assert_eq!((code, rows.as_str()), (Some(0), "n\n10000\n"), "{error}");
+    node.signal(libc::SIGINT);
+    assert!(node.child.wait().unwrap().success());
+    let trace = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vicus"));
+        told(&command.arg("trace").args(args).current_dir(&folder).output().unwrap())
+    };
+    let (code, _, error) = trace(&["join", "lead.trace", "node.trace", "-o", "both.trace"]);
+    assert_eq!(code, Some(0), "{error}");
+    let (code, checked, _) = trace(&["check", "both.trace"]);
+    assert!(code == Some(0) && checked.starts_with("looked at all"), "{checked}");
+    let (_, summary, _) = trace(&["summary", "both.trace"]);
+    // What one process sent, the other received: 30,000 rows there and 10,000 back.
+    for (type_name, rows) in [("send 0", "30000"), ("receive 0", "30000"), ("send 1", "10000"), ("receive 1", "10000")]
+    {
+        let line = summary.lines().find(|line| line.starts_with(type_name)).expect("its boxes are there");
+        assert!(line.split_whitespace().filter(|word| *word == rows).count() >= 2, "{line}");
+    }
+    assert!(summary.contains("node.trace set by"), "{summary}");
+    let (code, _, error) = trace(&["join", "lead.trace", "lead.trace", "-o", "no.trace"]);
+    assert!(code == Some(1) && error.contains("no message joins it with the first trace"), "{error}");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
 /// Rows come until a node is killed: then the command fails with the node's address.
 #[test]
 fn a_node_that_is_killed_ends_the_network_with_its_name() {

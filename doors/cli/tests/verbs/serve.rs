@@ -562,7 +562,7 @@ fn what_it_cannot_begin_with_is_one_line() {
     // A store with another process as its writer.
     let store = empty(&folder);
     let served = Served::start(&["--store", &store, "--open-updates"]);
-    fails(&["--store", &store, "--bind", "127.0.0.1:0"], &["db"]);
+    fails(&["--store", &store, "--bind", "127.0.0.1:0"], &["db", "locked by process", "serve --read-only"]);
     let reader = Served::start(&["--store", &store, "--read-only"]);
     assert_eq!(reader.number(ALL), 0);
     assert_eq!(Ask::update("CLEAR ALL").send(reader.address).status, 403);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn vicus(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_vicus")).args(arguments).output().expect("the binary runs")
@@ -538,7 +538,10 @@ fn nothing_is_measured_no_times() {
 fn a_measured_machine_can_be_simulated() {
     let folder = Folder::new("calibrate");
     let file = folder.file("here.toml");
-    printed(&["calibrate", "--quick", "--output", &file]);
+    // What happened: two minutes of silence, and no word at the end.
+    let end = printed(&["calibrate", "--quick", "--output", &file]);
+    assert!(end.starts_with(&format!("{file}: measured in ")), "{end}");
+    assert!(end.contains(&format!("`vicus simulate --machine {file}`")), "{end}");
     let text = std::fs::read_to_string(&file).expect("the file is there");
     let leaves = ["bdiv", "bmod", "cross", "fib", "fwd", "lu0", "map", "merge", "multiply", "node", "place"];
     // With a comment if other load hid its speed.
@@ -558,6 +561,22 @@ fn a_measured_machine_can_be_simulated() {
     let wake: f64 = measured.trim().parse().expect("a number");
     assert!(table.contains(&format!("wake_ns={wake}")), "{table}");
     assert!(refused(&["bench", "prediction", "--machine", &folder.file("nowhere.toml")]).contains("can't be read"));
+}
+
+/// On a terminal, the stage of the measurements is said.
+#[test]
+fn measurements_say_on_a_terminal_how_far_they_are() {
+    let folder = Folder::new("calibrate-terminal");
+    let line = format!("{} calibrate --quick --output {}", env!("CARGO_BIN_EXE_vicus"), folder.file("here.toml"));
+    let mut command = Command::new("script");
+    let Ok(made) = command.args(["-qec", &line, "/dev/null"]).stdin(Stdio::null()).output() else {
+        eprintln!("`script` is not installed: no terminal");
+        return;
+    };
+    let told = String::from_utf8_lossy(&made.stdout);
+    for stage in ["caches and memory, 1 of 4", "2 of 4", "fib with data in the caches, 3 of 4", "4 of 4"] {
+        assert!(told.contains(stage), "{stage}: {told}");
+    }
 }
 
 /// What happened: the machine was measured for half a minute before the command said that the folder doesn't exist.

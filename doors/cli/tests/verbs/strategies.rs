@@ -89,6 +89,24 @@ fn machines_are_known_by_name() {
 }
 
 #[test]
+fn a_plan_for_many_seats_is_a_page_or_two() {
+    // Each of 63 seats, and as many spare ones, looks for work in an order of its own, where its tile lies.
+    let plan = stdout(&["--plan", "vicinity", "--machine", "tilepro64"]);
+    assert!(plan.len() < 4096, "{} bytes: {plan}", plan.len());
+    assert!(plan.contains("\nseat0: pu0 on node0, pool0, affinity its own\n"), "{plan}");
+    assert!(
+        plan.contains("\nseat1 to seat62: pu1 to pu62 on node0, pool1 to pool62; likewise, each in its own order\n"),
+        "{plan}"
+    );
+    for strategy in ALL {
+        for machine in ["tilepro64", "opteron-6172"] {
+            let plan = stdout(&["--plan", strategy.name(), "--machine", machine]);
+            assert!(plan.len() < 16_384, "{} on {machine}: {} bytes: {plan}", strategy.name(), plan.len());
+        }
+    }
+}
+
+#[test]
 fn simulated_machines_have_their_own_latencies() {
     let plan = stdout(&["--plan", "vicinity", "--machine", "tilepro64", "--each"]);
     assert!(plan.starts_with("on tilepro64\n"), "{plan}");

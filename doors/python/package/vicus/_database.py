@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import pathlib
     import types
 
+    from ._network import Trace
+
 __all__ = [
     "Database",
     "Operator",
@@ -397,7 +399,7 @@ class Plan(str):
 class Profile(Plan):
     """How a query was answered: its plan with the work of each operator, its rows, and its times."""
 
-    __slots__ = ("planning", "rows", "seconds")
+    __slots__ = ("planning", "rows", "seconds", "trace")
     __module__ = "vicus"
 
     #: How many rows there were.
@@ -406,12 +408,22 @@ class Profile(Plan):
     planning: float
     #: Seconds from the start to the last row.
     seconds: float
+    #: The record of the run, if it was asked for one.
+    trace: Trace | None
 
     @classmethod
-    def _of(cls, plan: tuple[str, list[tuple[Any, ...]]], rows: int, planning: float, seconds: float) -> Profile:
+    def _of(
+        cls, plan: tuple[str, list[tuple[Any, ...]]], rows: int, planning: float, seconds: float, path: str | None
+    ) -> Profile:
+        from ._network import Trace
+
         made = cls(*plan)
         made.rows, made.planning, made.seconds = rows, planning, seconds
+        made.trace = None if path is None else Trace(path)
         return made
+
+    def _repr_html_(self) -> str:
+        return super()._repr_html_() + ("" if self.trace is None else self.trace._repr_html_())
 
 
 class _Asks:
@@ -639,11 +651,14 @@ class Database(_Asks):
         bind: Mapping[str, object] | None = None,
         timeout: float | None = None,
         memory: int | str | None = None,
+        trace: str | os.PathLike[str] | None = None,
         cancel: _vicus.Cancel | None = None,
     ) -> Profile:
-        """Answers a query, and tells how: its plan with the work of each operator."""
+        """Answers a query, and tells how: its plan with the work of each operator. ``trace`` is a file for the record of
+        the run, on threads of its own: the profile's ``trace`` shows it."""
         asked = _asked(language, bind=bind, timeout=timeout, memory=memory, cancel=cancel)
-        return Profile._of(*self._native.profile(text, asked))
+        path = None if trace is None else os.fspath(trace)
+        return Profile._of(*self._native.profile(text, asked, path), path)
 
     def prepare(
         self,

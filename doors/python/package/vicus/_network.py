@@ -258,8 +258,13 @@ class Ran:
         return counts_html(self.counts) + ("" if self.trace is None else self.trace._repr_html_())
 
 
+#: A longer page would make a notebook's file slow.
+_LARGE = 8_000_000
+
+
 class Trace:
-    """The record of a run, from a file: the time of each type of box and of each seat. Time lines in a notebook."""
+    """The record of a run, from a file: the time of each type of box and of each seat. A notebook shows the page of
+    :meth:`view`, or the picture of :meth:`svg` where the page is large."""
 
     __module__ = "vicus"
 
@@ -281,13 +286,7 @@ class Trace:
 
     def svg(self) -> str:
         """The time lines of the seats as a picture: which box each one worked for."""
-        import json
-
-        from ._show import trace_svg
-
-        kinds = ["--kind=invocation-begins", "--kind=invocation-ends"]
-        lines = _command("trace", "events", "--format=json", "--limit=20000", *kinds, "--", self.path).splitlines()
-        return trace_svg([json.loads(line) for line in lines])
+        return _command("trace", "view", "--svg=-", "--", self.path)
 
     def view(self) -> Page:
         """One HTML file that shows the run, by itself: :func:`vicus.view`."""
@@ -298,9 +297,10 @@ class Trace:
         return f"<vicus.Trace {self.path}: {self.summary['events']:,} events, {milliseconds:,.1f} ms>"
 
     def _repr_html_(self) -> str:
-        from ._show import trace_html
-
-        return trace_html(self)
+        page = self.view()
+        if len(page.html) <= _LARGE:
+            return page._repr_html_()
+        return f"{self.svg()}<p>The page that shows all of it has {len(page.html):,} characters: trace.view().save(…)</p>"
 
 
 def trace(path: str | os.PathLike[str]) -> Trace:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ._database import Plan, Progress, Result
-    from ._network import Network, Trace
+    from ._network import Network
 
 #: So many rows of a result are shown.
 FIRST = 20
@@ -107,61 +107,6 @@ def plan_html(plan: Plan) -> str:
     """A plan as the tree that it is, and its text to be unfolded."""
     text = f'<pre style="line-height:1.3">{html.escape(str(plan))}</pre>'
     return f"{plan.svg()}<details><summary>as text, with its boxes</summary>{text}</details>"
-
-
-def trace_svg(events: list[dict[str, Any]]) -> str:
-    """A line for each seat, with the box that it works for at each time."""
-    begun: dict[int, tuple[int, str]] = {}
-    spans: list[tuple[int, int, int, str]] = []
-    for event in events:
-        seat, time_ns = event["seat"], event["time_ns"]
-        if event["kind"] == "invocation-begins":
-            begun[seat] = (time_ns, event.get("box_name", "?"))
-        elif seat in begun:
-            since, name = begun.pop(seat)
-            spans.append((seat, since, time_ns, name))
-    if not spans:
-        return _svg(200, 20, [_label(4, 14, "no box has run")])
-    seats = sorted({seat for seat, *_ in spans})
-    first, last = min(span[1] for span in spans), max(span[2] for span in spans)
-    names = sorted({span[3] for span in spans})
-    colors = {name: _COLORS[number % len(_COLORS)] for number, name in enumerate(names)}
-    left, width, line = 60, 720, 22
-    scale = width / max(last - first, 1)
-    parts = [_label(4, seats.index(seat) * line + 15, f"seat {seat}") for seat in seats]
-    for seat, since, until, name in spans:
-        x, wide = left + (since - first) * scale, max((until - since) * scale, 0.3)
-        title = html.escape(f"{name}: {(until - since) / 1e3:,.1f} us")
-        parts.append(
-            f'<rect x="{x:.1f}" y="{seats.index(seat) * line + 4}" width="{wide:.1f}" height="{line - 8}" '
-            f'fill="{colors[name]}"><title>{title}</title></rect>'
-        )
-    x, y = float(left), len(seats) * line + 16
-    for name in names:
-        wide = 24 + 7.5 * len(name)
-        if x + wide > left + width and x > left:
-            x, y = float(left), y + 18
-        parts.append(f'<rect x="{x:.1f}" y="{y - 9}" width="10" height="10" fill="{colors[name]}"/>')
-        parts.append(_label(x + 14, y, name))
-        x += wide
-    parts.append(_label(4, y + 18, f"{(last - first) / 1e6:,.2f} ms", ' fill="#666"'))
-    return _svg(left + width + 10, y + 26, parts)
-
-
-def trace_html(trace: Trace) -> str:
-    """The time lines of a run, and the work of each type of box."""
-    rows = [
-        [
-            box["type_name"],
-            f"{box['invocations']:,}",
-            f"{box['rows_in']:,}",
-            f"{box['rows_out']:,}",
-            f"{box['busy_ns'] / 1e6:.2f}",
-            f"{box['queued_ns'] / 1e6:.2f}",
-        ]
-        for box in trace.boxes
-    ]
-    return trace.svg() + _table(["box", "runs", "rows in", "rows out", "ms busy", "ms queued"], rows)
 
 
 def counts_html(counts: list[tuple[str, int, int, int, float]]) -> str:

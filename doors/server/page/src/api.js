@@ -68,9 +68,14 @@ export const complete = (value, signal) => post('api/complete', value, signal);
 export const check = (value, signal) => post('api/check', value, signal);
 export const requests = (signal) => json('api/requests', { signal });
 export const plan = (id) => json(`api/requests/${id}/plan`);
-export const trace = (id, signal) => json(`api/requests/${id}/trace`, { signal });
 /// One file that shows a run, for people.
 export const view = async (id) => (await request(`api/requests/${id}/view`, { headers: { Accept: 'text/html' } })).blob();
+/// Likewise for a recording that a file has, a trace or an earlier page.
+export const shown = async (file) => {
+  const path = `api/view?${new URLSearchParams({ name: file.name })}`;
+  const headers = { Accept: 'text/html', 'Content-Type': 'application/octet-stream' };
+  return (await request(path, { method: 'POST', headers, body: file })).blob();
+};
 export const stop = (id) => request(`api/requests/${id}`, { method: 'DELETE', headers: secretOf(id) });
 
 /// The secrets of the requests that this page has begun. Who has no token ends a request by its secret alone: others may have the same

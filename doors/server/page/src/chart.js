@@ -1,9 +1,10 @@
 // Charts of a result: bars, lines, points. Drawn as SVG for the size of their place.
 
-import { h, replace, svg } from './dom.js';
+import { h, icon, replace, svg } from './dom.js';
 import { compact, count, plural } from './format.js';
+import { savePicture } from './picture.js';
 import { dateTicks, linear, niceAxis, ticks } from './scales.js';
-import { termLabel } from './term-view.js';
+import { nameLabel, termLabel } from './term-view.js';
 import { columnKind, kindOf, numberOf, timeOf } from './terms.js';
 import { hideTip, showTip } from './tooltip.js';
 
@@ -27,6 +28,8 @@ export class Chart {
     this.options = options;
     this.controls = h('div', { class: 'view-controls' });
     this.place = h('div', { class: 'chart-place' });
+    /// What the drawing leaves out, in sight however far it is scrolled.
+    this.note = h('span', { class: 'quiet grow', role: 'status' });
     parent.append(this.controls, this.place);
     new ResizeObserver(() => this.run && this.#draw()).observe(this.place);
   }
@@ -51,7 +54,7 @@ export class Chart {
     const x = date >= 0 ? date : (year ?? (term >= 0 ? term : numbers[0]));
     const y = numbers.filter((column) => column !== x).at(-1) ?? numbers[0];
     const type = (x === date || x === year) && run.rows.length <= 2000 ? 'line' : x === term ? 'bar' : 'scatter';
-    this.choice = { type, x, y, colour: -1 };
+    this.choice = { type, x, y, also: -1, colour: -1 };
     /// The column that names the bars, for the way back from points.
     this.named = term;
   }
@@ -75,6 +78,9 @@ export class Chart {
             : kinds.findIndex((kind, column) => kind === 'number' && column !== choice.x);
       if (choice.y < 0) choice.y = choice.x;
       if (kinds[choice.x] === 'term') choice.type = 'bar';
+      // A second column and colours of a third one would share the same colours.
+      if (choice.also === choice.y || choice.also === choice.x || (name === 'colour' && value >= 0)) choice.also = -1;
+      if (name === 'also' && value >= 0) choice.colour = -1;
       this.#renderControls();
       this.#draw();
     };
@@ -120,6 +126,13 @@ export class Chart {
         'y',
         all.filter((column) => kinds[column] === 'number'),
       ),
+      kinds.filter((kind, column) => kind === 'number' && column !== choice.x).length > 1 &&
+        select(
+          'and',
+          'also',
+          all.filter((column) => kinds[column] === 'number' && column !== choice.x && column !== choice.y),
+          'none',
+        ),
       choice.type !== 'bar' &&
         kinds.length > 2 &&
         select(
@@ -128,6 +141,21 @@ export class Chart {
           all.filter((column) => column !== choice.x && column !== choice.y),
           'none',
         ),
+      this.note,
+      h(
+        'button',
+        {
+          type: 'button',
+          class: 'button small',
+          title: 'Save the chart as an SVG file',
+          onClick: () => {
+            const drawing = this.place.querySelector('svg');
+            if (drawing) savePicture(drawing, 'chart.svg', this.legend);
+          },
+        },
+        icon('download'),
+        'SVG',
+      ),
     );
     if (focused)
       [...this.controls.querySelectorAll('button, select')]
@@ -149,8 +177,21 @@ export class Chart {
     else this.#points(width, height, type === 'line');
   }
 
-  /// Puts a drawing into its place with what it says in words.
-  #show(width, height, text, marks, legend = []) {
+  /// The columns that are drawn upwards: one or two.
+  get #up() {
+    const { y, also } = this.choice;
+    return also >= 0 ? [y, also] : [y];
+  }
+
+  /// What a column is called, each with its colour, if there are two.
+  get #names() {
+    const up = this.#up;
+    return up.length > 1 ? up.map((column, at) => [this.run.columns[column], at]) : [];
+  }
+
+  /// Puts a drawing into its place with what it says in words; `cut` is what it leaves out.
+  #show(width, height, text, marks, legend = [], cut = '') {
+    this.legend = legend;
     const drawing = svg(
       'svg',
       { class: 'chart', width, height, viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': text },
@@ -164,41 +205,49 @@ export class Chart {
         label,
       ),
     );
+    // The names of two columns have room beside the choices; those of many values stand in the drawing's corner.
+    const few = keys.length <= 2;
+    replace(this.note, few && keys, cut.trim());
     replace(
       this.place,
       drawing,
-      keys.length > 0 && h('div', { class: 'legend chart-legend' }, keys),
+      !few && h('div', { class: 'legend chart-legend' }, keys),
       h('p', { class: 'sr-only' }, text),
     );
   }
 
   #bars(width, height, horizontal) {
-    const { x, y } = this.choice;
+    const { x } = this.choice;
     const { rows, columns } = this.run;
-    const bars = rows
-      .slice(0, MAX_BARS)
-      .map((row) => ({ label: termLabel(row[x], this.options.short, 40), value: this.#value(row, y) }));
-    const known = bars.filter(({ value }) => Number.isFinite(value));
-    const axis = niceAxis(
-      Math.min(0, ...known.map(({ value }) => value)),
-      Math.max(0, ...known.map(({ value }) => value)),
-      horizontal ? Math.min(6, width / 140) : 5,
-    );
-    const most = known.reduce((best, bar) => (bar.value > (best?.value ?? -Infinity) ? bar : best), null);
+    const up = this.#up;
+    const bars = rows.slice(0, MAX_BARS).map((row) => ({
+      label: nameLabel(row[x], this.options.short, 32),
+      values: up.map((column) => this.#value(row, column)),
+    }));
+    const values = bars.flatMap((bar) => bar.values).filter(Number.isFinite);
+    const axis = niceAxis(Math.min(0, ...values), Math.max(0, ...values), horizontal ? Math.min(6, width / 140) : 5);
+    const known = bars.filter((bar) => Number.isFinite(bar.values[0]));
+    const most = known.reduce((best, bar) => (bar.values[0] > (best?.values[0] ?? -Infinity) ? bar : best), null);
     const cut = rows.length > MAX_BARS ? ` The first ${MAX_BARS} of ${count(rows.length)} rows.` : '';
-    const text = `Bars of ${columns[y]} for each ${columns[x]}: ${plural(bars.length, 'bar')}${most ? `, the longest is ${most.label} with ${count(most.value)}` : ''}.${cut}`;
+    const title = up.map((column) => columns[column]).join(' and ');
+    const text = `Bars of ${title} for each ${columns[x]}: ${plural(bars.length, 'bar')}${most ? `, the longest is ${most.label} with ${count(most.values[0])}` : ''}.${cut}`;
     const tip = (bar) => ({
       onPointermove: (event) =>
-        showTip(event.clientX, event.clientY, [bar.label, `${columns[y]}: ${count(bar.value)}`]),
+        showTip(event.clientX, event.clientY, [
+          bar.label,
+          ...up.map((column, at) => `${columns[column]}: ${count(bar.values[at])}`),
+        ]),
       onPointerleave: hideTip,
     });
+    // Bars of the columns share the place of one: `[offset, thickness]` of each, as parts of it.
+    const part = (at, all) => [((1 - all) / 2) + (all * at) / up.length, all / up.length];
     const marks = [];
     if (horizontal) {
       const left = Math.min(
-        width * 0.35,
-        20 + 6.6 * Math.max(4, ...bars.map(({ label }) => Math.min(34, label.length))),
+        width * 0.4,
+        24 + 7 * Math.max(4, ...bars.map(({ label }) => label.length)),
       );
-      const step = Math.min(34, Math.max(18, (height - 56) / Math.max(1, bars.length)));
+      const step = Math.min(40, Math.max(up.length > 1 ? 36 : 18, (height - 56) / Math.max(1, bars.length)));
       const whole = Math.max(height, 56 + step * bars.length);
       const scale = linear(axis.domain, [left, width - 64]);
       for (const tick of axis.ticks) {
@@ -207,53 +256,58 @@ export class Chart {
           label(scale(tick), 20, compact(tick), 'middle'),
         );
       }
-      bars.forEach((bar, at) => {
-        const top = 30 + step * at;
+      bars.forEach((bar, row) => {
+        const top = 30 + step * row;
         marks.push(label(left - 10, top + step / 2 + 4, bar.label, 'end', 'category'));
-        if (!Number.isFinite(bar.value)) return;
-        const [from, to] = [scale(0), scale(bar.value)].sort((a, b) => a - b);
-        marks.push(
-          svg('rect', {
-            class: 'mark',
-            x: from,
-            y: top + step * 0.16,
-            width: Math.max(1, to - from),
-            height: step * 0.68,
-            rx: 2,
-            ...tip(bar),
-          }),
-        );
-        marks.push(label(to + 6, top + step / 2 + 4, compact(bar.value), 'start', 'value'));
+        bar.values.forEach((value, at) => {
+          if (!Number.isFinite(value)) return;
+          const [from, to] = [scale(0), scale(value)].sort((a, b) => a - b);
+          const [offset, thickness] = part(at, 0.68);
+          marks.push(
+            svg('rect', {
+              class: 'mark',
+              x: from,
+              y: top + step * offset,
+              width: Math.max(1, to - from),
+              height: step * thickness,
+              rx: 2,
+              style: { fill: `var(--series-${at + 1})` },
+              ...tip(bar),
+            }),
+            label(to + 6, top + step * (offset + thickness / 2) + 4, compact(value), 'start', 'value'),
+          );
+        });
       });
-      return this.#show(width, whole, text, [
-        svg('g', {}, marks),
-        cut && label(width - 16, whole - 8, cut.trim(), 'end'),
-      ]);
+      return this.#show(width, whole, text, svg('g', {}, marks), this.#names, cut);
     }
     const [left, bottom] = [64, height - 44];
     const scale = linear(axis.domain, [bottom, TOP]);
     const step = (width - left - 20) / Math.max(1, bars.length);
     this.#rows(marks, scale, axis, left, width);
     const each = Math.ceil(bars.length / Math.max(1, Math.floor((width - left) / 72)));
-    bars.forEach((bar, at) => {
-      const middle = left + step * (at + 0.5);
-      if (at % each === 0) marks.push(label(middle, bottom + 18, bar.label.slice(0, 12), 'middle'));
-      if (!Number.isFinite(bar.value)) return;
-      const [top, end] = [scale(0), scale(bar.value)].sort((a, b) => a - b);
-      marks.push(
-        svg('rect', {
-          class: 'mark',
-          x: middle - step * 0.36,
-          y: top,
-          width: step * 0.72,
-          height: Math.max(1, end - top),
-          rx: 2,
-          ...tip(bar),
-        }),
-      );
+    bars.forEach((bar, row) => {
+      const begin = left + step * row;
+      if (row % each === 0) marks.push(label(begin + step / 2, bottom + 18, bar.label.slice(0, 12), 'middle'));
+      bar.values.forEach((value, at) => {
+        if (!Number.isFinite(value)) return;
+        const [top, end] = [scale(0), scale(value)].sort((a, b) => a - b);
+        const [offset, thickness] = part(at, 0.72);
+        marks.push(
+          svg('rect', {
+            class: 'mark',
+            x: begin + step * offset,
+            y: top,
+            width: step * thickness,
+            height: Math.max(1, end - top),
+            rx: 2,
+            style: { fill: `var(--series-${at + 1})` },
+            ...tip(bar),
+          }),
+        );
+      });
     });
-    marks.push(label(width / 2, height - 6, columns[x], 'middle', 'axis'), label(16, 18, columns[y], 'start', 'axis'));
-    this.#show(width, height, text, [marks, cut && label(width - 16, 18, cut.trim(), 'end')]);
+    marks.push(label(width / 2, height - 6, columns[x], 'middle', 'axis'), label(16, 18, title, 'start', 'axis'));
+    return this.#show(width, height, text, marks, this.#names, cut);
   }
 
   #rows(marks, scale, axis, left, width) {
@@ -266,20 +320,25 @@ export class Chart {
   }
 
   #points(width, height, joined) {
-    const { x, y, colour } = this.choice;
+    const { x, colour } = this.choice;
     const { columns } = this.run;
+    const up = this.#up;
+    const title = up.map((column) => columns[column]).join(' and ');
     const groups = new Map();
     const points = [];
     for (const row of this.run.rows) {
-      const point = { x: this.#value(row, x), y: this.#value(row, y), at: 0, row };
-      if (!Number.isFinite(point.x) || !Number.isFinite(point.y)) continue;
-      if (points.length >= MAX_POINTS) break;
-      if (colour >= 0) {
-        const name = termLabel(row[colour], this.options.short, 28);
-        if (!groups.has(name)) groups.set(name, groups.size);
-        point.at = Math.min(groups.get(name), MAX_COLOURS - 1);
+      const across = this.#value(row, x);
+      const all = up.map((column, at) => ({ x: across, y: this.#value(row, column), at, row }));
+      for (const point of all) {
+        if (!Number.isFinite(point.x) || !Number.isFinite(point.y)) continue;
+        if (colour >= 0) {
+          const name = nameLabel(row[colour], this.options.short, 28);
+          if (!groups.has(name)) groups.set(name, groups.size);
+          point.at = Math.min(groups.get(name), MAX_COLOURS - 1);
+        }
+        points.push(point);
       }
-      points.push(point);
+      if (points.length >= MAX_POINTS) break;
     }
     if (points.length === 0)
       return replace(this.place, h('p', { class: 'empty' }, 'These columns have no numbers or dates to draw.'));
@@ -316,25 +375,25 @@ export class Chart {
         );
       }
     }
-    marks.push(label(width / 2, height - 6, columns[x], 'middle', 'axis'), label(16, 18, columns[y], 'start', 'axis'));
+    marks.push(label(width / 2, height - 6, columns[x], 'middle', 'axis'), label(16, 18, title, 'start', 'axis'));
     const halo = svg('circle', { class: 'halo', r: 7, visibility: 'hidden' });
     marks.push(halo);
     const cut =
       points.length >= MAX_POINTS ? ` The first ${count(MAX_POINTS)} of ${count(this.run.rows.length)} rows.` : '';
-    if (cut) marks.push(label(width / 2, 18, cut.trim(), 'middle'));
-    const range = `${columns[y]} from ${compact(least(ys))} to ${compact(greatest(ys))}`;
+    const range = `${title} from ${compact(least(ys))} to ${compact(greatest(ys))}`;
     const legend =
       colour < 0
-        ? []
+        ? this.#names
         : [...groups]
             .slice(0, MAX_COLOURS)
             .map(([name, at]) => [groups.size > MAX_COLOURS && at === MAX_COLOURS - 1 ? 'others' : name, at]);
     this.#show(
       width,
       height,
-      `${joined ? 'A line' : 'Points'} of ${columns[y]} over ${columns[x]}: ${plural(points.length, 'point')}, ${range}.${cut}`,
+      `${joined ? 'A line' : 'Points'} of ${title} over ${columns[x]}: ${plural(points.length, 'point')}, ${range}.${cut}`,
       marks,
       legend,
+      cut,
     );
     this.#nearest(points, acrossScale, upScale, halo);
   }

@@ -67,19 +67,6 @@ async function download(run, type, extension) {
   }
 }
 
-/// Saves one file that shows a run: its time line, and why it took so long.
-export async function saveView(run) {
-  try {
-    const blob = await api.view(run.id);
-    const link = h('a', { href: URL.createObjectURL(blob), download: 'run.html' });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
-    toast(`Saved run.html, ${bytes(blob.size)}: open it in a browser`, { kind: 'good' });
-  } catch (error) {
-    toast(`The run was not saved: ${error.message}`, { kind: 'bad', lasts: 8000 });
-  }
-}
-
 async function collect(response, type, onBytes) {
   const reader = response.body.getReader();
   let folded = new Blob([], { type });

@@ -2,7 +2,7 @@
 
 import { h, icon, replace } from './dom.js';
 import { bytes, count, duration, plural } from './format.js';
-import { misestimate, timeShares, treeRows } from './plan.js';
+import { indexOf, misestimate, timeShares, treeRows } from './plan.js';
 
 const STATES = {
   planned: 'Planned, not run',
@@ -133,6 +133,13 @@ export class Explain {
     if (focused !== null) this.body.querySelector(`tr[data-id="${focused}"]`)?.focus({ preventScroll: true });
   }
 
+  /// What an operator does; the index that it reads is explained.
+  #detail(detail) {
+    const index = indexOf(detail);
+    if (!index) return this.short(detail);
+    return [h('abbr', { title: index.means }, index.name), this.short(detail.slice(index.name.length))];
+  }
+
   /// Whether some operators were stopped before their end.
   #isPart() {
     return isOver(this.plan) && this.plan.operators.some((operator) => operator.isWhole === false);
@@ -179,9 +186,9 @@ export class Explain {
               { class: 'operator-name' },
               operator.name,
               operator.degree > 1 &&
-                h('span', { class: 'tag', title: 'instances side by side' }, `×${operator.degree}`),
+                h('span', { class: 'tag', title: `${operator.degree} instances of its boxes work side by side` }, `×${operator.degree}`),
             ),
-            h('span', { class: 'operator-detail', title: operator.detail }, this.short(operator.detail)),
+            h('span', { class: 'operator-detail', title: operator.detail }, this.#detail(operator.detail)),
           ),
         ),
       ),
@@ -251,7 +258,7 @@ export class Explain {
     replace(
       this.side,
       h('h3', {}, operator.name),
-      h('p', { class: 'mono small', title: operator.detail }, this.short(operator.detail)),
+      h('p', { class: 'mono small', title: operator.detail }, this.#detail(operator.detail)),
       operator.order?.length > 0 && h('p', { class: 'quiet small' }, `Sorted by ${operator.order.join(', ')}`),
       boxes.length === 0 && h('p', { class: 'quiet' }, 'No boxes of its own: it runs within its parent.'),
       boxes.map((box) =>

@@ -109,6 +109,53 @@ function drawn(count, edges, ideal, rounds) {
   return Array.from(x, (value, node) => ({ x: value, y: y[node] }));
 }
 
+/// Places moved up or down until no label lies on another one, or until that would take too long. `labels` has the rectangle of each node
+/// with its label, `{left, right, height}` from the node's place, for a picture of `wide` by `high`, into which `places` are scaled;
+/// labels keep their size.
+export function apart(places, labels, wide, high) {
+  let moved = places;
+  for (let turn = 0; turn < TURNS; turn += 1) {
+    const box = bounds(moved);
+    // What is made higher is made smaller, so labels take more of it.
+    const scale = Math.min(1, wide / (box.right - box.left + 1), high / (box.bottom - box.top + 1));
+    const next = separated(moved, labels, scale);
+    if (next === moved) return moved;
+    moved = next;
+  }
+  return moved;
+}
+
+const TURNS = 4;
+const ROUNDS = 60;
+/// The distance of two labels, as a part of their height.
+const BETWEEN = 1.1;
+
+/// One turn at this scale; the same array if nothing had to move.
+function separated(places, labels, scale) {
+  const moved = places.map(({ x, y }) => ({ x, y }));
+  let any = false;
+  for (let round = 0; round < ROUNDS; round += 1) {
+    let touched = false;
+    for (let a = 0; a < moved.length; a += 1) {
+      for (let b = a + 1; b < moved.length; b += 1) {
+        const [one, other] = [moved[a], moved[b]];
+        const dx = (other.x - one.x) * scale;
+        if (dx + labels[b].left >= labels[a].right || dx + labels[b].right <= labels[a].left) continue;
+        const dy = (other.y - one.y) * scale;
+        const lack = ((labels[a].height + labels[b].height) / 2) * BETWEEN - Math.abs(dy);
+        if (lack <= 0.01) continue;
+        const step = (lack / 2 / scale) * (dy < 0 ? -1 : 1);
+        one.y -= step;
+        other.y += step;
+        touched = true;
+      }
+    }
+    if (!touched) break;
+    any = true;
+  }
+  return any ? moved : places;
+}
+
 /// The smallest box around all places.
 export function bounds(places) {
   const box = { left: Infinity, top: Infinity, right: -Infinity, bottom: -Infinity };

@@ -2,13 +2,16 @@
 
 import { h, icon, replace, svg, toast } from './dom.js';
 import { count, plural } from './format.js';
-import { bounds, layout } from './graph-layout.js';
-import { termElement, termLabel } from './term-view.js';
+import { apart, bounds, layout } from './graph-layout.js';
+import { savePicture } from './picture.js';
+import { nameLabel, termElement, termLabel } from './term-view.js';
 import { RDF_TYPE, termText } from './terms.js';
 import { hideTip, showTip } from './tooltip.js';
 
 /// More nodes are no picture any more.
 const MAX_NODES = 250;
+/// The width of a label's letter, some more than the average one.
+const LETTER = 6.6;
 
 /// Nodes and edges of triples, at most so many nodes. Predicates between the same two nodes share an edge.
 export function graphOf(triples, { literals = true, most = MAX_NODES } = {}) {
@@ -47,18 +50,6 @@ export function graphOf(triples, { literals = true, most = MAX_NODES } = {}) {
     if (!predicates.some(({ value }) => value === predicate.value)) predicates.push(predicate);
   }
   return { nodes, edges: [...edges.values()], left };
-}
-
-/// An IRI without a prefix is named by its last part, or by the last two where the last one is a number.
-function nodeLabel(term, short) {
-  const name = term.type === 'uri' && !short(term.value) ? lastPieces(term.value) : termLabel(term, short);
-  return name.length > 30 ? `${name.slice(0, 29)}…` : name;
-}
-
-export function lastPieces(iri) {
-  const found = /([^/#]+[/#])?([^/#]+)[/#]?$/.exec(iri);
-  if (!found) return iri;
-  return /^\d+$/.test(found[2]) ? `${found[1] ?? ''}${found[2]}` : found[2];
 }
 
 export class GraphView {
@@ -110,6 +101,16 @@ export class GraphView {
     const wanted = Math.max(1, clientWidth - 250) / Math.max(1, clientHeight - 50);
     const stretch = Math.min(3, Math.max(0.6, (wanted * (box.bottom - box.top + 1)) / (box.right - box.left + 1)));
     this.places = places.map(({ x, y }) => ({ x: x * stretch, y }));
+    // A leaf's label stands on the side that its edge does not come from.
+    for (const { from, to } of edges) {
+      if (nodes[to].degree === 1) nodes[to].leftwards = this.places[to].x < this.places[from].x;
+      if (nodes[from].degree === 1) nodes[from].leftwards = this.places[from].x < this.places[to].x;
+    }
+    const labels = nodes.map(({ term, leftwards }) => {
+      const width = 18 + LETTER * nameLabel(term, short).length;
+      return { left: leftwards ? -width : -8, right: leftwards ? 8 : width, height: 15 };
+    });
+    this.places = apart(this.places, labels, Math.max(60, clientWidth - 320), Math.max(60, clientHeight - 50));
     const button = (name, label, action) =>
       h(
         'button',
@@ -139,17 +140,13 @@ export class GraphView {
       button('minus', 'Zoom out', () => this.#zoom(1 / 1.3)),
       button('plus', 'Zoom in', () => this.#zoom(1.3)),
       button('fit', 'Show all', () => this.#fit()),
+      button('download', 'Save as SVG', () => savePicture(this.plane, 'graph.svg')),
     );
     const arrow = svg(
       'marker',
       { id: 'arrow', viewBox: '0 0 8 8', refX: 7, refY: 4, markerWidth: 6, markerHeight: 6, orient: 'auto' },
       svg('path', { d: 'M0 .8L7 4 0 7.2z' }),
     );
-    // A leaf's label stands on the side that its edge does not come from.
-    for (const { from, to } of edges) {
-      if (nodes[to].degree === 1) nodes[to].leftwards = this.places[to].x < this.places[from].x;
-      if (nodes[from].degree === 1) nodes[from].leftwards = this.places[from].x < this.places[to].x;
-    }
     this.edgeElements = edges.map((edge) => {
       const text = edge.predicates.map((predicate) => termLabel(predicate, short, 24)).join(', ');
       return {
@@ -181,7 +178,7 @@ export class GraphView {
   #node(node, at) {
     const { short } = this.options;
     const isLiteral = node.term.type === 'literal';
-    const text = nodeLabel(node.term, short);
+    const text = nameLabel(node.term, short);
     const radius = isLiteral ? 4 : Math.min(14, 6 + Math.sqrt(node.degree) * 1.6);
     Object.assign(node, { radius, shown: radius });
     const shape = svg('circle', { r: radius });
@@ -280,7 +277,7 @@ export class GraphView {
                 h(
                   'button',
                   { type: 'button', class: 'list-button', onClick: () => this.choose(at) },
-                  h('span', { class: 'ellipsis', title: node.term.value }, nodeLabel(node.term, short)),
+                  h('span', { class: 'ellipsis', title: node.term.value }, nameLabel(node.term, short)),
                   h('span', { class: 'quiet' }, count(node.degree)),
                 ),
               ),
@@ -311,7 +308,7 @@ export class GraphView {
                   title: nodes[other].term.value,
                   onClick: () => this.choose(other),
                 },
-                nodeLabel(nodes[other].term, short),
+                nameLabel(nodes[other].term, short),
               ),
         ),
       );

@@ -45,3 +45,13 @@ export function timeShares(operators) {
   const sum = operators.reduce((sum, operator) => sum + (operator.timeMs ?? 0), 0);
   return new Map(operators.map((operator) => [operator.id, sum ? (operator.timeMs ?? 0) / sum : 0]));
 }
+
+const PARTS = { G: 'graph', S: 'subject', P: 'predicate', O: 'object' };
+
+/// The index at the beginning of an operator's detail, `{name, means}`, or null: `Gpos` has the quads by graph, predicate, object, subject.
+export function indexOf(detail) {
+  const found = /^[GSPO][gspo]{3}(?=\s|$)/.exec(detail ?? '');
+  const parts = found && [...found[0].toUpperCase()].map((letter) => PARTS[letter]);
+  if (!parts || new Set(parts).size < 4) return null;
+  return { name: found[0], means: `The index that has the quads ordered by ${parts.slice(0, 3).join(', ')} and ${parts[3]}` };
+}

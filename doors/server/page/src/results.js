@@ -3,7 +3,7 @@
 import * as api from './api.js';
 import { Chart, canChart } from './chart.js';
 import { announce, byId, eachFrame, h, icon, replace, tablist, toast } from './dom.js';
-import { downloadItems, saveView } from './downloads.js';
+import { downloadItems } from './downloads.js';
 import { Explain } from './explain.js';
 import { bytes, count, duration, plural } from './format.js';
 import { GraphView } from './graph.js';
@@ -66,7 +66,10 @@ export class Results {
     this.explain.update(null);
     run.addEventListener('change', this.refresh);
     run.addEventListener('plan', () => {
-      if (run === this.run) this.explain.update(run.plan, cutAt(run));
+      if (run !== this.run) return;
+      this.explain.update(run.plan, cutAt(run));
+      // The last plan may come after the last row, and brings the server's time.
+      if (run.isOver) this.refresh();
     });
     run.addEventListener('end', () => {
       if (run !== this.run) return;
@@ -168,7 +171,10 @@ export class Results {
       const elapsed = run.elapsedMs ?? performance.now() - run.startedAt;
       if (run.form !== 'update' && run.boolean === null && run.state !== 'checking')
         parts.push(plural(run.received, run.isGraph ? 'triple' : 'row'));
-      parts.push(duration(elapsed));
+      const server = serverMs(run);
+      // Two times: what the server needed, and what the way and the page added.
+      if (server !== null) parts.push(`server ${duration(server)}`, `page ${duration(elapsed)}`);
+      else parts.push(duration(elapsed));
       if (run.firstRowMs !== null) parts.push(`first row after ${duration(run.firstRowMs)}`);
       if (run.bytes) parts.push(bytes(run.bytes));
     }
@@ -314,7 +320,7 @@ export class Results {
 
   async #trace() {
     const { run } = this;
-    if (this.traced === run) return this.timeline.redraw();
+    if (this.traced === run) return undefined;
     if (run.planOnly || run.form === 'update')
       return this.timeline.show(null, 'There is no time line: the query did not run.');
     if (!run.wantsTrace)
@@ -323,12 +329,13 @@ export class Results {
     this.traced = run;
     this.timeline.show(null, 'Loading the time line…');
     try {
-      const trace = await api.trace(run.id);
-      if (run === this.run) this.timeline.show(trace, '', () => saveView(run));
+      const page = await api.view(run.id);
+      if (run === this.run) await this.timeline.show(page);
     } catch (error) {
       if (run === this.run)
         this.timeline.show(null, error.status === 404 ? 'The server has no time line of this query.' : error.message);
     }
+    return undefined;
   }
 }
 
@@ -355,6 +362,12 @@ function hasTriples(run) {
   const isTriple = ([subject, predicate, object]) =>
     subject && subject.type !== 'literal' && predicate?.type === 'uri' && object;
   return run.isGraph || (run.columns.length === 3 && run.rows.slice(0, 100).every(isTriple));
+}
+
+/// How long the server was at it, if its last plan has come.
+function serverMs({ plan, isOver }) {
+  if (!isOver || !plan || plan.state === 'running' || plan.state === 'planned') return null;
+  return Number.isFinite(plan.elapsedMs) ? plan.elapsedMs : null;
 }
 
 /// The number of rows at which the page's limit ended a run, or null.

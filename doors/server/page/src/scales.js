@@ -1,4 +1,4 @@
-// Scales and ticks of charts and of the time line. Pure functions.
+// Scales and ticks of charts. Pure functions.
 
 /// A function from the domain to the range. A domain without width maps to the middle.
 export function linear([low, high], [from, to]) {

@@ -3,7 +3,7 @@
 import { h, toast } from './dom.js';
 import { grouped } from './format.js';
 import { openMenu } from './menu.js';
-import { XSD, dateParts, isWeb, kindOf, termText } from './terms.js';
+import { XSD, dateParts, isWeb, kindOf, lastPieces, termText } from './terms.js';
 
 /// A term as an element. `short` writes IRIs with prefixes, `onDescribe(iri)` asks for a description.
 export function termElement(term, { short, onDescribe }) {
@@ -82,6 +82,13 @@ export function termLabel(term, short, limit = 60) {
         : term.value;
   const line = text.replace(/\s+/g, ' ');
   return line.length > limit ? `${line.slice(0, limit - 1)}…` : line;
+}
+
+/// A term as the name of a thing in a picture. An IRI without a prefix is named by its last part, or by the last two where the last one
+/// is a number: names that begin alike would look the same when they are cut.
+export function nameLabel(term, short, limit = 30) {
+  const name = term?.type === 'uri' && !short(term.value) ? lastPieces(term.value) : termLabel(term, short);
+  return name.length > limit ? `${name.slice(0, limit - 1)}…` : name;
 }
 
 /// Copies a text. Browsers offer their clipboard to pages with TLS or on the same machine only; elsewhere an old way is left.

@@ -144,3 +144,10 @@ export function columnKind(rows, column, looks = 2000) {
   }
   return kind ?? 'term';
 }
+
+/// The last part of an IRI, or its last two parts where the last one is a number.
+export function lastPieces(iri) {
+  const found = /([^/#]+[/#])?([^/#]+)[/#]?$/.exec(iri);
+  if (!found) return iri;
+  return /^\d+$/.test(found[2]) ? `${found[1] ?? ''}${found[2]}` : found[2];
+}

@@ -20,7 +20,6 @@ export function startTheme() {
     button.setAttribute('aria-label', label);
     button.title = label;
     replace(button, icon(dark ? 'sun' : 'moon'));
-    dispatchEvent(new Event('themechange'));
   };
   button.addEventListener('click', () => {
     const dark = chosen ? chosen === 'dark' : system.matches;

@@ -4,7 +4,7 @@
 //   node test/mock-server.js [PORT]      serves dist/ and the interface on the loopback address
 //
 // Words in a text choose what happens: "slow" streams for a minute, "break" ends in the middle of the answer, "oops" is an error with a
-// place, "late" is one that the check does not find, "big" has 20,000 rows, "million" a million, "nothing" has none, "huge" has a trace of 100,000 spans.
+// place, "late" is one that the check does not find, "big" has 20,000 rows, "million" a million, "nothing" has none.
 
 import { createServer } from 'node:http';
 import { readFileSync } from 'node:fs';
@@ -160,40 +160,8 @@ function planOf(request, part) {
   };
 }
 
-function traceOf(request) {
-  const boxes = [
-    'initialization',
-    'scan',
-    'filter',
-    'index join',
-    'build',
-    'probe',
-    'sort',
-    'project',
-    'merge',
-    'output',
-  ];
-  const each = /huge/.test(request.text) ? 25_000 : 400;
-  const spanNs = 12_500_000;
-  const seats = [0, 1, 2, 3].map((seat) => {
-    const spans = [];
-    let at = noise(seat) * 200_000;
-    for (let number = 0; number < each; number += 1) {
-      const length = (spanNs / each) * (0.3 + noise(number * 4 + seat) * 0.9);
-      const box = Math.min(9, Math.floor((number / each) * 8 + noise(number + seat * 7) * 2.4));
-      if (at + length > spanNs) break;
-      spans.push([
-        Math.round(at),
-        Math.round(at + length),
-        box,
-        number % 17 === 0 ? null : Math.min(1, noise(number * 2 + seat) * (box === 3 || box === 5 ? 1 : 0.35)),
-      ]);
-      at += length + (noise(number * 9 + seat) > 0.85 ? (spanNs / each) * 1.5 : 0);
-    }
-    return { seat, pu: seat, node: seat >> 1, spans };
-  });
-  return { spanNs, boxes, seats, cut: false };
-}
+/// In place of a page of `vicus trace view`.
+const pageOf = (name) => `<!DOCTYPE html><title>${name}</title><h1>${name}</h1>`;
 
 const requests = new Map();
 for (const [id, text, state] of [
@@ -292,6 +260,12 @@ async function answer(request, response, own) {
     return json(completions(JSON.parse(body)));
   }
   if (path === 'api/check') return json(checked(JSON.parse(body).text));
+  if (path === 'api/view') {
+    const isPage = body.startsWith('<!DOCTYPE html>');
+    if (!isPage) return json({ error: { kind: 'request', message: 'neither a trace nor a page' } }, 400);
+    response.writeHead(200, { 'Content-Type': 'text/html' });
+    return response.end(body);
+  }
   if (path === 'api/load') return load(response);
   if (path === 'api/requests')
     return json(
@@ -307,8 +281,20 @@ async function answer(request, response, own) {
       return json({ error: { kind: 'rights', message: 'this token allows no updates' } }, 401);
     return json({ operations: 1, rows: 2, ms: 1.5 });
   }
+  if (path === 'store' && request.method === 'POST') {
+    if (request.headers.authorization !== 'Bearer secret')
+      return json({ error: { kind: 'rights', message: 'this token allows no updates' } }, 401);
+    if (/oops/.test(body)) return json({ error: { kind: 'data', message: 'line 1: `oops` is no triple' } }, 400);
+    const graph = url.searchParams.get('graph') ?? 'default';
+    stored.push({ graph, type: request.headers['content-type'], bytes: body.length });
+    response.writeHead(204);
+    return response.end();
+  }
   return json({ error: { kind: 'path', message: 'there is nothing here' } }, 404);
 }
+
+/// What was uploaded.
+export const stored = [];
 
 const INFO = {
   version: '0.1.0',
@@ -425,10 +411,8 @@ async function ofRequest(request, response, json, id, what) {
   if (what === 'plan') return json(planOf(one, one.part ?? 0.4));
   if (what === 'view') {
     response.writeHead(one.traced ? 200 : 404, { 'Content-Type': 'text/html' });
-    return response.end(one.traced ? '<!DOCTYPE html><title>run</title>' : '');
+    return response.end(one.traced ? pageOf('run') : '');
   }
-  if (what === 'trace')
-    return one.traced ? json(traceOf(one)) : json({ error: { kind: 'trace', message: 'not traced' } }, 404);
   const send = events(response);
   while (one.state === 'running' && !response.destroyed) {
     send('plan', planOf(one, one.part));

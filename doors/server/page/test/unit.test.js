@@ -1,26 +1,26 @@
-// The modules without a browser: parsers, the order of terms, prefixes, scales, layout, plans, time lines, links.
+// The modules without a browser: parsers, the order of terms, prefixes, scales, layout, plans, links.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { EventLines } from '../src/event-lines.js';
 import { examples } from '../src/examples.js';
 import { bytes, count, duration } from '../src/format.js';
-import { lastPieces } from '../src/graph.js';
-import { layout } from '../src/graph-layout.js';
+import { apart, bounds, layout } from '../src/graph-layout.js';
 import { indented } from '../src/indent.js';
 import { ResultsParser } from '../src/json-stream.js';
 import { TriplesParser, parseLine } from '../src/ntriples.js';
-import { misestimate, timeShares, treeRows } from '../src/plan.js';
+import { indexOf, misestimate, timeShares, treeRows } from '../src/plan.js';
 import { declaration, missingDeclarations, prefixBefore, prologue, usedPrefixes } from '../src/prologue.js';
 import { barRange } from '../src/results-table.js';
 import { guessForm } from '../src/run.js';
 import { dateTicks, linear, niceAxis, ticks } from '../src/scales.js';
 import { decodeShare, encodeShare } from '../src/share.js';
 import { asCurl, asPython, countQuery } from '../src/snippets.js';
-import { XSD, columnKind, isWeb, kindOf, shortener, sortedBy, termText, timeOf } from '../src/terms.js';
+import { XSD, columnKind, isWeb, kindOf, lastPieces, shortener, sortedBy, termText, timeOf } from '../src/terms.js';
+import { nameLabel } from '../src/term-view.js';
 import { typeOf } from '../src/upload.js';
-import { firstEndingAfter, occupancy, spanAt, sumsByBox, visit } from '../src/time-index.js';
 
 const literal = (value, type) => ({ type: 'literal', value, ...(type && { datatype: XSD + type }) });
 const uri = (value) => ({ type: 'uri', value });
@@ -230,6 +230,46 @@ test('parts of a graph without connection are packed, none within another', () =
     for (let b = 0; b < a; b += 1) assert(Math.hypot(xs[a] - xs[b], ys[a] - ys[b]) > 20, `${a} and ${b}`);
 });
 
+test('labels of a graph do not lie on each other', () => {
+  // Twenty chains of three, as of articles, their authors, and the names of these; and thirty nodes around one.
+  const chains = Array.from({ length: 20 }, (_, at) => [
+    [3 * at, 3 * at + 1],
+    [3 * at + 1, 3 * at + 2],
+  ]).flat();
+  const star = Array.from({ length: 30 }, (_, at) => [0, at + 1]);
+  for (const [count, edges] of [
+    [60, chains],
+    [31, star],
+  ]) {
+    const labels = Array.from({ length: count }, (_, at) => ({ left: -8, right: 80 + (at % 3) * 10, height: 15 }));
+    const [wide, high] = [700, 420];
+    const before = layout(count, edges);
+    const overlaps = (places) => {
+      const box = bounds(places);
+      const scale = Math.min(1, wide / (box.right - box.left), high / (box.bottom - box.top));
+      const lies = (a, b) =>
+        (places[b].x - places[a].x) * scale + labels[b].left < labels[a].right &&
+        (places[a].x - places[b].x) * scale + labels[a].left < labels[b].right &&
+        Math.abs(places[b].y - places[a].y) * scale < 15;
+      let sum = 0;
+      for (let a = 0; a < count; a += 1) for (let b = 0; b < a; b += 1) sum += Number(lies(a, b));
+      return sum;
+    };
+    const after = apart(before, labels, wide, high);
+    assert(overlaps(before) >= 10, `${overlaps(before)} before`);
+    assert.equal(overlaps(after), 0);
+    assert.deepEqual(
+      after.map(({ x }) => x),
+      before.map(({ x }) => x),
+    );
+  }
+  const far = [
+    { x: 0, y: 0 },
+    { x: 0, y: 100 },
+  ];
+  assert.equal(apart(far, [{ left: 0, right: 9, height: 9 }, { left: 0, right: 9, height: 9 }], 500, 500), far);
+});
+
 test('bars stand for amounts, and not for years or numbers that name', () => {
   const rows = (...values) => values.map((value) => [literal(String(value), 'integer')]);
   assert.deepEqual(barRange('pages', rows(-5, 20, 7), 0), { least: -5, greatest: 20 });
@@ -242,6 +282,11 @@ test('a node is named by the last piece of its IRI that says something', () => {
   assert.equal(lastPieces('http://localhost/publications/journals/Journal1/1940'), 'Journal1/1940');
   assert.equal(lastPieces('http://example.org/people#Ann'), 'Ann');
   assert.equal(lastPieces('http://example.org/people/Ann/'), 'Ann');
+  // Their beginnings are the same, so what is left of a long name is its end.
+  const named = (iri) => nameLabel(uri(iri), () => null, 20);
+  assert.equal(named('http://localhost/publications/procs/Proceeding9/1970'), 'Proceeding9/1970');
+  assert.equal(nameLabel(uri('http://e/a'), () => 'e:a'), 'e:a');
+  assert.equal(nameLabel(null, () => null), '');
 });
 
 test('a query is copied for a shell and for Python so that they send the same text', () => {
@@ -306,42 +351,6 @@ test('a plan is a tree with shares, and marks estimates that were far off', () =
   assert.equal(off(10, null), null);
 });
 
-test('spans are found and drawn', () => {
-  const spans = [
-    [0, 10, 0, 0.5],
-    [10, 20, 1, null],
-    [30, 40, 0, 1],
-  ];
-  assert.deepEqual(
-    [0, 9, 10, 25, 40].map((time) => firstEndingAfter(spans, time)),
-    [0, 0, 1, 2, 3],
-  );
-  assert.deepEqual(
-    [5, 25, 35].map((time) => spanAt(spans, time)),
-    [0, -1, 2],
-  );
-  assert.equal(spanAt(spans, 28, 3), 2);
-  const drawn = [];
-  visit(spans, 0, 40, 400, (...span) => drawn.push(span));
-  assert.deepEqual(drawn, [
-    [0, 100, 0, 0.5],
-    [100, 100, 1, null],
-    [300, 100, 0, 1],
-  ]);
-  const many = Array.from({ length: 100_000 }, (_, at) => [at * 10, at * 10 + 9, at % 3, 0.25]);
-  let calls = 0;
-  visit(many, 0, 1e6, 500, () => (calls += 1));
-  assert(calls <= 500);
-  assert.deepEqual([...occupancy([{ spans }], 40, 4)], [1, 1, 0, 1]);
-  assert.deepEqual(
-    sumsByBox([{ spans }]).map(({ box, ns, wait }) => [box, ns, wait]),
-    [
-      [0, 20, 0.75],
-      [1, 10, null],
-    ],
-  );
-});
-
 test('links carry any text', () => {
   const shared = { query: 'SELECT * { ?s ?p "a+b & c#d%20é\n" }', language: 'sql', view: 'chart' };
   assert.deepEqual(decodeShare(encodeShare(shared)), shared);
@@ -377,4 +386,41 @@ test('a form is guessed past prologue, strings and comments', () => {
     'construct',
   );
   assert.equal(guessForm('PREFIX a: <b> INSERT DATA { }', 'sparql'), 'update');
+});
+
+test('texts are told from what is behind them, in light and in dark', () => {
+  const style = readFileSync(new URL('../src/style.css', import.meta.url), 'utf8');
+  const colours = Object.fromEntries(
+    [...style.matchAll(/--([\w-]+): light-dark\((#\w{6}), (#\w{6})\)/g)].map(([, name, ...both]) => [name, both]),
+  );
+  // WCAG 2.1, "relative luminance" and "contrast ratio".
+  const luminance = (hex) => {
+    const [red, green, blue] = [1, 3, 5].map((at) => {
+      const part = Number.parseInt(hex.slice(at, at + 2), 16) / 255;
+      return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  };
+  const contrast = (one, other) => {
+    const [dark, light] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+    return (light + 0.05) / (dark + 0.05);
+  };
+  assert.equal(contrast('#000000', '#ffffff'), 21);
+  const texts = Object.keys(colours).filter((name) => /^(text|code-)/.test(name));
+  assert(texts.length > 7, texts.join());
+  for (const text of [...texts, 'accent', 'good', 'bad', 'warn'])
+    for (const ground of ['surface', 'raised', 'sunken'])
+      for (const theme of [0, 1]) {
+        const ratio = contrast(colours[text][theme], colours[ground][theme]);
+        assert(ratio >= 4.5, `--${text} on --${ground}, ${['light', 'dark'][theme]}: ${ratio.toFixed(2)}`);
+      }
+});
+
+test('the index of an operator is said in words', () => {
+  assert.deepEqual(indexOf('Gpos ?a dc:creator ?b'), {
+    name: 'Gpos',
+    means: 'The index that has the quads ordered by graph, predicate, object and subject',
+  });
+  assert.match(indexOf('Ospg').means, /object, subject, predicate and graph$/);
+  for (const other of ['Goos ?a', 'Gposition', '?person', 'DESC(?pages)', '', undefined]) assert.equal(indexOf(other), null);
 });

@@ -77,5 +77,16 @@ fn a_recorded_query_is_a_file_that_shows_its_run() {
     // In the server's origin, it has an origin of its own.
     assert_eq!(reply.header("content-security-policy"), Some("sandbox allow-scripts allow-downloads"));
     assert_eq!(server.ask(&Ask::get("/api/requests/plain/view")).status, 404);
+    let file = server.ask(&Ask::get("/api/requests/shown/trace")).body;
+    let trace = vicus::trace::Trace::read_from(&mut &file[..]).expect("a trace file");
+    assert!(trace.summary().boxes.iter().any(|row| row.invocations > 0), "the query's boxes have run");
+    // A recording that the client has is shown by the same viewer, as far as it goes.
+    let shown = |file: &[u8]| server.ask(&Ask::post("/api/view?name=mine%3C", "application/octet-stream", file));
+    let (whole, cut, wrong) = (shown(&file), shown(&file[..file.len() - 9]), shown(b"no trace"));
+    assert!(whole.text().contains("<h1>mine&lt;</h1>") && !whole.text().contains("truncated"));
+    assert!(cut.text().contains("a truncated trace: it ends at byte"));
+    assert_eq!(whole.header("content-security-policy"), Some("sandbox allow-scripts allow-downloads"));
+    assert!(wrong.status == 400 && wrong.text().contains("neither a trace nor a page"), "{}", wrong.text());
+    assert_eq!(shown(page.as_bytes()).status, 200);
     assert_eq!(server.ask(&Ask::get("/api/requests/none/view")).status, 404);
 }

@@ -44,10 +44,11 @@ pub(super) fn parsed(format: Format, text: &[u8]) -> Vec<Triple> {
 }
 
 /// A small generator of numbers: Knuth's MMIX.
-struct Chance(u64);
+#[derive(Debug)]
+pub(crate) struct Chance(pub(crate) u64);
 
 impl Chance {
-    fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % end
     }

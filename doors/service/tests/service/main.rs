@@ -1,5 +1,6 @@
 //! Calls to a service: their shared state, their ends, and the sinks of their answers.
 
+mod archives;
 mod calls;
 mod datasets;
 mod graphs;

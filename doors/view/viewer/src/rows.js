@@ -8,7 +8,7 @@ export function seatsOf(run) {
   const seats = run.header.seats.map((seat, number) => ({ ...seat, number }));
   return seats
     .filter(({ is_callers: isCallers, number }) => !isCallers && run.counts[number] > 0)
-    .sort((a, b) => a.node - b.node || a.group - b.group || a.pu - b.pu || a.number - b.number);
+    .sort((a, b) => (a.process ?? 0) - (b.process ?? 0) || a.node - b.node || a.group - b.group || a.pu - b.pu || a.number - b.number);
 }
 
 /// The keys of a run that took time, the longest first.
@@ -36,15 +36,21 @@ export function rowsOf(runs, by, top) {
     }
     const seats = seatsOf(run);
     const height = seats.length > 32 ? 16 : seats.length > 12 ? 20 : 26;
-    const groups = new Set(seats.map(({ group }) => group));
-    const nodes = new Set(seats.map(({ node }) => node));
+    const groups = new Set(seats.map(({ process = 0, group }) => `${process}.${group}`));
+    const nodes = new Set(seats.map(({ process = 0, node }) => `${process}.${node}`));
+    const { processes = [] } = run.header;
     let before = {};
     for (const seat of seats) {
-      if (seat.node !== before.node && nodes.size > 1)
+      const { process = 0 } = seat;
+      if (processes.length > 0 && process !== before.process) {
+        add({ kind: 'head', run: number, level: 0, height: 22, label: processes[process] });
+        before = { process };
+      }
+      if (seat.node !== before.node && nodes.size > Math.max(1, processes.length))
         add({ kind: 'head', run: number, level: 1, height: 18, label: `node ${seat.node}` });
       if (seat.group !== before.group && groups.size > nodes.size)
         add({ kind: 'head', run: number, level: 2, height: 16, label: `core group ${seat.group}` });
-      before = seat;
+      before = { ...seat, process };
       add({
         kind: 'seat',
         run: number,

@@ -1,6 +1,7 @@
 // What is done beside the page: unpacking chunks, summing up ranges, telling the events of a slice, building the trace.
 
 import { entryOf, slicesOf } from './activity.js';
+import { Pass } from './pass.js';
 import { prepared, Sums } from './sums.js';
 import { KIND, KINDS, bytesOf, inflated, rawEvents, told, unpack } from './unpack.js';
 
@@ -12,6 +13,7 @@ const TOLD = 60;
 const runs = [];
 const kept = new Map();
 let sums;
+let pass;
 
 async function chunkOf({ run, chunk, text }) {
   const name = `${run}.${chunk}`;
@@ -119,16 +121,18 @@ const answers = {
 
   sumsBegin({ run, from, to }) {
     sums = new Sums(runs[run], from, to);
+    pass = new Pass(runs[run], from, to);
   },
 
   async sumsChunk(asked) {
     const { entry, chunk } = await chunkOf(asked);
     sums.chunk(entry, chunk);
+    pass.chunk(entry, chunk);
   },
 
   sumsEnd() {
-    const result = sums.result();
-    sums = null;
+    const result = { ...sums.result(), ...pass.result() };
+    [sums, pass] = [null, null];
     return result;
   },
 

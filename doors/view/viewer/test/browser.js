@@ -1,11 +1,13 @@
 // Pages of `vicus trace view` in a real browser, opened from the disk: `node --test test/browser.js`.
 //
 //   VICUS           the program `vicus`
-//   CHROMIUM        the browser; without it, Debian's `chromium` or `chromium-headless-shell`
+//   BROWSER         `chromium`, which is the default, or `firefox`
+//   CHROMIUM        the program; without it, Debian's `chromium` or `chromium-headless-shell`
+//   FIREFOX         likewise; without it, `firefox-esr` or `firefox`
 //   SCREENSHOTS     a folder for pictures; without it none are taken
 
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import {
   existsSync,
   mkdirSync,
@@ -18,14 +20,16 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
-import { chromium } from 'playwright-core';
+import { after, before, beforeEach, test } from 'node:test';
+import { chromium, firefox } from 'playwright-core';
+import { repeat } from './repeated.js';
 
 const QUERY = `PREFIX swrc: <http://swrc.ontoware.org/ontology#>
 PREFIX dc: <http://purl.org/dc/elements/1.1/>
 SELECT DISTINCT ?one ?other { ?a swrc:journal ?j ; dc:title ?one . ?b swrc:journal ?j ; dc:title ?other FILTER(?one < ?other) }
 `;
 
+const isFirefox = process.env.BROWSER === 'firefox';
 let folder;
 let browser;
 let page;
@@ -46,28 +50,48 @@ before(async () => {
   vicus(...query, file('alone.trace'), '--threads', '1');
   vicus('trace', 'view', file('run.trace'), '-o', file('run.html'));
   summary = JSON.parse(vicus('trace', 'summary', file('run.trace'), '--format', 'json'));
-  const executablePath =
-    process.env.CHROMIUM ?? ['/usr/bin/chromium', '/usr/bin/chromium-headless-shell'].find(existsSync);
-  assert(executablePath, 'a Chromium is installed');
-  browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] });
+  browser = await launched();
   page = await opened('run.html');
 });
+
+// A page behind another one gets no frames in Firefox.
+beforeEach(() => page?.bringToFront());
 
 after(async () => {
   await browser?.close();
   if (folder) rmSync(folder, { recursive: true, force: true });
 });
 
-async function opened(name, options = {}) {
-  const { hash = '', isLarge, ...more } = options;
-  const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, acceptDownloads: true, ...more });
+/// The browser that is asked for. Firefox, as distributions have it, is driven by WebDriver BiDi, in which colours and scripts are
+/// `settings` of the browser and not of a page.
+async function launched(settings = {}) {
+  const [given, names] = isFirefox
+    ? [process.env.FIREFOX, ['firefox-esr', 'firefox']]
+    : [process.env.CHROMIUM, ['chromium', 'chromium-headless-shell']];
+  const executablePath = given ?? names.map((name) => `/usr/bin/${name}`).find(existsSync);
+  assert(executablePath, `${names[0]} is installed`);
+  if (!isFirefox) return chromium.launch({ executablePath, args: ['--no-sandbox'] });
+  const firefoxUserPrefs = {
+    'ui.systemUsesDarkTheme': 0,
+    ...settings,
+  };
+  return firefox.launch({ channel: 'moz-firefox', executablePath, firefoxUserPrefs });
+}
+
+async function opened(name, options = {}, of = browser) {
+  const { hash = '', isLarge, isPlain, ...more } = options;
+  const context = await of.newContext({ viewport: { width: 1280, height: 860 }, acceptDownloads: true, ...more });
   const page = await context.newPage();
   page.setDefaultTimeout(20_000);
   page.on('request', (request) => requests.push(request.url()));
-  page.on('console', (message) => ['error', 'warning'].includes(message.type()) && complaints.push(message.text()));
+  // That a picture is read often is these tests' doing.
+  const isOurs = (text) => text.includes('willReadFrequently');
+  page.on('console', (message) => {
+    if (['error', 'warning'].includes(message.type()) && !isOurs(message.text())) complaints.push(message.text());
+  });
   page.on('pageerror', (error) => complaints.push(String(error.stack ?? error)));
   await page.goto(`file://${file(name)}${hash}`);
-  if (options.javaScriptEnabled !== false) {
+  if (!isPlain && options.javaScriptEnabled !== false) {
     await page.waitForFunction(() => globalThis.vicusView?.timeline.drawn > 0);
     await page.waitForFunction((isLarge) => {
       const { slices, levels } = globalThis.vicusView.timeline;
@@ -75,6 +99,38 @@ async function opened(name, options = {}) {
     }, Boolean(isLarge));
   }
   return page;
+}
+
+/// Sums up a range, which is made of the whole length.
+async function setRange(of, rangeOf) {
+  const range = rangeOf(await timeline((t) => t.span, of));
+  await of.evaluate((range) => globalThis.vicusView.setRange(range), range);
+  await of.waitForFunction(() => document.querySelector('.range [role=status]')?.textContent.includes('The tables'));
+}
+
+/// Saves the trace out of a page, as a file of this name.
+async function save(of, name) {
+  if (!isFirefox) {
+    const [download] = await Promise.all([of.waitForEvent('download'), of.click('button.save')]);
+    return download.saveAs(file(name));
+  }
+  // Firefox tells its driver of no download: the file is taken where the page hands it over.
+  await of.evaluate(() => {
+    const { createObjectURL } = URL;
+    URL.createObjectURL = (blob) => {
+      globalThis.handedOver = blob;
+      return createObjectURL.call(URL, blob);
+    };
+  });
+  await of.click('button.save');
+  await of.waitForFunction(() => globalThis.handedOver);
+  const text = await of.evaluate(async () => {
+    const bytes = new Uint8Array(await globalThis.handedOver.arrayBuffer());
+    let text = '';
+    for (let at = 0; at < bytes.length; at += 8192) text += String.fromCharCode(...bytes.subarray(at, at + 8192));
+    return btoa(text);
+  });
+  return writeFileSync(file(name), Buffer.from(text, 'base64'));
 }
 
 async function picture(name, of = page) {
@@ -147,12 +203,14 @@ function compareSeats(rows, of = summary) {
 test('the tables have the figures of the summary, without a script as well', async () => {
   compareBoxes(await table('r0-boxes'));
   compareSeats(await table('r0-seats'));
-  const plain = await opened('run.html', { javaScriptEnabled: false });
+  const other = isFirefox ? await launched({ 'javascript.enabled': false }) : browser;
+  const plain = await opened('run.html', isFirefox ? { isPlain: true } : { javaScriptEnabled: false }, other);
   compareBoxes(await table('r0-boxes', plain));
   assert.equal(await plain.locator('#view').isVisible(), false);
   assert.match(await plain.locator('header').innerText(), /every event is allowed where it stands/);
   assert.match(await plain.locator('header').innerText(), /command\s*\S*vicus query/);
   await plain.context().close();
+  if (isFirefox) await other.close();
 });
 
 test('the time line has the slices of the run, in their colours', async () => {
@@ -294,8 +352,7 @@ test('a run of many chunks sums up to its summary', async () => {
   const many = await opened('many.html', { isLarge: true });
   const counts = await timeline((t) => t.runs[0].counts, many);
   assert(Math.max(...counts) > 3 * 32_768, `${counts}: a seat has several chunks`);
-  const [download] = await Promise.all([many.waitForEvent('download'), many.click('button.save')]);
-  await download.saveAs(file('many.trace'));
+  await save(many, 'many.trace');
   const told = JSON.parse(vicus('trace', 'summary', file('many.trace'), '--format', 'json'));
   compareBoxes(await table('r0-boxes', many), told);
   await many.evaluate(() => {
@@ -337,8 +394,7 @@ test('rows by box, other colours, and the longest chain', async () => {
 });
 
 test('the trace that is saved out of the page is the recorded one', async () => {
-  const [download] = await Promise.all([page.waitForEvent('download'), page.click('button.save')]);
-  await download.saveAs(file('saved.trace'));
+  await save(page, 'saved.trace');
   const of = (name) => JSON.parse(vicus('trace', 'summary', file(name), '--format', 'json'));
   assert.deepEqual(of('saved.trace'), summary);
   assert.equal(vicus('trace', 'events', file('saved.trace')), vicus('trace', 'events', file('run.trace')));
@@ -352,6 +408,75 @@ test('a page becomes a new page', async () => {
   assert.equal(readFileSync(file('again.html'), 'utf8'), readFileSync(file('run.html'), 'utf8'));
 });
 
+test('figures, charts and requests are about the range, and those of the whole run are as before', async () => {
+  const figures = () => page.$$eval('#r0-why .figure b', (all) => all.map(({ textContent }) => textContent));
+  const shown = async () => ({ figures: await figures(), rows: await Promise.all(['chain', 'vias', 'takes'].map((name) => table(`r0-${name}`))) });
+  const whole = await shown();
+  await setRange(page, (span) => [0, span]);
+  // The page's writer and the viewer find the same chain, the same what-if, the same vias and takes.
+  assert.deepEqual(await shown(), whole);
+  await setRange(page, (span) => [span * 0.4, span * 0.6]);
+  const part = await shown();
+  const number = (text) => Number(text.replace(' ms', ''));
+  const span = await timeline((t) => t.span);
+  assert(Math.abs(number(part.figures[0]) - span * 0.2e-6) < 0.002, part.figures[0]);
+  assert(number(part.figures[1]) < number(whole.figures[1]) && number(part.figures[3]) < number(whole.figures[3]));
+  const [chain] = part.rows;
+  assert(chain.every((row) => number(row['chain without it ms']) <= number(part.figures[3])), JSON.stringify(chain));
+  assert(chain.some((row) => number(row['chain without it ms']) < number(part.figures[3])));
+  assert.match(await page.$eval('.over.queued figcaption', ({ textContent }) => textContent), /in the range$/);
+  const [left, , wide] = (await page.$eval('.over.busy svg', (svg) => svg.getAttribute('viewBox'))).split(' ').map(Number);
+  assert(Math.abs(left - 409.6) < 2 && Math.abs(wide - 204.8) < 3, `${left} ${wide}`);
+  await page.getByRole('button', { name: 'Clear' }).click();
+  assert.deepEqual(await shown(), whole);
+  assert.equal(await page.$eval('.over.busy svg', (svg) => svg.getAttribute('viewBox')), '0 0 1024 60');
+});
+
+test('requests outside of the range are not listed', async () => {
+  repeat(file('run.trace'), file('three.trace'), 3);
+  vicus('trace', 'view', file('three.trace'), '-o', file('three.html'));
+  const shown = await opened('three.html');
+  const listed = () =>
+    shown.$$eval('#r0-requests tbody tr', (all) => all.filter(({ hidden }) => !hidden).map(({ dataset }) => dataset.request));
+  const requests = await timeline((t) => t.runs[0].requests, shown);
+  assert.equal((await listed()).length, requests.length);
+  const [, begin, end] = requests[Math.floor(requests.length / 2)];
+  const [from, to] = [begin + (end - begin) / 4, end - (end - begin) / 4];
+  await setRange(shown, () => [from, to]);
+  const overlapping = requests.filter(([, begin, end]) => begin <= to && end >= from).map(([id]) => String(id));
+  assert(overlapping.length > 0 && overlapping.length < requests.length, `${overlapping}`);
+  assert.deepEqual((await listed()).sort(), overlapping.sort());
+  await shown.context().close();
+});
+
+test('all of it can be done by the keyboard alone', async () => {
+  const alone = await opened('run.html');
+  const isFocused = (selector) => alone.evaluate((selector) => document.activeElement.matches(selector), selector);
+  const tabTo = async (selector) => {
+    for (let tabs = 0; tabs < 120 && !(await isFocused(selector)); tabs += 1) await alone.keyboard.press('Tab');
+    assert(await isFocused(selector), `Tab leads to ${selector}`);
+  };
+  await tabTo('.place canvas');
+  await alone.keyboard.press('ArrowDown');
+  await alone.waitForFunction(() => globalThis.vicusView.timeline.chosen);
+  await alone.waitForSelector('.told h3');
+  await alone.keyboard.press('Escape');
+  await alone.keyboard.press('w');
+  await alone.keyboard.press('r');
+  await alone.waitForFunction(() => document.querySelector('.range [role=status]')?.textContent.includes('The tables'));
+  const [range, window] = await timeline((t) => [t.range, t.window], alone);
+  assert.deepEqual(range, window);
+  await alone.keyboard.press('Escape');
+  assert.equal(await timeline((t) => t.range, alone), null);
+  await tabTo('.network .box');
+  await alone.keyboard.press('Enter');
+  assert.equal(await timeline((t) => t.mark.kind, alone), 'key');
+  await tabTo('.floor .seat');
+  await alone.keyboard.press('Enter');
+  assert.equal(await timeline((t) => t.mark.kind, alone), 'seat');
+  await alone.context().close();
+});
+
 test('two runs stand on one scale, with differences by box', async () => {
   vicus('trace', 'view', file('run.trace'), file('alone.trace'), '-o', file('two.html'));
   const two = await opened('two.html');
@@ -362,6 +487,14 @@ test('two runs stand on one scale, with differences by box', async () => {
   const row = rows.find(({ type }) => type === 'distinct');
   assert.deepEqual([row['busy ms A'], row['busy ms B']], [ms(join(summary).busy_ns), ms(join(alone).busy_ns)]);
   assert.equal(row['work inflation'], (join(summary).busy_ns / join(alone).busy_ns).toFixed(2));
+  // The differences of a range as well; those of all of it are the same.
+  const whole = await table('differences-boxes', two);
+  await setRange(two, (span) => [0, span]);
+  assert.deepEqual(await table('differences-boxes', two), whole);
+  await setRange(two, (span) => [0, span / 3]);
+  const part = await table('differences-boxes', two);
+  assert(part.every((row, at) => Number(row['busy ms A']) <= Number(whole[at]['busy ms A'])));
+  assert.notDeepEqual(part, whole);
   await picture('two', two);
   await two.context().close();
 });
@@ -384,8 +517,90 @@ test('a trace that was cut off or is of another version is shown as far as it go
   }
 });
 
+test('a trace with impossible orders and times is shown, with what is wrong in the head', async () => {
+  const broken = readFileSync(file('run.trace'));
+  const first = 16 + broken.readUInt32LE(12) + 8;
+  // Times and orders that go back, an event of another kind, and the time of the distant future.
+  const event = (number) => first + number * 32;
+  broken.writeBigUInt64LE(0n, event(20) + 8);
+  broken.writeBigUInt64LE(0n, event(40));
+  broken[event(60) + 16] = 1;
+  broken.writeBigUInt64LE(2n ** 62n, event(80));
+  writeFileSync(file('broken.trace'), broken);
+  vicus('trace', 'view', file('broken.trace'), '-o', file('broken.html'));
+  const shown = await opened('broken.html');
+  const head = await shown.locator('header').innerText();
+  assert.match(head, /\d+ impossible events?/);
+  assert((await shown.locator('.violations li').count()) > 0);
+  await shown.locator('.place canvas').focus();
+  for (const key of ['w', 'w', 'd', 'f', 'b', 'c', 'b', 'ArrowDown', '.']) await shown.keyboard.press(key);
+  await setRange(shown, (span) => [0, span]);
+  assert((await table('r0-boxes', shown)).length > 0);
+  await shown.context().close();
+});
+
+/// The picture of the time line by a grid of 48 × 16 mean colours: fonts differ from system to system, what is where does not.
+const gridOf = (of) =>
+  of.evaluate(() => {
+    const { canvas } = globalThis.vicusView.timeline;
+    const [columns, rows] = [48, 16];
+    const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+    const sums = Array.from({ length: columns * rows }, () => [0, 0, 0, 0]);
+    for (let y = 0; y < canvas.height; y += 1) {
+      for (let x = 0; x < canvas.width; x += 1) {
+        const at = 4 * (y * canvas.width + x);
+        const sum = sums[Math.floor((y * rows) / canvas.height) * columns + Math.floor((x * columns) / canvas.width)];
+        for (let part = 0; part < 3; part += 1) sum[part] += (data[at + part] * data[at + 3]) / 255;
+        sum[3] += 1;
+      }
+    }
+    return sums.flatMap(([r, g, b, count]) => [r, g, b].map((sum) => Math.round(sum / count)));
+  });
+
+test('the pictures of a made-up run are the kept ones, within a tolerance', async () => {
+  const { file: hex } = JSON.parse(readFileSync(new URL('fixture.json', import.meta.url)));
+  writeFileSync(file('made.trace'), Buffer.from(hex, 'hex'));
+  vicus('trace', 'view', file('made.trace'), '-o', file('made.html'));
+  const made = await opened('made.html');
+  const path = new URL('pictures.json', import.meta.url);
+  const kept = existsSync(path) ? JSON.parse(readFileSync(path)) : {};
+  const found = {};
+  const drawn = async (name, keys) => {
+    for (const key of keys) await made.keyboard.press(key);
+    // All slices are here, and they are drawn: a picture is asked for once more, and that comes behind the others.
+    await made.waitForFunction(() => [...globalThis.vicusView.timeline.slices.values()].every(Boolean));
+    const before = await timeline((t) => (t.redraw(), t.drawn), made);
+    await made.waitForFunction((before) => globalThis.vicusView.timeline.drawn > before, before);
+    await made.waitForFunction(() => [...globalThis.vicusView.timeline.slices.values()].every(Boolean));
+    found[name] = await gridOf(made);
+    await picture(`made-${name}`, made);
+  };
+  await made.locator('.place canvas').focus();
+  await drawn('cores', ['f']);
+  await drawn('chain', ['c']);
+  await drawn('boxes', ['c', 'b']);
+  await made.getByRole('button', { name: 'Memory wait' }).click();
+  await made.locator('.place canvas').focus();
+  await drawn('memory', ['b']);
+  await drawn('zoomed', ['w', 'w', 'w', 'd', 'd']);
+  await made.context().close();
+  if (process.env.WRITE_PICTURES) writeFileSync(path, `${JSON.stringify(found)}\n`);
+  const differ = (one, other) => {
+    const off = one.map((value, at) => Math.abs(value - other[at]));
+    return { mean: off.reduce((sum, value) => sum + value, 0) / off.length, most: Math.max(...off) };
+  };
+  for (const [name, grid] of Object.entries(found)) {
+    const { mean, most } = differ(grid, (process.env.WRITE_PICTURES ? found : kept)[name]);
+    assert(mean < 3 && most < 60, `${name}: ${mean.toFixed(2)} off on average, ${most} at most`);
+  }
+  // Other pictures would not pass.
+  for (const [one, other] of [['cores', 'boxes'], ['cores', 'memory'], ['memory', 'zoomed']])
+    assert(differ(found[one], found[other]).mean > 3, `${one} and ${other}: ${differ(found[one], found[other]).mean}`);
+});
+
 test('it is readable in the dark and on a phone', async () => {
-  const dark = await opened('run.html', { colorScheme: 'dark' });
+  const other = isFirefox ? await launched({ 'ui.systemUsesDarkTheme': 1 }) : browser;
+  const dark = await opened('run.html', isFirefox ? {} : { colorScheme: 'dark' }, other);
   await picture('dark', dark);
   const background = await dark.evaluate(() => getComputedStyle(document.body).backgroundColor);
   assert(
@@ -393,6 +608,7 @@ test('it is readable in the dark and on a phone', async () => {
     background,
   );
   await dark.context().close();
+  if (isFirefox) await other.close();
   const phone = await opened('run.html', { viewport: { width: 360, height: 740 }, hasTouch: true });
   await picture('phone', phone);
   const { scroll, inner } = await phone.evaluate(() => ({
@@ -401,6 +617,75 @@ test('it is readable in the dark and on a phone', async () => {
   }));
   assert(scroll <= inner, `${scroll} pixels wide on ${inner}`);
   await phone.context().close();
+});
+
+/// Runs the program, and tells the most memory that it had, as far as looking at it every few milliseconds shows.
+function peakOf(...args) {
+  const child = spawn(process.env.VICUS, args, { stdio: 'inherit' });
+  let most = 0;
+  const look = setInterval(() => {
+    try {
+      const [, kib] = /VmHWM:\s*(\d+)/.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8')) ?? [0, 0];
+      most = Math.max(most, Number(kib) * 1024);
+    } catch {
+      // It has ended.
+    }
+  }, 5);
+  return new Promise((done, failed) => {
+    child.on('exit', (code) => {
+      clearInterval(look);
+      if (code === 0) done(most);
+      else failed(new Error(`it ended with ${code}`));
+    });
+  });
+}
+
+test('a page of ten million events is small, and so is the work for a picture', async () => {
+  // Firefox, which takes longer to read a file, gets a tenth.
+  const wanted = isFirefox ? 1_000_000 : 10_000_000;
+  const once = repeat(file('run.trace'), file('large.trace'), 1);
+  const events = repeat(file('run.trace'), file('large.trace'), Math.ceil(wanted / once));
+  assert(events >= wanted);
+  const most = await peakOf('trace', 'view', file('large.trace'), '-o', file('large.html'));
+  rmSync(file('large.trace'));
+  const bytes = statSync(file('large.html')).size;
+  assert(bytes <= (60e6 / 10e6) * wanted, `${bytes} bytes`);
+  assert(most > bytes && most <= 100 * events + 100e6, `${most} bytes of memory`);
+  const large = await opened('large.html', { isLarge: true });
+  // The first picture is from sums: events were unpacked for seats that have few alone.
+  const unpackedFirst = await timeline((t) => t.slices.size, large);
+  assert(unpackedFirst * 32_768 < wanted / 3, `${unpackedFirst} chunks`);
+  await large.evaluate(() => {
+    const { prototype } = CanvasRenderingContext2D;
+    const { fillRect } = prototype;
+    globalThis.marks = 0;
+    prototype.fillRect = function counted(...where) {
+      globalThis.marks += 1;
+      return fillRect.apply(this, where);
+    };
+  });
+  await large.locator('.place canvas').focus();
+  let [frames, unpacked] = [0, 0];
+  for (const key of ['w', 'w', 'w', 'd', 'w', 'w', 'a', 'w', 'w', 'w', 'w', 'd', 'd', 's', 'w', 'w', 'w', 'w', 'w', 'w', 'f', 'b', 'b']) {
+    const [drawn] = await large.evaluate(() => {
+      globalThis.marks = 0;
+      return [globalThis.vicusView.timeline.drawn];
+    });
+    await large.keyboard.press(key);
+    await large.waitForFunction((drawn) => globalThis.vicusView.timeline.drawn > drawn, drawn);
+    const told = await timeline((t) => ({ marks: globalThis.marks, drawn: t.drawn, rows: t.rows.length, plot: t.plot, slices: t.slices.size }), large);
+    const each = told.marks / (told.drawn - drawn);
+    // Four marks for a pixel of a row at most, and one for a pixel of the overview.
+    assert(each <= (4 * told.rows + 1) * told.plot + 500, `${key}: ${each} marks in a picture`);
+    frames += told.drawn - drawn;
+    unpacked = Math.max(unpacked, told.slices);
+  }
+  assert(frames > 10 && unpacked > 0 && unpacked <= 40, `${unpacked} chunks unpacked in ${frames} pictures`);
+  const heap = await large.evaluate(() => performance.memory?.usedJSHeapSize ?? 0);
+  assert(heap < 400e6, `${heap} bytes of JavaScript`);
+  assert((await large.evaluate(() => document.getElementsByTagName('*').length)) < 20_000);
+  await large.context().close();
+  rmSync(file('large.html'));
 });
 
 test('nothing was asked for, and nothing went wrong', () => {

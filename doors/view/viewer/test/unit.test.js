@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { BUSY, entryOf, slicesOf } from '../src/activity.js';
 import { duration, ms, tickText, ticks } from '../src/format.js';
+import { Pass } from '../src/pass.js';
 import { chunksIn, eventsIn, keysOf, levelFor, rowsOf, seatsOf } from '../src/rows.js';
 import { traceOf } from '../src/save.js';
 import { stateOf, textOf } from '../src/state.js';
@@ -107,6 +108,36 @@ test('the parts of a run add up to the whole', () => {
       assert(Math.abs(one.vias[via][name] + other.vias[via][name] - sum[name]) < 1e-6, `via ${via} ${name}`);
   });
   assert.equal(whole.vias[0].refused, 3);
+});
+
+function passOf(from, to) {
+  const pass = new Pass(run, from, to);
+  chunks.forEach(({ entry, chunk }) => pass.chunk(entry, chunk));
+  return pass.result();
+}
+
+test('the longest chain of the whole run is the one that the page was written with', () => {
+  const { chain } = passOf(0, run.spanNs);
+  assert(chain.ns > 0 && run.chain.without.length > 2);
+  assert.deepEqual([chain.ns, chain.without], [run.chain.ns, run.chain.without]);
+  const sum = chain.ofTypes.reduce((sum, ns) => sum + ns, 0);
+  assert.equal(sum, chain.ns, 'its parts by type are all of it');
+  chain.without.forEach(([type, ns]) => assert(ns <= chain.ns && ns >= chain.ns - sumsOf(0, run.spanNs).types[type].busy));
+});
+
+test('the longest chain of a part has no more than the part of the time, and the parts no less than the whole', () => {
+  const whole = passOf(0, run.spanNs).chain.ns;
+  for (const share of [0.1, 0.37, 0.5, 0.81]) {
+    const middle = Math.floor(run.spanNs * share) + 0.5;
+    const [one, other] = [passOf(0, middle).chain.ns, passOf(middle, run.spanNs).chain.ns];
+    assert(one <= middle && other <= run.spanNs - middle);
+    assert(one + other >= whole - 1e-6, `${one} and ${other} beside ${whole}`);
+  }
+});
+
+test('a via holds what was sent and is not yet received', () => {
+  // The made-up run sends an envelope, which the next box takes before there is another one.
+  assert.deepEqual(passOf(0, run.spanNs).most, [1, 1]);
 });
 
 test('slices of a seat do not overlap', () => {

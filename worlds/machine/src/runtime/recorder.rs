@@ -250,7 +250,7 @@ impl Recording {
     pub(crate) fn collect(&self, plan: &Plan, machine: &Topology) -> Trace {
         let info = |pu: vicus_topology::PuId| {
             let pu = &machine.pus[pu.index()];
-            SeatInfo { pu: pu.id, group: pu.group, node: pu.node, is_callers: false }
+            SeatInfo { pu: pu.id, group: pu.group, node: pu.node, is_callers: false, process: 0 }
         };
         // Callers without a seat come last, as if they were on the first seat's PU.
         let callers = SeatInfo { is_callers: true, ..info(plan.seats[0].pu) };
@@ -277,6 +277,8 @@ impl Recording {
             arrays: Vec::new(),
             array_bytes: Vec::new(),
             rolls: self.room.is_some_and(|room| room.rolls),
+            processes: Vec::new(),
+            earlier: Vec::new(),
         };
         let mut logs = std::mem::take(&mut *self.logs.lock().expect("nothing panics under this lock"));
         let outside = std::mem::take(&mut *self.outside.lock().expect("nothing panics under this lock"));

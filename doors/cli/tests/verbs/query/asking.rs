@@ -79,6 +79,25 @@ fn a_query_that_runs_for_long_counts_its_rows_on_a_terminal() {
     assert!(told.contains("--timeout") && !told.contains("so far;"), "{told}");
 }
 
+/// A terminal is told that they take turns, and a pipe is not.
+#[test]
+fn more_threads_than_pus_are_spoken_of_on_a_terminal() {
+    let data = file("threads.nt", "<http://e/a> <http://e/p> <http://e/b> .\n");
+    let threads = vicus::this_machine().topology.usable_pus().count() + 1;
+    let line = format!("{} query --data {data} --threads {threads} 'ASK {{}}'", env!("CARGO_BIN_EXE_vicus"));
+    let told = |program: &str, arguments: &[&str]| {
+        let made = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
+        Some([made.stdout, made.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat())
+    };
+    let words = format!("vicus: {threads} threads take turns on ");
+    match told("script", &["-qec", &line, "/dev/null"]) {
+        Some(told) => assert!(told.matches(&words).count() == 1 && told.contains("yes"), "{told}"),
+        None => eprintln!("`script` is not installed: no terminal"),
+    }
+    let piped = told("sh", &["-c", &line]).expect("there is a shell");
+    assert_eq!(piped.trim(), "yes");
+}
+
 #[test]
 fn rows_beyond_the_memory_limit_go_to_the_temporary_folder_and_leave_nothing_there() {
     let text: String =

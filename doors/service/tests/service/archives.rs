@@ -1,0 +1,303 @@
+//! Archives of stores, whose objects can be made to fail.
+
+use crate::graphs::Chance;
+use oxrdf::{GraphName, Literal, NamedNode, Quad};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use vicus_rdf::Order;
+use vicus_service::{
+    Archive, ArchiveError, Archiving, NotArchived, Objects, ReadAt, RestoredAs, Store, Until, check_store,
+    create_store, open_store,
+};
+
+type Numbers = BTreeSet<i64>;
+
+/// Objects in memory. One call in `one_in` fails; of a failed call to make an object, it may be there all the same.
+#[derive(Debug, Default)]
+struct Memory {
+    objects: Mutex<BTreeMap<String, Vec<u8>>>,
+    chance: Mutex<Option<(u64, Chance)>>,
+}
+
+impl Memory {
+    fn fails(&self) -> bool {
+        self.chance.lock().unwrap().as_mut().is_some_and(|(one_in, chance)| chance.below(*one_in as usize) == 0)
+    }
+
+    fn names(&self, beginning: &str) -> Vec<String> {
+        self.objects.lock().unwrap().keys().filter(|name| name.starts_with(beginning)).cloned().collect()
+    }
+}
+
+fn broken() -> io::Error {
+    io::Error::new(ErrorKind::ConnectionReset, "the connection broke off")
+}
+
+impl Objects for Memory {
+    fn list(&self) -> io::Result<Vec<String>> {
+        if self.fails() { Err(broken()) } else { Ok(self.names("")) }
+    }
+
+    fn get(&self, name: &str, range: Option<(u64, u64)>) -> io::Result<Option<Vec<u8>>> {
+        if self.fails() {
+            return Err(broken());
+        }
+        let objects = self.objects.lock().unwrap();
+        let Some(bytes) = objects.get(name) else { return Ok(None) };
+        let (from, to) = range.unwrap_or((0, bytes.len() as u64));
+        let part = bytes.get(from as usize..to as usize);
+        part.map(|part| Some(part.to_vec())).ok_or_else(|| ErrorKind::UnexpectedEof.into())
+    }
+
+    fn put(&self, name: &str, bytes: u64, read: &mut ReadAt<'_>) -> io::Result<()> {
+        let fails = self.fails();
+        if fails && self.fails() {
+            return Err(broken());
+        }
+        let mut content = vec![0; bytes as usize];
+        for (at, piece) in content.chunks_mut(1000).enumerate() {
+            read(at as u64 * 1000, piece)?;
+        }
+        self.objects.lock().unwrap().insert(name.to_owned(), content);
+        if fails { Err(broken()) } else { Ok(()) }
+    }
+}
+
+struct Folders(PathBuf, usize);
+
+impl Folders {
+    fn new(name: &str) -> Folders {
+        let path = std::env::temp_dir().join(format!("vicus-archives-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir(&path).unwrap();
+        Folders(path, 0)
+    }
+
+    fn next(&mut self) -> PathBuf {
+        self.1 += 1;
+        self.0.join(self.1.to_string())
+    }
+}
+
+impl Drop for Folders {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn quad(number: i64) -> Quad {
+    let node = NamedNode::new_unchecked("http://e/s");
+    Quad::new(node.clone(), node, Literal::from(number), GraphName::DefaultGraph)
+}
+
+/// Inserts a number, and removes another one.
+fn change(store: &Store, insert: i64, remove: Option<i64>) {
+    let mut transaction = store.write().unwrap();
+    transaction.insert_quad(quad(insert).as_ref()).unwrap();
+    if let Some(remove) = remove {
+        transaction.delete_quad(quad(remove).as_ref()).unwrap();
+    }
+    transaction.commit().unwrap();
+}
+
+fn numbers(store: &Store) -> Numbers {
+    let snapshot = store.snapshot();
+    let index = snapshot.index(Order::Gspo);
+    (0..index.len()).map(|row| index.quad(row)[2].as_integer().expect("an integer")).collect()
+}
+
+fn send(archive: &Archive, store: &Store) -> Result<u64, ArchiveError> {
+    archive.send(store, &mut |_, _| Ok(())).map(|sent| sent.last)
+}
+
+fn restored(archive: &Archive, folders: &mut Folders, until: Until, role: RestoredAs) -> Result<Store, ArchiveError> {
+    let path = folders.next();
+    archive.restore(&path, until, role, &mut |_, _| Ok(()))?;
+    check_store(&path, &mut |_, _| {}).unwrap();
+    Ok(open_store(&path).unwrap())
+}
+
+/// Changes, merges and restarts of a store, whose objects are sent now and then, while calls fail. In between the store
+/// is lost, and is made again from its archive as it was at some record. In the end it is made again as it was at each.
+#[test]
+fn every_archived_state_of_a_store_is_made_again() {
+    for seed in 0..5 {
+        println!("seed {seed}");
+        let mut chance = Chance(seed);
+        let mut folders = Folders::new(&format!("random-{seed}"));
+        let memory = Arc::new(Memory::default());
+        let archive = Archive::of("memory", Arc::clone(&memory) as Arc<dyn Objects>);
+        let mut path = folders.next();
+        let mut store = create_store(&path).unwrap();
+        // The store's numbers with each record, those records that are surely in the archive, the last sent one, and
+        // whether records since then may be in a base alone.
+        let (mut states, mut surely) = (BTreeMap::from([(0, Numbers::new())]), BTreeSet::new());
+        let (mut sent, mut is_merged, mut next) = (0, false, 0);
+        for _ in 0..60 {
+            match chance.below(20) {
+                0..10 => {
+                    let now = numbers(&store);
+                    let remove = now.iter().nth(chance.below(now.len() + 2)).copied();
+                    change(&store, next, remove);
+                    next += 1;
+                    states.insert(store.standing().last, numbers(&store));
+                }
+                10..12 => is_merged |= store.merge(&mut |_| {}).unwrap(),
+                12 => {
+                    drop(store);
+                    store = open_store(&path).unwrap();
+                }
+                13..19 => {
+                    *memory.chance.lock().unwrap() = Some((4, Chance(chance.below(1 << 30) as u64)));
+                    let done = send(&archive, &store);
+                    *memory.chance.lock().unwrap() = None;
+                    match done {
+                        Ok(last) => {
+                            assert_eq!(last, store.standing().last);
+                            surely.extend(if is_merged { last..=last } else { sent + 1..=last });
+                            surely.insert(last);
+                            (sent, is_merged) = (last, false);
+                        }
+                        Err(ArchiveError::Objects { error, .. }) => {
+                            assert_eq!(error.kind(), ErrorKind::ConnectionReset)
+                        }
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+                _ => {
+                    let Some(&back) = surely.iter().nth(chance.below(surely.len() + 1)) else { continue };
+                    store = restored(&archive, &mut folders, Until::Record(back), RestoredAs::Writer).unwrap();
+                    path = folders.0.join(folders.1.to_string());
+                    assert_eq!(numbers(&store), states[&back], "record {back}");
+                    states.retain(|record, _| *record <= back);
+                    surely.retain(|record| *record <= back);
+                    // The record that begins the epoch changes nothing.
+                    states.insert(store.standing().last, numbers(&store));
+                    (sent, is_merged) = (back, false);
+                }
+            }
+        }
+        let last = send(&archive, &store).unwrap();
+        surely.insert(last);
+        for (&record, expected) in &states {
+            match restored(&archive, &mut folders, Until::Record(record), RestoredAs::Follower) {
+                Ok(store) => assert_eq!(numbers(&store), *expected, "record {record} of {last}"),
+                Err(ArchiveError::NotArchived(NotArchived::Gap { .. })) => {
+                    assert!(!surely.contains(&record), "record {record} of {last} is gone");
+                }
+                Err(error) => panic!("record {record}: {error}"),
+            }
+        }
+        let newest = restored(&archive, &mut folders, Until::Last, RestoredAs::Writer).unwrap();
+        assert_eq!(numbers(&newest), numbers(&store));
+        change(&newest, -1, None);
+    }
+}
+
+#[test]
+fn what_is_sent_once_is_not_sent_again() {
+    let mut folders = Folders::new("once");
+    let store = create_store(&folders.next()).unwrap();
+    let place = folders.next();
+    let archive = Archive::new(place.to_str().unwrap()).unwrap();
+    for number in 0..100 {
+        change(&store, number, None);
+    }
+    store.merge(&mut |_| {}).unwrap();
+    let first = archive.send(&store, &mut |_, _| Ok(())).unwrap();
+    assert!((first.last, first.records) == (100, 0) && first.bytes > 1000, "{first:?}");
+    change(&store, 100, None);
+    let second = archive.send(&store, &mut |_, _| Ok(())).unwrap();
+    assert!((second.last, second.records) == (101, 1) && second.bytes < 1000, "{second:?}");
+    let third = archive.send(&store, &mut |_, _| Ok(())).unwrap();
+    assert_eq!((third.last, third.records, third.bytes), (101, 0, 0));
+    let again = restored(&archive, &mut folders, Until::Last, RestoredAs::Follower).unwrap();
+    assert_eq!(numbers(&again), numbers(&store));
+    assert!(again.write().is_err(), "a follower takes no changes");
+}
+
+#[test]
+fn damaged_and_missing_objects_are_named_and_leave_no_folder() {
+    let mut folders = Folders::new("damaged");
+    let store = create_store(&folders.next()).unwrap();
+    let memory = Arc::new(Memory::default());
+    let archive = Archive::of("memory", Arc::clone(&memory) as Arc<dyn Objects>);
+    let path = folders.next();
+    let restore = || archive.restore(&path, Until::Last, RestoredAs::Writer, &mut |_, _| Ok(()));
+    assert!(matches!(restore(), Err(ArchiveError::None)));
+    change(&store, 1, None);
+    store.merge(&mut |_| {}).unwrap();
+    change(&store, 2, None);
+    send(&archive, &store).unwrap();
+    let names = memory.names("");
+    // A head, a base with its file or files, and records.
+    assert!(names.len() >= 4, "{names:?}");
+    for name in &names {
+        let whole = memory.objects.lock().unwrap()[name].clone();
+        for at in [0, whole.len() / 2, whole.len() - 1] {
+            memory.objects.lock().unwrap().get_mut(name).unwrap()[at] ^= 0x10;
+            let error = restore().map(drop).unwrap_err().to_string();
+            assert!(error.contains(name) || error.contains("damaged") || error.contains("fetched-"), "{name}: {error}");
+            assert!(!path.exists(), "{name}: {error}");
+            memory.objects.lock().unwrap().insert(name.clone(), whole.clone());
+        }
+        memory.objects.lock().unwrap().remove(name);
+        match restore() {
+            // Without its last object, an archive is as it was before that was sent.
+            Ok(restored) => {
+                assert!(name.starts_with("records/") && restored.last == 1, "{name}: {restored:?}");
+                std::fs::remove_dir_all(&path).unwrap();
+            }
+            Err(_) => assert!(!path.exists(), "{name}"),
+        }
+        memory.objects.lock().unwrap().insert(name.clone(), whole);
+    }
+    assert_eq!(restore().unwrap().quads, 2);
+    let error = restore().unwrap_err().to_string();
+    assert!(error.contains("holds a store already"), "{error}");
+    let other = create_store(&folders.next()).unwrap();
+    assert!(matches!(send(&archive, &other), Err(ArchiveError::OtherStore)));
+    let beyond = archive.restore(&folders.next(), Until::Record(9), RestoredAs::Writer, &mut |_, _| Ok(()));
+    assert!(matches!(beyond, Err(ArchiveError::NotArchived(NotArchived::Beyond { last: 2 }))), "{beyond:?}");
+    let given_up = archive
+        .restore(&folders.next(), Until::Last, RestoredAs::Writer, &mut |_, _| Err(ErrorKind::Interrupted.into()));
+    assert!(given_up.unwrap_err().is_given_up());
+    assert!(Archive::new("ftp://host/folder").is_err());
+}
+
+#[test]
+fn a_store_that_is_archived_on_a_thread_has_all_there_when_that_ends() {
+    let mut folders = Folders::new("thread");
+    let store = Arc::new(create_store(&folders.next()).unwrap());
+    let memory = Arc::new(Memory::default());
+    let archive = Archive::of("memory", Arc::clone(&memory) as Arc<dyn Objects>);
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let tell = {
+        let said = Arc::clone(&said);
+        Arc::new(move |message: &str| said.lock().unwrap().push(message.to_owned()))
+    };
+    *memory.chance.lock().unwrap() = Some((1, Chance(1)));
+    let archiving = Archiving::begin(archive.clone(), &store, Duration::from_millis(5), tell).unwrap();
+    change(&store, 1, None);
+    let wait = |is_there: &dyn Fn() -> bool| {
+        let began = Instant::now();
+        while !is_there() {
+            assert!(began.elapsed() < Duration::from_secs(60), "{:?} {:?}", archiving.behind(1), said.lock().unwrap());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    wait(&|| archiving.behind(1).problem.is_some());
+    assert_eq!(archiving.behind(1).records, 1);
+    *memory.chance.lock().unwrap() = None;
+    wait(&|| archiving.behind(1).records == 0);
+    let said = said.lock().unwrap().clone();
+    assert!(said[0].contains("memory takes nothing") && said[0].contains("broke off"), "{said:?}");
+    assert_eq!(said.last().unwrap(), "archives to memory");
+    change(&store, 2, None);
+    drop(archiving);
+    let again = restored(&archive, &mut folders, Until::Last, RestoredAs::Writer).unwrap();
+    assert_eq!(numbers(&again), Numbers::from([1, 2]));
+}
