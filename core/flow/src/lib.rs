@@ -62,8 +62,8 @@ pub use inner::{Inner, OnResult, OwnOperators, SubmitInner};
 pub use instance::{GrownBox, Instance, LiveBox, Settled, Totals};
 pub use mark::{Mark, Marks};
 pub use model::{
-    BoxId, BoxModel, ConnectedBox, Fragment, FragmentBuilder, InputId, LinkOptions, Model, ModelBuilder, ModelError,
-    OutputId,
+    BoxId, BoxModel, ConnectedBox, CrossingEnds, Fragment, FragmentBuilder, InputId, LinkOptions, Model, ModelBuilder,
+    ModelCrossing, ModelError, ModelLinks, ModelPart, OutputId,
 };
 pub use native::{Native, NativeForm};
 pub use operator::{BoxError, Operator, Turn, World};

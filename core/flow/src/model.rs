@@ -4,9 +4,11 @@
 //! buffers. This saves an invocation per envelope and loses nothing, since a via runs no user code.
 
 mod fragment;
+mod part;
 
 use crate::{Bound, BoxError, Operator, Schema, Turn};
 pub use fragment::{Fragment, FragmentBuilder};
+pub use part::{CrossingEnds, ModelCrossing, ModelLinks, ModelPart};
 use smallvec::{SmallVec, smallvec};
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -23,7 +23,7 @@ mod stop;
 mod values;
 
 pub use error::{SourcePosition, TextError, TextErrorKind};
-pub use module::{Answer, Compiler, Planned, RunOperators, Runnable};
+pub use module::{Answer, Compiler, PartOfPlan, Planned, RunOperators, Runnable};
 pub use node::{Done, PlanNode};
 pub use options::{PlanOptions, TextLimits};
 pub use remark::{Remark, RemarkKind};

@@ -5,7 +5,7 @@ use crate::node::PlanNode;
 use crate::options::{PlanOptions, TextLimits};
 use crate::stop::{Ends, Watch};
 use std::sync::Arc;
-use vicus_flow::{BoxId, Model, Operator};
+use vicus_flow::{BoxId, Model, ModelCrossing, ModelLinks, Operator};
 
 /// A language over one catalogue: texts become plans. A value has the catalogue, and anything else reading takes. Doors
 /// find it through their list of languages, whose entries make such a value for each call.
@@ -88,6 +88,36 @@ pub trait Planned: Send + Sync + 'static {
     fn can_be_kept(&self) -> bool {
         true
     }
+
+    /// The machine of each box of the model, if several machines have some of them: then a run is one of parts
+    /// ([`Runnable::begin_part`]).
+    fn places(&self) -> &[usize] {
+        &[]
+    }
+
+    /// Why one machine has all of it, if others were offered.
+    fn alone(&self) -> Option<String> {
+        None
+    }
+
+    /// For a plan of several machines, a number that two of them have alike if they have made the same plan.
+    fn digest(&self) -> u64 {
+        0
+    }
+}
+
+/// The part of a plan that one of several machines runs, once.
+pub struct PartOfPlan {
+    /// Its network.
+    pub model: Arc<Model>,
+    /// The boxes that receive rows; only the machine that was asked has any.
+    pub sinks: Vec<BoxId>,
+    /// The operators of this run, but for those of the sinks.
+    pub operators: RunOperators,
+    /// For each box of the whole model, its box in this part.
+    pub boxes: Vec<Option<BoxId>>,
+    /// The crossings that leave from here, each with the box that sends.
+    pub sends: Vec<(ModelCrossing, BoxId)>,
 }
 
 /// A text ready to run over the data it was planned for, any number of times, also at once.
@@ -99,6 +129,16 @@ pub trait Runnable: Planned {
 
     /// Begins a run: its operators, but for those of the sinks, and the reader of its rows.
     fn begin(&self, needs: Self::Needs) -> (RunOperators, Self::Run);
+
+    /// Begins a run of one machine's part, with the ways to the others. By default there are no parts.
+    fn begin_part(
+        &self,
+        _machine: usize,
+        _links: &dyn ModelLinks,
+        _needs: Self::Needs,
+    ) -> Option<(PartOfPlan, Self::Run)> {
+        None
+    }
 }
 
 /// The kind of a text's answer.

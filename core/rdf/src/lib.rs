@@ -17,6 +17,7 @@ mod changes;
 pub mod characteristic;
 pub mod delta;
 pub mod dictionary;
+mod fingerprint;
 mod growing;
 pub mod ids;
 pub mod index;

@@ -10,10 +10,17 @@
 //! in a chain of boxes waiting for room waits for a runnable box. There are two exceptions. A hash join leaves its
 //! probe input alone until the table is there; the table is built from a subtree of its own. The merge waits for each
 //! of its inputs; these come from boxes that read all of their input before they send, so no box above them waits.
+//!
+//! A model over several machines is made in the same way: each box has a machine. A large scan is cut into a range for
+//! each machine, replicas stay with their streams, and rows that are dealt, merged or shown cross. A small table is
+//! built on each machine that probes it, from rows that this machine reads by itself. A crossing is a bounded via, so
+//! nothing above changes. A computed term has another id on each machine: it is named by its key when it crosses
+//! (`crossing.rs`), and rows are dealt by it only where it is: on the machine that was asked.
 
 use crate::algebra::{Column, Table};
 use crate::boxes::{self, Pace};
 use crate::error::QueryError;
+use crate::machines::Machines;
 use crate::operators::Physical;
 use crate::operators::values::lower_table;
 use crate::plan::QueryOptions;
@@ -98,6 +105,13 @@ impl Draft {
     pub(crate) fn output(self, schema: &Schema) -> Draft {
         Draft { model: self.model.output(schema), ..self }
     }
+
+    /// Adds the box to a network, and its maker to others.
+    pub(crate) fn add_to(self, net: &mut ModelBuilder, makers: &mut Vec<(BoxId, Maker)>) -> BoxId {
+        let added = net.add(self.model);
+        makers.extend(self.maker.map(|maker| (added, maker)));
+        added
+    }
 }
 
 /// A plan as a model, with its parts.
@@ -113,6 +127,17 @@ pub(crate) struct Lowered {
     pub(crate) spilling: usize,
     /// See [`Plan::is_short`](crate::Plan::is_short).
     pub(crate) is_short: bool,
+    /// The machine of each box, if there are several.
+    pub(crate) machines: Vec<usize>,
+    /// About how many bytes cross the network.
+    pub(crate) crossing_bytes: f64,
+}
+
+impl Lowered {
+    /// Whether another machine than the one that was asked has a box.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.machines.iter().any(|&machine| machine > 0)
+    }
 }
 
 /// The outputs sharing an operator's rows. Usually there is one.
@@ -127,6 +152,8 @@ pub(crate) struct OperatorBoxes {
     pub(crate) outputs: Streams,
     /// How many boxes share its work.
     pub(crate) degree: usize,
+    /// The expected rows.
+    pub(crate) rows: f64,
 }
 
 /// Makes the model of a plan.
@@ -137,6 +164,7 @@ pub(crate) fn lower(
     plan: &Physical,
     terms: &Arc<Terms>,
     options: &QueryOptions,
+    machines: &Machines,
     stop: &Stop<'_>,
 ) -> Result<Lowered, QueryError> {
     let limit = options.common.envelope_rows.max(1);
@@ -150,6 +178,12 @@ pub(crate) fn lower(
         spilling: 0,
         rows: 0.0,
         at: None,
+        machines: *machines,
+        machine: 0,
+        alone: machines.count() < 2,
+        again: None,
+        // The initialization box is everywhere.
+        places: vec![0],
         widest: boxes::schema(widest(plan)),
         ranges: library::range_schema(),
         stop,
@@ -159,20 +193,66 @@ pub(crate) fn lower(
     let streams = lowering.add(plan, Pipeline::default());
     stop.check()?;
     let count = options.common.sinks.clamp(1, streams.len());
+    let is_apart = lowering.places.iter().any(|&machine| machine > 0);
     let sinks = (0..count).map(|place| {
         let mine = streams.iter().skip(place).step_by(count).copied().collect();
-        let stream = lowering.united(mine, width);
+        let mut stream = lowering.united(mine, width);
+        if is_apart {
+            // A machine may be lost until the last row: then the query is asked again, and no row comes twice.
+            let hold = lowering.place(library::hold(&lowering.schema(width)));
+            lowering.net.connect(stream, hold.input(0));
+            stream = hold.output(0);
+        }
         let sink = lowering.place(library::sink("solutions", &lowering.schema(width), |_| Ok(())));
         lowering.net.connect(stream, sink.input(0));
         lowering.net.end(sink.output(0));
         sink
     });
     let sinks = sinks.collect();
-    let (operators, makers, spilling, rows) = (lowering.operators, lowering.makers, lowering.spilling, lowering.rows);
+    let Lowering { operators, makers, spilling, rows, mut places, .. } = lowering;
     let model =
         lowering.net.build().unwrap_or_else(|error| panic!("a plan is a tree from sources to the sink: {error}"));
     let is_short = rows < options.common.parallel_rows as f64 / SHORT && operators.iter().all(|made| made.degree <= 1);
-    Ok(Lowered { model, sinks, operators, makers: makers.into(), spilling, is_short })
+    // The termination box is everywhere.
+    places.push(0);
+    let mut lowered = Lowered {
+        model,
+        sinks,
+        operators,
+        makers: makers.into(),
+        spilling,
+        is_short,
+        machines: Vec::new(),
+        crossing_bytes: 0.0,
+    };
+    if places.iter().any(|&machine| machine > 0) {
+        lowered.crossing_bytes = crossing_bytes(&lowered, &places);
+        lowered.machines = places;
+    }
+    Ok(lowered)
+}
+
+/// About how many bytes cross between machines, by the rows expected of operators.
+fn crossing_bytes(lowered: &Lowered, places: &[usize]) -> f64 {
+    let boxes = lowered.model.boxes();
+    let mut known: Vec<Option<f64>> = vec![None; boxes.len()];
+    for made in &lowered.operators {
+        for output in &made.outputs {
+            known[output.sender().index()] = Some(made.rows / made.outputs.len() as f64);
+        }
+    }
+    // Other boxes deal or merge rows, which they get from boxes before them.
+    let mut sent = vec![0.0; boxes.len()];
+    for (place, one) in boxes.iter().enumerate().skip(1) {
+        let taken = || one.senders().map(|sender| sent[sender.index()]).sum::<f64>();
+        sent[place] = known[place].unwrap_or_else(|| taken() / one.outputs().count().max(1) as f64);
+    }
+    let bytes = |crossing: &vicus_flow::ModelCrossing| {
+        let sender = crossing.output.sender().index();
+        let (schema, _) = boxes[sender].outputs().nth(crossing.output.index()).expect("a crossing has an output");
+        sent[sender] * (size_of::<u64>() * schema.columns().len().max(1)) as f64
+    };
+    lowered.model.crossings(places).iter().map(bytes).sum()
 }
 
 /// A plan is short if its operators make less than 1/4 of the rows needed to share work.
@@ -203,6 +283,8 @@ pub(crate) struct Deal<'k> {
     pub(crate) keys: &'k [usize],
     /// The number of boxes.
     pub(crate) parts: usize,
+    /// Whether the keys' ids may be those of computed terms, which other machines don't know.
+    pub(crate) computed: bool,
 }
 
 /// The model of a plan as far as it is made.
@@ -220,6 +302,16 @@ pub(crate) struct Lowering<'a> {
     rows: f64,
     /// The current operator, by its place in `operators`: new boxes are added to it.
     at: Option<usize>,
+    /// The machines.
+    pub(crate) machines: Machines,
+    /// The machine of the boxes that are added, unless they follow a stream. Scans are not cut while all boxes are to
+    /// be here.
+    machine: usize,
+    alone: bool,
+    /// The next operator of a plan that is added once more, for another machine, by its place in `operators`.
+    again: Option<usize>,
+    /// The machine of each box.
+    places: Vec<usize>,
     /// A schema as wide as any in the model; others are cut from it, because making names for columns takes time.
     widest: Schema,
     /// The schema of a splitter's ranges.
@@ -247,11 +339,70 @@ impl Lowering<'_> {
     /// How many replicas a pipeline should have.
     pub(crate) fn degree(&self, pipeline: Pipeline) -> usize {
         let enough = self.options.common.parallel_rows as f64;
-        if pipeline.few || self.options.common.threads < 2 || pipeline.rows < enough {
+        let threads = self.threads(self.machine);
+        if pipeline.few || threads < 2 || pipeline.rows < enough {
             return 1;
         }
         // The conversion to an integer saturates.
-        ((pipeline.rows * 2.0 / enough.max(1.0)).ceil() as usize).clamp(2, self.options.common.threads)
+        ((pipeline.rows * 2.0 / enough.max(1.0)).ceil() as usize).clamp(2, threads)
+    }
+
+    fn threads(&self, machine: usize) -> usize {
+        if self.machines.count() < 2 { self.options.common.threads } else { self.machines.threads(machine) }
+    }
+
+    /// Whether a pipeline's scan is cut into a range for each machine.
+    pub(crate) fn is_cut(&self, pipeline: Pipeline) -> bool {
+        let enough = self.options.common.parallel_rows as f64;
+        !self.alone && !pipeline.few && (self.machines.always || pipeline.rows >= enough)
+    }
+
+    /// Adds boxes to a machine.
+    pub(crate) fn on<R>(&mut self, machine: usize, add: impl FnOnce(&mut Self) -> R) -> R {
+        let outer = std::mem::replace(&mut self.machine, machine);
+        let added = add(self);
+        self.machine = outer;
+        added
+    }
+
+    /// The machine of an output's box.
+    pub(crate) fn machine_of(&self, output: OutputId) -> usize {
+        self.places[output.sender().index()]
+    }
+
+    /// The machines with any of these streams, each once.
+    pub(crate) fn machines_of(&self, streams: &[OutputId]) -> Vec<usize> {
+        let mut machines: Vec<usize> = streams.iter().map(|stream| self.machine_of(*stream)).collect();
+        machines.sort_unstable();
+        machines.dedup();
+        machines
+    }
+
+    /// Whether a plan's rows may have computed terms, and there are machines that don't know them.
+    pub(crate) fn may_compute(&self, plan: &Physical) -> bool {
+        self.machines.count() > 1 && plan.computes_terms()
+    }
+
+    /// How many operators there are so far: the place of the next one.
+    pub(crate) fn next_operator(&self) -> usize {
+        self.operators.len()
+    }
+
+    /// Adds a plan with all its boxes on one machine. `again`: its place among the operators if it was added before,
+    /// to another machine. Each of these makes all of its rows.
+    pub(crate) fn add_alone(
+        &mut self,
+        plan: &Physical,
+        above: Pipeline,
+        machine: usize,
+        again: Option<usize>,
+    ) -> Streams {
+        debug_assert!(self.again.is_none(), "what is all on one machine is added to no other one");
+        let outer = std::mem::replace(&mut self.alone, true);
+        self.again = again;
+        let streams = self.on(machine, |lowering| lowering.add(plan, above));
+        (self.alone, self.again) = (outer, None);
+        streams
     }
 
     /// The schema of envelopes with `columns` columns of ids.
@@ -261,8 +412,13 @@ impl Lowering<'_> {
 
     /// Adds the boxes of a plan; returns the outputs sharing its rows.
     pub(crate) fn add(&mut self, plan: &Physical, above: Pipeline) -> Streams {
-        let at = self.operators.len();
-        self.operators.push(OperatorBoxes::default());
+        let at = match &mut self.again {
+            Some(next) => std::mem::replace(next, *next + 1),
+            None => {
+                self.operators.push(OperatorBoxes { rows: plan.estimate.rows, ..OperatorBoxes::default() });
+                self.operators.len() - 1
+            }
+        };
         self.rows += plan.estimate.rows;
         let outer = self.at.replace(at);
         let outputs = if self.stop.count_steps(plan.columns.len()) || self.stop.poll() {
@@ -274,7 +430,7 @@ impl Lowering<'_> {
         self.at = outer;
         let made = &mut self.operators[at];
         made.degree = made.degree.max(outputs.len());
-        made.outputs.clone_from(&outputs);
+        made.outputs.extend_from_slice(&outputs);
         outputs
     }
 
@@ -313,6 +469,8 @@ impl Lowering<'_> {
     fn note(&mut self, added: BoxId) -> BoxId {
         self.stop.count_steps(BOX_STEPS);
         self.stop.count_bytes(BOX_BYTES);
+        debug_assert_eq!(self.places.len(), added.index(), "each box has a machine");
+        self.places.push(self.machine);
         if let Some(at) = self.at {
             self.operators[at].boxes.push(added);
         }
@@ -331,6 +489,7 @@ impl Lowering<'_> {
     }
 
     pub(crate) fn united(&mut self, streams: Streams, width: usize) -> OutputId {
+        let streams = self.gathered(streams, width, Self::united);
         if let [stream] = streams[..] {
             return stream;
         }
@@ -339,6 +498,31 @@ impl Lowering<'_> {
             self.net.connect(stream, union.input(input));
         }
         union.output(0)
+    }
+
+    /// The streams that boxes of this machine can read: of each other machine there is one at most, whose rows `unite`
+    /// puts together there, so that they cross as one.
+    pub(crate) fn gathered(
+        &mut self,
+        streams: Streams,
+        width: usize,
+        mut unite: impl FnMut(&mut Self, Streams, usize) -> OutputId,
+    ) -> Streams {
+        let machines = self.machines_of(&streams);
+        if machines == [self.machine] {
+            return streams;
+        }
+        let mut gathered = Streams::new();
+        for machine in machines {
+            let of_machine: Streams =
+                streams.iter().copied().filter(|stream| self.machine_of(*stream) == machine).collect();
+            if machine == self.machine || of_machine.len() < 2 {
+                gathered.extend(of_machine);
+            } else {
+                gathered.push(self.on(machine, |lowering| unite(lowering, of_machine, width)));
+            }
+        }
+        gathered
     }
 
     /// Adds one box for each stream of the input.
@@ -368,12 +552,14 @@ impl Lowering<'_> {
     pub(crate) fn spread(&mut self, streams: Streams, width: usize, pipeline: Pipeline) -> Streams {
         let degree = self.degree(pipeline);
         let ([stream], true) = (&streams[..], degree > 1) else { return streams };
-        let spread = self.place(library::spread(&self.schema(width), degree));
+        let machine = self.machine_of(*stream);
+        let spread = library::spread(&self.schema(width), degree);
+        let spread = self.on(machine, |lowering| lowering.place(spread));
         self.net.connect(*stream, spread.input(0));
         (0..degree).map(|replica| spread.output(replica)).collect()
     }
 
-    /// Adds one box that reads these outputs, with envelopes of these widths.
+    /// Adds one box that reads these outputs, with envelopes of these widths, on the machine of the first one.
     pub(crate) fn over(
         &mut self,
         inputs: &[OutputId],
@@ -382,7 +568,9 @@ impl Lowering<'_> {
         model: impl Into<Draft>,
     ) -> Streams {
         let model = widths.iter().fold(model.into(), |model, &width| model.input(&self.schema(width)));
-        let made = self.place(model.output(&self.schema(width)));
+        let machine = inputs.first().map_or(self.machine, |first| self.machine_of(*first));
+        let model = model.output(&self.schema(width));
+        let made = self.on(machine, |lowering| lowering.place(model));
         for (input, sender) in inputs.iter().enumerate() {
             self.net.connect(*sender, made.input(input));
         }
@@ -391,28 +579,70 @@ impl Lowering<'_> {
 
     /// Deals the rows of all streams to boxes, so equal rows meet. Each box has an input for each stream.
     pub(crate) fn deal<D: Into<Draft>>(&mut self, streams: Streams, deal: Deal<'_>, model: impl Fn() -> D) -> Streams {
-        let Deal { from, to, keys, parts } = deal;
-        let widths = vec![from; streams.len()];
+        let Deal { from, to, keys, parts, computed } = deal;
+        let home = self.machine;
         if parts < 2 {
-            return self.over(&streams, &widths, to, model());
+            let streams = self.gathered(streams, from, Self::united);
+            return self.collector(home, &streams, from, to, model());
         }
-        let deals = self.dealt(streams, from, keys, parts);
-        let collect = |part: usize| {
-            let senders: Streams = deals.iter().map(|deal| deal.output(part)).collect();
-            self.over(&senders, &widths, to, model())[0]
+        let is_apart = self.machines_of(&streams).len() > 1;
+        let mut machines: Vec<usize> = streams.iter().map(|stream| self.machine_of(*stream)).collect();
+        let deals = if is_apart && computed {
+            // A computed term has one id on one machine.
+            let streams = self.gathered(streams, from, Self::united);
+            machines = vec![home; self.threads(home).min(parts)];
+            self.dealt_on(streams.iter().map(|_| home).collect(), streams, from, keys, machines.len())
+        } else {
+            self.dealt(streams, from, keys, parts)
         };
-        (0..parts).map(collect).collect()
+        let collect = |(part, machine): (usize, usize)| {
+            let senders: Streams = deals.iter().map(|deal| deal.output(part)).collect();
+            let senders = self.on(machine, |lowering| lowering.gathered(senders, from, Self::united));
+            self.collector(machine, &senders, from, to, model())[0]
+        };
+        machines.into_iter().enumerate().map(collect).collect()
     }
 
-    /// Adds a box for each stream to deal its rows to `parts` outputs by these columns.
+    /// Adds one box to a machine, that reads these outputs.
+    fn collector(
+        &mut self,
+        machine: usize,
+        inputs: &[OutputId],
+        from: usize,
+        to: usize,
+        model: impl Into<Draft>,
+    ) -> Streams {
+        let model = inputs.iter().fold(model.into(), |model, _| model.input(&self.schema(from)));
+        let model = model.output(&self.schema(to));
+        let made = self.on(machine, |lowering| lowering.place(model));
+        for (input, sender) in inputs.iter().enumerate() {
+            self.net.connect(*sender, made.input(input));
+        }
+        smallvec![made.output(0)]
+    }
+
+    /// Adds a box for each stream, on its machine, to deal its rows to `parts` outputs by these columns.
     pub(crate) fn dealt(&mut self, streams: Streams, width: usize, keys: &[usize], parts: usize) -> Vec<BoxId> {
+        let machines = streams.iter().map(|stream| self.machine_of(*stream)).collect();
+        self.dealt_on(machines, streams, width, keys, parts)
+    }
+
+    fn dealt_on(
+        &mut self,
+        machines: Vec<usize>,
+        streams: Streams,
+        width: usize,
+        keys: &[usize],
+        parts: usize,
+    ) -> Vec<BoxId> {
         self.stop.count_steps(streams.len() * parts * BOX_STEPS);
         self.stop.count_bytes(streams.len() * parts * LINK_BYTES);
-        let deal = |stream: OutputId| {
-            let deal = self.place(library::partition(&self.schema(width), keys, parts, self.terms.key));
+        let deal = |(stream, machine): (OutputId, usize)| {
+            let deal = library::partition(&self.schema(width), keys, parts, self.terms.key);
+            let deal = self.on(machine, |lowering| lowering.place(deal));
             self.net.connect(stream, deal.input(0));
             deal
         };
-        streams.into_iter().map(deal).collect()
+        streams.into_iter().zip(machines).map(deal).collect()
     }
 }

@@ -2,12 +2,14 @@
 
 use crate::boxes::spill::Spill;
 use crate::cost;
+use crate::crossing::{Arriving, Leaving, crossing_schema};
 use crate::error::QueryError;
 use crate::explain::Explainer;
 use crate::graphs::{Dataset, DefaultGraph};
 use crate::limits::Limits;
-use crate::lower::{self, Lowered, Maker};
-use crate::operators::Physical;
+use crate::lower::{self, Draft, Lowered, Maker};
+use crate::machines::Machines;
+use crate::operators::{Op, Physical};
 use crate::optimise;
 use crate::parse::Parsed;
 use crate::planner::Planner;
@@ -19,11 +21,16 @@ use crate::translate;
 use crate::value::Numbers;
 use oxrdf::{Term, TermRef};
 use std::fmt;
+use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
-use vicus_flow::{BoxCounts, BoxError, BoxId, Envelope, Model, Operator, library};
+use vicus_flow::library::HashKey;
+use vicus_flow::{
+    BoxCounts, BoxError, BoxId, CrossingEnds, Envelope, InputId, Model, ModelBuilder, ModelCrossing, ModelLinks,
+    ModelPart, Operator, OutputId, Schema, library,
+};
 use vicus_language::PlanNode;
 use vicus_language::stack::Deep;
-use vicus_language::{Answer, Costs, PlanOptions, Planned, RunOperators, Runnable, Stop, Watch};
+use vicus_language::{Answer, Costs, PartOfPlan, PlanOptions, Planned, RunOperators, Runnable, Stop, Watch};
 use vicus_rdf::{Id, Snapshot, TermView};
 
 /// How a query is planned: the options of any language, and those of SPARQL.
@@ -48,6 +55,8 @@ pub struct QueryOptions {
     pub default_graph: DefaultGraph,
     /// Limits inside of planning and of boxes.
     pub limits: Limits,
+    /// The machines that may share the work. All of them plan the same text with the same options.
+    pub machines: Machines,
 }
 
 impl Default for QueryOptions {
@@ -58,6 +67,7 @@ impl Default for QueryOptions {
             cache_bytes: 1 << 20,
             default_graph: DefaultGraph::Own,
             limits: Limits::default(),
+            machines: Machines::default(),
         }
     }
 }
@@ -180,6 +190,37 @@ pub struct Plan {
     lowered: Lowered,
     spent: Costs,
     may_differ: bool,
+    /// Whether rows that cross between machines may have terms that only one of them knows.
+    computes: bool,
+    /// Why one machine has all of it though there are others.
+    alone: Option<Alone>,
+}
+
+/// Why one machine has all of a plan though there are others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Alone {
+    /// Each machine would choose for itself.
+    Chooses,
+    /// Other machines have neither the web nor a permit to ask it.
+    AsksWeb,
+    /// No operator's work is shared.
+    Small,
+    /// The network would take longer: nanoseconds here, and there.
+    Slower(u64, u64),
+}
+
+impl fmt::Display for Alone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Alone::Chooses => f.write_str("its answer depends on the rows that are met first, or on chance"),
+            Alone::AsksWeb => f.write_str("it asks other servers"),
+            Alone::Small => f.write_str("no operator has rows enough"),
+            Alone::Slower(here, there) => {
+                let ms = |ns: &u64| *ns as f64 / 1e6;
+                write!(f, "about {:.1} ms here, and {:.1} ms over the network", ms(here), ms(there))
+            }
+        }
+    }
 }
 
 /// Plans a query. Takes time in the size of the query, not of the data.
@@ -252,15 +293,26 @@ fn planned(
         translated.node = optimise::optimise(translated.node, &mut translated.names, stop);
     }
     let planner = Planner::new(&terms, options.common.optimise, translated.names.len(), stop);
-    let physical = planner.query(&translated.node, &translated.wanted);
+    let mut physical = planner.query(&translated.node, &translated.wanted);
     translated.names.resize(planner.end_of_slots(), "_:value".to_owned());
     stop.check()?;
     if physical.joins_by_value() {
         numbers = Numbers::of(snapshot, numbers.and(translated.node.makes()));
     }
     let terms = Arc::new(terms.settled(numbers));
-    let lowered = lower::lower(&physical, &terms, options, stop)?;
+    let (shared, alone) = match options.machines.count() {
+        1 => (None, None),
+        _ => over_machines(&physical, may_differ, &terms, options, stop)?,
+    };
+    let lowered = match shared {
+        Some(lowered) => lowered,
+        None => {
+            physical.let_pass();
+            lower::lower(&physical, &terms, options, &Machines::default(), stop)?
+        }
+    };
     stop.check()?;
+    let computes = lowered.is_apart() && physical.computes_terms();
     Ok(Plan {
         answer: form.answer(),
         form,
@@ -271,7 +323,40 @@ fn planned(
         lowered,
         spent: stop.spent(),
         may_differ,
+        computes,
+        alone,
     })
+}
+
+/// A model over several machines, or why there is none.
+fn over_machines(
+    physical: &Physical,
+    may_differ: bool,
+    terms: &Arc<Terms>,
+    options: &QueryOptions,
+    stop: &Stop<'_>,
+) -> Result<(Option<Lowered>, Option<Alone>), QueryError> {
+    if may_differ {
+        return Ok((None, Some(Alone::Chooses)));
+    }
+    if physical.all().any(|plan| matches!(plan.op, Op::Service(_))) {
+        return Ok((None, Some(Alone::AsksWeb)));
+    }
+    let machines = &options.machines;
+    // Rows come together in one box of the machine that was asked.
+    let one = QueryOptions { common: PlanOptions { sinks: 1, ..options.common }, ..*options };
+    let lowered = lower::lower(physical, terms, &one, machines, stop)?;
+    if !lowered.is_apart() {
+        return Ok((None, Some(Alone::Small)));
+    }
+    let here = physical.cost / machines.threads(0) as f64;
+    let there = physical.cost / machines.all_threads() as f64
+        + machines.transfer_ns(lowered.crossing_bytes)
+        + machines.setup_ns();
+    if there >= here && !machines.always {
+        return Ok((None, Some(Alone::Slower(here as u64, there as u64))));
+    }
+    Ok((Some(lowered), None))
 }
 
 impl Plan {
@@ -357,6 +442,41 @@ impl Plan {
         self.may_differ
     }
 
+    /// How many machines have a part of it.
+    pub fn machines(&self) -> usize {
+        self.lowered.machines.iter().max().map_or(1, |last| last + 1)
+    }
+
+    /// A number of all that decides on the meaning of its rows and on its boxes: equal on all machines with the same
+    /// data, the same text and the same options, and on others different, but for chance.
+    pub fn digest(&self) -> u64 {
+        let mut hash = HashKey::of_seed(0).build_hasher();
+        hash.write(self.explain().as_bytes());
+        self.terms.each_mentioned(|id, key| {
+            hash.write_u64(id.bits());
+            hash.write(key.as_bytes());
+        });
+        self.lowered.machines.iter().for_each(|machine| hash.write_usize(*machine));
+        hash.finish()
+    }
+
+    /// Begins a run of the part of one machine. Other machines' rows come and go over `links`. `None` if the machine
+    /// has no part.
+    pub fn start_part(&self, machine: usize, links: &dyn ModelLinks, options: RunOptions) -> Option<(PartOfPlan, Run)> {
+        let lowered = &self.lowered;
+        let mut ends =
+            Ends { links, terms: &self.terms, computes: self.computes, makers: Vec::new(), sends: Vec::new() };
+        let ModelPart { model, boxes } = lowered.model.part(&lowered.machines, machine, &mut ends)?;
+        let Ends { makers: mut all, sends, .. } = ends;
+        let own = lowered.makers.iter().filter_map(|(id, maker)| Some((boxes[id.index()]?, maker.clone())));
+        all.extend(own);
+        let RunOptions { moment, endpoints, spill } = options;
+        let terms = Arc::new(self.terms.at(moment, endpoints, spill, lowered.spilling));
+        let run = Run { terms, makers: all.into() };
+        let sinks = lowered.sinks.iter().filter_map(|sink| boxes[sink.index()]).collect();
+        Some((PartOfPlan { model, sinks, operators: run.operators([]), boxes, sends }, run))
+    }
+
     /// The number of steps taken by planning; see [`PlanOptions::plan_steps`].
     pub fn steps(&self) -> u64 {
         self.spent.steps
@@ -372,6 +492,16 @@ impl Plan {
     /// (its degree) if there are several, and its boxes. Then the boxes and their vias ([`Model::describe`]).
     pub fn explain(&self) -> String {
         format!("{}\n{}", PlanNode::write_all(&self.nodes(), None), self.model().describe())
+    }
+
+    /// The machine of each box of the model, if several have some.
+    pub fn places(&self) -> &[usize] {
+        &self.lowered.machines
+    }
+
+    /// Why one machine has all of it, though [`QueryOptions::machines`] has others.
+    pub fn alone(&self) -> Option<String> {
+        self.alone.map(|alone| alone.to_string())
     }
 
     /// Like [`Plan::explain`], with the counts of each operator and each box in one run: rows, with a mark if they
@@ -422,6 +552,64 @@ impl Planned for Plan {
     fn prefixes(&self) -> &[(String, String)] {
         self.prefixes()
     }
+
+    fn can_be_kept(&self) -> bool {
+        // Machines come and go.
+        self.machines() < 2
+    }
+
+    fn places(&self) -> &[usize] {
+        self.places()
+    }
+
+    fn alone(&self) -> Option<String> {
+        self.alone()
+    }
+
+    fn digest(&self) -> u64 {
+        self.digest()
+    }
+}
+
+/// The boxes at the ends of a part's crossings.
+struct Ends<'a> {
+    links: &'a dyn ModelLinks,
+    terms: &'a Arc<Terms>,
+    computes: bool,
+    makers: Vec<(BoxId, Maker)>,
+    sends: Vec<(ModelCrossing, BoxId)>,
+}
+
+impl Ends<'_> {
+    /// The columns that cross: with computed terms, or if there are no others, one more.
+    fn schema(&self, schema: &Schema) -> Option<Schema> {
+        let columns = schema.columns().len();
+        (self.computes || columns == 0).then(|| crossing_schema(columns))
+    }
+}
+
+impl CrossingEnds for Ends<'_> {
+    fn send(&mut self, net: &mut ModelBuilder, crossing: &ModelCrossing, schema: &Schema) -> InputId {
+        let with_terms = self.schema(schema);
+        let sends = net.add(self.links.send(crossing, with_terms.as_ref().unwrap_or(schema)));
+        net.end(sends.output(0));
+        self.sends.push((crossing.clone(), sends));
+        let Some(with_terms) = with_terms else { return sends.input(0) };
+        let draft = Draft::new(self.terms, "terms out", Leaving::new).input(schema).output(&with_terms);
+        let leaves = draft.add_to(net, &mut self.makers);
+        net.connect(leaves.output(0), sends.input(0));
+        leaves.input(0)
+    }
+
+    fn receive(&mut self, net: &mut ModelBuilder, crossing: &ModelCrossing, schema: &Schema) -> OutputId {
+        let with_terms = self.schema(schema);
+        let receives = net.source(self.links.receive(crossing, with_terms.as_ref().unwrap_or(schema)));
+        let Some(with_terms) = with_terms else { return receives.output(0) };
+        let draft = Draft::new(self.terms, "terms in", Arriving::new).input(&with_terms).output(schema);
+        let arrives = draft.add_to(net, &mut self.makers);
+        net.connect(receives.output(0), arrives.input(0));
+        arrives.output(0)
+    }
 }
 
 impl Runnable for Plan {
@@ -431,6 +619,10 @@ impl Runnable for Plan {
     fn begin(&self, options: RunOptions) -> (RunOperators, Run) {
         let run = self.start_with(options);
         (run.operators([]), run)
+    }
+
+    fn begin_part(&self, machine: usize, links: &dyn ModelLinks, options: RunOptions) -> Option<(PartOfPlan, Run)> {
+        self.start_part(machine, links, options)
     }
 }
 

@@ -469,7 +469,7 @@ impl Terms {
     }
 
     /// The id of a term kept until the run's end.
-    fn keep(&self, kind: Kind, key: &str) -> Id {
+    pub(crate) fn keep(&self, kind: Kind, key: &str) -> Id {
         match self.find(kind, key) {
             Some(id) => id,
             None if self.check_length(key.len()) => self.add_kept(kind, key),
@@ -494,6 +494,17 @@ impl Terms {
             return Some(id);
         }
         self.with_passing(id, segment_of(id)?, |key| self.snapshot.find(id.kind(), key))
+    }
+
+    /// Whether a term without a rank is one of the store, or mentioned by the query: all machines with the same store
+    /// and the same text give it this id.
+    pub(crate) fn is_common(&self, id: Id) -> bool {
+        self.snapshot.has(id) || self.mentioned.has(id)
+    }
+
+    /// Visits the keys of the terms that the query mentions and the store lacks, in their order.
+    pub(crate) fn each_mentioned(&self, mut visit: impl FnMut(Id, &str)) {
+        self.mentioned.ids().for_each(|id| visit(id, self.mentioned.key(id)));
     }
 
     /// Whether two ids stand for the same term.

@@ -4,7 +4,7 @@ use crate::base;
 use crate::copies::{Content, CopyAnswer, CopyDecision, CopyStanding, CopyStep, Offer, Refused};
 use crate::error::{CommitError, StoreError};
 use crate::record::{epoch_of, epoch_record};
-use crate::store::{KIND, State, Store, Waiter, never, replayed, snapshot_of};
+use crate::store::{KIND, State, Store, StorePlace, Waiter, never, replayed, snapshot_of};
 use crate::sync::Mutex;
 use crate::turn::lock;
 use std::collections::{BTreeMap, VecDeque};
@@ -147,13 +147,17 @@ impl State {
         }
         // They wait for a time from now on, so they have to look.
         keys.extend(waiters.iter().map(|(waiter, _)| waiter.land(now_ns)));
-        // What nobody waits for any more is confirmed together with what is behind it, so there are never more entries
-        // than callers that wait.
-        let is_left = |awaited: &Awaited| awaited.waiters.iter().all(|(waiter, _)| waiter.is_told());
+        // What nobody waits for any more is confirmed together with what is behind it, so there are hardly more entries
+        // than callers that wait. The oldest one stays: readers see it when followers have it, however many come.
         let mut left = Vec::new();
-        while self.copies.awaited.back().is_some_and(is_left) {
-            left.extend(self.copies.awaited.pop_back().map(|awaited| awaited.snapshot));
-        }
+        let mut is_oldest = true;
+        self.copies.awaited.retain(|awaited| {
+            let stays = std::mem::take(&mut is_oldest) || awaited.waiters.iter().any(|(waiter, _)| !waiter.is_told());
+            if !stays {
+                left.push(Arc::clone(&awaited.snapshot));
+            }
+            stays
+        });
         self.copies.awaited.push_back(Awaited { number, snapshot, waiters });
         let (told, before) = self.confirm(published);
         keys.extend(told);
@@ -248,6 +252,12 @@ impl Store {
     pub fn numbered_snapshot(&self) -> (Arc<Snapshot>, u64) {
         let published = lock(&self.published);
         (Arc::clone(&published.snapshot), published.number)
+    }
+
+    /// The data that readers see, and its place in the store's history.
+    pub fn placed_snapshot(&self) -> (Arc<Snapshot>, StorePlace) {
+        let (snapshot, sequence) = self.numbered_snapshot();
+        (snapshot, StorePlace { store: self.standing().store, sequence })
     }
 
     /// From now on, a commit is acknowledged, and visible, when it is durable here and in this number of followers. Its
@@ -592,6 +602,8 @@ impl State {
         self.copies.unsettled = None;
         self.copies.awaited.clear();
         self.copies.followers.clear();
+        // An archive may have other records than these.
+        self.copies.archived = None;
         drop(replace(published, snapshot, number));
     }
 }

@@ -40,12 +40,12 @@ pub use base::copy;
 pub use check::{Checked, check};
 pub use copies::{
     ARCHIVE_HEAD, ArchiveList, ArchivedRecords, NotArchived, Restoration, Until, archive_head, archived_base,
-    base_of_archive, name_of_base, name_of_base_file, store_of_archive,
+    base_of_archive, is_name_of_base, name_of_base, name_of_base_file, store_of_archive,
 };
 pub use copies::{Content, CopyAnswer, CopyDecision, CopyStanding, CopyStep, NotUnderstood, Offer, PROTOCOL, Refused};
 pub use error::{CommitError, StoreError, Unread};
 pub use following::Followed;
-pub use store::{CommitWatch, Repaired, Store, read, read_up_to, repair};
+pub use store::{CommitWatch, Repaired, Store, StorePlace, read, read_at, read_up_to, repair};
 pub use transaction::{Ask, Batch, Committed, Pending, Transaction};
 pub use turn::{NoWaiting, TicketGuard, TicketLock, Waiting};
 pub use vicus_disk::{BaseEntry, DiskError, Epoch, EpochStart, Fetched, Fetching, Fingerprint, TornTail};

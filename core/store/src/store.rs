@@ -155,6 +155,35 @@ pub fn read_up_to(directory: &dyn Directory) -> Result<(Arc<Snapshot>, Option<Un
     snapshot_up_to(directory, &Recovered::read(directory, KIND)?)
 }
 
+/// A place in a store's history: data of one place are the same in all copies of the store.
+///
+/// ```
+/// use vicus_store::StorePlace;
+/// assert_ne!(StorePlace { store: 1, sequence: 7 }, StorePlace { store: 1, sequence: 8 });
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StorePlace {
+    /// The store's number, the same in all copies.
+    pub store: u64,
+    /// The number of the last record.
+    pub sequence: u64,
+}
+
+/// Like [`read`], up to this record of the log, if there are later ones. Gives the place that was read: a later one if
+/// a base already includes later records.
+///
+/// # Errors
+/// Those of [`read`].
+pub fn read_at(directory: &dyn Directory, sequence: Option<u64>) -> Result<(Arc<Snapshot>, StorePlace), StoreError> {
+    let mut recovered = Recovered::read(directory, KIND)?;
+    let included = recovered.manifest.included;
+    if let Some(sequence) = sequence {
+        recovered.records.truncate(usize::try_from(sequence.saturating_sub(included)).unwrap_or(usize::MAX));
+    }
+    let place = StorePlace { store: recovered.manifest.store, sequence: included + recovered.records.len() as u64 };
+    Ok((snapshot_of(directory, &recovered)?, place))
+}
+
 /// A repaired store.
 #[derive(Clone, Debug)]
 pub struct Repaired {

@@ -19,6 +19,7 @@ mod manual;
 mod memory;
 mod network;
 mod node;
+mod peers;
 mod progress;
 mod query;
 #[cfg(target_os = "linux")]

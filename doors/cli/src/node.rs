@@ -1,7 +1,9 @@
 //! `vicus node`: runs parts of networks that other processes begin.
 
 use crate::arguments::RuntimeArgs;
-use crate::query::{ROOM, bytes, of_this_program, write_trace};
+use crate::engine::plain;
+use crate::query::{ROOM, bytes, duration, of_this_program, write_trace};
+use crate::store::of;
 use crate::tell::print;
 use crate::{interrupt, memory, network};
 use anyhow::{Context, anyhow, bail, ensure};
@@ -10,11 +12,14 @@ use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use vicus::TemporaryFiles;
 use vicus::flow::Overflows;
 use vicus_network::Paths;
-use vicus_nodes::{NodeOptions, NodeServer};
-use vicus_service::paths_below;
+use vicus_nodes::{NodeOptions, NodeServer, add_program_kinds};
+use vicus_service::{
+    MemoryBudget, PeerData, PeerHost, PeerHostOptions, Service, StoreFolder, TemporaryFolder, paths_below,
+};
 
 /// The variable with the token of nodes.
 const TOKEN: &str = "VICUS_NODE_TOKEN";
@@ -33,10 +38,17 @@ pub(crate) struct Args {
     /// Boxes read and write files below this folder, by names within it. Without it, they read and write none.
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
+    /// The folder of a store: the node shares the work of queries of processes with a copy of the same store (`vicus
+    /// query --nodes`, `vicus serve --nodes`). Another process may be writing to it, such as a server that follows.
+    #[arg(long, value_name = "DIR")]
+    store: Option<PathBuf>,
+    /// A query waits so long here for changes of the store that this copy does not have yet.
+    #[arg(long, value_name = "SECONDS", value_parser = duration, requires = "store", default_value = "1")]
+    store_wait: Duration,
     #[command(flatten)]
     runtime: RuntimeArgs,
-    /// The bytes of memory that the boxes of one network may hold: 500000, 64K, 10M, 2G; by default half of the free
-    /// memory.
+    /// The bytes of memory that the boxes of one network or query may hold: 500000, 64K, 10M, 2G; by default half of
+    /// the free memory.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory_limit: Option<u64>,
     /// The folder of temporary files; by default the system's (TMPDIR, else /tmp).
@@ -86,8 +98,23 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     }
     let runtime = args.runtime.start(builder)?;
     let threads = runtime.plan().threads();
-    let node = NodeServer::listen(&args.listen, runtime, network::kinds().with_paths(paths), options)
-        .with_context(|| format!("--listen {}", args.listen))?;
+    let mut kinds = network::kinds().with_paths(paths);
+    add_program_kinds(&mut kinds);
+    let node = match &args.store {
+        None => NodeServer::listen(&args.listen, runtime, kinds, options),
+        Some(store) => {
+            let folder = StoreFolder::new(store.clone());
+            // A folder without a store is told at once.
+            folder.read(None).map_err(plain).with_context(|| of(store))?;
+            let service = Service::new(runtime, MemoryBudget::new(limit));
+            let temp_folder = args.temp_folder.clone().unwrap_or_else(std::env::temp_dir);
+            let temporary = TemporaryFolder::open(&temp_folder).ok();
+            let host = PeerHostOptions { memory: limit, temporary, patience: args.store_wait };
+            let host = PeerHost::new(service, PeerData::Folder(folder), host);
+            NodeServer::listen_with_queries(&args.listen, host, kinds, options)
+        }
+    };
+    let node = node.with_context(|| format!("--listen {}", args.listen))?;
     let address = node.address().context("the node's address")?;
     ensure!(
         has_token || address.ip().is_loopback(),
@@ -101,7 +128,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         }
     };
     interrupt::replace(stopped).map_err(|error| anyhow!("signals can't be handled: {error}"))?;
-    print(&format!("vicus runs parts of networks at {address}, on {threads} threads\n"))?;
+    let queries = if args.store.is_some() { " and queries" } else { "" };
+    print(&format!("vicus runs parts of networks{queries} at {address}, on {threads} threads\n"))?;
     node.serve(|| ended.load(Ordering::Relaxed)).context("the node")?;
     if let Some(path) = &args.trace {
         let runtime = node.into_runtime().context("a network does not end, so there is no trace")?;

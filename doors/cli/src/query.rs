@@ -12,6 +12,7 @@ use crate::engine::plain;
 use crate::interrupt;
 use crate::memory;
 use crate::network;
+use crate::peers::PeerArgs;
 use crate::spill::SpillArgs;
 use crate::strategy;
 use crate::tell::tell;
@@ -112,6 +113,8 @@ pub(crate) struct Args {
     base: Option<String>,
     #[command(flatten)]
     answers: AnswerArgs,
+    #[command(flatten)]
+    peers: PeerArgs,
     /// Prints times, rows, tasks, and bytes that boxes took near and far (from another NUMA node) to standard error, a
     /// line for each query and repeat; as JSON objects with =json.
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "text")]
@@ -179,6 +182,7 @@ impl Args {
             counts: self.explain,
             web: self.web.web(),
             temporary: self.spill.folder(self.store.as_deref())?,
+            peers: self.peers.connect()?,
             limits: interrupt::limits(),
             ..SessionOptions::default()
         };
@@ -498,6 +502,9 @@ impl Asking<'_> {
                 let is_first = repeat == 1 && rows.is_empty();
                 rows.push(outcome.rows);
                 totals = totals + outcome.totals;
+                outcome.replanned.iter().flat_map(|(_, lost)| lost).for_each(|why| {
+                    tell(format_args!("vicus: {why}; {} is asked without it", question.title));
+                });
                 if is_first { self.show(&prepared, &outcome) } else { Ok(()) }
             };
             if args.concurrent == 1 {
@@ -595,7 +602,7 @@ impl Asking<'_> {
     /// The result of the first copy, beside its rows.
     fn show(&self, prepared: &Prepared, outcome: &Outcome) -> anyhow::Result<()> {
         if self.args.explain {
-            return show(&prepared.explain(Some(&outcome.counts)));
+            return show(&prepared.explain_run(outcome));
         }
         let (name, rows) = (&self.question.name, outcome.rows);
         let target = &mut self.target.clone();

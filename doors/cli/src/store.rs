@@ -18,8 +18,8 @@ use std::io::{IsTerminal, Write as _};
 use std::path::{Path, PathBuf};
 use vicus::give_up;
 use vicus_service::{
-    Dataset, Repaired, Store, StoreError, check_store, copy_store, create_store, has_room_for_store, open_store,
-    read_store_up_to, repair_store,
+    Dataset, Repaired, Store, StoreError, StoreFolder, check_store, copy_store, create_store, has_room_for_store,
+    open_store, read_store_up_to, repair_store,
 };
 
 /// See `vicus check --help`.
@@ -74,6 +74,11 @@ pub(crate) fn of(path: &Path) -> String {
 
 /// The data of a store. Says so if it is not all of it.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Dataset> {
+    let placed = StoreFolder::new(path.to_owned()).read(None);
+    if let Ok(dataset) = placed {
+        return Ok(dataset);
+    }
+    // It can't be read as a whole.
     let (snapshot, unread) = read_store_up_to(path).with_context(|| of(path))?;
     if let Some(unread) = unread {
         tell(format_args!(

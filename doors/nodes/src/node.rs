@@ -1,9 +1,11 @@
 //! A process that runs parts of networks for others.
 
-use crate::control::{Answer, AttemptId, Control, FromNode, Hello, LinkHello, Run, ToNode, greet, greeted, heard};
+use crate::control::{Answer, AttemptId, Control, FromNode, Hello, LinkHello, Run, ToNode, greet, greeted, heard, say};
 use crate::link::{Link, LinkLost, LinkOptions};
 use crate::locked;
 use crate::port::{NoColumns, Sending, inlet, outlet};
+use crate::queries::QueryLinks;
+use crate::staging::Staging;
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -18,6 +20,7 @@ use vicus_flow::BoxModel;
 use vicus_network::{
     Border, Crossing, CrossingRows, KindError, Kinds, MachineCounts, NetworkPart, NetworkText, schema_text,
 };
+use vicus_service::{HostedPart, NoPart, PeerHost};
 
 /// The version of this program. Processes of one network have the same.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -57,12 +60,32 @@ pub struct NodeServer {
 }
 
 struct Shared {
-    runtime: Runtime,
+    threads: Threads,
     kinds: Kinds,
+    /// Adds the kinds of a network's attached texts.
+    attached: Option<Box<Attached>>,
     options: NodeOptions,
     attempts: Attempts,
     connections: AtomicUsize,
     is_ended: AtomicBool,
+}
+
+type Attached = dyn Fn(&BTreeMap<String, String>, Kinds) -> Result<Kinds, String> + Send + Sync;
+/// The threads of a node.
+enum Threads {
+    /// For networks alone.
+    Own(Runtime),
+    /// Those of a service, for networks and for parts of queries over its data.
+    OfQueries(PeerHost),
+}
+
+impl Threads {
+    fn runtime(&self) -> &Runtime {
+        match self {
+            Threads::Own(runtime) => runtime,
+            Threads::OfQueries(host) => host.service().runtime(),
+        }
+    }
 }
 
 impl NodeServer {
@@ -76,16 +99,51 @@ impl NodeServer {
         kinds: Kinds,
         options: NodeOptions,
     ) -> io::Result<NodeServer> {
+        NodeServer::with_threads(address, Threads::Own(runtime), kinds, options)
+    }
+
+    /// Listens on `host:port`, for parts of queries as well.
+    ///
+    /// # Errors
+    /// The address can't be had.
+    pub fn listen_with_queries(
+        address: impl ToSocketAddrs,
+        queries: PeerHost,
+        kinds: Kinds,
+        options: NodeOptions,
+    ) -> io::Result<NodeServer> {
+        NodeServer::with_threads(address, Threads::OfQueries(queries), kinds, options)
+    }
+
+    fn with_threads(
+        address: impl ToSocketAddrs,
+        threads: Threads,
+        kinds: Kinds,
+        options: NodeOptions,
+    ) -> io::Result<NodeServer> {
         let listener = TcpListener::bind(address)?;
         let shared = Shared {
-            runtime,
+            threads,
             kinds,
+            attached: None,
             options,
             attempts: Attempts::default(),
             connections: AtomicUsize::new(0),
             is_ended: AtomicBool::new(false),
         };
         Ok(NodeServer { listener, shared: Arc::new(shared) })
+    }
+
+    /// Has a function add kinds for each network, of the texts that [are attached](crate::Lead::attach) to it. Its
+    /// error fails the network. Panics if the node serves already.
+    #[must_use]
+    pub fn with_attached(
+        mut self,
+        kinds: impl Fn(&BTreeMap<String, String>, Kinds) -> Result<Kinds, String> + Send + Sync + 'static,
+    ) -> NodeServer {
+        let shared = Arc::get_mut(&mut self.shared).expect("the node serves not yet");
+        shared.attached = Some(Box::new(kinds));
+        self
     }
 
     /// The address that it listens on.
@@ -120,7 +178,12 @@ impl NodeServer {
         let mut shared = self.shared;
         for _ in 0..100 {
             match Arc::try_unwrap(shared) {
-                Ok(shared) => return Some(shared.runtime),
+                Ok(shared) => {
+                    return match shared.threads {
+                        Threads::Own(runtime) => Some(runtime),
+                        Threads::OfQueries(host) => host.into_service().into_runtime(),
+                    };
+                }
                 Err(used) => shared = used,
             }
             thread::sleep(Duration::from_millis(50));
@@ -176,14 +239,23 @@ impl Shared {
             greet(&mut to, &Answer::Welcome { threads: 0, nodes: 0 })?;
             return ways.arrived(process, from);
         }
-        let threads = self.runtime.plan().threads();
+        let threads = self.threads.runtime().plan().threads();
         greet(&mut to, &Answer::Welcome { threads, nodes: self.options.nodes })?;
         from.get_ref().set_read_timeout(Some(BEGIN))?;
-        let first = heard(&mut from, "the client", BEGIN);
-        if let Ok(ToNode::Run(run)) = first {
-            self.run(to, from, *run);
+        loop {
+            match heard(&mut from, "the client", BEGIN) {
+                Ok(ToNode::Has(files)) => {
+                    let has = |file: &String| self.kinds.file(file).is_ok_and(|path| path.is_file());
+                    say(&mut to, &FromNode::Has(files.iter().map(has).collect()))?;
+                }
+                Ok(ToNode::Run(run)) => {
+                    self.run(to, from, *run);
+                    return Ok(());
+                }
+                Ok(ToNode::Measure(_)) => say(&mut to, &FromNode::Measured)?,
+                Ok(ToNode::Cancel | ToNode::Commit | ToNode::Over | ToNode::Alive) | Err(_) => return Ok(()),
+            }
         }
-        Ok(())
     }
 
     /// Whether a token is the node's; the time does not tell how similar it is.
@@ -208,21 +280,25 @@ impl Shared {
         let _ = from.get_ref().set_read_timeout(Some(silence));
         let ways = Arc::new(Ways::new(&run, LinkOptions { silence, window: window(memory) }));
         if !self.attempts.add(run.attempt, &ways) {
-            let _ = control.send(&FromNode::Failed { message: "the attempt runs already".to_owned(), is_lost: false });
+            let _ = control.send(&NotDone::wrong("the attempt runs already").line());
             return;
         }
         if self.is_ended.load(Ordering::Acquire) {
             ways.cancel();
         }
         let attempt = run.attempt;
+        let staging = run.is_staged.then(Staging::default);
         let works = {
             let (shared, ways, control) = (Arc::clone(self), Arc::clone(&ways), Arc::clone(&control));
+            let (staging, staged) = (staging.clone(), staging.clone());
             move || {
                 // A panic, such as that of a kind of boxes, must be told: else the network waits for this part.
-                let part = catch_unwind(AssertUnwindSafe(|| shared.part(&run, &ways, memory)));
-                let line = match part.unwrap_or_else(|_| Err(("making its part panicked".to_owned(), false))) {
-                    Ok(()) => FromNode::Done,
-                    Err((message, is_lost)) => FromNode::Failed { message, is_lost },
+                let part = catch_unwind(AssertUnwindSafe(|| shared.part(&run, &ways, memory, staging, &control)));
+                let line = match part.unwrap_or_else(|_| Err(NotDone::wrong("making its part panicked"))) {
+                    Ok(report) => {
+                        FromNode::Done { has_files: staged.is_some_and(|staging| staging.has_files()), report }
+                    }
+                    Err(error) => error.line(),
                 };
                 // Whoever began it may be gone.
                 let _ = control.send(&line);
@@ -230,14 +306,22 @@ impl Shared {
         };
         let worker = thread::Builder::new().name("vicus-part".to_owned()).spawn(works);
         if let Err(error) = &worker {
-            let _ = control.send(&FromNode::Failed { message: format!("no thread: {error}"), is_lost: false });
+            let _ = control.send(&NotDone::wrong(format!("no thread: {error}")).line());
         }
         // `Over`, or a connection that has ended, is the end.
         while let Ok(line) = heard(&mut from, "the process that began the network", silence) {
             match line {
-                ToNode::Alive => {}
+                ToNode::Alive | ToNode::Measure(_) => {}
                 ToNode::Cancel => ways.cancel(),
-                ToNode::Over | ToNode::Run(_) => break,
+                ToNode::Commit => {
+                    let line = match staging.as_ref().map_or(Ok(()), Staging::commit) {
+                        Ok(()) => FromNode::Committed,
+                        Err(error) => FromNode::Failed { message: error.to_string(), is_lost: false, is_stale: false },
+                    };
+                    // Whoever began it may be gone, and then the files have their places all the same.
+                    let _ = control.send(&line);
+                }
+                ToNode::Over | ToNode::Run(_) | ToNode::Has(_) => break,
             }
         }
         ways.cancel();
@@ -249,20 +333,87 @@ impl Shared {
         control.end();
     }
 
-    /// Makes a part and runs it. An error says whether it is a consequence of another process's end.
-    fn part(&self, run: &Run, ways: &Arc<Ways>, memory: u64) -> Result<(), (String, bool)> {
-        let text = NetworkText::from_json(&run.text).map_err(|error| (error.to_string(), false))?;
+    /// Makes a part and runs it. Gives the report of a query's part.
+    fn part(
+        &self,
+        run: &Run,
+        ways: &Arc<Ways>,
+        memory: u64,
+        staging: Option<Staging>,
+        control: &Control,
+    ) -> Result<Option<String>, NotDone> {
+        if let Some(job) = &run.job {
+            ways.connect_all().map_err(NotDone::lost)?;
+            return self.part_of_query(job, run, ways, control).map(Some);
+        }
+        let mut kinds = self.kinds.clone();
+        if let Some(attached) = &self.attached {
+            kinds = attached(&run.attached, kinds).map_err(NotDone::wrong)?;
+        }
+        if let Some(staging) = staging {
+            kinds = staging.kinds(&kinds);
+        }
+        let text = NetworkText::from_json(&run.text).map_err(|error| NotDone::wrong(error.to_string()))?;
+        ways.connect_all().map_err(NotDone::lost)?;
         let processes = run.machines();
-        ways.connect_all().map_err(|error| (error, true))?;
         let part = NetworkPart { processes: &processes, own: run.own, border: &**ways };
-        let built = text.build_part(&run.name, &self.kinds, &part, &run.set);
-        let built = built.map_err(|error| (error.to_string(), ways.is_cancelled() || ways.lost().is_some()))?;
-        let Some(network) = built else { return Ok(()) };
+        let built = text.build_part(&run.name, &kinds, &part, &run.set).map_err(|error| {
+            let is_lost = ways.is_cancelled() || ways.lost().is_some();
+            NotDone { is_lost, ..NotDone::wrong(error.to_string()) }
+        })?;
+        let Some(network) = built else { return Ok(None) };
         let options = RequestOptions { overflows: self.options.overflows.clone(), ..RequestOptions::from(memory) };
-        let request = self.runtime.submit_within(&network.model, Vec::new(), options);
+        let request = self.threads.runtime().submit_within(&network.model, Vec::new(), options);
         // The termination box has an input for each end.
         let ends = network.model.boxes().last().map_or(0, |last| last.sources().count());
-        ways.wait(&request, ends).map_err(|error| (error.to_string(), is_lost(&error)))
+        ways.wait(&request, ends).map_err(|error| NotDone::of(&error))?;
+        Ok(None)
+    }
+
+    /// Makes a part of a query and runs it.
+    fn part_of_query(&self, job: &str, run: &Run, ways: &Arc<Ways>, control: &Control) -> Result<String, NotDone> {
+        let Threads::OfQueries(host) = &self.threads else {
+            return Err(NotDone::wrong("it has no data to ask: start it with --store"));
+        };
+        let goes_on = || !ways.is_cancelled();
+        let made = host.part(job, run.own, &QueryLinks(Arc::clone(ways)), run.memory, &goes_on);
+        let HostedPart { part, options, dataset } =
+            made.map_err(|NoPart { message, is_stale }| NotDone { message, is_lost: false, is_stale })?;
+        // Whoever began it may be gone.
+        let _ = control.send(&FromNode::Ready);
+        let options = RequestOptions { is_timed: true, ..options };
+        let request = host.service().runtime().submit_within(&part.model, part.operators, options);
+        ways.wait(&request, part.sends.len()).map_err(|error| NotDone::of(&error))?;
+        dataset.read(|_| ()).map_err(|error| NotDone::wrong(error.to_string()))?;
+        Ok(HostedPart::report(&part.boxes, &part.sends, &request.counts()))
+    }
+}
+
+/// Why a part was not done.
+struct NotDone {
+    message: String,
+    /// A consequence of another process's end.
+    is_lost: bool,
+    /// Its data are not those of a query.
+    is_stale: bool,
+}
+
+impl NotDone {
+    fn wrong(message: impl Into<String>) -> NotDone {
+        NotDone { message: message.into(), is_lost: false, is_stale: false }
+    }
+
+    fn lost(message: String) -> NotDone {
+        NotDone { is_lost: true, ..NotDone::wrong(message) }
+    }
+
+    fn of(error: &FlowError) -> NotDone {
+        NotDone { is_lost: is_lost(error), ..NotDone::wrong(error.to_string()) }
+    }
+
+    fn line(self) -> FromNode {
+        let NotDone { message, is_lost, is_stale } = self;
+        FromNode::Failed { message, is_lost, is_stale }
     }
 }
 
@@ -386,6 +537,11 @@ impl Ways {
         KindError::new(why)
     }
 
+    /// Notes the end of a crossing that leaves from here.
+    pub(crate) fn sends_by(&self, sending: Arc<Sending>) {
+        locked(&self.sends).push(sending);
+    }
+
     /// Ends all links, behind what is to be sent.
     pub(crate) fn end(&self) {
         locked(&self.links).values().for_each(|link| link.end());
@@ -445,7 +601,7 @@ impl Ways {
     }
 
     /// The link to a process. It waits for those that connect to this one; the process that began tells if one is lost.
-    fn link(&self, process: usize) -> Result<Arc<Link>, KindError> {
+    pub(crate) fn link(&self, process: usize) -> Result<Arc<Link>, KindError> {
         let mut links = locked(&self.links);
         loop {
             if let Some(link) = links.get(&process) {

@@ -18,12 +18,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use vicus::give_up;
+use vicus_nodes::{LeadOptions, QueryNodes, QueryNodesOptions};
 use vicus_service::data::{Id, LoadOptions, LoadSpill, OnError, Order, Phase, Snapshot, Source, Syntax};
 use vicus_service::{
-    Cancel as Handle, Count, Dataset, Document, DumpError, Error, ErrorKind, Format, Keeper, Output, Prepared as Plan,
-    Service, SessionOptions, SharedDataset, Store, StoreError, TemporaryFolder, Updating as _, check_store, copy_store,
-    create_store, dump, file_iri, graph_name, has_room_for_store, is_prefix, is_to_be_replaced, open_store, read_store,
-    syntax_by_ending, unpacked,
+    Cancel as Handle, Count, Dataset, Document, DumpError, Error, ErrorKind, Format, Keeper, Output, Peers,
+    Prepared as Plan, Service, SessionOptions, SharedDataset, Store, StoreError, StoreFolder, TemporaryFolder,
+    Updating as _, check_store, copy_store, create_store, dump, file_iri, graph_name, has_room_for_store, is_prefix,
+    is_to_be_replaced, open_store, syntax_by_ending, unpacked,
 };
 
 /// Data, and its site.
@@ -63,6 +64,8 @@ pub(crate) struct Site {
     pub(crate) threads: Threads,
     path: Option<PathBuf>,
     pub(crate) temporary: Option<TemporaryFolder>,
+    /// Nodes that share the work of queries.
+    pub(crate) peers: Option<Arc<dyn Peers>>,
 }
 
 pub(crate) enum DataStore {
@@ -83,7 +86,7 @@ impl OpenData {
         let temporary = TemporaryFolder::open(path.as_deref().unwrap_or(&std::env::temp_dir())).ok();
         OpenData {
             kept: Some(kept),
-            site: Site { threads, path, temporary },
+            site: Site { threads, path, temporary, peers: None },
             open: Mutex::default(),
             plans: Mutex::default(),
         }
@@ -105,7 +108,10 @@ impl OpenData {
     pub(crate) fn dataset(&self) -> Dataset {
         match self.kept() {
             DataStore::Memory(dataset) => dataset.dataset(),
-            DataStore::Folder { store, .. } => Dataset::new(store.snapshot()),
+            DataStore::Folder { store, .. } => {
+                let (snapshot, place) = store.placed_snapshot();
+                Dataset::of_store(snapshot, place)
+            }
             DataStore::Fixed(dataset) => dataset.clone(),
         }
     }
@@ -371,10 +377,17 @@ fn stopping<'a>(cancel: &'a Handle, done: &'a AtomicU64) -> impl FnMut(u64) + 'a
 impl Data {
     /// Opens the store in a folder, or makes one.
     #[staticmethod]
-    fn open(py: Python<'_>, path: PathBuf, create: bool, read_only: bool, threads: Option<usize>) -> PyResult<Data> {
+    fn open(
+        py: Python<'_>,
+        path: PathBuf,
+        create: bool,
+        read_only: bool,
+        threads: Option<usize>,
+        nodes: Option<NodeAddresses>,
+    ) -> PyResult<Data> {
         // Reading a long log, or a file system that is away, has no end that a handle could bring.
         let bounds = Bounds::of(Handle::new());
-        leaving(py, &bounds, |_| (), move || open(path, create, read_only, threads)).raise(py, None)
+        leaving(py, &bounds, |_| (), move || open(path, create, read_only, threads, nodes)).raise(py, None)
     }
 
     /// Empty data in memory.
@@ -756,8 +769,31 @@ impl Data {
     }
 }
 
+/// Nodes that share the work of queries, with their token.
+pub(crate) type NodeAddresses = (Vec<String>, Option<String>);
+
+fn peers(nodes: Option<NodeAddresses>) -> Outcome<Option<Arc<dyn Peers>>> {
+    let Some((addresses, token)) = nodes.filter(|(addresses, _)| !addresses.is_empty()) else { return Ok(None) };
+    let lead = LeadOptions { token, ..LeadOptions::default() };
+    let options = QueryNodesOptions { lead, ..QueryNodesOptions::default() };
+    let nodes = QueryNodes::connect(&addresses, options).map_err(|why| Failure::new("StoreError", why))?;
+    Ok(Some(Arc::new(nodes)))
+}
+
 /// Opens the store in a folder, or makes one.
-fn open(path: PathBuf, create: bool, read_only: bool, threads: Option<usize>) -> Outcome<Data> {
+fn open(
+    path: PathBuf,
+    create: bool,
+    read_only: bool,
+    threads: Option<usize>,
+    nodes: Option<NodeAddresses>,
+) -> Outcome<Data> {
+    let mut data = open_alone(path, create, read_only, threads)?;
+    data.site.peers = peers(nodes)?;
+    Ok(Data::new(data))
+}
+
+fn open_alone(path: PathBuf, create: bool, read_only: bool, threads: Option<usize>) -> Outcome<OpenData> {
     if path.is_file() {
         return Err(Failure::new("StoreError", format_args!("{} is a file, and a store is a folder", path.display())));
     }
@@ -771,14 +807,15 @@ fn open(path: PathBuf, create: bool, read_only: bool, threads: Option<usize>) ->
         None => Failure::new("StoreError", format_args!("{}: {error}", path.display())),
     };
     if read_only {
-        let kept = DataStore::Fixed(Dataset::new(read_store(&path).map_err(of)?));
-        return Ok(Data::new(OpenData::new(kept, Threads::new(threads)?, Some(path.clone()))));
+        // It is also read beside a process that writes to it, and has a place among copies.
+        let kept = DataStore::Fixed(StoreFolder::new(path.clone()).read(None)?);
+        return Ok(OpenData::new(kept, Threads::new(threads)?, Some(path.clone())));
     }
     let store = if has_room { create_store(&path) } else { open_store(&path) };
     let store = Arc::new(store.map_err(of)?);
     let threads = Threads::new(threads)?;
     let keeper = threads.service()?.keep(&store).map_err(|error| Failure::new("Busy", error))?;
-    Ok(Data::new(OpenData::new(DataStore::Folder { _keeper: keeper, store }, threads, Some(path.clone()))))
+    Ok(OpenData::new(DataStore::Folder { _keeper: keeper, store }, threads, Some(path.clone())))
 }
 
 /// Adds little data beside what is there: each source by an operation of an update, and all or none of them.

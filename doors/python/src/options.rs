@@ -95,6 +95,7 @@ impl AskOptions {
         options.first_rows = self.first_rows;
         options.languages.sparql.rdf_12 = self.rdf_12;
         options.temporary = site.temporary.clone();
+        options.peers.clone_from(&site.peers);
         if let Some(name) = self.graph {
             let default = vec![vicus_service::graph_name(&name).map_err(Failure::argument)?];
             options.graphs = Some(ReadGraphs { default, named: Vec::new() });

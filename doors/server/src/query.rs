@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::oneshot;
+use vicus_service::data::StorePlace;
 use vicus_service::{
     Answer, Dataset, DefaultGraph, Error, Limits, Outcome, Prepared, QueryLanguage, ReadGraphs, Running, Service,
     SessionOptions, StreamReader, StreamWriter, TextSink, Watching, text_stream,
@@ -262,7 +263,14 @@ fn try_begin(shared: &Arc<Shared>, asked: &ClientQuery, entry: &Arc<Entry>) -> R
     }
     let recording = if asked.is_traced { shared.service.recorder() } else { None };
     let service = recording.as_ref().unwrap_or(&shared.service);
-    let session = service.session(&Dataset::new(Arc::clone(&version.snapshot)), options(shared, asked, entry));
+    let snapshot = Arc::clone(&version.snapshot);
+    // Other processes compare the place with that of their data.
+    let store = shared.data.store().filter(|_| shared.options.session.peers.is_some());
+    let dataset = match version.sequence.zip(store) {
+        Some((sequence, store)) => Dataset::of_store(snapshot, StorePlace { store: store.standing().store, sequence }),
+        None => Dataset::new(snapshot),
+    };
+    let session = service.session(&dataset, options(shared, asked, entry));
     let mut call = session.call()?;
     let key = key_of(shared, asked);
     // Tables of files stay the same while the server runs.

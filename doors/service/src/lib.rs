@@ -16,6 +16,7 @@
 //! run on the calling thread, so no thread is left behind when their time is up.
 
 mod archive;
+mod begin;
 mod budget;
 mod cancel;
 mod copies;
@@ -26,6 +27,7 @@ mod kinds;
 mod languages;
 mod load;
 mod output;
+mod peers;
 mod quads;
 mod service;
 mod session;
@@ -43,7 +45,7 @@ pub mod data {
         LONGEST_IRI, LoadError, LoadOptions, Malformed, OnError, Phase, Source, Spill as LoadSpill, Syntax,
     };
     pub use vicus_rdf::{Id, Order, Snapshot, TermView};
-    pub use vicus_store::{Batch, CommitError, Store, StoreError};
+    pub use vicus_store::{Batch, CommitError, Store, StoreError, StorePlace};
 }
 
 pub use archive::{
@@ -64,6 +66,10 @@ pub use languages::{
 };
 pub use load::{Dataset, Loaded, Loading};
 pub use output::{Output, is_stdout, is_to_be_replaced};
+pub use peers::{
+    CrossingCounts, HostedPart, NoPart, PeerData, PeerFailure, PeerHost, PeerHostOptions, PeerRun, PeerTeam, Peers,
+    Sends, StoreFolder,
+};
 pub use quads::{GraphChoice, Matching, change_quads};
 pub use service::Service;
 pub use session::{Call, Limits, Outcome, Prepared, ReadGraphs, Running, Session, SessionOptions, Watching, millis};
@@ -83,7 +89,9 @@ pub use vicus_files::File;
 pub use vicus_language::{
     Answer, Done, PlanNode, PlanOptions, Remark, RemarkKind, TextError, TextErrorKind, TextLimits, ValueType,
 };
-pub use vicus_sparql::{Completion, DefaultGraph, KNOWN_PREFIXES, Moment, ServiceFailed, Suggestion, SuggestionKind};
+pub use vicus_sparql::{
+    Completion, DefaultGraph, KNOWN_PREFIXES, Machines, Moment, ServiceFailed, Suggestion, SuggestionKind,
+};
 pub use vicus_sql::{SqlType, Table as SqlTable, Tables};
 pub use vicus_store::{
     ArchiveSource, Ask, CommitWatch, Content as CopyContent, CopyStanding, Epoch, NotArchived, Offer,

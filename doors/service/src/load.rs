@@ -10,17 +10,30 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vicus_rdf::load::{Load, LoadOptions, Loaded as LoadedSnapshot, Malformed, Progress, Source};
 use vicus_rdf::{Placement, Snapshot};
+use vicus_store::StorePlace;
 
 /// Loaded data, with its statistics. A clone is the same data; prepared queries keep it alive.
 #[derive(Clone)]
 pub struct Dataset {
     snapshot: Arc<Snapshot>,
+    /// Its place in a store's history, if it is a store's data.
+    place: Option<StorePlace>,
 }
 
 impl Dataset {
     /// The data of a store.
     pub fn new(snapshot: Arc<Snapshot>) -> Dataset {
-        Dataset { snapshot }
+        Dataset { snapshot, place: None }
+    }
+
+    /// The data of a store, at this place in its history.
+    pub fn of_store(snapshot: Arc<Snapshot>, place: StorePlace) -> Dataset {
+        Dataset { snapshot, place: Some(place) }
+    }
+
+    /// Its place in a store's history, if it is known.
+    pub fn place(&self) -> Option<StorePlace> {
+        self.place
     }
 
     /// The snapshot of the data, without this owner.

@@ -9,14 +9,16 @@
 //!                         Running ── wait ──▶ Outcome
 //! ```
 
+use crate::begin::{Asked, Begun, MOST_LOST, OverPeers, RunBegun, asked_without};
 use crate::budget::{Admission, MemoryBudget, Share};
-use crate::cancel::{Cancel, Submitted};
+use crate::cancel::Cancel;
 use crate::document::Document;
 use crate::error::{Error, Stage};
 use crate::languages::{AnyPlan, CheckedText, LanguageOptions, QueryLanguage, SPARQL, Surroundings, TextReading};
 use crate::load::Dataset;
+use crate::peers::{CrossingCounts, PeerFailure, Peers, Report, Shared};
 use crate::service::Service;
-use crate::sink::{Count, Format, Reader, RowCount, Sink, Solutions, TextSink, operator};
+use crate::sink::{Count, Format, Reader, RowCount, Sink, Solutions, TextSink};
 use crate::temporary::TemporaryFolder;
 use crate::web::Web;
 use oxrdf::NamedNode;
@@ -28,7 +30,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vicus::flow::BoxCounts;
-use vicus::{Budget, FlowError, Model, Request, RequestOptions, TemporaryFiles, Totals};
+use vicus::{BoxId, FlowError, Model, Request, RequestOptions, Totals};
 use vicus_language::{
     Answer, Compiler, Ends, PlanNode, PlanOptions, Planned as _, Remark, RunOperators, Runnable, TextError,
     TextErrorKind, TextLimits, Watch,
@@ -97,6 +99,8 @@ pub struct SessionOptions {
     /// The folder for temporary files of calls that outgrow their memory. By default there is none, and such calls
     /// fail.
     pub temporary: Option<TemporaryFolder>,
+    /// Other processes with the same data, which may share the work of queries of SPARQL.
+    pub peers: Option<Arc<dyn Peers>>,
     /// The limits of each of its calls.
     pub limits: Limits,
 }
@@ -122,6 +126,7 @@ impl Default for SessionOptions {
             web: Arc::default(),
             folder: None,
             temporary: None,
+            peers: None,
             limits: Limits::default(),
         }
     }
@@ -140,8 +145,8 @@ pub struct ReadGraphs {
 #[derive(Clone, Debug)]
 pub struct Session {
     pub(crate) service: Service,
-    dataset: Dataset,
-    options: Arc<SessionOptions>,
+    pub(crate) dataset: Dataset,
+    pub(crate) options: Arc<SessionOptions>,
 }
 
 impl Session {
@@ -202,9 +207,9 @@ impl Session {
 /// A call's clock, its share of memory, and how it is cancelled. The parts of an update share one.
 #[derive(Clone)]
 pub(crate) struct Ticket {
-    share: Arc<Share>,
+    pub(crate) share: Arc<Share>,
     /// The most bytes of the share.
-    most: u64,
+    pub(crate) most: u64,
     pub(crate) until: Option<Instant>,
     pub(crate) cancel: Cancel,
 }
@@ -391,6 +396,17 @@ impl Call {
         Ok(Arc::new(Prepared { parsing: checked.parsing(), ..planned }))
     }
 
+    /// For how many threads queries are planned.
+    pub(crate) fn threads(&self) -> usize {
+        let Call { session, .. } = self;
+        session.options.threads.unwrap_or_else(|| session.service.runtime().plan().threads())
+    }
+
+    /// Those who may share a text's work.
+    pub(crate) fn shared(&self, checked: &CheckedText) -> Option<Shared> {
+        Shared::of(&self.session, checked, self.threads())
+    }
+
     /// Plans a parsed text, with `text_bytes` held for it.
     pub(crate) fn plan_parsed<L>(&self, language: &L, parsed: &L::Parsed, text_bytes: u64) -> Result<Prepared, Error>
     where
@@ -399,7 +415,7 @@ impl Call {
         let Call { session, ticket } = self;
         let options = &*session.options;
         let began = Instant::now();
-        let threads = options.threads.unwrap_or_else(|| session.service.runtime().plan().threads());
+        let threads = self.threads();
         let plan_options = PlanOptions {
             threads,
             sinks: if options.parallel_answers { threads } else { 1 },
@@ -425,7 +441,8 @@ impl Call {
         let planning = began.elapsed();
         let plan_bytes = plan.bytes();
         let (language, plan) = (language.name(), Box::new(plan));
-        let prepared = Prepared { language, plan, text_bytes, plan_bytes, parsing: Duration::ZERO, planning };
+        let parsing = Duration::ZERO;
+        let prepared = Prepared { language, plan, text_bytes, plan_bytes, parsing, planning, shared: None };
         ticket.hold(prepared.bytes(), prepared.holders())?;
         Ok(prepared)
     }
@@ -494,42 +511,23 @@ impl Call {
     ) -> Result<Running<S>, Error> {
         let Call { session, ticket } = self;
         sink.accepts(prepared.form()).map_err(Error::Format)?;
-        let began = Instant::now();
-        let beside_boxes = prepared.bytes();
-        ticket.hold(beside_boxes, prepared.holders())?;
-        ticket.share.set_beside_boxes(beside_boxes);
-        let plan = &*prepared.plan;
         let options = &session.options;
         let handed = Arc::new(RowCount::new(options.first_rows, options.limits.rows));
-        let sink = Arc::new(sink);
-        let snapshot = session.dataset.snapshot();
-        // Without a bound, nothing is ever spilled.
-        let folder = options.temporary.as_ref().filter(|_| ticket.most < u64::MAX);
-        let spill = folder.map(|folder| folder.spill(ticket.most - beside_boxes));
-        let files = spill.as_ref().map(|spill| TemporaryFiles::beside(Arc::clone(&spill.scratch)));
-        let (solutions, operators) = reading(snapshot, "start", || {
-            let moment = options.moment.unwrap_or_else(now);
-            let surroundings = Surroundings { moment, web: Arc::clone(&options.web), spill };
-            let (mut operators, reader) = plan.begin_any(&surroundings);
-            let (prepared, snapshot) = (Arc::clone(prepared), Arc::clone(snapshot));
-            let solutions = Arc::new(Solutions { reader, prepared, snapshot });
-            operators.extend(plan.sinks().iter().map(|id| (*id, operator(&sink, &solutions, &handed))));
-            (solutions, operators)
-        })?;
-        before(&solutions);
-        let budget = Budget::from(ticket.most - beside_boxes).granted_by(Arc::clone(&ticket.share) as _);
-        let request_options = RequestOptions {
-            is_timed: session.options.counts,
-            overflows: files.map(|files| files as _),
-            most_boxes: options.limits.most_boxes,
-            ..RequestOptions::from(budget)
+        let (sink, began, mut lost) = (Arc::new(sink), Instant::now(), Vec::new());
+        let asked = Asked { session: &session, ticket: &ticket, sink: &sink, handed: &handed };
+        let (before, mut submit) = (&mut Some(before), Some(submit));
+        let mut prepared = Arc::clone(prepared);
+        let begun = loop {
+            match asked.begin(&prepared, before, &mut submit)? {
+                Begun::Runs(begun) => break begun,
+                Begun::Lost(why) => {
+                    lost.push(why);
+                    prepared = asked.again(&prepared)?;
+                }
+            }
         };
-        let request = submit(session.service.runtime(), plan, operators, request_options, &ticket);
-        let mut submitted = Submitted::new(request, &ticket.cancel);
-        if let Some(until) = ticket.until {
-            submitted.end_at(until, session.service.timer()).map_err(|error| Error::NoThread(Arc::new(error)))?;
-        }
-        Ok(Running { began, submitted, ticket, solutions, sink, handed, beside_boxes, counts: session.options.counts })
+        let counts = session.options.counts;
+        Ok(Running { began, begun, ticket, sink, handed, counts, session, prepared, lost })
     }
 }
 
@@ -564,7 +562,7 @@ pub fn millis(at: SystemTime) -> i64 {
 
 /// A query parsed and planned for a dataset. It can be run any number of times, also at once.
 pub struct Prepared {
-    plan: Box<dyn AnyPlan>,
+    pub(crate) plan: Box<dyn AnyPlan>,
     /// The name of the language.
     language: &'static str,
     text_bytes: u64,
@@ -572,9 +570,67 @@ pub struct Prepared {
     plan_bytes: u64,
     parsing: Duration,
     planning: Duration,
+    /// Those who share its work.
+    pub(crate) shared: Option<Shared>,
 }
 
 impl Prepared {
+    /// This plan, of a text that it took so long to read.
+    pub(crate) fn read_in(self, parsing: Duration) -> Prepared {
+        Prepared { parsing, ..self }
+    }
+
+    /// This plan, shared by these if it has parts for them.
+    pub(crate) fn shared_by(self, shared: Shared) -> Prepared {
+        let is_shared = !self.plan.places().is_empty();
+        Prepared { shared: is_shared.then_some(shared), ..self }
+    }
+
+    pub(crate) fn plan(&self) -> &dyn AnyPlan {
+        &*self.plan
+    }
+
+    /// Whether other processes have parts of it.
+    pub fn is_shared(&self) -> bool {
+        self.shared.is_some()
+    }
+
+    /// Which machine has which boxes, as text, and which rows cross between them; after a run, with their counts.
+    /// Without machines, why there are none, if any were offered; empty if none were.
+    fn explain_machines(&self, crossed: &[CrossingCounts]) -> String {
+        let mut text = String::new();
+        let Some(shared) = &self.shared else {
+            if let Some(why) = self.plan.alone() {
+                text = format!("one machine: {why}\n");
+            }
+            return text;
+        };
+        let (places, model) = (self.plan.places(), self.plan.model());
+        let inner = || 1..model.boxes().len() - 1;
+        for machine in 0..shared.team.machines.count() {
+            let name = machine.checked_sub(1).map_or("this one", |other| &shared.team.names[other]);
+            let boxes: Vec<usize> = inner().filter(|&place| places[place] == machine).collect();
+            let runs = boxes.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
+                [one] => one.to_string(),
+                _ => format!("{}-{}", run[0], run[run.len() - 1]),
+            });
+            let runs: Vec<String> = runs.collect();
+            let threads = shared.team.machines.threads(machine);
+            text.push_str(&format!("machine {machine} ({name}), {threads} threads: boxes {}\n", runs.join(", ")));
+        }
+        for crossing in model.crossings(places) {
+            let sender = model.boxes()[crossing.output.sender().index()].name();
+            let (from, to, output) = (crossing.from, crossing.to, crossing.output.index());
+            text.push_str(&format!("crossing {} from machine {from} to {to}: {sender}.{output}", crossing.number));
+            if let Some(crossed) = crossed.iter().find(|crossed| crossed.number == crossing.number) {
+                let CrossingCounts { envelopes, rows, bytes, .. } = crossed;
+                text.push_str(&format!(", {rows} rows, {bytes} bytes in {envelopes} envelopes"));
+            }
+            text.push('\n');
+        }
+        text
+    }
+
     /// The form of its answer.
     pub fn form(&self) -> &Answer {
         self.plan.answer()
@@ -622,8 +678,21 @@ impl Prepared {
     /// Its operators, its boxes and their vias as text; after a run, with the counts of each. Panics if the counts are
     /// of another plan.
     pub fn explain(&self, counts: Option<&[BoxCounts]>) -> String {
+        self.explain_with(counts, &[])
+    }
+
+    /// Like [`Prepared::explain`], for the outcome of a run with [`SessionOptions::counts`]: of the plan that was run in
+    /// the end.
+    pub fn explain_run(&self, outcome: &Outcome) -> String {
+        let run = outcome.replanned.as_ref().map_or(self, |(run, _)| run);
+        run.explain_with(Some(&outcome.counts), &outcome.crossings)
+    }
+
+    fn explain_with(&self, counts: Option<&[BoxCounts]>, crossings: &[CrossingCounts]) -> String {
         let boxes = counts.map_or_else(|| self.model().describe(), |counts| self.model().describe_with(counts));
-        format!("{}\n{boxes}", PlanNode::write_all(&self.nodes(), counts))
+        let machines = self.explain_machines(crossings);
+        let gap = if machines.is_empty() { "" } else { "\n" };
+        format!("{}\n{boxes}{gap}{machines}", PlanNode::write_all(&self.nodes(), counts))
     }
 
     /// How long parsing took.
@@ -646,7 +715,7 @@ impl Prepared {
         self.text_bytes + self.plan_bytes
     }
 
-    fn holders(&self) -> [(&'static str, u64); 2] {
+    pub(crate) fn holders(&self) -> [(&'static str, u64); 2] {
         [("its plan", self.plan_bytes), ("its text", self.text_bytes)]
     }
 }
@@ -660,13 +729,15 @@ impl fmt::Debug for Prepared {
 /// A running query. Dropping it cancels it.
 pub struct Running<S> {
     began: Instant,
-    submitted: Submitted,
+    begun: RunBegun,
     ticket: Ticket,
-    solutions: Arc<Solutions>,
     sink: Arc<S>,
     handed: Arc<RowCount>,
-    beside_boxes: u64,
     counts: bool,
+    session: Session,
+    prepared: Arc<Prepared>,
+    /// The processes that were lost so far, and why.
+    lost: Vec<String>,
 }
 
 /// A look at a running or ended query.
@@ -674,6 +745,8 @@ pub struct Running<S> {
 pub struct Watching {
     request: Arc<Request>,
     handed: Arc<RowCount>,
+    /// Of a run over several processes: for each box of the plan's model, its box here.
+    boxes: Option<Arc<[Option<BoxId>]>>,
 }
 
 impl Watching {
@@ -682,9 +755,17 @@ impl Watching {
         self.handed.rows()
     }
 
-    /// The counts of each box so far, in the order of the plan's model.
+    /// The counts of each box so far, in the order of the plan's model; none for those of other processes.
     pub fn counts(&self) -> Vec<BoxCounts> {
-        self.request.counts()
+        let counts = self.request.counts();
+        match &self.boxes {
+            Some(boxes) => {
+                let of_box =
+                    |here: &Option<BoxId>| here.map_or(BoxCounts::default(), |here| counts[here.index()].clone());
+                boxes.iter().map(of_box).collect()
+            }
+            None => counts,
+        }
     }
 
     /// The boxes that hold memory now, and their bytes, the most first.
@@ -715,52 +796,127 @@ pub struct Outcome {
     pub totals: Totals,
     /// The counts of each box, in the order of the plan's model, if [`SessionOptions::counts`] asks for it.
     pub counts: Vec<BoxCounts>,
+    /// If [`SessionOptions::counts`] asks for it, the rows that crossed between processes.
+    pub crossings: Vec<CrossingCounts>,
+    /// The plan that was run, if processes that were to share the work were lost or left out, and why they were.
+    pub replanned: Option<(Arc<Prepared>, Vec<String>)>,
 }
 
 impl<S: Sink> Running<S> {
     /// Whether it is over, so [`Running::wait`] returns at once.
     pub fn is_done(&self) -> bool {
-        self.submitted.request.is_done()
+        self.begun.submitted.request.is_done()
     }
 
     /// Has a function called when it is over, by a thread of the service or at once: the function should only notify a
     /// thread, which then calls [`Running::wait`].
     pub fn when_done(&self, tell: impl FnOnce() + Send + 'static) {
-        self.submitted.request.when_done(tell);
+        self.begun.submitted.request.when_done(tell);
     }
 
     /// How far it is, while it runs and after.
     pub fn watch(&self) -> Watching {
-        Watching { request: Arc::clone(&self.submitted.request), handed: Arc::clone(&self.handed) }
+        let boxes = self.begun.over.as_ref().map(|over| Arc::clone(&over.boxes));
+        Watching { request: Arc::clone(&self.begun.submitted.request), handed: Arc::clone(&self.handed), boxes }
     }
 
-    /// Waits for the last solution. When it returns, nothing of the run is left, and its memory is given back.
+    /// Waits for the last solution. When it returns, nothing of the run is left, and its memory is given back. A run
+    /// that has lost a process that shared its work is begun again without it, unless rows were handed out.
     ///
     /// # Errors
     /// Why there is no answer, or not all of it.
-    pub fn wait(self) -> Result<(S::Output, Outcome), Error> {
-        let totals = match self.submitted.request.wait() {
-            Ok(totals) => totals,
-            Err(error) => {
-                self.ticket.give_back();
-                // A failed run may have read zeros in place of lost bytes.
-                self.solutions.check_kept()?;
-                return Err(self.reason(error));
+    pub fn wait(mut self) -> Result<(S::Output, Outcome), Error> {
+        let totals = loop {
+            match self.begun.submitted.request.wait() {
+                Ok(totals) => break totals,
+                Err(error) => match self.begin_again(error) {
+                    Ok(()) => {}
+                    Err(error) => {
+                        self.ticket.give_back();
+                        // A failed run may have read zeros in place of lost bytes.
+                        self.begun.solutions.check_kept()?;
+                        return Err(error);
+                    }
+                },
             }
         };
         let rows = self.handed.rows();
-        self.solutions.check_kept()?;
-        let output = self.sink.finish(&self.solutions, rows).map_err(|error| {
-            let lost = self.solutions.check_kept().err();
+        let solutions = &self.begun.solutions;
+        solutions.check_kept()?;
+        let output = self.sink.finish(solutions, rows).map_err(|error| {
+            let lost = solutions.check_kept().err();
             lost.unwrap_or_else(|| Error::of_sink(error))
         })?;
+        let (mut counts, mut crossings) = (Vec::new(), Vec::new());
+        if self.counts {
+            counts = self.watch().counts();
+        }
+        if let Some(OverPeers { run, boxes, sends }) = &self.begun.over {
+            let reports = run.end(self.counts);
+            if self.counts {
+                let own = Report::of(boxes, sends, &self.begun.submitted.request.counts());
+                crossings = own.crossings;
+                for report in reports {
+                    let report = Report::read(&report);
+                    report.fill(&mut counts);
+                    crossings.extend(report.crossings);
+                }
+                crossings.sort_unstable_by_key(|crossing| crossing.number);
+            }
+        }
         let time = self.began.elapsed();
-        let counts = if self.counts { self.submitted.request.counts() } else { Vec::new() };
-        let Running { submitted, ticket, .. } = self;
-        drop(submitted);
+        let Running { begun, ticket, prepared, lost, .. } = self;
+        drop(begun);
         // A thread may still have a reference to the ended request.
         ticket.give_back();
-        Ok((output, Outcome { rows, time, totals, counts }))
+        let replanned = (!lost.is_empty()).then_some((prepared, lost));
+        Ok((output, Outcome { rows, time, totals, counts, crossings, replanned }))
+    }
+
+    /// Begins again after a failure of other processes, without those that were lost.
+    ///
+    /// # Errors
+    /// The failure was another one, rows were handed out, or there is no answer for another reason.
+    fn begin_again(&mut self, error: FlowError) -> Result<(), Error> {
+        let Some(over) = &self.begun.over else { return Err(self.reason(error)) };
+        // Its own end comes first: a limit, or a cancellation.
+        self.ticket.check(Stage::Running)?;
+        let Some(failure) = over.run.failure(&error) else { return Err(self.reason(error)) };
+        if !failure.is_loss {
+            return Err(failure.into());
+        }
+        if self.handed.rows() > 0 {
+            let message = format!("{}; rows were handed out already, so the query is not asked again", failure.message);
+            return Err(PeerFailure { message, ..failure }.into());
+        }
+        // A loss without a name may come again.
+        if self.lost.len() >= MOST_LOST {
+            return Err(failure.into());
+        }
+        self.lost.push(failure.message.clone());
+        asked_without(&self.prepared, &failure);
+        let Running { session, ticket, sink, handed, .. } = &*self;
+        let asked = Asked { session, ticket, sink, handed };
+        let mut prepared = asked.again(&self.prepared)?;
+        let mut lost = Vec::new();
+        let begun = loop {
+            let submit = |runtime: &vicus::Runtime,
+                          plan: &dyn AnyPlan,
+                          operators: RunOperators,
+                          options: RequestOptions,
+                          _: &Ticket| runtime.submit_within(plan.model(), operators, options);
+            match asked.begin(&prepared, &mut None::<fn(&Arc<Solutions>)>, &mut Some(submit))? {
+                Begun::Runs(begun) => break begun,
+                Begun::Lost(why) => {
+                    lost.push(why);
+                    prepared = asked.again(&prepared)?;
+                }
+            }
+        };
+        self.lost.extend(lost);
+        self.prepared = prepared;
+        self.begun = begun;
+        Ok(())
     }
 
     fn reason(&self, error: FlowError) -> Error {
@@ -774,12 +930,12 @@ impl<S: Sink> Running<S> {
             },
             Error::MemoryLimit(over) => match self.ticket.share.refused() {
                 // Less than its own bound was granted, and it would get more if others had not taken it.
-                Some(busy) if over.budget < self.ticket.most - self.beside_boxes && busy.wanted <= busy.total => {
+                Some(busy) if over.budget < self.ticket.most - self.begun.beside_boxes && busy.wanted <= busy.total => {
                     Error::Busy(busy)
                 }
                 _ => {
                     let mut holders = over.holders;
-                    holders.push(("its text and plan".to_owned(), self.beside_boxes));
+                    holders.push(("its text and plan".to_owned(), self.begun.beside_boxes));
                     let total = self.ticket.share.refused().map_or(u64::MAX, |busy| busy.total);
                     Error::over(self.ticket.most.min(total), holders)
                 }

@@ -111,8 +111,9 @@ pub mod flow {
     #[cfg(feature = "arrow")]
     pub use vicus_flow::FromArrowError;
     pub use vicus_flow::{
-        Arrivals, BoxCounts, Expansion, Field, Fragment, FragmentBuilder, GrownBox, HeldBytes, Inner, InputCounts,
-        Mark, Marks, OutputCounts, Overflow, Overflows, Storage, StorageError,
+        Arrivals, BoxCounts, CrossingEnds, Expansion, Field, Fragment, FragmentBuilder, GrownBox, HeldBytes, Inner,
+        InputCounts, Mark, Marks, ModelCrossing, ModelLinks, ModelPart, OutputCounts, Overflow, Overflows, Storage,
+        StorageError,
     };
 }
 

@@ -299,6 +299,29 @@ impl Physical {
         inputs.into_iter().zip(below).for_each(|(input, kept)| deep(|| input.let_pass_but(&kept)));
     }
 
+    /// Whether its rows may have terms that neither the store has nor the query mentions.
+    pub(crate) fn computes_terms(&self) -> bool {
+        self.all().any(|plan| match &plan.op {
+            Op::Extend(extend) => {
+                extend.makes.iter().any(|make| !matches!(make, extend::Make::Column(_) | extend::Make::Constant(_)))
+            }
+            Op::Aggregate(_) | Op::Construct(_) | Op::Describe(_) | Op::Service(_) => true,
+            Op::Values(_)
+            | Op::Scan(_)
+            | Op::Nodes(_)
+            | Op::Walk(_)
+            | Op::IndexJoin(_)
+            | Op::Intersection(_)
+            | Op::HashJoin(_)
+            | Op::Filter(_)
+            | Op::Union(_)
+            | Op::Distinct(_)
+            | Op::Sort(_)
+            | Op::Top(_)
+            | Op::Slice(_) => false,
+        })
+    }
+
     /// The estimated cost, for comparing plans.
     pub(crate) fn price(&self, goal: Goal) -> f64 {
         goal.price(self.cost, self.startup)

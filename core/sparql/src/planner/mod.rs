@@ -166,7 +166,7 @@ impl<'a> Planner<'a> {
 
     /// The plan of a whole query: for an ASK it has at most one row, for a CONSTRUCT and a DESCRIBE three columns.
     pub(crate) fn query(&self, node: &Node, wanted: &SolutionUse) -> Physical {
-        let mut plan = match wanted {
+        match wanted {
             SolutionUse::Any => {
                 let goal = Goal { set: self.optimise, first: self.optimise };
                 Slice::plan(self, self.plan(node, &Slots::new(), goal), 0, Some(1))
@@ -176,9 +176,7 @@ impl<'a> Planner<'a> {
             SolutionUse::Descriptions { of, resources, graph, columns } => {
                 Describe::plan(self, node, of, resources, *graph, columns)
             }
-        };
-        plan.let_pass();
-        plan
+        }
     }
 
     /// A plan with exactly these columns.

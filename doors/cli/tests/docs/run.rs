@@ -95,7 +95,7 @@ pub(crate) fn run(home: &Home, page: &Page) -> Vec<String> {
     // Two pages, or another server of this machine, don't share a port.
     let free = || TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port is free");
     // Of a server, and of nodes.
-    let ports = ["127.0.0.1:7878", "127.0.0.1:7879", "127.0.0.1:7001", "127.0.0.1:7002"]
+    let ports = ["127.0.0.1:7878", "127.0.0.1:7879", "127.0.0.1:7001", "127.0.0.1:7002", "127.0.0.1:7003"]
         .map(|named| (named, free().to_string()));
     let own_port = |text: &str| ports.iter().fold(text.to_owned(), |text, (named, free)| text.replace(named, free));
     let mut script = "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT\n".to_owned();

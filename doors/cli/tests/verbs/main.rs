@@ -10,6 +10,7 @@ mod manual;
 mod memory;
 mod network;
 mod nodes;
+mod peers;
 mod query;
 mod rdf_12;
 mod refusals;

@@ -8,7 +8,7 @@ import itertools
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -918,20 +918,28 @@ def open(
     *,
     create: bool = True,
     read_only: bool = False,
+    nodes: Sequence[str] = (),
+    node_token: str | None = None,
 ) -> Database:
     """Opens the store in a folder; a folder that is missing or empty gets one, unless ``create=False``.
 
     One object writes to a store at a time; ``read_only=True`` reads what is there now, beside a writer.
+
+    ``nodes`` are addresses (``"host:port"``) of ``vicus node --store`` processes over copies of the same store. They
+    share the work of queries of SPARQL where that is expected to be quicker. Their token is ``node_token``, or that of
+    the variable VICUS_NODE_TOKEN.
     """
     where = os.path.abspath(os.fspath(path))
+    others = list(nodes)
+    token = node_token or os.environ.get("VICUS_NODE_TOKEN") or None
     return Database(
-        _vicus.Data.open(where, create, read_only, threads),
-        (where, threads, create, read_only),
+        _vicus.Data.open(where, create, read_only, threads, (others, token)),
+        (where, threads, create, read_only, others),
     )
 
 
-def _opened(path: str, threads: int | None, create: bool, read_only: bool) -> Database:
-    return open(path, threads, create=create, read_only=read_only)
+def _opened(path: str, threads: int | None, create: bool, read_only: bool, nodes: Sequence[str] = ()) -> Database:
+    return open(path, threads, create=create, read_only=read_only, nodes=nodes)
 
 
 def memory(threads: int | None = None) -> Database:

@@ -22,7 +22,10 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use vicus_language::{Answer, Ends, Planned, Remark, RunOperators, Runnable, TextError, TextErrorKind, Watch};
+use vicus::flow::ModelLinks;
+use vicus_language::{
+    Answer, Ends, PartOfPlan, Planned, Remark, RunOperators, Runnable, TextError, TextErrorKind, Watch,
+};
 use vicus_rdf::Snapshot;
 use vicus_sparql::{Completion, Moment, RunOptions, Spill};
 
@@ -193,7 +196,7 @@ impl TextReading<'_> {
     ) -> Result<CheckedText, Error> {
         let began = Instant::now();
         let parsed = Box::new(self.ticket.parse(bytes, parse)?);
-        Ok(CheckedText { language, parsed, text_bytes: bytes, parsing: began.elapsed() })
+        Ok(CheckedText { language, parsed, text_bytes: bytes, parsing: began.elapsed(), text: None })
     }
 }
 
@@ -219,9 +222,21 @@ pub struct CheckedText {
     parsed: Box<dyn Any + Send + Sync>,
     text_bytes: u64,
     parsing: Duration,
+    /// The text itself, if other processes may be sent it.
+    text: Option<Arc<str>>,
 }
 
 impl CheckedText {
+    /// This text, with itself for other processes.
+    pub(crate) fn with_text(self, text: &str) -> CheckedText {
+        CheckedText { text: Some(text.into()), ..self }
+    }
+
+    /// The text itself, if it was kept.
+    pub(crate) fn text(&self) -> Option<&Arc<str>> {
+        self.text.as_ref()
+    }
+
     /// Its language.
     pub fn language(&self) -> &'static dyn QueryLanguage {
         self.language
@@ -283,6 +298,14 @@ impl From<&Surroundings> for RunOptions {
 pub(crate) trait AnyPlan: Planned {
     /// The operators of one run, without the sinks' ones, and the reader of its rows.
     fn begin_any(&self, surroundings: &Surroundings) -> (RunOperators, Reader);
+
+    /// One machine's part of a run, and the reader of its rows.
+    fn begin_part_any(
+        &self,
+        machine: usize,
+        links: &dyn ModelLinks,
+        surroundings: &Surroundings,
+    ) -> Option<(PartOfPlan, Reader)>;
 }
 
 impl<P> AnyPlan for P
@@ -292,5 +315,15 @@ where
     fn begin_any(&self, surroundings: &Surroundings) -> (RunOperators, Reader) {
         let (operators, run) = self.begin(surroundings.into());
         (operators, run.into())
+    }
+
+    fn begin_part_any(
+        &self,
+        machine: usize,
+        links: &dyn ModelLinks,
+        surroundings: &Surroundings,
+    ) -> Option<(PartOfPlan, Reader)> {
+        let (part, run) = self.begin_part(machine, links, surroundings.into())?;
+        Some((part, run.into()))
     }
 }

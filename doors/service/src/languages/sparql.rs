@@ -97,13 +97,14 @@ impl QueryLanguage for SparqlTexts {
 
     fn read(&self, text: &str, reading: &TextReading<'_>) -> Result<CheckedText, Error> {
         let options = parse_options(reading.options());
-        reading.read(&SparqlTexts, parsing_bytes_with(text, &options), || {
+        let checked = reading.read(&SparqlTexts, parsing_bytes_with(text, &options), || {
             let mut parsed = parse_with(text, &options)?;
             if let Some(ReadGraphs { default, named }) = &reading.options().graphs {
                 parsed.set_dataset(default.clone(), named.clone());
             }
             Ok(parsed)
-        })
+        })?;
+        Ok(if reading.options().peers.is_some() { checked.with_text(text) } else { checked })
     }
 
     fn question(&self, checked: &CheckedText) -> Question {
@@ -118,7 +119,13 @@ impl QueryLanguage for SparqlTexts {
     }
 
     fn plan(&self, call: &Call, checked: &CheckedText) -> Result<Arc<Prepared>, Error> {
-        call.plan_in(&sparql(&call.session), checked.parsed::<Parsed>(), checked)
+        let Some(shared) = call.shared(checked) else {
+            return call.plan_in(&sparql(&call.session), checked.parsed::<Parsed>(), checked);
+        };
+        let mut language = sparql(&call.session);
+        language.plan.machines = shared.machines();
+        let prepared = call.plan_parsed(&language, checked.parsed::<Parsed>(), checked.bytes())?;
+        Ok(Arc::new(prepared.read_in(checked.parsing()).shared_by(shared)))
     }
 
     fn remarks(&self, call: &Call, checked: &CheckedText) -> Result<Vec<Remark>, Error> {

@@ -8,6 +8,7 @@ mod keeper;
 mod languages;
 mod memory;
 mod networks;
+mod peers;
 mod sinks;
 mod sp2b;
 mod spilling;

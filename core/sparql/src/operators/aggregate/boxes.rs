@@ -164,7 +164,8 @@ enum State {
     Text(u64, Option<String>),
 }
 
-/// The bit of a part's count for a failed aggregate.
+/// The bit of a part's count for a failed aggregate. A count with it is no id of a computed term, and no count is, so
+/// parts cross between machines like rows of ids.
 const FAILED: u64 = 1 << 63;
 
 impl State {

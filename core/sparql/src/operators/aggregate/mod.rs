@@ -73,7 +73,8 @@ impl PhysicalOperator for Aggregate {
             }
         }
         let made = spec.keys.len() + spec.folds.len();
-        lowering.deal(streams, Deal { from: width, to: made, keys: &keys, parts }, || {
+        let computed = lowering.may_compute(&self.input);
+        lowering.deal(streams, Deal { from: width, to: made, keys: &keys, parts, computed }, || {
             let spec = Arc::clone(spec);
             Draft::new(&terms, "aggregate", move |terms| boxes::Aggregate::new(terms, &spec, rows, width, cache, limit))
                 .that_spills()

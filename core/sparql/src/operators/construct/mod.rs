@@ -123,6 +123,8 @@ impl PhysicalOperator for Construct {
     fn lower(&self, plan: &Physical, above: Pipeline, lowering: &mut Lowering<'_>) -> Streams {
         let streams = lowering.add(&self.input, above.and(plan.estimate.rows));
         let (terms, limit, from) = (Arc::clone(lowering.terms), lowering.limit, self.input.columns.len());
+        // New blank nodes are numbered by one machine.
+        let streams = lowering.gathered(streams, from, Lowering::united);
         let Template { plain, fresh, .. } = &*self.template;
         let outputs = usize::from(!plain.is_empty()) + usize::from(!fresh.is_empty());
         let triples = lowering.schema(3);
@@ -143,7 +145,7 @@ impl PhysicalOperator for Construct {
         }
         let (is_ordered, pace) = (self.input.behaviour().is_ordered(), lowering.pace(above));
         let distinct = made.iter().map(|made| made.output(0)).collect();
-        let distinct = lower_distinct(distinct, 3, is_ordered, pace, lowering);
+        let distinct = lower_distinct(distinct, 3, is_ordered, pace, false, lowering);
         if fresh.is_empty() {
             return distinct;
         }

@@ -70,7 +70,8 @@ impl PhysicalOperator for Distinct {
     fn lower(&self, plan: &Physical, above: Pipeline, lowering: &mut Lowering<'_>) -> Streams {
         let streams = lowering.add(&self.input, above.and(plan.estimate.rows));
         let (is_ordered, pace) = (self.input.behaviour().is_ordered(), lowering.pace(above));
-        lower_distinct(streams, plan.columns.len(), is_ordered, pace, lowering)
+        let computed = lowering.may_compute(&self.input);
+        lower_distinct(streams, plan.columns.len(), is_ordered, pace, computed, lowering)
     }
 
     fn explain(&self, _: &Physical, _: &Explainer<'_>) -> Title {
@@ -88,11 +89,12 @@ pub(crate) fn lower_distinct(
     width: usize,
     in_order: bool,
     pace: Pace,
+    computed: bool,
     lowering: &mut Lowering<'_>,
 ) -> Streams {
     let (parts, cache, terms) = (streams.len(), lowering.options.cache_bytes, lowering.terms);
     let columns: Vec<usize> = (0..width).collect();
-    lowering.deal(streams, Deal { from: width, to: width, keys: &columns, parts }, || {
+    lowering.deal(streams, Deal { from: width, to: width, keys: &columns, parts, computed }, || {
         let new = move |terms: &Arc<Terms>| boxes::Distinct::new(terms, width, in_order, cache, pace);
         let draft = Draft::new(terms, "distinct", new);
         // Without columns, there is one row.

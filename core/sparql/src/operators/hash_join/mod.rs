@@ -51,24 +51,42 @@ impl PhysicalOperator for HashJoin {
     fn lower(&self, plan: &Physical, above: Pipeline, lowering: &mut Lowering<'_>) -> Streams {
         let (probe, build) = (&*self.probe, &*self.build);
         let mut probes = lowering.add(probe, above.and(plan.estimate.rows));
-        let builds = lowering.add(build, Pipeline::default());
         let (from, columns, parts) = (probe.columns.len(), build.columns.len(), probes.len());
         let keys: Vec<&Key> = self.hash.keys.iter().filter(|key| key.by == By::Id).collect();
         let (alone, share) = (build.estimate.rows * cost::BUILD, 1.0 / parts as f64);
-        let dealing = (build.estimate.rows + probe.estimate.rows) * cost::DEAL;
+        let mut dealing = (build.estimate.rows + probe.estimate.rows) * cost::DEAL;
+        let machines = lowering.machines_of(&probes);
+        let is_apart = machines.len() > 1;
+        if is_apart {
+            let bytes = 8.0 * (build.estimate.rows * columns as f64 + probe.estimate.rows * from as f64);
+            dealing += lowering.machines.transfer_ns(bytes);
+        }
         // Dealing pays only if it saves at least as much time as it costs in work: other boxes need the cores, too.
-        let is_dealt = !keys.is_empty() && alone - (alone + dealing) * share > dealing;
+        let is_dealt = !keys.is_empty()
+            && alone - (alone + dealing) * share > dealing
+            && !(is_apart && (lowering.may_compute(probe) || lowering.may_compute(build)));
         let tables = if is_dealt {
+            let builds = lowering.add(build, Pipeline::default());
             let probed: Vec<usize> = keys.iter().map(|key| key.probe).collect();
             let built: Vec<usize> = keys.iter().map(|key| key.build).collect();
+            let places: Vec<usize> = probes.iter().map(|stream| lowering.machine_of(*stream)).collect();
             let deals = lowering.dealt(probes, from, &probed, parts);
             let of_part = |part: usize| deals.iter().map(|deal| deal.output(part)).collect();
-            probes = (0..parts).map(|part| lowering.united(of_part(part), from)).collect();
+            let unite =
+                |(part, place): (usize, &usize)| lowering.on(*place, |lowering| lowering.united(of_part(part), from));
+            probes = places.iter().enumerate().map(unite).collect();
             let deals = lowering.dealt(builds, columns, &built, parts);
             let of_part = |part: usize| deals.iter().map(|deal| deal.output(part)).collect();
-            (0..parts).map(|part| self.lower_table(of_part(part), columns, lowering)).collect()
+            let table = |(part, place): (usize, &usize)| {
+                lowering.on(*place, |lowering| self.lower_table(of_part(part), columns, lowering))
+            };
+            places.iter().enumerate().map(table).collect()
+        } else if is_apart {
+            self.lower_copies(&probes, &machines, lowering)
         } else {
-            vec![self.lower_table(builds, columns, lowering); parts]
+            let builds = lowering.add(build, Pipeline::default());
+            let machine = machines[0];
+            vec![lowering.on(machine, |lowering| self.lower_table(builds, columns, lowering)); parts]
         };
         let (width, pace) = (plan.columns.len(), lowering.pace(above));
         let (buckets, rows) = (lowering.schema(1), lowering.schema(self.hash.built_columns(columns)));
@@ -76,7 +94,8 @@ impl PhysicalOperator for HashJoin {
             let (hash, join) = (Arc::clone(&self.hash), Arc::clone(&self.join));
             let make = move |terms: &Arc<Terms>| boxes::HashJoin::new(terms, &join, &hash, columns, pace);
             let model = Draft::new(lowering.terms, "hash join", make).that_spills().input(&lowering.schema(from));
-            let join = lowering.place(model.input(&buckets).input(&rows).output(&lowering.schema(width)));
+            let model = model.input(&buckets).input(&rows).output(&lowering.schema(width));
+            let join = lowering.on(lowering.machine_of(probed), |lowering| lowering.place(model));
             lowering.net.connect(probed, join.input(0));
             lowering.net.connect(table.output(0), join.input(1));
             lowering.net.connect(table.output(1), join.input(2));
@@ -120,8 +139,49 @@ impl PhysicalOperator for HashJoin {
 }
 
 impl HashJoin {
+    /// A table of all built rows on each machine, for each of the probing streams. A machine makes these rows by
+    /// itself, unless it takes less time to have each machine make some of them, and to send them to all.
+    fn lower_copies(&self, probes: &Streams, machines: &[usize], lowering: &mut Lowering<'_>) -> Vec<BoxId> {
+        let (build, columns) = (&*self.build, self.build.columns.len());
+        let all = lowering.machines;
+        let alone = machines.iter().map(|&machine| build.cost / all.threads(machine) as f64).fold(0.0, f64::max);
+        let bytes = 8.0 * build.estimate.rows * columns as f64 * machines.len() as f64;
+        let sent = build.cost / all.all_threads() as f64 + all.transfer_ns(bytes) + all.latency_ns as f64;
+        let mut tables = Vec::with_capacity(machines.len());
+        if sent < alone {
+            let builds = lowering.add(build, Pipeline::default());
+            // What crosses is united once on each machine, however many read it.
+            let united: Streams = lowering
+                .machines_of(&builds)
+                .into_iter()
+                .map(|machine| {
+                    let here =
+                        builds.iter().copied().filter(|stream| lowering.machine_of(*stream) == machine).collect();
+                    lowering.on(machine, |lowering| lowering.united(here, columns))
+                })
+                .collect();
+            for &machine in machines {
+                let streams = united.clone();
+                tables.push(lowering.on(machine, |lowering| self.lower_table(streams, columns, lowering)));
+            }
+        } else {
+            let begin = lowering.next_operator();
+            for &machine in machines {
+                let again = (!tables.is_empty()).then_some(begin);
+                let builds = lowering.add_alone(build, Pipeline::default(), machine, again);
+                tables.push(lowering.on(machine, |lowering| self.lower_table(builds, columns, lowering)));
+            }
+        }
+        let table = |probe: &OutputId| {
+            let machine = lowering.machine_of(*probe);
+            tables[machines.iter().position(|other| *other == machine).expect("it has a probe")]
+        };
+        probes.iter().map(table).collect()
+    }
+
     /// Adds a box to build a table of all these streams' rows.
     fn lower_table(&self, builds: Streams, columns: usize, lowering: &mut Lowering<'_>) -> BoxId {
+        let builds = lowering.gathered(builds, columns, Lowering::united);
         let hash = Arc::clone(&self.hash);
         let make = move |terms: &Arc<Terms>| boxes::HashBuild::new(terms, &hash, columns);
         let model = Draft::new(lowering.terms, "hash build", make).that_spills();

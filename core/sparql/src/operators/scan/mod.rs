@@ -10,6 +10,7 @@ use crate::algebra::Pattern;
 use crate::explain::Explainer;
 use crate::lower::{Lowering, Pipeline, Streams};
 use smallvec::{SmallVec, smallvec};
+use std::ops::Range;
 use std::sync::Arc;
 use vicus_flow::{Bound, BoxModel, library};
 
@@ -48,15 +49,49 @@ impl PhysicalOperator for Scan {
         let rows = self.spec.rows.start as u64..self.spec.rows.end as u64;
         // The rows read by the scan count as well, because it may drop most of them.
         let pipeline = above.and(plan.estimate.rows).and(rows.end as f64 - rows.start as f64);
+        if lowering.is_cut(pipeline) {
+            return self.lower_cut(plan, pipeline, lowering);
+        }
         let degree = lowering.degree(pipeline).min(rows.end.saturating_sub(rows.start) as usize);
         let (terms, spec) = (Arc::clone(lowering.terms), Arc::clone(&self.spec));
         if degree < 2 {
             let model = BoxModel::new("scan", move || boxes::Scan::new(&terms.snapshot, &spec, limit));
             return smallvec![lowering.source(model, width).output(0)];
         }
+        self.lower_split(self.spec.rows.clone(), degree, width, lowering)
+    }
+
+    fn explain(&self, plan: &Physical, explainer: &Explainer<'_>) -> Title {
+        let distinct = if self.spec.distinct { ", distinct" } else { "" };
+        let part = if plan.conditions.is_empty() { "" } else { ", a range" };
+        let scattered = if self.spec.scattered { ", scattered" } else { "" };
+        let pattern = explainer.pattern(&self.pattern);
+        Title::new("scan", format!("{:?} {pattern}{distinct}{part}{scattered}", self.spec.order))
+    }
+}
+
+impl Scan {
+    /// Each machine scans a range of the rows.
+    fn lower_cut(&self, plan: &Physical, pipeline: Pipeline, lowering: &mut Lowering<'_>) -> Streams {
+        let machines = lowering.machines;
+        let ranges = machines.ranges(self.spec.rows.clone());
+        let of_machine = |(machine, rows): (usize, Range<usize>)| {
+            let share = rows.len() as f64 / self.spec.rows.len().max(1) as f64;
+            let mine = Pipeline { rows: pipeline.rows * share, ..pipeline };
+            lowering.on(machine, |lowering| {
+                let degree = lowering.degree(mine).min(rows.len()).max(1);
+                self.lower_split(rows, degree, plan.columns.len(), lowering)
+            })
+        };
+        ranges.into_iter().enumerate().flat_map(of_machine).collect()
+    }
+
+    /// A splitter hands these rows out to so many boxes.
+    fn lower_split(&self, rows: Range<usize>, degree: usize, width: usize, lowering: &mut Lowering<'_>) -> Streams {
+        let (terms, spec, limit) = (Arc::clone(lowering.terms), Arc::clone(&self.spec), lowering.limit);
         // Parts have no more rows than an envelope. So tests with small graphs and small envelopes have several parts,
         // too.
-        let pieces = terms.snapshot.index(spec.order).pieces(spec.rows.clone());
+        let pieces = terms.snapshot.index(spec.order).pieces(rows);
         let part_rows = lowering.options.limits.part_rows.clamp(1, limit as u64);
         let split = lowering.splitter(library::split(pieces, degree, part_rows), degree);
         let replica = |replica: usize| {
@@ -68,13 +103,5 @@ impl PhysicalOperator for Scan {
             scan.output(0)
         };
         (0..degree).map(replica).collect()
-    }
-
-    fn explain(&self, plan: &Physical, explainer: &Explainer<'_>) -> Title {
-        let distinct = if self.spec.distinct { ", distinct" } else { "" };
-        let part = if plan.conditions.is_empty() { "" } else { ", a range" };
-        let scattered = if self.spec.scattered { ", scattered" } else { "" };
-        let pattern = explainer.pattern(&self.pattern);
-        Title::new("scan", format!("{:?} {pattern}{distinct}{part}{scattered}", self.spec.order))
     }
 }

@@ -105,8 +105,10 @@ pub(super) fn pick_sorted(input: &mut Below, by: &mut Arc<[SortBy]>, kept: &[usi
     true
 }
 
-/// Merges sorted streams into one.
+/// Merges sorted streams into one: those of each machine first, so that they cross as one.
 pub(super) fn lower_merge(streams: Streams, by: &Arc<[SortBy]>, width: usize, lowering: &mut Lowering<'_>) -> OutputId {
+    let streams =
+        lowering.gathered(streams, width, |lowering, streams, width| lower_merge(streams, by, width, lowering));
     if let [stream] = streams[..] {
         return stream;
     }

@@ -1,0 +1,147 @@
+//! Begins runs: in this process, or with others that share the work. One that has lost such a process begins again.
+
+use crate::cancel::Submitted;
+use crate::error::{Error, Stage};
+use crate::languages::{AnyPlan, Surroundings};
+use crate::peers::{PeerFailure, PeerRun, Sends};
+use crate::session::{Call, Prepared, Session, Ticket, now, reading};
+use crate::sink::{RowCount, Sink, Solutions, operator};
+use std::sync::Arc;
+use vicus::{BoxId, Budget, Request, RequestOptions, TemporaryFiles};
+use vicus_language::RunOperators;
+
+/// A call to be answered, perhaps more than once: processes that share its work may be lost.
+pub(crate) struct Asked<'a, S> {
+    pub(crate) session: &'a Session,
+    pub(crate) ticket: &'a Ticket,
+    pub(crate) sink: &'a Arc<S>,
+    pub(crate) handed: &'a Arc<RowCount>,
+}
+
+/// See [`Asked::begin`].
+pub(crate) enum Begun {
+    Runs(RunBegun),
+    /// A process that was to share the work can't be had, and why.
+    Lost(String),
+}
+
+/// A run that has begun.
+pub(crate) struct RunBegun {
+    pub(crate) submitted: Submitted,
+    pub(crate) solutions: Arc<Solutions>,
+    pub(crate) beside_boxes: u64,
+    pub(crate) over: Option<OverPeers>,
+}
+
+/// The parts of a run over several processes.
+pub(crate) struct OverPeers {
+    pub(crate) run: Arc<dyn PeerRun>,
+    /// For each box of the whole model, its box in this process.
+    pub(crate) boxes: Arc<[Option<BoxId>]>,
+    pub(crate) sends: Sends,
+}
+
+impl<S: Sink> Asked<'_, S> {
+    /// Plans the text again, for the processes that are left.
+    pub(crate) fn again(&self, prepared: &Prepared) -> Result<Arc<Prepared>, Error> {
+        let shared = prepared.shared.as_ref().expect("a plan of one process loses none");
+        Call { session: self.session.clone(), ticket: self.ticket.clone() }.prepare(&shared.text)
+    }
+
+    /// Begins a run. `before` is shown the solutions of the first one; `submit` submits it, by default to the threads.
+    pub(crate) fn begin(
+        &self,
+        prepared: &Arc<Prepared>,
+        before: &mut Option<impl FnOnce(&Arc<Solutions>)>,
+        submit: &mut Option<
+            impl FnOnce(&vicus::Runtime, &dyn AnyPlan, RunOperators, RequestOptions, &Ticket) -> Request,
+        >,
+    ) -> Result<Begun, Error> {
+        let Asked { session, ticket, sink, handed } = *self;
+        let beside_boxes = prepared.bytes();
+        ticket.hold(beside_boxes, prepared.holders())?;
+        ticket.share.set_beside_boxes(beside_boxes);
+        let plan = &*prepared.plan;
+        let options = &session.options;
+        let snapshot = session.dataset.snapshot();
+        // Without a bound, nothing is ever spilled.
+        let folder = options.temporary.as_ref().filter(|_| ticket.most < u64::MAX);
+        let spill = folder.map(|folder| folder.spill(ticket.most - beside_boxes));
+        let files = spill.as_ref().map(|spill| TemporaryFiles::beside(Arc::clone(&spill.scratch)));
+        let moment = options.moment.unwrap_or_else(now);
+        let run = match &prepared.shared {
+            Some(shared) => {
+                let threads = Call { session: session.clone(), ticket: ticket.clone() }.threads();
+                let job = reading(snapshot, "start", || shared.job(session, plan.digest(), threads, moment))?;
+                let goes_on = || ticket.ended(Stage::Running).is_none();
+                let begun = shared.peers.begin(&shared.team, &job, options.limits.memory, &goes_on);
+                ticket.check(Stage::Running)?;
+                match begun {
+                    Ok(run) => Some(run),
+                    Err(failure) if failure.is_loss => {
+                        asked_without(prepared, &failure);
+                        return Ok(Begun::Lost(failure.message));
+                    }
+                    Err(failure) => return Err(failure.into()),
+                }
+            }
+            None => None,
+        };
+        let mut part = None;
+        let (solutions, operators) = reading(snapshot, "start", || {
+            let surroundings = Surroundings { moment, web: Arc::clone(&options.web), spill };
+            let (mut operators, reader, sinks) = match &run {
+                Some(run) => {
+                    let begun = plan.begin_part_any(0, run.links(), &surroundings);
+                    let (mut mine, reader) = begun.expect("rows come together where they are asked for");
+                    let (operators, sinks) = (std::mem::take(&mut mine.operators), mine.sinks.clone());
+                    part = Some(mine);
+                    (operators, reader, sinks)
+                }
+                None => {
+                    let (operators, reader) = plan.begin_any(&surroundings);
+                    (operators, reader, plan.sinks().to_vec())
+                }
+            };
+            let (prepared, snapshot) = (Arc::clone(prepared), Arc::clone(snapshot));
+            let solutions = Arc::new(Solutions { reader, prepared, snapshot });
+            operators.extend(sinks.iter().map(|id| (*id, operator(sink, &solutions, handed))));
+            (solutions, operators)
+        })?;
+        if let Some(before) = before.take() {
+            before(&solutions);
+        }
+        let budget = Budget::from(ticket.most - beside_boxes).granted_by(Arc::clone(&ticket.share) as _);
+        let request_options = RequestOptions {
+            is_timed: options.counts,
+            overflows: files.map(|files| files as _),
+            most_boxes: options.limits.most_boxes,
+            ..RequestOptions::from(budget)
+        };
+        let runtime = session.service.runtime();
+        let request = match (&part, submit.take()) {
+            (Some(part), _) => runtime.submit_within(&part.model, operators, request_options),
+            (None, Some(submit)) => submit(runtime, plan, operators, request_options, ticket),
+            (None, None) => runtime.submit_within(plan.model(), operators, request_options),
+        };
+        let mut submitted = Submitted::new(request, &ticket.cancel);
+        if let Some(until) = ticket.until {
+            submitted.end_at(until, session.service.timer()).map_err(|error| Error::NoThread(Arc::new(error)))?;
+        }
+        let over = run.zip(part).map(|(run, part)| {
+            run.watch(&submitted.request);
+            OverPeers { run, boxes: part.boxes.into(), sends: part.sends }
+        });
+        Ok(Begun::Runs(RunBegun { submitted, solutions, beside_boxes, over }))
+    }
+}
+
+/// A query that loses processes more often than this has no answer.
+pub(crate) const MOST_LOST: usize = 16;
+
+/// Has later plans do without a process that was lost.
+pub(crate) fn asked_without(prepared: &Prepared, failure: &PeerFailure) {
+    if let (Some(shared), Some(peer)) = (&prepared.shared, &failure.peer) {
+        shared.peers.leave_out(peer);
+    }
+}
