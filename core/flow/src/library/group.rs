@@ -286,7 +286,7 @@ impl Group {
         let mut key = Vec::new();
         let is_further = self.further.is_some();
         for (row, &hash) in self.hashes.iter().enumerate() {
-            if row % TOGETHER == 0 {
+            if row.is_multiple_of(TOGETHER) {
                 self.table.fetch(&self.hashes[row..self.hashes.len().min(row + TOGETHER)]);
             }
             key.clear();

@@ -305,7 +305,7 @@ impl Join {
         while passing.row < passing.envelope.rows() {
             let row = passing.row;
             let hash = self.hashes[row];
-            if row % TOGETHER == 0 && passing.next.is_none() {
+            if row.is_multiple_of(TOGETHER) && passing.next.is_none() {
                 let hashes = &self.hashes[row..self.hashes.len().min(row + TOGETHER)];
                 self.table.fetch(hashes, self.keys.1.first().copied());
             }

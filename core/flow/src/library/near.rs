@@ -7,7 +7,7 @@ use crate::{
     Attachment, BoxError, BoxModel, Column, Envelope, EnvelopeBuilder, Grow, HeldBytes, Mark, Marks, NoMemory,
     Operator, Schema, Turn,
 };
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The description of a join by time: the streams' columns, the pairs of columns whose values have to be equal, and how
@@ -166,18 +166,19 @@ struct Pane {
     held_bytes: HeldBytes,
     bytes: u64,
     entries: Vec<Entry>,
-    /// The latest entry with a hash.
-    chains: HashMap<u64, u32, HashKey>,
+    /// The latest entry of each chain. A power of two of them, or none; at least as many as entries.
+    chains: Vec<u32>,
 }
 
 /// A held row.
 #[derive(Clone, Copy)]
 struct Entry {
+    hash: u64,
     time: i64,
     /// Its envelope, and its own number there.
     of: u32,
     row: u32,
-    /// The entry before it with its hash.
+    /// The entry before it in its chain.
     next: u32,
 }
 
@@ -195,34 +196,46 @@ struct Passing {
     next: Option<u32>,
 }
 
+/// The fewest chains of a pane.
+const FEWEST: usize = 16;
+
 impl Pane {
-    fn new(by: HashKey) -> Pane {
-        Pane {
-            held: Vec::new(),
-            held_bytes: HeldBytes::default(),
-            bytes: 0,
-            entries: Vec::new(),
-            chains: HashMap::with_hasher(by),
-        }
+    fn new() -> Pane {
+        Pane { held: Vec::new(), held_bytes: HeldBytes::default(), bytes: 0, entries: Vec::new(), chains: Vec::new() }
     }
 
     fn bytes(&self) -> u64 {
-        let entries = self.entries.capacity() * size_of::<Entry>();
-        let chains = super::table_bytes::<(u64, u32)>(self.chains.capacity());
-        self.bytes + (entries + chains) as u64
+        self.bytes + (self.entries.capacity() * size_of::<Entry>() + 4 * self.chains.capacity()) as u64
+    }
+
+    /// The first entry that may have this hash.
+    fn first(&self, hash: u64) -> u32 {
+        self.chains.get(hash as usize & self.chains.len().wrapping_sub(1)).copied().unwrap_or(NONE)
     }
 
     /// Adds a row of the last envelope.
     fn add(&mut self, row: u32, time: i64, hash: u64) -> Result<(), BoxError> {
         let entry = u32::try_from(self.entries.len()).ok().filter(|entry| *entry < NONE);
         let entry = entry.ok_or("a join keeps more than 2^32 rows of about one time")?;
-        if self.chains.len() == self.chains.capacity() {
-            let bytes = 2 * super::table_bytes::<(u64, u32)>(self.chains.capacity()) as u64;
-            crate::refusable(|| self.chains.try_reserve(1)).map_err(|_| NoMemory { bytes })?;
+        if self.entries.len() == self.chains.len() {
+            self.chain_anew()?;
         }
-        let next = self.chains.insert(hash, entry).unwrap_or(NONE);
+        let chain = hash as usize & (self.chains.len() - 1);
+        let next = std::mem::replace(&mut self.chains[chain], entry);
         self.entries.grow(1)?;
-        self.entries.push(Entry { time, of: self.held.len() as u32 - 1, row, next });
+        self.entries.push(Entry { hash, time, of: self.held.len() as u32 - 1, row, next });
+        Ok(())
+    }
+
+    /// Makes twice as many chains.
+    #[cold]
+    fn chain_anew(&mut self) -> Result<(), NoMemory> {
+        let count = (2 * self.chains.len()).max(FEWEST);
+        self.chains = Vec::<u32>::zeroed(count)?;
+        self.chains.fill(NONE);
+        for (number, entry) in (0..).zip(&mut self.entries) {
+            entry.next = std::mem::replace(&mut self.chains[entry.hash as usize & (count - 1)], number);
+        }
         Ok(())
     }
 }
@@ -264,19 +277,19 @@ impl JoinNear {
         while passing.row < envelope.rows() {
             let row = passing.row;
             if let Some(time) = time_of_row(envelope, side, row) {
-                let first = || pane.chains.get(&self.hashes[row]).copied().unwrap_or(NONE);
-                let mut entry = passing.next.unwrap_or_else(first);
+                let hash = self.hashes[row];
+                let mut entry = passing.next.unwrap_or_else(|| pane.first(hash));
                 while entry != NONE {
                     if self.rows.len() == self.limit {
                         passing.next = Some(entry);
                         return Ok(false);
                     }
-                    let Entry { time: at, of, row: held, next } = pane.entries[entry as usize];
+                    let Entry { hash: other, time: at, of, row: held, next } = pane.entries[entry as usize];
                     let is_equal = || {
                         let partner = &pane.held[of as usize];
                         columns.iter().all(|&(column, b)| column.equals(row, partner.column(b), held as usize))
                     };
-                    if time.abs_diff(at) <= self.near.distance as u64 && is_equal() {
+                    if hash == other && time.abs_diff(at) <= self.near.distance as u64 && is_equal() {
                         self.partners.push((of, held));
                         self.rows.push(row as u32);
                     }
@@ -337,7 +350,7 @@ impl JoinNear {
         }
         let side = &mut self.sides[input];
         for (number, rows) in rows {
-            let pane = side.panes.entry(number).or_insert_with(|| Pane::new(self.by));
+            let pane = side.panes.entry(number).or_insert_with(Pane::new);
             let before = pane.bytes();
             pane.bytes += pane.held_bytes.add(&envelope);
             pane.held.grow(1)?;

@@ -214,7 +214,7 @@ impl WrittenPairs {
                 };
                 writer.write(least.at_hand.expect("there is one"))?;
                 least.advance()?;
-                if writer.rows % BETWEEN_LOOKS == 0 && stopped() {
+                if writer.rows.is_multiple_of(BETWEEN_LOOKS) && stopped() {
                     return Ok(());
                 }
             }
@@ -348,7 +348,7 @@ impl RunWriter {
 
     #[inline]
     fn write(&mut self, pair: Pair) -> Result<(), FileError> {
-        if self.rows % self.rows_of_block == 0 {
+        if self.rows.is_multiple_of(self.rows_of_block) {
             self.fences.grow_or_give_up(1);
             self.fences.push(pair);
         }
