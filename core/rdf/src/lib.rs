@@ -9,7 +9,7 @@
 //! * [`Changes`] make a new snapshot of an old one; [`Snapshot::united`] gives it a new base.
 //! * [`statistics`]: counts for a planner, and [`characteristic`]: sets of predicates with a common subject.
 //! * [`snapshot`]: all of it together; start at [`Snapshot`].
-//! * [`stored`]: a snapshot as sections of a file, and [`lent`]: reading them in place.
+//! * [`sections`]: a snapshot as sections of a file, and [`checked_bytes`]: reading them in place.
 //! * [`load`]: from all syntaxes of RDF to a store, in steps that can run at the same time.
 
 mod base;

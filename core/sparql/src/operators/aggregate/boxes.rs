@@ -47,7 +47,7 @@ pub(crate) struct FoldSpec {
     pub(crate) rows: bool,
     /// DISTINCT: one row counts among the rows equal in these columns.
     pub(crate) distinct: Option<Vec<usize>>,
-    /// GROUP_CONCAT's text lives as long as its envelopes: see [`crate::passing`].
+    /// GROUP_CONCAT's text lives as long as its envelopes: see [`crate::passing_terms`].
     pub(crate) passes: bool,
 }
 
