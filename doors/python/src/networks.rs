@@ -256,7 +256,7 @@ struct Parsed {
 }
 
 impl Parsed {
-    fn runtime(&self) -> &vicus::machine::Runtime {
+    fn runtime(&self) -> &vicus::kit::machine::MachineRuntime {
         self.own.as_deref().unwrap_or_else(|| self.threads.runtime())
     }
 }
