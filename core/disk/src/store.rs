@@ -134,6 +134,19 @@ impl Recovered {
         Ok((Recovered { manifest: manifest.clone(), bases, records, broken, torn, spoiled, frames }, tail))
     }
 
+    /// Syncs the log's files: what was read of them lasts, even if its writer was only about to sync it.
+    ///
+    /// # Errors
+    /// A file is not there any more, or the system could not write.
+    pub fn sync(&self, directory: &dyn Directory) -> Result<(), DiskError> {
+        let mut segments: Vec<u64> = self.frames.iter().map(|frame| frame.segment).collect();
+        segments.dedup();
+        for segment in segments {
+            directory.open(&name_of(segment), Access::Read)?.sync()?;
+        }
+        Ok(())
+    }
+
     /// The broken place if this record, though read, makes no sense to its reader.
     pub fn senseless(&self, directory: &dyn Directory, number: u64, what: String) -> BadRecord {
         let at = self.frames.partition_point(|frame| frame.first <= number) - 1;

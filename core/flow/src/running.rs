@@ -197,6 +197,19 @@ impl Running {
         BoxId(self.cell.index)
     }
 
+    /// The rows and the bytes of the envelopes that the user's code has made, and that are not sent yet.
+    pub(crate) fn made(&mut self) -> (usize, u64) {
+        let mut made = (0, 0);
+        self.with_body(|body, _| {
+            for (_, envelope) in &body.outbox {
+                made.0 += envelope.rows();
+                made.1 += envelope.bytes();
+            }
+            false
+        });
+        made
+    }
+
     /// `f` gets the body and `due`. It returns whether the box is blocked.
     #[inline]
     fn with_body(&mut self, f: impl FnOnce(&mut Body, &mut bool) -> bool) {

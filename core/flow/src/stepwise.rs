@@ -30,12 +30,12 @@
 
 use crate::{
     Activation, BoxCounts, BoxId, Budget, ConnectedBox, Desk, Fact, FlowError, GrownBox, Instance, LiveBox, Model,
-    Operator, Overflows, Running, Totals, World, box_class,
+    Operator, Overflows, Queued, Running, Totals, World, box_class,
 };
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use vicus_schedule::{RequestId, TaskClass, TaskRef};
+use std::sync::{Arc, Mutex, PoisonError};
+use vicus_schedule::{Kind, RequestId, TaskClass, TaskRef};
 use vicus_topology::NodeId;
 
 struct Alone;
@@ -64,6 +64,8 @@ fn guarded<R>(instance: &Instance, index: BoxId, f: impl FnOnce() -> R) -> Optio
 pub struct Request {
     instance: Arc<Instance>,
     desk: Desk,
+    /// The paused boxes that were resumed.
+    resumed: Arc<Mutex<Vec<Queued>>>,
 }
 
 /// An invocation under way.
@@ -87,6 +89,11 @@ impl SteppedInvocation {
     pub fn was_dropped(&self) -> bool {
         self.was_dropped
     }
+
+    /// The rows and the bytes of the envelopes that it is to send.
+    pub fn made(&mut self) -> (usize, u64) {
+        self.running.as_mut().map_or((0, 0), Running::made)
+    }
 }
 
 impl Request {
@@ -94,7 +101,7 @@ impl Request {
     pub fn start(model: &Arc<Model>, operators: Vec<(BoxId, std::boxed::Box<dyn Operator>)>) -> (Request, Activation) {
         let instance = Instance::new(model, RequestId(0), 1, &BY_HAND, operators);
         let first = instance.start(Some(0));
-        (Request { instance, desk: Desk { seat: Some(0), ..Desk::default() } }, first)
+        (Request { instance, desk: Desk { seat: Some(0), ..Desk::default() }, resumed: Arc::default() }, first)
     }
 
     /// Bounds the bytes that its boxes hold together ([`Instance::set_budget`]). To be called once, before its first
@@ -120,6 +127,23 @@ impl Request {
         self.instance.set_most_boxes(most);
     }
 
+    /// Lets its boxes pause ([`Turn::pause`](crate::Turn::pause)). Those that are resumed come by [`Request::resumed`].
+    pub fn allow_pauses(&mut self) {
+        let resumed = Arc::clone(&self.resumed);
+        let entry = move |queued| resumed.lock().unwrap_or_else(PoisonError::into_inner).push(queued);
+        self.desk.entry = Some(Arc::new(entry));
+    }
+
+    /// The paused boxes that were resumed since the last call.
+    pub fn resumed(&mut self) -> Vec<Activation> {
+        let resumed = std::mem::take(&mut *self.resumed.lock().unwrap_or_else(PoisonError::into_inner));
+        let activation = |queued: Queued| {
+            let index = queued.index();
+            Activation { queued, kind: Kind::Deferred, index, home: None }
+        };
+        resumed.into_iter().map(activation).collect()
+    }
+
     /// Keeps the facts about envelopes from now on; see [`Request::facts`].
     pub fn record(&mut self) {
         self.desk.recording = true;
@@ -138,6 +162,7 @@ impl Request {
     /// Stops the request with a reason, if it goes on.
     pub fn fail(&self, error: FlowError) {
         self.instance.fail(error);
+        self.instance.discard_paused(Some(0));
     }
 
     /// Calls `f` with a box as its model or its fragment has it.

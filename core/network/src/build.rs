@@ -2,7 +2,7 @@
 
 use crate::error::NetworkError;
 use crate::expand::{Node, Work, expand};
-use crate::part::{CrossingRows, Crossings, NetworkPart, on_circles};
+use crate::part::{Crossing, CrossingRows, Crossings, NetworkPart, on_circles};
 use crate::schema::schema_text;
 use crate::spec::{Building, Incoming, KindError, Kinds, Ports};
 use crate::text::NetworkText;
@@ -38,6 +38,11 @@ pub struct Network {
     pub collected: Vec<Collected>,
     /// For each box of the model, the box of the text that it belongs to; empty for the first and the last one.
     pub names: Vec<String>,
+    /// For each box of the model, the process that runs it, of a network over several.
+    pub processes: Vec<usize>,
+    /// The rows that go from one process to another: all of them in a [whole](NetworkText::build_whole) network, those
+    /// that leave in a part.
+    pub crossings: Vec<(Crossing, CrossingRows)>,
 }
 
 /// A box whose rows the caller takes.
@@ -74,6 +79,14 @@ impl Network {
             sources.map(move |(from, output)| (from.index(), output, to))
         };
         self.own().flat_map(sources)
+    }
+
+    /// A box's name in the text, with its node if it is on one.
+    pub(crate) fn label(&self, index: usize) -> String {
+        match self.processes[index] {
+            0 => self.names[index].clone(),
+            node => format!("{} on node {node}", self.names[index]),
+        }
     }
 
     /// The columns of a box's output, as text.
@@ -113,6 +126,26 @@ impl NetworkText {
         let builder =
             Builder { source: &self.source.0, kinds, nodes: &nodes, processes: &processes, part: None, goes_on };
         Ok(builder.build(name)?.expect("all boxes are in this process"))
+    }
+
+    /// Makes the model of all boxes of a network over several processes, as if one ran them all: to check it, to see
+    /// it, or to record what its boxes cost. `processes` are the machines: first of the process that begins the
+    /// network, then of nodes 1, 2, ….
+    ///
+    /// # Errors
+    /// Those of [`NetworkText::build`]; and rows are collected elsewhere than in process 0.
+    pub fn build_whole(
+        &self,
+        name: &str,
+        kinds: &Kinds,
+        processes: &[MachineCounts],
+        set: &[(String, String)],
+    ) -> Result<Network, NetworkError> {
+        let goes_on = || true;
+        let nodes = expand(self, kinds, processes, set, &goes_on)?;
+        let source = &self.source.0;
+        let builder = Builder { source, kinds, nodes: &nodes, processes, part: None, goes_on: &goes_on };
+        Ok(builder.build(name)?.expect("all boxes are in this model"))
     }
 
     /// Makes the model of the boxes that one of several processes runs. All of them make the same boxes of the text, so
@@ -178,15 +211,17 @@ impl<'n> Builder<'n> {
         let counts = self.outputs(&all)?;
         let own = self.part.map_or(0, |part| part.own);
         // Of several processes: the inputs on circles, and what goes from one to another.
-        let over = self.part.filter(|part| part.processes.len() > 1).map(|part| {
+        let over = (self.processes.len() > 1).then(|| {
             let meets = on_circles(self.nodes.len(), &all);
             let crossings = Crossings::of(self.nodes, &all, &meets);
-            (part, meets, crossings)
+            (self.part, meets, crossings)
         });
+        let mut found = Vec::new();
         let mut received: BTreeMap<(usize, usize), (OutputId, Schema)> = BTreeMap::new();
         let mut net = ModelBuilder::new(name);
         let mut collected = Vec::new();
         let mut names = vec![String::new(); net.len()];
+        let mut processes = vec![own; net.len()];
         let mut outputs: Vec<Vec<(OutputId, Schema)>> = vec![Vec::new(); self.nodes.len()];
         // Which boxes send streams without end.
         let mut endless = vec![false; self.nodes.len()];
@@ -198,19 +233,20 @@ impl<'n> Builder<'n> {
             if !(self.goes_on)() {
                 return Err(NetworkError::stopped());
             }
-            if node.process != own {
+            if self.part.is_some() && node.process != own {
                 continue;
             }
             let mut inputs = Vec::with_capacity(all[index].len());
             for (from, output, links) in &all[index] {
                 let (id, schema) = match (&over, received.get(&(*from, *output))) {
-                    (Some((part, _, crossings)), None) if self.nodes[*from].process != own => {
+                    (Some((Some(part), _, crossings)), None) if self.nodes[*from].process != own => {
                         let crossing = crossings.of_output(self.nodes, *from, *output, own);
                         let (model, CrossingRows { schema, is_endless }) =
                             part.border.receive(&crossing).map_err(|error| self.of_node(*from, error))?;
                         endless[*from] = is_endless;
                         let id = net.source(model).output(0);
                         names.resize(net.len(), self.nodes[*from].name.clone());
+                        processes.resize(net.len(), own);
                         received.insert((*from, *output), (id, schema.clone()));
                         (id, schema)
                     }
@@ -236,7 +272,7 @@ impl<'n> Builder<'n> {
                 .zip(&all[index])
                 .map(|(incoming, (_, _, links))| (incoming.output, links.iter().find_map(|link| link.keep)))
                 .collect();
-            let links = net.links();
+            let (links, before) = (net.links(), collected.len());
             let mut building = Building {
                 net: &mut net,
                 name: &node.name,
@@ -244,7 +280,7 @@ impl<'n> Builder<'n> {
                 outputs: counts[index],
                 arguments,
                 collected: &mut collected,
-                machine: &self.processes[own],
+                machine: &self.processes[node.process],
                 paths: self.kinds.paths(),
                 is_endless: false,
             };
@@ -283,14 +319,19 @@ impl<'n> Builder<'n> {
                     }
                 }
             }
-            if !collected.is_empty() && own > 0 {
-                let message = format!("`{}` is on node {own}: rows are collected in the process that began", node.name);
+            if collected.len() > before && node.process > 0 {
+                let on = node.process;
+                let message = format!("`{}` is on node {on}: rows are collected in the process that began", node.name);
                 return Err(NetworkError::at(self.source, node.at, message));
             }
             if let Some((part, _, crossings)) = &over {
                 for (output, crossing, meets) in crossings.leaving(self.nodes, index) {
                     let (id, schema) = &made[output];
                     let rows = CrossingRows { schema: schema.clone(), is_endless: endless[index] };
+                    let Some(part) = part else {
+                        found.push((crossing, rows));
+                        continue;
+                    };
                     let model = part.border.send(&crossing, &rows).map_err(|error| self.of_node(index, error))?;
                     let sender = net.add(model);
                     let link = net.connect(*id, sender.input(0));
@@ -298,10 +339,12 @@ impl<'n> Builder<'n> {
                         link.widen_when_full();
                     }
                     net.end(sender.output(0));
+                    found.push((crossing, rows));
                 }
             }
             outputs[index] = made;
             names.resize(net.len(), node.name.clone());
+            processes.resize(net.len(), node.process);
         }
         if !has_box {
             let message = "the network has no boxes: `box n = numbers(to: 10); box rows = collect; n -> rows;` has two";
@@ -315,7 +358,8 @@ impl<'n> Builder<'n> {
         };
         let model = net.build().map_err(wrong)?;
         names.resize(model.boxes().len(), String::new());
-        Ok(Some(Network { model, collected, names }))
+        processes.resize(model.boxes().len(), own);
+        Ok(Some(Network { model, collected, names, processes, crossings: found }))
     }
 
     /// An error at a box.

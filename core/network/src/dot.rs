@@ -22,7 +22,7 @@ pub fn dot(network: &Network) -> String {
         writeln!(out, "digraph \"{}\" {{", escaped(network.model.name()))?;
         writeln!(out, "    node [shape=box];")?;
         for index in network.own() {
-            let (own, of_model) = (escaped(&network.names[index]), escaped(boxes[index].name()));
+            let (own, of_model) = (escaped(&network.label(index)), escaped(boxes[index].name()));
             writeln!(out, "    b{index} [label=\"{own}\\n{of_model}\"];")?;
         }
         for (from, output, to) in network.links() {

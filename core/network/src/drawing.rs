@@ -175,16 +175,16 @@ impl Drawing {
             let [own, of_model] = labels(network, index);
             let (x, y, middle) = (place.x, place.y - BOX / 2.0, place.x + place.width / 2.0);
             writeln!(out, "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{BOX}\" rx=\"5\"/>", place.width)?;
-            writeln!(out, "<text class=\"own\" x=\"{middle:.1}\" y=\"{:.1}\">{}</text>", y + 17.0, escaped(own))?;
-            writeln!(out, "<text x=\"{middle:.1}\" y=\"{:.1}\">{}</text>", y + 32.0, escaped(of_model))?;
+            writeln!(out, "<text class=\"own\" x=\"{middle:.1}\" y=\"{:.1}\">{}</text>", y + 17.0, escaped(&own))?;
+            writeln!(out, "<text x=\"{middle:.1}\" y=\"{:.1}\">{}</text>", y + 32.0, escaped(&of_model))?;
         }
         writeln!(out, "</svg>")
     }
 }
 
 /// A box's name in the text, and in the model.
-fn labels(network: &Network, index: usize) -> [&str; 2] {
-    [&network.names[index], network.model.boxes()[index].name()]
+fn labels(network: &Network, index: usize) -> [String; 2] {
+    [network.label(index), network.model.boxes()[index].name().to_owned()]
 }
 
 fn escaped(text: &str) -> String {

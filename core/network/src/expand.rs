@@ -169,28 +169,37 @@ impl<'t> Expander<'t> {
         let others = self.processes.len() - 1;
         let number = match &one.on {
             None => return Ok(vec![scope.process]),
-            Some(OnNode::Each) if others == 0 => return Ok(vec![scope.process]),
-            Some(OnNode::Each) => return Ok((1..=others).collect()),
+            Some(OnNode::Each | OnNode::Of(_)) if others == 0 => return Ok(vec![scope.process]),
+            Some(OnNode::Each | OnNode::Of(_)) => return Ok((1..=others).collect()),
+            Some(OnNode::These(nodes)) => {
+                return match nodes.iter().find(|node| **node > others) {
+                    Some(node) => Err(self.no_node(one, *node as i64)),
+                    None => Ok(nodes.clone()),
+                };
+            }
             Some(OnNode::One(number)) => number,
         };
         let message = match self.resolved(number, one.on_at, &scope.values)? {
             ParameterValue::Integer(number) if (0..=others as i64).contains(&number) => {
                 return Ok(vec![number as usize]);
             }
-            ParameterValue::Integer(number) => {
-                let has = match others {
-                    0 => "the network runs in one process, 0: name others by `--nodes`".to_owned(),
-                    1 => "there is one, 1; 0 is this process".to_owned(),
-                    others => format!("they are 1 to {others}; 0 is this process"),
-                };
-                format!("`{}` is to run on node {number}: {has}", one.name)
-            }
+            ParameterValue::Integer(number) => return Err(self.no_node(one, number)),
             other => {
                 let kind = other.kind().map_or("name", ParameterType::name);
                 format!("the number of a node is an integer, and this is {kind}")
             }
         };
         Err(self.error(one.on_at, message))
+    }
+
+    /// The error of a box on a node that the network has not.
+    fn no_node(&self, one: &BoxText, number: i64) -> NetworkError {
+        let has = match self.processes.len() - 1 {
+            0 => "the network runs in one process, 0: name others by `--nodes`".to_owned(),
+            1 => "there is one, 1; 0 is this process".to_owned(),
+            others => format!("they are 1 to {others}; 0 is this process"),
+        };
+        self.error(one.on_at, format!("`{}` is to run on node {number}: {has}", one.name))
     }
 
     fn copies(&self, one: &BoxText, scope: &Values) -> Result<Option<usize>, NetworkError> {
@@ -224,7 +233,8 @@ impl<'t> Expander<'t> {
                     set_machine(&mut own.values, &self.processes[process]);
                 }
                 let count = self.copies(one, &own.values)?;
-                let has_numbers = count.is_some() || one.on == Some(OnNode::Each);
+                let has_numbers =
+                    count.is_some() || matches!(one.on, Some(OnNode::Each | OnNode::These(_) | OnNode::Of(_)));
                 for _ in 0..count.unwrap_or(1) {
                     let number = if has_numbers { format!("[{}]", copies.len()) } else { String::new() };
                     copies.push(self.one_box(one, &own, format!("{prefix}{}{number}", one.name))?);
@@ -427,7 +437,7 @@ impl<'t> Expander<'t> {
         &mut self,
         from: &[Copied],
         to: &[Copied],
-        ViaText { from: from_port, to: to_port, columns, keep }: &'t ViaText,
+        ViaText { from: from_port, to: to_port, columns, keep, exchanges }: &'t ViaText,
     ) -> Result<(), NetworkError> {
         let at = Spot { from: from_port.at.from, to: to_port.at.to };
         let deals = from_port.number.is_none() && self.is_any(&from[0], |kind| kind.outputs);
@@ -440,6 +450,9 @@ impl<'t> Expander<'t> {
             columns: columns.clone(),
             keep: *keep,
         };
+        if *exchanges {
+            return self.exchange(from, to, [from_port, to_port], deals, unites, &link);
+        }
         let pairs: Vec<usize> = (0..from.len().max(to.len())).collect();
         if from.len() == to.len() || (from.len() == 1 && deals) || (to.len() == 1 && unites) {
             // Copy by copy; from the ports of a kind that deals, to the ports of one that unites.
@@ -478,6 +491,52 @@ impl<'t> Expander<'t> {
             to_port.name
         );
         Err(self.error(at, message))
+    }
+
+    /// Vias from each copy to each copy. A sender that deals has an output for each receiver, and a receiver that
+    /// unites an input for each sender; the others have a box in front of them, or behind, in their process.
+    fn exchange(
+        &mut self,
+        from: &[Copied],
+        to: &[Copied],
+        ports: [&'t PortText; 2],
+        deals: bool,
+        unites: bool,
+        link: &impl Fn((usize, usize)) -> Link,
+    ) -> Result<(), NetworkError> {
+        let [from_port, to_port] = ports;
+        let at = from_port.at;
+        let mut ends: Vec<usize> = Vec::new();
+        if !unites && from.len() > 1 {
+            for receiver in to {
+                let process = self.process_of(receiver);
+                let union = self.helper("union", format!("union before {}", to_port.name), at, process)?;
+                self.input(receiver, to_port, link((union, 0)))?;
+                ends.push(union);
+            }
+        }
+        for sender in from {
+            let spread = if deals || to.len() == 1 {
+                None
+            } else {
+                let process = self.process_of(sender);
+                let spread = self.helper("spread", format!("spread of {}", from_port.name), at, process)?;
+                let output = self.output(sender, from_port)?;
+                self.nodes[spread].inputs[0] = Some(link(output));
+                Some(spread)
+            };
+            for (part, receiver) in to.iter().enumerate() {
+                let output = match spread {
+                    Some(spread) => (spread, part),
+                    None => self.output(sender, from_port)?,
+                };
+                match ends.get(part) {
+                    Some(&union) => self.nodes[union].inputs.push(Some(link(output))),
+                    None => self.input(receiver, to_port, link(output))?,
+                }
+            }
+        }
+        Ok(())
     }
 
     /// A box between a box and its reader's copies, or between copies and their reader.

@@ -10,7 +10,7 @@ pub(crate) enum Word {
     Integer(i64),
     Number(f64),
     Text(String),
-    /// A sign: one of `=;:,.()*{}`, or `->`.
+    /// A sign: one of `=;:,.()*{}`, `->` or `=>`.
     Sign(&'static str),
     /// A sign that only columns have, in names of time zones.
     Other,
@@ -31,7 +31,7 @@ impl Word {
     }
 }
 
-const SIGNS: [&str; 11] = ["->", "=", ";", ":", ",", ".", "(", ")", "*", "{", "}"];
+const SIGNS: [&str; 12] = ["->", "=>", "=", ";", ":", ",", ".", "(", ")", "*", "{", "}"];
 
 /// All words with their places, the end among them.
 pub(crate) fn words(source: &str) -> Result<Vec<(Word, Spot)>, NetworkError> {

@@ -188,13 +188,17 @@ impl Parser<'_> {
             return Err(self.expected(&format!("{or}, a `box` or a via (`a -> b;`) is expected")));
         }
         let mut from = self.port()?;
-        self.expect("->", "between the sender and the receiver of a via")?;
+        let mut exchanges = self.has("=>");
+        if !exchanges {
+            self.expect("->", "between the sender and the receiver of a via")?;
+        }
         loop {
             let to = self.port()?;
             let columns = if self.has(":") { Some(self.columns()?) } else { None };
             let keep = if self.is_keyword("keep") { Some(self.keep()?) } else { None };
-            body.vias.push(ViaText { from, to: to.clone(), columns, keep });
-            if !self.has("->") {
+            body.vias.push(ViaText { from, to: to.clone(), columns, keep, exchanges });
+            exchanges = self.has("=>");
+            if !exchanges && !self.has("->") {
                 break;
             }
             // The next via leaves the box by its first output.
@@ -273,14 +277,60 @@ impl Parser<'_> {
         let (mut on, mut on_at) = (None, Spot::default());
         if self.is_keyword("on") {
             self.next();
-            if !self.is_keyword("node") {
-                return Err(self.expected("`node` is expected behind `on`: `on node 1`, or `on node *` for each"));
+            if self.is_keyword("the") {
+                on_at = self.spot();
+                on = Some(self.nodes_of()?);
+            } else if self.is_keyword("nodes") {
+                self.next();
+                on_at = self.spot();
+                on = Some(OnNode::These(self.nodes()?));
+            } else if self.is_keyword("node") {
+                self.next();
+                on_at = self.spot();
+                on = Some(if self.has("*") { OnNode::Each } else { OnNode::One(self.node_number()?) });
+            } else {
+                let expected = "`node` is expected behind `on`: `on node 1`, `on node *` for each, or `on the nodes of \
+                                \"part.csv\"`";
+                return Err(self.expected(expected));
             }
-            self.next();
-            on_at = self.spot();
-            on = Some(if self.has("*") { OnNode::Each } else { OnNode::One(self.node_number()?) });
         }
         Ok(BoxText { name, kind, is_local, arguments, copies, on, at, kind_at, copies_at, on_at })
+    }
+
+    /// Numbers of nodes: `1, 3`.
+    fn nodes(&mut self) -> Result<Vec<usize>, NetworkError> {
+        let mut nodes = Vec::new();
+        loop {
+            match self.next() {
+                (Word::Integer(node), _) if (0..MOST_PORTS).contains(&node) && !nodes.contains(&(node as usize)) => {
+                    nodes.push(node as usize);
+                }
+                (_, spot) => {
+                    let message = "numbers of nodes are expected, each once: `on nodes 1, 3`";
+                    return Err(NetworkError::at(self.source, spot, message));
+                }
+            }
+            if !self.has(",") {
+                return Ok(nodes);
+            }
+        }
+    }
+
+    /// The nodes that have a file: `the nodes of "part.csv"`.
+    fn nodes_of(&mut self) -> Result<OnNode, NetworkError> {
+        for word in ["the", "nodes", "of"] {
+            if !self.is_keyword(word) {
+                return Err(self.expected("a file is expected: `on the nodes of \"part.csv\"`"));
+            }
+            self.next();
+        }
+        match self.next() {
+            (Word::Text(file), _) => Ok(OnNode::Of(file.clone())),
+            (_, spot) => {
+                let message = "a file is expected: `on the nodes of \"part.csv\"`";
+                Err(NetworkError::at(self.source, spot, message))
+            }
+        }
     }
 
     /// The number of a node, or the name of a parameter that has it.

@@ -16,18 +16,37 @@ use std::sync::Arc;
 /// # drop(kinds);
 /// ```
 #[derive(Clone)]
-pub struct Paths(Arc<Find>);
+pub struct Paths {
+    find: Arc<Find>,
+    /// Where files are written, if not where they are found.
+    place: Option<Arc<Place>>,
+}
 
 type Find = dyn Fn(&str) -> Result<PathBuf, String> + Send + Sync;
+
+type Place = dyn Fn(PathBuf) -> Result<PathBuf, String> + Send + Sync;
 
 impl Paths {
     /// Files by a function. Its error says why a name has no file.
     pub fn by(find: impl Fn(&str) -> Result<PathBuf, String> + Send + Sync + 'static) -> Paths {
-        Paths(Arc::new(find))
+        Paths { find: Arc::new(find), place: None }
+    }
+
+    /// Has files written where a function says.
+    pub(crate) fn writing(self, place: impl Fn(PathBuf) -> Result<PathBuf, String> + Send + Sync + 'static) -> Paths {
+        Paths { place: Some(Arc::new(place)), ..self }
+    }
+
+    /// Where a file is written.
+    pub(crate) fn place(&self, file: PathBuf) -> Result<PathBuf, String> {
+        match &self.place {
+            Some(place) => place(file),
+            None => Ok(file),
+        }
     }
 
     pub(crate) fn find(&self, name: &str) -> Result<PathBuf, String> {
-        (self.0)(name)
+        (self.find)(name)
     }
 }
 

@@ -1,6 +1,7 @@
 //! A network as text.
 
 use crate::text::{Body, BoxText, NetworkText, OnNode, PortText, SubNetwork, TextParameter, ViaText};
+use crate::value::quoted;
 use crate::{Kinds, schema_text};
 use std::fmt;
 
@@ -71,6 +72,11 @@ impl fmt::Display for BoxText {
             None => {}
             Some(OnNode::Each) => f.write_str(" on node *")?,
             Some(OnNode::One(number)) => write!(f, " on node {number}")?,
+            Some(OnNode::These(nodes)) => {
+                let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+                write!(f, " on nodes {}", nodes.join(", "))?;
+            }
+            Some(OnNode::Of(file)) => write!(f, " on the nodes of {}", quoted(file))?,
         }
         f.write_str(";")
     }
@@ -78,7 +84,7 @@ impl fmt::Display for BoxText {
 
 impl fmt::Display for ViaText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} -> {}", self.from, self.to)?;
+        write!(f, "{} {} {}", self.from, if self.exchanges { "=>" } else { "->" }, self.to)?;
         self.columns.iter().try_for_each(|columns| write!(f, " : {}", schema_text(columns)))?;
         self.keep.iter().try_for_each(|keep| write!(f, " keep {keep}"))?;
         f.write_str(";")

@@ -249,6 +249,23 @@ impl Kinds {
         Kinds { paths, ..self }
     }
 
+    /// Kinds that write other files than those that texts name: a function gives each its place, such as one beside it,
+    /// until the network has done well. Its error says why the file can't be written so.
+    pub fn with_files_to_write(
+        self,
+        place: impl Fn(PathBuf) -> Result<PathBuf, String> + Send + Sync + 'static,
+    ) -> Kinds {
+        Kinds { paths: self.paths.writing(place), ..self }
+    }
+
+    /// The file of a name in a text, where boxes of these kinds find it.
+    ///
+    /// # Errors
+    /// The name has none; the error says why.
+    pub fn file(&self, name: &str) -> Result<PathBuf, String> {
+        self.paths.find(name)
+    }
+
     /// How files are found.
     pub(crate) fn paths(&self) -> &Paths {
         &self.paths
@@ -384,6 +401,16 @@ impl Building<'_> {
     /// The name has none there.
     pub fn file_named(&self, parameter: &'static str, name: &str) -> Result<PathBuf, KindError> {
         self.paths.find(name).map_err(|error| KindError::of(parameter, error))
+    }
+
+    /// The file to be written for a text that names one: itself, or another one, if the network may be run again
+    /// ([`Kinds::with_files_to_write`]).
+    ///
+    /// # Errors
+    /// The name has none there, or what is written can't be taken back.
+    pub fn file_to_write(&self, parameter: &'static str) -> Result<PathBuf, KindError> {
+        let file = self.file(parameter)?;
+        self.paths.place(file).map_err(|why| KindError::of(parameter, why))
     }
 
     /// The model, for kinds of several boxes.

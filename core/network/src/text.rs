@@ -34,6 +34,32 @@ pub struct NetworkText {
 }
 
 impl NetworkText {
+    /// The files whose nodes run boxes (`on the nodes of "part.csv"`), each once.
+    pub fn files_of_nodes(&self) -> Vec<&str> {
+        let mut files: Vec<&str> = Vec::new();
+        for one in self.networks.iter().map(|network| &network.body).chain([&self.body]).flat_map(|body| &body.boxes) {
+            if let Some(OnNode::Of(file)) = &one.on {
+                files.push(file);
+            }
+        }
+        files.sort_unstable();
+        files.dedup();
+        files
+    }
+
+    /// The text with the nodes that have each of these files in their place.
+    #[must_use]
+    pub fn placed(&self, of: impl Fn(&str) -> Vec<usize>) -> NetworkText {
+        let mut placed = self.clone();
+        let bodies = placed.networks.iter_mut().map(|network| &mut network.body).chain([&mut placed.body]);
+        for one in bodies.flat_map(|body| &mut body.boxes) {
+            if let Some(OnNode::Of(file)) = &one.on {
+                one.on = Some(OnNode::These(of(file)));
+            }
+        }
+        placed
+    }
+
     /// A network put together by a program. Its errors have no places; print and read it to get some.
     pub fn new(parameters: Vec<TextParameter>, networks: Vec<SubNetwork>, body: Body) -> NetworkText {
         NetworkText { parameters, networks, body, source: Source::default() }
@@ -134,6 +160,11 @@ pub enum OnNode {
     Each,
     /// The node of this number, from 1 on; 0 is the process that the network was begun in.
     One(ParameterValue),
+    /// A copy, or the given number of copies, on each of these nodes.
+    These(Vec<usize>),
+    /// A copy, or the given number of copies, on each node that has this file. The process that begins the network asks
+    /// them ([`NetworkText::placed`]); where none is asked, each may have it.
+    Of(String),
 }
 
 /// The value of a box's parameter.
@@ -165,6 +196,9 @@ pub struct ViaText {
     /// How many envelopes it keeps, if it drops the oldest in place of holding its sender up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep: Option<usize>,
+    /// Whether each copy of the sender sends to each copy of the receiver: `a => b`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exchanges: bool,
 }
 
 fn write_some<S: Serializer>(schema: &Option<Schema>, to: S) -> Result<S::Ok, S::Error> {

@@ -7,7 +7,7 @@ use crate::record::epoch_of;
 use crate::store::{KIND, Store};
 use crate::turn::lock;
 use std::sync::Arc;
-use vicus_disk::{DiskError, EpochStart, Recovered};
+use vicus_disk::{BaseEntry, DiskError, EpochStart, Recovered};
 use vicus_files::{Access, Directory, File};
 
 /// A store that is archived.
@@ -89,12 +89,13 @@ impl Frozen {
             if let Some(broken) = recovered.broken {
                 return Err(StoreError::Unread(Box::new(Unread(broken))));
             }
-            let files = &recovered.manifest.files;
-            let opened: Result<Vec<_>, _> =
-                files.iter().map(|entry| directory.open(&entry.name, Access::Read)).collect();
+            let files = recovered.manifest.files.iter();
+            let open = |entry: &BaseEntry| directory.open(&entry.name, Access::Read).map_err(DiskError::from);
+            // A frame that its writer has not synced may still be lost, and its numbers given to other records.
+            let opened = recovered.sync(directory).and_then(|()| files.map(open).collect::<Result<Vec<_>, _>>());
             match opened {
-                Err(error) if error.is_missing() && tries < TRIES => tries += 1,
-                Err(error) => return Err(DiskError::from(error).into()),
+                Err(DiskError::File(error)) if error.is_missing() && tries < TRIES => tries += 1,
+                Err(error) => return Err(error.into()),
                 Ok(bases) => {
                     let offer = offer_of(&recovered);
                     return Ok(Frozen { offer, bases, records: recovered.records });

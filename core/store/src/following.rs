@@ -147,13 +147,17 @@ impl State {
         }
         // They wait for a time from now on, so they have to look.
         keys.extend(waiters.iter().map(|(waiter, _)| waiter.land(now_ns)));
-        // What nobody waits for any more is confirmed together with what is behind it, so there are never more entries
-        // than callers that wait.
-        let is_left = |awaited: &Awaited| awaited.waiters.iter().all(|(waiter, _)| waiter.is_told());
+        // What nobody waits for any more is confirmed together with what is behind it, so there are hardly more entries
+        // than callers that wait. The oldest one stays: readers see it when followers have it, however many come.
         let mut left = Vec::new();
-        while self.copies.awaited.back().is_some_and(is_left) {
-            left.extend(self.copies.awaited.pop_back().map(|awaited| awaited.snapshot));
-        }
+        let mut is_oldest = true;
+        self.copies.awaited.retain(|awaited| {
+            let stays = std::mem::take(&mut is_oldest) || awaited.waiters.iter().any(|(waiter, _)| !waiter.is_told());
+            if !stays {
+                left.push(Arc::clone(&awaited.snapshot));
+            }
+            stays
+        });
         self.copies.awaited.push_back(Awaited { number, snapshot, waiters });
         let (told, before) = self.confirm(published);
         keys.extend(told);
@@ -598,6 +602,8 @@ impl State {
         self.copies.unsettled = None;
         self.copies.awaited.clear();
         self.copies.followers.clear();
+        // An archive may have other records than these.
+        self.copies.archived = None;
         drop(replace(published, snapshot, number));
     }
 }

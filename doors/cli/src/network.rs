@@ -15,6 +15,7 @@ use std::num::{NonZero, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use vicus::flow::BoxCounts;
 use vicus::{BoxId, FlowError, Operator, Request, RequestOptions, Runtime};
 use vicus_network::{Kinds, MachineCounts, Network, NetworkText, dot, svg};
 use vicus_nodes::{Attempt, Lead, LeadError, LeadOptions};
@@ -87,7 +88,7 @@ struct RunArgs {
     #[arg(help_heading = "Nodes")]
     node_wait: Duration,
     /// How often the network is run again, from its beginning, when a node was lost. Rows are printed when all are
-    /// there.
+    /// there, and files get their places then.
     #[arg(long, value_name = "N", requires = "nodes", default_value_t = 0, help_heading = "Nodes")]
     retries: u32,
     /// Nodes that take the numbers of those that can't be reached.
@@ -114,6 +115,10 @@ struct CheckArgs {
     /// The number that `threads` stands for; by default one for each usable PU.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+    /// The number of nodes that the text's boxes may be on (`on node 1`, `on node *`), each with as many threads. None
+    /// of them is asked.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=1024))]
+    nodes: u16,
 }
 
 #[derive(ClapArgs)]
@@ -158,17 +163,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         Question::Run(args) => run_network(&args),
         Question::Check(args) => {
             let (text, name) = args.text.read()?;
-            let network = args.text.build(&text, &name, args.machine()?)?;
-            let boxes = network.model.boxes().len() - 2;
-            print(&format!("{name}: {boxes} boxes, {} collected\n", network.collected.len()))
+            print(&args.told(&name, &args.build(&text, &name)?))
         }
         Question::Show(ShowArgs { check, format }) => {
             let (text, name) = check.text.read()?;
             match format {
                 ShowName::Text => print(&text.to_string()),
                 ShowName::Json => print(&format!("{}\n", text.to_json())),
-                ShowName::Dot => print(&dot(&check.text.build(&text, &name, check.machine()?)?)),
-                ShowName::Svg => print(&svg(&check.text.build(&text, &name, check.machine()?)?)),
+                ShowName::Dot => print(&dot(&check.build(&text, &name)?)),
+                ShowName::Svg => print(&svg(&check.build(&text, &name)?)),
             }
         }
         Question::Kinds { name } => print(&documentation(&kinds(), name.as_deref())?),
@@ -209,7 +212,7 @@ fn documentation(kinds: &Kinds, name: Option<&str>) -> anyhow::Result<String> {
 
 impl TextArgs {
     /// The network, and its name.
-    fn read(&self) -> anyhow::Result<(NetworkText, String)> {
+    pub(crate) fn read(&self) -> anyhow::Result<(NetworkText, String)> {
         let path = Path::new(&self.file);
         if self.file == "-" {
             let mut text = String::new();
@@ -226,6 +229,17 @@ impl TextArgs {
     fn build(&self, text: &NetworkText, name: &str, machine: MachineCounts) -> anyhow::Result<Network> {
         let shown = Path::new(&self.file).display();
         text.build(name, &kinds(), &machine, &self.set).map_err(|error| anyhow!("{shown}: {error}"))
+    }
+
+    /// The network with the boxes of all processes, of which the one that begins it comes first.
+    pub(crate) fn build_whole(
+        &self,
+        text: &NetworkText,
+        name: &str,
+        processes: &[MachineCounts],
+    ) -> anyhow::Result<Network> {
+        let shown = Path::new(&self.file).display();
+        text.build_whole(name, &kinds(), processes, &self.set).map_err(|error| anyhow!("{shown}: {error}"))
     }
 
     /// The record of a run on one thread, of the network as it is on a machine with these counts. Collected rows are
@@ -262,6 +276,7 @@ impl RunArgs {
             wait: self.node_wait,
         };
         let begun = Lead::connect(&self.nodes, &self.spare_nodes, options)
+            .map(|lead| if self.retries > 0 { lead.staged() } else { lead })
             .and_then(|lead| lead.begin(text, name, &self.text.set, machine, limit))
             .context("--nodes")?;
         Ok(Some(begun))
@@ -309,6 +324,26 @@ fn parsed(shown: &str, text: &str, is_json: bool) -> anyhow::Result<NetworkText>
 }
 
 impl CheckArgs {
+    /// The network with the boxes of all nodes.
+    fn build(&self, text: &NetworkText, name: &str) -> anyhow::Result<Network> {
+        let processes = vec![self.machine()?; 1 + usize::from(self.nodes)];
+        self.text.build_whole(text, name, &processes)
+    }
+
+    /// How many boxes there are, and on which nodes.
+    fn told(&self, name: &str, network: &Network) -> String {
+        let mut boxes = vec![0; 1 + usize::from(self.nodes)];
+        // All but the first and the last one, which are in every network.
+        let own = &network.processes[1..network.processes.len() - 1];
+        own.iter().for_each(|process| boxes[*process] += 1);
+        let all = own.len();
+        let mut told = format!("{name}: {all} boxes, {} collected\n", network.collected.len());
+        for (node, boxes) in boxes.iter().enumerate().skip(1) {
+            let _ = writeln!(told, "  on node {node}: {boxes}");
+        }
+        told
+    }
+
     fn machine(&self) -> anyhow::Result<MachineCounts> {
         engine::check_threads(self.threads)?;
         let topology = &vicus::this_machine().topology;
@@ -581,6 +616,16 @@ fn outcome(request: &Request, print: &dyn Fn() -> io::Result<()>) -> anyhow::Res
         let _ = print();
     };
     told(outcome.map(|_| ()))
+}
+
+/// Runs a network on one thread, and gives the counts of its boxes with their times. Collected rows are dropped.
+pub(crate) fn timed(network: &Network) -> anyhow::Result<Vec<BoxCounts>> {
+    let builder = Runtime::builder().strategy(vicus::kit::DEFAULT_OF_QUERIES.parse()?);
+    let runtime = engine::start(builder, Some(1))?;
+    let options = RequestOptions { is_timed: true, ..RequestOptions::from(memory::free_limit()) };
+    let request = runtime.submit_within(&network.model, Vec::new(), options);
+    outcome(&request, &|| Ok(()))?;
+    Ok(request.counts())
 }
 
 /// The end of a network as the command tells it.

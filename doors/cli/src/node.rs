@@ -16,7 +16,7 @@ use std::time::Duration;
 use vicus::TemporaryFiles;
 use vicus::flow::Overflows;
 use vicus_network::Paths;
-use vicus_nodes::{NodeOptions, NodeServer};
+use vicus_nodes::{NodeOptions, NodeServer, add_program_kinds};
 use vicus_service::{
     MemoryBudget, PeerData, PeerHost, PeerHostOptions, Service, StoreFolder, TemporaryFolder, paths_below,
 };
@@ -98,7 +98,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     }
     let runtime = args.runtime.start(builder)?;
     let threads = runtime.plan().threads();
-    let kinds = network::kinds().with_paths(paths);
+    let mut kinds = network::kinds().with_paths(paths);
+    add_program_kinds(&mut kinds);
     let node = match &args.store {
         None => NodeServer::listen(&args.listen, runtime, kinds, options),
         Some(store) => {

@@ -221,6 +221,9 @@ impl Args {
     }
 }
 
+/// How long the end of the server waits for what is archived last.
+const ARCHIVE_END: Duration = Duration::from_secs(30);
+
 /// A request with this much time on the threads, all together, goes before longer ones: an answer of a few milliseconds
 /// stays short beside them.
 const HEAD_START: Duration = Duration::from_millis(20);
@@ -277,10 +280,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     if let (Some(place), Data::Store { store, .. }) = (&args.archive, &data) {
         let archive = Archive::new(place).map_err(|error| anyhow!("archive {place}: {error}"))?;
         let say: Arc<dyn Fn(&str) + Send + Sync> = Arc::new(|message| tell(format_args!("vicus: {message}")));
-        let archiving = Archiving::begin(archive, store, args.archive_every, say);
-        options.archiving = Some(Arc::new(archiving.map_err(|error| anyhow!("no thread to archive: {error}"))?));
+        options.archiving = Some(Arc::new(Archiving::new(archive, store, args.archive_every, say)));
+    } else if args.archive.is_some() {
+        tell("vicus: nothing is archived, since the store can't be written to");
     }
-    // It ends when the server has: what was acknowledged until then is sent.
     let archiving = options.archiving.clone();
     if args.store.is_some() && !args.read_only && matches!(data, Data::Memory(_)) {
         options.access.is_read_only = true;
@@ -296,8 +299,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         tell(format!("vicus: warning: --open-updates: everybody who reaches {address} may change and delete the data"));
     }
     print(&format!("vicus serves {} at {scheme}://{address}/\n", args.name()))?;
+    if let Some(archiving) = &archiving {
+        archiving.begin().map_err(|error| anyhow!("no thread to archive: {error}"))?;
+    }
     let ended = server.run().context("the server");
-    drop(archiving);
+    // What was acknowledged until now is sent.
+    if archiving.is_some_and(|archiving| !archiving.end(ARCHIVE_END)) {
+        tell("vicus: not all of the store is in the archive: the next start sends the rest");
+    }
     ended
 }
 

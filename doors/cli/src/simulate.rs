@@ -1,5 +1,6 @@
 //! `vicus simulate`: a kernel or a recorded run on a described machine, under the same plans as threads follow.
 
+mod cluster;
 mod grid;
 pub(crate) mod jobs;
 mod paper;
@@ -122,6 +123,8 @@ enum Command {
     Paper(paper::Args),
     /// Compare all strategies on all machines with all workloads.
     Grid(grid::Args),
+    /// Predict how long a network takes over several machines.
+    Network(cluster::Args),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -204,6 +207,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     match &args.command {
         Some(Command::Paper(args)) => paper::run(args),
         Some(Command::Grid(args)) => grid::run(args),
+        Some(Command::Network(args)) => cluster::run(args),
         None if args.machines => print(&list()),
         None => print(&simulate_all(&args)?),
     }

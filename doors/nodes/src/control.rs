@@ -7,6 +7,7 @@ use crate::link::{ALIVE_IN_SILENCE, LinkLost, lost};
 use crate::locked;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -73,6 +74,12 @@ pub(crate) struct Run {
     pub(crate) token: Option<String>,
     pub(crate) memory: Option<u64>,
     pub(crate) silence_ms: u64,
+    /// Files are written beside their places, and get them with `Commit`.
+    #[serde(default)]
+    pub(crate) is_staged: bool,
+    /// Texts that kinds of boxes need besides the network's, such as functions of a program, by name.
+    #[serde(default)]
+    pub(crate) attached: BTreeMap<String, String>,
     /// A query to be run in place of the text: what its peers need to make its plan.
     #[serde(default)]
     pub(crate) job: Option<String>,
@@ -81,11 +88,15 @@ pub(crate) struct Run {
 /// A line to a node.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToNode {
+    /// Which of these files has it? Before a run.
+    Has(Vec<String>),
     Run(Box<Run>),
     /// Bytes to be answered by [`FromNode::Measured`]: before a run alone.
     Measure(String),
     Cancel,
-    /// All have done their parts.
+    /// All have done their parts: the files that were written get their places.
+    Commit,
+    /// All have done their parts, and the files have their places.
     Over,
     Alive,
 }
@@ -93,11 +104,18 @@ pub(crate) enum ToNode {
 /// A line from a node.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromNode {
+    /// The answer, file by file.
+    Has(Vec<bool>),
     Done {
+        /// Whether it has written files that are yet to get their places.
+        #[serde(default)]
+        has_files: bool,
         /// What the boxes of a query's part have done.
         #[serde(default)]
         report: Option<String>,
     },
+    /// The files have their places.
+    Committed,
     Failed {
         message: String,
         /// A consequence of another process's end.
@@ -107,6 +125,8 @@ pub(crate) enum FromNode {
         is_stale: bool,
     },
     Measured,
+    /// A query's part is made.
+    Ready,
     Alive,
 }
 
@@ -205,6 +225,11 @@ impl Drop for Control {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// Sends a line to the other end of a connection that has no thread yet.
+pub(crate) fn say(to: &mut TcpStream, line: &impl Serialize) -> io::Result<()> {
+    to.write_all(&line_of(line)?)
 }
 
 pub(crate) fn line_of(line: &impl Serialize) -> io::Result<Vec<u8>> {

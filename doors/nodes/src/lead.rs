@@ -1,8 +1,10 @@
 //! The process that begins a network: it sends the text to the nodes, runs its own part, and waits for all.
 
-use crate::control::{AttemptId, Control, FromNode, Hello, ProcessAt, Run, ToNode, heard};
+use crate::control::{AttemptId, Control, FromNode, Hello, ProcessAt, Run, ToNode, heard, say};
 use crate::link::LinkOptions;
 use crate::node::{VERSION, Ways, connect, is_lost, window};
+use crate::staging::Staging;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::io::BufReader;
@@ -67,6 +69,21 @@ pub enum LeadError {
     Text(NetworkError),
     /// The part of this process has failed.
     Own(FlowError),
+    /// The network was to be run again if a node is lost, and this box or parameter reads or writes what comes once.
+    Once {
+        /// Its name in the text.
+        name: String,
+    },
+    /// Boxes are to run on the nodes of a file, and none has it.
+    Nowhere {
+        /// The file.
+        file: String,
+    },
+    /// All rows are there, and a file that this process has written can't be put in its place.
+    File {
+        /// The system's error.
+        why: String,
+    },
 }
 
 impl fmt::Display for LeadError {
@@ -79,6 +96,11 @@ impl fmt::Display for LeadError {
             }
             LeadError::Text(error) => error.fmt(f),
             LeadError::Own(error) => error.fmt(f),
+            LeadError::Once { name } => {
+                write!(f, "what `{name}` reads or writes comes once, so the network can't be run again")
+            }
+            LeadError::Nowhere { file } => write!(f, "boxes are to run on the nodes of {file:?}, and none has it"),
+            LeadError::File { why } => write!(f, "the rows are written, and not in their place: {why}"),
         }
     }
 }
@@ -90,7 +112,11 @@ impl LeadError {
             LeadError::Lost { .. } => true,
             LeadError::Failed { is_loss, .. } => *is_loss,
             LeadError::Own(error) => !matches!(error, FlowError::Cancelled) && is_lost(error),
-            LeadError::Node { .. } | LeadError::Text(_) => false,
+            LeadError::Node { .. }
+            | LeadError::Text(_)
+            | LeadError::Once { .. }
+            | LeadError::Nowhere { .. }
+            | LeadError::File { .. } => false,
         }
     }
 }
@@ -109,6 +135,8 @@ pub struct Lead {
     options: LeadOptions,
     nodes: Vec<Connected>,
     attempt: AttemptId,
+    staging: Option<Staging>,
+    attached: BTreeMap<String, String>,
 }
 
 struct Connected {
@@ -137,7 +165,55 @@ impl Lead {
         let nodes = addresses.iter().map(node_or_spare).collect::<Result<_, LeadError>>()?;
         // Each hasher of the standard library has keys of its own by chance.
         let attempt = RandomState::new().hash_one(std::process::id());
-        Ok(Lead { options, nodes, attempt })
+        Ok(Lead { options, nodes, attempt, staging: None, attached: BTreeMap::new() })
+    }
+
+    /// Has files written beside their places until all parts of the network are done, in all processes, so that what a
+    /// lost node has written is not seen, and the network can be run again.
+    #[must_use]
+    pub fn staged(self) -> Lead {
+        Lead { staging: Some(Staging::default()), ..self }
+    }
+
+    /// Sends a text to all nodes besides the network's, for kinds of boxes that need more than their parameters: see
+    /// [`NodeServer::with_attached`](crate::NodeServer::with_attached).
+    #[must_use]
+    pub fn attach(mut self, name: &str, text: String) -> Lead {
+        self.attached.insert(name.to_owned(), text);
+        self
+    }
+
+    /// The text with the nodes that have its files, if it places boxes by them: the nodes are asked.
+    fn placed(&mut self, text: &NetworkText) -> Result<Option<NetworkText>, LeadError> {
+        let files: Vec<String> = text.files_of_nodes().into_iter().map(str::to_owned).collect();
+        if files.is_empty() {
+            return Ok(None);
+        }
+        let silence = self.options.silence;
+        let mut nodes: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for (number, node) in self.nodes.iter_mut().enumerate() {
+            let Connected { address, stream, .. } = node;
+            let told = |why: String| LeadError::Node { address: address.clone(), why };
+            let asked = || {
+                let mut to = stream.get_ref().try_clone()?;
+                stream.get_ref().set_read_timeout(Some(silence))?;
+                say(&mut to, &ToNode::Has(files.clone()))
+            };
+            asked().map_err(|error| told(error.to_string()))?;
+            match heard(stream, "the node", silence) {
+                Ok(FromNode::Has(has)) if has.len() == files.len() => {
+                    for (file, _) in files.iter().zip(has).filter(|(_, has)| *has) {
+                        nodes.entry(file).or_default().push(number + 1);
+                    }
+                }
+                Ok(_) => return Err(told("it does not say which files it has".to_owned())),
+                Err(lost) => return Err(told(lost.0)),
+            }
+        }
+        if let Some(file) = files.iter().find(|file| !nodes.contains_key(file.as_str())) {
+            return Err(LeadError::Nowhere { file: file.clone() });
+        }
+        Ok(Some(text.placed(|file| nodes[file].clone())))
     }
 
     /// Sends the text to all nodes, which make their parts. `own` is this process's machine, and `memory` bounds what
@@ -146,13 +222,15 @@ impl Lead {
     /// # Errors
     /// A node is gone.
     pub fn begin(
-        self,
+        mut self,
         text: &NetworkText,
         name: &str,
         set: &[(String, String)],
         own: MachineCounts,
         memory: u64,
     ) -> Result<Attempt, LeadError> {
+        let placed = self.placed(text)?;
+        let text = placed.as_ref().unwrap_or(text);
         let here = ProcessAt { address: None, threads: own.threads, nodes: own.nodes };
         let others = self.nodes.iter().map(|node| ProcessAt {
             address: Some(node.address.clone()),
@@ -170,6 +248,8 @@ impl Lead {
             token: self.options.token.clone(),
             memory: self.options.memory,
             silence_ms: u64::try_from(silence.as_millis()).unwrap_or(u64::MAX),
+            is_staged: self.staging.is_some(),
+            attached: self.attached.clone(),
             job: None,
         };
         let own = run(0);
@@ -197,12 +277,15 @@ impl Lead {
                 loop {
                     let event = match heard(&mut stream, &peer, silence) {
                         Ok(FromNode::Alive | FromNode::Measured | FromNode::Ready) => continue,
-                        Ok(FromNode::Done { .. }) => Event::Done,
+                        Ok(FromNode::Done { has_files, .. }) => Event::Done { has_files },
+                        Ok(FromNode::Committed) => Event::Committed,
+                        // It was not asked.
+                        Ok(FromNode::Has(_)) => continue,
                         Ok(FromNode::Failed { message, is_lost, .. }) => Event::Failed { message, is_lost },
                         Err(lost) => Event::Lost(lost.0),
                     };
                     let is_last = matches!(event, Event::Lost(_));
-                    is_done |= matches!(event, Event::Done);
+                    is_done |= matches!(event, Event::Done { .. });
                     if !is_done {
                         // The part of this process may yet be made, and wait for that node.
                         own_ways.cancel();
@@ -213,14 +296,15 @@ impl Lead {
                 }
             };
             thread::Builder::new().name("vicus-lead".to_owned()).spawn(listens).map_err(told)?;
-            nodes.push(NodeAt { address, control, is_done: false });
+            nodes.push(NodeAt { address, control, is_done: false, has_files: false, lost: None });
         }
-        Ok(Attempt { nodes, events, ways, machines, silence })
+        Ok(Attempt { nodes, events, ways, machines, silence, staging: self.staging, placed })
     }
 }
 
 enum Event {
-    Done,
+    Done { has_files: bool },
+    Committed,
     Failed { message: String, is_lost: bool },
     Lost(String),
 }
@@ -229,6 +313,10 @@ struct NodeAt {
     address: String,
     control: Arc<Control>,
     is_done: bool,
+    /// Whether its files are yet to get their places.
+    has_files: bool,
+    /// Why it is not heard any more, if that came behind its rows.
+    lost: Option<String>,
 }
 
 /// A network that runs over several processes. Dropped, it is cancelled.
@@ -238,6 +326,9 @@ pub struct Attempt {
     ways: Arc<Ways>,
     machines: Vec<MachineCounts>,
     silence: Duration,
+    staging: Option<Staging>,
+    /// The text, if it places boxes by files.
+    placed: Option<NetworkText>,
 }
 
 impl Attempt {
@@ -252,10 +343,12 @@ impl Attempt {
         kinds: &Kinds,
         set: &[(String, String)],
     ) -> Result<Option<Network>, LeadError> {
+        let text = self.placed.as_ref().unwrap_or(text);
         let part = NetworkPart { processes: &self.machines, own: 0, border: &*self.ways };
         let connected = self.ways.connect_all();
+        let staged = self.staging.as_ref().map(|staging| staging.kinds(kinds));
         let built = match connected {
-            Ok(()) => text.build_part(name, kinds, &part, set).map_err(Some),
+            Ok(()) => text.build_part(name, staged.as_ref().unwrap_or(kinds), &part, set).map_err(Some),
             Err(_) => Err(None),
         };
         built.map_err(|error| {
@@ -304,14 +397,18 @@ impl Attempt {
                 Ok((number, event)) => {
                     let (node, address) = (number + 1, self.nodes[number].address.clone());
                     match event {
-                        Event::Done => self.nodes[number].is_done = true,
+                        Event::Done { has_files } => {
+                            (self.nodes[number].is_done, self.nodes[number].has_files) = (true, has_files);
+                        }
+                        // It comes when it was asked for, which is later.
+                        Event::Committed => {}
                         Event::Failed { message, is_lost } => {
                             self.nodes[number].is_done = true;
                             let error = LeadError::Failed { node, address, message, is_loss: is_lost };
                             keep(&mut failure, is_lost, error);
                         }
-                        // A node that has done its part has sent all its rows.
-                        Event::Lost(_) if self.nodes[number].is_done => {}
+                        // A node that has done its part has sent all its rows; its files may yet be missing.
+                        Event::Lost(why) if self.nodes[number].is_done => self.nodes[number].lost = Some(why),
                         Event::Lost(why) => {
                             self.nodes[number].is_done = true;
                             keep(&mut failure, false, LeadError::Lost { node, address, why });
@@ -349,6 +446,7 @@ impl Attempt {
         match failure {
             Some((_, error)) => Err(error),
             None => {
+                self.commit()?;
                 for node in &self.nodes {
                     let _ = node.control.send(&ToNode::Over);
                 }
@@ -356,6 +454,44 @@ impl Attempt {
                 Ok(())
             }
         }
+    }
+}
+
+impl Attempt {
+    /// Gives the files that all processes have written their places. All parts are done. A node that is lost meanwhile
+    /// is an error like one that was lost before: the network can be run again, since a file that has its place already
+    /// is written anew.
+    fn commit(&self) -> Result<(), LeadError> {
+        let Some(staging) = &self.staging else { return Ok(()) };
+        let lost = |number: usize, why: String| LeadError::Lost {
+            node: number + 1,
+            address: self.nodes[number].address.clone(),
+            why,
+        };
+        // The others have nothing to do, and may be gone.
+        let with_files = || self.nodes.iter().enumerate().filter(|(_, node)| node.has_files);
+        if let Some((number, why)) = with_files().find_map(|(number, node)| Some((number, node.lost.clone()?))) {
+            return Err(lost(number, why));
+        }
+        for (number, node) in with_files() {
+            node.control.send(&ToNode::Commit).map_err(|error| lost(number, error.to_string()))?;
+        }
+        staging.commit().map_err(|error| LeadError::File { why: error.to_string() })?;
+        let mut open: Vec<bool> = self.nodes.iter().map(|node| node.has_files).collect();
+        while open.contains(&true) {
+            // Each node's thread sends its loss at last, so there is an event as long as one is open.
+            let (number, event) = self.events.recv().expect("a thread listens to each node that is open");
+            match event {
+                Event::Committed => open[number] = false,
+                Event::Failed { message, is_lost } if open[number] => {
+                    let address = self.nodes[number].address.clone();
+                    return Err(LeadError::Failed { node: number + 1, address, message, is_loss: is_lost });
+                }
+                Event::Lost(why) if open[number] => return Err(lost(number, why)),
+                Event::Done { .. } | Event::Failed { .. } | Event::Lost(_) => {}
+            }
+        }
+        Ok(())
     }
 }
 

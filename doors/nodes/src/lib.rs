@@ -20,9 +20,11 @@
 //! * **The unit of failure is the network** (`lead.rs`). A process that is lost, or silent for too long, ends it
 //!   everywhere. A link belongs to one attempt: what a process of an older one still sends is refused.
 //!
+//! * **Files come once.** A network that may be run again writes its files beside their places (`staging.rs`),
+//!   and all processes rename them when all have done their parts.
 //! * **Queries** (`queries.rs`) go the same way: a text, and parts of its plan. [`QueryNodes`] are a session's peers.
 //!
-//! Begin at [`NodeServer`] and [`Lead`].
+//! Begin at [`NodeServer`] and [`NodesRun`], which is [`Lead`] with its steps in order.
 
 mod control;
 mod frame;
@@ -30,11 +32,16 @@ mod lead;
 mod link;
 mod node;
 mod port;
+mod program;
 mod queries;
+mod run;
+mod staging;
 
 pub use lead::{Attempt, Lead, LeadError, LeadOptions};
 pub use node::{NodeOptions, NodeServer};
+pub use program::{FRAME, PYTHON, add_program_kinds};
 pub use queries::{QueryNodes, QueryNodesOptions};
+pub use run::{NodesRun, RanOverNodes};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,12 +1,11 @@
 //! A process that runs parts of networks for others.
 
-use crate::control::{
-    Answer, AttemptId, Control, FromNode, Hello, LinkHello, Run, ToNode, greet, greeted, heard, line_of,
-};
+use crate::control::{Answer, AttemptId, Control, FromNode, Hello, LinkHello, Run, ToNode, greet, greeted, heard, say};
 use crate::link::{Link, LinkLost, LinkOptions};
 use crate::locked;
 use crate::port::{NoColumns, Sending, inlet, outlet};
 use crate::queries::QueryLinks;
+use crate::staging::Staging;
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -63,12 +62,15 @@ pub struct NodeServer {
 struct Shared {
     threads: Threads,
     kinds: Kinds,
+    /// Adds the kinds of a network's attached texts.
+    attached: Option<Box<Attached>>,
     options: NodeOptions,
     attempts: Attempts,
     connections: AtomicUsize,
     is_ended: AtomicBool,
 }
 
+type Attached = dyn Fn(&BTreeMap<String, String>, Kinds) -> Result<Kinds, String> + Send + Sync;
 /// The threads of a node.
 enum Threads {
     /// For networks alone.
@@ -123,12 +125,25 @@ impl NodeServer {
         let shared = Shared {
             threads,
             kinds,
+            attached: None,
             options,
             attempts: Attempts::default(),
             connections: AtomicUsize::new(0),
             is_ended: AtomicBool::new(false),
         };
         Ok(NodeServer { listener, shared: Arc::new(shared) })
+    }
+
+    /// Has a function add kinds for each network, of the texts that [are attached](crate::Lead::attach) to it. Its
+    /// error fails the network. Panics if the node serves already.
+    #[must_use]
+    pub fn with_attached(
+        mut self,
+        kinds: impl Fn(&BTreeMap<String, String>, Kinds) -> Result<Kinds, String> + Send + Sync + 'static,
+    ) -> NodeServer {
+        let shared = Arc::get_mut(&mut self.shared).expect("the node serves not yet");
+        shared.attached = Some(Box::new(kinds));
+        self
     }
 
     /// The address that it listens on.
@@ -229,12 +244,16 @@ impl Shared {
         from.get_ref().set_read_timeout(Some(BEGIN))?;
         loop {
             match heard(&mut from, "the client", BEGIN) {
+                Ok(ToNode::Has(files)) => {
+                    let has = |file: &String| self.kinds.file(file).is_ok_and(|path| path.is_file());
+                    say(&mut to, &FromNode::Has(files.iter().map(has).collect()))?;
+                }
                 Ok(ToNode::Run(run)) => {
                     self.run(to, from, *run);
                     return Ok(());
                 }
-                Ok(ToNode::Measure(_)) => to.write_all(&line_of(&FromNode::Measured)?)?,
-                _ => return Ok(()),
+                Ok(ToNode::Measure(_)) => say(&mut to, &FromNode::Measured)?,
+                Ok(ToNode::Cancel | ToNode::Commit | ToNode::Over | ToNode::Alive) | Err(_) => return Ok(()),
             }
         }
     }
@@ -268,13 +287,17 @@ impl Shared {
             ways.cancel();
         }
         let attempt = run.attempt;
+        let staging = run.is_staged.then(Staging::default);
         let works = {
             let (shared, ways, control) = (Arc::clone(self), Arc::clone(&ways), Arc::clone(&control));
+            let (staging, staged) = (staging.clone(), staging.clone());
             move || {
                 // A panic, such as that of a kind of boxes, must be told: else the network waits for this part.
-                let part = catch_unwind(AssertUnwindSafe(|| shared.part(&run, &ways, memory, &control)));
+                let part = catch_unwind(AssertUnwindSafe(|| shared.part(&run, &ways, memory, staging, &control)));
                 let line = match part.unwrap_or_else(|_| Err(NotDone::wrong("making its part panicked"))) {
-                    Ok(report) => FromNode::Done { report },
+                    Ok(report) => {
+                        FromNode::Done { has_files: staged.is_some_and(|staging| staging.has_files()), report }
+                    }
                     Err(error) => error.line(),
                 };
                 // Whoever began it may be gone.
@@ -290,7 +313,15 @@ impl Shared {
             match line {
                 ToNode::Alive | ToNode::Measure(_) => {}
                 ToNode::Cancel => ways.cancel(),
-                ToNode::Over | ToNode::Run(_) => break,
+                ToNode::Commit => {
+                    let line = match staging.as_ref().map_or(Ok(()), Staging::commit) {
+                        Ok(()) => FromNode::Committed,
+                        Err(error) => FromNode::Failed { message: error.to_string(), is_lost: false, is_stale: false },
+                    };
+                    // Whoever began it may be gone, and then the files have their places all the same.
+                    let _ = control.send(&line);
+                }
+                ToNode::Over | ToNode::Run(_) | ToNode::Has(_) => break,
             }
         }
         ways.cancel();
@@ -303,15 +334,30 @@ impl Shared {
     }
 
     /// Makes a part and runs it. Gives the report of a query's part.
-    fn part(&self, run: &Run, ways: &Arc<Ways>, memory: u64, control: &Control) -> Result<Option<String>, NotDone> {
-        ways.connect_all().map_err(NotDone::lost)?;
+    fn part(
+        &self,
+        run: &Run,
+        ways: &Arc<Ways>,
+        memory: u64,
+        staging: Option<Staging>,
+        control: &Control,
+    ) -> Result<Option<String>, NotDone> {
         if let Some(job) = &run.job {
+            ways.connect_all().map_err(NotDone::lost)?;
             return self.part_of_query(job, run, ways, control).map(Some);
         }
+        let mut kinds = self.kinds.clone();
+        if let Some(attached) = &self.attached {
+            kinds = attached(&run.attached, kinds).map_err(NotDone::wrong)?;
+        }
+        if let Some(staging) = staging {
+            kinds = staging.kinds(&kinds);
+        }
         let text = NetworkText::from_json(&run.text).map_err(|error| NotDone::wrong(error.to_string()))?;
+        ways.connect_all().map_err(NotDone::lost)?;
         let processes = run.machines();
         let part = NetworkPart { processes: &processes, own: run.own, border: &**ways };
-        let built = text.build_part(&run.name, &self.kinds, &part, &run.set).map_err(|error| {
+        let built = text.build_part(&run.name, &kinds, &part, &run.set).map_err(|error| {
             let is_lost = ways.is_cancelled() || ways.lost().is_some();
             NotDone { is_lost, ..NotDone::wrong(error.to_string()) }
         })?;

@@ -1,7 +1,7 @@
 //! The ends of a crossing: a box that sends rows to another process, and a source of the rows that come.
 //!
-//! The receiver grants so many bytes. The sender counts down what it sends and pauses at zero, so at least one envelope
-//! is on its way; the receiver gives back what its box has taken on.
+//! Their decisions, such as when to wait for a grant, are those of [`SendPort`] and [`ReceivePort`]; here they meet
+//! frames, locks and paused boxes.
 
 use crate::frame::{Kind, Outgoing};
 use crate::link::{ENDLESS, Link, LinkLost};
@@ -13,49 +13,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use vicus_flow::{BoxError, BoxModel, Envelope, Mark, Operator, Resume, Schema, Turn};
-use vicus_network::{CrossingRows, parse_schema};
-
-/// The sender's count of a crossing.
-#[derive(Debug, Default)]
-pub(crate) struct Granted {
-    /// Below zero after an envelope that was larger than the rest.
-    left: i64,
-}
-
-impl Granted {
-    pub(crate) fn may_send(&self) -> bool {
-        self.left > 0
-    }
-
-    pub(crate) fn sent(&mut self, bytes: usize) {
-        self.left = self.left.saturating_sub(bytes as i64);
-    }
-
-    /// A sender that is granted more than there is memory anywhere just sends.
-    pub(crate) fn more(&mut self, bytes: u64) {
-        self.left = self.left.saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX));
-    }
-}
-
-/// The receiver's count: bytes that were taken on, and are given back together.
-#[derive(Debug)]
-pub(crate) struct Window {
-    all: u64,
-    taken: u64,
-}
-
-impl Window {
-    pub(crate) fn of(all: u64) -> Window {
-        Window { all, taken: 0 }
-    }
-
-    /// Gives the bytes to be granted: each grant is a frame, so small ones wait, unless nothing else is there.
-    pub(crate) fn took(&mut self, bytes: u64, is_empty: bool) -> Option<u64> {
-        self.taken += bytes;
-        let is_due = self.taken > 0 && (is_empty || self.taken >= self.all / 4);
-        is_due.then(|| std::mem::take(&mut self.taken))
-    }
-}
+use vicus_network::{CrossingRows, ReceivePort, SendPort, SendStep, parse_schema};
 
 /// The sender's end, shared by the link and the box.
 #[derive(Default)]
@@ -63,10 +21,8 @@ pub(crate) struct Sending(Mutex<SendingState>);
 
 #[derive(Default)]
 struct SendingState {
-    granted: Granted,
-    is_closed: bool,
-    /// All rows were sent.
-    has_ended: bool,
+    port: SendPort,
+    /// Why the port is lost.
     lost: Option<LinkLost>,
     paused: Option<Resume>,
 }
@@ -83,21 +39,23 @@ impl Sending {
     }
 
     pub(crate) fn grant(&self, bytes: u64) {
-        self.change(|state| state.granted.more(bytes));
+        self.change(|state| state.port.grant(bytes));
     }
 
     pub(crate) fn close(&self) {
-        self.change(|state| state.is_closed = true);
+        self.change(|state| state.port.close());
     }
 
     pub(crate) fn lose(&self, lost: &LinkLost) {
-        self.change(|state| state.lost = Some(lost.clone()));
+        self.change(|state| {
+            state.port.lose();
+            state.lost = Some(lost.clone());
+        });
     }
 
     /// Whether nothing more is wanted of the box: its receiver takes no more, or has all.
     pub(crate) fn is_over(&self) -> bool {
-        let state = locked(&self.0);
-        state.is_closed || state.has_ended
+        locked(&self.0).port.is_over()
     }
 }
 
@@ -126,35 +84,36 @@ struct Outlet {
 impl Operator for Outlet {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         let Some(head) = turn.head(0) else { return Ok(()) };
-        let needs_no_grant = head.is_pill();
+        let is_pill = head.is_pill();
         {
             let mut state = locked(&self.sending.0);
-            if let Some(lost) = &state.lost {
-                return Err(lost.clone().into());
-            }
-            if state.is_closed {
-                drop(state);
-                turn.close(0);
-                turn.send_pill(0);
-                return Ok(());
-            }
-            if !needs_no_grant && !state.granted.may_send() {
-                match turn.pause() {
-                    Some(resume) => state.paused = Some(resume),
-                    None => return Err("rows go to other processes in the real world alone".into()),
+            match state.port.step(is_pill) {
+                SendStep::Send => {}
+                SendStep::Fail => return Err(state.lost.clone().expect("a lost port has a reason").into()),
+                SendStep::Close => {
+                    drop(state);
+                    turn.close(0);
+                    turn.send_pill(0);
+                    return Ok(());
                 }
-                return Ok(());
+                SendStep::Wait => {
+                    match turn.pause() {
+                        Some(resume) => state.paused = Some(resume),
+                        None => return Err("rows go to other processes in the real world alone".into()),
+                    }
+                    return Ok(());
+                }
             }
         }
         let Some(envelope) = turn.take(0) else { return Ok(()) };
         if envelope.is_pill() {
-            locked(&self.sending.0).has_ended = true;
+            locked(&self.sending.0).port.end();
             self.link.send(Outgoing::of_bytes(Kind::End, self.crossing, &[]));
             turn.send_pill(0);
             return Ok(());
         }
         if let Some(mark) = envelope.mark() {
-            locked(&self.sending.0).granted.sent(MARK);
+            locked(&self.sending.0).port.sent(MARK);
             self.link.send(Outgoing::of_bytes(Kind::Mark, self.crossing, &mark_bytes(mark)));
             return Ok(());
         }
@@ -167,7 +126,7 @@ impl Operator for Outlet {
             None => self.encoder.insert(StreamEncoder::try_new(&batch.schema())?),
         };
         let body = encoder.encode(&batch)?;
-        locked(&self.sending.0).granted.sent(body.iter().map(Buffer::len).sum());
+        locked(&self.sending.0).port.sent(body.iter().map(|buffer| buffer.len() as u64).sum());
         self.link.send(Outgoing::new(Kind::Rows, self.crossing, body));
         Ok(())
     }
@@ -221,14 +180,14 @@ enum Piece {
 }
 
 /// A mark counts as so many bytes on its way.
-const MARK: usize = 64;
+const MARK: u64 = 64;
 
 impl Piece {
     /// Its bytes as its sender has counted them.
     fn bytes(&self) -> u64 {
         match self {
             Piece::Rows(bytes) => bytes.len() as u64,
-            Piece::Mark(_) => MARK as u64,
+            Piece::Mark(_) => MARK,
             Piece::End => 0,
         }
     }
@@ -244,10 +203,7 @@ pub(crate) struct Receiving {
 struct ReceivingState {
     columns: Option<String>,
     pieces: VecDeque<Piece>,
-    bytes: u64,
-    window: Window,
-    /// The box is gone.
-    is_closed: bool,
+    port: ReceivePort,
     lost: Option<LinkLost>,
     paused: Option<Resume>,
 }
@@ -257,9 +213,7 @@ impl Receiving {
         let state = ReceivingState {
             columns: None,
             pieces: VecDeque::new(),
-            bytes: 0,
-            window: Window::of(window),
-            is_closed: false,
+            port: ReceivePort::new(window),
             lost: None,
             paused: None,
         };
@@ -277,8 +231,7 @@ impl Receiving {
 
     fn put(&self, piece: Piece) {
         self.change(|state| {
-            if !state.is_closed {
-                state.bytes += piece.bytes();
+            if state.port.came(piece.bytes()) {
                 state.pieces.push_back(piece);
             }
         });
@@ -345,14 +298,12 @@ struct ReceivingEnd {
 
 impl Drop for ReceivingEnd {
     fn drop(&mut self) {
-        let mut has_ended = false;
+        let mut is_news = false;
         self.receiving.change(|state| {
-            has_ended = state.is_closed;
-            state.is_closed = true;
+            is_news = state.port.close();
             state.pieces.clear();
-            state.bytes = 0;
         });
-        if !has_ended {
+        if is_news {
             self.link.send(Outgoing::of_bytes(Kind::Closed, self.crossing, &[]));
         }
     }
@@ -369,7 +320,7 @@ impl Inlet {
     /// The next piece, or none: then the box is paused, or the stream is lost.
     fn next(&self, turn: &mut Turn<'_>) -> Result<Option<Piece>, BoxError> {
         let mut state = locked(&self.end.receiving.state);
-        turn.book(state.bytes)?;
+        turn.book(state.port.bytes())?;
         let Some(piece) = state.pieces.pop_front() else {
             if let Some(lost) = &state.lost {
                 return Err(lost.clone().into());
@@ -380,10 +331,11 @@ impl Inlet {
             }
             return Ok(None);
         };
-        let (bytes, is_empty) = (piece.bytes(), state.pieces.is_empty());
-        state.bytes -= bytes;
-        let grant = state.window.took(bytes, is_empty);
-        state.is_closed |= matches!(piece, Piece::End);
+        let is_empty = state.pieces.is_empty();
+        let grant = state.port.took(piece.bytes(), is_empty);
+        if matches!(piece, Piece::End) {
+            state.port.close();
+        }
         drop(state);
         if let Some(bytes) = grant {
             self.end.link.send(Outgoing::of_bytes(Kind::Grant, self.end.crossing, &bytes.to_le_bytes()));
@@ -430,34 +382,6 @@ impl Operator for Inlet {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A sender that may send sends until it may not, a receiver takes one after the other: never more than the window
-    /// and one envelope are on their way, and never none while some are left.
-    #[test]
-    fn what_is_on_its_way_is_bounded_and_goes_on() {
-        for (window, sizes) in [(10u64, vec![3u64; 20]), (10, vec![25; 5]), (1, vec![1, 9, 1, 4]), (64, vec![0, 0, 7])]
-        {
-            let (mut granted, mut room) = (Granted::default(), Window::of(window));
-            granted.more(window);
-            let (mut left, mut way) = (VecDeque::from(sizes.clone()), VecDeque::new());
-            let largest = sizes.iter().max().copied().unwrap_or(0);
-            let mut arrived = 0;
-            while arrived < sizes.len() {
-                while granted.may_send()
-                    && let Some(next) = left.pop_front()
-                {
-                    granted.sent(next as usize);
-                    way.push_back(next);
-                    assert!(way.iter().sum::<u64>() < window + largest.max(1));
-                }
-                let next = way.pop_front().expect("something is on its way");
-                arrived += 1;
-                if let Some(more) = room.took(next, way.is_empty()) {
-                    granted.more(more);
-                }
-            }
-        }
-    }
 
     #[test]
     fn marks_cross_and_idle_ones_get_their_process() {

@@ -6,6 +6,7 @@ use crate::link::{LinkLost, LinkOptions};
 use crate::locked;
 use crate::node::{VERSION, Ways, connect, is_lost, window};
 use crate::port::{inlet, outlet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{BufReader, Write};
@@ -215,6 +216,8 @@ impl Peers for QueryNodes {
             memory,
             silence_ms: u64::try_from(silence.as_millis()).unwrap_or(u64::MAX),
             job: Some(job.to_owned()),
+            is_staged: false,
+            attached: BTreeMap::new(),
         };
         let options = LinkOptions { silence, window: window(memory.unwrap_or(u64::MAX)) };
         let ways = Arc::new(Ways::new(&run(0), options));
@@ -312,12 +315,13 @@ impl Asked {
         let listens = move || {
             loop {
                 match heard(&mut stream, &peer, silence) {
-                    Ok(FromNode::Alive | FromNode::Measured) => {}
+                    // The last two belong to networks.
+                    Ok(FromNode::Alive | FromNode::Measured | FromNode::Has(_) | FromNode::Committed) => {}
                     Ok(FromNode::Ready) => {
                         locked(&asked.state).ready += 1;
                         asked.changed.notify_all();
                     }
-                    Ok(FromNode::Done { report }) => {
+                    Ok(FromNode::Done { report, .. }) => {
                         locked(&asked.state).reports[number] = Some(report.unwrap_or_default());
                         asked.changed.notify_all();
                     }

@@ -104,17 +104,22 @@ fn copies_are_on_each_node_with_its_own_threads() {
 #[test]
 fn a_shuffle_over_nodes_groups_all_rows_of_a_key_together() {
     let nodes = [Running::start(2, Kinds::library(), None), Running::start(2, Kinds::library(), None)];
-    let text = "box n = numbers(to: 200000) on node *;
-        box k = map(select: \"n % 1000 AS k, n\") on node *;
-        box all = union;
-        box deal = partition(by: \"k\");
-        box group = aggregate(select: \"k, COUNT(*) AS c, SUM(n) AS s\", by: \"k\") * 2 on node *;
-        box rows = collect;
-        n -> k -> all -> deal -> group -> rows;";
-    let rows = run(text, &Kinds::library(), &[&nodes[0], &nodes[1]], options()).unwrap();
-    // Each k is in 200 numbers of either node: k, k + 1000, ….
-    let sum = |k: i64| 2 * (200 * k + 1000 * (199 * 200 / 2));
-    assert_eq!(rows, (0..1000).map(|k| vec![k, 400, sum(k)]).collect::<Vec<_>>());
+    let by_one = "box all = union; box deal = partition(by: \"k\"); k -> all -> deal -> group;";
+    // Each node deals its own rows to all parts on both.
+    let by_each = "box deal = partition(by: \"k\") on node *; k -> deal => group;";
+    for dealt in [by_one, by_each] {
+        let text = format!(
+            "box n = numbers(to: 200000) on node *;
+            box k = map(select: \"n % 1000 AS k, n\") on node *;
+            box group = aggregate(select: \"k, COUNT(*) AS c, SUM(n) AS s\", by: \"k\") * 2 on node *;
+            box rows = collect;
+            n -> k; {dealt} group -> rows;"
+        );
+        let rows = run(&text, &Kinds::library(), &[&nodes[0], &nodes[1]], options()).unwrap();
+        // Each k is in 200 numbers of either node: k, k + 1000, ….
+        let sum = |k: i64| 2 * (200 * k + 1000 * (199 * 200 / 2));
+        assert_eq!(rows, (0..1000).map(|k| vec![k, 400, sum(k)]).collect::<Vec<_>>());
+    }
 }
 
 /// The report's "above average" (§3.5, Fig. 4) over two processes: one way waits for a number that the other one makes
@@ -308,6 +313,31 @@ fn wrong_tokens_and_other_programs_are_told_of() {
     let hasty = LeadOptions { wait: Duration::ZERO, ..options() };
     let unreachable = Lead::connect(std::slice::from_ref(&unused), &[], hasty).err().expect("it is free").to_string();
     assert!(unreachable.starts_with(&unused) && unreachable.contains("can't be reached"), "{unreachable}");
+}
+
+/// Another version is told of at both ends, before anything of a network is sent.
+#[test]
+fn nodes_and_clients_of_other_versions_are_refused() {
+    let node = Running::start(1, Kinds::library(), None);
+    let mut older = TcpStream::connect(node.address).unwrap();
+    older.write_all(b"VICUS-NODE/1 {\"version\":\"0.0.1\"}\n").unwrap();
+    let mut answer = String::new();
+    older.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("Refused") && answer.contains("it has another version"), "{answer}");
+
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let server = std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        let mut first = [0; 12];
+        client.read_exact(&mut first).unwrap();
+        client
+            .write_all(b"VICUS-NODE/1 {\"Refused\":{\"version\":\"0.0.1\",\"why\":\"it has another version\"}}\n")
+            .unwrap();
+    });
+    let told = Lead::connect(&[address], &[], options()).err().expect("it is another version").to_string();
+    assert!(told.contains("it has version 0.0.1, and this program") && told.contains("have the same"), "{told}");
+    server.join().unwrap();
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //!  threads.rs      the service of a process: its threads, and what a forked child may not use
 //!  data.rs         a database: loading, queries, updates, copies ─▶ vicus_service
 //!  networks.rs     networks as text, boxes in Python ─▶ vicus_network
+//!  node.rs         a process that runs parts of others' networks ─▶ vicus_nodes
 //!  quads.rs        quads without a text ─▶ vicus_service::Matching
 //!  options.rs      the options of a query
 //!  rows.rs         an answer: tuples of terms, or a stream of Arrow
@@ -22,6 +23,7 @@ mod data;
 mod errors;
 mod frames;
 mod networks;
+mod node;
 mod options;
 mod pipes;
 mod quads;
@@ -72,6 +74,7 @@ fn _vicus(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<data::Prepared>()?;
     module.add_class::<frames::Frame>()?;
     module.add_class::<networks::Batches>()?;
+    module.add_class::<node::Node>()?;
     module.add_class::<options::Cancel>()?;
     module.add_class::<quads::Matches>()?;
     module.add_class::<quads::TermCache>()?;
@@ -84,6 +87,7 @@ fn _vicus(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(refuse_subinterpreters, module)?)?;
     module.add_function(wrap_pyfunction!(wait::wait_for_unfinished, module)?)?;
     module.add_function(wrap_pyfunction!(networks::run_network, module)?)?;
+    module.add_function(wrap_pyfunction!(networks::run_over_nodes, module)?)?;
     module.add_function(wrap_pyfunction!(networks::show_network, module)?)?;
     module.add_function(wrap_pyfunction!(networks::network_kinds, module)?)?;
     module.add_function(wrap_pyfunction!(runtime::footprint, module)?)?;

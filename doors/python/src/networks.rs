@@ -8,7 +8,7 @@ use crate::errors::{Failure, Outcome};
 use crate::frames::{Frame, checked, stream};
 use crate::options::{Cancel, Text};
 use crate::threads::Threads;
-use crate::wait::{Bounds, GRACE, UnfinishedWork, UserThreads, ident};
+use crate::wait::{Bounds, GRACE, UnfinishedWork, UserThreads, ident, leaving};
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader as _};
 use arrow_schema::SchemaRef;
@@ -21,18 +21,19 @@ use std::io::{BufWriter, Write as _};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
-use std::time::Instant;
-use vicus::flow::Field;
+use std::time::{Duration, Instant};
+use vicus::flow::{BoxCounts, Field};
 use vicus::trace::Trace;
 use vicus::{BoxError, BoxId, BoxModel, Envelope, FlowError, Operator, Request, RequestOptions, Runtime, Schema, Turn};
 use vicus_network::{
     BoxSpec, Building, KindError, Kinds, MachineCounts, Network, NetworkText, ParameterType, Ports, dot, parse_schema,
     schema_text, svg,
 };
+use vicus_nodes::{FRAME, LeadError, LeadOptions, NodesRun, PYTHON};
 use vicus_tables::add_kinds;
 
 /// A box in Python: its name, a function that makes one's state, and the columns of its rows.
-type PythonBox = (String, Py<PyAny>, Option<String>);
+pub(crate) type PythonBox = (String, Py<PyAny>, Option<String>);
 
 /// Rows that a network has collected, or those of one envelope.
 #[pyclass(frozen, module = "vicus")]
@@ -185,11 +186,12 @@ impl Drop for Stepper {
     }
 }
 
-fn python_kind(boxes: Vec<PythonBox>, inside: &Arc<UserThreads>) -> BoxSpec {
+/// The kind of boxes in Python, of these functions.
+pub(crate) fn python_kind(boxes: Vec<PythonBox>, inside: &Arc<UserThreads>) -> BoxSpec {
     let inside = Arc::clone(inside);
     let boxes: Vec<(String, Arc<Py<PyAny>>, Option<String>)> =
         boxes.into_iter().map(|(name, make, columns)| (name, Arc::new(make), columns)).collect();
-    BoxSpec::new("python", "Calls a function of the program with each envelope.")
+    BoxSpec::new(PYTHON, "Calls a function of the program with each envelope.")
         .ports(Ports::Exactly(1), Ports::Exactly(1))
         .required("of", ParameterType::Text, "The name of the function.")
         .builds(move |building: &mut Building<'_>| {
@@ -220,7 +222,7 @@ fn python_kind(boxes: Vec<PythonBox>, inside: &Arc<UserThreads>) -> BoxSpec {
 }
 
 fn frame_kind(frames: Vec<(String, Py<Frame>)>) -> BoxSpec {
-    BoxSpec::new("frame", "The rows of a frame of the program.")
+    BoxSpec::new(FRAME, "The rows of a frame of the program.")
         .ports(Ports::Exactly(0), Ports::Exactly(1))
         .required("of", ParameterType::Text, "The name of the frame.")
         .builds(move |building: &mut Building<'_>| {
@@ -244,6 +246,25 @@ struct Built {
     inside: Arc<UserThreads>,
 }
 
+/// A network to be built, and the threads that will run it.
+struct Parsed {
+    text: NetworkText,
+    kinds: Kinds,
+    threads: Threads,
+    own: Option<Runtime>,
+    inside: Arc<UserThreads>,
+}
+
+impl Parsed {
+    fn runtime(&self) -> &vicus::machine::Runtime {
+        self.own.as_deref().unwrap_or_else(|| self.threads.runtime())
+    }
+}
+
+fn wrong(error: vicus_network::NetworkError) -> Failure {
+    Failure::new("NetworkError", error)
+}
+
 fn built(
     text: &str,
     boxes: Vec<PythonBox>,
@@ -253,6 +274,23 @@ fn built(
     threads: Option<usize>,
     records: bool,
 ) -> Outcome<Built> {
+    let parsed = parsed(text, boxes, frames, strategy, threads, records)?;
+    let runtime = parsed.runtime();
+    let nodes = runtime.topology().nodes.len();
+    let machine = MachineCounts { threads: runtime.plan().threads(), nodes };
+    let network = parsed.text.build("network", &parsed.kinds, &machine, settings).map_err(wrong)?;
+    let Parsed { threads, own, inside, .. } = parsed;
+    Ok(Built { network, threads, own, inside })
+}
+
+fn parsed(
+    text: &str,
+    boxes: Vec<PythonBox>,
+    frames: Vec<(String, Py<Frame>)>,
+    strategy: Option<&str>,
+    threads: Option<usize>,
+    records: bool,
+) -> Outcome<Parsed> {
     // A short network would take longer to list them than to run.
     static KINDS: LazyLock<Kinds> = LazyLock::new(|| {
         let mut kinds = Kinds::library();
@@ -263,7 +301,6 @@ fn built(
     let inside = Arc::default();
     kinds.add(python_kind(boxes, &inside));
     kinds.add(frame_kind(frames));
-    let wrong = |error: vicus_network::NetworkError| Failure::new("NetworkError", error);
     let text: NetworkText = text.parse().map_err(wrong)?;
     let own = match (strategy, records) {
         (None, false) => None,
@@ -283,11 +320,7 @@ fn built(
         }
     };
     let shared = Threads::new(if own.is_some() { None } else { threads })?;
-    let runtime = own.as_deref().unwrap_or_else(|| shared.runtime());
-    let nodes = runtime.topology().nodes.len();
-    let machine = MachineCounts { threads: runtime.plan().threads(), nodes };
-    let network = text.build("network", &kinds, &machine, settings).map_err(wrong)?;
-    Ok(Built { network, threads: shared, own, inside })
+    Ok(Parsed { text, kinds, threads: shared, own, inside })
 }
 
 /// So many events of each thread fit into a trace.
@@ -337,13 +370,7 @@ pub(crate) fn run_network(
         let bounds = Bounds::new(cancel, timeout)?;
         let file = trace.map(File::create).transpose().map_err(|error| Failure::Python(error.into()))?;
         let built = built(text, boxes, frames, &settings, strategy, threads, file.is_some())?;
-        let mut operators: Vec<(BoxId, Box<dyn Operator>)> = Vec::new();
-        let mut rows = Vec::new();
-        for collected in &built.network.collected {
-            let kept = Arc::new(Mutex::new(Vec::new()));
-            operators.push((collected.sink, Box::new(Collects(Arc::clone(&kept), collected.schema.clone()))));
-            rows.push((collected.name.clone(), kept, Arc::new(collected.schema.to_arrow())));
-        }
+        let (operators, rows) = collecting(&built.network);
         let limit = RequestOptions::from(memory.unwrap_or(u64::MAX));
         let options = RequestOptions { is_timed: true, most_boxes, ..limit };
         let runtime = built.own.as_deref().unwrap_or_else(|| built.threads.runtime());
@@ -366,17 +393,139 @@ pub(crate) fn run_network(
             py.detach(|| write_trace(file, runtime.trace()))?;
         }
         outcome?;
-        let boxes = built.network.names.iter().zip(counts).filter(|(name, _)| !name.is_empty());
-        let counted = boxes.map(|(name, counts)| {
-            let ms = counts.busy_ns as f64 / 1e6;
-            (name.clone(), counts.acts, counts.rows_taken(), counts.rows_sent(), ms)
-        });
-        let taken =
-            |kept: &Mutex<Vec<RecordBatch>>| std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
-        let rows = rows.into_iter().map(|(name, kept, schema)| (name, Batches { schema, batches: taken(&kept) }));
-        Ok((rows.collect(), counted.collect()))
+        Ok((taken(rows), counted(&built.network, counts)))
     };
     ran().raise(py, Some(text))
+}
+
+/// The rows that a box collects: its name, those that have come, and their columns.
+type Collected = (String, Arc<Mutex<Vec<RecordBatch>>>, SchemaRef);
+
+fn taken(rows: Vec<Collected>) -> Vec<(String, Batches)> {
+    let all =
+        |kept: &Mutex<Vec<RecordBatch>>| std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
+    rows.into_iter().map(|(name, kept, schema)| (name, Batches { schema, batches: all(&kept) })).collect()
+}
+
+fn counted(network: &Network, counts: Vec<BoxCounts>) -> Vec<Counted> {
+    let boxes = network.names.iter().zip(counts).filter(|(name, _)| !name.is_empty());
+    let counted = boxes.map(|(name, counts)| {
+        let ms = counts.busy_ns as f64 / 1e6;
+        (name.clone(), counts.acts, counts.rows_taken(), counts.rows_sent(), ms)
+    });
+    counted.collect()
+}
+
+/// The operators that collect the rows of a network, and where they keep them.
+fn collecting(network: &Network) -> (Vec<(BoxId, Box<dyn Operator>)>, Vec<Collected>) {
+    let each = |collected: &vicus_network::Collected| {
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let operator: Box<dyn Operator> = Box::new(Collects(Arc::clone(&kept), collected.schema.clone()));
+        ((collected.sink, operator), (collected.name.clone(), kept, Arc::new(collected.schema.to_arrow())))
+    };
+    network.collected.iter().map(each).unzip()
+}
+
+/// Runs a network over nodes. `attached` has the functions of its boxes in Python, for nodes that run some.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "they are the keywords of the package's method")]
+pub(crate) fn run_over_nodes(
+    py: Python<'_>,
+    text: Text<'_>,
+    boxes: Vec<PythonBox>,
+    frames: Vec<(String, Py<Frame>)>,
+    settings: Vec<(String, String)>,
+    nodes: Vec<String>,
+    spares: Vec<String>,
+    token: Option<String>,
+    retries: u32,
+    silence: f64,
+    wait: f64,
+    attached: Vec<(String, String)>,
+    resolve: Option<Py<PyAny>>,
+    threads: Option<usize>,
+    memory: Option<u64>,
+    timeout: Option<f64>,
+    cancel: Option<&Bound<'_, Cancel>>,
+) -> PyResult<(Vec<(String, Batches)>, Vec<Counted>, u32)> {
+    let text = text.0;
+    let ran = || -> Outcome<(Vec<(String, Batches)>, Vec<Counted>, u32)> {
+        let bounds = Bounds::new(cancel, timeout)?;
+        let parsed = parsed(text, boxes, frames, None, threads, false)?;
+        let options =
+            LeadOptions { token, memory, silence: crate::wait::seconds(silence)?, wait: crate::wait::seconds(wait)? };
+        if options.silence < Duration::from_millis(10) {
+            return Err(Failure::argument("silence is at least 0.01 seconds"));
+        }
+        let (inside, over) = (Arc::clone(&parsed.inside), bounds.cancel.clone());
+        let request = RequestOptions { is_timed: true, ..RequestOptions::from(memory.unwrap_or(u64::MAX)) };
+        let body = move || {
+            let run = NodesRun {
+                text: &parsed.text,
+                name: "network",
+                kinds: &parsed.kinds,
+                set: &settings,
+                runtime: parsed.runtime(),
+                request,
+                nodes: &nodes,
+                spares: &spares,
+                retries,
+                attached: &attached,
+                options,
+            };
+            let mut raised = None;
+            let lost = |error: &LeadError| {
+                let resolve = resolve.as_ref()?;
+                let resolved = Python::attach(|py| resolve.call1(py, (error.to_string(),))?.extract(py));
+                resolved.map_err(|error| raised = Some(error)).ok().flatten()
+            };
+            let ended = run.run(collecting, || !over.is_cancelled(), lost);
+            if let Some(raised) = raised {
+                return Err(Failure::Python(raised));
+            }
+            let ran = ended.map_err(of_lead)?;
+            let Some((network, request, rows)) = ran.part else { return Ok((Vec::new(), Vec::new(), ran.losses)) };
+            let counts = request.counts();
+            drop(request);
+            Ok((taken(rows), counted(&network, counts), ran.losses))
+        };
+        leaving(py, &bounds, |py| inside.interrupt(py), body)
+    };
+    ran().raise(py, Some(text))
+}
+
+/// The error of a network over nodes.
+fn of_lead(error: LeadError) -> Failure {
+    match error {
+        LeadError::Text(error) => wrong(error),
+        LeadError::Own(error) => failure(error),
+        LeadError::Once { .. } => Failure::argument(error),
+        other if other.is_loss() => Failure::new("NodeLost", other),
+        LeadError::Node { .. } => Failure::new("NodeLost", error),
+        other => Failure::new("NetworkError", other),
+    }
+}
+
+/// The error of a request.
+fn failure(error: FlowError) -> Failure {
+    match error {
+        FlowError::Failed { name, error } => match error.downcast_ref::<Raised>() {
+            Some(Raised(error)) => Python::attach(|py| {
+                let error = error.clone_ref(py);
+                let made = || -> PyResult<PyErr> {
+                    let class = py.import("vicus._errors")?.getattr("BoxError")?;
+                    let message = format!("box {name} failed: {error}");
+                    let made = PyErr::from_value(class.call1((message, name.clone()))?);
+                    made.set_cause(py, Some(error.clone_ref(py)));
+                    Ok(made)
+                };
+                made().unwrap_or(error).into()
+            }),
+            None => Failure::new("BoxError", format_args!("box {name} failed: {error}")),
+        },
+        FlowError::Cancelled => Failure::new("Cancelled", "it was cancelled"),
+        error => Failure::new("NetworkError", error),
+    }
 }
 
 /// How a wait for a request ended.
@@ -417,22 +566,7 @@ fn wait(py: Python<'_>, request: &Request, bounds: &Bounds, inside: &UserThreads
     WaitEnd::Ended(match ended {
         Ok(_) => Ok(()),
         Err(_) if bounds.is_over() => Err(cancelled()),
-        Err(FlowError::Failed { name, error }) => Err(match error.downcast_ref::<Raised>() {
-            Some(Raised(error)) => {
-                let error = error.clone_ref(py);
-                let made = || -> PyResult<PyErr> {
-                    let class = py.import("vicus._errors")?.getattr("BoxError")?;
-                    let message = format!("box {name} failed: {error}");
-                    let made = PyErr::from_value(class.call1((message, name.clone()))?);
-                    made.set_cause(py, Some(error.clone_ref(py)));
-                    Ok(made)
-                };
-                made().unwrap_or(error).into()
-            }
-            None => Failure::new("BoxError", format_args!("box {name} failed: {error}")),
-        }),
-        Err(FlowError::Cancelled) => Err(Failure::new("Cancelled", "it was cancelled")),
-        Err(error) => Err(Failure::new("NetworkError", error)),
+        Err(error) => Err(failure(error)),
     })
 }
 

@@ -22,7 +22,7 @@ def test_the_tutorial_does_as_it_says() -> None:
     assert runner.run(examples, out=told.append).failed == 0, "".join(told)
 
 
-@pytest.mark.parametrize("name", ["README.md", "doors/python/README.md"])
+@pytest.mark.parametrize("name", ["README.md", "doors/python/README.md", "docs/how-to/several-machines.md"])
 def test_programs_run(name: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("polars")
     monkeypatch.chdir(tmp_path)

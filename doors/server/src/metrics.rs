@@ -120,10 +120,12 @@ fn copies(shared: &Shared, out: &mut String) {
         let seconds = format!("{:.3}", behind.time.as_secs_f64());
         one("behind_seconds", "For how long records, or answers of the followed server, have been missing.", seconds);
     }
-    if let Some(behind) = shared.options.archiving.as_ref().map(|archiving| archiving.behind(standing.last)) {
+    if let Some(behind) = shared.options.archiving.as_ref().map(|archiving| archiving.behind()) {
         one("archive_behind_records", "Records that are not in the archive yet.", behind.records.to_string());
         let seconds = format!("{:.3}", behind.time.as_secs_f64());
         one("archive_behind_seconds", "For how long records have been missing in the archive.", seconds);
+        let fails = u8::from(behind.problem.is_some()).to_string();
+        one("archive_fails", "1 if the archive could not be written to the last time.", fails);
     }
 }
 

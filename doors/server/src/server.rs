@@ -130,7 +130,7 @@ impl Server {
             answers: Answers::new(options.answer_cache_bytes),
             requests: Requests::new(started, options.clients.requests),
             metrics: Metrics::default(),
-            updates: Semaphore::new(WAITING_THREADS - SPARE_THREADS),
+            updates: Arc::new(Semaphore::new(WAITING_THREADS - SPARE_THREADS)),
             freed: Notify::new(),
             is_draining: AtomicBool::new(false),
             is_loopback: at.ip().is_loopback(),

@@ -32,7 +32,7 @@ pub(crate) struct Shared {
     pub(crate) requests: Arc<Requests>,
     pub(crate) metrics: Metrics,
     /// Room for updates among the threads that wait: questions of copies, whose answers updates may wait for, find one.
-    pub(crate) updates: Semaphore,
+    pub(crate) updates: Arc<Semaphore>,
     /// Notified when a request has ended, for requests that wait for memory.
     pub(crate) freed: Notify,
     /// No request may begin any more.
@@ -42,7 +42,7 @@ pub(crate) struct Shared {
 }
 
 /// A request waits no longer for memory.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 impl Shared {
     /// The failure of a request. If the store can't be read, answers kept before are dropped: their data may be gone.

@@ -6,7 +6,7 @@ use crate::data::{NotUpdated, Updated};
 use crate::metrics::Kind;
 use crate::query::note;
 use crate::requests::RunningRequest;
-use crate::shared::Shared;
+use crate::shared::{LONGEST_WAIT, Shared};
 use axum::http::{Response, StatusCode};
 use serde_json::json;
 use std::sync::Arc;
@@ -77,17 +77,19 @@ async fn run(shared: &Arc<Shared>, change: Change, begun: &RunningRequest) -> Re
     let done = loop {
         let freed = shared.freed.notified();
         let (data, text, options) = (Arc::clone(shared), Arc::clone(&change.text), options.clone());
+        let left = time.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT).saturating_sub(began.elapsed());
+        let permit = tokio::time::timeout(left, Arc::clone(&shared.updates).acquire_owned()).await;
+        let Ok(Ok(permit)) = permit else {
+            return Err(Failure::busy("too many updates wait for their turn, or for followers: try it later"));
+        };
         let update = move || {
+            // Its thread may work on when its client is gone.
+            let _permit = permit;
             let updated = data.data.update(&data.service, &text, options);
             data.freed.notify_waiters();
             updated
         };
-        let left = time.map(|time| time.saturating_sub(began.elapsed())).unwrap_or(Duration::MAX);
-        let Ok(Ok(permit)) = tokio::time::timeout(left, shared.updates.acquire()).await else {
-            return Err(Failure::busy("too many updates wait for their turn, or for followers: try it later"));
-        };
         let done = tokio::task::spawn_blocking(update).await.map_err(mistake)?;
-        drop(permit);
         // There was no room for its text, and nothing was done.
         let waits =
             matches!(&done, Err(NotUpdated::Update(Error::Busy(busy))) if busy.had == 0 && busy.wanted <= busy.total);

@@ -10,15 +10,15 @@ use crate::store::NewStore;
 use folder::Folder;
 use std::fmt;
 use std::io::{self, ErrorKind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 use vicus_machine::SystemDirectory;
 use vicus_store::{
-    ARCHIVE_HEAD, ArchiveList, ArchiveSource, ArchivedRecords, Content, CopyAnswer, Epoch, Followed, Frozen,
-    NotArchived, NotUnderstood, Offer, Store, StoreError, Until, archive_head, archived_base, base_of_archive,
-    name_of_base, name_of_base_file, store_of_archive,
+    ARCHIVE_HEAD, ArchiveList, ArchiveSource, ArchivedRecords, CommitError, Content, CopyAnswer, CopyStanding, Epoch,
+    Followed, Frozen, NotArchived, NotUnderstood, Offer, Store, StoreError, Until, archive_head, archived_base,
+    base_of_archive, is_name_of_base, name_of_base, name_of_base_file, store_of_archive,
 };
 
 /// About the bytes of the records in an object.
@@ -92,6 +92,16 @@ pub enum ArchiveError {
     ),
     /// The archive is of another store.
     OtherStore,
+    /// The archive has the log of a newer writer.
+    NewerWriter(
+        /// Its epoch.
+        Epoch,
+    ),
+    /// The archive has another record of this number.
+    OtherRecord(
+        /// The number.
+        u64,
+    ),
     /// The state that was asked for is not there.
     NotArchived(NotArchived),
     /// The base was replaced again and again while it was sent.
@@ -107,7 +117,7 @@ impl fmt::Display for ArchiveError {
             ArchiveError::Objects { what, error } => write!(f, "{what}: {error}"),
             ArchiveError::None => f.write_str("there is no archive: `vicus backup` makes one"),
             ArchiveError::Object { name, why: NotUnderstood::Damaged } => {
-                write!(f, "object {name} is damaged: its checksum differs")
+                write!(f, "object {name} is damaged, or is not what its name says")
             }
             ArchiveError::Object { name, why: NotUnderstood::Foreign } => {
                 write!(f, "object {name} was not written by Vicus")
@@ -119,6 +129,16 @@ impl fmt::Display for ArchiveError {
             ArchiveError::OtherStore => {
                 f.write_str("it is the archive of another store: each store needs a place of its own")
             }
+            ArchiveError::NewerWriter(epoch) => write!(
+                f,
+                "it has the log of a newer writer, of epoch {epoch}: a store that was restored or promoted is archived \
+                 there; archive this one to another place"
+            ),
+            ArchiveError::OtherRecord(number) => write!(
+                f,
+                "record {number} there is not that of the store, whose log was repaired, or put back: archive it to \
+                 another place"
+            ),
             ArchiveError::NotArchived(why) => why.fmt(f),
             ArchiveError::Replaced => {
                 f.write_str("the store's base was replaced again and again while it was sent: try it again")
@@ -256,45 +276,94 @@ impl Archive {
             None => self.put(ARCHIVE_HEAD, &archive_head(source.offer().from.store))?,
         }
         let mut names = self.list()?;
-        for _ in 0..TRIES {
-            let Some(offer) = self.send_base(source, &mut names, &mut sent, told)? else { continue };
+        for turn in 0..TRIES {
+            let offer = source.offer();
             let list = ArchiveList::of(names.iter().map(|name| &name[..]));
+            if list.newest_epoch() > offer.from.known() {
+                return Err(ArchiveError::NewerWriter(list.newest_epoch()));
+            }
             let mut after = list.reach(&offer.from);
-            loop {
-                let Some(records) = source.records(after, RECORDS).map_err(ArchiveError::Store)? else {
-                    if after < offer.included {
-                        // The base has them.
-                        after = offer.included;
-                        continue;
-                    }
-                    break;
-                };
-                if records.records.is_empty() {
-                    return Ok(Archived { last: records.from.last.min(after), ..sent });
-                }
-                let (name, bytes) = (records.name(now()), records.encode());
-                self.put(&name, &bytes)?;
-                sent.records += records.records.len() as u64;
-                sent.bytes += bytes.len() as u64;
-                after = records.from.last;
-                names.push(name);
-                given_up(told(sent.bytes, sent.bytes))?;
+            if turn == 0 {
+                self.check_same_log(source, &list, &offer.from, after)?;
+            }
+            // Records first: a new base takes its time.
+            let mut is_complete = self.send_records(source, &offer, &mut after, &mut names, &mut sent, told)?;
+            if !self.send_base(source, &offer, &mut names, &mut sent, told)? {
+                continue;
+            }
+            if !is_complete {
+                after = after.max(offer.included);
+                is_complete = self.send_records(source, &offer, &mut after, &mut names, &mut sent, told)?;
+            }
+            if is_complete {
+                return Ok(Archived { last: after, ..sent });
             }
         }
         Err(ArchiveError::Replaced)
     }
 
-    /// Sends the base, unless it is there. `None`: it was replaced meanwhile.
-    fn send_base(
+    /// Whether the last archived record is the one that the store has: a log that was repaired, or a folder that was put
+    /// back from a picture of its disk, has given its number to another record.
+    fn check_same_log(
         &self,
         source: &dyn ArchiveSource,
+        list: &ArchiveList,
+        log: &CopyStanding,
+        last: u64,
+    ) -> Result<(), ArchiveError> {
+        let Some(name) = list.object_with(log, last) else { return Ok(()) };
+        let Some(own) = source.records(last - 1, 1).map_err(ArchiveError::Store)? else { return Ok(()) };
+        let there = ArchivedRecords::decode(&self.needed(name)?).map_err(|why| object(name, why))?;
+        let record = there.records.get((last - 1 - there.after) as usize);
+        match own.records.first() {
+            Some(own) if record != Some(own) => Err(ArchiveError::OtherRecord(last)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends records behind one, and moves that on. Whether there are no more: if not, a base has the next one, or the
+    /// log was cut meanwhile.
+    fn send_records(
+        &self,
+        source: &dyn ArchiveSource,
+        offer: &Offer,
+        after: &mut u64,
         names: &mut Vec<String>,
         sent: &mut Archived,
         told: &mut Told<'_>,
-    ) -> Result<Option<Offer>, ArchiveError> {
-        let offer = source.offer();
-        if ArchiveList::of(names.iter().map(|name| &name[..])).has_base(&offer) {
-            return Ok(Some(offer));
+    ) -> Result<bool, ArchiveError> {
+        loop {
+            let Some(records) = source.records(*after, RECORDS).map_err(ArchiveError::Store)? else {
+                return Ok(false);
+            };
+            let is_same_log = records.from.last >= *after && records.from.epochs.starts_with(&offer.from.epochs);
+            if !is_same_log {
+                return Ok(false);
+            }
+            if records.records.is_empty() {
+                return Ok(true);
+            }
+            let (name, bytes) = (records.name(now()), records.encode());
+            self.put(&name, &bytes)?;
+            sent.records += records.records.len() as u64;
+            sent.bytes += bytes.len() as u64;
+            *after = records.from.last;
+            names.push(name);
+            given_up(told(sent.bytes, sent.bytes))?;
+        }
+    }
+
+    /// Sends the base, unless it is there. `false`: it was replaced meanwhile.
+    fn send_base(
+        &self,
+        source: &dyn ArchiveSource,
+        offer: &Offer,
+        names: &mut Vec<String>,
+        sent: &mut Archived,
+        told: &mut Told<'_>,
+    ) -> Result<bool, ArchiveError> {
+        if ArchiveList::of(names.iter().map(|name| &name[..])).has_base(offer) {
+            return Ok(true);
         }
         let total = sent.bytes + offer.bytes().unwrap_or_default();
         for entry in &offer.files {
@@ -302,7 +371,7 @@ impl Archive {
             if names.contains(&name) {
                 continue;
             }
-            let Some(file) = source.open_base(&entry.name).map_err(ArchiveError::Store)? else { return Ok(None) };
+            let Some(file) = source.open_base(&entry.name).map_err(ArchiveError::Store)? else { return Ok(false) };
             let before = sent.bytes;
             let mut read = |at: u64, into: &mut [u8]| {
                 file.read_at(at, into).map_err(io::Error::other)?;
@@ -313,10 +382,10 @@ impl Archive {
             sent.bytes += entry.fingerprint.bytes;
             names.push(name);
         }
-        let name = name_of_base(&offer, now());
-        self.put(&name, &archived_base(&offer))?;
+        let name = name_of_base(offer, now());
+        self.put(&name, &archived_base(offer))?;
         names.push(name);
-        Ok(Some(offer))
+        Ok(true)
     }
 
     /// Sends what is in a store's folder, beside a process that may be writing to it.
@@ -351,6 +420,9 @@ impl Archive {
             false => ArchivedRecords::decode(&bytes).map(|records| records.from),
         };
         let log = log.map_err(|why| object(newest, why))?;
+        if log.store != number {
+            return Err(object(newest, NotUnderstood::Damaged));
+        }
         let plan = list.restoration(&log, until)?;
 
         let store = NewStore::create_copy(folder, number)?;
@@ -360,10 +432,13 @@ impl Archive {
         }
         for (name, last) in &plan.records {
             given_up(told(0, 0))?;
-            let ArchivedRecords { mut records, after, .. } =
-                ArchivedRecords::decode(&self.needed(name)?).map_err(|why| object(name, why))?;
+            let archived = ArchivedRecords::decode(&self.needed(name)?).map_err(|why| object(name, why))?;
             let standing = store.standing();
             let damaged = || object(name, NotUnderstood::Damaged);
+            if archived.from.store != number || !archived.are_named(name) {
+                return Err(damaged());
+            }
+            let ArchivedRecords { mut records, after, .. } = archived;
             records.truncate(last.checked_sub(after).ok_or_else(damaged)? as usize);
             records.drain(..(standing.last.checked_sub(after).ok_or_else(damaged)? as usize).min(records.len()));
             let epochs = log.epochs.iter().rev();
@@ -376,12 +451,13 @@ impl Archive {
             }
         }
         if restored_as == RestoredAs::Writer {
-            let epoch = next_epoch(store.standing().known().max(log.known()));
-            let epoch = epoch.map_err(|error| ArchiveError::Place(error.to_string()))?;
+            // Newer than all that were archived, also behind the state that is restored.
+            let known = store.standing().known().max(log.known()).max(list.newest_epoch());
+            let epoch = next_epoch(known).map_err(|error| ArchiveError::Place(error.to_string()))?;
             store.promise(epoch)?;
-            store.begin_epoch(epoch).map_err(|error| ArchiveError::Objects {
-                what: "beginning an epoch".to_owned(),
-                error: io::Error::other(error),
+            store.begin_epoch(epoch).map_err(|error| match error {
+                CommitError::Failed(error) => ArchiveError::Store(error),
+                error => of("beginning an epoch".to_owned(), io::Error::other(error)),
             })?;
         }
         let quads = store.snapshot().len() as u64;
@@ -391,6 +467,9 @@ impl Archive {
 
     fn fetch_base(&self, store: &Store, name: &str, told: &mut Told<'_>) -> Result<(), ArchiveError> {
         let offer = base_of_archive(&self.needed(name)?).map_err(|why| object(name, why))?;
+        if offer.from.store != store.standing().store || !is_name_of_base(&offer, name) {
+            return Err(object(name, NotUnderstood::Damaged));
+        }
         if offer.files.is_empty() {
             return Ok(());
         }
@@ -435,24 +514,34 @@ fn now() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// A store that is archived on a thread, every some seconds. Dropping it sends once more what is missing.
+/// A store that is archived on a thread, every some seconds.
 #[derive(Debug)]
 pub struct Archiving {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    store: Arc<Store>,
 }
 
-#[derive(Debug)]
 struct Shared {
+    archive: Archive,
+    every: Duration,
+    tell: Arc<dyn Fn(&str) + Send + Sync>,
     state: Mutex<State>,
     changed: Condvar,
 }
 
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("archive", &self.archive).finish_non_exhaustive()
+    }
+}
+
 #[derive(Debug)]
 struct State {
-    is_closing: bool,
-    /// The last archived record.
-    last: u64,
+    /// Since when it is to end.
+    closing: Option<Instant>,
+    is_running: bool,
+    /// The state of the store that is archived: its epoch, its last record, and the last one in its base.
+    archived: Option<(Epoch, u64, u64)>,
     /// When all records were archived.
     up_to_date: Instant,
     /// Why nothing can be archived now.
@@ -476,71 +565,118 @@ pub struct ArchiveBehind {
     pub problem: Option<String>,
 }
 
+/// The shortest time between two looks.
+const SHORTEST: Duration = Duration::from_millis(10);
+
 impl Archiving {
-    /// Archives a store from now on. `tell` takes messages for the person that watches over it.
-    ///
-    /// # Errors
-    /// The system gives no thread.
-    pub fn begin(
+    /// Archives a store, once it has [begun](Archiving::begin). `tell` takes messages for the person that watches over
+    /// it.
+    pub fn new(
         archive: Archive,
         store: &Arc<Store>,
         every: Duration,
         tell: Arc<dyn Fn(&str) + Send + Sync>,
-    ) -> io::Result<Archiving> {
-        let state = State { is_closing: false, last: 0, up_to_date: Instant::now(), problem: None };
-        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
-        let thread = {
-            let (store, shared) = (Arc::clone(store), Arc::clone(&shared));
-            let work = move || loop {
-                let began = Instant::now();
-                let sent = archive.send(&*store, &mut |_, _| Ok(()));
-                let mut state = shared.lock();
-                match sent {
-                    Ok(sent) => {
-                        (state.last, state.up_to_date) = (sent.last, began);
-                        if state.problem.take().is_some() {
-                            tell(&format!("archives to {}", archive.place));
-                        }
-                        store.keep_for_archive(sent.last);
-                    }
-                    Err(error) => {
-                        let message = format!("{} takes nothing: {error}", archive.place);
-                        if state.problem.replace(message.clone()).as_ref() != Some(&message) {
-                            tell(&message);
-                        }
-                    }
-                }
-                if state.is_closing {
-                    return;
-                }
-                let waited = shared.changed.wait_timeout_while(state, every, |state| !state.is_closing);
-                let state = waited.unwrap_or_else(PoisonError::into_inner).0;
-                // Nothing has changed since: the last look would find nothing.
-                if state.is_closing && state.problem.is_none() && state.last == store.standing().last {
-                    return;
-                }
-            };
-            std::thread::Builder::new().name("vicus archive".to_owned()).spawn(work)?
-        };
-        Ok(Archiving { shared, thread: Some(thread) })
+    ) -> Archiving {
+        let up_to_date = Instant::now();
+        let state = State { closing: None, is_running: false, archived: None, up_to_date, problem: None };
+        let (state, changed) = (Mutex::new(state), Condvar::new());
+        let shared = Arc::new(Shared { archive, every: every.max(SHORTEST), tell, state, changed });
+        // The log is kept from now on, not from the first success on.
+        store.keep_for_archive(0);
+        Archiving { shared, store: Arc::clone(store) }
     }
 
-    /// How far the archive is behind the store, whose last record this is.
-    pub fn behind(&self, last: u64) -> ArchiveBehind {
+    /// Archives from now on.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn begin(&self) -> io::Result<()> {
+        let (store, shared) = (Arc::clone(&self.store), Arc::clone(&self.shared));
+        self.shared.lock().is_running = true;
+        let work = move || {
+            let worked = catch_unwind(AssertUnwindSafe(|| work(&store, &shared)));
+            let mut state = shared.lock();
+            state.is_running = false;
+            if worked.is_err() {
+                // The panic itself is on standard error.
+                state.problem = Some("archiving has ended by a mistake of ours: restart the server".to_owned());
+            }
+            shared.changed.notify_all();
+        };
+        let begun = std::thread::Builder::new().name("vicus archive".to_owned()).spawn(work);
+        begun.map(drop).inspect_err(|_| self.shared.lock().is_running = false)
+    }
+
+    /// Sends what is missing, and ends. Waits for this long at most; whether all was sent.
+    pub fn end(&self, at_most: Duration) -> bool {
+        let mut state = self.shared.lock();
+        state.closing.get_or_insert_with(Instant::now);
+        self.shared.changed.notify_all();
+        let waited = self.shared.changed.wait_timeout_while(state, at_most, |state| state.is_running);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        !state.is_running && state.archived == Some(state_of(&self.store))
+    }
+
+    /// How far the archive is behind the store.
+    pub fn behind(&self) -> ArchiveBehind {
+        let (epoch, last, _) = state_of(&self.store);
         let state = self.shared.lock();
-        let records = last.saturating_sub(state.last);
+        let records = match state.archived {
+            Some((same, archived, _)) if same == epoch => last.saturating_sub(archived),
+            Some(_) | None => last,
+        };
         let time = if records == 0 { Duration::ZERO } else { state.up_to_date.elapsed() };
         ArchiveBehind { records, time, problem: state.problem.clone() }
     }
 }
 
-impl Drop for Archiving {
-    fn drop(&mut self) {
-        self.shared.lock().is_closing = true;
-        self.shared.changed.notify_all();
-        if let Some(thread) = self.thread.take() {
-            // A panic is on standard error already.
-            let _ = thread.join();
+fn state_of(store: &Store) -> (Epoch, u64, u64) {
+    let offer = store.offer();
+    (offer.from.epoch(), offer.from.last, offer.included)
+}
+
+fn work(store: &Store, shared: &Shared) {
+    loop {
+        let (began, state) = (Instant::now(), state_of(store));
+        // A look at the archive costs money, where that is a bucket.
+        if shared.lock().archived != Some(state) {
+            // At the end, what takes longer is left to the next start.
+            let mut told = |_, _| {
+                let is_late = shared.lock().closing.is_some_and(|since| since.elapsed() > LAST_TIME);
+                if is_late { Err(ErrorKind::Interrupted.into()) } else { Ok(()) }
+            };
+            let sent = shared.archive.send(store, &mut told);
+            let mut now = shared.lock();
+            match sent {
+                Ok(sent) => {
+                    // More may have come meanwhile: that is seen by the next look.
+                    now.archived = Some((state.0, sent.last.min(state.1), state.2));
+                    now.up_to_date = began;
+                    if now.problem.take().is_some() {
+                        (shared.tell)(&format!("archives to {}", shared.archive.place));
+                    }
+                    drop(now);
+                    store.keep_for_archive(sent.last);
+                }
+                Err(error) => {
+                    let message = format!("{} takes nothing: {error}", shared.archive.place);
+                    if now.problem.replace(message.clone()).as_ref() != Some(&message) {
+                        (shared.tell)(&message);
+                    }
+                    if now.closing.is_some() {
+                        return;
+                    }
+                }
+            }
         }
+        let now = shared.lock();
+        if now.closing.is_some() && now.archived == Some(state_of(store)) {
+            return;
+        }
+        let waited = shared.changed.wait_timeout_while(now, shared.every, |now| now.closing.is_none());
+        drop(waited);
     }
 }
+
+/// The time for what is sent last.
+const LAST_TIME: Duration = Duration::from_secs(20);

@@ -45,7 +45,6 @@ pub fn add_kinds(kinds: &mut Kinds) {
         )
         .ports(Ports::Exactly(1), Ports::Exactly(0))
         .required("file", ParameterType::Text, "The file, which is written anew; \"-\" is standard output.")
-        .only_once()
         .builds(write_rdf),
     );
 }
@@ -216,7 +215,7 @@ fn write_rdf(building: &mut Building<'_>) -> Result<Vec<(OutputId, Schema)>, Kin
     if let Some(field) = schema.columns().iter().find(|field| !COLUMNS.contains(&field.name.as_str())) {
         return Err(KindError::new(format!("column {} is no part of a statement; leave it out by `map`", field.name)));
     }
-    let path = building.file("file")?;
+    let path = building.file_to_write("file")?;
     let operator = move || -> Box<dyn Operator> {
         let mut writing = Writing { path: path.clone(), places, target: None, rows: 0 };
         Box::new(move |turn: &mut Turn<'_>| writing.act(turn))

@@ -119,12 +119,10 @@ fn writes(name: &'static str, doc: &'static str, format: RowFormat) -> BoxSpec {
     BoxSpec::new(name, doc)
         .ports(Ports::Exactly(1), Ports::Exactly(0))
         .required("file", ParameterType::Text, "The file, which is written anew; \"-\" is standard output.")
-        // A process that was taken for lost may still write.
-        .only_once()
         .builds(move |building| {
             let schema = building.inputs()[0].schema.clone();
             format.check(&schema).map_err(KindError::new)?;
-            let file = building.file("file")?;
+            let file = building.file_to_write("file")?;
             let nothing = Schema::new::<&str>([]);
             let columns = schema.clone();
             let operator = move || {

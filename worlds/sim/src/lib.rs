@@ -32,6 +32,7 @@
 
 mod cache;
 mod chance;
+mod cluster;
 mod diary;
 mod engine;
 mod fluid;
@@ -56,6 +57,10 @@ mod report;
 mod seats;
 mod tasks;
 
+pub use cluster::{
+    BoxCosts, Cluster, ClusterError, ClusterLoss, ClusterMachine, ClusterOutcome, LinkCosts, plain_name,
+    simulate_cluster,
+};
 pub use engine::{simulate, simulate_watched};
 pub use heaps::Allocator;
 pub use machine::{CacheCosts, HomeCosts, Link, Machine, MachineError, MemoryCosts, Port, Queueing, Stream};

@@ -48,8 +48,18 @@ fn values_of_another_type_are_refused() {
 
 #[test]
 fn nodes_are_numbers_of_processes() {
-    let other = error("box n = numbers(to: 3) on «nodes; box s = sink; n -> s;");
-    assert_eq!(other, "`node` is expected behind `on`: `on node 1`, or `on node *` for each, and here is `nodes`");
+    let other = error("box n = numbers(to: 3) on «every; box s = sink; n -> s;");
+    assert!(other.starts_with("`node` is expected behind `on`: `on node 1`, `on node *` for each"), "{other}");
+    for wrong in ["nodes«;", "nodes 1, «1;", "nodes 1, «\"a\";", "nodes «-1;"] {
+        let message = error(&format!("box n = numbers(to: 3) on {wrong} box s = sink; n -> s;"));
+        assert_eq!(message, "numbers of nodes are expected, each once: `on nodes 1, 3`");
+    }
+    let beyond = error("box n = numbers(to: 3) on nodes «1, 2; box s = sink; n -> s;");
+    assert_eq!(beyond, "`n` is to run on node 1: the network runs in one process, 0: name others by `--nodes`");
+    for wrong in ["the nodes of «3;", "the nodes of «near;"] {
+        let message = error(&format!("box n = numbers(to: 3) on {wrong} box s = sink; n -> s;"));
+        assert_eq!(message, "a file is expected: `on the nodes of \"part.csv\"`");
+    }
     let text = error("box n = numbers(to: 3) on node «\"far\"; box s = sink; n -> s;");
     assert_eq!(text, "the number of a node is expected: an integer, a parameter, or `*` for each");
     let alone = error("box n = numbers(to: 3) on node «1; box s = sink; n -> s;");

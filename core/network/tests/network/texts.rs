@@ -99,6 +99,9 @@ fn body() -> impl Strategy<Value = Body> {
     let on = prop_oneof![
         2 => Just(None),
         1 => Just(Some(OnNode::Each)),
+        1 => "[a-z \"]{1,9}".prop_map(|file| Some(OnNode::Of(file))),
+        1 => prop::collection::btree_set(0usize..99, 1..4)
+            .prop_map(|nodes| Some(OnNode::These(nodes.into_iter().collect()))),
         1 => (0i64..9).prop_map(|number| Some(OnNode::One(ParameterValue::Integer(number)))),
         1 => name().prop_map(|name| Some(OnNode::One(ParameterValue::Name(name)))),
     ];
@@ -123,8 +126,8 @@ fn body() -> impl Strategy<Value = Body> {
             at: Spot::default(),
         })
     };
-    let via = (port(), port(), prop::option::of(schema()), prop::option::of(1usize..70))
-        .prop_map(|(from, to, columns, keep)| ViaText { from, to, columns, keep });
+    let via = (port(), port(), prop::option::of(schema()), prop::option::of(1usize..70), any::<bool>())
+        .prop_map(|(from, to, columns, keep, exchanges)| ViaText { from, to, columns, keep, exchanges });
     (boxes, prop::collection::vec(via, 0..4)).prop_map(|(boxes, vias)| Body { boxes, vias })
 }
 

@@ -70,6 +70,16 @@ pub fn name_of_base(offer: &Offer, time: u64) -> String {
     format!("bases/{:020}-{number:020}-{by:016x}-{time:020}", offer.included)
 }
 
+/// Whether a base's object has this name.
+pub fn is_name_of_base(offer: &Offer, name: &str) -> bool {
+    is_same_object(&name_of_base(offer, 0), name)
+}
+
+/// Whether two names differ by their time at most.
+fn is_same_object(one: &str, other: &str) -> bool {
+    one.rsplit_once('-').map(|(one, _)| one) == other.rsplit_once('-').map(|(other, _)| other)
+}
+
 /// The content of a base's object.
 pub fn archived_base(offer: &Offer) -> Vec<u8> {
     sealed(offer.encode().into_bytes())
@@ -99,6 +109,11 @@ impl ArchivedRecords {
     pub fn name(&self, time: u64) -> String {
         let Epoch { number, by } = self.from.epoch();
         format!("records/{:020}-{:020}-{number:020}-{by:016x}-{time:020}", self.after, self.from.last)
+    }
+
+    /// Whether an object of this name has them.
+    pub fn are_named(&self, name: &str) -> bool {
+        is_same_object(&self.name(0), name)
     }
 
     /// Their object's content.
@@ -303,6 +318,19 @@ impl ArchiveList {
             return Err(NotArchived::Gap { after: last, until });
         }
         Ok(Restoration { base: base.map(|base| base.name.clone()), records, last })
+    }
+
+    /// The newest epoch of all objects.
+    pub fn newest_epoch(&self) -> Epoch {
+        self.0.iter().map(|object| object.epoch).max().unwrap_or_default()
+    }
+
+    /// The object with this record of a log.
+    pub fn object_with(&self, log: &CopyStanding, record: u64) -> Option<&str> {
+        let has = |object: &&Object| {
+            object.after.is_some_and(|after| after < record) && object.last_of(log).is_some_and(|last| record <= last)
+        };
+        self.0.iter().find(has).map(|object| &object.name[..])
     }
 
     /// Whether this base is there.

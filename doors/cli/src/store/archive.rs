@@ -7,7 +7,7 @@ use anyhow::{Context, anyhow};
 use chrono::{DateTime, NaiveDate, NaiveDateTime, Utc};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use vicus_service::{Archive, ArchiveError, RestoredAs, Until};
+use vicus_service::{Archive, ArchiveError, NotArchived, RestoredAs, Until};
 
 /// See `vicus restore --help`.
 #[derive(clap::Args)]
@@ -58,6 +58,12 @@ fn failed(archive: &str, error: ArchiveError) -> anyhow::Error {
     match error {
         error if error.is_given_up() => Interrupted.into(),
         ArchiveError::Store(error) => anyhow!(error),
+        ArchiveError::NotArchived(NotArchived::Before { first }) => {
+            let first =
+                DateTime::from_timestamp(first as i64, 0).map_or_else(|| first.to_string(), |time| time.to_rfc3339());
+            anyhow!("nothing was there at that time: the first object is of {first}")
+                .context(format!("archive {archive}"))
+        }
         error => anyhow!(error).context(format!("archive {archive}")),
     }
 }

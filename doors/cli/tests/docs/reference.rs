@@ -9,7 +9,10 @@ const PAGES: [(&str, &str, &[&str]); 3] = [
     (
         "docs/reference/options.md",
         "Options of commands about data",
-        &["generate", "query", "sql", "load", "update", "dump", "backup", "check", "compact", "serve", "promote"],
+        &[
+            "generate", "query", "sql", "load", "update", "dump", "backup", "restore", "check", "compact", "serve",
+            "promote",
+        ],
     ),
     ("docs/reference/options-networks.md", "Options of commands about networks", &["network", "node"]),
     (

@@ -20,7 +20,11 @@ struct Node {
 
 impl Node {
     fn start(folder: &Path, more: &[&str]) -> Node {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_vicus"));
+        Node::start_by(Command::new(env!("CARGO_BIN_EXE_vicus")), folder, more)
+    }
+
+    /// By a command that has the program as its last argument.
+    fn start_by(mut command: Command, folder: &Path, more: &[&str]) -> Node {
         command.args(["node", "--listen", "127.0.0.1:0", "--threads", "1", "--memory-limit", "200M"]).args(more);
         let mut child = command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
@@ -79,6 +83,14 @@ fn files_of_each_node_are_read_where_they_are_and_no_others() {
     std::fs::write(folder.join("sum.vnet"), text("part.csv")).unwrap();
     let (code, rows, error) = told(&network(&folder, "sum.vnet", &nodes, &[]).output().unwrap());
     assert_eq!((code, rows.as_str()), (Some(0), "n\n10\n"), "{error}");
+    // A file that only some nodes have, and one that none has.
+    std::fs::write(folder.join("b").join("more.csv"), "n\n5\n").unwrap();
+    std::fs::write(folder.join("of.vnet"), text("more.csv").replace("node *", "the nodes of \"more.csv\"")).unwrap();
+    let (code, rows, error) = told(&network(&folder, "of.vnet", &nodes, &[]).output().unwrap());
+    assert_eq!((code, rows.as_str()), (Some(0), "n\n5\n"), "{error}");
+    std::fs::write(folder.join("no.vnet"), text("no.csv").replace("node *", "the nodes of \"no.csv\"")).unwrap();
+    let (code, _, error) = told(&network(&folder, "no.vnet", &nodes, &[]).output().unwrap());
+    assert!(code == Some(1) && error.contains("on the nodes of \"no.csv\", and none has it"), "{error}");
     for (outside, why) in [("../b/part.csv", "only files below"), ("/etc/passwd", "only files below")] {
         std::fs::write(folder.join("out.vnet"), text(outside)).unwrap();
         let (code, rows, error) = told(&network(&folder, "out.vnet", &nodes, &[]).output().unwrap());
@@ -199,6 +211,104 @@ fn what_was_lost_is_run_again_on_a_spare_with_each_row_once() {
         let (code, rows, error) = told(&child.wait_with_output().unwrap());
         assert_eq!((code, rows), (Some(0), expected.clone()), "round {round}: {error}");
     }
+}
+
+/// The files of nodes get their places when the whole network has done well: a node that is killed leaves the earlier
+/// ones, and no other.
+#[test]
+fn files_of_a_network_that_is_run_again_are_written_once() {
+    let folder = folder("staged");
+    let text = "box n = numbers(to: 2000000) on node 1; box k = map(select: \"n % 5 AS k\") on node 2;
+        box count = aggregate(select: \"k, COUNT(*) AS c\", by: \"k\") on node 2; box order = sort(by: \"k\") on node 2;
+        box rows = write_csv(file: \"rows.csv\") on node 2;
+        box few = filter(where: \"n % 500000 = 0\") on node 1; box other = write_csv(file: \"few.csv\") on node 1;
+        n -> k -> count -> order -> rows; n -> few -> other;";
+    std::fs::write(folder.join("files.vnet"), text).unwrap();
+    let seed = std::env::var("NODES_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1u64);
+    println!("NODES_SEED={seed}");
+    let rounds = std::env::var("NODES_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(3u64);
+    for round in 0..rounds {
+        let places: Vec<PathBuf> = ["rows.csv", "few.csv"].map(|name| folder.join(name)).into();
+        places.iter().for_each(|place| std::fs::write(place, "before\n").unwrap());
+        let here = ["--folder", "."];
+        let mut nodes = [Node::start(&folder, &here), Node::start(&folder, &here)];
+        let spare = Node::start(&folder, &here);
+        let more = ["--retries", "2", "--node-wait", "0", "--spare-nodes", &spare.address];
+        let child = network(&folder, "files.vnet", &[&nodes[0], &nodes[1]], &more).spawn().unwrap();
+        let chance = (seed + round).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        std::thread::sleep(Duration::from_millis(chance % 200));
+        nodes[(chance >> 16) as usize % 2].child.kill().unwrap();
+        let (code, _, error) = told(&child.wait_with_output().unwrap());
+        assert_eq!(code, Some(0), "round {round}: {error}");
+        let [rows, few] = [0, 1].map(|place| std::fs::read_to_string(&places[place]).unwrap());
+        assert_eq!(rows, "k,c\n0,400000\n1,400000\n2,400000\n3,400000\n4,400000\n", "round {round}");
+        assert_eq!(few, "n\n0\n500000\n1000000\n1500000\n", "round {round}");
+        // What the killed one has begun may lie there; the others leave nothing.
+        let killed = nodes.iter().map(|node| node.child.id()).collect::<Vec<_>>();
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let is_of_killed = killed.iter().any(|id| name.contains(&format!(".{id}-")));
+            assert!(!name.ends_with(".staged") || is_of_killed, "{name}");
+            if name.ends_with(".staged") {
+                std::fs::remove_file(folder.join(name)).unwrap();
+            }
+        }
+    }
+    // Without `--retries`, a reader sees rows as they come.
+    let node = Node::start(&folder, &["--folder", "."]);
+    std::fs::write(
+        folder.join("out.vnet"),
+        "box n = numbers(to: 3) on node 1; box o = write_csv(file: \"-\") on node 1; n -> o;",
+    )
+    .unwrap();
+    let (code, _, error) = told(&network(&folder, "out.vnet", &[&node], &["--retries", "1"]).output().unwrap());
+    assert!(code == Some(1) && error.contains("reads or writes"), "{error}");
+}
+
+/// A node whose clocks since the start are a day ahead: processes measure times by their own, and compare none. The
+/// clock of the day is read by none of them.
+#[test]
+fn a_node_with_clocks_a_day_apart_works() {
+    let folder = folder("clocks");
+    let day = ["-UrT", "--monotonic", "86400", "--boottime", "86400"];
+    let is_permitted = Command::new("unshare").args(day).arg("true").output().is_ok_and(|done| done.status.success());
+    if !is_permitted {
+        println!("skipped: this system makes no namespace of time (unshare -UrT)");
+        return;
+    }
+    let mut command = Command::new("unshare");
+    command.args(day).arg(env!("CARGO_BIN_EXE_vicus"));
+    let (ahead, plain) = (Node::start_by(command, &folder, &[]), Node::start(&folder, &[]));
+    let text = "box n = numbers(to: 100000) on node *; box k = map(select: \"n % 3 AS k\") on node *;
+        box deal = partition(by: \"k\") on node *;
+        box count = aggregate(select: \"k, COUNT(*) AS c\", by: \"k\") on node *; box order = sort(by: \"k\");
+        box rows = collect; n -> k -> deal => count -> order -> rows;";
+    std::fs::write(folder.join("count.vnet"), text).unwrap();
+    for more in [["--retries", "0"], ["--retries", "1"]] {
+        let (code, rows, error) = told(&network(&folder, "count.vnet", &[&ahead, &plain], &more).output().unwrap());
+        assert_eq!((code, rows.as_str()), (Some(0), "k,c\n0,66668\n1,66666\n2,66666\n"), "{error}");
+    }
+}
+
+/// `check` and `show` take texts with nodes, and ask none.
+#[test]
+fn texts_with_nodes_are_checked_and_shown_without_them() {
+    let folder = folder("checked");
+    let text = "box n = numbers(to: 3) on node *; box k = filter(where: \"n > 1\") on node 2; box rows = collect;
+        n -> k -> rows;";
+    std::fs::write(folder.join("two.vnet"), text).unwrap();
+    let vicus = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vicus"));
+        told(&command.args(["network"]).args(arguments).current_dir(&folder).output().unwrap())
+    };
+    let (code, said, error) = vicus(&["check", "two.vnet", "--nodes", "2"]);
+    assert_eq!(code, Some(0), "{error}");
+    // A box that unites the copies' rows is with their reader, so node 1 has its copy alone.
+    assert!(said.contains("1 collected\n  on node 1: 1\n  on node 2: "), "{said}");
+    let (_, graph, _) = vicus(&["show", "two.vnet", "--nodes", "2", "--format", "dot"]);
+    assert!(graph.contains("n[1] on node 2") && graph.contains("\"rows\\n"), "{graph}");
+    let (code, _, error) = vicus(&["check", "two.vnet", "--nodes", "1"]);
+    assert!(code == Some(1) && error.contains("there is one, 1"), "{error}");
 }
 
 #[test]

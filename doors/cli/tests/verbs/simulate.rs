@@ -660,3 +660,43 @@ fn a_network_as_text_is_simulated_on_another_machine() {
     let unknown = ["simulate", "--network", &file, "--machine", "opteron-6172", "--parameter", "least=1"];
     assert!(refused(&unknown).contains("no parameter `least`"));
 }
+
+/// Rows that all have to cross take as long as the link carries them; without `--divide`, each machine has its own.
+#[test]
+fn a_network_is_predicted_on_machines_with_links() {
+    let folder = Folder::new("cluster");
+    let text =
+        "param rows: integer = 300000; box n = numbers(to: rows) on node *; box deal = partition(by: \"n\") on node *;
+        box count = aggregate(select: \"COUNT(*) AS c\") on node *; box all = aggregate(select: \"SUM(c) AS c\");
+        box result = collect; n -> deal => count -> all -> result;";
+    let file = folder.file("deal.vnet");
+    std::fs::write(&file, text).unwrap();
+    let common = ["simulate", "network", &file, "--machine", "node:1 core:2", "--threads", "2", "--format", "json"];
+    let lines = |more: &[&str]| -> Vec<serde_json::Value> {
+        serde_json::from_str(&printed(&[&common[..], more].concat())).expect("JSON")
+    };
+    let all = lines(&["--machines", "1..4", "--link", "10M", "--divide", "rows"]);
+    let machines: Vec<_> = all.iter().map(|line| line["machines"].as_u64().unwrap()).collect();
+    assert_eq!(machines, [1, 2, 4]);
+    // Half of the numbers of either machine go to the other one: 300,000 of them, of eight bytes, 150,000 each way at a
+    // time. Headers take a part of the link.
+    let own = lines(&["--machines", "2", "--link", "10M"]);
+    let crossed = own[0]["crossed_mib"].as_f64().unwrap() * f64::from(1 << 20);
+    assert!((crossed / (300_000.0 * 8.0) - 1.0).abs() < 0.05, "{crossed}");
+    let (ms, least) = (own[0]["milliseconds"].as_f64().unwrap(), 150_000.0 * 64.0 / 10e6 * 1e3);
+    assert!((1.0..1.3).contains(&(ms / least)), "{ms} ms, and the link alone takes {least}");
+    let lost = lines(&["--machines", "2", "--link", "10M", "--lose", "1@50", "--retries", "1"]);
+    assert_eq!(lost[0]["losses"], 1);
+    assert!(lost[0]["milliseconds"].as_f64().unwrap() > ms + 50.0);
+    let without = refused(&[&common[..], &["--machines", "2", "--link", "10M", "--lose", "1@50"]].concat());
+    assert!(without.contains("process 1 was lost"), "{without}");
+    for (wrong, why) in [
+        (["--machines", "0"], "expected numbers of machines"),
+        (["--link", "fast"], "expected bits in a second"),
+        (["--lose", "0@1"], "of a process from 1 on"),
+        (["--divide", "none"], "no such parameter"),
+    ] {
+        let refused = refused(&[&common[..], &wrong].concat());
+        assert!(refused.contains(why), "{refused}");
+    }
+}

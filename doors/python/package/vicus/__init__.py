@@ -40,6 +40,7 @@ from ._database import (
 from ._errors import *
 from ._machine import Page, Simulated, Topology, simulate, strategies, topology, view
 from ._network import Box, Network, Ran, Rows, Trace, box, kinds, trace
+from ._nodes import Node
 from ._runtime import Runtime, empty, footprint
 from ._terms import IRI, BlankNode, Literal, Term, Triple
 from ._vicus import Cancel, __version__
@@ -52,6 +53,7 @@ __all__ = [
     "Database",
     "Literal",
     "Network",
+    "Node",
     "Operator",
     "Page",
     "Plan",
@@ -87,8 +89,8 @@ __all__ += _errors.__all__
 
 def __getattr__(name: str) -> Any:
     # Of a package that not everybody has.
-    if name == "rdflib":
+    if name in ("rdflib", "ray"):
         import importlib
 
-        return importlib.import_module("vicus.rdflib")
+        return importlib.import_module(f"vicus.{name}")
     raise AttributeError(f"module 'vicus' has no attribute {name!r}")

@@ -21,6 +21,7 @@ __all__ = [
     "InternalError",
     "MemoryLimit",
     "NetworkError",
+    "NodeLost",
     "OutOfMemory",
     "PlanLimit",
     "QueryError",
@@ -107,6 +108,12 @@ class CastError(DataError, ValueError):
 
 class NetworkError(Error):
     """A network can't be built, or can't run as it is."""
+
+    __module__ = "vicus"
+
+
+class NodeLost(NetworkError):
+    """A node can't be reached, or was lost while a network ran on it."""
 
     __module__ = "vicus"
 

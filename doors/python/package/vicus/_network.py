@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from . import _errors as errors
 from . import _vicus
@@ -221,14 +221,17 @@ class Ran:
     counts: list[tuple[str, int, int, int, float]]
     #: The record of the run, if it was asked for one.
     trace: Trace | None
+    #: How often nodes were lost before the network did well.
+    losses: int
 
     def __init__(
         self,
         rows: dict[str, Rows],
         counts: list[tuple[str, int, int, int, float]],
         trace: Trace | None = None,
+        losses: int = 0,
     ) -> None:
-        self._rows, self.counts, self.trace = rows, counts, trace
+        self._rows, self.counts, self.trace, self.losses = rows, counts, trace, losses
 
     def __getitem__(self, name: str) -> Rows:
         return self._rows[name]
@@ -324,6 +327,13 @@ class _Part:
     def __init__(self, network: Network, name: str) -> None:
         self._network, self._name = network, name
 
+    def on(self, node: int | str) -> _Part:
+        """Has it run on a node of :meth:`Network.run`: on that of a number, or with ``"*"`` a copy on each."""
+        if node != "*" and not (isinstance(node, int) and node >= 0):
+            raise errors.ArgumentError(f'a node is a number from 0 on, or "*" for each, and not {node!r}')
+        self._network._place(self._name, f" on node {node}")
+        return self
+
     def __or__(self, other: Any) -> _Part:
         if isinstance(other, _Part):
             if other._network is not self._network:
@@ -382,6 +392,10 @@ class Network:
         self._lines.append(f"box {name} = {kind}{arguments};")
         return _Part(self, name)
 
+    def _place(self, name: str, place: str) -> None:
+        line = next(at for at, line in enumerate(self._lines) if line.startswith(f"box {name} = "))
+        self._lines[line] = re.sub(r"( on node (\d+|\*))?;$", f"{place};", self._lines[line])
+
     def source(self, frame: object) -> _Part:
         """A box that sends the rows of a frame: of anything with ``__arrow_c_stream__``."""
         name = f"frame_{len(self._frames) + 1}"
@@ -425,20 +439,69 @@ class Network:
         parameters: Mapping[str, object] | None = None,
         timeout: float | None = None,
         cancel: _vicus.Cancel | None = None,
+        nodes: Sequence[str] | Callable[[str | None], Sequence[str]] | None = None,
+        token: str | None = None,
+        retries: int = 0,
+        spare_nodes: Sequence[str] = (),
+        node_silence: float = 1.0,
+        node_wait: float = 3.0,
     ) -> Ran:
         """Runs the network: its rows and its counts. ``strategy`` schedules it on threads of its own, ``memory`` bounds
         what its boxes hold, ``most_boxes`` how many of them live at once if it grows, ``trace`` is a file for :func:`trace`. Ctrl-C, ``timeout`` (seconds) and ``cancel`` end it:
-        a box in Python ends between two of its steps, and one that hears nothing ends unseen on its thread."""
+        a box in Python ends between two of its steps, and one that hears nothing ends unseen on its thread.
+
+        ``nodes`` are the addresses of the processes that the text calls nodes 1, 2, … (``on node 1``, ``on node *``):
+        ``vicus node``, or :class:`vicus.Node`, which runs boxes in Python as well. If one is lost, the network is run
+        again, ``retries`` times, and ``spare_nodes`` take the places of those that can't be reached; or ``nodes`` is a function that is asked for
+        the addresses at first, with None, and with the error of each loss. Its rows come
+        once, and files get their places when all has gone well. A node that is silent for ``node_silence`` seconds is
+        lost, and one that is yet starting is waited for, ``node_wait`` seconds."""
         import os
 
         settings = [(name, str(value)) for name, value in (parameters or {}).items()]
         path = None if trace is None else os.fspath(trace)
+        if nodes is not None:
+            if strategy is not None or trace is not None or most_boxes is not None:
+                raise errors.ArgumentError("over nodes there is neither `strategy`, `trace` nor `most_boxes`")
+            return self._run_over(
+                settings, nodes, list(spare_nodes), token, retries, node_silence, node_wait,
+                threads, memory, timeout, cancel,
+            )  # fmt: skip
+        if token is not None or retries or spare_nodes:
+            raise errors.ArgumentError("`token`, `retries` and `spare_nodes` are for `nodes`")
         errors._checked("strategy", strategy)
         rows, counts = _vicus.run_network(
             *self._parts(), settings, strategy, threads, _bytes(memory), _count(most_boxes), path, timeout, cancel
         )
         recorded = None if path is None else Trace(path)
         return Ran({name: Rows(batches) for name, batches in rows}, counts, recorded)
+
+    def _run_over(
+        self,
+        settings: list[tuple[str, str]],
+        nodes: Sequence[str] | Callable[[str | None], Sequence[str]],
+        spares: list[str],
+        token: str | None,
+        retries: int,
+        silence: float,
+        wait: float,
+        threads: int | None,
+        memory: int | str | None,
+        timeout: float | None,
+        cancel: _vicus.Cancel | None,
+    ) -> Ran:
+        from ._nodes import _attached
+
+        if not isinstance(retries, int) or not 0 <= retries < 1 << 32:
+            raise errors.ArgumentError(f"retries is a number from 0 on, and not {retries!r}")
+        resolve = nodes if callable(nodes) else None
+        addresses = list(nodes(None) if callable(nodes) else nodes)
+        attached = _attached(self._boxes.items()) if self._boxes else []
+        rows, counts, losses = _vicus.run_over_nodes(
+            *self._parts(), settings, addresses, spares, token, retries, silence, wait, attached, resolve,
+            threads, _bytes(memory), timeout, cancel,
+        )  # fmt: skip
+        return Ran({name: Rows(batches) for name, batches in rows}, counts, None, losses)
 
     def check(self, parameters: Mapping[str, object] | None = None) -> list[str]:
         """Builds the network without running it; the names of its boxes."""

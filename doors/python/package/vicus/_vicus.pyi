@@ -7,6 +7,7 @@ __all__ = [
     "Data",
     "Frame",
     "Matches",
+    "Node",
     "PlacedArray",
     "Prepared",
     "Rows",
@@ -24,6 +25,7 @@ __all__ = [
     "network_kinds",
     "refuse_subinterpreters",
     "run_network",
+    "run_over_nodes",
     "show_network",
     "wait_for_unfinished",
 ]
@@ -64,6 +66,24 @@ def run_network(
     timeout: float | None,
     cancel: Cancel | None,
 ) -> tuple[list[tuple[str, Batches]], list[tuple[str, int, int, int, float]]]: ...
+def run_over_nodes(
+    text: str,
+    boxes: Sequence[tuple[str, Any, str | None]],
+    frames: Sequence[tuple[str, Frame]],
+    settings: Sequence[tuple[str, str]],
+    nodes: Sequence[str],
+    spares: Sequence[str],
+    token: str | None,
+    retries: int,
+    silence: float,
+    wait: float,
+    attached: Sequence[tuple[str, str]],
+    resolve: Callable[[str], Sequence[str] | None] | None,
+    threads: int | None,
+    memory: int | None,
+    timeout: float | None,
+    cancel: Cancel | None,
+) -> tuple[list[tuple[str, Batches]], list[tuple[str, int, int, int, float]], int]: ...
 def show_network(
     text: str,
     boxes: Sequence[tuple[str, Any, str | None]],
@@ -161,6 +181,23 @@ class Rows:
     def cancel(self) -> None: ...
     def raise_failed(self) -> None: ...
     def explain(self) -> _Explained: ...
+
+@final
+class Node:
+    def __new__(
+        cls,
+        listen: str,
+        token: str | None,
+        folder: str | None,
+        threads: int | None,
+        memory: int | None,
+        load: Callable[[str], object] | None,
+    ) -> Node: ...
+    @property
+    def address(self) -> str: ...
+    @property
+    def threads(self) -> int: ...
+    def close(self) -> None: ...
 
 @final
 class Prepared:

@@ -1,11 +1,11 @@
 //! Objects as files below a folder.
 
 use super::{Objects, ReadAt};
+use crate::store::number;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A file that is not whole begins with this.
 const UNFINISHED: &str = ".unfinished-";
@@ -68,14 +68,17 @@ impl Objects for Folder {
     }
 
     fn put(&self, name: &str, bytes: u64, read: &mut ReadAt<'_>) -> io::Result<()> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
         let path = self.0.join(name);
         let folder = path.parent().expect("a name is below the folder").to_owned();
-        fs::create_dir_all(&folder)?;
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let unfinished = folder.join(format!("{UNFINISHED}{}-{number}", std::process::id()));
+        if !folder.exists() {
+            fs::create_dir_all(&folder)?;
+            // The new folder lasts when the one above it is synced.
+            folder.parent().map_or(Ok(()), |above| File::open(above)?.sync_all())?;
+        }
+        // By chance, since another machine may write to the folder, and may have processes of the same number.
+        let unfinished = folder.join(format!("{UNFINISHED}{:016x}", number()));
         let mut write = || {
-            let mut file = File::create(&unfinished)?;
+            let mut file = File::create_new(&unfinished)?;
             let (mut at, mut piece) = (0, vec![0; PIECE.min(bytes as usize)]);
             while at < bytes {
                 let most = piece.len().min((bytes - at) as usize);

@@ -280,24 +280,86 @@ fn a_store_that_is_archived_on_a_thread_has_all_there_when_that_ends() {
         Arc::new(move |message: &str| said.lock().unwrap().push(message.to_owned()))
     };
     *memory.chance.lock().unwrap() = Some((1, Chance(1)));
-    let archiving = Archiving::begin(archive.clone(), &store, Duration::from_millis(5), tell).unwrap();
+    let archiving = Archiving::new(archive.clone(), &store, Duration::from_millis(10), tell);
+    archiving.begin().unwrap();
     change(&store, 1, None);
     let wait = |is_there: &dyn Fn() -> bool| {
         let began = Instant::now();
         while !is_there() {
-            assert!(began.elapsed() < Duration::from_secs(60), "{:?} {:?}", archiving.behind(1), said.lock().unwrap());
+            assert!(began.elapsed() < Duration::from_secs(60), "{:?} {:?}", archiving.behind(), said.lock().unwrap());
             std::thread::sleep(Duration::from_millis(1));
         }
     };
-    wait(&|| archiving.behind(1).problem.is_some());
-    assert_eq!(archiving.behind(1).records, 1);
+    wait(&|| archiving.behind().problem.is_some());
+    assert_eq!(archiving.behind().records, 1);
     *memory.chance.lock().unwrap() = None;
-    wait(&|| archiving.behind(1).records == 0);
+    wait(&|| archiving.behind().records == 0);
     let said = said.lock().unwrap().clone();
     assert!(said[0].contains("memory takes nothing") && said[0].contains("broke off"), "{said:?}");
     assert_eq!(said.last().unwrap(), "archives to memory");
     change(&store, 2, None);
-    drop(archiving);
+    assert!(archiving.end(Duration::from_secs(60)));
     let again = restored(&archive, &mut folders, Until::Last, RestoredAs::Writer).unwrap();
     assert_eq!(numbers(&again), Numbers::from([1, 2]));
+}
+
+/// The archive has two writers' epochs. A store that is restored as it was in the first one begins a third, and what it
+/// writes is restored the next time.
+#[test]
+fn a_store_restored_to_a_time_is_the_newest_one() {
+    let mut folders = Folders::new("time");
+    let memory = Arc::new(Memory::default());
+    let archive = Archive::of("memory", Arc::clone(&memory) as Arc<dyn Objects>);
+    let first = create_store(&folders.next()).unwrap();
+    change(&first, 1, None);
+    send(&archive, &first).unwrap();
+    // As if these objects were from the beginning of 1970.
+    let old: Vec<(String, Vec<u8>)> = std::mem::take(&mut *memory.objects.lock().unwrap()).into_iter().collect();
+    let renamed = old.into_iter().map(|(name, bytes)| match name.rsplit_once('-') {
+        Some((before, _)) if !name.starts_with("base/") => (format!("{before}-{:020}", 10), bytes),
+        _ => (name, bytes),
+    });
+    *memory.objects.lock().unwrap() = renamed.collect();
+    let second = restored(&archive, &mut folders, Until::Last, RestoredAs::Writer).unwrap();
+    change(&second, 2, None);
+    send(&archive, &second).unwrap();
+    assert_eq!(second.standing().epoch().number, 1);
+    let third = restored(&archive, &mut folders, Until::Time(10), RestoredAs::Writer).unwrap();
+    assert_eq!((numbers(&third), third.standing().epoch().number), (Numbers::from([1]), 2));
+    change(&third, 3, None);
+    send(&archive, &third).unwrap();
+    let newest = restored(&archive, &mut folders, Until::Last, RestoredAs::Follower).unwrap();
+    assert_eq!(numbers(&newest), Numbers::from([1, 3]));
+    // The other two are older writers now.
+    for store in [&first, &second] {
+        assert!(matches!(send(&archive, store), Err(ArchiveError::NewerWriter(_))));
+    }
+}
+
+/// A folder is put back from a picture of its disk, and goes on with other records of the same numbers.
+#[test]
+fn other_records_of_the_same_numbers_are_refused() {
+    let mut folders = Folders::new("put-back");
+    let memory = Arc::new(Memory::default());
+    let archive = Archive::of("memory", Arc::clone(&memory) as Arc<dyn Objects>);
+    let path = folders.next();
+    let store = create_store(&path).unwrap();
+    change(&store, 1, None);
+    drop(store);
+    let picture = folders.next();
+    std::fs::create_dir(&picture).unwrap();
+    for entry in std::fs::read_dir(&path).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), picture.join(entry.file_name())).unwrap();
+    }
+    let store = open_store(&path).unwrap();
+    change(&store, 2, None);
+    change(&store, 3, None);
+    assert_eq!(archive.send_folder(&path, &mut |_, _| Ok(())).unwrap().last, 3);
+    let store = open_store(&picture).unwrap();
+    for number in [20, 30, 40] {
+        change(&store, number, None);
+        let refused = send(&archive, &store);
+        assert!(matches!(refused, Err(ArchiveError::OtherRecord(_))), "{refused:?}");
+    }
 }

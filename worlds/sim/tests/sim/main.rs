@@ -1,6 +1,7 @@
 //! Simulated machines: times by hand, published figures, random programs, and recorded runs enacted again.
 
 mod by_hand;
+mod cluster;
 mod growing;
 mod kernels;
 mod memory;
