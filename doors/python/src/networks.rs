@@ -22,7 +22,8 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use vicus::flow::{BoxCounts, Field};
+use vicus::flow::Field;
+use vicus::kit::counts::BoxCounts;
 use vicus::trace::Trace;
 use vicus::{BoxError, BoxId, BoxModel, Envelope, FlowError, Operator, Request, RequestOptions, Runtime, Schema, Turn};
 use vicus_network::{
