@@ -417,8 +417,11 @@ fn counted(network: &Network, counts: Vec<BoxCounts>) -> Vec<Counted> {
     counted.collect()
 }
 
+/// Operators of boxes that a model leaves open.
+type OwnOperators = Vec<(BoxId, Box<dyn Operator>)>;
+
 /// The operators that collect the rows of a network, and where they keep them.
-fn collecting(network: &Network) -> (Vec<(BoxId, Box<dyn Operator>)>, Vec<Collected>) {
+fn collecting(network: &Network) -> (OwnOperators, Vec<Collected>) {
     let each = |collected: &vicus_network::Collected| {
         let kept = Arc::new(Mutex::new(Vec::new()));
         let operator: Box<dyn Operator> = Box::new(Collects(Arc::clone(&kept), collected.schema.clone()));
@@ -426,6 +429,9 @@ fn collecting(network: &Network) -> (Vec<(BoxId, Box<dyn Operator>)>, Vec<Collec
     };
     network.collected.iter().map(each).unzip()
 }
+
+/// The rows of a network by the names of their boxes, the counts of boxes, and how often it was run again.
+type OverNodes = (Vec<(String, Batches)>, Vec<Counted>, u32);
 
 /// Runs a network over nodes. `attached` has the functions of its boxes in Python, for nodes that run some.
 #[pyfunction]
@@ -448,9 +454,9 @@ pub(crate) fn run_over_nodes(
     memory: Option<u64>,
     timeout: Option<f64>,
     cancel: Option<&Bound<'_, Cancel>>,
-) -> PyResult<(Vec<(String, Batches)>, Vec<Counted>, u32)> {
+) -> PyResult<OverNodes> {
     let text = text.0;
-    let ran = || -> Outcome<(Vec<(String, Batches)>, Vec<Counted>, u32)> {
+    let ran = || -> Outcome<OverNodes> {
         let bounds = Bounds::new(cancel, timeout)?;
         let parsed = parsed(text, boxes, frames, None, threads, false)?;
         let options =

@@ -56,7 +56,7 @@ struct State {
 }
 
 enum Source {
-    Stream(RowStream),
+    Stream(Box<RowStream>),
     Truth(RunningQuery<Count>),
     Answered(bool),
     /// All was read.
@@ -191,11 +191,11 @@ pub(crate) fn begin(
         }
         Answer::Rows { columns } => {
             let columns = columns.clone();
-            (Source::Stream(RowStream::begin(call, &prepared)?), columns)
+            (Source::Stream(Box::new(RowStream::begin(call, &prepared)?)), columns)
         }
         Answer::Triples => {
             let columns = ["subject", "predicate", "object"].map(str::to_owned).to_vec();
-            (Source::Stream(RowStream::begin(call, &prepared)?), columns)
+            (Source::Stream(Box::new(RowStream::begin(call, &prepared)?)), columns)
         }
     };
     let state = Mutex::new(State { source, kept: VecDeque::new(), rows: 0, is_begun: false, ended: None });
@@ -466,7 +466,7 @@ impl Rows {
                 let schema = stream.schema(&form);
                 let kept = std::mem::take(&mut state.kept);
                 let shared = Arc::clone(&self.shared);
-                Ok(Some(Reading { stream: Some(stream), kept, schema, form: form.clone(), shared }))
+                Ok(Some(Reading { stream: Some(*stream), kept, schema, form: form.clone(), shared }))
             }
             Source::Over | Source::Given => Err(Failure::new("AlreadyRead", "the rows were read already")),
             Source::Failed(error) => {
