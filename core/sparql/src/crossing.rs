@@ -98,7 +98,7 @@ impl Operator for Arriving {
         }
         let (count, width) = (rows.rows(), rows.columns().len() - 1);
         let text = rows.column(width).text_at(0);
-        let ids = own_ids(&self.terms, &text).ok_or("terms came from another machine that are none")?;
+        let ids = own_ids(&self.terms, text).ok_or("terms came from another machine that are none")?;
         let columns = if ids.is_empty() {
             rows.columns()[..width].to_vec()
         } else {
