@@ -102,9 +102,16 @@ fn grouping(building: &Building<'_>, schema: &Schema, ahead: bool) -> Result<Gro
     let mut grouping = Grouping::by(schema, keys);
     let folds = building.text("folds");
     let mut at = 0;
+    let mut names: Vec<String> = grouping.schema().columns().iter().map(|key| key.name.clone()).collect();
     for part in folds.split(',').filter(|_| !folds.trim().is_empty()) {
         let fold = written(part, at)?;
         at += part.len() + 1;
+        // Columns are found by their names, by the next box and by folds of groups.
+        if names.contains(&fold.name) {
+            let message = format!("there is a column `{}` already: give it another name by `as`", fold.name);
+            return Err(KindError::within("folds", fold.place, message));
+        }
+        names.push(fold.name.clone());
         let place = |name: &str, at| column("folds", name, at, schema);
         grouping = match (&*fold.function, fold.of) {
             ("count" | "sum", _) if ahead => {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::{Arc, mpsc};
 use vicus_files::{Failure, FakeDisk, Scratch};
-use vicus_flow::{FlowError, sequential};
+use vicus_flow::{BoxError, FlowError, Operator, Turn, sequential};
 use vicus_rdf::Snapshot;
 use vicus_sparql::{QueryLimits, QueryOptions, QuerySpill, RunOptions, SparqlPlan, parse, plan};
 
@@ -282,6 +282,44 @@ fn outcome(
     let sink = plan.sink_operator(move |envelope| Ok(send.send(envelope.rows())?));
     sequential::run_while(plan.model(), run.operators([(plan.sink(), sink)]), choose)?;
     Ok(receive.iter().sum())
+}
+
+/// What happened: a path that had written pairs to files counted as little as it held then, and relied on what it had
+/// asked for before. A box that took the rest in between made it fail, with files at hand.
+#[test]
+fn a_path_with_files_keeps_its_memory_from_other_boxes() {
+    /// Takes all memory but some.
+    struct Greedy(Box<dyn Operator>, u64);
+
+    impl Operator for Greedy {
+        fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+            while turn.book(self.1 + STEP + LEFT).is_ok() {
+                self.1 += STEP;
+            }
+            turn.book(self.1)?;
+            self.0.act(turn)
+        }
+    }
+
+    const STEP: u64 = 16 << 10;
+    const LEFT: u64 = 192 << 10;
+    let graph = Graph::random(30_000, 12_000, 12, 13);
+    let snapshot = snapshot(&graph.text);
+    let limits = Limits { spilled_from: 0, steps: 500, ..Limits::default() };
+    let plan = planned(&snapshot, "SELECT ?b { :n0 (:p|:q)* ?b }", limits);
+    let expected = names(&plan).len();
+    for budget in [600_000, 800_000, 1_000_000] {
+        let disk = FakeDisk::new(1);
+        let (scratch, options) = spilling(&disk, 1 << 30);
+        let run = plan.start_with(options);
+        let (send, receive) = mpsc::channel();
+        let sink = plan.sink_operator(move |envelope| Ok(send.send(envelope.rows())?));
+        let operators = run.operators([(plan.sink(), Box::new(Greedy(sink, 0)) as Box<dyn Operator>)]);
+        let (run, _) = sequential::run_within(plan.model(), operators, budget, None, |_| Some(0));
+        run.unwrap_or_else(|error| panic!("within {budget} bytes: {error}"));
+        assert_eq!(receive.iter().sum::<usize>(), expected, "within {budget} bytes");
+        assert!(scratch.written() > 0, "{budget} bytes are enough without files");
+    }
 }
 
 /// A path whose file fails says so, or has all its ends; a cancelled one leaves no file.

@@ -22,11 +22,21 @@ impl<'a> Binder<'a> {
         let mut all: Option<Relation> = None;
         for one in from {
             if unnested(&one.relation).is_some() {
-                let mut relation = self.unnest(all.unwrap_or_else(Relation::one_row), &one.relation)?;
+                // Only lists see the tables before it: they are on the left side of its joins, but not in brackets.
+                let mut before = std::mem::take(&mut self.scope().tables);
+                let is_first = all.is_none();
+                let left = all.unwrap_or_else(Relation::one_row);
+                let mut relation = self.unnest(left, &one.relation, &mut before)?;
                 for join in &one.joins {
-                    let place = self.place_of(&join.relation);
-                    relation = self.deeper(place, |binder| binder.join(relation, join, place))?;
+                    let place = self.place_of_join(join);
+                    if !is_first && matches!(side_of(join, place)?.0, Side::Right | Side::Full) {
+                        let message = "a RIGHT or FULL JOIN of UNNEST after a comma";
+                        return Err(SqlError::unsupported(place, message));
+                    }
+                    relation = self.deeper(place, |binder| binder.join(relation, join, place, &mut before))?;
                 }
+                let own = std::mem::replace(&mut self.scope().tables, before);
+                self.add_tables(own, self.place_of(one))?;
                 all = Some(relation);
                 continue;
             }
@@ -62,29 +72,31 @@ impl<'a> Binder<'a> {
     fn joined(&mut self, tables: &'a ast::TableWithJoins) -> Result<Relation, SqlError> {
         let mut left = self.factor(&tables.relation)?;
         for join in &tables.joins {
-            let place = self.place_of(join);
-            let place = if place.line == 0 { self.place_of(&join.relation) } else { place };
-            left = self.deeper(place, |binder| binder.join(left, join, place))?;
+            let place = self.place_of_join(join);
+            left = self.deeper(place, |binder| binder.join(left, join, place, &mut Vec::new()))?;
         }
         Ok(left)
     }
 
-    fn join(&mut self, left: Relation, join: &'a ast::Join, place: SourcePosition) -> Result<Relation, SqlError> {
-        let (side, constraint) = match &join.join_operator {
-            ast::JoinOperator::Join(constraint) | ast::JoinOperator::Inner(constraint) => (Side::Inner, constraint),
-            ast::JoinOperator::CrossJoin(constraint) => (Side::Inner, constraint),
-            ast::JoinOperator::Left(constraint) | ast::JoinOperator::LeftOuter(constraint) => (Side::Left, constraint),
-            ast::JoinOperator::Right(constraint) | ast::JoinOperator::RightOuter(constraint) => {
-                (Side::Right, constraint)
-            }
-            ast::JoinOperator::FullOuter(constraint) => (Side::Full, constraint),
-            _ => return Err(SqlError::unsupported(place, "this sort of join")),
-        };
+    fn place_of_join(&self, join: &ast::Join) -> SourcePosition {
+        let place = self.place_of(join);
+        if place.line == 0 { self.place_of(&join.relation) } else { place }
+    }
+
+    /// `before` are tables of the left side that only the list of UNNEST sees.
+    fn join(
+        &mut self,
+        left: Relation,
+        join: &'a ast::Join,
+        place: SourcePosition,
+        before: &mut Vec<NamedTable>,
+    ) -> Result<Relation, SqlError> {
+        let (side, constraint) = side_of(join, place)?;
         if unnested(&join.relation).is_some() {
             return match constraint {
-                ast::JoinConstraint::None if side == Side::Inner => self.unnest(left, &join.relation),
+                ast::JoinConstraint::None if side == Side::Inner => self.unnest(left, &join.relation, before),
                 ast::JoinConstraint::On(condition) if side == Side::Inner => {
-                    let relation = self.unnest(left, &join.relation)?;
+                    let relation = self.unnest(left, &join.relation, before)?;
                     self.scope().clause = "ON";
                     self.filtered(relation, condition, None)
                 }
@@ -93,9 +105,9 @@ impl<'a> Binder<'a> {
                 }
             };
         }
-        let before = std::mem::take(&mut self.scope().tables);
+        let of_left = std::mem::take(&mut self.scope().tables);
         let right = self.factor(&join.relation)?;
-        let own = std::mem::replace(&mut self.scope().tables, before);
+        let own = std::mem::replace(&mut self.scope().tables, of_left);
         match constraint {
             ast::JoinConstraint::On(condition) => {
                 self.add_tables(own, place)?;
@@ -209,8 +221,14 @@ impl<'a> Binder<'a> {
         Ok(joined)
     }
 
-    /// The values of a list as rows, beside each row of the tables before it, whose columns the list may name.
-    fn unnest(&mut self, left: Relation, factor: &'a ast::TableFactor) -> Result<Relation, SqlError> {
+    /// The values of a list as rows, beside each row of the tables before it, whose columns the list may name; also
+    /// those of `before`, that the scope does not have.
+    fn unnest(
+        &mut self,
+        left: Relation,
+        factor: &'a ast::TableFactor,
+        before: &mut Vec<NamedTable>,
+    ) -> Result<Relation, SqlError> {
         let place = self.place_of(factor);
         self.count_join(place)?;
         let (alias, lists) = unnested(factor).expect("it is one");
@@ -219,7 +237,11 @@ impl<'a> Binder<'a> {
         };
         let at = self.place_of(list);
         self.scope().clause = "FROM";
-        let list = self.expr(list)?;
+        let count = before.len();
+        self.scope().tables.splice(0..0, before.drain(..));
+        let list = self.expr(list);
+        before.extend(self.scope().tables.drain(..count));
+        let list = list?;
         if !self.scope().attached.is_empty() {
             return Err(SqlError::unsupported(at, "a subquery within UNNEST"));
         }
@@ -473,6 +495,18 @@ impl<'a> Binder<'a> {
             }
         }
     }
+}
+
+/// The sort of a join, and its condition.
+fn side_of(join: &ast::Join, place: SourcePosition) -> Result<(Side, &ast::JoinConstraint), SqlError> {
+    Ok(match &join.join_operator {
+        ast::JoinOperator::Join(constraint) | ast::JoinOperator::Inner(constraint) => (Side::Inner, constraint),
+        ast::JoinOperator::CrossJoin(constraint) => (Side::Inner, constraint),
+        ast::JoinOperator::Left(constraint) | ast::JoinOperator::LeftOuter(constraint) => (Side::Left, constraint),
+        ast::JoinOperator::Right(constraint) | ast::JoinOperator::RightOuter(constraint) => (Side::Right, constraint),
+        ast::JoinOperator::FullOuter(constraint) => (Side::Full, constraint),
+        _ => return Err(SqlError::unsupported(place, "this sort of join")),
+    })
 }
 
 /// The alias and the lists of UNNEST; no list if it has a form that is not read here.

@@ -18,7 +18,11 @@ pub(crate) struct Unnest {
 /// Rows whose lists are being sent: a list may be long.
 struct Current {
     envelope: Envelope,
+    /// The list of each row, or one for all rows.
     lists: Column,
+    is_one: bool,
+    /// The bytes of the lists, which stay over many invocations.
+    bytes: u64,
     /// The next row, and the next one of its values.
     row: usize,
     item: usize,
@@ -43,10 +47,8 @@ impl Unnest {
             }
             let (mut of_rows, mut items): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
             while current.row < rows && items.len() < self.limit {
-                let list = match current.lists.is_null(current.row) {
-                    true => 0..0,
-                    false => current.lists.item_range(current.row),
-                };
+                let of = if current.is_one { 0 } else { current.row };
+                let list = if current.lists.is_null(of) { 0..0 } else { current.lists.item_range(of) };
                 let left = list.start + current.item..list.end;
                 let count = left.len().min(self.limit - items.len());
                 of_rows.resize(of_rows.len() + count, current.row as u32);
@@ -60,7 +62,7 @@ impl Unnest {
                 break;
             }
             let (wanted, columns) = (&self.wanted, current.envelope.columns());
-            let made = self.texts.book(turn, 0, |room| {
+            let made = self.texts.book(turn, current.bytes, |room| {
                 let column = |place: &Option<usize>| match place {
                     Some(place) => gather(&columns[*place], &of_rows, room),
                     None => gather(current.lists.items(), &items, room),
@@ -80,19 +82,26 @@ impl Operator for Unnest {
             None => {
                 let Some(envelope) = turn.take(0) else { return Ok(()) };
                 if envelope.is_pill() {
-                    self.texts.book(turn, 0, |_| Ok(()))?;
+                    turn.book(0)?;
                     turn.send_pill(0);
                     return Ok(());
                 }
                 if turn.pass_mark(&envelope) {
                     return Ok(());
                 }
-                let batch = Batch { columns: envelope.columns().to_vec(), rows: envelope.rows() };
                 let list = &self.list[0];
+                // A list of no column is the same for all rows.
+                let is_one = list.columns().is_empty();
+                let batch = match is_one {
+                    true => Batch { columns: Vec::new(), rows: envelope.rows().min(1) },
+                    false => Batch { columns: envelope.columns().to_vec(), rows: envelope.rows() },
+                };
                 let lists = self.texts.book(turn, 0, |room| {
                     evaluate(list, &batch, room)?.into_column(list.kind_ref(), batch.rows, room)
                 })?;
-                Current { envelope, lists, row: 0, item: 0 }
+                let bytes = lists.bytes();
+                turn.book(bytes)?;
+                Current { envelope, lists, is_one, bytes, row: 0, item: 0 }
             }
         };
         if !self.send(&mut current, turn)? {

@@ -56,6 +56,13 @@ fn wrong_types_and_places_are_named() {
         ("SELECT UPPER(name, 1) FROM people", 8, "upper needs 1 arguments, and 2 are given"),
         ("SELECT CAST(born AS BIGINT) FROM people", 13, "a date can't be cast to bigint"),
         ("SELECT UNNEST(id) FROM people", 15, "UNNEST needs a list, and this is a bigint"),
+        ("SELECT 1 FROM people p, UNNEST([1]) AS n(x) JOIN teams t ON p.id = t.id", 61, "there is no table p"),
+        ("SELECT 1 FROM people, UNNEST([1]) AS n(x) JOIN teams t ON score = x", 59, "there is no column score"),
+        (
+            "SELECT 1 FROM people p, UNNEST([1]) AS n(x) RIGHT JOIN teams t ON t.id = n.x",
+            56,
+            "a RIGHT or FULL JOIN of UNNEST after a comma is not supported",
+        ),
         ("SELECT * FROM people, UNNEST(name) AS n(x)", 30, "UNNEST needs a list, and this is a varchar"),
     ] {
         let found = error(text);
@@ -83,6 +90,14 @@ fn what_is_not_supported_is_named() {
         (
             "SELECT id FROM people LEFT JOIN UNNEST([1]) AS n(x) ON x = id",
             "UNNEST in another join than an inner one with ON or CROSS JOIN",
+        ),
+        (
+            "SELECT p.name FROM people p, UNNEST([1]) AS n(x) RIGHT JOIN teams t ON t.id = n.x",
+            "a RIGHT or FULL JOIN of UNNEST after a comma",
+        ),
+        (
+            "SELECT p.name FROM people p, UNNEST([1]) AS n(x) CROSS JOIN teams FULL JOIN teams t ON t.id = n.x",
+            "a RIGHT or FULL JOIN of UNNEST after a comma",
         ),
         ("SHOW TABLES LIKE 'p%'", "SHOW (only SELECT, SHOW TABLES and DESCRIBE can be asked)"),
         ("EXPLAIN SELECT 1", "EXPLAIN (only SELECT, SHOW TABLES and DESCRIBE can be asked)"),

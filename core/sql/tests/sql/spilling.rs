@@ -176,6 +176,23 @@ fn groups_and_sets_beyond_a_budget_go_out_of_memory() {
     }
 }
 
+/// A list of no column was copied for each row; lists of columns stay while their values are sent, and count.
+#[test]
+fn lists_of_unnest_are_counted_and_constant_ones_are_made_once() {
+    let (tables, a, _) = tables();
+    let plain = PlanOptions { envelope_rows: 500, ..PlanOptions::default() };
+    let items = |item: &str| (0..500).map(|number| format!("{item}{number}")).collect::<Vec<_>>().join(", ");
+    let statement = |item: &str| format!("SELECT COUNT(*), MAX(x - n) FROM a, UNNEST([{}]) AS l(x)", items(item));
+    let least = a.iter().map(|(_, _, n)| n).min().expect("there are rows");
+    // A copy for each row of an envelope has 500 * 500 * 8 bytes.
+    let (found, _) = answer(&statement(""), &tables, &plain, 1_000_000, false);
+    assert_eq!(found, Ok(vec![format!("{}|{}", a.len() * 500, 499 - least)]));
+    let (found, _) = answer(&statement("n + "), &tables, &plain, 16_000_000, false);
+    assert_eq!(found, Ok(vec![format!("{}|499", a.len() * 500)]));
+    let (refused, _) = answer(&statement("n + "), &tables, &plain, 1_500_000, false);
+    assert!(refused.is_err(), "lists of 2 MB within 1.5 MB");
+}
+
 /// Joins of all kinds, with their rows by plain loops. Names of `a` below 3,000 have no partner, and neither have those
 /// of `b` beyond 6,000.
 fn joins(a: &[Pair], b: &[Pair]) -> Vec<(&'static str, Vec<String>)> {

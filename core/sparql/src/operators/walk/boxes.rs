@@ -64,6 +64,8 @@ pub(crate) struct WalkProbe {
     most: u64,
     /// Whether it would hold more than that.
     is_full: bool,
+    /// How many bytes its box has booked for it: they stay booked when it holds less, for it to hold as much again.
+    booked: u64,
 }
 
 impl WalkProbe {
@@ -81,6 +83,7 @@ impl WalkProbe {
             is_whole: true,
             most,
             is_full: false,
+            booked: 0,
         }
     }
 
@@ -228,7 +231,7 @@ impl Probe for WalkProbe {
     }
 
     fn bytes(&self) -> u64 {
-        self.held()
+        self.held().max(self.booked)
     }
 }
 
@@ -257,14 +260,16 @@ impl Walk {
         let wanted = (2 * probe.most).min(spiller.most()).max(LEAST);
         let is_enough = probe.held() >= LEAST;
         if wanted > probe.most && self.hold.make_room(wanted, is_enough, |bytes| core.ask(turn, bytes))? {
-            probe.most = wanted;
+            (probe.most, probe.booked) = (wanted, self.hold.booked());
             return Ok(());
         }
         let bytes = probe.most;
         let written = turn.blocking(|| probe.make_room(&spiller, bytes, &|| turn.is_stopped()))?;
         turn.count_spilled(written);
         // What tells where pairs are in files grows with them.
-        self.hold.book(probe.held().max(bytes), |bytes| core.ask(turn, bytes))
+        let booked = self.hold.book(probe.held().max(bytes), |bytes| core.ask(turn, bytes));
+        probe.booked = self.hold.booked();
+        booked
     }
 }
 
