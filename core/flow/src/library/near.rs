@@ -163,7 +163,7 @@ struct Side {
     /// By the number of a pane: as long as the distance, so partners of a row are in three of them at most.
     panes: BTreeMap<i64, Pane>,
     /// The envelopes with rows in panes, by their numbers.
-    held: Vec<Option<Held>>,
+    held: Vec<Option<HeldEnvelope>>,
     /// Numbers without an envelope.
     free: Vec<u32>,
     /// The dictionaries of held envelopes, also of some that were dropped since they were counted, and their bytes.
@@ -176,7 +176,7 @@ struct Side {
     is_over: bool,
 }
 
-struct Held {
+struct HeldEnvelope {
     envelope: Envelope,
     bytes: u64,
     /// How many panes have rows of it. Invariant: one at least, but while it is added.
@@ -238,7 +238,7 @@ impl Side {
         let bytes = envelope.held_bytes();
         self.store_bytes += self.stores.add(&envelope) - bytes;
         self.bytes += bytes;
-        let held = Some(Held { envelope, bytes, panes: 0 });
+        let held = Some(HeldEnvelope { envelope, bytes, panes: 0 });
         if let Some(of) = self.free.pop() {
             self.held[of as usize] = held;
             return Ok(of);
