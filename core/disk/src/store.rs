@@ -142,7 +142,7 @@ impl Recovered {
         let mut segments: Vec<u64> = self.frames.iter().map(|frame| frame.segment).collect();
         segments.dedup();
         for segment in segments {
-            directory.open(&name_of(segment), Access::Read)?.sync()?;
+            directory.open(&name_of(segment), OpenMode::Read)?.sync()?;
         }
         Ok(())
     }

@@ -24,7 +24,7 @@ pub(crate) fn crossing_schema(columns: usize) -> Schema {
 /// Whether an id is that of a term that only this machine knows. The counts of parts of groups are no ids, and no such
 /// id has their bits.
 fn is_own(terms: &Terms, id: Id) -> bool {
-    id.is_computed() && !terms.is_common(id)
+    id.is_unranked() && !terms.is_common(id)
 }
 
 /// Adds the terms to envelopes that leave.

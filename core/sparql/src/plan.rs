@@ -466,7 +466,12 @@ impl SparqlPlan {
 
     /// Begins a run of the part of one machine. Other machines' rows come and go over `links`. `None` if the machine
     /// has no part.
-    pub fn start_part(&self, machine: usize, links: &dyn ModelLinks, options: RunOptions) -> Option<(PartOfPlan, Run)> {
+    pub fn start_part(
+        &self,
+        machine: usize,
+        links: &dyn ModelLinks,
+        options: RunOptions,
+    ) -> Option<(PartOfPlan, QueryRun)> {
         let lowered = &self.lowered;
         let mut ends =
             Ends { links, terms: &self.terms, computes: self.computes, makers: Vec::new(), sends: Vec::new() };
@@ -476,7 +481,7 @@ impl SparqlPlan {
         all.extend(own);
         let RunOptions { moment, endpoints, spill } = options;
         let terms = Arc::new(self.terms.at(moment, endpoints, spill, lowered.spilling));
-        let run = Run { terms, makers: all.into() };
+        let run = QueryRun { terms, makers: all.into() };
         let sinks = lowered.sinks.iter().filter_map(|sink| boxes[sink.index()]).collect();
         Some((PartOfPlan { model, sinks, operators: run.operators([]), boxes, sends }, run))
     }
@@ -625,7 +630,12 @@ impl Runnable for SparqlPlan {
         (run.operators([]), run)
     }
 
-    fn begin_part(&self, machine: usize, links: &dyn ModelLinks, options: RunOptions) -> Option<(PartOfPlan, Run)> {
+    fn begin_part(
+        &self,
+        machine: usize,
+        links: &dyn ModelLinks,
+        options: RunOptions,
+    ) -> Option<(PartOfPlan, QueryRun)> {
         self.start_part(machine, links, options)
     }
 }

@@ -885,7 +885,7 @@ impl<S: Sink> RunningQuery<S> {
     fn begin_again(&mut self, error: FlowError) -> Result<(), Error> {
         let Some(over) = &self.begun.over else { return Err(self.reason(error)) };
         // Its own end comes first: a limit, or a cancellation.
-        self.allowance.check(Stage::RunningQuery)?;
+        self.allowance.check(Stage::Running)?;
         let Some(failure) = over.run.failure(&error) else { return Err(self.reason(error)) };
         if !failure.is_loss {
             return Err(failure.into());
