@@ -15,7 +15,7 @@ use std::num::{NonZero, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use vicus::flow::BoxCounts;
+use vicus::kit::counts::BoxCounts;
 use vicus::{BoxId, FlowError, Operator, Request, RequestOptions, Runtime};
 use vicus_network::{Kinds, MachineCounts, Network, NetworkText, dot, svg};
 use vicus_nodes::{Attempt, Lead, LeadError, LeadOptions};

@@ -2,7 +2,7 @@
 
 use crate::lead::{Lead, LeadError, LeadOptions};
 use std::borrow::Cow;
-use vicus::machine::Runtime;
+use vicus::kit::machine::MachineRuntime;
 use vicus::{BoxId, Operator, Request, RequestOptions};
 use vicus_network::{Kinds, MachineCounts, Network, NetworkText};
 
@@ -66,7 +66,7 @@ pub struct NodesRun<'a> {
     /// Values of the network's parameters.
     pub set: &'a [(String, String)],
     /// The threads for the boxes of this process.
-    pub runtime: &'a Runtime,
+    pub runtime: &'a MachineRuntime,
     /// The bounds of the boxes of this process.
     pub request: RequestOptions,
     /// Addresses, host:port, of the nodes 1, 2, …. Without any, the network runs in this process.

@@ -22,7 +22,8 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use vicus::flow::{BoxCounts, Field};
+use vicus::flow::Field;
+use vicus::kit::counts::BoxCounts;
 use vicus::trace::Trace;
 use vicus::{BoxError, BoxId, BoxModel, Envelope, FlowError, Operator, Request, RequestOptions, Runtime, Schema, Turn};
 use vicus_network::{
@@ -256,7 +257,7 @@ struct Parsed {
 }
 
 impl Parsed {
-    fn runtime(&self) -> &vicus::machine::Runtime {
+    fn runtime(&self) -> &vicus::kit::machine::MachineRuntime {
         self.own.as_deref().unwrap_or_else(|| self.threads.runtime())
     }
 }
