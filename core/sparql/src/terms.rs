@@ -22,8 +22,8 @@ use vicus_rdf::{Encoded, Encoder, Id, MOST_NESTED, RetainedTerms, Snapshot, Term
 
 /// A store, the other terms mentioned by the query, and the terms computed by one run.
 ///
-/// Invariant: each term has one id, unless it [passes](crate::passing_terms). A term of the store is never added, and no
-/// term is added twice. So equal ids are equal terms, computed or not; and different ids are different terms if they
+/// Invariant: each term has one id, unless it [passes](crate::passing_terms). A term of the store is never added, and
+/// no term is added twice. So equal ids are equal terms, computed or not; and different ids are different terms if they
 /// don't pass.
 pub(crate) struct Terms {
     pub(crate) snapshot: Arc<Snapshot>,
