@@ -81,8 +81,8 @@ impl<'a> Binder<'a> {
     }
 
     /// The groups of rows. Aggregates of one DISTINCT value fold groups of the keys and the value, each of which is a
-    /// row by then: groups go to files when there is no memory for them, and what an aggregate has seen does not. SUM and
-    /// AVG of all rows, and COUNT of all without keys, are not folded again: beside them, all stays in memory.
+    /// row by then: groups go to files when there is no memory for them, and what an aggregate has seen does not. SUM
+    /// and AVG of all rows, and COUNT of all without keys, are not folded again: beside them, all stays in memory.
     pub(super) fn grouped(
         &mut self,
         relation: Relation,
