@@ -173,10 +173,8 @@ pub(super) fn check_unit(column: &Field, watermark: Mark) -> Result<(), BoxError
     }
     let of = if is_moment { "a moment, of dates or timestamps" } else { "a number" };
     let (name, kind) = (&column.name, &column.kind);
-    Err(format!(
-        "a watermark is {of}, and the windows' time, column {name}, is of {kind}: make watermarks of that column"
-    )
-    .into())
+    Err(format!("a watermark is {of}, and the time, column {name}, is of {kind}: make watermarks of that column")
+        .into())
 }
 
 fn check(width: i128, slide: i128) -> Result<(), WindowError> {

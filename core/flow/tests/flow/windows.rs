@@ -151,8 +151,8 @@ fn rows_that_a_window_keeps_end_a_pause() {
 fn a_watermark_of_another_unit_is_an_error_with_the_column() {
     let seconds = Type::Timestamp(vicus_flow::TimeUnit::Second, None);
     for (time, mark, told) in [
-        (Type::I64, Mark::Moment(5), "a watermark is a moment, of dates or timestamps, and the windows' time, column"),
-        (seconds, Mark::Watermark(5), "a watermark is a number, and the windows' time, column"),
+        (Type::I64, Mark::Moment(5), "a watermark is a moment, of dates or timestamps, and the time, column"),
+        (seconds, Mark::Watermark(5), "a watermark is a number, and the time, column"),
     ] {
         let input = schema(&time);
         let column = input.columns().iter().position(|field| field.kind == time).unwrap();
