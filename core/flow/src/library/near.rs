@@ -113,6 +113,11 @@ pub fn join_near(near: &Nearness, by: HashKey, envelope_rows: usize) -> BoxModel
             time: near.times[input],
             keys,
             panes: BTreeMap::new(),
+            held: Vec::new(),
+            free: Vec::new(),
+            stores: HeldBytes::default(),
+            store_bytes: 0,
+            dropped: 0,
             bytes: 0,
             is_over: false,
         };
@@ -156,15 +161,30 @@ struct Side {
     keys: Vec<usize>,
     /// By the number of a pane: as long as the distance, so partners of a row are in three of them at most.
     panes: BTreeMap<i64, Pane>,
-    /// The bytes of all.
+    /// The envelopes with rows in panes, by their numbers.
+    held: Vec<Option<HeldEnvelope>>,
+    /// Numbers without an envelope.
+    free: Vec<u32>,
+    /// The dictionaries of held envelopes, also of some that were dropped since they were counted, and their bytes.
+    stores: HeldBytes,
+    store_bytes: u64,
+    /// How many envelopes were dropped since then.
+    dropped: usize,
+    /// The bytes of the envelopes and of the panes.
     bytes: u64,
     is_over: bool,
 }
 
-struct Pane {
-    held: Vec<Envelope>,
-    held_bytes: HeldBytes,
+struct HeldEnvelope {
+    envelope: Envelope,
     bytes: u64,
+    /// How many panes have rows of it. Invariant: one at least, but while it is added.
+    panes: u32,
+}
+
+struct Pane {
+    /// The numbers of the envelopes with rows in it, each once.
+    held: Vec<u32>,
     entries: Vec<Entry>,
     /// The latest entry of each chain. A power of two of them, or none; at least as many as entries.
     chains: Vec<u32>,
@@ -175,7 +195,7 @@ struct Pane {
 struct Entry {
     hash: u64,
     time: i64,
-    /// Its envelope, and its own number there.
+    /// The number of its envelope, and its own number there.
     of: u32,
     row: u32,
     /// The entry before it in its chain.
@@ -189,23 +209,109 @@ const NONE: u32 = u32::MAX;
 struct Passing {
     input: usize,
     envelope: Envelope,
-    /// The panes of the other stream that are still to be looked at, the next one last.
-    panes: Vec<i64>,
-    /// The next row, and the next entry to look at for it; `None` before the first.
-    row: usize,
+    /// Its rows that may have partners, by their panes.
+    rows: Vec<Sought>,
+    /// The next of these rows; which of the panes about its own is looked at, and the next entry to look at there,
+    /// `None` before the first.
+    at: usize,
+    which: usize,
     next: Option<u32>,
 }
 
+#[derive(Clone, Copy)]
+struct Sought {
+    /// The number of its pane.
+    pane: i64,
+    time: i64,
+    row: u32,
+}
+
 /// The fewest chains of a pane.
-const FEWEST: usize = 16;
+const FEWEST: usize = 4;
+/// So many entries are looked at before a box asks whether its request was stopped.
+const STEPS: usize = 1 << 16;
+
+impl Side {
+    /// Holds an envelope, for rows of it in panes. Gives its number.
+    fn hold(&mut self, envelope: Envelope) -> Result<u32, BoxError> {
+        let bytes = envelope.held_bytes();
+        self.store_bytes += self.stores.add(&envelope) - bytes;
+        self.bytes += bytes;
+        let held = Some(HeldEnvelope { envelope, bytes, panes: 0 });
+        if let Some(of) = self.free.pop() {
+            self.held[of as usize] = held;
+            return Ok(of);
+        }
+        let of = u32::try_from(self.held.len()).map_err(|_| "a join keeps more than 2^32 envelopes")?;
+        self.held.grow(1)?;
+        self.held.push(held);
+        Ok(of)
+    }
+
+    /// Adds rows of one pane.
+    fn add(&mut self, of: u32, rows: &[Sought], hashes: &[u64]) -> Result<(), BoxError> {
+        let before = self.panes.get(&rows[0].pane).map_or(0, Pane::bytes);
+        let pane = self.panes.entry(rows[0].pane).or_insert_with(Pane::new);
+        pane.held.grow(1)?;
+        pane.held.push(of);
+        for &Sought { row, time, .. } in rows {
+            pane.add(Entry { hash: hashes[row as usize], time, of, row, next: NONE })?;
+        }
+        self.bytes = self.bytes - before + pane.bytes();
+        self.held[of as usize].as_mut().expect("it is held").panes += 1;
+        Ok(())
+    }
+
+    fn envelope(&self, of: u32) -> &Envelope {
+        &self.held[of as usize].as_ref().expect("an envelope with rows in a pane is held").envelope
+    }
+
+    /// The pane with this number, and those beside it if times in them may be near.
+    fn near(&self, number: i64, distance: i64) -> [Option<&Pane>; 3] {
+        let beside = |number: Option<i64>| number.filter(|_| distance > 0).and_then(|number| self.panes.get(&number));
+        [beside(number.checked_sub(1)), self.panes.get(&number), beside(number.checked_add(1))]
+    }
+
+    /// Drops panes whose numbers are less.
+    fn drop_below(&mut self, number: i128) {
+        while let Some(pane) = self.panes.first_entry().filter(|pane| i128::from(*pane.key()) < number) {
+            let pane = pane.remove();
+            self.bytes -= pane.bytes();
+            for of in pane.held {
+                let place = &mut self.held[of as usize];
+                let held = place.as_mut().expect("an envelope with rows in a pane is held");
+                held.panes -= 1;
+                if held.panes == 0 {
+                    self.bytes -= held.bytes;
+                    *place = None;
+                    self.free.push(of);
+                    self.dropped += 1;
+                }
+            }
+        }
+        // Dictionaries are counted again when most envelopes are others: each is looked at once or twice.
+        if self.dropped > self.held.len() - self.free.len() {
+            (self.stores, self.store_bytes, self.dropped) = (HeldBytes::default(), 0, 0);
+            for held in self.held.iter().flatten() {
+                self.store_bytes += self.stores.add(&held.envelope) - held.bytes;
+            }
+        }
+    }
+
+    fn clear(&mut self) {
+        (self.panes, self.held, self.free) = (BTreeMap::new(), Vec::new(), Vec::new());
+        (self.stores, self.store_bytes, self.dropped, self.bytes) = (HeldBytes::default(), 0, 0, 0);
+    }
+}
 
 impl Pane {
     fn new() -> Pane {
-        Pane { held: Vec::new(), held_bytes: HeldBytes::default(), bytes: 0, entries: Vec::new(), chains: Vec::new() }
+        Pane { held: Vec::new(), entries: Vec::new(), chains: Vec::new() }
     }
 
     fn bytes(&self) -> u64 {
-        self.bytes + (self.entries.capacity() * size_of::<Entry>() + 4 * self.chains.capacity()) as u64
+        let entries = self.entries.capacity() * size_of::<Entry>();
+        (size_of::<Pane>() + entries + 4 * (self.chains.capacity() + self.held.capacity())) as u64
     }
 
     /// The first entry that may have this hash.
@@ -213,17 +319,16 @@ impl Pane {
         self.chains.get(hash as usize & self.chains.len().wrapping_sub(1)).copied().unwrap_or(NONE)
     }
 
-    /// Adds a row of the last envelope.
-    fn add(&mut self, row: u32, time: i64, hash: u64) -> Result<(), BoxError> {
-        let entry = u32::try_from(self.entries.len()).ok().filter(|entry| *entry < NONE);
-        let entry = entry.ok_or("a join keeps more than 2^32 rows of about one time")?;
+    fn add(&mut self, mut entry: Entry) -> Result<(), BoxError> {
+        let number = u32::try_from(self.entries.len()).ok().filter(|number| *number < NONE);
+        let number = number.ok_or("a join keeps more than 2^32 rows of about one time")?;
         if self.entries.len() == self.chains.len() {
             self.chain_anew()?;
         }
-        let chain = hash as usize & (self.chains.len() - 1);
-        let next = std::mem::replace(&mut self.chains[chain], entry);
+        let chain = entry.hash as usize & (self.chains.len() - 1);
+        entry.next = std::mem::replace(&mut self.chains[chain], number);
         self.entries.grow(1)?;
-        self.entries.push(Entry { hash, time, of: self.held.len() as u32 - 1, row, next });
+        self.entries.push(entry);
         Ok(())
     }
 
@@ -252,62 +357,66 @@ impl JoinNear {
     }
 
     fn begin(&mut self, input: usize, envelope: Envelope) -> Result<Passing, BoxError> {
-        let (side, other) = (&self.sides[input], &self.sides[1 - input]);
+        let side = &self.sides[input];
         hash_rows(&envelope, &side.keys, self.by, &mut self.hashes)?;
-        let times = || (0..envelope.rows()).filter_map(|row| time_of_row(&envelope, side, row));
-        let panes = match (times().min(), times().max()) {
-            (Some(least), Some(most)) => {
-                let distance = self.near.distance;
-                let range = self.pane_of(least.saturating_sub(distance))..=self.pane_of(most.saturating_add(distance));
-                other.panes.range(range).map(|(number, _)| *number).collect()
-            }
-            _ => Vec::new(),
-        };
-        Ok(Passing { input, envelope, panes, row: 0, next: None })
+        let mut rows: Vec<Sought> = Vec::new();
+        rows.grow(envelope.rows())?;
+        rows.extend((0..envelope.rows()).filter_map(|row| {
+            let time = time_of_row(&envelope, side, row)?;
+            Some(Sought { pane: self.pane_of(time), time, row: row as u32 })
+        }));
+        // Rows of most streams are about in order.
+        rows.sort_by_key(|row| row.pane);
+        Ok(Passing { input, envelope, rows, at: 0, which: 0, next: None })
     }
 
-    /// Looks for partners until there are enough for an envelope. Whether all were looked for in a pane.
-    fn pair(&mut self, passing: &mut Passing, number: i64) -> Result<bool, NoMemory> {
+    /// Looks for partners until there are enough for an envelope, or for a while. Whether all were looked for.
+    fn pair(&mut self, passing: &mut Passing) -> Result<bool, NoMemory> {
         let (side, other) = (&self.sides[passing.input], &self.sides[1 - passing.input]);
-        let (Some(pane), envelope) = (other.panes.get(&number), &passing.envelope) else { return Ok(true) };
+        let (envelope, distance) = (&passing.envelope, self.near.distance);
         let columns: Vec<(&Column, usize)> =
             side.keys.iter().zip(&other.keys).map(|(&a, &b)| (envelope.column(a), b)).collect();
-        self.partners.grow(self.limit.min(envelope.rows()))?;
-        self.rows.grow(self.limit.min(envelope.rows()))?;
-        while passing.row < envelope.rows() {
-            let row = passing.row;
-            if let Some(time) = time_of_row(envelope, side, row) {
-                let hash = self.hashes[row];
-                let mut entry = passing.next.unwrap_or_else(|| pane.first(hash));
-                while entry != NONE {
-                    if self.rows.len() == self.limit {
-                        passing.next = Some(entry);
-                        return Ok(false);
+        self.partners.grow(self.limit.min(envelope.rows()).saturating_sub(self.partners.len()))?;
+        self.rows.grow(self.limit.min(envelope.rows()).saturating_sub(self.rows.len()))?;
+        let mut steps = STEPS;
+        while let Some(&Sought { pane: number, .. }) = passing.rows.get(passing.at) {
+            let near = other.near(number, distance);
+            while let Some(&Sought { time, row, .. }) = passing.rows.get(passing.at).filter(|row| row.pane == number) {
+                let hash = self.hashes[row as usize];
+                for (which, pane) in near.iter().enumerate().skip(passing.which) {
+                    let Some(pane) = pane else { continue };
+                    let mut entry = passing.next.take().unwrap_or_else(|| pane.first(hash));
+                    while entry != NONE {
+                        if self.rows.len() == self.limit || steps == 0 {
+                            (passing.which, passing.next) = (which, Some(entry));
+                            return Ok(false);
+                        }
+                        steps -= 1;
+                        let Entry { hash: other_hash, time: at, of, row: held, next } = pane.entries[entry as usize];
+                        let is_equal = || {
+                            let partner = other.envelope(of);
+                            let mut columns = columns.iter();
+                            columns.all(|&(column, b)| column.equals(row as usize, partner.column(b), held as usize))
+                        };
+                        if hash == other_hash && time.abs_diff(at) <= distance as u64 && is_equal() {
+                            self.partners.push((of, held));
+                            self.rows.push(row);
+                        }
+                        entry = next;
                     }
-                    let Entry { hash: other, time: at, of, row: held, next } = pane.entries[entry as usize];
-                    let is_equal = || {
-                        let partner = &pane.held[of as usize];
-                        columns.iter().all(|&(column, b)| column.equals(row, partner.column(b), held as usize))
-                    };
-                    if hash == other && time.abs_diff(at) <= self.near.distance as u64 && is_equal() {
-                        self.partners.push((of, held));
-                        self.rows.push(row as u32);
-                    }
-                    entry = next;
                 }
+                (passing.at, passing.which) = (passing.at + 1, 0);
             }
-            (passing.row, passing.next) = (row + 1, None);
         }
-        (passing.row, passing.next) = (0, None);
         Ok(true)
     }
 
-    /// Sends the pairs with rows of a pane.
-    fn send(&mut self, passing: &Passing, number: i64, turn: &mut Turn<'_>) {
+    /// Sends the pairs found.
+    fn send(&mut self, passing: &Passing, turn: &mut Turn<'_>) {
         if self.rows.is_empty() {
             return;
         }
-        let pane = &self.sides[1 - passing.input].panes[&number];
+        let partners = &self.sides[1 - passing.input];
         let [own, other] = match &mut self.builders {
             [first, second] if passing.input == 0 => [first, second],
             [first, second] => [second, first],
@@ -315,7 +424,7 @@ impl JoinNear {
         own.reserve(turn, self.rows.len());
         own.gather(turn.blocks, passing.envelope.columns(), &self.rows);
         other.reserve(turn, self.rows.len());
-        other.interleave(turn.blocks, &self.partners, |of| pane.held[of as usize].columns());
+        other.interleave(turn.blocks, &self.partners, |of| partners.envelope(of).columns());
         let [mut columns, others] = [own, other].map(|builder| builder.finish_columns(turn));
         match passing.input {
             0 => columns.extend(others),
@@ -325,7 +434,7 @@ impl JoinNear {
         let mut before = NONE;
         for &(of, _) in &self.partners {
             if of != before {
-                Attachment::add_all(&mut attached, pane.held[of as usize].attached());
+                Attachment::add_all(&mut attached, partners.envelope(of).attached());
             }
             before = of;
         }
@@ -335,48 +444,27 @@ impl JoinNear {
     }
 
     /// Holds an envelope's rows for partners that come later.
-    fn hold(&mut self, input: usize, envelope: Envelope, turn: &Turn<'_>) -> Result<(), BoxError> {
-        if self.sides[1 - input].is_over {
+    fn hold(&mut self, passing: Passing, turn: &Turn<'_>) -> Result<(), BoxError> {
+        let Passing { input, envelope, rows, .. } = passing;
+        if self.sides[1 - input].is_over || rows.is_empty() {
             return Ok(());
         }
-        let envelope = envelope.compact();
-        let mut rows: BTreeMap<i64, Vec<(u32, i64)>> = BTreeMap::new();
-        for row in 0..envelope.rows() {
-            if let Some(time) = time_of_row(&envelope, &self.sides[input], row) {
-                let rows = rows.entry(self.pane_of(time)).or_default();
-                rows.grow(1)?;
-                rows.push((row as u32, time));
-            }
-        }
         let side = &mut self.sides[input];
-        for (number, rows) in rows {
-            let pane = side.panes.entry(number).or_insert_with(Pane::new);
-            let before = pane.bytes();
-            pane.bytes += pane.held_bytes.add(&envelope);
-            pane.held.grow(1)?;
-            pane.held.push(envelope.clone());
-            for (row, time) in rows {
-                pane.add(row, time, self.hashes[row as usize])?;
-            }
-            side.bytes = side.bytes - before + pane.bytes();
+        let of = side.hold(envelope.compact())?;
+        for rows in rows.chunk_by(|a, b| a.pane == b.pane) {
+            side.add(of, rows, &self.hashes)?;
         }
         self.book(turn)
     }
 
     fn book(&self, turn: &Turn<'_>) -> Result<(), BoxError> {
-        Ok(turn.book(self.sides[0].bytes + self.sides[1].bytes)?)
+        Ok(turn.book(self.sides.iter().map(|side| side.bytes + side.store_bytes).sum())?)
     }
 
     /// Drops rows of a stream that are older than all partners to come.
     fn drop_before(&mut self, input: usize, time: i128, turn: &Turn<'_>) -> Result<(), BoxError> {
         let width = i128::from(self.near.distance.max(1));
-        let side = &mut self.sides[input];
-        while let Some(pane) = side.panes.first_entry() {
-            if (i128::from(*pane.key()) + 1) * width > time {
-                break;
-            }
-            side.bytes -= pane.remove().bytes();
-        }
+        self.sides[input].drop_below(time.div_euclid(width));
         self.book(turn)
     }
 
@@ -406,7 +494,7 @@ impl JoinNear {
     /// Goes on with the envelope at hand. Whether it is done.
     fn pass(&mut self, turn: &mut Turn<'_>) -> Result<bool, BoxError> {
         let Some(mut passing) = self.passing.take() else { return Ok(true) };
-        while let Some(&number) = passing.panes.last() {
+        loop {
             if turn.is_stopped() {
                 return Ok(true);
             }
@@ -414,21 +502,21 @@ impl JoinNear {
                 self.passing = Some(passing);
                 return Ok(false);
             }
-            let is_done = self.pair(&mut passing, number)?;
-            self.send(&passing, number, turn);
+            let is_done = self.pair(&mut passing)?;
+            if is_done || self.rows.len() == self.limit {
+                self.send(&passing, turn);
+            }
             if is_done {
-                passing.panes.pop();
+                self.hold(passing, turn)?;
+                return Ok(true);
             }
         }
-        self.hold(passing.input, passing.envelope, turn)?;
-        Ok(true)
     }
 
     /// A stream is over: rows of the other one need not be held.
     fn end(&mut self, input: usize, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         self.sides[input].is_over = true;
-        let other = &mut self.sides[1 - input];
-        (other.panes, other.bytes) = (BTreeMap::new(), 0);
+        self.sides[1 - input].clear();
         self.book(turn)?;
         self.marks.end(input);
         self.pass_marks(turn);

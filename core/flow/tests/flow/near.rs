@@ -1,6 +1,7 @@
 //! Streams joined by equal keys and near times, compared with plain loops. Failing cases print their seed.
 
 use crate::tables::Chance;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use vicus_flow::library::{self, HashKey, Nearness, WindowError};
 use vicus_flow::{Bound, BoxError, BoxModel, Envelope, Mark, Model, ModelBuilder, Schema, TimeUnit, Turn, Type};
@@ -36,6 +37,17 @@ type Pairs = Arc<Mutex<Vec<(u64, u64)>>>;
 
 /// A join of two streams of these envelopes with watermarks, and the rows of its pairs.
 fn model(streams: [Vec<Envelope>; 2], distance: i64, late: i64, limit: usize) -> (Arc<Model>, Pairs) {
+    let (model, pairs, _) = counted(streams, distance, late, limit);
+    (model, pairs)
+}
+
+/// Such a join, also with the number of envelopes that it has sent.
+fn counted(
+    streams: [Vec<Envelope>; 2],
+    distance: i64,
+    late: i64,
+    limit: usize,
+) -> (Arc<Model>, Pairs, Arc<AtomicUsize>) {
     let schema = schema();
     let near = Nearness::of(&schema, &schema, [(0, 0)], (1, 1), distance).unwrap();
     let mut net = ModelBuilder::new("near");
@@ -48,9 +60,11 @@ fn model(streams: [Vec<Envelope>; 2], distance: i64, late: i64, limit: usize) ->
         net.connect(marked.output(0), join.input(input));
     }
     let pairs = Pairs::default();
-    let into = Arc::clone(&pairs);
+    let sent = Arc::new(AtomicUsize::new(0));
+    let (into, count) = (Arc::clone(&pairs), Arc::clone(&sent));
     let end = library::sink("end", &near.schema(), move |rows| {
         assert!(rows.rows() <= limit);
+        count.fetch_add(1, Ordering::Relaxed);
         let numbers = rows.column(2).u64s().iter().copied().zip(rows.column(5).u64s().iter().copied());
         into.lock().unwrap().extend(numbers);
         Ok(())
@@ -58,7 +72,7 @@ fn model(streams: [Vec<Envelope>; 2], distance: i64, late: i64, limit: usize) ->
     let end = net.add(end);
     net.connect(join.output(0), end.input(0));
     net.end(end.output(0));
-    (net.build().unwrap(), pairs)
+    (net.build().unwrap(), pairs, sent)
 }
 
 #[test]
@@ -105,6 +119,29 @@ fn long_streams_take_memory_for_a_time_alone() {
     assert!(held > 4_000_000, "{held} bytes");
     // Each row meets those 20, 10 and 0 before and behind it, but at the ends.
     assert_eq!(pairs.lock().unwrap().len(), 5 * 200_000 - 2 * (20 + 10));
+}
+
+/// What happened: each envelope met one pane of the other stream after the other with all its rows, sent an envelope
+/// for each pane, and counted once for each of its own.
+#[test]
+fn large_envelopes_of_many_panes_are_joined_at_once() {
+    let row = |n: u64| (Some(1), Some(2 * n as i64), n);
+    let (rows, size) = (40_960, 4096);
+    let stream: Vec<Envelope> =
+        (0..rows).step_by(size).map(|n| envelope(&(n..n + size as u64).map(row).collect::<Vec<_>>())).collect();
+    for (distance, wanted) in [(0, rows), (1, rows), (5, 5 * rows - 6)] {
+        let (model, pairs, sent) = counted([stream.clone(), stream.clone()], distance, 0, size);
+        // Panes have few rows: about 200 bytes each.
+        let budget = Budget::from(12_000_000);
+        let (run, _) = sequential::run_within(&model, Vec::new(), budget, None, |_| Some(0));
+        run.unwrap_or_else(|error| panic!("within {distance}: {error}"));
+        let pairs = pairs.lock().unwrap();
+        assert_eq!(pairs.len() as u64, wanted, "within {distance}");
+        assert!(pairs.iter().all(|(a, b)| 2 * a.abs_diff(*b) <= distance as u64), "within {distance}");
+        let most = wanted.div_ceil(size as u64) + 2 * stream.len() as u64;
+        let sent = sent.load(Ordering::Relaxed) as u64;
+        assert!(sent <= most, "within {distance}: {sent} envelopes, at most {most} are needed");
+    }
 }
 
 /// A watermark says that no pair with older rows comes: rows are older than it by the distance.
