@@ -73,8 +73,9 @@ impl Nearness {
 /// Sends each pair of rows of two streams that [`Nearness`] describes, in envelopes of at most `envelope_rows` rows, in
 /// any order. Rows of both streams are held, counted against the request's budget, until the other one's watermark
 /// ([`watermarks`](super::watermarks())) says that no partner comes any more; so streams without end, whose watermarks
-/// rise, take memory for a time of theirs alone. A late row finds the partners that are still held. Rows without a
-/// time, or with a null among their keys, have no partner.
+/// rise, take memory for a time of theirs alone. While a stream is idle ([`Mark::Idle`]), the other one's watermark
+/// counts for both, and rows of the idle one before it are late. A late row finds the partners that are still held.
+/// Rows without a time, or with a null among their keys, have no partner.
 ///
 /// A watermark is passed on when both streams have reached it, less the distance: a later pair may have a row as old.
 ///
@@ -461,8 +462,9 @@ impl JoinNear {
         Ok(turn.book(self.sides.iter().map(|side| side.bytes + side.store_bytes).sum())?)
     }
 
-    /// Drops rows of a stream that are older than all partners to come.
-    fn drop_before(&mut self, input: usize, time: i128, turn: &Turn<'_>) -> Result<(), BoxError> {
+    /// Drops rows of a stream whose partners all are before a watermark.
+    fn drop_before(&mut self, input: usize, at: i128, turn: &Turn<'_>) -> Result<(), BoxError> {
+        let time = at.div_euclid(self.near.scale) - i128::from(self.near.distance);
         let width = i128::from(self.near.distance.max(1));
         self.sides[input].drop_below(time.div_euclid(width));
         self.book(turn)
@@ -471,17 +473,19 @@ impl JoinNear {
     fn take_mark(&mut self, input: usize, mark: Mark, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         if let Mark::Watermark(at) | Mark::Moment(at) = mark {
             check_unit(&self.near.schemas[input].columns()[self.near.times[input]], mark)?;
-            let time = at.div_euclid(self.near.scale) - i128::from(self.near.distance);
-            self.drop_before(1 - input, time, turn)?;
+            self.drop_before(1 - input, at, turn)?;
         }
         self.marks.take(input, mark);
-        self.pass_marks(turn);
-        Ok(())
+        self.pass_marks(turn)
     }
 
-    fn pass_marks(&mut self, turn: &mut Turn<'_>) {
+    fn pass_marks(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         let back = i128::from(self.near.distance) * self.near.scale;
         while let Some(mark) = self.marks.next() {
+            if let Mark::Watermark(at) | Mark::Moment(at) = mark {
+                // An idle stream does not hold up the mark, and its older rows are late.
+                (0..2).try_for_each(|input| self.drop_before(input, at, turn))?;
+            }
             let mark = match mark {
                 Mark::Watermark(at) => Mark::Watermark(at.saturating_sub(back)),
                 Mark::Moment(at) => Mark::Moment(at.saturating_sub(back)),
@@ -489,6 +493,7 @@ impl JoinNear {
             };
             turn.send_mark(0, mark);
         }
+        Ok(())
     }
 
     /// Goes on with the envelope at hand. Whether it is done.
@@ -519,8 +524,7 @@ impl JoinNear {
         self.sides[1 - input].clear();
         self.book(turn)?;
         self.marks.end(input);
-        self.pass_marks(turn);
-        Ok(())
+        self.pass_marks(turn)
     }
 }
 

@@ -144,6 +144,59 @@ fn large_envelopes_of_many_panes_are_joined_at_once() {
     }
 }
 
+/// A stream that is idle from the beginning, beside a long one with watermarks; then it has a row too late for any
+/// partner, and one whose partners are still there. The long stream took memory without end.
+#[test]
+fn an_idle_stream_lets_the_other_ones_rows_go() {
+    const ROWS: u64 = 200_000;
+    let schema = schema();
+    let near = Nearness::of(&schema, &schema, [(0, 0)], (1, 1), 20).unwrap();
+    let mut net = ModelBuilder::new("idle");
+    net.default_bound(Bound { envelopes: 2, ..Bound::default() });
+    let join = net.add(library::join_near(&near, HashKey::default(), 1000));
+    let factory = || {
+        let mut next = 0;
+        move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+            if next == 0 {
+                turn.send_mark(0, Mark::idle(0));
+            }
+            if next < ROWS {
+                if turn.ask_room(1) {
+                    let row = |n: u64| (Some(1), Some(n as i64), n);
+                    turn.send(1, envelope(&(next..next + 100).map(row).collect::<Vec<_>>()));
+                    next += 100;
+                    turn.send_mark(1, Mark::Watermark(i128::from(next)));
+                }
+                turn.run_again();
+                return Ok(());
+            }
+            turn.send(0, envelope(&[(Some(1), Some(50), 1), (Some(1), Some(ROWS as i64), 2)]));
+            (0..2).for_each(|output| turn.send_pill(output));
+            Ok(())
+        }
+    };
+    let both = net.source(BoxModel::new("both", factory).output(&schema).output(&schema));
+    for way in 0..2 {
+        net.connect(both.output(way), join.input(way));
+    }
+    let pairs = Pairs::default();
+    let into = Arc::clone(&pairs);
+    let end = library::sink("end", &near.schema(), move |rows| {
+        let numbers = rows.column(2).u64s().iter().copied().zip(rows.column(5).u64s().iter().copied());
+        into.lock().unwrap().extend(numbers);
+        Ok(())
+    });
+    let end = net.add(end);
+    net.connect(join.output(0), end.input(0));
+    net.end(end.output(0));
+    let budget = Budget::from(300_000);
+    let (run, _) = sequential::run_within(&net.build().unwrap(), Vec::new(), budget, None, |_| Some(0));
+    run.unwrap_or_else(|error| panic!("{error}"));
+    let mut pairs = std::mem::take(&mut *pairs.lock().unwrap());
+    pairs.sort_unstable();
+    assert_eq!(pairs, (ROWS - 20..ROWS).map(|n| (2, n)).collect::<Vec<_>>());
+}
+
 /// A watermark says that no pair with older rows comes: rows are older than it by the distance.
 #[test]
 fn watermarks_are_passed_on_when_both_streams_have_them() {
