@@ -302,7 +302,7 @@ fn a_path_with_files_keeps_its_memory_from_other_boxes() {
     }
 
     const STEP: u64 = 16 << 10;
-    const LEFT: u64 = 192 << 10;
+    const LEFT: u64 = 64 << 10;
     let graph = Graph::random(30_000, 12_000, 12, 13);
     let snapshot = snapshot(&graph.text);
     let limits = Limits { spilled_from: 0, steps: 500, ..Limits::default() };

@@ -9,6 +9,9 @@ use crate::types::SqlType;
 use sqlparser::ast::{self, Spanned};
 use std::sync::Arc;
 
+/// The clause of a list whose values become rows.
+const UNNEST: &str = "UNNEST";
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Inner,
@@ -236,11 +239,12 @@ impl<'a> Binder<'a> {
             return Err(SqlError::unsupported(place, "UNNEST of several lists, or WITH ORDINALITY, it"));
         };
         let at = self.place_of(list);
-        self.scope().clause = "FROM";
+        self.scope().clause = UNNEST;
         let count = before.len();
         self.scope().tables.splice(0..0, before.drain(..));
         let list = self.expr(list);
         before.extend(self.scope().tables.drain(..count));
+        self.scope().clause = "FROM";
         let list = list?;
         if !self.scope().attached.is_empty() {
             return Err(SqlError::unsupported(at, "a subquery within UNNEST"));
@@ -267,6 +271,9 @@ impl<'a> Binder<'a> {
         place: SourcePosition,
     ) -> Result<Expr, SqlError> {
         let is_inside = self.scope().aggregates.as_ref().is_some_and(|aggregates| aggregates.is_inside);
+        if self.scope().clause == UNNEST {
+            return Err(SqlError::unsupported(place, "UNNEST within UNNEST"));
+        }
         if self.scope().clause != "SELECT" || is_inside {
             return Err(SqlError::unsupported(place, "UNNEST elsewhere than in SELECT and FROM"));
         }
@@ -283,8 +290,10 @@ impl<'a> Binder<'a> {
             _ => return Err(SqlError::wrong_type(place, "UNNEST needs one list")),
         };
         let at = self.place_of(list);
-        let list = self.expr(list)?;
-        let (list, item) = self.items_of(list, at)?;
+        self.scope().clause = UNNEST;
+        let list = self.expr(list);
+        self.scope().clause = "SELECT";
+        let (list, item) = self.items_of(list?, at)?;
         let kind = self.columns.kind(item);
         self.scope().unnested = Some((list, item));
         Ok(Expr::Column(item, kind))

@@ -56,6 +56,9 @@ fn wrong_types_and_places_are_named() {
         ("SELECT UPPER(name, 1) FROM people", 8, "upper needs 1 arguments, and 2 are given"),
         ("SELECT CAST(born AS BIGINT) FROM people", 13, "a date can't be cast to bigint"),
         ("SELECT UNNEST(id) FROM people", 15, "UNNEST needs a list, and this is a bigint"),
+        ("SELECT UNNEST(UNNEST([[1]]))", 15, "UNNEST within UNNEST is not supported"),
+        ("SELECT UNNEST([UNNEST([1])]) FROM people", 16, "UNNEST within UNNEST is not supported"),
+        ("SELECT * FROM UNNEST(UNNEST([[1]])) AS n(x)", 22, "UNNEST within UNNEST is not supported"),
         ("SELECT 1 FROM people p, UNNEST([1]) AS n(x) JOIN teams t ON p.id = t.id", 61, "there is no table p"),
         ("SELECT 1 FROM people, UNNEST([1]) AS n(x) JOIN teams t ON score = x", 59, "there is no column score"),
         (
@@ -63,6 +66,8 @@ fn wrong_types_and_places_are_named() {
             56,
             "a RIGHT or FULL JOIN of UNNEST after a comma is not supported",
         ),
+        ("SELECT 1 FROM people p WHERE id IN (SELECT UNNEST([p.team]))", 54, "team of an outer query"),
+        ("SELECT 1 FROM people p WHERE EXISTS (SELECT 1 FROM UNNEST([p.team]))", 62, "team of an outer query"),
         ("SELECT * FROM people, UNNEST(name) AS n(x)", 30, "UNNEST needs a list, and this is a varchar"),
     ] {
         let found = error(text);
