@@ -305,7 +305,7 @@ fn a_path_with_files_keeps_its_memory_from_other_boxes() {
     const LEFT: u64 = 64 << 10;
     let graph = Graph::random(30_000, 12_000, 12, 13);
     let snapshot = snapshot(&graph.text);
-    let limits = Limits { spilled_from: 0, steps: 500, ..Limits::default() };
+    let limits = QueryLimits { spilled_from: 0, steps: 500, ..QueryLimits::default() };
     let plan = planned(&snapshot, "SELECT ?b { :n0 (:p|:q)* ?b }", limits);
     let expected = names(&plan).len();
     for budget in [600_000, 800_000, 1_000_000] {
