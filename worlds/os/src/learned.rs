@@ -57,9 +57,9 @@ pub enum Treatment {
     Dealt,
     /// Like tasks without declared data.
     Undealt,
-    /// By the home of their first data alone, under strategies with such a rule ([`OpenMode::intense`]).
+    /// By the home of their first data alone, under strategies with such a rule ([`Access::intense`]).
     ///
-    /// [`OpenMode::intense`]: vicus_schedule::OpenMode::intense
+    /// [`Access::intense`]: vicus_schedule::Access::intense
     Intense,
 }
 

@@ -73,7 +73,8 @@ impl Objects for Folder {
         if !folder.exists() {
             fs::create_dir_all(&folder)?;
             // The new folder lasts when the one above it is synced.
-            folder.parent().map_or(Ok(()), |above| File::open(above)?.sync_all())?;
+            let above = folder.parent().filter(|above| !above.as_os_str().is_empty());
+            File::open(above.unwrap_or(Path::new(".")))?.sync_all()?;
         }
         // By chance, since another machine may write to the folder, and may have processes of the same number.
         let unfinished = folder.join(format!("{UNFINISHED}{:016x}", number()));

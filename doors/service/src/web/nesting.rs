@@ -1,7 +1,7 @@
 //! Watches an answer in JSON or XML on its way to its parser, which comes from another crate. That parser takes stack
 //! for each level of triple terms within each other, and time in the square of the number of variables and of an
 //! element's attributes. So all three have a limit, and an answer over a limit ends before the parser gets that part of
-//! it.
+//! it. An answer that breaks off is told, too.
 
 use std::io::{self, Read};
 use vicus_rdf::triple::MOST_NESTED;
@@ -39,6 +39,14 @@ impl<R: Read> Read for Watched<R> {
             Watch::Xml(xml) => xml.next(byte),
         });
         looked.map_err(io::Error::other)?;
+        let left = match &self.watch {
+            Watch::Json(json) => json.open.len(),
+            Watch::Xml(xml) => xml.open,
+        };
+        // The parser takes what is cut off between two solutions for all of them.
+        if count == 0 && !buffer.is_empty() && left > 0 {
+            return Err(io::Error::other("it breaks off"));
+        }
         Ok(count)
     }
 }
