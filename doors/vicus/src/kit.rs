@@ -78,7 +78,7 @@ pub mod plan {
 pub mod recording {
     pub use vicus_topology::DealReason;
     pub use vicus_trace::{
-        Awaits, BoxInfo, BoxSummary, Entry, Event, EventKind, Header, InputSource, JobId, Merged, ModelInfo, Names,
-        RequestOutcome, Rule, SeatInfo, SeatSummary, Takes, TaskKind, UnknownKind, Use, ViaBound, Violation,
+        Awaits, BoxInfo, BoxSummary, Earlier, Entry, Event, EventKind, Header, InputSource, JobId, Merged, ModelInfo,
+        Names, RequestOutcome, Rule, SeatInfo, SeatSummary, Takes, TaskKind, UnknownKind, Use, ViaBound, Violation,
     };
 }
