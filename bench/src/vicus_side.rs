@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use vicus::{Runtime, Setting};
 use vicus_rdf::load::{LoadOptions, LoadSource, Syntax};
-use vicus_service::{Cancel, Count, Dataset, Each, Error, CallLimits, MemoryBudget, Service, SessionOptions};
+use vicus_service::{CallLimits, Cancel, Count, Dataset, Each, Error, MemoryBudget, Service, SessionOptions};
 use vicus_sparql::Moment;
 
 /// A dataset of Vicus that is asked.

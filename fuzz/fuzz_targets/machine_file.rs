@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use vicus_kernels::{Leaf, TaskOrder, Schedule, Task, KernelWorld};
-use vicus_sim::{Machine, SimOptions, Recorder, SimError, Step, simulate};
+use vicus_kernels::{KernelWorld, Leaf, Schedule, Task, TaskOrder};
+use vicus_sim::{Machine, Recorder, SimError, SimOptions, Step, simulate};
 
 /// Two threads read an array that both have, and two tasks are dealt.
 fn run(machine: &Machine) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use vicus::Runtime;
 use vicus_rdf::Snapshot;
 use vicus_service::{
-    Dataset, ErrorKind, Format, CallLimits, MemoryBudget, Moment, PlanOptions, Service, Session, SessionOptions, check,
+    CallLimits, Dataset, ErrorKind, Format, MemoryBudget, Moment, PlanOptions, Service, Session, SessionOptions, check,
 };
 
 static DATASET: LazyLock<Dataset> = LazyLock::new(|| {

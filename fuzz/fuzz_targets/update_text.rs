@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use vicus::Runtime;
 use vicus_rdf::Snapshot;
-use vicus_service::{Dataset, Draft, ErrorKind, CallLimits, MemoryBudget, Service, SessionOptions, check_update};
+use vicus_service::{CallLimits, Dataset, Draft, ErrorKind, MemoryBudget, Service, SessionOptions, check_update};
 use vicus_sparql::Moment;
 
 static DATASET: LazyLock<Dataset> = LazyLock::new(|| {

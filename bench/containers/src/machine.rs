@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 use vicus_machine::SystemPages;
-use vicus_memory::{Memory, MemoryOptions, PageError, Pages, PagePlacement, WhenFull};
+use vicus_memory::{Memory, MemoryOptions, PageError, PagePlacement, Pages, WhenFull};
 use vicus_topology::{NodeId, Topology};
 
 /// A page source with more nodes than the machine has: surplus nodes stand for real ones. Ranges are cut and placed as

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use vicus::{Runtime, Setting};
 use vicus_bench::cpus;
 use vicus_rdf::load::{LoadOptions, LoadSource, Syntax};
-use vicus_service::{Cancel, Dataset, Each, CallLimits, MemoryBudget, Service, Session, SessionOptions};
+use vicus_service::{CallLimits, Cancel, Dataset, Each, MemoryBudget, Service, Session, SessionOptions};
 use vicus_sparql::Moment;
 use vicus_testing::median;
 

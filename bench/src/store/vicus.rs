@@ -10,7 +10,7 @@ use vicus_bench::peer::{Answer, Peer, Query};
 use vicus_bench::vicus_side::Vicus as Asked;
 use vicus_rdf::Snapshot;
 use vicus_rdf::load::{LoadOptions, LoadSource, Syntax};
-use vicus_service::{Cancel, Dataset, StoreMerger, MemoryBudget, Service, SessionOptions, create_store, open_store};
+use vicus_service::{Cancel, Dataset, MemoryBudget, Service, SessionOptions, StoreMerger, create_store, open_store};
 use vicus_store::Store;
 
 pub(crate) struct Vicus {
