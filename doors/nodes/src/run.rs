@@ -29,7 +29,7 @@ use vicus_network::{Kinds, MachineCounts, Network, NetworkText};
 ///     name: "few",
 ///     kinds: &Kinds::library(),
 ///     set: &[],
-///     runtime: &MachineRuntime::builder().threads(1).start(),
+///     runtime: &Runtime::builder().threads(1).start(),
 ///     request: RequestOptions::from(1 << 30),
 ///     nodes: &[address],
 ///     spares: &[],

@@ -98,7 +98,7 @@ impl Model {
     ///         sends.input(0)
     ///     }
     ///     fn receive(&mut self, net: &mut ModelBuilder, _: &ModelCrossing, schema: &Schema) -> OutputId {
-    ///         net.source(library::source("receive", schema, || [])).output(0)
+    ///         net.source(library::source("receive", schema, || [] as [Envelope; 0])).output(0)
     ///     }
     /// }
     /// let part = model.part(&processes, 1, &mut Nowhere).unwrap();
