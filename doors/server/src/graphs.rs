@@ -10,7 +10,7 @@ use crate::multipart;
 use crate::negotiate::{coding_of, syntax_of};
 use crate::query::{self, ClientQuery};
 use crate::requests::RequestKind;
-use crate::routes::{Incoming, Request, wait_for_sequence};
+use crate::routes::{Incoming, MIN_SEQUENCE, Request, wait_for_sequence};
 use crate::shared::Shared;
 use crate::update::{self, Change};
 use axum::http::{Method, Response, StatusCode};
@@ -95,7 +95,7 @@ impl Named {
 }
 
 async fn get(shared: &Arc<Shared>, request: &Request, graph: Named) -> Result<Response<Body>, Failure> {
-    if request.parameters.has("min-sequence") {
+    if request.parameters.has(MIN_SEQUENCE) {
         // While it waits, it counts among its client's requests.
         let _begun = request.begin(shared, RequestKind { kind: "graph", language: "sequence" }, &"".into())?;
         wait_for_sequence(shared, &request.parameters, request.time()?).await?;

@@ -643,7 +643,7 @@ pub(crate) async fn wait_for_sequence(
     shared.waits_for_sequence(text.parse().map_err(|_| wrong())?, most).await
 }
 
-const MIN_SEQUENCE: &str = "min-sequence";
+pub(crate) const MIN_SEQUENCE: &str = "min-sequence";
 
 /// The graphs named by the parameters.
 fn read_graphs(parameters: &Parameters, default: &str, named: &str) -> Result<Option<ReadGraphs>, Failure> {

@@ -441,8 +441,7 @@ impl Archive {
             let ArchivedRecords { mut records, after, .. } = archived;
             records.truncate(last.checked_sub(after).ok_or_else(damaged)? as usize);
             records.drain(..(standing.last.checked_sub(after).ok_or_else(damaged)? as usize).min(records.len()));
-            let epochs = log.epochs.iter().rev();
-            let epoch = epochs.clone().find(|start| start.first <= *last).map_or(Epoch::default(), |start| start.epoch);
+            let epoch = log.clone().up_to(*last).epoch();
             let (to, content) = ((standing.last, standing.epoch()), Content::Records(records));
             let answer = CopyAnswer { store: number, epoch, last: *last, to, content };
             match store.follow_up(&answer)? {

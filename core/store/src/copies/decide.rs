@@ -126,7 +126,8 @@ impl CopyStanding {
     }
 
     /// The log up to this record.
-    pub(crate) fn up_to(mut self, last: u64) -> CopyStanding {
+    #[must_use]
+    pub fn up_to(mut self, last: u64) -> CopyStanding {
         self.epochs.retain(|start| start.first <= last);
         CopyStanding { last, ..self }
     }

@@ -70,8 +70,7 @@ impl Offer {
 
     /// The base, as a copy that has nothing else.
     pub fn standing(&self) -> CopyStanding {
-        let epochs = self.from.epochs.iter().copied().filter(|start| start.first <= self.included).collect();
-        CopyStanding { epochs, last: self.included, ..self.from.clone() }
+        self.from.clone().up_to(self.included)
     }
 }
 
