@@ -7,10 +7,10 @@
 //!
 //! A seat's sources of tasks, and their order: [`Sources::ORDER`]. No source keeps the ones behind it waiting for long:
 //! the plan's *front* has a limit ([`FRONT_TURN_NS`]); after many tasks in a row out of its own queue, the first
-//! probe's, the other probes have a turn ([`OWN_TURN`]), and so has the second of several shared queues of the first
-//! probe. Tasks begun on this seat and *suspended* come back to it and to no other: a *woken* one early, as its data is
-//! likely to be in the seat's caches, for up to [`WOKEN_TURN`] in a row, and one that has *yielded* behind the kept
-//! tasks, for up to [`YIELDED_TURN`].
+//! probe's, the other probes have a turn ([`OWN_TURN`]), and so has a shared queue behind a shared first one. Tasks
+//! begun on this seat and *suspended* come back to it and to no other: a *woken* one early, as its data is likely to be
+//! in the seat's caches, for up to [`WOKEN_TURN`] in a row, and one that has *yielded* behind the kept tasks, for up to
+//! [`YIELDED_TURN`].
 //!
 //! The hot path is [`Seat::find`] and [`Seat::activated`]: they allocate nothing.
 
@@ -92,6 +92,17 @@ struct Own {
     /// A seat without a queue of its own polls this queue first (oldest task first), if the plan names one; with the
     /// way of a task out of it.
     first: Option<(QueueId, Way)>,
+    /// A queue that a seat without a queue of its own would not look into while its first one always has a task.
+    hidden: Option<Hidden>,
+}
+
+/// A queue behind the one that a seat without a queue of its own takes from first.
+#[derive(Clone, Copy, Debug)]
+struct Hidden {
+    first: QueueId,
+    queue: QueueId,
+    take: Take,
+    way: Way,
 }
 
 /// The tasks beneath the running one.
@@ -154,7 +165,35 @@ impl Own {
             probes: usize::from(queue.is_some() && is_only_one),
             in_row: 0,
             first: if queue.is_none() { first_queue(plan, seat) } else { None },
+            hidden: if queue.is_none() { Hidden::of(plan, seat) } else { None },
         }
+    }
+}
+
+impl Hidden {
+    /// The second of several queues of the first probe; with only one there, an entry that no seat looks into first.
+    fn of(plan: &Plan, seat: &SeatPlan) -> Option<Hidden> {
+        let is_plain = |probe: &Probe| probe.when == When::NotEmpty && probe.rest_to.is_none();
+        let (first, others) = seat.look.split_first()?;
+        let list = first.scan.queues();
+        if !is_plain(first) || !matches!(first.scan, QueueScan::List(_)) {
+            return None;
+        }
+        let hidden = |probe: &Probe, queue| {
+            let way = Way::new(probe.rule, queue);
+            Hidden { first: list[0], queue, take: probe.take, way }
+        };
+        if let Some(&second) = list.get(1) {
+            return Some(hidden(first, second));
+        }
+        let is_first = |queue: &QueueId| {
+            let mut firsts = plan.seats.iter().filter_map(|seat| seat.look.first());
+            firsts.any(|first| first.scan.queues().contains(queue))
+        };
+        others.iter().filter(|probe| is_plain(probe)).find_map(|probe| {
+            let entry = probe.scan.queues().iter().find(|queue| plan.entry.contains(queue) && !is_first(queue))?;
+            Some(hidden(probe, *entry))
+        })
     }
 }
 
@@ -508,22 +547,20 @@ impl<T> Seat<T> {
         Some(FoundTask { task: queues.take(own, Take::Oldest, 0, None)?, way: self.own.way })
     }
 
-    /// Like [`Seat::look_far`], for a seat without a queue of its own. If its first probe looks into several queues,
-    /// the second one has a turn after many tasks in a row out of the first.
+    /// Like [`Seat::look_far`], for a seat without a queue of its own. A hidden queue has a turn after many tasks in a
+    /// row out of the first one.
     fn look_fairly<Q>(&mut self, waiting: Option<RequestId>, plan: &SeatPlan, mut queues: Q) -> Option<FoundTask<T>>
     where
         Q: QueuesByRequest<Task = T>,
     {
-        let Some(Probe { scan: QueueScan::List(list), take, when: When::NotEmpty, rest_to: None, rule, .. }) =
-            plan.look.first()
-        else {
+        let is_others_turn = self.is_others_turn();
+        let Some(Hidden { first, queue, take, way }) = self.own.hidden else {
             return self.look_far(waiting, plan, queues);
         };
-        let &[first, second, ..] = &list[..] else { return self.look_far(waiting, plan, queues) };
-        if self.is_others_turn() {
+        if is_others_turn {
             self.own.in_row = 0;
-            if let Some(task) = queues.take(second, *take, 0, None) {
-                return Some(FoundTask { task, way: Way::new(*rule, second) });
+            if let Some(task) = queues.take(queue, take, 0, None) {
+                return Some(FoundTask { task, way });
             }
         }
         let found = self.look_far(waiting, plan, queues);
