@@ -56,20 +56,20 @@ fn ticks_kind() -> BoxSpec {
 
 /// The source that a text names.
 #[derive(Clone)]
-enum From {
+enum StreamOrigin {
     Standard,
     Tcp(String),
     Unix(PathBuf),
     File(PathBuf, FollowFrom),
 }
 
-impl From {
+impl StreamOrigin {
     fn open(&self) -> std::io::Result<Box<dyn Feed>> {
         Ok(match self {
-            From::Standard => Box::new(StandardInput),
-            From::Tcp(address) => Box::new(Tcp::connect(address.as_str())?),
-            From::Unix(path) => Box::new(Unix::connect(path)?),
-            From::File(path, from) => Box::new(Follow::open(path, *from)?),
+            StreamOrigin::Standard => Box::new(StandardInput),
+            StreamOrigin::Tcp(address) => Box::new(Tcp::connect(address.as_str())?),
+            StreamOrigin::Unix(path) => Box::new(Unix::connect(path)?),
+            StreamOrigin::File(path, from) => Box::new(Follow::open(path, *from)?),
         })
     }
 }
@@ -90,22 +90,22 @@ fn lines_kind() -> BoxSpec {
             let is_new = building.boolean("new");
             let from = match (from.as_str(), from.split_once(':')) {
                 ("", _) => return Err(KindError::of("from", "a source is expected: -, tcp:…, unix:… or a file")),
-                ("-", _) => building.file("from").map(|_| From::Standard)?,
-                (_, Some(("tcp", address))) => From::Tcp(address.to_owned()),
-                (_, Some(("unix", path))) => From::Unix(building.file_named("from", path)?),
+                ("-", _) => building.file("from").map(|_| StreamOrigin::Standard)?,
+                (_, Some(("tcp", address))) => StreamOrigin::Tcp(address.to_owned()),
+                (_, Some(("unix", path))) => StreamOrigin::Unix(building.file_named("from", path)?),
                 _ => {
                     let from = if is_new { FollowFrom::End } else { FollowFrom::Beginning };
-                    From::File(building.file("from")?, from)
+                    StreamOrigin::File(building.file("from")?, from)
                 }
             };
-            if is_new && !matches!(from, From::File(..)) {
+            if is_new && !matches!(from, StreamOrigin::File(..)) {
                 return Err(KindError::of("new", "it is for files"));
             }
-            if let From::File(path, from) = &from {
+            if let StreamOrigin::File(path, from) = &from {
                 let found = Follow::open(path, *from).map(drop);
                 found.map_err(|error| KindError::of("from", format!("{}: {error}", path.display())))?;
             }
-            if let From::Tcp(address) = &from {
+            if let StreamOrigin::Tcp(address) = &from {
                 let port = address.rsplit_once(':').filter(|(host, _)| !host.is_empty());
                 if port.is_none_or(|(_, port)| port.parse::<u16>().is_err()) {
                     return Err(KindError::of(
@@ -120,7 +120,7 @@ fn lines_kind() -> BoxSpec {
             };
             let options = LineOptions { idle, ..LineOptions::default() };
             // The others end when their writer closes them.
-            if let From::File(..) = from {
+            if let StreamOrigin::File(..) = from {
                 building.never_ends();
             }
             let made = building.source(lines("lines", move || from.open(), options));

@@ -133,7 +133,7 @@ pub struct NextTask<T> {
     /// How the seat got it.
     pub way: Way,
     /// The seat was woken for another task, and leaves that to another seat: see [`Seat::take_wake`].
-    pub leaves: bool,
+    pub passes_wake_on: bool,
 }
 
 /// A seat's step after a push.
@@ -269,7 +269,7 @@ impl<T> Seat<T> {
     {
         let FoundTask { task, way } = self.look_beyond(self.waits_for(), plan, queues)?;
         self.resting.found();
-        Some(NextTask { task, way, leaves: self.drop_own_wake(way) })
+        Some(NextTask { task, way, passes_wake_on: self.drop_own_wake(way) })
     }
 
     /// The seat it looks and pushes as.
@@ -316,9 +316,9 @@ impl<T> Seat<T> {
             {
                 break 'found found;
             }
-            if left.take(Source::Near)
+            if left.take(Source::FirstQueue)
                 && left.has(Source::Left)
-                && let Some(found) = self.find_in_nears_turn(&mut queues)
+                && let Some(found) = self.find_in_first_queues_turn(&mut queues)
             {
                 break 'found found;
             }
@@ -347,17 +347,17 @@ impl<T> Seat<T> {
         if self.front.worked_ns > 0 && way.queue() != self.front.queue {
             self.front.worked_ns = 0;
         }
-        NextTask { task, way, leaves: self.drop_own_wake(way) }
+        NextTask { task, way, passes_wake_on: self.drop_own_wake(way) }
     }
 
     /// A task of its first queue, in that queue's turn between two yielded tasks.
     #[cold]
-    fn find_in_nears_turn<Q>(&mut self, queues: &mut Q) -> Option<FoundTask<T>>
+    fn find_in_first_queues_turn<Q>(&mut self, queues: &mut Q) -> Option<FoundTask<T>>
     where
         Q: QueuesByRequest<Task = T>,
     {
-        self.ready.end_nears_turn();
-        let found = self.find_near(queues)?;
+        self.ready.end_first_queues_turn();
+        let found = self.find_first_queue(queues)?;
         // Then a yielded task has its turn again: else two of the queue would begin for each of these.
         self.ready.allow_yielded(u32::from(self.own.first.is_some()));
         Some(found)
@@ -381,7 +381,7 @@ impl<T> Seat<T> {
     }
 
     /// A task of its first queue.
-    fn find_near<Q>(&mut self, queues: &mut Q) -> Option<FoundTask<T>>
+    fn find_first_queue<Q>(&mut self, queues: &mut Q) -> Option<FoundTask<T>>
     where
         Q: QueuesByRequest<Task = T>,
     {
@@ -426,7 +426,7 @@ impl<T> Seat<T> {
     #[inline]
     pub fn is_own_next(&self) -> bool {
         let asked = self.ready.sources().without(Sources::of(&[Source::Called]));
-        let is_next = asked.has_first(Source::Own) || asked.has_first(Source::Near) && asked.has(Source::Own);
+        let is_next = asked.has_first(Source::Own) || asked.has_first(Source::FirstQueue) && asked.has(Source::Own);
         is_next && self.may_take_own(self.waits_for())
     }
 
@@ -434,14 +434,14 @@ impl<T> Seat<T> {
     /// the plan's probes.
     #[inline]
     pub fn is_look_next(&self) -> bool {
-        let asked = self.ready.sources().without(Sources::of(&[Source::Called, Source::Near]));
+        let asked = self.ready.sources().without(Sources::of(&[Source::Called, Source::FirstQueue]));
         asked.has_first(Source::Probes) && self.waits_for().is_none()
     }
 
     /// A task was taken from its own queue, by [`Seat::is_own_next`].
     #[inline]
     pub fn took_own(&mut self) {
-        self.ready.end_nears_turn();
+        self.ready.end_first_queues_turn();
         self.own.in_row = self.own.in_row.saturating_add(1);
     }
 
@@ -450,7 +450,7 @@ impl<T> Seat<T> {
     #[inline]
     pub fn next_resumed(&mut self, is_first_empty: impl FnOnce() -> bool) -> Option<T> {
         const ASKED: Sources =
-            Sources::of(&[Source::Turns, Source::Woken, Source::Kept, Source::Near, Source::Yielded]);
+            Sources::of(&[Source::Turns, Source::Woken, Source::Kept, Source::FirstQueue, Source::Yielded]);
         let mut left = self.ready.sources().among(ASKED);
         if left.take(Source::Turns) {
             return None;
@@ -461,7 +461,7 @@ impl<T> Seat<T> {
             return Some(task);
         }
         // Otherwise a yielding task would have no turn while others are woken again and again.
-        if left.take(Source::Kept) || left.take(Source::Near) && !is_first_empty() {
+        if left.take(Source::Kept) || left.take(Source::FirstQueue) && !is_first_empty() {
             return None;
         }
         if left.take(Source::Yielded) { self.ready.take_yielded_in_turn() } else { None }
