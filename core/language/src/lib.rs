@@ -13,6 +13,7 @@
 //!
 //! Begin at [`Compiler`].
 
+mod completion;
 mod error;
 mod module;
 mod node;
@@ -22,6 +23,7 @@ pub mod stack;
 mod stop;
 mod values;
 
+pub use completion::{Completion, Suggestion, SuggestionKind};
 pub use error::{SourcePosition, TextError, TextErrorKind};
 pub use module::{Answer, Compiler, PartOfPlan, Planned, RunOperators, Runnable};
 pub use node::{Done, PlanNode, RunCounts, StepBox};

@@ -46,7 +46,7 @@ mod update;
 mod value;
 
 pub use boxes::spill::QuerySpill;
-pub use complete::{Completion, KNOWN_PREFIXES, Suggestion, SuggestionKind, complete};
+pub use complete::{KNOWN_PREFIXES, complete};
 pub use cost::{parsing_bytes, parsing_bytes_with, update_bytes_with};
 pub use error::{QueryError, QueryErrorKind};
 pub use graphs::DefaultGraph;

@@ -7,36 +7,7 @@ use crate::bind::FUNCTIONS;
 use crate::table::{Catalogue, Table};
 use std::ops::Range;
 use std::sync::Arc;
-
-/// The suggestions for a place of a statement.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SqlCompletion {
-    /// The bytes replaced by a suggestion: the name being typed.
-    pub range: Range<usize>,
-    /// The likeliest first.
-    pub suggestions: Vec<SqlSuggestion>,
-}
-
-/// A text to insert into a statement.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SqlSuggestion {
-    /// The text, in quotes where a name needs them.
-    pub text: String,
-    /// The kind of text.
-    pub kind: SqlSuggestionKind,
-    /// A column's table.
-    pub detail: String,
-}
-
-/// The kind of a suggestion for a statement.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum SqlSuggestionKind {
-    Table,
-    Column,
-    Function,
-    Keyword,
-}
+use vicus_language::{Completion, Suggestion, SuggestionKind};
 
 const KEYWORDS: &[&str] = &[
     "SELECT",
@@ -114,7 +85,7 @@ enum Token<'a> {
 /// assert_eq!(&text[found.range], "n");
 /// assert_eq!(found.suggestions[0].text, "name");
 /// ```
-pub fn complete_sql(text: &str, cursor: usize, catalogue: &dyn Catalogue) -> SqlCompletion {
+pub fn complete_sql(text: &str, cursor: usize, catalogue: &dyn Catalogue) -> Completion {
     let mut cursor = cursor.min(text.len());
     while !text.is_char_boundary(cursor) {
         cursor -= 1;
@@ -125,7 +96,7 @@ pub fn complete_sql(text: &str, cursor: usize, catalogue: &dyn Catalogue) -> Sql
         Some((Token::Word(_) | Token::Quoted(_), range)) => range.clone(),
         // A place behind a finished text is free, as one behind a sign is.
         Some((Token::Opaque, range)) if cursor < range.end || !text[..cursor].ends_with('\'') => {
-            return SqlCompletion { range: cursor..cursor, suggestions: Vec::new() };
+            return Completion { range: cursor..cursor, suggestions: Vec::new() };
         }
         _ => cursor..cursor,
     };
@@ -138,7 +109,7 @@ pub fn complete_sql(text: &str, cursor: usize, catalogue: &dyn Catalogue) -> Sql
     // Suggestions beginning as typed come first; within them the order is that of the kinds above.
     suggestions.sort_by_key(|each| !each.text.trim_start_matches('"').to_lowercase().starts_with(&begin));
     suggestions.truncate(MOST);
-    SqlCompletion { range: typed, suggestions }
+    Completion { range: typed, suggestions }
 }
 
 /// The tables of a catalogue by name.
@@ -149,26 +120,26 @@ struct Named<'a> {
 
 impl Named<'_> {
     /// The suggestions behind some tokens of a text, whatever is typed.
-    fn suggestions(&self, before: &[Token<'_>], all: &[(Token<'_>, Range<usize>)]) -> Vec<SqlSuggestion> {
+    fn suggestions(&self, before: &[Token<'_>], all: &[(Token<'_>, Range<usize>)]) -> Vec<Suggestion> {
         let used = self.used(all);
         if let [.., owner, Token::Sign('.')] = before {
             let of_owner = used.iter().filter(|(alias, ..)| owner.names(alias));
             return of_owner.flat_map(|(_, name, table)| columns(name, table)).collect();
         }
         if wants_table(before) {
-            return self.names.iter().map(|name| suggestion(written(name), SqlSuggestionKind::Table, "")).collect();
+            return self.names.iter().map(|name| suggestion(written(name), SuggestionKind::Table, "")).collect();
         }
-        let mut found: Vec<SqlSuggestion> = Vec::new();
+        let mut found: Vec<Suggestion> = Vec::new();
         if used.is_empty() {
             let tables = self.names.iter().filter_map(|name| Some((name, self.table(name)?)));
             found.extend(tables.flat_map(|(name, table)| columns(name, &table)).take(MOST));
         }
         found.extend(used.iter().flat_map(|(_, name, table)| columns(name, table)));
-        let aliases = used.iter().map(|(alias, ..)| suggestion(written(alias), SqlSuggestionKind::Table, ""));
+        let aliases = used.iter().map(|(alias, ..)| suggestion(written(alias), SuggestionKind::Table, ""));
         found.extend(aliases);
         let functions = FUNCTIONS.iter().map(|name| format!("{name}("));
-        found.extend(functions.map(|text| suggestion(text, SqlSuggestionKind::Function, "")));
-        let keywords = KEYWORDS.iter().map(|word| suggestion((*word).to_owned(), SqlSuggestionKind::Keyword, ""));
+        found.extend(functions.map(|text| suggestion(text, SuggestionKind::Function, "")));
+        let keywords = KEYWORDS.iter().map(|word| suggestion((*word).to_owned(), SuggestionKind::Keyword, ""));
         found.extend(keywords);
         found
     }
@@ -229,13 +200,13 @@ fn wants_table(before: &[Token<'_>]) -> bool {
     }
 }
 
-fn columns(name: &str, table: &Arc<dyn Table>) -> Vec<SqlSuggestion> {
+fn columns(name: &str, table: &Arc<dyn Table>) -> Vec<Suggestion> {
     let readable = table.columns().iter().filter(|column| column.unreadable.is_none());
-    readable.map(|column| suggestion(written(&column.name), SqlSuggestionKind::Column, name)).collect()
+    readable.map(|column| suggestion(written(&column.name), SuggestionKind::Column, name)).collect()
 }
 
-fn suggestion(text: String, kind: SqlSuggestionKind, detail: &str) -> SqlSuggestion {
-    SqlSuggestion { text, kind, detail: detail.to_owned() }
+fn suggestion(text: String, kind: SuggestionKind, detail: &str) -> Suggestion {
+    Suggestion { text, kind, detail: detail.to_owned(), count: None, prefix: None }
 }
 
 fn is_keyword(word: &str) -> bool {

@@ -39,7 +39,7 @@ mod types;
 mod written;
 
 pub use bind::FUNCTIONS;
-pub use complete::{SqlCompletion, SqlSuggestion, SqlSuggestionKind, complete_sql};
+pub use complete::complete_sql;
 pub use convert::in_sql;
 pub use date::{date_of, date_text, span_text, time_text, timestamp_of, timestamp_text};
 pub use decimal::decimal_text;

@@ -89,12 +89,10 @@ pub use temporary::TemporaryFolder;
 pub use update::{CheckedUpdate, Draft, StoreUpdate, StoreUpdateError, Updated, Updating, check_update};
 pub use vicus_files::File;
 pub use vicus_language::{
-    Answer, Done, PlanNode, PlanOptions, Remark, RemarkKind, RunCounts, StepBox, TextError, TextErrorKind, TextLimits,
-    ValueType,
+    Answer, Completion, Done, PlanNode, PlanOptions, Remark, RemarkKind, RunCounts, StepBox, Suggestion,
+    SuggestionKind, TextError, TextErrorKind, TextLimits, ValueType,
 };
-pub use vicus_sparql::{
-    Completion, DefaultGraph, KNOWN_PREFIXES, Machines, Moment, ServiceFailed, Suggestion, SuggestionKind,
-};
+pub use vicus_sparql::{DefaultGraph, KNOWN_PREFIXES, Machines, Moment, ServiceFailed};
 pub use vicus_sql::{SqlType, Table as SqlTable, Tables};
 pub use vicus_store::{
     ArchiveSource, Ask, CommitWatch, Content as CopyContent, CopyStanding, Epoch, NotArchived, Offer,

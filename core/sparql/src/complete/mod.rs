@@ -13,52 +13,9 @@ use oxrdf::vocab::xsd;
 use oxrdf::{Literal, NamedNodeRef, Term, TermRef};
 use reading::{Named, Next, Reading, tokens};
 use std::collections::BTreeMap;
-use std::ops::Range;
+use vicus_language::{Completion, Suggestion, SuggestionKind};
 use vicus_rdf::characteristic::Attribute;
 use vicus_rdf::{Id, Order, Snapshot, Statistics, TermKind, TermView};
-
-/// The suggestions for a place of a text.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Completion {
-    /// The bytes replaced by a suggestion: the word being typed.
-    pub range: Range<usize>,
-    /// The likeliest first.
-    pub suggestions: Vec<Suggestion>,
-}
-
-/// A text to insert.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Suggestion {
-    /// The text.
-    pub text: String,
-    /// The kind of text.
-    pub kind: SuggestionKind,
-    /// The suggestion's IRI, or another aid for choosing.
-    pub detail: String,
-    /// The number of occurrences in the data, if known.
-    pub count: Option<usize>,
-    /// A prefix needed but not declared by the text, and its IRI.
-    pub prefix: Option<(String, String)>,
-}
-
-/// The kind of a suggestion.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum SuggestionKind {
-    Predicate,
-    Class,
-    Graph,
-    Iri,
-    Literal,
-    Variable,
-    Keyword,
-    Function,
-    Prefix,
-    /// In languages that have them.
-    Table,
-    /// In languages that have them.
-    Column,
-}
 
 /// Prefixes known without a declaration, and their IRIs.
 pub const KNOWN_PREFIXES: &[(&str, &str)] = &[

@@ -3,7 +3,7 @@
 use crate::run::{answer, lines, table, ways};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use vicus_flow::SteppedRequest;
+use vicus_flow::stepwise::SteppedRequest;
 use vicus_language::RunCounts;
 use vicus_sql::{PlanOptions, SqlErrorKind, SqlType, StatementLimits, Tables, Value, parse, plan};
 

@@ -24,10 +24,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vicus::kit::ModelLinks;
 use vicus_language::{
-    Answer, Ends, PartOfPlan, Planned, Remark, RunOperators, Runnable, TextError, TextErrorKind, Watch,
+    Answer, Completion, Ends, PartOfPlan, Planned, Remark, RunOperators, Runnable, TextError, TextErrorKind, Watch,
 };
 use vicus_rdf::Snapshot;
-use vicus_sparql::{Completion, Moment, QuerySpill, RunOptions};
+use vicus_sparql::{Moment, QuerySpill, RunOptions};
 
 /// All languages, in the order that doors list them in. A session without a choice has the first.
 ///

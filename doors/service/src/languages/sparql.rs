@@ -4,11 +4,11 @@ use super::{CheckedText, LanguageOptions, QueryLanguage, Question, TextOption, T
 use crate::error::Error;
 use crate::session::{Call, Prepared, ReadGraphs, Session, SessionOptions, reading};
 use std::sync::Arc;
-use vicus_language::{Remark, TextError, TextErrorKind, Watch};
+use vicus_language::{Completion, Remark, TextError, TextErrorKind, Watch};
 use vicus_rdf::{Snapshot, TermLimits};
 use vicus_sparql::{
-    Completion, DefaultGraph, Form, ParseOptions, ParsedQuery, QueryError, QueryErrorKind, QueryLimits, QueryOptions,
-    Sparql, complete, parse, parse_with, parsing_bytes_with, remarks,
+    DefaultGraph, Form, ParseOptions, ParsedQuery, QueryError, QueryErrorKind, QueryLimits, QueryOptions, Sparql,
+    complete, parse, parse_with, parsing_bytes_with, remarks,
 };
 
 /// The deepest nesting that [`SessionOptions::text`] can allow.

@@ -21,12 +21,10 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use vicus::{BoxError, Column, Envelope, Turn};
-use vicus_language::{Answer, Compiler as _, SourcePosition, TextError, TextErrorKind, Watch};
+use vicus_language::{Answer, Compiler as _, Completion, SourcePosition, TextError, TextErrorKind, Watch};
 use vicus_rdf::{Id, Order, Snapshot, TermKind, TermView};
-use vicus_sparql::{Completion, Suggestion, SuggestionKind};
 use vicus_sql::{
-    Catalogue, ColumnRange, MemoryTable, ParsedStatement, Scan, Sql, SqlSuggestion, SqlSuggestionKind, SqlType, Table,
-    TableColumn, Tables, complete_sql,
+    Catalogue, ColumnRange, MemoryTable, ParsedStatement, Scan, Sql, SqlType, Table, TableColumn, Tables, complete_sql,
 };
 
 /// The options of SQL.
@@ -126,20 +124,7 @@ impl QueryLanguage for SqlTexts {
         _watch: &dyn Watch,
     ) -> Completion {
         let names = Names { tables: &options.sql.tables, predicates: predicates(data) };
-        let found = complete_sql(text, cursor, &names);
-        let suggested = |each: SqlSuggestion| Suggestion {
-            text: each.text,
-            kind: match each.kind {
-                SqlSuggestionKind::Table => SuggestionKind::Table,
-                SqlSuggestionKind::Column => SuggestionKind::Column,
-                SqlSuggestionKind::Function => SuggestionKind::Function,
-                SqlSuggestionKind::Keyword => SuggestionKind::Keyword,
-            },
-            detail: each.detail,
-            count: None,
-            prefix: None,
-        };
-        Completion { range: found.range, suggestions: found.suggestions.into_iter().map(suggested).collect() }
+        complete_sql(text, cursor, &names)
     }
 }
 
