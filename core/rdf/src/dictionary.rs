@@ -15,6 +15,7 @@ mod symbols;
 mod tests;
 
 pub(crate) use builder::{SectionBuilder, write_symbols};
+use section::KeyAppender;
 pub use section::Keys;
 pub(crate) use section::{BLOCK, Section};
 pub(crate) use symbols::{Sample, Training};
@@ -101,6 +102,22 @@ impl Dictionary {
     /// ```
     pub fn keys(&self, kind: TermKind) -> Keys<'_> {
         self.sections[kind.section().expect("a kind with keys")].keys()
+    }
+
+    /// A reader that puts the texts of many terms one behind the other.
+    ///
+    /// ```
+    /// use oxrdf::NamedNodeRef;
+    /// use vicus_rdf::Snapshot;
+    /// let data = Snapshot::of_ntriples(b"<http://e/s> <http://e/p> \"text\"@en .")?;
+    /// let (mut texts, mut appender) = (Vec::new(), data.dictionary().text_appender());
+    /// let id = |iri| data.id(NamedNodeRef::new_unchecked(iri).into()).unwrap();
+    /// assert!(appender.append(id("http://e/p"), &mut texts) && appender.append(id("http://e/s"), &mut texts));
+    /// assert_eq!(texts, b"http://e/phttp://e/s");
+    /// # Ok::<(), vicus_rdf::SyntaxError>(())
+    /// ```
+    pub fn text_appender(&self) -> TextAppender<'_> {
+        TextAppender { sections: self.sections.each_ref().map(Section::appender) }
     }
 
     /// Reads a few bytes at the key of a term. Memory serves many requests at once in about the time of one, so call
@@ -193,5 +210,42 @@ impl Dictionary {
                 key.clone_into(&mut last);
             }
         }
+    }
+}
+
+/// Appends the texts of terms to one text; see [`Dictionary::text_appender`].
+#[derive(Debug)]
+pub struct TextAppender<'a> {
+    sections: [KeyAppender<'a>; SECTIONS],
+}
+
+impl TextAppender<'_> {
+    /// Appends an IRI, or the text of a literal without language and datatype; false, and nothing, for other terms and
+    /// for those that are in no dictionary. Between two calls, what was appended has to stay in its place, or
+    /// [`TextAppender::begin`] to be called. What it appends is UTF-8. Panics for an id unknown to this dictionary.
+    #[inline]
+    pub fn append(&mut self, id: Id, texts: &mut Vec<u8>) -> bool {
+        let (kind, rank) = (id.kind(), id.place());
+        let (false, Some(section)) = (id.is_unranked(), kind.section()) else { return false };
+        let has_front = match kind {
+            TermKind::Iri | TermKind::String => false,
+            TermKind::LangString | TermKind::DirString | TermKind::Typed => true,
+            _ => return false,
+        };
+        let (start, reader) = (texts.len(), &mut self.sections[section]);
+        reader.append(rank, texts);
+        if has_front {
+            // A language or a datatype, which the key begins with, has no such byte.
+            let front = texts[start..].iter().position(|byte| *byte == 0).map_or(0, |at| at + 1);
+            texts.copy_within(start + front.., start);
+            texts.truncate(texts.len() - front);
+            reader.forget();
+        }
+        true
+    }
+
+    /// The next text is to be appended to another list of texts.
+    pub fn begin(&mut self) {
+        self.sections.iter_mut().for_each(KeyAppender::forget);
     }
 }

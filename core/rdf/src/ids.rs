@@ -133,7 +133,16 @@ impl TermKind {
     }
 
     pub(crate) fn of_tag(tag: u8) -> Option<TermKind> {
-        TermKind::ALL.into_iter().find(|&kind| kind as u8 == tag)
+        // A table: a search among all of them took part of the time of each look at a term.
+        const KINDS: [Option<TermKind>; 256] = {
+            let (mut kinds, mut at) = ([None; 256], 0);
+            while at < TermKind::ALL.len() {
+                kinds[TermKind::ALL[at] as usize] = Some(TermKind::ALL[at]);
+                at += 1;
+            }
+            kinds
+        };
+        KINDS[usize::from(tag)]
     }
 }
 

@@ -31,6 +31,7 @@ use vicus_flow::{
 use vicus_language::stack::Deep;
 use vicus_language::{Answer, Costs, PartOfPlan, PlanOptions, Planned, RunOperators, Runnable, Stop, Watch};
 use vicus_language::{PlanNode, RunCounts};
+use vicus_rdf::dictionary::TextAppender;
 use vicus_rdf::{Id, Snapshot, TermView};
 
 /// How a query is planned: the options of any language, and those of SPARQL.
@@ -689,6 +690,11 @@ impl QueryRun {
     /// Passes a copy of the key of the term of an id in a solution to `look`. Panics for terms without keys.
     pub(crate) fn with_key<R>(&self, id: Id, look: impl FnOnce(&str) -> R) -> R {
         look(&self.terms.key(id))
+    }
+
+    /// Appends the texts of many terms of the store to one text.
+    pub fn text_appender(&self) -> TextAppender<'_> {
+        self.terms.snapshot.dictionary().text_appender()
     }
 
     /// Passes the term of an id in a solution to `look`; a term of the store is not copied. Panics as

@@ -52,6 +52,7 @@ mod event;
 mod file;
 mod log;
 mod merge;
+mod recent;
 mod summary;
 
 pub use check::{Rule, Violation};
@@ -109,12 +110,18 @@ pub struct Header {
     /// Whether logs keep the last events: what was lost lies before the first one, and not behind the last.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rolls: bool,
+    /// The span of time before the end that logs have whole, if they keep one; otherwise 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub last_ns: u64,
     /// The processes of a run over several ones, by the numbers that seats have; empty for a run of one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<String>,
     /// For each seat, sums over the time before its first event, if logs keep the last events; or nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<Vec<Earlier>>,
+    /// For each model, the operators of the query that it answers, if it answers one; or nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub operators: Vec<Vec<OperatorInfo>>,
 }
 
 /// The place of a seat's thread.
@@ -138,6 +145,10 @@ fn is_first(process: &u32) -> bool {
     *process == 0
 }
 
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// A model, and the requests that were instances of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelInfo {
@@ -147,6 +158,25 @@ pub struct ModelInfo {
     pub requests: Vec<u32>,
     /// Its boxes, in the order of [`JobId::index`].
     pub boxes: Vec<BoxInfo>,
+}
+
+/// An operator of a query's plan. A plan is a list of them, each before its inputs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OperatorInfo {
+    /// The place in the list of the operator that reads its rows; none for the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<u32>,
+    /// The kind of operator.
+    pub name: String,
+    /// Its operands.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub detail: String,
+    /// How many rows it was expected to make.
+    pub expected_rows: u64,
+    /// Its boxes, by their places in the model.
+    pub boxes: Vec<u32>,
+    /// The outputs that share its rows.
+    pub outputs: Vec<InputSource>,
 }
 
 /// A box of a model.
@@ -200,6 +230,8 @@ impl Trace {
         if logs.iter().any(|log| !log.earlier.is_empty()) {
             header.earlier = logs.iter_mut().map(|log| std::mem::take(&mut log.earlier)).collect();
         }
+        let spans = logs.iter_mut().map(|log| std::mem::take(&mut log.last_ns)).filter(|last_ns| *last_ns > 0);
+        header.last_ns = spans.min().unwrap_or(header.last_ns);
         Trace { header, logs }
     }
 

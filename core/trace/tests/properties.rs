@@ -40,7 +40,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 fn traces() -> impl Strategy<Value = Trace> {
     vec((events(), 0u64..3), 0..5).prop_map(|logs| {
         let logs: Vec<SeatLog> =
-            logs.into_iter().map(|(events, lost)| SeatLog { events, lost, earlier: Vec::new() }).collect();
+            logs.into_iter().map(|(events, lost)| SeatLog { events, lost, ..SeatLog::default() }).collect();
         Trace::new(Header::for_seats(logs.len()), logs)
     })
 }
@@ -127,7 +127,7 @@ proptest! {
         let whole = Execution::play(&choices).trace;
         let cut = whole.logs().iter().zip(room).map(|(log, room)| {
             let events: Vec<Event> = log.events.iter().take(room).copied().collect();
-            SeatLog { lost: (log.events.len() - events.len()) as u64, events, earlier: Vec::new() }
+            SeatLog { lost: (log.events.len() - events.len()) as u64, events, ..SeatLog::default() }
         });
         let cut = Trace::new(whole.header().clone(), cut.collect());
         prop_assert_eq!(cut.check(), []);

@@ -3,7 +3,7 @@
 use crate::arguments::RuntimeArgs;
 use crate::interrupt::{self, Interrupted};
 use crate::messages::print;
-use crate::query::{ROOM, bytes, duration, of_this_program, write_trace};
+use crate::query::{ROOM, bytes, duration, of_this_program, trace_span, write_trace};
 use crate::{engine, memory, node};
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
@@ -106,6 +106,10 @@ struct RunArgs {
     /// Keeps the last events in place of the first ones: for networks that run for days.
     #[arg(long, requires = "trace")]
     trace_rolling: bool,
+    /// Keeps the events of so much time before the end, such as 10m or 500ms, and sums of the time before that; the last
+    /// events alone if `--trace-events` has no room for more.
+    #[arg(long, value_name = "TIME", value_parser = trace_span, requires = "trace", conflicts_with = "trace_rolling")]
+    trace_last: Option<Duration>,
 }
 
 #[derive(ClapArgs)]
@@ -468,7 +472,11 @@ fn run_network(args: &RunArgs) -> anyhow::Result<()> {
         // Fails now, not after the work.
         File::create(path).with_context(|| format!("{}: can't be written", path.display()))?;
         let events = args.trace_events.get();
-        builder = if args.trace_rolling { builder.record_last(events) } else { builder.record(events) };
+        builder = match (args.trace_last, args.trace_rolling) {
+            (Some(last), _) => builder.record_last_time(last, events),
+            (None, true) => builder.record_last(events),
+            (None, false) => builder.record(events),
+        };
     }
     let runtime = args.runtime.start(builder)?;
     let nodes = vicus::this_machine().topology.nodes.len();
@@ -481,7 +489,7 @@ fn run_network(args: &RunArgs) -> anyhow::Result<()> {
     let run = Run { args, runtime: &runtime, text: &text, name: &name, machine, limit, options };
     let ended = run.until_done();
     if let Some(path) = &args.trace {
-        write_trace(path, &of_this_program(runtime.trace().expect("it was asked to record")))?;
+        write_trace(path, &of_this_program(runtime.trace().expect("it was asked to record")), args.trace_last)?;
     }
     ended
 }

@@ -3,7 +3,7 @@
 use crate::arguments::RuntimeArgs;
 use crate::engine::plain;
 use crate::messages::print;
-use crate::query::{ROOM, bytes, duration, of_this_program, write_trace};
+use crate::query::{ROOM, bytes, duration, of_this_program, trace_span, write_trace};
 use crate::store::of;
 use crate::{interrupt, memory, network};
 use anyhow::{Context, anyhow, bail, ensure};
@@ -61,6 +61,9 @@ pub(crate) struct Args {
     /// How many events of each thread the trace has room for, 32 bytes each.
     #[arg(long, value_name = "N", requires = "trace", default_value_t = ROOM)]
     trace_events: NonZero<usize>,
+    /// Keeps the events of so much time before the end, such as 10m or 500ms, in place of the last ones.
+    #[arg(long, value_name = "TIME", value_parser = trace_span, requires = "trace")]
+    trace_last: Option<Duration>,
 }
 
 /// The token given, or that of the environment.
@@ -94,7 +97,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let has_token = options.token.is_some();
     let mut builder = args.runtime.builder()?;
     if args.trace.is_some() {
-        builder = builder.record_last(args.trace_events.get());
+        let events = args.trace_events.get();
+        builder = match args.trace_last {
+            Some(last) => builder.record_last_time(last, events),
+            None => builder.record_last(events),
+        };
     }
     let runtime = args.runtime.start(builder)?;
     let threads = runtime.plan().threads();
@@ -133,7 +140,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     node.serve(|| ended.load(Ordering::Relaxed)).context("the node")?;
     if let Some(path) = &args.trace {
         let runtime = node.into_runtime().context("a network does not end, so there is no trace")?;
-        write_trace(path, &of_this_program(runtime.trace().expect("it was asked to record")))?;
+        write_trace(path, &of_this_program(runtime.trace().expect("it was asked to record")), args.trace_last)?;
     }
     Ok(())
 }

@@ -432,7 +432,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     if let Some(path) = &args.runs.trace {
         let runtime = service.into_runtime().expect("no session is left");
         let trace = runtime.trace().expect("it was asked to record");
-        write_trace(path, &of_this_program(trace))?;
+        write_trace(path, &of_this_program(trace), None)?;
     }
     match done {
         // The reader has closed its end, having read enough.
@@ -673,13 +673,29 @@ pub(crate) fn of_this_program(trace: vicus_trace::Trace) -> vicus_trace::Trace {
     trace.with_command(words.collect::<Vec<_>>().join(" "))
 }
 
-/// Writes a trace file; errors name it.
-pub(crate) fn write_trace(path: &Path, trace: &vicus_trace::Trace) -> anyhow::Result<()> {
+/// A span of time for a trace.
+pub(crate) fn trace_span(text: &str) -> Result<Duration, String> {
+    let ns = vicus_network::span_ns(text)?;
+    let ns = u64::try_from(ns).ok().filter(|ns| *ns > 0);
+    ns.map(Duration::from_nanos).ok_or_else(|| format!("`{text}` is no span of time that a trace can keep"))
+}
+
+/// Writes a trace file; errors name it. `last`: the span of time that the trace was asked to keep.
+pub(crate) fn write_trace(path: &Path, trace: &vicus_trace::Trace, last: Option<Duration>) -> anyhow::Result<()> {
     let cannot = || format!("{}: can't be written", path.display());
     let mut file = std::io::BufWriter::new(std::fs::File::create(path).with_context(cannot)?);
     trace.write_to(&mut file).with_context(cannot)?;
     file.flush().with_context(cannot)?;
-    if trace.header().rolls {
+    let whole = Duration::from_nanos(trace.header().last_ns);
+    if let Some(last) = last {
+        if whole < last {
+            tell(format_args!(
+                "vicus: the trace has the last {:.1} s of {:.1}: make room by --trace-events",
+                whole.as_secs_f64(),
+                last.as_secs_f64()
+            ));
+        }
+    } else if trace.header().rolls {
         if trace.lost() > 0 {
             tell(format_args!("vicus: the trace has the last events; {} before them were dropped", trace.lost()));
         }

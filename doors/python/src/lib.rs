@@ -6,6 +6,7 @@
 //!  networks.rs     networks as text, boxes in Python ─▶ vicus_network
 //!  node.rs         a process that runs parts of others' networks ─▶ vicus_nodes
 //!  quads.rs        quads without a text ─▶ vicus_service::Matching
+//!  triples.rs      triples of a graph of rdflib, one by one
 //!  options.rs      the options of a query
 //!  rows.rs         an answer: tuples of terms, or a stream of Arrow
 //!  frames.rs       frames of others as tables of SQL
@@ -31,6 +32,7 @@ mod rows;
 mod runtime;
 mod threads;
 mod transaction;
+mod triples;
 mod wait;
 
 use pyo3::exceptions::PyImportError;
@@ -82,6 +84,7 @@ fn _vicus(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<runtime::PlacedArray>()?;
     module.add_class::<runtime::Runtime>()?;
     module.add_class::<transaction::Transaction>()?;
+    module.add_class::<triples::Triples>()?;
     module.add_function(wrap_pyfunction!(command, module)?)?;
     module.add_function(wrap_pyfunction!(free_limit, module)?)?;
     module.add_function(wrap_pyfunction!(refuse_subinterpreters, module)?)?;
@@ -94,5 +97,6 @@ fn _vicus(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(quads::find, module)?)?;
     module.add_function(wrap_pyfunction!(quads::graphs, module)?)?;
     module.add_function(wrap_pyfunction!(quads::change, module)?)?;
+    module.add_function(wrap_pyfunction!(triples::triples, module)?)?;
     module.add_function(wrap_pyfunction!(data::check, module)?)
 }

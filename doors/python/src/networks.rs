@@ -273,7 +273,7 @@ fn built(
     settings: &[(String, String)],
     strategy: Option<&str>,
     threads: Option<usize>,
-    records: bool,
+    records: Records,
 ) -> Outcome<Built> {
     let parsed = parsed(text, boxes, frames, strategy, threads, records)?;
     let runtime = parsed.runtime();
@@ -290,7 +290,7 @@ fn parsed(
     frames: Vec<(String, Py<Frame>)>,
     strategy: Option<&str>,
     threads: Option<usize>,
-    records: bool,
+    records: Records,
 ) -> Outcome<Parsed> {
     // A short network would take longer to list them than to run.
     static KINDS: LazyLock<Kinds> = LazyLock::new(|| {
@@ -304,7 +304,7 @@ fn parsed(
     kinds.add(frame_kind(frames));
     let text: NetworkText = text.parse().map_err(wrong)?;
     let own = match (strategy, records) {
-        (None, false) => None,
+        (None, Records::Nothing) => None,
         (strategy, records) => {
             let mut builder = Runtime::builder();
             if let Some(strategy) = strategy {
@@ -314,9 +314,11 @@ fn parsed(
             if let Some(threads) = threads {
                 builder = builder.threads(threads);
             }
-            if records {
-                builder = builder.record(EVENTS);
-            }
+            builder = match records {
+                Records::Nothing => builder,
+                Records::All => builder.record(EVENTS),
+                Records::Last(time) => builder.record_last_time(time, EVENTS_OF_TIME),
+            };
             Some(builder.try_start().map_err(|error| Failure::new("SystemError", error))?)
         }
     };
@@ -324,8 +326,20 @@ fn parsed(
     Ok(Parsed { text, kinds, threads: shared, own, inside })
 }
 
+/// What the threads of a network record.
+#[derive(Clone, Copy)]
+enum Records {
+    Nothing,
+    All,
+    /// So much time before the end.
+    Last(Duration),
+}
+
 /// So many events of each thread fit into a trace.
 const EVENTS: usize = 1 << 18;
+
+/// So many into one of a span of time, which takes memory as it needs it.
+const EVENTS_OF_TIME: usize = 1 << 22;
 
 /// Collects rows.
 struct Collects(Arc<Mutex<Vec<RecordBatch>>>, Schema);
@@ -363,14 +377,21 @@ pub(crate) fn run_network(
     memory: Option<u64>,
     most_boxes: Option<NonZeroUsize>,
     trace: Option<PathBuf>,
+    trace_last: Option<f64>,
     timeout: Option<f64>,
     cancel: Option<&Bound<'_, Cancel>>,
 ) -> PyResult<Ran> {
     let text = text.0;
     let ran = || -> Outcome<Ran> {
         let bounds = Bounds::new(cancel, timeout)?;
+        let records = match (&trace, trace_last) {
+            (None, None) => Records::Nothing,
+            (Some(_), None) => Records::All,
+            (Some(_), Some(last)) => Records::Last(trace_span(last)?),
+            (None, Some(_)) => return Err(Failure::argument("trace_last is for a trace: name its file by trace=")),
+        };
         let file = trace.map(File::create).transpose().map_err(|error| Failure::Python(error.into()))?;
-        let built = built(text, boxes, frames, &settings, strategy, threads, file.is_some())?;
+        let built = built(text, boxes, frames, &settings, strategy, threads, records)?;
         let (operators, rows) = collecting(&built.network);
         let limit = RequestOptions::from(memory.unwrap_or(u64::MAX));
         let options = RequestOptions { is_timed: true, most_boxes, ..limit };
@@ -458,7 +479,7 @@ pub(crate) fn run_over_nodes(
     let text = text.0;
     let ran = || -> Outcome<OverNodes> {
         let bounds = Bounds::new(cancel, timeout)?;
-        let parsed = parsed(text, boxes, frames, None, threads, false)?;
+        let parsed = parsed(text, boxes, frames, None, threads, Records::Nothing)?;
         let options =
             LeadOptions { token, memory, silence: crate::wait::seconds(silence)?, wait: crate::wait::seconds(wait)? };
         if options.silence < Duration::from_millis(10) {
@@ -577,6 +598,12 @@ fn wait(py: Python<'_>, request: &Request, bounds: &Bounds, inside: &UserThreads
     })
 }
 
+/// The seconds that a trace is to keep.
+fn trace_span(last: f64) -> Outcome<Duration> {
+    let span = Duration::try_from_secs_f64(last).ok().filter(|span| !span.is_zero());
+    span.ok_or_else(|| Failure::argument(format_args!("trace_last is a number of seconds above 0, and {last} is none")))
+}
+
 /// Writes what threads have recorded, if they have.
 pub(crate) fn write_trace(file: File, trace: Option<Trace>) -> Outcome {
     let refused = |error: std::io::Error| Failure::Python(error.into());
@@ -597,7 +624,7 @@ pub(crate) fn show_network(
 ) -> PyResult<(Vec<String>, String, String)> {
     let text = text.0;
     let shown = || -> Outcome<(Vec<String>, String, String)> {
-        let built = built(text, boxes, frames, &settings, None, None, false)?;
+        let built = built(text, boxes, frames, &settings, None, None, Records::Nothing)?;
         let names = built.network.names.iter().filter(|name| !name.is_empty()).cloned().collect();
         Ok((names, dot(&built.network), svg(&built.network)))
     };

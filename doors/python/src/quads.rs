@@ -12,7 +12,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple, PyType};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vicus_service::data::{Id, Snapshot, TermView};
 use vicus_service::{Cancel, Dataset, Error, Matching, Updating as _, change_quads};
@@ -62,7 +61,7 @@ pub(crate) struct TermCache {
     /// Makes a term of its kind, its text, its datatype and its language.
     make: Py<PyAny>,
     /// The library's classes of IRIs, blank nodes and literals.
-    classes: [Py<PyType>; 3],
+    pub(crate) classes: [Py<PyType>; 3],
     made: Mutex<MadeTerms>,
 }
 
@@ -70,7 +69,7 @@ pub(crate) struct TermCache {
 struct MadeTerms {
     /// The data that the ids are of.
     of: Option<Arc<Snapshot>>,
-    terms: HashMap<u64, Py<PyAny>>,
+    terms: FxHashMap<u64, Py<PyAny>>,
     /// Ids of terms that were sought, by their classes and texts; none of those that the data lacks. Of literals, those
     /// that are texts alone.
     ids: [FxHashMap<Box<str>, Option<Id>>; 3],
@@ -88,14 +87,14 @@ impl TermCache {
 }
 
 /// The texts of a term of a library, which Python keeps.
-struct Texts<'py> {
+pub(crate) struct Texts<'py> {
     text: Bound<'py, PyString>,
     datatype: Option<Bound<'py, PyString>>,
     language: Option<String>,
 }
 
 impl<'py> Texts<'py> {
-    fn of(term: &Bound<'py, PyAny>, classes: &[Py<PyType>; 3]) -> PyResult<Option<(usize, Texts<'py>)>> {
+    pub(crate) fn of(term: &Bound<'py, PyAny>, classes: &[Py<PyType>; 3]) -> PyResult<Option<(usize, Texts<'py>)>> {
         let py = term.py();
         let class = term.get_type();
         // A class below these is as rare as it is slow.
@@ -183,7 +182,7 @@ impl TermCache {
     }
 
     /// The ids of terms, none for an open place; or nothing if the data lacks one of them.
-    fn ids<'py>(
+    pub(crate) fn ids<'py>(
         &self,
         py: Python<'py>,
         data: &Dataset,
@@ -238,7 +237,7 @@ impl TermCache {
     /// The terms of ids; none for that of the default graph. The lock is held for counts of references alone: a thread
     /// that called Python under it would wait for the interpreter, which another thread may have while it waits for the
     /// lock.
-    fn terms<'py>(&self, py: Python<'py>, data: &Dataset, ids: &[Id]) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    pub(crate) fn terms<'py>(&self, py: Python<'py>, data: &Dataset, ids: &[Id]) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let snapshot = data.snapshot();
         let (known, before): (Vec<Option<Bound<'py, PyAny>>>, _) = {
             let mut made = self.made();

@@ -88,6 +88,10 @@ def test_a_profile_shows_its_run(people: vicus.Database, tmp_path: pathlib.Path)
     profile = people.profile("SELECT ?s { ?s <http://e/age> ?n }", trace=tmp_path / "query.trace")
     assert profile.trace is not None and profile.trace.summary["requests"] == 1
     assert "scan" in {box["type_name"] for box in profile.trace.boxes}
+    # The page has the plan, with the rows that were expected and those that came.
+    table = profile.trace.view().html.split('<table id="r0-operators-0">')[1].split("</table>")[0]
+    assert "rows expected" in table and "scan" in table and "&lt;http://e/age&gt;" in table
+    assert '<td class="n">2</td>' in table.split("scan")[1].split("</tr>")[0]
     assert "<svg" in profile._repr_html_() and "srcdoc=" in profile._repr_html_()
     with pytest.raises(OSError):
         people.profile("ASK {}", trace=tmp_path / "none" / "query.trace")
@@ -98,6 +102,14 @@ def test_traces_are_time_lines(tmp_path: pathlib.Path) -> None:
     ran = net.run(strategy="las", threads=2, trace=tmp_path / "run.trace")
     assert ran.trace is not None and ran.trace.summary["events"] > 0
     assert {"collect", "filter"} <= {box["type_name"] for box in vicus.trace(tmp_path / "run.trace").boxes}
+    short = net.run(threads=1, trace=tmp_path / "last.trace", trace_last=3600)
+    assert short.trace is not None and short.trace.summary["events"] > 0
+    assert "the last 3600000.000 ms, and sums of the time before" in short.trace.view().html
+    for last in [0, -1, float("nan"), float("inf")]:
+        with pytest.raises(vicus.ArgumentError, match="a number of seconds above 0"):
+            net.run(trace=tmp_path / "last.trace", trace_last=last)
+    with pytest.raises(vicus.ArgumentError, match="name its file"):
+        net.run(trace_last=1)
     (picture,) = pictures(ran.trace.svg())
     assert len(picture.getElementsByTagName("rect")) > 3
     # The page of `vicus trace view` in a frame: its own policy lets its own script run.

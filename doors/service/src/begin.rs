@@ -7,8 +7,9 @@ use crate::peers::{PeerFailure, PeerRun, Sends};
 use crate::session::{Allowance, Call, Prepared, Session, now, reading};
 use crate::sink::{RowCount, Sink, Solutions, operator};
 use std::sync::Arc;
+use vicus::kit::recording::{InputSource, OperatorInfo};
 use vicus::{BoxId, Budget, Request, RequestOptions, TemporaryFiles};
-use vicus_language::RunOperators;
+use vicus_language::{PlanNode, RunOperators};
 
 /// A call to be answered, perhaps more than once: processes that share its work may be lost.
 pub(crate) struct PendingCall<'a, S> {
@@ -119,6 +120,9 @@ impl<S: Sink> PendingCall<'_, S> {
             ..RequestOptions::from(budget)
         };
         let runtime = session.service.runtime();
+        if part.is_none() {
+            runtime.record_operators(plan.model(), || plan.nodes().iter().map(operator_info).collect());
+        }
         let request = match (&part, submit.take()) {
             (Some(part), _) => runtime.submit_within(&part.model, operators, request_options),
             (None, Some(submit)) => submit(runtime, plan, operators, request_options, allowance),
@@ -133,6 +137,22 @@ impl<S: Sink> PendingCall<'_, S> {
             OverPeers { run, boxes: part.boxes.into(), sends: part.sends }
         });
         Ok(BeginResult::Runs(RunBegun { submitted, solutions, beside_boxes, over }))
+    }
+}
+
+/// An operator as a recording has it.
+fn operator_info(node: &PlanNode) -> OperatorInfo {
+    let output = |from: &vicus::OutputId| InputSource {
+        index: from.sender().index() as u32,
+        output: u16::try_from(from.index()).unwrap_or(u16::MAX),
+    };
+    OperatorInfo {
+        parent: node.parent.map(|parent| parent as u32),
+        name: node.name.clone(),
+        detail: node.detail.clone(),
+        expected_rows: node.rows.max(0.0).round() as u64,
+        boxes: node.boxes.iter().map(|id| id.index() as u32).collect(),
+        outputs: node.outputs.iter().map(output).collect(),
     }
 }
 

@@ -95,6 +95,27 @@ impl Matching {
         reading(dataset.snapshot(), "quads", || Matching::of(dataset, pattern, graph))
     }
 
+    /// Whether a quad of these ids is there; without a graph, in any.
+    ///
+    /// # Errors
+    /// The data is damaged where it looks.
+    pub fn has(dataset: &Dataset, triple: [Option<Id>; 3], graph: Option<Id>) -> Result<bool, Error> {
+        let snapshot = dataset.snapshot();
+        let [Some(subject), Some(predicate), Some(object)] = triple else {
+            return Ok(Matching::of_ids(dataset, triple, graph)?.next(1)?.is_some_and(|quads| !quads.is_empty()));
+        };
+        reading(snapshot, "quads", || {
+            let is_in = |order: Order, prefix: &[Id]| !snapshot.index(order).range(prefix).is_empty();
+            match graph {
+                Some(graph) => is_in(Order::Gspo, &[graph, subject, predicate, object]),
+                None => {
+                    is_in(Order::Gspo, &[Id::UNBOUND, subject, predicate, object])
+                        || is_in(Order::Spog, &[subject, predicate, object])
+                }
+            }
+        })
+    }
+
     fn of(dataset: &Dataset, [subject, predicate, object]: [Option<Id>; 3], graph: Option<Id>) -> Matching {
         let snapshot = Arc::clone(dataset.snapshot());
         let mut found = Matching { snapshot, parts: VecDeque::new(), pattern: [subject, predicate, object, None] };

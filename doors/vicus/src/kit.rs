@@ -79,6 +79,7 @@ pub mod recording {
     pub use vicus_topology::DealReason;
     pub use vicus_trace::{
         Awaits, BoxInfo, BoxSummary, Earlier, Entry, Event, EventKind, Header, InputSource, JobId, Merged, ModelInfo,
-        Names, RequestOutcome, Rule, SeatInfo, SeatSummary, Takes, TaskKind, UnknownKind, Use, ViaBound, Violation,
+        Names, OperatorInfo, RequestOutcome, Rule, SeatInfo, SeatSummary, Takes, TaskKind, UnknownKind, Use, ViaBound,
+        Violation,
     };
 }

@@ -3,6 +3,7 @@
 use crate::RecordedRun;
 use crate::activity::{Rest, Seat};
 use crate::keys::Keys;
+use crate::operators::OperatorWork;
 use crate::pack::{Base, CHUNK, Cause, base64, deflate, has_cause, pack};
 use crate::pass::{ASKED, Findings, pass};
 use crate::pyramid::{self, Rates, Span};
@@ -29,6 +30,7 @@ pub(crate) struct RunFigures<'a> {
     pub(crate) summary: Summary,
     pub(crate) violations: Vec<Violation>,
     pub(crate) found: Findings,
+    pub(crate) operators: OperatorWork,
     /// The time in user code of each key, and its parts over time.
     pub(crate) busy_ns: Vec<u64>,
     pub(crate) of_keys: Vec<Vec<f32>>,
@@ -90,6 +92,11 @@ impl<'a> RunFigures<'a> {
             levels.push(row.levels);
         }
         let busiest = busiest(&keys, &busy_ns);
+        let mut operators = OperatorWork::default();
+        if !trace.header().operators.is_empty() {
+            let of_seat = |seat| OperatorWork::of_seat(trace, seat, &keys, last_ns);
+            in_parallel(seats, of_seat).into_iter().for_each(|work| operators.add(work));
+        }
         let (summary, violations, found) = thread::scope(|scope| {
             let summary = scope.spawn(|| trace.summary());
             let violations = scope.spawn(|| trace.check());
@@ -112,6 +119,7 @@ impl<'a> RunFigures<'a> {
             summary,
             violations,
             found,
+            operators,
             busy_ns,
             of_keys,
             colours,

@@ -344,7 +344,9 @@ impl<'a> Joining<'a> {
             models: self.models.clone(),
             functions: all().flat_map(|header| header.functions.clone()).collect(),
             rolls: all().any(|header| header.rolls),
+            last_ns: all().map(|header| header.last_ns).min().unwrap_or(0),
             earlier: Vec::new(),
+            operators: Vec::new(),
             processes: self.parts.iter().map(|run| run.name.clone()).collect(),
             ..first.clone()
         };

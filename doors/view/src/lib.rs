@@ -28,6 +28,7 @@ mod figures;
 mod html;
 mod join;
 mod keys;
+mod operators;
 mod pack;
 mod page;
 mod pass;

@@ -66,6 +66,9 @@ pub(crate) fn head(made: &RunFigures<'_>, out: &mut String) {
     fact("command", &header.command);
     fact("recorded by", &header.version);
     fact("started", &header.started);
+    if header.last_ns > 0 {
+        fact("kept", &format!("the last {} ms, and sums of the time before", Ms(header.last_ns)));
+    }
     fact("clock", &header.clock);
     fact("memory", &made.rates_note());
     out.push_str("</dl>");
@@ -85,6 +88,7 @@ pub(crate) fn head(made: &RunFigures<'_>, out: &mut String) {
 pub(crate) fn body(made: &RunFigures<'_>, out: &mut String) {
     why(made, out);
     earlier(made, out);
+    made.operators.write(made.trace, &made.keys, |name| made.id(name), out);
     boxes(made, out);
     seats(made, out);
     vias(made, out);
@@ -180,7 +184,10 @@ fn earlier(made: &RunFigures<'_>, out: &mut String) {
     let Some(begin_ns) = parts().map(|part| part.from_ns).min().filter(|begin_ns| *begin_ns < made.first_ns) else {
         return;
     };
-    let note = "The trace keeps the last events of each thread; of the time before them it has sums.";
+    let note = match made.trace.header().last_ns {
+        0 => "The trace keeps the last events of each thread; of the time before them it has sums.",
+        _ => "The trace keeps a span of time before its end; of the time before that it has sums.",
+    };
     section(out, &made.id("earlier"), "Before the first event", note);
     let length = (made.first_ns - begin_ns) as f64;
     // A part may reach into the time that the events have.

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use std::path::Path;
 use vicus_topology::{GroupId, NodeId, PuId};
 use vicus_trace::{
-    Awaits, BoxInfo, EventLog, Header, InputSource, JobId, ModelInfo, RequestOutcome, SeatInfo, TaskKind, Trace, Use,
-    ViaBound, What,
+    Awaits, BoxInfo, EventLog, Header, InputSource, JobId, ModelInfo, OperatorInfo, RequestOutcome, SeatInfo, TaskKind,
+    Trace, Use, ViaBound, What,
 };
 use vicus_view::{Page, RecordedRun, read};
 
@@ -269,6 +269,74 @@ fn the_time_before_a_rolling_trace_is_summed_up() {
     // A quarter of the time in each part; all but ten invocations.
     assert!(rows.iter().all(|row| (cell(row, 2) - 0.25).abs() < 0.02), "{rows:?}");
     assert!((sum(4) - 9990.0).abs() <= 8.0 && (sum(5) - 39_960.0).abs() <= 8.0, "{} {}", sum(4), sum(5));
+    assert_eq!(read(&mut page.as_bytes()).unwrap()[0].trace, trace);
+}
+
+/// The operators of a query, above their inputs: what was expected, and what their boxes did.
+#[test]
+fn a_query_has_its_operators_with_their_work() {
+    let made = run();
+    let operator = |parent, name: &str, detail: &str, expected_rows, number: u32, output| OperatorInfo {
+        parent,
+        name: name.to_owned(),
+        detail: detail.to_owned(),
+        expected_rows,
+        boxes: vec![number],
+        outputs: vec![InputSource { index: number, output }],
+    };
+    let plan = |parent| vec![operator(None, "filter", "", 67, 1, 1), operator(parent, "scan", "<a> ?b", 672, 0, 0)];
+    let header = Header { operators: vec![plan(Some(0))], ..made.header().clone() };
+    let trace = Trace::new(header, made.logs().to_vec());
+    let mut file = Vec::new();
+    trace.write_to(&mut file).unwrap();
+    assert_eq!(Trace::read_from(&mut &file[..]).unwrap(), trace);
+    let page = page(&trace);
+    let (_, table) = page.split_once("<table id=\"r0-operators-0\">").unwrap();
+    let (table, _) = table.split_once("</table>").unwrap();
+    let text = |cell: &str| cell.split_once('>').map(|(_, rest)| rest.split_once('<').unwrap().0.to_owned()).unwrap();
+    let rows: Vec<Vec<String>> =
+        table.split("<tr data-key=").skip(1).map(|row| row.split("<t").skip(1).map(text).collect()).collect();
+    // Twelve envelopes of 10 n + 1 rows; user code of 905 + 11 n ns and of 501 + 37 n; bytes near and far in turn.
+    let filter = ["filter", "", "1", "67", "672", "10.03", "12", "0.012", "57.8 %", "19584", "23424"];
+    let scan = ["└ scan", "&lt;a&gt; ?b", "1", "672", "672", "1.00", "12", "0.008", "42.2 %", "0", "0"];
+    assert_eq!(rows, [filter, scan]);
+    assert_eq!(read(&mut page.as_bytes()).unwrap()[0].trace, trace);
+    // Operators that no plan has.
+    let mut wrong = plan(Some(7));
+    wrong[0].parent = Some(1);
+    wrong[1].boxes = vec![99, u32::MAX];
+    wrong[1].outputs = vec![InputSource { index: 99, output: 9 }];
+    for operators in [vec![wrong.clone()], vec![Vec::new(), wrong], vec![vec![]]] {
+        let header = Header { operators, ..made.header().clone() };
+        Page::new(vec![RecordedRun::new("wrong", Trace::new(header, made.logs().to_vec()))])
+            .write_to(&mut Vec::new())
+            .unwrap();
+    }
+}
+
+/// Three days of invocations, one each minute; the trace keeps the last ten minutes.
+#[test]
+fn a_trace_of_days_has_its_last_minutes_whole_and_sums_before() {
+    const MINUTE_NS: u64 = 60_000_000_000;
+    let who = JobId { request: 1, index: 0 };
+    let mut log = EventLog::of_last(10 * MINUTE_NS, 1000);
+    for minute in 0..3 * 24 * 60_u64 {
+        let now_ns = minute * MINUTE_NS;
+        log.record(now_ns, What::InvocationBegins { who });
+        log.record(now_ns, What::UserCodeBegins { who });
+        log.record(now_ns + MINUTE_NS / 4, What::UserCodeEnds { who });
+        log.record(now_ns + MINUTE_NS / 4, What::InvocationEnds { who });
+    }
+    let header = Header { rolls: true, ..Header::for_seats(1) };
+    let trace = Trace::new(header, vec![log.finish_at(3 * 24 * 60 * MINUTE_NS)]);
+    assert_eq!(trace.header().last_ns, 10 * MINUTE_NS);
+    assert_eq!(trace.summary().boxes[0].invocations, 10);
+    let mut file = Vec::new();
+    trace.write_to(&mut file).unwrap();
+    assert_eq!(Trace::read_from(&mut &file[..]).unwrap(), trace);
+    let page = page(&trace);
+    assert!(page.contains("<dt>kept</dt><dd>the last 600000.000 ms, and sums of the time before</dd>"));
+    assert!(page.contains("17240 events before the first one are here as sums alone"), "4 of each of 4,310 minutes");
     assert_eq!(read(&mut page.as_bytes()).unwrap()[0].trace, trace);
 }
 

@@ -56,8 +56,10 @@ impl Diary {
             functions: Vec::new(),
             arrays: Vec::new(),
             rolls: false,
+            last_ns: 0,
             processes: Vec::new(),
             earlier: Vec::new(),
+            operators: Vec::new(),
             array_bytes: Vec::new(),
         };
         Some(Trace::new(header, logs.into_iter().map(EventLog::finish).collect()))

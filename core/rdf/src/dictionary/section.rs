@@ -1,7 +1,7 @@
 //! The keys of one kind, in blocks: the common beginning of all keys of a block is stored once, and everything is
 //! compressed.
 
-use super::symbols::{Buffer, Read, Symbols, Text};
+use super::symbols::{ASCII, Buffer, Read, Symbols, Text};
 use crate::checked_bytes::CheckedBytes;
 use crate::packed::{gallop, partition_point};
 use crate::placement::{Access, PlacedVec, StorePlacement};
@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use std::hint::black_box;
 use std::ops::Range;
 use std::sync::Arc;
-use vicus_flow::{BoxError, give_up};
+use vicus_flow::{BoxError, Grow as _, give_up};
 use vicus_topology::NodeId;
 
 /// The keys of a block; the last one may have fewer.
@@ -197,9 +197,82 @@ impl Section {
         if is_it { Ok(start + less) } else { Err(start + less) }
     }
 
+    /// A reader that puts keys one behind the other.
+    pub(super) fn appender(&self) -> KeyAppender<'_> {
+        KeyAppender { section: self, block: None, start: 0, shared: 0, shared_bits: 0 }
+    }
+
     /// A reader of many keys.
     pub(crate) fn keys(&self) -> Keys<'_> {
         Keys { section: self, block: None, key: Text::default(), shared: 0 }
+    }
+}
+
+/// Appends keys to a text. Of neighbours, the common beginning is copied from the one before.
+#[derive(Debug)]
+pub(super) struct KeyAppender<'a> {
+    section: &'a Section,
+    /// The number of the last key's block, and the block.
+    block: Option<(usize, Block<'a>)>,
+    /// Where the last key begins in the text.
+    start: usize,
+    /// The length of the common beginning of the block's keys, and the bits of its bytes.
+    shared: usize,
+    shared_bits: u64,
+}
+
+impl KeyAppender<'_> {
+    /// The text is another one, or has lost the last key.
+    pub(super) fn forget(&mut self) {
+        self.block = None;
+    }
+
+    /// Appends the key of this rank, which is UTF-8. Panics if there is none; if there is not enough memory, the
+    /// caller's box gives up.
+    #[inline]
+    pub(super) fn append(&mut self, rank: usize, out: &mut Vec<u8>) {
+        assert!(rank < self.section.len, "a section has keys for its ranks only");
+        let (section, number, start) = (self.section, rank / BLOCK, out.len());
+        let block = match self.block {
+            Some((last, block)) if last == number => {
+                grown(out, self.shared);
+                out.extend_from_within(self.start..self.start + self.shared);
+                block
+            }
+            _ => {
+                // If this gives up, the next call begins anew.
+                self.block = None;
+                let block = section.block(number);
+                self.shared_bits = 0;
+                self.codes(&block, block.parts(0).map(|[shared, _]| shared), out);
+                self.shared = out.len() - start;
+                block
+            }
+        };
+        self.block = Some((number, block));
+        self.start = start;
+        let shared_bits = self.shared_bits;
+        self.codes(&block, block.parts(rank % BLOCK).map(|[_, rest]| rest), out);
+        let bits = std::mem::replace(&mut self.shared_bits, shared_bits);
+        if bits & ASCII != 0 && str::from_utf8(&out[start..]).is_err() {
+            section.senseless(block.start, "a term is not UTF-8");
+        }
+    }
+
+    #[inline]
+    fn codes(&mut self, block: &Block<'_>, codes: Option<&[u8]>, out: &mut Vec<u8>) {
+        match codes.map(|codes| self.section.symbols.append(codes, out, &mut self.shared_bits)) {
+            Some(Ok(Some(()))) => {}
+            Some(Err(error)) => give_up(error),
+            Some(Ok(None)) | None => self.section.senseless(block.start, "the lengths of its terms make no sense"),
+        }
+    }
+}
+
+/// Makes room; if there is none, the caller's box gives up.
+fn grown(out: &mut Vec<u8>, more: usize) {
+    if let Err(error) = out.grow(more) {
+        give_up(error);
     }
 }
 

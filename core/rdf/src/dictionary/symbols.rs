@@ -115,6 +115,27 @@ impl Symbols {
     }
 }
 
+impl Symbols {
+    /// Appends the text of these codes, and sets in `bits` the bits of its bytes; `None` if they are not the codes of a
+    /// text.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    #[inline]
+    pub(super) fn append(&self, codes: &[u8], bytes: &mut Vec<u8>, bits: &mut u64) -> Result<Option<()>, NoMemory> {
+        let most = LONGEST * (codes.len() + 1);
+        let room = if most <= bytes.capacity() - bytes.len() { most } else { self.length(codes) + LONGEST };
+        bytes.grow(room)?;
+        let Some(length) = self.read(codes, bytes.spare_capacity_mut(), bits) else { return Ok(None) };
+        #[expect(unsafe_code, reason = "clearing the room would take as long as reading")]
+        // SAFETY: `read` wrote so many bytes, and fails if there is no room for them.
+        unsafe {
+            bytes.set_len(bytes.len() + length);
+        }
+        Ok(Some(()))
+    }
+}
+
 /// A text that grows by what is read.
 #[derive(Default, Debug)]
 pub(super) struct Text {
@@ -138,17 +159,7 @@ impl Text {
     /// # Errors
     /// There is not enough memory.
     pub(super) fn append(&mut self, symbols: &Symbols, codes: &[u8]) -> Result<Option<()>, NoMemory> {
-        let Text { bytes, bits } = self;
-        let most = LONGEST * (codes.len() + 1);
-        let room = if most <= bytes.capacity() - bytes.len() { most } else { symbols.length(codes) + LONGEST };
-        bytes.grow(room)?;
-        let Some(length) = symbols.read(codes, bytes.spare_capacity_mut(), bits) else { return Ok(None) };
-        #[expect(unsafe_code, reason = "clearing the room would take as long as reading")]
-        // SAFETY: `read` wrote so many bytes, and fails if there is no room for them.
-        unsafe {
-            bytes.set_len(bytes.len() + length);
-        }
-        Ok(Some(()))
+        symbols.append(codes, &mut self.bytes, &mut self.bits)
     }
 
     pub(super) fn read(&self) -> Read<'_> {
@@ -185,7 +196,7 @@ impl<'a> Read<'a> {
 }
 
 /// The highest bits of eight bytes: without any, they are ASCII.
-const ASCII: u64 = u64::MAX / 0xFF * 0x80;
+pub(super) const ASCII: u64 = u64::MAX / 0xFF * 0x80;
 
 /// Where a text is read to: on the stack, or in memory that is allocated if it is long.
 pub(super) struct Buffer {

@@ -69,6 +69,17 @@ fn assert_has(section: &Section, keys: &[String]) {
         assert_eq!(section.rank_from(rank, key.as_bytes()), Ok(rank));
         assert_eq!(section.rank_from(rank / 3, key.as_bytes()), Ok(rank));
     }
+    let (mut appender, mut texts) = (section.appender(), Vec::new());
+    let ranks = (0..keys.len()).chain((0..keys.len()).rev()).chain((0..keys.len()).step_by(7));
+    for (at, rank) in ranks.enumerate() {
+        if at % 50 == 49 {
+            texts.clear();
+            appender.forget();
+        }
+        let start = texts.len();
+        appender.append(rank, &mut texts);
+        assert_eq!(&texts[start..], keys[rank].as_bytes());
+    }
     for rank in
         [keys.len() / 2, 0, keys.len().saturating_sub(1), keys.len() / 3].into_iter().filter(|_| !keys.is_empty())
     {

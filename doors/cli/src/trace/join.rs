@@ -24,7 +24,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         runs.extend(view::runs(path)?);
     }
     let joined = vicus_view::join(&runs)?;
-    crate::query::write_trace(&args.output, &joined.trace)?;
+    crate::query::write_trace(&args.output, &joined.trace, None)?;
     joined.faults.iter().for_each(|fault| crate::messages::tell(format_args!("vicus: {fault}")));
     Ok(())
 }

@@ -441,6 +441,32 @@ fn a_rolling_trace_has_the_last_events() {
     assert!(trace("events").contains("request-ended"), "{}", trace("events"));
 }
 
+/// The run is shorter than the time that the trace keeps, so it has all of it; of a nanosecond, it has what was open.
+#[test]
+fn a_trace_keeps_a_span_of_time() {
+    let folder = folder("span");
+    let text = "box n = numbers(to: 20000); box c = count; box rows = collect; n -> c -> rows;";
+    let run = |last: &str| {
+        let arguments = ["run", "-", "--threads", "1", "--trace", "last.trace", "--trace-last", last];
+        let output = vicus(&folder, &arguments, text);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{told}");
+        let file = std::fs::read(folder.join("last.trace")).unwrap();
+        (vicus_trace::Trace::read_from(&mut &file[..]).unwrap(), told)
+    };
+    let (whole, told) = run("10m");
+    assert_eq!((whole.header().last_ns, whole.lost(), told.as_str()), (600_000_000_000, 0, ""));
+    assert!(whole.header().rolls && whole.summary().boxes.iter().any(|row| row.type_name.contains("count")));
+    let (short, _) = run("1ns");
+    assert_eq!(short.header().last_ns, 1);
+    let dropped: u64 = short.header().earlier.iter().flatten().map(|part| part.events).sum();
+    assert!(dropped > 0 && dropped == short.lost(), "{dropped} of {}", short.lost());
+    for wrong in ["soon", "0s", "-1m", "10"] {
+        let arguments = ["run", "-", "--trace", "last.trace", "--trace-last", wrong];
+        assert!(!vicus(&folder, &arguments, text).status.success(), "{wrong}");
+    }
+}
+
 #[test]
 fn streams_that_cannot_be_are_refused_with_their_place() {
     let folder = folder("wrong");

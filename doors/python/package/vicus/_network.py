@@ -436,6 +436,7 @@ class Network:
         memory: int | str | None = None,
         most_boxes: int | None = None,
         trace: str | os.PathLike[str] | None = None,
+        trace_last: float | None = None,
         parameters: Mapping[str, object] | None = None,
         timeout: float | None = None,
         cancel: _vicus.Cancel | None = None,
@@ -447,8 +448,9 @@ class Network:
         node_wait: float = 3.0,
     ) -> Ran:
         """Runs the network: its rows and its counts. ``strategy`` schedules it on threads of its own, ``memory`` bounds
-        what its boxes hold, ``most_boxes`` how many of them live at once if it grows, ``trace`` is a file for :func:`trace`. Ctrl-C, ``timeout`` (seconds) and ``cancel`` end it:
-        a box in Python ends between two of its steps, and one that hears nothing ends unseen on its thread.
+        what its boxes hold, ``most_boxes`` how many of them live at once if it grows, ``trace`` is a file for :func:`trace`,
+        and ``trace_last`` the seconds before the end that it keeps, with sums of the time before; without it, the first
+        events. Ctrl-C, ``timeout`` (seconds) and ``cancel`` end it: a box in Python ends between two of its steps, and one that hears nothing ends unseen on its thread.
 
         ``nodes`` are the addresses of the processes that the text calls nodes 1, 2, … (``on node 1``, ``on node *``):
         ``vicus node``, or :class:`vicus.Node`, which runs boxes in Python as well. If one is lost, the network is run
@@ -461,8 +463,8 @@ class Network:
         settings = [(name, str(value)) for name, value in (parameters or {}).items()]
         path = None if trace is None else os.fspath(trace)
         if nodes is not None:
-            if strategy is not None or trace is not None or most_boxes is not None:
-                raise errors.ArgumentError("over nodes there is neither `strategy`, `trace` nor `most_boxes`")
+            if strategy is not None or trace is not None or trace_last is not None or most_boxes is not None:
+                raise errors.ArgumentError("over nodes there is neither `strategy`, `trace`, `trace_last` nor `most_boxes`")
             return self._run_over(
                 settings, nodes, list(spare_nodes), token, retries, node_silence, node_wait,
                 threads, memory, timeout, cancel,
@@ -471,7 +473,8 @@ class Network:
             raise errors.ArgumentError("`token`, `retries` and `spare_nodes` are for `nodes`")
         errors._checked("strategy", strategy)
         rows, counts = _vicus.run_network(
-            *self._parts(), settings, strategy, threads, _bytes(memory), _count(most_boxes), path, timeout, cancel
+            *self._parts(), settings, strategy, threads, _bytes(memory), _count(most_boxes), path, trace_last, timeout,
+            cancel,
         )
         recorded = None if path is None else Trace(path)
         return Ran({name: Rows(batches) for name, batches in rows}, counts, recorded)

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, final
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Runtime",
     "TermCache",
     "Transaction",
+    "Triples",
     "__version__",
     "change",
     "check",
@@ -27,6 +28,7 @@ __all__ = [
     "run_network",
     "run_over_nodes",
     "show_network",
+    "triples",
     "wait_for_unfinished",
 ]
 
@@ -53,6 +55,7 @@ def find(
     cache: TermCache,
     most: int,
 ) -> tuple[list[tuple[Any, ...]], Matches | None]: ...
+def triples(data: Data, pattern: object, graph: object, name: object, cache: TermCache) -> Triples: ...
 def run_network(
     text: str,
     boxes: Sequence[tuple[str, Any, str | None]],
@@ -63,6 +66,7 @@ def run_network(
     memory: int | None,
     most_boxes: int | None,
     trace: str | bytes | None,
+    trace_last: float | None,
     timeout: float | None,
     cancel: Cancel | None,
 ) -> tuple[list[tuple[str, Batches]], list[tuple[str, int, int, int, float]]]: ...
@@ -139,6 +143,11 @@ class TermCache:
 class Matches:
     def fetch(self, most: int, cache: TermCache) -> list[tuple[Any, ...]]: ...
     def __len__(self) -> int: ...
+
+@final
+class Triples:
+    def __iter__(self) -> Triples: ...
+    def __next__(self) -> tuple[tuple[Any, Any, Any], Iterator[Any]]: ...
 
 @final
 class Cancel:

@@ -299,25 +299,18 @@ class Store(_Store):
 
     def triples(self, triple_pattern: Any, context: Any = None) -> Iterator[Any]:
         """The triples of a pattern, each with its graphs."""
-        if context is not None:
-            graphs = [context]
-            if self._changes:
-                self._flush()
-            subject, predicate, object_ = triple_pattern
-            if context.identifier is self._told:
-                # The shorter way of most calls.
-                rows, rest = _vicus.find(
-                    self._db._native, subject, predicate, object_, "default", None, self._cache, _FIRST
-                )
-            else:
-                rows, rest = self._find(triple_pattern, context, _FIRST)
-            size = _NEXT
-            while True:
-                for row in rows:
-                    yield row, iter(graphs)
-                if rest is None or not (rows := rest.fetch(size, self._cache)):
-                    return
-                size = _CHUNK
+        if context is None:
+            return self._everywhere(triple_pattern)
+        if self._changes:
+            self._flush()
+        name = context.identifier
+        # The default graph's, in most calls.
+        if name is self._told or self._graph(context) is None:
+            name = None
+        return _vicus.triples(self._db._native, triple_pattern, context, name, self._cache)
+
+    def _everywhere(self, triple_pattern: Any) -> Iterator[Any]:
+        """The triples of a pattern in all graphs, each with those that have it."""
         seen: dict[tuple[Any, ...], list[Any]] = {}
         for subject, predicate, object_, graph in self._quads(triple_pattern, None):
             seen.setdefault((subject, predicate, object_), []).append(self._named(graph))

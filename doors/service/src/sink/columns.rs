@@ -11,13 +11,10 @@
 
 use super::arrow;
 use super::cells::CellReader;
-use arrow_array::builder::{
-    BooleanBuilder, Date32Builder, Float64Builder, Int64Builder, TimestampMicrosecondBuilder, make_view,
-};
-use arrow_array::{Array as _, ArrayRef, RecordBatch, RecordBatchOptions, StringViewArray, StructArray};
-use arrow_buffer::{Buffer, NullBufferBuilder};
+use super::texts::{self, RowBytes};
+use arrow_array::builder::{BooleanBuilder, Date32Builder, Float64Builder, Int64Builder, TimestampMicrosecondBuilder};
+use arrow_array::{Array as _, ArrayRef, RecordBatch, RecordBatchOptions, StructArray};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
-use rustc_hash::FxHashMap;
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use vicus::{BoxError, Envelope};
@@ -122,30 +119,46 @@ pub(super) fn schema(answer: &Answer, reader: &CellReader, form: &ArrowForm) -> 
     Schema::new(names(answer).into_iter().map(field).collect::<Vec<_>>())
 }
 
+/// The columns that an answer becomes, batch by batch.
+#[derive(Debug)]
+pub(super) struct ArrowColumns {
+    pub(super) form: ArrowForm,
+    pub(super) schema: SchemaRef,
+    /// By column.
+    bytes: Vec<RowBytes>,
+}
+
+impl ArrowColumns {
+    pub(super) fn new(form: &ArrowForm, schema: Schema) -> ArrowColumns {
+        let bytes = schema.fields().iter().map(|_| RowBytes::default()).collect();
+        ArrowColumns { form: form.clone(), schema: Arc::new(schema), bytes }
+    }
+}
+
 /// Rows in a form. The first one is the answer's row `from`.
 pub(super) fn record_batch(
-    schema: &SchemaRef,
-    form: &ArrowForm,
+    columns: &ArrowColumns,
     reader: &CellReader,
     envelope: &Envelope,
     from: u64,
 ) -> Result<RecordBatch, BoxError> {
+    let ArrowColumns { form, schema, bytes } = columns;
     let CellReader::Terms(run) = reader else { return arrow::record_batch(schema, reader, envelope) };
-    let column = |(field, column): (&Arc<Field>, &vicus::Column)| -> Result<ArrayRef, BoxError> {
+    let column = |((field, bytes), column): ((&Arc<Field>, &RowBytes), &vicus::Column)| -> Result<ArrayRef, BoxError> {
         let ids = column.u64s();
         match (form.type_of(field.name()), form.terms) {
-            (Some(kind), _) => Ok(values(run, ids, kind).map_err(|(row, wanted)| WrongValue {
+            (Some(kind), _) => Ok(values(run, ids, kind, bytes).map_err(|(row, wanted)| WrongValue {
                 row: from + row as u64,
                 column: field.name().clone(),
                 term: run.view(Id::from_bits(ids[row]), |view| view.to_string()),
                 wanted,
             })?),
-            (None, TermForm::Lexical) => Ok(texts(run, ids, lexical)),
-            (None, TermForm::Full) => Ok(full(run, ids)?),
+            (None, TermForm::Lexical) => Ok(texts::lexical(run, ids, bytes, lexical)),
+            (None, TermForm::Full) => Ok(full(run, ids, bytes)?),
             (None, TermForm::NTriples) => arrow::dictionary(run, ids),
         }
     };
-    let columns = schema.fields().iter().zip(envelope.columns()).map(column);
+    let columns = schema.fields().iter().zip(bytes).zip(envelope.columns()).map(column);
     let columns = columns.collect::<Result<Vec<ArrayRef>, BoxError>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(envelope.rows()));
     Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
@@ -202,64 +215,35 @@ fn language(view: TermView<'_>, out: &mut String) -> bool {
     true
 }
 
-/// The texts of a block are at most about so long together: places in it are numbers of 32 bits.
-const BLOCK_BYTES: usize = 1 << 30;
-
-/// A column of a text of each term, by a function that writes it, or says that there is none. A term of several rows is
-/// looked up once, and its bytes are there once.
-fn texts(run: &QueryRun, ids: &[u64], write: fn(TermView<'_>, &mut String) -> bool) -> ArrayRef {
-    let (mut views, mut nulls) = (Vec::with_capacity(ids.len()), NullBufferBuilder::new(ids.len()));
-    let (mut blocks, mut block): (Vec<Buffer>, String) = (Vec::new(), String::new());
-    let mut known: FxHashMap<u64, Option<u128>> = FxHashMap::default();
-    let mut last = (0, None);
-    for &bits in ids {
-        let id = Id::from_bits(bits);
-        if id.is_unbound() {
-            views.push(0);
-            nulls.append_null();
-            continue;
-        }
-        // Rows with the same subject come one after the other.
-        let view = if last.0 == bits {
-            last.1
-        } else {
-            *known.entry(bits).or_insert_with(|| {
-                if block.len() >= BLOCK_BYTES {
-                    blocks.push(Buffer::from_vec(std::mem::take(&mut block).into_bytes()));
-                }
-                let start = block.len();
-                let is_there = run.view(id, |view| write(view, &mut block));
-                assert!(u32::try_from(block.len() - start).is_ok(), "no term has four gigabytes");
-                is_there.then(|| make_view(&block.as_bytes()[start..], blocks.len() as u32, start as u32))
-            })
-        };
-        last = (bits, view);
-        views.push(view.unwrap_or_default());
-        nulls.append(view.is_some());
-    }
-    blocks.push(Buffer::from_vec(block.into_bytes()));
-    #[expect(unsafe_code, reason = "the safe constructor reads all texts once more, to see whether they are UTF-8")]
-    // SAFETY: each view was made of a whole text of the block with its number, where it stays, and blocks are texts of
-    // Rust; the view of a null is one of no bytes. Places and lengths have 32 bits: a text begins below `BLOCK_BYTES`,
-    // and its length was looked at.
-    let made = unsafe { StringViewArray::new_unchecked(views.into(), blocks.into(), nulls.finish()) };
-    Arc::new(made)
+fn full(run: &QueryRun, ids: &[u64], bytes: &RowBytes) -> Result<ArrayRef, BoxError> {
+    let mut columns = vec![texts::lexical(run, ids, bytes, lexical)];
+    columns.extend([kind, datatype, language].map(|write| texts::written(run, ids, write)));
+    let nulls = columns[0].nulls().cloned();
+    Ok(Arc::new(StructArray::try_new(parts(), columns, nulls)?))
 }
 
-fn full(run: &QueryRun, ids: &[u64]) -> Result<ArrayRef, BoxError> {
-    let columns = [lexical, kind, datatype, language].map(|write| texts(run, ids, write));
-    let nulls = columns[0].nulls().cloned();
-    Ok(Arc::new(StructArray::try_new(parts(), columns.to_vec(), nulls)?))
+/// A cell of a column of values.
+enum Cell<'a> {
+    Unbound,
+    /// Of a term that is in its id.
+    Inlined(Id),
+    Text(&'a str),
 }
 
 /// A column of values of a type. An error has the row, and the name of the type.
-fn values(run: &QueryRun, ids: &[u64], kind: ValueType) -> Result<ArrayRef, (usize, &'static str)> {
+fn values(run: &QueryRun, ids: &[u64], kind: ValueType, bytes: &RowBytes) -> Result<ArrayRef, (usize, &'static str)> {
     let mut text = String::new();
-    let mut each = |take: &mut dyn FnMut(Option<&str>) -> bool, wanted: &'static str| {
+    // `take` says whether the cell has a value; nothing of an inlined term whose text is to be read.
+    let mut each = |take: &mut dyn FnMut(Cell<'_>) -> Option<bool>, wanted: &'static str| {
         for (row, &bits) in ids.iter().enumerate() {
             let id = Id::from_bits(bits);
-            let is_taken = if id.is_unbound() {
-                take(None)
+            let at_once = match (id.is_unbound(), id.is_inlined()) {
+                (true, _) => take(Cell::Unbound),
+                (false, true) => take(Cell::Inlined(id)),
+                (false, false) => None,
+            };
+            let is_taken = if let Some(is_taken) = at_once {
+                is_taken
             } else {
                 text.clear();
                 // An IRI or a blank node has no value, whatever it looks like.
@@ -267,7 +251,7 @@ fn values(run: &QueryRun, ids: &[u64], kind: ValueType) -> Result<ArrayRef, (usi
                     let is_literal = !matches!(view, TermView::Iri(_) | TermView::Blank(_) | TermView::Triple(_));
                     lexical(view, &mut text) && (is_literal || kind == ValueType::Text)
                 });
-                is_literal && take(Some(&text))
+                is_literal && take(Cell::Text(&text)) == Some(true)
             };
             if !is_taken {
                 return Err((row, wanted));
@@ -277,39 +261,37 @@ fn values(run: &QueryRun, ids: &[u64], kind: ValueType) -> Result<ArrayRef, (usi
     };
     /// Appends the value of a text, if it has one.
     macro_rules! column {
-        ($builder:ident, $wanted:literal, $parse:expr) => {{
+        ($builder:ident, $wanted:literal, $inlined:expr, $parse:expr) => {{
             let mut made = $builder::with_capacity(ids.len());
-            let mut take = |text: Option<&str>| {
-                let value = text.map($parse);
-                let is_value = value != Some(None);
+            let mut take = |cell: Cell<'_>| {
+                let value = match cell {
+                    Cell::Unbound => None,
+                    Cell::Inlined(id) => Some(Some($inlined(id)?)),
+                    Cell::Text(text) => Some($parse(text)),
+                };
+                let is_value = !matches!(value, Some(None));
                 made.append_option(value.flatten());
-                is_value
+                Some(is_value)
             };
             each(&mut take, $wanted)?;
             Arc::new(made.finish()) as ArrayRef
         }};
     }
     Ok(match kind {
-        ValueType::Boolean => column!(BooleanBuilder, "boolean", |text: &str| match text.trim() {
+        ValueType::Boolean => column!(BooleanBuilder, "boolean", Id::as_boolean, |text: &str| match text.trim() {
             "true" | "1" => Some(true),
             "false" | "0" => Some(false),
             _ => None,
         }),
-        ValueType::Integer => column!(Int64Builder, "integer of 64 bits", |text: &str| text.trim().parse::<i64>().ok()),
-        ValueType::Double => {
-            let mut made = Float64Builder::with_capacity(ids.len());
-            let mut take = |text: Option<&str>| {
-                let value = text.map(number);
-                let is_value = !matches!(value, Some(None));
-                made.append_option(value.flatten());
-                is_value
-            };
-            each(&mut take, "number")?;
-            Arc::new(made.finish())
+        ValueType::Integer => {
+            column!(Int64Builder, "integer of 64 bits", Id::as_integer, |text: &str| text.trim().parse::<i64>().ok())
         }
-        ValueType::Text => return Ok(texts(run, ids, lexical)),
-        ValueType::Date => column!(Date32Builder, "date", vicus_sql::date_of),
-        ValueType::Timestamp => column!(TimestampMicrosecondBuilder, "time", moment),
+        ValueType::Double => {
+            column!(Float64Builder, "number", |id: Id| id.as_integer().map(|whole| whole as f64), number)
+        }
+        ValueType::Text => return Ok(texts::lexical(run, ids, bytes, lexical)),
+        ValueType::Date => column!(Date32Builder, "date", |_| None, vicus_sql::date_of),
+        ValueType::Timestamp => column!(TimestampMicrosecondBuilder, "time", |_| None, moment),
         ValueType::Other(_) => return Err((0, "value of a type that terms can be read as")),
     })
 }

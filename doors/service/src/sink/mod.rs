@@ -10,6 +10,7 @@ mod stream;
 mod syntax;
 mod table;
 mod text;
+mod texts;
 
 pub use cells::CellReader;
 pub use columns::{ArrowForm, TermForm, WrongValue};

@@ -1,7 +1,7 @@
 //! The answer of a query as a stream of Arrow: boxes write batches, and the caller reads them. A box pauses while
 //! enough of them are unread, so an answer of any length takes bounded memory; no thread waits meanwhile.
 
-use super::columns::{self, ArrowForm};
+use super::columns::{self, ArrowColumns, ArrowForm};
 use super::{Count, Sink, SolutionBatch, Solutions, Taker};
 use crate::error::Error;
 use crate::session::{Call, CallOutcome, Prepared, RunningQuery, Watching, reading};
@@ -107,7 +107,7 @@ fn truth_schema() -> SchemaRef {
 struct Shared {
     /// How rows become Arrow's, and their columns, when the reader has said so. Until then boxes hand rows out as they
     /// are.
-    form: OnceLock<(ArrowForm, SchemaRef)>,
+    form: OnceLock<ArrowColumns>,
     /// Set before the query runs.
     solutions: OnceLock<Arc<Solutions>>,
     state: Mutex<State>,
@@ -138,10 +138,10 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    fn form(&self, form: &ArrowForm) -> &(ArrowForm, SchemaRef) {
+    fn form(&self, form: &ArrowForm) -> &ArrowColumns {
         self.form.get_or_init(|| {
             let schema = self.solutions.get().map(|solutions| solutions.to_arrow_as(form));
-            (form.clone(), Arc::new(schema.unwrap_or_else(Schema::empty)))
+            ArrowColumns::new(form, schema.unwrap_or_else(Schema::empty))
         })
     }
 
@@ -215,8 +215,8 @@ impl Taker for ToReaderTaker {
         drop(state);
         let (envelope, solutions) = (batch.envelope().clone(), Arc::clone(&self.solutions));
         let mut piece = SomeRows { envelope, solutions, from, arrow: None };
-        if let Some((form, schema)) = self.shared.form.get() {
-            piece.arrow = Some(piece.convert(form, schema)?);
+        if let Some(columns) = self.shared.form.get() {
+            piece.arrow = Some(piece.convert(columns)?);
         }
         self.shared.lock().unread.push_back(piece);
         self.shared.changed.notify_all();
@@ -253,8 +253,8 @@ impl SomeRows {
         reading(&self.solutions.snapshot, "rows", || read(self.batch()))
     }
 
-    fn convert(&self, form: &ArrowForm, schema: &SchemaRef) -> Result<RecordBatch, BoxError> {
-        columns::record_batch(schema, form, &self.solutions.reader, &self.envelope, self.from)
+    fn convert(&self, columns: &ArrowColumns) -> Result<RecordBatch, BoxError> {
+        columns::record_batch(columns, &self.solutions.reader, &self.envelope, self.from)
     }
 }
 
@@ -346,7 +346,7 @@ impl RowStream {
 
     /// The columns of the rows in this form. From now on boxes make them; a first form stays.
     pub fn schema(&self, form: &ArrowForm) -> SchemaRef {
-        Arc::clone(&self.shared.form(form).1)
+        Arc::clone(&self.shared.form(form).schema)
     }
 
     /// The next rows: waited for until this time, or as long as it takes. After an error there are no more.
@@ -369,8 +369,8 @@ impl RowStream {
         if let Some(batch) = piece.arrow.take() {
             return Ok(batch);
         }
-        let (form, schema) = self.shared.form(form);
-        let made = piece.read_by(|_| piece.convert(form, schema))?;
+        let columns = self.shared.form(form);
+        let made = piece.read_by(|_| piece.convert(columns))?;
         made.map_err(|error| Error::Failed { name: "rows".to_owned(), error: error.into() })
     }
 

@@ -268,7 +268,7 @@ class View {
     document.querySelectorAll('.marked, .touched').forEach((element) => element.classList.remove('marked', 'touched'));
     const all = (run, attribute, id, className) => {
       document
-        .querySelectorAll(`.run-body[data-run="${run}"] [data-${attribute}="${id}"]`)
+        .querySelectorAll(`.run-body[data-run="${run}"] [data-${attribute}~="${id}"]`)
         .forEach((element) => element.classList.add(className));
     };
     const keys = (run, id, className) => {
@@ -612,7 +612,7 @@ class View {
       const [kind, id] = Object.entries({ key, via, type, request, rule, seat }).find(
         ([, value]) => value !== undefined,
       );
-      this.mark({ kind, id: Number(id), run: Number(body.dataset.run) });
+      this.mark({ kind, id: parseInt(id, 10), run: Number(body.dataset.run) });
     };
     document.querySelector('main').addEventListener('click', act);
     document.querySelector('main').addEventListener('keydown', (event) => {

@@ -13,7 +13,7 @@ use crate::runtime::gathering::Gathering;
 use crate::runtime::handle::MachineRuntime;
 use crate::runtime::hook::{Hook, NewLayer};
 use crate::runtime::last_words::count_refusable_calls;
-use crate::runtime::recorder::{EventRoom, Recording};
+use crate::runtime::recorder::{EventRoom, KeptEvents, Recording};
 use crate::runtime::requests::Ongoing;
 use crate::runtime::roaming::Roaming;
 use crate::runtime::shared::{PlanTables, QueuedTasks, RunSettings, RuntimeState, SleepPools, Storage, SystemThreads};
@@ -175,14 +175,23 @@ impl<R: From<MachineRuntime>> RuntimeBuilder<R> {
     /// runtime records, such requests therefore go to the seats at once: a trace shows all requests, and short ones as
     /// they run when their caller does not run them.
     pub fn record(mut self, events_per_seat: usize) -> Self {
-        self.chosen.events = Some(EventRoom { events: events_per_seat, rolls: false });
+        self.chosen.events = Some(EventRoom { events: events_per_seat, keeps: KeptEvents::First });
         self
     }
 
     /// Records a trace of the last events of each seat, at most this number; earlier ones are dropped and counted. For
     /// requests that run for days.
     pub fn record_last(mut self, events_per_seat: usize) -> Self {
-        self.chosen.events = Some(EventRoom { events: events_per_seat, rolls: true });
+        self.chosen.events = Some(EventRoom { events: events_per_seat, keeps: KeptEvents::Last });
+        self
+    }
+
+    /// Records a trace of the time `last` before the runtime's end, and sums over the time before that. If a seat has
+    /// more than `events_per_seat` in this time, the trace begins later, and its [header](vicus_trace::Header::last_ns)
+    /// says so. Memory is taken as far as the busiest such time needs it, 32 bytes for an event.
+    pub fn record_last_time(mut self, last: Duration, events_per_seat: usize) -> Self {
+        let span_ns = u64::try_from(last.as_nanos()).unwrap_or(u64::MAX);
+        self.chosen.events = Some(EventRoom { events: events_per_seat, keeps: KeptEvents::Recent(span_ns) });
         self
     }
 

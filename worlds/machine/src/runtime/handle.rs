@@ -153,6 +153,18 @@ impl MachineRuntime {
         self.shared.takes()
     }
 
+    /// Says which operators of a query the boxes of a model are, before it is submitted: the recording, if there is one,
+    /// has them. They are asked for only then.
+    pub fn record_operators(
+        &self,
+        model: &Arc<vicus_flow::Model>,
+        operators: impl FnOnce() -> Vec<vicus_trace::OperatorInfo>,
+    ) {
+        if let Some(recording) = &self.shared.recording {
+            recording.has_operators(model, operators);
+        }
+    }
+
     /// Ends the runtime and returns its recording; `None` if it did not record.
     pub fn trace(self) -> Option<vicus_trace::Trace> {
         self.recorded().1

@@ -19,8 +19,8 @@ use vicus_schedule::{
 };
 use vicus_topology::Topology;
 use vicus_trace::{
-    Awaits, BoxInfo, EventLog, Header, InputSource, ModelInfo, RequestOutcome, SeatInfo, SeatLog, TaskKind, Trace, Use,
-    ViaBound, What,
+    Awaits, BoxInfo, EventLog, Header, InputSource, ModelInfo, OperatorInfo, RequestOutcome, SeatInfo, SeatLog,
+    TaskKind, Trace, Use, ViaBound, What,
 };
 
 /// The number of a thread that only runs another task aside: it is none of the program's, and not recorded.
@@ -58,18 +58,42 @@ pub(crate) struct Recording {
 }
 
 /// A model and its requests.
-type Instances = (Arc<Model>, Vec<u32>);
+struct Instances {
+    model: Arc<Model>,
+    requests: Vec<u32>,
+    /// Those of the query that it answers.
+    operators: Vec<OperatorInfo>,
+}
 
-/// How many events of a seat are kept: the first ones, or the last ones.
+impl Instances {
+    fn new(model: &Arc<Model>) -> Instances {
+        Instances { model: Arc::clone(model), requests: Vec::new(), operators: Vec::new() }
+    }
+}
+
+/// How many events of a seat are kept, and which.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EventRoom {
     pub(crate) events: usize,
-    pub(crate) rolls: bool,
+    pub(crate) keeps: KeptEvents,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum KeptEvents {
+    First,
+    Last,
+    /// Those of the last nanoseconds before the end.
+    Recent(u64),
 }
 
 fn new_log(room: Option<EventRoom>, most: usize) -> EventLog {
-    let EventRoom { events, rolls } = room.unwrap_or(EventRoom { events: 0, rolls: false });
-    refusable(|| if rolls { EventLog::rolling(events.min(most)) } else { EventLog::new(events.min(most)) })
+    let EventRoom { events, keeps } = room.unwrap_or(EventRoom { events: 0, keeps: KeptEvents::First });
+    let events = events.min(most);
+    refusable(|| match keeps {
+        KeptEvents::First => EventLog::new(events),
+        KeptEvents::Last => EventLog::rolling(events),
+        KeptEvents::Recent(span_ns) => EventLog::of_last(span_ns, events),
+    })
 }
 
 impl Recording {
@@ -132,8 +156,8 @@ impl Recording {
             .lock()
             .expect("nothing panics under this lock")
             .entry(Arc::as_ptr(model) as usize)
-            .or_insert_with(|| (Arc::clone(model), Vec::new()))
-            .1
+            .or_insert_with(|| Instances::new(model))
+            .requests
             .push(request);
         let mut outside = self.outside.lock().expect("nothing panics under this lock");
         let now = self.now();
@@ -142,6 +166,16 @@ impl Recording {
         let clock =
             outside.record(now, What::Enqueued { who: box_id(instance, first), kind, by: vicus_trace::JobId::NONE });
         instance.raise_clock(first, clock);
+    }
+
+    /// Says which operators of a query a model's boxes are, before it is submitted.
+    pub(crate) fn has_operators(&self, model: &Arc<Model>, operators: impl FnOnce() -> Vec<OperatorInfo>) {
+        if self.keeps_events() {
+            let operators = operators();
+            let mut models = self.models.lock().expect("nothing panics under this lock");
+            let known = models.entry(Arc::as_ptr(model) as usize).or_insert_with(|| Instances::new(model));
+            known.operators = operators;
+        }
     }
 
     /// A box goes on from outside of an invocation: a paused one, or one whose via may hold more.
@@ -243,7 +277,7 @@ impl Recording {
             if let Some(log) = log {
                 let log =
                     std::mem::replace(&mut *log.lock().expect("nothing panics under this lock"), EventLog::new(0));
-                *to = log.finish();
+                *to = log.finish_at(self.now());
             }
         }
     }
@@ -260,11 +294,16 @@ impl Recording {
         let models = self.models.lock().expect("nothing panics under this lock");
         let grown = std::mem::take(&mut *self.grown.lock().expect("nothing panics under this lock"));
         let is_grown = |request: &u32| grown.iter().any(|info| info.requests.contains(request));
-        let model = |(model, requests): &Instances| ModelInfo {
+        let submitted = || models.values().filter(|instances| !instances.requests.is_empty());
+        let model = |Instances { model, requests, .. }: &Instances| ModelInfo {
             name: model.name().to_owned(),
             requests: requests.iter().copied().filter(|request| !is_grown(request)).collect(),
             boxes: model.boxes().iter().map(box_info).collect(),
         };
+        let mut operators: Vec<_> = submitted().map(|instances| instances.operators.clone()).collect();
+        if operators.iter().all(Vec::is_empty) {
+            operators.clear();
+        }
         let header = Header {
             strategy: plan.strategy.clone(),
             plan: plan.to_string(),
@@ -274,17 +313,19 @@ impl Recording {
             command: String::new(),
             version: concat!("Vicus ", env!("CARGO_PKG_VERSION")).to_owned(),
             seats,
-            models: models.values().map(model).chain(grown.iter().cloned()).collect(),
+            models: submitted().map(model).chain(grown.iter().cloned()).collect(),
             functions: Vec::new(),
             arrays: Vec::new(),
             array_bytes: Vec::new(),
-            rolls: self.room.is_some_and(|room| room.rolls),
+            rolls: self.room.is_some_and(|room| room.keeps != KeptEvents::First),
+            last_ns: 0,
             processes: Vec::new(),
             earlier: Vec::new(),
+            operators,
         };
         let mut logs = std::mem::take(&mut *self.logs.lock().expect("nothing panics under this lock"));
         let outside = std::mem::take(&mut *self.outside.lock().expect("nothing panics under this lock"));
-        logs.push(outside.finish());
+        logs.push(outside.finish_at(self.now()));
         Trace::new(header, logs)
     }
 
@@ -427,7 +468,8 @@ impl On {
     }
 
     fn take_log(&self) -> SeatLog {
-        std::mem::replace(&mut *self.log(), EventLog::new(0)).finish()
+        let log = std::mem::replace(&mut *self.log(), EventLog::new(0));
+        log.finish_at(self.began.elapsed().as_nanos() as u64)
     }
 
     /// The innermost running task: the maker of new ones.

@@ -116,7 +116,7 @@ impl Recordings {
                 };
                 let trace = record(dataset, wanted.queries, wanted.threads).with_context(|| expected)?;
                 if let Some(folder) = keep {
-                    query::write_trace(&wanted.file(folder), &trace)?;
+                    query::write_trace(&wanted.file(folder), &trace, None)?;
                 }
                 Ok(trace)
             }
