@@ -431,6 +431,29 @@ impl Store {
         Ok(Store::of(files, 0, Arc::new(empty), waiting))
     }
 
+    /// Like [`Store::create`], but the directory holds no store before it is [revealed](Store::reveal): for one that is
+    /// filled from elsewhere, and is of no use before it has all of its data.
+    ///
+    /// # Errors
+    /// As for [`Store::create`].
+    pub fn create_hidden(
+        directory: Arc<dyn Directory>,
+        number: u64,
+        waiting: Arc<dyn Waiting>,
+    ) -> Result<Store, StoreError> {
+        let files = StoreFiles::create_hidden(directory, KIND, number)?;
+        let empty = base::open(&[], files.manifest())?;
+        Ok(Store::of(files, 0, Arc::new(empty), waiting))
+    }
+
+    /// From now on the directory holds this store.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn reveal(&self) -> Result<(), StoreError> {
+        Ok(lock(&self.state).files.reveal()?)
+    }
+
     /// Removes the store with all of its data: for a store made for data that then could not be loaded.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use crate::messages::{print, tell};
 use crate::peers::PeerArgs;
 use crate::query::{by_chance, bytes, duration, table, tables};
 use crate::spill::SpillArgs;
+use crate::store::archive::span;
 use crate::store::{self, of};
 use crate::web::WebArgs;
 use crate::{hangup, health, interrupt, memory, network};
@@ -15,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use vicus_server::{AccessLog, AccessRules, ClientLimits, Server, ServerData, ServerOptions};
 use vicus_service::{
-    Archive, Archiving, CallLimits, Copy, FollowOptions, MemoryBudget, NetworkOptions, PlanOptions, Service,
-    SessionOptions, StoreError, paths_below,
+    Archive, Archiving, ArchivingOptions, CallLimits, Copy, FollowOptions, MemoryBudget, NetworkOptions, PlanOptions,
+    Service, SessionOptions, StoreError, paths_below,
 };
 
 /// See `vicus serve --help`.
@@ -157,6 +158,10 @@ struct CopyArgs {
     /// How often what is new in the store goes to the archive: what is lost with the machine is younger.
     #[arg(long, value_name = "SECONDS", value_parser = duration, default_value = "60", help_heading = "Copies")]
     archive_every: Duration,
+    /// Removes from the archive what no state of this last span of time needs, as `vicus backup --keep` does: 30d, 12h.
+    /// By default all stays.
+    #[arg(long, value_name = "SPAN", value_parser = span, requires = "archive", help_heading = "Copies")]
+    archive_keep: Option<Duration>,
 }
 
 /// The limits of all clients together, and of each.
@@ -311,8 +316,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     }
     if let (Some(place), ServerData::Store { store, .. }) = (&args.copies.archive, &data) {
         let archive = Archive::new(place).map_err(|error| anyhow!("archive {place}: {error}"))?;
-        let say: Arc<dyn Fn(&str) + Send + Sync> = Arc::new(|message| tell(format_args!("vicus: {message}")));
-        options.archiving = Some(Arc::new(Archiving::new(archive, store, args.copies.archive_every, say)));
+        let tell: Arc<dyn Fn(&str) + Send + Sync> = Arc::new(|message| tell(format_args!("vicus: {message}")));
+        let how = ArchivingOptions { every: args.copies.archive_every, keep: args.copies.archive_keep, tell };
+        options.archiving = Some(Arc::new(Archiving::new(archive, store, how)));
     } else if args.copies.archive.is_some() {
         tell("vicus: nothing is archived, since the store can't be written to");
     }
