@@ -200,6 +200,8 @@ fn a_node_that_is_killed_leaves_the_right_rows_or_a_clear_error() {
     println!(
         "{rows} answers, {again} of them asked again, {errors} errors; at most {worst:.2} s beyond twice the time"
     );
+    // A time is looked at by `./dev test nodes` alone, which runs it by itself.
+    assert!(rounds <= 4 || worst <= 2.0, "{worst:.2} s beyond twice the time");
     let _ = std::fs::remove_dir_all(store.parent().unwrap());
 }
 
