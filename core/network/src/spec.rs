@@ -258,8 +258,8 @@ impl Kinds {
         Kinds { paths: self.paths.writing(place), ..self }
     }
 
-    /// Kinds whose boxes leave work that can't be taken back, such as a store's transaction, to a function: for the end of
-    /// a network that may be run again.
+    /// Kinds whose boxes leave work that can't be taken back, such as a store's transaction, to a function: for the end
+    /// of a network that may be run again.
     pub fn with_work_at_end(self, later: LaterWork) -> Kinds {
         Kinds { paths: self.paths.ending(later), ..self }
     }

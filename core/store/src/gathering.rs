@@ -48,7 +48,7 @@ impl Gathering {
         }
     }
 
-    /// Of the writers that have landed, these come back later.
+    /// So many of the writers that have landed come back later.
     pub(crate) fn stay_away(&mut self, writers: usize) {
         self.awaited = self.awaited.saturating_sub(writers);
     }

@@ -166,8 +166,8 @@ struct CopyArgs {
     #[arg(long, value_name = "SPAN", value_parser = span, requires = "archive", help_heading = "Copies")]
     archive_keep: Option<Duration>,
     /// This server is a node as well: others with a copy of the same store, such as the one that it follows, share the
-    /// work of their queries with it (`vicus serve --nodes`, `vicus query --nodes`). VICUS_NODE_TOKEN has the token that
-    /// they need; with port 0 it is any free one.
+    /// work of their queries with it (`vicus serve --nodes`, `vicus query --nodes`). VICUS_NODE_TOKEN has the token
+    /// that they need; with port 0 it is any free one.
     #[arg(
         long,
         value_name = "ADDRESS:PORT",

@@ -134,7 +134,8 @@ async fn records(
     let mut changes = shared.data.changes();
     loop {
         changes.mark_unchanged();
-        // A question of a copy that has all records is an acknowledgement, for which nothing is read: writers wait for it.
+        // A question of a copy that has all records is an acknowledgement, for which nothing is read: writers wait for
+        // it.
         let answered = if store.standing().last == ask.last {
             store.answer(&ask, RECORDS, may_end)
         } else {

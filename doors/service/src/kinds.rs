@@ -14,8 +14,8 @@ use vicus::{BoxError, BoxModel, Column, Envelope, EnvelopeBuilder, Operator, Out
 use vicus_network::{BoxSpec, Building, KindError, Kinds, ParameterType, ParameterValue, Paths, Ports};
 use vicus_rdf::load::{LoadSource, ParsedPart, Pieces, Syntax};
 
-/// Adds the kinds that read and write RDF: `read_rdf` and `write_rdf` for documents, and `write_store`. A program that does not trust the
-/// texts leaves them out.
+/// Adds the kinds that read and write RDF: `read_rdf` and `write_rdf` for documents, and `write_store`. A program that
+/// does not trust the texts leaves them out.
 ///
 /// ```
 /// use vicus_network::Kinds;
@@ -52,8 +52,9 @@ pub fn add_kinds(kinds: &mut Kinds) {
     kinds.add(
         BoxSpec::new(
             "write_store",
-            "Inserts rows into a store, as one transaction when all have come. They have the columns of write_rdf; blank \
-             nodes keep their labels. A network that may be run again changes the store when all of it has done well.",
+            "Inserts rows into a store, as one transaction when all have come. They have the columns of write_rdf; \
+             blank nodes keep their labels. A network that may be run again changes the store when all of it has \
+             done well.",
         )
         .ports(Ports::Exactly(1), Ports::Exactly(0))
         .required("store", ParameterType::Text, "The store's folder; no other process may be writing to it.")

@@ -2,8 +2,8 @@
 //!
 //! The box keeps its quads until all of them have come. Then they are a transaction, or, in a network that may be run
 //! again, work for its end: so a network that fails or loses a node leaves the store as it was. A store is a set of
-//! quads, and blank nodes keep their labels, so a network that was lost between its last transaction and the answer that
-//! tells of it, and is run again, changes nothing.
+//! quads, and blank nodes keep their labels, so a network that was lost between its last transaction and the answer
+//! that tells of it, and is run again, changes nothing.
 
 use super::{places_of, quad};
 use crate::store::open_store;

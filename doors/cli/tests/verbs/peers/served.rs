@@ -196,7 +196,7 @@ fn a_follower_is_a_node_too() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// What is no node of this store is told when the server begins, and its queries are answered without it.
+/// A server begins without addresses that have no node of its store, and answers its queries without them.
 #[test]
 fn a_server_begins_without_wrong_nodes_and_says_why() {
     let folder = folder("served-wrong");
