@@ -221,6 +221,14 @@ test_objects() {
   )
 }
 
+test_nodes() {
+  say "queries over processes that are killed"
+  VICUS_PEERS_KILLS="${KILLS:-200}" cargo test "${locked[@]}" --release -p vicus-cli --test verbs \
+    a_node_that_is_killed_leaves -- --nocapture
+  say "networks over processes that are killed"
+  NODES_ROUNDS="${KILLS:-200}" cargo test "${locked[@]}" --release -p vicus-cli --test verbs run_again -- --nocapture
+}
+
 test_copies() {
   say "copies of a store in a simulated network"
   VICUS_SEEDS="${VICUS_SEEDS:-10000}" cargo test "${locked[@]}" --release -p vicus-store --test copies -- --nocapture

@@ -361,6 +361,33 @@ impl BaseFile {
         (0..self.pages()).try_for_each(|page| self.check_page(page))
     }
 
+    /// Copies bytes from a place on, of any part of the file, and checks all pages that they are of, also those found
+    /// right before.
+    ///
+    /// # Errors
+    /// The first page changed since it was written, or the table or the trailer was changed since the file was opened.
+    ///
+    /// # Panics
+    /// The file has fewer bytes.
+    pub fn read_checked(&self, at: u64, into: &mut [u8]) -> Result<(), Box<Damage>> {
+        let range = at as usize..at as usize + into.len();
+        into.copy_from_slice(&self.bytes[range.clone()]);
+        let of_pages = range.start..range.end.min(self.table);
+        if !of_pages.is_empty() {
+            (of_pages.start / PAGE..of_pages.end.div_ceil(PAGE)).try_for_each(|page| self.check_page(page))?;
+        }
+        let trailer = self.bytes.len() - TRAILER;
+        if range.end > self.table {
+            let is_right = sealed(&self.bytes[trailer..]).is_some()
+                && crc32c::crc32c(&self.bytes[self.table..trailer]) == u32_at(&self.bytes[trailer..], 40);
+            if !is_right {
+                let what = "its table does not have its checksum any more".to_owned();
+                return Err(Box::new(Damage { file: self.path.clone(), offset: self.table as u64, what }));
+            }
+        }
+        self.lost().map_or(Ok(()), |lost| Err(Box::new(lost)))
+    }
+
     fn pages(&self) -> usize {
         self.table.div_ceil(PAGE)
     }

@@ -52,6 +52,11 @@ pub enum DiskError {
         /// The directory's path.
         String,
     ),
+    /// The making of a store in the directory was interrupted before it was [revealed](crate::StoreFiles::reveal).
+    Hidden(
+        /// The directory's path.
+        String,
+    ),
     /// The directory holds a store already.
     IsStore(
         /// The directory's path.
@@ -81,6 +86,11 @@ impl fmt::Display for DiskError {
                 write!(f, "{file} has format {version}, from a newer Vicus; this one reads formats up to {newest}")
             }
             DiskError::NoStore(directory) => write!(f, "{directory} holds no store: there is no file CURRENT in it"),
+            DiskError::Hidden(directory) => write!(
+                f,
+                "{directory} holds a store whose restoring was interrupted: restore it again, which begins anew, or \
+                 remove the folder"
+            ),
             DiskError::IsStore(directory) => write!(f, "{directory} holds a store already"),
         }
     }

@@ -27,6 +27,8 @@ use vicus_files::{Directory, OpenMode, is_plain};
 pub(crate) const CURRENT: &str = "CURRENT";
 /// The next manifest, while it is written.
 pub(crate) const NEXT: &str = "CURRENT.new";
+/// The manifest of a store that is being restored, in place of [`CURRENT`].
+pub(crate) const HIDDEN: &str = "CURRENT.hidden";
 const FIRST_LINE: &str = "vicus store\n";
 const FOLLOWS: &str = "follows";
 const WRITES: &str = "writes";

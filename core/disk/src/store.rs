@@ -11,6 +11,9 @@
 //! before it, and distinguishes its files from a store that has lost its manifest: the files of such a store are not
 //! touched.
 //!
+//! **A restored store** has its manifest under the name `CURRENT.hidden` until it has all of its records: then that is
+//! renamed to `CURRENT`. An interrupted one is no store either, and all of its files may be removed.
+//!
 //! **Opening to write** publishes the manifest again before anything is removed: reading it doesn't prove that it would
 //! be there after power loss. Then the files of unfinished generations are removed, and segments of the log no base
 //! needs. Files with names of kinds not written here are left alone.
@@ -22,7 +25,7 @@ use crate::base::{BaseFile, BaseWriter};
 use crate::error::{Damage, DiskError};
 use crate::fetched::{Fetched, is_fetched};
 use crate::log::{BadRecord, FramePlace, Log, Tail, TornTail, name_of, number_of, read_log};
-use crate::manifest::{BaseEntry, CURRENT, EpochStart, Lineage, Manifest, NEXT};
+use crate::manifest::{BaseEntry, CURRENT, EpochStart, HIDDEN, Lineage, Manifest, NEXT};
 use std::fmt;
 use std::sync::Arc;
 use vicus_files::scratch::is_scratch;
@@ -38,7 +41,7 @@ type MayBeLeft = fn(&[u8]) -> bool;
 
 /// The files overwritten or removed by the making of a store: the name, whether a process that made a store may have
 /// left a file that begins like this, and its kind then. After power loss, bytes may be zeros.
-const LEFT: [(&str, MayBeLeft, &str); 3] = [
+const LEFT: [(&str, MayBeLeft, &str); 4] = [
     (
         LOCK,
         |bytes| bytes.len() <= 11 && bytes.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'\n' | 0)),
@@ -46,6 +49,7 @@ const LEFT: [(&str, MayBeLeft, &str); 3] = [
     ),
     (BEGUN, <[u8]>::is_empty, "the mark of a store that was begun"),
     (NEXT, Manifest::may_begin, "a store's manifest"),
+    (HIDDEN, Manifest::may_begin, "a store's manifest"),
 ];
 
 /// Refuses a directory with other programs' files under names of a store's files.
@@ -157,7 +161,16 @@ impl Recovered {
 }
 
 fn manifest_of(directory: &dyn Directory) -> Result<Manifest, DiskError> {
-    Manifest::read(directory)?.ok_or_else(|| DiskError::NoStore(directory.path("")))
+    if let Some(manifest) = Manifest::read(directory)? {
+        return Ok(manifest);
+    }
+    let is_hidden = directory.list()?.iter().any(|name| name == HIDDEN);
+    // It may have been revealed meanwhile.
+    match Manifest::read(directory)? {
+        Some(manifest) => Ok(manifest),
+        None if is_hidden => Err(DiskError::Hidden(directory.path(""))),
+        None => Err(DiskError::NoStore(directory.path(""))),
+    }
 }
 
 /// The files of a store open for writing by this process alone.
@@ -189,6 +202,8 @@ pub struct StoreFiles {
     lock: Arc<dyn Lock>,
     /// Its place among copies, with the epochs that records of the log have begun.
     lineage: Lineage,
+    /// The name of the manifest: [`CURRENT`], or [`HIDDEN`].
+    current: &'static str,
 }
 
 /// A store read for writing by this process alone: nothing of it has been changed yet.
@@ -198,6 +213,8 @@ pub struct Opening {
     kind: [u8; 8],
     lock: Arc<dyn Lock>,
     tail: Tail,
+    /// The name of the manifest, as in [`StoreFiles`].
+    current: &'static str,
     /// The content of its files.
     pub recovered: Recovered,
 }
@@ -228,7 +245,7 @@ impl Opening {
         let lock: Arc<dyn Lock> = directory.lock(LOCK)?.into();
         let manifest = manifest_of(&*directory)?;
         let (recovered, tail) = Recovered::follow(&*directory, kind, &manifest)?;
-        Ok(Opening { directory, kind, lock, tail, recovered })
+        Ok(Opening { directory, kind, lock, tail, current: CURRENT, recovered })
     }
 
     /// Goes on with the log behind its last record. The remains of an unfinished write there are kept aside.
@@ -283,13 +300,13 @@ impl Opening {
     }
 
     fn go_on(self) -> Result<(StoreFiles, Recovered), DiskError> {
-        let Opening { directory, kind, lock, tail, recovered } = self;
+        let Opening { directory, kind, lock, tail, current, recovered } = self;
         let manifest = recovered.manifest.clone();
         let names = directory.list()?;
         let last = names.iter().filter_map(|name| generation_of(name)).fold(manifest.generation, u64::max);
         let log = Log::resume(directory.clone(), lock.clone(), &manifest, tail)?;
         let lineage = manifest.lineage.clone();
-        let files = StoreFiles { directory, kind, manifest, next_generation: last + 1, log, lock, lineage };
+        let files = StoreFiles { directory, kind, manifest, next_generation: last + 1, log, lock, lineage, current };
         files.publish_manifest(files.manifest.clone()).map_err(|error| error.error)?;
         files.remove_strays(true);
         Ok((files, recovered))
@@ -385,6 +402,32 @@ impl StoreFiles {
         Ok(files)
     }
 
+    /// Like [`StoreFiles::create`], but the directory holds no store before it is [revealed](StoreFiles::reveal). If
+    /// that doesn't come, the written files are removed when the next store is made there.
+    ///
+    /// # Errors
+    /// Those of [`StoreFiles::create`].
+    pub fn create_hidden(directory: Arc<dyn Directory>, kind: [u8; 8], store: u64) -> Result<StoreFiles, DiskError> {
+        let mut files = StoreFiles::prepare(directory, kind, store)?;
+        files.current = HIDDEN;
+        files.publish_manifest(files.manifest.clone()).map_err(|error| error.error)?;
+        files.remove_strays(true);
+        Ok(files)
+    }
+
+    /// From now on the directory holds this store, with all that is durable in it.
+    ///
+    /// # Errors
+    /// The system refuses. The store may be there all the same after a loss of power.
+    pub fn reveal(&mut self) -> Result<(), DiskError> {
+        if self.current == HIDDEN {
+            self.lock.check()?;
+            self.directory.rename(HIDDEN, CURRENT)?;
+            self.current = CURRENT;
+        }
+        Ok(self.directory.sync()?)
+    }
+
     /// The files of a store without a manifest.
     fn prepare(directory: Arc<dyn Directory>, kind: [u8; 8], store: u64) -> Result<StoreFiles, DiskError> {
         // Before the lock is made: making it overwrites its file.
@@ -396,20 +439,26 @@ impl StoreFiles {
             return Err(DiskError::IsStore(directory.path("")));
         }
         let names = directory.list()?;
-        let is_begun = names.iter().any(|name| name == BEGUN);
-        for part in names.iter().filter(|name| number_of(name).is_some() || generation_of(name).is_some()) {
-            // A begun store has no log yet.
-            if !is_begun || number_of(part).is_some() {
+        let has = |wanted: &str| names.iter().any(|name| name == wanted);
+        for part in names.iter().filter(|name| if has(HIDDEN) { is_part(name) } else { is_of_store(name) }) {
+            // A begun store has no log yet, and a hidden one may have all parts.
+            let is_left = has(HIDDEN) || (has(BEGUN) && number_of(part).is_none());
+            if !is_left {
                 let what = format!("it is missing, though there is {part}, which belongs to a store");
                 return Err(DiskError::damaged(directory.path(CURRENT), 0, what));
             }
             directory.remove(part)?;
         }
+        if has(HIDDEN) {
+            // While there are others, this file permits their removal.
+            directory.sync()?;
+            directory.remove(HIDDEN)?;
+        }
         let lineage = Lineage::default();
         let manifest =
             Manifest { store, generation: 0, included: 0, log: 1, lineage: lineage.clone(), files: Vec::new() };
         let log = Log::create(directory.clone(), lock.clone(), store);
-        Ok(StoreFiles { directory, kind, manifest, next_generation: 1, log, lock, lineage })
+        Ok(StoreFiles { directory, kind, manifest, next_generation: 1, log, lock, lineage, current: CURRENT })
     }
 
     /// Opens a store to write to it.
@@ -433,16 +482,13 @@ impl StoreFiles {
             self.directory.remove(CURRENT)?;
             self.directory.sync()?;
         }
-        let is_ours = |name: &String| {
-            name == NEXT || number_of(name).is_some() || generation_of(name).is_some() || is_fetched(name)
-        };
-        for name in names.iter().filter(|name| is_ours(name)) {
+        for name in names.iter().filter(|name| *name == NEXT || is_part(name)) {
             self.directory.remove(name)?;
         }
-        if has(BEGUN) {
+        for mark in [BEGUN, HIDDEN].into_iter().filter(|mark| has(mark)) {
             // While there are others, this file permits their removal.
             self.directory.sync()?;
-            self.directory.remove(BEGUN)?;
+            self.directory.remove(mark)?;
         }
         Ok(self.directory.remove(LOCK)?)
     }
@@ -580,7 +626,7 @@ impl StoreFiles {
         assert!(self.manifest.included <= number, "a base file is not cut");
         let (recovered, tail) = Recovered::follow(&*self.directory, self.kind, &self.manifest)?;
         let (directory, kind, lock) = (Arc::clone(&self.directory), self.kind, Arc::clone(&self.lock));
-        let opening = Opening { directory, kind, lock, tail, recovered };
+        let opening = Opening { directory, kind, lock, tail, current: self.current, recovered };
         if opening.tail.last <= number {
             // A call before this one was not told how far it had come.
             let kept = kept_aside(&*self.directory)?;
@@ -658,6 +704,16 @@ impl StoreFiles {
         }
     }
 
+    /// Opens a current base file, to send its bytes with their checksums checked; `None` if there is none of this name.
+    ///
+    /// # Errors
+    /// It is damaged in its description of its content, or the system refuses.
+    pub fn open_checked_base(&self, name: &str) -> Result<Option<Arc<BaseFile>>, DiskError> {
+        let entry = self.manifest.files.iter().find(|entry| entry.name == name);
+        let open = |entry: &BaseEntry| BaseFile::open(&*self.directory, name, self.kind, Some(entry.fingerprint));
+        entry.map(open).transpose()
+    }
+
     /// Opens a current base file, to send its bytes; `None` if there is none of this name.
     ///
     /// # Errors
@@ -711,7 +767,7 @@ impl StoreFiles {
         check()?;
         manifest.write_next(&*self.directory).map_err(refused)?;
         check()?;
-        self.directory.rename(NEXT, CURRENT).map_err(in_doubt)?;
+        self.directory.rename(NEXT, self.current).map_err(in_doubt)?;
         self.directory.sync().map_err(in_doubt)
     }
 
@@ -730,13 +786,26 @@ impl StoreFiles {
                     let current = self.manifest.files.iter().any(|entry| entry.name == name);
                     current || (!opened && generation >= self.next_generation)
                 }
-                (None, None) => name != NEXT && name != BEGUN && !is_scratch(&name),
+                (None, None) => {
+                    let is_mark = name == BEGUN || (name == HIDDEN && self.current != HIDDEN);
+                    name != NEXT && !is_mark && !is_scratch(&name)
+                }
             };
             if !is_needed {
                 let _ = self.directory.remove(&name);
             }
         }
     }
+}
+
+/// Whether a file of this name is a segment of a log, or a base file, finished or not.
+fn is_of_store(name: &str) -> bool {
+    number_of(name).is_some() || generation_of(name).is_some()
+}
+
+/// Whether it is one of these, or on its way.
+fn is_part(name: &str) -> bool {
+    is_of_store(name) || is_fetched(name)
 }
 
 /// The generation of a base file, finished or not, by its name.

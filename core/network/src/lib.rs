@@ -57,7 +57,7 @@ pub use error::{NetworkError, Spot};
 pub use json::JSON_VERSION;
 pub use language::{NetworkPlan, Networks};
 pub use part::{Border, Crossing, CrossingRows, NetworkPart};
-pub use paths::Paths;
+pub use paths::{EndWork, LaterWork, Paths};
 pub use port::{ReceivePort, SendPort, SendStep};
 pub use schema::{parse_schema, schema_text};
 pub use spec::{BoxSpec, Building, Incoming, KindError, Kinds, ParameterSpec, Ports};

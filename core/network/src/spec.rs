@@ -2,7 +2,7 @@
 
 use crate::build::{Collected, MachineCounts};
 use crate::error::Spot;
-use crate::paths::Paths;
+use crate::paths::{LaterWork, Paths};
 use crate::value::{ParameterType, ParameterValue};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -258,6 +258,12 @@ impl Kinds {
         Kinds { paths: self.paths.writing(place), ..self }
     }
 
+    /// Kinds whose boxes leave work that can't be taken back, such as a store's transaction, to a function: for the end
+    /// of a network that may be run again.
+    pub fn with_work_at_end(self, later: LaterWork) -> Kinds {
+        Kinds { paths: self.paths.ending(later), ..self }
+    }
+
     /// The file of a name in a text, where boxes of these kinds find it.
     ///
     /// # Errors
@@ -411,6 +417,12 @@ impl Building<'_> {
     pub fn file_to_write(&self, parameter: &'static str) -> Result<PathBuf, KindError> {
         let file = self.file(parameter)?;
         self.paths.place(file).map_err(|why| KindError::of(parameter, why))
+    }
+
+    /// Takes work for the end of the network, if that may be run again ([`Kinds::with_work_at_end`]): its box has done
+    /// its part when it has left that. Without it, the box does the work itself.
+    pub fn at_end(&self) -> Option<LaterWork> {
+        self.paths.at_end()
     }
 
     /// The model, for kinds of several boxes.

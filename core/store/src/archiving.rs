@@ -7,19 +7,20 @@ use crate::record::epoch_of;
 use crate::store::{KIND, Store};
 use crate::turn::lock;
 use std::sync::Arc;
-use vicus_disk::{BaseEntry, DiskError, EpochStart, Recovered};
-use vicus_files::{Directory, File, OpenMode};
+use vicus_disk::{BaseFile, DiskError, EpochStart, Recovered};
+use vicus_files::Directory;
 
 /// A store that is archived.
 pub trait ArchiveSource {
     /// Its base, and how far it is.
     fn offer(&self) -> Offer;
 
-    /// Opens a file of the base; `None` if another base has taken its place since.
+    /// Opens a file of the base, which is [checked](BaseFile::read_checked) as it is sent; `None` if another base has
+    /// taken its place since.
     ///
     /// # Errors
-    /// The system refuses.
-    fn open_base(&self, name: &str) -> Result<Option<Arc<dyn File>>, StoreError>;
+    /// It is damaged, or the system refuses.
+    fn open_base(&self, name: &str) -> Result<Option<Arc<BaseFile>>, StoreError>;
 
     /// Records behind this one, of about this number of bytes. `None` if the log does not hold the first of them any
     /// more: a base has it. No records if there are none.
@@ -34,8 +35,8 @@ impl ArchiveSource for Store {
         Store::offer(self)
     }
 
-    fn open_base(&self, name: &str) -> Result<Option<Arc<dyn File>>, StoreError> {
-        Store::open_base(self, name)
+    fn open_base(&self, name: &str) -> Result<Option<Arc<BaseFile>>, StoreError> {
+        Ok(lock(&self.state).files.open_checked_base(name)?)
     }
 
     fn records(&self, after: u64, most_bytes: usize) -> Result<Option<ArchivedRecords>, StoreError> {
@@ -70,11 +71,11 @@ impl Store {
 #[derive(Debug)]
 pub struct Frozen {
     offer: Offer,
-    bases: Vec<Arc<dyn File>>,
+    bases: Vec<Arc<BaseFile>>,
     records: Vec<Vec<u8>>,
 }
 
-/// Another base may take the place of one this often while its files are opened.
+/// Another base may take the place of one this often while the log is synced.
 const TRIES: usize = 5;
 
 impl Frozen {
@@ -89,16 +90,13 @@ impl Frozen {
             if let Some(broken) = recovered.broken {
                 return Err(StoreError::Unread(Box::new(Unread(broken))));
             }
-            let files = recovered.manifest.files.iter();
-            let open = |entry: &BaseEntry| directory.open(&entry.name, OpenMode::Read).map_err(DiskError::from);
             // A frame that its writer has not synced may still be lost, and its numbers given to other records.
-            let opened = recovered.sync(directory).and_then(|()| files.map(open).collect::<Result<Vec<_>, _>>());
-            match opened {
+            match recovered.sync(directory) {
                 Err(DiskError::File(error)) if error.is_missing() && tries < TRIES => tries += 1,
                 Err(error) => return Err(error.into()),
-                Ok(bases) => {
+                Ok(()) => {
                     let offer = offer_of(&recovered);
-                    return Ok(Frozen { offer, bases, records: recovered.records });
+                    return Ok(Frozen { offer, bases: recovered.bases, records: recovered.records });
                 }
             }
         }
@@ -124,7 +122,7 @@ impl ArchiveSource for Frozen {
         self.offer.clone()
     }
 
-    fn open_base(&self, name: &str) -> Result<Option<Arc<dyn File>>, StoreError> {
+    fn open_base(&self, name: &str) -> Result<Option<Arc<BaseFile>>, StoreError> {
         let files = self.offer.files.iter().zip(&self.bases);
         Ok(files.filter(|(entry, _)| entry.name == name).map(|(_, file)| Arc::clone(file)).next())
     }

@@ -26,9 +26,11 @@
 mod archive;
 mod decide;
 mod message;
+mod pruning;
 pub use archive::{
     ARCHIVE_HEAD, ArchiveList, ArchivedRecords, NotArchived, Restoration, Until, archive_head, archived_base,
     base_of_archive, is_name_of_base, name_of_base, name_of_base_file, store_of_archive,
 };
 pub use decide::{Content, CopyAnswer, CopyDecision, CopyStanding, CopyStep, Refused};
 pub use message::{NotUnderstood, Offer, PROTOCOL};
+pub use pruning::{ArchiveHorizon, LogSpan};

@@ -74,6 +74,11 @@ impl Copies {
         self.patience_ns.saturating_sub(now_ns.saturating_sub(since_ns))
     }
 
+    /// For how long the caller of a transaction waits for followers.
+    pub(crate) fn longest_patience_ns(&self) -> u64 {
+        self.patience_ns
+    }
+
     /// How many followers a commit needs.
     pub(crate) fn needed(&self) -> usize {
         self.needed
@@ -146,7 +151,8 @@ impl State {
             return (keys, vec![replace(published, snapshot, number)]);
         }
         // They wait for a time from now on, so they have to look.
-        keys.extend(waiters.iter().map(|(waiter, _)| waiter.land(now_ns)));
+        keys.extend(waiters.iter().filter_map(|(waiter, _)| waiter.land(now_ns)));
+        self.staging.stay_away(waiters.len());
         // What nobody waits for any more is confirmed together with what is behind it, so there are hardly more entries
         // than callers that wait. The oldest one stays: readers see it when followers have it, however many come.
         let mut left = Vec::new();
@@ -159,14 +165,14 @@ impl State {
             stays
         });
         self.copies.awaited.push_back(Awaited { number, snapshot, waiters });
-        let (told, before) = self.confirm(published);
+        let (told, before) = self.confirm(published, now_ns);
         keys.extend(told);
         left.extend(before);
         (keys, left)
     }
 
     /// Publishes what enough followers have.
-    fn confirm(&mut self, published: &Mutex<Published>) -> Told {
+    fn confirm(&mut self, published: &Mutex<Published>, now_ns: u64) -> Told {
         let (mut told, mut before) = (Vec::new(), Vec::new());
         if self.check_writes().is_err() {
             // A newer writer may have other records.
@@ -177,6 +183,9 @@ impl State {
         for awaited in self.copies.awaited.drain(..count) {
             before.push(replace(published, awaited.snapshot, awaited.number));
             told.extend(awaited.waiters.iter().filter_map(|(waiter, number)| waiter.tell(Ok(*number))));
+        }
+        if !told.is_empty() {
+            self.staging.come_back(told.len(), now_ns);
         }
         (told, before)
     }
@@ -266,7 +275,7 @@ impl Store {
         let told = {
             let mut state = lock(&self.state);
             (state.copies.needed, state.copies.patience_ns) = (count, patience_ns);
-            state.confirm(&self.published)
+            state.confirm(&self.published, self.waiting.now_ns())
         };
         self.confirmed(told);
     }
@@ -331,7 +340,7 @@ impl Store {
                 CopyDecision::Records(from) => from,
             };
             let place = state.note_follower(ask);
-            let told = state.confirm(&self.published);
+            let told = state.confirm(&self.published, self.waiting.now_ns());
             let part = state.files.log().part(from, place);
             drop(state);
             self.confirmed(told);

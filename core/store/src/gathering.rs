@@ -6,6 +6,9 @@
 //! spares the others one sync. A lone writer never waits. When fewer come than were awaited, this number of writers
 //! does not come back at once, and some of the next flights don't wait: twice as many each time.
 //!
+//! Writers whose transactions wait for followers come back when these have confirmed them: the flight behind that waits
+//! for them.
+//!
 //! This policy only knows the numbers of writers from one flight to the next; a caller gives the time.
 
 /// The longest wait of a flight for others, in nanoseconds: a sync may take longer, but coming back does not.
@@ -33,11 +36,21 @@ impl Gathering {
     pub(crate) fn landed(&mut self, writers: usize, began_ns: u64, now_ns: u64) {
         let took = now_ns.saturating_sub(began_ns);
         self.sync_ns = if self.sync_ns == 0 { took } else { self.sync_ns - self.sync_ns / 8 + took / 8 };
+        self.come_back(writers, now_ns);
+    }
+
+    /// These writers come back soon, with those that are there.
+    pub(crate) fn come_back(&mut self, writers: usize, now_ns: u64) {
         self.until_ns = now_ns + (2 * self.sync_ns).min(LONGEST);
         self.awaited = writers;
         if self.skipped > 0 && writers > 1 {
             (self.skipped, self.awaited) = (self.skipped - 1, 0);
         }
+    }
+
+    /// So many of the writers that have landed come back later.
+    pub(crate) fn stay_away(&mut self, writers: usize) {
+        self.awaited = self.awaited.saturating_sub(writers);
     }
 
     /// For how many nanoseconds the next flight still waits, with `here` writers there.
@@ -117,6 +130,23 @@ mod tests {
         let waited = waits(&mut gathering, &[(5, 5); 100]);
         assert_eq!(waited, [0; 100]);
         assert_eq!(waits(&mut gathering, &[(5, 1); 3]), [2 * SYNC, 0, 2 * SYNC]);
+    }
+
+    #[test]
+    fn writers_that_wait_for_followers_are_awaited_when_they_are_confirmed() {
+        let mut gathering = Gathering::default();
+        gathering.landed(16, 0, SYNC);
+        gathering.stay_away(16);
+        assert_eq!(gathering.patience(1, || unreachable!("others come later")), 0);
+        gathering.took_off(1);
+        gathering.come_back(16, 9 * SYNC);
+        assert_eq!(gathering.patience(1, || 9 * SYNC), 2 * SYNC);
+        assert_eq!(gathering.patience(16, || unreachable!("all are there")), 0);
+        gathering.took_off(16);
+        // A transaction that was staged meanwhile stays awaited.
+        gathering.landed(17, 10 * SYNC, 11 * SYNC);
+        gathering.stay_away(16);
+        assert_eq!(gathering.patience(1, || unreachable!("it is there")), 0);
     }
 
     #[test]

@@ -39,8 +39,8 @@ pub use archiving::{ArchiveSource, Frozen};
 pub use base::copy;
 pub use check::{Checked, check};
 pub use copies::{
-    ARCHIVE_HEAD, ArchiveList, ArchivedRecords, NotArchived, Restoration, Until, archive_head, archived_base,
-    base_of_archive, is_name_of_base, name_of_base, name_of_base_file, store_of_archive,
+    ARCHIVE_HEAD, ArchiveHorizon, ArchiveList, ArchivedRecords, LogSpan, NotArchived, Restoration, Until, archive_head,
+    archived_base, base_of_archive, is_name_of_base, name_of_base, name_of_base_file, store_of_archive,
 };
 pub use copies::{Content, CopyAnswer, CopyDecision, CopyStanding, CopyStep, NotUnderstood, Offer, PROTOCOL, Refused};
 pub use error::{CommitError, StoreError, Unread};

@@ -275,6 +275,16 @@ impl Staging {
         self.all.drain(..).enumerate().filter_map(tell).collect()
     }
 
+    /// These of the landed transactions wait for followers.
+    pub(crate) fn stay_away(&mut self, count: usize) {
+        self.gathering.stay_away(count);
+    }
+
+    /// The callers of these were told, and may come back with others.
+    pub(crate) fn come_back(&mut self, count: usize, now_ns: u64) {
+        self.gathering.come_back(count + self.here(), now_ns);
+    }
+
     /// The next flight waits for no others.
     pub(crate) fn hurry(&mut self) {
         self.gathering.hurry();

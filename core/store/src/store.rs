@@ -91,11 +91,14 @@ pub(crate) struct Waiter {
     landed_ns: OnceLock<u64>,
     /// Whether it waits for no followers.
     needs_none: AtomicBool,
+    /// Whether its caller looks by itself when the time for followers may be over.
+    is_timed: AtomicBool,
 }
 
 impl Waiter {
     pub(crate) fn new(key: u64) -> Waiter {
-        Waiter { key, outcome: OnceLock::new(), landed_ns: OnceLock::new(), needs_none: AtomicBool::new(false) }
+        let (needs_none, is_timed) = Default::default();
+        Waiter { key, outcome: OnceLock::new(), landed_ns: OnceLock::new(), needs_none, is_timed }
     }
 
     pub(crate) fn is_told(&self) -> bool {
@@ -118,10 +121,16 @@ impl Waiter {
         self.needs_none.load(Ordering::Relaxed)
     }
 
-    /// From now on followers are waited for: it is durable here. Returns its key.
-    pub(crate) fn land(&self, now_ns: u64) -> u64 {
+    /// Its caller sleeps no longer than followers have. Said under the lock of the state.
+    fn look_in_time(&self) {
+        self.is_timed.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on followers are waited for: it is durable here. Returns its key if its caller has to look at its clock
+    /// now.
+    pub(crate) fn land(&self, now_ns: u64) -> Option<u64> {
         self.landed_ns.set(now_ns).expect("it lands once");
-        self.key
+        (!self.is_timed.load(Ordering::Relaxed)).then_some(self.key)
     }
 }
 
@@ -431,6 +440,29 @@ impl Store {
         Ok(Store::of(files, 0, Arc::new(empty), waiting))
     }
 
+    /// Like [`Store::create`], but the directory holds no store before it is [revealed](Store::reveal): for one that is
+    /// filled from elsewhere, and is of no use before it has all of its data.
+    ///
+    /// # Errors
+    /// As for [`Store::create`].
+    pub fn create_hidden(
+        directory: Arc<dyn Directory>,
+        number: u64,
+        waiting: Arc<dyn Waiting>,
+    ) -> Result<Store, StoreError> {
+        let files = StoreFiles::create_hidden(directory, KIND, number)?;
+        let empty = base::open(&[], files.manifest())?;
+        Ok(Store::of(files, 0, Arc::new(empty), waiting))
+    }
+
+    /// From now on the directory holds this store.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn reveal(&self) -> Result<(), StoreError> {
+        Ok(lock(&self.state).files.reveal()?)
+    }
+
     /// Removes the store with all of its data: for a store made for data that then could not be loaded.
     ///
     /// # Errors
@@ -619,10 +651,14 @@ impl Store {
                     let mut ready = || waiter.is_told() || matches!(act(), Act::Fly | Act::Apply);
                     self.waiting.wait_at_most(waiter.key, ns, &mut ready);
                 }
-                Next::Wait => {
+                Next::Wait(None) => {
                     let has_landed = || waiter.landed_ns.get().is_some();
                     let mut ready = || waiter.is_told() || has_landed() || act() != Act::Wait;
                     self.waiting.wait(waiter.key, &mut ready);
+                }
+                Next::Wait(Some(ns)) => {
+                    let mut ready = || waiter.is_told() || act() != Act::Wait;
+                    self.waiting.wait_at_most(waiter.key, ns, &mut ready);
                 }
             }
         }
@@ -635,7 +671,7 @@ impl Store {
                 Next::Told(outcome) => return Some(outcome),
                 Next::Fly(flight, snapshot) => self.fly(*flight, snapshot),
                 Next::Apply(coming) => self.apply_for_all(waiter, &coming),
-                Next::WaitAtMost(_) | Next::Wait => return None,
+                Next::WaitAtMost(_) | Next::Wait(_) => return None,
             }
         }
     }
@@ -666,7 +702,13 @@ impl Store {
             }
             Act::Apply => Next::Apply(state.staging.begin_applying()),
             Act::WaitAtMost(ns) => Next::WaitAtMost(left.map_or(ns, |left| left.min(ns))),
-            Act::Wait => left.map_or(Next::Wait, Next::WaitAtMost),
+            Act::Wait if left.is_none() && state.copies.needed() > 0 && !waiter.needs_none() => {
+                // It looks again when the time for followers may be over, so its landing wakes nobody: with many
+                // callers, that would cost more than the followers' answer.
+                waiter.look_in_time();
+                Next::Wait(Some(state.copies.longest_patience_ns().max(1_000_000)))
+            }
+            Act::Wait => Next::Wait(left),
         }
     }
 
@@ -759,7 +801,8 @@ enum Next {
     Fly(Box<Flight>, Arc<Snapshot>),
     Apply(Coming),
     WaitAtMost(u64),
-    Wait,
+    /// For so many nanoseconds, if it is for some time.
+    Wait(Option<u64>),
 }
 
 /// While a caller applies for all; another one may when it has ended, be it by a panic.

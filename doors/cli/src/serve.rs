@@ -1,22 +1,26 @@
 //! `vicus serve`: answers over HTTP from a store or from files.
 
+mod own_node;
+
 use crate::arguments::{AnswerArgs, DataArgs, LimitArgs, RuntimeArgs};
 use crate::messages::{print, tell};
 use crate::peers::PeerArgs;
 use crate::query::{by_chance, bytes, duration, table, tables};
 use crate::spill::SpillArgs;
+use crate::store::archive::span;
 use crate::store::{self, of};
 use crate::web::WebArgs;
 use crate::{hangup, health, interrupt, memory, network};
 use anyhow::{Context, anyhow, bail, ensure};
+use own_node::OwnNode;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use vicus_server::{AccessLog, AccessRules, ClientLimits, Server, ServerData, ServerOptions};
 use vicus_service::{
-    Archive, Archiving, CallLimits, Copy, FollowOptions, MemoryBudget, NetworkOptions, PlanOptions, Service,
-    SessionOptions, StoreError, paths_below,
+    Archive, Archiving, ArchivingOptions, CallLimits, Copy, FollowOptions, MemoryBudget, NetworkOptions, PlanOptions,
+    Service, SessionOptions, StoreError, paths_below,
 };
 
 /// See `vicus serve --help`.
@@ -157,6 +161,21 @@ struct CopyArgs {
     /// How often what is new in the store goes to the archive: what is lost with the machine is younger.
     #[arg(long, value_name = "SECONDS", value_parser = duration, default_value = "60", help_heading = "Copies")]
     archive_every: Duration,
+    /// Removes from the archive what no state of this last span of time needs, as `vicus backup --keep` does: 30d, 12h.
+    /// By default all stays.
+    #[arg(long, value_name = "SPAN", value_parser = span, requires = "archive", help_heading = "Copies")]
+    archive_keep: Option<Duration>,
+    /// This server is a node as well: others with a copy of the same store, such as the one that it follows, share the
+    /// work of their queries with it (`vicus serve --nodes`, `vicus query --nodes`). VICUS_NODE_TOKEN has the token
+    /// that they need; with port 0 it is any free one.
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        requires = "store",
+        conflicts_with = "read_only",
+        help_heading = "Copies"
+    )]
+    listen_node: Option<String>,
 }
 
 /// The limits of all clients together, and of each.
@@ -311,11 +330,20 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     }
     if let (Some(place), ServerData::Store { store, .. }) = (&args.copies.archive, &data) {
         let archive = Archive::new(place).map_err(|error| anyhow!("archive {place}: {error}"))?;
-        let say: Arc<dyn Fn(&str) + Send + Sync> = Arc::new(|message| tell(format_args!("vicus: {message}")));
-        options.archiving = Some(Arc::new(Archiving::new(archive, store, args.copies.archive_every, say)));
+        let tell: Arc<dyn Fn(&str) + Send + Sync> = Arc::new(|message| tell(format_args!("vicus: {message}")));
+        let how = ArchivingOptions { every: args.copies.archive_every, keep: args.copies.archive_keep, tell };
+        options.archiving = Some(Arc::new(Archiving::new(archive, store, how)));
     } else if args.copies.archive.is_some() {
         tell("vicus: nothing is archived, since the store can't be written to");
     }
+    let own_node = match (&args.copies.listen_node, &data) {
+        (None, _) => None,
+        (Some(listen), ServerData::Store { store, .. }) => {
+            let temporary = options.session.temporary.clone();
+            Some(OwnNode::start(listen, &service, store, total, temporary)?)
+        }
+        (Some(_), ServerData::Memory(_)) => bail!("--listen-node: the store can't be kept by this server"),
+    };
     let archiving = options.archiving.clone();
     if args.store.is_some() && !args.permissions.read_only && matches!(data, ServerData::Memory(_)) {
         options.access.is_read_only = true;
@@ -331,10 +359,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         tell(format!("vicus: warning: --open-updates: everybody who reaches {address} may change and delete the data"));
     }
     print(&format!("vicus serves {} at {scheme}://{address}/\n", args.name()))?;
+    if let Some(node) = &own_node {
+        print(&format!("vicus runs parts of queries at {}\n", node.address()))?;
+    }
     if let Some(archiving) = &archiving {
         archiving.begin().map_err(|error| anyhow!("no thread to archive: {error}"))?;
     }
     let ended = server.run().context("the server");
+    drop(own_node);
     // What was acknowledged until now is sent.
     if archiving.is_some_and(|archiving| !archiving.end(ARCHIVE_END)) {
         tell("vicus: not all of the store is in the archive: the next start sends the rest");

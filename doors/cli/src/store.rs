@@ -16,6 +16,7 @@ use anyhow::{Context, anyhow, ensure};
 use indicatif::ProgressBar;
 use std::io::{IsTerminal, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use vicus::give_up;
 use vicus_service::{
     Dataset, Repaired, Store, StoreError, StoreFolder, check_store, copy_store, create_store, has_room_for_store,
@@ -57,6 +58,10 @@ pub(crate) struct BackupArgs {
     /// time. `vicus restore` makes the store again, as it is or as it was.
     #[arg(value_name = "PLACE", required_unless_present = "output", conflicts_with = "output")]
     archive: Option<String>,
+    /// Removes from the archive what no state of this last span of time needs: 30d, 12h, 90m. What the store was at any
+    /// time of the span, and now, can be restored as before. By default all stays.
+    #[arg(long, value_name = "SPAN", value_parser = archive::span, requires = "archive")]
+    keep: Option<Duration>,
     /// In place of an archive, makes a store of its own in this folder. It must not have a store; a missing folder is
     /// created.
     #[arg(long, value_name = "DIR")]
@@ -161,7 +166,7 @@ pub(crate) fn backup(args: BackupArgs) -> anyhow::Result<()> {
     interrupt::listen();
     let _doing = Doing::Loading.begin();
     let Some(output) = args.output else {
-        return archive::send(args.archive.as_deref().unwrap_or_default(), &args.store);
+        return archive::send(args.archive.as_deref().unwrap_or_default(), &args.store, args.keep);
     };
     let dataset = read(&args.store)?;
     let bar = Bar::new("copying", bytes_of(&args.store), Unit::Bytes);

@@ -295,9 +295,7 @@ impl Shared {
                 // A panic, such as that of a kind of boxes, must be told: else the network waits for this part.
                 let part = catch_unwind(AssertUnwindSafe(|| shared.part(&run, &ways, memory, staging, &control)));
                 let line = match part.unwrap_or_else(|_| Err(NotDone::wrong("making its part panicked"))) {
-                    Ok(report) => {
-                        FromNode::Done { has_files: staged.is_some_and(|staging| staging.has_files()), report }
-                    }
+                    Ok(report) => FromNode::Done { has_files: staged.is_some_and(|staging| staging.has_any()), report },
                     Err(error) => error.line(),
                 };
                 // Whoever began it may be gone.

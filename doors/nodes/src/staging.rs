@@ -1,4 +1,4 @@
-//! Files that get their places together, when a whole network has done well.
+//! Files that get their places together, and other work that is done, when a whole network has done well.
 
 use crate::locked;
 use std::fs::File;
@@ -6,12 +6,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use vicus_network::Kinds;
+use vicus_network::{EndWork, Kinds};
 
-/// Files that the boxes of a network write beside their places. They are renamed together at the end, so a network that
-/// ended in the middle leaves the earlier files as they were, and can be run again.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Staging(Arc<Mutex<Vec<StagedFile>>>);
+/// Files that the boxes of a network write beside their places, and work that they leave for the end. The files are
+/// renamed together then, so a network that ended in the middle leaves what was there, and can be run again.
+#[derive(Clone, Default)]
+pub(crate) struct Staging(Arc<Mutex<Staged>>);
+
+#[derive(Default)]
+struct Staged {
+    files: Vec<StagedFile>,
+    /// Such as transactions of stores.
+    works: Vec<EndWork>,
+}
 
 /// A file on its way. Dropped before it has its place, it is removed.
 #[derive(Debug)]
@@ -28,10 +35,11 @@ impl Drop for StagedFile {
 }
 
 impl Staging {
-    /// Kinds whose files are staged here.
+    /// Kinds whose files and work are staged here.
     pub(crate) fn kinds(&self, kinds: &Kinds) -> Kinds {
-        let staging = self.clone();
-        kinds.clone().with_files_to_write(move |file| staging.stage(file))
+        let (files, works) = (self.clone(), self.clone());
+        let kinds = kinds.clone().with_files_to_write(move |file| files.stage(file));
+        kinds.with_work_at_end(Arc::new(move |work| works.staged().works.push(work)))
     }
 
     /// The file to be written for a place.
@@ -55,32 +63,34 @@ impl Staging {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let staged = format!(".{}.{}-{number}.staged", name.to_string_lossy(), std::process::id());
         let staged = place.with_file_name(staged);
-        self.files().push(StagedFile { staged: staged.clone(), place });
+        self.staged().files.push(StagedFile { staged: staged.clone(), place });
         Ok(staged)
     }
 
-    fn files(&self) -> MutexGuard<'_, Vec<StagedFile>> {
+    fn staged(&self) -> MutexGuard<'_, Staged> {
         locked(&self.0)
     }
 
-    /// Whether there are files.
-    pub(crate) fn has_files(&self) -> bool {
-        !self.files().is_empty()
+    /// Whether there is something to commit.
+    pub(crate) fn has_any(&self) -> bool {
+        let staged = self.staged();
+        !staged.files.is_empty() || !staged.works.is_empty()
     }
 
-    /// Gives all files their places. To be called when all of them are written, and once.
+    /// Does all work, and gives all files their places. To be called when all of them are written, and once.
     ///
     /// # Errors
-    /// The system refuses. Before the first file has its place, all of them are on the disk, so that a full one leaves
-    /// the earlier files.
+    /// The system refuses, or work has failed. Before that is done and the first file has its place, all files are on
+    /// the disk, so that a full one leaves what was there.
     pub(crate) fn commit(&self) -> io::Result<()> {
-        let files = std::mem::take(&mut *self.files());
+        let Staged { files, works } = std::mem::take(&mut *self.staged());
         let named =
             |path: &Path, error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
         for file in &files {
             let synced = File::open(&file.staged).and_then(|staged| staged.sync_all());
             synced.map_err(|error| named(&file.place, error))?;
         }
+        works.into_iter().try_for_each(|work| work()).map_err(io::Error::other)?;
         for file in &files {
             std::fs::rename(&file.staged, &file.place).map_err(|error| named(&file.place, error))?;
         }

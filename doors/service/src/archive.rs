@@ -4,10 +4,12 @@
 mod folder;
 #[cfg(feature = "object-storage")]
 mod objects;
+mod prune;
 
 use crate::copies::next_epoch;
 use crate::store::NewStore;
 use folder::Folder;
+pub use prune::Pruned;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -49,6 +51,12 @@ pub trait Objects: fmt::Debug + Send + Sync {
     /// # Errors
     /// As for [`Objects::list`], or `read` fails.
     fn put(&self, name: &str, bytes: u64, read: &mut ReadAt<'_>) -> io::Result<()>;
+
+    /// Removes an object, or leaves it to others to have done so.
+    ///
+    /// # Errors
+    /// As for [`Objects::list`].
+    fn remove(&self, name: &str) -> io::Result<()>;
 }
 
 /// Fills a buffer with the bytes from a place on.
@@ -295,6 +303,12 @@ impl Archive {
                 after = after.max(offer.included);
                 is_complete = self.send_records(source, &offer, &mut after, &mut names, &mut sent, told)?;
             }
+            if is_complete && list.is_pruned() {
+                // What was relied on may have been removed meanwhile.
+                names = self.list()?;
+                let list = ArchiveList::of(names.iter().map(|name| &name[..]));
+                is_complete = list.reach(&offer.from.up_to(after)) >= after;
+            }
             if is_complete {
                 return Ok(Archived { last: after, ..sent });
             }
@@ -374,7 +388,7 @@ impl Archive {
             let Some(file) = source.open_base(&entry.name).map_err(ArchiveError::Store)? else { return Ok(false) };
             let before = sent.bytes;
             let mut read = |at: u64, into: &mut [u8]| {
-                file.read_at(at, into).map_err(io::Error::other)?;
+                file.read_checked(at, into).map_err(|damage| io::Error::new(ErrorKind::InvalidData, damage))?;
                 told(before + at + into.len() as u64, total)
             };
             let put = self.objects.put(&name, entry.fingerprint.bytes, &mut read);
@@ -397,7 +411,18 @@ impl Archive {
         self.send(&Frozen::read(&directory)?, told)
     }
 
-    /// Makes the store again in a folder, which must be missing or empty. After a failure the folder is as before.
+    /// The log of an object with a base or records.
+    fn log_of(&self, name: &str) -> Result<CopyStanding, ArchiveError> {
+        let bytes = self.needed(name)?;
+        let log = match name.starts_with("bases/") {
+            true => base_of_archive(&bytes).map(|offer| offer.standing()),
+            false => ArchivedRecords::decode(&bytes).map(|records| records.from),
+        };
+        log.map_err(|why| object(name, why))
+    }
+
+    /// Makes the store again in a folder, which must be missing or empty. After a failure the folder is as before; what
+    /// is left of a process that was killed is no store, and the next call begins anew.
     ///
     /// # Errors
     /// There is no archive, or not the state that was asked for; an object is missing or damaged; the archive can't be
@@ -413,19 +438,13 @@ impl Archive {
         let names = self.list()?;
         let list = ArchiveList::of(names.iter().map(|name| &name[..]));
         let newest = list.newest(until)?;
-        let bytes = self.needed(newest)?;
-        let base = |bytes: &[u8]| base_of_archive(bytes).map(|offer| offer.standing());
-        let log = match newest.starts_with("bases/") {
-            true => base(&bytes),
-            false => ArchivedRecords::decode(&bytes).map(|records| records.from),
-        };
-        let log = log.map_err(|why| object(newest, why))?;
+        let log = self.log_of(newest)?;
         if log.store != number {
             return Err(object(newest, NotUnderstood::Damaged));
         }
         let plan = list.restoration(&log, until)?;
 
-        let store = NewStore::create_copy(folder, number)?;
+        let store = NewStore::create_restored(folder, number)?;
         store.follow(crate::store::number())?;
         if let Some(name) = &plan.base {
             self.fetch_base(&store, name, told)?;
@@ -460,6 +479,7 @@ impl Archive {
             })?;
         }
         let quads = store.snapshot().len() as u64;
+        store.reveal()?;
         drop(store.keep());
         Ok(Restored { last: plan.last, quads })
     }
@@ -520,10 +540,27 @@ pub struct Archiving {
     store: Arc<Store>,
 }
 
+/// How a store is archived on a thread.
+#[derive(Clone)]
+pub struct ArchivingOptions {
+    /// How often what is new is sent.
+    pub every: Duration,
+    /// The span of time whose states stay, see [`Archive::prune`]; all stay without one.
+    pub keep: Option<Duration>,
+    /// Takes messages for the person that watches over it.
+    pub tell: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+impl fmt::Debug for ArchivingOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ArchivingOptions { every, keep, tell: _ } = self;
+        f.debug_struct("ArchivingOptions").field("every", every).field("keep", keep).finish_non_exhaustive()
+    }
+}
+
 struct Shared {
     archive: Archive,
-    every: Duration,
-    tell: Arc<dyn Fn(&str) + Send + Sync>,
+    options: ArchivingOptions,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -541,6 +578,8 @@ struct State {
     is_running: bool,
     /// The state of the store that is archived: its epoch, its last record, and the last one in its base.
     archived: Option<(Epoch, u64, u64)>,
+    /// When objects that were not needed any more were removed last.
+    pruned: Option<Instant>,
     /// When all records were archived.
     up_to_date: Instant,
     /// Why nothing can be archived now.
@@ -550,6 +589,30 @@ struct State {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared {
+    /// Removes objects that are not needed any more, now and then.
+    fn prune_if_due(&self) {
+        let Some(keep) = self.options.keep else { return };
+        {
+            let mut state = self.lock();
+            let is_due = state.pruned.is_none_or(|pruned| pruned.elapsed() >= keep.min(PRUNED_EVERY));
+            if !is_due || state.closing.is_some() || state.archived.is_none() {
+                return;
+            }
+            state.pruned = Some(Instant::now());
+        }
+        let mut told = |_, _| {
+            if self.lock().closing.is_some() { Err(ErrorKind::Interrupted.into()) } else { Ok(()) }
+        };
+        match self.archive.prune(keep, &mut told) {
+            Err(error) if !error.is_given_up() => {
+                (self.options.tell)(&format!("{}: nothing older is removed: {error}", self.archive.place));
+            }
+            _ => {}
+        }
     }
 }
 
@@ -564,22 +627,20 @@ pub struct ArchiveBehind {
     pub problem: Option<String>,
 }
 
+/// The longest time between two looks for what is not needed any more.
+const PRUNED_EVERY: Duration = Duration::from_secs(3600);
+
 /// The shortest time between two looks.
 const SHORTEST: Duration = Duration::from_millis(10);
 
 impl Archiving {
-    /// Archives a store, once it has [begun](Archiving::begin). `tell` takes messages for the person that watches over
-    /// it.
-    pub fn new(
-        archive: Archive,
-        store: &Arc<Store>,
-        every: Duration,
-        tell: Arc<dyn Fn(&str) + Send + Sync>,
-    ) -> Archiving {
+    /// Archives a store, once it has [begun](Archiving::begin).
+    pub fn new(archive: Archive, store: &Arc<Store>, mut options: ArchivingOptions) -> Archiving {
         let up_to_date = Instant::now();
-        let state = State { closing: None, is_running: false, archived: None, up_to_date, problem: None };
+        let state = State { closing: None, is_running: false, archived: None, pruned: None, up_to_date, problem: None };
         let (state, changed) = (Mutex::new(state), Condvar::new());
-        let shared = Arc::new(Shared { archive, every: every.max(SHORTEST), tell, state, changed });
+        options.every = options.every.max(SHORTEST);
+        let shared = Arc::new(Shared { archive, options, state, changed });
         // The log is kept from now on, not from the first success on.
         store.keep_for_archive(0);
         Archiving { shared, store: Arc::clone(store) }
@@ -652,7 +713,7 @@ fn work(store: &Store, shared: &Shared) {
                     now.archived = Some((state.0, sent.last.min(state.1), state.2));
                     now.up_to_date = began;
                     if now.problem.take().is_some() {
-                        (shared.tell)(&format!("archives to {}", shared.archive.place));
+                        (shared.options.tell)(&format!("archives to {}", shared.archive.place));
                     }
                     drop(now);
                     store.keep_for_archive(sent.last);
@@ -660,7 +721,7 @@ fn work(store: &Store, shared: &Shared) {
                 Err(error) => {
                     let message = format!("{} takes nothing: {error}", shared.archive.place);
                     if now.problem.replace(message.clone()).as_ref() != Some(&message) {
-                        (shared.tell)(&message);
+                        (shared.options.tell)(&message);
                     }
                     if now.closing.is_some() {
                         return;
@@ -668,11 +729,12 @@ fn work(store: &Store, shared: &Shared) {
                 }
             }
         }
+        shared.prune_if_due();
         let now = shared.lock();
         if now.closing.is_some() && now.archived == Some(state_of(store)) {
             return;
         }
-        let waited = shared.changed.wait_timeout_while(now, shared.every, |now| now.closing.is_none());
+        let waited = shared.changed.wait_timeout_while(now, shared.options.every, |now| now.closing.is_none());
         drop(waited);
     }
 }

@@ -1,5 +1,7 @@
 //! Kinds of boxes for networks as text: documents of RDF as rows.
 
+mod write_store;
+
 use crate::document::{file_iri, syntax_by_ending, unpacked};
 use oxrdf::vocab::{rdf, xsd};
 use oxrdf::{BaseDirection, BlankNode, GraphName, Literal, NamedNode, NamedOrBlankNode, Quad, Term};
@@ -12,8 +14,8 @@ use vicus::{BoxError, BoxModel, Column, Envelope, EnvelopeBuilder, Operator, Out
 use vicus_network::{BoxSpec, Building, KindError, Kinds, ParameterType, ParameterValue, Paths, Ports};
 use vicus_rdf::load::{LoadSource, ParsedPart, Pieces, Syntax};
 
-/// Adds the kinds that read and write documents of RDF, `read_rdf` and `write_rdf`. A program that does not trust the
-/// texts leaves them out.
+/// Adds the kinds that read and write RDF: `read_rdf` and `write_rdf` for documents, and `write_store`. A program that
+/// does not trust the texts leaves them out.
 ///
 /// ```
 /// use vicus_network::Kinds;
@@ -46,6 +48,17 @@ pub fn add_kinds(kinds: &mut Kinds) {
         .ports(Ports::Exactly(1), Ports::Exactly(0))
         .required("file", ParameterType::Text, "The file, which is written anew; \"-\" is standard output.")
         .builds(write_rdf),
+    );
+    kinds.add(
+        BoxSpec::new(
+            "write_store",
+            "Inserts rows into a store, as one transaction when all have come. They have the columns of write_rdf; \
+             blank nodes keep their labels. A network that may be run again changes the store when all of it has \
+             done well.",
+        )
+        .ports(Ports::Exactly(1), Ports::Exactly(0))
+        .required("store", ParameterType::Text, "The store's folder; no other process may be writing to it.")
+        .builds(write_store::write_store),
     );
 }
 
@@ -196,8 +209,8 @@ fn value(term: Term) -> String {
     }
 }
 
-fn write_rdf(building: &mut Building<'_>) -> Result<Vec<(OutputId, Schema)>, KindError> {
-    let schema = building.inputs()[0].schema.clone();
+/// The columns of a statement, of those that rows have.
+fn places_of(schema: &Schema) -> Result<[Option<usize>; 6], KindError> {
     let places = COLUMNS.map(|name| schema.columns().iter().position(|field| field.name == name));
     for (place, name) in places.iter().zip(COLUMNS) {
         let Some(place) = place else {
@@ -215,6 +228,12 @@ fn write_rdf(building: &mut Building<'_>) -> Result<Vec<(OutputId, Schema)>, Kin
     if let Some(field) = schema.columns().iter().find(|field| !COLUMNS.contains(&field.name.as_str())) {
         return Err(KindError::new(format!("column {} is no part of a statement; leave it out by `map`", field.name)));
     }
+    Ok(places)
+}
+
+fn write_rdf(building: &mut Building<'_>) -> Result<Vec<(OutputId, Schema)>, KindError> {
+    let schema = building.inputs()[0].schema.clone();
+    let places = places_of(&schema)?;
     let path = building.file_to_write("file")?;
     let operator = move || -> Box<dyn Operator> {
         let mut writing = Writing { path: path.clone(), places, target: None, rows: 0 };

@@ -49,7 +49,8 @@ pub mod data {
 }
 
 pub use archive::{
-    Archive, ArchiveBehind, ArchiveError, Archived, Archiving, Objects, ReadAt, Restored, RestoredAs, Told,
+    Archive, ArchiveBehind, ArchiveError, Archived, Archiving, ArchivingOptions, Objects, Pruned, ReadAt, Restored,
+    RestoredAs, Told,
 };
 pub use budget::{Admission, Busy, EndedCalls, MemoryBudget};
 pub use cancel::Cancel;

@@ -126,10 +126,12 @@ impl NewStore {
         Ok(NewStore { store: Some(create_store(path)?), folder })
     }
 
-    /// Makes a store in a folder that will be a copy of the one with this number. A missing folder is created.
-    pub(crate) fn create_copy(path: &Path, number: u64) -> Result<NewStore, StoreError> {
+    /// Makes a store in a folder that will be the one with this number again. A missing folder is created. It holds no
+    /// store before that is [revealed](Store::reveal).
+    pub(crate) fn create_restored(path: &Path, number: u64) -> Result<NewStore, StoreError> {
         let folder = (!path.exists()).then(|| path.to_owned());
-        Ok(NewStore { store: Some(create_copy(path, number)?), folder })
+        let store = Store::create_hidden(Arc::new(SystemDirectory::create(path)?), number, Threads::new())?;
+        Ok(NewStore { store: Some(store), folder })
     }
 
     /// The variant of [`Store::within`].

@@ -166,3 +166,32 @@ fn other_files_are_refused_by_name() {
     assert_eq!(newer, "fake/newer has format 2, from a newer Vicus; this one reads formats up to 1");
     assert!(matches!(open(&disk, "none").unwrap_err(), DiskError::File(error) if error.is_missing()));
 }
+
+#[test]
+fn what_is_read_to_be_sent_is_checked_wherever_it_lies() {
+    let content = bytes(3, 5 * PAGE + 100);
+    let disk = FakeDisk::new(1);
+    let fingerprint = write(&disk, "base", &[("all", &content)]);
+    let whole = disk.contents("base").unwrap();
+    let sent = |disk: &FakeDisk, piece: usize| -> Result<Vec<u8>, String> {
+        let file =
+            BaseFile::open(&disk.process(1), "base", KIND, Some(fingerprint)).map_err(|error| error.to_string())?;
+        let mut sent = vec![0; fingerprint.bytes as usize];
+        for (number, part) in sent.chunks_mut(piece).enumerate() {
+            file.read_checked((number * piece) as u64, part).map_err(|damage| damage.to_string())?;
+        }
+        Ok(sent)
+    };
+    for piece in [1000, PAGE, 3 * PAGE, whole.len()] {
+        assert_eq!(sent(&disk, piece).unwrap(), whole);
+        for at in (0..whole.len()).step_by(9973).chain([0, PAGE, whole.len() - 1, whole.len() - 100]) {
+            let disk = disk.copy();
+            let mut changed = whole.clone();
+            changed[at] ^= 4;
+            disk.put("base", &changed);
+            let error = sent(&disk, piece).unwrap_err();
+            let is_named = error.starts_with("fake/base is damaged at byte") || error.contains("is not a base file");
+            assert!(is_named, "byte {at}, by {piece}: {error}");
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use crate::model::{KIND, Records, read};
 use std::sync::Arc;
-use vicus_disk::{BaseEntry, StoreFiles};
+use vicus_disk::{BaseEntry, DiskError, StoreFiles};
 use vicus_files::{Failure, FakeDisk};
 
 fn create(disk: &FakeDisk) -> StoreFiles {
@@ -11,13 +11,17 @@ fn create(disk: &FakeDisk) -> StoreFiles {
 
 /// A base file of these records, published.
 pub(crate) fn publish(store: &mut StoreFiles, records: &[&[u8]]) {
-    let (name, mut writer) = store.write_base("all").unwrap();
-    writer.begin("lengths").unwrap();
-    writer.write_words(&records.iter().map(|record| record.len() as u64).collect::<Vec<_>>()).unwrap();
-    writer.begin("bytes").unwrap();
-    records.iter().for_each(|record| writer.write(record).unwrap());
-    let fingerprint = writer.finish().unwrap();
-    store.publish(records.len() as u64, vec![BaseEntry { name, fingerprint }]).unwrap();
+    try_publish(store, records).unwrap();
+}
+
+pub(crate) fn try_publish(store: &mut StoreFiles, records: &[&[u8]]) -> Result<(), DiskError> {
+    let (name, mut writer) = store.write_base("all")?;
+    writer.begin("lengths")?;
+    writer.write_words(&records.iter().map(|record| record.len() as u64).collect::<Vec<_>>())?;
+    writer.begin("bytes")?;
+    records.iter().try_for_each(|record| writer.write(record))?;
+    let fingerprint = writer.finish()?;
+    store.publish(records.len() as u64, vec![BaseEntry { name, fingerprint }]).map_err(|refused| refused.error)
 }
 
 fn logs(disk: &FakeDisk) -> Vec<String> {

@@ -1,11 +1,11 @@
 //! The processes that may open a store, and the effect of opening on its files.
 
-use crate::log::publish;
+use crate::log::{publish, try_publish};
 use crate::model::{KIND, all_of, read};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use vicus_disk::{DiskError, Recovered, StoreFiles};
-use vicus_files::{Directory, FakeDirectory, FakeDisk, File, FileError, Lock, LockError, Mapping, OpenMode};
+use vicus_files::{Directory, Failure, FakeDirectory, FakeDisk, File, FileError, Lock, LockError, Mapping, OpenMode};
 
 fn open(disk: &FakeDisk, pid: u32) -> Result<(StoreFiles, Recovered), DiskError> {
     StoreFiles::open(Arc::new(disk.process(pid)), KIND)
@@ -57,6 +57,7 @@ fn no_store_is_made_over_files_of_other_programs() {
             ("LOCK", "a store's lock"),
             ("BEGUN", "the mark of a store that was begun"),
             ("CURRENT.new", "a store's manifest"),
+            ("CURRENT.hidden", "a store's manifest"),
         ] {
             let disk = FakeDisk::new(1);
             disk.put(name, notes);
@@ -105,6 +106,76 @@ fn a_store_is_created_once_and_never_over_the_files_of_another() {
     let error = create().unwrap_err().to_string();
     assert!(error.starts_with("fake/CURRENT is damaged at byte 0: it is missing, though there is base-"), "{error}");
     assert_eq!(disk.names(), names);
+}
+
+/// Power goes at each operation of the making of a hidden store, which is then made again.
+#[test]
+fn a_hidden_store_is_there_with_all_of_its_records_or_not_at_all() {
+    let make = |disk: &FakeDisk, pid: u32| -> Result<(), DiskError> {
+        let mut store = StoreFiles::create_hidden(Arc::new(disk.process(pid)), KIND, 7)?;
+        for record in [b"a", b"b"] {
+            store.log().stage(record);
+            store.log().flush().map_err(|refused| refused.error)?;
+        }
+        try_publish(&mut store, &[b"a", b"b"])?;
+        store.log().stage(b"c");
+        store.log().flush().map_err(|refused| refused.error)?;
+        store.set_lineage(|lineage| lineage.follows = true).map_err(|refused| refused.error)?;
+        store.reveal()
+    };
+    let (mut hidden, mut there) = (0, 0);
+    for at in 0.. {
+        let disk = FakeDisk::new(at);
+        disk.fail_after(at, Failure::PowerLoss);
+        let made = make(&disk, 1);
+        for crash in 0..4 {
+            let disk = disk.copy();
+            disk.crash(crash ^ at << 8);
+            match read(&disk.process(2)) {
+                Ok(found) => {
+                    assert_eq!(found, [b"a", b"b", b"c"], "operation {at}, crash {crash}");
+                    there += 1;
+                }
+                Err(error) => {
+                    assert!(made.is_err(), "operation {at}, crash {crash}: it was revealed");
+                    assert!(matches!(error, DiskError::Hidden(_) | DiskError::NoStore(_)), "{error}");
+                    hidden += usize::from(matches!(error, DiskError::Hidden(_)));
+                    let opened = open(&disk, 3).map(drop).unwrap_err();
+                    assert_eq!(opened.to_string(), error.to_string());
+                    make(&disk, 4).unwrap();
+                }
+            }
+            let (store, _) = open(&disk, 5).unwrap();
+            assert!(store.lineage().follows);
+            drop(store);
+            assert!(!disk.names().iter().any(|name| name.starts_with("CURRENT.")), "{disk:?}");
+        }
+        if disk.operations() <= at {
+            made.unwrap();
+            break;
+        }
+    }
+    assert!(hidden > 40 && there > 4, "{hidden} hidden, {there} there");
+}
+
+#[test]
+fn a_hidden_store_is_removed_and_one_that_has_lost_its_manifest_is_not() {
+    let disk = FakeDisk::new(1);
+    let mut store = StoreFiles::create_hidden(Arc::new(disk.process(1)), KIND, 7).unwrap();
+    store.log().stage(b"a");
+    store.log().flush().unwrap();
+    let error = read(&disk.process(2)).unwrap_err().to_string();
+    assert!(error.starts_with("fake/ holds a store whose restoring was interrupted"), "{error}");
+    store.remove().unwrap();
+    assert!(disk.names().is_empty(), "{disk:?}");
+    let mut store = StoreFiles::create_hidden(Arc::new(disk.process(1)), KIND, 7).unwrap();
+    store.log().stage(b"a");
+    store.log().flush().unwrap();
+    store.reveal().unwrap();
+    drop(store);
+    disk.take_away("CURRENT");
+    let error = StoreFiles::create_hidden(Arc::new(disk.process(1)), KIND, 8).unwrap_err().to_string();
+    assert!(error.starts_with("fake/CURRENT is damaged at byte 0: it is missing, though there is log-"), "{error}");
 }
 
 #[test]

@@ -6,8 +6,11 @@
 //! | `bases/INCLUDED-EPOCH-BY-TIME` | a base: an [`Offer`] |
 //! | `base/CHECKSUM-BYTES-NAME` | a file of a base |
 //! | `records/AFTER-LAST-EPOCH-BY-TIME` | the records behind one up to another: an [`ArchivedRecords`] |
+//! | `since/TIME` | objects that only states before this time need may be gone: an [`ArchiveHorizon`] |
 //!
-//! Each ends with a checksum of the bytes before it ([`sealed`]), except for base files, which have their own.
+//! Each begins with the version of this form, and ends with a checksum of the bytes before it ([`sealed`]), except for
+//! base files, which have their own. The version differs from that of the messages between copies: an archive of an
+//! older Vicus stays readable, as its base files and records do.
 //!
 //! Names tell what is there, so a list of them is enough to choose. Numbers have 20 digits. The epoch is that of the
 //! last record, and the time is in seconds since 1970 by the clock of the machine that wrote the object.
@@ -17,22 +20,26 @@
 //! belongs to a log if its epoch does, up to the end of this epoch there.
 
 use super::decide::CopyStanding;
-use super::message::{Lines, NotUnderstood, Offer, begin, put_records, take_records, text};
+use super::message::{Form, Lines, NotUnderstood, Offer, begin, put_records, take_records, text};
+use super::pruning::ArchiveHorizon;
 use std::fmt::{self, Write};
 use vicus_disk::{BaseEntry, Epoch};
+
+/// The form of objects.
+pub(super) const FORM: Form = Form { first: "vicus archive ", version: 1 };
 
 /// The object with the store's number.
 pub const ARCHIVE_HEAD: &str = "archive";
 
 /// Bytes with their checksum behind them.
-fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
+pub(super) fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
     let checksum = crc32c::crc32c(&bytes);
     bytes.extend_from_slice(&checksum.to_le_bytes());
     bytes
 }
 
 /// The bytes before their checksum.
-fn unsealed(bytes: &[u8]) -> Result<&[u8], NotUnderstood> {
+pub(super) fn unsealed(bytes: &[u8]) -> Result<&[u8], NotUnderstood> {
     let (bytes, checksum) = bytes.split_last_chunk().ok_or(NotUnderstood::Foreign)?;
     let is_whole = crc32c::crc32c(bytes) == u32::from_le_bytes(*checksum);
     if is_whole { Ok(bytes) } else { Err(NotUnderstood::Damaged) }
@@ -40,8 +47,8 @@ fn unsealed(bytes: &[u8]) -> Result<&[u8], NotUnderstood> {
 
 /// The content of [`ARCHIVE_HEAD`].
 pub fn archive_head(store: u64) -> Vec<u8> {
-    let mut text = begin();
-    writeln!(text, "archive 1\nstore {store:016x}").expect("text grows");
+    let mut text = begin(FORM);
+    writeln!(text, "store {store:016x}").expect("text grows");
     sealed(text.into_bytes())
 }
 
@@ -50,11 +57,7 @@ pub fn archive_head(store: u64) -> Vec<u8> {
 /// # Errors
 /// It is of another program, or of a newer version.
 pub fn store_of_archive(bytes: &[u8]) -> Result<u64, NotUnderstood> {
-    let mut lines = Lines::of(text(unsealed(bytes)?)?)?;
-    let version = lines.next("archive").ok_or(NotUnderstood::Foreign)?.join(" ");
-    if version != "1" {
-        return Err(NotUnderstood::Version(version.chars().take(20).filter(char::is_ascii_graphic).collect()));
-    }
+    let mut lines = Lines::of(text(unsealed(bytes)?)?, FORM)?;
     let store = lines.next("store").and_then(|words| u64::from_str_radix(words.first()?, 16).ok());
     store.ok_or(NotUnderstood::Damaged)
 }
@@ -82,7 +85,7 @@ fn is_same_object(one: &str, other: &str) -> bool {
 
 /// The content of a base's object.
 pub fn archived_base(offer: &Offer) -> Vec<u8> {
-    sealed(offer.encode().into_bytes())
+    sealed(offer.encode_as(FORM).into_bytes())
 }
 
 /// Reads a base's object.
@@ -90,7 +93,7 @@ pub fn archived_base(offer: &Offer) -> Vec<u8> {
 /// # Errors
 /// It is none, or is damaged.
 pub fn base_of_archive(bytes: &[u8]) -> Result<Offer, NotUnderstood> {
-    Offer::decode(unsealed(bytes)?)
+    Offer::decode_as(unsealed(bytes)?, FORM)
 }
 
 /// Records that follow each other.
@@ -118,7 +121,8 @@ impl ArchivedRecords {
 
     /// Their object's content.
     pub fn encode(&self) -> Vec<u8> {
-        let mut text = self.from.encode();
+        let mut text = begin(FORM);
+        self.from.put(&mut text);
         writeln!(text, "after {}", self.after).expect("text grows");
         sealed(put_records(text, &self.records))
     }
@@ -128,7 +132,7 @@ impl ArchivedRecords {
     /// # Errors
     /// It is none, or is damaged.
     pub fn decode(bytes: &[u8]) -> Result<ArchivedRecords, NotUnderstood> {
-        let (mut lines, behind) = take_records(unsealed(bytes)?)?;
+        let (mut lines, behind) = take_records(unsealed(bytes)?, FORM)?;
         let mut read = || {
             let (from, after) = (lines.standing()?, lines.number("after")?);
             let records = lines.records(behind)?;
@@ -158,13 +162,13 @@ pub enum Until {
 
 /// An object, as its name tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Object {
-    name: String,
+pub(super) struct Object {
+    pub(super) name: String,
     /// The record before the first one; `None` for a base, which has all.
-    after: Option<u64>,
-    last: u64,
-    epoch: Epoch,
-    time: u64,
+    pub(super) after: Option<u64>,
+    pub(super) last: u64,
+    pub(super) epoch: Epoch,
+    pub(super) time: u64,
 }
 
 impl Object {
@@ -186,8 +190,13 @@ impl Object {
         Some(Object { name: name.to_owned(), after, last, epoch, time })
     }
 
+    /// The greatest one is the newest.
+    pub(super) fn rank(&self) -> (Epoch, u64, Option<u64>) {
+        (self.epoch, self.last, self.after)
+    }
+
     /// Its last record that is part of a log as well; `None` if its epoch is none of that log's.
-    fn last_of(&self, log: &CopyStanding) -> Option<u64> {
+    pub(super) fn last_of(&self, log: &CopyStanding) -> Option<u64> {
         let at = match log.epochs.iter().position(|start| start.epoch == self.epoch) {
             Some(at) => at + 1,
             None if self.epoch == Epoch::default() => 0,
@@ -203,7 +212,11 @@ impl Object {
 
 /// The objects of an archive, by their names.
 #[derive(Clone, Debug, Default)]
-pub struct ArchiveList(Vec<Object>);
+pub struct ArchiveList {
+    pub(super) objects: Vec<Object>,
+    /// See [`ArchiveHorizon`]; 0 if nothing was removed.
+    pub(super) since: u64,
+}
 
 /// The objects from which a store is made again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -224,6 +237,16 @@ pub enum NotArchived {
     /// The archive's first object is younger than the time.
     Before {
         /// The time of the first object, in seconds since 1970.
+        first: u64,
+    },
+    /// Objects that the state at that time needs may have been removed.
+    Removed {
+        /// From this time on, in seconds since 1970, all states are there.
+        since: u64,
+    },
+    /// Objects that the state needs were removed, or never there.
+    Older {
+        /// The first record that can be reached.
         first: u64,
     },
     /// The record is not there yet.
@@ -247,6 +270,14 @@ impl fmt::Display for NotArchived {
             NotArchived::Before { first } => {
                 write!(f, "nothing was there at that time: the first object was written {first} seconds after 1970")
             }
+            NotArchived::Removed { since } => write!(
+                f,
+                "states of that time were given up when objects were removed: all are there from {since} seconds after \
+                 1970 on"
+            ),
+            NotArchived::Older { first } => {
+                write!(f, "states before record {first} are not there: a base has all records up to it as one")
+            }
             NotArchived::Beyond { last } => write!(f, "the last record there is {last}"),
             NotArchived::Gap { after, until } => write!(
                 f,
@@ -262,26 +293,34 @@ impl std::error::Error for NotArchived {}
 impl ArchiveList {
     /// The objects with these names. Other names are passed over.
     pub fn of<'a>(names: impl IntoIterator<Item = &'a str>) -> ArchiveList {
-        ArchiveList(names.into_iter().filter_map(Object::of).collect())
+        let (mut objects, mut since) = (Vec::new(), 0);
+        for name in names {
+            objects.extend(Object::of(name));
+            since = since.max(ArchiveHorizon::time_of(name).unwrap_or(0));
+        }
+        ArchiveList { objects, since }
     }
 
     /// The object whose log is the newest, of those that were there at that time. Its content has the log's epochs.
     ///
     /// # Errors
-    /// There is none.
+    /// There is none, or it may have been removed.
     pub fn newest(&self, until: Until) -> Result<&str, NotArchived> {
         let limit = if let Until::Time(time) = until { time } else { u64::MAX };
-        let there = self.0.iter().filter(|object| object.time <= limit);
-        let newest = there.max_by_key(|object| (object.epoch, object.last, object.after));
-        newest.map(|object| &object.name[..]).ok_or_else(|| match self.0.iter().map(|object| object.time).min() {
+        if limit < self.since {
+            return Err(NotArchived::Removed { since: self.since });
+        }
+        let there = self.objects.iter().filter(|object| object.time <= limit);
+        let newest = there.max_by_key(|object| (object.rank(), object.time));
+        newest.map(|object| &object.name[..]).ok_or_else(|| match self.objects.iter().map(|object| object.time).min() {
             Some(first) => NotArchived::Before { first },
             None => NotArchived::Empty,
         })
     }
 
     /// The base with the most records of a log, up to this record.
-    fn base(&self, log: &CopyStanding, until: u64) -> Option<&Object> {
-        let bases = self.0.iter().filter(|object| object.after.is_none());
+    pub(super) fn base(&self, log: &CopyStanding, until: u64) -> Option<&Object> {
+        let bases = self.objects.iter().filter(|object| object.after.is_none());
         bases.filter(|base| base.last_of(log).is_some_and(|last| last <= until)).max_by_key(|base| base.last)
     }
 
@@ -294,7 +333,7 @@ impl ArchiveList {
                 object.last_of(log).filter(|last| after <= at && at < *last)
             };
             let next =
-                self.0.iter().filter_map(|object| Some((reaches(object)?, object))).max_by_key(|(last, _)| *last);
+                self.objects.iter().filter_map(|object| Some((reaches(object)?, object))).max_by_key(|(last, _)| *last);
             let Some((last, object)) = next else { break };
             at = last.min(until);
             chain.push((object.name.clone(), at));
@@ -315,14 +354,19 @@ impl ArchiveList {
         let base = self.base(log, until);
         let (records, last) = self.chain(log, base.map_or(0, |base| base.last), until);
         if last < until {
-            return Err(NotArchived::Gap { after: last, until });
+            let bases = self.objects.iter().filter(|object| object.after.is_none());
+            let later = bases.filter_map(|base| base.last_of(log)).filter(|last| *last > until).min();
+            return Err(match later.filter(|_| base.is_none() && last == 0) {
+                Some(first) => NotArchived::Older { first },
+                None => NotArchived::Gap { after: last, until },
+            });
         }
         Ok(Restoration { base: base.map(|base| base.name.clone()), records, last })
     }
 
     /// The newest epoch of all objects.
     pub fn newest_epoch(&self) -> Epoch {
-        self.0.iter().map(|object| object.epoch).max().unwrap_or_default()
+        self.objects.iter().map(|object| object.epoch).max().unwrap_or_default()
     }
 
     /// The object with this record of a log.
@@ -330,13 +374,15 @@ impl ArchiveList {
         let has = |object: &&Object| {
             object.after.is_some_and(|after| after < record) && object.last_of(log).is_some_and(|last| record <= last)
         };
-        self.0.iter().find(has).map(|object| &object.name[..])
+        self.objects.iter().find(has).map(|object| &object.name[..])
     }
 
     /// Whether this base is there.
     pub fn has_base(&self, offer: &Offer) -> bool {
         let base = offer.standing();
-        self.0.iter().any(|object| object.after.is_none() && (object.epoch, object.last) == (base.epoch(), base.last))
+        self.objects
+            .iter()
+            .any(|object| object.after.is_none() && (object.epoch, object.last) == (base.epoch(), base.last))
     }
 
     /// The last record of a log that can be reached by what is there.
@@ -433,7 +479,7 @@ mod tests {
             assert!(ArchivedRecords::decode(&bytes[..at]).is_err(), "cut at {at}");
         }
         assert_eq!(store_of_archive(&archive_head(0xab)), Ok(0xab));
-        let newer = sealed(b"vicus copies 1\narchive 2\nstore 1\n".to_vec());
+        let newer = sealed(b"vicus archive 2\nstore 1\n".to_vec());
         assert_eq!(store_of_archive(&newer), Err(NotUnderstood::Version("2".into())));
         assert_eq!(store_of_archive(b"<html>"), Err(NotUnderstood::Damaged));
         let offer = Offer { from: log(&[(2, 4)], 6), included: 5, files: Vec::new() };

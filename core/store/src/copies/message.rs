@@ -19,7 +19,15 @@ pub const PROTOCOL: u32 = 1;
 /// A copy with more records is none: adding to the numbers of records is no overflow.
 const MOST_RECORDS: u64 = u64::MAX / 2;
 
-const FIRST: &str = "vicus copies ";
+/// A form of bytes, as their first line tells it.
+#[derive(Clone, Copy)]
+pub(super) struct Form {
+    pub(super) first: &'static str,
+    pub(super) version: u32,
+}
+
+/// The form of messages. That of an archive's objects is another one, since they outlive the protocol.
+pub(super) const MESSAGE: Form = Form { first: "vicus copies ", version: PROTOCOL };
 
 /// Why bytes are no message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,8 +82,8 @@ impl Offer {
     }
 }
 
-pub(super) fn begin() -> String {
-    format!("{FIRST}{PROTOCOL}\n")
+pub(super) fn begin(form: Form) -> String {
+    format!("{}{}\n", form.first, form.version)
 }
 
 fn put_epoch(text: &mut String, key: &str, epoch: Epoch) {
@@ -86,10 +94,10 @@ fn put_epoch(text: &mut String, key: &str, epoch: Epoch) {
 pub(super) struct Lines<'a>(std::iter::Peekable<std::str::Lines<'a>>);
 
 impl<'a> Lines<'a> {
-    pub(super) fn of(text: &'a str) -> Result<Lines<'a>, NotUnderstood> {
+    pub(super) fn of(text: &'a str, form: Form) -> Result<Lines<'a>, NotUnderstood> {
         let mut lines = text.lines().peekable();
-        let version = lines.next().and_then(|line| line.strip_prefix(FIRST)).ok_or(NotUnderstood::Foreign)?;
-        if version != PROTOCOL.to_string() {
+        let version = lines.next().and_then(|line| line.strip_prefix(form.first)).ok_or(NotUnderstood::Foreign)?;
+        if version != form.version.to_string() {
             let shown = version.chars().take(20).filter(|c| c.is_ascii_graphic()).collect();
             return Err(NotUnderstood::Version(shown));
         }
@@ -163,7 +171,7 @@ pub(super) fn text(bytes: &[u8]) -> Result<&str, NotUnderstood> {
 }
 
 impl CopyStanding {
-    fn put(&self, text: &mut String) {
+    pub(super) fn put(&self, text: &mut String) {
         let CopyStanding { store, copy, follows, promised, epochs, last } = self;
         let role = if *follows { "follows" } else { "writes" };
         writeln!(text, "store {store:016x}\ncopy {copy:016x} {role}").expect("text grows");
@@ -176,7 +184,7 @@ impl CopyStanding {
 
     /// The standing as a message.
     pub fn encode(&self) -> String {
-        let mut text = begin();
+        let mut text = begin(MESSAGE);
         self.put(&mut text);
         text
     }
@@ -186,14 +194,18 @@ impl CopyStanding {
     /// # Errors
     /// It is none.
     pub fn decode(bytes: &[u8]) -> Result<CopyStanding, NotUnderstood> {
-        Lines::of(text(bytes)?)?.standing().ok_or(NotUnderstood::Damaged)
+        Lines::of(text(bytes)?, MESSAGE)?.standing().ok_or(NotUnderstood::Damaged)
     }
 }
 
 impl Offer {
     /// The offer as a message.
     pub fn encode(&self) -> String {
-        let mut text = begin();
+        self.encode_as(MESSAGE)
+    }
+
+    pub(super) fn encode_as(&self, form: Form) -> String {
+        let mut text = begin(form);
         self.from.put(&mut text);
         writeln!(text, "included {}", self.included).expect("text grows");
         for BaseEntry { name, fingerprint } in &self.files {
@@ -207,7 +219,11 @@ impl Offer {
     /// # Errors
     /// It is none.
     pub fn decode(bytes: &[u8]) -> Result<Offer, NotUnderstood> {
-        let mut lines = Lines::of(text(bytes)?)?;
+        Offer::decode_as(bytes, MESSAGE)
+    }
+
+    pub(super) fn decode_as(bytes: &[u8], form: Form) -> Result<Offer, NotUnderstood> {
+        let mut lines = Lines::of(text(bytes)?, form)?;
         let mut read = || {
             let (from, included) = (lines.standing()?, lines.number("included")?);
             let mut files = Vec::new();
@@ -233,7 +249,7 @@ impl CopyAnswer {
     /// The answer as a message.
     pub fn encode(&self) -> Vec<u8> {
         let CopyAnswer { store, epoch, last, to, content } = self;
-        let mut text = begin();
+        let mut text = begin(MESSAGE);
         writeln!(text, "store {store:016x}").expect("text grows");
         put_epoch(&mut text, "epoch", *epoch);
         writeln!(text, "last {last}\nto {}", to.0).expect("text grows");
@@ -257,7 +273,7 @@ impl CopyAnswer {
     /// # Errors
     /// It is none.
     pub fn decode(bytes: &[u8]) -> Result<CopyAnswer, NotUnderstood> {
-        let (mut lines, behind) = take_records(bytes)?;
+        let (mut lines, behind) = take_records(bytes, MESSAGE)?;
         let mut read = || {
             let store = hex(lines.next("store")?.first()?)?;
             let (epoch, last) = (lines.epoch("epoch")?, lines.number("last")?);
@@ -291,13 +307,13 @@ pub(super) fn put_records(mut text: String, records: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// The lines of a message, and the bytes behind the empty one, if it is there: another version may have none.
-pub(super) fn take_records(bytes: &[u8]) -> Result<(Lines<'_>, Option<&[u8]>), NotUnderstood> {
-    if !bytes.starts_with(FIRST.as_bytes()) {
+pub(super) fn take_records(bytes: &[u8], form: Form) -> Result<(Lines<'_>, Option<&[u8]>), NotUnderstood> {
+    if !bytes.starts_with(form.first.as_bytes()) {
         return Err(NotUnderstood::Foreign);
     }
     let end = bytes.windows(2).position(|two| two == b"\n\n");
     let (head, behind) = end.map_or((bytes, None), |end| (&bytes[..end], Some(&bytes[end + 2..])));
-    Ok((Lines::of(text(head)?)?, behind))
+    Ok((Lines::of(text(head)?, form)?, behind))
 }
 
 fn split(mut bytes: &[u8]) -> Option<Vec<Vec<u8>>> {

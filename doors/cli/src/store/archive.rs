@@ -7,6 +7,7 @@ use anyhow::{Context, anyhow};
 use chrono::{DateTime, NaiveDate, NaiveDateTime, Utc};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use vicus_service::{Archive, ArchiveError, NotArchived, RestoredAs, Until};
 
 /// See `vicus restore --help`.
@@ -59,26 +60,57 @@ fn failed(archive: &str, error: ArchiveError) -> anyhow::Error {
         error if error.is_given_up() => Interrupted.into(),
         ArchiveError::Store(error) => anyhow!(error),
         ArchiveError::NotArchived(NotArchived::Before { first }) => {
-            let first =
-                DateTime::from_timestamp(first as i64, 0).map_or_else(|| first.to_string(), |time| time.to_rfc3339());
-            anyhow!("nothing was there at that time: the first object is of {first}")
+            anyhow!("nothing was there at that time: the first object is of {}", shown(first))
+                .context(format!("archive {archive}"))
+        }
+        ArchiveError::NotArchived(NotArchived::Removed { since }) => {
+            anyhow!("states of that time were given up by --keep: all are there from {} on", shown(since))
                 .context(format!("archive {archive}"))
         }
         error => anyhow!(error).context(format!("archive {archive}")),
     }
 }
 
-/// Sends what an archive does not have of a store.
-pub(crate) fn send(place: &str, store: &Path) -> anyhow::Result<()> {
+/// A time in seconds since 1970, for people.
+fn shown(seconds: u64) -> String {
+    let time = i64::try_from(seconds).ok().and_then(|seconds| DateTime::from_timestamp(seconds, 0));
+    time.map_or_else(|| seconds.to_string(), |time| time.to_rfc3339())
+}
+
+/// A span of time: a number with s, m, h or d.
+pub(crate) fn span(text: &str) -> Result<Duration, String> {
+    let wrong = || "expected a span of time such as 30d, 12h, 90m or 45s".to_owned();
+    let unit = match text.chars().last() {
+        Some('s') => 1_u64,
+        Some('m') => 60,
+        Some('h') => 3600,
+        Some('d') => 86_400,
+        _ => return Err(wrong()),
+    };
+    let number = text[..text.len() - 1].parse::<u64>().map_err(|_| wrong())?;
+    number.checked_mul(unit).map(Duration::from_secs).ok_or_else(wrong)
+}
+
+/// Sends what an archive does not have of a store. Then removes what no state of the last span needs.
+pub(crate) fn send(place: &str, store: &Path, keep: Option<Duration>) -> anyhow::Result<()> {
     let archive = Archive::new(place).map_err(|error| failed(place, error))?;
     let bar = Bar::new("sending", bytes_of(store), Unit::Bytes);
     let sent = archive.send_folder(store, &mut telling(&bar));
     let sent = sent.map_err(|error| failed(place, error)).with_context(|| of(store))?;
-    bar.end();
     show(&format!(
         "{place}: {} bytes and {} records sent; it has all up to record {}\n",
         sent.bytes, sent.records, sent.last
-    ))
+    ))?;
+    if let Some(keep) = keep {
+        let pruned = archive.prune(keep, &mut telling(&bar)).map_err(|error| failed(place, error))?;
+        let since = match pruned.since {
+            0 => String::new(),
+            since => format!("; it has all states from {} on", shown(since)),
+        };
+        show(&format!("{place}: {} objects removed{since}\n", pruned.objects))?;
+    }
+    bar.end();
+    Ok(())
 }
 
 pub(crate) fn restore(args: Args) -> anyhow::Result<()> {
@@ -97,6 +129,16 @@ pub(crate) fn restore(args: Args) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_span_has_a_unit() {
+        for (text, seconds) in [("45s", 45), ("90m", 5400), ("12h", 43_200), ("30d", 2_592_000), ("0d", 0)] {
+            assert_eq!(span(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for wrong in ["", "30", "d", "-1d", "1w", "1.5d", "3 d", "300000000000000000d", "1\u{e9}"] {
+            assert!(span(wrong).is_err(), "{wrong}");
+        }
+    }
 
     /// Seconds since 1970 as `date -u -d TEXT +%s` prints them.
     #[test]

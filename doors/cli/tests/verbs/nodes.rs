@@ -265,6 +265,80 @@ fn files_of_a_network_that_is_run_again_are_written_once() {
     assert!(code == Some(1) && error.contains("reads or writes"), "{error}");
 }
 
+fn vicus(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vicus"));
+    told(&command.args(arguments).current_dir(folder).stdin(Stdio::null()).output().unwrap())
+}
+
+/// Rows become quads of a store in one transaction, when the whole network has done well: a node that is killed leaves
+/// the store as it was, and then each row is there once.
+#[test]
+fn a_store_gets_all_rows_of_a_network_that_is_run_again_and_none_twice() {
+    const ROWS: usize = 30_000;
+    let folder = folder("store");
+    let text = format!(
+        "box n = numbers(to: {ROWS}) on node 1;
+         box quads = map(select: \"CONCAT('http://e/', CAST(n AS VARCHAR)) AS subject, 'http://e/p' AS predicate, n AS \
+         object\") on node 2;
+         box out = write_store(store: \"store\") on node 2; box few = filter(where: \"n % 10000 = 0\") on node 1;
+         box other = write_csv(file: \"few.csv\") on node 1;
+         n -> quads -> out; n -> few -> other;"
+    );
+    std::fs::write(folder.join("store.vnet"), text).unwrap();
+    let seed = std::env::var("NODES_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1u64);
+    println!("NODES_SEED={seed}");
+    let rounds = std::env::var("NODES_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(3u64);
+    let count = || {
+        let query = "SELECT (COUNT(*) AS ?n) { ?s ?p ?o }";
+        let (code, rows, error) = vicus(&folder, &["query", "--store", "store", "--format", "csv", query]);
+        assert_eq!(code, Some(0), "{error}");
+        rows.lines().nth(1).unwrap().parse::<usize>().unwrap()
+    };
+    for round in 0..rounds {
+        let _ = std::fs::remove_dir_all(folder.join("store"));
+        let insert = "INSERT DATA { <http://e/before> <http://e/p> 1 }";
+        let (code, _, error) = vicus(&folder, &["update", "--store", "store", "--create", insert]);
+        assert_eq!(code, Some(0), "{error}");
+        let here = ["--folder", "."];
+        let mut nodes = [Node::start(&folder, &here), Node::start(&folder, &here)];
+        let spare = Node::start(&folder, &here);
+        let more = ["--retries", "2", "--node-wait", "0", "--spare-nodes", &spare.address];
+        let child = network(&folder, "store.vnet", &[&nodes[0], &nodes[1]], &more).spawn().unwrap();
+        let chance = (seed + round).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let until = Instant::now() + Duration::from_millis(chance % 400);
+        while Instant::now() < until {
+            // All or nothing, at any time.
+            let now = count();
+            assert!([1, ROWS + 1].contains(&now), "round {round}: {now} quads");
+        }
+        nodes[(chance >> 16) as usize % 2].child.kill().unwrap();
+        let (code, _, error) = told(&child.wait_with_output().unwrap());
+        assert_eq!(code, Some(0), "round {round}: {error}");
+        assert_eq!(count(), ROWS + 1, "round {round}");
+        let (code, said, error) = vicus(&folder, &["check", "--store", "store"]);
+        assert_eq!(code, Some(0), "round {round}: {said}{error}");
+    }
+    // A row that is no statement, and a loss that is not made good, leave the store as it is.
+    let (code, _, error) = vicus(&folder, &["update", "--store", "store", "DELETE WHERE { ?s ?p ?o }"]);
+    assert_eq!(code, Some(0), "{error}");
+    let wrong = "box n = numbers(to: 30000);
+        box quads = map(select: \"CASE WHEN n = 29999 THEN 'no IRI' ELSE 'http://e/s' END AS subject, 'http://e/p' AS \
+        predicate, n AS object\"); box out = write_store(store: \"store\"); n -> quads -> out;";
+    std::fs::write(folder.join("wrong.vnet"), wrong).unwrap();
+    let (code, _, error) = vicus(&folder, &["network", "run", "wrong.vnet"]);
+    assert!(code == Some(1) && error.contains("row 30000: subject \"no IRI\" is no IRI"), "{error}");
+    assert_eq!(count(), 0);
+    std::fs::write(folder.join("right.vnet"), wrong.replace("no IRI", "http://e/s")).unwrap();
+    let (code, _, error) = vicus(&folder, &["network", "run", "right.vnet"]);
+    assert_eq!((code, error.as_str(), count()), (Some(0), "", 30_000));
+    let (code, _, error) = vicus(&folder, &["network", "run", "right.vnet", "--memory-limit", "300K"]);
+    assert!(code == Some(1) && error.contains("memory"), "{error}");
+    std::fs::write(folder.join("none.vnet"), wrong.replace("\"store\"", "\"none\"")).unwrap();
+    let (code, _, error) = vicus(&folder, &["network", "run", "none.vnet"]);
+    assert!(code == Some(1) && error.contains("none"), "{error}");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
 /// A node whose clocks since the start are a day ahead: processes measure times by their own, and compare none. The
 /// clock of the day is read by none of them.
 #[test]
@@ -297,10 +371,7 @@ fn texts_with_nodes_are_checked_and_shown_without_them() {
     let text = "box n = numbers(to: 3) on node *; box k = filter(where: \"n > 1\") on node 2; box rows = collect;
         n -> k -> rows;";
     std::fs::write(folder.join("two.vnet"), text).unwrap();
-    let vicus = |arguments: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_vicus"));
-        told(&command.args(["network"]).args(arguments).current_dir(&folder).output().unwrap())
-    };
+    let vicus = |arguments: &[&str]| vicus(&folder, &[&["network"], arguments].concat());
     let (code, said, error) = vicus(&["check", "two.vnet", "--nodes", "2"]);
     assert_eq!(code, Some(0), "{error}");
     // A box that unites the copies' rows is with their reader, so node 1 has its copy alone.

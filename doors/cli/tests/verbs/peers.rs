@@ -1,6 +1,8 @@
 //! `vicus query --nodes` and `vicus node --store`: queries that processes of their own share, some of which are killed,
 //! have other data, or are none.
 
+mod served;
+
 use super::store::{folder, text};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -40,7 +42,11 @@ struct Node {
 
 impl Node {
     fn start(store: &Path, more: &[&str]) -> Node {
-        let args = ["node", "--listen", "127.0.0.1:0", "--threads", "1", "--memory-limit", "500M", "--store"];
+        Node::start_at(store, "127.0.0.1:0", more)
+    }
+
+    fn start_at(store: &Path, listen: &str, more: &[&str]) -> Node {
+        let args = ["node", "--listen", listen, "--threads", "1", "--memory-limit", "500M", "--store"];
         let mut child = vicus(&args).arg(store).args(more).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -194,6 +200,8 @@ fn a_node_that_is_killed_leaves_the_right_rows_or_a_clear_error() {
     println!(
         "{rows} answers, {again} of them asked again, {errors} errors; at most {worst:.2} s beyond twice the time"
     );
+    // A time is looked at by `./dev test nodes` alone, which runs it by itself.
+    assert!(rounds <= 4 || worst <= 2.0, "{worst:.2} s beyond twice the time");
     let _ = std::fs::remove_dir_all(store.parent().unwrap());
 }
 

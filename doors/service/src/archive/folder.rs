@@ -96,4 +96,11 @@ impl Objects for Folder {
             let _ = fs::remove_file(&unfinished);
         })
     }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        match fs::remove_file(self.0.join(name)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
+    }
 }

@@ -144,6 +144,13 @@ impl Objects for Bucket {
             }
         })
     }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        match self.runtime.block_on(self.store.delete(&self.path(name))) {
+            Err(object_store::Error::NotFound { .. }) => Ok(()),
+            removed => removed.map_err(of),
+        }
+    }
 }
 
 /// Requests by ureq, which the crate has for SERVICE: the usual client would bring another 60 crates.

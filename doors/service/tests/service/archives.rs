@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use vicus_rdf::Order;
 use vicus_service::{
-    Archive, ArchiveError, Archiving, NotArchived, Objects, ReadAt, RestoredAs, Store, Until, check_store,
-    create_store, open_store,
+    Archive, ArchiveError, Archiving, ArchivingOptions, NotArchived, Objects, ReadAt, RestoredAs, Store, Until,
+    check_store, create_store, open_store, read_store,
 };
 
 type Numbers = BTreeSet<i64>;
@@ -62,6 +62,14 @@ impl Objects for Memory {
             read(at as u64 * 1000, piece)?;
         }
         self.objects.lock().unwrap().insert(name.to_owned(), content);
+        if fails { Err(broken()) } else { Ok(()) }
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let fails = self.fails();
+        if !fails || !self.fails() {
+            self.objects.lock().unwrap().remove(name);
+        }
         if fails { Err(broken()) } else { Ok(()) }
     }
 }
@@ -185,7 +193,7 @@ fn every_archived_state_of_a_store_is_made_again() {
         for (&record, expected) in &states {
             match restored(&archive, &mut folders, Until::Record(record), RestoredAs::Follower) {
                 Ok(store) => assert_eq!(numbers(&store), *expected, "record {record} of {last}"),
-                Err(ArchiveError::NotArchived(NotArchived::Gap { .. })) => {
+                Err(ArchiveError::NotArchived(NotArchived::Gap { .. } | NotArchived::Older { .. })) => {
                     assert!(!surely.contains(&record), "record {record} of {last} is gone");
                 }
                 Err(error) => panic!("record {record}: {error}"),
@@ -280,7 +288,8 @@ fn a_store_that_is_archived_on_a_thread_has_all_there_when_that_ends() {
         Arc::new(move |message: &str| said.lock().unwrap().push(message.to_owned()))
     };
     *memory.chance.lock().unwrap() = Some((1, Chance(1)));
-    let archiving = Archiving::new(archive.clone(), &store, Duration::from_millis(10), tell);
+    let options = ArchivingOptions { every: Duration::from_millis(10), keep: None, tell };
+    let archiving = Archiving::new(archive.clone(), &store, options);
     archiving.begin().unwrap();
     change(&store, 1, None);
     let wait = |is_there: &dyn Fn() -> bool| {
@@ -361,5 +370,157 @@ fn other_records_of_the_same_numbers_are_refused() {
         change(&store, number, None);
         let refused = send(&archive, &store);
         assert!(matches!(refused, Err(ArchiveError::OtherRecord(_))), "{refused:?}");
+    }
+}
+
+/// The files of a folder are taken to another one at each step of a restoration, as if the process had been killed
+/// there.
+#[test]
+fn a_restoration_that_is_killed_leaves_no_store_and_is_begun_anew() {
+    let mut folders = Folders::new("killed");
+    let memory = Arc::new(Memory::default());
+    let archive = Archive::of("memory", Arc::clone(&memory) as Arc<dyn Objects>);
+    let store = create_store(&folders.next()).unwrap();
+    (0..50).for_each(|number| change(&store, number, None));
+    store.merge(&mut |_| {}).unwrap();
+    for number in 50..53 {
+        change(&store, number, None);
+        send(&archive, &store).unwrap();
+    }
+    let (path, root) = (folders.next(), folders.0.clone());
+    let mut killed = Vec::new();
+    let mut kill = || {
+        let copy = root.join(format!("killed-{}", killed.len()));
+        std::fs::create_dir(&copy).unwrap();
+        for entry in std::fs::read_dir(&path).unwrap() {
+            let entry = entry.unwrap();
+            std::fs::copy(entry.path(), copy.join(entry.file_name())).unwrap();
+        }
+        killed.push(copy);
+    };
+    archive
+        .restore(&path, Until::Last, RestoredAs::Writer, &mut |_, _| {
+            kill();
+            Ok(())
+        })
+        .unwrap();
+    assert!(killed.len() >= 4, "a base and three objects with records: {}", killed.len());
+    for folder in killed {
+        for error in [open_store(&folder).map(drop), read_store(&folder).map(drop)] {
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains("restoring was interrupted: restore it again"), "{error}");
+        }
+        archive.restore(&folder, Until::Last, RestoredAs::Writer, &mut |_, _| Ok(())).unwrap();
+        check_store(&folder, &mut |_, _| {}).unwrap();
+        assert_eq!(numbers(&open_store(&folder).unwrap()), (0..53).collect());
+    }
+}
+
+/// Gives the objects that have no such time yet the time of the present moment of a test.
+fn stamp(memory: &Memory, known: &mut BTreeSet<String>, time: u64) {
+    let mut objects = memory.objects.lock().unwrap();
+    for (name, bytes) in std::mem::take(&mut *objects) {
+        let name = match name.rsplit_once('-') {
+            Some((before, _)) if !name.starts_with("base/") && !known.contains(&name) => format!("{before}-{time:020}"),
+            _ => name,
+        };
+        known.insert(name.clone());
+        objects.insert(name, bytes);
+    }
+}
+
+/// Objects are removed now and then, by calls of which some fail, while the store is changed, merged, sent, lost and
+/// restored. A day passes between two changes.
+#[test]
+fn each_state_of_the_kept_span_is_made_again_after_objects_were_removed() {
+    const DAY: u64 = 86_400;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    let mut all_removed = 0;
+    for seed in 0..4 {
+        println!("seed {seed}");
+        let mut chance = Chance(seed);
+        let mut folders = Folders::new(&format!("pruned-{seed}"));
+        let memory = Arc::new(Memory::default());
+        let archive = Archive::of("memory", Arc::clone(&memory) as Arc<dyn Objects>);
+        let mut store = create_store(&folders.next()).unwrap();
+        let (mut known, mut states) = (BTreeSet::new(), BTreeMap::new());
+        // The days before the present one, so that the span of some days ends now.
+        for day in (0..40).rev() {
+            let time = now - day * DAY - DAY / 2;
+            change(&store, day as i64, numbers(&store).first().copied().filter(|_| day % 3 == 0));
+            if chance.below(6) == 0 {
+                store.merge(&mut |_| {}).unwrap();
+            }
+            send(&archive, &store).unwrap();
+            stamp(&memory, &mut known, time);
+            states.insert(time, (store.standing().last, numbers(&store)));
+            if chance.below(8) == 0 {
+                // The store is lost, and goes on from a state before. The later ones are still there by their times.
+                let back = states.range(..=time).nth_back(chance.below(2)).map(|(time, _)| *time);
+                let until = Until::Time(back.unwrap_or(time).max(now - (day + 2) * DAY));
+                drop(store);
+                store = restored(&archive, &mut folders, until, RestoredAs::Writer).unwrap();
+            }
+            if chance.below(5) == 0 {
+                let kept = 3 + chance.below(6) as u64;
+                // Days after this one are not there yet.
+                let keep = Duration::from_secs((day + kept) * DAY);
+                let mut prune = || {
+                    *memory.chance.lock().unwrap() = Some((12, Chance(chance.below(1 << 30) as u64)));
+                    let pruned = archive.prune(keep, &mut |_, _| Ok(()));
+                    *memory.chance.lock().unwrap() = None;
+                    pruned
+                };
+                let before = memory.names("").len();
+                loop {
+                    match prune() {
+                        Ok(_) => break,
+                        Err(ArchiveError::Objects { error, .. }) => {
+                            assert_eq!(error.kind(), ErrorKind::ConnectionReset)
+                        }
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+                all_removed += before.saturating_sub(memory.names("").len());
+                states.retain(|time, _| *time >= now - (day + kept) * DAY);
+            }
+        }
+        for (time, (_, expected)) in &states {
+            let made = restored(&archive, &mut folders, Until::Time(*time), RestoredAs::Follower).unwrap();
+            assert_eq!(numbers(&made), *expected, "{} days ago", (now - time) / DAY);
+        }
+        assert!(memory.names("bases/").len() < 12, "{:?}", memory.names(""));
+    }
+    assert!(all_removed > 20, "{all_removed} objects were removed");
+}
+
+#[test]
+fn a_base_file_that_is_damaged_is_not_archived() {
+    let mut folders = Folders::new("damaged-base");
+    let path = folders.next();
+    let store = create_store(&path).unwrap();
+    let mut transaction = store.write().unwrap();
+    (0..20_000).for_each(|number| transaction.insert_quad(quad(number).as_ref()).map(drop).unwrap());
+    transaction.commit().unwrap();
+    store.merge(&mut |_| {}).unwrap();
+    drop(store);
+    let base = std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path());
+    let base = base.into_iter().find(|path| path.file_name().unwrap().to_string_lossy().starts_with("base-")).unwrap();
+    let whole = std::fs::read(&base).unwrap();
+    for at in [whole.len() / 3, whole.len() / 2] {
+        let mut changed = whole.clone();
+        changed[at] ^= 1;
+        // Another file of that name: a mapped one is not written to.
+        std::fs::remove_file(&base).unwrap();
+        std::fs::write(&base, &changed).unwrap();
+        let place = folders.next();
+        let archive = Archive::new(place.to_str().unwrap()).unwrap();
+        let error = archive.send_folder(&path, &mut |_, _| Ok(())).unwrap_err().to_string();
+        assert!(error.contains("is damaged at byte") && error.contains("base-"), "{error}");
+        // The file is not there, and no base names it.
+        for folder in ["base", "bases"] {
+            let there = std::fs::read_dir(place.join(folder)).map_or(0, Iterator::count);
+            assert_eq!(there, 0, "{folder}");
+        }
     }
 }

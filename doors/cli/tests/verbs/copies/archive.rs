@@ -44,6 +44,19 @@ fn archives_and_restores(folder: &Path, place: &str) {
     fails(&["restore", place, "--store", text(&late), "--until", "99"], &["the last record there is 5"]);
     fails(&["restore", place, "--store", text(&late), "--until", "2001-01-01"], &["nothing was there at that time"]);
     fails(&["restore", place, "--store", store], &["holds a store already"]);
+    // All that is older than the newest state goes.
+    let said = good(&["backup", "--store", text(&again), place, "--keep", "30d"]);
+    assert!(said.contains("0 objects removed"), "{said}");
+    good(&["compact", "--store", text(&again)]);
+    let said = good(&["backup", "--store", text(&again), place, "--keep", "0s"]);
+    assert!(said.contains(" objects removed; it has all states from 20"), "{said}");
+    let kept = path("kept");
+    good(&["restore", place, "--store", text(&kept)]);
+    assert_eq!(quads(text(&kept)), quads(text(&again)));
+    fails(&["restore", place, "--store", text(&late), "--until", "2"], &["states before record 5 are not there"]);
+    let gone = ["restore", place, "--store", text(&late), "--until", "2002-01-01"];
+    fails(&gone, &["states of that time were given up by --keep: all are there from 20"]);
+    assert!(!late.exists());
     let other = path("other");
     good(&["update", "--store", text(&other), "--create", "INSERT DATA { <http://e/s> <http://e/p> 1 }"]);
     fails(&["backup", "--store", text(&other), place], &["it is the archive of another store"]);
@@ -60,6 +73,12 @@ fn a_store_is_archived_to_a_folder_and_made_again() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(2) && said.contains("expected a sequence number, or a time"), "{said}");
     fails(&["backup", "--store", text(&folder.join("store")), "ftp://host/x"], &["ftp:// is no place"]);
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_vicus"))
+        .args(["backup", "--store", "x", "y", "--keep", "30"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && said.contains("a span of time such as 30d"), "{said}");
     std::fs::remove_dir_all(folder).unwrap();
 }
 
@@ -116,5 +135,27 @@ fn a_store_is_archived_to_a_bucket_and_made_again() {
     };
     let said = fail(&endpoint, "s3://no-such-bucket/x");
     assert!(said.contains("archive s3://no-such-bucket/x") && said.contains("NoSuchBucket"), "{said}");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// An archive that the first version of this form has written, which each later one reads.
+#[test]
+fn an_archive_of_the_first_form_is_restored() {
+    let folder = folder("archive-old");
+    let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/verbs/copies/archive-1");
+    let store = folder.join("store");
+    let said = good(&["restore", text(&place), "--store", text(&store)]);
+    assert!(said.contains("4 quads, as of record 4"), "{said}");
+    let quads: BTreeSet<String> = quads(text(&store)).into_iter().collect();
+    let literal = |text: &str| format!("<http://e/s> <http://e/p> {text} .");
+    let integer = "^^<http://www.w3.org/2001/XMLSchema#integer>";
+    let expected = [
+        literal(&format!("\"1\"{integer}")),
+        literal(&format!("\"2\"{integer}")),
+        literal("\"three\"@en"),
+        "<http://e/s> <http://e/q> <http://e/o> <http://e/g> .".to_owned(),
+    ];
+    assert_eq!(quads, BTreeSet::from(expected));
+    good(&["check", "--store", text(&store)]);
     std::fs::remove_dir_all(folder).unwrap();
 }

@@ -1,0 +1,238 @@
+//! `vicus serve --nodes`: a server that shares its queries with nodes, which are killed, have other data, or are none.
+
+use super::super::serve::client::{Ask, Reply, connect};
+use super::{EDGES, Node, ask, copied, ended, people, vicus};
+use crate::store::{folder, text};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Something comes about within this time even on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn wait_for(mut is_there: impl FnMut() -> bool, what: &str) {
+    let began = Instant::now();
+    while !is_there() {
+        assert!(began.elapsed() < PATIENCE, "{what} never comes about");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+struct Server {
+    child: Child,
+    address: SocketAddr,
+    said: PathBuf,
+    /// Where it is a node.
+    node: Option<String>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Server {
+    fn start(store: &Path, nodes: &[&str], more: &[&str]) -> Server {
+        let said = store.with_extension("said");
+        let args = ["serve", "--bind", "127.0.0.1:0", "--threads", "1", "--token", "t", "--share-always"];
+        let mut child = vicus(&args)
+            .args(["--store", text(store), "--nodes", &nodes.join(","), "--node-silence", "20"])
+            .args(more)
+            .stdout(Stdio::piped())
+            .stderr(File::create(&said).unwrap())
+            .spawn()
+            .unwrap();
+        let (mut line, mut node) = (String::new(), String::new());
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        lines.read_line(&mut line).unwrap();
+        if more.contains(&"--listen-node") {
+            lines.read_line(&mut node).unwrap();
+        }
+        let node = node.trim().rsplit_once(" at ").map(|(_, address)| address.to_owned());
+        let address = line.trim().trim_end_matches('/').rsplit_once("://").map(|(_, address)| address.parse().unwrap());
+        let Some(address) = address else { panic!("`{line}`: {}", std::fs::read_to_string(&said).unwrap()) };
+        Server { child, address, said, node }
+    }
+
+    fn said(&self) -> String {
+        std::fs::read_to_string(&self.said).unwrap()
+    }
+
+    /// How many machines share the work, by the plan.
+    fn machines(&self) -> usize {
+        let plan = Ask::query(EDGES).with("accept", "text/vnd.vicus.plan").send(self.address);
+        assert_eq!(plan.status, 200, "{}", plan.text());
+        let shared = (2..9).take_while(|number| plan.text().contains(&format!("machine {number} ("))).count();
+        1 + shared
+    }
+
+    /// The rows of a query in some order; or the error.
+    fn rows(&self, query: &str) -> Result<Vec<String>, String> {
+        let ask = Ask::query(query).with("accept", "text/csv").parameter("timeout", "60");
+        let reply: Reply = ask.over(&mut connect(self.address)).map_err(|error| error.to_string())?;
+        if reply.status != 200 || !reply.is_whole {
+            return Err(format!("{}: {}", reply.status, reply.text()));
+        }
+        let mut rows: Vec<String> = reply.text().lines().map(str::to_owned).collect();
+        rows.sort_unstable();
+        Ok(rows)
+    }
+
+    fn insert(&self, number: u64) {
+        let update = format!(
+            "INSERT DATA {{ <http://e/own/1> <http://e/knows> <http://e/new/{number}> .
+             <http://e/new/{number}> <http://e/knows> {number} }}"
+        );
+        let reply = Ask::update(&update).with("authorization", "Bearer t").send(self.address);
+        assert_eq!(reply.status, 204, "{}", reply.text());
+    }
+}
+
+/// Clients ask all the time. A node is killed, and comes back at its address.
+#[test]
+fn a_server_goes_on_without_a_node_that_is_killed_and_takes_it_back() {
+    let folder = folder("served-killed");
+    let store = people(&folder, "own", 300);
+    let mut nodes = [Node::start(&store, &[]), Node::start(&store, &[])];
+    let server = Server::start(&store, &[&nodes[0].address, &nodes[1].address], &[]);
+    assert_eq!(server.machines(), 3, "{}", server.said());
+    let expected = server.rows(EDGES).unwrap();
+    assert_eq!(expected.len(), 301);
+    let (is_over, answers) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let address = nodes[0].address.clone();
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    match server.rows(EDGES) {
+                        Ok(rows) => assert_eq!(rows, expected),
+                        // Rows had gone to the client before the loss.
+                        Err(error) => assert!(error.contains(&address) || error.starts_with("200"), "{error}"),
+                    }
+                    answers.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let more = || {
+            let now = answers.load(Ordering::Relaxed);
+            wait_for(|| answers.load(Ordering::Relaxed) > now + 6, "answers");
+        };
+        more();
+        nodes[0].child.kill().unwrap();
+        nodes[0].child.wait().unwrap();
+        more();
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(server.rows(EDGES).unwrap(), expected);
+    wait_for(|| server.machines() == 2, "a team without the lost node");
+    nodes[0] = Node::start_at(&store, &address, &[]);
+    wait_for(|| server.machines() == 3, "a team with the node that is back");
+    assert_eq!(server.rows(EDGES).unwrap(), expected);
+    drop(server);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// Nodes over the folder that the server writes to, and over one that has an older state.
+#[test]
+fn shared_queries_see_what_the_server_has_acknowledged() {
+    let folder = folder("served-written");
+    let store = people(&folder, "own", 300);
+    let older = folder.join("older");
+    copied(&store, &older);
+    let (near, far) = (Node::start(&store, &["--store-wait", "120"]), Node::start(&older, &["--store-wait", "100ms"]));
+    let server = Server::start(&store, &[&near.address, &far.address], &[]);
+    assert_eq!(server.machines(), 3, "{}", server.said());
+    let mut count = server.rows(EDGES).unwrap().len();
+    for number in 0..3 {
+        server.insert(number);
+        let rows = server.rows(EDGES).unwrap();
+        assert!(rows.iter().any(|row| row.ends_with(&format!(",{number}"))), "{number}");
+        assert!(rows.len() > count, "{number}");
+        count = rows.len();
+        // The other one was asked, and is left out for some seconds.
+        wait_for(|| server.machines() == 2, "a team without the node that is behind");
+    }
+    drop(server);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// A follower that is a node shares the work of queries over the writer's folder, with the writer's last record.
+#[test]
+fn a_follower_is_a_node_too() {
+    let folder = folder("served-follower");
+    let store = people(&folder, "own", 300);
+    let writer = Server::start(&store, &["127.0.0.1:1"], &[]);
+    let (url, copy) = (format!("http://{}", writer.address), folder.join("copy"));
+    let follow = ["--follow", &url, "--listen-node", "127.0.0.1:0"];
+    let follower = Server::start(&copy, &["127.0.0.1:1"], &follow);
+    let node = follower.node.clone().expect("it says where");
+    let node = node.as_str();
+    for number in 0..3 {
+        writer.insert(number);
+        // It may be slower than the query waits.
+        let sequence = Ask::query("ASK {}").parameter("min-sequence", &(number + 1).to_string());
+        assert_eq!(sequence.send(follower.address).status, 200);
+        let expected = ask(&store, &[], &["--format", "count", EDGES]).out();
+        let found = ask(&store, &[node], &["--format", "count", EDGES]);
+        assert_eq!((found.code(), found.out(), found.err()), (Some(0), expected, String::new()));
+        let plan = ask(&store, &[node], &["--explain", EDGES]).out();
+        assert!(plan.contains("machine 2 ("), "{plan}");
+    }
+    drop(follower);
+    let found = ask(&store, &[node], &["--format", "count", EDGES]);
+    assert!(found.code() == Some(1) && found.err().contains("can't be reached"), "{}", found.err());
+    // Beyond this machine, it needs a token.
+    let mut open = vicus(&["serve", "--bind", "127.0.0.1:0", "--token", "t", "--listen-node", "0.0.0.0:0"]);
+    let refused = ended(open.args(["--store", text(&copy)]).env_remove("VICUS_NODE_TOKEN"));
+    assert!(refused.code() == Some(1) && refused.err().contains("VICUS_NODE_TOKEN"), "{}", refused.err());
+    drop(writer);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// A server begins without addresses that have no node of its store, and answers its queries without them.
+#[test]
+fn a_server_begins_without_wrong_nodes_and_says_why() {
+    let folder = folder("served-wrong");
+    let (store, other) = (people(&folder, "own", 300), people(&folder, "other", 300));
+    let strict = Node::start(&store, &["--token", "good"]);
+    let another = Node::start(&other, &[]);
+    // A node of another version, whenever it is asked.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let newer = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(b"VICUS-NODE/1 {\"Refused\":{\"version\":\"9.9.9\",\"why\":\"x\"}}\n");
+        }
+    });
+    let server = Server::start(&store, &[&strict.address, &newer, "127.0.0.1:1"], &["--node-token", "bad"]);
+    assert_eq!(server.machines(), 1, "{}", server.said());
+    assert_eq!(server.rows(EDGES).unwrap().len(), 301);
+    let said = server.said();
+    for (address, why) in [
+        (&strict.address[..], "it refuses: the token is not the node's"),
+        (&newer, "it has version 9.9.9, and this program"),
+        ("127.0.0.1:1", "it can't be reached"),
+    ] {
+        let line = said.lines().find(|line| line.contains(address)).unwrap_or_else(|| panic!("{address}: {said}"));
+        assert!(line.contains(why) && line.contains("it is left out until it can be had"), "{line}");
+    }
+    drop(server);
+    // With the token it shares; one with another store is left out as soon as it is asked.
+    let server = Server::start(&store, &[&strict.address], &["--node-token", "good"]);
+    assert_eq!(server.machines(), 2, "{}", server.said());
+    assert_eq!(server.rows(EDGES).unwrap().len(), 301);
+    drop(server);
+    let server = Server::start(&store, &[&another.address], &[]);
+    assert_eq!(server.rows(EDGES).unwrap().len(), 301);
+    wait_for(|| server.machines() == 1, "a team without the node of another store");
+    drop(server);
+    std::fs::remove_dir_all(folder).unwrap();
+}
