@@ -170,7 +170,10 @@ pub fn parse_until(text: &str, options: &StatementLimits, ends: Option<Ends>) ->
 fn name_structs(tokens: &mut [TokenWithSpan]) {
     let places: Vec<usize> =
         (0..tokens.len()).filter(|&place| !matches!(tokens[place].token, Token::Whitespace(_))).collect();
-    let is = |token: &Token, name: &str| matches!(token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(name));
+    let is = |token: &Token, name: &str| match token {
+        Token::Word(word) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case(name),
+        _ => false,
+    };
     for three in places.windows(3) {
         let [before, at, behind] = [three[0], three[1], three[2]].map(|place| &tokens[place].token);
         // A type stands behind AS, a double colon, or the name of a part.

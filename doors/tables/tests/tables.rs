@@ -369,7 +369,8 @@ fn csv_has_columns_of_lists_structs_spans_and_bytes() {
     };
     let table = given(None);
     assert_eq!(table.columns()[2].kind, named("struct(w double, name varchar)"));
-    let parts = "SELECT id, sizes[1], LENGTH(sizes), box.w, box.name, CAST(takes AS VARCHAR), CAST(raw AS VARCHAR), CAST(price AS VARCHAR) FROM t ORDER BY id";
+    let parts = "SELECT id, sizes[1], LENGTH(sizes), box.w, box.name, CAST(takes AS VARCHAR), \
+                 CAST(raw AS VARCHAR), CAST(price AS VARCHAR) FROM t ORDER BY id";
     assert_eq!(
         ask("t", &table, parts).unwrap(),
         ["1|1|2|2.5|NULL|26:00:00|\\x00\\xFF|1.50", "2|NULL|NULL|NULL|NULL|NULL|NULL|NULL"]
