@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use vicus_server::{AccessLog, AccessRules, ClientLimits, Server, ServerData, ServerOptions};
 use vicus_service::{
-    Archive, Archiving, ArchivingOptions, CallLimits, Copy, FollowOptions, MemoryBudget, NetworkOptions, PlanOptions,
-    Service, SessionOptions, StoreError, paths_below,
+    Archive, Archiving, ArchivingOptions, CallLimits, FollowOptions, MemoryBudget, NetworkOptions, PlanOptions,
+    Service, SessionOptions, StoreError, StoreServer, paths_below,
 };
 
 /// See `vicus serve --help`.
@@ -375,7 +375,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 }
 
 fn follow_options(args: &Args, token: Option<&str>) -> FollowOptions {
-    let servers = args.copies.follow.iter().map(|url| Copy::new(url, token)).collect();
+    let servers = args.copies.follow.iter().map(|url| StoreServer::new(url, token)).collect();
     FollowOptions { servers, tell: Arc::new(|message: &str| tell(format_args!("vicus: {message}"))) }
 }
 

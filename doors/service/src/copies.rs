@@ -132,21 +132,21 @@ impl CopyError {
 
 /// A server with a store that has copies, or may have.
 #[derive(Clone)]
-pub struct Copy {
+pub struct StoreServer {
     agent: Agent,
     url: String,
     token: Option<String>,
 }
 
-impl fmt::Debug for Copy {
+impl fmt::Debug for StoreServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Copy").field(&self.url).finish()
+        f.debug_tuple("StoreServer").field(&self.url).finish()
     }
 }
 
-impl Copy {
+impl StoreServer {
     /// The server at a URL: `http://host:7878`. The token permits updates there.
-    pub fn new(url: &str, token: Option<&str>) -> Copy {
+    pub fn new(url: &str, token: Option<&str>) -> StoreServer {
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
@@ -156,7 +156,7 @@ impl Copy {
             .user_agent(concat!("vicus/", env!("CARGO_PKG_VERSION")))
             .build();
         let url = url.trim_end_matches('/').to_owned();
-        Copy { agent: config.new_agent(), url, token: token.map(str::to_owned) }
+        StoreServer { agent: config.new_agent(), url, token: token.map(str::to_owned) }
     }
 
     /// Its URL.
@@ -336,7 +336,7 @@ pub fn next_epoch(known: Epoch) -> Result<Epoch, CopyError> {
 #[derive(Clone)]
 pub struct FollowOptions {
     /// The servers, in the order in which they are tried.
-    pub servers: Vec<Copy>,
+    pub servers: Vec<StoreServer>,
     /// Takes messages for the person that watches over the server.
     pub tell: Arc<dyn Fn(&str) + Send + Sync>,
 }
@@ -377,7 +377,7 @@ impl FollowOptions {
     }
 
     /// The answer of the first server that gives one; waits for it.
-    fn first<T>(&self, mut ask: impl FnMut(&Copy) -> Result<T, CopyError>) -> Result<T, CopyError> {
+    fn first<T>(&self, mut ask: impl FnMut(&StoreServer) -> Result<T, CopyError>) -> Result<T, CopyError> {
         let (mut last, mut retry) = (String::new(), RETRY);
         loop {
             let mut lasting = Vec::new();
@@ -486,7 +486,7 @@ impl FollowOptions {
     /// A question, and what follows from its answer.
     fn round(
         &self,
-        copy: &Copy,
+        copy: &StoreServer,
         store: &Store,
         standing: &CopyStanding,
         time: Duration,
@@ -611,7 +611,7 @@ mod tests {
     use std::net::TcpListener;
 
     /// Answers each request with these bytes.
-    fn answers(bytes: &'static str) -> Copy {
+    fn answers(bytes: &'static str) -> StoreServer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         std::thread::spawn(move || {
@@ -620,7 +620,7 @@ mod tests {
                 let _ = stream.write_all(bytes.as_bytes());
             }
         });
-        Copy::new(&url, None)
+        StoreServer::new(&url, None)
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The common layer of all doors with queries: datasets, sessions, prepared plans, answers into any sink, limits and
 //! cancellation, and the memory of the process. It has no terminal, and no sockets except for [`Web`], which asks the
-//! endpoints of SERVICE, and [`Copy`](struct@Copy), by which a store follows another server's.
+//! endpoints of SERVICE, and [`StoreServer`], by which a store follows another server's.
 //!
 //! A [`Service`] has threads and a [`MemoryBudget`]; it loads a [`Dataset`], and a [`Session`] asks it. A [`Call`] is
 //! one question: its time begins with it, it takes its share of the memory, and its [`Cancel`] can cancel it at any
@@ -54,7 +54,7 @@ pub use archive::{
 };
 pub use budget::{Admission, Busy, EndedCalls, MemoryBudget};
 pub use cancel::Cancel;
-pub use copies::{Behind, COPIES_HEADER, Copy, CopyError, FollowOptions, Following, epoch_of_words, next_epoch};
+pub use copies::{Behind, COPIES_HEADER, CopyError, FollowOptions, Following, StoreServer, epoch_of_words, next_epoch};
 pub use document::{
     Document, DocumentFailed, FileNotPermitted, file_iri, syntax_by_ending, syntax_by_media_type, unpacked,
 };

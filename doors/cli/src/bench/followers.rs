@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use vicus::Runtime;
 use vicus_server::{AccessRules, Server, ServerData, ServerOptions, ServerStop};
 use vicus_service::data::{Batch, Store};
-use vicus_service::{Copy, FollowOptions, Following, create_store, next_epoch};
+use vicus_service::{FollowOptions, Following, StoreServer, create_store, next_epoch};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -52,8 +52,8 @@ impl Served {
         Ok(Served { store: Arc::clone(store), url, stop, thread })
     }
 
-    fn copy(&self) -> Copy {
-        Copy::new(&self.url, Some(TOKEN))
+    fn copy(&self) -> StoreServer {
+        StoreServer::new(&self.url, Some(TOKEN))
     }
 
     fn end(self) -> anyhow::Result<()> {

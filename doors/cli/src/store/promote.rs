@@ -3,7 +3,7 @@
 use crate::store::{of, open, show};
 use anyhow::{Context, bail};
 use std::path::PathBuf;
-use vicus_service::{Copy, CopyError, CopyStanding, next_epoch};
+use vicus_service::{CopyError, CopyStanding, StoreServer, next_epoch};
 
 /// See `vicus promote --help`.
 #[derive(clap::Args)]
@@ -35,10 +35,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         return show(&format!("{}: writes from record {first} on, in epoch {epoch}\n", path.display()));
     }
     let token = args.token.clone().or_else(|| std::env::var("VICUS_TOKEN").ok().filter(|token| !token.is_empty()));
-    let server = Copy::new(&args.server.unwrap_or_default(), token.as_deref());
-    let others: Vec<Copy> = args.other.iter().map(|url| Copy::new(url, token.as_deref())).collect();
+    let server = StoreServer::new(&args.server.unwrap_or_default(), token.as_deref());
+    let others: Vec<StoreServer> = args.other.iter().map(|url| StoreServer::new(url, token.as_deref())).collect();
     let ask =
-        |ask: &dyn Fn(&Copy) -> Result<CopyStanding, CopyError>| -> anyhow::Result<(CopyStanding, Vec<CopyStanding>)> {
+        |ask: &dyn Fn(&StoreServer) -> Result<CopyStanding, CopyError>| -> anyhow::Result<(CopyStanding, Vec<CopyStanding>)> {
             let standings = others.iter().map(ask).collect::<Result<Vec<_>, _>>()?;
             Ok((ask(&server)?, standings))
         };
@@ -54,7 +54,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 }
 
 /// No other copy is of another store, nor further.
-fn check(server: &Copy, own: &CopyStanding, others: &[Copy], standings: &[CopyStanding]) -> anyhow::Result<()> {
+fn check(
+    server: &StoreServer,
+    own: &CopyStanding,
+    others: &[StoreServer],
+    standings: &[CopyStanding],
+) -> anyhow::Result<()> {
     for (other, standing) in others.iter().zip(standings) {
         if standing.store != own.store {
             bail!("{} and {} have different stores", server.url(), other.url());
