@@ -141,7 +141,7 @@ test_wheel() {
     cp tools/dev/wheel.py "$folder/"
     cd "$folder"
     local python found used="" name
-    for name in python3 python3.10 python3.11 python3.12 python3.13 python3.14; do
+    for name in python3 python3.1{0..9} "${PYENV_ROOT:-${HOME:-}/.pyenv}"/versions/*/bin/python3; do
       found="$("$name" -c 'import sys, venv; print("%d.%d" % sys.version_info[:2] if sys.version_info >= (3, 10) else "")' \
         2>/dev/null)" || continue
       if [[ -z "$found" || " $used " == *" $found "* ]]; then continue; fi
