@@ -806,7 +806,7 @@ pub struct CallOutcome {
     pub totals: Totals,
     /// The counts of each box, in the order of the plan's model, if [`SessionOptions::counts`] asks for it.
     pub counts: Vec<BoxCounts>,
-    /// The same for boxes of fragments, such as the steps of recursive queries, by their names.
+    /// The counts of boxes in fragments, such as the steps of recursive queries, by their names.
     pub grown: Vec<GrownBox>,
     /// If [`SessionOptions::counts`] asks for it, the rows that crossed between processes.
     pub crossings: Vec<CrossingCounts>,

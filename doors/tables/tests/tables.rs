@@ -348,7 +348,7 @@ fn long_csv_rows_are_read_a_few_at_a_time() {
     }
 }
 
-/// As CSV has them: lists and structs as JSON, strings of bytes in hexadecimal digits.
+/// Lists and structs are JSON there, strings of bytes hexadecimal digits.
 #[test]
 fn csv_has_columns_of_lists_structs_spans_and_bytes() {
     let file = Written::new(

@@ -129,11 +129,10 @@ pub fn join(joining: &Joining, by: HashKey, envelope_rows: usize) -> BoxModel {
     join_of(joining, by, envelope_rows, JoinBegin::default())
 }
 
-/// What a join begins with beside its description.
+/// The beginning of a join, beside its description.
 #[derive(Clone, Default)]
 pub(super) struct JoinBegin {
-    /// It is a part of a join that goes on learning which keys are heavy: input 2 has rows of the second stream whose
-    /// keys became so.
+    /// Rows of the second stream whose keys became heavy, from input 2: for a part of a join that goes on learning.
     pub(super) late: Option<Late>,
 }
 
@@ -260,9 +259,9 @@ impl Late {
 
 /// How far an envelope's rows have been paired.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Paired {
+enum PairProgress {
     All,
-    /// As many as an envelope has.
+    /// Enough rows for an envelope are paired.
     Many,
     /// Partners of the next row are still to come.
     Waits,
@@ -388,7 +387,7 @@ impl Table {
 
 impl Join {
     /// Looks for partners of a passing envelope's rows until there are enough for an envelope.
-    fn pair(&mut self, passing: &mut Passing) -> Result<Paired, NoMemory> {
+    fn pair(&mut self, passing: &mut Passing) -> Result<PairProgress, NoMemory> {
         let columns: Vec<(&Column, usize)> =
             self.keys.0.iter().zip(&self.keys.1).map(|(&a, &b)| (passing.envelope.column(a), b)).collect();
         let about = self.limit.min(passing.envelope.rows());
@@ -398,7 +397,7 @@ impl Join {
             let row = passing.row;
             let hash = self.hashes[row];
             if passing.next.is_none() && self.late.as_ref().is_some_and(|late| late.lacks(hash)) {
-                return Ok(Paired::Waits);
+                return Ok(PairProgress::Waits);
             }
             if row.is_multiple_of(TOGETHER) && passing.next.is_none() {
                 let hashes = &self.hashes[row..self.hashes.len().min(row + TOGETHER)];
@@ -413,7 +412,7 @@ impl Join {
             while entry != NONE {
                 if self.rows.len() == self.limit {
                     passing.next = Some(entry);
-                    return Ok(Paired::Many);
+                    return Ok(PairProgress::Many);
                 }
                 let Entry { hash: other, of, row: at, next } = self.table.entries[entry as usize];
                 let is_equal = || {
@@ -441,14 +440,14 @@ impl Join {
             };
             if is_sent {
                 if self.rows.len() == self.limit {
-                    return Ok(Paired::Many);
+                    return Ok(PairProgress::Many);
                 }
                 self.partners.push((NONE, 0));
                 self.rows.push(row as u32);
             }
             (passing.row, passing.next, passing.has_partner) = (row + 1, None, false);
         }
-        Ok(Paired::All)
+        Ok(PairProgress::All)
     }
 
     /// Sends the rows that were paired.
@@ -644,13 +643,13 @@ impl Operator for Join {
         };
         let paired = self.pair(&mut passing)?;
         if let Some(late) = &mut self.late {
-            late.is_needed = paired == Paired::Waits;
+            late.is_needed = paired == PairProgress::Waits;
         }
         self.send(turn, &passing.envelope);
-        if paired != Paired::All {
+        if paired != PairProgress::All {
             self.passing = Some(passing);
             // Late rows wake it, unless they are there.
-            goes_on = paired == Paired::Many || turn.head(2).is_some();
+            goes_on = paired == PairProgress::Many || turn.head(2).is_some();
         }
         if goes_on {
             turn.run_again();

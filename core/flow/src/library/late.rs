@@ -69,7 +69,7 @@ pub fn join_in_parts(
         heavy: Heavy::default(),
         found: Vec::new(),
         asked: VecDeque::new(),
-        kept: (0..parts).map(|_| Kept::default()).collect(),
+        kept: (0..parts).map(|_| PartQueue::default()).collect(),
         bytes: 0,
         hashes: Vec::new(),
     };
@@ -103,7 +103,7 @@ fn late_schema(second: &Schema) -> Schema {
 
 /// Rows that were sent to one part.
 #[derive(Default)]
-struct Kept {
+struct PartQueue {
     envelopes: VecDeque<Envelope>,
     held: HeldBytes,
     outside: Option<Spilled>,
@@ -111,7 +111,7 @@ struct Kept {
     count: usize,
 }
 
-impl Kept {
+impl PartQueue {
     /// The next envelope, which stays the last one.
     fn next(&mut self, number: usize, turn: &Turn<'_>) -> Result<Option<Envelope>, BoxError> {
         if let Some(envelope) = self.envelopes.get(number) {
@@ -144,7 +144,7 @@ struct Copied {
     /// Hashes whose rows are still to be sent.
     asked: VecDeque<u64>,
     /// By part.
-    kept: Vec<Kept>,
+    kept: Vec<PartQueue>,
     bytes: u64,
     hashes: Vec<u64>,
 }
@@ -205,7 +205,7 @@ impl Copied {
             }
         }
         if !self.learns && self.asked.is_empty() && self.bytes > 0 {
-            self.kept.iter_mut().for_each(|kept| *kept = Kept::default());
+            self.kept.iter_mut().for_each(|kept| *kept = PartQueue::default());
             self.bytes = 0;
             turn.book(0)?;
         }

@@ -65,7 +65,7 @@ fn a_heavy_key_is_split_and_others_are_not() {
     assert_eq!(others(0).sum::<u64>(), count / 2);
 }
 
-/// What a join in parts whose keys shift made.
+/// The outcome of a join in parts whose keys shift.
 struct ShiftedRun {
     /// Pairs of rows' numbers; a row of the first stream alone has `u64::MAX`.
     pairs: Vec<[u64; 2]>,
