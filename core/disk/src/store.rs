@@ -213,7 +213,7 @@ pub struct Opening {
     kind: [u8; 8],
     lock: Arc<dyn Lock>,
     tail: Tail,
-    /// As in [`StoreFiles`].
+    /// The name of the manifest, as in [`StoreFiles`].
     current: &'static str,
     /// The content of its files.
     pub recovered: Recovered,

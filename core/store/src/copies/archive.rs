@@ -9,8 +9,8 @@
 //! | `since/TIME` | objects that only states before this time need may be gone: an [`ArchiveHorizon`] |
 //!
 //! Each begins with the version of this form, and ends with a checksum of the bytes before it ([`sealed`]), except for
-//! base files, which have their own. The version differs from that of the messages between copies: an archive of an older
-//! Vicus stays readable, as its base files and records do.
+//! base files, which have their own. The version differs from that of the messages between copies: an archive of an
+//! older Vicus stays readable, as its base files and records do.
 //!
 //! Names tell what is there, so a list of them is enough to choose. Numbers have 20 digits. The epoch is that of the
 //! last record, and the time is in seconds since 1970 by the clock of the machine that wrote the object.
@@ -239,12 +239,12 @@ pub enum NotArchived {
         /// The time of the first object, in seconds since 1970.
         first: u64,
     },
-    /// What the state at that time needs may have been removed.
+    /// Objects that the state at that time needs may have been removed.
     Removed {
         /// From this time on, in seconds since 1970, all states are there.
         since: u64,
     },
-    /// What the state needs was removed, or never there.
+    /// Objects that the state needs were removed, or never there.
     Older {
         /// The first record that can be reached.
         first: u64,

@@ -373,7 +373,8 @@ fn other_records_of_the_same_numbers_are_refused() {
     }
 }
 
-/// The files of a folder are taken to another one at each step of a restoration, as if the process had been killed there.
+/// The files of a folder are taken to another one at each step of a restoration, as if the process had been killed
+/// there.
 #[test]
 fn a_restoration_that_is_killed_leaves_no_store_and_is_begun_anew() {
     let mut folders = Folders::new("killed");
