@@ -65,11 +65,7 @@ fn main() {
     let is_sanitized = env::var("CARGO_CFG_SANITIZE").is_ok_and(|all| !all.is_empty());
     // Before the compiler's own library, if it is loaded as well: users may have it bind the first thread, and then the
     // process's processors can no longer be found.
-    // zig's linker, which makes packages for older systems, doesn't know the flag: `tools/dev/initfirst.py` sets it in
-    // the linked file.
-    println!("cargo::rerun-if-env-changed=VICUS_WITHOUT_INITFIRST");
-    let is_set_later = env::var_os("VICUS_WITHOUT_INITFIRST").is_some();
-    let first = if is_sanitized || is_set_later { "" } else { "-z,initfirst" };
+    let first = if is_sanitized { "" } else { "-z,initfirst" };
     for argument in [
         &format!("--version-script={}", path.display()),
         "--undefined-version",

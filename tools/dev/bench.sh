@@ -60,6 +60,19 @@ bench() {
       --queries doors/cli/queries/sp2b "$@"
     return
   fi
+  if [[ "$name" == words ]]; then
+    setup
+    command -v python3 >/dev/null || fail "the peers are packages of Python: install it (Debian: python3-venv)"
+    with python
+    say "building the example"
+    cargo build "${locked[@]}" --profile dist -p vicus --example word_count
+    mkdir -p "$target/python"
+    virtual_environment "$target/python/peers" || fail "Python has no venv (Debian: python3-venv)"
+    "$target/python/peers/bin/python" -m pip install --quiet --disable-pip-version-check -r bench/python/peers.txt ||
+      fail "pip fetches no peers"
+    "$target/python/peers/bin/python" bench/python/words.py --program "$target/dist/examples/word_count" "$@"
+    return
+  fi
   if [[ "$name" == mixes ]]; then
     check_toolchain
     say "building Oxigraph"

@@ -17,12 +17,12 @@ build_dist() {
     return
   fi
   command -v cargo-zigbuild >/dev/null ||
-    fail "no cargo-zigbuild to link for glibc $glibc: \`pip install cargo-zigbuild ziglang\`, or --here for this system's glibc"
+    fail "no cargo-zigbuild to build for glibc $glibc: \`pip install cargo-zigbuild ziglang\`, or --here for this system's glibc"
   [[ -d "$(rustc --print sysroot)/lib/rustlib/$triple" ]] || fail "there is no library for $triple: \`rustup target add $triple\`"
-  VICUS_WITHOUT_INITFIRST=yes cargo zigbuild "${locked[@]}" --profile "$profile" --target "$triple.$glibc" "${dist_crates[@]/#/-p}" \
-    "${dist_features[@]}"
+  with glibc
+  link_for_glibc "$triple" "$glibc"
+  cargo zigbuild "${locked[@]}" --profile "$profile" --target "$triple.$glibc" "${dist_crates[@]/#/-p}" "${dist_features[@]}"
   built="$target/$triple/$profile"
-  python3 tools/dev/initfirst.py "$built/libvicus_omp.so"
 }
 
 # The command that was built: on another processor by an emulator.

@@ -70,7 +70,7 @@ test_python() {
 
 # Makes what is released for Python: a wheel and a source distribution.
 wheel() {
-  local output=dist profile=wheel here="" quick="" arguments=() triple folder="$target/python" made version size file
+  local output=dist profile=dist here="" quick="" arguments=() triple folder="$target/python" made version size file
   triple="$(rustc -vV | sed -n 's/^host: //p')"
   while [[ $# -gt 0 ]]; do
     case "$1" in
@@ -98,10 +98,10 @@ wheel() {
     made="$target/$profile"
     arguments=(--compatibility linux)
   else
-    VICUS_WITHOUT_INITFIRST=yes cargo zigbuild "${locked[@]}" --profile "$profile" --target "$triple.$wheel_glibc" \
-      -p vicus-openmp -p vicus-malloc
+    with glibc
+    link_for_glibc "$triple" "$wheel_glibc"
+    cargo zigbuild "${locked[@]}" --profile "$profile" --target "$triple.$wheel_glibc" -p vicus-openmp -p vicus-malloc
     made="$target/$triple/$profile"
-    python3 tools/dev/initfirst.py "$made/libvicus_omp.so"
     arguments=(--zig --target "$triple" --compatibility "manylinux_${wheel_glibc/./_}")
   fi
   mkdir -p doors/python/package/vicus/lib
@@ -111,7 +111,7 @@ wheel() {
   say "the wheel"
   version="$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)"
   rm -f "$output/vicus-$version"-*.whl "$output/vicus-$version.tar.gz"
-  maturin build "${locked[@]}" --profile "$profile" "${arguments[@]}" --out "$output"
+  maturin build "${locked[@]}" --profile "$profile" --compression-level 9 "${arguments[@]}" --out "$output"
   say "the source distribution"
   maturin sdist --out "$output"
   for file in "$output/vicus-$version"-*.whl; do

@@ -7,6 +7,9 @@
 //! dictionaries of values that are not texts or strings of bytes. Text beyond 2 GiB with 64-bit offsets becomes views
 //! of it.
 //!
+//! Arrow checks arrays where they are built, unless unsafe code builds them. An envelope reads offsets, keys and views
+//! again, because one that leads out of its values would be read as one; it takes on trust that texts are UTF-8.
+//!
 //! ```
 //! use vicus_flow::arrow::arrow_array::{Array, RecordBatch, cast::AsArray, types::Int64Type};
 //! use vicus_flow::{Column, Envelope, Schema, Type};
@@ -80,6 +83,15 @@ pub enum FromArrowError {
         /// How many values the dictionary has.
         values: usize,
     },
+    /// A row's offsets, its view or its list leads out of the array's values: unchecked code has built the array.
+    Outside {
+        /// The column's name, if it has one.
+        column: Option<String>,
+        /// The row.
+        row: usize,
+        /// Where it leads.
+        problem: String,
+    },
     /// The envelope has four billion rows or more; they are to be sliced first.
     TooManyRows {
         /// How many.
@@ -95,7 +107,8 @@ impl FromArrowError {
             FromArrowError::Type { column, .. }
             | FromArrowError::TooManyItems { column }
             | FromArrowError::Value { column, .. }
-            | FromArrowError::Key { column, .. } => {
+            | FromArrowError::Key { column, .. }
+            | FromArrowError::Outside { column, .. } => {
                 *column = Some(column.take().map_or_else(|| name.to_owned(), |inner| format!("{name}.{inner}")));
             }
             FromArrowError::TooManyRows { .. } | FromArrowError::NoMemory(_) => {}
@@ -120,6 +133,9 @@ impl fmt::Display for FromArrowError {
             FromArrowError::Value { column: name, problem } => write!(f, "{}: {problem}", column(name)),
             FromArrowError::Key { column: name, row, values } => {
                 write!(f, "row {row} of {} has a key that its dictionary of {values} values doesn't have", column(name))
+            }
+            FromArrowError::Outside { column: name, row, problem } => {
+                write!(f, "row {row} of {} {problem}", column(name))
             }
             FromArrowError::TooManyRows { rows } => {
                 write!(f, "an envelope has fewer than four billion rows, and these are {rows}; slice them first")
@@ -408,7 +424,8 @@ impl Column {
     /// A column of an Arrow array's values; the [module](self) names the copied kinds.
     ///
     /// # Errors
-    /// Envelopes have no such type, a dictionary lacks a key, lists have too many values, or no memory for a copy.
+    /// Envelopes have no such type, a dictionary lacks a key, a row leads out of the array's values, lists have too
+    /// many values, or no memory for a copy.
     pub fn from_arrow(array: &dyn Array) -> Result<Column, FromArrowError> {
         fn number<T: ArrowPrimitiveType>(kind: Type, array: &dyn Array) -> Column {
             let array = array.as_primitive::<T>();
@@ -477,17 +494,21 @@ impl Column {
             DataType::Binary => of_strings(kind, array.as_bytes::<types::BinaryType>())?,
             DataType::LargeUtf8 => of_strings(kind, array.as_bytes::<types::LargeUtf8Type>())?,
             DataType::LargeBinary => of_strings(kind, array.as_bytes::<types::LargeBinaryType>())?,
-            DataType::Utf8View => of_arrow_views::<types::StringViewType>(kind, array),
-            DataType::BinaryView => of_arrow_views::<types::BinaryViewType>(kind, array),
+            DataType::Utf8View => of_arrow_views::<types::StringViewType>(kind, array)?,
+            DataType::BinaryView => of_arrow_views::<types::BinaryViewType>(kind, array)?,
             DataType::List(_) => of_lists::<i32>(kind, array)?,
             DataType::LargeList(_) => of_lists::<i64>(kind, array)?,
             DataType::FixedSizeList(_, size) => {
                 let lists = array.as_fixed_size_list();
-                let first = lists.value_offset_at(0);
-                let items = Column::from_arrow(lists.values())?;
-                let items = items.slice(first..first + array.len() * *size as usize);
+                let (first, each) = (lists.value_offset_at(0), *size as usize);
+                let values = items_of(lists.values(), &kind)?;
+                if values.len() < first + array.len() * each {
+                    let row = values.len().saturating_sub(first) / each;
+                    return Err(outside(row, format!("has {each} values, and the array ends before them")));
+                }
+                let items = values.slice(first..first + array.len() * each);
                 let too_many = |_| FromArrowError::TooManyItems { column: None };
-                i32::try_from(items.len()).map_err(too_many)?;
+                i32::try_from(items.len().max(array.len())).map_err(too_many)?;
                 let ends: Vec<i32> = (0..=array.len() as i32).map(|row| row * size).collect();
                 Column::of_lists(ends, items).with_kind(kind).and_nulls(array)
             }
@@ -614,9 +635,44 @@ fn bytes_of(buffer: Buffer) -> Bytes {
 }
 
 fn nulls_of(nulls: Option<&NullBuffer>) -> Option<Nulls> {
-    let nulls = nulls.filter(|nulls| nulls.null_count() > 0)?;
+    let nulls = nulls?;
+    // Unchecked code may have given another number.
+    let count = nulls.len() - nulls.inner().count_set_bits();
     let (bits, first) = (bytes_of(nulls.buffer().clone()), nulls.offset());
-    Some(Nulls { bits, first, rows: nulls.len(), count: nulls.null_count() })
+    (count > 0).then_some(Nulls { bits, first, rows: nulls.len(), count })
+}
+
+fn outside(row: usize, problem: String) -> FromArrowError {
+    FromArrowError::Outside { column: None, row, problem }
+}
+
+/// Looks whether the offsets of rows rise within so many values.
+fn rise_within<O: OffsetSizeTrait>(offsets: &OffsetBuffer<O>, values: usize) -> Result<(), FromArrowError> {
+    // All of them are compared, so that the loop has no branch.
+    let falls = offsets.windows(2).fold(false, |falls, pair| falls | (pair[1] < pair[0]));
+    if !falls && offsets[0].to_usize().is_some() && offsets.last().to_usize().is_some_and(|last| last <= values) {
+        return Ok(());
+    }
+    let is_wrong = |pair: &[O]| pair[0].to_usize().is_none() || pair[1].to_usize().is_none_or(|end| end > values);
+    for (row, pair) in offsets.windows(2).enumerate() {
+        if pair[1] < pair[0] {
+            return Err(outside(row, format!("begins at offset {:?} and ends at {:?}", pair[0], pair[1])));
+        }
+        if is_wrong(pair) {
+            let (start, end) = (pair[0], pair[1]);
+            return Err(outside(
+                row,
+                format!("has the offsets {start:?} to {end:?}, and the array has {values} values"),
+            ));
+        }
+    }
+    unreachable!("one of the offsets is wrong")
+}
+
+/// The values of an array of lists, whose errors name the field of the lists' type.
+fn items_of(values: &ArrayRef, kind: &Type) -> Result<Column, FromArrowError> {
+    let Type::List(item) = kind else { unreachable!("an array of lists is a column of lists") };
+    Column::from_arrow(values).map_err(|error| error.in_column(&item.name))
 }
 
 /// A column of an array's values, and the rest of them.
@@ -632,6 +688,7 @@ fn of_parts(kind: Type, form: Form, array: &dyn Array, values: Buffer, rest: Res
 
 fn of_strings<T: ByteArrayType>(kind: Type, array: &GenericByteArray<T>) -> Result<Column, FromArrowError> {
     let offsets = array.offsets();
+    rise_within(offsets, array.values().len())?;
     let (first, last) = (offsets.first().as_usize(), offsets.last().as_usize());
     if !T::Offset::IS_LARGE {
         let text = Rest::Text(bytes_of(array.values().clone()));
@@ -672,16 +729,24 @@ fn of_much<T: ByteArrayType>(kind: Type, array: &GenericByteArray<T>) -> Result<
     Ok(of_views(&kind, views, buffers, nulls_of(array.nulls())))
 }
 
-fn of_arrow_views<T: ByteViewType>(kind: Type, array: &dyn Array) -> Column {
+fn of_arrow_views<T: ByteViewType>(kind: Type, array: &dyn Array) -> Result<Column, FromArrowError> {
     let views = array.as_byte_view::<T>();
+    let lens: Vec<usize> = views.data_buffers().iter().map(Buffer::len).collect();
     let buffers = Rest::Buffers(views.data_buffers().iter().map(|buffer| bytes_of(buffer.clone())).collect());
-    of_parts(kind, Form::Views, views, views.views().inner().clone(), buffers)
+    let column = of_parts(kind, Form::Views, views, views.views().inner().clone(), buffers);
+    // Of a null, there may be anything.
+    let leads_out = |&(row, view): &(usize, &View)| view.leads_out_of(&lens) && !column.is_null(row);
+    match column.views().iter().enumerate().find(leads_out) {
+        Some((row, view)) => Err(outside(row, format!("has {view}, which the array doesn't have"))),
+        None => Ok(column),
+    }
 }
 
 fn of_lists<O: OffsetSizeTrait>(kind: Type, array: &dyn Array) -> Result<Column, FromArrowError> {
     let lists = array.as_list::<O>();
-    let items = Column::from_arrow(lists.values())?;
+    let items = items_of(lists.values(), &kind)?;
     let offsets = lists.offsets();
+    rise_within(offsets, items.len())?;
     if !O::IS_LARGE {
         let rest = Rest::Parts(Arc::new([items]));
         return Ok(of_parts(kind, Form::List, array, offsets.inner().inner().clone(), rest));
@@ -702,29 +767,20 @@ fn of_dictionary(kind: Type, array: &dyn Array) -> Result<Column, FromArrowError
     if kind.is_variable() {
         return of_keys(values, keys);
     }
-    let names = if values.is_empty() { Vec::new() } else { dictionary.normalized_keys() };
-    // The key of a null row may be invalid.
-    let name = |row: usize| {
-        let name = *names.get(row).filter(|_| !keys.is_null(row))?;
-        (!values.is_null(name)).then_some(name)
-    };
+    let mut names: Vec<u32> = Vec::new();
+    codes_of(keys, values.len(), &mut names)?;
+    let is_null = |row: usize| keys.is_null(row) || values.is_null(names[row] as usize);
+    let name = |row: usize| (!is_null(row)).then(|| names[row] as usize);
     Ok(builder::picked(&values, (0..array.len()).map(name))?)
 }
 
-/// A column of keys of these texts or strings of bytes, which are shared by all columns of them.
-fn of_keys(values: Column, keys: &dyn Array) -> Result<Column, FromArrowError> {
-    let beyond = |row| FromArrowError::Key { column: None, row, values: values.len() };
-    if i32::try_from(values.len()).is_err() {
-        let problem = format!("a dictionary of {} values, and at most 2^31 are possible", values.len());
-        return Err(FromArrowError::Value { column: None, problem });
-    }
-    // Of a null, there may be anything.
+/// The keys of a dictionary of so many values, as codes; 0 for a null, of which there may be any key.
+fn codes_of(keys: &dyn Array, values: usize, codes: &mut Vec<u32>) -> Result<(), FromArrowError> {
     let code = |row: usize, key: Option<usize>| match key {
         _ if keys.is_null(row) => Ok(0),
-        Some(key) if key < values.len() => Ok(key as u32),
-        _ => Err(beyond(row)),
+        Some(key) if key < values => Ok(key as u32),
+        _ => Err(FromArrowError::Key { column: None, row, values }),
     };
-    let mut codes: Vec<u32> = Vec::new();
     macro_rules! codes {
         ($($key:ident $type:ident;)*) => {
             match keys.data_type() {
@@ -738,22 +794,33 @@ fn of_keys(values: Column, keys: &dyn Array) -> Result<Column, FromArrowError> {
             }
         };
     }
+    codes! {
+        Int8 Int8Type; Int16 Int16Type; Int32 Int32Type; Int64 Int64Type;
+        UInt8 UInt8Type; UInt16 UInt16Type; UInt32 UInt32Type; UInt64 UInt64Type;
+    }
+    Ok(())
+}
+
+/// A column of keys of these texts or strings of bytes, which are shared by all columns of them.
+fn of_keys(values: Column, keys: &dyn Array) -> Result<Column, FromArrowError> {
     // Keys of 32 bits are codes as they are.
     let shared = match keys.data_type() {
         DataType::UInt32 => Some(keys.as_primitive::<types::UInt32Type>().values().inner()),
         DataType::Int32 => Some(keys.as_primitive::<types::Int32Type>().values().inner()),
         _ => None,
     };
+    let mut codes: Vec<u32> = Vec::new();
     if let Some(shared) = shared {
         let numbers: &[u32] = &shared.typed_data::<u32>()[..keys.len()];
-        for (row, &key) in numbers.iter().enumerate() {
-            code(row, Some(key as usize))?;
+        // The greatest is found without a branch.
+        if numbers.iter().fold(0, |most, &key| most.max(key)) as usize >= values.len() {
+            let beyond = |&row: &usize| numbers[row] as usize >= values.len() && !keys.is_null(row);
+            if let Some(row) = (0..numbers.len()).find(beyond) {
+                return Err(FromArrowError::Key { column: None, row, values: values.len() });
+            }
         }
     } else {
-        codes! {
-            Int8 Int8Type; Int16 Int16Type; Int64 Int64Type;
-            UInt8 UInt8Type; UInt16 UInt16Type; UInt64 UInt64Type;
-        }
+        codes_of(keys, values.len(), &mut codes)?;
     }
     // A value may be a null; its rows are nulls then, and no value is.
     let (kind, is_null) = (values.kind(), values.clone());

@@ -138,7 +138,8 @@ impl<T: Load> InputRing<T> {
         }
         let size = value.bytes();
         if !self.has_room(size) {
-            // Release: a receiver that resumes the sender sees that this is the sender (a part hands its outputs over).
+            // Release: a receiver that resumes the sender sees that this is the sender: a box that grows hands its
+            // outputs over.
             self.refused.store(true, Ordering::Release);
             tell();
             fence(Ordering::SeqCst);

@@ -24,7 +24,7 @@ mod values;
 
 pub use error::{SourcePosition, TextError, TextErrorKind};
 pub use module::{Answer, Compiler, PartOfPlan, Planned, RunOperators, Runnable};
-pub use node::{Done, PlanNode};
+pub use node::{Done, PlanNode, RunCounts, StepBox};
 pub use options::{PlanOptions, TextLimits};
 pub use remark::{Remark, RemarkKind};
 pub use stop::{Costs, Ends, Stop, Stopped, Watch};

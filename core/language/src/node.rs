@@ -1,7 +1,7 @@
 //! A plan as a tree of operators, apart from any language.
 
 use std::fmt::Write as _;
-use vicus_flow::{BoxCounts, BoxId, OutputId};
+use vicus_flow::{BoxCounts, BoxId, GrownBox, OutputId};
 
 /// An operator of a plan. A plan is a list of them in pre-order: behind each operator come its inputs, with everything
 /// beneath them.
@@ -23,6 +23,33 @@ pub struct PlanNode {
     pub boxes: Vec<BoxId>,
     /// The outputs that share its rows.
     pub outputs: Vec<OutputId>,
+    /// Its box in the step of a recursion, which is made anew for each round: it makes the rows then.
+    pub step: Option<StepBox>,
+}
+
+/// A box of a fragment, as a run counts all those made of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StepBox {
+    /// The fragment's name.
+    pub fragment: String,
+    /// The box's name in it.
+    pub name: String,
+}
+
+/// The counts of a run: those of the model's boxes, and those of boxes in fragments that took part.
+#[derive(Clone, Copy, Debug)]
+pub struct RunCounts<'a> {
+    /// In the order of the model's boxes.
+    pub boxes: &'a [BoxCounts],
+    /// By fragment and name.
+    pub grown: &'a [GrownBox],
+}
+
+/// Counts of a model without fragments.
+impl<'a> From<&'a Vec<BoxCounts>> for RunCounts<'a> {
+    fn from(boxes: &'a Vec<BoxCounts>) -> RunCounts<'a> {
+        RunCounts { boxes, grown: &[] }
+    }
 }
 
 /// An operator's work, by the counts of its boxes.
@@ -44,9 +71,15 @@ pub struct Done {
 
 impl PlanNode {
     /// Its work. Panics if the counts are of another model.
-    pub fn done(&self, counts: &[BoxCounts]) -> Done {
-        let outputs = || self.outputs.iter().map(|from| &counts[from.sender().index()].outputs[from.index()]);
-        let sum = |of: fn(&BoxCounts) -> u64| self.boxes.iter().map(|id| of(&counts[id.index()])).sum();
+    pub fn done<'a>(&self, counts: impl Into<RunCounts<'a>>) -> Done {
+        let RunCounts { boxes, grown } = counts.into();
+        let is_step = |grown: &&GrownBox| {
+            self.step.as_ref().is_some_and(|step| step.fragment == grown.expanded && step.name == grown.name)
+        };
+        let step = grown.iter().find(is_step).map(|grown| &grown.counts);
+        let own = self.outputs.iter().map(|from| &boxes[from.sender().index()].outputs[from.index()]);
+        let outputs = || own.clone().chain(step.iter().flat_map(|step| &step.outputs));
+        let sum = |of: fn(&BoxCounts) -> u64| self.boxes.iter().map(|id| &boxes[id.index()]).chain(step).map(of).sum();
         Done {
             rows: outputs().map(|output| output.rows).sum(),
             is_whole: outputs().all(|output| output.ended),
@@ -59,7 +92,7 @@ impl PlanNode {
 
     /// A plan as text, a line for each operator, indented by its depth; after a run with the work of each. Panics if
     /// the counts are of another model.
-    pub fn write_all(plan: &[PlanNode], counts: Option<&[BoxCounts]>) -> String {
+    pub fn write_all(plan: &[PlanNode], counts: Option<RunCounts<'_>>) -> String {
         let (mut text, mut depths) = (String::new(), Vec::with_capacity(plan.len()));
         for node in plan {
             let depth = node.parent.map_or(0, |parent| depths[parent] + 1);

@@ -161,6 +161,7 @@ impl Planned for NetworkPlan {
                 degree: 1,
                 boxes: vec![id],
                 outputs,
+                step: None,
             });
             open.extend(senders[index].iter().rev().map(|&sender| (sender, Some(at))));
         }

@@ -3,7 +3,7 @@
 //! Falt, Kruliš, Bednárek, Yaghob, Zavoral, "Towards Efficient Locality Aware Parallel Data Stream Processing", §4.1.
 //! A sequential structure: the machine puts a lock around it, the simulator uses it bare.
 
-use crate::{End, RequestId};
+use crate::{End, OWN_TURN, RequestId};
 use std::collections::VecDeque;
 
 /// Tasks by request, oldest request first.
@@ -12,13 +12,40 @@ use std::collections::VecDeque;
 /// Inner deques are kept for reuse, so nothing is allocated once the queue has been as full as it gets.
 #[derive(Debug)]
 pub struct ByRequest<T> {
-    /// Invariant: sorted by request, and no inner deque is empty.
-    requests: VecDeque<(RequestId, VecDeque<T>)>,
+    /// Invariant: sorted by request, and none is without tasks.
+    requests: VecDeque<OfRequest<T>>,
     /// Emptied deques for the next request.
     spare: Vec<VecDeque<T>>,
     tasks: usize,
     /// The request last served by [`ByRequest::in_turn`], and the last one of the round.
     served: Option<(RequestId, RequestId)>,
+}
+
+/// The tasks of a request, oldest first.
+#[derive(Debug)]
+struct OfRequest<T> {
+    request: RequestId,
+    tasks: VecDeque<T>,
+    /// How many times in a row the youngest one was taken while older ones stayed.
+    in_row: u32,
+}
+
+impl<T> OfRequest<T> {
+    /// The youngest task; after [`OWN_TURN`] of them in a row the oldest one. A box that always asks to run again, such
+    /// as a source whose rows a filter drops, is the youngest each time: it would keep the others here for ever.
+    fn pop_youngest(&mut self) -> Option<T> {
+        if self.tasks.len() > 1 && self.in_row < OWN_TURN {
+            self.in_row += 1;
+            return self.tasks.pop_back();
+        }
+        self.in_row = 0;
+        self.tasks.pop_front()
+    }
+
+    fn pop_oldest(&mut self) -> Option<T> {
+        self.in_row = 0;
+        self.tasks.pop_front()
+    }
 }
 
 impl<T> Default for ByRequest<T> {
@@ -42,49 +69,49 @@ impl<T> ByRequest<T> {
     pub fn push(&mut self, request: RequestId, task: T) {
         self.tasks += 1;
         match self.place(request) {
-            Ok(at) => self.requests[at].1.push_back(task),
+            Ok(at) => self.requests[at].tasks.push_back(task),
             Err(at) => {
                 let mut tasks = self.spare.pop().unwrap_or_default();
                 tasks.push_back(task);
-                self.requests.insert(at, (request, tasks));
+                self.requests.insert(at, OfRequest { request, tasks, in_row: 0 });
             }
         }
     }
 
     /// Rule 3: the youngest task of the oldest request.
     pub fn youngest_of_oldest(&mut self) -> Option<T> {
-        self.take(0, VecDeque::pop_back)
+        self.take(0, OfRequest::pop_youngest)
     }
 
     /// Rule 4: the oldest task of the second oldest request; of the only request if there is no second.
     pub fn oldest_of_second_oldest(&mut self) -> Option<T> {
-        self.take(usize::from(self.requests.len() > 1), VecDeque::pop_front)
+        self.take(usize::from(self.requests.len() > 1), OfRequest::pop_oldest)
     }
 
     /// The oldest task of the oldest request.
     pub fn oldest_of_oldest(&mut self) -> Option<T> {
-        self.take(0, VecDeque::pop_front)
+        self.take(0, OfRequest::pop_oldest)
     }
 
     /// A task of the next younger request after the last one served in this way. A round begins with the oldest request
     /// and ends with the youngest at its beginning: so no request waits again and again for later ones.
     pub fn in_turn(&mut self, end: End) -> Option<T> {
         let in_round = self.served.and_then(|(served, last)| {
-            let next = self.requests.partition_point(|entry| entry.0 <= served);
-            self.requests.get(next).filter(|entry| entry.0 <= last).map(|entry| (next, entry.0, last))
+            let next = self.requests.partition_point(|entry| entry.request <= served);
+            self.requests.get(next).filter(|entry| entry.request <= last).map(|entry| (next, entry.request, last))
         });
-        let begins = || Some((0, self.requests.front()?.0, self.requests.back()?.0));
+        let begins = || Some((0, self.requests.front()?.request, self.requests.back()?.request));
         let (next, request, last) = in_round.or_else(begins)?;
         self.served = Some((request, last));
         match end {
-            End::Youngest => self.take(next, VecDeque::pop_back),
-            End::Oldest => self.take(next, VecDeque::pop_front),
+            End::Youngest => self.take(next, OfRequest::pop_youngest),
+            End::Oldest => self.take(next, OfRequest::pop_oldest),
         }
     }
 
     /// Takes out the first task of a request, counted from this end, among the `wanted` ones.
     pub fn remove(&mut self, request: RequestId, end: End, wanted: impl Fn(&T) -> bool) -> Option<T> {
-        self.take(self.place(request).ok()?, |tasks| {
+        self.take(self.place(request).ok()?, |OfRequest { tasks, .. }| {
             let at = match end {
                 End::Youngest => tasks.iter().rposition(wanted)?,
                 End::Oldest => tasks.iter().position(wanted)?,
@@ -106,18 +133,18 @@ impl<T> ByRequest<T> {
     fn place(&self, request: RequestId) -> Result<usize, usize> {
         // Often there is only one.
         match self.requests.front() {
-            Some(oldest) if oldest.0 == request => Ok(0),
-            _ => self.requests.binary_search_by_key(&request, |entry| entry.0),
+            Some(oldest) if oldest.request == request => Ok(0),
+            _ => self.requests.binary_search_by_key(&request, |entry| entry.request),
         }
     }
 
-    fn take(&mut self, request: usize, take: impl FnOnce(&mut VecDeque<T>) -> Option<T>) -> Option<T> {
+    fn take(&mut self, request: usize, take: impl FnOnce(&mut OfRequest<T>) -> Option<T>) -> Option<T> {
         let entry = self.requests.get_mut(request)?;
-        let task = take(&mut entry.1)?;
+        let task = take(entry)?;
         self.tasks -= 1;
-        if entry.1.is_empty() {
-            let (_, deque) = self.requests.remove(request).expect("it was just there");
-            self.spare.push(deque);
+        if entry.tasks.is_empty() {
+            let emptied = self.requests.remove(request).expect("it was just there");
+            self.spare.push(emptied.tasks);
         }
         Some(task)
     }
@@ -146,6 +173,21 @@ mod tests {
             taken(&mut queue).filter(|&task| task != "new")
         });
         assert_eq!(old.collect::<Vec<_>>(), ["5b", "7b"]);
+    }
+
+    /// Each taken task comes back as the youngest, as a box does that asks to run again.
+    #[test]
+    fn a_task_that_always_comes_back_keeps_no_older_one_for_ever() {
+        for take in [ByRequest::youngest_of_oldest, |queue: &mut ByRequest<_>| queue.in_turn(End::Youngest)] {
+            let mut queue = ByRequest::default();
+            ["old", "source"].into_iter().for_each(|task| queue.push(RequestId(1), task));
+            let mut takes = 0;
+            while let Some(task) = take(&mut queue).filter(|&task| task != "old") {
+                queue.push(RequestId(1), task);
+                takes += 1;
+            }
+            assert_eq!((takes, queue.len()), (OWN_TURN, 1));
+        }
     }
 
     #[test]

@@ -94,6 +94,7 @@ impl Explainer<'_> {
             degree: made.degree,
             boxes: made.boxes.to_vec(),
             outputs: made.outputs.to_vec(),
+            step: None,
         });
         plan.inputs().for_each(|input| deep(|| self.add(input, Some(number), nodes)));
     }

@@ -28,9 +28,9 @@ use vicus_flow::{
     BoxCounts, BoxError, BoxId, CrossingEnds, Envelope, InputId, Model, ModelBuilder, ModelCrossing, ModelLinks,
     ModelPart, Operator, OutputId, Schema, library,
 };
-use vicus_language::PlanNode;
 use vicus_language::stack::Deep;
 use vicus_language::{Answer, Costs, PartOfPlan, PlanOptions, Planned, RunOperators, Runnable, Stop, Watch};
+use vicus_language::{PlanNode, RunCounts};
 use vicus_rdf::{Id, Snapshot, TermView};
 
 /// How a query is planned: the options of any language, and those of SPARQL.
@@ -518,7 +518,7 @@ impl SparqlPlan {
     /// memory. Panics if the counts belong to another model.
     pub fn explain_with(&self, counts: &[BoxCounts]) -> String {
         let boxes = self.model().describe_with(counts);
-        format!("{}\n{boxes}", PlanNode::write_all(&self.nodes(), Some(counts)))
+        format!("{}\n{boxes}", PlanNode::write_all(&self.nodes(), Some(RunCounts { boxes: counts, grown: &[] })))
     }
 
     /// Its operators in pre-order: kind, subject, expected rows, and boxes of each.

@@ -84,7 +84,7 @@ pub(crate) fn describe(relation: &Relation, columns: &Columns) -> PlanNode {
     };
     let named = relation.columns.iter().map(|&id| name_of(id)).collect();
     let (boxes, outputs) = (Vec::new(), Vec::new());
-    PlanNode { parent: None, name, detail, columns: named, rows: relation.rows, degree: 1, boxes, outputs }
+    PlanNode { parent: None, name, detail, columns: named, rows: relation.rows, degree: 1, boxes, outputs, step: None }
 }
 
 fn range_text(range: &ColumnRange, name: &str) -> String {

@@ -26,13 +26,15 @@ use crate::relation::{Columns, Join, JoinKind, Op, Relation, SortBy};
 use crate::stream::StreamTable;
 use crate::table::Table;
 use crate::types::{SqlType, Value};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use vicus_flow::library::{self, HashKey, Iterating, SortKey};
 use vicus_flow::{
     Bound, BoxError, BoxId, BoxModel, Envelope, Field, FragmentBuilder, Model, ModelBuilder, OutputId, Schema,
 };
 use vicus_language::stack::deep;
-use vicus_language::{PlanNode, PlanOptions, Stop};
+use vicus_language::{PlanNode, PlanOptions, StepBox, Stop};
 
 pub(crate) struct Lowered {
     pub(crate) model: Arc<Model>,
@@ -112,7 +114,21 @@ struct Lowering<'a> {
     at: Option<usize>,
     /// The expected rows of all operators.
     rows: f64,
+    /// How many recursive queries there are so far.
+    recursions: usize,
+    /// The step of the present one.
+    naming: StepNaming,
     stop: &'a Stop<'a>,
+}
+
+/// How a run counts the boxes of a recursive query's step: by names.
+#[derive(Default)]
+struct StepNaming {
+    fragment: String,
+    /// How many boxes of each name it has.
+    boxes: BTreeMap<&'static str, usize>,
+    /// The operators that stand for the rows of a round.
+    rounds: Vec<usize>,
 }
 
 impl<'a> Lowering<'a> {
@@ -133,6 +149,8 @@ impl<'a> Lowering<'a> {
             nodes: Vec::new(),
             at: None,
             rows: 0.0,
+            recursions: 0,
+            naming: StepNaming::default(),
             stop,
         }
     }
@@ -278,12 +296,12 @@ impl Lowering<'_> {
             Op::Project { input, exprs } => {
                 let streams = self.add(input)?;
                 let below = self.schema(&input.columns);
-                self.each(streams, || projector(exprs, input, &below, &schema))
+                self.each(streams, || projector("project", exprs, input, &below, &schema))
             }
             Op::Filter { input, conditions } => {
                 let streams = self.add(input)?;
                 let below = self.schema(&input.columns);
-                self.each(streams, || filterer(conditions, &relation.columns, input, &below, &schema))
+                self.each(streams, || filterer("filter", conditions, &relation.columns, input, &below, &schema))
             }
             Op::Join(join) => self.join(join, &relation.columns, &schema),
             Op::Aggregate { input, keys, folds } => {
@@ -415,7 +433,7 @@ impl Lowering<'_> {
         let build = self.table(join, &spec, true)?;
         self.stop.step(BOX_STEPS * probes.len())?;
         let probe = |stream: OutputId| {
-            let probe = self.over(&[stream], prober(&spec, &left_schema, schema));
+            let probe = self.over(&[stream], prober("join", &spec, &left_schema, schema));
             // A table of a part waits for the one before it.
             self.net.connect(build, probe.input(1)).bound(Bound { envelopes: 1, ..Bound::default() });
             probe.output(0)
@@ -436,7 +454,11 @@ impl Lowering<'_> {
         let base = self.single(base)?;
         let mut inputs = vec![schema.clone()];
         inputs.extend(joins_of(step, number).map(|_| tables()));
-        let mut net = FragmentBuilder::new("recursive union", &inputs);
+        self.recursions += 1;
+        let fragment = numbered("recursive union", self.recursions);
+        let mut net = FragmentBuilder::new(fragment.as_str(), &inputs);
+        // A table of the step's joins may be recursive as well.
+        let outer = std::mem::replace(&mut self.naming, StepNaming { fragment, ..StepNaming::default() });
         net.default_bound(Bound { envelopes: self.options.via_envelopes.max(1), ..Bound::default() });
         let mut streams = vec![base];
         let made = self.step(step, &mut net, &mut streams)?;
@@ -445,11 +467,15 @@ impl Lowering<'_> {
         let mut iterating = Iterating::of(schema, &step);
         if !all {
             let kinds: Arc<[SqlType]> = relation.columns.iter().map(|&id| self.columns.kind(id)).collect();
-            let seed = self.options.hash_seed;
-            iterating = iterating.sieved(move || Box::new(NewRows::new(&kinds, seed)));
+            let (seed, rows) = (self.options.hash_seed, schema.clone());
+            iterating = iterating.sieved(move || Box::new(NewRows::new(&kinds, &rows, seed)));
         }
-        let rows = self.over(&streams, library::iterate(&iterating)).output(0);
-        Ok(self.spread(vec![rows], schema, relation.rows))
+        let iterate = self.over(&streams, library::iterate(&iterating));
+        for round in std::mem::replace(&mut self.naming, outer).rounds {
+            // Behind its own output, it has one for the rows of a round.
+            self.nodes[round].outputs.push(iterate.output(1));
+        }
+        Ok(self.spread(vec![iterate.output(0)], schema, relation.rows))
     }
 
     /// The boxes of a recursive query's step, in a fragment; the tables of its joins are streams of this network.
@@ -470,6 +496,17 @@ impl Lowering<'_> {
         Ok(output)
     }
 
+    /// The name of a step's box for the present operator.
+    fn step_name(&mut self, kind: &'static str) -> String {
+        let count = self.naming.boxes.entry(kind).or_default();
+        *count += 1;
+        let name = numbered(kind, *count);
+        if let Some(at) = self.at {
+            self.nodes[at].step = Some(StepBox { fragment: self.naming.fragment.clone(), name: name.clone() });
+        }
+        name
+    }
+
     fn step_operator(
         &mut self,
         relation: &Relation,
@@ -478,14 +515,19 @@ impl Lowering<'_> {
     ) -> Result<OutputId, SqlError> {
         let schema = self.schema(&relation.columns);
         let (from, model) = match &relation.op {
-            Op::Round { .. } => return Ok(net.input(0)),
+            Op::Round { .. } => {
+                self.naming.rounds.extend(self.at);
+                return Ok(net.input(0));
+            }
             Op::Project { input, exprs } => {
                 let from = self.step(input, net, streams)?;
-                (from, projector(exprs, input, &self.schema(&input.columns), &schema))
+                let name = self.step_name("project");
+                (from, projector(name, exprs, input, &self.schema(&input.columns), &schema))
             }
             Op::Filter { input, conditions } => {
                 let from = self.step(input, net, streams)?;
-                (from, filterer(conditions, &relation.columns, input, &self.schema(&input.columns), &schema))
+                let (name, below) = (self.step_name("filter"), self.schema(&input.columns));
+                (from, filterer(name, conditions, &relation.columns, input, &below, &schema))
             }
             Op::Join(join) => {
                 let from = self.step(&join.left, net, streams)?;
@@ -493,7 +535,8 @@ impl Lowering<'_> {
                 let table = self.table(join, &spec, false)?;
                 let place = streams.len();
                 streams.push(table);
-                let probe = net.add(prober(&spec, &self.schema(&join.left.columns), &schema));
+                let name = self.step_name("join");
+                let probe = net.add(prober(name, &spec, &self.schema(&join.left.columns), &schema));
                 net.connect(from, probe.input(0));
                 let table = net.input(place);
                 net.connect(table, probe.input(1));
@@ -586,20 +629,38 @@ fn tables() -> Schema {
     Schema::new::<&str>([])
 }
 
-fn prober(spec: &Arc<JoinSpec>, left: &Schema, schema: &Schema) -> BoxModel {
+/// A name, with a number if it is not the first of its kind.
+fn numbered(kind: &str, number: usize) -> String {
+    if number > 1 { format!("{kind} {number}") } else { kind.to_owned() }
+}
+
+fn prober(name: impl Into<Cow<'static, str>>, spec: &Arc<JoinSpec>, left: &Schema, schema: &Schema) -> BoxModel {
     let (spec, rows) = (Arc::clone(spec), left.clone());
-    BoxModel::new("join", move || JoinProbe::new(&spec, &rows)).input(left).input(&tables()).output(schema)
+    BoxModel::new(name, move || JoinProbe::new(&spec, &rows)).input(left).input(&tables()).output(schema)
 }
 
-fn projector(exprs: &[(ColumnId, Expr)], input: &Relation, below: &Schema, schema: &Schema) -> BoxModel {
+fn projector(
+    name: impl Into<Cow<'static, str>>,
+    exprs: &[(ColumnId, Expr)],
+    input: &Relation,
+    below: &Schema,
+    schema: &Schema,
+) -> BoxModel {
     let exprs: Arc<[Expr]> = exprs.iter().map(|(_, expr)| expr.clone().placed(&input.columns)).collect();
-    BoxModel::new("project", move || Project::new(&exprs)).input(below).output(schema)
+    BoxModel::new(name, move || Project::new(&exprs)).input(below).output(schema)
 }
 
-fn filterer(conditions: &[Expr], columns: &[ColumnId], input: &Relation, below: &Schema, schema: &Schema) -> BoxModel {
+fn filterer(
+    name: impl Into<Cow<'static, str>>,
+    conditions: &[Expr],
+    columns: &[ColumnId],
+    input: &Relation,
+    below: &Schema,
+    schema: &Schema,
+) -> BoxModel {
     let conditions: Arc<[Expr]> = conditions.iter().map(|one| one.clone().placed(&input.columns)).collect();
     let wanted: Arc<[usize]> = places(columns, &input.columns).into();
-    BoxModel::new("filter", move || Filter::new(&conditions, &wanted)).input(below).output(schema)
+    BoxModel::new(name, move || Filter::new(&conditions, &wanted)).input(below).output(schema)
 }
 
 /// The joins on the way to the rows of a round.

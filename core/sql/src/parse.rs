@@ -123,6 +123,7 @@ pub fn parse_until(text: &str, options: &StatementLimits, ends: Option<Ends>) ->
         return Err(SqlError::new(SqlErrorKind::Syntax, place(text, error.location), error.message));
     }
     let levels = or_given_up(|| measure(text, &tokens, options, ends.as_ref())).map_err(left)??;
+    name_structs(&mut tokens);
     // Each bracket takes some calls counted by the parser. Statements other than queries may hold others without a
     // bracket (EXPLAIN), and there is stack for their levels.
     let limit = if begins_query(&tokens) { options.depth.saturating_mul(8).saturating_add(FEW) } else { FEW };
@@ -161,6 +162,21 @@ pub fn parse_until(text: &str, options: &StatementLimits, ends: Option<Ends>) ->
                 SourcePosition::at(text, start),
                 format_args!("{verb} (only SELECT, SHOW TABLES and DESCRIBE can be asked)"),
             ))
+        }
+    }
+}
+
+/// Gives types such as `struct(a bigint)` the name by which the parser reads parts in round brackets in any dialect.
+fn name_structs(tokens: &mut [TokenWithSpan]) {
+    let places: Vec<usize> =
+        (0..tokens.len()).filter(|&place| !matches!(tokens[place].token, Token::Whitespace(_))).collect();
+    let is = |token: &Token, name: &str| matches!(token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(name));
+    for three in places.windows(3) {
+        let [before, at, behind] = [three[0], three[1], three[2]].map(|place| &tokens[place].token);
+        // A type stands behind AS, a double colon, or the name of a part.
+        let is_type = matches!(before, Token::DoubleColon | Token::Word(_)) && !is(before, "select");
+        if is_type && is(at, "struct") && *behind == Token::LParen {
+            tokens[three[1]].token = Token::make_keyword("TUPLE");
         }
     }
 }

@@ -10,10 +10,11 @@ use crate::table::Catalogue;
 use crate::types::SqlType;
 use std::fmt;
 use std::sync::Arc;
-use vicus_flow::{BoxCounts, BoxError, BoxId, Envelope, Model, Operator, library};
+use vicus_flow::{BoxError, BoxId, Envelope, Model, Operator, library};
 use vicus_language::stack::of_levels;
 use vicus_language::{
-    Answer, Costs, PlanNode, PlanOptions, Planned, RunOperators, Runnable, Stop, ValueColumns, ValueType, Watch,
+    Answer, Costs, PlanNode, PlanOptions, Planned, RunCounts, RunOperators, Runnable, Stop, ValueColumns, ValueType,
+    Watch,
 };
 
 /// A statement ready to run over the tables of its planning, any number of times, also concurrently.
@@ -158,8 +159,8 @@ impl SqlPlan {
     }
 
     /// Like [`SqlPlan::explain`], with the rows made by each operator, according to the counts of a run's boxes.
-    pub fn explain_with(&self, counts: &[BoxCounts]) -> String {
-        PlanNode::write_all(&self.nodes, Some(counts))
+    pub fn explain_with<'a>(&self, counts: impl Into<RunCounts<'a>>) -> String {
+        PlanNode::write_all(&self.nodes, Some(counts.into()))
     }
 }
 

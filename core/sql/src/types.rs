@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use vicus_flow::{Field, Schema, TimeUnit, Type};
 use vicus_language::ValueType;
+use vicus_language::stack::deep;
 
 /// The type of a column. Every column may have nulls, and so may lists and structs.
 ///
@@ -124,21 +125,56 @@ impl SqlType {
         (precision <= decimal::DIGITS).then_some(SqlType::Decimal { precision, scale })
     }
 
-    /// The type of a name in SQL, such as `bigint` or `decimal(9, 2)`; lists and structs have none here.
+    /// The type of a name in SQL, such as `bigint`, `decimal(9, 2)`, `date[]` or `struct(a bigint, b varchar)`; in
+    /// any letters.
     ///
     /// ```
     /// use vicus_sql::SqlType;
     ///
     /// assert_eq!(SqlType::named("decimal(9,2)"), Some(SqlType::Decimal { precision: 9, scale: 2 }));
-    /// assert_eq!(SqlType::named("int"), None);
+    /// let pairs = SqlType::named("struct(a bigint, b date[])[]").unwrap();
+    /// assert_eq!(pairs.to_string(), "struct(a bigint, b date[])[]");
+    /// assert_eq!((SqlType::named("int"), SqlType::named("date[")), (None, None));
     /// ```
     pub fn named(name: &str) -> Option<SqlType> {
-        let simple = SqlType::SIMPLE.iter().find(|kind| kind.to_string() == name);
-        simple.cloned().or_else(|| {
-            let digits = name.strip_prefix("decimal(")?.strip_suffix(')')?;
-            let (precision, scale) = digits.split_once(',').unwrap_or((digits, "0"));
-            decimal::kind(precision.trim().parse().ok()?, scale.trim().parse().ok()?)
-        })
+        let (kind, rest) = SqlType::before(name)?;
+        rest.is_empty().then_some(kind)
+    }
+
+    /// The type that a text begins with, and the rest of the text.
+    fn before(text: &str) -> Option<(SqlType, &str)> {
+        let end = text.find(|sign: char| !sign.is_ascii_alphanumeric() && sign != '_').unwrap_or(text.len());
+        let (name, mut rest) = text.split_at(end);
+        let mut kind = match name.to_ascii_lowercase().as_str() {
+            "decimal" => {
+                let (digits, behind) = rest.strip_prefix('(')?.split_once(')')?;
+                rest = behind;
+                let (precision, scale) = digits.split_once(',').unwrap_or((digits, "0"));
+                decimal::kind(precision.trim().parse().ok()?, scale.trim().parse().ok()?)?
+            }
+            "struct" => {
+                rest = rest.strip_prefix('(')?;
+                let mut parts = Vec::new();
+                loop {
+                    let (name, behind) = rest.trim_start().split_once(' ')?;
+                    let (kind, behind) = deep(|| SqlType::before(behind.trim_start()))?;
+                    parts.push((name.to_owned(), kind));
+                    rest = behind.trim_start();
+                    match rest.strip_prefix(',') {
+                        Some(behind) => rest = behind,
+                        None => break,
+                    }
+                }
+                rest = rest.strip_prefix(')')?;
+                SqlType::Struct(parts.into())
+            }
+            name => SqlType::SIMPLE.iter().find(|kind| kind.to_string() == name).cloned()?,
+        };
+        while let Some(behind) = rest.strip_prefix("[]") {
+            rest = behind;
+            kind = SqlType::List(Arc::new(kind));
+        }
+        Some((kind, rest))
     }
 
     /// The types without parameters, in their order here.

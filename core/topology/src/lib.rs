@@ -1,6 +1,6 @@
 //! The shape of a machine as plain data: PUs, cores, caches, core groups, nodes, distances.
 //!
-//! This crate asks the operating system nothing. A [`Topology`] is found by `vicus-machine`, read from a file, or
+//! This crate asks the operating system nothing. A [`Topology`] is found by `vicus-os`, read from a file, or
 //! written in one line ([`Topology::parse`]); all other parts of Vicus work on this data.
 //!
 //! ```

@@ -1,6 +1,6 @@
 //! Events of a run, recorded by both worlds in the same form, and a file format for them.
 //!
-//! A world gives each seat a [`EventLog`] and records an [`Event`] at each step, without locks, allocation or shared
+//! A world gives each seat an [`EventLog`] and records an [`Event`] at each step, without locks, allocation or shared
 //! data. Afterwards the logs become a [`Trace`]. It can be written to a file and read back, merged into one stream
 //! ([`Trace::merged`], or for people [`Trace::by_time`]), checked against the box protocol ([`Trace::check`]) and
 //! summed up ([`Trace::summary`]). This crate never reads a clock: the caller passes the time, real or virtual.

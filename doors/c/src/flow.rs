@@ -531,7 +531,11 @@ fn envelope(rows: FFI_ArrowArray, columns: &Fields) -> Outcome<Envelope> {
     // Other programs align to less than the numbers' size.
     data.align_buffers();
     // Texts become `str`, and nothing looks at their bytes again.
-    data.validate_full().map_err(wrong)?;
+    for (column, field) in data.child_data().iter().zip(columns) {
+        let wrong = |error| Failure::new(status::SCHEMA, format_args!("column {}: {error}", field.name()));
+        column.validate_full().map_err(wrong)?;
+    }
+    data.validate().map_err(wrong)?;
     Envelope::from_arrow(&RecordBatch::from(StructArray::from(data))).map_err(of_arrow)
 }
 

@@ -473,18 +473,18 @@ struct Asking<'a> {
 }
 
 /// One of a query's copies; they run at once.
-enum Copy {
+enum RunningCopy {
     Written(RunningQuery<TextSink<Target>>),
     Parquet(RunningQuery<ParquetSink>),
     Counted(RunningQuery<Count>),
 }
 
-impl Copy {
+impl RunningCopy {
     fn wait(self) -> Result<CallOutcome, Error> {
         match self {
-            Copy::Written(running) => running.wait().map(|(_, outcome)| outcome),
-            Copy::Parquet(running) => running.wait().map(|((), outcome)| outcome),
-            Copy::Counted(running) => running.wait().map(|((), outcome)| outcome),
+            RunningCopy::Written(running) => running.wait().map(|(_, outcome)| outcome),
+            RunningCopy::Parquet(running) => running.wait().map(|((), outcome)| outcome),
+            RunningCopy::Counted(running) => running.wait().map(|((), outcome)| outcome),
         }
     }
 }
@@ -588,7 +588,7 @@ impl Asking<'_> {
         call: Call,
         prepared: &Arc<Prepared>,
         repeat: usize,
-    ) -> Result<Vec<Copy>, Error> {
+    ) -> Result<Vec<RunningCopy>, Error> {
         let mut calls = vec![call];
         for _ in 1..self.args.runs.concurrent {
             calls.push(session.call()?);
@@ -596,11 +596,11 @@ impl Asking<'_> {
         let start = |(copy, call): (usize, Call)| {
             let format = self.format(prepared.form(), repeat, copy);
             match format.and_then(Format::of_text) {
-                Some(format) => call.start(prepared, self.args.sink(format, self.target)).map(Copy::Written),
+                Some(format) => call.start(prepared, self.args.sink(format, self.target)).map(RunningCopy::Written),
                 None if format.is_some() => {
-                    call.start(prepared, ParquetSink::new(self.target.clone())).map(Copy::Parquet)
+                    call.start(prepared, ParquetSink::new(self.target.clone())).map(RunningCopy::Parquet)
                 }
-                None => call.start(prepared, Count).map(Copy::Counted),
+                None => call.start(prepared, Count).map(RunningCopy::Counted),
             }
         };
         calls.into_iter().enumerate().map(start).collect()

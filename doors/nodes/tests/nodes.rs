@@ -188,7 +188,14 @@ fn streams_on_other_nodes_are_known_to_never_end() {
         kinds.add(stream.builds(|building| {
             building.never_ends();
             let schema = Schema::new([("n", Type::I64)]);
-            let nothing = || |_: &mut Turn<'_>| -> Result<(), BoxError> { Ok(()) };
+            // It asks to run again: a source that waits for nothing would end its part as one that is stuck.
+            let nothing = || {
+                |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+                    turn.take(0);
+                    turn.run_again();
+                    Ok(())
+                }
+            };
             Ok(vec![(building.source(BoxModel::new("stream", nothing).output(&schema)).output(0), schema)])
         }));
         kinds

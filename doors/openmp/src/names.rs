@@ -5,7 +5,7 @@ use crate::settings::Kind;
 use crate::thread::here;
 use crate::work::{self, LoopStart};
 
-type Fn = unsafe extern "C-unwind" fn(*mut u8);
+type RegionFn = unsafe extern "C-unwind" fn(*mut u8);
 
 /// More names for existing functions.
 macro_rules! same {
@@ -242,7 +242,7 @@ macro_rules! old_loops {
     ($($kind:expr, $name:ident;)*) => {
         exports! {$(
             "GOMP_1.0", "VERSION":
-            fn $name(_function: Fn, _data: *mut u8, _threads: u32, first: i64, end: i64, step: i64, chunk: i64) {
+            fn $name(_function: RegionFn, _data: *mut u8, _threads: u32, first: i64, end: i64, step: i64, chunk: i64) {
                 start_serialized(LoopStart::signed($kind, first, end, step, chunk));
             }
         )*}
@@ -258,13 +258,13 @@ old_loops! {
 exports! {
     "GOMP_1.0", "VERSION":
     fn GOMP_parallel_loop_runtime_start(
-        _function: Fn, _data: *mut u8, _threads: u32, first: i64, end: i64, step: i64,
+        _function: RegionFn, _data: *mut u8, _threads: u32, first: i64, end: i64, step: i64,
     ) {
         start_serialized(LoopStart::signed(Kind::Static, first, end, step, 0));
     }
 
     "GOMP_1.0", "VERSION":
-    fn GOMP_parallel_sections_start(_function: Fn, _data: *mut u8, _threads: u32, count: u32) {
+    fn GOMP_parallel_sections_start(_function: RegionFn, _data: *mut u8, _threads: u32, count: u32) {
         start_serialized(LoopStart::signed(Kind::Dynamic, 1, i64::from(count) + 1, 1, 1));
     }
 }

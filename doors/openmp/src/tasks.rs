@@ -336,8 +336,8 @@ fn is_enough(thread: &Thread, each: i64) -> bool {
 #[cold]
 fn catch_up() {
     let _errno = KeepErrno::new();
-    while is_enough(here(), ENOUGH_AHEAD - RUN_AT_ONCE) {
-        for _ in 0..RUN_AT_ONCE {
+    while is_enough(here(), ENOUGH_AHEAD - CATCH_UP_BATCH) {
+        for _ in 0..CATCH_UP_BATCH {
             let lead = here().tasking.lead;
             yield_to_descendants();
             if here().tasking.lead >= lead {
@@ -348,7 +348,7 @@ fn catch_up() {
 }
 
 /// How many tasks a thread far ahead runs before it asks again.
-const RUN_AT_ONCE: i64 = 32;
+const CATCH_UP_BATCH: i64 = 32;
 
 /// Whether enough tasks are queued, or were a few tasks ago. Asking costs a look at words that other threads write.
 #[inline]

@@ -586,7 +586,7 @@ impl Data {
             if let (Some(file), Some(recorder)) = (file, recorder) {
                 py.detach(|| write_trace(file, recorder.recorded()))?;
             }
-            let counts = Some(&outcome.counts[..]);
+            let counts = Some(outcome.run_counts());
             let told = (plan.explain(counts), rows::operators(&plan, counts));
             Ok((told, outcome.rows, planning, outcome.time.as_secs_f64()))
         };

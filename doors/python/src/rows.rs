@@ -17,10 +17,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 use vicus::FlowError;
-use vicus::kit::counts::BoxCounts;
 use vicus_service::data::TermView;
 use vicus_service::{
-    Answer, ArrowForm, Call, CallOutcome, Cancel, Count, Done, Error, Next, PlanNode, Prepared, RowStream,
+    Answer, ArrowForm, Call, CallOutcome, Cancel, Count, Done, Error, Next, PlanNode, Prepared, RowStream, RunCounts,
     RunningQuery, SolutionBatch, SomeRows, TermForm, ValueType,
 };
 
@@ -626,7 +625,7 @@ pub(crate) type OperatorParts = (Option<usize>, String, String, Vec<String>, f64
 type WorkParts = (u64, bool, u64, u64, u64, u64);
 
 /// The operators of a plan, in pre-order.
-pub(crate) fn operators(plan: &Prepared, counts: Option<&[BoxCounts]>) -> Vec<OperatorParts> {
+pub(crate) fn operators(plan: &Prepared, counts: Option<RunCounts<'_>>) -> Vec<OperatorParts> {
     let parts = |node: PlanNode| {
         let done = counts.map(|counts| node.done(counts));
         let work =

@@ -45,7 +45,7 @@ unsafe impl Send for Part {}
 // SAFETY: as above.
 unsafe impl Send for Entries {}
 
-pub(crate) struct Iterator {
+pub(crate) struct DictionaryIterator {
     dictionary: Object<Dictionary>,
     /// Found when it is first asked for one.
     entries: Option<Vec<*mut Entry>>,
@@ -163,11 +163,11 @@ fn error() -> *mut Entry {
     ptr::without_provenance_mut(usize::MAX)
 }
 
-impl Iterator {
-    fn new(dictionary: Object<Dictionary>) -> *mut Iterator {
+impl DictionaryIterator {
+    fn new(dictionary: Object<Dictionary>) -> *mut DictionaryIterator {
         let Some(own) = dictionary.get() else { return ptr::null_mut() };
         own.iterators.fetch_add(1, Ordering::AcqRel);
-        Box::into_raw(Box::new(Iterator { dictionary, entries: None, at: 0 }))
+        Box::into_raw(Box::new(DictionaryIterator { dictionary, entries: None, at: 0 }))
     }
 
     fn find(&mut self) -> &Vec<*mut Entry> {
@@ -221,29 +221,29 @@ exports! {
         dictionary.get().map_or(ptr::null_mut(), |own| own.delete(key))
     }
 
-    fn qt_dictionary_iterator_create(dictionary: Object<Dictionary>) -> *mut Iterator {
-        Iterator::new(dictionary)
+    fn qt_dictionary_iterator_create(dictionary: Object<Dictionary>) -> *mut DictionaryIterator {
+        DictionaryIterator::new(dictionary)
     }
 
-    fn qt_dictionary_iterator_destroy(iterator: Object<Iterator>) {
+    fn qt_dictionary_iterator_destroy(iterator: Object<DictionaryIterator>) {
         if let Some(dictionary) = iterator.end().and_then(|iterator| iterator.dictionary.get()) {
             dictionary.end_iterator();
         }
     }
 
-    fn qt_dictionary_iterator_next(iterator: Object<Iterator>) -> *mut Entry {
+    fn qt_dictionary_iterator_next(iterator: Object<DictionaryIterator>) -> *mut Entry {
         let Some(iterator) = iterator.alone() else { return error() };
         let count = iterator.find().len();
         iterator.at = (iterator.at + 1).min(count + 1);
         iterator.current()
     }
 
-    fn qt_dictionary_iterator_get(iterator: Object<Iterator>) -> *mut Entry {
-        iterator.get().map_or(error(), Iterator::current)
+    fn qt_dictionary_iterator_get(iterator: Object<DictionaryIterator>) -> *mut Entry {
+        iterator.get().map_or(error(), DictionaryIterator::current)
     }
 
-    fn qt_dictionary_end(dictionary: Object<Dictionary>) -> *mut Iterator {
-        let end = Iterator::new(dictionary);
+    fn qt_dictionary_end(dictionary: Object<Dictionary>) -> *mut DictionaryIterator {
+        let end = DictionaryIterator::new(dictionary);
         // SAFETY: made above, or null.
         if let Some(end) = unsafe { end.as_mut() } {
             end.at = end.find().len() + 1;
@@ -251,7 +251,7 @@ exports! {
         end
     }
 
-    fn qt_dictionary_iterator_equals(one: Object<Iterator>, two: Object<Iterator>) -> i32 {
+    fn qt_dictionary_iterator_equals(one: Object<DictionaryIterator>, two: Object<DictionaryIterator>) -> i32 {
         let (Some(one), Some(two)) = (one.get(), two.get()) else {
             return i32::from(one.pointer().is_null() && two.pointer().is_null());
         };
@@ -261,9 +261,9 @@ exports! {
         i32::from(is_same && (!one.current().is_null() || (one.at == 0) == (two.at == 0)))
     }
 
-    fn qt_dictionary_iterator_copy(iterator: Object<Iterator>) -> *mut Iterator {
+    fn qt_dictionary_iterator_copy(iterator: Object<DictionaryIterator>) -> *mut DictionaryIterator {
         let Some(own) = iterator.get() else { return ptr::null_mut() };
-        let copy = Iterator::new(own.dictionary);
+        let copy = DictionaryIterator::new(own.dictionary);
         // SAFETY: made above, or null.
         if let Some(copy) = unsafe { copy.as_mut() } {
             copy.entries.clone_from(&own.entries);

@@ -1,9 +1,9 @@
 //! SPARQL over HTTP.
 //!
 //! ```text
-//!  socket ── connection (tokio, few threads) ── route ── rights ── Asked
-//!                                                                    │ a job: text, format, limits
-//!                                                                    ▼
+//!  socket ── connection (tokio, few threads) ── route ── rights ─┬─ an update: tokio's threads for what blocks,
+//!                                                                │  as many at once as `updates` permits
+//!                                                                ▼ a ClientQuery: text, format, limits
 //!                               jobs (as many threads as the runtime): parse, plan, begin
 //!                                  │ short: answered there        │ long: on the runtime's seats
 //!                                  ▼                              ▼

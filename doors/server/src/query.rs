@@ -23,8 +23,8 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use vicus_service::data::StorePlace;
 use vicus_service::{
-    Answer, CallLimits, CallOutcome, Dataset, DefaultGraph, Error, Prepared, QueryLanguage, ReadGraphs, RunningQuery,
-    Service, SessionOptions, StreamReader, StreamWriter, TextSink, Watching, text_stream,
+    Answer, CallLimits, CallOutcome, Dataset, DefaultGraph, Error, Prepared, QueryLanguage, ReadGraphs, RunCounts,
+    RunningQuery, Service, SessionOptions, StreamReader, StreamWriter, TextSink, Watching, text_stream,
 };
 
 /// A client's query.
@@ -515,13 +515,14 @@ impl Drop for Sending {
 pub(crate) fn plan_json(entry: &Entry, prepared: &Prepared, watching: Option<&Watching>, end: Option<&Ended>) -> Value {
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     let counts = watching.map(Watching::counts);
+    let grown = watching.map_or_else(Vec::new, Watching::grown);
     let form = match prepared.form() {
         Answer::Rows { .. } => "select",
         Answer::Truth => "ask",
         Answer::Triples => "construct",
     };
     let operators = prepared.nodes().into_iter().enumerate().map(|(id, node)| {
-        let done = counts.as_ref().map(|counts| node.done(counts));
+        let done = counts.as_ref().map(|boxes| node.done(RunCounts { boxes, grown: &grown }));
         let boxes: Vec<usize> = node.boxes.iter().map(|id| id.index()).collect();
         json!({
             "id": id, "parent": node.parent, "name": node.name, "detail": node.detail, "columns": node.columns,

@@ -90,7 +90,8 @@ pub use temporary::TemporaryFolder;
 pub use update::{CheckedUpdate, Draft, StoreUpdate, StoreUpdateError, Updated, Updating, check_update};
 pub use vicus_files::File;
 pub use vicus_language::{
-    Answer, Done, PlanNode, PlanOptions, Remark, RemarkKind, TextError, TextErrorKind, TextLimits, ValueType,
+    Answer, Done, PlanNode, PlanOptions, Remark, RemarkKind, RunCounts, StepBox, TextError, TextErrorKind, TextLimits,
+    ValueType,
 };
 pub use vicus_sparql::{
     Completion, DefaultGraph, KNOWN_PREFIXES, Machines, Moment, ServiceFailed, Suggestion, SuggestionKind,

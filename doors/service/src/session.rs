@@ -29,10 +29,10 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use vicus::kit::counts::BoxCounts;
+use vicus::kit::counts::{BoxCounts, GrownBox};
 use vicus::{BoxId, FlowError, Model, Request, RequestOptions, Totals};
 use vicus_language::{
-    Answer, Compiler, Ends, PlanNode, PlanOptions, Planned as _, Remark, RunOperators, Runnable, TextError,
+    Answer, Compiler, Ends, PlanNode, PlanOptions, Planned as _, Remark, RunCounts, RunOperators, Runnable, TextError,
     TextErrorKind, TextLimits, Watch,
 };
 use vicus_rdf::Snapshot;
@@ -682,7 +682,7 @@ impl Prepared {
 
     /// Its operators, its boxes and their vias as text; after a run, with the counts of each. Panics if the counts are
     /// of another plan.
-    pub fn explain(&self, counts: Option<&[BoxCounts]>) -> String {
+    pub fn explain(&self, counts: Option<RunCounts<'_>>) -> String {
         self.explain_with(counts, &[])
     }
 
@@ -690,11 +690,11 @@ impl Prepared {
     /// in the end.
     pub fn explain_run(&self, outcome: &CallOutcome) -> String {
         let run = outcome.replanned.as_ref().map_or(self, |(run, _)| run);
-        run.explain_with(Some(&outcome.counts), &outcome.crossings)
+        run.explain_with(Some(outcome.run_counts()), &outcome.crossings)
     }
 
-    fn explain_with(&self, counts: Option<&[BoxCounts]>, crossings: &[CrossingCounts]) -> String {
-        let boxes = counts.map_or_else(|| self.model().describe(), |counts| self.model().describe_with(counts));
+    fn explain_with(&self, counts: Option<RunCounts<'_>>, crossings: &[CrossingCounts]) -> String {
+        let boxes = counts.map_or_else(|| self.model().describe(), |counts| self.model().describe_with(counts.boxes));
         let machines = self.explain_machines(crossings);
         let gap = if machines.is_empty() { "" } else { "\n" };
         format!("{}\n{boxes}{gap}{machines}", PlanNode::write_all(&self.nodes(), counts))
@@ -773,6 +773,11 @@ impl Watching {
         }
     }
 
+    /// The counts of the boxes of fragments so far ([`CallOutcome::grown`]).
+    pub fn grown(&self) -> Vec<GrownBox> {
+        self.request.grown()
+    }
+
     /// The boxes that hold memory now, and their bytes, the most first.
     pub fn holders(&self) -> Vec<(String, u64)> {
         self.request.holders()
@@ -801,10 +806,19 @@ pub struct CallOutcome {
     pub totals: Totals,
     /// The counts of each box, in the order of the plan's model, if [`SessionOptions::counts`] asks for it.
     pub counts: Vec<BoxCounts>,
+    /// The same for boxes of fragments, such as the steps of recursive queries, by their names.
+    pub grown: Vec<GrownBox>,
     /// If [`SessionOptions::counts`] asks for it, the rows that crossed between processes.
     pub crossings: Vec<CrossingCounts>,
     /// The plan that was run, if processes that were to share the work were lost or left out, and why they were.
     pub replanned: Option<(Arc<Prepared>, Vec<String>)>,
+}
+
+impl CallOutcome {
+    /// The counts of all boxes.
+    pub fn run_counts(&self) -> RunCounts<'_> {
+        RunCounts { boxes: &self.counts, grown: &self.grown }
+    }
 }
 
 impl<S: Sink> RunningQuery<S> {
@@ -852,9 +866,10 @@ impl<S: Sink> RunningQuery<S> {
             let lost = solutions.check_kept().err();
             lost.unwrap_or_else(|| Error::of_sink(error))
         })?;
-        let (mut counts, mut crossings) = (Vec::new(), Vec::new());
+        let (mut counts, mut grown, mut crossings) = (Vec::new(), Vec::new(), Vec::new());
         if self.counts {
-            counts = self.watch().counts();
+            let watch = self.watch();
+            (counts, grown) = (watch.counts(), watch.grown());
         }
         if let Some(OverPeers { run, boxes, sends }) = &self.begun.over {
             let reports = run.end(self.counts);
@@ -875,7 +890,7 @@ impl<S: Sink> RunningQuery<S> {
         // A thread may still have a reference to the ended request.
         allowance.give_back();
         let replanned = (!lost.is_empty()).then_some((prepared, lost));
-        Ok((output, CallOutcome { rows, time, totals, counts, crossings, replanned }))
+        Ok((output, CallOutcome { rows, time, totals, counts, grown, crossings, replanned }))
     }
 
     /// Begins again after a failure of other processes, without those that were lost.

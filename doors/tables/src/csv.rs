@@ -20,8 +20,8 @@ use std::collections::BTreeMap;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use vicus_flow::{BoxError, Envelope};
-use vicus_sql::{ColumnRange, Scan, SqlType, Table, TableColumn, UnreadableTable};
+use vicus_flow::{BoxError, Column, Envelope};
+use vicus_sql::{ColumnRange, Scan, SqlType, Table, TableColumn, UnreadableTable, Value, read_value, value_column};
 
 const FORMAT: &str = "CSV";
 
@@ -59,7 +59,10 @@ pub(crate) struct CsvTable {
 /// The facts of a file by which it is decoded.
 struct Form {
     path: PathBuf,
+    /// The types by which the decoder reads values.
     schema: SchemaRef,
+    /// The types that columns have.
+    kinds: Vec<SqlType>,
     options: CsvOptions,
 }
 
@@ -105,17 +108,11 @@ impl CsvTable {
         let (guesses, rows, bytes) = inferred(path, &asked, Arc::new(Schema::new(texts)), options)?;
         let field = |(name, guess): (&String, Guess)| {
             let kind = options.types.get(name).cloned().unwrap_or_else(|| guess.kind());
-            match kind {
-                SqlType::Blob | SqlType::Interval | SqlType::List(_) | SqlType::Struct(_) => {
-                    let reason = format!("column {name} is not read as {kind}: read a text, and cast it");
-                    Err(TableError::Types { path: path.to_owned(), reason })
-                }
-                kind => Ok(Field::new(name, kind.flow_type().to_arrow(), true)),
-            }
+            let read = if is_read_from_text(&kind) { DataType::Utf8 } else { kind.flow_type().to_arrow() };
+            (Field::new(name, read, true), TableColumn::new(name, kind))
         };
-        let fields = names.iter().zip(guesses).map(field).collect::<Result<Vec<_>, TableError>>()?;
+        let (fields, columns): (Vec<_>, Vec<_>) = names.iter().zip(guesses).map(field).unzip();
         let schema = Schema::new(fields);
-        let columns = convert::columns(&schema);
         let is_number = |column: &usize| {
             let kind = &columns[*column].kind;
             matches!(kind, SqlType::BigInt | SqlType::Double) && !options.types.contains_key(&names[*column])
@@ -123,7 +120,8 @@ impl CsvTable {
         let numbers = (0..columns.len()).filter(is_number).collect();
         // As if the rest looked like the beginning.
         let rows = (rows as u128 * u128::from(file.length) / u128::from(bytes.max(1))) as u64;
-        let form = Form { path: path.to_owned(), schema: Arc::new(schema), options: options.clone() };
+        let kinds = columns.iter().map(|column| column.kind.clone()).collect();
+        let form = Form { path: path.to_owned(), schema: Arc::new(schema), kinds, options: options.clone() };
         Ok(CsvTable { form: Arc::new(form), file, columns, numbers, rows })
     }
 }
@@ -364,6 +362,48 @@ impl CsvScan {
     }
 }
 
+impl CsvScan {
+    /// The rows with lists and the like in place of their texts; the first one is in this line, unless values before it
+    /// have line breaks.
+    fn from_texts(&self, rows: Envelope, line: usize) -> Result<Envelope, BoxError> {
+        let kind = |place: &usize| &self.form.kinds[self.read[*place]];
+        if !self.places.iter().map(kind).any(is_read_from_text) {
+            return Ok(rows);
+        }
+        let column = |(column, place): (&Column, &usize)| {
+            let kind = kind(place);
+            if !is_read_from_text(kind) {
+                return Ok(column.clone());
+            }
+            column_of_texts(column, kind).map_err(|row| {
+                let (path, name) = (self.form.path.display(), self.form.schema.field(self.read[*place]).name());
+                let value: String = column.text_at(row).chars().take(SHOWN).collect();
+                UnreadableTable(format!("{path}: line {}, column {name}: '{value}' is no {kind}", line + row)).into()
+            })
+        };
+        let columns = rows.columns().iter().zip(&self.places).map(column).collect::<Result<Vec<_>, BoxError>>()?;
+        Ok(Envelope::of_rows(columns, rows.rows()))
+    }
+}
+
+/// The values of a column of texts, of which an empty one is null. An error is the row of a text that is no value.
+fn column_of_texts(texts: &Column, kind: &SqlType) -> Result<Column, usize> {
+    let value = |row: usize| match texts.text_at(row) {
+        _ if texts.is_null(row) => Ok(Value::Null),
+        "" => Ok(Value::Null),
+        text => read_value(text, kind).ok_or(row),
+    };
+    Ok(value_column(kind, &(0..texts.len()).map(value).collect::<Result<Vec<_>, usize>>()?))
+}
+
+/// So much of a wrong value is shown.
+const SHOWN: usize = 60;
+
+/// Whether the decoder has no such type.
+fn is_read_from_text(kind: &SqlType) -> bool {
+    matches!(kind, SqlType::Blob | SqlType::Interval | SqlType::List(_) | SqlType::Struct(_))
+}
+
 impl Scan for CsvScan {
     fn load(&mut self) -> Result<(), BoxError> {
         if self.is_at_end || self.from < self.block.len() {
@@ -431,7 +471,9 @@ impl Scan for CsvScan {
             refused(&self.form.path, line, field, &wrong.text, wrong.is_lossy)
         })?;
         self.rows += batch.num_rows();
-        self.pieces = Pieces::of(convert::envelope(&batch, &self.places)?);
+        let rows = convert::envelope(&batch, &self.places)?;
+        let rows = self.from_texts(rows, first)?;
+        self.pieces = Pieces::of(rows);
         Ok(Some(self.pieces.next(most_rows).unwrap_or_else(nothing_yet)))
     }
 

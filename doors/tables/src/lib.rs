@@ -17,6 +17,7 @@ mod footer;
 mod kinds;
 mod parquet;
 mod parquet_writer;
+#[cfg(target_os = "linux")]
 mod streams;
 mod writing;
 
@@ -24,6 +25,7 @@ pub use csv::CsvOptions;
 pub use error::{TableError, is_reading};
 pub use kinds::{add_kinds, add_table};
 pub use parquet_writer::ParquetWriter;
+#[cfg(target_os = "linux")]
 pub use streams::add_stream_kinds;
 pub use writing::{RowFormat, writer};
 

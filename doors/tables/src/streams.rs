@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 use vicus::streams::{Feed, Follow, FollowFrom, LineOptions, StandardInput, Tcp, Unix};
 use vicus::streams::{line_schema, lines, tick_schema, ticks};
-use vicus_flow::{BoxError, BoxModel, Column, Envelope, Schema, Turn, Type};
+use vicus_flow::{BoxError, BoxModel, Column, Envelope, Field, Schema, Turn, Type};
 use vicus_network::{BoxSpec, Building, KindError, Kinds, ParameterType, ParameterValue, Ports, span_ns};
+use vicus_sql::{SqlType, Value, read_json, read_value, value_column};
 
 /// Adds the kinds of streams: `ticks`, `lines` and `parse`. A program that does not trust the texts leaves them out:
 /// `lines` connects to any peer.
@@ -56,20 +57,20 @@ fn ticks_kind() -> BoxSpec {
 
 /// The source that a text names.
 #[derive(Clone)]
-enum From {
+enum StreamOrigin {
     Standard,
     Tcp(String),
     Unix(PathBuf),
     File(PathBuf, FollowFrom),
 }
 
-impl From {
+impl StreamOrigin {
     fn open(&self) -> std::io::Result<Box<dyn Feed>> {
         Ok(match self {
-            From::Standard => Box::new(StandardInput),
-            From::Tcp(address) => Box::new(Tcp::connect(address.as_str())?),
-            From::Unix(path) => Box::new(Unix::connect(path)?),
-            From::File(path, from) => Box::new(Follow::open(path, *from)?),
+            StreamOrigin::Standard => Box::new(StandardInput),
+            StreamOrigin::Tcp(address) => Box::new(Tcp::connect(address.as_str())?),
+            StreamOrigin::Unix(path) => Box::new(Unix::connect(path)?),
+            StreamOrigin::File(path, from) => Box::new(Follow::open(path, *from)?),
         })
     }
 }
@@ -90,22 +91,22 @@ fn lines_kind() -> BoxSpec {
             let is_new = building.boolean("new");
             let from = match (from.as_str(), from.split_once(':')) {
                 ("", _) => return Err(KindError::of("from", "a source is expected: -, tcp:…, unix:… or a file")),
-                ("-", _) => building.file("from").map(|_| From::Standard)?,
-                (_, Some(("tcp", address))) => From::Tcp(address.to_owned()),
-                (_, Some(("unix", path))) => From::Unix(building.file_named("from", path)?),
+                ("-", _) => building.file("from").map(|_| StreamOrigin::Standard)?,
+                (_, Some(("tcp", address))) => StreamOrigin::Tcp(address.to_owned()),
+                (_, Some(("unix", path))) => StreamOrigin::Unix(building.file_named("from", path)?),
                 _ => {
                     let from = if is_new { FollowFrom::End } else { FollowFrom::Beginning };
-                    From::File(building.file("from")?, from)
+                    StreamOrigin::File(building.file("from")?, from)
                 }
             };
-            if is_new && !matches!(from, From::File(..)) {
+            if is_new && !matches!(from, StreamOrigin::File(..)) {
                 return Err(KindError::of("new", "it is for files"));
             }
-            if let From::File(path, from) = &from {
+            if let StreamOrigin::File(path, from) = &from {
                 let found = Follow::open(path, *from).map(drop);
                 found.map_err(|error| KindError::of("from", format!("{}: {error}", path.display())))?;
             }
-            if let From::Tcp(address) = &from {
+            if let StreamOrigin::Tcp(address) = &from {
                 let port = address.rsplit_once(':').filter(|(host, _)| !host.is_empty());
                 if port.is_none_or(|(_, port)| port.parse::<u16>().is_err()) {
                     return Err(KindError::of(
@@ -120,7 +121,7 @@ fn lines_kind() -> BoxSpec {
             };
             let options = LineOptions { idle, ..LineOptions::default() };
             // The others end when their writer closes them.
-            if let From::File(..) = from {
+            if let StreamOrigin::File(..) = from {
                 building.never_ends();
             }
             let made = building.source(lines("lines", move || from.open(), options));
@@ -146,15 +147,17 @@ fn parse_kind() -> BoxSpec {
             let Some(ParameterValue::Columns(wanted)) = building.value("columns") else {
                 return Err(KindError::of("columns", "columns are expected"));
             };
-            let known = [Type::Bool, Type::I64, Type::F64, Type::Text];
-            if let Some(field) = wanted.columns().iter().find(|field| !known.contains(&field.kind)) {
-                let message = format!(
-                    "{} is of {}: take Bool, I64, F64 or Text, and compute others by CAST in `map`",
-                    field.name, field.kind
-                );
-                return Err(KindError::of("columns", message));
-            }
-            let schema: Schema = wanted.columns().iter().map(|field| field.clone().or_null()).collect();
+            let field = |field: &Field| match SqlType::of(&field.kind).map(|kind| kind.flow_type()) {
+                Some(kind) if kind.is_nested() || kind == field.kind => Ok(Field::new(&field.name, kind).or_null()),
+                _ => {
+                    let message = format!(
+                        "{} is of {}, and values are read as SQL's types: I64 or F64 for any number, times in us",
+                        field.name, field.kind
+                    );
+                    Err(KindError::of("columns", message))
+                }
+            };
+            let schema = wanted.columns().iter().map(field).collect::<Result<Schema, KindError>>()?;
             let form = match (building.text("format"), building.text("delimiter").as_bytes()) {
                 ("json", _) => Form::Json,
                 ("csv", b"\"") => return Err(KindError::of("delimiter", "a quotation mark can't divide values")),
@@ -202,15 +205,26 @@ enum Values {
     I64(Vec<Option<i64>>),
     F64(Vec<Option<f64>>),
     Text(Vec<Option<String>>),
+    /// Others, with the type of an object that has one as its only value.
+    Other {
+        kind: SqlType,
+        object: SqlType,
+        values: Vec<Value>,
+    },
 }
 
 impl Values {
-    fn of(kind: &Type) -> Values {
-        match kind {
+    fn of(field: &Field) -> Values {
+        match &field.kind {
             Type::Bool => Values::Bool(Vec::new()),
             Type::I64 => Values::I64(Vec::new()),
             Type::F64 => Values::F64(Vec::new()),
-            _ => Values::Text(Vec::new()),
+            Type::Text => Values::Text(Vec::new()),
+            kind => {
+                let kind = SqlType::of(kind).expect("the kind has looked at its columns");
+                let object = SqlType::Struct([(field.name.clone(), kind.clone())].into());
+                Values::Other { kind, object, values: Vec::new() }
+            }
         }
     }
 
@@ -220,6 +234,7 @@ impl Values {
             Values::I64(values) => values.truncate(rows),
             Values::F64(values) => values.truncate(rows),
             Values::Text(values) => values.truncate(rows),
+            Values::Other { values, .. } => values.truncate(rows),
         }
     }
 
@@ -229,6 +244,7 @@ impl Values {
             Values::I64(values) => values.push(None),
             Values::F64(values) => values.push(None),
             Values::Text(values) => values.push(None),
+            Values::Other { values, .. } => values.push(Value::Null),
         }
     }
 
@@ -242,11 +258,12 @@ impl Values {
                 values.push(Some(text.to_owned()));
                 true
             }
+            Values::Other { kind, values, .. } => read_value(text, kind).map(|value| values.push(value)).is_some(),
         }
     }
 
-    /// Appends a value of JSON. Whether it is of this type.
-    fn push_json(&mut self, value: &serde_json::Value) -> bool {
+    /// Appends a value of JSON, from an object in this line. Whether it is of this type.
+    fn push_json(&mut self, value: &serde_json::Value, line: &str) -> bool {
         use serde_json::Value;
         match (self, value) {
             (own, Value::Null) => own.push_null(),
@@ -255,6 +272,11 @@ impl Values {
             (Values::F64(values), Value::Number(value)) => values.push(value.as_f64()),
             (Values::Text(values), Value::String(value)) => values.push(Some(value.clone())),
             (Values::Text(values), value) => values.push(Some(value.to_string())),
+            // From the text, which has all digits of a decimal.
+            (Values::Other { object, values, .. }, _) => match read_json(line, object) {
+                Some(vicus_sql::Value::Struct(parts)) => values.push(parts[0].1.clone()),
+                _ => return false,
+            },
             _ => return false,
         }
         true
@@ -266,18 +288,19 @@ impl Values {
             Values::I64(values) => values.into(),
             Values::F64(values) => values.into(),
             Values::Text(values) => values.iter().map(Option::as_deref).collect::<Vec<_>>().into(),
+            Values::Other { kind, values, .. } => value_column(&kind, &values),
         }
     }
 }
 
 /// The rows of lines; wrong ones are left out, or are an error.
 fn parsed(lines: &Column, schema: &Schema, form: Form, drops: bool) -> Result<Envelope, BoxError> {
-    let mut columns: Vec<Values> = schema.columns().iter().map(|field| Values::of(&field.kind)).collect();
+    let mut columns: Vec<Values> = schema.columns().iter().map(Values::of).collect();
     let mut rows = 0;
     for row in 0..lines.len() {
         let line = if lines.is_null(row) { "" } else { lines.text_at(row) };
         let read = match form {
-            Form::Json => read_json(line, schema, &mut columns),
+            Form::Json => read_object(line, schema, &mut columns),
             Form::Csv(delimiter) => read_csv(line, delimiter, schema, &mut columns),
         };
         match read {
@@ -289,12 +312,12 @@ fn parsed(lines: &Column, schema: &Schema, form: Form, drops: bool) -> Result<En
     Ok(Envelope::of_rows(columns.into_iter().map(Values::column).collect(), rows))
 }
 
-fn read_json(line: &str, schema: &Schema, columns: &mut [Values]) -> Result<(), String> {
+fn read_object(line: &str, schema: &Schema, columns: &mut [Values]) -> Result<(), String> {
     let object: serde_json::Map<String, serde_json::Value> =
         serde_json::from_str(line).map_err(|error| format!("a line is no object of JSON, {error}"))?;
     for (field, column) in schema.columns().iter().zip(columns) {
         let value = object.get(&field.name).unwrap_or(&serde_json::Value::Null);
-        if !column.push_json(value) {
+        if !column.push_json(value, line) {
             return Err(format!("{} is {value}, and no {}", field.name, field.kind));
         }
     }
@@ -371,6 +394,40 @@ mod tests {
         let csv = ["true;7;1.5;a", ";;;", "false;-1;2;\"a;\"\"b\"\"\"", ";;;\"\""];
         let wanted = ["true 7 1.5 \"a\"", "null null null null", "false -1 2 \"a;\\\"b\\\"\"", "null null null \"\""];
         assert_eq!(told(&csv, Form::Csv(b';'), false).unwrap(), wanted);
+    }
+
+    #[test]
+    fn values_may_be_of_any_type_of_sql() {
+        let kinds = [
+            ("price", SqlType::Decimal { precision: 30, scale: 2 }),
+            ("on", SqlType::Date),
+            ("sizes", SqlType::named("bigint[]").unwrap()),
+            ("at", SqlType::named("struct(x double, y double)").unwrap()),
+        ];
+        let schema: Schema = kinds.iter().map(|(name, kind)| Field::new(name, kind.flow_type()).or_null()).collect();
+        let json = [
+            r#"{"price": 1234567890123456789012345678.5, "on": "2024-02-29", "sizes": [1, null], "at": {"y": 2}}"#,
+            "{}",
+        ];
+        let csv = [r#"1234567890123456789012345678.5;2024-02-29;"[1, null]";"{""y"": 2}""#, ";;;"];
+        for (lines, form) in [(json, Form::Json), (csv, Form::Csv(b';'))] {
+            let lines: Column = lines.into_iter().collect();
+            let rows = parsed(&lines, &schema, form, false).unwrap();
+            let shown = |row: usize| {
+                let mut text = String::new();
+                rows.columns().iter().for_each(|column| {
+                    vicus_sql::write_json(&mut text, column, row).unwrap();
+                    text.push(' ');
+                });
+                text
+            };
+            let wanted = "1234567890123456789012345678.50 \"2024-02-29\" [1,null] {\"x\":null,\"y\":2.0} ";
+            assert_eq!((shown(0).as_str(), shown(1).as_str()), (wanted, "null null null null "));
+            assert!(rows.fits(&schema));
+        }
+        let wrong: Column = [r#"{"sizes": [1.5]}"#].into_iter().collect();
+        let error = parsed(&wrong, &schema, Form::Json, false).unwrap_err().to_string();
+        assert!(error.starts_with("sizes is [1.5], and no List"), "{error}");
     }
 
     #[test]

@@ -348,6 +348,36 @@ fn long_csv_rows_are_read_a_few_at_a_time() {
     }
 }
 
+/// As CSV has them: lists and structs as JSON, strings of bytes in hexadecimal digits.
+#[test]
+fn csv_has_columns_of_lists_structs_spans_and_bytes() {
+    let file = Written::new(
+        "nested.csv",
+        b"id,sizes,box,takes,raw,price\n1,\"[1, null]\",\"{\"\"w\"\": 2.5}\",26:00:00,00ff,1.5\n2,,,,,\n",
+    );
+    let named = |name: &str| SqlType::named(name).unwrap();
+    let types = [
+        ("sizes", "bigint[]"),
+        ("box", "struct(w double, name varchar)"),
+        ("takes", "interval"),
+        ("raw", "blob"),
+        ("price", "decimal(9,2)"),
+    ];
+    let given = |wrong: Option<(&str, &str)>| {
+        let all = types.into_iter().chain(wrong).map(|(name, kind)| (name.to_owned(), named(kind)));
+        open_csv(&file.0, &CsvOptions { types: all.collect(), ..CsvOptions::default() }).unwrap()
+    };
+    let table = given(None);
+    assert_eq!(table.columns()[2].kind, named("struct(w double, name varchar)"));
+    let parts = "SELECT id, sizes[1], LENGTH(sizes), box.w, box.name, CAST(takes AS VARCHAR), CAST(raw AS VARCHAR), CAST(price AS VARCHAR) FROM t ORDER BY id";
+    assert_eq!(
+        ask("t", &table, parts).unwrap(),
+        ["1|1|2|2.5|NULL|26:00:00|\\x00\\xFF|1.50", "2|NULL|NULL|NULL|NULL|NULL|NULL|NULL"]
+    );
+    let error = ask("t", &given(Some(("takes", "double[]"))), "SELECT takes FROM t").unwrap_err();
+    assert!(error.contains("line 2, column takes: '26:00:00' is no double[]"), "{error}");
+}
+
 /// Decimals and lists of files that PyArrow has written; expected values by DuckDB.
 #[test]
 fn decimals_and_lists_of_parquet_are_columns() {

@@ -47,7 +47,7 @@ pub mod topology {
 
 /// The counts of a request's boxes.
 pub mod counts {
-    pub use vicus_flow::{BoxCounts, HeldBytes, InputCounts, OutputCounts};
+    pub use vicus_flow::{BoxCounts, GrownBox, HeldBytes, InputCounts, OutputCounts};
 }
 
 /// Teams of a caller's own threads, for runtimes of languages; a caller's thread on a seat of a runtime; and the calls

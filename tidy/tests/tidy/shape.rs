@@ -403,6 +403,45 @@ fn a_participle_is_found() {
     assert_eq!(participles(&sample("a.rs", text)), ["a.rs:2: Held"]);
 }
 
+/// Names that each file has from the standard library without an import. `Box` and `Result` have other meanings in
+/// places that say so.
+const OF_THE_PRELUDE: [&str; 16] = [
+    "Clone",
+    "Copy",
+    "Default",
+    "Drop",
+    "Fn",
+    "FnMut",
+    "FnOnce",
+    "From",
+    "Into",
+    "IntoIterator",
+    "Iterator",
+    "Option",
+    "Send",
+    "String",
+    "Sync",
+    "Vec",
+];
+
+/// Types that hide one of the prelude.
+fn hiding(source: &Source) -> Vec<String> {
+    let broken = types(source).into_iter().filter(|found| OF_THE_PRELUDE.contains(&&*found.name));
+    broken.map(|found| format!("{}: {}", at(source, found.line), found.name)).collect()
+}
+
+#[test]
+fn a_type_hides_none_of_the_prelude() {
+    let broken: Vec<String> = crate_files().iter().flat_map(hiding).collect();
+    assert_ceiling("a type has a name that the prelude doesn't have: `RunningCopy`, and not `Copy`", 1, &broken);
+}
+
+#[test]
+fn a_type_that_hides_one_of_the_prelude_is_found() {
+    let text = "enum From {}\npub struct CopyOf;\npub(crate) struct Fn;\n";
+    assert_eq!(hiding(&sample("a.rs", text)), ["a.rs:1: From", "a.rs:3: Fn"]);
+}
+
 /// Public types of one name in several files.
 fn shared_names(files: &[Source]) -> Vec<String> {
     let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();

@@ -79,7 +79,7 @@ pub mod layer {
     pub use crate::runtime::moves::Moves;
     pub use crate::runtime::recorder::{ASIDE, SeatRecorder};
     pub use crate::runtime::requests::waits::Beneath;
-    pub use crate::runtime::shared::{RunSettings, RuntimeState, STACK_BYTES, WaitingTasks};
+    pub use crate::runtime::shared::{QueuedTasks, RunSettings, RuntimeState, STACK_BYTES};
     pub use crate::runtime::stay::Stay;
     pub use crate::runtime::worker::context::{recorded, wait_for_descendants, wait_for_own};
     pub use crate::runtime::worker::{

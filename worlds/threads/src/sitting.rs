@@ -140,7 +140,7 @@ impl<R> Sitting<R> {
         while Threads::of(&self.shared).live() > 0 && Instant::now() < until {
             help();
             is_quiet =
-                !in_task(|worker| worker.state.has_resumed()) && is_quiet_but(&self.shared, Some(self.stay.seat()));
+                !in_task(|worker| worker.seat.has_resumed()) && is_quiet_but(&self.shared, Some(self.stay.seat()));
             if is_quiet && was_quiet {
                 break;
             }
@@ -263,7 +263,7 @@ fn help_without_fibre() {
 /// ```
 #[inline]
 pub fn seat() -> Option<SeatId> {
-    with_worker(|worker| worker.seat)
+    with_worker(|worker| worker.seat_id)
 }
 
 /// Calls `f`, in which the calling lightweight thread waits for a thread of the system: this is no deadlock.

@@ -5,6 +5,8 @@ use crate::nulls::Bytes;
 use crate::store::Store;
 use crate::types::{Form, PADDING};
 use crate::{Grow, NoMemory, Storage, Type, give_up};
+#[cfg(feature = "arrow")]
+use std::fmt;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -52,6 +54,13 @@ impl View {
         (number(4) as usize, number(8) as usize)
     }
 
+    /// Whether some of its bytes lie outside of buffers with these numbers of bytes.
+    #[cfg(feature = "arrow")]
+    pub(crate) fn leads_out_of(self, buffers: &[usize]) -> bool {
+        let (buffer, at) = self.place();
+        self.bytes_outside() > 0 && buffers.get(buffer).is_none_or(|&bytes| bytes < at + self.len as usize)
+    }
+
     /// The value; empty for the view of a null that names no buffer.
     fn value<'v>(&'v self, buffers: &'v [Bytes]) -> &'v [u8] {
         let len = self.len as usize;
@@ -60,6 +69,14 @@ impl View {
         }
         let (buffer, at) = self.place();
         buffers.get(buffer).and_then(|buffer| buffer.get().get(at..)?.get(..len)).unwrap_or_default()
+    }
+}
+
+#[cfg(feature = "arrow")]
+impl fmt::Display for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (buffer, at) = self.place();
+        write!(f, "{} bytes from {at} on in buffer {buffer}", self.len)
     }
 }
 

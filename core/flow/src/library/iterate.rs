@@ -15,6 +15,15 @@ pub trait Sieve: Send {
     /// There is no memory for them; the request fails.
     fn pass(&mut self, envelope: Envelope, turn: &Turn<'_>, held: u64) -> Result<Envelope, BoxError>;
 
+    /// At the end of a round: the next rows that were kept back, and go round as well; nothing behind the last ones.
+    ///
+    /// # Errors
+    /// As those of [`Sieve::pass`].
+    fn rest(&mut self, turn: &Turn<'_>, held: u64) -> Result<Option<Envelope>, BoxError> {
+        let _ = (turn, held);
+        Ok(None)
+    }
+
     /// The bytes of memory it holds.
     fn held(&self) -> u64;
 }
@@ -78,7 +87,7 @@ impl Iterating {
 /// the box are kept, and are sent to the step's further inputs in each round: a table to be looked up is built once.
 ///
 /// Rows that wait for their round are booked to the request's budget, and go to [files](crate::Overflows) beyond it, if
-/// the request may use any; rows known to the sieve stay in memory.
+/// the request may use any; rows known to the sieve stay in memory, unless it puts them elsewhere.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -260,6 +269,18 @@ impl Iterate {
         Ok(())
     }
 
+    /// Sends rows that the sieve has kept back, and keeps them for the next round. Whether there were any.
+    fn pass_rest(&mut self, turn: &mut Turn<'_>) -> Result<bool, BoxError> {
+        let held = self.others() + self.waiting.bytes;
+        let Some(sieve) = &mut self.sieve else { return Ok(false) };
+        let held = held - sieve.held();
+        let Some(envelope) = sieve.rest(turn, held)? else { return Ok(false) };
+        let others = self.others();
+        self.waiting.push(turn, envelope.clone(), others)?;
+        turn.send(0, envelope);
+        Ok(true)
+    }
+
     /// Takes what comes before the first round.
     fn begin(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         for input in 0..=self.kept.len() {
@@ -363,6 +384,10 @@ impl Operator for Iterate {
             self.send(turn)?;
         }
         if self.stage == Stage::Between {
+            if self.pass_rest(turn)? {
+                turn.run_again();
+                return Ok(());
+            }
             if self.waiting.is_empty() {
                 return self.end(turn);
             }

@@ -67,6 +67,15 @@ pub struct Parts {
 }
 
 impl Parts {
+    /// How many there are.
+    pub const COUNT: usize = PARTS;
+
+    /// The part of rows with this hash.
+    pub fn part_of(&self, hash: u64) -> usize {
+        // Tables use the lowest bits, and the partition box the highest.
+        (hash >> (40 + 4 * self.level)) as usize % PARTS
+    }
+
     /// Empty parts of parts that were divided `level` times.
     ///
     /// # Errors
@@ -87,8 +96,8 @@ impl Parts {
         rows: impl Iterator<Item = (u32, u64)>,
     ) -> Result<(), BoxError> {
         for (row, hash) in rows {
-            // Tables use the lowest bits, and the partition box the highest.
-            let part = &mut self.rows[(hash >> (40 + 4 * self.level)) as usize % PARTS];
+            let place = self.part_of(hash);
+            let part = &mut self.rows[place];
             part.grow(1)?;
             part.push(row);
         }

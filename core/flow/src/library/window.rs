@@ -510,10 +510,12 @@ impl Window {
             }
             self.fold(&rows)?;
         }
+        let held = self.bytes();
+        let room = |more: u64| Ok(turn.book(held + more)?);
         if let (Windows::Panes(panes), None) = (&mut self.windows, column) {
             for number in touched {
                 let rows = self.keys.untouch(number);
-                while let Some(closed) = panes.close(rows, Some(number), &mut self.keys, &mut self.slots)? {
+                while let Some(closed) = panes.close(rows, Some(number), &mut self.keys, &mut self.slots, &room)? {
                     self.due.extend(closed);
                 }
             }
@@ -527,13 +529,15 @@ impl Window {
     }
 
     /// The next closed windows are due, if any is closed.
-    fn close(&mut self, until: i128) -> Result<bool, BoxError> {
+    fn close(&mut self, until: i128, turn: &Turn<'_>) -> Result<bool, BoxError> {
+        let held = self.bytes();
+        let room = |more: u64| Ok(turn.book(held + more)?);
         let closed = match &mut self.windows {
             Windows::Panes(panes) if self.windowing.column().is_some() => {
-                panes.close(until, None, &mut self.keys, &mut self.slots)?
+                panes.close(until, None, &mut self.keys, &mut self.slots, &room)?
             }
             // Windows of rows close with their last row, or at the end.
-            Windows::Panes(panes) if until == i128::MAX => panes.close_rest(&mut self.keys, &mut self.slots)?,
+            Windows::Panes(panes) if until == i128::MAX => panes.close_rest(&mut self.keys, &mut self.slots, &room)?,
             Windows::Panes(_) => None,
             Windows::Sessions(sessions) => sessions.close(until),
         };
@@ -546,7 +550,7 @@ impl Window {
     fn send(&mut self, turn: &mut Turn<'_>) -> Result<bool, BoxError> {
         while self.due.len() < self.limit {
             let Some(until) = self.until else { break };
-            if !self.close(until)? {
+            if !self.close(until, turn)? {
                 break;
             }
         }

@@ -20,5 +20,6 @@ mod spilling;
 mod storage;
 mod tables;
 mod trials;
+mod unchecked_arrow;
 mod window_trials;
 mod windows;

@@ -7,10 +7,10 @@
 //!
 //! A seat's sources of tasks, and their order: [`Sources::ORDER`]. No source keeps the ones behind it waiting for long:
 //! the plan's *front* has a limit ([`FRONT_TURN_NS`]); after many tasks in a row out of its own queue, the first
-//! probe's, the other probes have a turn ([`OWN_TURN`]), and so has the second of several shared queues of the first
-//! probe. Tasks begun on this seat and *suspended* come back to it and to no other: a *woken* one early, as its data is
-//! likely to be in the seat's caches, for up to [`WOKEN_TURN`] in a row, and one that has *yielded* behind the kept
-//! tasks, for up to [`YIELDED_TURN`].
+//! probe's, the other probes have a turn ([`OWN_TURN`]), and so has a shared queue behind a shared first one. Tasks
+//! begun on this seat and *suspended* come back to it and to no other: a *woken* one early, as its data is likely to be
+//! in the seat's caches, for up to [`WOKEN_TURN`] in a row, and one that has *yielded* behind the kept tasks, for up to
+//! [`YIELDED_TURN`].
 //!
 //! The hot path is [`Seat::find`] and [`Seat::activated`]: they allocate nothing.
 
@@ -92,6 +92,17 @@ struct Own {
     /// A seat without a queue of its own polls this queue first (oldest task first), if the plan names one; with the
     /// way of a task out of it.
     first: Option<(QueueId, Way)>,
+    /// A queue that a seat without a queue of its own would not look into while its first one always has a task.
+    hidden: Option<Hidden>,
+}
+
+/// A queue behind the one that a seat without a queue of its own takes from first.
+#[derive(Clone, Copy, Debug)]
+struct Hidden {
+    first: QueueId,
+    queue: QueueId,
+    take: Take,
+    way: Way,
 }
 
 /// The tasks beneath the running one.
@@ -122,7 +133,7 @@ pub struct NextTask<T> {
     /// How the seat got it.
     pub way: Way,
     /// The seat was woken for another task, and leaves that to another seat: see [`Seat::take_wake`].
-    pub leaves: bool,
+    pub passes_wake_on: bool,
 }
 
 /// A seat's step after a push.
@@ -154,7 +165,35 @@ impl Own {
             probes: usize::from(queue.is_some() && is_only_one),
             in_row: 0,
             first: if queue.is_none() { first_queue(plan, seat) } else { None },
+            hidden: if queue.is_none() { Hidden::of(plan, seat) } else { None },
         }
+    }
+}
+
+impl Hidden {
+    /// The second of several queues of the first probe; with only one there, an entry that no seat looks into first.
+    fn of(plan: &Plan, seat: &SeatPlan) -> Option<Hidden> {
+        let is_plain = |probe: &Probe| probe.when == When::NotEmpty && probe.rest_to.is_none();
+        let (first, others) = seat.look.split_first()?;
+        let list = first.scan.queues();
+        if !is_plain(first) || !matches!(first.scan, QueueScan::List(_)) {
+            return None;
+        }
+        let hidden = |probe: &Probe, queue| {
+            let way = Way::new(probe.rule, queue);
+            Hidden { first: list[0], queue, take: probe.take, way }
+        };
+        if let Some(&second) = list.get(1) {
+            return Some(hidden(first, second));
+        }
+        let is_first = |queue: &QueueId| {
+            let mut firsts = plan.seats.iter().filter_map(|seat| seat.look.first());
+            firsts.any(|first| first.scan.queues().contains(queue))
+        };
+        others.iter().filter(|probe| is_plain(probe)).find_map(|probe| {
+            let entry = probe.scan.queues().iter().find(|queue| plan.entry.contains(queue) && !is_first(queue))?;
+            Some(hidden(probe, *entry))
+        })
     }
 }
 
@@ -230,7 +269,7 @@ impl<T> Seat<T> {
     {
         let FoundTask { task, way } = self.look_beyond(self.waits_for(), plan, queues)?;
         self.resting.found();
-        Some(NextTask { task, way, leaves: self.drop_own_wake(way) })
+        Some(NextTask { task, way, passes_wake_on: self.drop_own_wake(way) })
     }
 
     /// The seat it looks and pushes as.
@@ -277,9 +316,9 @@ impl<T> Seat<T> {
             {
                 break 'found found;
             }
-            if left.take(Source::Near)
+            if left.take(Source::FirstQueue)
                 && left.has(Source::Left)
-                && let Some(found) = self.find_in_nears_turn(&mut queues)
+                && let Some(found) = self.find_in_first_queues_turn(&mut queues)
             {
                 break 'found found;
             }
@@ -308,17 +347,17 @@ impl<T> Seat<T> {
         if self.front.worked_ns > 0 && way.queue() != self.front.queue {
             self.front.worked_ns = 0;
         }
-        NextTask { task, way, leaves: self.drop_own_wake(way) }
+        NextTask { task, way, passes_wake_on: self.drop_own_wake(way) }
     }
 
     /// A task of its first queue, in that queue's turn between two yielded tasks.
     #[cold]
-    fn find_in_nears_turn<Q>(&mut self, queues: &mut Q) -> Option<FoundTask<T>>
+    fn find_in_first_queues_turn<Q>(&mut self, queues: &mut Q) -> Option<FoundTask<T>>
     where
         Q: QueuesByRequest<Task = T>,
     {
-        self.ready.end_nears_turn();
-        let found = self.find_near(queues)?;
+        self.ready.end_first_queues_turn();
+        let found = self.find_first_queue(queues)?;
         // Then a yielded task has its turn again: else two of the queue would begin for each of these.
         self.ready.allow_yielded(u32::from(self.own.first.is_some()));
         Some(found)
@@ -342,7 +381,7 @@ impl<T> Seat<T> {
     }
 
     /// A task of its first queue.
-    fn find_near<Q>(&mut self, queues: &mut Q) -> Option<FoundTask<T>>
+    fn find_first_queue<Q>(&mut self, queues: &mut Q) -> Option<FoundTask<T>>
     where
         Q: QueuesByRequest<Task = T>,
     {
@@ -387,7 +426,7 @@ impl<T> Seat<T> {
     #[inline]
     pub fn is_own_next(&self) -> bool {
         let asked = self.ready.sources().without(Sources::of(&[Source::Called]));
-        let is_next = asked.has_first(Source::Own) || asked.has_first(Source::Near) && asked.has(Source::Own);
+        let is_next = asked.has_first(Source::Own) || asked.has_first(Source::FirstQueue) && asked.has(Source::Own);
         is_next && self.may_take_own(self.waits_for())
     }
 
@@ -395,14 +434,14 @@ impl<T> Seat<T> {
     /// the plan's probes.
     #[inline]
     pub fn is_look_next(&self) -> bool {
-        let asked = self.ready.sources().without(Sources::of(&[Source::Called, Source::Near]));
+        let asked = self.ready.sources().without(Sources::of(&[Source::Called, Source::FirstQueue]));
         asked.has_first(Source::Probes) && self.waits_for().is_none()
     }
 
     /// A task was taken from its own queue, by [`Seat::is_own_next`].
     #[inline]
     pub fn took_own(&mut self) {
-        self.ready.end_nears_turn();
+        self.ready.end_first_queues_turn();
         self.own.in_row = self.own.in_row.saturating_add(1);
     }
 
@@ -411,7 +450,7 @@ impl<T> Seat<T> {
     #[inline]
     pub fn next_resumed(&mut self, is_first_empty: impl FnOnce() -> bool) -> Option<T> {
         const ASKED: Sources =
-            Sources::of(&[Source::Turns, Source::Woken, Source::Kept, Source::Near, Source::Yielded]);
+            Sources::of(&[Source::Turns, Source::Woken, Source::Kept, Source::FirstQueue, Source::Yielded]);
         let mut left = self.ready.sources().among(ASKED);
         if left.take(Source::Turns) {
             return None;
@@ -422,7 +461,7 @@ impl<T> Seat<T> {
             return Some(task);
         }
         // Otherwise a yielding task would have no turn while others are woken again and again.
-        if left.take(Source::Kept) || left.take(Source::Near) && !is_first_empty() {
+        if left.take(Source::Kept) || left.take(Source::FirstQueue) && !is_first_empty() {
             return None;
         }
         if left.take(Source::Yielded) { self.ready.take_yielded_in_turn() } else { None }
@@ -508,22 +547,20 @@ impl<T> Seat<T> {
         Some(FoundTask { task: queues.take(own, Take::Oldest, 0, None)?, way: self.own.way })
     }
 
-    /// Like [`Seat::look_far`], for a seat without a queue of its own. If its first probe looks into several queues,
-    /// the second one has a turn after many tasks in a row out of the first.
+    /// Like [`Seat::look_far`], for a seat without a queue of its own. A hidden queue has a turn after many tasks in a
+    /// row out of the first one.
     fn look_fairly<Q>(&mut self, waiting: Option<RequestId>, plan: &SeatPlan, mut queues: Q) -> Option<FoundTask<T>>
     where
         Q: QueuesByRequest<Task = T>,
     {
-        let Some(Probe { scan: QueueScan::List(list), take, when: When::NotEmpty, rest_to: None, rule, .. }) =
-            plan.look.first()
-        else {
+        let is_others_turn = self.is_others_turn();
+        let Some(Hidden { first, queue, take, way }) = self.own.hidden else {
             return self.look_far(waiting, plan, queues);
         };
-        let &[first, second, ..] = &list[..] else { return self.look_far(waiting, plan, queues) };
-        if self.is_others_turn() {
+        if is_others_turn {
             self.own.in_row = 0;
-            if let Some(task) = queues.take(second, *take, 0, None) {
-                return Some(FoundTask { task, way: Way::new(*rule, second) });
+            if let Some(task) = queues.take(queue, take, 0, None) {
+                return Some(FoundTask { task, way });
             }
         }
         let found = self.look_far(waiting, plan, queues);

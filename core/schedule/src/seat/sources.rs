@@ -27,7 +27,7 @@ pub(crate) enum Source {
     /// Tasks the seat has kept.
     Kept,
     /// The seat's first queue, after a yielded task.
-    Near,
+    FirstQueue,
     /// Suspended tasks that have yielded, while they have turns.
     Yielded,
     /// The seat's own lock-free queue.
@@ -52,7 +52,7 @@ impl Sources {
         Source::Woken,
         Source::Called,
         Source::Kept,
-        Source::Near,
+        Source::FirstQueue,
         Source::Yielded,
         Source::Own,
         Source::Probes,
@@ -323,7 +323,7 @@ impl<T> Ready<T> {
     #[inline]
     fn take_yielded(&mut self) -> Option<T> {
         let task = self.yielded.pop_front()?;
-        self.sources.add(Sources::of(&[Source::Near]));
+        self.sources.add(Sources::of(&[Source::FirstQueue]));
         if self.yielded.is_empty() {
             self.note_suspended();
         }
@@ -371,8 +371,8 @@ impl<T> Ready<T> {
 
     /// The first queue has had its turn.
     #[inline]
-    pub(super) fn end_nears_turn(&mut self) {
-        self.sources.set(Source::Near, false);
+    pub(super) fn end_first_queues_turn(&mut self) {
+        self.sources.set(Source::FirstQueue, false);
     }
 
     /// A suspended task beyond its turns.

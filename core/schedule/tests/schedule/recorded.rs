@@ -69,7 +69,7 @@ fn event(world: &mut World, chance: &mut Chance, order: &mut TurnOrder, now_ns: 
         6..=10 => queues.0[queue.index()].push(task),
         11..=15 => {
             let run = seat.find(&plan.seats[0], &mut *queues, || called.pop());
-            let wake = if run.is_some_and(|run| run.leaves) { seat.take_wake() } else { None };
+            let wake = if run.is_some_and(|run| run.passes_wake_on) { seat.take_wake() } else { None };
             answer = format!("{run:?} {wake:?}");
         }
         16 | 17 => {

@@ -79,7 +79,7 @@ impl World {
     fn find(&mut self) -> Option<(Task, Way, Option<Wake>)> {
         let called = || self.called.pop();
         let run = self.seat.find(&self.plan.seats[0], &mut self.queues, called)?;
-        Some((run.task, run.way, if run.leaves { self.seat.take_wake() } else { None }))
+        Some((run.task, run.way, if run.passes_wake_on { self.seat.take_wake() } else { None }))
     }
 
     fn none(&mut self, idle_ns: u64) -> Rest {

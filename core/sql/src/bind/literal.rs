@@ -95,7 +95,8 @@ impl<'a> Binder<'a> {
             Ast::Array(ast::ArrayElemTypeDef::SquareBracket(of, None) | ast::ArrayElemTypeDef::AngleBracket(of)) => {
                 SqlType::List(Arc::new(deep(|| self.data_type(of, place))?))
             }
-            Ast::Struct(fields, _) if !fields.is_empty() => {
+            // The parser knows them by another name.
+            Ast::Struct(fields, _) | Ast::Tuple(fields) if !fields.is_empty() => {
                 let part = |field: &ast::StructField| match &field.field_name {
                     Some(name) => Ok((name.value.clone(), deep(|| self.data_type(&field.field_type, place))?)),
                     None => Err(SqlError::unsupported(place, "a part of a struct without a name")),

@@ -4,6 +4,7 @@ use super::Room;
 use super::vector::{Scalar, Vector, build, build_texts, column_of, gather, gathered, map};
 use crate::date::{self, DAY};
 use crate::decimal;
+use crate::read::read_json;
 use crate::types::{SqlType, Value};
 use std::fmt::Write;
 use vicus_flow::{BoxError, Column};
@@ -15,7 +16,6 @@ pub(crate) fn can_cast(from: &SqlType, to: &SqlType) -> bool {
     };
     match (from, to) {
         (a, b) if a == b => true,
-        (Varchar, List(_) | Struct(_)) => false,
         (Varchar, _) | (_, Varchar) => true,
         (Boolean, BigInt | Double) | (BigInt | Double, Boolean) => true,
         (BigInt | Double | Decimal { .. }, BigInt | Double | Decimal { .. }) => true,
@@ -94,6 +94,23 @@ pub(super) fn cast(
                 bytes.push(read.map_or(Value::Null, |bytes| Value::Blob(bytes.into())));
             }
             Ok(Vector::Many(column_of(to, &bytes.iter().collect::<Vec<_>>())))
+        }
+        (SqlType::Varchar, SqlType::List(_) | SqlType::Struct(_)) => {
+            let texts = value.texts();
+            let (before, mut values) = (room.held(), Vec::with_capacity(rows));
+            for row in 0..rows {
+                let Some(text) = texts.get(row) else {
+                    values.push(Value::Null);
+                    continue;
+                };
+                // A value has two signs at least, with the comma behind it.
+                room.take(size_of::<Value>() / 2 * text.len())?;
+                let read = or_null(read_json(text, to), is_try, || unreadable(text, to))?;
+                values.push(read.unwrap_or(Value::Null));
+            }
+            let column = column_of(to, &values.iter().collect::<Vec<_>>());
+            room.settle(before + column.bytes());
+            Ok(Vector::Many(column))
         }
         (SqlType::Blob | SqlType::List(_) | SqlType::Struct(_), SqlType::Varchar) => {
             let mut shown = String::new();
@@ -313,7 +330,7 @@ fn to_integer(value: f64) -> Option<i64> {
     (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&rounded).then_some(rounded as i64)
 }
 
-fn parse_boolean(text: &str) -> Option<bool> {
+pub(crate) fn parse_boolean(text: &str) -> Option<bool> {
     let text = text.trim();
     // No copy of a long text.
     const LONGEST: usize = 5;
@@ -327,6 +344,6 @@ fn parse_boolean(text: &str) -> Option<bool> {
     }
 }
 
-fn parse_double(text: &str) -> Option<f64> {
+pub(crate) fn parse_double(text: &str) -> Option<f64> {
     text.trim().parse().ok()
 }

@@ -9,7 +9,7 @@ mod text;
 mod time;
 mod vector;
 
-pub(crate) use cast::{can_cast, cast_value};
+pub(crate) use cast::{can_cast, cast_value, parse_boolean, parse_double};
 pub(crate) use room::{Room, Texts};
 pub(crate) use vector::{Vector, column_of, gather, gathered, nulls};
 

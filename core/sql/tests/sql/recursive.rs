@@ -3,6 +3,8 @@
 use crate::run::{answer, lines, table, ways};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use vicus_flow::SteppedRequest;
+use vicus_language::RunCounts;
 use vicus_sql::{PlanOptions, SqlErrorKind, SqlType, StatementLimits, Tables, Value, parse, plan};
 
 #[test]
@@ -192,4 +194,54 @@ fn wrong_uses_are_told_with_their_places() {
         assert_eq!((error.place.line, error.place.column), (1, column), "{text}: {}", error.message);
         assert_eq!(error.kind, SqlErrorKind::Type, "{text}");
     }
+}
+
+/// The name and the rows of each operator of a statement, after a run.
+fn done(statement: &str, tables: &Tables) -> Vec<(String, u64)> {
+    let parsed = parse(statement, &StatementLimits::default()).unwrap();
+    let plan = plan(&parsed, tables, &PlanOptions::default(), &|| false).unwrap();
+    let (mut request, first) = SteppedRequest::start(plan.model(), plan.start());
+    let mut queue = vec![first];
+    while let Some(task) = queue.pop() {
+        let begun = request.begin(task, Default::default());
+        queue.extend(request.finish(begun, Default::default()));
+    }
+    let (outcome, boxes, grown) = request.settle_grown();
+    outcome.unwrap_or_else(|error| panic!("{statement}: {error}"));
+    let counts = RunCounts { boxes: &boxes, grown: &grown };
+    plan.nodes().iter().map(|node| (node.name.clone(), node.done(counts).rows)).collect()
+}
+
+/// Operators of a step once had 0 rows.
+#[test]
+fn operators_of_a_step_tell_the_rows_of_all_its_rounds() {
+    let rows = |found: &[(String, u64)], name: &str| -> Vec<u64> {
+        found.iter().filter(|(of, _)| of == name).map(|(_, rows)| *rows).collect()
+    };
+    let found = done(
+        "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 10) SELECT x FROM n",
+        &Tables::default(),
+    );
+    assert_eq!(rows(&found, "recursive union all"), [10], "{found:?}");
+    assert_eq!(rows(&found, "last round"), [10], "{found:?}");
+    // The tenth row does not pass.
+    assert_eq!(rows(&found, "filter"), [9], "{found:?}");
+
+    // A circle of five nodes, and two recursions whose steps have boxes of the same names.
+    let edges: Vec<Vec<Value>> = (0..5).map(|n| vec![Value::BigInt(n), Value::BigInt((n + 1) % 5)]).collect();
+    let mut tables = Tables::default();
+    tables.add("e", Arc::new(table(&[("a", SqlType::BigInt), ("b", SqlType::BigInt)], &edges, 4)));
+    let found = done(
+        "WITH RECURSIVE r(x) AS (SELECT 0 UNION SELECT b FROM r JOIN e ON a = x), \
+         s(x) AS (SELECT 3 UNION SELECT b FROM s JOIN e ON a = x WHERE x < 4) \
+         SELECT r.x, s.x FROM r, s",
+        &tables,
+    );
+    // Each node once, and the edge back to the first one; from 3 to 4, which has no further step.
+    let mut joins = rows(&found, "inner join");
+    joins.sort_unstable();
+    assert_eq!(joins, [1, 5], "{found:?}");
+    let mut unions = rows(&found, "recursive union");
+    unions.sort_unstable();
+    assert_eq!(unions, [2, 5], "{found:?}");
 }

@@ -179,6 +179,73 @@ static void network(vicus_runtime *runtime) {
     vicus_model_free(model);
 }
 
+/* ---- rows that lead out of their memory ---- */
+
+struct wrong_rows {
+    const char *format, *problem; /* of the column, and what is said of it */
+    int32_t values[4];            /* ends of texts, or keys of a dictionary */
+    int is_dictionary;
+};
+/* A dictionary has the same texts, with right ends. */
+static const int32_t right_ends[] = {0, 1, 2, 4};
+static const char letters[] = "abcd";
+
+/* Sends its rows, and fails if the library refuses them. */
+static int32_t run_wrong(void *state, vicus_turn *turn) {
+    const struct wrong_rows *own = state;
+    const void *none[1] = {0}, *column_buffers[] = {NULL, own->values, letters}, *texts[] = {NULL, right_ends, letters};
+    struct ArrowSchema terms = {.format = "u", .name = "", .release = keep_schema};
+    struct ArrowSchema column = {.format = own->format, .name = "word", .release = keep_schema, .dictionary = own->is_dictionary ? &terms : NULL};
+    struct ArrowSchema *parts[] = {&column};
+    const struct ArrowSchema schema = {.format = "+s", .name = "", .n_children = 1, .children = parts, .release = keep_schema};
+    struct ArrowArray dictionary = {.length = 3, .n_buffers = 3, .buffers = texts, .release = release_column};
+    struct ArrowArray words = {.length = 3, .n_buffers = own->is_dictionary ? 2 : 3, .buffers = column_buffers, .release = release_column, .dictionary = own->is_dictionary ? &dictionary : NULL};
+    struct ArrowArray *columns_of_rows[] = {&words};
+    struct ArrowArray rows = {.length = 3, .n_buffers = 1, .n_children = 1, .buffers = none, .children = columns_of_rows, .release = release_column};
+    const int32_t status = vicus_turn_send(turn, 0, &rows, &schema);
+    CHECK(status == VICUS_ERROR_SCHEMA && rows.release == NULL);
+    CHECK(strstr(vicus_error_message(), "column word: ") && strstr(vicus_error_message(), own->problem));
+    return status;
+}
+
+static void wrong_rows(vicus_runtime *runtime) {
+    static struct wrong_rows all[] = {
+        {"u", "non-monotonic", {0, 3, 1, 4}, 0},   /* they fall */
+        {"u", "Could not convert offset -1", {-1, 1, 2, 4}, 0}, /* they begin before the text */
+        {"i", "out of bounds: 3", {0, 3, 1, 0}, 1}, /* a key of no value */
+        {"i", "out of bounds: -1", {0, -1, 1, 0}, 1},
+    };
+    static struct ArrowSchema word = {.format = "u", .name = "word", .release = keep_schema};
+    static struct ArrowSchema *parts[] = {&word};
+    static const struct ArrowSchema words = {.format = "+s", .name = "", .n_children = 1, .children = parts, .release = keep_schema};
+    const struct ArrowSchema *one[] = {&words}, *none[] = {&nothing};
+    for (size_t number = 0; number < sizeof all / sizeof *all; ++number) {
+        atomic_long sum = 0;
+        vicus_network *net;
+        vicus_model *model;
+        vicus_request *request;
+        uint32_t from, to;
+        vicus_operator source = VICUS_OPERATOR_INIT, reads = VICUS_OPERATOR_INIT;
+        source.act = run_wrong;
+        source.data = &all[number];
+        reads.act = run_sum;
+        reads.data = &sum;
+        CHECK(vicus_network_new("wrong rows", &net) == VICUS_OK);
+        CHECK(vicus_network_add(net, "source", &source, NULL, 0, one, 1, &from) == VICUS_OK);
+        CHECK(vicus_network_add(net, "reads", &reads, one, 1, none, 1, &to) == VICUS_OK);
+        CHECK(vicus_network_connect(net, from, 0, to, 0) == VICUS_OK);
+        CHECK(vicus_network_end(net, to, 0) == VICUS_OK);
+        CHECK(vicus_network_build(net, &model) == VICUS_OK);
+        vicus_network_free(net);
+        CHECK(vicus_runtime_submit(runtime, model, 0, &request) == VICUS_OK);
+        CHECK(vicus_request_wait(request) != VICUS_OK);
+        CHECK(strstr(vicus_error_message(), "source") && strstr(vicus_error_message(), all[number].problem));
+        CHECK(sum == 0);
+        vicus_request_free(request);
+        vicus_model_free(model);
+    }
+}
+
 static void query(vicus_runtime *runtime) {
     static const char text[] = "<http://e/a> <http://e/p> 1 .\n<http://e/b> <http://e/p> 2 .\n";
     vicus_data *data;
@@ -220,6 +287,7 @@ int main(int argc, char **argv) {
     CHECK(vicus_options_set(options, "quiet", "yes") == VICUS_OK);
     CHECK(vicus_runtime_start(options, &runtime) == VICUS_OK);
     vicus_options_free(options);
+    wrong_rows(runtime);
     network(runtime);
     changes(runtime);
     query(runtime);

@@ -7,18 +7,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vicus_service::{SqlOptions, SqlType, Tables};
 
-/// The names of types that columns of CSV can be read as, but for decimals.
-const TYPES: [SqlType; 8] = [
-    SqlType::Boolean,
-    SqlType::BigInt,
-    SqlType::Double,
-    SqlType::Varchar,
-    SqlType::Date,
-    SqlType::Time,
-    SqlType::Timestamp,
-    SqlType::TimestampTz,
-];
-
 /// A table's name and its file.
 pub(crate) fn table(text: &str) -> Result<(String, PathBuf), String> {
     let parts = text.split_once('=').filter(|(name, file)| !name.is_empty() && !file.is_empty());
@@ -41,10 +29,10 @@ pub(crate) fn column_types(text: &str) -> Result<Option<ColumnTypes>, String> {
     let (table, columns) = text.split_once('=').ok_or_else(form)?;
     let column = |text: &str| {
         let (name, kind) = text.rsplit_once(':').ok_or_else(form)?;
-        let known = SqlType::named(&kind.to_ascii_lowercase());
+        let known = SqlType::named(kind);
         let unknown = || {
-            let names = TYPES.map(|kind| kind.to_string()).join(", ");
-            format!("{kind} is no type: {names} and decimal(9,2) were expected")
+            let names = SqlType::SIMPLE.map(|kind| kind.to_string()).join(", ");
+            format!("{kind} is no type: {names}, decimal(9,2), type[] and struct(a type, …) were expected")
         };
         Ok((name.to_owned(), known.ok_or_else(unknown)?))
     };

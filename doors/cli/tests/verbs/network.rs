@@ -490,7 +490,7 @@ fn streams_that_cannot_be_are_refused_with_their_place() {
         fails(&folder, &["run", "-"], &text)
     };
     for (parameters, told) in [
-        ("columns: (at: Date)", "take Bool, I64, F64 or Text"),
+        ("columns: (at: I32)", "values are read as SQL's types"),
         ("columns: (n: I64), format: \"xml\"", "write json or csv"),
         ("columns: (n: I64), format: \"csv\", delimiter: \"::\"", "a delimiter has one byte"),
         ("columns: (n: I64), wrong: \"maybe\"", "write fail or drop"),

@@ -9,7 +9,7 @@ use crate::work::{self, LoopStart};
 use std::ptr;
 use std::sync::atomic::Ordering;
 
-type Fn = unsafe extern "C-unwind" fn(*mut u8);
+type RegionFn = unsafe extern "C-unwind" fn(*mut u8);
 
 /// The running task's schedule for `schedule(runtime)` loops.
 pub(super) fn runtime() -> (Kind, i64) {
@@ -199,7 +199,8 @@ macro_rules! parallel_loops {
         exports! {$(
             $node, "VERSION":
             fn $name(
-                function: Fn, data: *mut u8, threads: u32, first: i64, end: i64, step: i64, chunk: i64, flags: u32,
+                function: RegionFn, data: *mut u8, threads: u32, first: i64, end: i64, step: i64, chunk: i64,
+                flags: u32,
             ) {
                 let start = LoopStart::signed($kind, first, end, step, chunk);
                 super::sync::parallel(function, data, threads, flags, Some(start));
@@ -220,7 +221,7 @@ macro_rules! parallel_runtime_loops {
     ($($node:literal $name:ident;)*) => {
         exports! {$(
             $node, "VERSION":
-            fn $name(function: Fn, data: *mut u8, threads: u32, first: i64, end: i64, step: i64, flags: u32) {
+            fn $name(function: RegionFn, data: *mut u8, threads: u32, first: i64, end: i64, step: i64, flags: u32) {
                 let (kind, chunk) = runtime_of(stringify!($name));
                 let start = LoopStart::signed(kind, first, end, step, chunk);
                 super::sync::parallel(function, data, threads, flags, Some(start));
@@ -366,7 +367,7 @@ exports! {
     }
 
     "GOMP_4.0", "VERSION":
-    fn GOMP_parallel_sections(function: Fn, data: *mut u8, threads: u32, count: u32, flags: u32) {
+    fn GOMP_parallel_sections(function: RegionFn, data: *mut u8, threads: u32, count: u32, flags: u32) {
         super::sync::parallel(function, data, threads, flags, Some(sections(count)));
     }
 }

@@ -11,13 +11,13 @@ use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-type Fn = unsafe extern "C-unwind" fn(*mut u8);
+type RegionFn = unsafe extern "C-unwind" fn(*mut u8);
 
 static CRITICAL: Lock = Lock::new();
 static ATOMIC: Lock = Lock::new();
 
 /// A region of gcc's.
-pub(super) fn parallel(function: Fn, data: *mut u8, threads: u32, flags: u32, begins: Option<work::LoopStart>) {
+pub(super) fn parallel(function: RegionFn, data: *mut u8, threads: u32, flags: u32, begins: Option<work::LoopStart>) {
     let size = team::resolve(here(), threads);
     let group = ptr::null_mut();
     team::run(Region { function: Function::Gomp(function, data), size, bind: (flags & 7) as u8, begins, group });
@@ -64,12 +64,12 @@ fn is_cancelled(which: i32) -> bool {
 
 exports! {
     "GOMP_4.0", "VERSION":
-    fn GOMP_parallel(function: Fn, data: *mut u8, threads: u32, flags: u32) {
+    fn GOMP_parallel(function: RegionFn, data: *mut u8, threads: u32, flags: u32) {
         parallel(function, data, threads, flags, None);
     }
 
     "GOMP_5.0", "VERSION":
-    fn GOMP_parallel_reductions(function: Fn, data: *mut u8, threads: u32, flags: u32) -> u32 {
+    fn GOMP_parallel_reductions(function: RegionFn, data: *mut u8, threads: u32, flags: u32) -> u32 {
         let size = team::resolve(here(), threads);
         // SAFETY: rule "Interface": the data begin with the address of a chain of descriptions. The group lasts until
         // the region is over, and so are its tasks then.
@@ -206,7 +206,7 @@ exports! {
     fn GOMP_teams_nop(_teams: u32, _threads: u32) {}
 
     "GOMP_5.0", "VERSION":
-    fn GOMP_teams_reg(function: Fn, data: *mut u8, teams: u32, threads: u32, _flags: u32) {
+    fn GOMP_teams_reg(function: RegionFn, data: *mut u8, teams: u32, threads: u32, _flags: u32) {
         let teams = if teams == 0 { crate::api::default_teams() } else { teams };
         crate::teams::run(Function::Gomp(function, data), teams, threads);
     }
@@ -227,7 +227,7 @@ exports! {
     "GOMP_1.0", "VERSION":
     /// gcc before 4.9 calls this before a region, then runs the first thread's part of it, and calls the next function.
     /// It gets a region of its one thread.
-    fn GOMP_parallel_start(_function: Fn, _data: *mut u8, _threads: u32) {
+    fn GOMP_parallel_start(_function: RegionFn, _data: *mut u8, _threads: u32) {
         crate::kmpc::fork::begin_serialized();
     }
 

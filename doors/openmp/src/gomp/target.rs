@@ -8,13 +8,13 @@ use crate::teams;
 use crate::thread::here;
 use std::{ptr, slice};
 
-type Fn = unsafe extern "C-unwind" fn(*mut u8);
+type RegionFn = unsafe extern "C-unwind" fn(*mut u8);
 
 const NOWAIT: u32 = 1;
 
 /// The arguments of a region: an address for each mapped thing, and the number of things it has copies of.
 struct Call<'a> {
-    function: Fn,
+    function: RegionFn,
     threads: i32,
     addresses: &'a [*mut u8],
     bytes: *const usize,
@@ -24,7 +24,7 @@ struct Call<'a> {
 /// A call in one piece: this header, the addresses, the copies.
 #[repr(C)]
 struct Laid {
-    function: Fn,
+    function: RegionFn,
     threads: i32,
     count: usize,
 }
@@ -139,7 +139,7 @@ unsafe fn follow(flags: u32, depend: *const *mut u8) {
 exports! {
     "GOMP_4.5", "VERSION":
     fn GOMP_target_ext(
-        device: i32, function: Fn, count: usize, addresses: *mut *mut u8, bytes: *const usize, kinds: *const u16,
+        device: i32, function: RegionFn, count: usize, addresses: *mut *mut u8, bytes: *const usize, kinds: *const u16,
         flags: u32, depend: *const *mut u8, arguments: *const usize,
     ) {
         crate::device::check(device);
@@ -166,8 +166,8 @@ exports! {
     "GOMP_4.0", "VERSION":
     /// gcc 4.9 calls this. Its regions have no copies of their own.
     fn GOMP_target(
-        device: i32, function: Fn, _unused: *const u8, _count: usize, addresses: *mut *mut u8, _bytes: *const usize,
-        _kinds: *const u8,
+        device: i32, function: RegionFn, _unused: *const u8, _count: usize, addresses: *mut *mut u8,
+        _bytes: *const usize, _kinds: *const u8,
     ) {
         crate::device::check(device);
         // SAFETY: rule "Interface": the region's function, with its addresses.

@@ -12,8 +12,8 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use vicus::tasks::{Access, Mode};
 
-type Fn = unsafe extern "C-unwind" fn(*mut u8);
-type Copy = Option<unsafe extern "C-unwind" fn(*mut u8, *mut u8)>;
+type RegionFn = unsafe extern "C-unwind" fn(*mut u8);
+type CopyFunction = Option<unsafe extern "C-unwind" fn(*mut u8, *mut u8)>;
 
 const FINAL: u32 = 1 << 1;
 pub(super) const DEPEND: u32 = 1 << 3;
@@ -87,13 +87,13 @@ unsafe fn add_accesses(depend: *const *mut u8, accesses: &mut Vec<Access>) {
 #[derive(Clone, Copy)]
 pub(super) struct Data {
     at: *mut u8,
-    copy: Copy,
+    copy: CopyFunction,
     bytes: usize,
     align: usize,
 }
 
 impl Data {
-    pub(super) fn new(at: *mut u8, copy: Copy, bytes: i64, align: i64) -> Data {
+    pub(super) fn new(at: *mut u8, copy: CopyFunction, bytes: i64, align: i64) -> Data {
         Data { at, copy, bytes: bytes.max(0) as usize, align: (align.max(1) as usize).next_power_of_two() }
     }
 
@@ -146,7 +146,7 @@ impl Data {
 /// # Safety
 /// The rule of [`Data::with_copy`].
 #[inline]
-unsafe fn record(thread: &mut crate::thread::Thread, function: Fn, data: Data) -> *mut tasks::Record {
+unsafe fn record(thread: &mut crate::thread::Thread, function: RegionFn, data: Data) -> *mut tasks::Record {
     let beyond = data.align.saturating_sub(64);
     let record = tasks::new_record(thread, data.bytes + beyond);
     // SAFETY: rule "Record": the record is new, with room behind it for the data and for the next address of their
@@ -163,7 +163,7 @@ unsafe fn record(thread: &mut crate::thread::Thread, function: Fn, data: Data) -
 exports! {
     "GOMP_2.0", "VERSION":
     fn GOMP_task(
-        function: Fn, data: *mut u8, copy: Copy, bytes: i64, align: i64, if_clause: bool, flags: u32,
+        function: RegionFn, data: *mut u8, copy: CopyFunction, bytes: i64, align: i64, if_clause: bool, flags: u32,
         depend: *const *mut u8, priority: i32, detach: *mut *mut u8,
     ) {
         let thread = here();
@@ -243,8 +243,8 @@ exports! {
 
     "GOMP_4.5", "VERSION":
     fn GOMP_taskloop(
-        function: Fn, data: *mut u8, copy: Copy, bytes: i64, align: i64, flags: u32, tasks: u64, priority: i32,
-        first: i64, end: i64, step: i64,
+        function: RegionFn, data: *mut u8, copy: CopyFunction, bytes: i64, align: i64, flags: u32, tasks: u64,
+        priority: i32, first: i64, end: i64, step: i64,
     ) {
         let data = Data::new(data, copy, bytes, align);
         let start = crate::work::LoopStart::signed(crate::settings::Kind::Static, first, end, step, 0);
@@ -254,8 +254,8 @@ exports! {
 
     "GOMP_4.5", "VERSION":
     fn GOMP_taskloop_ull(
-        function: Fn, data: *mut u8, copy: Copy, bytes: i64, align: i64, flags: u32, tasks: u64, priority: i32,
-        first: u64, end: u64, step: u64,
+        function: RegionFn, data: *mut u8, copy: CopyFunction, bytes: i64, align: i64, flags: u32, tasks: u64,
+        priority: i32, first: u64, end: u64, step: u64,
     ) {
         let data = Data::new(data, copy, bytes, align);
         let is_up = flags & UP != 0;
@@ -283,7 +283,7 @@ fn register(reductions: *mut usize) {
 /// # Safety
 /// Rule "Interface": the arguments are gcc's, of a task.
 pub(super) unsafe fn make(
-    function: Fn,
+    function: RegionFn,
     data: Data,
     if_clause: bool,
     flags: u32,
@@ -321,7 +321,7 @@ pub(super) unsafe fn make(
 /// The rule of [`make`].
 #[cold]
 unsafe fn said(
-    function: Fn,
+    function: RegionFn,
     data: Data,
     if_clause: bool,
     flags: u32,
@@ -364,7 +364,14 @@ unsafe fn said(
 ///
 /// # Safety
 /// Rule "Interface": the arguments are gcc's, of a taskloop.
-unsafe fn cut_loop(function: Fn, data: Data, flags: u32, wanted: u64, priority: i32, start: crate::work::LoopStart) {
+unsafe fn cut_loop(
+    function: RegionFn,
+    data: Data,
+    flags: u32,
+    wanted: u64,
+    priority: i32,
+    start: crate::work::LoopStart,
+) {
     let is_dropped = crate::settings::get().cancels && tasks::is_dropped(here());
     let count = if is_dropped { 0 } else { start.count };
     let has_group = flags & NOGROUP == 0;

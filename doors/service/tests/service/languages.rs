@@ -104,6 +104,7 @@ impl Compiler for Ranges {
             degree: 1,
             boxes: vec![numbers, end],
             outputs: vec![numbers.output(0)],
+            step: None,
         };
         let model = net.build().expect("it is a line");
         let answer = Answer::Rows { columns: node.columns.clone() };
@@ -188,7 +189,7 @@ fn a_language_of_its_own_is_answered_into_every_sink() {
     assert_eq!((prepared.language(), prepared.sinks(), prepared.can_be_kept()), ("ranges", 1, true));
     let ((), outcome) = call.answer(&prepared, Count).unwrap();
     assert_eq!(outcome.rows, 5000);
-    let told = prepared.explain(Some(&outcome.counts));
+    let told = prepared.explain(Some(outcome.run_counts()));
     assert!(told.starts_with("range 1 5000 [n] ~5000 rows, 5000 actual"), "{told}");
     let wrong = written(&session, "RANGE 1 2", Format::Turtle).unwrap_err();
     assert_eq!(wrong.to_string(), "rows can't be written as ttl, but as table, json, xml, csv, tsv or arrow");

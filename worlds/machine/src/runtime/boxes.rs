@@ -76,7 +76,7 @@ fn invoke(queued: Queued, mut buffers: Box<SeatBuffers>) {
     }
     // Usually no tasks are left behind, and then no queue has to be searched.
     if in_task(|worker| worker.end(buffers, index, stage)) {
-        let seat = in_task(|worker| worker.seat.index());
+        let seat = in_task(|worker| worker.seat_id.index());
         in_request(|instance| with_shared(|shared| shared.sweep(instance, Some(seat))));
     }
 }
@@ -110,7 +110,7 @@ fn in_request<R>(f: impl FnOnce(&Instance) -> R) -> R {
 /// and not queued yet are dropped, since the request has stopped.
 #[cold]
 pub(crate) fn recover(panic: Box<dyn Any + Send>) {
-    let (running, seat) = in_task(|worker| (worker.frame.running.take(), worker.seat.index()));
+    let (running, seat) = in_task(|worker| (worker.frame.running.take(), worker.seat_id.index()));
     let Some(index) = running else { std::panic::resume_unwind(panic) };
     in_request(|instance| {
         instance.abandon(index, Some(seat), panic);
@@ -152,7 +152,7 @@ pub(crate) fn end_if_last(instance: Arc<Instance>) {
 pub(crate) fn sweep_boxes() {
     for queued in in_task(Worker::take_unwanted) {
         enter(&queued);
-        queued.discard(Some(in_task(|worker| worker.seat.index())));
+        queued.discard(Some(in_task(|worker| worker.seat_id.index())));
     }
 }
 
@@ -174,7 +174,7 @@ impl Worker {
     #[inline]
     fn start(&mut self, queued: &Queued) -> (Option<Box<SeatBuffers>>, usize) {
         let (instance, index, way) = (queued.instance(), queued.index(), self.frame.way);
-        let seat = self.seat.index();
+        let seat = self.seat_id.index();
         let far = way.queue().is_some_and(|queue| self.is_far(queue));
         instance.count_taken(seat, way.rule(), far);
         self.recorder.taken(instance, index, way, far);
@@ -183,7 +183,7 @@ impl Worker {
         }
         self.frame.request = instance.id();
         self.frame.running = Some(index);
-        // Its operator may wait for tasks, and other boxes running meanwhile need a buffers of their own.
+        // Its operator may wait for tasks, and other boxes running meanwhile need buffers of their own.
         let mut buffers = self.supplies.buffers.take().unwrap_or_else(|| self.new_buffers());
         buffers.clock = self.recorder.clock();
         buffers.spreads = self.shared.ongoing.is_alone(instance.id());
@@ -194,7 +194,7 @@ impl Worker {
     fn spend_head_start(&mut self, ns: u64) {
         self.frame.current.as_ref().expect("the seat is at the box's request").spend_head_start(ns);
         if self.frame.way.queue().is_some_and(|queue| self.shared.plan.front() == Some(queue)) {
-            self.state.worked_at_front(ns);
+            self.seat.worked_at_front(ns);
         }
     }
 
@@ -217,14 +217,14 @@ impl Worker {
     fn take_unwanted(&mut self) -> Vec<Queued> {
         let shared = Arc::clone(&self.shared);
         let mut all = Vec::new();
-        for deque in shared.waiting.queues.own(self.seat) {
+        for deque in shared.queued.queues.own(self.seat_id) {
             let tasks = std::iter::from_fn(|| deque.pop());
             #[expect(unsafe_code, reason = "asks what a task is")]
             // SAFETY: it was taken out and has not been run.
             let (unwanted, kept): (Vec<_>, Vec<_>) = tasks.partition(|task| unsafe { task.is_unwanted() });
             for task in kept.into_iter().rev() {
                 if let Err(task) = deque.push(task) {
-                    self.state.keep(task);
+                    self.seat.keep(task);
                 }
             }
             deque.share(true);
@@ -236,7 +236,8 @@ impl Worker {
     }
 
     /// Queues the boxes activated by the last invocation, and wakes one sleeper for each but the last immediate one:
-    /// this one is the seat's own next task (rule 1), and a thread woken for it could only take it away from its rows.
+    /// this one is the seat's own next task (the plan's first probe), and a thread woken for it could only take it away
+    /// from its rows.
     fn queue_all(&mut self, activations: &mut Vec<Activation>, by: BoxId) {
         // The first one is taken first, and usually it is the only one; a drain would cost more for it than the pop.
         activations.reverse();
@@ -250,7 +251,7 @@ impl Worker {
                 by,
             );
             let (plan, task) = (&self.shared.plan, queued.into_task());
-            let put = self.state.activated(plan, task, kind, elsewhere, activations.is_empty());
+            let put = self.seat.activated(plan, task, kind, elsewhere, activations.is_empty());
             if self.recorder.is_on() && put.is_none_or(|(other, ..)| other != task) {
                 self.recorder.record_decision(|| Decision::Next(name_of(task)));
             }
@@ -266,7 +267,7 @@ impl Worker {
         activations.reverse();
         while let Some(Activation { queued, kind, index, .. }) = activations.pop() {
             self.recorder.enqueued(queued.instance(), index, Kind::Deferred, by);
-            let stays = kind == Kind::Immediate && activations.is_empty() && self.state.waits_for().is_none();
+            let stays = kind == Kind::Immediate && activations.is_empty() && self.seat.waits_for().is_none();
             let task = queued.into_task();
             if stays {
                 self.put_quietly(task, front);
@@ -288,7 +289,7 @@ impl Worker {
             dealing.deal_shares(shares)
         };
         let activated = ActivatedBox { request: queued.request(), index, kind, home };
-        let dealt = self.state.deal_box(&self.shared.plan, &activated, heads);
+        let dealt = self.seat.deal_box(&self.shared.plan, &activated, heads);
         if self.recorder.keeps_events() {
             self.recorder.dealt(vicus_trace::JobId { request: queued.request().0 as u32, index: index as u32 }, &dealt);
         }

@@ -16,7 +16,7 @@ use crate::runtime::last_words::count_refusable_calls;
 use crate::runtime::recorder::{EventRoom, Recording};
 use crate::runtime::requests::Ongoing;
 use crate::runtime::roaming::Roaming;
-use crate::runtime::shared::{PlanTables, RunSettings, RuntimeState, SleepPools, Storage, SystemThreads, WaitingTasks};
+use crate::runtime::shared::{PlanTables, QueuedTasks, RunSettings, RuntimeState, SleepPools, Storage, SystemThreads};
 use crate::runtime::spare_thread::SpareThread;
 use crate::runtime::worker::Worker;
 use crate::sync::Padded;
@@ -364,7 +364,7 @@ impl Chosen {
                 next_entry: AtomicUsize::new(0),
                 topology,
             },
-            waiting: WaitingTasks {
+            queued: QueuedTasks {
                 queues: SharedQueues::new(&plan),
                 inboxes: plan.seats.iter().map(|_| Padded(Inbox::default())).collect(),
                 entry: entry(weak.clone()),

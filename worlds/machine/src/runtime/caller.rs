@@ -205,7 +205,7 @@ impl Caller<'_> {
 
     /// The entry for boxes resumed from outside: the seats, which then may end the request.
     fn entry(&self) -> Entry {
-        let (state, entry) = (Arc::clone(self.state), Arc::clone(&self.shared.waiting.entry));
+        let (state, entry) = (Arc::clone(self.state), Arc::clone(&self.shared.queued.entry));
         let shared = Arc::downgrade(self.shared);
         Arc::new(move |queued| {
             if let Some(shared) = shared.upgrade() {

@@ -15,8 +15,8 @@ pub fn lend_here() -> Option<LentThread> {
     let (shared, seat, pool, code) = with_worker(|worker| {
         worker.share_tasks();
         // From here on, movable code is not sent to this seat; earlier code is sent away.
-        worker.shared.hook.of_seat(worker.seat).blocks();
-        (Arc::clone(&worker.shared), worker.seat, worker.pool(), worker.code.waiter)
+        worker.shared.hook.of_seat(worker.seat_id).blocks();
+        (Arc::clone(&worker.shared), worker.seat_id, worker.pool(), worker.code.waiter)
     })?;
     send_away();
     let spare = shared.lend(pool, seat);
@@ -63,7 +63,7 @@ impl RuntimeState {
             // Tasks left in its own queue are for others to take.
             let SeatPlan { place: [boxes, _], tasks, .. } = self.plan.seats[seat.index()];
             for queue in [boxes, tasks] {
-                if self.waiting.queues.deque(queue).is_some_and(|deque| !deque.is_empty()) {
+                if self.queued.queues.deque(queue).is_some_and(|deque| !deque.is_empty()) {
                     self.wake_for(queue, None, true);
                 }
             }

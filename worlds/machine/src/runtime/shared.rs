@@ -50,7 +50,7 @@ pub struct RuntimeState {
     pub plan: Plan,
     pub(crate) tables: PlanTables,
     /// Tasks in queues.
-    pub waiting: WaitingTasks,
+    pub queued: QueuedTasks,
     pub(crate) ongoing: Ongoing,
     pub(crate) storage: Storage,
     /// Settings read while tasks run.
@@ -64,7 +64,7 @@ pub struct RuntimeState {
 }
 
 /// Tasks in queues.
-pub struct WaitingTasks {
+pub struct QueuedTasks {
     /// All queues but the seats' inboxes.
     pub queues: SharedQueues,
     /// By seat.
@@ -232,7 +232,7 @@ impl RuntimeState {
     pub(crate) fn put_into_entry(&self, queue: QueueId, task: TaskRef) {
         let request = task.header().request;
         // It has no capacity, but a longer queue may need memory.
-        self.waiting
+        self.queued
             .queues
             .push(queue, task)
             .unwrap_or_else(|_| panic!("there is no memory for a longer queue of tasks"));
@@ -276,7 +276,7 @@ impl RuntimeState {
     /// Wakes one thread for a task, after [`Barrier::before_look`].
     #[cold]
     fn wake(&self, wake: Wake) -> Option<PoolId> {
-        let length = || self.waiting.queues.len(wake.queue);
+        let length = || self.queued.queues.len(wake.queue);
         self.plan.wake_one(wake.queue, length, |pool| self.system.sleepers.pools[pool.index()].wake_one(wake))
     }
 
@@ -322,7 +322,7 @@ impl RuntimeState {
     /// The queue of the tasks reserved for this seat.
     #[inline]
     pub fn inbox(&self, seat: SeatId) -> &Inbox {
-        &self.waiting.inboxes[seat.index()].0
+        &self.queued.inboxes[seat.index()].0
     }
 
     /// A seat is to run this task, and no other may.
@@ -362,7 +362,7 @@ impl RuntimeState {
         #[expect(unsafe_code, reason = "a task is a value again")]
         // SAFETY: boxes alone may be unwanted, and this one was just taken out of its queue.
         let discard = |task| unsafe { Queued::from_task(task) }.discard(seat);
-        self.waiting.queues.sweep_locked(instance.id(), is_unwanted, discard);
+        self.queued.queues.sweep_locked(instance.id(), is_unwanted, discard);
         // Release: a seat reading the new number also sees the request as stopped.
         self.ongoing.sweeps.fetch_add(1, Ordering::Release);
     }
@@ -465,7 +465,7 @@ impl RuntimeState {
             is_asleep && self.inbox(seat).len() == 0
         };
         (0..self.plan.seats.len()).map(SeatId::new).all(sleeps)
-            && (0..self.plan.queues.len()).map(QueueId::new).all(|queue| self.waiting.queues.len(queue) == 0)
+            && (0..self.plan.queues.len()).map(QueueId::new).all(|queue| self.queued.queues.len(queue) == 0)
     }
 
     /// A seat at a place: this one if it is there, else the one with the fewest tasks in its inbox.

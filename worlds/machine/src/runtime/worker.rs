@@ -58,12 +58,12 @@ use vicus_schedule::{
 pub struct Worker {
     /// The state shared by the runtime's threads.
     pub shared: Arc<RuntimeState>,
-    /// Its seat.
-    pub seat: SeatId,
+    /// The number of its seat.
+    pub seat_id: SeatId,
     /// Its place among the seats of its pool.
     slot: usize,
-    /// The seat's decisions.
-    pub state: Seat<TaskRef>,
+    /// The seat: its decisions.
+    pub seat: Seat<TaskRef>,
     /// The running task.
     pub frame: Frame,
     /// The tasks beneath the running one.
@@ -98,7 +98,7 @@ pub struct SeatCode {
     pub began: isize,
 }
 
-/// Memory and a buffers that a seat has at hand for its tasks and boxes.
+/// Memory and the `SeatBuffers` that a seat has at hand for its tasks and boxes.
 pub(crate) struct Supplies {
     /// For the next box; `None` while one runs.
     pub(crate) buffers: Option<Box<SeatBuffers>>,
@@ -259,13 +259,13 @@ impl Worker {
     /// A worker for a thread about to sit down.
     pub fn new(shared: Arc<RuntimeState>, seat: SeatId) -> Worker {
         let recorder = SeatRecorder::new(shared.recording.as_ref(), seat);
-        let state = Seat::new(&shared.plan, seat, |queue| shared.waiting.queues.deque(queue).is_some());
+        let state = Seat::new(&shared.plan, seat, |queue| shared.queued.queues.deque(queue).is_some());
         let own = OwnQueue::new(&shared, &state, seat);
         let plan = &shared.plan.seats[seat.index()];
         let slot = shared.plan.pools[plan.pool.index()].seats.iter().position(|&other| other == seat);
         Worker {
             slot: slot.expect("a seat is in its pool"),
-            state,
+            seat: state,
             frame: Frame::new(RequestId(0), Way::NO_QUEUE),
             stack: SeatStack { beneath: Beneath::default(), below: ptr::null(), is_tied: false },
             code: SeatCode {
@@ -276,16 +276,16 @@ impl Worker {
             supplies: Supplies { buffers: None, slab: Slab::new(seat), swept: 0 },
             own,
             recorder,
-            seat,
+            seat_id: seat,
             shared,
         }
     }
 
-    /// A buffers for boxes of this seat.
+    /// Buffers for boxes of this seat.
     pub(crate) fn new_buffers(&self) -> Box<SeatBuffers> {
         let (node, blocks) = (self.node(), Blocks::of(column_block));
-        let seat = Some(self.seat.index());
-        let entry = Some(Arc::clone(&self.shared.waiting.entry));
+        let seat = Some(self.seat_id.index());
+        let entry = Some(Arc::clone(&self.shared.queued.entry));
         let now_ns = Some(now_ns as fn() -> u64);
         Box::new(SeatBuffers {
             recording: self.recorder.keeps_events(),
@@ -328,7 +328,7 @@ impl Worker {
     /// Whether other threads have sent a task to the seat.
     #[inline]
     pub fn is_called(&self) -> bool {
-        self.shared.inbox(self.seat).is_waiting()
+        self.shared.inbox(self.seat_id).is_waiting()
     }
 
     /// The seat's own lock-free queue for immediate tasks.
@@ -365,7 +365,7 @@ impl Worker {
     #[cold]
     fn record_closure(&mut self, task: TaskRef, kind: Kind, is_near: bool) {
         self.recorder.task_enqueued(task, kind);
-        if let Some(queue) = self.state.own().filter(|_| is_near && self.tasks().is_some()) {
+        if let Some(queue) = self.seat.own().filter(|_| is_near && self.tasks().is_some()) {
             self.record_put(task, queue);
         }
     }
@@ -374,39 +374,39 @@ impl Worker {
     #[inline(never)]
     fn share_own(&mut self) {
         self.own().expect("a task was put there").share(false);
-        let queue = self.shared.plan.seats[self.seat.index()].tasks;
+        let queue = self.shared.plan.seats[self.seat_id.index()].tasks;
         self.wake(queue, self.frame.request, Kind::Immediate);
     }
 
     /// Moves this seat's private tasks to a queue open to others: its thread leaves, or is about to block.
     pub(crate) fn share_tasks(&mut self) {
-        let kept = self.state.take_private();
-        self.shared.waiting.queues.own(self.seat).for_each(|own| own.share(true));
+        let kept = self.seat.take_private();
+        self.shared.queued.queues.own(self.seat_id).for_each(|own| own.share(true));
         let entry = self.shared.plan.entry[0];
         for task in kept {
             let request = task.header().request;
-            self.shared.waiting.queues.push(entry, task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
+            self.shared.queued.queues.push(entry, task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
             self.shared.wake_for(entry, Some(request), true);
         }
         // Tasks meant to be this seat's next: no other seat was woken for them.
-        if let Some(front) = self.shared.plan.front().filter(|&front| self.shared.waiting.queues.len(front) > 0) {
+        if let Some(front) = self.shared.plan.front().filter(|&front| self.shared.queued.queues.len(front) > 0) {
             self.shared.wake_for(front, None, true);
         }
     }
 
     /// Leaves the seat for good: its log goes into the runtime's trace.
     pub(crate) fn hand_in(self) {
-        self.recorder.hand_in(self.shared.recording.as_ref(), self.seat);
+        self.recorder.hand_in(self.shared.recording.as_ref(), self.seat_id);
     }
 
     pub(crate) fn pool(&self) -> PoolId {
-        self.shared.plan.seats[self.seat.index()].pool
+        self.shared.plan.seats[self.seat_id.index()].pool
     }
 
     /// The origin of this seat's distances.
     #[inline]
     pub fn node(&self) -> vicus_topology::NodeId {
-        self.shared.plan.seats[self.seat.index()].node
+        self.shared.plan.seats[self.seat_id.index()].node
     }
 
     /// A task to run. `last`: the seat would sleep otherwise.
@@ -419,17 +419,20 @@ impl Worker {
                 return Some(run);
             }
         } else {
-            self.state.end_turns();
+            self.seat.end_turns();
         }
-        let mut found = self.state.find(plan, &mut reach, || shared.inbox(self.seat).take());
-        if found.is_none() && self.state.stands() != self.seat {
-            found = self.state.find_at_home(&shared.plan.seats[self.seat.index()], &mut reach);
+        let mut found = self.seat.find(plan, &mut reach, || shared.inbox(self.seat_id).take());
+        if found.is_none() && self.seat.stands() != self.seat_id {
+            found = self.seat.find_at_home(&shared.plan.seats[self.seat_id.index()], &mut reach);
         }
         if reach.below.is_some() {
             found = found.or_else(|| find_below(shared, &mut reach, self.frame.request));
         } else if found.is_none() && self.helps_others(shared) {
-            found =
-                self.state.help(plan, &mut reach).map(|FoundTask { task, way }| NextTask { task, way, leaves: false });
+            found = self.seat.help(plan, &mut reach).map(|FoundTask { task, way }| NextTask {
+                task,
+                way,
+                passes_wake_on: false,
+            });
         }
         if let Some(task) = reach.refused {
             shared.put_task_at_entry(task);
@@ -441,7 +444,7 @@ impl Worker {
     /// nothing to do.
     #[inline]
     fn helps_others(&self, shared: &RuntimeState) -> bool {
-        shared.are_several() && self.state.waits_for().is_some() && !self.state.is_deep() && !self.stack.is_tied
+        shared.are_several() && self.seat.waits_for().is_some() && !self.seat.is_deep() && !self.stack.is_tied
     }
 
     /// A task of the next request in turn, while several run; of another one than `but`.
@@ -455,13 +458,13 @@ impl Worker {
         but: Option<RequestId>,
     ) -> Option<NextTask<TaskRef>> {
         // A waiting tied task may only have its own descendants run.
-        if self.stack.is_tied || !self.stack.below.is_null() || self.state.is_deep() {
+        if self.stack.is_tied || !self.stack.below.is_null() || self.seat.is_deep() {
             return None;
         }
-        self.state.find_in_turn(
+        self.seat.find_in_turn(
             plan,
             reach,
-            || shared.inbox(self.seat).take(),
+            || shared.inbox(self.seat_id).take(),
             now_ns(),
             &mut &shared.ongoing.open,
             but,
@@ -476,8 +479,8 @@ impl Worker {
         // SAFETY: null, or a context of a waiting task on this thread's stack.
         let below = unsafe { self.stack.below.as_ref() };
         Reach {
-            queues: &shared.waiting.queues,
-            seat: self.seat,
+            queues: &shared.queued.queues,
+            seat: self.seat_id,
             own,
             last: last.then_some(&shared.system.sleepers.barrier),
             below,
@@ -489,27 +492,27 @@ impl Worker {
     pub(crate) fn put(&mut self, task: TaskRef, queue: QueueId, kind: Kind) -> AtOnce {
         let (request, runs_inline) = (task.header().request, task.header().class.runs_inline);
         self.record_put(task, queue);
-        match self.shared.waiting.queues.push(queue, task) {
-            Ok(()) => match self.state.pushed(runs_inline, self.shared.waiting.queues.is_overfull()) {
+        match self.shared.queued.queues.push(queue, task) {
+            Ok(()) => match self.seat.pushed(runs_inline, self.shared.queued.queues.is_overfull()) {
                 After::Help if !self.stack.is_tied => return self.help(),
                 // A tied task may begin its own descendants alone.
                 After::Wake | After::Help => self.wake(queue, request, kind),
             },
             Err(task) if runs_inline => return self.refused(task),
-            Err(task) => _ = self.state.refused(task, false),
+            Err(task) => _ = self.seat.refused(task, false),
         }
         AtOnce::NONE
     }
 
     /// A queue had no room for a task that may run on top of its spawner.
     pub fn refused(&mut self, task: TaskRef) -> AtOnce {
-        AtOnce(self.state.refused(task, true).map(|task| (task, Way::NO_QUEUE)))
+        AtOnce(self.seat.refused(task, true).map(|task| (task, Way::NO_QUEUE)))
     }
 
     /// Puts a task into the queue this seat polls next.
     pub(crate) fn put_quietly(&mut self, task: TaskRef, queue: QueueId) {
         self.record_put(task, queue);
-        self.shared.waiting.queues.push(queue, task).unwrap_or_else(|_| panic!("the front has no capacity"));
+        self.shared.queued.queues.push(queue, task).unwrap_or_else(|_| panic!("the front has no capacity"));
     }
 
     /// A task is about to be put into a queue.
@@ -523,7 +526,7 @@ impl Worker {
     /// Keeps a task spawned by this seat.
     pub(crate) fn keep(&mut self, task: TaskRef) {
         self.recorder.record_decision(|| Decision::Keeps(name_of(task)));
-        self.state.keep(task);
+        self.seat.keep(task);
     }
 
     #[cold]
@@ -531,16 +534,16 @@ impl Worker {
         let shared = Arc::clone(&self.shared);
         let reach = self.reach(&shared, false);
         let plan = self.stand(&shared);
-        AtOnce(self.state.help(plan, reach).map(|FoundTask { task, way }| (task, way)))
+        AtOnce(self.seat.help(plan, reach).map(|FoundTask { task, way }| (task, way)))
     }
 
     /// The plan to look by: the seat's own, or, for unbound threads, that of the place the thread runs at now.
     #[inline(always)]
     fn stand<'a>(&mut self, shared: &'a RuntimeState) -> &'a SeatPlan {
         if let Some(roaming) = &shared.tables.roaming {
-            self.state.stand(roaming.seat_here().unwrap_or(self.seat));
+            self.seat.stand(roaming.seat_here().unwrap_or(self.seat_id));
         }
-        &shared.plan.seats[self.state.stands().index()]
+        &shared.plan.seats[self.seat.stands().index()]
     }
 
     /// Wakes one sleeper for a queued task, which may be over by now.
@@ -568,7 +571,7 @@ struct Seated<'a> {
 
 impl<'a> Seated<'a> {
     fn of_this_thread(shared: &'a RuntimeState) -> Seated<'a> {
-        let (seat, slot) = in_task(|worker| (worker.seat, worker.slot));
+        let (seat, slot) = in_task(|worker| (worker.seat_id, worker.slot));
         Seated { shared, seat, plan: &shared.plan.seats[seat.index()], slot }
     }
 
@@ -633,7 +636,7 @@ impl<'a> Seated<'a> {
             }
         }
         self.end_idle();
-        leave_to_others(shared);
+        pass_wake_on(shared);
         // The thread leaves: the seat's private tasks move to queues open to others.
         while let Some(called) = self.inbox().take() {
             run(called, Way::NO_QUEUE);
@@ -656,7 +659,7 @@ impl<'a> Seated<'a> {
 
     /// The seat's next step if it has found nothing since then.
     fn rest(&self, since: Instant) -> Rest {
-        in_task(|worker| worker.state.none(self.plan, nanoseconds_since(since)))
+        in_task(|worker| worker.seat.none(self.plan, nanoseconds_since(since)))
     }
 
     /// Like [`Seated::rest`], while a task waits on the seat.
@@ -664,7 +667,7 @@ impl<'a> Seated<'a> {
         let idle_ns = nanoseconds_since(since);
         in_task(|worker| {
             let may_miss_wake = is_tied || is_apart(worker.code.waiter);
-            let state = &mut worker.state;
+            let state = &mut worker.seat;
             if may_miss_wake { state.none_unsure(self.plan, idle_ns) } else { state.none(self.plan, idle_ns) }
         })
     }
@@ -692,11 +695,11 @@ impl<'a> Seated<'a> {
         let chosen = if let Some(Woken::Spawn(wake)) = slept { Some(wake) } else { sleepers.stay(self.slot) };
         in_task(|worker| {
             worker.recorder.sleep_ends(shared.recording.as_ref(), self.plan.pool);
-            worker.state.woken(chosen, slept_ns, worker.has_code());
+            worker.seat.woken(chosen, slept_ns, worker.has_code());
         });
         let found = found?;
         // The spawn chose this thread for another task than the one it found by itself.
-        leave_to_others(shared);
+        pass_wake_on(shared);
         Some((found.task, found.way))
     }
 }
@@ -704,9 +707,9 @@ impl<'a> Seated<'a> {
 /// A task for the calling thread's seat.
 #[inline]
 pub(crate) fn find(shared: &RuntimeState) -> Option<(TaskRef, Way)> {
-    let NextTask { task, way, leaves } = in_task(|worker| worker.find(shared, false))?;
-    if leaves {
-        leave_to_others(shared);
+    let NextTask { task, way, passes_wake_on } = in_task(|worker| worker.find(shared, false))?;
+    if passes_wake_on {
+        pass_wake_on(shared);
     }
     Some((task, way))
 }
@@ -723,13 +726,13 @@ fn find_last(shared: &RuntimeState) -> Option<NextTask<TaskRef>> {
 fn find_below(shared: &RuntimeState, reach: &mut Reach<'_>, request: RequestId) -> Option<NextTask<TaskRef>> {
     let mut all = (0..shared.plan.queues.len()).map(QueueId::new);
     let task = all.find_map(|queue| reach.take_of(request, queue, Take::Youngest, 0))?;
-    Some(NextTask { task, way: Way::NO_QUEUE, leaves: false })
+    Some(NextTask { task, way: Way::NO_QUEUE, passes_wake_on: false })
 }
 
 /// If the seat was woken for a task, and has other work: wakes another seat for that task.
-fn leave_to_others(shared: &RuntimeState) {
+fn pass_wake_on(shared: &RuntimeState) {
     let woken = in_task(|worker| {
-        let woken = worker.state.take_wake();
+        let woken = worker.seat.take_wake();
         if let Some(wake) = woken {
             worker.recorder.record_decision(|| Decision::PassesOn(wake.queue));
         }
@@ -742,8 +745,8 @@ fn leave_to_others(shared: &RuntimeState) {
 
 /// If a tied seat was woken for a task it may not begin: wakes a seat that may begin any.
 #[cold]
-fn leave_to_free(shared: &RuntimeState) {
-    if let Some(wake) = in_task(|worker| worker.state.take_wake()) {
+fn pass_wake_to_free_seat(shared: &RuntimeState) {
+    if let Some(wake) = in_task(|worker| worker.seat.take_wake()) {
         shared.pass_on(Wake { request: None, while_waiting: false, ..wake });
     }
 }
@@ -869,7 +872,7 @@ fn while_waiting(request: Option<RequestId>, below: *const Context, runs: impl F
     let bomb = Abort;
     let outer = in_task(|worker| {
         // The wait may depend on code of the layer, and that on any task.
-        worker.state.begin_wait(request.filter(|_| !worker.shared.hook.any()));
+        worker.seat.begin_wait(request.filter(|_| !worker.shared.hook.any()));
         std::mem::replace(&mut worker.stack.below, below)
     });
     runs();
@@ -877,7 +880,7 @@ fn while_waiting(request: Option<RequestId>, below: *const Context, runs: impl F
     in_task(|worker| {
         worker.stack.below = outer;
         worker.recorder.observe_tasks();
-        if let Some((task, queue)) = worker.state.end_wait() {
+        if let Some((task, queue)) = worker.seat.end_wait() {
             worker.put(task, queue, Kind::Immediate).assert_none();
         }
     });
@@ -900,11 +903,11 @@ fn wait_until_done(shared: &RuntimeState, awaited: &impl Awaited) {
         // The seat may have been woken for a task it may not begin.
         let is_tied = in_task(|worker| !worker.stack.below.is_null());
         if is_tied {
-            leave_to_free(shared);
+            pass_wake_to_free_seat(shared);
         }
-        let is_narrow = in_task(|worker| worker.state.waits_for().is_some()) && !is_tied;
+        let is_narrow = in_task(|worker| worker.seat.waits_for().is_some()) && !is_tied;
         if is_narrow && shared.hook.any() {
-            in_task(|worker| worker.state.widen_wait());
+            in_task(|worker| worker.seat.widen_wait());
             continue;
         }
         // Read again after each task: it may have changed the thread's seat.
@@ -941,7 +944,7 @@ fn wait_until_done(shared: &RuntimeState, awaited: &impl Awaited) {
     if shared.hook.any() {
         leave_to_program();
     }
-    leave_to_others(shared);
+    pass_wake_on(shared);
 }
 
 fn nanoseconds_since(since: Instant) -> u64 {

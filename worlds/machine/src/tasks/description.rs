@@ -388,7 +388,7 @@ mod tests {
                             let together = (round == 0 && (number == 1 || number == 2)).then_some(&together);
                             task.spawn(move |()| {
                                 together.iter().for_each(|barrier| _ = barrier.wait());
-                                ran.store(in_task(|worker| worker.state.stands().index()), Relaxed);
+                                ran.store(in_task(|worker| worker.seat.stands().index()), Relaxed);
                             });
                         }
                     });

@@ -52,7 +52,7 @@ pub fn begin_child() -> Option<Included> {
         if context.is_cancelled() {
             return None;
         }
-        context.begin_one(worker.seat);
+        context.begin_one(worker.seat_id);
         let number = worker.recorder.keeps_events().then(|| worker.recorder.included_begins(worker.frame.request));
         let outer = worker.frame.put_aside();
         let context = ContextRef::new(context);
@@ -76,7 +76,7 @@ pub fn end_child(child: Included) {
         if let Some(number) = number {
             worker.recorder.included_ends(worker.frame.request, number);
         }
-        (own, worker.seat, worker.frame.resume(&mut outer))
+        (own, worker.seat_id, worker.frame.resume(&mut outer))
     });
     #[expect(unsafe_code, reason = "ends a task in its context")]
     // SAFETY: `begin_child` has counted it there, and this value was made once; `own` was made for its children.
@@ -179,8 +179,8 @@ pub fn has_queued() -> bool {
     in_task(|worker| match worker.tasks() {
         Some(own) => !own.is_empty(),
         None => {
-            let (queue, _) = worker.shared.plan.place_of_task(worker.state.stands(), Kind::Immediate);
-            worker.shared.waiting.queues.len(queue) > 0
+            let (queue, _) = worker.shared.plan.place_of_task(worker.seat.stands(), Kind::Immediate);
+            worker.shared.queued.queues.len(queue) > 0
         }
     })
 }

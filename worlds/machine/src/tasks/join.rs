@@ -97,7 +97,7 @@ fn take_back(task: TaskRef, queue: Option<QueueId>) -> bool {
 #[inline(never)]
 fn take_back_from_below(mut younger: TaskRef, task: TaskRef, queue: Option<QueueId>) -> bool {
     loop {
-        let way = in_task(|worker| worker.state.own_way());
+        let way = in_task(|worker| worker.seat.own_way());
         run_on_top(younger, way);
         match in_task(|worker| try_take_back(worker, task, queue)) {
             Ok(is_back) => return is_back,
@@ -136,7 +136,7 @@ fn try_take_back(worker: &mut Worker, task: TaskRef, queue: Option<QueueId>) -> 
     if let Some(queue) = queue {
         return Ok(remove(worker, queue, task));
     }
-    if worker.state.take_back(&task) {
+    if worker.seat.take_back(&task) {
         record_taken_back(worker, task);
         return Ok(true);
     }
@@ -153,7 +153,7 @@ fn try_take_back(worker: &mut Worker, task: TaskRef, queue: Option<QueueId>) -> 
 #[cold]
 #[inline(never)]
 fn put_elsewhere(worker: &mut Worker, task: TaskRef) -> (Option<QueueId>, AtOnce) {
-    match worker.state.place_second(&worker.shared.plan) {
+    match worker.seat.place_second(&worker.shared.plan) {
         SpawnTarget::Keep => {
             worker.keep(task);
             (None, AtOnce::NONE)
@@ -165,7 +165,7 @@ fn put_elsewhere(worker: &mut Worker, task: TaskRef) -> (Option<QueueId>, AtOnce
 #[inline]
 fn record_taken_back(worker: &mut Worker, task: TaskRef) {
     if worker.recorder.is_on() {
-        worker.recorder.task_taken(task, worker.state.own_way(), false);
+        worker.recorder.task_taken(task, worker.seat.own_way(), false);
         worker.recorder.task_begins(task);
     }
 }
@@ -182,7 +182,7 @@ fn record_end_of_second(worker: &mut Worker, task: TaskRef) {
 /// Takes a task out of its locked queue, or out of the tasks kept by this seat.
 #[cold]
 fn remove(worker: &mut Worker, queue: QueueId, task: TaskRef) -> bool {
-    let found = worker.shared.waiting.queues.remove(queue, task) || worker.state.take_back(&task);
+    let found = worker.shared.queued.queues.remove(queue, task) || worker.seat.take_back(&task);
     if found {
         record_taken_back(worker, task);
     }

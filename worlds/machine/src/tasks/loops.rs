@@ -294,7 +294,7 @@ unsafe fn come(task: TaskRef) {
     let invitation = unsafe { Box::from_raw(task.as_ptr().as_ptr().cast::<Invitation>()) };
     let (shared, seat) = in_task(|worker| {
         worker.begin_task(task);
-        (Arc::clone(&worker.shared), worker.seat)
+        (Arc::clone(&worker.shared), worker.seat_id)
     });
     invitation.work.visit(&shared, seat);
     end_task(&invitation.header);

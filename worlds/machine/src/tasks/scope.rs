@@ -198,7 +198,7 @@ mod tests {
                 let another = has_another_request.then(|| runtime.spawn(|| ()));
                 scope(|scope| {
                     if is_in_use {
-                        threads.spawn(|| runtime.shared.waiting.queues.hold(shared, holds));
+                        threads.spawn(|| runtime.shared.queued.queues.hold(shared, holds));
                         while !is_held.load(Ordering::Acquire) {
                             std::thread::yield_now();
                         }

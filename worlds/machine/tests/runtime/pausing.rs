@@ -113,6 +113,48 @@ fn a_paused_box_goes_on_when_it_is_resumed_and_never_before() {
     }
 }
 
+/// A source and a filter always have something to do, and the box behind them is resumed from outside.
+#[test]
+fn a_resumed_box_goes_on_beside_boxes_that_never_rest() {
+    let schema = Schema::new([("n", Type::U64)]);
+    let mut net = ModelBuilder::new("never rests");
+    let source = net.source(library::source("numbers", &schema, || {
+        (0..u64::MAX).map(|number| Envelope::new([vec![number; 100].into()]))
+    }));
+    let filter = || {
+        |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+            match turn.take(0) {
+                Some(envelope) if envelope.is_pill() || envelope.column(0).u64s()[0] == 0 => turn.send(0, envelope),
+                _ => {}
+            }
+            Ok(())
+        }
+    };
+    let first = net.add(BoxModel::new("first", filter).input(&schema).output(&schema));
+    let slow = net.add(library::sink("slow", &schema, |_| Ok(())));
+    net.connect(source.output(0), first.input(0));
+    net.connect(first.output(0), slow.input(0));
+    net.end(slow.output(0));
+    let (model, slow) = (net.build().unwrap(), slow);
+    for (strategy, threads) in ALL.iter().flat_map(|strategy| [(strategy, 1), (strategy, 2)]) {
+        let name = strategy.name();
+        let runtime = MachineRuntime::builder().strategy(name.parse().unwrap()).threads(threads).quiet().start();
+        let (operator, resumes, taken) = pausing();
+        let request = runtime.submit_with(&model, vec![(slow, operator)]);
+        let resume = resumes.recv_timeout(Duration::from_secs(60)).unwrap();
+        // The box is paused by now, most likely.
+        std::thread::sleep(Duration::from_millis(5));
+        drop(resume);
+        let end = Instant::now() + Duration::from_secs(60);
+        while taken.load(Ordering::Relaxed) == 0 {
+            assert!(Instant::now() < end, "{name}, {threads} threads: a resumed box does not go on");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        request.cancel();
+        assert!(is_cancelled(&request, name));
+    }
+}
+
 /// Any end of a request with a paused box ends the request at once, and later resuming has no effect.
 #[test]
 fn a_request_with_a_paused_box_can_be_cancelled() {

@@ -36,13 +36,14 @@ impl Engine<'_> {
         let Engine { plan, seats, queues, program, .. } = self;
         let Thread { state, pinned, .. } = &mut seats[seat];
         let called = || pinned.pop_front().map(|task| (task, program.tasks[task as usize].request));
-        let Some(NextTask { task, way, leaves }) = found.or_else(|| state.find(&plan.seats[seat], queues, called))
+        let Some(NextTask { task, way, passes_wake_on }) =
+            found.or_else(|| state.find(&plan.seats[seat], queues, called))
         else {
             return self.idle(seat);
         };
         self.seats[seat].idle_since = None;
         let (begin, cost) = self.took(seat, task.0, way);
-        if leaves {
+        if passes_wake_on {
             self.pass_on(seat);
         }
         self.spend(seat, begin, cost);

@@ -68,10 +68,10 @@ pub unsafe fn migrate_to(place: impl Into<Place>) -> Result<(), MigrateError> {
     }
     let seat = in_task(|worker| {
         worker.shared.topology().try_node_of(place).map_err(MigrateError::NoSuchPlace)?;
-        worker.shared.seat_at(place, worker.seat).ok_or(MigrateError::NoSeat(place))
+        worker.shared.seat_at(place, worker.seat_id).ok_or(MigrateError::NoSeat(place))
     })?;
     fibre.stays();
-    if in_task(|worker| worker.seat != seat) {
+    if in_task(|worker| worker.seat_id != seat) {
         // SAFETY: the caller's promise.
         unsafe { fibre.migrate(seat) };
     }

@@ -430,7 +430,7 @@ impl Builder {
             return Err(SpawnError::NoMemory);
         };
         shared.note_code();
-        if shared.waiting.queues.push(queue, Core::task(core)).is_err() {
+        if shared.queued.queues.push(queue, Core::task(core)).is_err() {
             // There is no memory for a longer queue.
             threads.ended_outside();
             core::discard(core);
@@ -568,8 +568,8 @@ fn spawn_thread(worker: &mut Worker, task: TaskRef) -> AtOnce {
     if worker.put_own(task).is_ok() {
         return AtOnce::NONE;
     }
-    match worker.state.place(&worker.shared.plan, Kind::Immediate) {
-        SpawnTarget::Into(queue, _) if worker.shared.waiting.queues.is_long(queue, LONG) => worker.refused(task),
+    match worker.seat.place(&worker.shared.plan, Kind::Immediate) {
+        SpawnTarget::Into(queue, _) if worker.shared.queued.queues.is_long(queue, LONG) => worker.refused(task),
         put => worker.put_or_keep(task, put),
     }
 }

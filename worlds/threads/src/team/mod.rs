@@ -206,7 +206,7 @@ impl Member {
 
 impl fmt::Debug for Member {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Member").field("seat", &self.worker.seat).finish_non_exhaustive()
+        f.debug_struct("Member").field("seat", &self.worker.seat_id).finish_non_exhaustive()
     }
 }
 

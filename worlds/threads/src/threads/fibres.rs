@@ -149,7 +149,7 @@ impl SeatFibres {
 /// The fibres of a worker's seat.
 #[inline]
 pub(crate) fn of_worker(worker: &mut Worker) -> &mut SeatFibres {
-    of_parts(&mut worker.code.above, &worker.shared, worker.seat)
+    of_parts(&mut worker.code.above, &worker.shared, worker.seat_id)
 }
 
 /// Like [`of_worker`], by parts of the worker.
@@ -304,12 +304,12 @@ impl Fibre {
                 by_thread: is_apart(worker.code.waiter),
                 leaves_seat: is_movable && worker.does_anything(),
             };
-            let goes_on = worker.state.place_resumed(&worker.shared.plan, end, &mut Others(&worker.shared));
+            let goes_on = worker.seat.place_resumed(&worker.shared.plan, end, &mut Others(&worker.shared));
             match goes_on {
                 GoesOn::At { seat, .. } => self.change_seat(&worker.shared, seat),
                 GoesOn::Here => {
-                    self.change_seat(&worker.shared, worker.seat);
-                    worker.state.woke(self.task());
+                    self.change_seat(&worker.shared, worker.seat_id);
+                    worker.seat.woke(self.task());
                 }
             }
             Some(goes_on)
@@ -364,7 +364,7 @@ impl Fibre {
     fn resume(&'static self, task: TaskRef) {
         let outer = in_task(|worker| {
             let outer = Outer::put_aside(worker);
-            worker.state.begin_row(is_apart(worker.code.waiter));
+            worker.seat.begin_row(is_apart(worker.code.waiter));
             self.enter(worker);
             outer
         });
@@ -390,7 +390,7 @@ impl Fibre {
                     SwitchReason::Suspended => {}
                     // Another seat may go on with it from here on.
                     SwitchReason::Away => fibre.state.mark_left(),
-                    SwitchReason::Yielded => worker.state.yielded(fibre.task()),
+                    SwitchReason::Yielded => worker.seat.yielded(fibre.task()),
                     SwitchReason::Ended => {
                         worker.code.began -= 1;
                         of_worker(worker).stacks.give(fibre);
@@ -417,13 +417,13 @@ impl Fibre {
     /// The worker enters the next fibre, if the next turn belongs to a resumable fibre or to a beginning thread.
     #[inline]
     fn enter_next(worker: &mut Worker) -> Option<(&'static Fibre, TaskRef)> {
-        let (own, first): (*const Deque, _) = (worker.own().map_or(ptr::null(), ptr::from_ref), worker.state.first());
-        let queues = &worker.shared.waiting.queues;
+        let (own, first): (*const Deque, _) = (worker.own().map_or(ptr::null(), ptr::from_ref), worker.seat.first());
+        let queues = &worker.shared.queued.queues;
         #[expect(unsafe_code, reason = "a reference that does not borrow the worker")]
         // SAFETY: null, or a queue of the worker's shared state; these never move.
         let is_own_empty = || unsafe { own.as_ref() }.is_none_or(Deque::is_empty);
         let is_first_empty = || first.map_or_else(is_own_empty, |(queue, _)| queues.looks_empty(queue));
-        if let Some(task) = worker.state.next_resumed(is_first_empty) {
+        if let Some(task) = worker.seat.next_resumed(is_first_empty) {
             let fibre = Fibre::of(task);
             fibre.enter(worker);
             return Some((fibre, task));
@@ -472,7 +472,7 @@ impl Fibre {
         self.thread.store(task.as_ptr().as_ptr().cast(), Ordering::Release);
         self.follows.set(Core::follows(task));
         self.on_top.set(0);
-        self.state.begin(worker.seat);
+        self.state.begin(worker.seat_id);
         self.shared.store(Arc::as_ptr(&worker.shared).cast_mut(), Ordering::Relaxed);
     }
 
@@ -716,29 +716,29 @@ impl OtherSeats for Others<'_> {
 #[cold]
 pub(crate) fn send_all_away() {
     let (shared, sent) = in_task(|worker| {
-        if next_open_seat(&worker.shared.plan, worker.seat, &Others(&worker.shared)).is_none() {
+        if next_open_seat(&worker.shared.plan, worker.seat_id, &Others(&worker.shared)).is_none() {
             return (Arc::clone(&worker.shared), Vec::new());
         }
         let (mut stay, mut sent) = (Vec::new(), Vec::new());
-        let called = std::iter::from_fn(|| worker.shared.inbox(worker.seat).take()).collect::<Vec<_>>();
+        let called = std::iter::from_fn(|| worker.shared.inbox(worker.seat_id).take()).collect::<Vec<_>>();
         for task in called {
             if ptr::eq(task.header().class, &raw const FIBRE) {
-                worker.state.woke(task);
+                worker.seat.woke(task);
             } else {
                 stay.push(task);
             }
         }
-        stay.into_iter().for_each(|task| worker.shared.inbox(worker.seat).put(task));
-        for task in worker.state.take_woken() {
+        stay.into_iter().for_each(|task| worker.shared.inbox(worker.seat_id).put(task));
+        for task in worker.seat.take_woken() {
             let fibre = Fibre::of(task);
             let (plan, others) = (&worker.shared.plan, Others(&worker.shared));
-            let open = if fibre.state.is_away() { worker.state.open_seat(plan, &others) } else { None };
+            let open = if fibre.state.is_away() { worker.seat.open_seat(plan, &others) } else { None };
             match open {
                 Some(seat) => {
                     fibre.change_seat(&worker.shared, seat);
                     sent.push((seat, task));
                 }
-                None => worker.state.woke(task),
+                None => worker.seat.woke(task),
             }
         }
         (Arc::clone(&worker.shared), sent)
@@ -859,7 +859,7 @@ pub(crate) fn start(task: TaskRef, class: Class, way: Option<Way>) -> Result<(),
         let fibre = of_worker(worker).stacks.take(class)?;
         let way = way.unwrap_or(worker.frame.way);
         let outer = Outer::put_aside(worker);
-        worker.state.begin_row(is_apart(worker.code.waiter));
+        worker.seat.begin_row(is_apart(worker.code.waiter));
         fibre.begin(worker, task, way);
         Some((fibre, outer))
     });
@@ -875,7 +875,7 @@ pub(crate) fn start(task: TaskRef, class: Class, way: Option<Way>) -> Result<(),
 #[inline]
 pub(crate) fn begin_awaited(thread: NonNull<Core>) -> bool {
     let begun = in_task(|worker| {
-        if !worker.state.try_on_top() || !worker.state.is_own_thread_next() || worker.is_called() {
+        if !worker.seat.try_on_top() || !worker.seat.is_own_thread_next() || worker.is_called() {
             return None;
         }
         let deque = worker.own()?;
@@ -890,7 +890,7 @@ pub(crate) fn begin_awaited(thread: NonNull<Core>) -> bool {
             return None;
         };
         // A row has a limit, and so has the depth of threads that each wait for the next one.
-        let way = worker.state.begin_own_thread();
+        let way = worker.seat.begin_own_thread();
         let outer = Outer::put_aside(worker);
         fibre.begin(worker, task, way);
         Some((fibre, task, outer))
@@ -903,16 +903,16 @@ pub(crate) fn begin_awaited(thread: NonNull<Core>) -> bool {
 /// of an own stack, resumable threads may take their turns before the code beneath goes on, as they may while it waits.
 pub(crate) fn begin_next() -> bool {
     let begun = in_task(|worker| {
-        if !worker.state.try_on_top() {
+        if !worker.seat.try_on_top() {
             return None;
         }
         if !is_apart(worker.code.waiter) {
             if worker.stack.is_tied || !worker.stack.below.is_null() {
                 return None;
             }
-            worker.state.begin_row_on_top();
+            worker.seat.begin_row_on_top();
         }
-        if !worker.state.may_begin_thread() || worker.is_called() {
+        if !worker.seat.may_begin_thread() || worker.is_called() {
             return None;
         }
         let mut fibre = None;
@@ -948,19 +948,19 @@ fn go_on_top(begun: Option<(&'static Fibre, TaskRef, Outer)>) -> bool {
 /// usual way.
 #[cold]
 pub(crate) fn began_in_vain() {
-    in_task(|worker| worker.state.began_in_vain());
+    in_task(|worker| worker.seat.began_in_vain());
 }
 
 /// The youngest task of a seat's own queue, if the queue has its turn and the task is a beginning thread with a stack
 /// of this class, or of any class with `None`.
 #[inline]
 fn take_own_thread(worker: &mut Worker, class: Option<Class>) -> Option<(TaskRef, Way)> {
-    if !worker.state.is_own_thread_next() {
+    if !worker.seat.is_own_thread_next() {
         return None;
     }
     let task = worker.own()?.pop()?;
     if Core::is(task) && class.is_none_or(|class| class == Core::class(task)) {
-        return Some((task, worker.state.begin_own_thread()));
+        return Some((task, worker.seat.begin_own_thread()));
     }
     put_back_own(worker, task);
     None
@@ -973,11 +973,11 @@ fn take_first_thread(
     worker: &mut Worker,
     has_stack: impl FnOnce(&mut OwnStacks<Fibre>, Class) -> bool,
 ) -> Option<(TaskRef, Way)> {
-    let (queue, way) = worker.state.first_thread_next()?;
-    let stacks = &mut *of_parts(&mut worker.code.above, &worker.shared, worker.seat).stacks;
+    let (queue, way) = worker.seat.first_thread_next()?;
+    let stacks = &mut *of_parts(&mut worker.code.above, &worker.shared, worker.seat_id).stacks;
     let wanted = |task: &TaskRef| Core::is(*task) && has_stack(stacks, Core::class(*task));
-    let task = worker.shared.waiting.queues.take_oldest_if(queue, wanted)?;
-    worker.state.begin_first_thread();
+    let task = worker.shared.queued.queues.take_oldest_if(queue, wanted)?;
+    worker.seat.begin_first_thread();
     Some((task, way))
 }
 

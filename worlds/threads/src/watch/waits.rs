@@ -12,7 +12,7 @@ use vicus_machine::layer::{RuntimeState, in_task};
 pub(crate) fn begin_wait(whose: Waits) {
     in_task(|worker| {
         attach(&worker.shared);
-        let own = of_parts(&mut worker.code.above, &worker.shared, worker.seat);
+        let own = of_parts(&mut worker.code.above, &worker.shared, worker.seat_id);
         own.counts.0.begin_wait(whose);
         watch(&own.threads, &worker.shared);
     });

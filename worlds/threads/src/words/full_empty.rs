@@ -288,13 +288,13 @@ impl Node {
         let party = match fibres::current() {
             Some(fibre) => Party::Fibre(fibre),
             None => with_worker(|worker| {
-                Party::Seat(Latch::new(worker.code.waiter), Arc::as_ptr(&worker.shared), worker.seat)
+                Party::Seat(Latch::new(worker.code.waiter), Arc::as_ptr(&worker.shared), worker.seat_id)
             })
             .unwrap_or_else(|| Party::Outside(EndSignal::new())),
         };
         let takes_backtraces = with_worker(|worker| worker.shared.settings.waits_have_backtraces);
         let backtrace = (takes_backtraces == Some(true)).then(|| Box::new(Backtrace::force_capture()));
-        let run = |worker: &mut Worker| run_of_seat(worker.seat.index(), worker.shared.plan.seats.len());
+        let run = |worker: &mut Worker| run_of_seat(worker.seat_id.index(), worker.shared.plan.seats.len());
         let run = if operation == Operation::Lock { with_worker(run) } else { None };
         let links = Links::new(run.unwrap_or(IN_ORDER));
         Node { backtrace, links, ..Node::of(address, operation, party) }

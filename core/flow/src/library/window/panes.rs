@@ -46,13 +46,15 @@ impl Panes {
         Ok(slot)
     }
 
-    /// Closes the next window that ends by then: of a key, whose rows are numbered, or of all.
+    /// Closes the next window that ends by then: of a key, whose rows are numbered, or of all. `room` is asked for the
+    /// bytes that this takes meanwhile.
     pub(super) fn close(
         &mut self,
         until: i128,
         key: Option<u32>,
         keys: &mut Keys,
         slots: &mut Slots,
+        room: &dyn Fn(u64) -> Result<(), BoxError>,
     ) -> Result<Option<Vec<Closed>>, BoxError> {
         // Rows are counted from 0.
         let next = self.next.get(&key.unwrap_or(ALL)).copied().or(key.map(|_| 0));
@@ -63,7 +65,7 @@ impl Panes {
                 let first = (pane * self.pane - self.width).div_euclid(self.slide) + 1;
                 let window = next.map_or(first, |next| first.max(next));
                 let end = window.saturating_mul(self.slide).saturating_add(self.width);
-                if end <= until { Some(self.take(window, key, i128::MAX, keys, slots)?) } else { None }
+                if end <= until { Some(self.take(window, key, i128::MAX, keys, slots, room)?) } else { None }
             }
         };
         if closed.is_none() && key.is_none() && until < i128::MAX {
@@ -76,12 +78,17 @@ impl Panes {
     }
 
     /// Closes the next window of rows that did not become full.
-    pub(super) fn close_rest(&mut self, keys: &mut Keys, slots: &mut Slots) -> Result<Option<Vec<Closed>>, BoxError> {
+    pub(super) fn close_rest(
+        &mut self,
+        keys: &mut Keys,
+        slots: &mut Slots,
+        room: &dyn Fn(u64) -> Result<(), BoxError>,
+    ) -> Result<Option<Vec<Closed>>, BoxError> {
         let Some((&(key, pane), _)) = self.slots.first_key_value() else { return Ok(None) };
         let key = key as u32;
         let first = (pane * self.pane - self.width).div_euclid(self.slide) + 1;
         let window = first.max(self.next.get(&key).copied().unwrap_or(0)).max(0);
-        self.take(window, Some(key), keys.rows(key), keys, slots).map(Some)
+        self.take(window, Some(key), keys.rows(key), keys, slots, room).map(Some)
     }
 
     /// The first pane.
@@ -103,18 +110,20 @@ impl Panes {
         most: i128,
         keys: &mut Keys,
         slots: &mut Slots,
+        room: &dyn Fn(u64) -> Result<(), BoxError>,
     ) -> Result<Vec<Closed>, BoxError> {
         let (start, end) = (window * self.slide, window * self.slide + self.width);
         // Panes before this one are in no later window.
         let kept = (start + self.slide).div_euclid(self.pane);
         let (from, to) = (start.div_euclid(self.pane), end.div_euclid(self.pane));
-        let panes: Vec<((i128, i128), u32)> = match key {
-            None => self.slots.range((from, 0)..(to, 0)).map(|(place, slot)| (*place, *slot)).collect(),
-            Some(key) => {
-                let key = i128::from(key);
-                self.slots.range((key, from)..(key, to)).map(|(place, slot)| (*place, *slot)).collect()
-            }
+        let places = match key {
+            None => (from, 0)..(to, 0),
+            Some(key) => (i128::from(key), from)..(i128::from(key), to),
         };
+        // The panes, and the windows by their keys, twice.
+        const EACH: usize = size_of::<((i128, i128), u32)>() + size_of::<Closed>() + 4 * size_of::<(u32, u32)>();
+        room((self.slots.range(places.clone()).count() * EACH) as u64)?;
+        let panes: Vec<((i128, i128), u32)> = self.slots.range(places).map(|(place, slot)| (*place, *slot)).collect();
         let mut made: BTreeMap<u32, u32> = BTreeMap::new();
         for (place, slot) in panes {
             let (pane, number) = match key {

@@ -24,7 +24,7 @@ const RUNS: usize = 7;
 
 /// The source of recordings.
 pub(in crate::simulate) struct Recordings {
-    from: From,
+    from: RecordingsOrigin,
     /// The recordings so far.
     known: BTreeMap<(String, usize), Trace>,
 }
@@ -43,7 +43,7 @@ const STORED: [(&str, &[u8]); 16] = {
     )
 };
 
-enum From {
+enum RecordingsOrigin {
     /// Recordings in this program.
     Stored,
     /// Files in this folder.
@@ -54,17 +54,17 @@ enum From {
 
 impl Recordings {
     pub(in crate::simulate) fn read_from(folder: &Path) -> Recordings {
-        Recordings { from: From::Files(folder.to_owned()), known: BTreeMap::new() }
+        Recordings { from: RecordingsOrigin::Files(folder.to_owned()), known: BTreeMap::new() }
     }
 
     /// Recordings in this program: the same in each run.
     pub(in crate::simulate) fn stored() -> Recordings {
-        Recordings { from: From::Stored, known: BTreeMap::new() }
+        Recordings { from: RecordingsOrigin::Stored, known: BTreeMap::new() }
     }
 
     pub(in crate::simulate) fn made_of(triples: u64, keep: Option<&Path>) -> Recordings {
         let keep = keep.map(Path::to_owned);
-        Recordings { from: From::Here { triples, keep, stores: BTreeMap::new() }, known: BTreeMap::new() }
+        Recordings { from: RecordingsOrigin::Here { triples, keep, stores: BTreeMap::new() }, known: BTreeMap::new() }
     }
 
     /// Gives a figure its recordings.
@@ -95,7 +95,7 @@ impl Recordings {
     fn obtain(&mut self, wanted: &RecordingNeed<'_>) -> anyhow::Result<Trace> {
         let expected = self.expected(wanted);
         match &mut self.from {
-            From::Stored => {
+            RecordingsOrigin::Stored => {
                 let name = wanted.name();
                 let stored = STORED.iter().find(|(known, _)| *known == name);
                 let (_, packed) =
@@ -103,12 +103,12 @@ impl Recordings {
                 let trace = zstd::decode_all(*packed).with_context(|| expected.clone())?;
                 Ok(Trace::read_from(&mut &trace[..]).with_context(|| expected)?)
             }
-            From::Files(folder) => {
+            RecordingsOrigin::Files(folder) => {
                 let trace = trace::read(&wanted.file(folder)).with_context(|| expected.clone())?;
                 ensure!(last_model(&trace) != Some("load"), "{expected}: the last request in it has loaded data");
                 Ok(trace)
             }
-            From::Here { triples, keep, stores } => {
+            RecordingsOrigin::Here { triples, keep, stores } => {
                 let triples = (*triples / wanted.part).max(1);
                 let dataset = match stores.get(&triples) {
                     Some(dataset) => dataset,
@@ -127,10 +127,10 @@ impl Recordings {
     fn expected(&self, wanted: &RecordingNeed<'_>) -> String {
         let what = format!("a recording of {}, planned for {} threads", wanted.queries.join(" and "), wanted.threads);
         match &self.from {
-            From::Files(folder) => {
+            RecordingsOrigin::Files(folder) => {
                 format!("{}: expected {what} (--record DIR makes such files)", wanted.file(folder).display())
             }
-            From::Stored | From::Here { .. } => what,
+            RecordingsOrigin::Stored | RecordingsOrigin::Here { .. } => what,
         }
     }
 }

@@ -90,7 +90,7 @@ impl MachineRuntime {
         let number = shared.recording.as_ref().map_or(TaskHeader::UNNUMBERED, |recording| recording.task_submitted(id));
         let within = nest(shared, id);
         let task = RequestJob::task(id, number, f, &answer, within);
-        shared.waiting.queues.push(queue, task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
+        shared.queued.queues.push(queue, task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
         shared.wake_for(queue, Some(id), true);
         TaskRequest { shared: Arc::clone(shared), id, answer }
     }

@@ -19,7 +19,7 @@ pub(super) fn wait_apart(layer: &dyn Layer, awaited: &impl Awaited) {
         if awaited.announce_suspension() {
             layer.suspend();
         }
-        awaited.note_resumed(in_task(|worker| worker.seat));
+        awaited.note_resumed(in_task(|worker| worker.seat_id));
     }
     in_task(|worker| worker.recorder.observe_tasks());
 }
@@ -35,8 +35,8 @@ pub(crate) fn send_away() {
     let any = in_task(|worker| {
         let hook = &worker.shared.hook;
         hook.any() && {
-            hook.of_seat(worker.seat).before_look();
-            worker.state.woken_count() > 0 || worker.shared.inbox(worker.seat).is_waiting()
+            hook.of_seat(worker.seat_id).before_look();
+            worker.seat.woken_count() > 0 || worker.shared.inbox(worker.seat_id).is_waiting()
         }
     });
     if any {
@@ -56,12 +56,12 @@ impl Worker {
     /// block.
     #[inline]
     pub fn does_anything(&self) -> bool {
-        let seat = self.shared.hook.of_seat(self.seat);
+        let seat = self.shared.hook.of_seat(self.seat_id);
         seat.is_blocked() || !is_apart(self.code.waiter) && seat.is_sitting()
     }
 
     /// Whether code of the layer has begun that goes on with this seat when woken.
     pub(crate) fn has_code(&self) -> bool {
-        self.code.began > self.shared.hook.of_seat(self.seat).gone()
+        self.code.began > self.shared.hook.of_seat(self.seat_id).gone()
     }
 }

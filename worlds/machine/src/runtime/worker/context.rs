@@ -162,7 +162,7 @@ impl Worker {
     /// The owner of the running task's awaited latches.
     #[inline]
     pub(crate) fn owner(&self) -> ContextOwner {
-        ContextOwner { seat: self.seat, waiter: self.code.waiter }
+        ContextOwner { seat: self.seat_id, waiter: self.code.waiter }
     }
 
     /// The running task's current context for spawning children.

@@ -11,7 +11,7 @@ impl Worker {
     pub(crate) fn deal(&mut self, accesses: &[Access]) -> DealResult {
         let shared = &self.shared;
         let spawner = &mut self.frame.spawner;
-        self.state.deal(
+        self.seat.deal(
             &shared.plan,
             accesses,
             spawner,
@@ -31,7 +31,7 @@ impl Worker {
 
     /// A task with these uses begins here.
     pub(crate) fn begin_uses(&self, uses: &Uses) {
-        let pool = self.shared.plan.seats[self.state.stands().index()].pool;
+        let pool = self.shared.plan.seats[self.seat.stands().index()].pool;
         self.shared.tables.last_uses.iter().for_each(|last_uses| last_uses.begin(pool, uses));
     }
 
@@ -67,7 +67,7 @@ impl Worker {
 
     /// Bytes of these accesses on this seat's node, and on others.
     fn near_and_far(&self, accesses: &[Access]) -> (usize, usize) {
-        let own = self.shared.plan.seats[self.state.stands().index()].node.index();
+        let own = self.shared.plan.seats[self.seat.stands().index()].node.index();
         let nodes = locality::footprint_of(accesses).nodes;
         let near = nodes.get(own).copied().unwrap_or(0);
         (near, nodes.iter().sum::<usize>() - near)
@@ -87,14 +87,14 @@ impl Worker {
                 self.shared.topology().core_groups[group.index()].node
             }
         };
-        let queue = self.state.home(&self.shared.plan, node);
+        let queue = self.seat.home(&self.shared.plan, node);
         // When its predecessors are over, a seat other than this one may queue the task.
         queue.or_else(|| Some(self.own_deferred()).filter(|own| self.shared.plan.queues[own.index()].owner.is_none()))
     }
 
     /// The queue of this seat's own deferred tasks.
     pub(crate) fn own_deferred(&self) -> QueueId {
-        self.shared.plan.seats[self.state.stands().index()].place[Kind::Deferred as usize]
+        self.shared.plan.seats[self.seat.stands().index()].place[Kind::Deferred as usize]
     }
 
     /// Queues a task whose predecessors are over. Another seat may have spawned it, and others may have run the

@@ -147,7 +147,7 @@ impl<F: FnOnce(ContextRef) + Send> Job<F> {
         let context_ref = ContextRef::new(context);
         // SAFETY: the caller's promise.
         let context = unsafe { &*context };
-        context.begin_one(worker.seat);
+        context.begin_one(worker.seat_id);
         let class = Self::class::<S>();
         let header = TaskHeader { class, context: context_ref, request: context.request(), number, has_data };
         let block = store.put(worker, Job { header, f });
@@ -188,7 +188,7 @@ unsafe fn end(header: &TaskHeader, context: &Context) {
         if worker.frame.context.is_none() {
             worker.recorder.task_ends(header);
         }
-        (worker.frame.context, worker.seat)
+        (worker.frame.context, worker.seat_id)
     });
     if own.is_some() {
         // SAFETY: the caller's promise.
@@ -207,7 +207,7 @@ unsafe fn end_with_children(header: &TaskHeader, context: &Context) {
     close_all_groups();
     let (own, seat) = in_task(|worker| {
         worker.recorder.task_ends(header);
-        (worker.frame.context.take(), worker.seat)
+        (worker.frame.context.take(), worker.seat_id)
     });
     heaps::finish_task();
     // SAFETY: as in `end`; `own` was made for the job's children, with this context as its parent.

@@ -19,7 +19,7 @@ pub(super) struct OwnQueue {
 
 impl OwnQueue {
     pub(super) fn new(shared: &RuntimeState, state: &Seat<TaskRef>, seat: SeatId) -> OwnQueue {
-        let queue = state.own().and_then(|queue| shared.waiting.queues.deque(queue)).map_or(ptr::null(), ptr::from_ref);
+        let queue = state.own().and_then(|queue| shared.queued.queues.deque(queue)).map_or(ptr::null(), ptr::from_ref);
         let plan = &shared.plan.seats[seat.index()];
         let near = shared.plan.queues[plan.tasks.index()].wake.iter();
         let near = near.map(|pool| ptr::from_ref(&shared.system.sleepers.pools[pool.index()])).collect();

@@ -15,7 +15,7 @@ impl Worker {
 
     /// Puts a task without a place into the queue of the plan, or keeps it.
     fn put_anywhere(&mut self, task: TaskRef, kind: Kind) -> AtOnce {
-        let put = self.state.place(&self.shared.plan, kind);
+        let put = self.seat.place(&self.shared.plan, kind);
         self.put_spilling(task, put)
     }
 
@@ -24,8 +24,8 @@ impl Worker {
     fn put_spilling(&mut self, task: TaskRef, put: SpawnTarget) -> AtOnce {
         let SpawnTarget::Into(queue, kind) = put else { return self.put_or_keep(task, put) };
         let shared = &self.shared;
-        let is_in_use = || shared.waiting.queues.is_in_use(queue);
-        let Some(own) = self.state.spill(kind, || shared.has_one_request(), is_in_use) else {
+        let is_in_use = || shared.queued.queues.is_in_use(queue);
+        let Some(own) = self.seat.spill(kind, || shared.has_one_request(), is_in_use) else {
             return self.put(task, queue, kind);
         };
         // Before it is put: another seat may have run it then.
@@ -57,7 +57,7 @@ impl Worker {
         if kind == Kind::Immediate && queue.is_none() && self.put_own(task).is_ok() {
             return AtOnce::NONE;
         }
-        let put = self.state.place_dealt(&self.shared.plan, kind, queue);
+        let put = self.seat.place_dealt(&self.shared.plan, kind, queue);
         if queue.is_none() { self.put_spilling(task, put) } else { self.put_or_keep(task, put) }
     }
 }

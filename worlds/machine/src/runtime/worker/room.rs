@@ -1,7 +1,7 @@
 //! A task that found no room in its queue runs on top of its spawner, which then leaves its turn to other requests.
 
 use super::{
-    AtOnce, Worker, in_task, leave_to_others, leave_to_program, may_be_suspended, run_while_waiting, while_waiting,
+    AtOnce, Worker, in_task, leave_to_program, may_be_suspended, pass_wake_on, run_while_waiting, while_waiting,
     with_layer, with_shared,
 };
 use crate::runtime::clock::now_ns;
@@ -22,7 +22,7 @@ impl AtOnce {
 
 #[cold]
 fn run_at_once(task: TaskRef, way: Way) {
-    in_task(|worker| worker.state.begin_help());
+    in_task(|worker| worker.seat.begin_help());
     // A stack of its own also stops its panics: nothing stands on top of this frame.
     let begun = with_layer(|layer| layer.begin(task, way)).unwrap_or(Err(task));
     if let Err(task) = begun {
@@ -33,7 +33,7 @@ fn run_at_once(task: TaskRef, way: Way) {
             shared.hook.leave_task(beneath);
         });
     }
-    in_task(|worker| worker.state.end_help());
+    in_task(|worker| worker.seat.end_help());
     leave_to_program();
     // Now that it has run: others may wait for this task, which is in no queue.
     leave_turn();
@@ -47,7 +47,7 @@ fn leave_turn() {
     }
     if !may_be_suspended() {
         with_shared(take_turn);
-    } else if in_task(|worker| worker.shared.are_several() && worker.state.is_turn_over(now_ns())) {
+    } else if in_task(|worker| worker.shared.are_several() && worker.seat.is_turn_over(now_ns())) {
         with_layer(Layer::yield_now);
     }
 }
@@ -68,9 +68,9 @@ fn take_turn(shared: &RuntimeState) {
         return;
     }
     while_waiting(None, ptr::null(), || {
-        while let Some(NextTask { task, way, leaves }) = found {
-            if leaves {
-                leave_to_others(shared);
+        while let Some(NextTask { task, way, passes_wake_on }) = found {
+            if passes_wake_on {
+                pass_wake_on(shared);
             }
             run_while_waiting(shared, task, way);
             found = find();
