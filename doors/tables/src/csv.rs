@@ -365,7 +365,7 @@ impl CsvScan {
 impl CsvScan {
     /// The rows with lists and the like in place of their texts; the first one is in this line, unless values before it
     /// have line breaks.
-    fn from_texts(&self, rows: Envelope, line: usize) -> Result<Envelope, BoxError> {
+    fn values_of_texts(&self, rows: Envelope, line: usize) -> Result<Envelope, BoxError> {
         let kind = |place: &usize| &self.form.kinds[self.read[*place]];
         if !self.places.iter().map(kind).any(is_read_from_text) {
             return Ok(rows);
@@ -472,7 +472,7 @@ impl Scan for CsvScan {
         })?;
         self.rows += batch.num_rows();
         let rows = convert::envelope(&batch, &self.places)?;
-        let rows = self.from_texts(rows, first)?;
+        let rows = self.values_of_texts(rows, first)?;
         self.pieces = Pieces::of(rows);
         Ok(Some(self.pieces.next(most_rows).unwrap_or_else(nothing_yet)))
     }
