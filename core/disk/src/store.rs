@@ -440,7 +440,7 @@ impl StoreFiles {
         }
         let names = directory.list()?;
         let has = |wanted: &str| names.iter().any(|name| name == wanted);
-        for part in names.iter().filter(|name| if has(HIDDEN) { is_part(name) } else { is_of_store(name) }) {
+        for part in names.iter().filter(|name| if has(HIDDEN) { is_part(name) } else { is_log_or_base(name) }) {
             // A begun store has no log yet, and a hidden one may have all parts.
             let is_left = has(HIDDEN) || (has(BEGUN) && number_of(part).is_none());
             if !is_left {
@@ -799,13 +799,13 @@ impl StoreFiles {
 }
 
 /// Whether a file of this name is a segment of a log, or a base file, finished or not.
-fn is_of_store(name: &str) -> bool {
+fn is_log_or_base(name: &str) -> bool {
     number_of(name).is_some() || generation_of(name).is_some()
 }
 
 /// Whether it is one of these, or on its way.
 fn is_part(name: &str) -> bool {
-    is_of_store(name) || is_fetched(name)
+    is_log_or_base(name) || is_fetched(name)
 }
 
 /// The generation of a base file, finished or not, by its name.

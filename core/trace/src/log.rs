@@ -9,8 +9,8 @@ use crate::recent::{CHUNK, Recent};
 /// [`EventLog::record`] is an addition, a comparison and a 32-byte store: 12 ns including page faults of fresh memory,
 /// measured on a busy 2-core virtual machine, and less than 1 ns once the log is full. A full log drops and counts
 /// later events; it never overwrites, because the beginning explains the end and not the reverse. For runs of days a
-/// log [rolls](EventLog::rolling): it keeps the last events, or those of a [span of time](EventLog::of_last), and counts
-/// and sums up those before them. Memory is first touched by recording, so the log's pages lie on the node of the
+/// log [rolls](EventLog::rolling): it keeps the last events, or those of a [span of time](EventLog::of_last), and
+/// counts and sums up those before them. Memory is first touched by recording, so the log's pages lie on the node of the
 /// recording thread.
 ///
 /// ```
@@ -84,8 +84,8 @@ impl EventLog {
         EventLog { next: Some(0), earlier: Some(Box::new(EarlierSums::new())), ..EventLog::new(room) }
     }
 
-    /// A log that keeps the events of the last `span_ns` before its end, or the last ones if there are more than `room`,
-    /// and sums over the time before them. Memory for `room` events is allocated now, and touched as far as the busiest
+    /// A log that keeps the events of the last `span_ns` before its end, or the last ones if there are more than
+    /// `room`, and sums over the time before them. Memory for `room` events is allocated now, and touched as far as the busiest
     /// span needs it.
     ///
     /// ```
@@ -95,7 +95,8 @@ impl EventLog {
     /// let mut log = EventLog::of_last(10 * MINUTE_NS, 1 << 20);
     /// (0..=60).for_each(|minute| _ = log.record(minute * MINUTE_NS, What::Woke { pool: 0 }));
     /// let log = log.finish();
-    /// assert_eq!(log.events.iter().map(|event| event.time_ns / MINUTE_NS).collect::<Vec<_>>(), Vec::from_iter(50..=60));
+    /// let minutes = Vec::from_iter(log.events.iter().map(|event| event.time_ns / MINUTE_NS));
+    /// assert_eq!(minutes, Vec::from_iter(50..=60));
     /// assert_eq!(log.earlier.iter().map(|part| part.events).sum::<u64>(), 50);
     /// ```
     pub fn of_last(span_ns: u64, room: usize) -> EventLog {
@@ -159,9 +160,9 @@ impl EventLog {
         self.lost
     }
 
-    /// Ends the recording, for a log of a span of time at the time of its last event. A log that has rolled begins where
-    /// each invocation in it is whole: behind the last end without a beginning, and one of a span of time with the first
-    /// invocation that is not over before the span.
+    /// Ends the recording, for a log of a span of time at the time of its last event. A log that has rolled begins
+    /// where each invocation in it is whole: behind the last end without a beginning, and one of a span of time with
+    /// the first invocation that is not over before the span.
     pub fn finish(self) -> SeatLog {
         self.finish_at(0)
     }

@@ -106,8 +106,8 @@ struct RunArgs {
     /// Keeps the last events in place of the first ones: for networks that run for days.
     #[arg(long, requires = "trace")]
     trace_rolling: bool,
-    /// Keeps the events of so much time before the end, such as 10m or 500ms, and sums of the time before that; the last
-    /// events alone if `--trace-events` has no room for more.
+    /// Keeps the events of so much time before the end, such as 10m or 500ms, and sums of the time before that; the
+    /// last events alone if `--trace-events` has no room for more.
     #[arg(long, value_name = "TIME", value_parser = trace_span, requires = "trace", conflicts_with = "trace_rolling")]
     trace_last: Option<Duration>,
 }

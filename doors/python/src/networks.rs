@@ -326,7 +326,7 @@ fn parsed(
     Ok(Parsed { text, kinds, threads: shared, own, inside })
 }
 
-/// What the threads of a network record.
+/// The events that the threads of a network record.
 #[derive(Clone, Copy)]
 enum Records {
     Nothing,

@@ -1,4 +1,5 @@
-//! The triples of a graph of another library, made as they are read: each with its graph, as a store of rdflib has them.
+//! The triples of a graph of another library, made as they are read: each with its graph, as a store of rdflib has
+//! them.
 
 use crate::data::{Data, DataStore, OpenData, Raise as _};
 use crate::errors::Failure;
@@ -102,6 +103,14 @@ impl Triples {
     }
 }
 
+/// The first look for a pattern.
+enum FirstLook {
+    /// A whole triple: whether it is there.
+    Whole(bool),
+    /// The first quads, and the others.
+    Open { quads: Vec<[Id; 4]>, found: Matching },
+}
+
 /// The triples of a pattern of a library's terms, none for any, in the default graph, or in that of a name; each comes
 /// with `graph`, the library's own.
 #[pyfunction]
@@ -143,22 +152,24 @@ pub(crate) fn triples<'py>(
         }
     }
     let pattern = [subject, predicate, object];
-    let look = || -> Result<(usize, Option<(Vec<[Id; 4]>, Matching)>), Error> {
+    let look = || -> Result<FirstLook, Error> {
         if is_whole {
-            return Ok((usize::from(Matching::has(&dataset, pattern, graph)?), None));
+            return Ok(FirstLook::Whole(Matching::has(&dataset, pattern, graph)?));
         }
         let mut found = Matching::of_ids(&dataset, pattern, graph)?;
         let quads = found.next(FIRST)?.unwrap_or_default();
-        Ok((quads.len(), Some((quads, found))))
+        Ok(FirstLook::Open { quads, found })
     };
     // Data in memory is found sooner than the interpreter would come back.
     let looked = if matches!(held.kept(), DataStore::Memory(_)) { look() } else { py.detach(look) };
-    let (count, found) = looked.map_err(Failure::from).raise(py, None)?;
-    made.left = count;
-    if let Some((quads, found)) = found {
-        made.terms = terms(py, &quads, &made.given, &dataset, cache.get())?;
-        let is_over = found.is_over();
-        made.rest = (!is_over).then(|| UnreadTriples { found, cache: cache.clone().unbind(), held, size: NEXT });
+    match looked.map_err(Failure::from).raise(py, None)? {
+        FirstLook::Whole(is_there) => made.left = usize::from(is_there),
+        FirstLook::Open { quads, found } => {
+            made.left = quads.len();
+            made.terms = terms(py, &quads, &made.given, &dataset, cache.get())?;
+            let is_over = found.is_over();
+            made.rest = (!is_over).then(|| UnreadTriples { found, cache: cache.clone().unbind(), held, size: NEXT });
+        }
     }
     Ok(made)
 }

@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn states_within_the_span_are_made_from_the_same_objects_after_each_removal() {
-        let seeds = std::env::var("VICUS_SEEDS").map_or(300, |seeds| seeds.parse().expect("a number"));
+        let seeds = option_env!("VICUS_SEEDS").map_or(300, |seeds| seeds.parse().expect("a number"));
         let mut removed = 0;
         for seed in 1..=seeds {
             let mut chance = Chance(u64::wrapping_mul(seed, 0x9E37_79B9_7F4A_7C15));

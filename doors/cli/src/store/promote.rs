@@ -38,7 +38,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let server = StoreServer::new(&args.server.unwrap_or_default(), token.as_deref());
     let others: Vec<StoreServer> = args.other.iter().map(|url| StoreServer::new(url, token.as_deref())).collect();
     let ask =
-        |ask: &dyn Fn(&StoreServer) -> Result<CopyStanding, CopyError>| -> anyhow::Result<(CopyStanding, Vec<CopyStanding>)> {
+        |ask: &dyn Fn(&StoreServer) -> Result<CopyStanding, CopyError>| -> anyhow::Result<(_, Vec<CopyStanding>)> {
             let standings = others.iter().map(ask).collect::<Result<Vec<_>, _>>()?;
             Ok((ask(&server)?, standings))
         };

@@ -225,7 +225,7 @@ fn full(run: &QueryRun, ids: &[u64], bytes: &RowBytes) -> Result<ArrayRef, BoxEr
 /// A cell of a column of values.
 enum Cell<'a> {
     Unbound,
-    /// Of a term that is in its id.
+    /// Its id has the term.
     Inlined(Id),
     Text(&'a str),
 }

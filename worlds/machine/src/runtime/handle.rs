@@ -153,8 +153,8 @@ impl MachineRuntime {
         self.shared.takes()
     }
 
-    /// Says which operators of a query the boxes of a model are, before it is submitted: the recording, if there is one,
-    /// has them. They are asked for only then.
+    /// Says which operators of a query the boxes of a model are, before it is submitted: the recording, if there is
+    /// one, has them. They are asked for only then.
     pub fn record_operators(
         &self,
         model: &Arc<vicus_flow::Model>,

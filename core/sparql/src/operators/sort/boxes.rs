@@ -131,7 +131,7 @@ pub(crate) fn is_ordered(bits: u64) -> bool {
 }
 
 /// Whether [`Snapshot::compare`] gives this term's order in ORDER BY.
-pub(crate) fn is_of_store(snapshot: &Snapshot, id: Id) -> bool {
+pub(crate) fn is_log_or_base(snapshot: &Snapshot, id: Id) -> bool {
     id < Id::ranked(TermKind::Typed, 0) && snapshot.has(id)
 }
 

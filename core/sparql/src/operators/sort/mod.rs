@@ -2,7 +2,7 @@
 
 mod boxes;
 
-pub(crate) use boxes::{Rows, SortBy, compare_rows, envelope_of_rows, is_of_store, sorting_bytes};
+pub(crate) use boxes::{Rows, SortBy, compare_rows, envelope_of_rows, is_log_or_base, sorting_bytes};
 
 use super::{Below, Each, Op, Physical, PhysicalOperator, StableColumns, Title};
 use crate::algebra::{Node, Slots, SortKey};

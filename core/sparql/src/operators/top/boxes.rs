@@ -8,7 +8,7 @@
 use crate::boxes::sorted_runs::SortedRuns;
 use crate::boxes::spill::{Hold, LEAST, Spiller};
 use crate::boxes::{Growth, MOST_ATTACHED_TO_WAITING, slices};
-use crate::operators::sort::{Rows, SortBy, compare_rows, envelope_of_rows, is_of_store, sorting_bytes};
+use crate::operators::sort::{Rows, SortBy, compare_rows, envelope_of_rows, is_log_or_base, sorting_bytes};
 use crate::terms::{Booking, Terms};
 use std::ops::Range;
 use std::sync::Arc;
@@ -177,7 +177,7 @@ impl Top {
         let snapshot = &self.terms.snapshot;
         let (mut is_plain, mut has_fresh) = (true, false);
         for id in keys.iter().map(|bits| Id::from_bits(*bits)) {
-            is_plain &= is_of_store(snapshot, id);
+            is_plain &= is_log_or_base(snapshot, id);
             has_fresh |= id.is_unranked();
         }
         self.is_plain &= is_plain;
