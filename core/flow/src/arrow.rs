@@ -313,7 +313,15 @@ impl Envelope {
         let column = |(array, field): (&ArrayRef, &Arc<ArrowField>)| {
             Column::from_arrow(array).map_err(|error| error.in_column(field.name()))
         };
-        let columns = batch.columns().iter().zip(batch.schema_ref().fields()).map(column).collect::<Result<_, _>>()?;
+        let columns = batch.columns().iter().zip(batch.schema_ref().fields()).map(column);
+        let columns = columns.collect::<Result<Vec<Column>, _>>()?;
+        let other = |column: &&Column| column.len() != batch.num_rows();
+        if let Some((column, field)) = columns.iter().zip(batch.schema_ref().fields()).find(|(column, _)| other(column))
+        {
+            let (rows, those) = (batch.num_rows(), column.len());
+            let problem = format!("is one of {rows}, of which the column has {those}");
+            return Err(outside(those.min(rows), problem).in_column(field.name()));
+        }
         Ok(Envelope::of_rows(columns, batch.num_rows()))
     }
 }
@@ -441,6 +449,10 @@ impl Column {
         if array.is_empty() {
             return Ok(builder::empty(&kind));
         }
+        if let Some(nulls) = array.nulls().filter(|nulls| nulls.len() != array.len()) {
+            let (rows, bits) = (array.len(), nulls.len());
+            return Err(outside(bits.min(rows), format!("is one of {rows} rows with {bits} bits for nulls")));
+        }
         Ok(match array.data_type() {
             DataType::Int8 => number::<types::Int8Type>(kind, array),
             DataType::Int16 => number::<types::Int16Type>(kind, array),
@@ -500,13 +512,16 @@ impl Column {
             DataType::LargeList(_) => of_lists::<i64>(kind, array)?,
             DataType::FixedSizeList(_, size) => {
                 let lists = array.as_fixed_size_list();
-                let (first, each) = (lists.value_offset_at(0), *size as usize);
+                let negative = |_| outside(0, format!("has {size} values"));
+                let each = usize::try_from(*size).map_err(negative)?;
+                let first = lists.value_offset_at(0);
                 let values = items_of(lists.values(), &kind)?;
-                if values.len() < first + array.len() * each {
-                    let row = values.len().saturating_sub(first) / each;
+                let end = array.len().checked_mul(each).and_then(|count| count.checked_add(first));
+                let Some(end) = end.filter(|&end| end <= values.len()) else {
+                    let row = values.len().saturating_sub(first) / each.max(1);
                     return Err(outside(row, format!("has {each} values, and the array ends before them")));
-                }
-                let items = values.slice(first..first + array.len() * each);
+                };
+                let items = values.slice(first..end);
                 let too_many = |_| FromArrowError::TooManyItems { column: None };
                 i32::try_from(items.len().max(array.len())).map_err(too_many)?;
                 let ends: Vec<i32> = (0..=array.len() as i32).map(|row| row * size).collect();
@@ -518,6 +533,10 @@ impl Column {
                     Column::from_arrow(part).map_err(|error| error.in_column(field.name()))
                 };
                 let parts = parts.map(part).collect::<Result<Vec<_>, _>>()?;
+                if let Some(part) = parts.iter().find(|part| part.len() != array.len()) {
+                    let (rows, those) = (array.len(), part.len());
+                    return Err(outside(those.min(rows), format!("is one of {rows}, of which a part has {those}")));
+                }
                 of_struct(kind, array.len(), parts).and_nulls(array)
             }
             DataType::Dictionary(..) => of_dictionary(kind, array)?,
@@ -803,6 +822,10 @@ fn codes_of(keys: &dyn Array, values: usize, codes: &mut Vec<u32>) -> Result<(),
 
 /// A column of keys of these texts or strings of bytes, which are shared by all columns of them.
 fn of_keys(values: Column, keys: &dyn Array) -> Result<Column, FromArrowError> {
+    if i32::try_from(values.len()).is_err() {
+        let problem = format!("a dictionary of {} values, and at most 2^31 are possible", values.len());
+        return Err(FromArrowError::Value { column: None, problem });
+    }
     // Keys of 32 bits are codes as they are.
     let shared = match keys.data_type() {
         DataType::UInt32 => Some(keys.as_primitive::<types::UInt32Type>().values().inner()),

@@ -152,12 +152,20 @@ fn build(building: &mut Building<'_>) -> KindOutputs {
     let parts = parts as usize;
     let [first, second] = [0, 1].map(|input| building.inputs()[input].clone());
     let joining = Joining::of(&first.schema, &second.schema, pairs.iter().copied()).kind(kind);
+    let (of_first, of_second): (Vec<usize>, Vec<usize>) = pairs.into_iter().unzip();
+    let by = HashKey::default();
     let net = building.net();
-    let inputs = [first.output, second.output];
-    let joins = library::join_in_parts(net, inputs, &joining, parts, HashKey::default(), ENVELOPE_ROWS);
+    let split = net.add(library::partition_heavy(&first.schema, &of_first, parts, by));
+    let copied = net.add(library::partition_to_heavy(&second.schema, &of_second, parts, 1, by));
+    net.connect(first.output, split.input(0));
+    net.connect(second.output, copied.input(0));
+    net.connect(split.output(parts), copied.input(1));
     let union = net.add(library::union(&joining.schema(), parts));
-    for (part, join) in joins.into_iter().enumerate() {
-        net.connect(join, union.input(part));
+    for part in 0..parts {
+        let join = net.add(library::join(&joining, by, ENVELOPE_ROWS));
+        net.connect(split.output(part), join.input(0));
+        net.connect(copied.output(part), join.input(1));
+        net.connect(join.output(0), union.input(part));
     }
     Ok(vec![(union.output(0), joining.schema())])
 }

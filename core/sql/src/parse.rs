@@ -174,12 +174,14 @@ fn name_structs(tokens: &mut [TokenWithSpan]) {
         Token::Word(word) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case(name),
         _ => false,
     };
-    for three in places.windows(3) {
-        let [before, at, behind] = [three[0], three[1], three[2]].map(|place| &tokens[place].token);
-        // A type stands behind AS, a double colon, or the name of a part.
+    for five in places.windows(5) {
+        let [before, at, behind, name, kind] = [0, 1, 2, 3, 4].map(|each| &tokens[five[each]].token);
+        // A type stands behind AS, a double colon, or the name of a part, and a part is a name and a type: a table or a
+        // column may be called `struct` as well, with names of columns in brackets.
         let is_type = matches!(before, Token::DoubleColon | Token::Word(_)) && !is(before, "select");
-        if is_type && is(at, "struct") && *behind == Token::LParen {
-            tokens[three[1]].token = Token::make_keyword("TUPLE");
+        let has_part = matches!(name, Token::Word(_)) && !matches!(kind, Token::Comma | Token::RParen);
+        if is_type && has_part && is(at, "struct") && *behind == Token::LParen {
+            tokens[five[1]].token = Token::make_keyword("TUPLE");
         }
     }
 }
@@ -365,6 +367,19 @@ mod tests {
                 assert!(parse(&text, &options).is_err(), "{count} {verb}, brackets");
             }
         }
+    }
+
+    #[test]
+    fn a_name_is_no_type_with_parts() {
+        let types = |text: &str| {
+            let mut tokens = Tokenizer::new(&Common::of_tokens(None), text).tokenize_with_location().unwrap();
+            name_structs(&mut tokens);
+            let is_type = |token: &&TokenWithSpan| matches!(&token.token, Token::Word(word) if word.value == "TUPLE");
+            tokens.iter().filter(is_type).count()
+        };
+        assert_eq!(types("WITH struct(a) AS (SELECT 1) SELECT a FROM struct"), 0);
+        assert_eq!(types("SELECT struct.a FROM (SELECT 1, 2) AS struct(a, b)"), 0);
+        assert_eq!(types("SELECT CAST('{}' AS struct(a bigint, b struct(c double)[])), '{}'::struct(a date)"), 3);
     }
 
     #[test]

@@ -10,8 +10,8 @@ use crate::recent::{CHUNK, Recent};
 /// measured on a busy 2-core virtual machine, and less than 1 ns once the log is full. A full log drops and counts
 /// later events; it never overwrites, because the beginning explains the end and not the reverse. For runs of days a
 /// log [rolls](EventLog::rolling): it keeps the last events, or those of a [span of time](EventLog::of_last), and
-/// counts and sums up those before them. Memory is first touched by recording, so the log's pages lie on the node of the
-/// recording thread.
+/// counts and sums up those before them. Memory is first touched by recording, so the log's pages lie on the node of
+/// the recording thread.
 ///
 /// ```
 /// use vicus_trace::{EventLog, What};
@@ -85,8 +85,8 @@ impl EventLog {
     }
 
     /// A log that keeps the events of the last `span_ns` before its end, or the last ones if there are more than
-    /// `room`, and sums over the time before them. Memory for `room` events is allocated now, and touched as far as the busiest
-    /// span needs it.
+    /// `room`, and sums over the time before them. Memory for `room` events is allocated now, and touched as far as the
+    /// busiest span needs it.
     ///
     /// ```
     /// use vicus_trace::{EventLog, What};

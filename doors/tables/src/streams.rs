@@ -404,7 +404,7 @@ mod tests {
             ("sizes", SqlType::named("bigint[]").unwrap()),
             ("at", SqlType::named("struct(x double, y double)").unwrap()),
         ];
-        let schema: Schema = kinds.iter().map(|(name, kind)| Field::new(name, kind.flow_type()).or_null()).collect();
+        let schema: Schema = kinds.iter().map(|(name, kind)| Field::new(*name, kind.flow_type()).or_null()).collect();
         let json = [
             r#"{"price": 1234567890123456789012345678.5, "on": "2024-02-29", "sizes": [1, null], "at": {"y": 2}}"#,
             "{}",

@@ -2,9 +2,7 @@
 
 use super::HashKey;
 use super::hash::hash_rows;
-use super::late::told_schema;
 use super::partition::Deal;
-use super::spill::Spilled;
 use crate::{BoxError, BoxModel, Envelope, Grow, Operator, Schema, Turn, Type};
 use std::collections::VecDeque;
 
@@ -65,11 +63,6 @@ pub fn heavy_schema() -> Schema {
 /// assert!(pairs[0].abs_diff(pairs[1]) <= 2);
 /// ```
 pub fn partition_heavy(schema: &Schema, keys: &[usize], parts: usize, by: HashKey) -> BoxModel {
-    split(schema, keys, parts, by, false)
-}
-
-/// See [`partition_heavy`]; if it goes on learning, the last output has [`told_schema`].
-pub(super) fn split(schema: &Schema, keys: &[usize], parts: usize, by: HashKey, goes_on: bool) -> BoxModel {
     assert!(keys.iter().all(|&key| key < schema.columns().len()), "{keys:?} are not all columns of {schema}");
     let (keys, rows) = (keys.to_vec(), schema.clone());
     let factory = move || Split {
@@ -81,13 +74,11 @@ pub(super) fn split(schema: &Schema, keys: &[usize], parts: usize, by: HashKey, 
         sample_hashes: Vec::new(),
         sample_bytes: 0,
         heavy: Heavy::default(),
-        later: goes_on.then(|| Later::new(parts)),
         next: 0,
         hashes: Vec::new(),
     };
     let model = BoxModel::new("partition heavy", factory).input(schema);
-    let told = if goes_on { told_schema() } else { heavy_schema() };
-    (0..parts).fold(model, |model, _| model.output(schema)).output(&told)
+    (0..parts).fold(model, |model, _| model.output(schema)).output(&heavy_schema())
 }
 
 /// Deals rows to `parts` outputs by the hash of their keys, but those with heavy keys to each of them. Input 0 has the
@@ -112,7 +103,7 @@ pub fn partition_to_heavy(schema: &Schema, keys: &[usize], parts: usize, produce
 
 /// The hashes of heavy keys. Another key with the same hash is treated as if it were heavy, in both streams.
 #[derive(Default)]
-pub(super) struct Heavy {
+struct Heavy {
     /// In order.
     hashes: Vec<u64>,
     /// A bit for the lowest bits of each, so that most rows need no search.
@@ -120,19 +111,7 @@ pub(super) struct Heavy {
 }
 
 impl Heavy {
-    pub(super) fn hashes(&self) -> &[u64] {
-        &self.hashes
-    }
-
-    /// Adds a hash. Whether it is new.
-    pub(super) fn add(&mut self, hash: u64) -> bool {
-        let Err(place) = self.hashes.binary_search(&hash) else { return false };
-        self.hashes.insert(place, hash);
-        self.bits[Heavy::word(hash)] |= 1 << (hash % 64);
-        true
-    }
-
-    pub(super) fn of(mut hashes: Vec<u64>) -> Heavy {
+    fn of(mut hashes: Vec<u64>) -> Heavy {
         hashes.sort_unstable();
         hashes.dedup();
         let mut bits = [0; 16];
@@ -153,52 +132,8 @@ impl Heavy {
     }
 
     #[inline]
-    pub(super) fn has(&self, hash: u64) -> bool {
+    fn has(&self, hash: u64) -> bool {
         self.bits[Heavy::word(hash)] >> (hash % 64) & 1 == 1 && self.hashes.binary_search(&hash).is_ok()
-    }
-}
-
-/// Samples behind the first one. Of every few rows one is looked at; when there are enough of them, they tell which
-/// keys are heavy now, and are forgotten: a key that was heavy long ago does not become so again by old rows.
-struct Later {
-    sample: Vec<u64>,
-    /// So many hashes are a sample.
-    most: usize,
-    /// How many rows are left out before the next one.
-    skip: usize,
-}
-
-/// One of so many rows is in a later sample.
-const OF_ROWS: usize = 8;
-
-/// A key is heavy if it is more often in a later sample than this, so that chance makes few keys heavy.
-const OFTEN: usize = 32;
-
-/// Most keys that become heavy: each costs a look at all rows of a part, and room in every part.
-const MOST_HEAVY: usize = 512;
-
-impl Later {
-    fn new(parts: usize) -> Later {
-        Later { sample: Vec::new(), most: OFTEN * OF_A_PART * parts, skip: 0 }
-    }
-
-    /// Looks at rows. When the sample is whole, gives the keys that are heavy and were not.
-    fn see(&mut self, hashes: &[u64], heavy: &mut Heavy, parts: usize) -> Result<Vec<u64>, BoxError> {
-        self.sample.grow(hashes.len() / OF_ROWS + 1)?;
-        self.sample.extend(hashes.iter().skip(self.skip).step_by(OF_ROWS));
-        // The first row of the next envelope that is looked at.
-        let left = hashes.len().saturating_sub(self.skip) % OF_ROWS;
-        self.skip = match (hashes.len() < self.skip, left) {
-            (true, _) => self.skip - hashes.len(),
-            (false, 0) => 0,
-            (false, left) => OF_ROWS - left,
-        };
-        if self.sample.len() < self.most {
-            return Ok(Vec::new());
-        }
-        let found = Heavy::found(std::mem::take(&mut self.sample), parts);
-        let room = MOST_HEAVY.saturating_sub(heavy.hashes.len());
-        Ok(found.hashes.into_iter().take(room).filter(|&hash| heavy.add(hash)).collect())
     }
 }
 
@@ -213,8 +148,6 @@ struct Split {
     sample_hashes: Vec<u64>,
     sample_bytes: u64,
     heavy: Heavy,
-    /// Learns from further rows.
-    later: Option<Later>,
     /// The part of the last heavy row.
     next: u32,
     /// For each row of an envelope, the hash of its keys.
@@ -241,15 +174,7 @@ impl Split {
             if !self.heavy.hashes.is_empty() {
                 turn.send(parts, Envelope::new([self.heavy.hashes.clone().into()]));
             }
-            if self.later.is_some() {
-                turn.send(parts, Envelope::new([vec![None::<u64>].into()]));
-            }
-            // Rows could not be kept for keys that become heavy later.
-            let can_keep = turn.instance.account().is_none() || Spilled::is_possible(turn);
-            self.later = self.later.take().filter(|_| can_keep && parts > 1);
-            if self.later.is_none() {
-                turn.send_pill(parts);
-            }
+            turn.send_pill(parts);
             self.learns = false;
             turn.run_again();
         }
@@ -259,12 +184,6 @@ impl Split {
     fn deal(&mut self, envelope: &Envelope, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         hash_rows(envelope, &self.keys, self.by, &mut self.hashes)?;
         let parts = self.deal.parts();
-        if let Some(later) = &mut self.later {
-            let found = later.see(&self.hashes, &mut self.heavy, parts)?;
-            if !found.is_empty() {
-                turn.send(parts, Envelope::new([found.into()]));
-            }
-        }
         if self.heavy.hashes.is_empty() {
             let targets = self.hashes.iter().map(|&hash| Deal::part_of(hash, parts));
             return self.deal.deal(turn, envelope, targets, &[]);

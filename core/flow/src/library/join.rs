@@ -2,7 +2,6 @@
 
 use super::HashKey;
 use super::hash::hash_rows;
-use super::partition::Deal;
 use super::spill::{DEEPEST, Parts, Spilled, is_divisible};
 use crate::{
     Attachment, BoxError, BoxModel, Column, Envelope, EnvelopeBuilder, Field, Grow, HeldBytes, NoMemory, Operator,
@@ -56,16 +55,6 @@ impl Joining {
             assert!(a.kind.fits(&b.kind) || b.kind.fits(&a.kind), "{} and {} are compared", a.kind, b.kind);
         }
         Joining { first: first.clone(), second: second.clone(), on, kind: JoinKind::Inner }
-    }
-
-    pub(super) fn schemas(&self) -> [&Schema; 2] {
-        [&self.first, &self.second]
-    }
-
-    /// The compared columns of each stream.
-    pub(super) fn keys(&self) -> [Vec<usize>; 2] {
-        let (first, second) = self.on.iter().copied().unzip();
-        [first, second]
     }
 
     /// The join that sends these rows.
@@ -126,18 +115,6 @@ impl Joining {
 /// assert_eq!(pairs.column(3).texts().collect::<Vec<_>>(), ["London", "New York"]);
 /// ```
 pub fn join(joining: &Joining, by: HashKey, envelope_rows: usize) -> BoxModel {
-    join_of(joining, by, envelope_rows, JoinBegin::default())
-}
-
-/// The beginning of a join, beside its description.
-#[derive(Clone, Default)]
-pub(super) struct JoinBegin {
-    /// Rows of the second stream whose keys became heavy, from input 2: for a part of a join that goes on learning.
-    pub(super) late: Option<Late>,
-}
-
-/// The box of a join, whose further inputs are to be added.
-pub(super) fn join_of(joining: &Joining, by: HashKey, envelope_rows: usize, begin: JoinBegin) -> BoxModel {
     let (first, second, output) = (joining.first.clone(), joining.second.clone(), joining.schema());
     let joining = joining.clone();
     let factory = move || {
@@ -161,15 +138,14 @@ pub(super) fn join_of(joining: &Joining, by: HashKey, envelope_rows: usize, begi
             partners: Vec::new(),
             rows: Vec::new(),
             hashes: Vec::new(),
-            without: null_row(&joining.second),
-            late: begin.late.clone(),
+            without: nulls(&joining.second),
         }
     };
     BoxModel::new("join", factory).input(&first).input(&second).output(&output).takes_all_of(1)
 }
 
 /// A row of nulls.
-pub(super) fn null_row(schema: &Schema) -> Vec<Column> {
+fn nulls(schema: &Schema) -> Vec<Column> {
     let nullable: Schema = schema.columns().iter().cloned().map(Field::or_null).collect();
     let mut builder = EnvelopeBuilder::new(&nullable);
     builder.reserve_from(Default::default(), 1);
@@ -202,69 +178,6 @@ struct Join {
     rows: Vec<u32>,
     hashes: Vec<u64>,
     without: Vec<Column>,
-    late: Option<Late>,
-}
-
-/// Rows of keys that became heavy while the first stream passed, which a part of a join gets late.
-#[derive(Clone)]
-pub(super) struct Late {
-    part: u32,
-    parts: usize,
-    /// How many columns a row has before its hash.
-    width: usize,
-    /// The hashes of other parts' keys of which all rows are here; in order.
-    known: Vec<u64>,
-    /// Rows of the present hash so far.
-    coming: Vec<Envelope>,
-    /// More may come.
-    is_open: bool,
-    /// The first stream has ended.
-    is_awaited: bool,
-    /// A row of the first stream waits for some.
-    is_needed: bool,
-}
-
-impl Late {
-    pub(super) fn new(part: usize, parts: usize, width: usize) -> Late {
-        let (known, coming) = (Vec::new(), Vec::new());
-        let part = part as u32;
-        Late { part, parts, width, known, coming, is_open: true, is_awaited: false, is_needed: false }
-    }
-
-    /// Whether rows of the second stream with this hash are still to come.
-    #[inline]
-    fn lacks(&self, hash: u64) -> bool {
-        Deal::part_of(hash, self.parts) != self.part && self.known.binary_search(&hash).is_err()
-    }
-
-    /// Takes the rows of an envelope, and gives all of its hash with the last one.
-    fn take(&mut self, envelope: &Envelope) -> Result<Vec<Envelope>, NoMemory> {
-        let hash = envelope.column(self.width).u64s()[0];
-        // They are here already.
-        if Deal::part_of(hash, self.parts) == self.part {
-            return Ok(Vec::new());
-        }
-        if envelope.column(self.width + 1).bools()[0] {
-            if let Err(place) = self.known.binary_search(&hash) {
-                self.known.insert(place, hash);
-            }
-            return Ok(std::mem::take(&mut self.coming));
-        }
-        self.coming.grow(1)?;
-        let rows = Envelope::of_rows(envelope.columns()[..self.width].to_vec(), envelope.rows());
-        self.coming.push(rows.with(envelope.attached()));
-        Ok(Vec::new())
-    }
-}
-
-/// How far an envelope's rows have been paired.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum PairProgress {
-    All,
-    /// Enough rows for an envelope are paired.
-    Many,
-    /// Partners of the next row are still to come.
-    Waits,
 }
 
 /// Parts of both streams with the same hashes.
@@ -334,15 +247,10 @@ impl Table {
 
     /// Chains all entries.
     fn finish(&mut self) -> Result<(), BoxError> {
+        let count = u32::try_from(self.entries.len()).map_err(|_| "a join keeps more than 2^32 rows")?;
         self.chains = Vec::<u32>::zeroed((self.entries.len() + self.entries.len() / 2).next_power_of_two())?;
         self.chains.fill(NONE);
-        self.chain_from(0)
-    }
-
-    /// Chains the entries from this one on. They come before those in chains.
-    fn chain_from(&mut self, first: usize) -> Result<(), BoxError> {
-        let count = u32::try_from(self.entries.len()).map_err(|_| "a join keeps more than 2^32 rows")?;
-        for entry in (first as u32..count).rev() {
+        for entry in (0..count).rev() {
             let chain = self.chain(self.entries[entry as usize].hash);
             self.entries[entry as usize].next = std::mem::replace(&mut self.chains[chain], entry);
         }
@@ -386,8 +294,9 @@ impl Table {
 }
 
 impl Join {
-    /// Looks for partners of a passing envelope's rows until there are enough for an envelope.
-    fn pair(&mut self, passing: &mut Passing) -> Result<PairProgress, NoMemory> {
+    /// Looks for partners of a passing envelope's rows until there are enough for an envelope. Whether all have been
+    /// looked for.
+    fn pair(&mut self, passing: &mut Passing) -> Result<bool, NoMemory> {
         let columns: Vec<(&Column, usize)> =
             self.keys.0.iter().zip(&self.keys.1).map(|(&a, &b)| (passing.envelope.column(a), b)).collect();
         let about = self.limit.min(passing.envelope.rows());
@@ -396,9 +305,6 @@ impl Join {
         while passing.row < passing.envelope.rows() {
             let row = passing.row;
             let hash = self.hashes[row];
-            if passing.next.is_none() && self.late.as_ref().is_some_and(|late| late.lacks(hash)) {
-                return Ok(PairProgress::Waits);
-            }
             if row.is_multiple_of(TOGETHER) && passing.next.is_none() {
                 let hashes = &self.hashes[row..self.hashes.len().min(row + TOGETHER)];
                 self.table.fetch(hashes, self.keys.1.first().copied());
@@ -412,7 +318,7 @@ impl Join {
             while entry != NONE {
                 if self.rows.len() == self.limit {
                     passing.next = Some(entry);
-                    return Ok(PairProgress::Many);
+                    return Ok(false);
                 }
                 let Entry { hash: other, of, row: at, next } = self.table.entries[entry as usize];
                 let is_equal = || {
@@ -440,14 +346,14 @@ impl Join {
             };
             if is_sent {
                 if self.rows.len() == self.limit {
-                    return Ok(PairProgress::Many);
+                    return Ok(false);
                 }
                 self.partners.push((NONE, 0));
                 self.rows.push(row as u32);
             }
             (passing.row, passing.next, passing.has_partner) = (row + 1, None, false);
         }
-        Ok(PairProgress::All)
+        Ok(true)
     }
 
     /// Sends the rows that were paired.
@@ -508,42 +414,6 @@ impl Join {
         Ok(turn.book(0)?)
     }
 
-    /// Takes rows of keys that became heavy, if a row waits for them, or nothing else is there.
-    fn take_late(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        let main = usize::from(!self.is_complete);
-        let is_idle = self.passing.is_none() && turn.head(main).is_none();
-        let Some(late) = self.late.as_mut().filter(|late| late.is_needed || is_idle) else { return Ok(()) };
-        let Some(envelope) = turn.take(2) else { return Ok(()) };
-        if envelope.is_pill() {
-            late.is_open = false;
-            return Ok(());
-        }
-        let whole = late.take(&envelope)?;
-        if whole.is_empty() {
-            return Ok(());
-        }
-        let before = self.table.entries.len();
-        for envelope in whole {
-            self.keep(envelope, turn)?;
-        }
-        if self.is_complete && self.divided.is_none() {
-            self.table.chain_from(before)?;
-        }
-        // The hashes were those of the late rows.
-        if let Some(passing) = self.passing.take() {
-            hash_rows(&passing.envelope, &self.keys.0, self.by, &mut self.hashes)?;
-            match &mut self.divided {
-                Some((firsts, _)) => {
-                    is_divisible(&passing.envelope)?;
-                    let rest = (0..).zip(self.hashes.iter().copied()).skip(passing.row);
-                    firsts.put(turn, &passing.envelope, rest)?;
-                }
-                None => self.passing = Some(passing),
-            }
-        }
-        Ok(())
-    }
-
     /// The next envelope of a stream, `Some(None)` behind the last one.
     fn next(&mut self, is_first: bool, turn: &mut Turn<'_>) -> Result<Option<Option<Envelope>>, BoxError> {
         Ok(match &mut self.reading {
@@ -558,19 +428,6 @@ impl Join {
         })
     }
 
-    /// Behind the end of the first stream.
-    fn end(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        if self.late.as_ref().is_some_and(|late| late.is_open) {
-            turn.close(2);
-        }
-        if self.next_pair(turn)? {
-            turn.run_again();
-        } else {
-            turn.send_pill(0);
-        }
-        Ok(())
-    }
-
     /// Goes on with the next pair of parts. Whether there is one.
     fn next_pair(&mut self, turn: &mut Turn<'_>) -> Result<bool, BoxError> {
         if let Some((firsts, seconds)) = self.divided.take() {
@@ -578,7 +435,7 @@ impl Join {
             self.unread.extend(pairs.map(|((first, level), (second, _))| Pair { first, second, level }));
         }
         self.reading = self.unread.pop();
-        (self.table, self.is_complete, self.late) = (Table::default(), false, None);
+        (self.table, self.is_complete) = (Table::default(), false);
         turn.book(0)?;
         Ok(self.reading.is_some())
     }
@@ -586,15 +443,6 @@ impl Join {
 
 impl Operator for Join {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        self.take_late(turn)?;
-        if let Some(late) = &self.late
-            && late.is_awaited
-        {
-            if !late.is_open {
-                self.end(turn)?;
-            }
-            return Ok(());
-        }
         if !self.is_complete {
             match self.next(false, turn)? {
                 Some(Some(envelope)) if envelope.rows() > 0 => self.keep(envelope, turn)?,
@@ -617,10 +465,10 @@ impl Operator for Join {
             None => match self.next(true, turn)? {
                 None => return Ok(()),
                 Some(None) => {
-                    // Rows in files meet those that are still to come.
-                    match &mut self.late {
-                        Some(late) if late.is_open && self.divided.is_some() => late.is_awaited = true,
-                        _ => self.end(turn)?,
+                    if self.next_pair(turn)? {
+                        turn.run_again();
+                    } else {
+                        turn.send_pill(0);
                     }
                     return Ok(());
                 }
@@ -641,15 +489,11 @@ impl Operator for Join {
                 }
             },
         };
-        let paired = self.pair(&mut passing)?;
-        if let Some(late) = &mut self.late {
-            late.is_needed = paired == PairProgress::Waits;
-        }
+        let is_done = self.pair(&mut passing)?;
         self.send(turn, &passing.envelope);
-        if paired != PairProgress::All {
+        if !is_done {
             self.passing = Some(passing);
-            // Late rows wake it, unless they are there.
-            goes_on = paired == PairProgress::Many || turn.head(2).is_some();
+            goes_on = true;
         }
         if goes_on {
             turn.run_again();

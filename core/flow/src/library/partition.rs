@@ -70,20 +70,8 @@ pub(super) struct Deal {
 
 impl Deal {
     pub(super) fn new(schema: &Schema, parts: usize) -> Deal {
-        let part = |_| PartRows { builder: EnvelopeBuilder::new(schema), rows: 0, attached: Vec::new(), sent: None };
+        let part = |_| PartRows { builder: EnvelopeBuilder::new(schema), rows: 0, attached: Vec::new() };
         Deal { parts: (0..parts).map(part).collect(), targets: Vec::new(), ends: vec![0; parts], order: Vec::new() }
-    }
-
-    /// One that has all envelopes that it sends, until they are [taken](Deal::take_sent).
-    pub(super) fn keeping(schema: &Schema, parts: usize) -> Deal {
-        let mut deal = Deal::new(schema, parts);
-        deal.parts.iter_mut().for_each(|part| part.sent = Some(Vec::new()));
-        deal
-    }
-
-    /// The envelopes that were sent to a part since they were last taken.
-    pub(super) fn take_sent(&mut self, part: usize) -> Vec<Envelope> {
-        self.parts[part].sent.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// The part of a hash, of so many.
@@ -161,8 +149,6 @@ struct PartRows {
     builder: EnvelopeBuilder,
     rows: usize,
     attached: Vec<Attachment>,
-    /// The envelopes that were sent, if they are wanted.
-    sent: Option<Vec<Envelope>>,
 }
 
 /// Rows that keep more bytes than this alive beside their columns don't wait for others.
@@ -187,11 +173,7 @@ impl PartRows {
         if self.rows > 0 {
             let columns = self.builder.finish_columns(turn);
             let envelope = Envelope::of_rows(columns, std::mem::take(&mut self.rows));
-            let envelope = envelope.with(&std::mem::take(&mut self.attached));
-            if let Some(sent) = &mut self.sent {
-                sent.push(envelope.clone());
-            }
-            turn.send(output, envelope);
+            turn.send(output, envelope.with(&std::mem::take(&mut self.attached)));
         }
     }
 }

@@ -144,6 +144,30 @@ fn nulls_are_counted_whatever_the_array_says() {
 }
 
 #[test]
+fn parts_of_another_length_are_refused() {
+    let numbers = |count: i64| Arc::new(Int64Array::from_iter_values(0..count)) as ArrayRef;
+    #[expect(unsafe_code, reason = "the bits are to be too few")]
+    // SAFETY: nothing reads the array's bits before the column looks at their number.
+    let few = unsafe {
+        let nulls = NullBuffer::from(vec![true, false]);
+        StringArray::new_unchecked(StringArray::from(vec!["a", "b", "c"]).offsets().clone(), b"abc".into(), Some(nulls))
+    };
+    assert_eq!(error(&few), "row 2 of a column is one of 3 rows with 2 bits for nulls");
+    let field = |name: &str| ArrowField::new(name, DataType::Int64, true);
+    #[expect(unsafe_code, reason = "a part is to be too short")]
+    // SAFETY: nothing reads the array's rows before the column looks at their number.
+    let uneven =
+        unsafe { StructArray::new_unchecked(vec![field("a"), field("b")].into(), vec![numbers(3), numbers(2)], None) };
+    assert_eq!(error(&uneven), "row 2 of a column is one of 3, of which a part has 2");
+    let schema = Arc::new(ArrowSchema::new(vec![field("n")]));
+    #[expect(unsafe_code, reason = "the table is to have another number of rows")]
+    // SAFETY: nothing reads the table's rows before the envelope looks at their number.
+    let table = unsafe { RecordBatch::new_unchecked(schema, vec![numbers(2)], 5) };
+    let refused = Envelope::from_arrow(&table).unwrap_err().to_string();
+    assert_eq!(refused, "row 2 of column n is one of 5, of which the column has 2");
+}
+
+#[test]
 fn a_wrong_array_fails_its_request_alone() {
     let schema = Schema::new([("text", Type::Text)]);
     let fields = ArrowSchema::new(vec![ArrowField::new("text", DataType::Utf8, false)]);

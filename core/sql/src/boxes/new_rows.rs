@@ -151,6 +151,9 @@ impl Sieve for NewRows {
                 let count = outside.seen[part].1;
                 outside.now = Some((part, queue));
                 for _ in 0..count {
+                    if turn.is_stopped() {
+                        return Ok(None);
+                    }
                     let seen = &mut self.outside.as_mut().expect("its rows are outside").seen[part].0;
                     let envelope = seen.pop()?.ok_or("rows in files are gone")?;
                     seen.push(turn, envelope.clone())?;

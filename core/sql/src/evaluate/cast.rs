@@ -30,6 +30,21 @@ pub(crate) fn can_cast(from: &SqlType, to: &SqlType) -> bool {
     }
 }
 
+/// The most bytes that a sign of JSON makes as a part of values of this type. A value has two signs at least, with the
+/// comma behind it, and `{}` is a struct of all its parts.
+fn bytes_a_sign(kind: &SqlType) -> usize {
+    let own = size_of::<Value>();
+    match kind {
+        SqlType::List(of) => bytes_a_sign(of).max(own),
+        SqlType::Struct(parts) => {
+            let part = |(name, _): &(String, SqlType)| size_of::<(String, Value)>() + name.len();
+            let all = own + parts.iter().map(part).sum::<usize>();
+            parts.iter().map(|(_, kind)| bytes_a_sign(kind)).fold(all, usize::max)
+        }
+        _ => own,
+    }
+}
+
 /// The longest text of a value that is none: of a decimal, with all its digits.
 const LONGEST: usize = 48;
 
@@ -103,8 +118,7 @@ pub(super) fn cast(
                     values.push(Value::Null);
                     continue;
                 };
-                // A value has two signs at least, with the comma behind it.
-                room.take(size_of::<Value>() / 2 * text.len())?;
+                room.take(bytes_a_sign(to).saturating_mul(text.len()))?;
                 let read = or_null(read_json(text, to), is_try, || unreadable(text, to))?;
                 values.push(read.unwrap_or(Value::Null));
             }

@@ -159,7 +159,7 @@ mod tests {
     /// objects of the one before have records that are no part of it.
     fn archive(chance: &mut Chance) -> BTreeMap<String, CopyStanding> {
         let (mut objects, mut epochs) = (BTreeMap::new(), Vec::<EpochStart>::new());
-        let (mut last, mut sent, mut time) = (0, 0, 100);
+        let (mut last, mut sent, mut time) = (0_u64, 0, 100);
         for _ in 0..chance.below(40) {
             time += chance.below(20);
             match chance.below(8) {
