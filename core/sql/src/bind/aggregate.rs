@@ -6,7 +6,6 @@ use crate::expression::{ColumnId, Comparison, Expr, Function};
 use crate::relation::{Columns, Fold, FoldKind, Op, Relation};
 use crate::types::{SqlType, Value};
 use sqlparser::ast;
-use std::sync::Arc;
 
 impl<'a> Binder<'a> {
     /// The keys with their names, and whether there is a GROUP BY.
@@ -81,8 +80,9 @@ impl<'a> Binder<'a> {
         Ok(over_keys)
     }
 
-    /// The groups of rows. Aggregates of DISTINCT values fold groups of the keys and the values, each of which is a row
-    /// by then: groups go to files when there is no memory for them, and what an aggregate has seen does not.
+    /// The groups of rows. Aggregates of one DISTINCT value fold groups of the keys and the value, each of which is a
+    /// row by then: groups go to files when there is no memory for them, and what an aggregate has seen does not. SUM
+    /// and AVG of all rows, and COUNT of all without keys, are not folded again: beside them, all stays in memory.
     pub(super) fn grouped(
         &mut self,
         relation: Relation,
@@ -90,23 +90,17 @@ impl<'a> Binder<'a> {
         folds: Vec<Fold>,
         columns: Vec<ColumnId>,
     ) -> Relation {
-        let mut values: Vec<Expr> = Vec::new();
-        for value in folds.iter().filter(|fold| fold.is_distinct).filter_map(|fold| fold.argument.as_ref()) {
-            if !values.contains(value) {
-                values.push(value.clone());
-            }
-        }
+        let mut distinct = folds.iter().filter(|fold| fold.is_distinct).map(|fold| &fold.argument);
+        let value =
+            distinct.next().cloned().flatten().filter(|value| distinct.all(|other| other.as_ref() == Some(value)));
         // A group without rows, which is there if there are no keys, has a count of 0, but no sum of counts.
         let has_rows = !keys.is_empty();
         let folds_again = |fold: &Fold| {
             let by_parts = matches!(fold.kind, FoldKind::Least | FoldKind::Greatest | FoldKind::Every | FoldKind::Some);
             fold.is_distinct || by_parts || (fold.kind == FoldKind::Count && has_rows)
         };
-        let is_simple = folds.iter().all(folds_again);
-        let value = match values.len() {
-            0 => return Relation::new(Op::Aggregate { input: Box::new(relation), keys, folds }, columns),
-            1 if is_simple => values.remove(0),
-            _ => return self.grouped_in_copies(relation, keys, folds, columns, values),
+        let Some(value) = value.filter(|_| folds.iter().all(folds_again)) else {
+            return Relation::new(Op::Aggregate { input: Box::new(relation), keys, folds }, columns);
         };
         let mut inner_keys: Vec<(ColumnId, Expr)> = Vec::with_capacity(keys.len() + 1);
         let mut outer_keys = Vec::with_capacity(keys.len());
@@ -133,82 +127,6 @@ impl<'a> Binder<'a> {
         let inner = inner_keys.iter().map(|(id, _)| *id).chain(parts.iter().map(|part| part.output)).collect();
         let inner = Relation::new(Op::Aggregate { input: Box::new(relation), keys: inner_keys, folds: parts }, inner);
         Relation::new(Op::Aggregate { input: Box::new(inner), keys: outer_keys, folds: wholes }, columns)
-    }
-
-    /// Groups with several DISTINCT values, or with folds beside one that are not folded again. Each row is copied for
-    /// each value, and once for the other folds; groups of the keys, the number of the copy and its value are folded,
-    /// and folded again by the keys. The other folds have one group for each of the keys, whose result stays.
-    fn grouped_in_copies(
-        &mut self,
-        relation: Relation,
-        keys: Vec<(ColumnId, Expr)>,
-        folds: Vec<Fold>,
-        columns: Vec<ColumnId>,
-        values: Vec<Expr>,
-    ) -> Relation {
-        let number = |number: usize| Expr::Literal(Value::BigInt(number as i64), SqlType::BigInt);
-        let copy = self.columns.add("copy", SqlType::BigInt);
-        // The copy 0 is that of the folds of all rows.
-        let first = usize::from(folds.iter().all(|fold| fold.is_distinct));
-        let numbers = (first..=values.len()).map(|copy| Value::BigInt(copy as i64)).collect();
-        let numbers = Expr::Literal(Value::List(numbers), SqlType::List(Arc::new(SqlType::BigInt)));
-        let copied = Relation::unnest(relation, numbers, copy);
-        let of_copy = |copies: usize, value: Expr| {
-            let (is_it, kind) =
-                (Expr::compare(Comparison::Equal, Expr::Column(copy, SqlType::BigInt), number(copies)), value.kind());
-            Expr::Call(Function::Case, vec![is_it, value, Expr::null(kind.clone())], kind)
-        };
-        let has_keys = !keys.is_empty();
-        let (mut inner_keys, mut outer_keys) = (Vec::with_capacity(keys.len() + 1 + values.len()), Vec::new());
-        for (id, key) in keys {
-            let inner = self.columns.add(self.columns.name(id).to_owned(), key.kind());
-            outer_keys.push((id, Expr::Column(inner, key.kind())));
-            inner_keys.push((inner, key));
-        }
-        let copy_key = self.columns.add("copy", SqlType::BigInt);
-        inner_keys.push((copy_key, Expr::Column(copy, SqlType::BigInt)));
-        let mut seen: Vec<(Expr, Expr)> = Vec::with_capacity(values.len());
-        for (place, value) in values.into_iter().enumerate() {
-            let (id, kind) = (self.columns.add("value", value.kind()), value.kind());
-            inner_keys.push((id, of_copy(place + 1, value.clone())));
-            seen.push((value, Expr::Column(id, kind)));
-        }
-        let (mut parts, mut wholes, mut shown) = (Vec::new(), Vec::new(), Vec::new());
-        for fold in folds {
-            let (output, result) = (fold.output, fold.result.clone());
-            if fold.is_distinct {
-                let value = seen.iter().find(|(value, _)| fold.argument.as_ref() == Some(value));
-                let argument = value.map(|(_, seen)| seen.clone());
-                wholes.push(Fold { argument, is_distinct: false, ..fold });
-                shown.push((output, Expr::Column(output, result)));
-                continue;
-            }
-            let part = self.columns.add("part", result.clone());
-            let is_it = Expr::compare(Comparison::Equal, Expr::Column(copy_key, SqlType::BigInt), number(0));
-            let whole = Expr::Column(part, result.clone());
-            let of_first = vec![is_it, whole, Expr::null(result.clone())];
-            let argument = Some(Expr::Call(Function::Case, of_first, result.clone()));
-            // Without rows, a count is 0, and the greatest of no counts is none.
-            let is_count = fold.kind == FoldKind::Count && !has_keys;
-            let id = if is_count { self.columns.add("count", result.clone()) } else { output };
-            let it = Expr::Column(id, result.clone());
-            let it = if is_count { Expr::Call(Function::Coalesce, vec![it, number(0)], result.clone()) } else { it };
-            shown.push((output, it));
-            wholes.push(Fold { output: id, kind: FoldKind::Greatest, argument, is_distinct: false, result });
-            let value = fold.argument.clone().unwrap_or_else(|| number(1));
-            parts.push(Fold { output: part, argument: Some(of_copy(0, value)), ..fold });
-        }
-        let inner = inner_keys.iter().map(|(id, _)| *id).chain(parts.iter().map(|part| part.output)).collect();
-        let inner = Relation::new(Op::Aggregate { input: Box::new(copied), keys: inner_keys, folds: parts }, inner);
-        let own: Vec<ColumnId> = wholes.iter().map(|whole| whole.output).collect();
-        let own = outer_keys.iter().map(|(id, _)| *id).chain(own).collect();
-        let outer = Relation::new(Op::Aggregate { input: Box::new(inner), keys: outer_keys, folds: wholes }, own);
-        if has_keys {
-            return outer;
-        }
-        let outer = Relation::project(outer, shown);
-        debug_assert_eq!(outer.columns, columns);
-        outer
     }
 
     /// A call of an aggregate, if the name is one's.

@@ -332,7 +332,7 @@ fn a_store_gets_all_rows_of_a_network_that_is_run_again_and_none_twice() {
     let (code, _, error) = vicus(&folder, &["network", "run", "right.vnet"]);
     assert_eq!((code, error.as_str(), count()), (Some(0), "", 30_000));
     let (code, _, error) = vicus(&folder, &["network", "run", "right.vnet", "--memory-limit", "300K"]);
-    assert!(code == Some(1) && error.contains("memory"), "{error}");
+    assert!(code == Some(1) && error.contains("more than 300.0 KiB is needed"), "{error}");
     std::fs::write(folder.join("none.vnet"), wrong.replace("\"store\"", "\"none\"")).unwrap();
     let (code, _, error) = vicus(&folder, &["network", "run", "none.vnet"]);
     assert!(code == Some(1) && error.contains("none"), "{error}");
