@@ -189,7 +189,7 @@ fn recursions_whose_rows_have_no_room_in_memory_go_on_in_files() {
     for way in [plain, PlanOptions { threads: 3, parallel_rows: 1, hash_seed: 5, ..plain }] {
         let (found, put) = answer(statement, &tables, &way, u64::MAX, true);
         assert_eq!((found, put), (Ok(expected.clone()), 0), "with memory for all");
-        let (found, put) = answer(statement, &tables, &way, 800_000, true);
+        let (found, put) = answer(statement, &tables, &way, 1_200_000, true);
         assert_eq!(found, Ok(expected.clone()));
         assert!(put > 0, "it stayed in memory");
         let (refused, _) = answer(statement, &tables, &way, 300_000, false);

@@ -219,7 +219,7 @@ static void wrong_rows(vicus_runtime *runtime) {
     static struct ArrowSchema *parts[] = {&word};
     static const struct ArrowSchema words = {.format = "+s", .name = "", .n_children = 1, .children = parts, .release = keep_schema};
     const struct ArrowSchema *one[] = {&words}, *none[] = {&nothing};
-    for (size_t number = 0; number < sizeof all / sizeof *all; ++number) {
+    for (size_t at = 0; at < sizeof all / sizeof *all; ++at) {
         atomic_long sum = 0;
         vicus_network *net;
         vicus_model *model;
@@ -227,7 +227,7 @@ static void wrong_rows(vicus_runtime *runtime) {
         uint32_t from, to;
         vicus_operator source = VICUS_OPERATOR_INIT, reads = VICUS_OPERATOR_INIT;
         source.act = run_wrong;
-        source.data = &all[number];
+        source.data = &all[at];
         reads.act = run_sum;
         reads.data = &sum;
         CHECK(vicus_network_new("wrong rows", &net) == VICUS_OK);
@@ -239,7 +239,7 @@ static void wrong_rows(vicus_runtime *runtime) {
         vicus_network_free(net);
         CHECK(vicus_runtime_submit(runtime, model, 0, &request) == VICUS_OK);
         CHECK(vicus_request_wait(request) != VICUS_OK);
-        CHECK(strstr(vicus_error_message(), "source") && strstr(vicus_error_message(), all[number].problem));
+        CHECK(strstr(vicus_error_message(), "source") && strstr(vicus_error_message(), all[at].problem));
         CHECK(sum == 0);
         vicus_request_free(request);
         vicus_model_free(model);
