@@ -211,7 +211,7 @@ static int32_t run_wrong(void *state, vicus_turn *turn) {
 static void wrong_rows(vicus_runtime *runtime) {
     static struct wrong_rows all[] = {
         {"u", "non-monotonic", {0, 3, 1, 4}, 0},   /* they fall */
-        {"u", "Could not convert offset -1", {-1, 1, 2, 4}, 0}, /* they begin before the text */
+        {"u", "offset[0] (-1)", {-1, 1, 2, 4}, 0}, /* they begin before the text */
         {"i", "out of bounds: 3", {0, 3, 1, 0}, 1}, /* a key of no value */
         {"i", "out of bounds: -1", {0, -1, 1, 0}, 1},
     };
