@@ -78,7 +78,7 @@ impl<T> ByRequest<T> {
         }
     }
 
-    /// Rule 3: the youngest task of the oldest request.
+    /// Rule 3: the youngest task of the oldest request, or its oldest one after [`OWN_TURN`] of those in a row.
     pub fn youngest_of_oldest(&mut self) -> Option<T> {
         self.take(0, OfRequest::pop_youngest)
     }

@@ -135,7 +135,7 @@ fn a_resumed_box_goes_on_beside_boxes_that_never_rest() {
     net.connect(source.output(0), first.input(0));
     net.connect(first.output(0), slow.input(0));
     net.end(slow.output(0));
-    let (model, slow) = (net.build().unwrap(), slow);
+    let model = net.build().unwrap();
     for (strategy, threads) in ALL.iter().flat_map(|strategy| [(strategy, 1), (strategy, 2)]) {
         let name = strategy.name();
         let runtime = MachineRuntime::builder().strategy(name.parse().unwrap()).threads(threads).quiet().start();
