@@ -47,7 +47,7 @@ impl PeerArgs {
     }
 
     /// The variant for a server, which begins without those that can't be had yet.
-    pub(crate) fn expect(&self, tell: impl FnMut(String)) -> anyhow::Result<Option<Arc<dyn Peers>>> {
+    pub(crate) fn expect(&self, tell: impl Fn(String) + Send + Sync + 'static) -> anyhow::Result<Option<Arc<dyn Peers>>> {
         if self.nodes.is_empty() {
             return Ok(None);
         }

@@ -59,6 +59,9 @@ pub struct QueryNodesOptions {
 pub struct QueryNodes {
     options: QueryNodesOptions,
     nodes: Mutex<Vec<MeasuredNode>>,
+    /// Takes words on nodes that are left out and come back. Queries are asked without any that makes no part of them;
+    /// without this, one that has no copy of the data is an error.
+    tell: Option<Box<dyn Fn(String) + Send + Sync>>,
 }
 
 /// A node, and its last measurement.
@@ -70,6 +73,8 @@ struct MeasuredNode {
     bytes_per_second: u64,
     /// The time until which it is left out.
     left_out_until: Option<Instant>,
+    /// Words have been sent that it is left out, and it has shared no query since.
+    is_told: bool,
 }
 
 /// A node that was lost or has other data is left out for so long.
@@ -88,36 +93,58 @@ impl QueryNodes {
     /// Connects to nodes, and measures the network to each.
     ///
     /// # Errors
-    /// One can't be reached, refuses, is no node, or has another version.
+    /// One can't be reached, refuses, is no node, or has another version. One with other data is an error of queries.
     pub fn connect(addresses: &[String], options: QueryNodesOptions) -> Result<QueryNodes, String> {
         let known = |address: &String| {
             measured(address, &options.lead, options.lead.wait).map_err(|why| format!("{address}: {why}"))
         };
         let nodes = addresses.iter().map(known).collect::<Result<Vec<MeasuredNode>, String>>()?;
-        Ok(QueryNodes { options, nodes: Mutex::new(nodes) })
+        Ok(QueryNodes { options, nodes: Mutex::new(nodes), tell: None })
     }
 
-    /// The variant for a server, which also begins without nodes that can't be had yet, and tells why.
-    pub fn expect(addresses: &[String], options: QueryNodesOptions, mut tell: impl FnMut(String)) -> QueryNodes {
+    /// The variant for a server, which begins, and goes on, without nodes that can't be had or have other data, and
+    /// tells why.
+    pub fn expect(
+        addresses: &[String],
+        options: QueryNodesOptions,
+        tell: impl Fn(String) + Send + Sync + 'static,
+    ) -> QueryNodes {
         let known = |address: &String| {
             measured(address, &options.lead, Duration::ZERO).unwrap_or_else(|why| {
-                tell(format!("{address}: {why}; it is left out until it can be had"));
+                tell(left_out(&format!("{address}: {why}")));
                 MeasuredNode {
                     address: address.clone(),
                     threads: 1,
                     latency_ns: 0,
                     bytes_per_second: 1,
                     left_out_until: Some(Instant::now() + LEFT_OUT),
+                    is_told: true,
                 }
             })
         };
         let nodes = addresses.iter().map(known).collect();
-        QueryNodes { options, nodes: Mutex::new(nodes) }
+        QueryNodes { options, nodes: Mutex::new(nodes), tell: Some(Box::new(tell)) }
+    }
+
+    /// Tells of those in a team that were left out before: they have made their parts.
+    fn tell_of_return(&self, team: &PeerTeam) {
+        let Some(tell) = &self.tell else { return };
+        let mut back = Vec::new();
+        for node in locked(&self.nodes).iter_mut().filter(|node| node.is_told && team.names.contains(&node.address)) {
+            node.is_told = false;
+            back.push(node.address.clone());
+        }
+        back.iter().for_each(|address| tell(format!("{address}: it shares the work of queries again")));
     }
 
     fn hello(&self) -> Hello {
         Hello { version: VERSION.to_owned(), token: self.options.lead.token.clone(), link: None }
     }
+}
+
+/// The words on a node that is left out.
+fn left_out(why: &str) -> String {
+    format!("{why}; it is left out until it can be had")
 }
 
 /// Connects to a node, and measures the network.
@@ -146,6 +173,7 @@ fn measured(address: &str, options: &LeadOptions, wait: Duration) -> Result<Meas
         latency_ns: u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX),
         bytes_per_second: (MEASURED as f64 / transfer.as_secs_f64()) as u64,
         left_out_until: None,
+        is_told: false,
     })
 }
 
@@ -157,7 +185,7 @@ impl Peers for QueryNodes {
             // It may be back.
             if node.left_out_until.is_some_and(|until| until <= now) {
                 match measured(&node.address, &self.options.lead, Duration::ZERO) {
-                    Ok(known) => *node = known,
+                    Ok(known) => *node = MeasuredNode { is_told: node.is_told, ..known },
                     Err(_) => node.left_out_until = Some(Instant::now() + LEFT_OUT),
                 }
             }
@@ -172,9 +200,14 @@ impl Peers for QueryNodes {
         Arc::new(PeerTeam { machines, names: there.iter().map(|node| node.address.clone()).collect() })
     }
 
-    fn leave_out(&self, name: &str) {
-        if let Some(node) = locked(&self.nodes).iter_mut().find(|node| node.address == name) {
-            node.left_out_until = Some(Instant::now() + LEFT_OUT);
+    fn leave_out(&self, name: &str, why: &str) {
+        let mut nodes = locked(&self.nodes);
+        let Some(node) = nodes.iter_mut().find(|node| node.address == name) else { return };
+        node.left_out_until = Some(Instant::now() + LEFT_OUT);
+        let is_news = !std::mem::replace(&mut node.is_told, true);
+        drop(nodes);
+        if let Some(tell) = self.tell.as_ref().filter(|_| is_news) {
+            tell(left_out(why));
         }
     }
 
@@ -226,6 +259,7 @@ impl Peers for QueryNodes {
             links: QueryLinks(ways),
             names: team.names.clone(),
             silence,
+            is_lenient: self.tell.is_some(),
             state: Mutex::new(AskedState {
                 failure: None,
                 own: None,
@@ -261,6 +295,7 @@ impl Peers for QueryNodes {
                 return Err(PeerFailure { message: "it was ended".to_owned(), is_loss: false, peer: None });
             }
         }
+        self.tell_of_return(team);
         Ok(Arc::new(handle))
     }
 }
@@ -280,6 +315,8 @@ struct PartListeners {
     links: QueryLinks,
     names: Vec<String>,
     silence: Duration,
+    /// A node that makes no part is done without, whatever the reason.
+    is_lenient: bool,
     state: Mutex<AskedState>,
     /// A node has done its part, or something has failed.
     changed: Condvar,
@@ -318,11 +355,13 @@ impl PartListeners {
         locked(&self.state).controls.push(control);
         let (asked, peer) = (Arc::clone(self), format!("node {} ({})", number + 1, self.names[number]));
         let listens = move || {
+            let mut is_ready = false;
             loop {
                 match heard(&mut stream, &peer, silence) {
                     // The last two belong to networks.
                     Ok(FromNode::Alive | FromNode::Measured | FromNode::Has(_) | FromNode::Committed) => {}
                     Ok(FromNode::Ready) => {
+                        is_ready = true;
                         locked(&asked.state).ready += 1;
                         asked.changed.notify_all();
                     }
@@ -332,8 +371,10 @@ impl PartListeners {
                     }
                     Ok(FromNode::Failed { message, is_lost, is_stale }) => {
                         let message = format!("node {} ({}): {message}", number + 1, asked.names[number]);
-                        let peer = is_stale.then(|| asked.names[number].clone());
-                        asked.fail(is_lost, PeerFailure { message, is_loss: is_lost || is_stale, peer });
+                        // This process has planned the query well, so what the node lacks is its own fault.
+                        let is_unfit = is_stale || asked.is_lenient && !is_ready && !is_lost;
+                        let peer = is_unfit.then(|| asked.names[number].clone());
+                        asked.fail(is_lost, PeerFailure { message, is_loss: is_lost || is_unfit, peer });
                         return;
                     }
                     Err(lost) => {

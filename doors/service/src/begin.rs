@@ -162,6 +162,6 @@ pub(crate) const MOST_LOST: usize = 16;
 /// Has later plans do without a process that was lost.
 pub(crate) fn asked_without(prepared: &Prepared, failure: &PeerFailure) {
     if let (Some(shared), Some(peer)) = (&prepared.shared, &failure.peer) {
-        shared.peers.leave_out(peer);
+        shared.peers.leave_out(peer, &failure.message);
     }
 }

@@ -44,8 +44,8 @@ pub trait Peers: fmt::Debug + Send + Sync {
     /// Those that can be asked now, and the network to them. `threads` is this process's number.
     fn team(&self, threads: usize) -> Arc<PeerTeam>;
 
-    /// Leaves one out for some seconds: it was lost, or its data are not those of queries.
-    fn leave_out(&self, name: &str);
+    /// Leaves one out for some seconds: it was lost, or its data are not those of queries. `why` names it.
+    fn leave_out(&self, name: &str, why: &str);
 
     /// Has the members of a team run their parts of a query: `job` goes to each. All of them have made their parts when
     /// it returns; `goes_on` is asked from time to time meanwhile.

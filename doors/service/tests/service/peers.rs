@@ -166,7 +166,7 @@ impl Peers for Local {
         Arc::new(PeerTeam { machines, names })
     }
 
-    fn leave_out(&self, name: &str) {
+    fn leave_out(&self, name: &str, _: &str) {
         locked(&self.left_out).push(name.to_owned());
     }
 
