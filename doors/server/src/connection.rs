@@ -19,17 +19,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Sleep;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
-use tokio_rustls::rustls::time_provider::TimeProvider;
+use vicus_service::{TlsCertificate, TlsError};
 
 /// The head of a request has no more bytes: its URL and its header fields.
 const HEAD_BYTES: usize = 64 << 10;
@@ -289,32 +285,9 @@ pub(crate) fn listen(address: &str) -> Result<std::net::TcpListener, ServerError
     Ok(listener)
 }
 
-/// The machine's clock; rustls' own one panics if it is before 1970.
-#[derive(Debug)]
-struct Clock;
-
-impl TimeProvider for Clock {
-    fn current_time(&self) -> Option<UnixTime> {
-        SystemTime::now().duration_since(UNIX_EPOCH).ok().map(UnixTime::since_unix_epoch)
-    }
-}
-
 /// The acceptor of TLS with a certificate.
 pub(crate) fn tls(certificate: &Path, key: &Path) -> Result<TlsAcceptor, ServerError> {
-    let wrong = |path: &Path, why: String| ServerError::Certificate { path: path.to_owned(), why };
-    let chain = CertificateDer::pem_file_iter(certificate)
-        .and_then(|all| all.collect::<Result<Vec<_>, _>>())
-        .map_err(|error| wrong(certificate, error.to_string()))?;
-    if chain.is_empty() {
-        return Err(wrong(certificate, "there is no certificate in it".to_owned()));
-    }
-    let private = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, error.to_string()))?;
-    let mut config = ServerConfig::builder_with_details(Arc::new(ring::default_provider()), Arc::new(Clock))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| wrong(certificate, error.to_string()))?
-        .with_no_client_auth()
-        .with_single_cert(chain, private)
-        .map_err(|error| wrong(key, format!("with {}: {error}", certificate.display())))?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(TlsAcceptor::from(Arc::new(config)))
+    let read = TlsCertificate::read(certificate, key);
+    let certificate = read.map_err(|TlsError { path, why }| ServerError::Certificate { path, why })?;
+    Ok(TlsAcceptor::from(certificate.server(&[b"h2", b"http/1.1"])))
 }

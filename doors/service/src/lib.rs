@@ -36,6 +36,7 @@ mod sink;
 mod store;
 mod temporary;
 mod timer;
+mod tls;
 mod update;
 mod web;
 
@@ -87,6 +88,7 @@ pub use store::{
     read_store, read_store_up_to, repair_store,
 };
 pub use temporary::TemporaryFolder;
+pub use tls::{TlsCertificate, TlsError, TlsRoots};
 pub use update::{CheckedUpdate, Draft, StoreUpdate, StoreUpdateError, Updated, Updating, check_update};
 pub use vicus_files::File;
 pub use vicus_language::{
