@@ -6,13 +6,17 @@ use crate::input::{self, Reading};
 use crate::messages::tell;
 use crate::query::{DefaultGraph, SyntaxName, bytes, duration, levels};
 use crate::strategy;
+use anyhow::Context as _;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::time::Duration;
 use vicus::kit::Settings;
 use vicus::{Runtime, RuntimeBuilder, Setting};
 use vicus_service::data::{LoadOptions, LoadSource, OnError};
-use vicus_service::{LoadedDataset, PlanOptions, Service, SessionOptions, SparqlOptions, TextLimits};
+use vicus_service::{
+    LoadedDataset, PlanOptions, Service, SessionOptions, SparqlOptions, TextLimits, TlsCertificate, TlsRoots,
+};
 
 /// The runtime of a command.
 #[derive(clap::Args)]
@@ -51,6 +55,46 @@ impl RuntimeArgs {
     /// A service with this number of threads, and no bound on its calls' memory together.
     pub(crate) fn serve(&self, builder: RuntimeBuilder) -> anyhow::Result<Service> {
         engine::serve(builder, self.threads)
+    }
+}
+
+/// The certificate of a command that listens.
+#[derive(clap::Args)]
+pub(crate) struct CertificateArgs {
+    /// A certificate chain as a PEM file: what connects here then has to speak TLS.
+    #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = "TLS")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's key as a PEM file.
+    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "TLS")]
+    tls_key: Option<PathBuf>,
+}
+
+impl CertificateArgs {
+    /// The files of the certificate and of its key.
+    pub(crate) fn files(&self) -> Option<(PathBuf, PathBuf)> {
+        self.tls_cert.clone().zip(self.tls_key.clone())
+    }
+
+    pub(crate) fn read(&self) -> anyhow::Result<Option<TlsCertificate>> {
+        self.files().map(|(certificate, key)| Ok(TlsCertificate::read(&certificate, &key)?)).transpose()
+    }
+}
+
+/// The authorities that a command trusts which connects.
+#[derive(clap::Args)]
+pub(crate) struct RootsArgs {
+    /// Connects nodes by TLS alone, and trusts certificates that the authorities in this PEM file have signed.
+    #[arg(long, value_name = "FILE", help_heading = "TLS")]
+    tls_ca: Option<PathBuf>,
+}
+
+impl RootsArgs {
+    pub(crate) fn is_given(&self) -> bool {
+        self.tls_ca.is_some()
+    }
+
+    pub(crate) fn read(&self) -> anyhow::Result<Option<TlsRoots>> {
+        self.tls_ca.as_ref().map(|file| TlsRoots::read(file).context("--tls-ca")).transpose()
     }
 }
 

@@ -1,6 +1,6 @@
 //! `vicus network`: networks of boxes as text.
 
-use crate::arguments::RuntimeArgs;
+use crate::arguments::{RootsArgs, RuntimeArgs};
 use crate::interrupt::{self, Interrupted};
 use crate::messages::print;
 use crate::query::{ROOM, bytes, duration, of_this_program, trace_span, write_trace};
@@ -94,6 +94,8 @@ struct RunArgs {
     /// Nodes that take the numbers of those that can't be reached.
     #[arg(long, value_name = "ADDRESS,…", value_delimiter = ',', requires = "nodes", help_heading = "Nodes")]
     spare_nodes: Vec<String>,
+    #[command(flatten)]
+    roots: RootsArgs,
     /// Prints on standard error how often each box of this process ran, and its rows.
     #[arg(long)]
     counts: bool,
@@ -271,11 +273,13 @@ impl RunArgs {
         limit: u64,
     ) -> anyhow::Result<Option<Attempt>> {
         if self.nodes.is_empty() {
+            ensure!(!self.roots.is_given(), "--tls-ca is for --nodes");
             return Ok(None);
         }
         ensure!(self.node_silence >= Duration::from_millis(10), "--node-silence: at least 10ms");
         let options = LeadOptions {
             token: node::token(self.node_token.as_ref()),
+            roots: self.roots.read()?,
             memory: self.memory_limit,
             silence: self.node_silence,
             wait: self.node_wait,

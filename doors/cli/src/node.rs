@@ -1,6 +1,6 @@
 //! `vicus node`: runs parts of networks that other processes begin.
 
-use crate::arguments::RuntimeArgs;
+use crate::arguments::{CertificateArgs, RuntimeArgs};
 use crate::engine::plain;
 use crate::messages::print;
 use crate::query::{ROOM, bytes, duration, of_this_program, trace_span, write_trace};
@@ -31,10 +31,12 @@ pub(crate) struct Args {
     /// all, and need a token.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7879")]
     listen: String,
-    /// Only processes with this token are served; VICUS_NODE_TOKEN has one, too. It is sent as it is, and so are rows:
-    /// beyond one machine, use a private network or a tunnel.
+    /// Only processes with this token are served; VICUS_NODE_TOKEN has one, too. Without TLS it is sent as it is, and
+    /// so are rows: beyond one machine, use --tls-cert, a private network or a tunnel.
     #[arg(long, value_name = "TOKEN")]
     token: Option<String>,
+    #[command(flatten)]
+    certificate: CertificateArgs,
     /// Boxes read and write files below this folder, by names within it. Without it, they read and write none.
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
@@ -90,11 +92,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     ensure!(limit > 0, "--memory-limit 0: boxes need some memory");
     let options = NodeOptions {
         token: token(args.token.as_ref()),
+        certificate: args.certificate.read()?,
         memory: limit,
         overflows: overflows(args.temp_folder.as_ref())?,
         nodes: vicus::this_machine().topology.nodes.len(),
     };
-    let has_token = options.token.is_some();
+    let (has_token, is_tls) = (options.token.is_some(), options.certificate.is_some());
     let mut builder = args.runtime.builder()?;
     if args.trace.is_some() {
         let events = args.trace_events.get();
@@ -136,7 +139,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     };
     interrupt::replace(stopped).map_err(|error| anyhow!("signals can't be handled: {error}"))?;
     let queries = if args.store.is_some() { " and queries" } else { "" };
-    print(&format!("vicus runs parts of networks{queries} at {address}, on {threads} threads\n"))?;
+    let by_tls = if is_tls { ", by TLS" } else { "" };
+    print(&format!("vicus runs parts of networks{queries} at {address}, on {threads} threads{by_tls}\n"))?;
     node.serve(|| ended.load(Ordering::Relaxed)).context("the node")?;
     if let Some(path) = &args.trace {
         let runtime = node.into_runtime().context("a network does not end, so there is no trace")?;

@@ -1,5 +1,6 @@
 //! Options of commands whose queries may be shared with nodes.
 
+use crate::arguments::RootsArgs;
 use crate::node;
 use crate::query::duration;
 use anyhow::{anyhow, ensure};
@@ -29,28 +30,33 @@ pub(crate) struct PeerArgs {
 }
 
 impl PeerArgs {
-    fn options(&self) -> anyhow::Result<QueryNodesOptions> {
+    fn options(&self, roots: &RootsArgs) -> anyhow::Result<QueryNodesOptions> {
         ensure!(self.node_silence >= Duration::from_millis(10), "--node-silence: at least 10ms");
         let token = node::token(self.node_token.as_ref());
         let wait = Duration::from_secs(1);
-        let lead = LeadOptions { token, silence: self.node_silence, wait, ..LeadOptions::default() };
+        let lead = LeadOptions { token, roots: roots.read()?, silence: self.node_silence, wait, memory: None };
         Ok(QueryNodesOptions { lead, always: self.share_always })
     }
 
     /// Connects to all nodes, if there are any.
-    pub(crate) fn connect(&self) -> anyhow::Result<Option<Arc<dyn Peers>>> {
+    pub(crate) fn connect(&self, roots: &RootsArgs) -> anyhow::Result<Option<Arc<dyn Peers>>> {
         if self.nodes.is_empty() {
+            ensure!(!roots.is_given(), "--tls-ca is for --nodes");
             return Ok(None);
         }
-        let nodes = QueryNodes::connect(&self.nodes, self.options()?).map_err(|why| anyhow!("--nodes: {why}"))?;
+        let nodes = QueryNodes::connect(&self.nodes, self.options(roots)?).map_err(|why| anyhow!("--nodes: {why}"))?;
         Ok(Some(Arc::new(nodes)))
     }
 
     /// The variant for a server, which begins without those that can't be had yet.
-    pub(crate) fn expect(&self, tell: impl Fn(String) + Send + Sync + 'static) -> anyhow::Result<Option<Arc<dyn Peers>>> {
+    pub(crate) fn expect(
+        &self,
+        roots: &RootsArgs,
+        tell: impl Fn(String) + Send + Sync + 'static,
+    ) -> anyhow::Result<Option<Arc<dyn Peers>>> {
         if self.nodes.is_empty() {
             return Ok(None);
         }
-        Ok(Some(Arc::new(QueryNodes::expect(&self.nodes, self.options()?, tell))))
+        Ok(Some(Arc::new(QueryNodes::expect(&self.nodes, self.options(roots)?, tell))))
     }
 }

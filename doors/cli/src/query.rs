@@ -7,7 +7,7 @@ mod report;
 mod tables;
 mod target;
 
-use crate::arguments::{AnswerArgs, DataArgs, LimitArgs, RuntimeArgs};
+use crate::arguments::{AnswerArgs, DataArgs, LimitArgs, RootsArgs, RuntimeArgs};
 use crate::engine::plain;
 use crate::interrupt;
 use crate::memory;
@@ -105,6 +105,8 @@ pub(crate) struct Args {
     answers: AnswerArgs,
     #[command(flatten)]
     peers: PeerArgs,
+    #[command(flatten)]
+    roots: RootsArgs,
 }
 
 /// How often queries are run, and how the runs are measured.
@@ -189,7 +191,7 @@ impl Args {
             counts: self.runs.explain,
             web: self.web.web(),
             temporary: self.spill.folder(self.store.as_deref())?,
-            peers: self.peers.connect()?,
+            peers: self.peers.connect(&self.roots)?,
             limits: interrupt::limits(),
             ..SessionOptions::default()
         };

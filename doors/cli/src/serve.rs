@@ -2,7 +2,7 @@
 
 mod own_node;
 
-use crate::arguments::{AnswerArgs, DataArgs, LimitArgs, RuntimeArgs};
+use crate::arguments::{AnswerArgs, CertificateArgs, DataArgs, LimitArgs, RootsArgs, RuntimeArgs};
 use crate::messages::{print, tell};
 use crate::peers::PeerArgs;
 use crate::query::{by_chance, bytes, duration, table, tables};
@@ -54,6 +54,10 @@ pub(crate) struct Args {
     answers: AnswerArgs,
     #[command(flatten)]
     peers: PeerArgs,
+    #[command(flatten)]
+    certificate: CertificateArgs,
+    #[command(flatten)]
+    roots: RootsArgs,
     /// The folder of files for LOAD, by file: URLs; by default none.
     #[arg(long, value_name = "DIR")]
     load_folder: Option<PathBuf>,
@@ -78,12 +82,6 @@ struct SocketArgs {
     /// health checks of containers.
     #[arg(long, conflicts_with_all = ["store", "data"], help_heading = "Server")]
     check: bool,
-    /// A certificate chain as a PEM file: the server then speaks TLS.
-    #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = "Server")]
-    tls_cert: Option<PathBuf>,
-    /// The certificate's key as a PEM file.
-    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Server")]
-    tls_key: Option<PathBuf>,
     /// How long running requests may go on after Ctrl-C or SIGTERM.
     #[arg(long, value_name = "SECONDS", value_parser = duration, default_value = "10", help_heading = "Server")]
     grace: Duration,
@@ -167,7 +165,7 @@ struct CopyArgs {
     archive_keep: Option<Duration>,
     /// This server is a node as well: others with a copy of the same store, such as the one that it follows, share the
     /// work of their queries with it (`vicus serve --nodes`, `vicus query --nodes`). VICUS_NODE_TOKEN has the token
-    /// that they need; with port 0 it is any free one.
+    /// that they need; with port 0 it is any free one. With --tls-cert they connect by TLS, too.
     #[arg(
         long,
         value_name = "ADDRESS:PORT",
@@ -220,7 +218,7 @@ impl Args {
             web: self.web.web(),
             folder: self.load_folder.clone(),
             temporary: self.spill.folder(self.store.as_deref())?,
-            peers: self.peers.expect(|why| tell(format_args!("vicus: --nodes: {why}")))?,
+            peers: self.peers.expect(&self.roots, |why| tell(format_args!("vicus: --nodes: {why}")))?,
             limits: CallLimits { rows: self.clients.max_rows, ..CallLimits::default() },
             ..SessionOptions::default()
         };
@@ -281,7 +279,7 @@ const HEAD_START: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     if args.socket.check {
-        return health::check(&args.socket.bind, args.socket.tls_cert.is_some());
+        return health::check(&args.socket.bind, args.certificate.files().is_some());
     }
     if args.store.is_none() && args.data.data.is_empty() {
         let missing = "the following required arguments were not provided:\n  --store <DIR>, or --data <FILE>\n";
@@ -301,7 +299,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         session: args.session()?,
         access: args.permissions.access()?,
         log: args.socket.log()?,
-        tls: args.socket.tls_cert.clone().zip(args.socket.tls_key.clone()),
+        tls: args.certificate.files(),
         cors: args.permissions.cors.clone(),
         allow_origins: args.permissions.allow_origin.clone(),
         allow_hosts: args.permissions.allow_host.clone(),
@@ -340,7 +338,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         (None, _) => None,
         (Some(listen), ServerData::Store { store, .. }) => {
             let temporary = options.session.temporary.clone();
-            Some(OwnNode::start(listen, &service, store, total, temporary)?)
+            Some(OwnNode::start(listen, args.certificate.read()?, &service, store, total, temporary)?)
         }
         (Some(_), ServerData::Memory(_)) => bail!("--listen-node: the store can't be kept by this server"),
     };
@@ -353,7 +351,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let server = Server::bind(&args.socket.bind, service, data, options)?;
     stop_on_signals(&server)?;
     hangup::reopens(log)?;
-    let scheme = if args.socket.tls_cert.is_some() { "https" } else { "http" };
+    let scheme = if args.certificate.files().is_some() { "https" } else { "http" };
     let address = server.address().context("the server's address")?;
     if args.permissions.open_updates && !address.ip().is_loopback() {
         tell(format!("vicus: warning: --open-updates: everybody who reaches {address} may change and delete the data"));

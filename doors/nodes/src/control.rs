@@ -5,17 +5,23 @@
 
 use crate::link::{ALIVE_IN_SILENCE, LinkLost, lost};
 use crate::locked;
+use crate::socket::{ReadHalf, WriteHalf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// The first word of every connection, with the version of what follows.
 const WORD: &str = "VICUS-NODE/1";
+
+/// How an end that speaks TLS begins to refuse what is none.
+const TLS_ALERT: &[u8] = &[21, 3];
+
+/// Why an end that speaks TLS takes no plain connection.
+pub(crate) const TLS_ALONE: &str = "it speaks TLS alone: name the file of trusted authorities (--tls-ca)";
 
 /// The most bytes of a first line; texts of networks come later.
 const FIRST: u64 = 64 << 10;
@@ -72,6 +78,9 @@ pub(crate) struct Run {
     pub(crate) own: usize,
     pub(crate) processes: Vec<ProcessAt>,
     pub(crate) token: Option<String>,
+    /// The roots, as PEM, by which processes connect to each other; without them they don't speak TLS.
+    #[serde(default)]
+    pub(crate) roots: Option<String>,
     pub(crate) memory: Option<u64>,
     pub(crate) silence_ms: u64,
     /// Files are written beside their places, and get them with `Commit`.
@@ -131,24 +140,20 @@ pub(crate) enum FromNode {
 }
 
 /// Sends a first line.
-pub(crate) fn greet(to: &mut TcpStream, line: &impl Serialize) -> io::Result<()> {
+pub(crate) fn greet(to: &mut WriteHalf, line: &impl Serialize) -> io::Result<()> {
     let json = serde_json::to_string(line).map_err(io::Error::other)?;
     to.write_all(format!("{WORD} {json}\n").as_bytes())
 }
 
-/// Reads a first line.
+/// Reads a first line, until an end.
 ///
 /// # Errors
 /// The other end speaks of something else: the error shows how it begins.
-pub(crate) fn greeted<T: DeserializeOwned>(from: &mut BufReader<TcpStream>, within: Duration) -> io::Result<T> {
-    let (mut line, end) = (Vec::new(), Instant::now() + within);
+pub(crate) fn greeted<T: DeserializeOwned>(from: &mut BufReader<ReadHalf>, end: Instant) -> io::Result<T> {
+    let mut line = Vec::new();
     // The time is for the whole line, however slowly its bytes come.
     while line.last() != Some(&b'\n') && (line.len() as u64) < FIRST {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(ErrorKind::TimedOut.into());
-        }
-        from.get_ref().set_read_timeout(Some(left))?;
+        from.get_mut().set_read_end(end)?;
         let read = from.fill_buf()?;
         let length = read.iter().position(|&byte| byte == b'\n').map_or(read.len(), |end| end + 1);
         if length == 0 {
@@ -163,6 +168,9 @@ pub(crate) fn greeted<T: DeserializeOwned>(from: &mut BufReader<TcpStream>, with
     }
     let json = line.strip_prefix(WORD.as_bytes()).and_then(|rest| rest.strip_prefix(b" "));
     json.and_then(|json| serde_json::from_slice(json).ok()).ok_or_else(|| {
+        if line.starts_with(TLS_ALERT) {
+            return io::Error::new(ErrorKind::InvalidData, TLS_ALONE);
+        }
         let begin: String = String::from_utf8_lossy(&line).chars().take(40).collect();
         let shown = begin.trim_end().escape_debug();
         io::Error::new(
@@ -174,7 +182,7 @@ pub(crate) fn greeted<T: DeserializeOwned>(from: &mut BufReader<TcpStream>, with
 
 /// The end of a control connection that writes. A thread of its own says from time to time that the process lives.
 pub(crate) struct Control {
-    stream: Mutex<TcpStream>,
+    to: Mutex<WriteHalf>,
     is_over: Mutex<bool>,
     ended: Condvar,
 }
@@ -182,11 +190,10 @@ pub(crate) struct Control {
 impl Control {
     /// # Errors
     /// The system refuses.
-    pub(crate) fn start(stream: TcpStream, alive: impl Serialize, silence: Duration) -> io::Result<Arc<Control>> {
-        stream.set_nodelay(true)?;
-        stream.set_write_timeout(Some(silence))?;
-        let control =
-            Arc::new(Control { stream: Mutex::new(stream), is_over: Mutex::new(false), ended: Condvar::new() });
+    pub(crate) fn start(to: WriteHalf, alive: impl Serialize, silence: Duration) -> io::Result<Arc<Control>> {
+        to.set_nodelay()?;
+        to.set_write_timeout(silence)?;
+        let control = Arc::new(Control { to: Mutex::new(to), is_over: Mutex::new(false), ended: Condvar::new() });
         let alive = line_of(&alive)?;
         let weak = Arc::downgrade(&control);
         let lives = move || {
@@ -204,7 +211,7 @@ impl Control {
     }
 
     fn write(&self, line: &[u8]) -> io::Result<()> {
-        locked(&self.stream).write_all(line)
+        locked(&self.to).write_all(line)
     }
 
     /// # Errors
@@ -217,7 +224,7 @@ impl Control {
     pub(crate) fn end(&self) {
         *locked(&self.is_over) = true;
         self.ended.notify_all();
-        let _ = locked(&self.stream).shutdown(Shutdown::Both);
+        locked(&self.to).shutdown();
     }
 }
 
@@ -228,7 +235,7 @@ impl Drop for Control {
 }
 
 /// Sends a line to the other end of a connection that has no thread yet.
-pub(crate) fn say(to: &mut TcpStream, line: &impl Serialize) -> io::Result<()> {
+pub(crate) fn say(to: &mut WriteHalf, line: &impl Serialize) -> io::Result<()> {
     to.write_all(&line_of(line)?)
 }
 
@@ -240,7 +247,7 @@ pub(crate) fn line_of(line: &impl Serialize) -> io::Result<Vec<u8>> {
 
 /// Reads a line of a control connection.
 pub(crate) fn heard<T: DeserializeOwned>(
-    from: &mut BufReader<TcpStream>,
+    from: &mut BufReader<ReadHalf>,
     peer: &str,
     silence: Duration,
 ) -> Result<T, LinkLost> {

@@ -3,24 +3,28 @@
 use crate::control::{AttemptId, Control, FromNode, Hello, ProcessAt, Run, ToNode, heard, say};
 use crate::link::LinkOptions;
 use crate::node::{VERSION, Ways, connect, is_lost, window};
+use crate::socket::ReadHalf;
 use crate::staging::Staging;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::io::BufReader;
-use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 use vicus::{FlowError, Request};
 use vicus_network::{Kinds, MachineCounts, Network, NetworkError, NetworkPart, NetworkText};
+use vicus_service::TlsRoots;
 
 /// How a network is run over several processes.
 #[derive(Clone, Debug)]
 pub struct LeadOptions {
     /// The token of the nodes.
     pub token: Option<String>,
+    /// Processes connect to each other by TLS alone, and trust certificates of these roots. Without them, token and
+    /// rows travel as they are: beyond one machine, through a tunnel or a private network.
+    pub roots: Option<TlsRoots>,
     /// The bytes of memory that the boxes of each process may hold; by default a node's own limit.
     pub memory: Option<u64>,
     /// A process that has sent nothing for so long is lost; one second by default.
@@ -31,7 +35,13 @@ pub struct LeadOptions {
 
 impl Default for LeadOptions {
     fn default() -> LeadOptions {
-        LeadOptions { token: None, memory: None, silence: Duration::from_secs(1), wait: Duration::from_secs(3) }
+        LeadOptions {
+            token: None,
+            roots: None,
+            memory: None,
+            silence: Duration::from_secs(1),
+            wait: Duration::from_secs(3),
+        }
     }
 }
 
@@ -141,7 +151,7 @@ pub struct Lead {
 
 struct Connected {
     address: String,
-    stream: BufReader<TcpStream>,
+    from: BufReader<ReadHalf>,
     machine: MachineCounts,
 }
 
@@ -153,9 +163,9 @@ impl Lead {
     pub fn connect(addresses: &[String], spares: &[String], options: LeadOptions) -> Result<Lead, LeadError> {
         let hello = Hello { version: VERSION.to_owned(), token: options.token.clone(), link: None };
         let node = |address: &String| {
-            let (stream, (threads, nodes)) = connect(address, &hello, options.silence, options.wait)
+            let (from, (threads, nodes)) = connect(address, &hello, &options, options.wait)
                 .map_err(|why| LeadError::Node { address: address.clone(), why })?;
-            Ok(Connected { address: address.clone(), stream, machine: MachineCounts { threads, nodes } })
+            Ok(Connected { address: address.clone(), from, machine: MachineCounts { threads, nodes } })
         };
         let mut spares = spares.iter();
         let node_or_spare = |address| {
@@ -192,15 +202,15 @@ impl Lead {
         let silence = self.options.silence;
         let mut nodes: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (number, node) in self.nodes.iter_mut().enumerate() {
-            let Connected { address, stream, .. } = node;
+            let Connected { address, from, .. } = node;
             let told = |why: String| LeadError::Node { address: address.clone(), why };
-            let asked = || {
-                let mut to = stream.get_ref().try_clone()?;
-                stream.get_ref().set_read_timeout(Some(silence))?;
+            let mut asked = || {
+                from.get_mut().set_read_timeout(silence)?;
+                let mut to = from.get_ref().write_half()?;
                 say(&mut to, &ToNode::Has(files.clone()))
             };
             asked().map_err(|error| told(error.to_string()))?;
-            match heard(stream, "the node", silence) {
+            match heard(from, "the node", silence) {
                 Ok(FromNode::Has(has)) if has.len() == files.len() => {
                     for (file, _) in files.iter().zip(has).filter(|(_, has)| *has) {
                         nodes.entry(file).or_default().push(number + 1);
@@ -246,6 +256,7 @@ impl Lead {
             own,
             processes: std::iter::once(here.clone()).chain(others.clone()).collect(),
             token: self.options.token.clone(),
+            roots: self.options.roots.as_ref().map(|roots| roots.pem().to_owned()),
             memory: self.options.memory,
             silence_ms: u64::try_from(silence.as_millis()).unwrap_or(u64::MAX),
             is_staged: self.staging.is_some(),
@@ -253,16 +264,17 @@ impl Lead {
             job: None,
         };
         let own = run(0);
-        let ways = Arc::new(Ways::new(&own, LinkOptions { silence, window: window(memory) }));
+        let ways =
+            Arc::new(Ways::new(&own, self.options.roots.clone(), LinkOptions { silence, window: window(memory) }));
         let machines = own.machines();
         let (sender, events) = mpsc::channel();
         let runs: Vec<Run> = (1..=self.nodes.len()).map(run).collect();
         let mut nodes = Vec::new();
         for (number, (node, run)) in self.nodes.into_iter().zip(runs).enumerate() {
-            let Connected { address, mut stream, .. } = node;
+            let Connected { address, mut from, .. } = node;
             let told = |error: std::io::Error| LeadError::Node { address: address.clone(), why: error.to_string() };
-            let to = stream.get_ref().try_clone().map_err(told)?;
-            stream.get_ref().set_read_timeout(Some(silence)).map_err(told)?;
+            let to = from.get_ref().write_half().map_err(told)?;
+            from.get_mut().set_read_timeout(silence).map_err(told)?;
             let control = Control::start(to, ToNode::Alive, silence).map_err(told)?;
             let lost = |error: std::io::Error| LeadError::Lost {
                 node: number + 1,
@@ -275,7 +287,7 @@ impl Lead {
             let listens = move || {
                 let mut is_done = false;
                 loop {
-                    let event = match heard(&mut stream, &peer, silence) {
+                    let event = match heard(&mut from, &peer, silence) {
                         Ok(FromNode::Alive | FromNode::Measured | FromNode::Ready) => continue,
                         Ok(FromNode::Done { has_files, .. }) => Event::Done { has_files },
                         Ok(FromNode::Committed) => Event::Committed,

@@ -20,6 +20,8 @@
 //! * **The unit of failure is the network** (`lead.rs`). A process that is lost, or silent for too long, ends it
 //!   everywhere. A link belongs to one attempt: what a process of an older one still sends is refused.
 //!
+//! * **Links are encrypted** (`socket.rs`) if nodes have a certificate. The process that begins has the roots to trust,
+//!   and tells them to all, as it tells the token.
 //! * **Files come once.** A network that may be run again writes its files beside their places (`staging.rs`),
 //!   and all processes rename them when all have done their parts.
 //! * **Queries** (`queries.rs`) go the same way: a text, and parts of its plan. [`QueryNodes`] are a session's peers.
@@ -35,6 +37,7 @@ mod port;
 mod program;
 mod queries;
 mod run;
+mod socket;
 mod staging;
 
 pub use lead::{Attempt, Lead, LeadError, LeadOptions};
@@ -42,6 +45,7 @@ pub use node::{NodeOptions, NodeServer};
 pub use program::{FRAME, PYTHON, add_program_kinds};
 pub use queries::{QueryNodes, QueryNodesOptions};
 pub use run::{NodesRun, RanOverNodes};
+pub use vicus_service::{TlsCertificate, TlsError, TlsRoots};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -3,10 +3,10 @@
 use crate::frame::{self, Incoming, Kind, Outgoing};
 use crate::locked;
 use crate::port::{Receiving, Sending};
+use crate::socket::{ReadHalf, WriteHalf};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::io::{self, BufReader, ErrorKind};
-use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -71,13 +71,12 @@ impl Link {
     ///
     /// # Errors
     /// The system refuses.
-    pub(crate) fn start(reader: BufReader<TcpStream>, peer: String, options: LinkOptions) -> io::Result<Arc<Link>> {
-        let stream = reader.get_ref();
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(options.silence))?;
+    pub(crate) fn start(mut reader: BufReader<ReadHalf>, peer: String, options: LinkOptions) -> io::Result<Arc<Link>> {
+        reader.get_mut().set_read_timeout(options.silence)?;
+        let writer = reader.get_ref().write_half()?;
+        writer.set_nodelay()?;
         // What the system does not take for so long, the other one does not read.
-        stream.set_write_timeout(Some(options.silence))?;
-        let writer = stream.try_clone()?;
+        writer.set_write_timeout(options.silence)?;
         let link = Arc::new(Link { peer, options, state: Mutex::default(), changed: Condvar::new() });
         let (reads, writes) = (Arc::clone(&link), Arc::clone(&link));
         thread::Builder::new().name("vicus-link-in".to_owned()).spawn(move || reads.read(reader))?;
@@ -157,7 +156,7 @@ impl Link {
         receiving.iter().for_each(|end| end.lose(&lost));
     }
 
-    fn read(&self, mut from: BufReader<TcpStream>) {
+    fn read(&self, mut from: BufReader<ReadHalf>) {
         let error = loop {
             match frame::read(&mut from) {
                 Ok(frame) => {
@@ -169,7 +168,7 @@ impl Link {
             }
         };
         self.lose(lost(&self.peer, &error, self.options.silence));
-        let _ = from.get_ref().shutdown(Shutdown::Both);
+        from.get_ref().shutdown();
     }
 
     /// Whether the frame is one that the other process may send.
@@ -186,7 +185,7 @@ impl Link {
         true
     }
 
-    fn write(&self, mut to: TcpStream) {
+    fn write(&self, mut to: WriteHalf) {
         let alive = self.options.silence / ALIVE_IN_SILENCE;
         loop {
             let idle = |state: &mut State| state.outgoing.is_empty() && !state.is_over && state.lost.is_none();
@@ -196,7 +195,7 @@ impl Link {
             let is_last = (state.is_over && frames.is_empty()) || state.lost.is_some();
             drop(state);
             if is_last {
-                let _ = to.shutdown(Shutdown::Both);
+                to.shutdown();
                 return;
             }
             if frames.is_empty() {

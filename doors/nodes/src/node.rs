@@ -1,11 +1,16 @@
 //! A process that runs parts of networks for others.
 
-use crate::control::{Answer, AttemptId, Control, FromNode, Hello, LinkHello, Run, ToNode, greet, greeted, heard, say};
+use crate::control::{
+    Answer, AttemptId, Control, FromNode, Hello, LinkHello, Run, TLS_ALONE, ToNode, greet, greeted, heard, say,
+};
+use crate::lead::LeadOptions;
 use crate::link::{Link, LinkLost, LinkOptions};
 use crate::locked;
 use crate::port::{NoColumns, Sending, inlet, outlet};
 use crate::queries::QueryLinks;
+use crate::socket::{Accepted, PROTOCOL, ReadHalf, WriteHalf, accepted, connected};
 use crate::staging::Staging;
+use rustls::ServerConfig;
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -20,7 +25,7 @@ use vicus_flow::BoxModel;
 use vicus_network::{
     Border, Crossing, CrossingRows, KindError, Kinds, MachineCounts, NetworkPart, NetworkText, schema_text,
 };
-use vicus_service::{HostedPart, NoPart, PeerHost};
+use vicus_service::{HostedPart, NoPart, PeerHost, TlsCertificate, TlsRoots};
 
 /// The version of this program. Processes of one network have the same.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -42,9 +47,11 @@ const WINDOW: u64 = 4 << 20;
 
 /// The options of a node.
 pub struct NodeOptions {
-    /// Who connects needs this token, if there is one. It travels as it is: beyond one machine, through a tunnel or a
-    /// private network.
+    /// Who connects needs this token, if there is one. Without a certificate it travels as it is: beyond one machine,
+    /// through a tunnel or a private network.
     pub token: Option<String>,
+    /// Connections are taken by TLS alone, with this certificate.
+    pub certificate: Option<TlsCertificate>,
     /// The bytes of memory that the boxes of one network may hold here; a network may ask for less.
     pub memory: u64,
     /// Where vias keep envelopes for which there is no memory.
@@ -65,6 +72,9 @@ struct Shared {
     /// Adds the kinds of a network's attached texts.
     attached: Option<Box<Attached>>,
     options: NodeOptions,
+    tls: Option<Arc<ServerConfig>>,
+    /// The roots of the last run: most have the same, and clients of one object resume their sessions.
+    roots: Mutex<Option<TlsRoots>>,
     attempts: Attempts,
     connections: AtomicUsize,
     is_ended: AtomicBool,
@@ -126,6 +136,8 @@ impl NodeServer {
             threads,
             kinds,
             attached: None,
+            tls: options.certificate.as_ref().map(|certificate| certificate.server(&[PROTOCOL])),
+            roots: Mutex::default(),
             options,
             attempts: Attempts::default(),
             connections: AtomicUsize::new(0),
@@ -209,12 +221,20 @@ impl Shared {
         }
     }
 
-    fn greet(self: &Arc<Shared>, stream: TcpStream) -> io::Result<()> {
-        stream.set_nonblocking(false)?;
-        stream.set_write_timeout(Some(GREETING))?;
-        let mut to = stream.try_clone()?;
-        let mut from = BufReader::with_capacity(64 << 10, stream);
-        let hello = match greeted::<Hello>(&mut from, GREETING) {
+    fn greet(self: &Arc<Shared>, socket: TcpStream) -> io::Result<()> {
+        socket.set_nonblocking(false)?;
+        socket.set_write_timeout(Some(GREETING))?;
+        let end = Instant::now() + GREETING;
+        let (half, is_plain) = match &self.tls {
+            None => (ReadHalf::Plain(socket), false),
+            Some(server) => match accepted(socket, Arc::clone(server), end)? {
+                Accepted::Tls(half) => (half, false),
+                Accepted::Plain(half) => (half, true),
+            },
+        };
+        let mut to = half.write_half()?;
+        let mut from = BufReader::with_capacity(64 << 10, half);
+        let hello = match greeted::<Hello>(&mut from, end) {
             Ok(hello) => hello,
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 // Most who come here so are browsers and clients of HTTP.
@@ -226,6 +246,9 @@ impl Shared {
             Err(error) => return Err(error),
         };
         let refused = |why: &str| Answer::Refused { version: VERSION.to_owned(), why: why.to_owned() };
+        if is_plain {
+            return greet(&mut to, &refused(TLS_ALONE));
+        }
         if !self.knows(hello.token.as_deref()) {
             return greet(&mut to, &refused("the token is not the node's"));
         }
@@ -241,7 +264,7 @@ impl Shared {
         }
         let threads = self.threads.runtime().plan().threads();
         greet(&mut to, &Answer::Welcome { threads, nodes: self.options.nodes })?;
-        from.get_ref().set_read_timeout(Some(BEGIN))?;
+        from.get_mut().set_read_timeout(BEGIN)?;
         loop {
             match heard(&mut from, "the client", BEGIN) {
                 Ok(ToNode::Has(files)) => {
@@ -270,15 +293,23 @@ impl Shared {
     }
 
     /// Runs a part, until the process that began the network ends it.
-    fn run(self: &Arc<Shared>, to: TcpStream, mut from: BufReader<TcpStream>, run: Run) {
+    fn run(self: &Arc<Shared>, to: WriteHalf, mut from: BufReader<ReadHalf>, run: Run) {
         let silence = Duration::from_millis(run.silence_ms.clamp(10, 1 << 32));
         if run.own == 0 || run.own >= run.processes.len() {
             return;
         }
         let memory = run.memory.map_or(self.options.memory, |memory| memory.min(self.options.memory));
         let Ok(control) = Control::start(to, FromNode::Alive, silence) else { return };
-        let _ = from.get_ref().set_read_timeout(Some(silence));
-        let ways = Arc::new(Ways::new(&run, LinkOptions { silence, window: window(memory) }));
+        let _ = from.get_mut().set_read_timeout(silence);
+        let roots = match self.roots(run.roots.as_deref()) {
+            Ok(roots) => roots,
+            Err(why) => {
+                // Whoever began it may be gone.
+                let _ = control.send(&NotDone::wrong(why).line());
+                return;
+            }
+        };
+        let ways = Arc::new(Ways::new(&run, roots, LinkOptions { silence, window: window(memory) }));
         if !self.attempts.add(run.attempt, &ways) {
             let _ = control.send(&NotDone::wrong("the attempt runs already").line());
             return;
@@ -329,6 +360,16 @@ impl Shared {
         self.attempts.remove(attempt);
         ways.end();
         control.end();
+    }
+
+    /// The roots of a run.
+    fn roots(&self, pem: Option<&str>) -> Result<Option<TlsRoots>, String> {
+        let Some(pem) = pem else { return Ok(None) };
+        let mut last = locked(&self.roots);
+        if last.as_ref().is_none_or(|last| last.pem() != pem) {
+            *last = Some(TlsRoots::from_pem("the file of the process that began", pem)?);
+        }
+        Ok(last.clone())
     }
 
     /// Makes a part and runs it. Gives the report of a query's part.
@@ -478,6 +519,7 @@ pub(crate) struct Ways {
     /// By process; none for those that connect to this one.
     addresses: Vec<Option<String>>,
     token: Option<String>,
+    roots: Option<TlsRoots>,
     options: LinkOptions,
     links: Mutex<BTreeMap<usize, Arc<Link>>>,
     /// The ends of crossings that leave from here.
@@ -492,7 +534,7 @@ pub(crate) struct Ways {
 }
 
 impl Ways {
-    pub(crate) fn new(run: &Run, options: LinkOptions) -> Ways {
+    pub(crate) fn new(run: &Run, roots: Option<TlsRoots>, options: LinkOptions) -> Ways {
         let addresses = run.processes.iter().enumerate();
         // Who has the lower number connects, so that the process that began needs no address.
         let addresses = addresses.map(|(process, at)| at.address.clone().filter(|_| process > run.own)).collect();
@@ -501,6 +543,7 @@ impl Ways {
             own: run.own,
             addresses,
             token: run.token.clone(),
+            roots,
             options,
             links: Mutex::default(),
             sends: Mutex::default(),
@@ -565,7 +608,7 @@ impl Ways {
     }
 
     /// Another process has connected: each has one link, to those with lower numbers.
-    fn arrived(&self, process: usize, from: BufReader<TcpStream>) -> io::Result<()> {
+    fn arrived(&self, process: usize, from: BufReader<ReadHalf>) -> io::Result<()> {
         let mut links = locked(&self.links);
         if process < self.own && !links.contains_key(&process) {
             links.insert(process, Link::start(from, format!("process {process}"), self.options)?);
@@ -593,7 +636,9 @@ impl Ways {
     fn connect(&self, process: usize, address: &str) -> Result<Arc<Link>, String> {
         let link = LinkHello { attempt: self.attempt, from: self.own };
         let hello = Hello { version: VERSION.to_owned(), token: self.token.clone(), link: Some(link) };
-        let (from, _) = connect(address, &hello, self.options.silence, Duration::ZERO)?;
+        let options =
+            LeadOptions { roots: self.roots.clone(), silence: self.options.silence, ..LeadOptions::default() };
+        let (from, _) = connect(address, &hello, &options, Duration::ZERO)?;
         let peer = format!("node {process} ({address})");
         Link::start(from, peer, self.options).map_err(|error| error.to_string())
     }
@@ -618,17 +663,17 @@ impl Ways {
 pub(crate) fn connect(
     address: &str,
     hello: &Hello,
-    silence: Duration,
+    options: &LeadOptions,
     wait: Duration,
-) -> Result<(BufReader<TcpStream>, (usize, usize)), String> {
+) -> Result<(BufReader<ReadHalf>, (usize, usize)), String> {
     let began = Instant::now();
-    let patience = silence.max(Duration::from_secs(1));
+    let patience = options.silence.max(Duration::from_secs(1));
     loop {
         let addresses = address.to_socket_addrs().map_err(|error| format!("the address is not understood: {error}"))?;
         let mut failed = None;
         for one in addresses {
             match TcpStream::connect_timeout(&one, patience) {
-                Ok(stream) => return greet_node(stream, hello),
+                Ok(socket) => return greet_node(socket, address, hello, options.roots.as_ref()),
                 Err(error) => failed = Some(error),
             }
         }
@@ -640,13 +685,20 @@ pub(crate) fn connect(
     }
 }
 
-fn greet_node(stream: TcpStream, hello: &Hello) -> Result<(BufReader<TcpStream>, (usize, usize)), String> {
+fn greet_node(
+    socket: TcpStream,
+    address: &str,
+    hello: &Hello,
+    roots: Option<&TlsRoots>,
+) -> Result<(BufReader<ReadHalf>, (usize, usize)), String> {
+    let end = Instant::now() + GREETING + EARLY;
+    socket.set_write_timeout(Some(GREETING)).map_err(|error| error.to_string())?;
+    let half = connected(socket, address, roots, GREETING)?;
     let answered = || {
-        stream.set_write_timeout(Some(GREETING))?;
-        let mut to = stream.try_clone()?;
-        let mut from = BufReader::with_capacity(64 << 10, stream);
+        let mut to = half.write_half()?;
+        let mut from = BufReader::with_capacity(64 << 10, half);
         greet(&mut to, hello)?;
-        let answer: Answer = greeted(&mut from, GREETING + EARLY)?;
+        let answer: Answer = greeted(&mut from, end)?;
         io::Result::Ok((from, answer))
     };
     match answered() {

@@ -6,11 +6,11 @@ use crate::link::{LinkLost, LinkOptions};
 use crate::locked;
 use crate::node::{VERSION, Ways, connect, is_lost, window};
 use crate::port::{inlet, outlet};
+use crate::socket::ReadHalf;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{BufReader, Write};
-use std::net::TcpStream;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -150,10 +150,10 @@ fn left_out(why: &str) -> String {
 /// Connects to a node, and measures the network.
 fn measured(address: &str, options: &LeadOptions, wait: Duration) -> Result<MeasuredNode, String> {
     let hello = Hello { version: VERSION.to_owned(), token: options.token.clone(), link: None };
-    let (mut from, (threads, _)) = connect(address, &hello, options.silence, wait)?;
-    let mut to = from.get_ref().try_clone().map_err(|error| error.to_string())?;
-    let _ = to.set_nodelay(true);
-    let _ = from.get_ref().set_read_timeout(Some(Duration::from_secs(10)));
+    let (mut from, (threads, _)) = connect(address, &hello, options, wait)?;
+    let mut to = from.get_ref().write_half().map_err(|error| error.to_string())?;
+    let _ = to.set_nodelay();
+    let _ = from.get_mut().set_read_timeout(Duration::from_secs(10));
     let mut trip = |bytes: usize| -> Result<Duration, String> {
         let line = line_of(&ToNode::Measure("x".repeat(bytes))).map_err(|error| error.to_string())?;
         let began = Instant::now();
@@ -218,16 +218,16 @@ impl Peers for QueryNodes {
         memory: Option<u64>,
         goes_on: &dyn Fn() -> bool,
     ) -> Result<Arc<dyn PeerRun>, PeerFailure> {
-        let LeadOptions { token, silence, .. } = self.options.lead.clone();
+        let LeadOptions { token, roots, silence, .. } = self.options.lead.clone();
         let (hello, machines) = (self.hello(), &team.machines);
-        let mut streams = Vec::with_capacity(team.names.len());
+        let mut connections = Vec::with_capacity(team.names.len());
         for (number, name) in team.names.iter().enumerate() {
-            let (stream, _) = connect(name, &hello, silence, Duration::ZERO).map_err(|why| PeerFailure {
+            let (from, _) = connect(name, &hello, &self.options.lead, Duration::ZERO).map_err(|why| PeerFailure {
                 message: format!("node {} ({name}): {why}", number + 1),
                 is_loss: true,
                 peer: Some(name.clone()),
             })?;
-            streams.push(stream);
+            connections.push(from);
         }
         let at = |address: Option<&String>, machine: usize| ProcessAt {
             address: address.cloned(),
@@ -246,6 +246,7 @@ impl Peers for QueryNodes {
             own,
             processes: processes.clone(),
             token: token.clone(),
+            roots: roots.as_ref().map(|roots| roots.pem().to_owned()),
             memory,
             silence_ms: u64::try_from(silence.as_millis()).unwrap_or(u64::MAX),
             job: Some(job.to_owned()),
@@ -253,7 +254,7 @@ impl Peers for QueryNodes {
             attached: BTreeMap::new(),
         };
         let options = LinkOptions { silence, window: window(memory.unwrap_or(u64::MAX)) };
-        let ways = Arc::new(Ways::new(&run(0), options));
+        let ways = Arc::new(Ways::new(&run(0), roots.clone(), options));
         let shared = Arc::new(PartListeners {
             ways: Arc::clone(&ways),
             links: QueryLinks(ways),
@@ -263,7 +264,7 @@ impl Peers for QueryNodes {
             state: Mutex::new(AskedState {
                 failure: None,
                 own: None,
-                reports: vec![None; streams.len()],
+                reports: vec![None; connections.len()],
                 ready: 0,
                 controls: Vec::new(),
             }),
@@ -271,8 +272,8 @@ impl Peers for QueryNodes {
         });
         // Dropped with an error, it ends what has begun.
         let handle = AskedNodes(Arc::clone(&shared));
-        for (number, stream) in streams.into_iter().enumerate() {
-            shared.tell(number, stream, run(number + 1)).map_err(|error| shared.lost(number, &error.to_string()))?;
+        for (number, from) in connections.into_iter().enumerate() {
+            shared.tell(number, from, run(number + 1)).map_err(|error| shared.lost(number, &error.to_string()))?;
         }
         if let Err(why) = shared.ways.connect_all() {
             let number = shared.ways.lost().map_or(0, |(process, _)| process.saturating_sub(1));
@@ -341,15 +342,10 @@ impl PartListeners {
     }
 
     /// Tells a node its part, and has a thread listen to it.
-    fn tell(
-        self: &Arc<PartListeners>,
-        number: usize,
-        mut stream: BufReader<TcpStream>,
-        run: Run,
-    ) -> std::io::Result<()> {
+    fn tell(self: &Arc<PartListeners>, number: usize, mut from: BufReader<ReadHalf>, run: Run) -> std::io::Result<()> {
         let silence = self.silence;
-        let to = stream.get_ref().try_clone()?;
-        stream.get_ref().set_read_timeout(Some(silence))?;
+        let to = from.get_ref().write_half()?;
+        from.get_mut().set_read_timeout(silence)?;
         let control = Control::start(to, ToNode::Alive, silence)?;
         control.send(&ToNode::Run(Box::new(run)))?;
         locked(&self.state).controls.push(control);
@@ -357,7 +353,7 @@ impl PartListeners {
         let listens = move || {
             let mut is_ready = false;
             loop {
-                match heard(&mut stream, &peer, silence) {
+                match heard(&mut from, &peer, silence) {
                     // The last two belong to networks.
                     Ok(FromNode::Alive | FromNode::Measured | FromNode::Has(_) | FromNode::Committed) => {}
                     Ok(FromNode::Ready) => {

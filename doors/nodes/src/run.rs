@@ -16,7 +16,7 @@ use vicus_network::{Kinds, MachineCounts, Network, NetworkText};
 ///
 /// // A node, which stands for another machine.
 /// let runtime = Runtime::builder().threads(1).start();
-/// let options = NodeOptions { token: None, memory: 1 << 30, overflows: None, nodes: 1 };
+/// let options = NodeOptions { token: None, certificate: None, memory: 1 << 30, overflows: None, nodes: 1 };
 /// let node = NodeServer::listen("127.0.0.1:0", runtime, Kinds::library(), options)?;
 /// let (address, is_over) = (node.address()?.to_string(), Arc::new(std::sync::atomic::AtomicBool::new(false)));
 /// let over = Arc::clone(&is_over);

@@ -21,7 +21,8 @@ struct Running {
 impl Running {
     fn start(threads: usize, kinds: Kinds, token: Option<&str>) -> Running {
         let runtime = Runtime::builder().threads(threads).start();
-        let options = NodeOptions { token: token.map(str::to_owned), memory: 1 << 30, overflows: None, nodes: 1 };
+        let (token, certificate) = (token.map(str::to_owned), None);
+        let options = NodeOptions { token, certificate, memory: 1 << 30, overflows: None, nodes: 1 };
         let node = NodeServer::listen("127.0.0.1:0", runtime, kinds, options).unwrap();
         let (address, is_over) = (node.address().unwrap(), Arc::new(AtomicBool::new(false)));
         let over = Arc::clone(&is_over);

@@ -136,7 +136,7 @@ fn trips(bytes: usize, all: usize, ahead: usize) -> anyhow::Result<f64> {
         Ok(Vec::new())
     }));
     let runtime = || Runtime::builder().threads(1).start();
-    let options = NodeOptions { token: None, memory: 1 << 30, overflows: None, nodes: 1 };
+    let options = NodeOptions { token: None, certificate: None, memory: 1 << 30, overflows: None, nodes: 1 };
     let node = NodeServer::listen("127.0.0.1:0", runtime(), kinds.clone(), options)?;
     let address = node.address()?.to_string();
     let is_over = AtomicBool::new(false);

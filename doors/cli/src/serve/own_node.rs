@@ -10,7 +10,7 @@ use std::time::Duration;
 use vicus_network::{Kinds, Paths};
 use vicus_nodes::{NodeOptions, NodeServer};
 use vicus_service::data::Store;
-use vicus_service::{PeerData, PeerHost, PeerHostOptions, Service, TemporaryFolder};
+use vicus_service::{PeerData, PeerHost, PeerHostOptions, Service, TemporaryFolder, TlsCertificate};
 
 /// A query waits so long for records that have not come here yet.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -23,9 +23,10 @@ pub(super) struct OwnNode {
 }
 
 impl OwnNode {
-    /// Listens. Parts of queries hold at most this many bytes of memory each.
+    /// Listens, by TLS if there is a certificate. Parts of queries hold at most this many bytes of memory each.
     pub(super) fn start(
         listen: &str,
+        certificate: Option<TlsCertificate>,
         service: &Service,
         store: &Arc<Store>,
         memory: u64,
@@ -36,7 +37,7 @@ impl OwnNode {
         let token = token(None);
         let has_token = token.is_some();
         let nodes = vicus::this_machine().topology.nodes.len();
-        let options = NodeOptions { token, memory, overflows: None, nodes };
+        let options = NodeOptions { token, certificate, memory, overflows: None, nodes };
         // Networks run here too, and read and write nothing.
         let paths = Paths::by(|name| Err(format!("{name}: this server's node reads and writes no files")));
         let kinds = Kinds::library().with_paths(paths);

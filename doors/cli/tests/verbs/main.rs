@@ -1,5 +1,6 @@
 //! Each verb of `vicus`, run as a user runs it.
 
+mod authority;
 mod bench;
 #[cfg(target_os = "linux")]
 mod copies;

@@ -1,5 +1,7 @@
 //! `vicus node` and `vicus network run --nodes`: networks over processes that are killed, silent, or asked wrongly.
 
+mod tls;
+
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};

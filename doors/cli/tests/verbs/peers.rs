@@ -2,6 +2,7 @@
 //! have other data, or are none.
 
 mod served;
+mod tls;
 
 use super::store::{folder, text};
 use std::io::{BufRead, BufReader, Read, Write};

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// Something comes about within this time even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-fn wait_for(mut is_there: impl FnMut() -> bool, what: &str) {
+pub(super) fn wait_for(mut is_there: impl FnMut() -> bool, what: &str) {
     let began = Instant::now();
     while !is_there() {
         assert!(began.elapsed() < PATIENCE, "{what} never comes about");
@@ -23,12 +23,12 @@ fn wait_for(mut is_there: impl FnMut() -> bool, what: &str) {
     }
 }
 
-struct Server {
+pub(super) struct Server {
     child: Child,
     address: SocketAddr,
     said: PathBuf,
     /// Where it is a node.
-    node: Option<String>,
+    pub(super) node: Option<String>,
 }
 
 impl Drop for Server {
@@ -39,20 +39,21 @@ impl Drop for Server {
 }
 
 impl Server {
-    fn start(store: &Path, nodes: &[&str], more: &[&str]) -> Server {
-        let said = store.with_extension("said");
+    pub(super) fn start(store: &Path, nodes: &[&str], more: &[&str]) -> Server {
         let args = ["serve", "--bind", "127.0.0.1:0", "--threads", "1", "--token", "t", "--share-always"];
-        let mut child = vicus(&args)
-            .args(["--store", text(store), "--nodes", &nodes.join(","), "--node-silence", "20"])
-            .args(more)
-            .stdout(Stdio::piped())
-            .stderr(File::create(&said).unwrap())
-            .spawn()
-            .unwrap();
+        let mut command = vicus(&args);
+        command.args(["--store", text(store), "--nodes", &nodes.join(","), "--node-silence", "20"]).args(more);
+        Server::of(command, more.contains(&"--listen-node"), &store.with_extension("said"))
+    }
+
+    /// By a command; what it says goes to a file.
+    pub(super) fn of(mut command: Command, is_node: bool, said: &Path) -> Server {
+        let said = said.to_owned();
+        let mut child = command.stdout(Stdio::piped()).stderr(File::create(&said).unwrap()).spawn().unwrap();
         let (mut line, mut node) = (String::new(), String::new());
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         lines.read_line(&mut line).unwrap();
-        if more.contains(&"--listen-node") {
+        if is_node {
             lines.read_line(&mut node).unwrap();
         }
         let node = node.trim().rsplit_once(" at ").map(|(_, address)| address.to_owned());
@@ -61,12 +62,12 @@ impl Server {
         Server { child, address, said, node }
     }
 
-    fn said(&self) -> String {
+    pub(super) fn said(&self) -> String {
         std::fs::read_to_string(&self.said).unwrap()
     }
 
     /// How many machines share the work, by the plan.
-    fn machines(&self) -> usize {
+    pub(super) fn machines(&self) -> usize {
         let plan = Ask::query(EDGES).with("accept", "text/vnd.vicus.plan").send(self.address);
         assert_eq!(plan.status, 200, "{}", plan.text());
         // This one is machine 0.
@@ -75,7 +76,7 @@ impl Server {
     }
 
     /// The rows of a query in some order; or the error. Each text is another one: the server keeps answers by texts.
-    fn rows(&self, query: &str) -> Result<Vec<String>, String> {
+    pub(super) fn rows(&self, query: &str) -> Result<Vec<String>, String> {
         static ASKED: AtomicUsize = AtomicUsize::new(0);
         let query = format!("{query}\n# {}", ASKED.fetch_add(1, Ordering::Relaxed));
         let ask = Ask::query(&query).with("accept", "text/csv").parameter("timeout", "60");
