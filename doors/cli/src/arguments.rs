@@ -83,7 +83,8 @@ impl CertificateArgs {
 /// The authorities that a command trusts which connects.
 #[derive(clap::Args)]
 pub(crate) struct RootsArgs {
-    /// Connects nodes by TLS alone, and trusts certificates that the authorities in this PEM file have signed.
+    /// Trusts certificates that the authorities in this PEM file have signed, and no others: those of nodes, which are
+    /// then connected by TLS alone, and of servers and buckets of https, in place of the public authorities.
     #[arg(long, value_name = "FILE", help_heading = "TLS")]
     tls_ca: Option<PathBuf>,
 }

@@ -20,7 +20,7 @@ use std::time::Duration;
 use vicus_server::{AccessLog, AccessRules, ClientLimits, Server, ServerData, ServerOptions};
 use vicus_service::{
     Archive, Archiving, ArchivingOptions, CallLimits, FollowOptions, MemoryBudget, NetworkOptions, PlanOptions,
-    Service, SessionOptions, StoreError, StoreServer, paths_below,
+    Service, SessionOptions, StoreError, StoreServer, TlsRoots, paths_below,
 };
 
 /// See `vicus serve --help`.
@@ -316,18 +316,20 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let memory = MemoryBudget::new(total);
     let service = Service::new(args.runtime.start(builder)?, memory);
     let token = options.access.write.first().cloned();
-    let data = data(&args, &service, options.session.plan.hash_seed, token.as_deref())?;
+    let roots = args.roots.read()?;
+    let follow = follow_options(&args, token.as_deref(), roots.as_ref());
+    let data = data(&args, &service, options.session.plan.hash_seed, &follow)?;
     if let ServerData::Store { store, .. } = &data {
         store.need_followers(args.copies.sync_followers, args.copies.sync_timeout.as_nanos() as u64);
         if !args.copies.follow.is_empty() {
-            let following = follow_options(&args, token.as_deref()).begin(store);
+            let following = follow.begin(store);
             options.following = Some(Arc::new(following.map_err(|error| anyhow!("no thread to follow: {error}"))?));
         } else if store.standing().follows {
             tell("vicus: this store is a copy, and takes no changes: --follow URL has it go on, vicus promote writes");
         }
     }
     if let (Some(place), ServerData::Store { store, .. }) = (&args.copies.archive, &data) {
-        let archive = Archive::new(place).map_err(|error| anyhow!("archive {place}: {error}"))?;
+        let archive = Archive::new(place, roots.as_ref()).map_err(|error| anyhow!("archive {place}: {error}"))?;
         let tell: Arc<dyn Fn(&str) + Send + Sync> = Arc::new(|message| tell(format_args!("vicus: {message}")));
         let how = ArchivingOptions { every: args.copies.archive_every, keep: args.copies.archive_keep, tell };
         options.archiving = Some(Arc::new(Archiving::new(archive, store, how)));
@@ -372,17 +374,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     ended
 }
 
-fn follow_options(args: &Args, token: Option<&str>) -> FollowOptions {
-    let servers = args.copies.follow.iter().map(|url| StoreServer::new(url, token)).collect();
+fn follow_options(args: &Args, token: Option<&str>, roots: Option<&TlsRoots>) -> FollowOptions {
+    let servers = args.copies.follow.iter().map(|url| StoreServer::new(url, token, roots)).collect();
     FollowOptions { servers, tell: Arc::new(|message: &str| tell(format_args!("vicus: {message}"))) }
 }
 
-fn data(args: &Args, service: &Service, hash_seed: u64, token: Option<&str>) -> anyhow::Result<ServerData> {
+fn data(args: &Args, service: &Service, hash_seed: u64, follow: &FollowOptions) -> anyhow::Result<ServerData> {
     match &args.store {
         Some(path) if args.permissions.read_only => Ok(ServerData::Memory(store::read(path)?)),
         Some(path) if !args.copies.follow.is_empty() => {
             let bar = store::Bar::new("fetching", 0, store::Unit::Bytes);
-            let opened = follow_options(args, token).open(path, &mut |done, total| bar.set_of(done, total));
+            let opened = follow.open(path, &mut |done, total| bar.set_of(done, total));
             let store = Arc::new(opened.with_context(|| of(path))?);
             bar.end();
             store::tell_torn(path, &store);

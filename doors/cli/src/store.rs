@@ -6,6 +6,7 @@ pub(crate) mod load;
 pub(crate) mod promote;
 pub(crate) mod update;
 
+use crate::arguments::RootsArgs;
 use crate::current_work::Doing;
 use crate::interrupt::{self, Interrupted};
 use crate::memory;
@@ -70,6 +71,8 @@ pub(crate) struct BackupArgs {
     /// folder meanwhile. By default half of the free memory.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory_limit: Option<u64>,
+    #[command(flatten)]
+    roots: RootsArgs,
 }
 
 /// Names a store in an error.
@@ -166,7 +169,7 @@ pub(crate) fn backup(args: BackupArgs) -> anyhow::Result<()> {
     interrupt::listen();
     let _doing = Doing::Loading.begin();
     let Some(output) = args.output else {
-        return archive::send(args.archive.as_deref().unwrap_or_default(), &args.store, args.keep);
+        return archive::send(args.archive.as_deref().unwrap_or_default(), &args.store, args.keep, &args.roots);
     };
     let dataset = read(&args.store)?;
     let bar = Bar::new("copying", bytes_of(&args.store), Unit::Bytes);

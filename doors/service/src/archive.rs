@@ -8,6 +8,7 @@ mod prune;
 
 use crate::copies::next_epoch;
 use crate::store::NewStore;
+use crate::tls::TlsRoots;
 use folder::Folder;
 pub use prune::Pruned;
 use std::fmt;
@@ -212,18 +213,20 @@ pub enum RestoredAs {
 
 impl Archive {
     /// The archive at a place: a folder, or the URL of a bucket, such as `s3://bucket/folder`, if the crate is built
-    /// with the feature `object-storage`. Nothing is looked at yet.
+    /// with the feature `object-storage`. Nothing is looked at yet. A service of buckets has a certificate of these
+    /// roots, or of a public authority if there are none.
     ///
     /// # Errors
     /// The URL is none, or its kind is not known.
-    pub fn new(place: &str) -> Result<Archive, ArchiveError> {
+    pub fn new(place: &str, roots: Option<&TlsRoots>) -> Result<Archive, ArchiveError> {
         let objects: Arc<dyn Objects> = match place.split_once("://") {
             None => Arc::new(Folder::new(Path::new(place))),
             Some(("file", path)) => Arc::new(Folder::new(Path::new(path))),
             #[cfg(feature = "object-storage")]
-            Some(_) => Arc::new(objects::Bucket::new(place).map_err(ArchiveError::Place)?),
+            Some(_) => Arc::new(objects::Bucket::new(place, roots).map_err(ArchiveError::Place)?),
             #[cfg(not(feature = "object-storage"))]
             Some((kind, _)) => {
+                let _ = roots;
                 return Err(ArchiveError::Place(format!(
                     "{kind}:// is no place for this build: expected a folder; for object storage, build vicus with \
                      --features object-storage"

@@ -4,6 +4,7 @@
 //! there are some, or after some seconds. The next question says that they are durable here.
 
 use crate::store::{create_copy, has_room_for_store, number, open_store};
+use crate::tls::{TlsRoots, untrusted};
 use std::fmt;
 use std::io::{self, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -51,6 +52,13 @@ pub enum CopyError {
         /// The server.
         url: String,
         /// The fault.
+        why: String,
+    },
+    /// The server shows a certificate that is not trusted.
+    Certificate {
+        /// The server.
+        url: String,
+        /// The fault, and what to do.
         why: String,
     },
     /// The server does not take the token, or there is none.
@@ -101,6 +109,7 @@ impl fmt::Display for CopyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CopyError::Unreachable { url, why } => write!(f, "{url} can't be reached: {why}"),
+            CopyError::Certificate { url, why } => write!(f, "{url} can't be trusted: {why}"),
             CopyError::Token { url, message } => write!(f, "{url} does not take the token (--token): {message}"),
             CopyError::NotUnderstood { url, why } => write!(f, "{url} can't be followed: {why}"),
             CopyError::Refused { url, message } => write!(f, "{url} can't be followed: {message}"),
@@ -126,7 +135,13 @@ impl From<StoreError> for CopyError {
 impl CopyError {
     /// Whether it stays so until a person changes something.
     pub fn is_lasting(&self) -> bool {
-        matches!(self, CopyError::Token { .. } | CopyError::NotUnderstood { .. } | CopyError::OtherStore { .. })
+        matches!(
+            self,
+            CopyError::Certificate { .. }
+                | CopyError::Token { .. }
+                | CopyError::NotUnderstood { .. }
+                | CopyError::OtherStore { .. }
+        )
     }
 }
 
@@ -136,6 +151,7 @@ pub struct StoreServer {
     agent: Agent,
     url: String,
     token: Option<String>,
+    roots: Option<TlsRoots>,
 }
 
 impl fmt::Debug for StoreServer {
@@ -145,9 +161,11 @@ impl fmt::Debug for StoreServer {
 }
 
 impl StoreServer {
-    /// The server at a URL: `http://host:7878`. The token permits updates there.
-    pub fn new(url: &str, token: Option<&str>) -> StoreServer {
+    /// The server at a URL: `http://host:7878`. The token permits updates there. One of https has a certificate of
+    /// these roots, or of a public authority if there are none.
+    pub fn new(url: &str, token: Option<&str>, roots: Option<&TlsRoots>) -> StoreServer {
         let config = Agent::config_builder()
+            .tls_config(roots.map(TlsRoots::http).unwrap_or_default())
             .http_status_as_error(false)
             .max_redirects(0)
             .max_redirects_will_error(false)
@@ -156,7 +174,7 @@ impl StoreServer {
             .user_agent(concat!("vicus/", env!("CARGO_PKG_VERSION")))
             .build();
         let url = url.trim_end_matches('/').to_owned();
-        StoreServer { agent: config.new_agent(), url, token: token.map(str::to_owned) }
+        StoreServer { agent: config.new_agent(), url, token: token.map(str::to_owned), roots: roots.cloned() }
     }
 
     /// Its URL.
@@ -174,7 +192,10 @@ impl StoreServer {
 
     /// The answer of a server of Vicus, if it is no error.
     fn checked(&self, response: Result<Response<Body>, ureq::Error>) -> Result<Response<Body>, CopyError> {
-        let mut response = response.map_err(|error| self.unreachable(error))?;
+        let mut response = response.map_err(|error| match untrusted(&error, self.roots.as_ref()) {
+            Some(why) => CopyError::Certificate { url: self.url.clone(), why },
+            None => self.unreachable(error),
+        })?;
         let status = response.status();
         if !response.headers().contains_key(COPIES_HEADER) {
             // A proxy answers for a server that is starting or has too much to do.
@@ -620,7 +641,7 @@ mod tests {
                 let _ = stream.write_all(bytes.as_bytes());
             }
         });
-        StoreServer::new(&url, None)
+        StoreServer::new(&url, None, None)
     }
 
     #[test]

@@ -83,6 +83,7 @@ struct Roots {
     /// The file, in errors.
     name: String,
     pem: String,
+    certificates: Vec<CertificateDer<'static>>,
     config: Arc<ClientConfig>,
 }
 
@@ -113,7 +114,7 @@ impl TlsRoots {
             .with_root_certificates(store)
             .with_no_client_auth();
         let (name, pem, config) = (name.to_owned(), pem.to_owned(), Arc::new(config));
-        Ok(TlsRoots(Arc::new(Roots { name, pem, config })))
+        Ok(TlsRoots(Arc::new(Roots { name, pem, certificates, config })))
     }
 
     /// The text.
@@ -126,6 +127,14 @@ impl TlsRoots {
         let mut config = (*self.0.config).clone();
         config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
         Arc::new(config)
+    }
+
+    /// For requests of HTTP.
+    pub(crate) fn http(&self) -> ureq::tls::TlsConfig {
+        let certificates = self.0.certificates.iter();
+        let certificates: Vec<_> = certificates.map(|one| ureq::tls::Certificate::from_der(one).to_owned()).collect();
+        let roots = ureq::tls::RootCerts::new_with_certs(&certificates);
+        ureq::tls::TlsConfig::builder().root_certs(roots).build()
     }
 
     /// Why a server's certificate is not taken, and what to do.
@@ -199,6 +208,23 @@ fn day(time: &UnixTime) -> String {
     let month = (5 * day + 2) / 153;
     let (day, month) = (day - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
     format!("{:04}-{month:02}-{day:02}", era * 400 + year + u64::from(month <= 2))
+}
+
+/// Why the certificate of a server of HTTP is not taken, if this is what a request has failed by.
+pub(crate) fn untrusted(error: &ureq::Error, roots: Option<&TlsRoots>) -> Option<String> {
+    let found = match error {
+        ureq::Error::Io(error) => error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()),
+        ureq::Error::Rustls(error) => Some(error),
+        _ => None,
+    };
+    let Some(rustls::Error::InvalidCertificate(error)) = found else { return None };
+    Some(match roots {
+        Some(roots) => roots.refusal(error),
+        None => refusal(error).unwrap_or_else(|| {
+            "its certificate is signed by no public authority: name the file of those that signed it (--tls-ca)"
+                .to_owned()
+        }),
+    })
 }
 
 #[cfg(test)]

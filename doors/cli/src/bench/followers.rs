@@ -53,7 +53,7 @@ impl Served {
     }
 
     fn copy(&self) -> StoreServer {
-        StoreServer::new(&self.url, Some(TOKEN))
+        StoreServer::new(&self.url, Some(TOKEN), None)
     }
 
     fn end(self) -> anyhow::Result<()> {

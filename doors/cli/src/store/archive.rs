@@ -1,5 +1,6 @@
 //! `vicus restore`, and archives as `vicus backup` and `vicus serve` name them.
 
+use crate::arguments::RootsArgs;
 use crate::current_work::Doing;
 use crate::interrupt::{self, Interrupted};
 use crate::store::{Bar, Unit, bytes_of, of, show};
@@ -27,6 +28,8 @@ pub(crate) struct Args {
     /// promote`: it takes changes, and copies can follow it.
     #[arg(long)]
     follower: bool,
+    #[command(flatten)]
+    roots: RootsArgs,
 }
 
 fn until(text: &str) -> Result<Until, String> {
@@ -92,8 +95,8 @@ pub(crate) fn span(text: &str) -> Result<Duration, String> {
 }
 
 /// Sends what an archive does not have of a store. Then removes what no state of the last span needs.
-pub(crate) fn send(place: &str, store: &Path, keep: Option<Duration>) -> anyhow::Result<()> {
-    let archive = Archive::new(place).map_err(|error| failed(place, error))?;
+pub(crate) fn send(place: &str, store: &Path, keep: Option<Duration>, roots: &RootsArgs) -> anyhow::Result<()> {
+    let archive = Archive::new(place, roots.read()?.as_ref()).map_err(|error| failed(place, error))?;
     let bar = Bar::new("sending", bytes_of(store), Unit::Bytes);
     let sent = archive.send_folder(store, &mut telling(&bar));
     let sent = sent.map_err(|error| failed(place, error)).with_context(|| of(store))?;
@@ -116,8 +119,8 @@ pub(crate) fn send(place: &str, store: &Path, keep: Option<Duration>) -> anyhow:
 pub(crate) fn restore(args: Args) -> anyhow::Result<()> {
     interrupt::listen();
     let _doing = Doing::Loading.begin();
-    let Args { archive: place, store, until, follower } = args;
-    let archive = Archive::new(&place).map_err(|error| failed(&place, error))?;
+    let Args { archive: place, store, until, follower, roots } = args;
+    let archive = Archive::new(&place, roots.read()?.as_ref()).map_err(|error| failed(&place, error))?;
     let bar = Bar::new("fetching", 0, Unit::Bytes);
     let restored_as = if follower { RestoredAs::Follower } else { RestoredAs::Writer };
     let restored = archive.restore(&store, until.unwrap_or(Until::Last), restored_as, &mut telling(&bar));

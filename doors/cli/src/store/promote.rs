@@ -1,5 +1,6 @@
 //! `vicus promote`: a copy of a store becomes the writer.
 
+use crate::arguments::RootsArgs;
 use crate::store::{of, open, show};
 use anyhow::{Context, bail};
 use std::path::PathBuf;
@@ -24,6 +25,8 @@ pub(crate) struct Args {
     /// The token that permits updates at all of them; VICUS_TOKEN has one, too.
     #[arg(long, value_name = "TOKEN")]
     token: Option<String>,
+    #[command(flatten)]
+    roots: RootsArgs,
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
@@ -35,8 +38,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         return show(&format!("{}: writes from record {first} on, in epoch {epoch}\n", path.display()));
     }
     let token = args.token.clone().or_else(|| std::env::var("VICUS_TOKEN").ok().filter(|token| !token.is_empty()));
-    let server = StoreServer::new(&args.server.unwrap_or_default(), token.as_deref());
-    let others: Vec<StoreServer> = args.other.iter().map(|url| StoreServer::new(url, token.as_deref())).collect();
+    let roots = args.roots.read()?;
+    let at = |url: &str| StoreServer::new(url, token.as_deref(), roots.as_ref());
+    let server = at(&args.server.unwrap_or_default());
+    let others: Vec<StoreServer> = args.other.iter().map(|url| at(url)).collect();
     let ask =
         |ask: &dyn Fn(&StoreServer) -> Result<CopyStanding, CopyError>| -> anyhow::Result<(_, Vec<CopyStanding>)> {
             let standings = others.iter().map(ask).collect::<Result<Vec<_>, _>>()?;

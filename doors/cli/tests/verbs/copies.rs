@@ -1,6 +1,7 @@
 //! Servers that follow each other, in processes of their own: killed, promoted, and told wrong things.
 
 mod archive;
+mod tls;
 
 use super::serve::client::{Ask, Reply};
 use super::store::{folder, text, told};

@@ -3,6 +3,7 @@
 //! (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, `AZURE_STORAGE_ACCOUNT_NAME`, `GOOGLE_APPLICATION_CREDENTIALS` …).
 
 use super::{Objects, ReadAt};
+use crate::tls::{TlsRoots, untrusted};
 use async_trait::async_trait;
 use futures_util::TryStreamExt as _;
 use object_store::aws::AmazonS3Builder;
@@ -41,7 +42,8 @@ impl fmt::Debug for Bucket {
 }
 
 impl Bucket {
-    pub(super) fn new(url: &str) -> Result<Bucket, String> {
+    pub(super) fn new(url: &str, roots: Option<&TlsRoots>) -> Result<Bucket, String> {
+        let connector = Connector(roots.cloned());
         let wrong = |error: object_store::Error| format!("{url}: {error}");
         let (kind, rest) = url.split_once("://").unwrap_or_default();
         // The endpoint of a test, or of one's own network, may have no TLS. Its URL says so.
@@ -51,15 +53,15 @@ impl Bucket {
                     .iter()
                     .any(|name| std::env::var(name).is_ok_and(|url| url.starts_with("http://")));
                 let builder = AmazonS3Builder::from_env().with_url(url).with_allow_http(plain);
-                Box::new(builder.with_http_connector(Connector).build().map_err(wrong)?)
+                Box::new(builder.with_http_connector(connector).build().map_err(wrong)?)
             }
             "az" | "azure" | "abfs" | "abfss" => {
                 let builder = MicrosoftAzureBuilder::from_env().with_url(url);
-                Box::new(builder.with_http_connector(Connector).build().map_err(wrong)?)
+                Box::new(builder.with_http_connector(connector).build().map_err(wrong)?)
             }
             "gs" => {
                 let builder = GoogleCloudStorageBuilder::from_env().with_url(url);
-                Box::new(builder.with_http_connector(Connector).build().map_err(wrong)?)
+                Box::new(builder.with_http_connector(connector).build().map_err(wrong)?)
             }
             _ => return Err(format!("{kind}:// is no place for archives: expected a folder, s3://, gs:// or az://")),
         };
@@ -155,11 +157,12 @@ impl Objects for Bucket {
 
 /// Requests by ureq, which the crate has for SERVICE: the usual client would bring another 60 crates.
 #[derive(Debug)]
-struct Connector;
+struct Connector(Option<TlsRoots>);
 
 impl HttpConnector for Connector {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
         let config = Agent::config_builder()
+            .tls_config(self.0.as_ref().map(TlsRoots::http).unwrap_or_default())
             .http_status_as_error(false)
             .max_redirects(0)
             .max_redirects_will_error(false)
@@ -167,12 +170,12 @@ impl HttpConnector for Connector {
             .timeout_global(Some(TIME))
             .user_agent(concat!("vicus/", env!("CARGO_PKG_VERSION")))
             .build();
-        Ok(HttpClient::new(Client(config.new_agent())))
+        Ok(HttpClient::new(Client(config.new_agent(), self.0.clone())))
     }
 }
 
 #[derive(Debug)]
-struct Client(Agent);
+struct Client(Agent, Option<TlsRoots>);
 
 #[async_trait]
 impl HttpService for Client {
@@ -201,7 +204,12 @@ impl HttpService for Client {
         } else {
             self.0.run(ureq::http::Request::from_parts(parts, bytes))
         };
-        let (parts, mut body) = answered.map_err(|error| HttpError::new(kind(&error), error))?.into_parts();
+        let answered = answered.map_err(|error| match untrusted(&error, self.1.as_ref()) {
+            // No later try goes better.
+            Some(why) => HttpError::new(HttpErrorKind::Unknown, io::Error::other(why)),
+            None => HttpError::new(kind(&error), error),
+        });
+        let (parts, mut body) = answered?.into_parts();
         let read = body.with_config().limit(u64::MAX).read_to_vec();
         let bytes = read.map_err(|error| HttpError::new(kind(&error), error))?;
         Ok(HttpResponse::from_parts(parts, bytes.into()))

@@ -210,7 +210,7 @@ fn what_is_sent_once_is_not_sent_again() {
     let mut folders = Folders::new("once");
     let store = create_store(&folders.next()).unwrap();
     let place = folders.next();
-    let archive = Archive::new(place.to_str().unwrap()).unwrap();
+    let archive = Archive::new(place.to_str().unwrap(), None).unwrap();
     for number in 0..100 {
         change(&store, number, None);
     }
@@ -273,7 +273,7 @@ fn damaged_and_missing_objects_are_named_and_leave_no_folder() {
     let given_up = archive
         .restore(&folders.next(), Until::Last, RestoredAs::Writer, &mut |_, _| Err(ErrorKind::Interrupted.into()));
     assert!(given_up.unwrap_err().is_given_up());
-    assert!(Archive::new("ftp://host/folder").is_err());
+    assert!(Archive::new("ftp://host/folder", None).is_err());
 }
 
 #[test]
@@ -514,7 +514,7 @@ fn a_base_file_that_is_damaged_is_not_archived() {
         std::fs::remove_file(&base).unwrap();
         std::fs::write(&base, &changed).unwrap();
         let place = folders.next();
-        let archive = Archive::new(place.to_str().unwrap()).unwrap();
+        let archive = Archive::new(place.to_str().unwrap(), None).unwrap();
         let error = archive.send_folder(&path, &mut |_, _| Ok(())).unwrap_err().to_string();
         assert!(error.contains("is damaged at byte") && error.contains("base-"), "{error}");
         // The file is not there, and no base names it.
