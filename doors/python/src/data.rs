@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use vicus::give_up;
-use vicus_nodes::{LeadOptions, QueryNodes, QueryNodesOptions};
+use vicus_nodes::{LeadOptions, QueryNodes, QueryNodesOptions, TlsRoots};
 use vicus_service::data::{Id, LoadOptions, LoadSource, LoadSpill, OnError, Order, Phase, Snapshot, Syntax};
 use vicus_service::{
     Cancel as Handle, Count, Dataset, Document, DumpError, Error, ErrorKind, Format, Output, Peers, Prepared as Plan,
@@ -769,12 +769,16 @@ impl Data {
     }
 }
 
-/// Nodes that share the work of queries, with their token.
-pub(crate) type NodeAddresses = (Vec<String>, Option<String>);
+/// Nodes that share the work of queries, with their token, and the file of authorities that have signed their
+/// certificates.
+pub(crate) type NodeAddresses = (Vec<String>, Option<String>, Option<PathBuf>);
 
 fn peers(nodes: Option<NodeAddresses>) -> Outcome<Option<Arc<dyn Peers>>> {
-    let Some((addresses, token)) = nodes.filter(|(addresses, _)| !addresses.is_empty()) else { return Ok(None) };
-    let lead = LeadOptions { token, ..LeadOptions::default() };
+    let Some((addresses, token, roots)) = nodes.filter(|(addresses, ..)| !addresses.is_empty()) else {
+        return Ok(None);
+    };
+    let roots = roots.map(|file| TlsRoots::read(&file)).transpose().map_err(Failure::argument)?;
+    let lead = LeadOptions { token, roots, ..LeadOptions::default() };
     let options = QueryNodesOptions { lead, ..QueryNodesOptions::default() };
     let nodes = QueryNodes::connect(&addresses, options).map_err(|why| Failure::new("StoreError", why))?;
     Ok(Some(Arc::new(nodes)))

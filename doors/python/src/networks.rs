@@ -30,7 +30,7 @@ use vicus_network::{
     BoxSpec, Building, KindError, Kinds, MachineCounts, Network, NetworkText, ParameterType, Ports, dot, parse_schema,
     schema_text, svg,
 };
-use vicus_nodes::{FRAME, LeadError, LeadOptions, NodesRun, PYTHON};
+use vicus_nodes::{FRAME, LeadError, LeadOptions, NodesRun, PYTHON, TlsRoots};
 use vicus_tables::add_kinds;
 
 /// A box in Python: its name, a function that makes one's state, and the columns of its rows.
@@ -466,6 +466,7 @@ pub(crate) fn run_over_nodes(
     nodes: Vec<String>,
     spares: Vec<String>,
     token: Option<String>,
+    roots: Option<PathBuf>,
     retries: u32,
     silence: f64,
     wait: f64,
@@ -480,8 +481,13 @@ pub(crate) fn run_over_nodes(
     let ran = || -> Outcome<OverNodes> {
         let bounds = Bounds::new(cancel, timeout)?;
         let parsed = parsed(text, boxes, frames, None, threads, Records::Nothing)?;
-        let options =
-            LeadOptions { token, memory, silence: crate::wait::seconds(silence)?, wait: crate::wait::seconds(wait)? };
+        let options = LeadOptions {
+            token,
+            roots: roots.map(|file| TlsRoots::read(&file)).transpose().map_err(Failure::argument)?,
+            memory,
+            silence: crate::wait::seconds(silence)?,
+            wait: crate::wait::seconds(wait)?,
+        };
         if options.silence < Duration::from_millis(10) {
             return Err(Failure::argument("silence is at least 0.01 seconds"));
         }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use vicus::{Runtime, TemporaryFiles};
 use vicus_network::{Kinds, Paths};
-use vicus_nodes::{NodeOptions, NodeServer, PYTHON, add_program_kinds};
+use vicus_nodes::{NodeOptions, NodeServer, PYTHON, TlsCertificate, add_program_kinds};
 use vicus_service::paths_below;
 
 /// A node. See `vicus.Node`.
@@ -30,17 +30,24 @@ pub(crate) struct Node {
 impl Node {
     /// `load` makes boxes of the functions that came with a network; without it, they are refused.
     #[new]
-    #[pyo3(signature = (listen, token, folder, threads, memory, load))]
+    #[pyo3(signature = (listen, token, certificate, folder, threads, memory, load))]
+    #[expect(clippy::too_many_arguments, reason = "they are the keywords of the package's class")]
     fn new(
         py: Python<'_>,
         listen: String,
         token: Option<String>,
+        certificate: Option<(PathBuf, PathBuf)>,
         folder: Option<PathBuf>,
         threads: Option<usize>,
         memory: Option<u64>,
         load: Option<Py<PyAny>>,
     ) -> PyResult<Node> {
-        py.detach(|| started(&listen, token, folder, threads, memory, load)).raise(py, None)
+        let certificate = move || certificate.map(|(chain, key)| TlsCertificate::read(&chain, &key)).transpose();
+        py.detach(|| {
+            let certificate = certificate().map_err(Failure::argument)?;
+            started(&listen, token, certificate, folder, threads, memory, load)
+        })
+        .raise(py, None)
     }
 
     /// The address that it listens on.
@@ -76,6 +83,7 @@ impl Drop for Node {
 fn started(
     listen: &str,
     token: Option<String>,
+    certificate: Option<TlsCertificate>,
     folder: Option<PathBuf>,
     threads: Option<usize>,
     memory: Option<u64>,
@@ -96,6 +104,7 @@ fn started(
     let has_token = token.is_some();
     let options = NodeOptions {
         token,
+        certificate,
         memory: memory.unwrap_or_else(vicus_cli::free_limit),
         overflows: TemporaryFiles::within(&std::env::temp_dir(), u64::MAX).ok().map(|files| files as _),
         nodes: runtime.topology().nodes.len(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -127,6 +128,74 @@ def test_wrong_nodes_are_told() -> None:
         vicus.Node("0.0.0.0:0")
     with pytest.raises(vicus.ArgumentError):
         net.library("sink").on("all")
+
+
+def _signed(folder: pathlib.Path, name: str, address: str) -> tuple[pathlib.Path, pathlib.Path, pathlib.Path]:
+    """An authority's certificate, and one that it has signed, with its key."""
+
+    def openssl(*words: str) -> None:
+        subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
+
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    openssl("req", "-x509", *key, "-keyout", f"{name}-ca.key", "-out", f"{name}-ca.pem", "-subj", f"/CN={name}")
+    openssl("req", *key, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", "/CN=node")
+    (folder / f"{name}.ext").write_text(f"subjectAltName=IP:{address}\nbasicConstraints=CA:FALSE\n")
+    by = ["-CA", f"{name}-ca.pem", "-CAkey", f"{name}-ca.key", "-CAcreateserial", "-extfile", f"{name}.ext"]
+    openssl("x509", "-req", "-in", f"{name}.csr", *by, "-out", f"{name}.pem", "-days", "2")
+    return folder / f"{name}-ca.pem", folder / f"{name}.pem", folder / f"{name}.key"
+
+
+def test_rows_go_over_tls_and_what_does_not_fit_is_told(tmp_path: pathlib.Path) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl makes the certificates")
+    roots, chain, key = _signed(tmp_path, "ours", "127.0.0.1")
+    strange, *_ = _signed(tmp_path, "theirs", "127.0.0.1")
+    _, far, far_key = _signed(tmp_path, "far", "192.0.2.1")
+    secure = {"token": "secret", "threads": 1, "tls_cert": chain, "tls_key": key}
+    with vicus.Node(**secure) as one, vicus.Node(**secure) as two, vicus.Node(threads=1) as plain:
+        net = vicus.Network(GROUP)
+        ran = net.run(nodes=[one.address, two.address], token="secret", tls_ca=roots, parameters={"to": 100_000})
+        assert ran.rows.arrow().to_pydict() == grouped(2, 100_000)
+        for tls_ca, says in [(None, "it speaks TLS alone"), (strange, "signed by none of the authorities")]:
+            with pytest.raises(vicus.NodeLost, match=says):
+                net.run(nodes=[one.address], token="secret", tls_ca=tls_ca)
+        with pytest.raises(vicus.NodeLost, match="it does not speak TLS"):
+            net.run(nodes=[plain.address], tls_ca=roots)
+    with pytest.raises(vicus.ArgumentError, match="belong together"):
+        vicus.Node(tls_cert=chain)
+    with pytest.raises(vicus.ArgumentError, match="far.key"):
+        vicus.Node(tls_cert=chain, tls_key=far_key)
+    with pytest.raises(vicus.ArgumentError, match="none.pem"):
+        vicus.Node(tls_cert=tmp_path / "none.pem", tls_key=key)
+    with pytest.raises(vicus.ArgumentError, match="no certificate"):
+        net.run(nodes=["127.0.0.1:1"], tls_ca=key)
+    with pytest.raises(vicus.ArgumentError, match="are for `nodes`"):
+        net.run(tls_ca=roots)
+
+
+def test_queries_are_shared_by_tls(tmp_path: pathlib.Path) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl makes the certificates")
+    roots, chain, key = _signed(tmp_path, "ours", "127.0.0.1")
+    strange, *_ = _signed(tmp_path, "theirs", "127.0.0.1")
+    store = tmp_path / "store"
+    with vicus.open(store, threads=1) as db:
+        db.load(data="".join(f"<http://e/{n}> <http://e/p> <http://e/{n % 7}> .\n" for n in range(5000)))
+    command = [sys.executable, "-m", "vicus", "node", "--listen", "127.0.0.1:0", "--threads", "1", "--store", str(store)]
+    command += ["--tls-cert", str(chain), "--tls-key", str(key)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as node:
+        assert node.stdout is not None
+        line = node.stdout.readline()
+        try:
+            address = line.split(" at ")[1].split(",")[0]
+            query = "SELECT ?o (COUNT(*) AS ?n) { ?s <http://e/p> ?o } GROUP BY ?o"
+            with vicus.open(store, threads=1, nodes=[address], tls_ca=roots) as db:
+                assert sum(int(str(row.n)) for row in db.query(query)) == 5000
+            for tls_ca, says in [(None, "it speaks TLS alone"), (strange, "signed by none of the authorities")]:
+                with pytest.raises(vicus.StoreError, match=says):
+                    vicus.open(store, nodes=[address], tls_ca=tls_ca)
+        finally:
+            node.kill()
 
 
 class Process:

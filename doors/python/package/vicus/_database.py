@@ -920,6 +920,7 @@ def open(
     read_only: bool = False,
     nodes: Sequence[str] = (),
     node_token: str | None = None,
+    tls_ca: str | os.PathLike[str] | None = None,
 ) -> Database:
     """Opens the store in a folder; a folder that is missing or empty gets one, unless ``create=False``.
 
@@ -927,19 +928,28 @@ def open(
 
     ``nodes`` are addresses (``"host:port"``) of ``vicus node --store`` processes over copies of the same store. They
     share the work of queries of SPARQL where that is expected to be quicker. Their token is ``node_token``, or that of
-    the variable VICUS_NODE_TOKEN.
+    the variable VICUS_NODE_TOKEN. With ``tls_ca``, a PEM file, they are connected by TLS alone, and those are trusted
+    whose certificates its authorities have signed.
     """
     where = os.path.abspath(os.fspath(path))
     others = list(nodes)
     token = node_token or os.environ.get("VICUS_NODE_TOKEN") or None
+    roots = None if tls_ca is None else os.fspath(tls_ca)
     return Database(
-        _vicus.Data.open(where, create, read_only, threads, (others, token)),
-        (where, threads, create, read_only, others),
+        _vicus.Data.open(where, create, read_only, threads, (others, token, roots)),
+        (where, threads, create, read_only, others, roots),
     )
 
 
-def _opened(path: str, threads: int | None, create: bool, read_only: bool, nodes: Sequence[str] = ()) -> Database:
-    return open(path, threads, create=create, read_only=read_only, nodes=nodes)
+def _opened(
+    path: str,
+    threads: int | None,
+    create: bool,
+    read_only: bool,
+    nodes: Sequence[str] = (),
+    tls_ca: str | None = None,
+) -> Database:
+    return open(path, threads, create=create, read_only=read_only, nodes=nodes, tls_ca=tls_ca)
 
 
 def memory(threads: int | None = None) -> Database:

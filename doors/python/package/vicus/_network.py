@@ -442,6 +442,7 @@ class Network:
         cancel: _vicus.Cancel | None = None,
         nodes: Sequence[str] | Callable[[str | None], Sequence[str]] | None = None,
         token: str | None = None,
+        tls_ca: str | os.PathLike[str] | None = None,
         retries: int = 0,
         spare_nodes: Sequence[str] = (),
         node_silence: float = 1.0,
@@ -455,8 +456,8 @@ class Network:
         ``nodes`` are the addresses of the processes that the text calls nodes 1, 2, … (``on node 1``, ``on node *``):
         ``vicus node``, or :class:`vicus.Node`, which runs boxes in Python as well. If one is lost, the network is run
         again, ``retries`` times, and ``spare_nodes`` take the places of those that can't be reached; or ``nodes`` is a function that is asked for
-        the addresses at first, with None, and with the error of each loss. Its rows come
-        once, and files get their places when all has gone well. A node that is silent for ``node_silence`` seconds is
+        the addresses at first, with None, and with the error of each loss. With ``tls_ca``, a PEM file, all connect by
+        TLS alone and trust certificates that its authorities have signed. Its rows come once, and files get their places when all has gone well. A node that is silent for ``node_silence`` seconds is
         lost, and one that is yet starting is waited for, ``node_wait`` seconds."""
         import os
 
@@ -466,11 +467,11 @@ class Network:
             if strategy is not None or trace is not None or trace_last is not None or most_boxes is not None:
                 raise errors.ArgumentError("over nodes there is neither `strategy`, `trace`, `trace_last` nor `most_boxes`")
             return self._run_over(
-                settings, nodes, list(spare_nodes), token, retries, node_silence, node_wait,
+                settings, nodes, list(spare_nodes), token, tls_ca, retries, node_silence, node_wait,
                 threads, memory, timeout, cancel,
             )  # fmt: skip
-        if token is not None or retries or spare_nodes:
-            raise errors.ArgumentError("`token`, `retries` and `spare_nodes` are for `nodes`")
+        if token is not None or tls_ca is not None or retries or spare_nodes:
+            raise errors.ArgumentError("`token`, `tls_ca`, `retries` and `spare_nodes` are for `nodes`")
         errors._checked("strategy", strategy)
         rows, counts = _vicus.run_network(
             *self._parts(), settings, strategy, threads, _bytes(memory), _count(most_boxes), path, trace_last, timeout,
@@ -485,6 +486,7 @@ class Network:
         nodes: Sequence[str] | Callable[[str | None], Sequence[str]],
         spares: list[str],
         token: str | None,
+        tls_ca: str | os.PathLike[str] | None,
         retries: int,
         silence: float,
         wait: float,
@@ -493,15 +495,18 @@ class Network:
         timeout: float | None,
         cancel: _vicus.Cancel | None,
     ) -> Ran:
+        import os
+
         from ._nodes import _attached
 
+        roots = None if tls_ca is None else os.fspath(tls_ca)
         if not isinstance(retries, int) or not 0 <= retries < 1 << 32:
             raise errors.ArgumentError(f"retries is a number from 0 on, and not {retries!r}")
         resolve = nodes if callable(nodes) else None
         addresses = list(nodes(None) if callable(nodes) else nodes)
         attached = _attached(self._boxes.items()) if self._boxes else []
         rows, counts, losses = _vicus.run_over_nodes(
-            *self._parts(), settings, addresses, spares, token, retries, silence, wait, attached, resolve,
+            *self._parts(), settings, addresses, spares, token, roots, retries, silence, wait, attached, resolve,
             threads, _bytes(memory), timeout, cancel,
         )  # fmt: skip
         return Ran({name: Rows(batches) for name, batches in rows}, counts, None, losses)

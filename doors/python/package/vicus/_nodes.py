@@ -23,7 +23,8 @@ class Node:
     """A node in this process: other processes run parts of networks here, by ``Network.run(nodes=…)`` or ``vicus
     network run --nodes``. It ends with the process, or by :meth:`close`.
 
-    ``listen`` is the address, with port 0 for any free one; others than this machine need a ``token``. Boxes read and
+    ``listen`` is the address, with port 0 for any free one; others than this machine need a ``token``. With
+    ``tls_cert`` and ``tls_key``, a certificate chain and its key as PEM files, it speaks TLS alone. Boxes read and
     write files below ``folder`` alone. With ``functions`` it runs functions in Python that come with a network, so
     whoever has the token runs what they like here.
 
@@ -41,6 +42,8 @@ class Node:
         listen: str = "127.0.0.1:0",
         *,
         token: str | None = None,
+        tls_cert: str | os.PathLike[str] | None = None,
+        tls_key: str | os.PathLike[str] | None = None,
         folder: str | os.PathLike[str] | None = None,
         threads: int | None = None,
         memory: int | str | None = None,
@@ -48,9 +51,14 @@ class Node:
     ) -> None:
         if functions and not token:
             raise errors.ArgumentError("a node that runs functions of others needs a token")
+        if (tls_cert is None) != (tls_key is None):
+            raise errors.ArgumentError("`tls_cert` and `tls_key` belong together")
+        certificate = None
+        if tls_cert is not None and tls_key is not None:
+            certificate = (os.fspath(tls_cert), os.fspath(tls_key))
         load = _load if functions else None
         place = None if folder is None else os.fspath(folder)
-        self._native = _vicus.Node(listen, token, place, threads, _bytes(memory), load)
+        self._native = _vicus.Node(listen, token, certificate, place, threads, _bytes(memory), load)
         # Also before the interpreter ends.
         self._finalizer = weakref.finalize(self, self._native.close)
 

@@ -78,6 +78,7 @@ def run_over_nodes(
     nodes: Sequence[str],
     spares: Sequence[str],
     token: str | None,
+    roots: str | None,
     retries: int,
     silence: float,
     wait: float,
@@ -197,6 +198,7 @@ class Node:
         cls,
         listen: str,
         token: str | None,
+        certificate: tuple[str, str] | None,
         folder: str | None,
         threads: int | None,
         memory: int | None,
@@ -229,7 +231,7 @@ class Data:
         create: bool,
         read_only: bool,
         threads: int | None,
-        nodes: tuple[Sequence[str], str | None] | None,
+        nodes: tuple[Sequence[str], str | None, str | None] | None,
     ) -> Data: ...
     @staticmethod
     def memory(threads: int | None) -> Data: ...

@@ -114,7 +114,8 @@ class Nodes:
 
     ``count`` is by default that of the machines with ``cpus`` free CPUs. With ``strict``, no machine has two, also when
     another one was lost: then a node waits for a new machine. ``listen`` is the address to listen at, by default that
-    by which Ray knows the machine; ``folder``, ``threads`` and ``memory`` are those of :class:`vicus.Node`.
+    by which Ray knows the machine; ``folder``, ``threads``, ``memory``, ``tls_cert`` and ``tls_key`` are those of
+    :class:`vicus.Node`, and files that each machine has; ``tls_ca`` is the file of authorities for :func:`run`.
     """
 
     __module__ = "vicus.ray"
@@ -129,6 +130,9 @@ class Nodes:
         folder: str | os.PathLike[str] | None = None,
         threads: int | None = None,
         memory: int | str | None = None,
+        tls_cert: str | os.PathLike[str] | None = None,
+        tls_key: str | os.PathLike[str] | None = None,
+        tls_ca: str | os.PathLike[str] | None = None,
         patience: float = 60.0,
     ) -> None:
         ray = _ray()
@@ -145,6 +149,10 @@ class Nodes:
         self._group = _spread(count, cpus, strict, patience)
         options = {"token": self.token, "folder": None if folder is None else os.fspath(folder), "memory": memory}
         options["threads"] = max(1, int(cpus)) if threads is None else threads
+        options["tls_cert"] = None if tls_cert is None else os.fspath(tls_cert)
+        options["tls_key"] = None if tls_key is None else os.fspath(tls_key)
+        #: The file of authorities by which the nodes are connected, if they speak TLS.
+        self.tls_ca = None if tls_ca is None else os.fspath(tls_ca)
         self._actors = [
             _actor(_NodeActor, self._group, place, cpus).remote(place, count, listen, options) for place in range(count)
         ]
@@ -221,6 +229,7 @@ def run(net: Network, nodes: Nodes | int | None = None, *, retries: int = 3, **o
         with Nodes(nodes) as made:
             return run(net, made, retries=retries, **options)
     options.setdefault("node_wait", 10.0)
+    options.setdefault("tls_ca", nodes.tls_ca)
     ran = net.run(nodes=nodes.addresses, token=nodes.token, retries=retries, **options)
     datasets = {name: _owned(rows) for name, rows in ran._rows.items() if rows.columns == [_REFERENCE]}
     if datasets:
